@@ -1,0 +1,1 @@
+"""Commands: sentences that hold no logic."""

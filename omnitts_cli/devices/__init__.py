@@ -1,0 +1,1 @@
+"""The only room that may say which accelerator it is."""

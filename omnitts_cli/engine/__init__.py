@@ -1,0 +1,1 @@
+"""Time: who speaks when. No family names."""

@@ -1,0 +1,87 @@
+"""OmniError and its children: what a person is told when something cannot be done.
+
+Each error says what is wrong with the user's own value in it, and, where one exists, the measured
+cause and a next step. The exit code is part of the contract; only `cli/app.py` turns it into an exit.
+"""
+
+from __future__ import annotations
+
+
+class OmniError(Exception):
+    """Something a person can understand and act on. Never raised for our own mistakes."""
+
+    exit_code = 1
+    code = "internal"
+
+    def __init__(self, message: str, *, cause: str | None = None, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.cause = cause
+        self.hint = hint
+
+
+class UsageError(OmniError):
+    """The options contradict each other, or ask a model for what it cannot do. Nothing was touched."""
+
+    exit_code = 2
+    code = "usage"
+
+
+class InputError(OmniError):
+    """A text, clip, voice file, job or settings file cannot be used."""
+
+    exit_code = 3
+    code = "bad_input"
+
+
+class SettingsError(InputError):
+    """A settings or preset file has an unknown key or a wrong value."""
+
+
+class ModelError(OmniError):
+    """A model is missing, damaged, or is not what its config says."""
+
+    exit_code = 4
+    code = "not_available"
+
+
+class VoiceError(OmniError):
+    """A voice is missing or the model cannot speak it."""
+
+    exit_code = 4
+    code = "not_available"
+
+
+class DeviceError(OmniError):
+    """The named device is absent, out of memory, or there is no sound output."""
+
+    exit_code = 5
+    code = "device"
+
+
+class PartialError(OmniError):
+    """Some of several items failed."""
+
+    exit_code = 6
+    code = "partial"
+
+
+class GuardError(OmniError):
+    """Speech kept running away or stayed silent after all retries."""
+
+    exit_code = 7
+    code = "guard"
+
+
+class OutputError(OmniError):
+    """The result cannot be written: disk full, no permission, target is a folder."""
+
+    exit_code = 8
+    code = "output"
+
+
+class RegressionError(OmniError):
+    """A benchmark got worse beyond the tolerance."""
+
+    exit_code = 9
+    code = "regression"

@@ -1,0 +1,1 @@
+"""What a published checkpoint means: config, names, prompt, voices."""

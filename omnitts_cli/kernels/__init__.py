@@ -1,0 +1,1 @@
+"""Operations: the table layers call, its plain truth, and faster twins."""

@@ -1,0 +1,20 @@
+"""Ops: the table of operations that layers call. A device hands one out; the plain twin is the truth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Ops:
+    """Each entry has the signature of its twin in `kernels/plain.py`."""
+
+    linear: Callable[[Tensor, Tensor, Tensor | None], Tensor]
+    rms_norm: Callable[[Tensor, Tensor, float], Tensor]
+    add_rms_norm: Callable[[Tensor, Tensor, Tensor, float], tuple[Tensor, Tensor]]
+    swiglu: Callable[[Tensor], Tensor]
+    attend_step: Callable[..., Tensor]
+    choose: Callable[..., Tensor]

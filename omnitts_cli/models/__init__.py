@@ -1,0 +1,1 @@
+"""Maths: networks as functions of their arguments. No slots, devices, checkpoints or family names."""

@@ -1,0 +1,158 @@
+"""The words in which families and the engine meet: Facts, Prompt, TextFeed, the roles, SpeechModel.
+
+A family fills the roles; the engine uses them without knowing which family did. Nothing here imports
+a family, the engine or a device.
+
+Letters in shape comments: B rows, G code groups, T frames, P prompt rows, N text rows, H hidden
+width of the talker, V codes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from omnitts_cli.models.cache import KVCache
+from omnitts_cli.request import Request, Sampling
+
+Choose = Callable[[int, Tensor], Tensor]
+"""(group, logits [B, V]) -> codes [B]: how the engine draws a code; the models know no settings."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the engine must know of a model to run it; all of it comes from config.json."""
+
+    groups: int  # G
+    codes: int  # audio codes per group: 0..codes-1
+    vocabulary: int  # width of the group-0 logits
+    end_code: int  # group-0 code that ends the speech
+    hidden: int  # H
+    sample_rate: int  # 24000
+    samples_per_frame: int  # 1920
+    max_positions: int  # prompt rows + frames that one request may have
+    missing_samples: int = 0  # samples by which the codec's sound is shorter than frames say
+
+    @property
+    def frame_rate(self) -> float:
+        return self.sample_rate / self.samples_per_frame
+
+
+@dataclass
+class TextFeed:
+    """Rows of text heard one per frame. Open and empty means that the request waits."""
+
+    rows: Tensor  # [N, H]
+    closed: bool = True
+
+
+@dataclass
+class Prompt:
+    """The rows that open a request. Every mode (named, cloned, designed) ends here.
+
+    The last row is not prefilled: it is the input of the first frame.
+    `shared` rows at the front depend only on `shared_key` (voice, language, style), so their KV can
+    be kept and copied. `reference` frames go through the codec first and their sound is dropped.
+    """
+
+    rows: Tensor  # [P, H]
+    text: TextFeed
+    pad: Tensor  # [H]; heard when the closed feed has run out
+    text_tokens: int  # for the guard's ceiling
+    positions: Tensor | None = None  # [3, P]; None: 0..P-1 on all three axes
+    shared: int = 0
+    shared_key: tuple[object, ...] | None = None
+    reference: np.ndarray | None = None  # [R, G] int64
+
+
+class LiveText(Protocol):
+    """Turns text that arrives in pieces into rows; the sum of its rows is that of the whole text."""
+
+    def write(self, text: str) -> Tensor: ...  # [n, H], n may be 0
+
+    def close(self) -> Tensor: ...  # [n, H]
+
+
+class Prompter(Protocol):
+    """Turns a request into rows."""
+
+    def prompt(self, request: Request) -> Prompt: ...
+
+    def live(self, request: Request, first: str) -> tuple[Prompt, LiveText]:
+        """An open prompt: `first` is the text known so far, at least one token of it."""
+        ...
+
+
+class Cloner(Protocol):
+    """Hears a clip: its frames and its voice. `sound` is mono float32 at the model's sample rate."""
+
+    def codes(self, sound: np.ndarray) -> np.ndarray: ...  # [T, G]
+
+    def embedding(self, sound: np.ndarray) -> np.ndarray: ...  # [H]
+
+
+class Talker(Protocol):
+    """Hears rows, keeps time; gives the hidden state and the logits of group 0."""
+
+    layers: int
+    kv_heads: int
+    head_dim: int
+
+    def prefill(self, rows: Tensor, start: Tensor, slots: Tensor, cache: KVCache, width: int) -> Tensor: ...
+
+    def step(self, row: Tensor, positions: Tensor, slots: Tensor, cache: KVCache, width: int) -> Tensor: ...
+
+    def logits(self, hidden: Tensor) -> Tensor: ...
+
+
+class Predictor(Protocol):
+    """Fills groups 1..G-1 of one frame."""
+
+    def frame(self, hidden: Tensor, first: Tensor, choose: Choose) -> Tensor: ...
+
+
+class FrameEmbedder(Protocol):
+    """Codes of a frame -> the one row that the talker hears."""
+
+    def frame(self, codes: Tensor) -> Tensor: ...  # [B, G] -> [B, H]
+
+
+CodecState = dict[str, Tensor]
+"""Everything a stream carries from chunk to chunk; each tensor has the stream as its first axis."""
+
+
+class Codec(Protocol):
+    """Codes -> sound, whole or chunk by chunk with the state as an argument."""
+
+    def forward(self, codes: Tensor) -> Tensor: ...  # [B, T, G] -> [B, samples]
+
+    def initial_state(self, rows: int, device: torch.device | str, dtype: torch.dtype) -> CodecState: ...
+
+    def step(self, codes: Tensor, state: CodecState) -> tuple[Tensor, CodecState]: ...
+
+
+@dataclass
+class SpeechModel:
+    """A loaded bundle of roles. `speakers` maps each named voice to one line about it."""
+
+    name: str
+    facts: Facts
+    talker: nn.Module
+    predictor: nn.Module
+    embedder: nn.Module
+    codec: nn.Module
+    prompter: Prompter
+    cloner: Cloner | None
+    sampling: Sampling  # the model's own values, none of them None
+    kinds: frozenset[str]  # of "named", "cloned", "designed"
+    speakers: dict[str, str]
+    languages: tuple[str, ...]
+    device: torch.device
+    dtype: torch.dtype
+    sha256: str | None = None
+    extras: dict[str, object] = field(default_factory=dict)

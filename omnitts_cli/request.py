@@ -1,0 +1,57 @@
+"""Request, Sampling, Failed: what a caller asks and may hear back. Frozen, without tensors, fit to be pickled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from omnitts_cli.errors import OmniError
+from omnitts_cli.voices import Named, Voice
+
+TextMode = Literal["whole", "streamed"]
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How codes are drawn. `None` means the model's own value; temperature 0 means greedy.
+
+    The `predictor_*` values rule groups 1..G-1, the others group 0. The repetition penalty holds for
+    group 0 only and counts the frames made for this request, never the prompt.
+    """
+
+    temperature: float | None = None
+    top_k: int | None = None
+    top_p: float | None = None
+    repetition_penalty: float | None = None
+    predictor_temperature: float | None = None
+    predictor_top_k: int | None = None
+    predictor_top_p: float | None = None
+
+    def over(self, defaults: Sampling) -> Sampling:
+        """These settings, with every `None` taken from `defaults`."""
+        names = self.__dataclass_fields__
+        return Sampling(**{n: getattr(defaults if getattr(self, n) is None else self, n) for n in names})
+
+
+@dataclass(frozen=True)
+class Request:
+    """One piece of speech. `language` is a plain lower-case name such as "english", or None for auto."""
+
+    text: str
+    voice: Voice = field(default_factory=Named)
+    language: str | None = None
+    style: str | None = None
+    sampling: Sampling = field(default_factory=Sampling)
+    seed: int = 0
+    text_mode: TextMode | None = None  # None: the official default of the voice's kind
+    max_frames: int | None = None  # a user's cap; None: the guard's ceiling from the text's length
+    ignore_end: bool = False  # fixed work for measurements: the end code is never chosen
+    id: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Failed:
+    """One request that could not be spoken. Its slot is free again; the others go on."""
+
+    request: str
+    error: OmniError

@@ -1,0 +1,1 @@
+"""Text: splitting, input formats, language, subtitles. No model words."""

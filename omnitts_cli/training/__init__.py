@@ -1,0 +1,1 @@
+"""Learning: data, codec, talker and speaker training, evaluation, export."""

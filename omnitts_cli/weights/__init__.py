@@ -1,0 +1,1 @@
+"""Disk: finding checkpoints and filling modules from them."""
