@@ -1,0 +1,82 @@
+"""Fixtures of every room: the golden reference set, its tiny checkpoints and its cases.
+
+The committed set holds recipes and trimmed cases; both are filled in once per session. A full set, as
+`tests/golden/make_golden.py` writes it, takes its place when OMNITTS_GOLDEN_DIR names one.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from safetensors.torch import load_file
+from torch import Tensor
+
+HERE = Path(__file__).parent / "golden"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One golden case: what was asked (`meta`), and what the official package did (`tensors`)."""
+
+    name: str  # "custom_voice/english_nonstream"
+    meta: dict[str, Any]
+    tensors: dict[str, Tensor]
+
+    def same(self, key: str, whole: Tensor) -> Tensor:
+        """The part of `whole` that the set kept of `key`; everything where it was not trimmed."""
+        axis, start, stop = self.meta.get("kept", {}).get(key, (0, 0, whole.shape[0]))
+        return whole.narrow(axis, start, min(stop, whole.shape[axis]) - start)
+
+
+def golden_module(name: str) -> ModuleType:
+    """A module of tests/golden, which is no package."""
+    if str(HERE) not in sys.path:
+        sys.path.insert(0, str(HERE))
+    return importlib.import_module(name)
+
+
+@pytest.fixture(scope="session")
+def golden(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with `cases/<checkpoint>/<case>.{json,safetensors}` and, once asked for, `checkpoints/<name>/`."""
+    root = tmp_path_factory.mktemp("golden")
+    full = os.environ.get("OMNITTS_GOLDEN_DIR")
+    if full:
+        (root / "cases").symlink_to(Path(full).resolve() / "golden")
+        (root / "checkpoints").symlink_to(Path(full).resolve() / "checkpoints")
+    else:
+        golden_module("trim").expand(HERE / "cases", root / "cases")
+        (root / "checkpoints").mkdir()
+    return root
+
+
+@pytest.fixture(scope="session")
+def checkpoint(golden: Path) -> Callable[[str], Path]:
+    """The folder of a tiny checkpoint in the released layout, built when first asked for. Do not write into it."""
+
+    def folder(name: str) -> Path:
+        path = golden / "checkpoints" / name
+        return path if path.exists() else golden_module("recipe").build_checkpoint(HERE / "checkpoints" / name, path)
+
+    return folder
+
+
+@pytest.fixture(scope="session")
+def case(golden: Path) -> Callable[[str], Case]:
+    """A case by its name, such as "base/xvector_stream"."""
+
+    def load(name: str) -> Case:
+        path = golden / "cases" / name
+        return Case(
+            name, json.loads(path.with_suffix(".json").read_text()), load_file(path.with_suffix(".safetensors"))
+        )
+
+    return load
