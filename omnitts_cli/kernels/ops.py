@@ -10,11 +10,11 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Ops:
-    """Each entry has the signature of its twin in `kernels/plain.py`."""
+    """Each entry has the signature and the meaning of its twin in `kernels/plain.py`."""
 
-    linear: Callable[[Tensor, Tensor, Tensor | None], Tensor]
+    linear: Callable[..., Tensor]
     rms_norm: Callable[[Tensor, Tensor, float], Tensor]
     add_rms_norm: Callable[[Tensor, Tensor, Tensor, float], tuple[Tensor, Tensor]]
     swiglu: Callable[[Tensor], Tensor]
-    attend_step: Callable[..., Tensor]
-    choose: Callable[..., Tensor]
+    attend_cached: Callable[..., Tensor]
+    choose: Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]

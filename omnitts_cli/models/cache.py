@@ -10,34 +10,38 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class KVCache:
-    """Slot-contiguous keys and values. A slot's positions 0..n-1 are valid once written; nobody clears them."""
+    """Slot-contiguous keys and values, each head's positions side by side.
 
-    keys: Tensor  # [layers, slots, capacity, kv_heads, head_dim]
+    A slot's positions 0..n-1 are valid once written; nobody clears them, because attention reads a
+    position only after the request that owns the slot has written it.
+    """
+
+    keys: Tensor  # [layers, slots, kv_heads, capacity, head_dim]
     values: Tensor  # the same
 
     @staticmethod
     def empty(
-        layers: int, slots: int, capacity: int, kv_heads: int, head_dim: int, device: torch.device | str, dtype: torch.dtype
+        layers: int,
+        slots: int,
+        capacity: int,
+        kv_heads: int,
+        head_dim: int,
+        device: torch.device | str,
+        dtype: torch.dtype,
     ) -> KVCache:
-        shape = (layers, slots, capacity, kv_heads, head_dim)
+        shape = (layers, slots, kv_heads, capacity, head_dim)
         # zeros, not empty: a masked NaN would still poison the product of weights and values
         return KVCache(torch.zeros(shape, device=device, dtype=dtype), torch.zeros(shape, device=device, dtype=dtype))
 
     @property
     def capacity(self) -> int:
-        return self.keys.shape[2]
+        return self.keys.shape[3]
 
-    def write(self, layer: int, slots: Tensor, positions: Tensor, keys: Tensor, values: Tensor) -> None:
-        """slots [B], positions [B, P], keys and values [B, P, kv_heads, head_dim]."""
-        rows = slots[:, None].expand_as(positions)
-        self.keys[layer].index_put_((rows, positions), keys)
-        self.values[layer].index_put_((rows, positions), values)
-
-    def view(self, layer: int, slots: Tensor, width: int) -> tuple[Tensor, Tensor]:
-        """Keys and values of the first `width` positions: [B, width, kv_heads, head_dim] each."""
-        return self.keys[layer, :, :width].index_select(0, slots), self.values[layer, :, :width].index_select(0, slots)
+    def layer(self, index: int) -> tuple[Tensor, Tensor]:
+        """Keys and values of one layer: [slots, kv_heads, capacity, head_dim] each, no copy."""
+        return self.keys[index], self.values[index]
 
     def copy_prefix(self, source: KVCache, rows: int, slot: int) -> None:
         """Copy the first `rows` positions of `source` (one slot) into `slot`."""
-        self.keys[:, slot, :rows].copy_(source.keys[:, 0, :rows], non_blocking=True)
-        self.values[:, slot, :rows].copy_(source.values[:, 0, :rows], non_blocking=True)
+        self.keys[:, slot, :, :rows].copy_(source.keys[:, 0, :, :rows], non_blocking=True)
+        self.values[:, slot, :, :rows].copy_(source.values[:, 0, :, :rows], non_blocking=True)

@@ -113,7 +113,7 @@ class Talker(Protocol):
 class Predictor(Protocol):
     """Fills groups 1..G-1 of one frame."""
 
-    def frame(self, hidden: Tensor, first: Tensor, choose: Choose) -> Tensor: ...
+    def frame(self, hidden: Tensor, first: Tensor, embedder: FrameEmbedder, choose: Choose) -> Tensor: ...
 
 
 class FrameEmbedder(Protocol):

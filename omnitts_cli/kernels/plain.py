@@ -1,0 +1,155 @@
+"""Plain PyTorch version of every operation: the truth that faster twins are compared with.
+
+All of them are fit for graph capture: fixed shapes, no host reads, no branch on a tensor's value.
+Norms, rotation, softmax and probabilities are computed in float32 whatever the activations are: fused
+norms with other rounding points were heard in the result by users of other engines.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from omnitts_cli.kernels.ops import Ops
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    return F.linear(x, weight, bias)
+
+
+def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
+    wide = x.float()
+    wide = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + eps)
+    return weight * wide.to(x.dtype)
+
+
+def add_rms_norm(x: Tensor, residual: Tensor, weight: Tensor, eps: float) -> tuple[Tensor, Tensor]:
+    """The norm of the sum, and the sum itself as the next residual."""
+    total = x + residual
+    return rms_norm(total, weight, eps), total
+
+
+def swiglu(gate_up: Tensor) -> Tensor:
+    """[..., 2 * inner], gate first -> [..., inner]."""
+    gate, up = gate_up.chunk(2, -1)
+    return F.silu(gate) * up
+
+
+def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Half-split rotation. x [B, P, heads, D]; cos, sin [B, P, D / 2] float32."""
+    cos, sin = cos[:, :, None], sin[:, :, None]
+    low, high = x.float().chunk(2, -1)
+    return torch.cat([low * cos - high * sin, high * cos + low * sin], -1).to(x.dtype)
+
+
+def split_heads(
+    qkv: Tensor, q_weight: Tensor, k_weight: Tensor, eps: float, cos: Tensor, sin: Tensor, kv_heads: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """One projection [B, P, (heads + 2 kv) D] -> normed, rotated q, k and plain v, each [B, P, n, D]."""
+    width = q_weight.shape[0]
+    parts = qkv.unflatten(-1, (-1, width))
+    heads = parts.shape[2] - 2 * kv_heads
+    q, k, v = parts.split([heads, kv_heads, kv_heads], 2)
+    return rotate(rms_norm(q, q_weight, eps), cos, sin), rotate(rms_norm(k, k_weight, eps), cos, sin), v
+
+
+def attend_cached(
+    qkv: Tensor,  # [B, P, (heads + 2 kv) D]
+    q_weight: Tensor,  # [D]
+    k_weight: Tensor,  # [D]
+    eps: float,
+    cos: Tensor,  # [B, P, D / 2] float32
+    sin: Tensor,
+    keys: Tensor,  # [slots, kv, capacity, D], written at `positions`
+    values: Tensor,
+    slots: Tensor,  # [B]
+    positions: Tensor,  # [B, P]
+    width: int,  # no position of this call is >= width; a bound known to the host
+) -> Tensor:
+    """Norm, rotate, write the new keys and values, attend to all positions so far: [B, P, heads * D]."""
+    kv_heads, depth = keys.shape[1], keys.shape[3]
+    q, k, v = split_heads(qkv, q_weight, k_weight, eps, cos, sin, kv_heads)
+    batch, rows = positions.shape
+    where = (slots[:, None], positions)
+    # advanced indices around the head axis move it behind them: [B, P, kv, D], which is what k and v are
+    keys.transpose(1, 2).index_put_(where, k)
+    values.transpose(1, 2).index_put_(where, v)
+    seen_keys = keys[:, :, :width].index_select(0, slots)  # [B, kv, width, D]
+    seen_values = values[:, :, :width].index_select(0, slots)
+    # the queries that share a kv head are laid side by side, so that keys need no copies
+    shared = q.shape[2] // kv_heads
+    q = (
+        q.view(batch, rows, kv_heads, shared, depth)
+        .permute(0, 2, 3, 1, 4)
+        .reshape(batch, kv_heads, shared * rows, depth)
+    )
+    mask = torch.arange(width, device=positions.device) <= positions[:, :, None]  # [B, P, width]
+    mask = mask[:, None, None].expand(batch, 1, shared, rows, width).reshape(batch, 1, shared * rows, width)
+    out = F.scaled_dot_product_attention(q, seen_keys, seen_values, attn_mask=mask)
+    out = out.view(batch, kv_heads, shared, rows, depth).permute(0, 3, 1, 2, 4)
+    return out.reshape(batch, rows, kv_heads * shared * depth)
+
+
+def mix(x: Tensor) -> Tensor:
+    """A 32-bit integer hash, in int64 so that every device computes the same bits.
+
+    Both factors are below 2^31, so no product leaves int64.
+    """
+    x = (x ^ (x >> 16)) * 0x21F0AAAD & 0xFFFFFFFF
+    x = (x ^ (x >> 15)) * 0x735A2D97 & 0xFFFFFFFF
+    return x ^ (x >> 15)
+
+
+def uniform(seeds: Tensor, frames: Tensor, group: int) -> Tensor:
+    """A number in [0, 1) addressed by (seed, frame, group): [B] float32. seeds and frames [B] int64.
+
+    It depends on nothing else, so a request's draws do not depend on its neighbours in the batch.
+    """
+    low, high = seeds & 0xFFFFFFFF, (seeds >> 32) & 0xFFFFFFFF
+    bits = mix(mix(mix((frames * 64 + group) & 0xFFFFFFFF) ^ low) ^ high)
+    return (bits >> 8).float() * 2.0**-24
+
+
+def keep_likely(logits: Tensor, temperature: Tensor, top_k: Tensor, top_p: Tensor) -> Tensor:
+    """Temperature, top-k, top-p: what may not be drawn becomes -inf. logits [B, V] float32, the rest [B].
+
+    Ties with the last kept logit are kept, and the code that crosses top-p is kept. top_k 0 or >= V
+    and top_p >= 1 keep everything.
+    """
+    size = logits.shape[-1]
+    scaled = logits / torch.where(temperature > 0, temperature, 1.0)[:, None]
+    ordered = scaled.sort(-1, descending=True).values
+    last = torch.where(top_k > 0, top_k, size).clamp(max=size) - 1  # [B]
+    threshold = ordered.gather(1, last[:, None])  # [B, 1]
+    ordered = ordered.masked_fill(ordered < threshold, float("-inf"))
+    chance = ordered.softmax(-1)
+    larger = chance.cumsum(-1) - chance  # mass of the strictly more likely ones
+    dropped = (larger >= top_p[:, None]) & (top_p < 1)[:, None]
+    dropped[:, 0] = False
+    lowest = ordered.masked_fill(dropped, float("inf")).amin(-1, keepdim=True)
+    return scaled.masked_fill(scaled < torch.maximum(threshold, lowest), float("-inf"))
+
+
+def choose(
+    logits: Tensor,  # [B, V]
+    draws: Tensor,  # [B] in [0, 1)
+    temperature: Tensor,  # [B]; 0: the likeliest
+    top_k: Tensor,  # [B]; 0: all
+    top_p: Tensor,  # [B]
+) -> Tensor:
+    """One code per row: [B] int64. The draw walks the probabilities in the order of the codes."""
+    logits = logits.float()
+    mass = keep_likely(logits, temperature, top_k, top_p).softmax(-1).cumsum(-1)
+    drawn = (mass <= draws[:, None] * mass[:, -1:]).sum(-1).clamp(max=logits.shape[-1] - 1)
+    return torch.where(temperature > 0, drawn, logits.argmax(-1))
+
+
+OPS = Ops(
+    linear=linear,
+    rms_norm=rms_norm,
+    add_rms_norm=add_rms_norm,
+    swiglu=swiglu,
+    attend_cached=attend_cached,
+    choose=choose,
+)

@@ -1,0 +1,108 @@
+"""The decoder stack that talker and predictor share: norms, grouped attention, gated MLP, rotation.
+
+State (keys and values) comes in as an argument; the modules hold weights and nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from omnitts_cli.kernels import plain
+from omnitts_cli.kernels.ops import Ops
+from omnitts_cli.models.cache import KVCache
+
+
+@dataclass(frozen=True)
+class StackShape:
+    """Sizes of a decoder stack. `inner` is the width inside the MLP."""
+
+    hidden: int
+    inner: int
+    layers: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    eps: float
+    rope_theta: float
+
+
+def angles(positions: Tensor, head_dim: int, theta: float) -> tuple[Tensor, Tensor]:
+    """Cosine and sine of ordinary one-axis rotation: positions [...] -> two of [..., head_dim / 2] float32."""
+    exponents = torch.arange(0, head_dim, 2, device=positions.device, dtype=torch.float32) / head_dim
+    turned = positions[..., None].float() * theta**-exponents
+    return turned.cos(), turned.sin()
+
+
+class Layer(nn.Module):
+    """Weights of one pre-norm block; `Stack` does the walking, so that adds and norms can be one operation."""
+
+    def __init__(self, shape: StackShape) -> None:
+        super().__init__()
+        wide = shape.heads * shape.head_dim
+        self.input_norm = nn.Parameter(torch.ones(shape.hidden))
+        self.qkv = nn.Parameter(torch.empty(wide + 2 * shape.kv_heads * shape.head_dim, shape.hidden))
+        self.q_norm = nn.Parameter(torch.ones(shape.head_dim))
+        self.k_norm = nn.Parameter(torch.ones(shape.head_dim))
+        self.out = nn.Parameter(torch.empty(shape.hidden, wide))
+        self.mlp_norm = nn.Parameter(torch.ones(shape.hidden))
+        self.gate_up = nn.Parameter(torch.empty(2 * shape.inner, shape.hidden))
+        self.down = nn.Parameter(torch.empty(shape.hidden, shape.inner))
+        for weight in (self.qkv, self.out, self.gate_up, self.down):
+            nn.init.normal_(weight, std=0.02)
+
+
+class Stack(nn.Module):
+    """Decoder layers and the final norm: rows [B, P, H] -> hidden states [B, P, H]."""
+
+    def __init__(self, shape: StackShape, ops: Ops = plain.OPS) -> None:
+        super().__init__()
+        self.shape, self.ops = shape, ops
+        self.layers = nn.ModuleList(Layer(shape) for _ in range(shape.layers))
+        self.norm = nn.Parameter(torch.ones(shape.hidden))
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """The whole sequence at once, causal, without a cache: what training and evaluation need.
+
+        Padding on the right changes nothing to its left.
+        """
+        positions = torch.arange(rows.shape[1], device=rows.device).expand(rows.shape[0], -1)
+        cos, sin = angles(positions, self.shape.head_dim, self.shape.rope_theta)
+
+        def attend(index: int, qkv: Tensor) -> Tensor:
+            layer, shape = self.layers[index], self.shape
+            q, k, v = plain.split_heads(qkv, layer.q_norm, layer.k_norm, shape.eps, cos, sin, shape.kv_heads)
+            shared = shape.heads // shape.kv_heads
+            q, k, v = (x.transpose(1, 2) for x in (q, k.repeat_interleave(shared, 2), v.repeat_interleave(shared, 2)))
+            return F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2)
+
+        return self._walk(rows, attend)
+
+    def cached(self, rows: Tensor, positions: Tensor, slots: Tensor, cache: KVCache, width: int) -> Tensor:
+        """Rows at `positions` [B, P] of `slots` [B], after what the cache holds; the cache is written."""
+        cos, sin = angles(positions, self.shape.head_dim, self.shape.rope_theta)
+
+        def attend(index: int, qkv: Tensor) -> Tensor:
+            layer = self.layers[index]
+            keys, values = cache.layer(index)
+            return self.ops.attend_cached(
+                qkv, layer.q_norm, layer.k_norm, self.shape.eps, cos, sin, keys, values, slots, positions, width
+            )
+
+        return self._walk(rows, attend)
+
+    def _walk(self, rows: Tensor, attend) -> Tensor:  # noqa: ANN001 - (layer index, qkv) -> heads side by side
+        ops, eps, total = self.ops, self.shape.eps, rows
+        normed = ops.rms_norm(rows, self.layers[0].input_norm, eps)
+        for index, layer in enumerate(self.layers):
+            heard = ops.linear(attend(index, ops.linear(normed, layer.qkv)), layer.out)
+            normed, total = ops.add_rms_norm(heard, total, layer.mlp_norm, eps)
+            thought = ops.linear(ops.swiglu(ops.linear(normed, layer.gate_up)), layer.down)
+            last = index + 1 == len(self.layers)
+            normed, total = ops.add_rms_norm(
+                thought, total, self.norm if last else self.layers[index + 1].input_norm, eps
+            )
+        return normed
