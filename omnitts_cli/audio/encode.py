@@ -1,0 +1,160 @@
+"""Sound formats: which one a target gets, at which rates, and the encoder that writes it block by block.
+
+Sample counts: wav, raw, flac and ogg hold exactly the samples written. Opus counts in 48 kHz and an
+end position, exact at the rates it knows. MP3 has padding that only the tag at a file's front corrects.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any, Literal, Protocol, get_args
+
+import numpy as np
+
+from omnitts_cli.audio.outlet import Outlet
+from omnitts_cli.audio.pcm import BLOCK_S, SUBTYPES, Subtype, require_finite, to_int16, to_int24
+from omnitts_cli.audio.wav import RawWriter, WavWriter
+from omnitts_cli.errors import OutputError, UsageError
+
+FormatName = Literal["wav", "raw", "flac", "mp3", "opus", "ogg"]
+FORMATS: tuple[FormatName, ...] = get_args(FormatName)
+
+SUFFIXES: dict[str, FormatName] = {
+    ".wav": "wav", ".wave": "wav", ".raw": "raw", ".pcm": "raw", ".flac": "flac",
+    ".mp3": "mp3", ".opus": "opus", ".ogg": "ogg", ".oga": "ogg",
+}  # fmt: skip
+OTHER_AUDIO = {".m4a", ".m4b", ".mp4", ".aac", ".wma", ".aiff", ".aif", ".webm", ".amr", ".ac3", ".caf", ".w64"}
+
+OPUS_RATES = (8_000, 12_000, 16_000, 24_000, 48_000)
+MP3_RATES = (8_000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000)
+LOWEST_OUTPUT_RATE, HIGHEST_OUTPUT_RATE = 8_000, 192_000
+
+CODECS: dict[str, tuple[str, str]] = {  # libsndfile's names
+    "mp3": ("MP3", "MPEG_LAYER_III"),
+    "opus": ("OGG", "OPUS"),
+    "ogg": ("OGG", "VORBIS"),
+}
+FLAC_SUBTYPES = {"pcm16": "PCM_16", "pcm24": "PCM_24"}
+
+
+@dataclass(frozen=True)
+class SoundFormat:
+    """What a target gets. `notices` are sentences for the person about what was changed to make it possible."""
+
+    name: FormatName = "wav"
+    rate: int = 24_000
+    subtype: Subtype = "pcm16"
+    notices: tuple[str, ...] = ()
+
+    @property
+    def suffix(self) -> str:
+        return f".{self.name}"
+
+
+def choose_format(
+    target: str | None = None,
+    name: str | None = None,
+    *,
+    model_rate: int = 24_000,
+    rate: int | None = None,
+    subtype: str | None = None,
+) -> SoundFormat:
+    """The format for `-o target -F name --sample-rate rate --subtype subtype`; contradictions are UsageErrors."""
+    chosen = format_name(target, name)
+    if subtype is not None and subtype not in SUBTYPES:
+        raise UsageError(f"unknown --subtype '{subtype}'", hint=f"one of: {', '.join(SUBTYPES)}")
+    if subtype not in (None, "pcm16") and chosen not in ("wav", "flac"):
+        raise UsageError(f"--subtype {subtype} is for wav and flac, not for {chosen}")
+    if subtype == "float" and chosen == "flac":
+        raise UsageError("flac has no float samples", hint="--subtype pcm24, or -F wav")
+    wanted = model_rate if rate is None else rate
+    if not LOWEST_OUTPUT_RATE <= wanted <= HIGHEST_OUTPUT_RATE:
+        raise UsageError(f"--sample-rate {wanted} is outside {LOWEST_OUTPUT_RATE}-{HIGHEST_OUTPUT_RATE} Hz")
+    possible = possible_rate(chosen, wanted)
+    notices = () if possible == wanted else (f"{chosen} has no {wanted} Hz; writing {possible} Hz",)
+    return SoundFormat(chosen, possible, subtype or "pcm16", notices)  # type: ignore[arg-type]
+
+
+def format_name(target: str | None, name: str | None) -> FormatName:
+    """The format by -F, else by the target's suffix, else wav."""
+    if name is not None:
+        if name.lower() not in FORMATS:
+            raise UsageError(f"unknown format '{name}'", hint=f"one of: {', '.join(FORMATS)}")
+        return name.lower()  # type: ignore[return-value]
+    suffix = PurePath(target or "").suffix.lower()
+    if suffix in OTHER_AUDIO:
+        raise UsageError(
+            f"omnitts does not write {suffix} files",
+            hint=f"-o with {', '.join(sorted(set(SUFFIXES)))}, or name one by -F",
+        )
+    return SUFFIXES.get(suffix, "wav")
+
+
+def possible_rate(name: FormatName, rate: int) -> int:
+    """The rate itself, or the next one above that the format knows (its highest where there is none)."""
+    rates = {"opus": OPUS_RATES, "mp3": MP3_RATES}.get(name)
+    if rates is None or rate in rates:
+        return rate
+    return min((r for r in rates if r > rate), default=rates[-1])
+
+
+class Encoder(Protocol):
+    """Writes blocks of finite mono float32 at the format's rate to an outlet."""
+
+    notice: str | None
+
+    def write(self, samples: np.ndarray) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class LibraryEncoder:
+    """flac, mp3, opus and ogg through libsndfile: finite blocks of at most a second."""
+
+    notice: str | None = None
+
+    def __init__(self, outlet: Outlet, form: SoundFormat) -> None:
+        import soundfile
+
+        library, subtype = CODECS.get(form.name, ("FLAC", FLAC_SUBTYPES.get(form.subtype, "PCM_16")))
+        self._subtype = subtype
+        self.outlet, self.block = outlet, max(1, int(form.rate * BLOCK_S))
+        try:
+            self._file: Any = soundfile.SoundFile(
+                outlet, "w", samplerate=form.rate, channels=1, subtype=subtype, format=library
+            )
+        except soundfile.LibsndfileError as error:
+            outlet.check()
+            raise OutputError(
+                f"cannot write {form.name}: {error.error_string}",
+                hint="-F wav always works; omnitts doctor lists formats",
+            ) from error
+        outlet.check()
+
+    def write(self, samples: np.ndarray) -> None:
+        require_finite(samples)
+        for start in range(0, samples.size, self.block):
+            self._file.write(self._numbers(samples[start : start + self.block]))
+            self.outlet.check()
+
+    def _numbers(self, samples: np.ndarray) -> np.ndarray:
+        """FLAC gets the very integers that WAV gets; the lossy codecs get floats held within -1..1."""
+        if self._subtype == "PCM_16":
+            return to_int16(samples)
+        if self._subtype == "PCM_24":
+            return to_int24(samples) << 8  # libsndfile takes the upper 24 of 32 bits
+        return np.clip(samples, -1.0, 1.0)
+
+    def close(self) -> None:
+        self._file.close()
+        self.outlet.check()
+
+
+def open_encoder(outlet: Outlet, form: SoundFormat) -> Encoder:
+    """The encoder for a format. libsndfile is imported only where it is needed."""
+    if form.name == "wav":
+        return WavWriter(outlet, form.rate, form.subtype)
+    if form.name == "raw":
+        return RawWriter(outlet)
+    return LibraryEncoder(outlet, form)

@@ -1,0 +1,137 @@
+"""Outlet: the one way bytes leave for a file, a pipe or a file object, and where write errors become words."""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import shutil
+from typing import BinaryIO, Protocol
+
+from omnitts_cli.errors import OmniError, OutputError
+
+
+class RawFile(Protocol):
+    """What an outlet needs of a file object."""
+
+    def write(self, data: bytes, /) -> int | None: ...
+
+
+class Outlet:
+    """Writes every byte or raises. `name` is what the person called the target.
+
+    Where the target cannot seek, corrections of earlier bytes (a header's length) are dropped and
+    only what is added at the end leaves: that is what a reader at the far end of a pipe must see.
+    libsndfile calls `write` from C, which swallows exceptions; so the first one is kept in `error`
+    and `check` raises it.
+    """
+
+    def __init__(self, file: RawFile | BinaryIO, name: str, *, seekable: bool | None = None) -> None:
+        self.file, self.name = file, name
+        self.seekable = can_seek(file) if seekable is None else seekable
+        self.error: BaseException | None = None
+        self.sent = 0  # bytes at the far end
+        self._base = file.tell() if self.seekable else 0  # type: ignore[union-attr]
+        self._position = 0
+
+    def write(self, data: bytes) -> int:
+        """All of `data` at the current position."""
+        size = len(data)
+        if self.error is not None or (not self.seekable and self._position != self.sent):
+            self._position += size
+            return size
+        try:
+            self._write_all(memoryview(data).cast("B"))
+        except BaseException as error:
+            self.error = error
+        else:
+            self.sent = max(self.sent, self._position + size)
+        self._position += size
+        return size
+
+    def _write_all(self, rest: memoryview) -> None:
+        while rest:
+            count = self.file.write(rest)  # type: ignore[arg-type]
+            if count is None:  # a non-blocking pipe that is full
+                select.select([], [self.file], [])
+                continue
+            rest = rest[count:]
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Moves; on a pipe only in thought."""
+        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self.sent}[whence]
+        self._position = start + offset
+        if self.seekable:
+            self.file.seek(self._base + self._position)  # type: ignore[union-attr]
+        return self._position
+
+    def tell(self) -> int:
+        return self._position
+
+    def check(self) -> None:
+        """Raises what went wrong since the last check: BrokenPipeError as it is, the rest as OutputError."""
+        error, self.error = self.error, None
+        if isinstance(error, OSError) and not isinstance(error, BrokenPipeError):
+            raise write_error(self.name, error, self.sent) from error
+        if error is not None:
+            raise error
+
+
+def can_seek(file: object) -> bool:
+    """True where an earlier byte can be corrected: no pipe, no terminal, no file opened for appending."""
+    seekable = getattr(file, "seekable", None)
+    if seekable is None or not seekable():
+        return False
+    try:
+        descriptor = file.fileno()  # type: ignore[attr-defined]
+    except (AttributeError, OSError):
+        return True
+    return not appends(descriptor) and os.path.isfile(f"/dev/fd/{descriptor}")
+
+
+def appends(descriptor: int) -> bool:
+    """Whether every write goes to the end whatever the position, as after `>>` in a shell."""
+    try:
+        import fcntl
+    except ImportError:
+        return False
+    return bool(fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_APPEND)
+
+
+REASONS = {
+    errno.EACCES: "no permission",
+    errno.EPERM: "no permission",
+    errno.EROFS: "the file system is read-only",
+    errno.ENOENT: "its folder does not exist",
+    errno.ENOTDIR: "a part of its path is no folder",
+    errno.EISDIR: "it is a folder",
+    errno.ENAMETOOLONG: "its name is too long",
+    errno.ENOSPC: "no space left",
+    errno.EDQUOT: "the disk quota is used up",
+    errno.EFBIG: "the file would be larger than allowed",
+    errno.EIO: "the device reported an error",
+    errno.ELOOP: "too many links follow each other",
+    errno.ENXIO: "nobody reads from it",
+}
+
+
+def write_error(name: str, error: OSError, written: int = 0) -> OmniError:
+    """The error of a person's words for a failed open, write, sync or rename of `name`."""
+    reason = REASONS.get(error.errno or 0, (error.strerror or str(error)).lower())
+    cause, hint = None, None
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        cause = f"{written:,} bytes were written{free_bytes(name)}"
+        hint = "free some space or choose another folder; -F opus needs about a tenth of wav"
+    elif error.errno == errno.ENOENT:
+        hint = f"mkdir -p {os.path.dirname(name) or '.'}"
+    return OutputError(f"cannot write {name}: {reason}", cause=cause, hint=hint)
+
+
+def free_bytes(name: str) -> str:
+    """The free space beside `name`, as the rest of a sentence; nothing for a device such as /dev/full."""
+    folder = os.path.dirname(os.path.abspath(name))
+    try:
+        free = shutil.disk_usage(folder).free
+    except OSError:
+        return ""
+    return "" if folder == "/dev" else f"; {free:,} bytes are free in {folder}"

@@ -1,0 +1,268 @@
+"""Sinks: the places sound goes. Each takes mono float32 at the model's rate, in blocks of any size.
+
+One life for all of them: `write` and `sentence_done` in turn, then one of `finish` (everything asked
+for has arrived), `interrupt` (keep what is finished) or `discard` (leave no trace). As a context
+manager a sink that was not finished discards itself.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO, Protocol, Self
+
+import numpy as np
+
+from omnitts_cli.audio.encode import Encoder, SoundFormat, open_encoder
+from omnitts_cli.audio.outlet import Outlet, RawFile
+from omnitts_cli.audio.pcm import require_finite
+from omnitts_cli.audio.resample import Resampler
+from omnitts_cli.audio.target import Target, open_target
+from omnitts_cli.errors import DeviceError, UsageError
+
+
+class Sink(Protocol):
+    """A place for sound. `notices` are sentences for the person, collected on the way."""
+
+    notices: list[str]
+
+    def write(self, samples: np.ndarray) -> None:
+        """Takes a block of mono float32 at the model's rate; raises GuardError for NaN or Inf."""
+        ...
+
+    def sentence_done(self) -> None:
+        """Marks that everything written so far is a whole number of sentences."""
+        ...
+
+    def finish(self) -> None:
+        """Closes the target and puts it in place."""
+        ...
+
+    def interrupt(self) -> Path | None:
+        """Closes early and keeps what is worth keeping; the path of a kept file, if any."""
+        ...
+
+    def discard(self) -> None:
+        """Closes and leaves no trace. Safe to call at any time, also twice."""
+        ...
+
+
+class BaseSink:
+    """The shared life: counting, and discarding what was not finished."""
+
+    def __init__(self) -> None:
+        self.notices: list[str] = []
+        self.sentences = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.discard()
+
+    def sentence_done(self) -> None:
+        self.sentences += 1
+
+    def discard(self) -> None:
+        raise NotImplementedError
+
+
+class Track:
+    """Finite check, resampling and encoding in front of an outlet."""
+
+    def __init__(self, outlet: Outlet, form: SoundFormat, source_rate: int) -> None:
+        self._resampler = Resampler(source_rate, form.rate)
+        self.encoder: Encoder = open_encoder(outlet, form)
+
+    def write(self, samples: np.ndarray) -> None:
+        require_finite(samples)
+        self.encoder.write(self._resampler.feed(samples))
+
+    def close(self) -> None:
+        rest = self._resampler.flush()
+        if rest.size:
+            self.encoder.write(rest)
+        self.encoder.close()
+
+
+class FileSink(BaseSink):
+    """A file. A regular one appears whole, in one step, at `finish`; anything else is written in place.
+
+    Everything that can be wrong with the target is found by making the sink, before a model is loaded.
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], form: SoundFormat, source_rate: int = 24_000, *, no_clobber: bool = False
+    ) -> None:
+        super().__init__()
+        self.notices.extend(form.notices)
+        self._target: Target | None = open_target(Path(path), no_clobber=no_clobber)
+        try:
+            self._track = Track(Outlet(self._target.file, str(path)), form, source_rate)
+        except BaseException:
+            self.discard()
+            raise
+
+    def write(self, samples: np.ndarray) -> None:
+        self._track.write(samples)
+
+    def finish(self) -> None:
+        target = self._open()
+        self._close_track()
+        target.put_in_place()
+        self._target = None
+
+    def interrupt(self) -> Path | None:
+        """After Ctrl-C: NAME.partial.SUFFIX with what was written, if a sentence was finished; else nothing."""
+        target = self._open()
+        if not self.sentences:
+            self.discard()
+            return None
+        self._close_track()
+        self._target = None
+        return target.keep_partial()
+
+    def discard(self) -> None:
+        if self._target is not None:
+            self._target.remove()
+            self._target = None
+
+    def _close_track(self) -> None:
+        self._track.close()
+        if self._track.encoder.notice:
+            self.notices.append(self._track.encoder.notice)
+
+    def _open(self) -> Target:
+        assert self._target is not None, "this sink was closed before"
+        return self._target
+
+
+class PipeSink(BaseSink):
+    """Standard output, or any open file: a pipe, a socket, a file object. Every block leaves at once.
+
+    The caller keeps the file. BrokenPipeError passes through as it is: it is no error but an exit code.
+    """
+
+    def __init__(
+        self, file: RawFile | BinaryIO, form: SoundFormat, source_rate: int = 24_000, *, name: str = "standard output"
+    ) -> None:
+        super().__init__()
+        refuse_terminal(file)
+        self.notices.extend(form.notices)
+        self._file = file
+        self._track: Track | None = Track(Outlet(file, name), form, source_rate)
+        self._flush()
+
+    def write(self, samples: np.ndarray) -> None:
+        assert self._track is not None, "this sink was closed before"
+        self._track.write(samples)
+        self._flush()
+
+    def finish(self) -> None:
+        track, self._track = self._track, None
+        assert track is not None, "this sink was closed before"
+        track.close()
+        if track.encoder.notice:
+            self.notices.append(track.encoder.notice)
+        self._flush()
+
+    def interrupt(self) -> Path | None:
+        """What left cannot be called back; the stream is ended properly."""
+        if self._track is not None:
+            self.finish()
+        return None
+
+    def discard(self) -> None:
+        self._track = None
+
+    def _flush(self) -> None:
+        flush = getattr(self._file, "flush", None)
+        if flush is not None:
+            flush()
+
+
+def refuse_terminal(file: object) -> None:
+    """Audio bytes would wreck a terminal."""
+    isatty = getattr(file, "isatty", None)
+    if isatty is not None and isatty():
+        raise UsageError(
+            "refusing to write audio to the terminal",
+            hint="-o speech.wav   or   -o - | ffplay -nodisp -autoexit -   or   --play",
+        )
+
+
+class MemorySink(BaseSink):
+    """Keeps the sound: for the library, for codes of a voice, for tests."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._blocks: list[np.ndarray] = []
+        self.finished = False
+
+    @property
+    def sound(self) -> np.ndarray:
+        """Everything so far, [samples] float32."""
+        return np.concatenate([np.zeros(0, np.float32), *self._blocks])
+
+    def write(self, samples: np.ndarray) -> None:
+        require_finite(samples)
+        self._blocks.append(np.array(samples, np.float32))
+
+    def finish(self) -> None:
+        self.finished = True
+
+    def interrupt(self) -> Path | None:
+        return None
+
+    def discard(self) -> None:
+        pass
+
+
+class TeeSink(BaseSink):
+    """Several sinks at once, such as a file and the loudspeaker.
+
+    A loudspeaker that fails half-way costs only itself: the file goes on, and `finish` tells.
+    """
+
+    def __init__(self, sinks: Sequence[Sink]) -> None:
+        super().__init__()
+        self._sinks = list(sinks)
+        self._lost: DeviceError | None = None
+
+    def write(self, samples: np.ndarray) -> None:
+        for sink in list(self._sinks):
+            try:
+                sink.write(samples)
+            except DeviceError as error:
+                self._drop(sink, error)
+
+    def _drop(self, sink: Sink, error: DeviceError) -> None:
+        if len(self._sinks) == 1:
+            raise error
+        self._sinks.remove(sink)
+        self._lost = error
+        sink.discard()
+
+    def sentence_done(self) -> None:
+        super().sentence_done()
+        for sink in self._sinks:
+            sink.sentence_done()
+
+    def finish(self) -> None:
+        for sink in self._sinks:
+            sink.finish()
+            self.notices.extend(sink.notices)
+        if self._lost is not None:
+            raise self._lost
+
+    def interrupt(self) -> Path | None:
+        kept = [sink.interrupt() for sink in self._sinks]
+        return next((path for path in kept if path is not None), None)
+
+    def discard(self) -> None:
+        for sink in self._sinks:
+            sink.discard()

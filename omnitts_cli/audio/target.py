@@ -1,0 +1,192 @@
+"""Target: the file behind `-o`. A temporary neighbour that takes the name in one step, or a device in place."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import stat
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from omnitts_cli.audio.outlet import write_error
+from omnitts_cli.errors import InputError, OutputError
+
+LONGEST_NAME = 255  # bytes, on all file systems in common use
+
+
+class Target:
+    """An open file for the bytes, and what becomes of it. `temporary` is None where it is written in place."""
+
+    def __init__(self, path: Path, file: BinaryIO, temporary: Path | None, *, no_clobber: bool) -> None:
+        self.path, self.file = path, file
+        self._real = Path(os.path.realpath(path))
+        self._temporary = temporary
+        self._no_clobber = no_clobber
+
+    def put_in_place(self) -> None:
+        """Syncs and renames. The name holds the old file or the whole new one, never anything between."""
+        try:
+            self._sync()
+            if self._temporary is not None:
+                self._rename(self._temporary)
+        except OSError as error:
+            self.remove()
+            raise write_error(str(self.path), error) from error
+
+    def _rename(self, temporary: Path) -> None:
+        if self._no_clobber and not self._claim(temporary):
+            kept = self.keep_partial()
+            raise exists_error(self.path, hint=f"another program made it meanwhile; this sound is in {kept}")
+        if not self._no_clobber:
+            os.replace(temporary, self._real)
+        self._temporary = None
+        sync_folder(self._real.parent)
+
+    def _claim(self, temporary: Path) -> bool:
+        """Takes the name only if nobody has it: a link, as renaming would replace."""
+        try:
+            os.link(temporary, self._real)
+        except FileExistsError:
+            return False
+        except OSError:  # a file system without links
+            if os.path.lexists(self._real):
+                return False
+            os.replace(temporary, self._real)
+            return True
+        temporary.unlink()
+        return True
+
+    def keep_partial(self) -> Path:
+        """Keeps what there is as NAME.partial.SUFFIX and says where."""
+        if self._temporary is None:
+            self._sync()
+            return self.path
+        kept = self.path.with_name(f"{self.path.stem}.partial{self.path.suffix}")
+        try:
+            self._sync()
+            os.replace(self._temporary, kept)
+        except OSError as error:
+            self.remove()
+            raise write_error(str(kept), error) from error
+        self._temporary = None
+        return kept
+
+    def remove(self) -> None:
+        """Closes; a temporary file is removed."""
+        with suppress(OSError):
+            self.file.close()
+        if self._temporary is not None:
+            with suppress(OSError):
+                self._temporary.unlink()
+            self._temporary = None
+
+    def _sync(self) -> None:
+        if self.file.closed:
+            return
+        try:
+            os.fsync(self.file.fileno())
+        except OSError as error:
+            if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # pipes and devices have nothing to sync
+                raise
+        self.file.close()
+
+
+def open_target(path: Path, *, no_clobber: bool = False) -> Target:
+    """Opens what `-o PATH` names, or says in words why it cannot be written."""
+    try:
+        return _open(path, no_clobber)
+    except OSError as error:
+        raise write_error(str(path), error) from error
+    except ValueError as error:  # a NUL in the name
+        raise OutputError(f"cannot write {path!s:.80}: {error}") from error
+
+
+def _open(path: Path, no_clobber: bool) -> Target:
+    real = Path(os.path.realpath(path))
+    mode = existing_mode(real)
+    if mode is not None and stat.S_ISDIR(mode):
+        raise OutputError(f"cannot write {path}: it is a folder", hint=f"-o {path / 'speech.wav'}")
+    if mode is not None and no_clobber:
+        raise exists_error(path, hint="choose another name or leave --no-clobber out")
+    if mode is not None and not stat.S_ISREG(mode):
+        return Target(path, open(path, "wb", buffering=0), None, no_clobber=False)
+    if os.fspath(path).endswith(os.sep) or len(os.fsencode(real.name)) > LONGEST_NAME:
+        raise OSError(errno.ENAMETOOLONG, "name too long")
+    if mode is not None and not os.access(real, os.W_OK):
+        raise OSError(errno.EACCES, "no permission")
+    remove_stale(real)
+    temporary, file = open_temporary(real, mode)
+    return Target(path, file, temporary, no_clobber=no_clobber)
+
+
+def existing_mode(real: Path) -> int | None:
+    """What kind of thing is there already; None for nothing."""
+    try:
+        return os.stat(real).st_mode
+    except FileNotFoundError:
+        return None
+
+
+def open_temporary(real: Path, mode: int | None) -> tuple[Path, BinaryIO]:
+    """A new file `.NAME.part-PID` beside the target, with the permissions of the file it will replace."""
+    for attempt in range(100):
+        ending = f".part-{os.getpid()}" + (f"-{attempt}" if attempt else "")
+        name = os.fsencode(real.name)[: LONGEST_NAME - 1 - len(ending)]
+        temporary = real.with_name("." + os.fsdecode(name) + ending)
+        try:
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o666)
+        except FileExistsError:
+            continue
+        if mode is not None:
+            with suppress(OSError):
+                os.chmod(temporary, stat.S_IMODE(mode))
+        return temporary, open(descriptor, "wb", buffering=0)
+    raise OSError(errno.EEXIST, "too many temporary files of this name")
+
+
+def remove_stale(real: Path) -> None:
+    """Removes the temporary files that killed runs left for this target."""
+    pattern = re.compile(re.escape(f".{real.name}") + r"\.part-(\d+)(-\d+)?")
+    for entry in os.listdir(real.parent):
+        found = pattern.fullmatch(entry)
+        if found and not alive(int(found[1])):
+            with suppress(OSError):
+                (real.parent / entry).unlink()
+
+
+def alive(pid: int) -> bool:
+    """Whether a process of that number runs."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True
+    return True
+
+
+def sync_folder(folder: Path) -> None:
+    """Makes a rename outlive a power cut, where folders can be synced."""
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def exists_error(path: Path, hint: str) -> InputError:
+    """The answer of --no-clobber."""
+    return InputError(f"{path} exists already and --no-clobber is set", hint=hint)
+
+
+def free_name(folder: Path, stem: str = "speech", suffix: str = ".wav") -> Path:
+    """speech.wav, or the first of speech-2.wav, speech-3.wav ... that does not exist."""
+    number = 1
+    while True:
+        path = folder / (f"{stem}{suffix}" if number == 1 else f"{stem}-{number}{suffix}")
+        if not os.path.lexists(path):
+            return path
+        number += 1
