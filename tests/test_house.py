@@ -1,0 +1,195 @@
+"""The house rules that neither ruff nor import-linter can say. The contracts themselves are in pyproject.toml."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+HOUSE = Path(__file__).parent.parent
+PACKAGE = HOUSE / "omnitts_cli"
+
+TOP_LEVEL = {
+    "pyproject.toml",
+    "README.md",
+    "LICENSE",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "justfile",
+    "omnitts_cli",
+    "presets",
+    "tests",
+    "samples",
+    "benchmarks",
+}
+
+# Spelled in pieces so that this file obeys its own rules.
+DEVICE_WORDS = re.compile(
+    "|".join(
+        [
+            r"torch\.cuda\b",
+            r"torch\.npu\b",
+            r"torch" + r"_npu\b",
+            r"\bnpu" + r"_\w*\(",
+            r"\.cuda" + r"\(",
+            r"\.is_" + r"cuda\b",
+            r"""[=!]=\s*["']""" + r"cuda",
+            r"""["']""" + r"""cuda["']\s*[=!]=""",
+            r"""["']""" + r"""cuda["']\s+in\b""",
+            r"""startswith\(["']""" + r"cuda",
+        ]
+    )
+)
+
+# A path on somebody's own machine, or the address of a package registry.
+STRANGE_PLACES = re.compile(
+    r"(?<![\w./~-])/(?:work|home|root|Users)/"
+    + "|"
+    + "|".join(["pypi" + r"\.org", "python" + "hosted", "npm" + r"js\."])
+)
+
+# Proofs about a room as a whole, or about how several of its files work together, have no file to mirror.
+ROOM_PROOFS = {"test_equal.py"}
+
+
+def tracked(*patterns: str) -> list[Path]:
+    """Files that git knows or would add; a stray build folder is nobody's business here."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z", "--", *patterns]
+    done = subprocess.run(command, cwd=HOUSE, capture_output=True, check=False)
+    if done.returncode:
+        pytest.skip("this is not a git checkout")
+    return [path for name in done.stdout.decode().split("\0") if name and (path := HOUSE / name).is_file()]
+
+
+def text_lines(paths: list[Path]) -> Iterator[tuple[Path, int, str]]:
+    for path in paths:
+        try:
+            text = path.read_text("utf-8")
+        except UnicodeDecodeError:
+            continue
+        for number, line in enumerate(text.splitlines(), 1):
+            yield path.relative_to(HOUSE), number, line
+
+
+def found(pattern: re.Pattern[str], paths: list[Path]) -> list[str]:
+    return [
+        f"{path}:{number}: {line.strip()[:120]}" for path, number, line in text_lines(paths) if pattern.search(line)
+    ]
+
+
+def test_top_level_holds_exactly_the_agreed_names() -> None:
+    names = {path.relative_to(HOUSE).parts[0] for path in tracked()}
+    assert {name for name in names if not name.startswith(".")} == TOP_LEVEL
+
+
+def test_only_devices_speaks_of_accelerators() -> None:
+    files = [path for path in tracked("omnitts_cli/*.py") if PACKAGE / "devices" not in path.parents]
+    assert found(DEVICE_WORDS, files) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "x = x." + "cuda()",
+        "if x.is_" + "cuda:",
+        'if device.type == "' + 'cuda":',
+        "if 'cu" + "da' == kind:",
+        "import torch" + "_npu",
+        "torch_npu.npu" + "_rms_norm(x)",
+        "# torch.cu" + "da.synchronize() is slow",
+        'name.startswith("' + 'cuda")',
+    ],
+)
+def test_the_device_words_are_recognised(line: str) -> None:
+    assert DEVICE_WORDS.search(line)
+
+
+def test_every_file_says_what_it_owns() -> None:
+    silent = [
+        str(path.relative_to(HOUSE))
+        for path in tracked("omnitts_cli/*.py", "tests/*.py", "benchmarks/*.py")
+        if not ast.get_docstring(ast.parse(path.read_text("utf-8")))
+    ]
+    assert silent == []
+
+
+def mirrored(test: Path) -> bool:
+    """tests/x/test_y.py speaks for omnitts_cli/x/y.py, or for the whole room omnitts_cli/x/y/."""
+    room = PACKAGE / test.relative_to(HOUSE / "tests").parent
+    subject = room / test.stem.removeprefix("test_")
+    return subject.with_suffix(".py").exists() or (subject / "__init__.py").exists()
+
+
+def test_every_test_file_has_its_file() -> None:
+    about_the_house = {"test_house.py", "test_docs.py"}
+    strays = [
+        str(test.relative_to(HOUSE))
+        for test in tracked("tests/**/test_*.py", "tests/test_*.py")
+        if test.name not in about_the_house | ROOM_PROOFS and not mirrored(test)
+    ]
+    assert strays == []
+
+
+def test_files_without_a_test_file_are_only_named() -> None:
+    """Plain data and one-line rooms need no test of their own, so this warns instead of failing."""
+    tests = {str(test.relative_to(HOUSE / "tests")) for test in tracked("tests/**/test_*.py", "tests/test_*.py")}
+    lonely = []
+    for path in tracked("omnitts_cli/*.py"):
+        *rooms, name = path.relative_to(PACKAGE).parts
+        own = "/".join([*rooms, f"test_{name}"])
+        room = "/".join([*rooms[:-1], f"test_{rooms[-1]}.py"]) if rooms else own
+        if not name.startswith("__") and not tests & {own, room}:
+            lonely.append("/".join([*rooms, name]))
+    if lonely:
+        warnings.warn("no test file of their own: " + ", ".join(lonely), stacklevel=1)
+    assert len(lonely) < len(tracked("omnitts_cli/*.py")), "tests do not mirror the package at all"
+
+
+def test_no_init_files_in_tests() -> None:
+    assert [str(path) for path in tracked("tests/**/__init__.py", "tests/__init__.py")] == []
+
+
+def test_nothing_names_a_place_outside() -> None:
+    assert found(STRANGE_PLACES, tracked()) == []
+
+
+def module_level_imports(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            node.body = []  # what a function imports is late enough
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module or ""
+
+
+def test_transformers_is_imported_late_everywhere() -> None:
+    """It costs seconds, and the default path never needs it."""
+    early = [
+        str(path.relative_to(HOUSE))
+        for path in tracked("omnitts_cli/*.py")
+        for name in module_level_imports(ast.parse(path.read_text("utf-8")))
+        if name.split(".")[0] == "transformers"
+    ]
+    assert early == []
+
+
+UPSTREAM_WORDS = re.compile(r"code_" + r"predictor\b|sub" + r"talker_|talker\.model" + r"\.layers")
+
+
+def test_upstream_names_stay_in_the_families() -> None:
+    """Only a family knows how the published files and config.json spell things."""
+    files = [path for path in tracked("omnitts_cli/*.py") if PACKAGE / "families" not in path.parents]
+    assert found(UPSTREAM_WORDS, files) == []
+
+
+def test_presets_stay_in_step_with_the_tables_in_pyproject() -> None:
+    """The wheel packs presets/ as package data under the name that presets.py looks for."""
+    lines = (HOUSE / "pyproject.toml").read_text("utf-8").splitlines()
+    assert 'presets = "omnitts_cli/presets_data"' in lines
