@@ -1,0 +1,93 @@
+"""The codec's hearing half: sound -> codes. Needed for cloning and training, never while speaking.
+
+Encode one clip at a time. Each convolution pads the end of the clip in its own layer, so a shorter clip
+that is filled up with silence to the length of its neighbour gets other values in its last frame.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from omnitts_cli.models.codec_layers import ClipConv
+from omnitts_cli.models.codec_transformer import ClipTransformer, TransformerShape
+from omnitts_cli.models.quantiser import SplitQuantiser
+
+
+@dataclass(frozen=True)
+class EncoderShape:
+    """Sizes of the encoder. Widths: sound -> filters, doubled by each fall -> the transformer's width."""
+
+    groups: int  # G; books beyond it are not kept
+    codes: int  # per group
+    book_width: int
+    filters: int
+    falls: tuple[int, ...]  # rates, in the order in which the sound meets them
+    transformer: TransformerShape
+    last_fall: int = 2  # after the transformer
+    dilations: tuple[int, ...] = (1,)  # of the residual units before each fall
+    kernel: int = 7
+    unit_kernel: int = 3
+    closing_kernel: int = 3
+    squeeze: int = 2  # how much narrower a residual unit is inside
+
+    @property
+    def samples_per_frame(self) -> int:
+        return math.prod(self.falls) * self.last_fall
+
+
+class HearingUnit(nn.Module):
+    """x + pointwise(elu(dilated(elu(x)))), narrower inside."""
+
+    def __init__(self, shape: EncoderShape, channels: int, dilation: int) -> None:
+        super().__init__()
+        inner = channels // shape.squeeze
+        self.wide = ClipConv(channels, inner, shape.unit_kernel, dilation=dilation)
+        self.point = ClipConv(inner, channels, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.point(F.elu(self.wide(F.elu(x))))
+
+
+class Fall(nn.Module):
+    """Residual units, then `rate` times fewer samples at twice the width."""
+
+    def __init__(self, shape: EncoderShape, channels: int, rate: int) -> None:
+        super().__init__()
+        self.units = nn.ModuleList(HearingUnit(shape, channels, d) for d in shape.dilations)
+        self.fall = ClipConv(channels, 2 * channels, 2 * rate, rate)
+
+    def forward(self, x: Tensor) -> Tensor:
+        for unit in self.units:
+            x = unit(x)
+        return self.fall(F.elu(x))
+
+
+class CodecEncoder(nn.Module):
+    """sound [B, n] -> codes [B, ceil(n / samples_per_frame), G]."""
+
+    def __init__(self, shape: EncoderShape) -> None:
+        super().__init__()
+        self.shape = shape
+        hidden = shape.transformer.hidden
+        widths = [shape.filters << step for step in range(len(shape.falls) + 1)]
+        self.opening = ClipConv(1, shape.filters, shape.kernel)
+        self.falls = nn.ModuleList(Fall(shape, w, r) for w, r in zip(widths, shape.falls, strict=False))
+        self.closing = ClipConv(widths[-1], hidden, shape.closing_kernel)
+        self.transformer = ClipTransformer(shape.transformer)
+        self.last_fall = ClipConv(hidden, hidden, 2 * shape.last_fall, shape.last_fall, bias=False, repeat_ends=True)
+        self.quantiser = SplitQuantiser(shape.groups, shape.codes, shape.book_width, hidden)
+
+    def forward(self, sound: Tensor) -> Tensor:
+        return self.quantiser.encode(self.latent(sound))
+
+    def latent(self, sound: Tensor) -> Tensor:
+        """sound [B, n] -> [B, T, hidden], what is to be quantised."""
+        x = self.opening(sound[:, None])  # [B, filters, n]
+        for fall in self.falls:
+            x = fall(x)
+        x = self.closing(F.elu(x)).transpose(1, 2)  # [B, T * last_fall, hidden]
+        return self.last_fall(self.transformer(x).transpose(1, 2)).transpose(1, 2)

@@ -1,0 +1,143 @@
+"""Layers of the codec that look back in time: causal convolutions, snake, and the blocks made of them.
+
+Sound runs along the last axis: x [B, C, T]. A layer that must remember takes the tail of its earlier
+input as `past` and gives back (output, next past). A past of zeros is the start of a stream, so a
+whole clip and a stream are the same call. The tail's size is `past_shape`, (channels, length).
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+class CausalConv(nn.Module):
+    """Stride 1: output t hears inputs t - (kernel - 1) * dilation .. t."""
+
+    def __init__(self, inputs: int, outputs: int, kernel: int, dilation: int = 1, groups: int = 1) -> None:
+        super().__init__()
+        self.conv = nn.Conv1d(inputs, outputs, kernel, dilation=dilation, groups=groups)
+        self.past_shape = (inputs, (kernel - 1) * dilation)
+
+    def forward(self, x: Tensor, past: Tensor) -> tuple[Tensor, Tensor]:
+        heard = torch.cat([past, x], -1)
+        # a copy, so that a stream does not keep the whole chunk alive for its last few samples
+        return self.conv(heard), heard[..., x.shape[-1] :].clone()
+
+
+class CausalRise(nn.Module):
+    """A transposed convolution that makes `rate` samples of each input and never looks ahead."""
+
+    def __init__(self, inputs: int, outputs: int, kernel: int, rate: int) -> None:
+        super().__init__()
+        self.conv = nn.ConvTranspose1d(inputs, outputs, kernel, rate)
+        self.rate = rate
+        self.past_shape = (inputs, (kernel - 1) // rate)
+
+    def forward(self, x: Tensor, past: Tensor) -> tuple[Tensor, Tensor]:
+        heard = torch.cat([past, x], -1)
+        # in front: samples that only the past makes, already given out; behind: those that need what comes next
+        start, samples = past.shape[-1] * self.rate, x.shape[-1] * self.rate
+        return self.conv(heard)[..., start : start + samples], heard[..., x.shape[-1] :].clone()
+
+
+def snake(x: Tensor, scale: Tensor, inverse: Tensor) -> Tensor:
+    """x + sin^2(scale * x) * inverse; scale and inverse [C, 1] float32. The sine of a bfloat16 is noise."""
+    wide = x.float()
+    return torch.addcmul(wide, (wide * scale).sin().square(), inverse).to(x.dtype)
+
+
+class Snake(nn.Module):
+    """Snake with its own pitch and height per channel; both weights are kept as logarithms."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.alpha = nn.Parameter(torch.zeros(channels))
+        self.beta = nn.Parameter(torch.zeros(channels))
+        self.scale: Tensor | None
+        self.inverse: Tensor | None
+        self.register_buffer("scale", None, persistent=False)
+        self.register_buffer("inverse", None, persistent=False)
+
+    def factors(self) -> tuple[Tensor, Tensor]:
+        scale, height = self.alpha.float().exp(), self.beta.float().exp()
+        return scale[:, None], (1.0 / (height + 1e-9))[:, None]
+
+    def fold(self) -> None:
+        """Compute the factors once. Until the module is told to train, changed weights go unnoticed."""
+        with torch.no_grad():
+            self.scale, self.inverse = self.factors()
+
+    def train(self, mode: bool = True) -> Snake:
+        if mode:
+            self.scale = self.inverse = None
+        return super().train(mode)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.scale is None or self.inverse is None:
+            return snake(x, *self.factors())
+        return snake(x, self.scale, self.inverse)
+
+
+class ResidualUnit(nn.Module):
+    """x + pointwise(snake(dilated(snake(x)))); it remembers the dilated convolution's input."""
+
+    def __init__(self, channels: int, kernel: int, dilation: int) -> None:
+        super().__init__()
+        self.before, self.after = Snake(channels), Snake(channels)
+        self.wide = CausalConv(channels, channels, kernel, dilation)
+        self.point = nn.Conv1d(channels, channels, 1)
+        self.past_shape = self.wide.past_shape
+
+    def forward(self, x: Tensor, past: Tensor) -> tuple[Tensor, Tensor]:
+        heard, past = self.wide(self.before(x), past)
+        return x + self.point(self.after(heard)), past
+
+
+class ConvNeXt(nn.Module):
+    """A depthwise convolution and an MLP over channels, added to the input."""
+
+    def __init__(self, channels: int, kernel: int, expansion: int, eps: float) -> None:
+        super().__init__()
+        self.depthwise = CausalConv(channels, channels, kernel, groups=channels)
+        self.norm = nn.LayerNorm(channels, eps=eps)
+        self.up = nn.Linear(channels, expansion * channels)
+        self.down = nn.Linear(expansion * channels, channels)
+        self.scale = nn.Parameter(torch.full((channels,), 1e-2))
+        self.past_shape = self.depthwise.past_shape
+
+    def forward(self, x: Tensor, past: Tensor) -> tuple[Tensor, Tensor]:
+        heard, past = self.depthwise(x, past)
+        mixed = self.down(F.gelu(self.up(self.norm(heard.transpose(1, 2)))))  # [B, T, C]
+        return x + (self.scale * mixed).transpose(1, 2), past
+
+
+class ClipConv(nn.Module):
+    """A causal convolution with a stride, over a whole clip: ceil(T / stride) outputs.
+
+    The clip's two ends are padded here, layer by layer: with zeros, or with copies of the end values.
+    """
+
+    def __init__(
+        self,
+        inputs: int,
+        outputs: int,
+        kernel: int,
+        stride: int = 1,
+        dilation: int = 1,
+        bias: bool = True,
+        repeat_ends: bool = False,
+    ) -> None:
+        super().__init__()
+        self.conv = nn.Conv1d(inputs, outputs, kernel, stride, dilation=dilation, bias=bias)
+        self.stride = stride
+        self.front = (kernel - 1) * dilation + 1 - stride
+        self.padding = "replicate" if repeat_ends else "constant"
+
+    def forward(self, x: Tensor) -> Tensor:
+        length = x.shape[-1]
+        behind = math.ceil(length / self.stride) * self.stride - length
+        return self.conv(F.pad(x, (self.front, behind), self.padding))
