@@ -6,6 +6,7 @@ import errno
 import os
 import select
 import shutil
+import stat
 from typing import BinaryIO, Protocol
 
 from omnitts_cli.errors import OmniError, OutputError
@@ -86,7 +87,7 @@ def can_seek(file: object) -> bool:
         descriptor = file.fileno()  # type: ignore[attr-defined]
     except (AttributeError, OSError):
         return True
-    return not appends(descriptor) and os.path.isfile(f"/dev/fd/{descriptor}")
+    return stat.S_ISREG(os.fstat(descriptor).st_mode) and not appends(descriptor)
 
 
 def appends(descriptor: int) -> bool:

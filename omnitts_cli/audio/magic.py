@@ -1,0 +1,64 @@
+"""What a file is by its first bytes: the audio we read, and words for everything else."""
+
+from __future__ import annotations
+
+HEAD_BYTES = 64
+
+OTHERS: list[tuple[bytes, str]] = [
+    (b"\x89PNG", "a PNG picture"),
+    (b"\xff\xd8\xff", "a JPEG picture"),
+    (b"GIF8", "a GIF picture"),
+    (b"PK\x03\x04", "a ZIP archive"),
+    (b"\x1f\x8b", "a gzip archive"),
+    (b"7z\xbc\xaf", "a 7-zip archive"),
+    (b"%PDF", "a PDF document"),
+    (b"\x7fELF", "a program"),
+    (b"\x80\x04\x95", "a Python pickle"),
+    (b"\x1aE\xdf\xa3", "a Matroska or WebM film"),
+    (b"0&\xb2u\x8ef\xcf\x11", "a WMA file"),
+]
+
+NEEDS_FFMPEG = {"m4a", "a Matroska or WebM film", "a WMA file", "aac"}
+
+
+def kind_of(head: bytes) -> str:
+    """wav, rf64, w64, aiff, caf, au, flac, ogg, mp3, aac or m4a; else words such as `a PNG picture`."""
+    for start, kind in ((b"fLaC", "flac"), (b"OggS", "ogg"), (b"ID3", "mp3"), (b".snd", "au"), (b"caff", "caf")):
+        if head.startswith(start):
+            return kind
+    if head[8:12] == b"WAVE":
+        return {b"RIFF": "wav", b"RIFX": "rifx", b"RF64": "rf64"}.get(head[:4], describe(head))
+    if head[:4] == b"FORM" and head[8:12] in (b"AIFF", b"AIFC"):
+        return "aiff"
+    if head[:4] == b"riff" and head[24:28] == b"wave":
+        return "w64"
+    if head[4:8] == b"ftyp":
+        return "m4a"
+    return mpeg_kind(head) or describe(head)
+
+
+def mpeg_kind(head: bytes) -> str | None:
+    """mp3 or aac for an MPEG frame header: eleven set bits, then a layer."""
+    if len(head) < 4 or head[0] != 0xFF or head[1] & 0xE0 != 0xE0:
+        return None
+    layer = head[1] >> 1 & 3
+    if layer == 0:
+        return "aac" if head[1] & 0xF0 == 0xF0 else None
+    if head[1] >> 3 & 3 == 1 or head[2] >> 4 == 15 or head[2] >> 2 & 3 == 3:  # reserved values: no MPEG
+        return None
+    return "mp3"
+
+
+def describe(head: bytes) -> str:
+    """What bytes that are no audio look like."""
+    for start, words in OTHERS:
+        if head.startswith(start):
+            return words
+    shown = head.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    if shown.startswith((b"<!doctype", b"<html")):
+        return "a web page"
+    if not head.strip(b"\0"):
+        return "zero bytes"
+    if shown and all(byte >= 0x20 or byte in b"\t\r\n" for byte in head):
+        return "text"
+    return f"bytes that begin with {head[:4].hex(' ')}"

@@ -1,0 +1,348 @@
+"""Reading somebody's recording: every doubt about the file becomes a sentence, never a crash or a silent loss."""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from omnitts_cli.audio import magic, mp3head, wavehead
+from omnitts_cli.audio.foreign import through_ffmpeg
+from omnitts_cli.audio.mono import to_mono
+from omnitts_cli.audio.resample import check_rate, resample
+from omnitts_cli.errors import InputError
+
+LONGEST_S = 300.0
+SHORTEST_S = 0.5
+STDIN_BYTES = 256 * 2**20
+LARGEST_SAMPLES = 60_000_000  # of all channels, decoded: 240 MB
+READ_BLOCK_S = 5.0
+UNKNOWN_FRAMES = 2**40  # libsndfile says 2**63 - 1 for a FLAC stream without a length
+MP3_SLACK = 0.05
+LOUD = 2.0
+TINY = 1e-20
+
+
+@dataclass(frozen=True, eq=False)
+class Recording:
+    """A clip that can be used: mono float32 at `rate`, and what a person should know about the file."""
+
+    sound: np.ndarray  # [samples] float32
+    rate: int
+    name: str
+    source_rate: int
+    source_channels: int
+    source_s: float | None  # length of the whole file; None where the file does not say
+    notices: list[str] = field(default_factory=list)
+
+    @property
+    def seconds(self) -> float:
+        return self.sound.size / self.rate
+
+
+@dataclass(frozen=True)
+class Part:
+    """Which part of a recording, in seconds; `end` None is the end of the file."""
+
+    start: float = 0.0
+    end: float | None = None
+
+    @property
+    def whole(self) -> bool:
+        return self.start == 0.0 and self.end is None
+
+
+@dataclass
+class Opened:
+    """A decoder, and what the file's own head says. `frames` None: the file does not say."""
+
+    decoder: Any
+    rate: int
+    channels: int
+    frames: int | None
+    exact: bool = True  # whether `frames` is a fact; for MP3 it may be an estimate
+    truncated: bool = False
+    notices: list[str] = field(default_factory=list)
+
+
+def read_clip(
+    source: str | os.PathLike[str],
+    *,
+    start: float | None = None,
+    end: float | None = None,
+    rate: int = 24_000,
+    stdin: BinaryIO | None = None,
+    longest_s: float = LONGEST_S,
+    shortest_s: float = SHORTEST_S,
+) -> Recording:
+    """The recording behind `-r SOURCE`, or the part from `start` to `end` seconds of it; InputError where it cannot be.
+
+    `-` reads `stdin`. The result is mono at `rate` with finite samples; `notices` tell what was done to get there.
+    """
+    name = "on standard input" if os.fspath(source) == "-" else os.fspath(source)
+    part = checked_part(start, end)
+    try:
+        with open_source(source, name, stdin) as file:
+            path = None if isinstance(file, io.BytesIO) else name
+            before = os.fstat(file.fileno()) if path else None
+            until_s = (part.start + longest_s if part.end is None else part.end) + 1.0
+            opened = open_decoder(file, path, name, until_s)
+            samples = read_part(opened, part, name, longest_s)
+            if before is not None and changed(before, os.fstat(file.fileno())):
+                raise InputError(f"reference clip {name} was changed while it was read", hint="try again")
+    except OSError as error:
+        raise InputError(f"cannot read reference clip {name}: {(error.strerror or str(error)).lower()}") from error
+    sound, notices = clean(samples, name)
+    if sound.size < shortest_s * opened.rate:
+        raise InputError(
+            f"reference clip {name} lasts {sound.size / opened.rate:.2f} s; at least {shortest_s:g} s is needed",
+            hint="3-30 s of one speaker give a good voice",
+        )
+    if opened.rate < 16_000:
+        notices.append(f"the clip has {opened.rate} Hz only: the voice will sound dull; 16000 Hz or more is better")
+    total = None if opened.frames is None else opened.frames / opened.rate
+    return Recording(
+        resample(sound, opened.rate, rate), rate, name, opened.rate, opened.channels, total, opened.notices + notices
+    )
+
+
+def checked_part(start: float | None, end: float | None) -> Part:
+    for option, value in (("--ref-start", start), ("--ref-end", end)):
+        if value is not None and not 0.0 <= value < 1e9:
+            raise InputError(
+                f"{option} {value:g} is no time in a clip", hint="seconds from the clip's start, 0 or more"
+            )
+    if start is not None and end is not None and end <= start:
+        raise InputError(f"--ref-end {end:g} is not after --ref-start {start:g}")
+    return Part(start or 0.0, end)
+
+
+# -- the file
+
+
+def open_source(source: str | os.PathLike[str], name: str, stdin: BinaryIO | None) -> BinaryIO:
+    """An open, seekable, non-empty file. Pipes and devices only through `-`, and only so many bytes of them."""
+    if os.fspath(source) == "-":
+        if stdin is None:
+            raise InputError("there is no standard input to read a reference clip from")
+        data = stdin.read(STDIN_BYTES + 1)
+        if len(data) > STDIN_BYTES:
+            raise InputError(f"the reference clip on standard input is larger than {STDIN_BYTES >> 20} MiB")
+        refuse_empty(len(data), name)
+        return io.BytesIO(data)
+    check_kind(Path(source), name)
+    return open(source, "rb")
+
+
+def check_kind(path: Path, name: str) -> None:
+    """Refuses what is no regular file, without opening it: opening a FIFO would wait for ever."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        raise InputError(f"reference clip {name} not found") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError(f"cannot read reference clip {name:.200}: {reason.lower()}") from error
+    kinds = (
+        (stat.S_ISDIR, "a folder"),
+        (stat.S_ISFIFO, "a named pipe"),
+        (stat.S_ISCHR, "a device"),
+        (stat.S_ISBLK, "a device"),
+        (stat.S_ISSOCK, "a socket"),
+    )
+    for is_kind, words in kinds:
+        if is_kind(found.st_mode):
+            hint = None if words in ("a folder", "a socket") else f"omnitts clone -r - ... < {name}"
+            raise InputError(f"reference clip {name} is {words}, not a file", hint=hint)
+    refuse_empty(found.st_size, name)
+
+
+def refuse_empty(size: int, name: str) -> None:
+    if size == 0:
+        raise InputError(f"reference clip {name} is an empty file (0 bytes)")
+
+
+def changed(before: os.stat_result, after: os.stat_result) -> bool:
+    return (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns)
+
+
+# -- its head
+
+
+def open_decoder(file: BinaryIO, path: str | None, name: str, until_s: float) -> Opened:
+    """Magic, then the head's own claims, then libsndfile."""
+    head = file.read(magic.HEAD_BYTES)
+    kind = magic.kind_of(head)
+    file.seek(0)
+    if kind in magic.NEEDS_FFMPEG or (kind == "mp3" and not mp3head.length_is_known(file)):
+        return open_foreign(through_ffmpeg(path, file, name, kind, until_s), name, until_s)
+    if " " in kind or kind == "text":
+        raise InputError(
+            f"reference clip {name} is not audio: it looks like {kind}", hint="wav, flac, mp3, ogg and opus can be read"
+        )
+    if kind == "wav":
+        return open_wav(file, name)
+    return open_library(file, name)
+
+
+def open_foreign(data: bytes, name: str, until_s: float) -> Opened:
+    """What ffmpeg decoded. Where it stopped at the limit, the length of the whole is not known."""
+    opened = open_wav(io.BytesIO(data), name)
+    opened.notices.clear()  # ffmpeg wrote to a pipe; the clip itself did not
+    if opened.frames is not None and opened.frames >= int((until_s - 0.1) * opened.rate):
+        opened.frames = None
+    return opened
+
+
+def open_wav(file: BinaryIO, name: str) -> Opened:
+    head = wavehead.read_head(file, name)
+    file.seek(0)
+    opened = open_library(wavehead.Mended(file, head), name)
+    if head.streamed:
+        opened.notices.append("the clip was written to a pipe and does not know its length; all of it is used")
+    elif head.missing:
+        opened.truncated = True
+        opened.notices.append(
+            f"the clip is cut off: its header says {head.claimed:,} bytes of samples, {head.there:,} are there"
+        )
+    if head.data_bytes % head.frame_bytes:
+        opened.notices.append(f"the clip ends inside a sample ({head.data_bytes:,} bytes of data); the rest is dropped")
+    return opened
+
+
+def open_library(file: Any, name: str) -> Opened:
+    import soundfile
+
+    try:
+        decoder = soundfile.SoundFile(file, "r")
+    except (soundfile.LibsndfileError, TypeError, ValueError) as error:
+        reason = getattr(error, "error_string", str(error)).rstrip(".")
+        raise InputError(f"reference clip {name} cannot be decoded", cause=reason) from error
+    if not 1 <= decoder.channels <= wavehead.MOST_CHANNELS:
+        raise InputError(
+            f"reference clip {name} has {decoder.channels} channels", hint="a clip of one speaker has 1 or 2"
+        )
+    check_rate(decoder.samplerate)
+    frames = decoder.frames if 0 <= decoder.frames < UNKNOWN_FRAMES else None
+    if frames == 0:
+        raise InputError(f"reference clip {name} holds no audio", cause="it has 0 samples")
+    if frames is None:
+        # soundfile seeks after each read, which fails at the end of a stream that does not know its end.
+        decoder.seekable = lambda: False
+    return Opened(decoder, decoder.samplerate, decoder.channels, frames, exact=decoder.format != "MP3")
+
+
+# -- its samples
+
+
+def read_part(opened: Opened, part: Part, name: str, longest_s: float) -> np.ndarray:
+    """Decodes what is asked for and no more. [samples, channels] float32"""
+    total = None if opened.frames is None else opened.frames / opened.rate
+    check_selection(part, total, name, longest_s, opened.truncated)
+    limit_s = longest_s if part.end is None else part.end - part.start
+    wanted = round(limit_s * opened.rate)
+    if min(wanted, opened.frames or wanted) * opened.channels > LARGEST_SAMPLES:
+        raise InputError(f"reference clip {name} is too much sound to take in at once", hint=example(name, part.start))
+    samples = decode(opened, round(part.start * opened.rate), wanted + 1, name)
+    if samples.shape[0] > wanted and part.end is None:
+        raise too_long(name, None, longest_s)
+    expected = min(wanted, wanted if opened.frames is None else opened.frames - round(part.start * opened.rate))
+    slack = 0 if opened.exact else round(MP3_SLACK * expected)
+    if samples.shape[0] < expected - slack:
+        got_s = samples.shape[0] / opened.rate
+        opened.notices.append(f"the clip is damaged: {got_s:.2f} s of {expected / opened.rate:.2f} s could be decoded")
+        refuse_broken(part, got_s, name)
+    return samples[:wanted]
+
+
+def check_selection(part: Part, total: float | None, name: str, longest_s: float, truncated: bool) -> None:
+    if total is not None:
+        if part.start >= total or (part.end is not None and part.end > total + 0.01):
+            what = f"--ref-start {part.start:g}" if part.start >= total else f"--ref-end {part.end:g}"
+            raise InputError(f"reference clip {name} lasts {total:.2f} s; {what} lies outside")
+        if truncated:
+            refuse_broken(part, total - part.start, name)
+        if (total if part.end is None else part.end) - part.start > longest_s:
+            raise too_long(name, total, longest_s)
+    elif part.end is not None and part.end - part.start > longest_s:
+        raise too_long(name, part.end - part.start, longest_s)
+
+
+def refuse_broken(part: Part, left_s: float, name: str) -> None:
+    """A cut-off clip is used only where the person chose a part that is wholly there."""
+    if part.end is None or left_s < 1.0:
+        raise InputError(
+            f"reference clip {name} is cut off or damaged; {left_s:.2f} s of it are there",
+            hint=f"get the whole file, or choose a part that is there: --ref-end {max(left_s, 0):.1f}",
+        )
+
+
+def too_long(name: str, total: float | None, longest_s: float) -> InputError:
+    lasts = f"more than {longest_s:g} s" if total is None else duration(total)
+    return InputError(f"reference clip {name} lasts {lasts}; 1-30 s of one speaker is needed", hint=example(name, 65))
+
+
+def example(name: str, start: float) -> str:
+    return f'omnitts clone -r {name} --ref-start {start:g} --ref-end {start + 15:g} "text"'
+
+
+def duration(seconds: float) -> str:
+    """36120 -> `10 h 02 min`; 75 -> `1 min 15 s`; 7.25 -> `7.2 s`."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes = int(seconds // 60)
+    if minutes < 60:
+        return f"{minutes} min {int(seconds % 60):02d} s"
+    return f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def decode(opened: Opened, start: int, most: int, name: str) -> np.ndarray:
+    """Up to `most` samples from `start`, in blocks; what was decoded before an error in the file counts."""
+    import soundfile
+
+    blocks, count = [np.zeros((0, opened.channels), np.float32)], 0
+    block = round(opened.rate * READ_BLOCK_S)
+    try:
+        skip(opened, start, block)
+        while count < most:
+            data = opened.decoder.read(min(block, most - count), dtype="float32", always_2d=True)
+            if not len(data):
+                break
+            blocks.append(data)
+            count += len(data)
+    except soundfile.LibsndfileError as error:
+        if count == 0:
+            reason = error.error_string.rstrip(".")
+            raise InputError(f"reference clip {name} cannot be decoded", cause=reason) from error
+    return np.concatenate(blocks)  # [samples, channels]
+
+
+def skip(opened: Opened, start: int, block: int) -> None:
+    """Goes to sample `start`; by decoding where the stream does not know its length."""
+    if opened.frames is not None:
+        opened.decoder.seek(start)
+        return
+    while start > 0 and len(data := opened.decoder.read(min(block, start))):
+        start -= len(data)
+
+
+def clean(samples: np.ndarray, name: str) -> tuple[np.ndarray, list[str]]:
+    """Refuses what is no number, picks a channel, and takes absurd levels back."""
+    finite = np.isfinite(samples)
+    if not finite.all():
+        bad = int(finite.size - finite.sum())
+        raise InputError(
+            f"reference clip {name} is damaged: {bad:,} of {finite.size:,} samples are no numbers (NaN or infinite)",
+            hint="make the clip again, or choose another part by --ref-start and --ref-end",
+        )
+    sound, notices = to_mono(samples)
+    peak = float(np.max(np.abs(sound), initial=0.0))
+    if peak > LOUD:
+        sound = sound / np.float32(peak)
+        notices.append(f"the clip goes up to {peak:g} where 1 is full scale; it was scaled down")
+    return np.where(np.abs(sound) < TINY, np.float32(0.0), sound), notices
