@@ -1,0 +1,119 @@
+"""The speaker encoder (ECAPA-TDNN): the sound of a clip -> one vector that says who speaks.
+
+The whole clip counts alike: silence, noise or a second speaker in it change the vector.
+Layout: x [B, C, columns of the mel spectrum].
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from omnitts_cli.errors import InputError
+from omnitts_cli.models.mel import MelShape, log_mel
+
+
+@dataclass(frozen=True)
+class SpeakerShape:
+    """Sizes of the encoder: one entry per block in `channels`, `kernels` and `dilations`, the last for the join."""
+
+    embedding: int  # width of the vector
+    channels: tuple[int, ...] = (512, 512, 512, 512, 1536)
+    kernels: tuple[int, ...] = (5, 3, 3, 3, 1)
+    dilations: tuple[int, ...] = (1, 2, 3, 4, 1)
+    parts: int = 8  # of a block's channels, each hearing the one before it
+    gate: int = 128  # width inside the channel gates
+    attention: int = 128  # width inside the pooling
+    mel: MelShape = field(default_factory=MelShape)
+
+    @property
+    def shortest_columns(self) -> int:
+        """A convolution mirrors its input at the ends, so it needs one column more than it mirrors."""
+        reach = max((k - 1) * d for k, d in zip(self.kernels, self.dilations, strict=True))
+        return (reach + 1) // 2 + 1
+
+    @property
+    def shortest_samples(self) -> int:
+        return max(self.shortest_columns * self.mel.hop, self.mel.margin + 1)
+
+
+def same_conv(inputs: int, outputs: int, kernel: int = 1, dilation: int = 1) -> nn.Conv1d:
+    return nn.Conv1d(inputs, outputs, kernel, dilation=dilation, padding="same", padding_mode="reflect")
+
+
+class Block(nn.Module):
+    """Channels heard in parts, each part adding to the next; then a gate per channel; added to the input."""
+
+    def __init__(self, shape: SpeakerShape, channels: int, kernel: int, dilation: int) -> None:
+        super().__init__()
+        part = channels // shape.parts
+        self.before, self.after = same_conv(channels, channels), same_conv(channels, channels)
+        self.parts = nn.ModuleList(same_conv(part, part, kernel, dilation) for _ in range(shape.parts - 1))
+        self.gate_in, self.gate_out = same_conv(channels, shape.gate), same_conv(shape.gate, channels)
+
+    def forward(self, x: Tensor) -> Tensor:
+        first, *rest = F.relu(self.before(x)).chunk(len(self.parts) + 1, 1)
+        heard = [first]
+        for index, (conv, part) in enumerate(zip(self.parts, rest, strict=True)):
+            heard.append(F.relu(conv(part if index == 0 else part + heard[-1])))
+        y = F.relu(self.after(torch.cat(heard, 1)))
+        gate = torch.sigmoid(self.gate_out(F.relu(self.gate_in(y.mean(2, keepdim=True)))))
+        return y * gate + x
+
+
+class Pooling(nn.Module):
+    """[B, C, columns] -> [B, 2 C]: mean and spread over time, each column weighted by attention."""
+
+    def __init__(self, channels: int, width: int) -> None:
+        super().__init__()
+        self.into, self.out = same_conv(3 * channels, width), same_conv(width, channels)
+
+    def forward(self, x: Tensor) -> Tensor:
+        evenly = torch.full_like(x[:, :1], 1.0 / x.shape[2])
+        overall = [summary[:, :, None].expand_as(x) for summary in moments(x, evenly)]
+        weights = self.out(torch.tanh(F.relu(self.into(torch.cat([x, *overall], 1))))).softmax(2)
+        return torch.cat(moments(x, weights), 1)
+
+
+def moments(x: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+    """Weighted mean and standard deviation over the last axis."""
+    mean = (weights * x).sum(2)
+    variance = (weights * (x - mean[:, :, None]).square()).sum(2)
+    return mean, variance.clamp(min=1e-12).sqrt()
+
+
+class SpeakerEncoder(nn.Module):
+    def __init__(self, shape: SpeakerShape) -> None:
+        super().__init__()
+        self.shape = shape
+        *channels, joined = shape.channels
+        sizes = zip(channels[1:], shape.kernels[1:-1], shape.dilations[1:-1], strict=True)
+        self.opening = same_conv(shape.mel.bands, channels[0], shape.kernels[0], shape.dilations[0])
+        self.blocks = nn.ModuleList(Block(shape, *size) for size in sizes)
+        self.join = same_conv(sum(channels[1:]), joined, shape.kernels[-1], shape.dilations[-1])
+        self.pool = Pooling(joined, shape.attention)
+        self.out = nn.Conv1d(2 * joined, shape.embedding, 1)
+
+    def forward(self, mel: Tensor) -> Tensor:
+        """mel [B, bands, columns] -> [B, embedding]."""
+        x = F.relu(self.opening(mel))
+        heard = []
+        for block in self.blocks:
+            x = block(x)
+            heard.append(x)
+        pooled = self.pool(F.relu(self.join(torch.cat(heard, 1))))
+        return self.out(pooled[:, :, None])[:, :, 0]
+
+    def embed(self, sound: Tensor) -> Tensor:
+        """sound [n], mono at the encoder's sample rate -> [embedding]."""
+        samples, least = sound.shape[0], self.shape.shortest_samples
+        if samples < least:
+            raise InputError(
+                f"the clip is {samples / self.shape.mel.sample_rate:.3f} s long, which is too short to hear a voice in",
+                cause=f"it has {samples} samples; the speaker encoder needs {least}",
+                hint="use a clip of 3 to 10 s of clear speech",
+            )
+        return self(log_mel(sound[None], self.shape.mel).to(self.out.weight))[0]
