@@ -251,13 +251,20 @@ def read_part(opened: Opened, part: Part, name: str, longest_s: float) -> np.nda
     samples = decode(opened, round(part.start * opened.rate), wanted + 1, name)
     if samples.shape[0] > wanted and part.end is None:
         raise too_long(name, None, longest_s)
-    expected = min(wanted, wanted if opened.frames is None else opened.frames - round(part.start * opened.rate))
+    expected = expected_samples(opened, part, wanted)
     slack = 0 if opened.exact else round(MP3_SLACK * expected)
     if samples.shape[0] < expected - slack:
         got_s = samples.shape[0] / opened.rate
         opened.notices.append(f"the clip is damaged: {got_s:.2f} s of {expected / opened.rate:.2f} s could be decoded")
         refuse_broken(part, got_s, name)
     return samples[:wanted]
+
+
+def expected_samples(opened: Opened, part: Part, wanted: int) -> int:
+    """How many samples must come: all that the head promises, or all that were asked for."""
+    if opened.frames is None:
+        return 0 if part.end is None else wanted
+    return min(wanted, opened.frames - round(part.start * opened.rate))
 
 
 def check_selection(part: Part, total: float | None, name: str, longest_s: float, truncated: bool) -> None:
