@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import difflib
-import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from omnitts_cli.errors import SettingsError, UsageError
+from omnitts_cli.kinds import SWITCH, TEXT, Kind, number, one_of, whole
 
 
 @dataclass(frozen=True)
@@ -50,26 +50,8 @@ class Preset:
         return {key: value for key in KEYS if (value := getattr(self, key)) is not None}
 
 
-Check = Callable[[Any], bool]
-
-
-def one_of(*words: str) -> tuple[str, Check]:
-    return "one of " + ", ".join(words), lambda value: value in words
-
-
-def whole(low: int, high: int) -> tuple[str, Check]:
-    return f"a whole number from {low} to {high}", lambda v: type(v) is int and low <= v <= high
-
-
-def number(low: float, high: float) -> tuple[str, Check]:
-    return f"a number from {low:g} to {high:g}", lambda v: type(v) in (int, float) and low <= v <= high
-
-
-TEXT: tuple[str, Check] = ("text", lambda value: isinstance(value, str) and bool(value))
-SWITCH: tuple[str, Check] = ("true or false", lambda value: isinstance(value, bool))
-
-# What each key accepts, in words for the person and as a test. The limits are those of the options.
-RULES: Mapping[str, tuple[str, Check]] = {
+# What each key accepts; the options of the same name accept the same.
+RULES: Mapping[str, Kind] = {
     "about": TEXT,
     "model": TEXT,
     "device": TEXT,
@@ -113,15 +95,16 @@ def check(table: Mapping[str, Any], source: str) -> dict[str, Any]:
             guess = nearest(name.replace("_", "-"), spelled)
             hint = f"did you mean '{guess}'?" if guess else "known keys: " + ", ".join(spelled)
             raise SettingsError(f"{source}: unknown key '{key}'", hint=hint)
-        words, accepts = RULES[name]
-        if not accepts(value):
-            raise SettingsError(f"{source}: {key} = {value!r} is not {words}", hint=f"change or remove '{key}'")
+        if not RULES[name].accepts(value):
+            raise SettingsError(f"{source}: {key} = {value!r} is not {RULES[name].words}", hint=f"correct '{key}'")
         checked[name] = value
     return checked
 
 
 def read(path: Path) -> Preset:
     """One preset file."""
+    import tomllib
+
     try:
         table = tomllib.loads(path.read_text("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
