@@ -1,0 +1,225 @@
+"""The decoder against the official package, and a stream against the whole."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from omnitts_cli.models.codec_decoder import CodecDecoder, decode_in_pieces
+
+BOUND = 1e-5
+Decoders = Callable[[], CodecDecoder]
+Measure = Callable[[Tensor, Tensor], float]
+
+
+def stream(decoder: CodecDecoder, codes: Tensor, sizes: list[int]) -> Tensor:
+    """Decode codes [B, T, G] in chunks of these sizes, the last one as long as need be."""
+    state = decoder.initial_state(codes.shape[0], "cpu", torch.float32)
+    parts, start = [], 0
+    for size in sizes:
+        sound, state = decoder.step(codes[:, start : start + size], state)
+        parts.append(sound)
+        start += size
+    assert start == codes.shape[1]
+    return torch.cat(parts, 1)
+
+
+def random_codes(decoder: CodecDecoder, rows: int, frames: int, seed: int) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(0, decoder.shape.codes, (rows, frames, decoder.shape.groups), generator=generator)
+
+
+def heard_stages(decoder: CodecDecoder, codes: Tensor) -> dict[str, Tensor]:
+    """What each stage gives for codes [1, T, G], by the golden set's names."""
+    modules: dict[str, nn.Module] = {"pre_conv": decoder.opening, "pre_transformer": decoder.transformer}
+    for i, stretch in enumerate(decoder.stretches):
+        modules |= {f"upsample.{i}.0": stretch.rise, f"upsample.{i}.1": stretch}
+    modules["decoder.0"] = decoder.widen
+    modules |= {f"decoder.{i + 1}": rise.units[-1] for i, rise in enumerate(decoder.rises)}
+    modules |= {"decoder.5": decoder.snake, "decoder.6": decoder.closing}
+    stages: dict[str, Tensor] = {}
+
+    def listen(name: str) -> Callable[..., None]:
+        def hook(_module: nn.Module, _given: object, made: Tensor | tuple[Tensor, ...]) -> None:
+            stages[name] = made if isinstance(made, Tensor) else made[0]
+
+        return hook
+
+    handles = [module.register_forward_hook(listen(name)) for name, module in modules.items()]
+    stages["wav"] = decoder(codes)[0]
+    for handle in handles:
+        handle.remove()
+    return stages | {"quantizer": decoder.quantiser.decode(codes).mT}
+
+
+def test_every_stage_of_forty_frames(decoder: CodecDecoder, case, error: Measure) -> None:
+    golden = case("codec/decode_40")
+    stages = heard_stages(decoder, golden.tensors["codes"][None])
+    assert stages.keys() == golden.tensors.keys() - {"codes"}
+    errors = {key: error(golden.same(key, stages[key]), golden.tensors[key]) for key in stages}
+    assert max(errors.values()) < BOUND, errors
+
+
+def test_long_clip_in_one_pass_and_in_the_published_pieces(decoder: CodecDecoder, case, error: Measure) -> None:
+    golden = case("codec/decode_340_chunked")
+    codes = golden.tensors["codes"][None]
+    whole, pieces = decoder(codes)[0], decode_in_pieces(decoder, codes)[0]
+    assert error(golden.same("wav_single_pass", whole), golden.tensors["wav_single_pass"]) < BOUND
+    assert error(golden.same("wav", pieces), golden.tensors["wav"]) < BOUND
+    seam = 300 * decoder.shape.samples_per_frame
+    assert error(pieces[:seam], whole[:seam]) < BOUND
+    assert not torch.allclose(whole[seam:], pieces[seam:], atol=1e-6)
+
+
+def test_rows_of_different_length_in_one_batch(decoder: CodecDecoder, case, error: Measure) -> None:
+    golden = case("codec/decode_batch")
+    rows = [golden.tensors[f"codes.{i}"] for i in range(3)]
+    batch = decoder(nn.utils.rnn.pad_sequence(rows, batch_first=True))
+    for i, row in enumerate(rows):
+        sound = batch[i, : len(row) * decoder.shape.samples_per_frame]
+        assert error(golden.same(f"wav.{i}", sound), golden.tensors[f"wav.{i}"]) < BOUND
+
+
+@pytest.mark.parametrize("size", [1, 2, 4, 8])
+def test_stream_is_whole(decoder: CodecDecoder, case, error: Measure, size: int) -> None:
+    codes = case("codec/decode_340_chunked").tensors["codes"][None]
+    sizes = [size] * (340 // size) + ([340 % size] if 340 % size else [])
+    assert error(stream(decoder, codes, sizes), decoder(codes)) < BOUND
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_stream_in_chunks_of_any_size_is_whole(decoder: CodecDecoder, error: Measure, seed: int) -> None:
+    draw = random.Random(seed)
+    sizes = [draw.choice([1, 1, 2, 3, 5, 8, 13, 30]) for _ in range(12)]
+    codes = random_codes(decoder, 2, sum(sizes), seed)
+    assert error(stream(decoder, codes, sizes), decoder(codes)) < BOUND
+
+
+def test_rows_of_different_age_share_a_step(decoder: CodecDecoder, error: Measure) -> None:
+    """Each row is as if it were alone, whatever its neighbours did before: one is new, one has filled its window."""
+    ages, size, steps = [0, 3, decoder.shape.window + 8], 2, 4
+    codes = random_codes(decoder, 3, max(ages) + size * steps, seed=3)
+    alone = [decoder(codes[i : i + 1, : age + size * steps]) for i, age in enumerate(ages)]
+    states = []
+    for i, age in enumerate(ages):
+        state = decoder.initial_state(1, "cpu", torch.float32)
+        states.append(decoder.step(codes[i : i + 1, :age], state)[1] if age else state)
+    state = {name: torch.cat([one[name] for one in states]) for name in states[0]}
+    parts = []
+    for step in range(steps):
+        first = [age + step * size for age in ages]
+        sound, state = decoder.step(torch.stack([codes[i, at : at + size] for i, at in enumerate(first)]), state)
+        parts.append(sound)
+    together = torch.cat(parts, 1)
+    for i, age in enumerate(ages):
+        assert error(together[i], alone[i][0, age * decoder.shape.samples_per_frame :]) < BOUND
+    assert state["frames"].tolist() == [age + size * steps for age in ages]
+
+
+def test_reference_frames_first(decoder: CodecDecoder, error: Measure) -> None:
+    """A clone's stream goes on from its reference, whose own sound is dropped."""
+    codes, reference = random_codes(decoder, 1, 37, seed=4), 16
+    state = decoder.initial_state(1, "cpu", torch.float32)
+    _, state = decoder.step(codes[:, :reference], state)
+    parts = []
+    for frame in range(reference, codes.shape[1]):
+        sound, state = decoder.step(codes[:, frame : frame + 1], state)
+        parts.append(sound)
+    wanted = decoder(codes)[:, reference * decoder.shape.samples_per_frame :]
+    assert error(torch.cat(parts, 1), wanted) < BOUND
+
+
+def test_a_step_keeps_the_state_that_it_was_given(decoder: CodecDecoder) -> None:
+    codes = random_codes(decoder, 2, 6, seed=5)
+    _, state = decoder.step(codes[:, :3], decoder.initial_state(2, "cpu", torch.float32))
+    before = {name: value.clone() for name, value in state.items()}
+    first, after = decoder.step(codes[:, 3:], state)
+    assert all(torch.equal(state[name], before[name]) for name in before)
+    assert torch.equal(decoder.step(codes[:, 3:], state)[0], first)
+    assert {n: (v.shape, v.dtype) for n, v in after.items()} == {n: (v.shape, v.dtype) for n, v in state.items()}
+    assert all(value.shape[0] == 2 and value.numel() for value in after.values())
+
+
+@pytest.mark.parametrize("frames", [1, 4])
+def test_a_step_reads_no_number_on_the_host(make_decoder: Decoders, frames: int) -> None:
+    """On a device without numbers, any read of a value would raise: what is left can be captured."""
+    decoder = make_decoder()
+    decoder.prepare()
+    decoder = decoder.to("meta")
+    codes = torch.zeros(3, frames, decoder.shape.groups, dtype=torch.int64, device="meta")
+    sound, _ = decoder.step(codes, decoder.initial_state(3, "meta", torch.float32))
+    assert sound.shape == (3, frames * decoder.shape.samples_per_frame)
+
+
+def test_frame_changes_no_earlier_sample(decoder: CodecDecoder) -> None:
+    codes = random_codes(decoder, 1, 12, seed=6)
+    changed = codes.clone()
+    changed[:, 9] = (changed[:, 9] + 1) % decoder.shape.codes
+    differs = (decoder(codes) != decoder(changed))[0].nonzero()[:, 0]
+    assert differs[0] == 9 * decoder.shape.samples_per_frame
+
+
+def test_sound_is_clamped_for_listeners_and_not_for_training(make_decoder: Decoders) -> None:
+    decoder = make_decoder()
+    with torch.no_grad():
+        decoder.closing.conv.bias += 5.0
+        codes = random_codes(decoder, 1, 3, seed=7)
+        assert decoder.sound(decoder.quantiser.decode(codes)).max() > 1.5
+        assert decoder(codes).max() == 1.0
+        assert decoder.step(codes, decoder.initial_state(1, "cpu", torch.float32))[0].max() == 1.0
+
+
+def test_gradients_reach_every_weight_that_speaks(make_decoder: Decoders) -> None:
+    decoder = make_decoder().train()
+    latent = torch.randn(2, 5, decoder.shape.quantised, generator=torch.Generator().manual_seed(8), requires_grad=True)
+    decoder.sound(latent).square().mean().backward()
+    assert latent.grad is not None and latent.grad.abs().min() > 0
+    silent = [name for name, weight in decoder.named_parameters() if weight.grad is None or not weight.grad.any()]
+    assert all(name.startswith("quantiser.") for name in silent), silent
+
+
+def test_training_again_forgets_what_was_folded(make_decoder: Decoders) -> None:
+    decoder = make_decoder()
+    codes = random_codes(decoder, 1, 2, seed=9)
+    decoder.prepare()
+    before = decoder(codes)
+    decoder.train()
+    with torch.no_grad():
+        decoder.snake.alpha += 0.5
+        assert not torch.allclose(decoder(codes), before, atol=1e-4)
+
+
+def test_bfloat16_is_close_and_streams(make_decoder: Decoders, decoder: CodecDecoder) -> None:
+    small = make_decoder()
+    small.prepare(torch.bfloat16)
+    assert small.snake.scale is not None and small.snake.scale.dtype == torch.float32
+    assert small.quantiser.leading.books.dtype == torch.float32
+    codes = random_codes(decoder, 1, 30, seed=10)
+    exact = decoder(codes)
+    state, parts = small.initial_state(1, "cpu", torch.bfloat16), []
+    for frame in range(0, 30, 5):
+        sound, state = small.step(codes[:, frame : frame + 5], state)
+        parts.append(sound)
+    for sound in (small(codes), torch.cat(parts, 1)):
+        assert sound.dtype == torch.float32
+        noise = (sound - exact).square().mean() / exact.square().mean()
+        assert noise < 10 ** (-25 / 10), f"{10 * noise.log10():.1f} dB"
+
+
+def test_other_sizes_follow_from_the_shape(decoder: CodecDecoder, error: Measure) -> None:
+    """Another codec: fewer groups, other rates, one stretch, a window of one frame."""
+    shape = replace(
+        decoder.shape, groups=4, codes=7, stretches=(3,), rises=(5, 2), dilations=(1, 2), window=1, kernel=5
+    )
+    torch.manual_seed(11)
+    other = CodecDecoder(shape).eval().requires_grad_(False)
+    assert shape.samples_per_frame == 30
+    codes = random_codes(other, 2, 9, seed=11)
+    whole = other(codes)
+    assert whole.shape == (2, 270)
+    assert error(stream(other, codes, [1, 4, 2, 2]), whole) < BOUND
