@@ -1,0 +1,139 @@
+"""The `omnitts` command: its subcommands, and the one place where an error becomes an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from typing import Annotated
+
+import typer
+
+from omnitts_cli.cli import clone, codec, completion, config, design, doctor, models, play, say, signals, voices
+from omnitts_cli.cli.console import console
+from omnitts_cli.cli.declare import command
+from omnitts_cli.cli.grammar import Command, Commands, Refusal, in_our_words
+from omnitts_cli.errors import OmniError
+
+app = typer.Typer(
+    name="omnitts",
+    cls=Commands,
+    no_args_is_help=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for body in (say.say, clone.clone, design.design, play.play):
+    app.command(cls=Command)(command(body))
+app.add_typer(voices.app, name="voices")
+app.add_typer(models.app, name="models")
+app.add_typer(codec.app, name="codec")
+app.command(cls=Command)(command(doctor.doctor))
+app.add_typer(config.app, name="config")
+app.command(cls=Command)(command(completion.completion))
+
+
+def show_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        console.stdout.claim()
+        console.stdout.line(f"omnitts {version('omnitts-cli')}")
+        raise typer.Exit()
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("-V", "--version", callback=show_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Speech from the command line.
+
+    \b
+    omnitts say "Hello there"                      speak
+    omnitts say -f book.md -o book.flac            a file in, a file out
+    omnitts clone -r me.wav "Good morning"         in the voice of a clip
+    omnitts design -i "deep and slow" "Once"       in a voice made from words
+    omnitts doctor                                 what this machine can do
+    """
+
+
+def run(arguments: list[str]) -> int:
+    """One command from its arguments to its exit code."""
+    console.reset()
+    options = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    console.json, console.debug = "--json" in options, "--debug" in options
+    with signals.handled():
+        try:
+            code = app(arguments, prog_name="omnitts", standalone_mode=False)
+            return code if isinstance(code, int) else 0
+        except OmniError as error:
+            return failed(error)
+        except Refusal as refusal:
+            return failed(in_our_words(refusal))
+        except signals.Stopped as stopped:
+            console.note(stopped.word)
+            return stopped.exit_code
+        except (signals.PipeClosed, SystemExit):  # Typer leaves by SystemExit when the reader of help has gone
+            return pipe_closed()
+        except Exception as error:
+            return internal(error)
+        finally:
+            console.stdout.release()
+
+
+def failed(error: OmniError) -> int:
+    try:
+        if not (console.json and console.audio_on_stdout):
+            console.problem(error)
+        console.stdout.claim()
+        console.error_record(error)
+    except BrokenPipeError:
+        return pipe_closed()
+    except OmniError:  # no stdout for the record; the exit code says it
+        pass
+    return error.exit_code
+
+
+def pipe_closed() -> int:
+    """Nobody reads any more. Say nothing, and let nothing be flushed into the closed pipe at the end."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for descriptor in (1, 2):
+        os.dup2(nowhere, descriptor)
+    os.close(nowhere)
+    return signals.PIPE_CLOSED
+
+
+def internal(error: Exception) -> int:
+    """A mistake of ours: one line for the person, the traceback in a file."""
+    report = "".join(traceback.format_exception(error))
+    if console.debug:
+        console.note(report.rstrip())
+    what = f"internal error: {type(error).__name__}: {error}".splitlines()[0]
+    return failed(OmniError(what[:300], hint=f"report this with {written(report)}"))
+
+
+def written(report: str) -> str:
+    """The path of a file with the report; its text where no file can be made."""
+    import platformdirs
+
+    try:
+        folder = platformdirs.user_log_path("omnitts", appauthor=False, ensure_exists=True)
+        path = folder / f"error-{os.getpid()}.log"
+        path.write_text(report, "utf-8")
+    except OSError:
+        return "the output of --debug"
+    return str(path)
+
+
+def main() -> None:
+    """The entry point of the installed command."""
+    code = run(sys.argv[1:])
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError, AttributeError):  # closed, full, or never there
+        pipe_closed()
+    raise SystemExit(code)
+
+

@@ -1,0 +1,144 @@
+"""omnitts config: where settings come from, what they are, and changing the user's own file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from omnitts_cli import settings
+from omnitts_cli.cli.console import console
+from omnitts_cli.cli.declare import Field, command, fields_of
+from omnitts_cli.cli.grammar import Command, group
+from omnitts_cli.cli.options import GROUPS, Telling
+from omnitts_cli.errors import UsageError
+from omnitts_cli.presets import nearest
+
+app = group("Show and change settings.")
+
+Key = Annotated[str, typer.Argument(metavar="KEY", help="The long name of an option, as in 'sentence-gap'.")]
+Value = Annotated[str, typer.Argument(metavar="VALUE", help="What it is to be.")]
+
+
+def path(telling: Telling) -> None:
+    """Print the settings files that are read, strongest first."""
+    from omnitts_cli.cli import defaults
+
+    for place in defaults.all_places():
+        console.result(f"{place}{'' if place.is_file() else '  (not there)'}")
+        console.record(status="ok", path=str(place), exists=place.is_file())
+
+
+def show(telling: Telling, origin: Annotated[bool, typer.Option("--origin", help="Say where each comes from.")] = False) -> None:
+    """Print every setting as it would be used.
+
+    Environment: OMNITTS_ and the option's name in capitals, as in OMNITTS_VOICE; OMNITTS_CONFIG names
+    the only settings file. Of others: HF_HOME, HF_ENDPOINT, HF_TOKEN, HF_HUB_OFFLINE, NO_COLOR,
+    FORCE_COLOR, XDG_*, CUDA_VISIBLE_DEVICES, ASCEND_RT_VISIBLE_DEVICES.
+    """
+    from omnitts_cli.cli.defaults import Layers
+
+    fields = all_fields()
+    layers = Layers("config", {}, fields)
+    rows = []
+    for field in fields:
+        value, source = layers.origin(field)
+        rows.append([key(field), shown(value), source] if origin else [key(field), shown(value)])
+        console.record(status="ok", key=key(field), value=value, origin=source)
+    rows += foreign_rows(origin)
+    console.table(rows)
+
+
+def set(telling: Telling, name: Key, value: Value) -> None:
+    """Write one setting into the user's file."""
+    field = find(name)
+    read = field.opt.read(value, f"--{key(field)}")
+    target = user_file()
+    lines = [line for line in top_lines(target) if line.split("=")[0].strip() != name]
+    save(target, [f"{name} = {toml(read)}", *lines])
+    console.note(f"{name} = {toml(read)}   in {target}")
+    console.record(status="ok", path=str(target), key=name, value=read)
+
+
+def unset(telling: Telling, name: Key) -> None:
+    """Take one setting out of the user's file."""
+    find(name)
+    target = user_file()
+    before = top_lines(target)
+    lines = [line for line in before if line.split("=")[0].strip() != name]
+    if lines != before:
+        save(target, lines)
+    console.note(f"{name} is not set in {target}")
+    console.record(status="ok", path=str(target), key=name)
+
+
+for body in (path, show, set, unset):
+    app.command(cls=Command)(command(body))
+
+
+def all_fields() -> list[Field]:
+    return [field for options in GROUPS for field in fields_of(options)]
+
+
+def key(field: Field) -> str:
+    return field.name.replace("_", "-")
+
+
+def find(name: str) -> Field:
+    """The option of that name, or an error with the nearest."""
+    fields = {key(field): field for field in all_fields()}
+    if name not in fields:
+        close = nearest(name, list(fields))
+        raise UsageError(f"no setting '{name}'", hint=f"did you mean '{close}'?" if close else "omnitts config show")
+    return fields[name]
+
+
+def shown(value: Any) -> str:
+    return "" if value in (None, ()) else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def foreign_rows(origin: bool) -> list[list[str]]:
+    rows = []
+    for name in settings.FOREIGN:
+        value = settings.variable(name)
+        if value is not None:
+            rows.append([name, "(set)" if name in settings.SECRET else value] + (["environment"] if origin else []))
+    return rows
+
+
+def toml(value: Any) -> str:
+    """A value as TOML; the strings of JSON are strings of TOML."""
+    import json
+
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return json.dumps(list(value) if isinstance(value, tuple) else value, ensure_ascii=False)
+
+
+def user_file() -> Path:
+    from omnitts_cli.cli import defaults
+
+    only = settings.ours().get("config")
+    return Path(only) if only else defaults.all_places()[1]
+
+
+def top_lines(target: Path) -> list[str]:
+    """The file's lines. What is set goes to the top, in front of every table."""
+    from omnitts_cli.cli import settings_file
+
+    if not target.exists():
+        return []
+    return settings_file.read(target).text.splitlines()
+
+
+def save(target: Path, lines: list[str]) -> None:
+    """Replaces the file in one step, and only by one that can be read."""
+    from omnitts_cli.audio.target import open_target
+
+    target.parent.mkdir(parents=True, exist_ok=True)
+    place = open_target(target)
+    place.file.write(("\n".join(lines) + "\n").encode())
+    place.put_in_place()
+
+

@@ -1,0 +1,170 @@
+"""The one place that prints: errors and warnings on stderr, results on the data channel, JSON for machines."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from omnitts_cli import settings
+from omnitts_cli.cli.stdout import Stdout
+from omnitts_cli.errors import OmniError
+
+SCHEMA = 1
+RED, YELLOW, DIM, BOLD, PLAIN = "\033[31m", "\033[33m", "\033[2m", "\033[1m", "\033[0m"
+
+
+class Console:
+    """How loud, how coloured, and where the JSON goes. Set once per command from its options."""
+
+    def __init__(self) -> None:
+        self.stdout = Stdout()
+        self.quiet = self.verbose = self.debug = self.json = False
+        self.color = "auto"
+        self.audio_on_stdout = False
+        self.warnings: list[str] = []
+
+    def listen_to(self, *, quiet: bool, verbose: bool, debug: bool, json: bool, color: str) -> None:
+        self.quiet, self.verbose, self.debug, self.json, self.color = quiet, verbose or debug, debug, json, color
+
+    def reset(self) -> None:
+        """As new, for the next call of main() in one process."""
+        self.__init__()  # type: ignore[misc]
+
+    # To people, on stderr.
+
+    def problem(self, error: OmniError) -> None:
+        """An error in at most four lines: what, why, what to do."""
+        self._say(self._painted(RED, "error:"), error.message, error.cause, error.hint)
+
+    def warning(self, message: str, *, cause: str | None = None, hint: str | None = None) -> None:
+        """Something the person should know; the work goes on. Said once."""
+        if message in self.warnings:
+            return
+        self.warnings.append(message)
+        if not self.quiet:
+            self._say(self._painted(YELLOW, "warning:"), message, cause, hint)
+
+    def note(self, message: str) -> None:
+        """One plain line about what is going on."""
+        if not self.quiet:
+            self._write(visible(message))
+
+    def detail(self, message: str) -> None:
+        """For --verbose."""
+        if self.verbose and not self.quiet:
+            self._write(self._painted(DIM, visible(message)))
+
+    # Results, on the data channel.
+
+    def result(self, text: str) -> None:
+        """One line of what was asked for: a name, a path, a row of a table."""
+        if not self.json:
+            self.stdout.line(text)
+
+    def table(self, rows: Sequence[Sequence[str]], *, head: Sequence[str] = ()) -> None:
+        """Columns for people on a terminal; tabs for programs otherwise. The last column is cut to the width."""
+        if self.json or not rows:
+            return
+        if not self.stdout.is_terminal():
+            for row in rows:
+                self.stdout.line("\t".join(plain(cell) for cell in row))
+            return
+        for line in columns(rows, head, shutil.get_terminal_size().columns):
+            self.stdout.line(line)
+
+    def record(self, **fields: Any) -> None:
+        """One JSON object, if --json was asked for."""
+        if self.json:
+            self._json({"schema": SCHEMA, **fields})
+
+    def error_record(self, error: OmniError) -> None:
+        where = getattr(error, "where", None)
+        fields = {"status": "error", "code": error.code, "exit": error.exit_code, "message": error.message}
+        self.record(**fields, hint=error.hint, **({"where": where} if where else {}))
+
+    def _json(self, record: Mapping[str, Any]) -> None:
+        text = json.dumps(record, ensure_ascii=False, allow_nan=False)
+        if self.audio_on_stdout:
+            self._write(text)
+        else:
+            # A lone surrogate (a file name that is no text) becomes its \u escape, which is valid JSON.
+            self.stdout.line(text.encode("utf-8", "backslashreplace").decode())
+
+    def paints(self) -> bool:
+        """Whether stderr gets colours."""
+        if self.color != "auto":
+            return self.color == "always"
+        if settings.variable("NO_COLOR"):
+            return False
+        if settings.variable("FORCE_COLOR"):
+            return True
+        return self.animates()
+
+    @staticmethod
+    def animates() -> bool:
+        """Whether stderr is a terminal that can move its cursor."""
+        return sys.stderr is not None and sys.stderr.isatty() and settings.variable("TERM") != "dumb"
+
+    def _painted(self, paint: str, text: str) -> str:
+        return f"{paint}{text}{PLAIN}" if self.paints() else text
+
+    def _say(self, title: str, message: str, cause: str | None, hint: str | None) -> None:
+        lines = [f"{title} {visible(message)}"]
+        if cause:
+            lines.append(f"  cause: {visible(cause)}")
+        if hint:
+            lines.append(f"  try: {visible(hint)}")
+        self._write("\n".join(lines))
+
+    def _write(self, text: str) -> None:
+        if sys.stderr is None:
+            return
+        encoding = sys.stderr.encoding or "utf-8"
+        print(text.encode(encoding, "backslashreplace").decode(encoding), file=sys.stderr, flush=True)
+
+
+def visible(text: str) -> str:
+    """The text with every control character spelled out: nothing of a user's text steers a terminal."""
+    return "".join(c if harmless(c) else escaped(c) for c in text)
+
+
+def harmless(character: str) -> bool:
+    """Printable; newlines are ours. Format characters (bidi overrides, tags) and surrogates are not."""
+    return character == "\n" or unicodedata.category(character) not in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
+
+
+def escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode() if not character.isascii() else f"\\x{ord(character):02x}"
+
+
+def plain(cell: str) -> str:
+    """A cell on one line without tabs."""
+    return visible(" ".join(cell.split()))
+
+
+def columns(rows: Sequence[Sequence[str]], head: Sequence[str], width: int) -> Iterable[str]:
+    """Aligned lines no wider than the terminal."""
+    cells = [[plain(cell) for cell in row] for row in ([list(head)] if head else []) + [list(row) for row in rows]]
+    widths = [max(cell_width(row[i]) for row in cells) for i in range(len(cells[0]))]
+    for row in cells:
+        padded = [cell + " " * (widths[i] - cell_width(cell)) for i, cell in enumerate(row)]
+        yield cut("  ".join(padded).rstrip(), width)
+
+
+def cell_width(text: str) -> int:
+    """Columns on a terminal: East Asian letters take two, combining marks none."""
+    wide = sum(unicodedata.east_asian_width(c) in ("W", "F") for c in text)
+    return len(text) + wide - sum(bool(unicodedata.combining(c)) for c in text)
+
+
+def cut(text: str, width: int) -> str:
+    while cell_width(text) > width:
+        text = text[: width - 2] + "…" if len(text) > width else text[:-2] + "…"
+    return text
+
+
+console = Console()

@@ -1,0 +1,132 @@
+"""How a command is declared: groups of options as dataclasses, each option once, in one place.
+
+`command` turns a function whose parameters are such groups into what Typer wants: a function with one
+parameter per option. Every value arrives as text and is read by the option's Kind, whether it was
+typed, came from the environment, a settings file or a preset; so all of them are equally strict.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any, Optional, get_args, get_type_hints
+
+import typer
+
+from omnitts_cli.cli.console import console
+from omnitts_cli.cli.signals import PipeClosed
+from omnitts_cli.errors import UsageError
+from omnitts_cli.kinds import SWITCH, Kind
+
+
+@dataclass(frozen=True)
+class Opt:
+    """One option: its spellings, what it takes, its line of help, and how help shows its default."""
+
+    flags: str  # as typed, a space between spellings
+    kind: Kind
+    help: str
+    takes: str = ""  # the placeholder in help; by itself the choices
+    many: bool = False
+    shown: str = ""
+    complete: Callable[[str], list[str]] | None = None
+
+    @property
+    def spellings(self) -> list[str]:
+        return self.flags.split()
+
+    @property
+    def name(self) -> str:
+        """The spelling that messages use."""
+        return next((s for s in self.spellings if s.startswith("--")), self.spellings[0]).split("/")[0]
+
+    @property
+    def metavar(self) -> str:
+        return self.takes or "|".join(self.kind.choices)
+
+    def read(self, text: str, source: str) -> Any:
+        """The value of what was typed behind `source`, or an error that names both."""
+        try:
+            return self.kind.read(text)
+        except ValueError:
+            raise UsageError(
+                f"{source} '{text[:80]}' is not {self.kind.words}", hint=f"{source} {self.metavar}"
+            ) from None
+
+
+@dataclass(frozen=True)
+class Field:
+    """An option together with the name and default of its place in a group."""
+
+    name: str
+    opt: Opt
+    default: Any
+
+    def parameter(self) -> inspect.Parameter:
+        """The parameter that Typer sees. Its default is None: not given."""
+        base = bool if self.opt.kind is SWITCH else list[str] if self.opt.many else str
+        shown = self.opt.shown or ("" if self.default in (None, "", False, True, ()) else f"{self.default}")
+        complete = self.opt.complete or (self._choices if self.opt.kind.choices else None)
+        option = typer.Option(
+            *self.opt.spellings,
+            help=f"{self.opt.help} [{shown}]" if shown else self.opt.help,
+            metavar=None if self.opt.kind is SWITCH else self.opt.metavar,
+            show_default=False,
+            autocompletion=complete,
+        )
+        annotation = Annotated[Optional[base], option]  # type: ignore[valid-type] # noqa: UP045
+        return inspect.Parameter(self.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+
+    def _choices(self, incomplete: str) -> list[str]:
+        return [choice for choice in self.opt.kind.choices if choice.startswith(incomplete)]
+
+    def typed(self, value: Any) -> Any:
+        """What was typed, read; None where nothing was."""
+        if value is None or value == [] or self.opt.kind is SWITCH:
+            return None if value == [] else value
+        if self.opt.many:
+            return tuple(self.opt.read(text, self.opt.name) for text in value)
+        return self.opt.read(value, self.opt.name)
+
+
+def fields_of(group: type) -> Iterator[Field]:
+    """The options of a group, in the order of declaration."""
+    hints = get_type_hints(group, include_extras=True)
+    for field in dataclasses.fields(group):
+        opt = next(extra for extra in get_args(hints[field.name])[1:] if isinstance(extra, Opt))
+        yield Field(field.name, opt, field.default)
+
+
+def command(body: Callable[..., None]) -> Callable[..., None]:
+    """The function that Typer calls for `body`."""
+    hints = get_type_hints(body, include_extras=True)
+    hints.pop("return", None)
+    groups = {name: hint for name, hint in hints.items() if dataclasses.is_dataclass(hint)}
+    fields = {name: list(fields_of(group)) for name, group in groups.items()}
+    section = body.__module__.rpartition(".")[2]
+
+    def run(**typed: Any) -> None:
+        from omnitts_cli.cli import defaults
+
+        given = {field.name: field.typed(typed.pop(field.name)) for group in fields.values() for field in group}
+        layers = defaults.Layers(section, given, [field for group in fields.values() for field in group])
+        values = {field.name: layers.value(field) for group in fields.values() for field in group}
+        built = {name: groups[name](**{f.name: values[f.name] for f in fields[name]}) for name in groups}
+        for group in built.values():
+            if hasattr(group, "apply"):
+                group.apply()
+        console.stdout.claim()
+        try:
+            body(**typed, **built)
+        except BrokenPipeError:
+            raise PipeClosed from None  # Typer would make exit code 1 of it
+
+    own = [p for p in inspect.signature(body, eval_str=True).parameters.values() if p.name not in groups]
+    own = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own]
+    parameters = own + [field.parameter() for group in fields.values() for field in group]
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {p.name: p.annotation for p in parameters}
+    run.__name__, run.__doc__, run.__module__ = body.__name__, body.__doc__, body.__module__
+    return run

@@ -1,0 +1,9 @@
+"""omnitts design."""
+
+from __future__ import annotations
+
+from omnitts_cli.cli.options import GROUPS, Telling
+
+
+def design(telling: Telling) -> None:
+    """Not yet."""

@@ -1,0 +1,11 @@
+"""omnitts models."""
+
+from __future__ import annotations
+
+from omnitts_cli.cli.grammar import group
+
+app = group("models")
+
+@app.command()
+def list() -> None:
+    """Not yet."""

@@ -1,0 +1,9 @@
+"""omnitts play."""
+
+from __future__ import annotations
+
+from omnitts_cli.cli.options import GROUPS, Telling
+
+
+def play(telling: Telling) -> None:
+    """Not yet."""

@@ -1,0 +1,9 @@
+"""omnitts say."""
+
+from __future__ import annotations
+
+from omnitts_cli.cli.options import GROUPS, Telling
+
+
+def say(telling: Telling) -> None:
+    """Not yet."""

@@ -1,0 +1,112 @@
+"""A settings file (config.toml): keys are long option names, one table per command, presets of one's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from omnitts_cli import presets
+from omnitts_cli.cli.declare import Field
+from omnitts_cli.errors import SettingsError
+from omnitts_cli.kinds import SWITCH
+
+SECTIONS = ("say", "clone", "design", "play", "voices", "models", "codec", "bench", "doctor", "config")
+
+
+@dataclass(frozen=True)
+class SettingsFile:
+    """A file whose keys are all known; values are checked by the option that takes them."""
+
+    path: Path
+    text: str
+    tables: Mapping[str, Any]
+
+    def values(self, section: str, fields: Mapping[str, Field]) -> dict[str, Any]:
+        """What the file says for the options of one command; its own table goes over the top level."""
+        general = {k: v for k, v in self.tables.items() if not isinstance(v, dict)}
+        own = self.tables.get(section, {})
+        values = {}
+        for key, value in {**general, **own}.items():
+            name = key.replace("-", "_")
+            if name in fields:
+                values[name] = self._checked(fields[name], key, value)
+        return values
+
+    def presets(self) -> dict[str, presets.Preset]:
+        own = self.tables.get("presets", {})
+        source = f"{self.path}, preset"
+        return {
+            name: presets.Preset(name=name, **presets.check(table, f"{source} {name}")) for name, table in own.items()
+        }
+
+    def _checked(self, field: Field, key: str, value: Any) -> Any:
+        """The value, if the option takes it as it is or, for text, as it would be typed."""
+        values = list(value) if field.opt.many and isinstance(value, list) else [value]
+        for item in values:
+            accepts = field.opt.kind.accepts(item) and (isinstance(item, bool) == (field.opt.kind is SWITCH))
+            if not accepts:
+                raise SettingsError(
+                    f"{self.place(key)}: {key} = {value!r} is not {field.opt.kind.words}", hint=f"correct '{key}'"
+                )
+        return tuple(values) if field.opt.many else value
+
+    def place(self, key: str) -> str:
+        """The file with the line of a key."""
+        for number, line in enumerate(self.text.splitlines(), 1):
+            if line.split("=")[0].strip() in (key, f'"{key}"', f"[{key}]"):
+                return f"{self.path} line {number}"
+        return str(self.path)
+
+
+def read(path: Path) -> SettingsFile:
+    """The file, if it is TOML and every key in it is known."""
+    import tomllib
+
+    try:
+        text = path.read_text("utf-8")
+        tables = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path}: not a TOML file that can be read", cause=str(error)) from None
+    except OSError as error:
+        raise SettingsError(f"{path}: cannot be read", cause=error.strerror) from None
+    found = SettingsFile(path, text, tables)
+    refuse_unknown(found)
+    return found
+
+
+def refuse_unknown(file: SettingsFile) -> None:
+    known = all_names()
+    for key, value in file.tables.items():
+        if key == "presets" and isinstance(value, dict):
+            file.presets()
+        elif key in SECTIONS and isinstance(value, dict):
+            check_keys(file, value, known)
+        else:
+            check_keys(file, [key], known)
+
+
+def check_keys(file: SettingsFile, keys: Iterable[str], known: list[str]) -> None:
+    for key in keys:
+        if key not in known:
+            guess = presets.nearest(key, [*known, *SECTIONS])
+            hint = f"did you mean '{guess}'?" if guess else "keys are the long names of options"
+            raise SettingsError(f"{file.place(key)}: unknown key '{key}'", hint=hint)
+
+
+def all_names() -> list[str]:
+    """Every long option name that may stand in a file."""
+    from omnitts_cli.cli import clone, options
+    from omnitts_cli.cli.declare import fields_of
+
+    groups = (*options.GROUPS, clone.Clip)
+    return [field.name.replace("_", "-") for group in groups for field in fields_of(group)]
+
+
+def own_presets(paths: list[Path]) -> dict[str, presets.Preset]:
+    """The presets of all files; the strongest file wins a name."""
+    found: dict[str, presets.Preset] = {}
+    for path in reversed(paths):
+        found.update(read(path).presets())
+    return found

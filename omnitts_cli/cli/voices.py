@@ -1,0 +1,11 @@
+"""omnitts voices."""
+
+from __future__ import annotations
+
+from omnitts_cli.cli.grammar import group
+
+app = group("voices")
+
+@app.command()
+def list() -> None:
+    """Not yet."""
