@@ -88,16 +88,17 @@ def _books(ours: str, theirs: str, codebooks: list[str], sums: str) -> Names:
 
 def _attention(ours: str, theirs: str) -> Names:
     projections = tuple(f"{theirs}.self_attn.{part}_proj.weight" for part in "qkv")
-    return {
+    names: Names = {
         f"{ours}.attention.qkv.weight": Join(projections),
         f"{ours}.attention.out.weight": One(f"{theirs}.self_attn.o_proj.weight"),
         f"{ours}.attention_scale": One(f"{theirs}.self_attn_layer_scale.scale"),
         f"{ours}.mlp_scale": One(f"{theirs}.mlp_layer_scale.scale"),
     }
+    return names
 
 
 def _transformer(layers: int, theirs: str) -> Names:
-    names = {"transformer.norm": One(f"{theirs}.norm.weight")}
+    names: Names = {"transformer.norm": One(f"{theirs}.norm.weight")}
     names |= _conv("transformer.into", f"{theirs}.input_proj") | _conv("transformer.out", f"{theirs}.output_proj")
     for i in range(layers):
         ours, layer = f"transformer.layers.{i}", f"{theirs}.layers.{i}"
