@@ -14,7 +14,8 @@ class Ops:
 
     linear: Callable[..., Tensor]
     rms_norm: Callable[[Tensor, Tensor, float], Tensor]
-    add_rms_norm: Callable[[Tensor, Tensor, Tensor, float], tuple[Tensor, Tensor]]
-    swiglu: Callable[[Tensor], Tensor]
+    norm_linear: Callable[[Tensor, Tensor, float, Tensor], Tensor]
+    norm_swiglu: Callable[[Tensor, Tensor, float, Tensor], Tensor]
+    linear_add: Callable[[Tensor, Tensor, Tensor], Tensor]
     attend_cached: Callable[..., Tensor]
     choose: Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]

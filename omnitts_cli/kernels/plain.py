@@ -24,16 +24,18 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     return weight * wide.to(x.dtype)
 
 
-def add_rms_norm(x: Tensor, residual: Tensor, weight: Tensor, eps: float) -> tuple[Tensor, Tensor]:
-    """The norm of the sum, and the sum itself as the next residual."""
-    total = x + residual
-    return rms_norm(total, weight, eps), total
+def norm_linear(x: Tensor, norm: Tensor, eps: float, weight: Tensor) -> Tensor:
+    return F.linear(rms_norm(x, norm, eps), weight)
 
 
-def swiglu(gate_up: Tensor) -> Tensor:
-    """[..., 2 * inner], gate first -> [..., inner]."""
-    gate, up = gate_up.chunk(2, -1)
+def norm_swiglu(x: Tensor, norm: Tensor, eps: float, gate_up: Tensor) -> Tensor:
+    """The first half of a gated MLP; gate_up [2 * inner, H], gate first -> [..., inner]."""
+    gate, up = norm_linear(x, norm, eps, gate_up).chunk(2, -1)
     return F.silu(gate) * up
+
+
+def linear_add(x: Tensor, weight: Tensor, residual: Tensor) -> Tensor:
+    return residual + F.linear(x, weight)
 
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
@@ -148,8 +150,9 @@ def choose(
 OPS = Ops(
     linear=linear,
     rms_norm=rms_norm,
-    add_rms_norm=add_rms_norm,
-    swiglu=swiglu,
+    norm_linear=norm_linear,
+    norm_swiglu=norm_swiglu,
+    linear_add=linear_add,
     attend_cached=attend_cached,
     choose=choose,
 )

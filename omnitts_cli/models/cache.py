@@ -45,3 +45,13 @@ class KVCache:
         """Copy the first `rows` positions of `source` (one slot) into `slot`."""
         self.keys[:, slot, :, :rows].copy_(source.keys[:, 0, :, :rows], non_blocking=True)
         self.values[:, slot, :, :rows].copy_(source.values[:, 0, :, :rows], non_blocking=True)
+
+    def take_prefix(self, source: KVCache, rows: int, slot: int) -> None:
+        """The other way round: keep the first `rows` positions of a slot of `source` in this cache of one slot."""
+        self.keys[:, 0, :, :rows].copy_(source.keys[:, slot, :, :rows], non_blocking=True)
+        self.values[:, 0, :, :rows].copy_(source.values[:, slot, :, :rows], non_blocking=True)
+
+    def clear(self, slot: int) -> None:
+        """Only needed when a slot's numbers are broken: a masked NaN still poisons sums."""
+        self.keys[:, slot].zero_()
+        self.values[:, slot].zero_()

@@ -5,6 +5,7 @@ State (keys and values) comes in as an argument; the modules hold weights and no
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -38,7 +39,7 @@ def angles(positions: Tensor, head_dim: int, theta: float) -> tuple[Tensor, Tens
 
 
 class Layer(nn.Module):
-    """Weights of one pre-norm block; `Stack` does the walking, so that adds and norms can be one operation."""
+    """Weights of one pre-norm block; `Stack` does the walking, so that norms and adds can be part of the products."""
 
     def __init__(self, shape: StackShape) -> None:
         super().__init__()
@@ -94,15 +95,12 @@ class Stack(nn.Module):
 
         return self._walk(rows, attend)
 
-    def _walk(self, rows: Tensor, attend) -> Tensor:  # noqa: ANN001 - (layer index, qkv) -> heads side by side
-        ops, eps, total = self.ops, self.shape.eps, rows
-        normed = ops.rms_norm(rows, self.layers[0].input_norm, eps)
+    def _walk(self, rows: Tensor, attend: Callable[[int, Tensor], Tensor]) -> Tensor:
+        """`attend` takes a layer's index and its projection, and gives the heads side by side."""
+        ops, eps = self.ops, self.shape.eps
         for index, layer in enumerate(self.layers):
-            heard = ops.linear(attend(index, ops.linear(normed, layer.qkv)), layer.out)
-            normed, total = ops.add_rms_norm(heard, total, layer.mlp_norm, eps)
-            thought = ops.linear(ops.swiglu(ops.linear(normed, layer.gate_up)), layer.down)
-            last = index + 1 == len(self.layers)
-            normed, total = ops.add_rms_norm(
-                thought, total, self.norm if last else self.layers[index + 1].input_norm, eps
-            )
-        return normed
+            heard = attend(index, ops.norm_linear(rows, layer.input_norm, eps, layer.qkv))
+            rows = ops.linear_add(heard, layer.out, rows)
+            thought = ops.norm_swiglu(rows, layer.mlp_norm, eps, layer.gate_up)
+            rows = ops.linear_add(thought, layer.down, rows)
+        return ops.rms_norm(rows, self.norm, eps)

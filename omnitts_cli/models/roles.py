@@ -17,6 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from omnitts_cli.kernels import plain
+from omnitts_cli.kernels.ops import Ops
 from omnitts_cli.models.cache import KVCache
 from omnitts_cli.request import Request, Sampling
 
@@ -154,5 +156,6 @@ class SpeechModel:
     languages: tuple[str, ...]
     device: torch.device
     dtype: torch.dtype
+    ops: Ops = plain.OPS
     sha256: str | None = None
     extras: dict[str, object] = field(default_factory=dict)

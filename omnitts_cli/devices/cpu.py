@@ -1,0 +1,110 @@
+"""The CPU as a device: lanes run at once, capture returns the step itself."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from omnitts_cli.kernels import plain
+from omnitts_cli.kernels.ops import Ops
+
+
+class CPUFetch:
+    def __init__(self, tensors: tuple[Tensor, ...]) -> None:
+        # numpy knows no bfloat16; a copy, because the next step writes where these tensors live
+        self._arrays = [(t.float() if t.dtype == torch.bfloat16 else t).numpy().copy() for t in tensors]
+
+    def done(self) -> bool:
+        return True
+
+    def wait(self) -> list[np.ndarray]:
+        return self._arrays
+
+
+class CPULane:
+    def __enter__(self) -> CPULane:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        return None
+
+    def mark(self) -> object:
+        return None
+
+    def wait_for(self, mark: object) -> None:
+        return None
+
+    def adopt(self, *tensors: Tensor) -> None:
+        return None
+
+    def fetch(self, *tensors: Tensor) -> CPUFetch:
+        return CPUFetch(tensors)
+
+    def capture(self, step: Callable[[], None]) -> Callable[[], None]:
+        return step
+
+
+class CPUDevice:
+    """`threads` None: one thread per physical core."""
+
+    name = "cpu"
+    torch_device = torch.device("cpu")
+    dtype = torch.float32
+    captures = False
+    pads = False
+
+    def __init__(self, threads: int | None = None) -> None:
+        torch.set_num_threads(threads or physical_cores())
+
+    def ops(self) -> Ops:
+        return plain.OPS
+
+    def lane(self, urgent: bool = False) -> CPULane:
+        return CPULane()
+
+    def to_device(self, array: np.ndarray) -> Tensor:
+        return torch.from_numpy(np.ascontiguousarray(array)).clone()
+
+    def settle(self) -> None:
+        return None
+
+    def free_bytes(self) -> int:
+        try:
+            return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        except (ValueError, OSError, AttributeError):  # not every system tells
+            return 4 << 30
+
+    def peak_bytes(self) -> int:
+        try:
+            import resource
+        except ImportError:  # not on this platform
+            return 0
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+    def is_out_of_memory(self, error: BaseException) -> bool:
+        return isinstance(error, MemoryError)
+
+    @contextmanager
+    def quiet(self) -> Iterator[None]:
+        yield
+
+
+def physical_cores() -> int:
+    """Hyper-threads share one vector unit, so more threads than cores slow the products down."""
+    try:
+        usable = os.sched_getaffinity(0)
+    except AttributeError:
+        usable = set(range(os.cpu_count() or 1))
+    seen = set()
+    for cpu in usable:
+        try:
+            with open(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list") as file:
+                seen.add(file.read().strip())
+        except OSError:
+            seen.add(str(cpu))
+    return max(1, len(seen))

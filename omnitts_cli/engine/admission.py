@@ -1,0 +1,207 @@
+"""Admission: a request becomes a prompt, the prompt fills the cache, the slot's columns are written.
+
+Prefill is given to the frame lane in runs, so that a long prompt never holds back the others for more
+than one run. What depends only on voice and language is prefilled once and copied afterwards.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from omnitts_cli.devices.device import Lane
+from omnitts_cli.engine.capture import Bench, PrefillSteps
+from omnitts_cli.engine.slots import Slot, Stop
+from omnitts_cli.errors import InputError
+from omnitts_cli.models.cache import KVCache
+from omnitts_cli.models.roles import LiveText, Prompt
+from omnitts_cli.request import Request
+
+GUARD_FRAMES = 100
+GUARD_FRAMES_PER_TOKEN = 12
+"""The runaway ceiling: more than twice the slowest normal speech. Tighter ones cut slow speech off."""
+
+
+def ceiling(tokens: int) -> int:
+    """Frames after which a text of `tokens` tokens is taken for a runaway."""
+    return GUARD_FRAMES + GUARD_FRAMES_PER_TOKEN * tokens
+
+
+@dataclass
+class Opening:
+    """A request on its way into a slot: which rows are in the cache already."""
+
+    slot: Slot
+    prompt: Prompt
+    done: int  # rows in the cache
+
+    @property
+    def wanted(self) -> int:
+        """All rows but the last, which is the first frame's input."""
+        return self.prompt.rows.shape[0] - 1
+
+
+class Admission:
+    """Turns requests into running slots, a run of prompt rows at a time."""
+
+    def __init__(self, bench: Bench, lane: Lane, prefill: PrefillSteps) -> None:
+        self._bench, self._lane, self._prefill = bench, lane, prefill
+        self._asking = bench.device.lane()  # prompts are built beside the running frames
+        self._prefixes: OrderedDict[tuple[object, ...], KVCache] = OrderedDict()
+
+    def open(self, request: Request, live_text: str | None, index: int) -> tuple[Opening, LiveText | None]:
+        """Build the prompt and find a slot's limits; raises OmniError when the request cannot be spoken."""
+        prompter, feed = self._bench.model.prompter, None
+        with self._asking:
+            if live_text is None:
+                prompt = prompter.prompt(request)
+            else:
+                prompt, feed = prompter.live(request, live_text)
+        reference = 0 if prompt.reference is None else len(prompt.reference)
+        slot = Slot(
+            index=index,
+            request=request,
+            seed=request.seed,
+            limit=self._limit(request, prompt, reference, open_feed=feed is not None),
+            prompt_rows=prompt.rows.shape[0],
+            reference=reference,
+            tokens=prompt.text_tokens,
+            closing=feed is None and prompt.text.closed,
+        )
+        if prompt.text.rows.shape[0]:
+            slot.unsent.append(prompt.text.rows)
+        self._lane.adopt(prompt.rows, prompt.text.rows, prompt.pad)
+        self._lane.wait_for(self._asking.mark())
+        return Opening(slot, prompt, self._copy_prefix(prompt, index)), feed
+
+    def rows(self, make: Callable[[], Tensor]) -> Tensor:
+        """Rows of live text, made beside the running frames."""
+        with self._asking:
+            rows = make()
+        self._lane.adopt(rows)
+        self._lane.wait_for(self._asking.mark())
+        return rows
+
+    def _limit(self, request: Request, prompt: Prompt, reference: int, open_feed: bool) -> int:
+        plan, rows = self._bench.plan, prompt.rows.shape[0]
+        room = min(plan.positions - rows, plan.frames - reference)
+        wanted = request.max_frames
+        if room < max(1, wanted or 1):
+            raise InputError(
+                f"the request needs {rows} prompt rows, {reference} reference frames and {wanted or 1} frames; "
+                f"a slot holds {plan.positions} rows and {plan.frames} frames",
+                hint="shorter text or reference, fewer --max-frames, or an engine with longer slots",
+            )
+        if wanted is not None:
+            return wanted
+        return room if open_feed else min(room, ceiling(prompt.text_tokens))
+
+    def _copy_prefix(self, prompt: Prompt, index: int) -> int:
+        """Rows that could be copied instead of computed."""
+        known = self._prefixes.get(prompt.shared_key) if prompt.shared_key is not None else None
+        if known is None:
+            return 0
+        assert prompt.shared_key is not None
+        self._prefixes.move_to_end(prompt.shared_key)
+        rows = min(prompt.shared, prompt.rows.shape[0] - 1)
+        with self._lane:
+            self._bench.cache.copy_prefix(known, rows, index)
+        return rows
+
+    def advance(self, opening: Opening) -> bool:
+        """One run of prompt rows; True when the slot is ready for its first frame."""
+        left = opening.wanted - opening.done
+        if left > 0:
+            rows = opening.prompt.rows[opening.done : opening.done + min(left, self._prefill.longest)]
+            self._prefill.launch(rows, opening.done, opening.slot.index)
+            opening.done += rows.shape[0]
+        if opening.done < opening.wanted:
+            return False
+        self._keep_prefix(opening)
+        self._write_columns(opening)
+        return True
+
+    def _keep_prefix(self, opening: Opening) -> None:
+        prompt = opening.prompt
+        key, rows = prompt.shared_key, min(prompt.shared, opening.wanted)
+        if key is None or rows == 0 or key in self._prefixes:
+            return
+        talker, cache = self._bench.model.talker, self._bench.cache
+        with self._lane:
+            kept = KVCache.empty(
+                talker.layers, 1, rows, talker.kv_heads, talker.head_dim, cache.keys.device, cache.keys.dtype
+            )
+            kept.take_prefix(cache, rows, opening.slot.index)
+        self._prefixes[key] = kept
+        if len(self._prefixes) > self._bench.plan.prefixes:
+            self._prefixes.popitem(last=False)
+
+    def _write_columns(self, opening: Opening) -> None:
+        slot, prompt, table = opening.slot, opening.prompt, self._bench.table
+        settings = slot.request.sampling.over(self._bench.model.sampling)
+        controls = table.controls
+        whole = [
+            (table.position, opening.wanted),
+            (table.made, 0),
+            (table.stop, int(Stop.RUNNING)),
+            (table.limit, slot.limit),
+            (table.reference, slot.reference),
+            (table.last, -1),
+            (table.repeats, 0),
+            (table.written, 0),
+            (table.closed, 0),
+            (table.live, 1),
+            (controls.seed, slot.seed),
+            (controls.top_k, settings.top_k),
+            (controls.predictor_top_k, settings.predictor_top_k),
+            (controls.ignore_end, int(slot.request.ignore_end)),
+        ]
+        real = [
+            (controls.temperature, settings.temperature),
+            (controls.top_p, settings.top_p),
+            (controls.penalty, settings.repetition_penalty),
+            (controls.predictor_temperature, settings.predictor_temperature),
+            (controls.predictor_top_p, settings.predictor_top_p),
+        ]
+        to_device = self._bench.device.to_device
+        with self._lane:
+            put(whole, to_device(np.array([value for _, value in whole], np.int64)), slot.index)
+            put(real, to_device(np.array([value for _, value in real], np.float32)), slot.index)
+            table.heard[slot.index].zero_()
+            table.row[slot.index].copy_(prompt.rows[-1])
+            table.pad[slot.index].copy_(prompt.pad)
+            if prompt.reference is not None:
+                table.codes[slot.index, : slot.reference].copy_(to_device(prompt.reference.astype(np.int64)))
+
+
+def put(columns: Sequence[tuple[Tensor, object]], values: Tensor, index: int) -> None:
+    """Write each column's row `index` from `values`, which were uploaded together."""
+    for (column, _), value in zip(columns, values, strict=True):
+        column[index].copy_(value)
+
+
+def top_up(bench: Bench, lane: Lane, slot: Slot) -> None:
+    """Send the text rows for which the slot's ring has room; close the feed behind the last one."""
+    ring = bench.plan.text_rows
+    table = bench.table
+    with lane:
+        while slot.unsent:
+            room = ring + max(slot.launched - 1, 0) - slot.written
+            if room <= 0:
+                return
+            rows = slot.unsent.popleft()
+            if rows.shape[0] > room:
+                slot.unsent.appendleft(rows[room:])
+                rows = rows[:room]
+            where = (torch.arange(rows.shape[0], device=rows.device) + slot.written) % ring
+            table.text[slot.index].index_copy_(0, where, rows)
+            slot.written += rows.shape[0]
+            table.written[slot.index].fill_(slot.written)
+        if slot.closing and not slot.closed:
+            table.closed[slot.index].fill_(True)
+            slot.closed = True

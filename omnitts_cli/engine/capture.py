@@ -1,0 +1,184 @@
+"""Captured steps: which steps are recorded, for which sizes, over which fixed buffers.
+
+Three steps exist: a frame per batch bucket, a prefill per prompt length, a codec chunk per (frames,
+rows). Batches are padded to the next size with the spare slot. The mechanism is the lane's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from omnitts_cli.devices.device import Device, Fetch, Lane
+from omnitts_cli.engine.frame import frame
+from omnitts_cli.engine.plan import Plan
+from omnitts_cli.engine.slots import SlotTable
+from omnitts_cli.models.cache import KVCache
+from omnitts_cli.models.roles import CodecState, SpeechModel
+
+Replay = Callable[[], None]
+
+
+def fitting(sizes: Sequence[int], wanted: int) -> int:
+    """The smallest of `sizes` that holds `wanted`."""
+    return min(size for size in sizes if size >= wanted)
+
+
+def round_up(number: int, step: int) -> int:
+    return -(-number // step) * step
+
+
+@dataclass
+class Bench:
+    """What every captured step works on: the model, its state on the device, and how to record."""
+
+    model: SpeechModel
+    device: Device
+    plan: Plan
+    table: SlotTable
+    cache: KVCache
+
+    @property
+    def spare(self) -> int:
+        return self.plan.slots
+
+    @property
+    def captures(self) -> bool:
+        return self.plan.capture and self.device.captures
+
+    def indices(self, *numbers: int) -> Tensor:
+        return self.device.to_device(np.asarray(numbers, np.int64))
+
+    def width(self, last: int) -> int:
+        """A bound on the positions of a step: tight where attention pays for width, fixed where captured."""
+        return self.cache.capacity if self.captures else min(round_up(last + 1, 32), self.cache.capacity)
+
+
+class FrameSteps:
+    """One captured frame per batch bucket."""
+
+    def __init__(self, bench: Bench, lane: Lane) -> None:
+        self._bench, self._lane = bench, lane
+        spare = [bench.spare]
+        self._slots = {size: bench.indices(*spare * size) for size in bench.plan.buckets}
+        self._held: dict[int, tuple[int, ...]] = {}
+        self._replays: dict[int, Replay] = {}
+        if bench.captures:
+            for size in sorted(bench.plan.buckets, reverse=True):  # the biggest first: the others fit in its memory
+                self._replays[size] = lane.capture(lambda size=size: self._run(size, bench.cache.capacity))
+
+    def _run(self, size: int, width: int) -> None:
+        bench = self._bench
+        frame(bench.model, bench.table, bench.cache, self._slots[size], width, bench.plan.stall_frames)
+
+    def launch(self, slots: Sequence[int], last: int) -> None:
+        """One frame for `slots`; no position of theirs is beyond `last`."""
+        size = fitting(self._bench.plan.buckets, len(slots))
+        held = (*slots, *[self._bench.spare] * (size - len(slots)))
+        with self._lane:
+            if self._held.get(size) != held:
+                self._slots[size].copy_(self._bench.indices(*held), non_blocking=True)
+                self._held[size] = held
+            if size in self._replays:
+                self._replays[size]()
+            else:
+                self._run(size, self._bench.width(last))
+
+
+class PrefillSteps:
+    """Prompt rows into the cache, one request at a time; long prompts go in runs of the largest size."""
+
+    def __init__(self, bench: Bench, lane: Lane) -> None:
+        self._bench, self._lane = bench, lane
+        self._sizes = tuple(size for size in bench.plan.prefill_rows if size < bench.cache.capacity)
+        self._sizes = self._sizes or (bench.cache.capacity,)
+        self._start, self._slot = bench.indices(0), bench.indices(bench.spare)
+        self._rows: dict[int, Tensor] = {}
+        self._replays: dict[int, Replay] = {}
+        if bench.captures:
+            for size in sorted(self._sizes, reverse=True):
+                self._rows[size] = torch.zeros(
+                    (1, size, bench.model.facts.hidden), device=bench.model.device, dtype=bench.model.dtype
+                )
+                self._replays[size] = lane.capture(lambda size=size: self._run(self._rows[size], bench.cache.capacity))
+
+    @property
+    def longest(self) -> int:
+        return max(self._sizes)
+
+    def _run(self, rows: Tensor, width: int) -> None:
+        self._bench.model.talker.prefill(rows, self._start, self._slot, self._bench.cache, width)
+
+    def launch(self, rows: Tensor, start: int, slot: int) -> None:
+        """rows [P, H], P <= longest, into `slot` from position `start`."""
+        count = rows.shape[0]
+        with self._lane:
+            self._start.copy_(self._bench.indices(start), non_blocking=True)
+            self._slot.copy_(self._bench.indices(slot), non_blocking=True)
+            size = fitting(self._sizes, count)
+            # padding must stay inside the cache; near its end the exact length is run uncaptured
+            if size in self._replays and start + size <= self._bench.cache.capacity:
+                self._rows[size][0, :count].copy_(rows)
+                self._replays[size]()
+            else:
+                self._run(rows[None], self._bench.width(start + count - 1))
+
+
+class SoundSteps:
+    """A chunk of the codec for several streams whose state lives in slots."""
+
+    def __init__(self, bench: Bench, lane: Lane) -> None:
+        self._bench, self._lane = bench, lane
+        model, plan = bench.model, bench.plan
+        self._state: CodecState = model.codec.initial_state(plan.slots + 1, model.device, torch.float32)
+        self._fresh: CodecState = model.codec.initial_state(1, model.device, torch.float32)
+        most = min(plan.slots, max(plan.sound_rows))
+        self._row_sizes = (*(rows for rows in plan.sound_rows if rows < most), most)
+        self._slots = {rows: bench.indices(*[bench.spare] * rows) for rows in self._row_sizes}
+        self._starts = {rows: bench.indices(*[0] * rows) for rows in self._row_sizes}
+        self._out: dict[tuple[int, int], tuple[Tensor, Tensor]] = {}
+        self._replays: dict[tuple[int, int], Replay] = {}
+        if bench.captures:
+            sizes = [(frames, rows) for frames in plan.chunks for rows in self._row_sizes]
+            for key in sorted(sizes, key=lambda s: s[0] * s[1], reverse=True):
+                self._replays[key] = lane.capture(lambda key=key: self._run(*key))
+
+    @property
+    def most_rows(self) -> int:
+        return max(self._row_sizes)
+
+    def _run(self, frames: int, rows: int) -> None:
+        table, slots = self._bench.table, self._slots[rows]
+        index = self._starts[rows][:, None] + torch.arange(frames, device=slots.device)
+        codes = table.codes[slots[:, None], index]
+        before = {name: held.index_select(0, slots) for name, held in self._state.items()}
+        sound, after = self._bench.model.codec.step(codes, before)
+        for name, held in self._state.items():
+            held.index_copy_(0, slots, after[name])
+        self._out[frames, rows] = (sound, codes)
+
+    def clear(self, slot: int) -> None:
+        """A new stream starts in `slot`."""
+        with self._lane:
+            for name, held in self._state.items():
+                held[slot].copy_(self._fresh[name][0])
+
+    def launch(self, frames: int, slots: Sequence[int], starts: Sequence[int]) -> Fetch:
+        """Decode `frames` frames of each slot from its `starts`; what comes back is [sound, codes] by row."""
+        rows = fitting(self._row_sizes, len(slots)) if self._bench.device.pads else len(slots)
+        padding = rows - len(slots)
+        with self._lane:
+            slots_now = self._bench.indices(*slots, *[self._bench.spare] * padding)
+            starts_now = self._bench.indices(*starts, *[0] * padding)
+            if (frames, rows) in self._replays:
+                self._slots[rows].copy_(slots_now, non_blocking=True)
+                self._starts[rows].copy_(starts_now, non_blocking=True)
+                self._replays[frames, rows]()
+            else:
+                self._slots[rows], self._starts[rows] = slots_now, starts_now
+                self._run(frames, rows)
+            return self._lane.fetch(*self._out[frames, rows])

@@ -1,0 +1,421 @@
+"""Engine: submit, feed, cancel, step, speak. The one loop.
+
+Whole files, streams, batches and live text all drive `step`: take what was asked, admit, launch a
+frame, launch the codec, collect what has arrived. The host never waits for a frame it has just
+launched; it reads the reports of earlier ones.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from torch import Tensor
+
+from omnitts_cli.audio.chunk import Chunk, Clip, Stopped
+from omnitts_cli.devices.device import Device, Fetch
+from omnitts_cli.engine import chunker
+from omnitts_cli.engine.admission import Admission, Opening, ceiling, top_up
+from omnitts_cli.engine.capture import Bench, FrameSteps, PrefillSteps, SoundSteps
+from omnitts_cli.engine.inbox import Inbox
+from omnitts_cli.engine.meter import AUDIBLE, RequestMeter
+from omnitts_cli.engine.plan import Plan
+from omnitts_cli.engine.slots import Slot, SlotTable, Stop
+from omnitts_cli.errors import ModelError, OmniError, UsageError
+from omnitts_cli.models.cache import KVCache
+from omnitts_cli.models.roles import LiveText, SpeechModel
+from omnitts_cli.models.sampling import LEAST_FRAMES
+from omnitts_cli.request import Failed, Request
+
+News = Chunk | Failed
+
+STOPPED: dict[Stop, Stopped] = {Stop.END: "end", Stop.LIMIT: "limit", Stop.STALL: "stall"}
+
+SOUND_JOBS = 4
+"""Codec jobs under way at once; more would only queue, and an urgent one must not wait long."""
+
+
+@dataclass(eq=False)
+class Ticket:
+    """One request from submission to its last chunk."""
+
+    id: str
+    request: Request
+    meter: RequestMeter
+    open_text: bool  # text may still arrive
+    early: str = ""  # text that arrived before the request had a slot
+    slot: Slot | None = None
+    feed: LiveText | None = None
+
+    @property
+    def speakable(self) -> bool:
+        """Whether a prompt can be built: an open request needs its first words."""
+        return not self.open_text or bool(self.early.strip())
+
+
+@dataclass(eq=False)
+class SoundJob:
+    """A run of the codec under way: which frames of whom."""
+
+    fetch: Fetch
+    rows: list[tuple[Ticket, Slot, int]]  # ticket, slot, first frame
+    frames: int
+
+
+class Engine:
+    """Many requests on one device. `step` belongs to one thread; the other methods may be called from any."""
+
+    def __init__(self, model: SpeechModel, device: Device, plan: Plan) -> None:
+        self.model, self.device, self.plan = model, device, plan
+        talker, facts = model.talker, model.facts
+        table = SlotTable.empty(plan, facts, model.device, model.dtype)
+        cache = KVCache.empty(
+            talker.layers,
+            plan.slots + 1,
+            plan.positions,
+            talker.kv_heads,
+            talker.head_dim,
+            model.device,
+            model.dtype,
+        )
+        self._bench = Bench(model, device, plan, table, cache)
+        self._frame_lane, self._sound_lane = device.lane(urgent=True), device.lane()
+        self._frames = FrameSteps(self._bench, self._frame_lane)
+        prefill = PrefillSteps(self._bench, self._frame_lane)
+        self._sounds = SoundSteps(self._bench, self._sound_lane)
+        self._admission = Admission(self._bench, self._frame_lane, prefill)
+        self._inbox = Inbox()
+        self._ids = itertools.count(1)
+        self._tickets: dict[str, Ticket] = {}
+        self._waiting: deque[Ticket] = deque()
+        self._opening: list[tuple[Ticket, Opening]] = []
+        self._running: dict[int, Ticket] = {}  # by slot index, in order of admission
+        self._free = list(range(plan.slots - 1, -1, -1))
+        self._reports: deque[tuple[Fetch, list[tuple[int, Ticket]]]] = deque()
+        self._jobs: deque[SoundJob] = deque()
+        self._news: list[News] = []
+        self.frames_launched = 0
+        device.settle()
+
+    # ---- asking, from any thread
+
+    def submit(self, request: Request, *, live: bool = False) -> str:
+        """Ask for speech. With `live`, more text may follow through `feed`, until `finish`."""
+        name = request.id or f"r{next(self._ids)}"
+        if name in self._tickets:
+            raise UsageError(f"a request with the id '{name}' is already being spoken")
+        meter = RequestMeter(self.model.facts.sample_rate, time.perf_counter())
+        ticket = Ticket(name, request, meter, open_text=live, early=request.text)
+        self._tickets[name] = ticket
+        self._inbox.put(lambda: self._waiting.append(ticket))
+        return name
+
+    def feed(self, name: str, text: str) -> None:
+        """More text for a live request."""
+        self._ask(name, lambda ticket: self._hear_text(ticket, text))
+
+    def finish(self, name: str) -> None:
+        """No more text will come for a live request; it speaks to its end."""
+        self._ask(name, self._close_text)
+
+    def cancel(self, name: str) -> None:
+        """Stop a request; its slot is free by the next frame and its last chunk says "cancelled"."""
+        self._ask(name, self._cancel)
+
+    def pause(self, name: str) -> None:
+        """A slow listener: this request makes no more frames until `resume`. The others go on."""
+        self._ask(name, lambda ticket: self._set_paused(ticket, True))
+
+    def resume(self, name: str) -> None:
+        self._ask(name, lambda ticket: self._set_paused(ticket, False))
+
+    def meter(self, name: str) -> RequestMeter:
+        """The meter of a request that is still known, that is until its last chunk was handed out."""
+        return self._tickets[name].meter
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._tickets) or bool(self._inbox) or bool(self._news)
+
+    # ---- turning
+
+    def step(self) -> list[News]:
+        """One turn: every slot that can gains a frame, and what has arrived is handed out.
+
+        Sleeps only when nothing is under way and every request waits for its caller.
+        """
+        for ask in self._inbox.take(wait=self._idle):
+            ask()
+        self._admit()
+        launched = self._launch_frame()
+        decoded = self._launch_sound()
+        self._collect_reports(everything=not launched)
+        decoded |= self._launch_sound()
+        self._collect_sound(wait=not launched and not decoded and not self._opening)
+        news, self._news = self._news, []
+        return news
+
+    def speak(self, requests: Iterable[Request]) -> Iterator[News]:
+        """Submit and drive until all is spoken. Order is kept within a request, not between them."""
+        for request in requests:
+            self.submit(request)
+        while self.busy:
+            yield from self.step()
+
+    def clip(self, request: Request) -> Clip:
+        """One request, whole: the join of its chunks."""
+        chunks = []
+        for news in self.speak([request]):
+            if isinstance(news, Failed):
+                raise news.error
+            chunks.append(news)
+        return Clip.join(chunks)
+
+    @property
+    def _idle(self) -> bool:
+        if self._reports or self._jobs or self._opening or self._news or not self._tickets:
+            return False
+        if any(ticket.speakable for ticket in self._waiting) and self._free:
+            return False
+        return not any(slot.runnable or slot.undecoded for _, slot in self._slots())
+
+    def _slots(self) -> list[tuple[Ticket, Slot]]:
+        return [(ticket, ticket.slot) for ticket in self._running.values() if ticket.slot is not None]
+
+    # ---- asks, on the engine's thread
+
+    def _ask(self, name: str, what: Callable[[Ticket], None]) -> None:
+        ticket = self._tickets.get(name)
+        if ticket is not None:  # a request that has just ended needs nothing any more
+            self._inbox.put(lambda: what(ticket) if ticket.id in self._tickets else None)
+
+    def _hear_text(self, ticket: Ticket, text: str) -> None:
+        if not ticket.open_text:
+            return
+        if ticket.feed is None or ticket.slot is None:
+            ticket.early += text
+            return
+        self._send_text(ticket.slot, self._admission.rows(lambda: ticket.feed.write(text)))
+
+    def _close_text(self, ticket: Ticket) -> None:
+        if not ticket.open_text:
+            return
+        ticket.open_text = False
+        slot = ticket.slot
+        if ticket.feed is None or slot is None:
+            return
+        slot.closing = True
+        self._send_text(slot, self._admission.rows(ticket.feed.close))
+        if slot.request.max_frames is None:  # now the length of the text is known
+            slot.limit = min(slot.limit, max(ceiling(slot.tokens), slot.launched + 1))
+            with self._frame_lane:
+                self._bench.table.limit[slot.index].fill_(slot.limit)
+
+    def _send_text(self, slot: Slot, rows: Tensor) -> None:
+        slot.tokens += rows.shape[0]
+        if rows.shape[0]:
+            slot.unsent.append(rows)
+        top_up(self._bench, self._frame_lane, slot)
+
+    def _set_paused(self, ticket: Ticket, paused: bool) -> None:
+        if ticket.slot is not None:
+            ticket.slot.paused = paused
+
+    def _cancel(self, ticket: Ticket) -> None:
+        if ticket in self._waiting:
+            self._waiting.remove(ticket)
+        self._end(ticket, "cancelled")
+
+    # ---- admission
+
+    def _admit(self) -> None:
+        while self._free:
+            ticket = next((t for t in self._waiting if t.speakable), None)
+            if ticket is None:
+                break
+            self._waiting.remove(ticket)
+            self._open(ticket)
+        # a burst of newcomers enters over several turns, so that the first of them speaks at once
+        now, later = self._opening[: self.plan.admissions], self._opening[self.plan.admissions :]
+        self._opening = [one for one in now if not self._enter(*one)] + later
+
+    def _enter(self, ticket: Ticket, opening: Opening) -> bool:
+        """A run of prompt rows; True when there is nothing more to do for this opening."""
+        if ticket.slot is not opening.slot:  # cancelled meanwhile
+            return True
+        if not self._admission.advance(opening):
+            return False
+        top_up(self._bench, self._frame_lane, opening.slot)
+        self._running[opening.slot.index] = ticket
+        return True
+
+    def _open(self, ticket: Ticket) -> None:
+        index = self._free.pop()
+        try:
+            text = ticket.early if ticket.open_text else None
+            request = ticket.request if ticket.open_text else replace_text(ticket.request, ticket.early)
+            opening, ticket.feed = self._admission.open(request, text, index)
+        except OmniError as error:
+            self._free.append(index)
+            self._fail(ticket, error)
+            return
+        ticket.slot = opening.slot
+        self._sounds.clear(index)
+        self._opening.append((ticket, opening))
+
+    # ---- frames
+
+    def _launch_frame(self) -> bool:
+        rows = [(ticket, slot) for ticket, slot in self._slots() if slot.runnable]
+        if not rows:
+            return False
+        self._frames.launch(
+            [slot.index for _, slot in rows], max(slot.prompt_rows - 1 + slot.launched for _, slot in rows)
+        )
+        for _, slot in rows:
+            slot.launched += 1
+            if slot.unsent:
+                top_up(self._bench, self._frame_lane, slot)
+        report = self._frame_lane.fetch(self._bench.table.report)
+        self._reports.append((report, [(slot.index, ticket) for ticket, slot in rows]))
+        self.frames_launched += 1
+        return True
+
+    def _collect_reports(self, everything: bool) -> None:
+        while self._reports:
+            fetch, rows = self._reports[0]
+            if not (everything or len(self._reports) >= self.plan.ahead or fetch.done()):
+                return
+            self._reports.popleft()
+            made, stop = fetch.wait()[0]
+            for index, ticket in rows:
+                slot = ticket.slot
+                if self._running.get(index) is not ticket or slot is None or slot.stop is not Stop.RUNNING:
+                    continue  # it has ended since this frame was launched
+                slot.made, slot.stop = int(made[index]), Stop(int(stop[index]))
+                if slot.stop is Stop.BROKEN:
+                    self._break(ticket, slot)
+                elif slot.stop is not Stop.RUNNING and slot.final == slot.delivered:
+                    self._hand_out(ticket, slot, NO_SOUND, self._no_codes, True, STOPPED[slot.stop])
+                    self._end(ticket, None)
+
+    def _break(self, ticket: Ticket, slot: Slot) -> None:
+        with self._frame_lane:
+            self._bench.cache.clear(slot.index)
+        where = f"frame {slot.made + 1}"
+        self._fail(ticket, ModelError(f"the model gave numbers that are not finite at {where}", hint="--dtype fp32"))
+
+    # ---- sound
+
+    def _launch_sound(self) -> bool:
+        if len(self._jobs) >= SOUND_JOBS:
+            return False
+        now, launched = time.perf_counter(), False
+        dues = [one for ticket, slot in self._slots() if (one := self._due(slot, now)) is not None]
+        for batch in chunker.together(dues, self._sounds.most_rows):
+            if len(self._jobs) >= SOUND_JOBS:
+                break
+            frames, slots = batch[0].frames, [one.slot for one in batch]
+            starts = [slot.decoding for slot in slots]
+            if any(slot.unreported(start + frames) for slot, start in zip(slots, starts, strict=True)):
+                self._sound_lane.wait_for(self._frame_lane.mark())
+            fetch = self._sounds.launch(frames, [slot.index for slot in slots], starts)
+            rows = [(self._running[s.index], s, start) for s, start in zip(slots, starts, strict=True)]
+            self._jobs.append(SoundJob(fetch, rows, frames))
+            for slot in slots:
+                slot.decoding += frames
+                slot.jobs += 1
+            launched = True
+        return launched
+
+    def _due(self, slot: Slot, now: float) -> chunker.Due | None:
+        if slot.silent:
+            return None
+        # the end code cannot come sooner, so these frames are certain before they are reported
+        made = max(slot.made, min(slot.launched, LEAST_FRAMES)) if slot.stop is Stop.RUNNING else slot.made
+        facts, plan = self.model.facts, self.plan
+        frame_s = 1 / facts.frame_rate
+        heard = slot.delivered - slot.reference
+        lead_s = 0.0 if slot.first_sound is None else heard * frame_s - (now - slot.first_sound)
+        return chunker.due(slot, slot.reference + made, lead_s, plan.chunks, plan.first_chunk, frame_s)
+
+    def _collect_sound(self, wait: bool) -> None:
+        while self._jobs and (wait or self._jobs[0].fetch.done()):
+            wait = False  # one result is enough to go on with
+            job = self._jobs.popleft()
+            sound, codes = job.fetch.wait()
+            for row, (ticket, slot, start) in enumerate(job.rows):
+                slot.jobs -= 1
+                if ticket.slot is slot:
+                    self._deliver(ticket, slot, start, sound[row], codes[row])
+
+    def _deliver(self, ticket: Ticket, slot: Slot, start: int, sound: np.ndarray, codes: np.ndarray) -> None:
+        frames = codes.shape[0]
+        slot.delivered = start + frames
+        if start < slot.reference:
+            return
+        now = time.perf_counter()
+        slot.first_sound = slot.first_sound or now
+        kept = self._until_silence(slot, sound, frames)
+        per_frame = sound.shape[0] // frames
+        last = slot.silent or slot.delivered == slot.final
+        stopped = None if not last else "silence" if slot.silent else STOPPED[slot.stop]
+        self._hand_out(ticket, slot, sound[: kept * per_frame].copy(), codes[:kept].copy(), last, stopped)
+        if last:
+            self._end(ticket, None)
+
+    def _until_silence(self, slot: Slot, sound: np.ndarray, frames: int) -> int:
+        """How many frames to keep: all, unless the request has now been silent for too long."""
+        if slot.request.ignore_end:
+            return frames
+        for index, peak in enumerate(np.abs(sound).reshape(frames, -1).max(1)):
+            slot.quiet = slot.quiet + 1 if peak < AUDIBLE else 0
+            if slot.quiet >= self.plan.silence_frames:
+                slot.silent = True
+                return index + 1
+        return frames
+
+    # ---- handing out
+
+    @property
+    def _no_codes(self) -> np.ndarray:
+        return np.zeros((0, self.model.facts.groups), np.int64)
+
+    def _hand_out(
+        self, ticket: Ticket, slot: Slot, pcm: np.ndarray, codes: np.ndarray, last: bool, stopped: Stopped | None
+    ) -> None:
+        ticket.meter.hear(pcm, time.perf_counter())
+        self._news.append(Chunk(ticket.id, slot.chunks, pcm, codes, last, stopped))
+        slot.chunks += 1
+
+    def _fail(self, ticket: Ticket, error: OmniError) -> None:
+        self._news.append(Failed(ticket.id, error))
+        self._end(ticket, None)
+
+    def _end(self, ticket: Ticket, stopped: Stopped | None) -> None:
+        """Forget a request and free its slot. With `stopped`, an empty last chunk says why."""
+        slot = ticket.slot
+        if stopped is not None:
+            chunks = slot.chunks if slot is not None else 0
+            self._news.append(Chunk(ticket.id, chunks, NO_SOUND, self._no_codes, True, stopped))
+        ticket.meter.end(time.perf_counter(), stopped)
+        self._tickets.pop(ticket.id, None)
+        ticket.slot = None
+        if slot is None:
+            return
+        with self._frame_lane:
+            self._bench.table.live[slot.index].fill_(False)
+        self._running.pop(slot.index, None)
+        self._free.append(slot.index)
+
+
+NO_SOUND = np.zeros(0, np.float32)
+
+
+def replace_text(request: Request, text: str) -> Request:
+    """The request with the text that had arrived by the time its feed was closed."""
+    return request if text == request.text else replace(request, text=text)

@@ -1,0 +1,79 @@
+"""Meter: when sound came out, and what a listener would have felt. The only place that computes speed.
+
+RTF is compute time over audio time: less is better, everywhere. The clock of a request starts when it
+is submitted; a chunk is playable when the caller has it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+
+AUDIBLE = 10 ** (-60 / 20)
+"""Samples below -60 dBFS count as silence."""
+
+STORED_S = 0.2
+"""A player that holds this much sound before it starts is the one whose underruns are counted."""
+
+
+@dataclass
+class RequestMeter:
+    """One request: arrival times of its sound."""
+
+    sample_rate: int
+    submitted: float
+    arrivals: list[tuple[float, int]] = field(default_factory=list)  # (time, samples)
+    audible: float | None = None  # time at which the first audible sample arrived
+    ended: float | None = None
+    stopped: str | None = None
+
+    def hear(self, pcm: np.ndarray, now: float) -> None:
+        if pcm.size:
+            self.arrivals.append((now, int(pcm.size)))
+            if self.audible is None and np.abs(pcm).max() > AUDIBLE:
+                self.audible = now
+
+    def end(self, now: float, stopped: str | None) -> None:
+        self.ended, self.stopped = now, stopped
+
+    @property
+    def audio_s(self) -> float:
+        return sum(samples for _, samples in self.arrivals) / self.sample_rate
+
+    @property
+    def first_s(self) -> float | None:
+        """From submission to the first playable sound."""
+        return self.arrivals[0][0] - self.submitted if self.arrivals else None
+
+    @property
+    def audible_s(self) -> float | None:
+        return None if self.audible is None else self.audible - self.submitted
+
+    @property
+    def wall_s(self) -> float | None:
+        return None if self.ended is None else self.ended - self.submitted
+
+    @property
+    def rtf(self) -> float | None:
+        return self.wall_s / self.audio_s if self.wall_s is not None and self.audio_s else None
+
+    @property
+    def gap_s(self) -> float:
+        """The longest pause between two arrivals."""
+        times = [at for at, _ in self.arrivals]
+        return max((later - sooner for sooner, later in pairwise(times)), default=0.0)
+
+    def underruns(self, stored_s: float = STORED_S) -> int:
+        """How often a player that starts once it holds `stored_s` would run dry."""
+        count, held, playing, before = 0, 0.0, False, 0.0
+        for at, samples in self.arrivals:
+            if playing:
+                held -= at - before
+                if held < 0:
+                    count, held, playing = count + 1, 0.0, False
+            before = at
+            held += samples / self.sample_rate
+            playing = playing or held >= stored_s
+        return count

@@ -1,0 +1,39 @@
+"""Plan: how many slots, how long, which bucket and chunk sizes. Fixed when the engine is built."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+CUDA_BUCKETS = (1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32, 48, 64, 96, 128)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """`buckets`: batch sizes a frame is captured for; `chunks`: frames decoded together, ascending."""
+
+    slots: int
+    positions: int  # prompt rows + frames of one request
+    frames: int  # frames of one request, reference included
+    buckets: tuple[int, ...]
+    chunks: tuple[int, ...] = (1, 2, 4, 8, 16)
+    sound_rows: tuple[int, ...] = (1, 2, 4, 8, 16, 32)  # streams decoded together
+    prefill_rows: tuple[int, ...] = (16, 32, 64, 128, 256)
+    first_chunk: int = 1
+    admissions: int = 4  # prompts given a run of rows between two frames
+    ahead: int = 2  # frames launched before the oldest one's report is awaited
+    text_rows: int = 256  # rows of text a slot holds; longer feeds are topped up
+    prefixes: int = 64  # prompt openings whose keys and values are kept
+    stall_frames: int = 50  # the same group-0 code for this long: 4 s
+    silence_frames: int = 125  # below -60 dBFS for this long: 10 s
+    capture: bool = True
+
+    @staticmethod
+    def of(
+        slots: int, seconds: float, frame_rate: float, *, prompt_rows: int = 512, pads: bool = True, **more: Any
+    ) -> Plan:
+        """A plan for `slots` requests of up to `seconds` each."""
+        frames = int(seconds * frame_rate) + 1
+        padded = (*(size for size in CUDA_BUCKETS if size < slots), slots)
+        buckets = padded if pads else tuple(range(1, slots + 1))
+        return Plan(slots=slots, positions=frames + prompt_rows, frames=frames, buckets=buckets, **more)

@@ -1,0 +1,135 @@
+"""Slots: who is where. SlotTable is the device's side, Slot the host's record of the same place."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+import torch
+from torch import Tensor
+
+from omnitts_cli.engine.plan import Plan
+from omnitts_cli.models.roles import Facts
+from omnitts_cli.models.sampling import Controls
+from omnitts_cli.request import Request
+
+
+class Stop(IntEnum):
+    """Why a slot stopped, as the device writes it."""
+
+    RUNNING = 0
+    END = 1
+    LIMIT = 2
+    STALL = 3
+    BROKEN = 4
+
+
+@dataclass(frozen=True)
+class SlotTable:
+    """One row per slot and one spare row for padding. Only frames and admissions write it."""
+
+    row: Tensor  # [slots, H] what the talker hears next, without its text row
+    position: Tensor  # [slots] int64, of that row
+    report: Tensor  # [2, slots] int64: `made` and `stop` side by side, what the host reads after a frame
+    live: Tensor  # [slots] bool
+    limit: Tensor  # [slots] int64 frames at most
+    codes: Tensor  # [slots, frames, G] int64; reference frames come first
+    reference: Tensor  # [slots] int64 reference frames in `codes`
+    heard: Tensor  # [slots, codes] bool: group-0 codes made by this request
+    last: Tensor  # [slots] int64 latest group-0 code
+    repeats: Tensor  # [slots] int64 how long it has been the same
+    text: Tensor  # [slots, text rows, H], a ring: row k is heard after frame k
+    written: Tensor  # [slots] int64 text rows written so far
+    closed: Tensor  # [slots] bool: no more text will come
+    pad: Tensor  # [slots, H] heard once a closed feed has run out
+    controls: Controls
+
+    @property
+    def made(self) -> Tensor:
+        """[slots] frames made, a view."""
+        return self.report[0]
+
+    @property
+    def stop(self) -> Tensor:
+        """[slots] a Stop each, a view."""
+        return self.report[1]
+
+    @staticmethod
+    def empty(plan: Plan, facts: Facts, device: torch.device, dtype: torch.dtype) -> SlotTable:
+        rows = plan.slots + 1
+
+        def whole(*shape: int) -> Tensor:
+            return torch.zeros((rows, *shape), dtype=torch.int64, device=device)
+
+        def real(*shape: int) -> Tensor:
+            return torch.zeros((rows, *shape), dtype=dtype, device=device)
+
+        return SlotTable(
+            row=real(facts.hidden),
+            position=whole(),
+            report=torch.zeros((2, rows), dtype=torch.int64, device=device),
+            live=whole().bool(),
+            limit=whole(),
+            codes=whole(plan.frames, facts.groups),
+            reference=whole(),
+            heard=whole(facts.codes).bool(),
+            last=whole(),
+            repeats=whole(),
+            text=real(plan.text_rows, facts.hidden),
+            written=whole(),
+            closed=whole().bool(),
+            pad=real(facts.hidden),
+            controls=Controls.empty(rows, device),
+        )
+
+
+@dataclass(eq=False)
+class Slot:
+    """The host's record of one running request."""
+
+    index: int
+    request: Request
+    seed: int
+    limit: int
+    prompt_rows: int
+    reference: int  # frames at the front whose sound is dropped
+    tokens: int  # of text so far
+    unsent: deque[Tensor] = field(default_factory=deque)  # text rows waiting for room in the ring
+    closing: bool = True  # no more text will come behind `unsent`
+    written: int = 0  # text rows sent
+    closed: bool = False  # the device knows that no more will come
+    launched: int = 0  # frames asked for; exact as long as the slot is live
+    made: int = 0  # frames reported
+    stop: Stop = Stop.RUNNING
+    decoding: int = 0  # frames given to the codec, reference included
+    delivered: int = 0  # frames whose sound has come back, reference included
+    jobs: int = 0  # codec jobs under way
+    chunks: int = 0
+    quiet: int = 0  # frames of silence at the end so far
+    silent: bool = False  # stopped by the host because of that
+    first_sound: float | None = None
+    paused: bool = False
+
+    @property
+    def final(self) -> int | None:
+        """Frames of the finished request, reference included; None while it runs."""
+        return None if self.stop is Stop.RUNNING else self.reference + self.made
+
+    @property
+    def hungry(self) -> bool:
+        """The next frame needs a text row that has not been sent."""
+        return self.launched > 0 and not self.closed and self.launched > self.written
+
+    @property
+    def runnable(self) -> bool:
+        return self.stop is Stop.RUNNING and self.launched < self.limit and not self.paused and not self.hungry
+
+    @property
+    def undecoded(self) -> bool:
+        """Frames have been reported whose sound nobody has asked for."""
+        return self.reference + self.made > self.decoding or (self.final is not None and self.final > self.delivered)
+
+    def unreported(self, frames: int) -> bool:
+        """Whether the first `frames` frames hold some that the host has not yet seen finished."""
+        return self.made == 0 or frames > self.reference + self.made

@@ -1,0 +1,17 @@
+"""Triton twins of the plain operations, for frames of few rows on CUDA."""
+
+from omnitts_cli.kernels.ops import Ops
+from omnitts_cli.kernels.triton.attend import attend_cached
+from omnitts_cli.kernels.triton.choose import choose
+from omnitts_cli.kernels.triton.linear import linear, linear_add, norm_linear, norm_swiglu
+from omnitts_cli.kernels.triton.norm import rms_norm
+
+OPS = Ops(
+    linear=linear,
+    rms_norm=rms_norm,
+    norm_linear=norm_linear,
+    norm_swiglu=norm_swiglu,
+    linear_add=linear_add,
+    attend_cached=attend_cached,
+    choose=choose,
+)
