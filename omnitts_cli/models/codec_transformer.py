@@ -71,7 +71,8 @@ class WindowedLayer(nn.Module):
         k, v = torch.cat([keys, k], 2), torch.cat([values, v], 2)
         attended = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
         x = x + self.attention_scale * self.attention.gather(attended)
-        thought = self.down(plain.swiglu(self.gate_up(plain.rms_norm(x, self.mlp_norm, self.eps))))
+        gate, up = self.gate_up(plain.rms_norm(x, self.mlp_norm, self.eps)).chunk(2, -1)
+        thought = self.down(F.silu(gate) * up)
         return x + self.mlp_scale * thought, k[:, :, x.shape[1] :], v[:, :, x.shape[1] :]
 
 
