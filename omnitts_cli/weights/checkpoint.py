@@ -119,7 +119,7 @@ def _blocks(header: Header, entry: Entry) -> Iterator[Tensor]:
     """Runs of items, each valid until the next: one small buffer serves a tensor of any size."""
     dtype = DTYPES[entry.dtype]
     buffer = torch.empty(min(BLOCK_BYTES, entry.size_bytes), dtype=torch.uint8)
-    view = memoryview(buffer.numpy())
+    view = memoryview(buffer.numpy())  # type: ignore[arg-type]
     try:
         with header.path.open("rb", buffering=0) as file:
             file.seek(entry.begin)

@@ -1,0 +1,41 @@
+"""What the Hub's cache on this machine already holds. Never asks the network."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from omnitts_cli.weights.folder import check_folder
+from omnitts_cli.weights.hub import cache_folder
+from omnitts_cli.weights.names import Found, HubName
+from omnitts_cli.weights.released import Released
+
+
+def local(wanted: HubName) -> Found | None:
+    """The wanted model from the Hub's cache, if all of it is there."""
+    root = cache_folder(wanted.repo)
+    for commit in _commits(root, wanted):
+        folder = root / "snapshots" / commit
+        if _whole(folder, wanted.released):
+            return Found(check_folder(folder), wanted.name, commit)
+    return None
+
+
+def _commits(root: Path, wanted: HubName) -> list[str]:
+    """Commits in the cache that may be the wanted one, best first."""
+    here = sorted(path.name for path in root.glob("snapshots/*"))
+    if (released := wanted.released) is not None:
+        # Another commit will do when its weights are the same; `_whole` compares their sizes.
+        return sorted(here, key=lambda commit: not commit.startswith(released.revision))
+    ref = root / "refs" / (wanted.revision or "main")
+    commit = ref.read_text("utf-8").strip() if ref.is_file() else wanted.revision
+    return [commit] if commit in here else []
+
+
+def _whole(folder: Path, released: Released | None) -> bool:
+    """config.json is put in its place last. Of a released model the sizes are known, too."""
+    if not (folder / "config.json").exists():
+        return False
+    weights = [file for file in released.files if file.sha256] if released else []
+    return all(
+        (folder / file.path).exists() and (folder / file.path).stat().st_size == file.size_bytes for file in weights
+    )

@@ -1,0 +1,163 @@
+"""Fetching one large file: continues where the last try stopped, and is only believed when its SHA-256 is right.
+
+huggingface_hub throws a broken download away and starts again from zero; for a file of gigabytes that is too
+dear. So the large files are fetched here, by its own HTTP function, into the place where its cache expects them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from io import BufferedRandom
+from pathlib import Path
+
+from omnitts_cli.errors import ModelError
+from omnitts_cli.weights.header import shown
+from omnitts_cli.weights.released import File
+
+REPORT_S = 0.2
+_SPARE_BYTES = 64 * 2**20
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a download is. The first report comes before the first byte."""
+
+    model: str
+    folder: Path  # where it goes
+    done_bytes: int
+    total_bytes: int
+    resumed_bytes: int  # were already here when this run began
+    seconds: float
+
+    @property
+    def bytes_per_s(self) -> float:
+        return (self.done_bytes - self.resumed_bytes) / self.seconds if self.seconds > 0 else 0.0
+
+
+Report = Callable[[Progress], None]
+
+
+def part_of(blob: Path) -> Path:
+    """Where the unfinished bytes of a file wait. Named by content, so another run or revision can go on with them."""
+    return blob.with_name(f"{blob.name}.omnitts-part")
+
+
+def fetch(file: File, url: str, headers: dict[str, str], blob: Path, arrived: Callable[[int], None]) -> None:
+    """Fetch `file` to `blob`. `arrived` hears the size of every piece; negative when pieces had to be dropped."""
+    from filelock import FileLock
+
+    assert file.sha256 is not None
+    part = part_of(blob)
+    blob.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(f"{part}.lock"):
+        if blob.exists():  # another process was faster
+            arrived(file.size_bytes - _size(part))
+            return
+        _check_room(file.size_bytes - _size(part), blob.parent)
+        # A part may be the trouble itself: a wrong sum after continuing gets one fresh try.
+        for _ in range(2):
+            resumed = _size(part)
+            digest = _continue(part, url, headers, file.size_bytes, arrived)
+            if digest == file.sha256:
+                os.replace(part, blob)
+                return
+            arrived(-_size(part))
+            part.unlink()
+            if not resumed:
+                break
+    raise ModelError(
+        f"{shown(file.path)} arrived damaged",
+        cause=f"its SHA-256 is {digest[:12]}…, it should be {file.sha256[:12]}…",
+        hint="run the same command again, or another mirror",
+    )
+
+
+def _continue(part: Path, url: str, headers: dict[str, str], size: int, arrived: Callable[[int], None]) -> str:
+    """Append what is missing; the SHA-256 of the whole."""
+    from huggingface_hub.file_download import http_get
+
+    with part.open("a+b") as raw:
+        if raw.tell() > size:
+            arrived(-raw.tell())
+            raw.truncate(0)
+        file = _Hashed(raw, arrived)
+        try:
+            http_get(url, file, resume_size=raw.tell(), headers=dict(headers), expected_size=size)  # type: ignore[arg-type]
+        finally:
+            raw.flush()
+            os.fsync(raw.fileno())
+        return file.digest.hexdigest()
+
+
+class _Hashed:
+    """What http_get sees of the part file: every byte is counted and summed as it is written."""
+
+    def __init__(self, raw: BufferedRandom, arrived: Callable[[int], None]) -> None:
+        self.raw, self.arrived = raw, arrived
+        raw.seek(0)
+        self.digest = hashlib.file_digest(raw, "sha256")
+        raw.seek(0, os.SEEK_END)
+
+    def write(self, piece: bytes) -> int:
+        written = self.raw.write(piece)
+        self.digest.update(piece)
+        self.arrived(len(piece))
+        return written
+
+    def tell(self) -> int:
+        return self.raw.tell()
+
+    def seek(self, offset: int) -> int:
+        return self.raw.seek(offset)
+
+    def truncate(self) -> int:
+        """http_get starts again from zero when the server ignores the range."""
+        end = self.raw.seek(0, os.SEEK_END)
+        kept = self.raw.truncate(0)
+        self.digest = hashlib.sha256()
+        self.arrived(-end)
+        return kept
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+def _check_room(needed_bytes: int, folder: Path) -> None:
+    free = shutil.disk_usage(folder).free
+    if free < needed_bytes + _SPARE_BYTES:
+        raise ModelError(
+            f"not enough room in {shown(folder, 400)}",
+            cause=f"{needed_bytes / 1e9:.1f} GB are needed, {free / 1e9:.1f} GB are free",
+            hint="make room, or set HF_HOME to a folder on another disk",
+        )
+
+
+class Meter:
+    """Adds up what has arrived of a whole model and reports now and then."""
+
+    def __init__(self, model: str, folder: Path, total_bytes: int, here_bytes: int, report: Report | None) -> None:
+        self.model, self.folder, self.total_bytes = model, folder, total_bytes
+        self.resumed_bytes = self.done_bytes = here_bytes
+        self.report, self.began = report, time.monotonic()
+        self.tell()
+
+    def arrived(self, size: int) -> None:
+        self.done_bytes += size
+        # Bytes of an earlier run that had to be dropped were not saved after all.
+        self.resumed_bytes = min(self.resumed_bytes, self.done_bytes)
+        if time.monotonic() - self.told >= REPORT_S:
+            self.tell()
+
+    def tell(self) -> None:
+        self.told = time.monotonic()
+        if self.report is not None:
+            seconds = self.told - self.began
+            self.report(
+                Progress(self.model, self.folder, self.done_bytes, self.total_bytes, self.resumed_bytes, seconds)
+            )

@@ -1,0 +1,69 @@
+"""A model's name, as the user says it -> the folder that holds it; fetched first where that is allowed."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+
+from omnitts_cli.errors import ModelError
+from omnitts_cli.weights import hub
+from omnitts_cli.weights.cached import local
+from omnitts_cli.weights.fetch import Report
+from omnitts_cli.weights.folder import check_folder
+from omnitts_cli.weights.header import shown
+from omnitts_cli.weights.names import Found, hub_name, looks_like_a_repository
+from omnitts_cli.weights.pull import pull
+from omnitts_cli.weights.released import RELEASED, SIZES
+
+TINY = Path(__file__).parent.parent / "embedded" / "tiny"
+
+
+def find(name: str, *, variant: str | None = None, offline: bool = False, report: Report | None = None) -> Found:
+    """The model called `name`: tiny, 0.6b, 1.7b-base, a folder, hf:ORG/REPO[@REVISION] or random:SIZE.
+
+    `variant` completes a bare size. Nothing is asked of the network when the model is on this machine.
+    """
+    if name.startswith("random:"):
+        return Found(None, name)
+    if name == "tiny":
+        return _tiny()
+    wanted = hub_name(name, variant)
+    if wanted is None:
+        return _folder(name)
+    if (found := local(wanted)) is not None:
+        return found
+    if offline or hub.told_offline():
+        switch = "--offline" if offline else "HF_HUB_OFFLINE"
+        size = f"     ({wanted.released.size_bytes / 1e9:.1f} GB, once)" if wanted.released else ""
+        raise ModelError(
+            f"model '{shown(wanted.name)}' is not on this machine and {switch} is set",
+            hint=f"omnitts models pull {shown(wanted.name)}{size}    or: -m tiny",
+        )
+    return pull(wanted, report=report)
+
+
+def _tiny() -> Found:
+    if not TINY.exists():
+        raise ModelError(
+            "the embedded voice 'tiny' has not landed in this version",
+            hint="name a model: -m 0.6b     (2.5 GB, fetched once)",
+        )
+    return Found(check_folder(TINY), "tiny")
+
+
+def _folder(name: str) -> Found:
+    path = Path(name)
+    try:
+        known = path.expanduser().exists()
+    except (OSError, RuntimeError, ValueError):
+        known = False
+    if known:
+        return Found(check_folder(path), name)
+    names = ["tiny", *SIZES, *RELEASED]
+    close = difflib.get_close_matches(name.lower(), names, 1)
+    hint = f"known models: {', '.join(names)}; or a folder, or hf:ORG/REPO"
+    if close:
+        hint = f"-m {close[0]}"
+    elif looks_like_a_repository(name):
+        hint = f"-m hf:{name}   if it is on the Hub"
+    raise ModelError(f"model '{shown(name, 400)}' not found", hint=hint)

@@ -1,0 +1,196 @@
+"""The only file that talks to the Hugging Face Hub: what a repository holds, and its answers in our words.
+
+huggingface_hub is imported late. It knows the cache folder, the endpoint (HF_ENDPOINT), tokens and proxies;
+none of these is read here.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from omnitts_cli.errors import ModelError
+from omnitts_cli.weights.header import shown
+from omnitts_cli.weights.released import File
+
+ANSWER_S = 10.0  # how long the Hub may think about one question
+WAITS_S = (1.0, 4.0)  # between tries
+_BUSY = (408, 429, 500, 502, 503, 504)
+
+_ROOT_FILES = ("vocab.json", "merges.txt", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
+_CONFIG_FILES = ("config.json", "generation_config.json", "preprocessor_config.json")
+
+
+@dataclass(frozen=True)
+class Listing:
+    """What one commit of a repository holds, as far as we need it."""
+
+    repo: str
+    commit: str
+    files: tuple[File, ...]
+
+
+def needed(path: str) -> bool:
+    """Whether a file of a repository is fetched: no code, no pictures, no other weight formats."""
+    where = PurePosixPath(path)
+    if where.parent.as_posix() not in (".", "speech_tokenizer"):
+        return False
+    weights = where.name.startswith("model") and where.suffix == ".safetensors"
+    return weights or where.name in _CONFIG_FILES or where.name in _ROOT_FILES
+
+
+def cache_folder(repo: str) -> Path:
+    """Where the Hub's cache keeps everything of one repository."""
+    from huggingface_hub import constants
+    from huggingface_hub.file_download import repo_folder_name
+
+    return Path(constants.HF_HUB_CACHE).expanduser() / repo_folder_name(repo_id=repo, repo_type="model")
+
+
+def told_offline() -> bool:
+    """Whether the Hub's own switch (HF_HUB_OFFLINE) forbids the network."""
+    from huggingface_hub import constants
+
+    return bool(constants.HF_HUB_OFFLINE)
+
+
+def listing(repo: str, revision: str | None, endpoint: str | None) -> Listing:
+    """Ask what `revision` (None: the main branch) of a repository is."""
+    from huggingface_hub import HfApi
+
+    with asking(repo):
+        info = _patiently(
+            lambda: HfApi(endpoint=endpoint).model_info(repo, revision=revision, files_metadata=True, timeout=ANSWER_S)
+        )
+        files = tuple(_file(sibling) for sibling in info.siblings or () if needed(sibling.rfilename))
+        if not info.sha:
+            raise ValueError("the answer names no commit")
+    return Listing(repo, info.sha, files)
+
+
+def _file(sibling: Any) -> File:
+    large = sibling.lfs
+    return File(sibling.rfilename, int(sibling.size or 0), None if large is None else str(large.sha256))
+
+
+def link(repo: str, path: str, commit: str, endpoint: str | None) -> Path:
+    """One file in its place in the cache, fetched if it is small or not there yet."""
+    from huggingface_hub import hf_hub_download
+
+    with asking(repo):
+        return Path(
+            _patiently(lambda: hf_hub_download(repo, path, revision=commit, endpoint=endpoint, etag_timeout=ANSWER_S))
+        )
+
+
+def address(repo: str, path: str, commit: str, endpoint: str | None) -> tuple[str, dict[str, str]]:
+    """The address of a file, and the headers that the Hub wants to see."""
+    from huggingface_hub import hf_hub_url
+    from huggingface_hub.utils import build_hf_headers
+
+    return hf_hub_url(repo, path, revision=commit, endpoint=endpoint), build_hf_headers()
+
+
+def _patiently(ask: Callable[[], Any]) -> Any:
+    """Ask again after growing waits when the Hub is busy or the line is bad."""
+    from huggingface_hub.errors import LocalEntryNotFoundError
+
+    for wait in WAITS_S:
+        try:
+            return ask()
+        except _failures() as error:
+            # "not found locally" is what hf_hub_download says when it could not reach the Hub
+            status = _status(error)
+            gone = status is not None or isinstance(error, LocalEntryNotFoundError)
+            if (gone and status not in _BUSY) or isinstance(error, ValueError):
+                raise
+        time.sleep(wait)
+    return ask()
+
+
+def _failures() -> tuple[type[Exception], ...]:
+    """Everything that a request may end with: the HTTP library's own base class differs between Hub versions."""
+    from huggingface_hub.errors import HfHubHTTPError
+
+    base = [k for k in HfHubHTTPError.__mro__ if issubclass(k, Exception) and k is not Exception]
+    return (OSError, ValueError, *base)
+
+
+def _status(error: BaseException) -> int | None:
+    return getattr(getattr(error, "response", None), "status_code", None)
+
+
+@contextmanager
+def asking(repo: str) -> Iterator[None]:
+    """Turns what goes wrong between us and the Hub into one ModelError, and keeps the Hub's library silent."""
+    from huggingface_hub.utils import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars, logging
+
+    level, bars = logging.get_verbosity(), not are_progress_bars_disabled()
+    logging.set_verbosity(logging.CRITICAL)
+    disable_progress_bars()
+    try:
+        yield
+    except ModelError:
+        raise
+    except (*_failures(), KeyError, TypeError) as error:
+        raise explained(error, repo) from None
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            enable_progress_bars()
+
+
+def explained(error: BaseException, repo: str) -> ModelError:
+    """What the Hub or the network said, with a next step."""
+    from huggingface_hub import errors
+
+    name = shown(repo)
+    match error:
+        case errors.GatedRepoError():
+            return ModelError(
+                f"'{name}' is gated: its owner has to let you in",
+                cause=f"the Hub answered {_status(error)}",
+                hint=f"accept the terms on the page of {name}, then `hf auth login`",
+            )
+        case errors.RevisionNotFoundError():
+            return ModelError(f"'{name}' has no such revision", hint="leave out @REVISION for the newest one")
+        case errors.RepositoryNotFoundError():
+            return ModelError(
+                f"the Hub has no model '{name}', or it is private",
+                cause=f"the Hub answered {_status(error)}",
+                hint="check the spelling; `hf auth login` opens private ones",
+            )
+        case errors.EntryNotFoundError() if _status(error) is not None:
+            return ModelError(f"'{name}' lacks a file that a speech model needs", cause="the Hub answered 404")
+        case errors.LocalEntryNotFoundError() | errors.OfflineModeIsEnabled():
+            return _unreachable(name, "no answer")
+    if (status := _status(error)) is not None:
+        return ModelError(
+            f"the Hub refused to send '{name}'",
+            cause=f"it answered {status}{_MEANING.get(status, '')}",
+            hint="try again later: what has arrived is kept"
+            if status in _BUSY
+            else "`hf auth login`, or another mirror",
+        )
+    if isinstance(error, (ValueError, KeyError, TypeError)):
+        return ModelError(
+            f"what answered for '{name}' is not a Hub",
+            cause=shown(error, 100),
+            hint="a login page of the network, or a wrong HF_ENDPOINT?",
+        )
+    return _unreachable(name, shown(error, 100) or type(error).__name__)
+
+
+_MEANING = {429: " (too many requests)", 403: " (forbidden)", 401: " (not logged in)", 503: " (overloaded)"}
+
+
+def _unreachable(name: str, cause: str) -> ModelError:
+    return ModelError(
+        f"'{name}' could not be fetched",
+        cause=f"no connection to the Hub: {cause}",
+        hint="check the network and proxies, then run the same command again: what has arrived is kept",
+    )

@@ -1,0 +1,55 @@
+"""What a model is called: the words that a user may give, and what they mean on the Hub."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from omnitts_cli.errors import ModelError, UsageError
+from omnitts_cli.weights.header import shown
+from omnitts_cli.weights.released import RELEASED, SIZES, VARIANTS, Released
+
+_REPO = r"\w[\w.-]{0,95}/\w[\w.-]{0,95}"
+_HUB_NAME = re.compile(rf"hf:(?P<repo>{_REPO})(?:@(?P<revision>\w[\w./-]{{0,127}}))?", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Found:
+    """A model on this machine. Only a random model, which its family makes up, has no folder."""
+
+    folder: Path | None
+    name: str
+    revision: str | None = None
+
+
+@dataclass(frozen=True)
+class HubName:
+    """A repository and what of it is wanted; `released` when it is one of ours, at its pinned revision."""
+
+    name: str
+    repo: str
+    revision: str | None
+    released: Released | None = None
+
+
+def hub_name(name: str, variant: str | None = None) -> HubName | None:
+    """What `name` means on the Hub; None when it can only be a folder."""
+    short = name.lower()
+    if short in SIZES:
+        short = f"{short}-{variant or VARIANTS[0]}"
+        if short not in RELEASED:
+            raise UsageError(f"there is no {name} model that can do this", hint="-m 1.7b can: use the larger one")
+    if short in RELEASED:
+        model = RELEASED[short]
+        return HubName(model.name, model.repo, model.revision, model)
+    if not name.startswith("hf:"):
+        return None
+    parts = _HUB_NAME.fullmatch(name)
+    if parts is None or ".." in name or "--" in parts["repo"]:
+        raise ModelError(f"'{shown(name)}' is not a name on the Hub", hint="hf:ORG/REPO or hf:ORG/REPO@REVISION")
+    return HubName(name, parts["repo"], parts["revision"])
+
+
+def looks_like_a_repository(name: str) -> bool:
+    return re.fullmatch(_REPO, name, re.ASCII) is not None

@@ -1,0 +1,91 @@
+"""Fetching a whole model from the Hub into its cache: only what is needed, large files first and resumable."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from omnitts_cli.errors import ModelError
+from omnitts_cli.weights import hub
+from omnitts_cli.weights.fetch import Meter, Report, fetch, part_of
+from omnitts_cli.weights.folder import check_folder
+from omnitts_cli.weights.header import shown
+from omnitts_cli.weights.names import Found, HubName
+from omnitts_cli.weights.released import File
+
+
+def pull(wanted: HubName, *, mirror: str | None = None, report: Report | None = None) -> Found:
+    """Fetch what is missing of a model. `mirror`: another address than the Hub's own."""
+    listing = _pinned(wanted, mirror) if wanted.released else hub.listing(wanted.repo, wanted.revision, mirror)
+    files = sorted((_known(wanted, file) for file in listing.files), key=_order)
+    _promised(wanted, files)
+    root = hub.cache_folder(wanted.repo)
+    blobs = {file.path: root / "blobs" / file.sha256 for file in files if file.sha256}
+    here = sum(_here(blobs[file.path], file.size_bytes) for file in files if file.sha256)
+    meter = Meter(wanted.name, root, sum(file.size_bytes for file in files), here, report)
+    for file in files:
+        if file.sha256 and not blobs[file.path].exists():
+            url, headers = hub.address(wanted.repo, file.path, listing.commit, mirror)
+            with hub.asking(wanted.repo):
+                fetch(file, url, headers, blobs[file.path], meter.arrived)
+        # For a large file this only makes the name that leads to it.
+        hub.link(wanted.repo, file.path, listing.commit, mirror)
+        if not file.sha256:
+            meter.arrived(file.size_bytes)
+    meter.tell()
+    folder = check_folder(root / "snapshots" / listing.commit)
+    if wanted.released is None:
+        ref = root / "refs" / (wanted.revision or "main")
+        ref.parent.mkdir(parents=True, exist_ok=True)
+        ref.write_text(listing.commit, "utf-8")
+    return Found(folder, wanted.name, listing.commit)
+
+
+def _pinned(wanted: HubName, mirror: str | None) -> hub.Listing:
+    """The pinned revision, or the main branch: the weights are known by their SHA-256 anyway.
+
+    Only the first digits of the pinned commits are known, and the Hub need not understand those.
+    """
+    assert wanted.revision is not None
+    main = hub.listing(wanted.repo, None, mirror)
+    if main.commit.startswith(wanted.revision):
+        return main
+    try:
+        return hub.listing(wanted.repo, wanted.revision, mirror)
+    except ModelError:
+        return main
+
+
+def _known(wanted: HubName, file: File) -> File:
+    """What we know ourselves about a file goes before what the Hub says."""
+    known = {ours.path: ours for ours in wanted.released.files} if wanted.released else {}
+    ours = known.get(file.path)
+    if ours is None or ours.sha256 is None:
+        return file
+    if file.sha256 not in (None, ours.sha256):
+        raise ModelError(
+            f"the Hub offers another {shown(file.path)} for '{wanted.name}' than the one that was released",
+            cause=f"its SHA-256 is {shown(file.sha256)[:12]}…, it should be {ours.sha256[:12]}…",
+            hint=f"if you trust it: -m hf:{wanted.repo}",
+        )
+    return ours
+
+
+def _order(file: File) -> tuple[bool, bool, str]:
+    """Weights first, config.json last: where it is, everything is."""
+    return file.path == "config.json", file.sha256 is None, file.path
+
+
+def _promised(wanted: HubName, files: list[File]) -> None:
+    paths = {file.path for file in files}
+    if "config.json" in paths and any(path.endswith(".safetensors") for path in paths):
+        return
+    raise ModelError(
+        f"'{shown(wanted.repo)}' is not a model that can be used here",
+        cause="it has no safetensors weights" if "config.json" in paths else "it has no config.json",
+        hint="only safetensors is read: other weight formats can run code",
+    )
+
+
+def _here(blob: Path, size: int) -> int:
+    part = part_of(blob)
+    return size if blob.exists() else part.stat().st_size if part.exists() else 0

@@ -1,0 +1,120 @@
+"""The models on this machine, for `omnitts models`: list, pull, path, verify, rm."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from omnitts_cli.errors import ModelError, UsageError
+from omnitts_cli.weights import pull as pulling
+from omnitts_cli.weights import verify as verifying
+from omnitts_cli.weights.cached import local
+from omnitts_cli.weights.fetch import Report
+from omnitts_cli.weights.find import TINY, find
+from omnitts_cli.weights.header import shown
+from omnitts_cli.weights.hub import cache_folder
+from omnitts_cli.weights.names import Found, HubName, hub_name
+from omnitts_cli.weights.released import RELEASED
+
+
+@dataclass(frozen=True)
+class Local:
+    """A model, or the beginning of one, on this machine."""
+
+    name: str
+    folder: Path
+    size_bytes: int
+    revision: str | None
+    whole: bool
+
+
+def local_models() -> list[Local]:
+    """Everything that -m would find without a network, and downloads that were broken off."""
+    models = [Local("tiny", TINY, _bytes_in(TINY), None, True)] if TINY.exists() else []
+    for wanted in [hub_name(name) for name in RELEASED] + _strangers():
+        assert wanted is not None
+        root = cache_folder(wanted.repo)
+        if not root.exists():
+            continue
+        found = local(wanted)
+        models.append(
+            Local(
+                wanted.name,
+                root if found is None or found.folder is None else found.folder,
+                _bytes_in(root),
+                found.revision if found else None,
+                found is not None,
+            )
+        )
+    return models
+
+
+def _strangers() -> list[HubName | None]:
+    """Speech models in the Hub's cache that are not in our table; other people's models live there too."""
+    ours = {model.repo for model in RELEASED.values()}
+    cache = cache_folder("a/b").parent
+    repos = (
+        path.parents[2].name.removeprefix("models--") for path in cache.glob("models--*/snapshots/*/speech_tokenizer")
+    )
+    names = sorted({repo.replace("--", "/", 1) for repo in repos} - ours)
+    return [HubName(f"hf:{name}", name, None) for name in names]
+
+
+def pull(
+    name: str,
+    *,
+    variant: str | None = None,
+    revision: str | None = None,
+    mirror: str | None = None,
+    report: Report | None = None,
+) -> Found:
+    """Fetch a model now, even if an older one of its name is here. A `revision` leaves the pinned one."""
+    wanted = _on_hub(name, variant, "fetched")
+    if revision is not None:
+        wanted = replace(wanted, revision=revision, released=None)
+    elif (found := local(wanted)) is not None and wanted.released is not None:
+        return found
+    return pulling.pull(wanted, mirror=mirror, report=report)
+
+
+def path(name: str, *, variant: str | None = None) -> Path:
+    """Where a model is, without asking the network."""
+    folder = find(name, variant=variant, offline=True).folder
+    if folder is None:
+        raise UsageError(f"'{shown(name)}' has no folder: it is made up when it is loaded")
+    return folder
+
+
+def verify(name: str, *, variant: str | None = None) -> list[verifying.Checked]:
+    """Read every file of a model and compare. Raises nothing for a damaged one: the list says it."""
+    wanted = hub_name(name, variant)
+    released = wanted.released if wanted else None
+    return verifying.verify(path(name, variant=variant), released)
+
+
+def rm(name: str, *, variant: str | None = None, dry_run: bool = False) -> int:
+    """Remove a model of the Hub's cache, and what is there of an unfinished one. Says how many bytes."""
+    wanted = _on_hub(name, variant, "removed")
+    root = cache_folder(wanted.repo)
+    if not root.exists():
+        raise ModelError(f"model '{shown(name)}' is not on this machine", hint="omnitts models list")
+    size = _bytes_in(root)
+    if not dry_run:
+        try:
+            shutil.rmtree(root)
+        except OSError as error:
+            raise ModelError(f"model '{shown(name)}' cannot be removed", cause=shown(error, 300)) from None
+    return size
+
+
+def _on_hub(name: str, variant: str | None, verb: str) -> HubName:
+    wanted = hub_name(name, variant)
+    if wanted is None:
+        raise UsageError(f"'{shown(name)}' cannot be {verb}", hint="only models of the Hub can: omnitts models list")
+    return wanted
+
+
+def _bytes_in(folder: Path) -> int:
+    """Bytes on disk: a link counts nothing, what it leads to counts where it lies."""
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file() and not file.is_symlink())

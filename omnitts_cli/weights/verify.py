@@ -1,0 +1,96 @@
+"""Is a model on this machine still what it was? SHA-256 against the released table, or against the Hub's own names."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from omnitts_cli.errors import ModelError
+from omnitts_cli.weights.header import shown, unreadable
+from omnitts_cli.weights.released import RELEASED, File, Released
+
+OK, DAMAGED, MISSING, UNKNOWN = "ok", "damaged", "missing", "unknown"
+
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_GIT_SHA1 = re.compile(r"[0-9a-f]{40}")
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What became of one file."""
+
+    path: str
+    state: str  # ok | damaged | missing | unknown
+    note: str = ""
+
+
+def verify(folder: Path, released: Released | None = None) -> list[Checked]:
+    """Every file of a model folder, read whole. `unknown`: nothing says what it should be."""
+    expected = {file.path: file for file in released.files} if released else {}
+    paths = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file() or path.is_symlink()}
+    return [_check(folder, path, expected.get(path)) for path in sorted(paths | expected.keys())]
+
+
+def _check(folder: Path, path: str, expected: File | None) -> Checked:
+    file = folder / path
+    if not file.exists():
+        return Checked(shown(path), MISSING)
+    size = file.stat().st_size
+    if expected is not None and expected.sha256 is not None:
+        if size != expected.size_bytes:
+            return Checked(path, DAMAGED, f"{size:,} bytes instead of {expected.size_bytes:,}")
+        return _compared(path, sha256_of(file), expected.sha256)
+    blob = file.resolve().name
+    if file.is_symlink() and _SHA256.fullmatch(blob):
+        return _compared(shown(path), sha256_of(file), blob)
+    if file.is_symlink() and _GIT_SHA1.fullmatch(blob):
+        return _compared(shown(path), _git_sha1_of(file), blob)
+    if file.suffix == ".safetensors":
+        return _recognised(shown(path), sha256_of(file))
+    return Checked(shown(path), UNKNOWN)
+
+
+def _compared(path: str, is_: str, should: str) -> Checked:
+    return Checked(path, OK) if is_ == should else Checked(path, DAMAGED, f"sum {is_[:12]}…, should be {should[:12]}…")
+
+
+def _recognised(path: str, digest: str) -> Checked:
+    """Weights in a plain folder: are they released ones?"""
+    owners = [model.name for model in RELEASED.values() for file in model.files if file.sha256 == digest]
+    return Checked(path, OK, f"as in {owners[0]}") if owners else Checked(path, UNKNOWN, f"SHA-256 {digest}")
+
+
+def sha256_of(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise unreadable(path, error) from None
+
+
+def named_sha256(path: Path) -> str | None:
+    """The SHA-256 that the Hub's cache gave a file as its name: known without reading it."""
+    name = path.resolve().name
+    return name if _SHA256.fullmatch(name) else None
+
+
+def _git_sha1_of(path: Path) -> str:
+    """The Hub names small files as git does."""
+    content = path.read_bytes()
+    return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
+
+
+def problem(name: str, checked: list[Checked]) -> ModelError | None:
+    """What to tell the user when something is wrong."""
+    bad = [file for file in checked if file.state in (DAMAGED, MISSING)]
+    if not bad:
+        return None
+    first = f"{bad[0].path} is {bad[0].state}" + (f" ({bad[0].note})" if bad[0].note else "")
+    more = f"; and {len(bad) - 1} more" if len(bad) > 1 else ""
+    return ModelError(
+        f"model '{shown(name)}' is damaged",
+        cause=first + more,
+        hint=f"omnitts models rm {shown(name)} && omnitts models pull {shown(name)}",
+    )
