@@ -9,7 +9,9 @@ from typing import Annotated
 
 import typer
 
+from omnitts_cli import settings
 from omnitts_cli.cli import clone, codec, completion, config, design, doctor, models, play, say, signals, voices
+from omnitts_cli.cli.completion import COMPLETING
 from omnitts_cli.cli.console import console
 from omnitts_cli.cli.declare import command
 from omnitts_cli.cli.grammar import Command, Commands, Refusal, in_our_words
@@ -21,6 +23,7 @@ app = typer.Typer(
     no_args_is_help=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
+    add_completion=False,  # its options cost every command an import of pydantic; `omnitts completion` does the job
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for body in (say.say, clone.clone, design.design, play.play):
@@ -64,6 +67,8 @@ def run(arguments: list[str]) -> int:
     console.reset()
     options = arguments[: arguments.index("--")] if "--" in arguments else arguments
     console.json, console.debug = "--json" in options, "--debug" in options
+    if settings.variable(COMPLETING):
+        completion.prepare()
     with signals.handled():
         try:
             code = app(arguments, prog_name="omnitts", standalone_mode=False)

@@ -10,6 +10,7 @@ from omnitts_cli.cli.console import console
 from omnitts_cli.cli.options import Telling
 from omnitts_cli.errors import UsageError
 
+COMPLETING = "_OMNITTS_COMPLETE"  # set by the scripts when a shell asks
 SHELLS = {"bash": "bash", "zsh": "zsh", "fish": "fish", "powershell": "powershell", "pwsh": "pwsh"}
 
 
@@ -28,6 +29,13 @@ def completion(
 
     if shell not in SHELLS:
         raise UsageError(f"no completion for '{shell}'", hint="one of: " + ", ".join(SHELLS))
-    script = get_completion_script(prog_name="omnitts", complete_var="_OMNITTS_COMPLETE", shell=SHELLS[shell])
+    script = get_completion_script(prog_name="omnitts", complete_var=COMPLETING, shell=SHELLS[shell])
     console.result(script)
     console.record(status="ok", shell=shell, script=script)
+
+
+def prepare() -> None:
+    """Makes the parser answer a shell's question."""
+    from typer._completion_classes import completion_init
+
+    completion_init()
