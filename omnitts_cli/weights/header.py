@@ -133,9 +133,9 @@ def _regular_file_bytes(path: Path) -> int:
 def _wrong_start(start: bytes, length: int, file_bytes: int) -> str:
     if not start:
         return "the file is empty"
-    # A real header length is far below 4 GB, so its upper half is zero; then the rest is no magic number.
     for magic, name in LOOKS_LIKE:
-        if start.startswith(magic) and start[4:8] != bytes(4):
+        # With a brace in its place, the first bytes are a length that happens to look like something.
+        if start.startswith(magic) and start[8:9] != b"{":
             return f"it looks like {name}; only safetensors is read, other formats can run code"
     if file_bytes < 8 or length > file_bytes - 8:
         return f"its header should be {length:,} bytes long, but the file has only {file_bytes:,}: cut off or damaged"
