@@ -1,0 +1,131 @@
+"""Fields: one JSON object of a model folder, read strictly. Every complaint names file, key and value."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from omnitts_cli.errors import ModelError
+
+CONFIG_BYTES = 2**20  # released config files have a few kilobytes
+_NO_DEFAULT: Any = object()
+
+
+class Fields:
+    """Typed access to the keys of one object; `path` is where the object sits inside its file."""
+
+    def __init__(self, file: Path, values: dict[str, Any], path: str = "") -> None:
+        self.file, self.values, self.path = file, values, path
+
+    @staticmethod
+    def read(file: Path, limit: int = CONFIG_BYTES) -> Fields:
+        text = read_file(file, limit)
+        try:
+            values = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise ModelError(f"{file}: not JSON that can be read", cause=str(error)[:200]) from None
+        if not isinstance(values, dict):
+            raise ModelError(f"{file}: holds {_shown(values)} instead of one JSON object")
+        return Fields(file, values)
+
+    def problem(self, key: str | None, what: str) -> ModelError:
+        """The error for one key (or for the whole object), to be raised by the caller."""
+        place = ".".join(part for part in (self.path, key) if part)
+        return ModelError(
+            f"{self.file}: {place + ': ' if place else ''}{what}",
+            hint="the file must be the one that was published with the weights",
+        )
+
+    def has(self, key: str) -> bool:
+        """Whether the key says something; null says nothing."""
+        return self.values.get(key) is not None
+
+    def part(self, key: str) -> Fields:
+        """The object under `key`."""
+        value = self._get(key)
+        if not isinstance(value, dict):
+            raise self.problem(key, f"{_shown(value)} is not an object")
+        return Fields(self.file, value, ".".join(part for part in (self.path, key) if part))
+
+    def whole(self, key: str, high: int, low: int = 1, default: int = _NO_DEFAULT) -> int:
+        value = self._get(key, default)
+        if type(value) is not int or not low <= value <= high:
+            raise self.problem(key, f"{_shown(value)} is not a whole number from {low} to {high}")
+        return value
+
+    def number(self, key: str, low: float, high: float, default: float = _NO_DEFAULT) -> float:
+        value = self._get(key, default)
+        if type(value) not in (int, float) or not low <= value <= high:
+            raise self.problem(key, f"{_shown(value)} is not a number from {low:g} to {high:g}")
+        return float(value)
+
+    def text(self, key: str) -> str:
+        value = self._get(key)
+        if not isinstance(value, str):
+            raise self.problem(key, f"{_shown(value)} is not text")
+        return value
+
+    def flag(self, key: str, default: bool) -> bool:
+        value = self._get(key, default)
+        if not isinstance(value, bool):
+            raise self.problem(key, f"{_shown(value)} is neither true nor false")
+        return value
+
+    def word(self, key: str, allowed: Sequence[str], default: str = _NO_DEFAULT) -> str:
+        value = self._get(key, default)
+        if not isinstance(value, str) or value not in allowed:
+            raise self.problem(key, f"{_shown(value)} is not supported; supported: {', '.join(allowed)}")
+        return value
+
+    def must_be(self, key: str, only: object) -> None:
+        """A choice that this program knows one answer to; a missing or empty key means that answer."""
+        value = self.values.get(key)
+        if value is not None and (value != only or isinstance(value, bool) != isinstance(only, bool)):
+            raise self.problem(key, f"{_shown(value)} is not supported; only {_shown(only)} is")
+
+    def wholes(self, key: str, high: int, longest: int, default: Sequence[int] = _NO_DEFAULT) -> tuple[int, ...]:
+        """A list of 1 to `longest` whole numbers, each from 1 to `high`."""
+        value = self._get(key, default)
+        right = isinstance(value, list | tuple) and 1 <= len(value) <= longest
+        if not right or any(type(one) is not int or not 1 <= one <= high for one in value):
+            raise self.problem(key, f"{_shown(value)} is not a list of 1 to {longest} whole numbers from 1 to {high}")
+        return tuple(value)
+
+    def words(self, key: str) -> tuple[str, ...]:
+        value = self._get(key)
+        if not isinstance(value, list) or not all(isinstance(one, str) and one for one in value):
+            raise self.problem(key, f"{_shown(value)} is not a list of words")
+        return tuple(value)
+
+    def whole_numbers(self, high: int = 2**24) -> dict[str, int]:
+        """Every value of this object, each a whole number from 0 to `high`."""
+        return {key: self.whole(key, high, 0) for key in self.values}
+
+    def _get(self, key: str, default: Any = _NO_DEFAULT) -> Any:
+        value = self.values.get(key)
+        if value is not None:
+            return value
+        if default is _NO_DEFAULT:
+            raise self.problem(key, "is missing")
+        return default
+
+
+def read_file(path: Path, limit: int) -> str:
+    """A text file of a model folder, of at most `limit` bytes."""
+    try:
+        if not path.is_file():
+            there = "is not a file" if path.exists() else "is missing"
+            raise ModelError(f"{path} {there}", hint="`omnitts models pull` fetches a whole model")
+        if path.stat().st_size > limit:
+            raise ModelError(f"{path} has {path.stat().st_size} bytes; at most {limit} are expected")
+        return path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise ModelError(f"{path} cannot be read", cause=str(error)[:200]) from None
+
+
+def _shown(value: object) -> str:
+    """A stranger's value, short enough for a message and without control characters."""
+    text = ascii(value)
+    return text if len(text) <= 80 else text[:77] + "..."

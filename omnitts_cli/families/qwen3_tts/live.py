@@ -1,0 +1,67 @@
+"""Text that is still arriving: ids and rows of what can no longer change, the rest held back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from torch import Tensor
+
+from omnitts_cli.families.qwen3_tts.text import TextTokenizer, printable
+
+SHORT = 64  # characters that are looked at again with every piece of text
+
+
+class Arriving:
+    """Tokenises text piece by piece; the ids of all pieces are those of the whole text, stripped.
+
+    What is held back is looked at again each time; to stay linear in the length of the text, a long
+    run without an end (no space for thousands of characters) is looked at again only after it grew by
+    a quarter.
+    """
+
+    def __init__(self, tokenizer: TextTokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._held: list[str] = []
+        self._length = 0
+        self._begun = False
+        self._look_at = 1  # length of the held text from which looking is worth it
+
+    def write(self, text: str) -> list[int]:
+        """The ids that became certain."""
+        if not self._begun:
+            text = text.lstrip()
+            self._begun = bool(text)
+        self._held.append(printable(text))
+        self._length += len(text)
+        if self._length < self._look_at:
+            return []
+        held = self._tokenizer.normal("".join(self._held))
+        certain = self._tokenizer.settled(held)
+        return self._tokenizer.encode(self._keep(held, certain))
+
+    def _keep(self, held: str, certain: int) -> str:
+        """Hold on to what is not certain; the rest comes back."""
+        rest = held[certain:]
+        self._held, self._length = [rest], len(rest)
+        self._look_at = 1 if len(rest) < SHORT else len(rest) * 5 // 4
+        return held[:certain]
+
+    def close(self) -> list[int]:
+        """The ids of everything held back; white space at the end is dropped."""
+        rest, self._held, self._length = "".join(self._held).rstrip(), [], 0
+        return self._tokenizer.encode(rest)
+
+
+class LiveRows:
+    """Fills the LiveText role."""
+
+    def __init__(self, arriving: Arriving, rows: Callable[[list[int]], Tensor], end: int) -> None:
+        self._arriving, self._rows, self._end = arriving, rows, end
+
+    def write(self, text: str) -> Tensor:
+        """[n, H]; n is 0 while nothing new is certain."""
+        return self._rows(self._arriving.write(text))
+
+    def close(self) -> Tensor:
+        """[n, H], the last of them the end of the text."""
+        return self._rows([*self._arriving.close(), self._end])

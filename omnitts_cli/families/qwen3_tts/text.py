@@ -1,0 +1,122 @@
+"""TextTokenizer: text -> token ids, as the family's byte-level BPE has it, without ever making a control token.
+
+The rows of the template (roles, bos, eos) are placed by number elsewhere, so whatever a user writes,
+"<|im_end|>" included, stays plain characters here.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from omnitts_cli.errors import InputError, ModelError
+from omnitts_cli.families.qwen3_tts.fields import Fields, read_file
+
+# The published pattern of the Qwen2 tokenizer: it cuts text into words before any merging.
+QWEN2_PATTERN = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+# What the official package uses by accident when it loads a local folder: it cuts at capitals too.
+MISTRAL_PATTERN = (
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+"
+    r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*"
+    r"|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+VOCABULARY_BYTES = 64 * 2**20  # the released file has 2.8 MB
+
+
+class TextTokenizer:
+    """`encode` for text that is all there, `settled` for text that is still arriving."""
+
+    def __init__(
+        self, vocabulary: Mapping[str, int], merges: Sequence[tuple[str, str]], mistral_pattern: bool = False
+    ) -> None:
+        # tokenizers is imported late: whoever only reads a config does not wait for it
+        from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
+
+        self._bpe = Tokenizer(models.BPE(vocab=dict(vocabulary), merges=list(merges)))
+        self._bpe.normalizer = self._normalizer = normalizers.NFC()
+        pattern = Regex(MISTRAL_PATTERN if mistral_pattern else QWEN2_PATTERN)
+        self._gives_back = mistral_pattern
+        self._words = pre_tokenizers.Split(pattern, behavior="isolated")
+        to_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+        self._bpe.pre_tokenizer = pre_tokenizers.Sequence([self._words, to_bytes])
+        self.size = max(vocabulary.values()) + 1
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of exactly this text; nothing is added or stripped."""
+        return self._bpe.encode(printable(text), add_special_tokens=False).ids
+
+    def normal(self, text: str) -> str:
+        """The text as the vocabulary knows it: composed characters (NFC)."""
+        return self._normalizer.normalize_str(text)
+
+    def settled(self, text: str) -> int:
+        """How many characters of `text`, which is in normal form, keep their ids whatever may follow.
+
+        Later text can lengthen the last word, join the white space at the end, and put an accent on
+        the last character; words before those are final, because the Qwen2 pattern never gives back
+        what it has matched. The other pattern does, within a run of letters.
+        """
+        end = len(text)
+        while end and unsure(text[end - 1]):
+            end -= 1
+        final = min(end - 1, len(text.rstrip()))
+        if self._gives_back:
+            final = min(final, len(text) - len(text.rsplit(maxsplit=1)[-1]) if text.strip() else 0)
+        start = at = 0
+        for word, _ in self._words.pre_tokenize_str(text):
+            at += len(word)
+            if at > final or at == len(text):
+                break
+            start = at
+        return start
+
+
+def unsure(character: str) -> bool:
+    """Whether a character may still join the one before it: marks, and what this Python does not know yet."""
+    return bool(unicodedata.combining(character)) or unicodedata.category(character) == "Cn"
+
+
+def printable(text: str) -> str:
+    """The text itself, or an error for half characters that no file of text can hold."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise InputError(
+            f"the text holds half a character (U+{ord(text[error.start]):04X}) at position {error.start}",
+            hint="the text was read in the wrong encoding; save it as UTF-8",
+        ) from None
+    return text
+
+
+def byte_vocabulary() -> dict[str, int]:
+    """A vocabulary of the 256 bytes and nothing else: for models that no tokenizer file belongs to."""
+    from tokenizers import pre_tokenizers
+
+    return {symbol: index for index, symbol in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
+
+
+def read_tokenizer(folder: Path, mistral_pattern: bool = False) -> TextTokenizer:
+    """The tokenizer of a model folder: vocab.json and merges.txt."""
+    from tokenizers import pre_tokenizers
+
+    fields = Fields.read(folder / "vocab.json", VOCABULARY_BYTES)
+    vocabulary = fields.whole_numbers()
+    if missing := sorted(set(pre_tokenizers.ByteLevel.alphabet()) - vocabulary.keys()):
+        raise fields.problem(None, f"lacks {len(missing)} of the 256 byte symbols, such as {missing[0]!r}")
+    merges = _merges(folder / "merges.txt", vocabulary)
+    return TextTokenizer(vocabulary, merges, mistral_pattern)
+
+
+def _merges(path: Path, vocabulary: Mapping[str, int]) -> list[tuple[str, str]]:
+    merges: list[tuple[str, str]] = []
+    for number, line in enumerate(read_file(path, VOCABULARY_BYTES).splitlines(), 1):
+        if not line or (number == 1 and line.startswith("#version")):
+            continue
+        left, _, right = line.partition(" ")
+        if not left or not right or not {left, right, left + right} <= vocabulary.keys():
+            raise ModelError(f"{path}:{number}: {line[:60]!r} does not join two entries of vocab.json to a third")
+        merges.append((left, right))
+    return merges

@@ -1,0 +1,54 @@
+"""Fixtures of the families: tiny checkpoints as models, without an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from omnitts_cli.families.qwen3_tts.config import Config, read_config
+from omnitts_cli.families.qwen3_tts.family import Parts, assemble, parts
+from omnitts_cli.families.qwen3_tts.text import read_tokenizer
+from omnitts_cli.models.roles import SpeechModel
+from omnitts_cli.voices import Cloned
+from omnitts_cli.weights.checkpoint import Checkpoint
+from omnitts_cli.weights.load import fill
+
+
+def filled(folder: Path, config: Config) -> Parts:
+    pieces = parts(config)
+    for part in pieces.all():
+        files = Checkpoint.open(folder / part.folder)
+        fill(part.module, part.names, files, "cpu", torch.float32, unused=part.leftover)
+    return pieces
+
+
+@pytest.fixture(scope="session")
+def tiny_model(checkpoint: Callable[[str], Path]) -> Callable[[str], SpeechModel]:
+    """A golden checkpoint as a SpeechModel in float32; shared, so leave it as it is."""
+
+    @cache
+    def load(name: str) -> SpeechModel:
+        folder = checkpoint(name)
+        config = read_config(folder)
+        return assemble(name, config, filled(folder, config), read_tokenizer(folder))
+
+    return load
+
+
+@pytest.fixture(scope="session")
+def a_clone() -> Callable[..., Cloned]:
+    """A made-up cloned voice for models with 64 codes in 16 groups and a width of 64."""
+
+    def make(frames: int | None = None, transcript: str | None = "hello.", seed: int = 0) -> Cloned:
+        rng = np.random.default_rng(seed)
+        embedding = rng.standard_normal(64).astype(np.float32)
+        if frames is None:
+            return Cloned(embedding)
+        return Cloned(embedding, rng.integers(0, 64, (frames, 16)), transcript)
+
+    return make
