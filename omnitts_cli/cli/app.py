@@ -140,5 +140,3 @@ def main() -> None:
     except (OSError, ValueError, AttributeError):  # closed, full, or never there
         pipe_closed()
     raise SystemExit(code)
-
-

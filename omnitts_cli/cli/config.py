@@ -30,7 +30,9 @@ def path(telling: Telling) -> None:
         console.record(status="ok", path=str(place), exists=place.is_file())
 
 
-def show(telling: Telling, origin: Annotated[bool, typer.Option("--origin", help="Say where each comes from.")] = False) -> None:
+def show(
+    telling: Telling, origin: Annotated[bool, typer.Option("--origin", help="Say where each comes from.")] = False
+) -> None:
     """Print every setting as it would be used.
 
     Environment: OMNITTS_ and the option's name in capitals, as in OMNITTS_VOICE; OMNITTS_CONFIG names
@@ -140,5 +142,3 @@ def save(target: Path, lines: list[str]) -> None:
     place = open_target(target)
     place.file.write(("\n".join(lines) + "\n").encode())
     place.put_in_place()
-
-

@@ -58,6 +58,23 @@ class Console:
         if self.verbose and not self.quiet:
             self._write(self._painted(DIM, visible(message)))
 
+    def event(self, line: str) -> None:
+        """A line of progress, which was asked for or belongs there."""
+        self._write(line)
+
+    def redraw(self, line: str) -> None:
+        """A line that replaces the one before. Only for terminals."""
+        print(f"\r\033[K{visible(line)}", end="", file=sys.stderr, flush=True)
+
+    def asks(self) -> bool:
+        """Whether a person is there to answer."""
+        return sys.stdin is not None and sys.stdin.isatty() and sys.stderr is not None and sys.stderr.isatty()
+
+    def confirm(self, question: str) -> bool:
+        """Yes or no; anything but yes is no."""
+        print(f"{visible(question)} [y/N] ", end="", file=sys.stderr, flush=True)
+        return sys.stdin.readline().strip().lower() in ("y", "yes")
+
     # Results, on the data channel.
 
     def result(self, text: str) -> None:

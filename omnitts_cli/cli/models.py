@@ -1,11 +1,127 @@
-"""omnitts models."""
+"""omnitts models: what is on this machine, fetching, checking and removing it."""
 
 from __future__ import annotations
 
-from omnitts_cli.cli.grammar import group
+from typing import TYPE_CHECKING, Annotated
 
-app = group("models")
+import typer
 
-@app.command()
-def list() -> None:
-    """Not yet."""
+from omnitts_cli.cli.console import console
+from omnitts_cli.cli.declare import command
+from omnitts_cli.cli.grammar import Command, group
+from omnitts_cli.cli.options import Network, Telling, model_names
+from omnitts_cli.cli.progress import Progress, duration, size
+from omnitts_cli.errors import ModelError
+
+if TYPE_CHECKING:
+    from omnitts_cli.weights.fetch import Progress as Fetched
+
+app = group("The models on this machine.")
+
+Name = Annotated[
+    str, typer.Argument(metavar="NAME", help="0.6b, 1.7b-base, hf:ORG/REPO ...", autocompletion=model_names)
+]
+Yes = Annotated[bool, typer.Option("-y", "--yes", help="Do not ask.")]
+
+
+def list_(
+    telling: Telling,
+    remote: Annotated[bool, typer.Option("--remote", help="Also those that could be fetched.")] = False,
+) -> None:
+    """Show the models, what they weigh and where they are."""
+    from omnitts_cli.weights import store
+    from omnitts_cli.weights.released import RELEASED
+
+    here = {model.name: model for model in store.local_models()}
+    rows = []
+    for model in here.values():
+        state = "ready" if model.whole else "unfinished"
+        rows.append([model.name, state, size(model.size_bytes), str(model.folder)])
+        fields = {"name": model.name, "state": state, "bytes": model.size_bytes}
+        console.record(status="ok", **fields, folder=str(model.folder), revision=model.revision)
+    for released in [model for name, model in RELEASED.items() if remote and name not in here]:
+        rows.append([released.name, "remote", size(released.size_bytes), f"hf:{released.repo}"])
+        fields = {"name": released.name, "state": "remote", "bytes": released.size_bytes}
+        console.record(status="ok", **fields, repo=released.repo, revision=released.revision)
+    console.table(rows, head=["NAME", "STATE", "SIZE", "WHERE"])
+    if not rows:
+        console.note("no models on this machine\n  try: omnitts models list --remote")
+
+
+def pull(
+    name: Name,
+    telling: Telling,
+    network: Network,
+    revision: Annotated[
+        str | None, typer.Option("--revision", metavar="REV", help="Another than the pinned one.")
+    ] = None,
+    mirror: Annotated[str | None, typer.Option("--mirror", metavar="URL", help="Another hub.")] = None,
+) -> None:
+    """Fetch a model now. What is here already is not fetched again."""
+    from omnitts_cli.weights import store
+
+    if network.offline:
+        raise ModelError(f"model '{name}' cannot be fetched: --offline is set", hint=f"omnitts models pull {name}")
+    with Progress(f"fetching {name}", telling.progress) as progress:
+        found = store.pull(name, revision=revision, mirror=mirror, report=lambda news: tell(progress, news))
+    console.result(str(found.folder))
+    console.record(status="ok", name=found.name, folder=str(found.folder), revision=found.revision)
+
+
+def path(name: Name, telling: Telling) -> None:
+    """Print the folder of a model."""
+    from omnitts_cli.weights import store
+
+    folder = store.path(name)
+    console.result(str(folder))
+    console.record(status="ok", name=name, folder=str(folder))
+
+
+def verify(
+    telling: Telling, name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="All, if left out.")] = None
+) -> None:
+    """Read every file of a model and compare it with what it should be."""
+    from omnitts_cli.weights import store
+    from omnitts_cli.weights import verify as verifying
+
+    names = [name] if name else [model.name for model in store.local_models() if model.whole]
+    problems = []
+    for each in names:
+        checked = store.verify(each)
+        problems += [problem for problem in [verifying.problem(each, checked)] if problem]
+        for file in checked:
+            console.record(status="ok", name=each, file=file.path, state=file.state, note=file.note)
+        console.table([[file.state, each, file.path, file.note] for file in checked])
+    for problem in problems[:-1]:
+        console.problem(problem)
+    if problems:
+        raise problems[-1]
+
+
+def rm(name: Name, telling: Telling, yes: Yes = False) -> None:
+    """Remove a model that was fetched."""
+    from omnitts_cli.weights import store
+
+    weight = store.rm(name, dry_run=True)
+    if not yes and not telling.no_input and console.asks() and not console.confirm(f"remove {name}, {size(weight)}?"):
+        return console.note(f"{name} is still here")
+    store.rm(name)
+    console.note(f"removed {name}, {size(weight)}")
+    console.record(status="ok", name=name, bytes=weight)
+
+
+app.command("list", cls=Command)(command(list_))
+for body in (pull, path, verify, rm):
+    app.command(cls=Command)(command(body))
+
+
+def tell(progress: Progress, news: Fetched) -> None:
+    """A download's report as a line of progress; the first one says where it goes."""
+    if news.done_bytes == news.resumed_bytes:
+        kept = f", {size(news.resumed_bytes)} are here already" if news.resumed_bytes else ""
+        console.note(f"fetching {news.model}: {size(news.total_bytes)} to {news.folder}{kept}")
+    rate = news.bytes_per_s
+    left = (news.total_bytes - news.done_bytes) / rate if rate else 0.0
+    words = f"{size(news.done_bytes)} of {size(news.total_bytes)}  {size(rate)}/s  {duration(left)} left"
+    share = news.done_bytes / news.total_bytes if news.total_bytes else None
+    progress.update(share, words, done_bytes=news.done_bytes, total_bytes=news.total_bytes, eta_s=round(left, 1))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from omnitts_cli.cli.options import GROUPS, Telling
+from omnitts_cli.cli.options import Telling
 
 
 def play(telling: Telling) -> None:

@@ -6,6 +6,7 @@ from omnitts_cli.cli.grammar import group
 
 app = group("voices")
 
+
 @app.command()
 def list() -> None:
     """Not yet."""
