@@ -384,7 +384,7 @@ def _speakers(talker: Fields, ours: Fields, languages: dict[str, int], vocabular
         if name.lower() in speakers:
             raise at.problem(name, "is there twice, in capitals and not")
         dialect = _dialect(dialects, name, languages)
-        line = about.get(name.lower(), VOICES.get(name.lower(), ""))
+        line = about.get(name.lower(), "" if ours.values else VOICES.get(name.lower(), ""))
         speakers[name.lower()] = Speaker(at.whole(name, vocabulary - 1, 0), dialect, line)
     return speakers
 

@@ -1,0 +1,183 @@
+"""A tiny random model of the Qwen3-TTS family, made in memory in a few milliseconds: for tests and dry runs.
+
+It has every part of a real one (all three kinds of voices, a cloner, a codec that makes audible noise) and ends its
+speech by itself after a few dozen frames when codes are drawn.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from omnitts_cli.families.qwen3_tts.config import Config, config_of
+from omnitts_cli.families.qwen3_tts.family import Parts, assemble, parts
+from omnitts_cli.families.qwen3_tts.fields import Fields
+from omnitts_cli.families.qwen3_tts.text import TextTokenizer, byte_vocabulary
+from omnitts_cli.kernels import plain
+from omnitts_cli.kernels.ops import Ops
+from omnitts_cli.models.roles import SpeechModel
+
+KINDS = ("named", "cloned", "designed")
+SPECIAL_TOKENS = ("im_start", "im_end", "tts_pad", "tts_bos", "tts_eos", "assistant")
+CONTROLS = ("pad", "bos", "eos_token", "think", "nothink", "think_bos", "think_eos")
+LANGUAGES = ("english", "german", "chinese", "sichuan_dialect")
+SPEAKERS = ("ann", "ben", "eric")
+LOUDNESS = 0.1  # root mean square of the sound of random codes, about
+
+
+def toy(
+    seed: int = 0,
+    kinds: Iterable[str] = KINDS,
+    groups: int = 4,
+    codes: int = 32,
+    hidden: int = 32,
+    layers: int = 2,
+    predictor_hidden: int = 24,
+    device: torch.device | str = "cpu",
+    dtype: torch.dtype = torch.float32,
+    ops: Ops = plain.OPS,
+) -> SpeechModel:
+    """The same seed and sizes give the same model."""
+    config = toy_config(kinds, groups, codes, hidden, layers, predictor_hidden)
+    pieces = parts(config, ops)
+    generator = torch.Generator().manual_seed(seed)
+    for part in pieces.all():
+        part.module.to_empty(device="cpu")
+        _randomise(part.module, generator)
+    _audible(pieces)
+    for part in pieces.all():
+        part.module.to(device)
+    pieces.language.module.to(dtype)
+
+    def place(array: Any) -> torch.Tensor:
+        return torch.from_numpy(array).to(device, non_blocking=True)
+
+    return assemble("random:toy", config, pieces, TextTokenizer(byte_vocabulary(), []), place, ops)
+
+
+def toy_config(
+    kinds: Iterable[str] = KINDS,
+    groups: int = 4,
+    codes: int = 32,
+    hidden: int = 32,
+    layers: int = 2,
+    predictor_hidden: int = 24,
+) -> Config:
+    """Config files that nobody stored, read like any other: 8 kHz, 640 samples a frame, bytes as text."""
+    controls = [*CONTROLS, *LANGUAGES, *SPEAKERS]
+    ids = {name: codes + index for index, name in enumerate(controls)}
+    stack = _stack(layers) | {"num_code_groups": groups}
+    talker = stack | {
+        "hidden_size": hidden,
+        "vocab_size": codes + len(controls),
+        "text_vocab_size": 256 + len(SPECIAL_TOKENS),
+        "text_hidden_size": 16,
+        "max_position_embeddings": 4096,
+        **{f"codec_{name}_id": ids[name] for name in CONTROLS},
+        "codec_language_id": {name: ids[name] for name in LANGUAGES},
+        "spk_id": {name: ids[name] for name in SPEAKERS},
+        "spk_is_dialect": {"eric": "sichuan_dialect"},
+        "code_predictor_config": stack | {"hidden_size": predictor_hidden, "vocab_size": codes},
+    }
+    top = {
+        "model_type": "qwen3_tts",
+        "tokenizer_type": "qwen3_tts_tokenizer_12hz",
+        "tts_model_type": "custom_voice",
+        "omnitts": {"kinds": list(kinds), "voices": {"ann": "a random voice"}},
+        "talker_config": talker,
+        "speaker_encoder_config": {
+            "enc_channels": [16, 16, 16, 16, 24],
+            "enc_res2net_scale": 4,
+            "enc_se_channels": 8,
+            "enc_attention_channels": 8,
+            "mel_dim": 32,
+        },
+        **{f"{name}_token_id": 256 + index for index, name in enumerate(SPECIAL_TOKENS)},
+    }
+    here = Path("random:toy")
+    return config_of(Fields(here, top), Fields(here, _codec(groups, codes)), Fields(here, {}))
+
+
+def _stack(layers: int) -> dict[str, Any]:
+    return {
+        "intermediate_size": 48,
+        "num_hidden_layers": layers,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "head_dim": 8,
+        "rms_norm_eps": 1e-6,
+        "rope_theta": 10_000,
+    }
+
+
+def _codec(groups: int, codes: int) -> dict[str, Any]:
+    transformer = {
+        "hidden_size": 16,
+        "intermediate_size": 24,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 2,
+        "head_dim": 8,
+        "rope_theta": 10_000,
+        "codebook_size": codes,
+        "num_quantizers": groups,
+    }
+    return {
+        "model_type": "qwen3_tts_tokenizer_12hz",
+        "encoder_valid_num_quantizers": groups,
+        "input_sample_rate": 8000,
+        "output_sample_rate": 8000,
+        "decode_upsample_rate": 640,
+        "decoder_config": transformer
+        | {
+            "codebook_dim": 16,
+            "latent_dim": 16,
+            "decoder_dim": 16,
+            "rms_norm_eps": 1e-5,
+            "sliding_window": 8,
+            "upsampling_ratios": [2, 2],
+            "upsample_rates": [8, 5, 4],
+        },
+        "encoder_config": transformer
+        | {
+            "codebook_dim": 8,
+            "num_filters": 4,
+            "norm_eps": 1e-5,
+            "upsampling_ratios": [8, 8, 5],
+            "kernel_size": 7,
+            "residual_kernel_size": 3,
+            "last_kernel_size": 3,
+            "num_residual_layers": 1,
+            "dilation_growth_rate": 2,
+            "compress": 2,
+        },
+    }
+
+
+@torch.no_grad()
+def _randomise(module: nn.Module, generator: torch.Generator) -> None:
+    """Norms near one, vectors small, matrices that keep the size of what passes through them."""
+    for name, weight in module.named_parameters():
+        noise = torch.randn(weight.shape, generator=generator)
+        if weight.ndim == 1:
+            weight.copy_(("norm" in name and not name.endswith("bias")) + 0.1 * noise)
+        elif name.endswith(("table", "first", "rest", "books")):
+            weight.copy_(noise)
+        else:
+            weight.copy_(noise / math.sqrt(weight[0].numel()))
+
+
+@torch.no_grad()
+def _audible(pieces: Parts) -> None:
+    """Scale the last layer of the decoder, so that its sound is neither silent nor cut off."""
+    decoder = pieces.decoder.module
+    shape = decoder.shape
+    codes = torch.arange(8)[:, None] * 7 + torch.arange(shape.groups)
+    decoder.closing.conv.bias.zero_()
+    loud = decoder.sound(decoder.quantiser.decode(codes[None] % shape.codes)).std()
+    decoder.closing.conv.weight.mul_(LOUDNESS / loud)
