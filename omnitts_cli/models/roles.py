@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from omnitts_cli.errors import InputError
 from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import Ops
 from omnitts_cli.models.cache import KVCache
@@ -80,13 +81,17 @@ class LiveText(Protocol):
     def close(self) -> Tensor: ...  # [n, H]
 
 
+class TooEarly(InputError):
+    """The text known so far does not settle enough tokens to begin with; more of it, or its end, will."""
+
+
 class Prompter(Protocol):
     """Turns a request into rows."""
 
     def prompt(self, request: Request) -> Prompt: ...
 
     def live(self, request: Request, first: str) -> tuple[Prompt, LiveText]:
-        """An open prompt: `first` is the text known so far, at least one token of it."""
+        """An open prompt: `first` is the text known so far. Raises TooEarly while that settles too few tokens."""
         ...
 
 

@@ -21,7 +21,7 @@ from omnitts_cli.families.qwen3_tts.live import Arriving, LiveRows
 from omnitts_cli.families.qwen3_tts.opening import Opening, opening
 from omnitts_cli.families.qwen3_tts.text import TextTokenizer
 from omnitts_cli.models.embed import FrameEmbedder
-from omnitts_cli.models.roles import LiveText, Prompt, TextFeed
+from omnitts_cli.models.roles import LiveText, Prompt, TextFeed, TooEarly
 from omnitts_cli.models.text_rows import TextEmbedder
 from omnitts_cli.request import Request, TextMode
 
@@ -69,13 +69,16 @@ class Qwen3Prompter:
         return self._numbers(plan, start, len(body), closed=True)
 
     def live(self, request: Request, first: str) -> tuple[Prompt, LiveText]:
-        """The text arrives later; `first` must hold at least one word and what ends it."""
+        """The text arrives later; `first` must hold at least one word and what ends it.
+
+        A voice with a reference needs a word for about every row of it, as the first rows hear both.
+        """
         start = opening(request, self._config, self._tokenizer)
         arriving = Arriving(self._tokenizer)
         known = arriving.write(first)
         needed = 1 if start.codes is None else max(1, len(start.codes) + 1 - len(start.transcript))
         if len(known) < needed:
-            raise InputError(
+            raise TooEarly(
                 f"{len(known)} tokens of text are known; this voice needs {needed} to begin",
                 hint="give more of the text first, or all of it",
             )

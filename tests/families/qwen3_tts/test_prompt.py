@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from omnitts_cli.errors import InputError, UsageError, VoiceError
-from omnitts_cli.models.roles import Prompt, SpeechModel
+from omnitts_cli.models.roles import Prompt, SpeechModel, TooEarly
 from omnitts_cli.request import Request, TextMode
 from omnitts_cli.voices import Cloned, Designed, Named, Voice
 
@@ -127,7 +127,7 @@ def whole_and_live(model: SpeechModel, request: Request, pieces: list[str]) -> t
         try:
             prompt, text = model.prompter.live(request, "".join(pieces[:given]))
             break
-        except InputError:
+        except TooEarly:
             given += 1
             if given > len(pieces):
                 raise
@@ -155,7 +155,7 @@ def test_live_text_with_a_reference_waits_for_enough_words(
     tiny_model: Callable[[str], SpeechModel], a_clone: Callable[..., Cloned]
 ) -> None:
     request = Request("", a_clone(30), text_mode="streamed")
-    with pytest.raises(InputError, match="needs"):
+    with pytest.raises(TooEarly, match="needs"):
         tiny_model("base").prompter.live(request, "hello world ")
 
 
