@@ -1,9 +1,15 @@
-"""Settings: what the environment says. The only reader of it."""
+"""Settings: how this machine should run a model, and what the environment says. The only reader of the environment."""
 
 from __future__ import annotations
 
+import difflib
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from omnitts_cli import kinds
+from omnitts_cli.errors import SettingsError
 
 PREFIX = "OMNITTS_"
 
@@ -34,3 +40,52 @@ def ours() -> Mapping[str, str]:
     """The variables that are meant for us, by their name behind OMNITTS_, in lower case."""
     found = {name: value for name, value in os.environ.items() if name.startswith(PREFIX) and value}
     return {name.removeprefix(PREFIX).lower(): value for name, value in found.items()}
+
+
+@dataclass(frozen=True)
+class EngineSettings:
+    """How to run a model on this machine. None leaves the choice to the device."""
+
+    device: str = "auto"
+    dtype: str = "auto"  # of the language side: as stored where the device is quick with it, else float32
+    slots: int | None = None  # requests spoken together
+    seconds: float = 120.0  # longest speech of one request, its reference included
+    first_chunk: int = 1  # frames in the first chunk of sound
+    chunk: int = 16  # most frames in a later one
+    threads: int | None = None  # on the CPU
+    capture: bool = True  # record steps where the device can replay them
+    offline: bool = False  # ask nothing of the network
+    mistral_pattern: bool = False  # cut words as the official package does for local folders
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value, kind = getattr(self, field.name), RULES[field.name]
+            if not kind.accepts(value) and not (value is None and field.default is None):
+                raise SettingsError(f"{field.name} = {value!r} is not {kind.words}")
+
+    @staticmethod
+    def of(values: Mapping[str, Any], source: str) -> EngineSettings:
+        """Settings from a table; an unknown key is an error that names `source` and the nearest key."""
+        for key in values:
+            if key not in RULES:
+                close = difflib.get_close_matches(key, RULES, 1)
+                hint = f"did you mean '{close[0]}'?" if close else "known keys: " + ", ".join(RULES)
+                raise SettingsError(f"{source}: unknown key '{key}'", hint=hint)
+        try:
+            return EngineSettings(**values)
+        except SettingsError as error:
+            raise SettingsError(f"{source}: {error.message}") from None
+
+
+RULES: Mapping[str, kinds.Kind] = {
+    "device": kinds.TEXT,
+    "dtype": kinds.one_of("auto", "bf16", "fp16", "fp32"),
+    "slots": kinds.whole(1, 1024),
+    "seconds": kinds.number(1, 2400),
+    "first_chunk": kinds.whole(1, 100),
+    "chunk": kinds.whole(1, 100),
+    "threads": kinds.whole(1, 1024),
+    "capture": kinds.SWITCH,
+    "offline": kinds.SWITCH,
+    "mistral_pattern": kinds.SWITCH,
+}
