@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from omnitts_cli.models.codec_layers import CausalConv, CausalRise, ConvNeXt, ResidualUnit, Snake
+from omnitts_cli.models.codec_layers import CausalConv, CausalRise, ConvNeXt, ResidualUnit, Snake, spread
 from omnitts_cli.models.codec_transformer import TransformerShape, WindowedTransformer
 from omnitts_cli.models.quantiser import SplitQuantiser
 from omnitts_cli.models.roles import CodecState
@@ -48,13 +48,13 @@ class Stretch(nn.Module):
 
     def __init__(self, shape: DecoderShape, rate: int) -> None:
         super().__init__()
-        # as wide as its stride: each input makes outputs of its own and nothing needs remembering
+        # one block of samples for each input: nothing needs remembering
         self.rise = nn.ConvTranspose1d(shape.latent, shape.latent, rate, rate)
         self.mix = ConvNeXt(shape.latent, shape.kernel, shape.expansion, shape.norm_eps)
         self.past_shape = self.mix.past_shape
 
     def forward(self, x: Tensor, past: Tensor) -> tuple[Tensor, Tensor]:
-        return self.mix(self.rise(x), past)
+        return self.mix(spread(x, self.rise), past)
 
 
 class Rise(nn.Module):
@@ -63,7 +63,7 @@ class Rise(nn.Module):
     def __init__(self, shape: DecoderShape, inputs: int, rate: int) -> None:
         super().__init__()
         self.snake = Snake(inputs)
-        self.rise = CausalRise(inputs, inputs // 2, 2 * rate, rate)
+        self.rise = CausalRise(inputs, inputs // 2, 2, rate)
         self.units = nn.ModuleList(ResidualUnit(inputs // 2, shape.kernel, d) for d in shape.dilations)
 
 

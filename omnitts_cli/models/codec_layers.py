@@ -13,6 +13,38 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+FEW = 64
+"""Columns up to which a convolution is done as one product of matrices: a library's own kernel first lays the
+weights out anew, which takes several times longer than using them on so few columns."""
+
+
+def convolve(x: Tensor, conv: nn.Conv1d) -> Tensor:
+    """conv(x) for stride 1 and no padding; x [B, C, columns]."""
+    (reach,), (dilation,) = conv.kernel_size, conv.dilation
+    columns = x.shape[-1] - (reach - 1) * dilation
+    if columns > FEW or conv.groups > 1:
+        return conv(x)
+    x = x.transpose(1, 2)
+    taps = [x[:, i * dilation : i * dilation + columns] for i in range(reach)]
+    heard = torch.stack(taps, -1).flatten(2)  # [B, columns, C * reach], in the order of the weights
+    return F.linear(heard, conv.weight.flatten(1), conv.bias).transpose(1, 2)
+
+
+def spread(x: Tensor, conv: nn.ConvTranspose1d) -> Tensor:
+    """conv(x) without what comes after the last input's own block; x [B, C, columns] -> [B, outputs, columns * rate].
+
+    The kernel is a whole number of blocks of `rate` samples: each input adds to its own block and the next ones.
+    """
+    (rate,), columns = conv.stride, x.shape[-1]
+    if columns > FEW:
+        return conv(x)[..., : columns * rate]
+    made = x.transpose(1, 2).flatten(0, 1) @ conv.weight.flatten(1)  # [B * columns, outputs * kernel]
+    blocks = made.view(-1, columns, conv.out_channels, conv.kernel_size[0] // rate, rate).unbind(3)
+    total = blocks[0]
+    for late in range(1, len(blocks)):
+        total = total + F.pad(blocks[late][:, : columns - late], (0, 0, 0, 0, late, 0))  # [B, columns, outputs, rate]
+    return total.transpose(1, 2).flatten(2) + conv.bias[:, None]
+
 
 class CausalConv(nn.Module):
     """Stride 1: output t hears inputs t - (kernel - 1) * dilation .. t."""
@@ -25,23 +57,22 @@ class CausalConv(nn.Module):
     def forward(self, x: Tensor, past: Tensor) -> tuple[Tensor, Tensor]:
         heard = torch.cat([past, x], -1)
         # a copy, so that a stream does not keep the whole chunk alive for its last few samples
-        return self.conv(heard), heard[..., x.shape[-1] :].clone()
+        return convolve(heard, self.conv), heard[..., x.shape[-1] :].clone()
 
 
 class CausalRise(nn.Module):
-    """A transposed convolution that makes `rate` samples of each input and never looks ahead."""
+    """A transposed convolution that makes `rate` samples of each input and adds to those of the next inputs."""
 
-    def __init__(self, inputs: int, outputs: int, kernel: int, rate: int) -> None:
+    def __init__(self, inputs: int, outputs: int, blocks: int, rate: int) -> None:
         super().__init__()
-        self.conv = nn.ConvTranspose1d(inputs, outputs, kernel, rate)
+        self.conv = nn.ConvTranspose1d(inputs, outputs, blocks * rate, rate)
         self.rate = rate
-        self.past_shape = (inputs, (kernel - 1) // rate)
+        self.past_shape = (inputs, blocks - 1)
 
     def forward(self, x: Tensor, past: Tensor) -> tuple[Tensor, Tensor]:
         heard = torch.cat([past, x], -1)
-        # in front: samples that only the past makes, already given out; behind: those that need what comes next
-        start, samples = past.shape[-1] * self.rate, x.shape[-1] * self.rate
-        return self.conv(heard)[..., start : start + samples], heard[..., x.shape[-1] :].clone()
+        # in front come samples of the past, already given out
+        return spread(heard, self.conv)[..., past.shape[-1] * self.rate :], heard[..., x.shape[-1] :].clone()
 
 
 def snake(x: Tensor, scale: Tensor, inverse: Tensor) -> Tensor:

@@ -38,7 +38,7 @@ def heard_stages(decoder: CodecDecoder, codes: Tensor) -> dict[str, Tensor]:
     """What each stage gives for codes [1, T, G], by the golden set's names."""
     modules: dict[str, nn.Module] = {"pre_conv": decoder.opening, "pre_transformer": decoder.transformer}
     for i, stretch in enumerate(decoder.stretches):
-        modules |= {f"upsample.{i}.0": stretch.rise, f"upsample.{i}.1": stretch}
+        modules[f"upsample.{i}.1"] = stretch
     modules["decoder.0"] = decoder.widen
     modules |= {f"decoder.{i + 1}": rise.units[-1] for i, rise in enumerate(decoder.rises)}
     modules |= {"decoder.5": decoder.snake, "decoder.6": decoder.closing}
@@ -51,6 +51,9 @@ def heard_stages(decoder: CodecDecoder, codes: Tensor) -> dict[str, Tensor]:
         return hook
 
     handles = [module.register_forward_hook(listen(name)) for name, module in modules.items()]
+    for i, stretch in enumerate(decoder.stretches):
+        before = lambda _module, given, name=f"upsample.{i}.0": stages.update({name: given[0]})  # noqa: E731
+        handles.append(stretch.mix.register_forward_pre_hook(before))
     stages["wav"] = decoder(codes)[0]
     for handle in handles:
         handle.remove()
