@@ -54,7 +54,7 @@ def _tiny() -> Found:
 def _folder(name: str) -> Found:
     path = Path(name)
     try:
-        known = path.expanduser().exists()
+        known = bool(name) and path.expanduser().exists()
     except (OSError, RuntimeError, ValueError):
         known = False
     if known:

@@ -6,6 +6,7 @@ none of these is read here.
 
 from __future__ import annotations
 
+import errno
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -62,9 +63,10 @@ def listing(repo: str, revision: str | None, endpoint: str | None) -> Listing:
     """Ask what `revision` (None: the main branch) of a repository is."""
     from huggingface_hub import HfApi
 
+    api = HfApi(endpoint=endpoint, library_name="omnitts")
     with asking(repo):
         info = _patiently(
-            lambda: HfApi(endpoint=endpoint).model_info(repo, revision=revision, files_metadata=True, timeout=ANSWER_S)
+            lambda: api.model_info(repo, revision=revision, files_metadata=True, timeout=ANSWER_S),
         )
         files = tuple(_file(sibling) for sibling in info.siblings or () if needed(sibling.rfilename))
         if not info.sha:
@@ -92,7 +94,7 @@ def address(repo: str, path: str, commit: str, endpoint: str | None) -> tuple[st
     from huggingface_hub import hf_hub_url
     from huggingface_hub.utils import build_hf_headers
 
-    return hf_hub_url(repo, path, revision=commit, endpoint=endpoint), build_hf_headers()
+    return hf_hub_url(repo, path, revision=commit, endpoint=endpoint), build_hf_headers(library_name="omnitts")
 
 
 def _patiently(ask: Callable[[], Any]) -> Any:
@@ -172,9 +174,11 @@ def explained(error: BaseException, repo: str) -> ModelError:
         return ModelError(
             f"the Hub refused to send '{name}'",
             cause=f"it answered {status}{_MEANING.get(status, '')}",
-            hint="try again later: what has arrived is kept"
-            if status in _BUSY
-            else "`hf auth login`, or another mirror",
+            hint="try again later: what has arrived is kept" if status in _BUSY else "`hf auth login`, or a mirror",
+        )
+    if isinstance(error, OSError) and (error.filename or error.errno == errno.ENOSPC):
+        return ModelError(
+            f"'{name}' cannot be stored", cause=shown(error, 300), hint="set HF_HOME to a folder that can be written"
         )
     if isinstance(error, (ValueError, KeyError, TypeError)):
         return ModelError(
@@ -182,7 +186,7 @@ def explained(error: BaseException, repo: str) -> ModelError:
             cause=shown(error, 100),
             hint="a login page of the network, or a wrong HF_ENDPOINT?",
         )
-    return _unreachable(name, shown(error, 100) or type(error).__name__)
+    return _unreachable(name, shown(str(error).split("\n")[0], 100) or type(error).__name__)
 
 
 _MEANING = {429: " (too many requests)", 403: " (forbidden)", 401: " (not logged in)", 503: " (overloaded)"}
@@ -191,6 +195,6 @@ _MEANING = {429: " (too many requests)", 403: " (forbidden)", 401: " (not logged
 def _unreachable(name: str, cause: str) -> ModelError:
     return ModelError(
         f"'{name}' could not be fetched",
-        cause=f"no connection to the Hub: {cause}",
+        cause=f"network: {cause}",
         hint="check the network and proxies, then run the same command again: what has arrived is kept",
     )

@@ -22,22 +22,21 @@ def pull(wanted: HubName, *, mirror: str | None = None, report: Report | None = 
     blobs = {file.path: root / "blobs" / file.sha256 for file in files if file.sha256}
     here = sum(_here(blobs[file.path], file.size_bytes) for file in files if file.sha256)
     meter = Meter(wanted.name, root, sum(file.size_bytes for file in files), here, report)
-    for file in files:
-        if file.sha256 and not blobs[file.path].exists():
-            url, headers = hub.address(wanted.repo, file.path, listing.commit, mirror)
-            with hub.asking(wanted.repo):
+    with hub.asking(wanted.repo):
+        for file in files:
+            if file.sha256 and not blobs[file.path].exists():
+                url, headers = hub.address(wanted.repo, file.path, listing.commit, mirror)
                 fetch(file, url, headers, blobs[file.path], meter.arrived)
-        # For a large file this only makes the name that leads to it.
-        hub.link(wanted.repo, file.path, listing.commit, mirror)
-        if not file.sha256:
-            meter.arrived(file.size_bytes)
+            # Of a large file this only makes the name that leads to it.
+            hub.link(wanted.repo, file.path, listing.commit, mirror)
+            if not file.sha256:
+                meter.arrived(file.size_bytes)
+        if wanted.released is None:
+            ref = root / "refs" / (wanted.revision or "main")
+            ref.parent.mkdir(parents=True, exist_ok=True)
+            ref.write_text(listing.commit, "utf-8")
     meter.tell()
-    folder = check_folder(root / "snapshots" / listing.commit)
-    if wanted.released is None:
-        ref = root / "refs" / (wanted.revision or "main")
-        ref.parent.mkdir(parents=True, exist_ok=True)
-        ref.write_text(listing.commit, "utf-8")
-    return Found(folder, wanted.name, listing.commit)
+    return Found(check_folder(root / "snapshots" / listing.commit), wanted.name, listing.commit)
 
 
 def _pinned(wanted: HubName, mirror: str | None) -> hub.Listing:

@@ -1,0 +1,340 @@
+"""Fetching whole models from a hub on the loopback: only what is needed, resumed, checked, or one clear error."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from omnitts_cli.errors import ModelError
+from omnitts_cli.weights.fetch import Progress, part_of
+from omnitts_cli.weights.find import Found, find
+from omnitts_cli.weights.names import HubName
+from omnitts_cli.weights.pull import pull
+from omnitts_cli.weights.released import RELEASED, File, Released
+
+REPO = "someone/a-voice"
+NAME = f"hf:{REPO}"
+WANTED = HubName(NAME, REPO, None)
+
+Hub = Any  # tests/weights/conftest.py
+
+
+def refused(hub: Hub, wanted: HubName = WANTED) -> ModelError:
+    with pytest.raises(ModelError) as caught:
+        pull(wanted)
+    error = caught.value
+    assert error.exit_code == 4
+    assert "\n" not in error.message and "\n" not in (error.cause or "")
+    assert local_snapshots(hub) == [], "half a model was left where a whole one would be looked for"
+    return error
+
+
+def cache(tmp_path: Path) -> Path:
+    return tmp_path / "hub" / "models--someone--a-voice"
+
+
+def local_snapshots(hub: Hub) -> list[Path]:
+    from huggingface_hub import constants
+
+    return list(Path(constants.HF_HUB_CACHE).glob("*/snapshots/*/config.json"))
+
+
+def part(hub: Hub, tmp_path: Path, path: str = "model.safetensors") -> Path:
+    return part_of(cache(tmp_path) / "blobs" / hub.sha256(path))
+
+
+def test_only_what_is_needed_arrives(hub: Hub, tmp_path: Path) -> None:
+    found = pull(WANTED)
+    assert found == Found(cache(tmp_path) / "snapshots" / hub.commit, NAME, hub.commit)
+    assert found.folder is not None
+    here = {path.relative_to(found.folder).as_posix() for path in found.folder.rglob("*") if path.is_file()}
+    assert here == {
+        "config.json",
+        "generation_config.json",
+        "tokenizer_config.json",
+        "vocab.json",
+        "merges.txt",
+        "model.safetensors",
+        "speech_tokenizer/config.json",
+        "speech_tokenizer/model.safetensors",
+    }
+    assert all((found.folder / path).read_bytes() == hub.files[path] for path in here)
+    assert hub.asked_for("modeling.py") == hub.asked_for("pytorch_model") == hub.asked_for("escape") == []
+    assert not part(hub, tmp_path).exists()
+
+
+def test_the_second_time_nothing_is_asked(hub: Hub) -> None:
+    first = find(NAME)
+    hub.asked.clear()
+    assert find(NAME) == find(NAME, offline=True) == first
+    assert find(f"{NAME}@{hub.commit}").folder == first.folder
+    assert hub.asked == []
+
+
+def test_progress_adds_up(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("omnitts_cli.weights.fetch.REPORT_S", 0)
+    heard: list[Progress] = []
+    pull(WANTED, report=heard.append)
+    assert heard[0].done_bytes == heard[0].resumed_bytes == 0
+    assert heard[-1].done_bytes == heard[-1].total_bytes > 400_000
+    assert [p.done_bytes for p in heard] == sorted(p.done_bytes for p in heard)
+    assert heard[-1].bytes_per_s > 0 and heard[0].model == NAME
+
+
+@pytest.mark.parametrize("at", [0, 1, 65536, 150_000, 299_999])
+def test_a_broken_line_is_picked_up_where_it_broke(hub: Hub, tmp_path: Path, at: int) -> None:
+    hub.fails("GET", f"{hub.commit}/model.safetensors", send=at)
+    pull(WANTED)
+    assert (cache(tmp_path) / "blobs" / hub.sha256("model.safetensors")).read_bytes() == hub.files["model.safetensors"]
+    second = hub.asked_for(f"{hub.commit}/model.safetensors")[-1]
+    assert int(second.partition(" from ")[2] or 0) == at - at % 1024
+
+
+def test_a_later_run_fetches_only_the_missing_bytes(hub: Hub, tmp_path: Path) -> None:
+    hub.fails("GET", "/model.safetensors", send=122_880)
+    hub.fails("GET", "/model.safetensors", status=403, times=99)
+    refused(hub)
+    assert part(hub, tmp_path).stat().st_size == 122_880
+    hub.faults.clear()
+    hub.sent_bytes = 0
+    heard: list[Progress] = []
+    pull(WANTED, report=heard.append)
+    assert hub.sent_bytes < 281_000 + 10_000  # 177,120 of one file, 100,000 of the other
+    assert heard[0].resumed_bytes == heard[0].done_bytes == 122_880
+    assert heard[-1].done_bytes == heard[-1].total_bytes
+
+
+def test_a_killed_process_leaves_a_part_that_the_next_one_uses(hub: Hub, tmp_path: Path) -> None:
+    hub.fails("GET", "/model.safetensors", send=200_000, stall=True)
+    program = (
+        "import sys; from huggingface_hub import constants; constants.DOWNLOAD_CHUNK_SIZE = 1024;"
+        "from omnitts_cli.weights.find import find; find(sys.argv[1])"
+    )
+    environment = os.environ | {"HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path), "HF_HUB_OFFLINE": "0"}
+    run = [sys.executable, "-c", program, NAME]
+    child = subprocess.Popen(run, env=environment, stderr=subprocess.DEVNULL)
+    waiting = part(hub, tmp_path)
+    for _ in range(3000):
+        if waiting.exists() and waiting.stat().st_size >= 65_536:
+            break
+        hub.closing.wait(0.01)
+    child.kill()
+    child.wait()
+    here = waiting.stat().st_size
+    assert 0 < here <= 200_000
+    assert local_snapshots(hub) == []
+    with pytest.raises(ModelError, match="not on this machine"):
+        find(NAME, offline=True)
+    find(NAME)
+    assert hub.asked_for(f"{hub.commit}/model.safetensors")[-1].endswith(f" from {here}")
+
+
+def test_a_server_that_ignores_ranges(hub: Hub, tmp_path: Path) -> None:
+    waiting = part(hub, tmp_path)
+    waiting.parent.mkdir(parents=True)
+    waiting.write_bytes(hub.files["model.safetensors"][:1000])
+    hub.fails("GET", f"{hub.commit}/model.safetensors", ignore_range=True)
+    heard: list[Progress] = []
+    pull(WANTED, report=heard.append)
+    assert heard[-1].done_bytes == heard[-1].total_bytes
+
+
+@pytest.mark.parametrize("stale", [b"x" * 1000, b"x" * 299_999, b"x" * 400_000])
+def test_a_wrong_part_is_thrown_away_once(hub: Hub, tmp_path: Path, stale: bytes) -> None:
+    waiting = part(hub, tmp_path)
+    waiting.parent.mkdir(parents=True)
+    waiting.write_bytes(stale)
+    heard: list[Progress] = []
+    pull(WANTED, report=heard.append)
+    assert (cache(tmp_path) / "blobs" / hub.sha256("model.safetensors")).read_bytes() == hub.files["model.safetensors"]
+    assert heard[-1].done_bytes == heard[-1].total_bytes
+
+
+def test_wrong_bytes_are_not_believed(hub: Hub, tmp_path: Path) -> None:
+    hub.fails("GET", "/model.safetensors", replace=b"x" * 300_000, times=9)
+    error = refused(hub)
+    assert "arrived damaged" in error.message and "SHA-256" in (error.cause or "")
+    assert not part(hub, tmp_path).exists()
+
+
+def test_another_length_is_not_believed(hub: Hub) -> None:
+    hub.fails("GET", "/model.safetensors", replace=b"x" * 1000, times=9)
+    assert "could not be fetched" in refused(hub).message
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "words"),
+    [
+        (401, "GatedRepo", "is gated"),
+        (403, "GatedRepo", "is gated"),
+        (401, "RepoNotFound", "has no model"),
+        (404, "RepoNotFound", "has no model"),
+        (401, "", "refused to send"),
+        (403, "", "refused to send"),
+        (404, "RevisionNotFound", "no such revision"),
+        (418, "", "refused to send"),
+    ],
+)
+def test_the_hub_says_no(hub: Hub, status: int, code: str, words: str) -> None:
+    hub.fails("GET", REPO, status=status, headers={"X-Error-Code": code}, times=9)
+    error = refused(hub)
+    assert words in error.message and REPO in error.message
+    assert error.hint
+    assert len(hub.asked) == 1 and hub.waits == [], "asking again would not help"
+
+
+@pytest.mark.parametrize("status", [429, 500, 502, 503, 504])
+def test_a_busy_hub_is_asked_again_after_growing_waits(
+    hub: Hub, status: int, capfd: pytest.CaptureFixture[str]
+) -> None:
+    hub.fails("GET", REPO, status=status, times=2)
+    hub.fails("GET", "/model.safetensors", send=5000)
+    pull(WANTED)
+    assert hub.waits[:2] == [1.0, 4.0]
+    assert capfd.readouterr() == ("", ""), "what there is to say is for the caller to say"
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_hub_that_stays_busy(hub: Hub, status: int) -> None:
+    hub.fails("GET", REPO, status=status, times=99)
+    error = refused(hub)
+    assert str(status) in (error.cause or "") and "try again later" in (error.hint or "")
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_busy_store_of_large_files(hub: Hub, status: int) -> None:
+    hub.fails("GET", "/model.safetensors", status=status, times=99)
+    error = refused(hub)
+    assert str(status) in (error.cause or "")
+
+
+def test_a_forbidden_file(hub: Hub) -> None:
+    hub.fails("GET", "/model.safetensors", status=403, times=99)
+    assert "403" in (refused(hub).cause or "")
+
+
+def test_a_small_file_that_went_away(hub: Hub) -> None:
+    hub.fails("HEAD", "/vocab.json", status=404, headers={"X-Error-Code": "EntryNotFound"}, times=99)
+    assert "lacks a file" in refused(hub).message
+
+
+def test_silence_is_not_waited_for(hub: Hub) -> None:
+    hub.fails("GET", "/model.safetensors", send=2048, stall=True, times=1)
+    pull(WANTED)
+    assert hub.asked_for(f"{hub.commit}/model.safetensors")[-1].endswith(" from 2048")
+
+
+def test_a_hub_that_never_answers(hub: Hub) -> None:
+    hub.fails("GET", REPO, status=200, headers={"Content-Length": "5000"}, stall=True, times=99)
+    error = refused(hub)
+    assert "could not be fetched" in error.message and "network" in (error.cause or "")
+
+
+def test_a_login_page_instead_of_the_hub(hub: Hub) -> None:
+    hub.fails("GET", REPO, status=200, body=b"<html>Welcome to our hotel</html>", times=99)
+    error = refused(hub)
+    assert "is not a Hub" in error.message and "HF_ENDPOINT" in (error.hint or "")
+
+
+@pytest.mark.parametrize("body", [b"[]", b"null", b'{"id": 1}', b'{"id": "a", "siblings": [{}]}', b"{}"])
+def test_an_answer_of_another_kind(hub: Hub, body: bytes) -> None:
+    hub.fails("GET", REPO, status=200, body=body, times=99)
+    assert "is not a Hub" in refused(hub).message
+
+
+def test_a_login_page_instead_of_a_file(hub: Hub) -> None:
+    hub.fails("GET", "/model.safetensors", status=200, body=b"<html>Welcome</html>", times=99)
+    assert "could not be fetched" in refused(hub).message
+
+
+def test_nobody_there(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
+    error = refused(hub)
+    assert "refused" in (error.cause or "") and "proxies" in (error.hint or "")
+
+
+@pytest.mark.parametrize("missing", ["config.json", "model.safetensors"])
+def test_a_repository_that_is_no_speech_model(hub: Hub, missing: str) -> None:
+    hub.files = {path: content for path, content in hub.files.items() if not path.endswith(missing)}
+    assert "is not a model that can be used here" in refused(hub).message
+    assert hub.asked_for("pytorch_model.bin") == []
+
+
+def test_no_room(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    import shutil
+
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10**9, 10**9 - 5, 5))  # type: ignore[attr-defined]
+    error = refused(hub)
+    assert "not enough room" in error.message and "GB are needed" in (error.cause or "")
+
+
+def test_a_cache_that_cannot_be_written(hub: Hub, tmp_path: Path) -> None:
+    (tmp_path / "hub").write_text("a file where the cache should be")
+    error = refused(hub)
+    assert "cannot be stored" in error.message and "HF_HOME" in (error.hint or "")
+
+
+def released(hub: Hub, **sums: str) -> Released:
+    files = tuple(
+        File(path, len(content), sums.get("sha256", hub.sha256(path)) if hub.large(path) else None)
+        for path, content in hub.files.items()
+        if path in ("config.json", "model.safetensors", "speech_tokenizer/model.safetensors")
+    )
+    return Released("0.6b-base", REPO, hub.commit[:12], files)
+
+
+def test_a_released_model_at_its_pinned_revision(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(RELEASED, "0.6b-base", released(hub))
+    found = find("0.6b", variant="base")
+    assert found.name == "0.6b-base" and found.revision == hub.commit
+    hub.asked.clear()
+    assert find("0.6B-Base", offline=True) == found
+    assert hub.asked == []
+
+
+def test_a_released_model_whose_repository_went_on(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The newest commit serves as well: the weights are known by their SHA-256."""
+    monkeypatch.setitem(RELEASED, "0.6b-base", released(hub))
+    hub.commit = "f" * 40
+    hub.fails("GET", "revision/0123456789ab", status=404, headers={"X-Error-Code": "RevisionNotFound"})
+    found = find("0.6b-base")
+    assert found.revision == "f" * 40
+    assert find("0.6b-base", offline=True) == found
+
+
+def test_a_released_model_with_other_weights(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(RELEASED, "0.6b-base", released(hub, sha256="0" * 64))
+    error = refused(hub, HubName("0.6b-base", REPO, hub.commit[:12], RELEASED["0.6b-base"]))
+    assert "another model.safetensors" in error.message or "another speech_tokenizer" in error.message
+    assert hub.asked_for("model.safetensors") == [], "nothing of it is fetched"
+
+
+def test_offline_names_the_model_and_the_command(hub: Hub) -> None:
+    with pytest.raises(ModelError) as caught:
+        find("1.7b", offline=True)
+    assert caught.value.message == "model '1.7b-custom_voice' is not on this machine and --offline is set"
+    assert "omnitts models pull 1.7b-custom_voice     (4.5 GB, once)" in (caught.value.hint or "")
+    assert hub.asked == []
+
+
+def test_the_hubs_own_switch_counts(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    with pytest.raises(ModelError, match="HF_HUB_OFFLINE is set"):
+        find(NAME)
+    assert hub.asked == []
+
+
+def test_files_are_named_by_content(hub: Hub, tmp_path: Path) -> None:
+    pull(WANTED)
+    blob = cache(tmp_path) / "blobs" / hub.sha256("model.safetensors")
+    assert hashlib.sha256(blob.read_bytes()).hexdigest() == blob.name
