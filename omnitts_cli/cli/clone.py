@@ -1,13 +1,153 @@
-"""omnitts clone."""
+"""omnitts clone: speak text in the voice of a clip."""
 
 from __future__ import annotations
 
-from omnitts_cli.cli.options import Telling
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from omnitts_cli import voice_files
+from omnitts_cli.cli import stage
+from omnitts_cli.cli.console import console
+from omnitts_cli.cli.declare import Opt
+from omnitts_cli.cli.job import Job
+from omnitts_cli.cli.options import Intent, Machine, Network, Output, Speech, Telling, TextIn, Words
+from omnitts_cli.errors import InputError, UsageError
+from omnitts_cli.kinds import ANY_TEXT, SWITCH, TEXT, number
+from omnitts_cli.voice_files import SavedVoice
+
+if TYPE_CHECKING:
+    from omnitts_cli.audio.read import Recording
+    from omnitts_cli.engine.engine import Engine
+    from omnitts_cli.voices import Cloned, Voice
+
+SHORT_S = 3.0  # below this a voice is only guessed at
 
 
-def clone(telling: Telling) -> None:
-    """Not yet."""
-
-
+@dataclass(frozen=True)
 class Clip:
-    pass
+    """The clip whose voice is heard, and what is known about it."""
+
+    ref_audio: Annotated[
+        str | None, Opt("-r --ref-audio", TEXT, "Clip of one speaker, 3 to 30 s; - is stdin.", "PATH|-")
+    ] = None
+    ref_text: Annotated[
+        str | None, Opt("--ref-text", ANY_TEXT, "The exact words of the clip, or @FILE.", "TEXT|@FILE")
+    ] = None
+    ref_start: Annotated[
+        float | None, Opt("--ref-start", number(0, 1e6), "Use the clip from here.", "S", shown="its start")
+    ] = None
+    ref_end: Annotated[
+        float | None, Opt("--ref-end", number(0, 1e6), "Use the clip up to here.", "S", shown="its end")
+    ] = None
+    save_voice: Annotated[str | None, Opt("--save-voice", TEXT, "Keep the voice for say -v NAME.", "NAME")] = None
+    consent: Annotated[str | None, Opt("--consent", TEXT, "Who agreed, and when; kept with the voice.", "TEXT")] = None
+    check: Annotated[bool, Opt("--check/--no-check", SWITCH, "Look for silence, noise and clipping.")] = True
+
+
+def clone(
+    clip: Clip,
+    text: TextIn,
+    speech: Speech,
+    output: Output,
+    machine: Machine,
+    intent: Intent,
+    network: Network,
+    telling: Telling,
+    words: Words = None,
+) -> None:
+    """Speak text in the voice of a clip.
+
+    \b
+    omnitts clone -r me.wav "Good morning"
+    omnitts clone -r me.wav --ref-text "what I said" "Good morning" --save-voice me -o hi.wav
+    """
+    refuse_contradictions(clip, text, speech)
+    stage.refuse_same(output, clip.ref_audio)
+    transcript = transcript_of(clip)
+    recording = hear(clip)
+
+    def voice(engine: Engine) -> Voice:
+        heard = cloned(engine, recording, transcript)
+        if clip.save_voice:
+            keep(heard, clip, engine, recording)
+        return heard
+
+    job = Job("clone", words, text, speech, output, machine, network, telling)
+    job.perform(voice, variant="base", style=speech.instruct)
+
+
+def refuse_contradictions(clip: Clip, text: TextIn, speech: Speech) -> None:
+    if clip.ref_audio is None:
+        raise UsageError("no clip to hear the voice in", hint='omnitts clone -r CLIP "text"')
+    if clip.ref_audio == "-" and "-" in text.file:
+        raise UsageError("stdin cannot be both the clip and the text", hint="give one of them as a file")
+    if speech.voice is not None:
+        raise UsageError("--voice and a clip exclude each other", hint="omnitts say -v NAME, or leave -v out")
+    if clip.save_voice:
+        voice_files.check_name(clip.save_voice)
+        if clip.save_voice in voice_files.names():
+            raise InputError(f"voice '{clip.save_voice}' exists already", hint=f"omnitts voices rm {clip.save_voice}")
+
+
+def transcript_of(clip: Clip) -> str | None:
+    """The words of the clip; None without them."""
+    if clip.ref_text is None or not clip.ref_text.startswith("@"):
+        words = clip.ref_text
+    else:
+        from omnitts_cli.text.decode import decode
+
+        path = Path(clip.ref_text[1:])
+        try:
+            words = decode(path.read_bytes(), None, str(path)).strip()
+        except OSError as error:
+            raise InputError(f"cannot read transcript {path}: {(error.strerror or '').lower()}") from None
+    if words is not None and not words.strip():
+        raise InputError("the transcript of the clip is empty", hint="leave --ref-text out, or give the words")
+    return words
+
+
+def hear(clip: Clip) -> Recording:
+    """The clip as sound, with everything doubtful about it said."""
+    from omnitts_cli.audio.read import read_clip
+
+    stdin = sys.stdin.buffer if clip.ref_audio == "-" and sys.stdin else None
+    recording = read_clip(str(clip.ref_audio), start=clip.ref_start, end=clip.ref_end, stdin=stdin)
+    for notice in recording.notices:
+        console.warning(notice)
+    if recording.seconds < SHORT_S:
+        console.warning(f"the clip lasts {recording.seconds:.1f} s; 3 s or more give a better voice")
+    return recording
+
+
+def cloned(engine: Engine, recording: Recording, transcript: str | None) -> Cloned:
+    """The voice heard in the clip."""
+    from omnitts_cli.audio.resample import resample
+    from omnitts_cli.voices import Cloned
+
+    if transcript is None:
+        console.note("no --ref-text: the voice is taken from its sound alone")
+    cloner = engine.model.cloner
+    if cloner is None:
+        raise UsageError(f"{engine.model.name} cannot clone", hint="-m 0.6b or -m 1.7b can")
+    sound = resample(recording.sound, recording.rate, engine.model.facts.sample_rate)
+    codes = cloner.codes(sound) if transcript is not None else None
+    return Cloned(cloner.embedding(sound), codes, transcript)
+
+
+def keep(voice: Cloned, clip: Clip, engine: Engine, recording: Recording) -> None:
+    """--save-voice."""
+    import hashlib
+    import time
+
+    about = {
+        "model": engine.model.name,
+        "revision": engine.model.sha256 or "",
+        "made": time.strftime("%Y-%m-%d", time.gmtime()),
+        "clip_sha256": hashlib.sha256(recording.sound.tobytes()).hexdigest(),
+        "consent": clip.consent or "",
+        "source": "clone",
+    }
+    path = voice_files.save(SavedVoice(str(clip.save_voice), voice, {k: v for k, v in about.items() if v}))
+    console.note(f"voice '{clip.save_voice}' is kept in {path}")

@@ -1,9 +1,32 @@
-"""omnitts design."""
+"""omnitts design: speak text in a voice made from a description."""
 
 from __future__ import annotations
 
-from omnitts_cli.cli.options import Telling
+from omnitts_cli.cli.job import Job
+from omnitts_cli.cli.options import Intent, Machine, Network, Output, Speech, Telling, TextIn, Words
+from omnitts_cli.errors import UsageError
+from omnitts_cli.voices import Designed
 
 
-def design(telling: Telling) -> None:
-    """Not yet."""
+def design(
+    text: TextIn,
+    speech: Speech,
+    output: Output,
+    machine: Machine,
+    intent: Intent,
+    network: Network,
+    telling: Telling,
+    words: Words = None,
+) -> None:
+    """Speak text in a voice made from a description.
+
+    \b
+    omnitts design -i "elderly storyteller, slow, warm" "Once upon a time" -o tale.wav
+    """
+    if speech.instruct is None:
+        raise UsageError("no description of the voice", hint='-i "a deep, calm voice"')
+    if speech.voice is not None:
+        raise UsageError("--voice and a description exclude each other", hint="omnitts say -v NAME, or leave -v out")
+    description = Designed(speech.instruct)
+    job = Job("design", words, text, speech, output, machine, network, telling)
+    job.perform(lambda engine: description, variant="voice_design")

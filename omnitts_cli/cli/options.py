@@ -60,7 +60,9 @@ class TextIn:
             shown="by suffix, else text",
         ),
     ] = "auto"
-    encoding: Annotated[str, Opt("--encoding", TEXT, "Character encoding of the text.", "NAME")] = "utf-8"
+    encoding: Annotated[
+        str | None, Opt("--encoding", TEXT, "Character encoding of the text.", "NAME", shown="utf-8, or by its mark")
+    ] = None
     split: Annotated[str, Opt("--split", RULES["split"], "Where the text is cut into pieces.")] = "auto"
     sentence_gap: Annotated[int, Opt("--sentence-gap", RULES["sentence_gap"], "Silence between pieces.", "MS")] = 250
     paragraph_gap: Annotated[

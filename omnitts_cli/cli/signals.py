@@ -10,6 +10,7 @@ from types import FrameType
 
 NAMES = {"SIGINT": "interrupted", "SIGTERM": "terminated", "SIGHUP": "hangup"}
 PIPE_CLOSED = 128 + 13  # SIGPIPE, also where the signal itself does not exist
+PATIENCE_S = 1.5  # how long a block may take to leave after a signal
 
 
 class Stopped(BaseException):
@@ -25,12 +26,31 @@ class PipeClosed(BaseException):
     """The reader of our output has gone. Nothing to say; the exit code tells."""
 
 
+class Hold:
+    """Whether a block of sound is being written; a signal then waits for its end."""
+
+    def __init__(self) -> None:
+        self.depth = 0
+        self.pending: int | None = None
+
+
+HOLD = Hold()
+
+
 def stop(number: int, frame: FrameType | None) -> None:
-    """The handler. From now on the same signals end the process without another question."""
+    """The handler. From now on the same signals end the process without another question.
+
+    A block that can never be written, as into a pipe that nobody reads, must not hold us for ever.
+    """
     for name in NAMES:
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), end)
-    raise Stopped(number)
+    if not HOLD.depth:
+        raise Stopped(number)
+    HOLD.pending = number
+    if hasattr(signal, "setitimer"):
+        signal.signal(signal.SIGALRM, lambda *_: os._exit(128 + number))
+        signal.setitimer(signal.ITIMER_REAL, PATIENCE_S)
 
 
 def end(number: int, frame: FrameType | None) -> None:
@@ -38,8 +58,28 @@ def end(number: int, frame: FrameType | None) -> None:
 
 
 @contextmanager
+def held() -> Iterator[None]:
+    """A block that is not interrupted: a signal inside it counts at its end."""
+    HOLD.depth += 1
+    try:
+        yield
+    finally:
+        HOLD.depth -= 1
+    if HOLD.pending is not None and not HOLD.depth:
+        number, HOLD.pending = HOLD.pending, None
+        no_alarm()
+        raise Stopped(number)
+
+
+def no_alarm() -> None:
+    if hasattr(signal, "setitimer"):
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+
+
+@contextmanager
 def handled() -> Iterator[None]:
     """Installs the handlers and puts the former ones back. A signal that the caller ignores stays ignored."""
+    HOLD.depth, HOLD.pending = 0, None
     former = {}
     for name in NAMES:
         number = getattr(signal, name, None)
@@ -50,9 +90,10 @@ def handled() -> Iterator[None]:
                 continue
             former[number] = signal.signal(number, stop)
         except ValueError:  # not in the main thread
-            return (yield)
+            break
     try:
         yield
     finally:
+        no_alarm()
         for number, handler in former.items():
             signal.signal(number, handler)

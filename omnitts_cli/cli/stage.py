@@ -1,0 +1,133 @@
+"""Stage: where the sound goes. Everything that can be wrong with it is found before a model is looked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from omnitts_cli.cli.console import console
+from omnitts_cli.errors import DeviceError, InputError, UsageError
+
+if TYPE_CHECKING:
+    from omnitts_cli.audio.encode import SoundFormat
+    from omnitts_cli.audio.sinks import Sink
+    from omnitts_cli.cli.options import Output
+
+RATE = 24_000  # of every released model
+
+
+@dataclass
+class Stage:
+    """The open sink and what it is called. `path` None: stdout or only the loudspeaker."""
+
+    sink: Sink
+    form: SoundFormat
+    path: Path | None
+    plays: bool
+    named: bool  # the name was ours, so it is told on stdout
+    rate: int = RATE
+    notices: list[str] = field(default_factory=list)
+
+    @property
+    def shown(self) -> str | None:
+        """The output's name in results."""
+        return str(self.path) if self.path else "-" if console.audio_on_stdout else None
+
+    @property
+    def safe(self) -> bool:
+        """Whether a piece can be checked whole before anybody hears it."""
+        return self.path is not None and not self.plays
+
+
+def open_stage(output: Output, rate: int = RATE) -> Stage:
+    """The sink for -o, --play and what is there."""
+    from omnitts_cli.audio.encode import choose_format
+    from omnitts_cli.audio.sinks import FileSink, PipeSink, TeeSink, refuse_terminal
+
+    form = choose_format(output.output, output.format, model_rate=rate, rate=output.sample_rate, subtype=output.subtype)
+    if output.output == "-":
+        if output.play:
+            raise UsageError(
+                "--play and -o - exclude each other", hint="-o - | tee speech.wav | ffplay -nodisp -autoexit -"
+            )
+        console.audio_on_stdout = True
+        refuse_terminal(console.stdout.file)
+        return Stage(PipeSink(console.stdout.file, form, rate), form, None, False, False, rate)
+    if output.output is not None:
+        path = Path(output.output)
+        file = FileSink(path, form, rate, no_clobber=output.no_clobber)
+        if not output.play:
+            return Stage(file, form, path, False, False, rate)
+        try:
+            return Stage(TeeSink([file, speaker(output, rate)]), form, path, True, False, rate)
+        except BaseException:
+            file.discard()
+            raise
+    if output.play is not False:
+        try:
+            return Stage(speaker(output, rate), form, None, True, False, rate)
+        except DeviceError:
+            if output.play or output.audio_device:
+                raise
+    return named_by_us(form, rate)
+
+
+def named_by_us(form: SoundFormat, rate: int) -> Stage:
+    """speech.wav, or the next free number; taken at once, so that two runs never take the same."""
+    from omnitts_cli.audio.sinks import FileSink
+    from omnitts_cli.audio.target import free_name
+
+    path = free_name(Path(), suffix=form.suffix)
+    return Stage(FileSink(path, form, rate, no_clobber=True), form, path, False, True, rate)
+
+
+def speaker(output: Output, rate: int) -> Sink:
+    """The loudspeaker, open."""
+    from omnitts_cli.audio.speaker import open_speaker
+
+    sink: Sink = open_speaker(rate, output.audio_device)
+    return sink
+
+
+class SideFile:
+    """A file beside the sound (--subs, --codes): its name is checked first, its content written last."""
+
+    def __init__(self, path: str, *, no_clobber: bool) -> None:
+        from omnitts_cli.audio.target import open_target
+
+        if path == "-":
+            raise UsageError("only the sound can go to stdout", hint="give --subs and --codes the name of a file")
+        self._target = open_target(Path(path), no_clobber=no_clobber)
+        self.path = Path(path)
+
+    def write(self, data: bytes) -> None:
+        from omnitts_cli.audio.outlet import Outlet
+
+        outlet = Outlet(self._target.file, str(self.path))
+        outlet.write(data)
+        outlet.check()
+        self._target.put_in_place()
+
+    def discard(self) -> None:
+        self._target.remove()
+
+
+def list_speakers() -> None:
+    """--audio-device list."""
+    from omnitts_cli.audio.speaker import outputs
+
+    rows = [[str(one.index), one.name, one.note] for one in outputs()]
+    if not rows:
+        raise DeviceError("no sound output on this machine", hint="-o speech.wav")
+    console.table(rows, head=["INDEX", "NAME", ""])
+    for row in rows:
+        console.record(status="ok", index=row[0], name=row[1])
+
+
+def refuse_same(output: Output, clip: str | None) -> None:
+    """The result must not replace its own source."""
+    if clip and output.output and clip != "-" and output.output != "-":
+        one, other = Path(clip), Path(output.output)
+        if one.exists() and other.exists() and one.samefile(other):
+            raise InputError(f"{output.output} is the reference clip itself", hint="choose another name for -o")

@@ -1,0 +1,204 @@
+"""Voices that last: the `.voice` file, and the folder of saved ones. Safetensors only; nothing is ever unpickled.
+
+One file holds the voice's vector and, where the clip's words are known, its frames; and, as JSON in the
+header, what a person should know: where it comes from, for which model, and who agreed to it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from omnitts_cli.errors import InputError, OutputError, UsageError, VoiceError
+from omnitts_cli.voices import Cloned
+
+FORMAT = 1
+SUFFIX = ".voice"
+NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}", re.ASCII)
+RESERVED = {"con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(1, 10))}
+LARGEST_BYTES = 32 * 2**20
+WIDEST, LONGEST_FRAMES, MOST_GROUPS = 65_536, 100_000, 64
+
+# What the header may say. Everything is text, and everything but the first two may be missing.
+FIELDS = ("model", "revision", "language", "made", "clip_sha256", "consent", "licence", "source")
+
+
+@dataclass(frozen=True, eq=False)
+class SavedVoice:
+    """A voice, its name, and what is known about it (FIELDS)."""
+
+    name: str
+    voice: Cloned
+    about: dict[str, str] = field(default_factory=dict)
+
+
+def folder() -> Path:
+    """Where saved voices are."""
+    import platformdirs
+
+    return Path(platformdirs.user_data_dir("omnitts", appauthor=False)) / "voices"
+
+
+def check_name(name: str) -> str:
+    """A name that is a file name everywhere and never a path."""
+    if not NAME.fullmatch(name) or name.split(".")[0] in RESERVED or name.endswith("."):
+        raise UsageError(
+            f"'{name[:80]}' cannot be the name of a voice",
+            hint="small letters, digits, dots, dashes; a letter or digit first; at most 64",
+        )
+    return name
+
+
+def names() -> list[str]:
+    """The saved voices."""
+    found = (path.stem for path in folder().glob(f"*{SUFFIX}") if path.is_file())
+    return sorted(name for name in found if NAME.fullmatch(name))
+
+
+def find(name: str, also: Sequence[str] = ()) -> Path:
+    """The file of a saved voice; `also` are other names that a person may have meant."""
+    path = folder() / f"{check_name(name)}{SUFFIX}"
+    if not path.is_file():
+        close = difflib.get_close_matches(name, [*names(), *also], 1)
+        hint = "omnitts voices list" + (f"      (closest: '{close[0]}')" if close else "")
+        raise VoiceError(f"voice '{name}' not found", hint=hint)
+    return path
+
+
+def load(name: str) -> SavedVoice:
+    return read(find(name))
+
+
+def save(voice: SavedVoice, *, replace: bool = False) -> Path:
+    """Keeps a voice under its name."""
+    path = folder() / f"{check_name(voice.name)}{SUFFIX}"
+    if path.exists() and not replace:
+        raise InputError(
+            f"voice '{voice.name}' exists already", hint=f"omnitts voices rm {voice.name}, or another name"
+        )
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"cannot make {path.parent}: {error.strerror}") from error
+    write(voice, path)
+    return path
+
+
+def write(voice: SavedVoice, path: Path) -> None:
+    """The file, whole or not at all."""
+    from safetensors.numpy import save as packed
+
+    tensors = {"embedding": np.ascontiguousarray(voice.voice.embedding, np.float32)}
+    if voice.voice.codes is not None:
+        tensors["codes"] = np.ascontiguousarray(voice.voice.codes, np.int64)
+    about = {"format": FORMAT, "name": voice.name, **voice.about}
+    if voice.voice.transcript is not None:
+        about["transcript"] = voice.voice.transcript
+    part = path.with_name(f".{path.name}.part-{os.getpid()}")
+    try:
+        with part.open("wb") as file:
+            file.write(packed(tensors, {"voice": json.dumps(about, ensure_ascii=False)}))
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise OutputError(f"cannot write {path}: {(error.strerror or str(error)).lower()}") from error
+
+
+def read(path: Path) -> SavedVoice:
+    """The voice in a file, or an InputError that says what is wrong with it."""
+    from safetensors import SafetensorError, safe_open
+
+    check_file(path)
+    try:
+        with safe_open(path, framework="numpy") as file:
+            about = parsed(path, (file.metadata() or {}).get("voice"))
+            shapes = {name: file.get_slice(name).get_shape() for name in file.keys()}
+            check_shapes(path, shapes)
+            tensors = {name: file.get_tensor(name) for name in shapes}
+    except (SafetensorError, ValueError, OSError, MemoryError) as error:
+        raise wrong(path, str(error)) from None
+    return SavedVoice(about.pop("name", path.stem), as_voice(path, tensors, about.pop("transcript", None)), about)
+
+
+def check_file(path: Path) -> None:
+    if not path.is_file():
+        raise InputError(f"voice file {path} not found or no file", hint="omnitts voices list")
+    if not 8 < path.stat().st_size <= LARGEST_BYTES:
+        raise wrong(path, f"it has {path.stat().st_size:,} bytes")
+
+
+def parsed(path: Path, text: str | None) -> dict[str, str]:
+    """What the header says, of the format that we know."""
+    try:
+        about: Any = json.loads(text or "")
+    except (ValueError, RecursionError):
+        raise wrong(path, "its header does not describe a voice") from None
+    if not isinstance(about, dict) or about.pop("format", None) != FORMAT:
+        raise wrong(path, f"it is not of format {FORMAT}")
+    known = {"name", "transcript", *FIELDS}
+    if set(about) - known or not all(isinstance(value, str) for value in about.values()):
+        raise wrong(path, "its header has fields that are not known")
+    return about
+
+
+def check_shapes(path: Path, shapes: dict[str, list[int]]) -> None:
+    """Refuses before anything is allocated."""
+    if not {"embedding"} <= set(shapes) <= {"embedding", "codes"}:
+        raise wrong(path, "it does not hold an embedding, or holds something else")
+    if len(shapes["embedding"]) != 1 or not 0 < shapes["embedding"][0] <= WIDEST:
+        raise wrong(path, f"its embedding has the shape {shapes['embedding']}")
+    codes = shapes.get("codes", [1, 1])
+    if len(codes) != 2 or not (0 < codes[0] <= LONGEST_FRAMES and 0 < codes[1] <= MOST_GROUPS):
+        raise wrong(path, f"its codes have the shape {codes}")
+
+
+def as_voice(path: Path, tensors: dict[str, np.ndarray], transcript: str | None) -> Cloned:
+    embedding, codes = tensors["embedding"], tensors.get("codes")
+    if embedding.dtype != np.float32 or not np.isfinite(embedding).all():
+        raise wrong(path, "its embedding is not finite float32")
+    if codes is not None and (codes.dtype != np.int64 or codes.min() < 0):
+        raise wrong(path, "its codes are not frames of int64")
+    if (codes is None) != (transcript is None):
+        raise wrong(path, "codes and transcript belong together")
+    return Cloned(embedding, codes, transcript)
+
+
+def wrong(path: Path, why: str) -> InputError:
+    return InputError(f"voice file {path} cannot be used", cause=why[:200], hint="make it again: omnitts voices save")
+
+
+def blend(parts: Sequence[tuple[SavedVoice, float]], name: str) -> SavedVoice:
+    """A voice between others: their vectors by weight. Frames and words cannot be blended and are left out."""
+    if len(parts) < 2:
+        raise InputError("a blend needs two voices or more", hint="omnitts voices blend OUT a:60 b:40")
+    widths = {part.voice.embedding.size for part, _ in parts}
+    models = {part.about.get("model", "") for part, _ in parts}
+    if len(widths) > 1 or len(models) > 1:
+        raise InputError("these voices are of different models and cannot be blended", cause=", ".join(sorted(models)))
+    total = sum(weight for _, weight in parts)
+    vector = sum(part.voice.embedding * np.float32(weight / total) for part, weight in parts)
+    source = " ".join(f"{part.name}:{weight:g}" for part, weight in parts)
+    about = {key: value for key, value in parts[0][0].about.items() if key in ("model", "revision", "language")}
+    return SavedVoice(name, Cloned(np.asarray(vector, np.float32)), {**about, "source": f"blend of {source}"})
+
+
+def parse_blend(text: str) -> list[tuple[str, float]]:
+    """`a:60,b:40` as names and weights."""
+    parts = []
+    for item in text.replace(",", " ").split():
+        name, colon, weight = item.rpartition(":")
+        number = re.fullmatch(r"\d{1,6}(\.\d{1,6})?", weight, re.ASCII)
+        if not colon or not number or float(weight) <= 0:
+            raise InputError(f"'{item[:80]}' is not NAME:WEIGHT with a weight above 0", hint="a:60,b:40")
+        parts.append((name, float(weight)))
+    return parts
