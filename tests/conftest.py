@@ -6,14 +6,12 @@ The committed set holds recipes and trimmed cases; both are filled in once per s
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -21,6 +19,10 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 HERE = Path(__file__).parent / "golden"
+sys.path.insert(0, str(HERE))  # its modules are no package: they also run by themselves
+
+from recipe import build_checkpoint  # noqa: E402
+from trim import expand  # noqa: E402
 
 
 @dataclass(frozen=True)
@@ -37,13 +39,6 @@ class Case:
         return whole.narrow(axis, start, min(stop, whole.shape[axis]) - start)
 
 
-def golden_module(name: str) -> ModuleType:
-    """A module of tests/golden, which is no package."""
-    if str(HERE) not in sys.path:
-        sys.path.insert(0, str(HERE))
-    return importlib.import_module(name)
-
-
 @pytest.fixture(scope="session")
 def golden(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with `cases/<checkpoint>/<case>.{json,safetensors}` and, once asked for, `checkpoints/<name>/`."""
@@ -53,7 +48,7 @@ def golden(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (root / "cases").symlink_to(Path(full).resolve() / "golden")
         (root / "checkpoints").symlink_to(Path(full).resolve() / "checkpoints")
     else:
-        golden_module("trim").expand(HERE / "cases", root / "cases")
+        expand(HERE / "cases", root / "cases")
         (root / "checkpoints").mkdir()
     return root
 
@@ -64,7 +59,7 @@ def checkpoint(golden: Path) -> Callable[[str], Path]:
 
     def folder(name: str) -> Path:
         path = golden / "checkpoints" / name
-        return path if path.exists() else golden_module("recipe").build_checkpoint(HERE / "checkpoints" / name, path)
+        return path if path.exists() else build_checkpoint(HERE / "checkpoints" / name, path)
 
     return folder
 
