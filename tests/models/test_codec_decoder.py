@@ -50,10 +50,15 @@ def heard_stages(decoder: CodecDecoder, codes: Tensor) -> dict[str, Tensor]:
 
         return hook
 
+    def overhear(name: str) -> Callable[..., None]:
+        def hook(_module: nn.Module, given: tuple[Tensor, ...]) -> None:
+            stages[name] = given[0]
+
+        return hook
+
     handles = [module.register_forward_hook(listen(name)) for name, module in modules.items()]
     for i, stretch in enumerate(decoder.stretches):
-        before = lambda _module, given, name=f"upsample.{i}.0": stages.update({name: given[0]})  # noqa: E731
-        handles.append(stretch.mix.register_forward_pre_hook(before))
+        handles.append(stretch.mix.register_forward_pre_hook(overhear(f"upsample.{i}.0")))
     stages["wav"] = decoder(codes)[0]
     for handle in handles:
         handle.remove()
