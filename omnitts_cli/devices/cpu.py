@@ -93,6 +93,10 @@ class CPUDevice:
     def quiet(self) -> Iterator[None]:
         yield
 
+    @contextmanager
+    def watched(self) -> Iterator[Callable[[], int | None]]:
+        yield lambda: None
+
 
 def physical_cores() -> int:
     """Hyper-threads share one vector unit, so more threads than cores slow the products down."""

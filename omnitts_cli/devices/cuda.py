@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -142,6 +143,17 @@ class CUDADevice:
             yield
         finally:
             torch.cuda.set_sync_debug_mode(before)
+
+    @contextmanager
+    def watched(self) -> Iterator[Callable[[], int | None]]:
+        before = torch.cuda.get_sync_debug_mode()
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")  # by itself Python tells each place only once
+            torch.cuda.set_sync_debug_mode("warn")
+            try:
+                yield lambda: sum("synchroniz" in str(warning.message) for warning in caught)
+            finally:
+                torch.cuda.set_sync_debug_mode(before)
 
 
 def unusable_reason() -> str:

@@ -81,3 +81,7 @@ class Device(Protocol):
     def quiet(self) -> AbstractContextManager[None]:
         """Raise inside if the host waits for the device other than through a fetch (for tests)."""
         ...
+
+    def watched(self) -> AbstractContextManager[Callable[[], int | None]]:
+        """Count inside how often the host did; the count is None where nobody can tell (for measurements)."""
+        ...

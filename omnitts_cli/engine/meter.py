@@ -25,15 +25,23 @@ class RequestMeter:
     sample_rate: int
     submitted: float
     arrivals: list[tuple[float, int]] = field(default_factory=list)  # (time, samples)
-    audible: float | None = None  # time at which the first audible sample arrived
+    audible: float | None = None  # time at which a player that starts at once sounds the first audible sample
+    onset_s: float | None = None  # silence in front of that sample
+    plays_until: float = 0.0  # end of what that player holds
     ended: float | None = None
     stopped: str | None = None
 
     def hear(self, pcm: np.ndarray, now: float) -> None:
-        if pcm.size:
-            self.arrivals.append((now, int(pcm.size)))
-            if self.audible is None and np.abs(pcm).max() > AUDIBLE:
-                self.audible = now
+        if not pcm.size:
+            return
+        start = max(now, self.plays_until)
+        if self.audible is None:
+            loud = np.flatnonzero(np.abs(pcm) > AUDIBLE)
+            if loud.size:
+                before = int(loud[0]) / self.sample_rate
+                self.audible, self.onset_s = start + before, self.audio_s + before
+        self.arrivals.append((now, int(pcm.size)))
+        self.plays_until = start + pcm.size / self.sample_rate
 
     def end(self, now: float, stopped: str | None) -> None:
         self.ended, self.stopped = now, stopped
@@ -49,6 +57,7 @@ class RequestMeter:
 
     @property
     def audible_s(self) -> float | None:
+        """From submission to the first sound that can be heard; silence in front of it is waited for."""
         return None if self.audible is None else self.audible - self.submitted
 
     @property
