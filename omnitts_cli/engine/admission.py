@@ -131,12 +131,9 @@ class Admission:
         key, rows = prompt.shared_key, min(prompt.shared, opening.wanted)
         if key is None or rows == 0 or key in self._prefixes:
             return
-        talker, cache = self._bench.model.talker, self._bench.cache
         with self._lane:
-            kept = KVCache.empty(
-                talker.layers, 1, rows, talker.kv_heads, talker.head_dim, cache.keys.device, cache.keys.dtype
-            )
-            kept.take_prefix(cache, rows, opening.slot.index)
+            kept = self._bench.model.talker.cache(1, rows)
+            kept.take_prefix(self._bench.cache, rows, opening.slot.index)
         self._prefixes[key] = kept
         if len(self._prefixes) > self._bench.plan.prefixes:
             self._prefixes.popitem(last=False)

@@ -26,7 +26,6 @@ from omnitts_cli.engine.meter import AUDIBLE, RequestMeter
 from omnitts_cli.engine.plan import Plan
 from omnitts_cli.engine.slots import Slot, SlotTable, Stop
 from omnitts_cli.errors import ModelError, OmniError, UsageError
-from omnitts_cli.models.cache import KVCache
 from omnitts_cli.models.roles import LiveText, SpeechModel
 from omnitts_cli.models.sampling import LEAST_FRAMES
 from omnitts_cli.request import Failed, Request
@@ -71,17 +70,8 @@ class Engine:
 
     def __init__(self, model: SpeechModel, device: Device, plan: Plan) -> None:
         self.model, self.device, self.plan = model, device, plan
-        talker, facts = model.talker, model.facts
-        table = SlotTable.empty(plan, facts, model.device, model.dtype)
-        cache = KVCache.empty(
-            talker.layers,
-            plan.slots + 1,
-            plan.positions,
-            talker.kv_heads,
-            talker.head_dim,
-            model.device,
-            model.dtype,
-        )
+        table = SlotTable.empty(plan, model.facts, model.device, model.dtype)
+        cache = model.talker.cache(plan.slots + 1, plan.positions)
         self._bench = Bench(model, device, plan, table, cache)
         self._frame_lane, self._sound_lane = device.lane(urgent=True), device.lane()
         self._frames = FrameSteps(self._bench, self._frame_lane)

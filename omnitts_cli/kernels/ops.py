@@ -18,4 +18,4 @@ class Ops:
     norm_swiglu: Callable[[Tensor, Tensor, float, Tensor], Tensor]
     linear_add: Callable[[Tensor, Tensor, Tensor], Tensor]
     attend_cached: Callable[..., Tensor]
-    choose: Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
+    choose: Callable[..., Tensor]

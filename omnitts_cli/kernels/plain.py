@@ -61,7 +61,7 @@ def attend_cached(
     q_weight: Tensor,  # [D]
     k_weight: Tensor,  # [D]
     eps: float,
-    cos: Tensor,  # [B, P, D / 2] float32
+    cos: Tensor,  # [capacity, D / 2] float32, by position
     sin: Tensor,
     keys: Tensor,  # [slots, kv, capacity, D], written at `positions`
     values: Tensor,
@@ -71,7 +71,7 @@ def attend_cached(
 ) -> Tensor:
     """Norm, rotate, write the new keys and values, attend to all positions so far: [B, P, heads * D]."""
     kv_heads, depth = keys.shape[1], keys.shape[3]
-    q, k, v = split_heads(qkv, q_weight, k_weight, eps, cos, sin, kv_heads)
+    q, k, v = split_heads(qkv, q_weight, k_weight, eps, cos[positions], sin[positions], kv_heads)
     batch, rows = positions.shape
     where = (slots[:, None], positions)
     # advanced indices around the head axis move it behind them: [B, P, kv, D], which is what k and v are
@@ -135,15 +135,18 @@ def keep_likely(logits: Tensor, temperature: Tensor, top_k: Tensor, top_p: Tenso
 
 def choose(
     logits: Tensor,  # [B, V]
-    draws: Tensor,  # [B] in [0, 1)
+    seeds: Tensor,  # [B] int64
+    frames: Tensor,  # [B] int64
+    group: int,
     temperature: Tensor,  # [B]; 0: the likeliest
     top_k: Tensor,  # [B]; 0: all
     top_p: Tensor,  # [B]
 ) -> Tensor:
-    """One code per row: [B] int64. The draw walks the probabilities in the order of the codes."""
+    """One code per row: [B] int64. The addressed draw walks the probabilities in the order of the codes."""
     logits = logits.float()
     mass = keep_likely(logits, temperature, top_k, top_p).softmax(-1).cumsum(-1)
-    drawn = (mass <= draws[:, None] * mass[:, -1:]).sum(-1).clamp(max=logits.shape[-1] - 1)
+    target = uniform(seeds, frames, group)[:, None] * mass[:, -1:]
+    drawn = (mass <= target).sum(-1).clamp(max=logits.shape[-1] - 1)
     return torch.where(temperature > 0, drawn, logits.argmax(-1))
 
 

@@ -8,9 +8,16 @@ import torch
 from torch import Tensor
 
 
+def angles(positions: Tensor, head_dim: int, theta: float) -> tuple[Tensor, Tensor]:
+    """Cosine and sine of ordinary one-axis rotation: positions [...] -> two of [..., head_dim / 2] float32."""
+    exponents = torch.arange(0, head_dim, 2, device=positions.device, dtype=torch.float32) / head_dim
+    turned = positions[..., None].float() * theta**-exponents
+    return turned.cos(), turned.sin()
+
+
 @dataclass(frozen=True)
 class KVCache:
-    """Slot-contiguous keys and values, each head's positions side by side.
+    """Slot-contiguous keys and values, each head's positions side by side, and the rotation of every position.
 
     A slot's positions 0..n-1 are valid once written; nobody clears them, because attention reads a
     position only after the request that owns the slot has written it.
@@ -18,6 +25,8 @@ class KVCache:
 
     keys: Tensor  # [layers, slots, kv_heads, capacity, head_dim]
     values: Tensor  # the same
+    cos: Tensor  # [capacity, head_dim / 2] float32
+    sin: Tensor
 
     @staticmethod
     def empty(
@@ -26,12 +35,15 @@ class KVCache:
         capacity: int,
         kv_heads: int,
         head_dim: int,
+        rope_theta: float,
         device: torch.device | str,
         dtype: torch.dtype,
     ) -> KVCache:
         shape = (layers, slots, kv_heads, capacity, head_dim)
         # zeros, not empty: a masked NaN would still poison the product of weights and values
-        return KVCache(torch.zeros(shape, device=device, dtype=dtype), torch.zeros(shape, device=device, dtype=dtype))
+        keys = torch.zeros(shape, device=device, dtype=dtype)
+        cos, sin = angles(torch.arange(capacity, device=device), head_dim, rope_theta)
+        return KVCache(keys, torch.zeros_like(keys), cos, sin)
 
     @property
     def capacity(self) -> int:

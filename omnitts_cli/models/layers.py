@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import Ops
-from omnitts_cli.models.cache import KVCache
+from omnitts_cli.models.cache import KVCache, angles
 
 
 @dataclass(frozen=True)
@@ -29,13 +29,6 @@ class StackShape:
     head_dim: int
     eps: float
     rope_theta: float
-
-
-def angles(positions: Tensor, head_dim: int, theta: float) -> tuple[Tensor, Tensor]:
-    """Cosine and sine of ordinary one-axis rotation: positions [...] -> two of [..., head_dim / 2] float32."""
-    exponents = torch.arange(0, head_dim, 2, device=positions.device, dtype=torch.float32) / head_dim
-    turned = positions[..., None].float() * theta**-exponents
-    return turned.cos(), turned.sin()
 
 
 class Layer(nn.Module):
@@ -84,16 +77,30 @@ class Stack(nn.Module):
 
     def cached(self, rows: Tensor, positions: Tensor, slots: Tensor, cache: KVCache, width: int) -> Tensor:
         """Rows at `positions` [B, P] of `slots` [B], after what the cache holds; the cache is written."""
-        cos, sin = angles(positions, self.shape.head_dim, self.shape.rope_theta)
 
         def attend(index: int, qkv: Tensor) -> Tensor:
             layer = self.layers[index]
             keys, values = cache.layer(index)
             return self.ops.attend_cached(
-                qkv, layer.q_norm, layer.k_norm, self.shape.eps, cos, sin, keys, values, slots, positions, width
+                qkv,
+                layer.q_norm,
+                layer.k_norm,
+                self.shape.eps,
+                cache.cos,
+                cache.sin,
+                keys,
+                values,
+                slots,
+                positions,
+                width,
             )
 
         return self._walk(rows, attend)
+
+    def cache(self, slots: int, capacity: int, device: torch.device | str, dtype: torch.dtype) -> KVCache:
+        """An empty cache for this stack."""
+        at = self.shape
+        return KVCache.empty(at.layers, slots, capacity, at.kv_heads, at.head_dim, at.rope_theta, device, dtype)
 
     def _walk(self, rows: Tensor, attend: Callable[[int, Tensor], Tensor]) -> Tensor:
         """`attend` takes a layer's index and its projection, and gives the heads side by side."""

@@ -9,7 +9,6 @@ from torch import Tensor, nn
 
 from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import Ops
-from omnitts_cli.models.cache import KVCache
 from omnitts_cli.models.embed import FrameEmbedder
 from omnitts_cli.models.layers import Stack, StackShape
 from omnitts_cli.models.roles import Choose
@@ -39,12 +38,33 @@ class Predictor(nn.Module):
         self.heads = nn.Parameter(torch.empty(shape.groups - 1, shape.codes, shape.stack.hidden))
         nn.init.normal_(self.heads, std=0.02)
         self.project = nn.Linear(shape.heard, shape.stack.hidden) if shape.heard != shape.stack.hidden else None
+        self.narrowed: Tensor | None
+        self.register_buffer("narrowed", None, persistent=False)
+
+    def fold(self, embedder: FrameEmbedder) -> None:
+        """Project the embedder's audio rows once, for speaking: a frame then looks its rows up.
+
+        Computed in float32 and rounded once. Training does without.
+        """
+        if self.project is None:
+            return
+        weight, bias = self.project.weight.float(), self.project.bias.float()
+        tables = [embedder.first[: self.shape.codes], *embedder.rest[:-1]]
+        narrow = [torch.addmm(bias, table.float(), weight.T).to(self.heads.dtype) for table in tables]
+        self.narrowed = torch.stack(narrow)  # [G-1, codes, P]
 
     def narrow(self, rows: Tensor) -> Tensor:
         """Rows of the talker's width -> rows of this stack's width."""
         if self.project is None:
             return rows
         return self.stack.ops.linear(rows, self.project.weight, self.project.bias)
+
+    def heard(self, embedder: FrameEmbedder, group: int, codes: Tensor) -> Tensor:
+        """What this stack hears after a code of `group`: [B] -> [B, P]."""
+        if self.narrowed is None:
+            return self.narrow(embedder.group(group, codes))
+        # the end code has no row here; what follows it is never used
+        return self.narrowed[group][codes.clamp(max=self.shape.codes - 1) if group == 0 else codes]
 
     def forward(self, hidden: Tensor, codes: Tensor, embedder: FrameEmbedder) -> Tensor:
         """Teacher-forced: hidden [N, H] and the true codes [N, G] -> logits [N, G-1, codes]."""
@@ -59,16 +79,16 @@ class Predictor(nn.Module):
         this frame only.
         """
         batch, groups, ops = hidden.shape[0], self.shape.groups, self.stack.ops
-        stack = self.shape.stack
-        cache = KVCache.empty(stack.layers, batch, groups, stack.kv_heads, stack.head_dim, hidden.device, hidden.dtype)
+        cache = self.stack.cache(batch, groups, hidden.device, hidden.dtype)
         slots = torch.arange(batch, device=hidden.device)
+        steps = torch.arange(groups, device=hidden.device)[:, None].expand(groups, batch).contiguous()
         codes = [first]
-        rows = torch.stack([hidden, embedder.group(0, first)], 1)  # [B, 2, H]
-        positions = torch.arange(2, device=hidden.device).expand(batch, 2)
+        rows = torch.stack([self.narrow(hidden), self.heard(embedder, 0, first)], 1)  # [B, 2, P]
+        positions = steps[:2].T
         for group in range(1, groups):
-            state = self.stack.cached(self.narrow(rows), positions, slots, cache, group + 1)[:, -1]
+            state = self.stack.cached(rows, positions, slots, cache, group + 1)[:, -1]
             codes.append(choose(group, ops.linear(state, self.heads[group - 1])))
             if group + 1 < groups:
-                rows = embedder.group(group, codes[-1])[:, None]
-                positions = positions[:, -1:] + 1
+                rows = self.heard(embedder, group, codes[-1])[:, None]
+                positions = steps[group + 1, :, None]
         return torch.stack(codes, 1)

@@ -106,9 +106,7 @@ class Cloner(Protocol):
 class Talker(Protocol):
     """Hears rows, keeps time; gives the hidden state and the logits of group 0."""
 
-    layers: int
-    kv_heads: int
-    head_dim: int
+    def cache(self, slots: int, capacity: int) -> KVCache: ...
 
     def prefill(self, rows: Tensor, start: Tensor, slots: Tensor, cache: KVCache, width: int) -> Tensor: ...
 

@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 
 from omnitts_cli.kernels.ops import Ops
-from omnitts_cli.kernels.plain import uniform
 from omnitts_cli.models.roles import Facts
 
 LEAST_FRAMES = 2
@@ -71,11 +70,17 @@ def first_scores(logits: Tensor, heard: Tensor, frames: Tensor, controls: Contro
 def choose_first(logits: Tensor, heard: Tensor, frames: Tensor, controls: Controls, facts: Facts, ops: Ops) -> Tensor:
     """The code of group 0, or the end code: [B] int64."""
     scores = first_scores(logits, heard, frames, controls, facts)
-    draws = uniform(controls.seed, frames, 0)
-    return ops.choose(scores, draws, controls.temperature, controls.top_k, controls.top_p)
+    return ops.choose(scores, controls.seed, frames, 0, controls.temperature, controls.top_k, controls.top_p)
 
 
 def choose_rest(group: int, logits: Tensor, frames: Tensor, controls: Controls, ops: Ops) -> Tensor:
     """The code of one of the groups 1..G-1: [B] int64. No penalty, no suppression, no end."""
-    draws = uniform(controls.seed, frames, group)
-    return ops.choose(logits, draws, controls.predictor_temperature, controls.predictor_top_k, controls.predictor_top_p)
+    return ops.choose(
+        logits,
+        controls.seed,
+        frames,
+        group,
+        controls.predictor_temperature,
+        controls.predictor_top_k,
+        controls.predictor_top_p,
+    )

@@ -31,17 +31,9 @@ class Talker(nn.Module):
         self.head = nn.Parameter(torch.empty(shape.vocabulary, shape.stack.hidden))
         nn.init.normal_(self.head, std=0.02)
 
-    @property
-    def layers(self) -> int:
-        return self.shape.stack.layers
-
-    @property
-    def kv_heads(self) -> int:
-        return self.shape.stack.kv_heads
-
-    @property
-    def head_dim(self) -> int:
-        return self.shape.stack.head_dim
+    def cache(self, slots: int, capacity: int) -> KVCache:
+        """Empty keys and values for `slots` requests of up to `capacity` positions."""
+        return self.stack.cache(slots, capacity, self.head.device, self.head.dtype)
 
     def forward(self, rows: Tensor) -> Tensor:
         """Teacher-forced: rows [B, P, H] -> hidden states [B, P, H], causal."""

@@ -103,6 +103,7 @@ def assemble(
     for part in parts.all():
         part.module.eval().requires_grad_(False)
     decoder.prepare()
+    language.predictor.fold(language.embedder)
     cloner = None
     if parts.encoder and parts.speaker:
         cloner = Qwen3Cloner(parts.encoder.module, parts.speaker.module, place)

@@ -42,10 +42,10 @@ def _frame(
     heads: tl.constexpr = kv_heads * shared
     kind = out.dtype.element_ty
     base = qkv + batch * (heads + 2 * kv_heads) * depth
-    cos += batch * (depth // 2)
-    sin += batch * (depth // 2)
     slot = tl.load(slots + batch)
     position = tl.load(positions + batch)
+    cos += position * (depth // 2)
+    sin += position * (depth // 2)
     store = (slot * kv_heads + head) * capacity
     keys += store * depth
     values += store * depth
@@ -88,10 +88,10 @@ def _write(
     lane = tl.arange(0, depth)
     kind = queries.dtype.element_ty
     base = qkv + (row * (heads + 2 * kv_heads) + part) * depth
-    cos += row * (depth // 2)
-    sin += row * (depth // 2)
     slot = tl.load(slots + row // rows)
     position = tl.load(positions + row)
+    cos += position * (depth // 2)
+    sin += position * (depth // 2)
     if part < heads:
         query = _normed_rotated(base, q_weight, cos, sin, depth, eps, kind)
         tl.store(queries + (row * heads + part) * depth + lane, query.to(kind))
@@ -156,7 +156,7 @@ def attend_cached(
     heads = qkv.shape[-1] // depth - 2 * kv_heads
     shared = heads // kv_heads
     out = torch.empty((batch, rows, heads * depth), dtype=qkv.dtype, device=qkv.device)
-    qkv, cos, sin, positions = qkv.contiguous(), cos.contiguous(), sin.contiguous(), positions.contiguous()
+    qkv, positions = qkv.contiguous(), positions.contiguous()
     if rows == 1:
         block = 16 if capacity <= 16 else 64
         _frame[(batch, kv_heads)](

@@ -20,8 +20,24 @@ def _ordered(x):
 
 
 @triton.jit
+def _mix(x):
+    """The hash of the plain twin, in the 32 bits that it has."""
+    x = (x ^ (x >> 16)) * 0x21F0AAAD
+    x = (x ^ (x >> 15)) * 0x735A2D97
+    return x ^ (x >> 15)
+
+
+@triton.jit
+def _uniform(seed, frame, group):
+    low = seed.to(tl.uint32)
+    high = (seed >> 32).to(tl.uint32)
+    bits = _mix(_mix(_mix((frame * 64 + group).to(tl.uint32)) ^ low) ^ high)
+    return (bits >> 8).to(tl.float32) * (1.0 / 16777216.0)
+
+
+@triton.jit
 def _choose(
-    logits, draws, temperature, top_k, top_p, out, stride, size: tl.constexpr, block: tl.constexpr
+    logits, seeds, frames, group, temperature, top_k, top_p, out, stride, size: tl.constexpr, block: tl.constexpr
 ):  # fmt: skip
     row = tl.program_id(0)
     code = tl.arange(0, block)
@@ -61,15 +77,23 @@ def _choose(
                 high = tl.where(reached, high, middle)
             chance = tl.where(wide >= high, chance, 0.0)
         walked = tl.cumsum(chance, 0)
-        target = tl.load(draws + row) * tl.sum(chance)
+        target = _uniform(tl.load(seeds + row), tl.load(frames + row), group) * tl.sum(chance)
         drawn = tl.sum((inside & (walked <= target)).to(tl.int32))
         tl.store(out + row, tl.minimum(drawn, size - 1).to(tl.int64))
 
 
-def choose(logits: Tensor, draws: Tensor, temperature: Tensor, top_k: Tensor, top_p: Tensor) -> Tensor:
+def choose(
+    logits: Tensor,
+    seeds: Tensor,
+    frames: Tensor,
+    group: int,
+    temperature: Tensor,
+    top_k: Tensor,
+    top_p: Tensor,
+) -> Tensor:
     logits = logits.contiguous()
     batch, size = logits.shape
     out = torch.empty(batch, dtype=torch.int64, device=logits.device)
     block = triton.next_power_of_2(size)
-    _choose[(batch,)](logits, draws, temperature, top_k, top_p, out, size, size, block, num_warps=8)
+    _choose[(batch,)](logits, seeds, frames, group, temperature, top_k, top_p, out, size, size, block, num_warps=8)
     return out

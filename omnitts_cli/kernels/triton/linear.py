@@ -9,11 +9,12 @@ with y = W (x * n) and s = sum(x * x), the answer is y * rsqrt(s / K + eps).
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as F
 import triton
 import triton.language as tl
 from torch import Tensor
 
-from omnitts_cli.kernels import plain
+from omnitts_cli.kernels.triton.norm import rms_norm
 
 MOST_ROWS = 64
 
@@ -24,8 +25,8 @@ SWIGLU = tl.constexpr(2)
 
 @triton.jit
 def _vector(
-    x, norm, weight, extra, out, outputs: tl.constexpr, inputs: tl.constexpr, eps: tl.constexpr,
-    normed: tl.constexpr, ending: tl.constexpr, block_n: tl.constexpr, block_k: tl.constexpr,
+    x, norm, weight, bias, extra, out, outputs: tl.constexpr, inputs: tl.constexpr, eps: tl.constexpr,
+    normed: tl.constexpr, biased: tl.constexpr, ending: tl.constexpr, block_n: tl.constexpr, block_k: tl.constexpr,
 ):  # fmt: skip
     rows = tl.program_id(0) * block_n + tl.arange(0, block_n)
     lanes = tl.arange(0, block_k)
@@ -49,6 +50,8 @@ def _vector(
         scale = tl.rsqrt(tl.sum(squares) / inputs + eps)
         y *= scale
         gated *= scale
+    if biased:
+        y += tl.load(bias + rows).to(tl.float32)
     kind = out.dtype.element_ty
     if ending == ADD:
         y = y.to(kind).to(tl.float32) + tl.load(extra + rows).to(tl.float32)
@@ -60,8 +63,9 @@ def _vector(
 
 @triton.jit
 def _matrix(
-    x, norm, weight, extra, out, count, outputs: tl.constexpr, inputs: tl.constexpr, eps: tl.constexpr,
-    normed: tl.constexpr, ending: tl.constexpr, block_m: tl.constexpr, block_n: tl.constexpr, block_k: tl.constexpr,
+    x, norm, weight, bias, extra, out, count, outputs: tl.constexpr, inputs: tl.constexpr, eps: tl.constexpr,
+    normed: tl.constexpr, biased: tl.constexpr, ending: tl.constexpr,
+    block_m: tl.constexpr, block_n: tl.constexpr, block_k: tl.constexpr,
 ):  # fmt: skip
     rows = tl.program_id(0) * block_n + tl.arange(0, block_n)
     batch = tl.arange(0, block_m)
@@ -86,6 +90,8 @@ def _matrix(
         scale = tl.rsqrt(squares / inputs + eps)[None, :]
         total *= scale
         second *= scale
+    if biased:
+        total += tl.load(bias + rows).to(tl.float32)[:, None]
     kind = out.dtype.element_ty
     where = batch[None, :] * outputs + rows[:, None]
     y = total.to(kind).to(tl.float32)
@@ -113,50 +119,73 @@ def largest_divisor(number: int, most: int) -> int:
     return min(number & -number, most)
 
 
+@triton.jit
+def _swiglu(gate_up, out, inner: tl.constexpr, block: tl.constexpr):
+    row = tl.program_id(0)
+    lane = tl.program_id(1) * block + tl.arange(0, block)
+    inside = lane < inner
+    gate = tl.load(gate_up + row * 2 * inner + lane, inside, 0.0).to(tl.float32)
+    up = tl.load(gate_up + row * 2 * inner + inner + lane, inside, 0.0).to(tl.float32)
+    kind = out.dtype.element_ty
+    tl.store(out + row * inner + lane, ((gate * tl.sigmoid(gate)).to(kind).to(tl.float32) * up).to(kind), inside)
+
+
 def _run(
-    x: Tensor, norm: Tensor | None, eps: float, weight: Tensor, extra: Tensor | None, ending: int
+    x: Tensor, norm: Tensor | None, eps: float, weight: Tensor, bias: Tensor | None, extra: Tensor | None, ending: int
 ) -> Tensor | None:
     """None when these sizes are not ours."""
     inputs = weight.shape[1]
     outputs = weight.shape[0] // (2 if ending == SWIGLU.value else 1)
     count = x.numel() // inputs
+    if count > MOST_ROWS:
+        return None
     x = x.contiguous()
-    out = torch.empty((*x.shape[:-1], outputs), dtype=x.dtype, device=x.device)
-    normed = norm is not None
+    flags = (norm is not None, bias is not None, ending)
     if count == 1:
         block_n, block_k, warps = _blocks_vector(outputs, inputs)
         if outputs % block_n or block_k < 32:
             return None
+        out = torch.empty((*x.shape[:-1], outputs), dtype=x.dtype, device=x.device)
         _vector[(outputs // block_n,)](
-            x, norm, weight, extra, out, outputs, inputs, eps, normed, ending, block_n, block_k, num_warps=warps
+            x, norm, weight, bias, extra, out, outputs, inputs, eps, *flags, block_n, block_k, num_warps=warps
         )
         return out
     block_m = max(16, triton.next_power_of_2(count))
     block_n, block_k, warps, stages = _blocks_matrix(outputs, inputs, block_m)
-    if count > MOST_ROWS or outputs % block_n or block_k < 32:
+    if outputs % block_n or block_k < 32:
         return None
+    out = torch.empty((*x.shape[:-1], outputs), dtype=x.dtype, device=x.device)
     _matrix[(outputs // block_n,)](
-        x, norm, weight, extra, out, count, outputs, inputs, eps, normed, ending, block_m, block_n, block_k,
+        x, norm, weight, bias, extra, out, count, outputs, inputs, eps, *flags, block_m, block_n, block_k,
         num_warps=warps, num_stages=stages,
     )  # fmt: skip
     return out
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    out = _run(x, None, 0.0, weight, None, PLAIN.value) if bias is None else None
-    return plain.linear(x, weight, bias) if out is None else out
+    out = _run(x, None, 0.0, weight, bias, None, PLAIN.value)
+    return F.linear(x, weight, bias) if out is None else out
 
 
 def norm_linear(x: Tensor, norm: Tensor, eps: float, weight: Tensor) -> Tensor:
-    out = _run(x, norm, eps, weight, None, PLAIN.value)
-    return plain.norm_linear(x, norm, eps, weight) if out is None else out
+    out = _run(x, norm, eps, weight, None, None, PLAIN.value)
+    return F.linear(rms_norm(x, norm, eps), weight) if out is None else out
 
 
 def norm_swiglu(x: Tensor, norm: Tensor, eps: float, gate_up: Tensor) -> Tensor:
-    out = _run(x, norm, eps, gate_up, None, SWIGLU.value)
-    return plain.norm_swiglu(x, norm, eps, gate_up) if out is None else out
+    out = _run(x, norm, eps, gate_up, None, None, SWIGLU.value)
+    if out is not None:
+        return out
+    both = F.linear(rms_norm(x, norm, eps), gate_up)
+    inner = gate_up.shape[0] // 2
+    out = torch.empty((*x.shape[:-1], inner), dtype=x.dtype, device=x.device)
+    _swiglu[(both.numel() // (2 * inner), triton.cdiv(inner, 1024))](both, out, inner, 1024, num_warps=4)
+    return out
 
 
 def linear_add(x: Tensor, weight: Tensor, residual: Tensor) -> Tensor:
-    out = _run(x, None, 0.0, weight, residual.contiguous(), ADD.value)
-    return plain.linear_add(x, weight, residual) if out is None else out
+    out = _run(x, None, 0.0, weight, None, residual.contiguous(), ADD.value)
+    if out is not None:
+        return out
+    flat = torch.addmm(residual.flatten(0, -2), x.flatten(0, -2), weight.T)
+    return flat.view(residual.shape)
