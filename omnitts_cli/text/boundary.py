@@ -1,0 +1,81 @@
+"""Whether a stop ends a sentence: asked for one place, with what stands before it and the character behind it."""
+
+from __future__ import annotations
+
+import re
+
+from omnitts_cli.text.abbreviations import Rules
+
+STOPS = ".!?…。！？｡．‼⁇⁈⁉"
+FULL_STOPS = "。！？｡‼⁇⁈⁉"  # need no space behind them
+CLOSERS = "\"'”’»›)]}」』）】》〉］｝"
+GERMAN_CLOSERS = "“‘"  # they close in German and open elsewhere
+OPENERS = "\"'“‘«‹„‚([{「『（【《〈［｛¿¡-–—―*_#"
+
+WIDE = (
+    "\u1100-\u11ff\u2e80-\u303e\u3041-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe4f\uff00-\uff60\uffe0-\uffe6"
+    "\U0001f300-\U0001faff\U00020000-\U0003fffd"
+)
+CJK = re.compile(
+    "[\u1100-\u11ff\u3005-\u3007\u3041-\u30ff\u3130-\u318f\u3400-\u9fff\uac00-\ud7a3\U00020000-\U0003fffd]"
+)
+HIRAGANA = re.compile("[\u3041-\u309f]")
+WORD_BEFORE = re.compile(r"(?:[^\W\d_]{1,4}\.[ -]?){0,4}[\w№º°ª'’-]*$")
+LIST_NUMBER = re.compile(r"\s*[(\[]?(?:\d{1,3}|[ivxlcIVXLC]{1,5}|[a-zA-Z])$")
+ROMAN = re.compile(r"[IVXLCDM]+(?=\W)")
+LOOK_BACK = 40
+
+
+def ends_sentence(before: str, stops: str, closers: str, adjacent: bool, after: str, rules: Rules) -> bool:
+    """`before` is the sentence up to the stop, `after` what begins behind it (a word, or less)."""
+    following = after[:1]
+    if stops[-1] in FULL_STOPS:
+        # 「はい。」と言った: the quotation goes on in the same sentence.
+        return not (adjacent and closers and HIRAGANA.match(following))
+    if adjacent:
+        return bool(CJK.match(following)) and bool(CJK.search(before[-2:]))
+    if following and following in ",;:、，；：":
+        return False
+    if following.islower():
+        return ends_before_small_letter(before, stops, closers, rules)
+    if stops != "." or closers:
+        return True
+    return not abbreviated(before, after, rules)
+
+
+def ends_before_small_letter(before: str, stops: str, closers: str, rules: Rules) -> bool:
+    """Seldom: only in text that does without capitals, behind a word that is no abbreviation."""
+    if closers or len(stops) > 1 or stops == "…":
+        return False
+    first = next((c for c in before if c.isalpha()), "")
+    return first.islower() and (stops in "!?" or not abbreviated(before, "", rules))
+
+
+def abbreviated(before: str, after: str, rules: Rules) -> bool:
+    """Whether the word before a single full stop is an abbreviation, an initial or a number that goes on."""
+    tail = before[-LOOK_BACK:]
+    word = WORD_BEFORE.search(tail)
+    written = word[0] if word else ""
+    joined = written.replace(" ", "").lower()
+    last = re.split(r"[. ]", written)[-1]
+    if LIST_NUMBER.fullmatch(before):
+        return True  # `1. The first point`
+    if last.isdigit():
+        return rules.ordinals and len(last) <= 3 and not starts_sentence(after, rules)
+    candidates = {joined, last.lower()}
+    if candidates & rules.titles:
+        return True
+    if candidates & rules.numbered and (after[:1].isdigit() or ROMAN.match(after)):
+        return True
+    if candidates & rules.common or "." in joined:
+        return not starts_sentence(after, rules)
+    return len(last) == 1 and last.isalpha() and not CJK.match(last) and not starts_sentence(after, rules)
+
+
+def starts_sentence(after: str, rules: Rules) -> bool:
+    """Whether the next word is one that often begins a sentence."""
+    word = re.match(r"[^\W\d_]+", after.lstrip(OPENERS))
+    if word is None or not word[0][0].isupper():
+        return False
+    initial = len(word[0]) == 1 and after.lstrip(OPENERS)[1:2] == "."
+    return word[0].lower() in rules.starters and not initial

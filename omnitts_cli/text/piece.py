@@ -1,0 +1,32 @@
+"""Piece: what is spoken in one go, or a pause; with its place in the text and the break in front of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Break = Literal["none", "sentence", "paragraph"]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A run of text to speak, or `pause_s` seconds of silence and no text.
+
+    `gap` is the break in *front* of the piece, so that a piece can leave before anybody knows what
+    follows it. `start` and `end` count characters of the cleaned text. `paragraph` counts from 0.
+    """
+
+    text: str
+    start: int
+    end: int
+    paragraph: int = 0
+    gap: Break = "none"
+    pause_s: float = 0.0
+
+    @property
+    def speech(self) -> bool:
+        return bool(self.text)
+
+    def gap_s(self, sentence_s: float, paragraph_s: float) -> float:
+        """The silence in front of this piece; a pause of its own counts in full and replaces nothing."""
+        return {"none": 0.0, "sentence": sentence_s, "paragraph": paragraph_s}[self.gap]
