@@ -36,22 +36,23 @@ def fill(
     may be left over; None when other modules are filled from the same files. Computed buffers, which are not
     in `names`, keep their values and move along.
     """
-    ours = _tensors(module)
+    ours = tensors_of(module)
     _promise_complete(ours, names)
     if wrong := list(_differences(ours, names, files, unused)):
         raise _mismatch(files, wrong)
     for name, old in ours.items():
         if name not in names:
-            _put(module, name, old.to(device))
+            put(module, name, old.to(device))
             continue
         kept = any(fnmatchcase(name, pattern) for pattern in keep_float32)
         wanted = (torch.float32 if kept else dtype) if old.is_floating_point() else old.dtype
         new = torch.empty(old.shape, device=device, dtype=wanted)
         _read(names[name], files, new)
-        _put(module, name, new)
+        put(module, name, new)
 
 
-def _tensors(module: nn.Module) -> dict[str, Tensor]:
+def tensors_of(module: nn.Module) -> dict[str, Tensor]:
+    """Every parameter and buffer, each under its first name."""
     return dict(module.named_parameters()) | dict(module.named_buffers())
 
 
@@ -173,7 +174,8 @@ def _plain(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-def _put(module: nn.Module, name: str, value: Tensor) -> None:
+def put(module: nn.Module, name: str, value: Tensor) -> None:
+    """Put a tensor in the place of the one called `name`."""
     path, _, leaf = name.rpartition(".")
     owner = module.get_submodule(path)
     old = getattr(owner, leaf)

@@ -35,9 +35,9 @@ class HubName:
 
 def hub_name(name: str, variant: str | None = None) -> HubName | None:
     """What `name` means on the Hub; None when it can only be a folder."""
-    short = name.lower()
+    short = name.lower().replace("_", "")
     if short in SIZES:
-        short = f"{short}-{variant or VARIANTS[0]}"
+        short = f"{short}-{(variant or VARIANTS[0]).replace('_', '')}"
         if short not in RELEASED:
             raise UsageError(f"there is no {name} model that can do this", hint="-m 1.7b can: use the larger one")
     if short in RELEASED:

@@ -59,7 +59,7 @@ _ALL = (
         "180b3b10eb1c9f1b4db7806d5475bae3071c0243c299d49926bab1da3b6946f6",
     ),
     _model(
-        "0.6b-custom_voice",
+        "0.6b-customvoice",
         "Qwen/Qwen3-TTS-12Hz-0.6B-CustomVoice",
         "85e237c12c02",
         4908,
@@ -75,7 +75,7 @@ _ALL = (
         "38fc7fc51c5e776e840414b6fd443962e9411b9654888fd7913e4da643cb857c",
     ),
     _model(
-        "1.7b-custom_voice",
+        "1.7b-customvoice",
         "Qwen/Qwen3-TTS-12Hz-1.7B-CustomVoice",
         "0c0e3051f131",
         4908,
@@ -83,7 +83,7 @@ _ALL = (
         "38b1d5971bdbd982b561cccec982669a53b0537c3cf5e9bd4778ed07bb2f5137",
     ),
     _model(
-        "1.7b-voice_design",
+        "1.7b-voicedesign",
         "Qwen/Qwen3-TTS-12Hz-1.7B-VoiceDesign",
         "5ecdb67327fd",
         4421,

@@ -23,6 +23,7 @@ from omnitts_cli.weights.released import RELEASED
         ("1.7b", "custom_voice", "Qwen/Qwen3-TTS-12Hz-1.7B-CustomVoice"),
         ("1.7b", "voice_design", "Qwen/Qwen3-TTS-12Hz-1.7B-VoiceDesign"),
         ("1.7b-base", "voice_design", "Qwen/Qwen3-TTS-12Hz-1.7B-Base"),
+        ("1.7b-voice_design", None, "Qwen/Qwen3-TTS-12Hz-1.7B-VoiceDesign"),
         ("codec", None, "Qwen/Qwen3-TTS-Tokenizer-12Hz"),
     ],
 )
@@ -37,7 +38,7 @@ def test_the_table_is_whole() -> None:
     sums = [file.sha256 for model in RELEASED.values() for file in model.files if file.sha256]
     assert all(len(total) == 64 and int(total, 16) for total in sums)
     assert len(set(sums)) == 6, "five models and one codec"
-    assert round(RELEASED["1.7b-voice_design"].size_bytes / 1e9, 1) == 4.5
+    assert round(RELEASED["1.7b-voicedesign"].size_bytes / 1e9, 1) == 4.5
 
 
 def test_there_is_no_small_voice_design() -> None:

@@ -320,8 +320,8 @@ def test_a_released_model_with_other_weights(hub: Hub, monkeypatch: pytest.Monke
 def test_offline_names_the_model_and_the_command(hub: Hub) -> None:
     with pytest.raises(ModelError) as caught:
         find("1.7b", offline=True)
-    assert caught.value.message == "model '1.7b-custom_voice' is not on this machine and --offline is set"
-    assert "omnitts models pull 1.7b-custom_voice     (4.5 GB, once)" in (caught.value.hint or "")
+    assert caught.value.message == "model '1.7b-customvoice' is not on this machine and --offline is set"
+    assert "omnitts models pull 1.7b-customvoice     (4.5 GB, once)" in (caught.value.hint or "")
     assert hub.asked == []
 
 

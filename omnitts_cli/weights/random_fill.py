@@ -1,0 +1,101 @@
+"""random_fill: a module of any size gets made-up numbers, the same on every device, in seconds and without a file.
+
+A random model is as large and as fast as a real one, and its values stay as calm over hundreds of frames,
+so speed and memory can be measured where no weights are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from math import prod, sqrt
+
+import torch
+from torch import Tensor, nn
+
+from omnitts_cli.weights.load import put, tensors_of
+
+BLOCK = 2**20  # numbers made at a time
+
+# The first pattern that fits a parameter of ours: how its numbers lie about their mean. None: by the width of
+# the input, so that what comes out is about as large as what went in.
+_KINDS: tuple[tuple[str, float, float | None], ...] = (
+    ("*bias", 0.0, 0.02),
+    ("*norm*", 1.0, 0.1),
+    ("*scale", 0.1, 0.02),
+    ("*.alpha", 0.0, 0.1),  # exponents
+    ("*.beta", 0.0, 0.1),
+    ("*.table", 0.0, 0.3),  # rows that are looked up
+    ("*.first", 0.0, 0.3),
+    ("*.rest", 0.0, 0.3),
+    ("*.books", 0.0, 0.7),
+    ("*", 0.0, None),
+)
+
+# Logits far enough apart to choose by; a waveform that neither clips nor grows from unit to unit.
+_GAINS = (("*head", 2.5), ("*heads", 2.5), ("*units.*.point.*", 0.25), ("*rise.*", 0.6), ("closing.*", 0.3))
+
+
+def random_fill(
+    module: nn.Module,
+    seed: int,
+    device: torch.device | str,
+    dtype: torch.dtype,
+    *,
+    keep_float32: Sequence[str] = (),
+) -> None:
+    """Give every parameter, and every buffer without values, numbers that depend on `seed` and its name only."""
+    for name, old in tensors_of(module).items():
+        if not old.is_meta and not isinstance(old, nn.Parameter):
+            put(module, name, old.to(device))  # a computed buffer
+            continue
+        kept = any(fnmatchcase(name, pattern) for pattern in keep_float32)
+        wanted = (torch.float32 if kept else dtype) if old.is_floating_point() else old.dtype
+        new = torch.zeros(old.shape, device=device, dtype=wanted)
+        if new.is_floating_point():
+            mean, spread = _spread(name, tuple(old.shape))
+            _scatter(new.view(-1), f"{seed} {name}", mean, spread)
+        put(module, name, new)
+
+
+def _spread(name: str, shape: tuple[int, ...]) -> tuple[float, float]:
+    mean, spread = next((mean, spread) for pattern, mean, spread in _KINDS if fnmatchcase(f".{name}", pattern))
+    if spread is not None:
+        return mean, spread
+    gain = next((gain for pattern, gain in _GAINS if fnmatchcase(name, pattern)), 1.0)
+    return mean, gain / sqrt(_inputs(name, shape))
+
+
+def _inputs(name: str, shape: tuple[int, ...]) -> int:
+    """How many numbers are added up to one output."""
+    if fnmatchcase(name, "*heads"):  # [G, V, H]
+        return shape[-1]
+    if fnmatchcase(
+        name, "*rise.*"
+    ):  # transposed, [in, out, k]: every output hears k / stride = 2 inputs of each channel
+        return 2 * shape[0]
+    return prod(shape[1:])
+
+
+def _scatter(flat: Tensor, label: str, mean: float, spread: float) -> None:
+    """Fill with pseudo-random numbers: integer arithmetic of a counter, so every device makes the same ones."""
+    digest = hashlib.blake2b(label.encode(), digest_size=8).digest()
+    first, second = (int.from_bytes(digest[at : at + 4], "little", signed=True) for at in (0, 4))
+    for start in range(0, flat.numel(), BLOCK):
+        stop = min(start + BLOCK, flat.numel())
+        counter = torch.arange(start, stop, dtype=torch.int32, device=flat.device)
+        bits = _mixed(_mixed(counter.bitwise_xor_(first)).add_(second))
+        # The sum of two even distributions of 16 bits: a triangle of standard deviation 26755
+        sums = (bits & 0xFFFF) + ((bits >> 16) & 0xFFFF) - 0xFFFF
+        flat[start:stop].copy_(sums.float().mul_(spread / 26755.0).add_(mean))
+
+
+def _mixed(bits: Tensor) -> Tensor:
+    """A one-to-one scrambling of 32 bits, by the published constants of the `lowbias32` hash. In place."""
+    bits ^= (bits >> 16) & 0xFFFF
+    bits *= 0x7FEB352D
+    bits ^= (bits >> 15) & 0x1FFFF
+    bits *= 0x846CA68B - 2**32
+    bits ^= (bits >> 16) & 0xFFFF
+    return bits
