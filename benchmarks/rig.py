@@ -1,0 +1,146 @@
+"""What the scripts of this folder share: options, opening a model, and rows kept with machine, versions and commit."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+RESULTS = HERE / "results"
+sys.path.insert(0, str(HERE.parent))  # from a source tree that is not installed, too
+
+PACKAGES = ("omnitts-cli", "torch", "triton", "numpy", "transformers")
+
+
+def options(about: str | None) -> argparse.ArgumentParser:
+    """The options that every script has."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    parser.add_argument("-m", "--model", default="random:toy", help="random:1.7b-customvoice, a folder, ...")
+    parser.add_argument("-d", "--device", default="auto")
+    parser.add_argument("--dtype", default="auto")
+    parser.add_argument("-t", "--threads", type=int)
+    parser.add_argument("--commit", default=commit(), help="where git is not at hand to ask")
+    parser.add_argument("--note", default="", help="kept with the row")
+    parser.add_argument("--no-keep", action="store_true", help="print only, keep nothing in results/")
+    return parser
+
+
+def numbers(text: str) -> list[int]:
+    """1,4,10"""
+    return [int(part) for part in text.split(",")]
+
+
+def settings_of(arguments: argparse.Namespace, **more: Any) -> Any:
+    from omnitts_cli.settings import EngineSettings
+
+    return EngineSettings(
+        device=arguments.device, dtype=arguments.dtype, threads=arguments.threads, offline=True, **more
+    )
+
+
+def load_model(arguments: argparse.Namespace, settings: Any) -> tuple[Any, float]:
+    """The model, and the seconds that took."""
+    from omnitts_cli import build
+
+    began = time.perf_counter()
+    model = build.load_model(arguments.model, settings)
+    return model, time.perf_counter() - began
+
+
+def machine(arguments: argparse.Namespace, device: Any = None) -> dict[str, Any]:
+    """Where and with what a row was measured."""
+    return {
+        "device": device_words(device),
+        "host": {"system": platform.platform(), "processor": processor()},
+        "versions": {"python": platform.python_version(), **versions()},
+        "commit": arguments.commit,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def device_words(device: Any) -> str | None:
+    """The device's name, with that of the card where there is one."""
+    if device is None:
+        return None
+    import torch
+
+    if device.torch_device.type == "cuda":
+        return f"{device.name}, {torch.cuda.get_device_name(device.torch_device)}"
+    return f"{device.name}, {torch.get_num_threads()} threads"
+
+
+def processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor()
+
+
+def versions() -> dict[str, str]:
+    found = {}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def commit() -> str | None:
+    """The commit, with a + when the package was changed since."""
+    command = ["git", "-C", str(HERE), "describe", "--always", "--abbrev=12", "--exclude", "*"]
+    try:
+        name = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+        changes = subprocess.run(
+            ["git", "-C", str(HERE.parent), "status", "--porcelain", "--", "omnitts_cli"],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return name + ("+" if changes else "")
+
+
+def keep(room: str, rows: Iterable[dict[str, Any]], arguments: argparse.Namespace) -> None:
+    """Print each row as one line of JSON, the last lines of the output, and append them to results/<room>.jsonl."""
+    lines = [json.dumps(rounded(row), allow_nan=False) for row in rows]
+    for line in lines:
+        print(line)
+    if not arguments.no_keep:
+        RESULTS.mkdir(exist_ok=True)
+        with (RESULTS / f"{room}.jsonl").open("a", encoding="utf-8") as file:
+            file.writelines(line + "\n" for line in lines)
+
+
+def rounded(value: Any) -> Any:
+    """Six digits are more than was measured."""
+    if isinstance(value, dict):
+        return {key: rounded(part) for key, part in value.items()}
+    return float(f"{value:.6g}") if isinstance(value, float) else value
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Columns for people."""
+    cells = [list(head)] + [[text(cell) for cell in row] for row in rows]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(head))]
+    for row in cells:
+        print("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)))
+
+
+def text(cell: object) -> str:
+    if cell is None:
+        return "-"
+    if isinstance(cell, float):
+        return f"{cell:.4f}" if abs(cell) < 1 else f"{cell:.1f}"
+    return str(cell)

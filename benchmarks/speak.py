@@ -1,0 +1,184 @@
+"""The whole engine: requests of a fixed number of frames, closed loop or arriving at random, captured or not.
+
+    python benchmarks/speak.py -m random:1.7b-customvoice -c 1,4,8,16,64 --frames 100
+    python benchmarks/speak.py -m random:1.7b-customvoice -c 1 --eager
+    python benchmarks/speak.py -m random:1.7b-customvoice -c 16 --arrivals poisson --seconds 1 --seeds 20
+
+RTF is a request's time from submission to its last sound over the sound's length: less is better. The
+first sound is the first playable one. One round is thrown away before each level.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from typing import Any
+
+import numpy as np
+import rig
+
+TEXT = "The kettle is on, and the bread is still warm from the oven."
+PERCENTILES = (50.0, 90.0, 95.0, 99.0)
+RETURNED = ("concurrency", "requests", "failed", "duration_s", "audio_s", "audio_throughput", "frames", "rtf")
+RETURNED += ("ttfp_ms", "audible_ms", "e2el_ms", "gap_ms_max", "underruns", "client_queue_ms", "most_in_flight")
+RETURNED += ("host_syncs_per_frame", "peak_memory_bytes", "failures")
+
+
+def arguments() -> argparse.Namespace:
+    parser = rig.options(__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("-c", "--concurrency", type=rig.numbers, default=[1, 4, 10], help="1,4,10")
+    parser.add_argument("--frames", type=int, default=100, help="of each request, whatever the end code says")
+    parser.add_argument("--rounds", type=int, default=3, help="times that every place in flight is used (closed loop)")
+    parser.add_argument("--arrivals", choices=["together", "poisson"], default="together")
+    parser.add_argument("--seconds", type=float, default=1.0, help="within which the streams arrive (poisson)")
+    parser.add_argument("--seeds", type=int, default=20, help="times that they arrive (poisson)")
+    parser.add_argument("--slots", type=int, help="of the engine; by default the highest level")
+    parser.add_argument("--slot-seconds", type=float, default=60.0, help="longest speech of a slot")
+    parser.add_argument("--eager", action="store_true", help="also the same steps uncaptured, in the same run")
+    return parser.parse_args()
+
+
+def works(options: argparse.Namespace, model: Any) -> Iterator[Any]:
+    """The same sentence with a seed of its own, without end."""
+    from omnitts_cli.bench.record import Work
+    from omnitts_cli.request import Request
+    from omnitts_cli.voices import Designed, Named
+
+    voice = Named(next(iter(model.speakers), "")) if "named" in model.kinds else Designed("a calm voice")
+    language = "english" if "english" in model.languages else None
+    seed = 0
+    while True:
+        seed += 1
+        yield Work(Request(TEXT, voice, language, seed=seed, max_frames=options.frames, ignore_end=True))
+
+
+def gathered(count: int, seconds: float, seed: int) -> list[float]:
+    """Arrivals of a Poisson process that has `count` of them within `seconds`: that many uniform draws, in order."""
+    return sorted(float(x) for x in np.random.default_rng(seed).uniform(0, seconds, count))
+
+
+def together(target: Any, work: Iterator[Any], level: int, rounds: int) -> Any:
+    from omnitts_cli.bench.load import Extent, closed_loop
+
+    return closed_loop(target, work, level, Extent(level * rounds))
+
+
+def apart(target: Any, work: Iterator[Any], level: int, options: argparse.Namespace) -> Any:
+    """All seeds as one run: what the requests met, over the time they were under way."""
+    from omnitts_cli.bench.load import Extent, Run, open_loop
+
+    whole = Run(0.0)
+    for seed in range(options.seeds):
+        run = open_loop(target, work, gathered(level, options.seconds, seed), Extent(level))
+        whole.heard += run.heard
+        whole.ended += run.duration_s
+        whole.most_in_flight = max(whole.most_in_flight, run.most_in_flight)
+    return whole
+
+
+def measure(engine: Any, options: argparse.Namespace, level: int) -> dict[str, Any]:
+    """One level: a round thrown away, then what is kept."""
+    from omnitts_cli.bench import stats
+    from omnitts_cli.bench.local import EngineTarget
+
+    work = works(options, engine.model)
+    with EngineTarget(engine) as target:
+        together(target, work, level, 1)
+        engine.device.settle()
+        launched = engine.frames_launched
+        with engine.device.watched() as waits:
+            if options.arrivals == "together":
+                run = together(target, work, level, options.rounds)
+            else:
+                run = apart(target, work, level, options)
+        launched = engine.frames_launched - launched
+    syncs = waits()
+    level_ = stats.level(
+        run,
+        concurrency=level,
+        percentiles=PERCENTILES,
+        host_syncs_per_frame=None if syncs is None else syncs / max(launched, 1),
+        peak_memory_bytes=engine.device.peak_bytes(),
+    )
+    row = {key: value for key, value in asdict(level_).items() if key in RETURNED}
+    return row | {"engine_frames": launched, "ms_per_frame": run.duration_s * 1000 / max(launched, 1)}
+
+
+def opened(options: argparse.Namespace, settings: Any, model: Any, load_s: float) -> tuple[Any, dict[str, Any]]:
+    """An engine, and what its rows have in common."""
+    from omnitts_cli import build
+
+    began = time.perf_counter()
+    engine = build.open_engine(model, settings)
+    start_s = time.perf_counter() - began
+    about = {
+        "bench": "speak",
+        "model": options.model,
+        "dtype": str(model.dtype).removeprefix("torch."),
+        "frames_per_request": options.frames,
+        "arrivals": options.arrivals,
+        **({"arrive_within_s": options.seconds, "seeds": options.seeds} if options.arrivals == "poisson" else {}),
+        "captured": settings.capture and engine.device.captures,
+        "slots": engine.plan.slots,
+        "slot_seconds": options.slot_seconds,
+        "load_s": load_s,
+        "start_s": start_s,
+        "note": options.note,
+    }
+    return engine, about
+
+
+def show(found: list[dict[str, Any]]) -> None:
+    head = ["captured", "streams", "failed", "RTF", "audio-s/s", "first p50", "p95 ms", "ms/frame", "gap ms"]
+    head += ["under", "syncs/frame", "GiB", "load s", "start s"]
+    rig.table(
+        head,
+        [
+            [
+                "yes" if row["captured"] else "no",
+                row["concurrency"],
+                row["failed"],
+                row["rtf"]["mean"],
+                row["audio_throughput"],
+                row["ttfp_ms"]["median"],
+                row["ttfp_ms"]["p95"],
+                row["ms_per_frame"],
+                row["gap_ms_max"],
+                row["underruns"],
+                row["host_syncs_per_frame"],
+                row["peak_memory_bytes"] / 2**30,
+                row["load_s"],
+                row["start_s"],
+            ]
+            for row in found
+        ],
+    )
+
+
+def main() -> None:
+    options = arguments()
+    settings = rig.settings_of(options, slots=options.slots or max(options.concurrency), seconds=options.slot_seconds)
+    model, load_s = rig.load_model(options, settings)
+    engines = [opened(options, settings, model, load_s)]
+    if options.eager and engines[0][1]["captured"]:
+        engines.append(opened(options, replace(settings, capture=False), model, load_s))
+    elif options.eager:
+        print(f"{engines[0][0].device.name} records no steps: nothing to compare with --eager")
+    found = [
+        about | measure(engine, options, level) | rig.machine(options, engine.device)
+        for level in options.concurrency
+        for engine, about in engines
+    ]
+    show(found)
+    if len(engines) == 2:
+        for fast, slow in zip(found[::2], found[1::2], strict=True):
+            ratio = slow["ms_per_frame"] / fast["ms_per_frame"]
+            print(f"captured against uncaptured, {fast['concurrency']} streams: {ratio:.2f} x faster")
+    rig.keep("speak", found, options)
+
+
+if __name__ == "__main__":
+    main()

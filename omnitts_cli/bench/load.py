@@ -1,0 +1,160 @@
+"""Loads: closed (so many requests in flight) and open (arrivals that wait for nobody), over any target."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from omnitts_cli.bench.record import Heard, Work
+from omnitts_cli.bench.target import Ended, Target
+
+CHECK_S = 0.1
+"""How often a broken target is noticed while waiting."""
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How much is sent: so many requests, or requests for so long. Whatever was sent is heard to its end."""
+
+    requests: int | None = None
+    duration_s: float | None = None
+
+    def over(self, sent: int, elapsed_s: float) -> bool:
+        if self.requests is not None and sent >= self.requests:
+            return True
+        return self.duration_s is not None and elapsed_s >= self.duration_s
+
+
+@dataclass
+class Run:
+    """One load from its first request to its last sound."""
+
+    began: float
+    ended: float = 0.0
+    heard: list[Heard] = field(default_factory=list)
+    most_in_flight: int = 0
+
+    @property
+    def duration_s(self) -> float:
+        return self.ended - self.began
+
+
+class _Load:
+    """What both loads share: counting, and waiting for the last request."""
+
+    def __init__(self, target: Target, works: Iterable[Work], extent: Extent, told: Ended | None) -> None:
+        self._target, self._works, self._extent, self._told = target, iter(works), extent, told
+        self._lock = threading.Lock()
+        self._all_heard = threading.Event()
+        self._sent = self._in_flight = 0
+        self._more = True
+        self.run = Run(time.perf_counter())
+
+    def _next(self, elapsed_s: float) -> Work | None:
+        """The next work, counted as sent; None when the load is over."""
+        with self._lock:
+            over = not self._more or self._target.broken is not None or self._extent.over(self._sent, elapsed_s)
+            work = None if over else next(self._works, None)
+            if work is None:
+                self._more = False
+                self._finish()
+                return None
+            self._sent += 1
+            self._in_flight += 1
+            self.run.most_in_flight = max(self.run.most_in_flight, self._in_flight)
+            return work
+
+    def _take(self, heard: Heard) -> None:
+        with self._lock:
+            self.run.heard.append(heard)
+            self.run.ended = max(self.run.ended, heard.meter.ended or 0.0)
+            self._in_flight -= 1
+            self._finish()
+
+    def _finish(self) -> None:
+        if not self._more and self._in_flight == 0:
+            self._all_heard.set()
+
+    def _tell(self, heard: Heard) -> None:
+        if self._told is not None:
+            self._told(heard)
+
+    def _wait(self) -> Run:
+        while not self._all_heard.wait(CHECK_S) and self._target.broken is None:
+            pass
+        if self._target.broken is not None:
+            raise self._target.broken
+        return self.run
+
+
+class _Closed(_Load):
+    """Whoever sees the end of a request sends the next one, so that no time passes between them."""
+
+    def go(self, level: int) -> Run:
+        for _ in range(level):
+            self._send()
+        return self._wait()
+
+    def _send(self) -> None:
+        now = time.perf_counter()
+        work = self._next(now - self.run.began)
+        if work is not None:
+            self._target.send(work, now, self._ended)
+
+    def _ended(self, heard: Heard) -> None:
+        self._take(heard)
+        self._send()
+        self._tell(heard)
+
+
+class _Open(_Load):
+    def go(self, offsets: Iterable[float]) -> Run:
+        for offset in offsets:
+            wanted = self.run.began + offset
+            if self._extent.over(self._sent, offset):
+                break
+            self._sleep_until(wanted)
+            work = self._next(offset)
+            if work is None:
+                break
+            self._target.send(work, wanted, self._ended)
+        with self._lock:
+            self._more = False
+            self._finish()
+        return self._wait()
+
+    def _sleep_until(self, when: float) -> None:
+        while (left := when - time.perf_counter()) > 0 and self._target.broken is None:
+            time.sleep(min(left, CHECK_S))
+
+    def _ended(self, heard: Heard) -> None:
+        self._take(heard)
+        self._tell(heard)
+
+
+def closed_loop(target: Target, works: Iterable[Work], level: int, extent: Extent, told: Ended | None = None) -> Run:
+    """Keep `level` requests in flight."""
+    return _Closed(target, works, extent, told).go(level)
+
+
+def open_loop(
+    target: Target, works: Iterable[Work], offsets: Iterable[float], extent: Extent, told: Ended | None = None
+) -> Run:
+    """Send at `offsets` seconds from now, whether or not earlier ones have ended."""
+    return _Open(target, works, extent, told).go(offsets)
+
+
+def arrivals(rate: float, burstiness: float = 1.0, seed: int = 0) -> Iterator[float]:
+    """Arrival times of `rate` requests per second, without end.
+
+    The gaps are drawn from a gamma distribution of shape `burstiness`: 1 is a Poisson process, less comes
+    in bursts, more is steadier. The first one comes after a gap, as the others do.
+    """
+    draw = np.random.default_rng(seed)
+    scale = 1 / (rate * burstiness)
+    return itertools.accumulate(float(draw.gamma(burstiness, scale)) for _ in itertools.count())

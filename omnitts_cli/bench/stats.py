@@ -1,0 +1,130 @@
+"""Level: what one load comes to. Times are of requests that succeeded; the others are counted beside them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from omnitts_cli.bench.load import Run
+from omnitts_cli.bench.record import Heard
+
+PERCENTILES = (50.0, 90.0, 99.0)
+ALWAYS = (90.0, 99.0)
+"""Percentiles that every file has, beside mean and median."""
+
+Spread = dict[str, float | None]
+"""mean, median, p90, p99 and what else was asked for; None where nothing was measured."""
+
+
+@dataclass
+class Level:
+    """One row of the report, with the names of the JSON file."""
+
+    concurrency: int | None  # requests in flight, or
+    rate: float | None  # requests per second
+    requests: int
+    failed: int
+    duration_s: float
+    request_throughput: float
+    audio_s: float
+    audio_throughput: float  # seconds of audio per second
+    frames: int | None
+    e2el_ms: Spread
+    ttfp_ms: Spread
+    audible_ms: Spread
+    rtf: Spread
+    underruns: int
+    gap_ms_max: float
+    guard_hits: int
+    host_syncs_per_frame: float | None = None
+    peak_memory_bytes: int | None = None
+    onset_ms: Spread = field(default_factory=dict)  # silence at the front
+    client_queue_ms: Spread = field(default_factory=dict)  # waited in the client, in no other figure
+    most_in_flight: int = 0
+    silent: int = 0  # requests that succeeded without one audible sample
+    goodput: float | None = None  # share of all requests that met every limit
+    failures: dict[str, int] = field(default_factory=dict)  # what went wrong, how often
+    burstiness: float | None = None
+    variant: str | None = None
+
+
+def spread(values: Iterable[float | None], percentiles: Sequence[float] = PERCENTILES) -> Spread:
+    """Mean, median and percentiles of what was measured, between ranks in a straight line."""
+    known = [value for value in values if value is not None]
+    ranks = sorted({*percentiles, *ALWAYS} - {50.0})
+    if not known:
+        return {"mean": None, "median": None, **{f"p{rank:g}": None for rank in ranks}}
+    array = np.asarray(known)
+    found: Spread = {"mean": float(array.mean()), "median": float(np.median(array))}
+    return found | {f"p{rank:g}": float(np.percentile(array, rank)) for rank in ranks}
+
+
+def in_ms(seconds: float | None) -> float | None:
+    return None if seconds is None else seconds * 1000
+
+
+def level(
+    run: Run,
+    *,
+    concurrency: int | None = None,
+    rate: float | None = None,
+    percentiles: Sequence[float] = PERCENTILES,
+    limits: dict[str, float] | None = None,
+    **more: Any,
+) -> Level:
+    """What a run comes to."""
+    good = [heard for heard in run.heard if heard.failure is None]
+    meters = [heard.meter for heard in good]
+    audio_s = sum(meter.audio_s for meter in meters)
+    frames = [heard.frames for heard in good]
+    known = [count for count in frames if count is not None]
+    return Level(
+        concurrency=concurrency,
+        rate=rate,
+        requests=len(good),
+        failed=len(run.heard) - len(good),
+        duration_s=run.duration_s,
+        request_throughput=len(good) / run.duration_s if run.duration_s else 0.0,
+        audio_s=audio_s,
+        audio_throughput=audio_s / run.duration_s if run.duration_s else 0.0,
+        frames=sum(known) if len(known) == len(frames) else None,
+        e2el_ms=spread((in_ms(meter.wall_s) for meter in meters), percentiles),
+        ttfp_ms=spread((in_ms(meter.first_s) for meter in meters), percentiles),
+        audible_ms=spread((in_ms(meter.audible_s) for meter in meters), percentiles),
+        rtf=spread((meter.rtf for meter in meters), percentiles),
+        underruns=sum(meter.underruns() for meter in meters),
+        gap_ms_max=max((meter.gap_s for meter in meters), default=0.0) * 1000,
+        guard_hits=sum(heard.guard_hit for heard in good),
+        onset_ms=spread((in_ms(meter.onset_s) for meter in meters), percentiles),
+        client_queue_ms=spread((in_ms(heard.queue_s) for heard in run.heard), percentiles),
+        most_in_flight=run.most_in_flight,
+        silent=sum(meter.audible is None for meter in meters),
+        goodput=goodput(run.heard, limits) if limits else None,
+        failures=dict(Counter(heard.failure for heard in run.heard if heard.failure)),
+        **more,
+    )
+
+
+LIMITS = {
+    "ttfa": lambda heard: in_ms(heard.meter.first_s),
+    "audible": lambda heard: in_ms(heard.meter.audible_s),
+    "e2el": lambda heard: in_ms(heard.meter.wall_s),
+    "rtf": lambda heard: heard.meter.rtf,
+    "gap": lambda heard: in_ms(heard.meter.gap_s),
+    "stutters": lambda heard: float(heard.meter.underruns()),
+}
+"""What `--goodput` can limit: milliseconds, or a plain number for rtf and stutters."""
+
+
+def goodput(heard: Sequence[Heard], limits: dict[str, float]) -> float:
+    """The share of all requests, failed ones included, that stayed within every limit."""
+
+    def meets(one: Heard) -> bool:
+        values = {name: LIMITS[name](one) for name in limits}
+        return one.failure is None and all(v is not None and v <= limits[name] for name, v in values.items())
+
+    return sum(meets(one) for one in heard) / len(heard) if heard else 0.0

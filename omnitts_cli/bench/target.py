@@ -1,0 +1,19 @@
+"""Target: what a load is sent to, an engine in this process or a server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from omnitts_cli.bench.record import Heard, Work
+
+Ended = Callable[[Heard], None]
+
+
+class Target(Protocol):
+    """`send` returns at once; `ended` is called in whichever thread saw the end of the request."""
+
+    broken: BaseException | None
+    """What has stopped the target as a whole; nothing more is sent then."""
+
+    def send(self, work: Work, wanted: float, ended: Ended) -> None: ...
