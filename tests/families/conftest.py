@@ -35,7 +35,7 @@ def tiny_model(checkpoint: Callable[[str], Path]) -> Callable[[str], SpeechModel
     def load(name: str) -> SpeechModel:
         folder = checkpoint(name)
         config = read_config(folder)
-        return assemble(name, config, filled(folder, config), read_tokenizer(folder))
+        return assemble(name, config, filled(folder, config), read_tokenizer(folder, config.text_vocabulary))
 
     return load
 

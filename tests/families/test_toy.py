@@ -10,7 +10,6 @@ import torch
 
 from omnitts_cli.errors import VoiceError
 from omnitts_cli.families.toy import toy
-from omnitts_cli.models.cache import KVCache
 from omnitts_cli.models.roles import SpeechModel
 from omnitts_cli.request import Request
 from omnitts_cli.voices import Cloned, Designed, Named
@@ -21,7 +20,7 @@ def chance_of_ending(model: SpeechModel, request: Request) -> float:
     """What the end code would get in the first frame if nothing forbade it, among what may be drawn."""
     prompt, talker = model.prompter.prompt(request), model.talker
     rows = len(prompt.rows)
-    cache = KVCache.empty(talker.layers, 1, rows, talker.kv_heads, talker.head_dim, "cpu", torch.float32)
+    cache = talker.cache(1, rows)
     zero = torch.zeros(1, dtype=torch.int64)
     hidden = talker.prefill(prompt.rows[None], zero, zero, cache, rows)[0, -1]
     allowed = [*range(model.facts.codes), model.facts.end_code]

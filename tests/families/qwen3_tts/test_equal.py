@@ -12,7 +12,6 @@ from golden_cases import CASES, asked, near
 from torch import Tensor
 
 from omnitts_cli.kernels.plain import keep_likely
-from omnitts_cli.models.cache import KVCache
 from omnitts_cli.models.roles import Prompt, SpeechModel
 from omnitts_cli.models.sampling import Controls, choose_first, choose_rest, first_scores
 
@@ -24,7 +23,7 @@ class Alone:
         self.model, self.prompt = model, prompt
         talker = model.talker
         capacity = len(prompt.rows) + most
-        self.cache = KVCache.empty(talker.layers, 1, capacity, talker.kv_heads, talker.head_dim, "cpu", torch.float32)
+        self.cache = talker.cache(1, capacity)
         self.controls = Controls.empty(1, "cpu")
         self.controls.penalty[:] = penalty
         self.heard = torch.zeros(1, model.facts.codes, dtype=torch.bool)
