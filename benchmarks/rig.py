@@ -47,13 +47,16 @@ def settings_of(arguments: argparse.Namespace, **more: Any) -> Any:
     )
 
 
-def load_model(arguments: argparse.Namespace, settings: Any) -> tuple[Any, float]:
-    """The model, and the seconds that took."""
+def load_model(arguments: argparse.Namespace, settings: Any) -> tuple[Any, Any, float]:
+    """The model, its device, and the seconds that loading took."""
     from omnitts_cli import build
+    from omnitts_cli.devices.choose import choose
 
+    device = choose(settings.device, settings.threads)
     began = time.perf_counter()
-    model = build.load_model(arguments.model, settings)
-    return model, time.perf_counter() - began
+    model = build.load_model(arguments.model, device, settings=settings)
+    device.settle()
+    return model, device, time.perf_counter() - began
 
 
 def machine(arguments: argparse.Namespace, device: Any = None) -> dict[str, Any]:

@@ -107,12 +107,15 @@ def measure(engine: Any, options: argparse.Namespace, level: int) -> dict[str, A
     return row | {"engine_frames": launched, "ms_per_frame": run.duration_s * 1000 / max(launched, 1)}
 
 
-def opened(options: argparse.Namespace, settings: Any, model: Any, load_s: float) -> tuple[Any, dict[str, Any]]:
+def opened(
+    options: argparse.Namespace, settings: Any, model: Any, device: Any, load_s: float
+) -> tuple[Any, dict[str, Any]]:
     """An engine, and what its rows have in common."""
     from omnitts_cli import build
+    from omnitts_cli.engine.engine import Engine
 
     began = time.perf_counter()
-    engine = build.open_engine(model, settings)
+    engine = Engine(model, device, build.plan_for(model, device, settings))
     start_s = time.perf_counter() - began
     about = {
         "bench": "speak",
@@ -121,7 +124,7 @@ def opened(options: argparse.Namespace, settings: Any, model: Any, load_s: float
         "frames_per_request": options.frames,
         "arrivals": options.arrivals,
         **({"arrive_within_s": options.seconds, "seeds": options.seeds} if options.arrivals == "poisson" else {}),
-        "captured": settings.capture and engine.device.captures,
+        "captured": engine.plan.capture and device.captures,
         "slots": engine.plan.slots,
         "slot_seconds": options.slot_seconds,
         "load_s": load_s,
@@ -161,10 +164,10 @@ def show(found: list[dict[str, Any]]) -> None:
 def main() -> None:
     options = arguments()
     settings = rig.settings_of(options, slots=options.slots or max(options.concurrency), seconds=options.slot_seconds)
-    model, load_s = rig.load_model(options, settings)
-    engines = [opened(options, settings, model, load_s)]
+    model, device, load_s = rig.load_model(options, settings)
+    engines = [opened(options, settings, model, device, load_s)]
     if options.eager and engines[0][1]["captured"]:
-        engines.append(opened(options, replace(settings, capture=False), model, load_s))
+        engines.append(opened(options, replace(settings, capture=False), model, device, load_s))
     elif options.eager:
         print(f"{engines[0][0].device.name} records no steps: nothing to compare with --eager")
     found = [
