@@ -17,7 +17,7 @@ from torch import Tensor
 from omnitts_cli.errors import ModelError
 from omnitts_cli.weights.header import Entry, Header, damaged, read_header, shown, unreadable
 
-BLOCK_BYTES = 32 * 2**20
+BLOCK_BYTES = 4 * 2**20
 
 DTYPES = {
     "BOOL": torch.bool,

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from omnitts_cli.weights.load import put, tensors_of
 
-BLOCK = 2**20  # numbers made at a time
+BLOCK = 2**17  # numbers made at a time: what fits in a cache
 
 # The first pattern that fits a parameter of ours: how its numbers lie about their mean. None: by the width of
 # the input, so that what comes out is about as large as what went in.
@@ -81,21 +81,23 @@ def _inputs(name: str, shape: tuple[int, ...]) -> int:
 def _scatter(flat: Tensor, label: str, mean: float, spread: float) -> None:
     """Fill with pseudo-random numbers: integer arithmetic of a counter, so every device makes the same ones."""
     digest = hashlib.blake2b(label.encode(), digest_size=8).digest()
-    first, second = (int.from_bytes(digest[at : at + 4], "little", signed=True) for at in (0, 4))
-    for start in range(0, flat.numel(), BLOCK):
-        stop = min(start + BLOCK, flat.numel())
-        counter = torch.arange(start, stop, dtype=torch.int32, device=flat.device)
-        bits = _mixed(_mixed(counter.bitwise_xor_(first)).add_(second))
+    start, stride = (int.from_bytes(digest[at : at + 4], "little", signed=True) for at in (0, 4))
+    for begin in range(0, flat.numel(), BLOCK):
+        end = min(begin + BLOCK, flat.numel())
+        # An odd stride visits every number of 32 bits once before it repeats.
+        bits = torch.arange(begin, end, dtype=torch.int32, device=flat.device).mul_(stride | 1).add_(start)
+        bits = _mixed(bits)
         # The sum of two even distributions of 16 bits: a triangle of standard deviation 26755
-        sums = (bits & 0xFFFF) + ((bits >> 16) & 0xFFFF) - 0xFFFF
-        flat[start:stop].copy_(sums.float().mul_(spread / 26755.0).add_(mean))
+        sums = (bits & 0xFFFF).add_((bits >> 16).bitwise_and_(0xFFFF)).sub_(0xFFFF)
+        flat[begin:end].copy_(sums.float().mul_(spread / 26755.0).add_(mean))
 
 
 def _mixed(bits: Tensor) -> Tensor:
     """A one-to-one scrambling of 32 bits, by the published constants of the `lowbias32` hash. In place."""
-    bits ^= (bits >> 16) & 0xFFFF
+    # shifted copies keep their sign, so it is masked away
+    bits ^= (bits >> 16).bitwise_and_(0xFFFF)
     bits *= 0x7FEB352D
-    bits ^= (bits >> 15) & 0x1FFFF
+    bits ^= (bits >> 15).bitwise_and_(0x1FFFF)
     bits *= 0x846CA68B - 2**32
-    bits ^= (bits >> 16) & 0xFFFF
+    bits ^= (bits >> 16).bitwise_and_(0xFFFF)
     return bits

@@ -58,10 +58,10 @@ def test_the_arithmetic_is_that_of_whole_numbers() -> None:
         return bits ^ bits >> 16
 
     digest = hashlib.blake2b(b"7 talker.head", digest_size=8).digest()
-    first, second = (int.from_bytes(digest[at : at + 4], "little") for at in (0, 4))
+    start, stride = (int.from_bytes(digest[at : at + 4], "little") for at in (0, 4))
     expected = []
     for counter in range(50):
-        bits = mixed((mixed(counter ^ first) + second) % 2**32)
+        bits = mixed((counter * (stride | 1) + start) % 2**32)
         expected.append(((bits & 0xFFFF) + (bits >> 16) - 0xFFFF) / 26755 * 0.5 + 1)
     numbers = torch.empty(50)
     filling._scatter(numbers, "7 talker.head", 1.0, 0.5)
