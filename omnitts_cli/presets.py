@@ -17,7 +17,7 @@ class Preset:
     """What an intent sets. The keys are long option names with `_` for `-`; None leaves the choice open.
 
     An option given by hand goes over the preset, the preset over the defaults. `first_chunk` and
-    `chunk` are frames per chunk of sound; they have no option because only an intent knows them.
+    `chunk` are frames per chunk of sound.
     """
 
     name: str = ""

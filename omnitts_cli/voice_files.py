@@ -81,15 +81,17 @@ def save(voice: SavedVoice, *, replace: bool = False) -> Path:
     """Keeps a voice under its name."""
     path = folder() / f"{check_name(voice.name)}{SUFFIX}"
     if path.exists() and not replace:
-        raise InputError(
-            f"voice '{voice.name}' exists already", hint=f"omnitts voices rm {voice.name}, or another name"
-        )
+        raise exists(voice.name)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OutputError(f"cannot make {path.parent}: {error.strerror}") from error
     write(voice, path)
     return path
+
+
+def exists(name: str) -> InputError:
+    return InputError(f"voice '{name}' exists already", hint=f"omnitts voices rm {name}, or choose another name")
 
 
 def write(voice: SavedVoice, path: Path) -> None:

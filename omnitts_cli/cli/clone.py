@@ -12,7 +12,7 @@ from omnitts_cli.cli import stage
 from omnitts_cli.cli.console import console
 from omnitts_cli.cli.declare import Opt
 from omnitts_cli.cli.job import Job
-from omnitts_cli.cli.options import Intent, Machine, Network, Output, Speech, Telling, TextIn, Words
+from omnitts_cli.cli.options import Intent, Machine, Network, Results, Speech, Telling, TextIn, Words
 from omnitts_cli.errors import InputError, UsageError
 from omnitts_cli.kinds import ANY_TEXT, SWITCH, TEXT, number
 from omnitts_cli.voice_files import SavedVoice
@@ -50,7 +50,7 @@ def clone(
     clip: Clip,
     text: TextIn,
     speech: Speech,
-    output: Output,
+    output: Results,
     machine: Machine,
     intent: Intent,
     network: Network,
@@ -63,7 +63,7 @@ def clone(
     omnitts clone -r me.wav "Good morning"
     omnitts clone -r me.wav --ref-text "what I said" "Good morning" --save-voice me -o hi.wav
     """
-    refuse_contradictions(clip, text, speech)
+    refuse_contradictions(clip, text, speech.voice)
     stage.refuse_same(output, clip.ref_audio)
     transcript = transcript_of(clip)
     recording = hear(clip)
@@ -78,17 +78,17 @@ def clone(
     job.perform(voice, variant="base", style=speech.instruct)
 
 
-def refuse_contradictions(clip: Clip, text: TextIn, speech: Speech) -> None:
+def refuse_contradictions(clip: Clip, text: TextIn, voice: str | None) -> None:
     if clip.ref_audio is None:
         raise UsageError("no clip to hear the voice in", hint='omnitts clone -r CLIP "text"')
     if clip.ref_audio == "-" and "-" in text.file:
         raise UsageError("stdin cannot be both the clip and the text", hint="give one of them as a file")
-    if speech.voice is not None:
+    if voice is not None:
         raise UsageError("--voice and a clip exclude each other", hint="omnitts say -v NAME, or leave -v out")
     if clip.save_voice:
         voice_files.check_name(clip.save_voice)
         if clip.save_voice in voice_files.names():
-            raise InputError(f"voice '{clip.save_voice}' exists already", hint=f"omnitts voices rm {clip.save_voice}")
+            raise voice_files.exists(clip.save_voice)
 
 
 def transcript_of(clip: Clip) -> str | None:

@@ -1,12 +1,128 @@
-"""omnitts codec."""
+"""omnitts codec: sound to codes and back."""
 
 from __future__ import annotations
 
-from omnitts_cli.cli.grammar import group
+from pathlib import Path
+from typing import Annotated
 
-app = group("codec")
+import typer
+
+from omnitts_cli.cli.console import console
+from omnitts_cli.cli.declare import command
+from omnitts_cli.cli.engine_room import engine_for
+from omnitts_cli.cli.grammar import Command, group
+from omnitts_cli.cli.options import Intent, Machine, Model, Network, Output, Telling
+from omnitts_cli.cli.stage import SideFile, open_stage
+from omnitts_cli.errors import InputError, UsageError
+
+app = group("Sound to codes and back, as safetensors.")
+
+LARGEST_BYTES = 2**30
+
+Sound = Annotated[str, typer.Argument(metavar="SOUND", help="wav, flac, mp3, ogg or opus.")]
+Codes = Annotated[str, typer.Argument(metavar="CODES", help="A safetensors file with the tensor `codes`.")]
 
 
-@app.command()
-def list() -> None:
-    """Not yet."""
+def encode(
+    sound: Sound, file: Codes, model: Model, machine: Machine, intent: Intent, network: Network, telling: Telling
+) -> None:
+    """Sound to codes."""
+    from omnitts_cli.audio.read import read_clip
+
+    recording = read_clip(sound, shortest_s=0.0, longest_s=3600.0)
+    for notice in recording.notices:
+        console.warning(notice)
+    target = SideFile(file, no_clobber=False)
+    try:
+        with engine_for(model.model, "base", machine, network, telling) as engine:
+            if engine.model.cloner is None:
+                raise UsageError(f"{engine.model.name} has no encoder", hint="-m 0.6b or -m 1.7b can")
+            made = engine.model.cloner.codes(at_rate(recording.sound, recording.rate, engine.model.facts.sample_rate))
+        target.write(packed(made))
+    finally:
+        target.discard()
+    console.detail(f"{len(made)} frames in {file}")
+    console.record(status="ok", output=file, frames=int(made.shape[0]), groups=int(made.shape[1]))
+
+
+def decode(
+    file: Codes,
+    model: Model,
+    output: Output,
+    machine: Machine,
+    intent: Intent,
+    network: Network,
+    telling: Telling,
+) -> None:
+    """Codes to sound."""
+    frames = read_codes(Path(file))
+    place = open_stage(output)
+    with place.sink:  # type: ignore[attr-defined]
+        with engine_for(model.model, "base", machine, network, telling) as engine:
+            facts = engine.model.facts
+            if frames.shape[1] != facts.groups or frames.max(initial=0) >= facts.codes:
+                raise InputError(
+                    f"the codes in {file} do not fit {engine.model.name}",
+                    cause=f"{frames.shape[1]} groups with codes up to {frames.max(initial=0)}",
+                    hint=f"it has {facts.groups} groups with codes below {facts.codes}",
+                )
+            samples = 0
+            for block in decoded(engine, frames):
+                place.sink.write(block)
+                samples += block.size
+        place.sink.finish()
+    if place.named:
+        console.result(str(place.path))
+    console.record(status="ok", output=place.shown, frames=len(frames), audio_s=round(samples / facts.sample_rate, 3))
+
+
+for body in (encode, decode):
+    app.command(cls=Command)(command(body))
+
+
+def at_rate(sound, rate: int, wanted: int):  # type: ignore[no-untyped-def]
+    from omnitts_cli.audio.resample import resample
+
+    return resample(sound, rate, wanted)
+
+
+def packed(codes) -> bytes:  # type: ignore[no-untyped-def]
+    import numpy as np
+    from safetensors.numpy import save
+
+    return save({"codes": np.ascontiguousarray(codes, np.int64)})
+
+
+def read_codes(path: Path):  # type: ignore[no-untyped-def]
+    """[frames, groups] int64, from a file that holds nothing else."""
+    from safetensors import SafetensorError, safe_open
+
+    if not path.is_file():
+        raise InputError(f"code file {path} not found or no file")
+    try:
+        if path.stat().st_size > LARGEST_BYTES:
+            raise ValueError("the file is too large")
+        with safe_open(path, framework="numpy") as file:
+            codes = file.get_tensor("codes")
+    except (SafetensorError, ValueError, OSError) as error:
+        raise InputError(f"code file {path} cannot be used", cause=str(error)[:200]) from None
+    if codes.ndim != 2 or codes.dtype.kind != "i" or not codes.size or codes.min() < 0:
+        raise InputError(f"code file {path} cannot be used", cause=f"`codes` is {codes.dtype} of shape {codes.shape}")
+    return codes
+
+
+CHUNK = 32  # frames decoded at once
+
+
+def decoded(engine, codes):  # type: ignore[no-untyped-def]
+    """Sound, chunk by chunk, with the codec's state carried along."""
+    import torch
+
+    model = engine.model
+    parameter = next(model.codec.parameters())
+    with torch.inference_mode():
+        state = model.codec.initial_state(1, parameter.device, parameter.dtype)
+        for start in range(0, len(codes), CHUNK):
+            part = torch.from_numpy(codes[start : start + CHUNK]).to(parameter.device)[None]  # [1, T, G]
+            sound, state = model.codec.step(part, state)
+            yield sound[0].float().cpu().numpy()

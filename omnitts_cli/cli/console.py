@@ -93,6 +93,20 @@ class Console:
         for line in columns(rows, head, shutil.get_terminal_size().columns):
             self.stdout.line(line)
 
+    def check(self, status: str, name: str, words: str, fix: str | None) -> None:
+        """One line of the doctor's, and what to do where something is wrong."""
+        if self.json:
+            return
+        mark = {"ok": "\033[32m", "warn": YELLOW, "fail": RED}[status]
+        colour = self.stdout.is_terminal() and self.paints()
+        shown = f"{mark}{status:<4}{PLAIN}" if colour else f"{status:<4}"
+        width = shutil.get_terminal_size().columns if self.stdout.is_terminal() else 10_000
+        for line in wrapped(f"{name}: {visible(words)}", width - 6):
+            self.stdout.line(f"{shown}  {line}")
+            shown = "    "
+        for line in wrapped(f"try: {visible(fix)}" if fix else "", width - 8):
+            self.stdout.line(f"        {line}")
+
     def record(self, **fields: Any) -> None:
         """One JSON object, if --json was asked for."""
         if self.json:
@@ -170,6 +184,13 @@ def columns(rows: Sequence[Sequence[str]], head: Sequence[str], width: int) -> I
     for row in cells:
         padded = [cell + " " * (widths[i] - cell_width(cell)) for i, cell in enumerate(row)]
         yield cut("  ".join(padded).rstrip(), width)
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """Lines no wider than that, cut at spaces where there are any."""
+    import textwrap
+
+    return textwrap.wrap(text, max(width, 20), subsequent_indent="  ", break_on_hyphens=False)
 
 
 def cell_width(text: str) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from omnitts_cli.cli.job import Job
-from omnitts_cli.cli.options import Intent, Machine, Network, Output, Speech, Telling, TextIn, Words
+from omnitts_cli.cli.options import Intent, Machine, Network, Results, Speech, Telling, TextIn, Words
 from omnitts_cli.errors import UsageError
 from omnitts_cli.voices import Designed
 
@@ -11,7 +11,7 @@ from omnitts_cli.voices import Designed
 def design(
     text: TextIn,
     speech: Speech,
-    output: Output,
+    output: Results,
     machine: Machine,
     intent: Intent,
     network: Network,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from omnitts_cli.cli.console import console
 from omnitts_cli.cli.options import Machine, Network, Telling
@@ -26,18 +26,22 @@ def engine_for(
     from omnitts_cli.cli.models import tell
     from omnitts_cli.cli.progress import Progress
 
-    slots = None if machine.batch_size == "auto" else int(machine.batch_size)
-    with (
-        Progress(f"fetching {name}", telling.progress) as progress,
-        build.open_engine(
-            name,
-            variant=variant,
-            device=machine.device,
-            dtype=machine.dtype,
-            slots=slots,
-            threads=machine.threads,
-            offline=network.offline,
-            report=lambda news: tell(progress, news),
-        ) as engine,
-    ):
-        yield engine
+    settings = settings_for(machine, network)
+    console.detail(f"settings: {settings}")
+    with Progress(f"fetching {name}", telling.progress) as progress:
+        opened = build.open_engine(name, variant=variant, report=lambda news: tell(progress, news), **settings)
+        with opened as engine:
+            yield engine
+
+
+def settings_for(machine: Machine, network: Network) -> dict[str, Any]:
+    """What the options say about running a model, in the words of EngineSettings."""
+    return {
+        "device": machine.device,
+        "dtype": machine.dtype,
+        "slots": None if machine.batch_size == "auto" else int(machine.batch_size),
+        "first_chunk": machine.first_chunk,
+        "chunk": machine.chunk,
+        "threads": machine.threads,
+        "offline": network.offline,
+    }

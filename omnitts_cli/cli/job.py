@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from omnitts_cli.cli import cast, stage
 from omnitts_cli.cli.console import console
 from omnitts_cli.cli.engine_room import engine_for
-from omnitts_cli.cli.options import LANGUAGES, Machine, Network, Output, Speech, Telling, TextIn
+from omnitts_cli.cli.options import LANGUAGES, Machine, Network, Results, Speech, Telling, TextIn
 from omnitts_cli.cli.progress import Progress, duration
 from omnitts_cli.cli.signals import Stopped
 from omnitts_cli.errors import OmniError, OutputError
@@ -39,7 +39,7 @@ class Job:
     words: list[str] | None
     text: TextIn
     speech: Speech
-    output: Output
+    output: Results
     machine: Machine
     network: Network
     telling: Telling

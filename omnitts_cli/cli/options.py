@@ -40,7 +40,7 @@ def model_names(incomplete: str) -> list[str]:
 
 Words = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[TEXT]...", show_default=False, help="Text; put -- first if it begins with a dash."),
+    typer.Argument(metavar="TEXT", show_default=False, help="Text; put -- first if it begins with a dash."),
 ]
 
 
@@ -75,7 +75,24 @@ class TextIn:
 
 
 @dataclass(frozen=True)
-class Speech:
+class Model:
+    """Which model does it."""
+
+    model: Annotated[
+        str | None,
+        Opt(
+            "-m --model",
+            TEXT,
+            "tiny, 0.6b, 1.7b, a folder, or hf:ORG/REPO[@REV].",
+            "NAME|DIR",
+            shown="tiny",
+            complete=model_names,
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
+class Speech(Model):
     """Who speaks and how."""
 
     voice: Annotated[
@@ -86,17 +103,6 @@ class Speech:
             "A voice of the model, a saved one, or a .voice file; a:60,b:40 blends.",
             "NAME|FILE",
             shown="the model's first",
-        ),
-    ] = None
-    model: Annotated[
-        str | None,
-        Opt(
-            "-m --model",
-            TEXT,
-            "tiny, 0.6b, 1.7b, a folder, or hf:ORG/REPO[@REV].",
-            "NAME|DIR",
-            shown="tiny",
-            complete=model_names,
         ),
     ] = None
     lang: Annotated[
@@ -188,6 +194,12 @@ class Output:
         Opt("--audio-device", TEXT, "Sound output; list shows them.", "NAME|INDEX|list", shown="the system's"),
     ] = None
     no_clobber: Annotated[bool, Opt("--no-clobber", SWITCH, "Do not replace an existing file.")] = False
+
+
+@dataclass(frozen=True)
+class Results(Output):
+    """Where everything goes."""
+
     subs: Annotated[str | None, Opt("--subs", TEXT, "Times of the sentences, as .srt, .vtt or .json.", "PATH")] = None
     codes: Annotated[str | None, Opt("--codes", TEXT, "The generated codes, as safetensors.", "PATH")] = None
     dry_run: Annotated[bool, Opt("--dry-run", SWITCH, "Show the pieces; load nothing.")] = False
@@ -202,6 +214,10 @@ class Machine:
     batch_size: Annotated[
         int | str, Opt("-b --batch-size", either("auto", RULES["batch_size"]), "Pieces made together.", "N|auto")
     ] = "auto"
+    first_chunk: Annotated[
+        int, Opt("--first-chunk", RULES["first_chunk"], "Frames in the first chunk of sound.", "N")
+    ] = 1
+    chunk: Annotated[int, Opt("--chunk", RULES["chunk"], "Most frames in a later one.", "N")] = 16
     threads: Annotated[
         int | None, Opt("-t --threads", whole(1, 1024), "Threads on a CPU.", "N", shown="physical cores")
     ] = None
@@ -251,4 +267,4 @@ class Telling:
         console.listen_to(quiet=self.quiet, verbose=self.verbose, debug=self.debug, json=self.json, color=self.color)
 
 
-GROUPS = (TextIn, Speech, Output, Machine, Intent, Network, Telling)
+GROUPS = (TextIn, Speech, Results, Machine, Intent, Network, Telling)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from omnitts_cli.cli import cast
 from omnitts_cli.cli.job import Job
-from omnitts_cli.cli.options import Intent, Machine, Network, Output, Speech, Telling, TextIn, Words
+from omnitts_cli.cli.options import Intent, Machine, Network, Results, Speech, Telling, TextIn, Words
 
 if TYPE_CHECKING:
     from omnitts_cli.engine.engine import Engine
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def say(
     text: TextIn,
     speech: Speech,
-    output: Output,
+    output: Results,
     machine: Machine,
     intent: Intent,
     network: Network,

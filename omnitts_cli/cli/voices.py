@@ -1,12 +1,166 @@
-"""omnitts voices."""
+"""omnitts voices: the voices of a model and the saved ones; making, moving and blending them."""
 
 from __future__ import annotations
 
-from omnitts_cli.cli.grammar import group
+from pathlib import Path
+from typing import Annotated
 
-app = group("voices")
+import typer
+
+from omnitts_cli import voice_files
+from omnitts_cli.cli import clone
+from omnitts_cli.cli.clone import Clip
+from omnitts_cli.cli.console import console
+from omnitts_cli.cli.declare import command
+from omnitts_cli.cli.engine_room import engine_for
+from omnitts_cli.cli.grammar import Command, group
+from omnitts_cli.cli.options import Intent, Machine, Model, Network, Results, Speech, Telling, TextIn
+from omnitts_cli.errors import InputError, ModelError, UsageError
+from omnitts_cli.voice_files import SUFFIX, SavedVoice
+
+app = group("Voices: list, show, preview, save, rm, export, import, blend.")
 
 
-@app.command()
-def list() -> None:
-    """Not yet."""
+def saved_names(incomplete: str) -> list[str]:
+    return [name for name in voice_files.names() if name.startswith(incomplete)]
+
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="A saved voice.", autocompletion=saved_names)]
+NewName = Annotated[str, typer.Argument(metavar="NAME", help="What it is to be called.")]
+Yes = Annotated[bool, typer.Option("-y", "--yes", help="Do not ask.")]
+
+SAMPLE = "The kettle is on, and the bread is still warm from the oven."
+
+
+def list_(
+    telling: Telling,
+    model: Annotated[str, typer.Option("-m", "--model", metavar="NAME", help="Also the voices of this model.")] = "",
+    lang: Annotated[str, typer.Option("-l", "--lang", metavar="CODE", help="Only those of this language.")] = "",
+) -> None:
+    """Show the saved voices and those of the model."""
+    rows = []
+    for name in voice_files.names():
+        about = voice_files.load(name).about
+        if not lang or about.get("language") == lang:
+            rows.append([name, "saved", about.get("model", ""), about.get("source", "")])
+            console.record(status="ok", name=name, kind="saved", **about)
+    for name, words, of in speakers(model):
+        rows.append([name, "model", of, words])
+        console.record(status="ok", name=name, kind="model", model=of, about=words)
+    console.table(rows, head=["NAME", "KIND", "MODEL", "ABOUT"])
+    if not rows:
+        console.note('no voices yet\n  try: omnitts clone -r me.wav --save-voice me "Good morning"')
+
+
+def show(name: Name, telling: Telling) -> None:
+    """Say everything that is known about a saved voice."""
+    path = voice_files.find(name)
+    voice = voice_files.read(path)
+    codes = voice.voice.codes
+    facts = {"name": name, **voice.about, "frames": str(0 if codes is None else len(codes)), "file": str(path)}
+    if voice.voice.transcript is not None:
+        facts["transcript"] = voice.voice.transcript
+    console.table([[key, value] for key, value in facts.items()])
+    console.record(status="ok", **facts)
+
+
+def preview(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A saved voice, or one of the model.")],
+    speech: Speech,
+    output: Results,
+    machine: Machine,
+    intent: Intent,
+    network: Network,
+    telling: Telling,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="What it says.")] = SAMPLE,
+) -> None:
+    """Hear a voice."""
+    from dataclasses import replace
+
+    from omnitts_cli.cli.say import say
+
+    say(TextIn(), replace(speech, voice=name), output, machine, intent, network, telling, words=[text])
+
+
+def save(
+    name: NewName, clip: Clip, model: Model, machine: Machine, intent: Intent, network: Network, telling: Telling
+) -> None:
+    """Keep the voice of a clip."""
+    from dataclasses import replace
+
+    clip = replace(clip, save_voice=name)
+    clone.refuse_contradictions(clip, TextIn(), None)
+    transcript, recording = clone.transcript_of(clip), clone.hear(clip)
+    with engine_for(model.model, "base", machine, network, telling) as engine:
+        clone.keep(clone.cloned(engine, recording, transcript), clip, engine, recording)
+    console.record(status="ok", name=name, file=str(voice_files.find(name)))
+
+
+def rm(name: Name, telling: Telling, yes: Yes = False) -> None:
+    """Remove a saved voice."""
+    path = voice_files.find(name)
+    if not yes and not telling.no_input and console.asks() and not console.confirm(f"remove voice {name}?"):
+        return console.note(f"{name} is still here")
+    path.unlink()
+    console.note(f"removed {name}")
+    console.record(status="ok", name=name)
+
+
+def export(
+    name: Name, file: Annotated[str, typer.Argument(metavar=f"FILE{SUFFIX}", help="Where to.")], telling: Telling
+) -> None:
+    """Write a saved voice into a file."""
+    voice = voice_files.load(name)
+    if not file.endswith(SUFFIX):
+        raise UsageError(f"{file} does not end in {SUFFIX}", hint=f"omnitts voices export {name} {file}{SUFFIX}")
+    if Path(file).exists():
+        raise InputError(f"{file} exists already", hint="choose another name")
+    voice_files.write(voice, Path(file))
+    console.note(f"{name} is in {file}")
+    console.record(status="ok", name=name, file=file)
+
+
+def import_(
+    file: Annotated[str, typer.Argument(metavar=f"FILE{SUFFIX}", help="A voice file.")],
+    telling: Telling,
+    name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="Call it so.")] = None,
+) -> None:
+    """Take a voice file in."""
+    voice = voice_files.read(Path(file))
+    kept = voice_files.save(SavedVoice(name or voice.name, voice.voice, voice.about))
+    console.note(f"voice '{name or voice.name}' is kept in {kept}")
+    console.record(status="ok", name=name or voice.name, file=str(kept))
+
+
+def blend(
+    name: NewName,
+    parts: Annotated[list[str], typer.Argument(metavar="A:60 B:40", help="Saved voices and their weights.")],
+    telling: Telling,
+) -> None:
+    """Make a voice between others."""
+    weighted = [(voice_files.load(part), weight) for part, weight in voice_files.parse_blend(" ".join(parts))]
+    path = voice_files.save(voice_files.blend(weighted, voice_files.check_name(name)))
+    console.note(f"voice '{name}' is kept in {path}")
+    console.record(status="ok", name=name, file=str(path))
+
+
+for name, body in {
+    "list": list_, "show": show, "preview": preview, "save": save, "rm": rm,
+    "export": export, "import": import_, "blend": blend,
+}.items():  # fmt: skip
+    app.command(name, cls=Command)(command(body))
+
+
+def speakers(model: str) -> list[tuple[str, str, str]]:
+    """Name, description and model of the voices that a model folder on this machine has. Its weights stay shut."""
+    from omnitts_cli.families.qwen3_tts.config import read_config
+    from omnitts_cli.weights.find import find
+
+    try:
+        found = find(model or "tiny", offline=True)
+    except ModelError:
+        if model:
+            raise
+        return []
+    known = read_config(found.folder).speakers if found.folder else {}
+    return [(name, speaker.about, found.name) for name, speaker in known.items()]

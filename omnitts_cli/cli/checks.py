@@ -1,0 +1,157 @@
+"""Checks: the questions that `omnitts doctor` asks of a machine. Each gives one line and never raises."""
+
+from __future__ import annotations
+
+import locale
+import platform
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, Literal
+
+from omnitts_cli.cli.options import Machine, Network
+from omnitts_cli.errors import OmniError
+
+Status = Literal["ok", "warn", "fail"]
+
+PACKAGES = ("torch", "transformers", "numpy", "soundfile", "safetensors", "huggingface_hub", "typer")
+ENOUGH_BYTES = 6 * 10**9  # for the largest model, once
+SENTENCE = "The quick brown fox jumps over the lazy dog."
+
+
+@dataclass(frozen=True)
+class Check:
+    """What was found. `speaks`: whether an ok here means that speech is possible."""
+
+    name: str
+    status: Status
+    words: str
+    fix: str | None = None
+    speaks: bool = False
+    numbers: dict[str, Any] = field(default_factory=dict)
+
+
+def all_of(machine: Machine, network: Network) -> Iterator[Check]:
+    """Every check, as its answer becomes known."""
+    for ask in (python, packages, settings_files, text, audio_files, sound_output, ffmpeg, cache):
+        yield asked(ask)
+    yield asked(lambda: hub(network.offline))
+    yield from devices(machine)
+
+
+def asked(ask: Callable[[], Check]) -> Check:
+    """The answer; a check that breaks is itself a finding."""
+    try:
+        return ask()
+    except OmniError as error:
+        return Check(getattr(ask, "__name__", "check"), "fail", error.message, error.hint)
+    except Exception as error:
+        return Check(getattr(ask, "__name__", "check"), "fail", f"{type(error).__name__}: {error}"[:200])
+
+
+def python() -> Check:
+    words = f"{platform.python_version()} on {platform.system()} {platform.release()} {platform.machine()}"
+    return Check("python", "ok", words)
+
+
+def packages() -> Check:
+    found, missing = [], []
+    for name in PACKAGES:
+        try:
+            found.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            missing.append(name)
+    if missing:
+        return Check("packages", "fail", "missing: " + ", ".join(missing), "pip install omnitts-cli")
+    return Check("packages", "ok", ", ".join(found))
+
+
+def settings_files() -> Check:
+    from omnitts_cli.cli import defaults, settings_file
+
+    paths = defaults.existing_files()
+    for path in paths:
+        settings_file.read(path)
+    return Check("settings", "ok", ", ".join(map(str, paths)) or "no settings files")
+
+
+def text() -> Check:
+    encoding = (sys.stdin.encoding if sys.stdin else None) or "none"
+    words = f"locale {locale.setlocale(locale.LC_CTYPE)}, stdin {encoding}"
+    if encoding.lower().replace("-", "") not in ("utf8", "none"):
+        return Check("text", "warn", words, "text is read as UTF-8 whatever the locale; name another by --encoding")
+    return Check("text", "ok", words)
+
+
+def audio_files() -> Check:
+    import soundfile
+
+    wanted = {"WAV", "FLAC", "OGG", "MP3"}
+    missing = sorted(wanted - set(soundfile.available_formats()))
+    words = f"libsndfile {soundfile.__libsndfile_version__}"
+    if missing:
+        return Check("audio files", "warn", f"{words} cannot write {', '.join(missing)}", "pip install -U soundfile")
+    return Check("audio files", "ok", f"{words}: wav flac mp3 ogg opus")
+
+
+def sound_output() -> Check:
+    from omnitts_cli.audio.speaker import outputs
+
+    found = outputs()
+    if not found:
+        return Check("sound output", "warn", "none; files and pipes work", "install PortAudio, PipeWire or ALSA tools")
+    return Check("sound output", "ok", ", ".join(one.name for one in found[:4]))
+
+
+def ffmpeg() -> Check:
+    path = shutil.which("ffmpeg")
+    return Check("ffmpeg", "ok", path or "not installed; only needed to read m4a and aac clips")
+
+
+def cache() -> Check:
+    from omnitts_cli.weights.hub import cache_folder
+
+    folder = cache_folder("a/b").parent
+    there = next(path for path in (folder, *folder.parents) if path.exists())
+    free = shutil.disk_usage(there).free
+    try:
+        with tempfile.TemporaryFile(dir=there):
+            pass
+    except OSError as error:
+        return Check(
+            "model cache", "warn", f"{folder} cannot be written: {error.strerror}", "set HF_HOME to another folder"
+        )
+    words = f"{folder}, {free / 1e9:.1f} GB free"
+    if free < ENOUGH_BYTES:
+        return Check("model cache", "warn", words, "the largest model needs 5 GB: free some, or set HF_HOME")
+    return Check("model cache", "ok", words)
+
+
+def hub(offline: bool) -> Check:
+    if offline:
+        return Check("hub", "ok", "not asked: --offline")
+    from huggingface_hub import HfApi
+
+    from omnitts_cli.weights.hub import told_offline
+
+    if told_offline():
+        return Check("hub", "ok", "not asked: HF_HUB_OFFLINE is set")
+    api = HfApi()
+    began = time.perf_counter()
+    try:
+        api.model_info("Qwen/Qwen3-TTS-12Hz-0.6B-Base", timeout=5)
+    except Exception as error:
+        words = f"{api.endpoint} cannot be reached: {type(error).__name__}"
+        return Check("hub", "warn", words, "models that are here work; HF_ENDPOINT names a mirror")
+    return Check("hub", "ok", f"{api.endpoint}, {time.perf_counter() - began:.1f} s")
+
+
+def devices(machine: Machine) -> Iterator[Check]:
+    """Each device: its name and memory, and a real sentence with its RTF."""
+    from omnitts_cli.cli import device_checks
+
+    yield from device_checks.all_of(machine)
