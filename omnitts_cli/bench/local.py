@@ -5,10 +5,13 @@ from __future__ import annotations
 import itertools
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 from omnitts_cli.audio.chunk import Chunk
+from omnitts_cli.bench.gauge import Gauge
 from omnitts_cli.bench.record import Heard, Work
 from omnitts_cli.bench.target import Ended
 from omnitts_cli.engine.meter import RequestMeter
@@ -41,6 +44,15 @@ class EngineTarget:
             self._engine.cancel(name)
         self._wake.set()
         self._thread.join()
+
+    @contextmanager
+    def gauged(self) -> Iterator[Gauge]:
+        gauge, before = Gauge(), self._engine.frames_launched
+        with self._engine.device.watched() as waits:
+            yield gauge
+        gauge.frames = self._engine.frames_launched - before
+        gauge.syncs = waits()
+        gauge.peak_bytes = self._engine.device.peak_bytes() or None
 
     def send(self, work: Work, wanted: float, ended: Ended) -> None:
         name = f"bench{next(self._names)}"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Protocol
 
+from omnitts_cli.bench.gauge import Gauge
 from omnitts_cli.bench.record import Heard, Work
 
 Ended = Callable[[Heard], None]
@@ -17,3 +19,7 @@ class Target(Protocol):
     """What has stopped the target as a whole; nothing more is sent then."""
 
     def send(self, work: Work, wanted: float, ended: Ended) -> None: ...
+
+    def gauged(self) -> AbstractContextManager[Gauge]:
+        """Watch the device inside; the gauge is filled at the end."""
+        ...

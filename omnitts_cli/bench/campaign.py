@@ -1,0 +1,141 @@
+"""Campaign: every level in turn, warmed up, the variants of one level alternately, and what is kept of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+
+from omnitts_cli.bench.gauge import Gauge
+from omnitts_cli.bench.load import Extent, Run, arrivals, closed_loop, open_loop
+from omnitts_cli.bench.record import Heard, Work
+from omnitts_cli.bench.stats import PERCENTILES, Level, level
+from omnitts_cli.bench.target import Ended, Target
+from omnitts_cli.errors import ModelError
+
+TURNS = 4
+"""Times that two variants take turns within a level: what else the machine does meets both."""
+
+LEAST_REQUESTS = 16
+PER_PLACE = 4
+OPEN_S = 10.0
+MAIN = ""
+"""The name of the target that was asked for; the others are compared with it."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How much is asked, and how fast. With `rate` the loop is open, else closed at each of `levels`."""
+
+    levels: Sequence[int] = (1, 4, 10)
+    rate: float | None = None
+    burstiness: float = 1.0
+    requests: int | None = None
+    duration_s: float | None = None
+    warmup: int = 2
+    percentiles: Sequence[float] = PERCENTILES
+    limits: Mapping[str, float] = field(default_factory=dict)
+    seed: int = 0
+
+    def steps(self) -> Sequence[int | None]:
+        """The levels; one without a number when the loop is open."""
+        return [None] if self.rate is not None else self.levels
+
+    def extent(self, step: int | None) -> Extent:
+        """How much is sent at a level."""
+        if self.duration_s is not None:
+            return Extent(duration_s=self.duration_s)
+        return Extent(self.requests or max(LEAST_REQUESTS, self._usual(step)))
+
+    def _usual(self, step: int | None) -> int:
+        return round(OPEN_S * self.rate) if self.rate is not None else PER_PLACE * (step or 1)
+
+    def planned(self) -> int | None:
+        """Requests of all levels, for one target; None when it is time that is planned."""
+        counts = [self.extent(step).requests for step in self.steps()]
+        return None if None in counts else sum(count or 0 for count in counts)
+
+
+Kept = Callable[[Level, list[Heard]], None]
+
+
+def campaign(
+    targets: Mapping[str, Target],
+    works: Callable[[], Iterator[Work]],
+    shape: Shape,
+    told: Ended | None = None,
+    kept: Kept | None = None,
+) -> Iterator[Level]:
+    """The levels as they become known. Every target speaks the same works at the same level."""
+    for step in shape.steps():
+        streams = {name: works() for name in targets}
+        for name, target in targets.items():
+            warm_up(target, streams[name], step, shape)
+        runs = {name: Run(0.0) for name in targets}
+        gauges = {name: Gauge() for name in targets}
+        for turn, extent in enumerate(turns(shape.extent(step), step or 1, len(targets))):
+            for name, target in targets.items():
+                with target.gauged() as gauge:
+                    run = one_run(target, streams[name], step, extent, shape, turn, told)
+                add(runs[name], run)
+                gauges[name].add(gauge)
+        for name, run in runs.items():
+            found = summed(run, gauges[name], step, shape, name)
+            if kept is not None:
+                kept(found, run.heard)
+            yield found
+
+
+def one_run(
+    target: Target, works: Iterator[Work], step: int | None, extent: Extent, shape: Shape, turn: int, told: Ended | None
+) -> Run:
+    if shape.rate is None:
+        return closed_loop(target, works, step or 1, extent, told)
+    offsets = arrivals(shape.rate, shape.burstiness, shape.seed + turn)
+    return open_loop(target, works, offsets, extent, told)
+
+
+def warm_up(target: Target, works: Iterator[Work], step: int | None, shape: Shape) -> None:
+    """Requests that are counted nowhere. When none of them succeeds there is nothing to measure."""
+    if not shape.warmup:
+        return
+    run = closed_loop(target, islice(works, shape.warmup), min(step or 1, shape.warmup), Extent(shape.warmup))
+    if run.heard and all(heard.failure for heard in run.heard):
+        raise ModelError(
+            "every request of the warm-up failed, so there is nothing to measure",
+            cause=run.heard[0].failure,
+            hint="omnitts say with the same model, or curl with the same URL, shows more",
+        )
+
+
+def turns(extent: Extent, level: int, targets: int) -> list[Extent]:
+    """One run for a single target; several shorter ones, each with full levels, when targets alternate."""
+    if targets == 1:
+        return [extent]
+    if extent.duration_s is not None:
+        return [Extent(duration_s=extent.duration_s / TURNS)] * TURNS
+    assert extent.requests is not None
+    count = max(1, min(TURNS, extent.requests // level))
+    shares = [extent.requests // count + (index < extent.requests % count) for index in range(count)]
+    return [Extent(share) for share in shares]
+
+
+def add(whole: Run, part: Run) -> None:
+    """Runs one after another: their times under way add up."""
+    whole.heard += part.heard
+    whole.ended += part.duration_s
+    whole.most_in_flight = max(whole.most_in_flight, part.most_in_flight)
+
+
+def summed(run: Run, gauge: Gauge, step: int | None, shape: Shape, name: str) -> Level:
+    return level(
+        run,
+        concurrency=step,
+        rate=shape.rate,
+        burstiness=shape.burstiness if shape.rate is not None else None,
+        percentiles=shape.percentiles,
+        limits=dict(shape.limits),
+        host_syncs_per_frame=gauge.syncs_per_frame,
+        peak_memory_bytes=gauge.peak_bytes,
+        variant=name or None,
+    )

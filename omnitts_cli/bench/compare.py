@@ -1,0 +1,108 @@
+"""Compare: a report against an older one, level by level, and what got worse beyond a tolerance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from omnitts_cli.bench.report import Report
+from omnitts_cli.bench.stats import Level, Spread
+from omnitts_cli.errors import InputError
+
+Value = Callable[[Level], float | None]
+
+
+def middle(spread: Spread) -> float | None:
+    """The median; the mean where an old file has no median."""
+    median = spread.get("median")
+    return spread.get("mean") if median is None else median
+
+
+COMPARED: dict[str, tuple[Value, bool]] = {
+    "audio-s/s": (lambda level: level.audio_throughput, False),
+    "req/s": (lambda level: level.request_throughput, False),
+    "E2EL ms": (lambda level: middle(level.e2el_ms), True),
+    "TTFP ms": (lambda level: middle(level.ttfp_ms), True),
+    "audible ms": (lambda level: middle(level.audible_ms), True),
+    "RTF": (lambda level: middle(level.rtf), True),
+}
+"""What is compared, and whether less of it is better. Tails are too noisy to fail on."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """One figure of one level, then and now."""
+
+    level: str
+    figure: str
+    before: float
+    now: float
+    less_is_better: bool
+
+    @property
+    def percent(self) -> float:
+        return 100 * (self.now - self.before) / self.before if self.before else 0.0
+
+    @property
+    def worse_percent(self) -> float:
+        """How much worse; negative is better."""
+        return self.percent if self.less_is_better else -self.percent
+
+
+@dataclass(frozen=True)
+class Comparison:
+    changes: list[Change]
+    regressions: list[str]  # in words
+    differences: list[str]  # of the circumstances
+
+
+def named(level: Level) -> str:
+    loop = f"c{level.concurrency}" if level.concurrency is not None else f"{level.rate:g}/s"
+    return f"{loop} {level.variant}" if level.variant else loop
+
+
+def compare(now: Report, before: Report, tolerance_percent: float) -> Comparison:
+    """Levels that both have. An error when there is none."""
+    old = {named(level): level for level in before.levels}
+    pairs = [(named(level), level, old[named(level)]) for level in now.levels if named(level) in old]
+    if not pairs:
+        raise InputError(
+            f"nothing to compare: the old report has {', '.join(old) or 'no levels'}",
+            cause=f"this one has {', '.join(named(level) for level in now.levels)}",
+            hint="measure the same levels: -c or --rate as then",
+        )
+    changes, regressions = [], []
+    for name, level, its in pairs:
+        found = changes_of(name, level, its)
+        changes += found
+        regressions += [
+            f"{name}: {one.figure} {one.before:.4g} -> {one.now:.4g} ({one.percent:+.1f} %)"
+            for one in found
+            if one.worse_percent > tolerance_percent
+        ]
+        if level.failed > its.failed:
+            regressions.append(f"{name}: {level.failed} requests failed, then {its.failed}")
+    return Comparison(changes, regressions, differences(now, before))
+
+
+def changes_of(name: str, level: Level, its: Level) -> list[Change]:
+    found = []
+    for figure, (value, less_is_better) in COMPARED.items():
+        before, now = value(its), value(level)
+        if before is not None and now is not None:
+            found.append(Change(name, figure, before, now, less_is_better))
+    return found
+
+
+def differences(now: Report, before: Report) -> list[str]:
+    """What was not the same then; a comparison across it says little."""
+    found = []
+    for name in ("model", "model_sha256", "device", "dtype"):
+        mine, its = getattr(now, name), getattr(before, name)
+        if mine != its and mine is not None and its is not None:
+            found.append(f"{name} was {its}, is {mine}")
+    for name in sorted({*now.workload, *before.workload}):
+        mine, its = now.workload.get(name), before.workload.get(name)
+        if mine != its and mine is not None and its is not None:
+            found.append(f"{name} of the workload was {its}, is {mine}")
+    return found

@@ -1,0 +1,144 @@
+"""Report: what a campaign found and under which circumstances, as the JSON file that is saved and read again."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from omnitts_cli.bench.stats import Level
+from omnitts_cli.errors import InputError, OutputError
+
+SCHEMA = 1
+LARGEST_BYTES = 64 * 2**20
+DIGITS = 6
+
+
+@dataclass
+class Report:
+    """The top level of the file."""
+
+    created: str
+    command: str
+    model: str
+    model_sha256: str | None
+    device: str | None
+    dtype: str | None
+    versions: dict[str, str]
+    seed: int
+    workload: dict[str, Any]
+    levels: list[Level]
+    ratios: list[dict[str, Any]] = field(default_factory=list)
+    start: dict[str, float | None] = field(default_factory=dict)  # seconds of loading and of starting
+
+    def to_json(self) -> dict[str, Any]:
+        return {"schema": SCHEMA, **rounded(asdict(self))}
+
+
+def rounded(value: Any) -> Any:
+    """Six digits are more than anybody can measure; what is no number is null."""
+    if isinstance(value, Mapping):
+        return {str(key): rounded(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [rounded(part) for part in value]
+    if isinstance(value, float):
+        return float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None
+    return value
+
+
+RATIOS = {
+    "rtf": lambda level: level.rtf.get("median"),
+    "e2el": lambda level: level.e2el_ms.get("median"),
+    "ttfp": lambda level: level.ttfp_ms.get("median"),
+    "seconds_per_audio_s": lambda level: 1 / level.audio_throughput if level.audio_throughput else None,
+}
+
+
+def ratios(levels: Sequence[Level]) -> list[dict[str, Any]]:
+    """How many times longer each variant takes than the target that was asked for, level by level."""
+    main = {(level.concurrency, level.rate): level for level in levels if level.variant is None}
+    found = []
+    for level in levels:
+        other = main.get((level.concurrency, level.rate))
+        if level.variant is None or other is None:
+            continue
+        row: dict[str, Any] = {"variant": level.variant, "concurrency": level.concurrency, "rate": level.rate}
+        for name, value in RATIOS.items():
+            mine, its = value(other), value(level)
+            row[name] = its / mine if mine and its is not None else None
+        found.append(row)
+    return found
+
+
+def save(path: Path, report: Report, *, append: bool = False) -> None:
+    """Write the file, or with `append` one more line of it."""
+    line = json.dumps(report.to_json(), ensure_ascii=False, allow_nan=False)
+    text = line if append else json.dumps(report.to_json(), ensure_ascii=False, allow_nan=False, indent=1)
+    try:
+        with path.open("a" if append else "w", encoding="utf-8") as file:
+            file.write(text + "\n")
+    except OSError as error:
+        raise OutputError(f"{path} cannot be written", cause=error.strerror, hint="--save another place") from None
+
+
+def read(path: Path) -> Report:
+    """A saved report of any schema version; of a file with a line per report the last one."""
+    try:
+        if path.stat().st_size > LARGEST_BYTES:
+            raise InputError(f"{path} is larger than {LARGEST_BYTES // 2**20} MB, so it is no report of ours")
+        text = path.read_text("utf-8")
+    except UnicodeDecodeError:
+        raise InputError(f"{path} is no JSON file") from None
+    except OSError as error:
+        raise InputError(f"{path} cannot be read", cause=error.strerror) from None
+    table = parsed(text, path)
+    version = table.get("schema")
+    if not isinstance(version, int) or version not in READERS:
+        known = ", ".join(str(number) for number in sorted(READERS))
+        raise InputError(
+            f"{path} has the schema {version!r}; this version reads {known}",
+            hint="a file of omnitts bench --save, or a newer omnitts",
+        )
+    try:
+        return READERS[version](table)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InputError(
+            f"{path} is not a whole report", cause=f"{type(error).__name__}: {error}", hint="omnitts bench --save FILE"
+        ) from None
+
+
+def parsed(text: str, path: Path) -> dict[str, Any]:
+    lines = [line for line in text.splitlines() if line.strip()]
+    for candidate in (text, lines[-1] if lines else ""):
+        try:
+            table = json.loads(candidate)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(table, dict):
+            return table
+    raise InputError(f"{path} is no JSON file", hint="a file of omnitts bench --save")
+
+
+def first_schema(table: Mapping[str, Any]) -> Report:
+    """Schema 1. What a file lacks beyond the names of the first version has its default."""
+    known = {field.name for field in fields(Report)}
+    values = {name: value for name, value in table.items() if name in known}
+    return Report(**(values | {"levels": [level_of(row) for row in table["levels"]]}))
+
+
+def level_of(row: Mapping[str, Any]) -> Level:
+    known = {field.name for field in fields(Level)}
+    values = {name: value for name, value in row.items() if name in known}
+    values.setdefault("concurrency", None)
+    values.setdefault("rate", None)
+    found = Level(**values)
+    for name in ("e2el_ms", "ttfp_ms", "audible_ms", "rtf"):
+        getattr(found, name).get("mean")
+    return found
+
+
+READERS = {1: first_schema}
+"""One reader per schema version; none is ever removed."""

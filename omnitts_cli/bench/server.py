@@ -1,0 +1,173 @@
+"""A server as a target: any that answers POST /v1/audio/speech as OpenAI's does, with sound that may be streamed."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from email.message import Message
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+from omnitts_cli.bench.gauge import Gauge
+from omnitts_cli.bench.record import Heard, Work
+from omnitts_cli.bench.target import Ended
+from omnitts_cli.bench.wave import RawSamples, WavStream, WireError
+from omnitts_cli.engine.meter import RequestMeter
+from omnitts_cli.errors import UsageError
+from omnitts_cli.voices import Named
+
+PATH = "/v1/audio/speech"
+READ_BYTES = 1 << 16
+TIMEOUT_S = 300.0
+SHOWN = 200  # characters of a server's complaint
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where the server is. Names and passwords inside a URL are refused: they would end up in reports."""
+
+    secure: bool
+    host: str
+    port: int
+    path: str
+
+    @staticmethod
+    def of(url: str) -> Address:
+        parts = urlsplit(url if "://" in url else f"http://{url}")
+        try:
+            port = parts.port
+        except ValueError:
+            raise UsageError(f"--url {url[:80]} has no proper port", hint="--url http://127.0.0.1:8000") from None
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise UsageError(f"--url {url[:80]} is no http address", hint="--url http://127.0.0.1:8000")
+        if parts.username or parts.password or parts.query:
+            raise UsageError("--url must hold no password and no query", hint="--api-key-file FILE")
+        path = parts.path.rstrip("/")
+        if not path.endswith("/audio/speech"):
+            path = f"{path}/audio/speech" if path.endswith("/v1") else path + PATH
+        secure = parts.scheme == "https"
+        return Address(secure, parts.hostname, port or (443 if secure else 80), path)
+
+    def connect(self) -> http.client.HTTPConnection:
+        kind = http.client.HTTPSConnection if self.secure else http.client.HTTPConnection
+        connection = kind(self.host, self.port, timeout=TIMEOUT_S)
+        connection.connect()
+        return connection
+
+
+@dataclass(frozen=True)
+class Asking:
+    """How a request looks on the wire."""
+
+    model: str
+    voice: str | None = None
+    sound: str = "pcm"  # or wav
+    stream: bool = True
+    sample_rate: int = 24_000  # of pcm that does not say its own
+    api_key: str | None = field(default=None, repr=False)
+    body: Mapping[str, Any] = field(default_factory=dict)  # more fields, as the server wants them
+
+    def fields(self, work: Work) -> dict[str, Any]:
+        request = work.request
+        voice = self.voice or (request.voice.speaker if isinstance(request.voice, Named) else "") or "default"
+        asked: dict[str, Any] = {
+            "model": self.model,
+            "input": request.text,
+            "voice": voice,
+            "response_format": self.sound,
+            "stream": self.stream,
+        }
+        if request.style is not None:
+            asked["instructions"] = request.style
+        return asked | dict(self.body)
+
+    def headers(self) -> dict[str, str]:
+        key = {"Authorization": f"Bearer {self.api_key}"} if self.api_key else {}
+        return {"Content-Type": "application/json", "Accept": "*/*", "User-Agent": "omnitts-bench", **key}
+
+
+class ServerTarget:
+    """One thread and one connection per request.
+
+    The clock starts when the request's first byte is sent; connecting comes before it and counts as
+    waiting in the client. Sound counts as heard when the client has read it.
+    """
+
+    def __init__(self, address: Address, asking: Asking, *, keep: bool = False) -> None:
+        self.broken: BaseException | None = None
+        self._address, self._asking, self._keep = address, asking, keep
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        return None
+
+    @contextmanager
+    def gauged(self) -> Iterator[Gauge]:
+        yield Gauge()  # what happens on the server's device is not known here
+
+    def send(self, work: Work, wanted: float, ended: Ended) -> None:
+        threading.Thread(target=self._ask, args=(work, wanted, ended), daemon=True).start()
+
+    def _ask(self, work: Work, wanted: float, ended: Ended) -> None:
+        meter = RequestMeter(self._asking.sample_rate, time.perf_counter())
+        heard = Heard(work, wanted, meter, self._keep)
+        failure = None
+        try:
+            connection = self._address.connect()
+            try:
+                body = json.dumps(self._asking.fields(work)).encode()
+                meter.submitted = time.perf_counter()
+                connection.request("POST", self._address.path, body, self._asking.headers())
+                self._listen(connection.getresponse(), heard)
+            finally:
+                connection.close()
+        except (OSError, http.client.HTTPException, WireError) as error:
+            failure = said(error)
+        heard.end(time.perf_counter(), None, failure)
+        ended(heard)
+
+    def _listen(self, response: http.client.HTTPResponse, heard: Heard) -> None:
+        if response.status != http.client.OK:
+            raise WireError(f"HTTP {response.status}: {' '.join(response.read(4096).decode(errors='replace').split())}")
+        kind = response.headers.get_content_type()
+        if kind in ("application/json", "text/event-stream", "text/html", "text/plain"):
+            raise WireError(f"the server sent {kind} where sound was asked for")
+        decoder = WavStream(self._asking.sample_rate) if self._is_wav(kind) else self._raw(response.headers)
+        while data := response.read1(READ_BYTES):
+            now = time.perf_counter()
+            pcm = decoder.feed(data)
+            heard.meter.sample_rate = decoder.sample_rate
+            heard.hear(pcm, now)
+        if response.length:  # fewer bytes came than the header had promised
+            raise WireError(f"the sound ended {response.length} bytes too early")
+        if heard.meter.arrivals:
+            decoder.finish()
+
+    def _is_wav(self, kind: str) -> bool:
+        return self._asking.sound == "wav" or kind in ("audio/wav", "audio/x-wav", "audio/wave", "audio/vnd.wave")
+
+    def _raw(self, headers: Message) -> RawSamples:
+        """Raw samples; a rate in the headers goes over the one that was given."""
+        told = headers.get_param("rate") or headers.get("X-Sample-Rate")
+        rate = int(str(told)) if told is not None and str(told).isdecimal() else 0
+        return RawSamples(rate or self._asking.sample_rate)
+
+
+def said(error: BaseException) -> str:
+    """A failure in one short line. The same failure reads the same, so that it can be counted."""
+    if isinstance(error, http.client.IncompleteRead):
+        return "the connection ended before the sound did"
+    if isinstance(error, TimeoutError):
+        return f"no answer for {TIMEOUT_S:.0f} s"
+    if isinstance(error, WireError):
+        return str(error)[:SHOWN]
+    if isinstance(error, OSError) and error.strerror:
+        return f"{type(error).__name__}: {error.strerror}"
+    return f"{type(error).__name__}: {error}"[:SHOWN]

@@ -1,0 +1,116 @@
+"""Workload: which texts are spoken, by whom, how often. The same for the same seed."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from omnitts_cli.bench.record import Work
+from omnitts_cli.errors import InputError
+from omnitts_cli.request import Request
+from omnitts_cli.voices import Named, Voice
+
+Length = Literal["short", "medium", "long", "mix"]
+LENGTHS: tuple[Length, ...] = ("short", "medium", "long", "mix")
+LARGEST_BYTES = 16 * 2**20
+
+
+@dataclass(frozen=True)
+class Text:
+    """A line to speak and its language; None leaves the language to the model."""
+
+    words: str
+    language: str | None = None
+
+
+def folder() -> Path:
+    """Where the texts are: package data in a wheel, `samples/texts/` in the source tree."""
+    package = Path(__file__).parent.parent
+    packed = package / "texts_data"
+    return packed if packed.is_dir() else package.parent / "samples" / "texts"
+
+
+def languages() -> list[str]:
+    """Languages that there are texts in."""
+    return sorted(path.stem for path in folder().glob("*.txt"))
+
+
+def sample_texts(wanted: Sequence[str], length: Length) -> list[Text]:
+    """The texts of a length, one language after another in turn."""
+    columns = [[Text(words, language) for words in of_length(lines_of(language), length)] for language in wanted]
+    turns = itertools.zip_longest(*columns)
+    return [text for turn in turns for text in turn if text is not None]
+
+
+def lines_of(language: str) -> list[str]:
+    path = folder() / f"{language}.txt"
+    return [line.strip() for line in path.read_text("utf-8").splitlines() if line.strip()]
+
+
+def of_length(lines: Sequence[str], length: Length) -> list[str]:
+    """A third of the lines, by their length, in the order of the file. Letters weigh differently from script
+    to script, so lines are compared within their language."""
+    if length == "mix":
+        return list(lines)
+    ranks = sorted(range(len(lines)), key=lambda index: len(lines[index]))
+    third = LENGTHS.index(length)
+    chosen = ranks[third * len(lines) // 3 : (third + 1) * len(lines) // 3]
+    return [lines[index] for index in sorted(chosen)]
+
+
+def read_texts(path: Path, language: str | None) -> list[Text]:
+    """A file of texts, one per line."""
+    try:
+        if path.stat().st_size > LARGEST_BYTES:
+            raise InputError(f"{path} is larger than {LARGEST_BYTES // 2**20} MB", hint="a file of one text per line")
+        lines = path.read_text("utf-8-sig").splitlines()
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not UTF-8 text", cause=f"byte {error.start}") from None
+    except OSError as error:
+        raise InputError(f"{path} cannot be read", cause=error.strerror) from None
+    texts = [Text(line.strip(), language) for line in lines if line.strip()]
+    if not texts:
+        raise InputError(f"{path} has no text in it", hint="one text per line")
+    return texts
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Everything that decides what is asked. `about` goes into the report."""
+
+    texts: Sequence[Text]
+    voice: Voice = field(default_factory=Named)
+    listen: Callable[[], Voice] | None = None  # makes the voice anew for each request
+    style: str | None = None
+    seed: int = 0
+    frames: int | None = None  # a fixed number of frames, whatever the end code says
+
+    def works(self) -> Iterator[Work]:
+        """Requests without end: the texts in a shuffled order, again and again, each with a seed of its own."""
+        order = list(self.texts)
+        random.Random(self.seed).shuffle(order)
+        for number in itertools.count():
+            text = order[number % len(order)]
+            request = Request(
+                text.words,
+                self.voice,
+                text.language,
+                self.style,
+                seed=self.seed + number,
+                max_frames=self.frames,
+                ignore_end=self.frames is not None,
+            )
+            yield Work(request, self.listen)
+
+    def about(self) -> dict[str, Any]:
+        """What the report says about it."""
+        return {
+            "texts": len(self.texts),
+            "characters": sum(len(text.words) for text in self.texts) / len(self.texts),
+            "languages": sorted({text.language or "auto" for text in self.texts}),
+            "frames": self.frames,
+        }
