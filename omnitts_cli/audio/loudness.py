@@ -1,0 +1,169 @@
+"""Loudness by ITU-R BS.1770-4: integrated LUFS of mono sound, as it arrives, and sound brought to a target."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from omnitts_cli.audio.pcm import gain, require_finite
+from omnitts_cli.audio.sinks import BaseSink, Sink
+
+BLOCK_S, STEP_S = 0.4, 0.1
+ABSOLUTE_GATE = -70.0
+RELATIVE_GATE = -10.0
+OFFSET = -0.691
+HIGHEST_PEAK = 10.0 ** (-1.0 / 20.0)
+SPOOL_SAMPLES = 24_000 * 60
+COPY_SAMPLES = 24_000
+
+
+def k_weighting(rate: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """The two filters of the ear, (b, a) each: a shelf for the head and a high pass, from their analogue form."""
+    shelf_db, shelf_q, shelf_hz = 3.999843853973347, 0.7071752369554196, 1681.974450955533
+    pass_q, pass_hz = 0.5003270373238773, 38.13547087602444
+    k = math.tan(math.pi * shelf_hz / rate)
+    high, band = 10.0 ** (shelf_db / 20.0), (10.0 ** (shelf_db / 20.0)) ** 0.4996667741545416
+    low = 1.0 + k / shelf_q + k * k
+    b = np.array([high + band * k / shelf_q + k * k, 2.0 * (k * k - high), high - band * k / shelf_q + k * k]) / low
+    a = np.array([1.0, 2.0 * (k * k - 1.0) / low, (1.0 - k / shelf_q + k * k) / low])
+    k = math.tan(math.pi * pass_hz / rate)
+    low = 1.0 + k / pass_q + k * k
+    return [
+        (b, a),
+        (np.array([1.0, -2.0, 1.0]), np.array([1.0, 2.0 * (k * k - 1.0) / low, (1.0 - k / pass_q + k * k) / low])),
+    ]
+
+
+class Meter:
+    """Measures as it is fed. The filters run as one response in the frequency domain, a step at a time."""
+
+    def __init__(self, rate: int) -> None:
+        self._step = round(STEP_S * rate)
+        self._response = impulse_response(rate)
+        size = 1
+        while size < self._step + self._response.size:
+            size *= 2
+        self._size = size
+        self._spectrum = np.fft.rfft(self._response, size)
+        self._tail = np.zeros(size, np.float64)  # of earlier steps, reaching into this one
+        self._rest = np.zeros(0, np.float32)
+        self._powers: list[float] = []  # mean square of each 0.1 s step, after the filters
+        self.peak = 0.0
+
+    def feed(self, samples: np.ndarray) -> None:
+        self.peak = max(self.peak, float(np.max(np.abs(samples), initial=0.0)))
+        sound = np.concatenate([self._rest, samples])
+        whole = sound.size // self._step * self._step
+        for start in range(0, whole, self._step):
+            self._powers.append(self._power(sound[start : start + self._step]))
+        self._rest = sound[whole:]
+
+    def _power(self, samples: np.ndarray) -> float:
+        spectrum = np.fft.rfft(samples.astype(np.float64), self._size) * self._spectrum
+        out = np.fft.irfft(spectrum, self._size) + self._tail
+        self._tail = np.concatenate([out[self._step :], np.zeros(self._step)])
+        return float(np.mean(np.square(out[: self._step])))
+
+    def lufs(self) -> float:
+        """The integrated loudness so far; -inf for silence or less than 0.4 s."""
+        steps = np.array(self._powers)  # [steps]
+        width = round(BLOCK_S / STEP_S)
+        if steps.size < width:
+            return -math.inf
+        blocks = np.convolve(steps, np.full(width, 1.0 / width), "valid")  # [blocks] mean square of 0.4 s
+        loud = blocks[blocks > power_of(ABSOLUTE_GATE)]
+        if not loud.size:
+            return -math.inf
+        loud = loud[loud > power_of(loudness_of(float(loud.mean())) + RELATIVE_GATE)]
+        return loudness_of(float(loud.mean()))
+
+
+def loudness_of(power: float) -> float:
+    return OFFSET + 10.0 * math.log10(power)
+
+
+def power_of(lufs: float) -> float:
+    return 10.0 ** ((lufs - OFFSET) / 10.0)
+
+
+def impulse_response(rate: int) -> np.ndarray:
+    """Both filters as one response, as long as its end still counts (0.2 s: the high pass at 38 Hz rings)."""
+    sound = np.zeros(round(0.2 * rate))
+    sound[0] = 1.0
+    for b, a in k_weighting(rate):
+        sound = filtered(sound, b, a)
+    return sound
+
+
+def filtered(x: np.ndarray, b: np.ndarray, a: np.ndarray) -> np.ndarray:
+    """A second-order filter, sample by sample."""
+    y = np.zeros_like(x)
+    first = second = 0.0
+    for n, value in enumerate(x.tolist()):
+        out = b[0] * value + first
+        first = b[1] * value - a[1] * out + second
+        second = b[2] * value - a[2] * out
+        y[n] = out
+    return y
+
+
+def lufs(samples: np.ndarray, rate: int) -> float:
+    """The integrated loudness of a whole sound."""
+    meter = Meter(rate)
+    meter.feed(samples)
+    return meter.lufs()
+
+
+class LoudnessSink(BaseSink):
+    """Brings a whole sound to a target loudness in front of another sink. Nothing leaves before the end is known."""
+
+    def __init__(self, inner: Sink, target_lufs: float, rate: int = 24_000) -> None:
+        super().__init__()
+        self._inner, self._target = inner, target_lufs
+        self._meter = Meter(rate)
+        self._spool = tempfile.SpooledTemporaryFile(max_size=SPOOL_SAMPLES * 4)
+
+    def write(self, samples: np.ndarray) -> None:
+        require_finite(samples)
+        self._meter.feed(samples)
+        self._spool.write(samples.astype("<f4").tobytes())
+
+    def sentence_done(self) -> None:
+        super().sentence_done()
+        self._inner.sentence_done()
+
+    def finish(self) -> None:
+        self._copy()
+        self._inner.finish()
+        self.notices.extend(self._inner.notices)
+
+    def _copy(self) -> None:
+        factor = self._factor()
+        self._spool.seek(0)
+        while data := self._spool.read(COPY_SAMPLES * 4):
+            self._inner.write(np.frombuffer(data, "<f4") * factor)
+        self._spool.close()
+
+    def _factor(self) -> np.float32:
+        measured = self._meter.lufs()
+        if not math.isfinite(measured):
+            self.notices.append("the sound is too short or too quiet for --loudness; its level is unchanged")
+            return np.float32(1.0)
+        factor = gain(self._target - measured)
+        if self._meter.peak * factor > HIGHEST_PEAK:
+            factor = np.float32(HIGHEST_PEAK / self._meter.peak)
+            reached = measured + 20.0 * math.log10(float(factor))
+            self.notices.append(f"{reached:.1f} LUFS instead of {self._target:g}: louder would pass -1 dBFS")
+        return factor
+
+    def interrupt(self) -> Path | None:
+        if self.sentences:
+            self._copy()
+        return self._inner.interrupt()
+
+    def discard(self) -> None:
+        self._spool.close()
+        self._inner.discard()

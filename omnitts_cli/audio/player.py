@@ -1,0 +1,109 @@
+"""Player programs as sound output: pw-play, paplay, aplay or ffplay, fed through their standard input."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from contextlib import suppress
+
+import numpy as np
+
+from omnitts_cli.audio.pcm import silence, to_bytes
+from omnitts_cli.errors import DeviceError
+
+COMMANDS: dict[str, list[str]] = {
+    "pw-play": ["--raw", "--rate={rate}", "--channels=1", "--format=s16", "-"],
+    "paplay": ["--raw", "--rate={rate}", "--channels=1", "--format=s16le"],
+    "aplay": ["-q", "-t", "raw", "-r", "{rate}", "-c", "1", "-f", "S16_LE", "-"],
+    "ffplay": ["-v", "error", "-nodisp", "-autoexit", "-f", "s16le", "-ar", "{rate}", "-i", "pipe:0"],
+}
+TRIAL_S = 0.3
+"""A player that has no device gives up within this time."""
+
+LAST_WORD_S = 10.0
+
+
+class PlayerOutput:
+    """One running player program."""
+
+    def __init__(self, name: str, program: str, rate: int) -> None:
+        self.name, self.rate, self.stutters = name, rate, 0
+        self._sent = 0
+        self._child = subprocess.Popen(
+            [program, *(part.format(rate=rate) for part in COMMANDS[name])],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C is ours to pass on
+        )
+
+    @property
+    def played_s(self) -> float:
+        return self._sent / self.rate
+
+    def works(self) -> bool:
+        """Whether the player is still there after its first moment, with a little silence to play."""
+        try:
+            self.write(silence(0.05, self.rate))
+            self._child.wait(TRIAL_S)
+        except subprocess.TimeoutExpired:
+            return True
+        except DeviceError:
+            pass
+        self.stop()
+        return False
+
+    def write(self, samples: np.ndarray) -> None:
+        assert self._child.stdin is not None
+        try:
+            self._child.stdin.write(to_bytes(samples, "pcm16"))
+            self._child.stdin.flush()
+        except (BrokenPipeError, ValueError) as error:
+            raise DeviceError(f"the player {self.name} ended", hint="-o speech.wav keeps the sound") from error
+        self._sent += samples.size
+
+    def pause(self, paused: bool) -> None:
+        self._send(signal.SIGSTOP if paused else signal.SIGCONT)
+
+    def drain(self) -> None:
+        assert self._child.stdin is not None
+        with suppress(BrokenPipeError):
+            self._child.stdin.close()
+        while self._child.poll() is None:
+            time.sleep(0.02)  # short, so that Ctrl-C is heard
+        if self._child.returncode:
+            raise DeviceError(f"the player {self.name} failed with exit code {self._child.returncode}")
+
+    def stop(self) -> None:
+        self._send(signal.SIGCONT)
+        self._send(signal.SIGTERM)
+        with suppress(OSError):
+            self._child.stdin.close()  # type: ignore[union-attr]
+        try:
+            self._child.wait(LAST_WORD_S)
+        except subprocess.TimeoutExpired:
+            self._child.kill()
+            self._child.wait()
+
+    def _send(self, number: signal.Signals) -> None:
+        if self._child.poll() is None:
+            with suppress(ProcessLookupError):
+                os.kill(self._child.pid, number)
+
+
+def find_player(rate: int) -> PlayerOutput | None:
+    """The first player program that is installed and finds a device."""
+    for name in COMMANDS:
+        program = shutil.which(name)
+        if program is None:
+            continue
+        try:
+            player = PlayerOutput(name, program, rate)
+        except OSError:
+            continue
+        if player.works():
+            return player
+    return None
