@@ -1,0 +1,173 @@
+"""Fixtures of the engine: a toy model, engines that are made in no time, requests, and the recording device."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from omnitts_cli.audio.chunk import Chunk, Clip
+from omnitts_cli.devices.cpu import CPUDevice
+from omnitts_cli.engine.engine import Engine, News
+from omnitts_cli.engine.plan import Plan
+from omnitts_cli.families.toy import toy
+from omnitts_cli.models.roles import SpeechModel
+from omnitts_cli.request import Failed, Request, Sampling
+from omnitts_cli.voices import Cloned, Designed, Named
+
+Result = Clip | Failed
+
+WORDS = ("hello", "good morning", "one two three", "a b c", "tea?", "rain on the roof", "no", "and so on")
+
+
+@pytest.fixture(scope="session")
+def model() -> SpeechModel:
+    """Shared: leave it as it is."""
+    return toy(groups=3, codes=24, hidden=32, predictor_hidden=16)
+
+
+@pytest.fixture(scope="session")
+def recording() -> ModuleType:
+    """The module beside this file; tests are no package."""
+    here = str(Path(__file__).parent)
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    return importlib.import_module("recording")
+
+
+@pytest.fixture
+def plan_of(model: SpeechModel) -> Callable[..., Plan]:
+    def make(slots: int = 4, seconds: float = 8, **more: Any) -> Plan:
+        return Plan.of(slots, seconds, model.facts.frame_rate, **{"prompt_rows": 96, "pads": False} | more)
+
+    return make
+
+
+@pytest.fixture
+def engine_of(model: SpeechModel, plan_of: Callable[..., Plan]) -> Callable[..., Engine]:
+    """An engine over the toy; `device` None is the CPU. The rest goes to the plan."""
+
+    def make(slots: int = 4, *, device: Any = None, of: SpeechModel | None = None, **more: Any) -> Engine:
+        device = device or CPUDevice(1)
+        return Engine(of or model, device, plan_of(slots, **{"pads": device.pads} | more))
+
+    return make
+
+
+@pytest.fixture
+def requests_of(model: SpeechModel) -> Callable[..., list[Request]]:
+    """Requests of every kind of voice and manner, all different, the same each time."""
+    rng = np.random.default_rng(0)
+    vector = rng.standard_normal(model.facts.hidden).astype(np.float32)
+    heard = rng.integers(0, model.facts.codes, (7, model.facts.groups))
+    voices = (
+        Named("ann"),
+        Cloned(vector, heard, "a clip"),
+        Named("ben"),
+        Designed("deep and slow"),
+        Cloned(vector),
+        Named("ann"),
+        Cloned(vector, heard, "a clip"),
+    )
+    tastes = (
+        Sampling(),
+        Sampling(temperature=0.7, top_k=10),
+        Sampling(temperature=0.0, predictor_temperature=0.0),
+        Sampling(temperature=1.3, top_p=0.8, repetition_penalty=1.4),
+        Sampling(predictor_temperature=0.5, predictor_top_k=5, predictor_top_p=0.9),
+    )
+
+    def make(count: int, start: int = 0, **same: Any) -> list[Request]:
+        made = [
+            Request(
+                text=WORDS[i % len(WORDS)],
+                voice=voices[i % len(voices)],
+                language=(None, "english", "german")[i % 3],
+                sampling=tastes[i % len(tastes)],
+                seed=1000 + i,
+                text_mode=(None, "streamed", "whole")[i % 3],
+                max_frames=40,
+                id=f"q{i}",
+            )
+            for i in range(start, start + count)
+        ]
+        return [replace(request, **same) for request in made]
+
+    return make
+
+
+def results(news: Iterable[News]) -> dict[str, Result]:
+    """What became of each request; checks what every stream of news promises."""
+    chunks: dict[str, list[Chunk]] = {}
+    over: dict[str, Result] = {}
+    for one in news:
+        assert one.request not in over, f"{one.request} was over"
+        if isinstance(one, Failed):
+            over[one.request] = one
+            continue
+        mine = chunks.setdefault(one.request, [])
+        assert one.index == len(mine)
+        assert one.last == (one.stopped is not None)
+        assert one.pcm.dtype == np.float32 and one.codes.dtype == np.int64
+        mine.append(one)
+        if one.last:
+            over[one.request] = Clip.join(mine)
+    assert chunks.keys() <= over.keys(), "a request was left without an end"
+    return over
+
+
+@pytest.fixture(scope="session")
+def join() -> Callable[[Iterable[News]], dict[str, Result]]:
+    return results
+
+
+@pytest.fixture
+def speak(engine_of: Callable[..., Engine]) -> Callable[..., dict[str, Result]]:
+    """Requests through a fresh engine, or through `engine`."""
+
+    def run(requests: Iterable[Request], slots: int = 4, engine: Engine | None = None, **more: Any) -> dict[str, Result]:
+        engine = engine or engine_of(slots, **more)
+        over = results(engine.speak(requests))
+        at_rest(engine)
+        return over
+
+    return run
+
+
+def at_rest(engine: Engine) -> None:
+    """Nothing is left of what was spoken."""
+    assert not engine.busy
+    assert sorted(engine._free) == list(range(engine.plan.slots))
+    assert not (engine._running or engine._opening or engine._waiting or engine._tickets)
+    assert not engine._bench.table.live.any()
+
+
+@pytest.fixture(scope="session")
+def rested() -> Callable[[Engine], None]:
+    return at_rest
+
+
+@pytest.fixture(scope="session")
+def same() -> Callable[[Result, Result], None]:
+    """Two clips with the same codes, the same end, and the same sound up to the rounding of other shapes."""
+
+    def check(one: Result, other: Result, exact: bool = False) -> None:
+        assert isinstance(one, Clip) and isinstance(other, Clip), (one, other)
+        np.testing.assert_array_equal(one.codes, other.codes)
+        assert one.stopped == other.stopped
+        np.testing.assert_allclose(one.pcm, other.pcm, rtol=0, atol=0 if exact else 2e-5)
+
+    return check
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> None:
+    torch.set_num_threads(1)
