@@ -44,7 +44,7 @@ _SHARD = re.compile(r"model-\d{5}-of-(\d{5})\.safetensors")
 class Checkpoint:
     """The headers of one or several safetensors files; their data stays on disk until asked for."""
 
-    path: Path  # what the user named: for messages
+    path: Path  # what to call it in messages: the file, or the folder of several
     headers: tuple[Header, ...]
 
     @staticmethod
@@ -57,7 +57,7 @@ class Checkpoint:
             if twice := seen & header.tensors.keys():
                 raise damaged(header.path, f"tensor '{shown(min(twice))}' is in another part of the model too")
             seen |= header.tensors.keys()
-        return Checkpoint(path, headers)
+        return Checkpoint(headers[0].path if len(headers) == 1 else path, headers)
 
     def names(self) -> dict[str, tuple[torch.dtype, tuple[int, ...]]]:
         """Every tensor's dtype and shape, from the headers alone."""
@@ -69,6 +69,9 @@ class Checkpoint:
 
     def metadata(self) -> dict[str, str]:
         return {key: value for header in self.headers for key, value in header.metadata.items()}
+
+    def file_of(self, name: str) -> Path:
+        return self._find(name)[0].path
 
     def shape(self, name: str) -> tuple[int, ...]:
         return self._find(name)[1].shape

@@ -122,10 +122,11 @@ def _made_shape(source: Derived, shapes: list[tuple[int, ...]]) -> tuple[int, ..
 
 
 def _mismatch(files: Checkpoint, wrong: list[str]) -> ModelError:
+    count = f"{len(wrong)} differences: " if len(wrong) > 1 else ""
     more = f"; and {len(wrong) - 3} more" if len(wrong) > 3 else ""
     return ModelError(
         f"{shown(files.path, 400)} does not hold the weights that its config.json describes",
-        cause=f"{len(wrong)} differences: " + "; ".join(wrong[:3]) + more,
+        cause=count + "; ".join(wrong[:3]) + more,
         hint="config.json and weights must come from one model: `omnitts models pull` fetches a matching set",
     )
 
@@ -162,7 +163,7 @@ def _usable(files: Checkpoint, dtype: torch.dtype) -> Callable[[str, Tensor], No
             return
         finite = low - low == 0 == high - high
         raise ModelError(
-            f"{shown(files.path, 400)} holds a number that cannot be used",
+            f"{shown(files.file_of(name), 400)} holds a number that cannot be used",
             cause=f"tensor '{shown(name)}' {f'does not fit {_plain(dtype)}' if finite else 'holds NaN or infinity'}",
             hint="--dtype bf16 or fp32" if finite else "`omnitts models verify` finds damaged files",
         )

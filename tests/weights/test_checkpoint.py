@@ -1,0 +1,233 @@
+"""Whole model folders: the tiny reference checkpoints load, and every way of spoiling one gives one clear error."""
+
+from __future__ import annotations
+
+import pickle
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from omnitts_cli.errors import ModelError
+from omnitts_cli.families.qwen3_tts.config import read_config
+from omnitts_cli.families.qwen3_tts.family import Parts, parts
+from omnitts_cli.models.sources import One
+from omnitts_cli.weights.find import find
+from omnitts_cli.weights.load import Checkpoint, fill
+
+CHECKPOINTS = ["custom_voice", "custom_voice_small", "voice_design", "base", "base_large"]
+
+WEIGHTS, CODEC = "model.safetensors", "speech_tokenizer/model.safetensors"
+
+
+def load(folder: Path) -> Parts:
+    """A folder's parts with their numbers, as a build would do it."""
+    found = find(str(folder)).folder
+    assert found is not None
+    made = parts(read_config(found))
+    for part in made.all():
+        fill(part.module, part.names, Checkpoint.open(found / part.folder), "cpu", torch.float32, unused=part.leftover)
+    return made
+
+
+@pytest.mark.parametrize("name", CHECKPOINTS)
+def test_reference_checkpoints_load(checkpoint: Callable[[str], Path], name: str) -> None:
+    folder = checkpoint(name)
+    for part in load(folder).all():
+        stored = load_file(folder / part.folder / "model.safetensors")
+        ours = part.module.state_dict()
+        assert part.names.keys() == dict(part.module.named_parameters()).keys()
+        for ours_name, source in part.names.items():
+            if isinstance(source, One):
+                assert torch.equal(ours[ours_name], stored[source.name].float())
+
+
+@pytest.mark.parametrize("file", [WEIGHTS, CODEC])
+def test_every_tensor_is_read_as_the_official_reader_does(checkpoint: Callable[[str], Path], file: str) -> None:
+    path = checkpoint("base") / file
+    files, stored = Checkpoint.open(path), load_file(path)
+    assert files.names() == {name: (value.dtype, tuple(value.shape)) for name, value in stored.items()}
+    assert all(torch.equal(files.tensor(name), value) for name, value in stored.items())
+
+
+@pytest.fixture
+def model(checkpoint: Callable[[str], Path], tmp_path: Path) -> Path:
+    """A copy that may be spoilt."""
+    return Path(shutil.copytree(checkpoint("custom_voice"), tmp_path / "model"))
+
+
+def refused(folder: Path) -> ModelError:
+    began = time.perf_counter()
+    with pytest.raises(ModelError) as caught:
+        load(folder)
+    assert time.perf_counter() - began < 1
+    error = caught.value
+    assert error.exit_code == 4 and error.__cause__ is None
+    assert str(folder) in error.message or folder.name in error.message
+    assert error.hint
+    return error
+
+
+@pytest.mark.parametrize("file", [WEIGHTS, CODEC])
+class TestFile:
+    """The same mishaps to either file of weights."""
+
+    def test_missing(self, model: Path, file: str) -> None:
+        (model / file).unlink()
+        assert "is missing" in refused(model).message + (refused(model).cause or "")
+
+    def test_empty(self, model: Path, file: str) -> None:
+        (model / file).write_bytes(b"")
+        error = refused(model)
+        assert file in error.message and error.cause == "the file is empty"
+
+    @pytest.mark.parametrize("share", [0.0001, 0.01, 0.5, 0.9999])
+    def test_cut(self, model: Path, file: str, share: float) -> None:
+        content = (model / file).read_bytes()
+        (model / file).write_bytes(content[: int(len(content) * share)])
+        error = refused(model)
+        assert file in error.message and "cut off" in (error.cause or "")
+        assert "models verify" in (error.hint or "") and "models pull" in (error.hint or "")
+
+    def test_appended(self, model: Path, file: str) -> None:
+        with (model / file).open("ab") as target:
+            target.write(b"more")
+        assert "4 bytes after the last tensor" in (refused(model).cause or "")
+
+    def test_pickle_in_its_place(self, model: Path, file: str, tmp_path: Path) -> None:
+        class Trap:
+            def __reduce__(self) -> tuple[object, ...]:
+                return (open, (str(tmp_path / "marker"), "w"))
+
+        (model / file).write_bytes(pickle.dumps([Trap()]))
+        assert "a Python pickle" in (refused(model).cause or "")
+        torch.save({"x": Trap()}, model / file)
+        assert "PyTorch archive" in (refused(model).cause or "")
+        assert not (tmp_path / "marker").exists()
+
+    def test_a_folder_in_its_place(self, model: Path, file: str) -> None:
+        (model / file).unlink()
+        (model / file).mkdir()
+        assert refused(model).cause == "it is a folder"
+
+    def test_no_metadata(self, model: Path, file: str) -> None:
+        save_file(load_file(model / file), model / file)
+        assert load(model)
+
+    def test_bfloat16(self, model: Path, file: str) -> None:
+        save_file({name: value.bfloat16() for name, value in load_file(model / file).items()}, model / file)
+        assert load(model)
+
+
+def spoil(model: Path, file: str, change: Callable[[dict[str, Tensor]], None]) -> ModelError:
+    tensors = load_file(model / file)
+    change(tensors)
+    save_file(tensors, model / file)
+    return refused(model)
+
+
+def test_nan(model: Path) -> None:
+    error = spoil(model, WEIGHTS, lambda t: t["talker.codec_head.weight"].view(-1)[7:8].fill_(torch.nan))
+    assert error.cause == "tensor 'talker.codec_head.weight' holds NaN or infinity"
+    assert str(model / WEIGHTS) in error.message
+
+
+def test_infinity_in_the_codec(model: Path) -> None:
+    error = spoil(model, CODEC, lambda t: t["decoder.decoder.6.conv.bias"].fill_(torch.inf))
+    assert error.cause == "tensor 'decoder.decoder.6.conv.bias' holds NaN or infinity"
+
+
+def test_missing_tensor(model: Path) -> None:
+    error = spoil(model, WEIGHTS, lambda t: t.pop("talker.model.norm.weight"))
+    assert error.cause == "missing: talker.model.norm.weight"
+    assert str(model / WEIGHTS) in error.message
+
+
+def test_extra_tensor(model: Path) -> None:
+    error = spoil(model, WEIGHTS, lambda t: t.update({"talker.model.layers.99.mlp.up_proj.weight": torch.zeros(2)}))
+    assert "unexpected: talker.model.layers.99" in (error.cause or "")
+
+
+def test_wrong_shapes(model: Path) -> None:
+    def transpose(tensors: dict[str, Tensor]) -> None:
+        for name in list(tensors):
+            if name.endswith(".down_proj.weight"):
+                tensors[name] = tensors[name].t().contiguous()
+
+    error = spoil(model, WEIGHTS, transpose)
+    assert (error.cause or "").startswith("5 differences: ")
+    assert (error.cause or "").count("expected") == 3 and (error.cause or "").endswith("; and 2 more")
+
+
+def test_wrong_dtype(model: Path) -> None:
+    error = spoil(model, WEIGHTS, lambda t: t.update({k: v.to(torch.int8) for k, v in t.items()}))
+    assert "is int8, not a float that can be loaded" in (error.cause or "")
+
+
+@pytest.mark.parametrize("other", ["custom_voice_small", "base_large"])
+def test_weights_of_another_model(model: Path, checkpoint: Callable[[str], Path], other: str) -> None:
+    shutil.copy(checkpoint(other) / WEIGHTS, model / WEIGHTS)
+    if other == "base_large":
+        assert load(model), "a speaker encoder that is not used does no harm"
+    else:
+        assert "differences: " in (refused(model).cause or "")
+
+
+def test_codec_and_model_swapped(model: Path) -> None:
+    (model / WEIGHTS).rename(model / "swap")
+    (model / CODEC).rename(model / WEIGHTS)
+    (model / "swap").rename(model / CODEC)
+    assert (refused(model).cause or "").count("missing: ") == 3
+
+
+def test_no_codec(model: Path) -> None:
+    shutil.rmtree(model / "speech_tokenizer")
+    assert "speech_tokenizer" in refused(model).message
+
+
+def split(path: Path, count: int) -> list[Path]:
+    """The same tensors in several numbered files."""
+    tensors = load_file(path)
+    names = sorted(tensors)
+    path.unlink()
+    made = []
+    for part in range(count):
+        made.append(path.with_name(f"model-{part + 1:05d}-of-{count:05d}.safetensors"))
+        save_file({name: tensors[name] for name in names[part::count]}, made[-1])
+    return made
+
+
+def test_numbered_parts(model: Path) -> None:
+    whole = load(model).language.module.state_dict()
+    split(model / WEIGHTS, 3)
+    again = load(model).language.module.state_dict()
+    assert all(torch.equal(again[name], whole[name]) for name in whole)
+
+
+def test_a_part_is_missing(model: Path) -> None:
+    split(model / WEIGHTS, 3)[1].unlink()
+    assert refused(model).cause == "model-00002-of-00003.safetensors is missing"
+
+
+def test_parts_of_two_models(model: Path) -> None:
+    parts = split(model / WEIGHTS, 2)
+    shutil.copy(parts[0], model / "model-00001-of-00003.safetensors")
+    assert "mixes parts" in (refused(model).cause or "") or "is missing" in (refused(model).cause or "")
+
+
+def test_a_tensor_in_two_parts(model: Path) -> None:
+    first, second = split(model / WEIGHTS, 2)
+    tensors = load_file(second)
+    name, value = next(iter(load_file(first).items()))
+    save_file(tensors | {name: value}, second)
+    assert f"'{name}' is in another part" in (refused(model).cause or "")
+
+
+def test_unknown_tensor_is_our_own_mistake(model: Path) -> None:
+    with pytest.raises(KeyError):
+        Checkpoint.open(model).tensor("nobody")
