@@ -1,0 +1,112 @@
+"""SSML: words, sentences, paragraphs and breaks. No DTD, no entities, no unknown tags, little nesting."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from omnitts_cli.errors import InputError
+from omnitts_cli.text.formats.block import DEEPEST, Block
+
+BREAKS = {"none": 0.0, "x-weak": 0.1, "weak": 0.2, "medium": 0.4, "strong": 0.8, "x-strong": 1.2}
+LONGEST_BREAK_S = 60.0
+WORDS_ONLY = {"say-as", "prosody", "emphasis", "voice", "lang", "phoneme", "w", "token", "audio"}
+SILENT = {"mark", "desc", "meta", "metadata", "lexicon", "lookup"}
+TIME = re.compile(r"\+?(\d{1,6}(?:\.\d{1,6})?)(ms|s)")
+
+
+def ssml_blocks(text: str, name: str, notices: list[str]) -> Iterator[Block]:
+    """One block for each sentence or paragraph, and one for each break."""
+    root = parse(text, name)
+    if local(root.tag) != "speak":
+        raise InputError(f"{name} is not SSML: its outer tag is <{local(root.tag)}>, not <speak>")
+    reader = Reader(name)
+    yield from reader.element(root, 1)
+    yield from reader.paragraph()
+    if reader.ignored:
+        notices.append(
+            f"{name}: the words in <{'>, <'.join(sorted(reader.ignored))}> are spoken, the tags have no effect"
+        )
+
+
+def parse(text: str, name: str) -> Any:
+    """The element tree, or an InputError: entities, DTDs and outside files are refused by defusedxml."""
+    from xml.etree.ElementTree import ParseError
+
+    import defusedxml
+    from defusedxml.ElementTree import fromstring
+
+    try:
+        return fromstring(text, forbid_dtd=True)
+    except defusedxml.DefusedXmlException as error:
+        raise InputError(
+            f"{name} declares a document type or entities, which are not read", cause=type(error).__name__
+        ) from error
+    except (ParseError, ValueError) as error:
+        raise InputError(f"{name} is not well-formed XML: {error}") from error
+
+
+def local(tag: Any) -> str:
+    """A tag without its namespace."""
+    return str(tag).rsplit("}", 1)[-1].lower()
+
+
+class Reader:
+    """Walks the tree in order and collects words until something ends them."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._words: list[str] = []
+        self.ignored: set[str] = set()
+
+    def paragraph(self) -> Iterator[Block]:
+        words = " ".join("".join(self._words).split())
+        self._words = []
+        if words:
+            yield Block(words)
+
+    def element(self, element: Any, depth: int) -> Iterator[Block]:
+        if depth > DEEPEST:
+            raise InputError(f"{self._name}: tags are nested more than {DEEPEST} deep")
+        tag = local(element.tag)
+        if tag in SILENT:
+            return
+        if tag == "break":
+            yield from self.paragraph()
+            yield Block(pause_s=self._break_s(element))
+            return
+        if tag == "sub":
+            self._words.append(element.get("alias") or "".join(element.itertext()))
+            return
+        yield from self._inside(element, tag, depth)
+
+    def _inside(self, element: Any, tag: str, depth: int) -> Iterator[Block]:
+        ends = tag in ("p", "paragraph", "s", "sentence", "speak")
+        if tag in WORDS_ONLY:
+            self.ignored.add(tag)
+        elif not ends:
+            raise InputError(
+                f"{self._name}: unknown tag <{tag[:40]}>", hint="speak, p, s, break, sub, say-as and prosody are known"
+            )
+        if ends:
+            yield from self.paragraph()
+        self._words.append(element.text or "")
+        for child in element:
+            yield from self.element(child, depth + 1)
+            self._words.append(child.tail or "")
+        if ends:
+            yield from self.paragraph()
+
+    def _break_s(self, element: Any) -> float:
+        time, strength = element.get("time"), element.get("strength", "medium")
+        if time is not None:
+            found = TIME.fullmatch(time.strip())
+            if found is None:
+                raise InputError(
+                    f"{self._name}: <break time='{time[:40]}'> is no time", hint='time="0.8s" or time="800ms"'
+                )
+            return min(LONGEST_BREAK_S, float(found[1]) / (1000.0 if found[2] == "ms" else 1.0))
+        if strength not in BREAKS:
+            raise InputError(f"{self._name}: unknown <break strength='{strength[:40]}'>", hint=", ".join(BREAKS))
+        return BREAKS[strength]

@@ -1,0 +1,158 @@
+"""From a file or a pipe to pieces: format, bytes, cleaning, splitting, lexicon, in this order and in one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from io import BytesIO
+from pathlib import PurePath
+from typing import BinaryIO, Literal, get_args
+
+from omnitts_cli.errors import InputError, UsageError
+from omnitts_cli.text.clean import Cleaner, clean, nothing_to_speak
+from omnitts_cli.text.decode import Decoder, decode
+from omnitts_cli.text.formats.block import LARGEST_DOCUMENT, Block
+from omnitts_cli.text.lexicon import Lexicon
+from omnitts_cli.text.piece import Piece
+from omnitts_cli.text.split import Mode, Splitter
+
+InputFormat = Literal["text", "md", "ssml", "srt", "epub"]
+INPUT_FORMATS: tuple[InputFormat, ...] = get_args(InputFormat)
+SUFFIXES: dict[str, InputFormat] = {
+    ".md": "md", ".markdown": "md", ".ssml": "ssml", ".srt": "srt", ".vtt": "srt", ".epub": "epub",
+}  # fmt: skip
+READ_BYTES = 65_536
+SAMPLE_CHARACTERS = 2_000
+
+
+@dataclass
+class TextOptions:
+    """How text becomes pieces; `language` is a code such as "en", for the splitter's rules."""
+
+    mode: Mode = "auto"
+    language: str | None = None
+    encoding: str | None = None
+    lexicon: Lexicon = field(default_factory=Lexicon)
+    pauses: bool = True
+    largest: int | None = None
+
+    def splitter(self) -> Splitter:
+        return Splitter(self.mode, self.language, largest=self.largest, pauses=self.pauses)
+
+
+def input_format(path: str | None, name: str | None = None) -> InputFormat:
+    """The format by --input-format, else by the suffix, else plain text."""
+    if name is None or name == "auto":
+        return SUFFIXES.get(PurePath(path or "").suffix.lower(), "text")
+    if name not in INPUT_FORMATS:
+        raise UsageError(f"unknown --input-format '{name}'", hint=f"one of: auto, {', '.join(INPUT_FORMATS)}")
+    return name  # type: ignore[return-value]
+
+
+class TextStream:
+    """Plain text as it arrives: bytes in, pieces out. For a pipe that stays open."""
+
+    def __init__(self, options: TextOptions, name: str = "standard input") -> None:
+        self._decoder = Decoder(options.encoding, name)
+        self._cleaner = Cleaner()
+        self._splitter = options.splitter()
+        self._lexicon = options.lexicon
+        self.characters = 0
+
+    def feed(self, data: bytes) -> list[Piece]:
+        """The pieces that are certain after these bytes; a finished line never waits."""
+        return self._split(self._cleaner.feed(self._decoder.feed(data)))
+
+    def idle(self) -> list[Piece]:
+        """When nothing has arrived for a while: what finished lines still hold."""
+        return self._spoken(self._splitter.idle())
+
+    def flush(self) -> list[Piece]:
+        """The rest, at the end of the input."""
+        pieces = self._split(self._cleaner.feed(self._decoder.feed(b"", final=True)))
+        pieces += self._split(self._cleaner.flush())
+        return pieces + self._spoken(self._splitter.flush())
+
+    def _split(self, text: str) -> list[Piece]:
+        self.characters += len(text)
+        return self._spoken(self._splitter.feed(text))
+
+    def _spoken(self, pieces: list[Piece]) -> list[Piece]:
+        return with_lexicon(pieces, self._lexicon)
+
+
+def with_lexicon(pieces: list[Piece], lexicon: Lexicon) -> list[Piece]:
+    if not len(lexicon):
+        return pieces
+    return [replace(piece, text=lexicon.apply(piece.text)) if piece.speech else piece for piece in pieces]
+
+
+def pieces_of_text(text: str, options: TextOptions | None = None) -> Iterator[Piece]:
+    """The pieces of a text that is all there, such as the command's own words."""
+    chosen = options or TextOptions()
+    splitter = chosen.splitter()
+    yield from with_lexicon(splitter.feed(clean(text)) + splitter.flush(), chosen.lexicon)
+
+
+def pieces_of_stream(file: BinaryIO, options: TextOptions, name: str = "standard input") -> Iterator[Piece]:
+    """The pieces of plain text, each as soon as it is certain. `file` gives what is there: unbuffered, or read1."""
+    stream = TextStream(options, name)
+    read = getattr(file, "read1", file.read)
+    while data := read(READ_BYTES):
+        yield from stream.feed(data)
+    yield from stream.flush()
+
+
+def pieces_of_document(
+    file: BinaryIO, form: InputFormat, options: TextOptions, name: str, notices: list[str]
+) -> Iterator[Piece]:
+    """The pieces of a file of any format. `notices` gets sentences about what was odd in it."""
+    if form == "text":
+        yield from pieces_of_stream(file, options, name)
+        return
+    splitter = options.splitter()
+    for block in blocks_of(file, form, options.encoding, name, notices):
+        yield from with_lexicon(block_pieces(splitter, block), options.lexicon)
+    yield from with_lexicon(splitter.flush(), options.lexicon)
+
+
+def block_pieces(splitter: Splitter, block: Block) -> list[Piece]:
+    """A block ends with a paragraph, or is a pause."""
+    if block.pause_s > 0.0:
+        return splitter.pause(block.pause_s)
+    return splitter.feed(clean(block.text) + "\n\n")
+
+
+def blocks_of(
+    file: BinaryIO, form: InputFormat, encoding: str | None, name: str, notices: list[str]
+) -> Iterable[Block]:
+    """The blocks of a document; InputError where it breaks its format's rules or our limits."""
+    data = file.read(LARGEST_DOCUMENT + 1)
+    if len(data) > LARGEST_DOCUMENT:
+        raise InputError(f"{name} is larger than {LARGEST_DOCUMENT >> 20} MiB; only plain text may be")
+    if form == "epub":
+        from omnitts_cli.text.formats.epub import epub_blocks
+
+        return epub_blocks(BytesIO(data), name)
+    text = decode(data, encoding, name)
+    if form == "ssml":
+        from omnitts_cli.text.formats.ssml import ssml_blocks
+
+        return ssml_blocks(text, name, notices)
+    if form == "srt":
+        from omnitts_cli.text.formats.srt import srt_blocks
+
+        return srt_blocks(clean(text), name, notices)
+    from omnitts_cli.text.formats.markdown import markdown_blocks
+
+    return markdown_blocks(clean(text))
+
+
+def require_speech(pieces: Iterable[Piece], text: str = "") -> Iterator[Piece]:
+    """The same pieces; InputError `nothing to speak` where none of them has words."""
+    spoken = False
+    for piece in pieces:
+        spoken = spoken or piece.speech
+        yield piece
+    if not spoken:
+        raise nothing_to_speak(text)

@@ -1,0 +1,123 @@
+"""The ten languages: their names, and which of them a text is in. By script, then by small words and letters."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from omnitts_cli.errors import UsageError
+from omnitts_cli.text.small_words import SMALL_WORDS
+
+LANGUAGES: dict[str, str] = {
+    "zh": "chinese", "en": "english", "ja": "japanese", "ko": "korean", "de": "german", "fr": "french",
+    "ru": "russian", "pt": "portuguese", "es": "spanish", "it": "italian",
+}  # fmt: skip
+
+FLOOR = 0.6
+"""A guess below this confidence is no answer: a single `Hello.` fits too many languages."""
+
+SAMPLE_CHARACTERS = 4_000
+WORD = re.compile(r"[^\W\d_]+")
+SCRIPTS = {
+    "kana": re.compile("[\u3041-\u309f\u30a0-\u30ff]"),
+    "han": re.compile("[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003fffd]"),
+    "hangul": re.compile("[\u1100-\u11ff\u3130-\u318f\uac00-\ud7a3]"),
+    "cyrillic": re.compile("[\u0400-\u04ff]"),
+    "latin": re.compile("[A-Za-z\u00c0-\u024f]"),
+}
+NOT_RUSSIAN = re.compile("[іїєґўјљњћђџѓќѕқңғүұһәө]", re.IGNORECASE)
+
+TELLING_LETTERS = {
+    "de": "ßäöü", "fr": "èêëçœùûîïâæ", "es": "ñ¿¡", "pt": "ãõ", "it": "ìò", "en": "",
+}  # fmt: skip
+TELLING_ENDINGS = {
+    "en": re.compile(r"(?:ing|tion|ness|ould|ght|ly|wh\w*|th\w*)$"),
+    "de": re.compile(r"(?:ung|lich|keit|heit|isch|chen|sch\w*|en)$"),
+    "fr": re.compile(r"(?:eaux?|ment|oir|eux|euse|ez|aient|tion|ais|ait)$"),
+    "es": re.compile(r"(?:ción|ciones|mente|dad|ando|iendo|amos|emos|ado|ido|illo|illa|ero)$"),
+    "pt": re.compile(r"(?:ção|ções|mente|dade|ando|endo|inha|inho|amos|lh\w*|nh\w*|eir[oa])$"),
+    "it": re.compile(r"(?:zione|zioni|mente|tà|ando|endo|iamo|etto|etta|gli\w*|ella|issim[oa])$"),
+}
+LETTER_WEIGHT, ENDING_WEIGHT = 0.7, 0.35
+SMOOTHING = 0.6
+
+
+@dataclass(frozen=True)
+class Guess:
+    """`language` is a code of the ten, or None where none is likely enough; `confidence` is 0..1."""
+
+    language: str | None
+    confidence: float
+    script: str | None = None
+
+
+def language_code(name: str) -> str | None:
+    """`-l NAME` as a code: `en`, `english` and `EN-gb` are "en", `auto` is None; anything else a UsageError."""
+    lower = name.strip().lower()
+    short = re.split("[-_]", lower)[0]
+    if lower == "auto":
+        return None
+    if short in LANGUAGES:
+        return short
+    for code, full in LANGUAGES.items():
+        if lower == full:
+            return code
+    raise UsageError(f"unknown language '{name}'", hint=f"one of: auto, detect, {', '.join(LANGUAGES)}")
+
+
+def detect(text: str) -> Guess:
+    """The language of a text, judged by its beginning."""
+    sample = text[:SAMPLE_CHARACTERS]
+    counts = {name: len(letters.findall(sample)) for name, letters in SCRIPTS.items()}
+    letters = sum(1 for c in sample if c.isalpha())
+    if not letters:
+        return Guess(None, 0.0)
+    script = max(counts, key=lambda name: counts[name] * (3 if name in ("han", "kana", "hangul") else 1))
+    share = counts[script] / letters
+    if script in ("han", "kana"):
+        return asian(counts, letters)
+    if script == "hangul":
+        return answer("ko", share, script)
+    if script == "cyrillic":
+        foreign = len(NOT_RUSSIAN.findall(sample))
+        return answer("ru", share * (0.3 if foreign > 0.02 * letters else 1.0), script)
+    return latin(sample, share) if counts["latin"] else Guess(None, 0.0)
+
+
+def asian(counts: dict[str, int], letters: int) -> Guess:
+    """Kana make Japanese; Han alone makes Chinese."""
+    share = min(1.0, 3 * (counts["han"] + counts["kana"]) / letters)
+    if counts["kana"] > 0.1 * (counts["kana"] + counts["han"]):
+        return answer("ja", share, "kana")
+    return answer("zh", share * (0.9 if counts["kana"] else 1.0), "han")
+
+
+def latin(sample: str, share: float) -> Guess:
+    """Votes of small words, telling letters and endings; confident where one language leads clearly."""
+    words = WORD.findall(sample.lower())
+    votes = dict.fromkeys(SMALL_SETS, 0.0)
+    for word in words:
+        vote(word, votes)
+    for code, telling in TELLING_LETTERS.items():
+        votes[code] += LETTER_WEIGHT * sum(sample.lower().count(letter) for letter in telling)
+    first, second = sorted(votes, key=lambda code: -votes[code])[:2]
+    lead = votes[first] - votes[second]
+    known = min(1.0, (votes[first] + 0.2) / (0.2 * len(words) + 0.6))  # text of another language has few known words
+    return answer(first, share * known * lead / (lead + SMOOTHING) if lead > 0 else 0.0, "latin")
+
+
+def vote(word: str, votes: dict[str, float]) -> None:
+    """A small word counts in full for its language, less the more languages have it."""
+    owners = [code for code, known in SMALL_SETS.items() if word in known]
+    for code in owners:
+        votes[code] += 1.0 / len(owners)
+    if not owners and len(word) > 3:
+        for code, ending in TELLING_ENDINGS.items():
+            votes[code] += ENDING_WEIGHT if ending.search(word) else 0.0
+
+
+SMALL_SETS = {code: frozenset(words.split()) for code, words in SMALL_WORDS.items()}
+
+
+def answer(language: str, confidence: float, script: str) -> Guess:
+    return Guess(language if confidence >= FLOOR else None, round(min(1.0, confidence), 3), script)

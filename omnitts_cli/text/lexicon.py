@@ -1,0 +1,111 @@
+"""Lexicon: words and how they are to be spoken. One pass over a text; what was put in is not looked at again.
+
+A file has a line `word<TAB>spoken form` for each. A word in small letters stands for any case, one with a
+capital for exactly itself. Only whole words are replaced, except in scripts without spaces. Of several
+words that fit at one place the longest wins; of two lines for one word the later.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from omnitts_cli.errors import InputError
+from omnitts_cli.text.boundary import CJK
+from omnitts_cli.text.clean import clean
+from omnitts_cli.text.decode import decode
+
+LONGEST_WORD = 200
+LARGEST_FILE = 256 * 2**20
+CJK_CLASS = CJK.pattern[1:-1]
+TOKEN = re.compile(rf"[{CJK_CLASS}]|(?:(?![{CJK_CLASS}])\w)+|[^\w\s]")
+
+
+class Lexicon:
+    """Replacements, ready for use; empty at first."""
+
+    def __init__(self) -> None:
+        self._words: dict[str, str] = {}
+        self._lengths: dict[str, list[int]] = {}  # first token in small letters -> lengths of words, longest first
+
+    def __len__(self) -> int:
+        return len(self._words)
+
+    def add(self, entries: Iterable[tuple[str, str]]) -> None:
+        """Takes (word, spoken form) pairs."""
+        lengths = {first: set(known) for first, known in self._lengths.items()}
+        for word, spoken in entries:
+            self._words[word] = spoken
+            first = TOKEN.match(word)
+            assert first is not None, "a word begins with something that is no space"
+            lengths.setdefault(first[0].lower(), set()).add(len(word))
+        self._lengths = {first: sorted(known, reverse=True) for first, known in lengths.items()}
+
+    def apply(self, text: str) -> str:
+        """The text with every known word replaced."""
+        if not self._words:
+            return text
+        parts, done, at = [], 0, 0
+        while (token := TOKEN.search(text, at)) is not None:
+            start, at = token.start(), token.end()
+            found = self._find(text, start, token[0].lower())
+            if found is not None:
+                at = start + found[0]
+                parts += [text[done:start], found[1]]
+                done = at
+        return "".join([*parts, text[done:]])
+
+    def _find(self, text: str, start: int, first: str) -> tuple[int, str] | None:
+        for length in self._lengths.get(first, ()):
+            written = text[start : start + length]
+            if len(written) < length or not ends_word(text, start + length):
+                continue
+            spoken = self._words.get(written)
+            if spoken is None:
+                spoken = self._words.get(written.lower())
+            if spoken is not None:
+                return length, spoken
+        return None
+
+
+def ends_word(text: str, end: int) -> bool:
+    """Whether a word may end here: not between two letters of a script with spaces."""
+    if end >= len(text) or CJK.match(text, end) or CJK.match(text, end - 1):
+        return True
+    return not ((text[end].isalnum() or text[end] == "_") and (text[end - 1].isalnum() or text[end - 1] == "_"))
+
+
+def load_lexicon(paths: Iterable[Path]) -> Lexicon:
+    """The lexicon of one or more files, in their order."""
+    lexicon = Lexicon()
+    for path in paths:
+        lexicon.add(read_entries(path))
+    return lexicon
+
+
+def read_entries(path: Path) -> Iterable[tuple[str, str]]:
+    """The lines of a lexicon file; empty lines and `#` comments are left out."""
+    try:
+        if path.stat().st_size > LARGEST_FILE:
+            raise InputError(f"lexicon {path} is larger than {LARGEST_FILE >> 20} MiB")
+        text = decode(path.read_bytes(), name=f"lexicon {path}")
+    except OSError as error:
+        raise InputError(f"cannot read lexicon {path}: {(error.strerror or str(error)).lower()}") from error
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        word, tab, spoken = line.partition("\t")
+        word = clean_field(word).strip()
+        if not tab or not word or len(word) > LONGEST_WORD:
+            problem = (
+                "no tab" if not tab else "no word before the tab" if not word else f"a word over {LONGEST_WORD} letters"
+            )
+            raise InputError(f"lexicon {path} line {number}: {problem}", hint="each line is: word<TAB>spoken form")
+        yield word, clean_field(spoken)
+
+
+def clean_field(field: str) -> str:
+    """Most fields are plain ASCII and clean already; a million of them must not take long."""
+    field = field.strip()
+    return field if field.isascii() and field.isprintable() else clean(field)
