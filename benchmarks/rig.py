@@ -62,31 +62,12 @@ def load_model(arguments: argparse.Namespace, settings: Any) -> tuple[Any, Any, 
 def machine(arguments: argparse.Namespace, device: Any = None) -> dict[str, Any]:
     """Where and with what a row was measured."""
     return {
-        "device": device_words(device),
-        "host": {"system": platform.platform(), "processor": processor()},
+        "device": None if device is None else f"{device.name}, {device.card}",
+        "system": platform.platform(),
         "versions": {"python": platform.python_version(), **versions()},
         "commit": arguments.commit,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
     }
-
-
-def device_words(device: Any) -> str | None:
-    """The device's name, with that of the card where there is one."""
-    if device is None:
-        return None
-    import torch
-
-    if device.torch_device.type == "cuda":
-        return f"{device.name}, {torch.cuda.get_device_name(device.torch_device)}"
-    return f"{device.name}, {torch.get_num_threads()} threads"
-
-
-def processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor()
 
 
 def versions() -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -60,6 +61,7 @@ class CPUDevice:
 
     def __init__(self, threads: int | None = None) -> None:
         torch.set_num_threads(threads or physical_cores())
+        self.card = f"{processor()}, {torch.get_num_threads()} threads"
 
     def ops(self) -> Ops:
         return plain.OPS
@@ -96,6 +98,15 @@ class CPUDevice:
     @contextmanager
     def watched(self) -> Iterator[Callable[[], int | None]]:
         yield lambda: None
+
+
+def processor() -> str:
+    """What the processor calls itself."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            return next(line.split(":", 1)[1].strip() for line in file if line.startswith("model name"))
+    except (OSError, StopIteration):  # another system, or a processor that tells less
+        return platform.processor() or platform.machine()
 
 
 def physical_cores() -> int:

@@ -101,6 +101,7 @@ class CUDADevice:
             names = ", ".join(f"cuda:{i} ({torch.cuda.get_device_name(i)})" for i in range(torch.cuda.device_count()))
             raise DeviceError(f"cuda:{index} does not exist; this machine has {names}", hint="-d cuda:0")
         self.name = f"cuda:{index}"
+        self.card = torch.cuda.get_device_name(index)
         self.torch_device = torch.device("cuda", index)
         self.dtype = torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float32
         torch.cuda.set_device(self.torch_device)

@@ -55,6 +55,7 @@ class Lane(Protocol):
 
 class Device(Protocol):
     name: str  # as the user says it: "cpu", "cuda:0"
+    card: str  # as the hardware calls itself
     torch_device: torch.device
     dtype: torch.dtype  # of the language side, unless the user says otherwise
     captures: bool  # whether a captured step is faster than the step itself
