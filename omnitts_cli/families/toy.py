@@ -17,6 +17,7 @@ from torch import nn
 from omnitts_cli.families.qwen3_tts.config import Config, config_of
 from omnitts_cli.families.qwen3_tts.family import Parts, assemble, parts
 from omnitts_cli.families.qwen3_tts.fields import Fields
+from omnitts_cli.families.qwen3_tts.prompt import Place
 from omnitts_cli.families.qwen3_tts.text import TextTokenizer, byte_vocabulary
 from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import Ops
@@ -40,9 +41,10 @@ def toy(
     predictor_hidden: int = 24,
     device: torch.device | str = "cpu",
     dtype: torch.dtype = torch.float32,
+    place: Place = torch.from_numpy,
     ops: Ops = plain.OPS,
 ) -> SpeechModel:
-    """The same seed and sizes give the same model."""
+    """The same seed and sizes give the same model. `place` puts arrays on `device`."""
     config = toy_config(kinds, groups, codes, hidden, layers, predictor_hidden)
     pieces = parts(config, ops)
     generator = torch.Generator().manual_seed(seed)
@@ -53,9 +55,6 @@ def toy(
     for part in pieces.all():
         part.module.to(device)
     pieces.language.module.to(dtype)
-
-    def place(array: Any) -> torch.Tensor:
-        return torch.from_numpy(array).to(device, non_blocking=True)
 
     return assemble("random:toy", config, pieces, TextTokenizer(byte_vocabulary(), []), place, ops)
 

@@ -100,12 +100,15 @@ class Config:
 
 def read_config(folder: Path) -> Config:
     """The three JSON files of a model folder."""
-    generation = folder / "generation_config.json"
-    return config_of(
+    generation, tokens = folder / "generation_config.json", folder / "tokenizer_config.json"
+    config = config_of(
         Fields.read(folder / "config.json"),
         Fields.read(folder / CODEC_FOLDER / "config.json"),
         Fields.read(generation) if generation.exists() else Fields(generation, {}),
     )
+    if tokens.exists():
+        _same_tokens(Fields.read(tokens), config)
+    return config
 
 
 def config_of(top: Fields, codec: Fields, generation: Fields) -> Config:
@@ -339,6 +342,23 @@ def _text_ids(top: Fields, vocabulary: int) -> TextIds:
         begin=token("tts_bos"),
         end=token("tts_eos"),
     )
+
+
+def _same_tokens(tokenizer: Fields, config: Config) -> None:
+    """config.json names the tokens of the template by number, the tokenizer by word: they must agree."""
+    if not tokenizer.has("added_tokens_decoder"):
+        return
+    added = tokenizer.part("added_tokens_decoder")
+    for word, id in {
+        "<|im_start|>": config.text.start,
+        "<|im_end|>": config.text.stop,
+        "<tts_pad>": config.text.pad,
+        "<tts_text_bos>": config.text.begin,
+        "<tts_text_eod>": config.text.end,
+    }.items():
+        entry = added.part(str(id)) if added.has(str(id)) else None
+        if entry is not None and entry.text("content") != word:
+            raise added.problem(str(id), f"{entry.text('content')!a} is not {word}, which config.json has at {id}")
 
 
 def _control_ids(talker: Fields, codes: int, vocabulary: int) -> ControlIds:

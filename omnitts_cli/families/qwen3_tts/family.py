@@ -27,6 +27,9 @@ from omnitts_cli.models.speaker import SpeakerEncoder
 from omnitts_cli.models.talker import Talker
 from omnitts_cli.models.text_rows import TextEmbedder
 
+HEAD = "talker.codec_head.weight"
+"""A large tensor of the language side: the format it is stored in is the format of them all."""
+
 
 class Language(nn.Module):
     """Everything between text and codes: the modules that share one number format."""

@@ -99,10 +99,6 @@ class Fields:
             raise self.problem(key, f"{_shown(value)} is not a list of words")
         return tuple(value)
 
-    def whole_numbers(self, high: int = 2**24) -> dict[str, int]:
-        """Every value of this object, each a whole number from 0 to `high`."""
-        return {key: self.whole(key, high, 0) for key in self.values}
-
     def _get(self, key: str, default: Any = _NO_DEFAULT) -> Any:
         value = self.values.get(key)
         if value is not None:

@@ -98,12 +98,12 @@ def byte_vocabulary() -> dict[str, int]:
     return {symbol: index for index, symbol in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
 
 
-def read_tokenizer(folder: Path, mistral_pattern: bool = False) -> TextTokenizer:
-    """The tokenizer of a model folder: vocab.json and merges.txt."""
+def read_tokenizer(folder: Path, rows: int, mistral_pattern: bool = False) -> TextTokenizer:
+    """The tokenizer of a model folder, vocab.json and merges.txt, for a table of `rows` rows."""
     from tokenizers import pre_tokenizers
 
     fields = Fields.read(folder / "vocab.json", VOCABULARY_BYTES)
-    vocabulary = fields.whole_numbers()
+    vocabulary = {symbol: fields.whole(symbol, rows - 1, 0) for symbol in fields.values}
     if missing := sorted(set(pre_tokenizers.ByteLevel.alphabet()) - vocabulary.keys()):
         raise fields.problem(None, f"lacks {len(missing)} of the 256 byte symbols, such as {missing[0]!r}")
     merges = _merges(folder / "merges.txt", vocabulary)

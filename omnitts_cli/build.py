@@ -1,0 +1,122 @@
+"""Build: a model's name and settings -> a SpeechModel or an open Engine. The only file that knows every room."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from omnitts_cli.devices.choose import choose
+from omnitts_cli.devices.device import Device
+from omnitts_cli.engine.engine import Engine
+from omnitts_cli.engine.plan import Plan
+from omnitts_cli.errors import ModelError
+from omnitts_cli.families.qwen3_tts import released
+from omnitts_cli.families.qwen3_tts.config import Config, config_of, read_config
+from omnitts_cli.families.qwen3_tts.family import HEAD, Parts, assemble, parts
+from omnitts_cli.families.qwen3_tts.fields import Fields
+from omnitts_cli.families.qwen3_tts.text import TextTokenizer, byte_vocabulary, read_tokenizer
+from omnitts_cli.families.toy import toy
+from omnitts_cli.models.roles import SpeechModel
+from omnitts_cli.settings import EngineSettings
+from omnitts_cli.weights.checkpoint import Checkpoint
+from omnitts_cli.weights.fetch import Report
+from omnitts_cli.weights.find import find
+from omnitts_cli.weights.load import fill
+from omnitts_cli.weights.random_fill import random_fill
+
+RANDOM = "random:"
+DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
+DEFAULT = EngineSettings()
+
+
+@contextmanager
+def open_engine(
+    name: str, *, variant: str | None = None, report: Report | None = None, **options: Any
+) -> Iterator[Engine]:
+    """An engine for the model called `name`. `options` are those of EngineSettings."""
+    settings = EngineSettings.of(options, "open_engine")
+    device = choose(settings.device, settings.threads)
+    model = load_model(name, device, variant=variant, settings=settings, report=report)
+    yield Engine(model, device, plan_for(model, device, settings))
+
+
+def load_model(
+    name: str,
+    device: Device,
+    *,
+    variant: str | None = None,
+    settings: EngineSettings = DEFAULT,
+    report: Report | None = None,
+) -> SpeechModel:
+    """The model called `name`, ready to speak on `device`. `variant` completes a bare size such as "0.6b"."""
+    if name.startswith(RANDOM):
+        return _random(name.removeprefix(RANDOM).lower(), variant, device, settings)
+    found = find(name, variant=variant, offline=settings.offline, report=report)
+    assert found.folder is not None
+    return _stored(found.folder, found.name, device, settings)
+
+
+def _stored(folder: Path, name: str, device: Device, settings: EngineSettings) -> SpeechModel:
+    config = read_config(folder)
+    tokenizer = read_tokenizer(folder, config.text_vocabulary, settings.mistral_pattern)
+    pieces = parts(config, device.ops())
+    files = {part.folder: Checkpoint.open(folder / part.folder) for part in pieces.all()}
+    stored = files[""].names().get(HEAD)
+    language = _dtype(settings.dtype, device, stored[0] if stored else None)
+    for part in pieces.all():
+        dtype = torch.float32 if part.float32 else language
+        fill(part.module, part.names, files[part.folder], device.torch_device, dtype, unused=part.leftover)
+    return _assembled(name, config, pieces, tokenizer, device)
+
+
+def _random(name: str, variant: str | None, device: Device, settings: EngineSettings) -> SpeechModel:
+    """Made-up weights of a released size, for measurements without a download; no file is read."""
+    language = _dtype(settings.dtype, device)
+    if name == "toy":
+        return toy(device=device.torch_device, dtype=language, place=device.to_device, ops=device.ops())
+    here = Path(f"{RANDOM}{name}")
+    short = f"{name}-{variant or 'custom_voice'}" if name in released.SIZES else name
+    short = short.replace("_", "")
+    if short not in released.NAMES:
+        known = ", ".join(f"{RANDOM}{known}" for known in ("toy", *released.NAMES))
+        raise ModelError(f"there is no model '{here}'", hint=f"made-up models: {known}")
+    config = config_of(
+        Fields(here, released.model_config(short)), Fields(here, released.CODEC_CONFIG), Fields(here, {})
+    )
+    pieces = parts(config, device.ops())
+    for part in pieces.all():
+        random_fill(part.module, 0, device.torch_device, torch.float32 if part.float32 else language)
+    return _assembled(str(here), config, pieces, TextTokenizer(byte_vocabulary(), []), device)
+
+
+def _assembled(name: str, config: Config, pieces: Parts, tokenizer: TextTokenizer, device: Device) -> SpeechModel:
+    return assemble(name, config, pieces, tokenizer, device.to_device, device.ops())
+
+
+def _dtype(wanted: str, device: Device, stored: torch.dtype | None = None) -> torch.dtype:
+    """The number format of the language side; the codec and the encoders always work in float32."""
+    if wanted in DTYPES:
+        return DTYPES[wanted]
+    # float16 overflows in the predictor, so what is stored in it is spoken in the device's own format
+    return torch.float32 if stored == torch.float32 else device.dtype
+
+
+def plan_for(model: SpeechModel, device: Device, settings: EngineSettings = DEFAULT) -> Plan:
+    """The engine's fixed sizes on this device."""
+    slots = settings.slots or (32 if device.captures else 4)
+    sizes = [1]
+    while sizes[-1] < settings.chunk:
+        sizes.append(min(2 * sizes[-1], settings.chunk))
+    return Plan.of(
+        slots,
+        settings.seconds,
+        model.facts.frame_rate,
+        pads=device.pads,
+        chunks=tuple(sorted({*sizes, min(settings.first_chunk, settings.chunk)})),
+        first_chunk=min(settings.first_chunk, settings.chunk),
+        capture=settings.capture and device.captures,
+    )
