@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from omnitts_cli import settings
-from omnitts_cli.cli import clone, codec, completion, config, design, doctor, models, play, say, signals, voices
+from omnitts_cli.cli import bench, clone, codec, completion, config, design, doctor, models, play, say, signals, voices
 from omnitts_cli.cli.completion import COMPLETING
 from omnitts_cli.cli.console import console
 from omnitts_cli.cli.declare import command
@@ -31,6 +31,7 @@ for body in (say.say, clone.clone, design.design, play.play):
 app.add_typer(voices.app, name="voices")
 app.add_typer(models.app, name="models")
 app.add_typer(codec.app, name="codec")
+app.command(cls=Command)(command(bench.bench))
 app.command(cls=Command)(command(doctor.doctor))
 app.add_typer(config.app, name="config")
 app.command(cls=Command)(command(completion.completion))

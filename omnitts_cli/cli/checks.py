@@ -14,7 +14,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Literal
 
 from omnitts_cli.cli.options import Machine, Network
-from omnitts_cli.errors import OmniError
+from omnitts_cli.errors import DeviceError, OmniError
 
 Status = Literal["ok", "warn", "fail"]
 
@@ -99,12 +99,15 @@ def audio_files() -> Check:
 
 
 def sound_output() -> Check:
-    from omnitts_cli.audio.speaker import outputs
+    from omnitts_cli.audio.speaker import open_speaker
 
-    found = outputs()
-    if not found:
-        return Check("sound output", "warn", "none; files and pipes work", "install PortAudio, PipeWire or ALSA tools")
-    return Check("sound output", "ok", ", ".join(one.name for one in found[:4]))
+    try:
+        sink = open_speaker()
+    except DeviceError as error:
+        return Check("sound output", "warn", f"{error.message}; files and pipes work", error.hint)
+    words = getattr(sink.output, "name", "PortAudio")
+    sink.discard()
+    return Check("sound output", "ok", words)
 
 
 def ffmpeg() -> Check:

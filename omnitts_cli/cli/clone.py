@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from omnitts_cli.audio.read import Recording
     from omnitts_cli.engine.engine import Engine
     from omnitts_cli.voices import Cloned, Voice
-
-SHORT_S = 3.0  # below this a voice is only guessed at
 
 
 @dataclass(frozen=True)
@@ -65,8 +63,7 @@ def clone(
     """
     refuse_contradictions(clip, text, speech.voice)
     stage.refuse_same(output, clip.ref_audio)
-    transcript = transcript_of(clip)
-    recording = hear(clip)
+    recording, transcript = hear(clip, transcript_of(clip))
 
     def voice(engine: Engine) -> Voice:
         heard = cloned(engine, recording, transcript)
@@ -108,17 +105,38 @@ def transcript_of(clip: Clip) -> str | None:
     return words
 
 
-def hear(clip: Clip) -> Recording:
-    """The clip as sound, with everything doubtful about it said."""
+def hear(clip: Clip, transcript: str | None) -> tuple[Recording, str | None]:
+    """The clip as sound and the words that belong to it, with everything doubtful about them said."""
+    from omnitts_cli.audio.check import check_clip, check_transcript
     from omnitts_cli.audio.read import read_clip
+    from omnitts_cli.text.split import columns
 
     stdin = sys.stdin.buffer if clip.ref_audio == "-" and sys.stdin else None
     recording = read_clip(str(clip.ref_audio), start=clip.ref_start, end=clip.ref_end, stdin=stdin)
-    for notice in recording.notices:
-        console.warning(notice)
-    if recording.seconds < SHORT_S:
-        console.warning(f"the clip lasts {recording.seconds:.1f} s; 3 s or more give a better voice")
-    return recording
+    doubts = list(recording.notices)
+    if clip.check:
+        doubts += check_clip(recording)
+        if transcript is not None:
+            doubts += check_transcript(columns(transcript, 0, len(transcript)), recording.seconds)
+    for doubt in doubts:
+        console.warning(doubt)
+    return shortened(recording, transcript)
+
+
+def shortened(recording: Recording, transcript: str | None) -> tuple[Recording, str | None]:
+    """A long clip cut at a pause, and its transcript at the same place."""
+    from omnitts_cli.audio.trim import trim
+    from omnitts_cli.text.split import split
+
+    sentences = None if transcript is None else list(split(transcript))
+    ends = None if sentences is None else [piece.end / len(str(transcript)) for piece in sentences]
+    cut = trim(recording.sound, recording.rate, ends)
+    if cut.notice is None:
+        return recording, transcript
+    console.warning(cut.notice)
+    if sentences is not None and cut.sentences is not None:
+        transcript = " ".join(piece.text for piece in sentences[: cut.sentences])
+    return replace(recording, sound=cut.sound), transcript
 
 
 def cloned(engine: Engine, recording: Recording, transcript: str | None) -> Cloned:

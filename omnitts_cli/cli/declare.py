@@ -103,7 +103,7 @@ def command(body: Callable[..., None]) -> Callable[..., None]:
     """The function that Typer calls for `body`."""
     hints = get_type_hints(body, include_extras=True)
     hints.pop("return", None)
-    groups = {name: hint for name, hint in hints.items() if dataclasses.is_dataclass(hint)}
+    groups: dict[str, Any] = {name: hint for name, hint in hints.items() if dataclasses.is_dataclass(hint)}
     fields = {name: list(fields_of(group)) for name, group in groups.items()}
     section = body.__module__.rpartition(".")[2]
 

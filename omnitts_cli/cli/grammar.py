@@ -12,7 +12,7 @@ from omnitts_cli.errors import UsageError
 from omnitts_cli.presets import nearest
 
 # The parser's own exceptions live in a private module; this public one names their common base.
-Refusal = typer.BadParameter.__bases__[0]
+Refusal: type[BaseException] = typer.BadParameter.__bases__[0]
 
 
 class Command(TyperCommand):

@@ -1,25 +1,25 @@
-"""Job: what say, clone and design have in common, from the text to the finished file."""
+"""Job: what say, clone, design and play have in common, from the text to the finished file."""
 
 from __future__ import annotations
 
-import json
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
-from omnitts_cli.cli import cast, stage
+from omnitts_cli.cli import cast, results, stage
 from omnitts_cli.cli.console import console
 from omnitts_cli.cli.engine_room import engine_for
 from omnitts_cli.cli.options import LANGUAGES, Machine, Network, Results, Speech, Telling, TextIn
 from omnitts_cli.cli.progress import Progress, duration
 from omnitts_cli.cli.signals import Stopped
-from omnitts_cli.errors import OmniError, OutputError
+from omnitts_cli.errors import DeviceError, OmniError, OutputError
 
 if TYPE_CHECKING:
     from omnitts_cli.cli.script import Script
-    from omnitts_cli.cli.speaking import Account, Manner
+    from omnitts_cli.cli.speaking import Account, Manner, Speaking
     from omnitts_cli.cli.stage import SideFile, Stage
     from omnitts_cli.cli.tape import Tape
     from omnitts_cli.engine.engine import Engine
@@ -43,34 +43,43 @@ class Job:
     machine: Machine
     network: Network
     telling: Telling
+    live: bool = False
 
     def perform(self, voice_of: VoiceOf, *, variant: str, model: str | None = None, style: str | None = None) -> None:
         """Text in, sound out. `voice_of` gets the open engine and says who speaks."""
         if self.output.audio_device == "list":
             return stage.list_speakers()
-        script = self.script()
+        script, texts = self.script()
         if self.output.dry_run:
             return rehearse(script)
         with ExitStack() as closing:
             place = stage.open_stage(self.output)
-            closing.callback(lambda: place.sink.discard())
+            closing.callback(lambda: place.sink.discard())  # of the sink that it will have by then
             subs, codes = self.side_files(closing)
             engine = closing.enter_context(
                 engine_for(self.speech.model or model, variant, self.machine, self.network, self.telling)
             )
-            place = self.at_rate(engine.model.facts.sample_rate, place)
+            place = self.prepared(place, engine.model.facts.sample_rate)
             manner = self.manner(engine, place, voice_of(engine), style, keep_codes=codes is not None)
-            self.speak(engine, place, manner, script, subs, codes)
+            account, tape = self.speak(engine, place, manner, script, texts)
+            if subs:
+                subs.write(results.subtitles(account, subs.path.suffix))
+            if codes:
+                codes.write(results.packed_codes(account, engine.model.facts.groups))
+            results.report(self, engine, place, account, tape)
 
-    def script(self) -> Script:
-        from omnitts_cli.cli.script import open_script
+    def script(self) -> tuple[Script, Iterator[str] | None]:
+        """The pieces to speak; for live speech the text as it arrives instead."""
+        from omnitts_cli.cli.script import Heard, live_texts, open_script
 
-        return open_script(self.words, self.text, LANGUAGES.get(self.speech.lang), self.command)
+        if self.live:
+            return Heard(), live_texts(self.words, self.text, self.command)
+        return open_script(self.words, self.text, LANGUAGES.get(self.speech.lang), self.command), None
 
     def side_files(self, closing: ExitStack) -> tuple[SideFile | None, SideFile | None]:
         """The open files of --subs and --codes, which vanish if nothing comes of them."""
         if self.output.subs:
-            check_subs(self.output.subs)
+            results.check_subs(self.output.subs)
         found = []
         for path in (self.output.subs, self.output.codes):
             file = stage.SideFile(path, no_clobber=self.output.no_clobber) if path else None
@@ -79,12 +88,16 @@ class Job:
             found.append(file)
         return found[0], found[1]
 
-    def at_rate(self, rate: int, place: Stage) -> Stage:
-        """The stage for the model's own rate, where that is not the usual one."""
-        if rate == place.rate:
-            return place
-        place.sink.discard()
-        return stage.open_stage(self.output, rate)
+    def prepared(self, place: Stage, rate: int) -> Stage:
+        """The stage for the model's own rate, with --loudness in front of it."""
+        from omnitts_cli.audio.loudness import LoudnessSink
+
+        if rate != place.rate:
+            place.sink.discard()
+            place = stage.open_stage(self.output, rate)
+        if self.speech.loudness != "off":
+            place.sink = LoudnessSink(place.sink, float(self.speech.loudness), rate)
+        return place
 
     def manner(self, engine: Engine, place: Stage, voice: Voice, style: str | None, *, keep_codes: bool) -> Manner:
         """How this command speaks; the seed is drawn here if none was given, and told in the result."""
@@ -92,9 +105,13 @@ class Job:
         from omnitts_cli.request import Request, Sampling
 
         speech = self.speech
-        sampling = Sampling(speech.temperature, speech.top_k, speech.top_p, speech.repetition_penalty)
-        if speech.temperature == 0:
-            sampling = Sampling(0.0, speech.top_k, speech.top_p, speech.repetition_penalty, predictor_temperature=0.0)
+        sampling = Sampling(
+            temperature=speech.temperature,
+            top_k=speech.top_k,
+            top_p=speech.top_p,
+            repetition_penalty=speech.repetition_penalty,
+            predictor_temperature=0.0 if speech.temperature == 0 else None,  # greedy is greedy in every group
+        )
         request = Request(
             text="",
             voice=voice,
@@ -116,67 +133,33 @@ class Job:
         )
 
     def speak(
-        self,
-        engine: Engine,
-        place: Stage,
-        manner: Manner,
-        script: Script,
-        subs: SideFile | None,
-        codes: SideFile | None,
-    ) -> None:
+        self, engine: Engine, place: Stage, manner: Manner, script: Script, texts: Iterator[str] | None
+    ) -> tuple[Account, Tape]:
+        """The script through the engine to the stage; what was finished is kept whatever happens."""
+        from omnitts_cli.cli.live import LiveSpeaking
         from omnitts_cli.cli.speaking import Speaking
         from omnitts_cli.cli.tape import Tape
 
-        loudness = None if self.speech.loudness == "off" else float(self.speech.loudness)
-        tape = Tape(place.sink, place.rate, speed=self.speech.speed, volume_db=self.speech.volume, loudness=loudness)
-        with Progress("speaking", self.telling.progress) as progress:
-            speaking = Speaking(engine, tape, manner, lambda account, tape: tell(progress, script, account, tape))
+        tape = Tape(place.sink, place.rate, speed=self.speech.speed, volume_db=self.speech.volume)
+        title = "playing" if self.command == "play" else "speaking"
+        with Progress(title, self.telling.progress) as progress, ExitStack() as closing:
+            telling = partial(results.tell, progress, script, place)
+            if texts is None:
+                speaking = Speaking(engine, tape, manner, telling)
+            else:
+                speaking = LiveSpeaking(engine, tape, manner, telling, texts)
+            if self.command == "play":
+                closing.enter_context(remote_control(place, speaking))
             try:
                 account = speaking.speak(script)
                 place.sink.finish()
             except (OmniError, Stopped) as error:
+                if speaking.quit and isinstance(error, DeviceError):  # the loudspeaker was told to stop
+                    return speaking.account, tape
                 raise rescued(error, place) from None
         for notice in place.sink.notices:
             console.warning(notice)
-        if subs:
-            subs.write(subtitles(account, subs.path.suffix))
-        if codes:
-            codes.write(packed_codes(account, engine.model.facts.groups))
-        self.report(engine, place, account, tape)
-
-    def report(self, engine: Engine, place: Stage, account: Account, tape: Tape) -> None:
-        """What was made, for programs and for people."""
-        from omnitts_cli.cli.speaking import numbers
-
-        model = engine.model
-        measured = numbers(account, tape)
-        console.record(
-            status="ok",
-            command=self.command,
-            output=place.shown,
-            format=place.form.name,
-            sample_rate=place.form.rate,
-            channels=1,
-            **measured,
-            lang=self.speech.lang,
-            voice=self.speech.voice,
-            model=model.name,
-            model_sha256=model.sha256,
-            device=engine.device.name,
-            dtype=str(model.dtype).removeprefix("torch."),
-            peak_dbfs=round(tape.peak_dbfs, 1) if tape.peak else None,
-            warnings=console.warnings,
-            sentences=[
-                {"i": i, "start": round(one.start, 3), "end": round(one.end, 3), "text": one.text}
-                for i, one in enumerate(account.sentences)
-            ],
-        )
-        where = f" in {place.path}" if place.path else ""
-        rtf = f"  RTF {measured['rtf']:.3f}" if measured["rtf"] else ""
-        if place.named:
-            console.result(str(place.path))
-        line = f"{duration(tape.seconds)} of speech{where}{rtf}  seed {account.seed}"
-        (console.note if place.named else console.detail)(line)
+        return account, tape
 
 
 def rehearse(script: Script) -> None:
@@ -206,55 +189,21 @@ def rescued(error: OmniError | Stopped, place: Stage) -> OmniError | Stopped:
     return error
 
 
-def tell(progress: Progress, script: Script, account: Account, tape: Tape) -> None:
-    import time
+def remote_control(place: Stage, speaking: Speaking):  # type: ignore[no-untyped-def]
+    """Space pauses and goes on, q stops."""
+    from omnitts_cli.cli.keys import pressed
 
-    wall = time.perf_counter() - account.began
-    share = min(1.0, account.chars / script.chars) if script.chars else None
-    if not tape.samples:
-        return progress.update(share, f"{account.pieces} pieces", done_chars=account.chars, audio_s=0.0)
-    speed = tape.seconds / wall
-    left = wall / share - wall if share else None
-    words = f"audio {duration(tape.seconds)}  {speed:.1f}× realtime  RTF {1 / speed:.3f}"
-    words += f"  eta {duration(left)}" if left is not None else ""
-    numbers: dict[str, Any] = {"audio_s": round(tape.seconds, 2), "speed_x": round(speed, 2)}
-    progress.update(share, words, done_chars=account.chars, **numbers, eta_s=None if left is None else round(left, 1))
+    speaker = place.speaker
+    assert speaker is not None
+    paused = False
 
+    def act(key: str) -> None:
+        nonlocal paused
+        if key == " ":
+            paused = not paused
+            speaker.pause(paused)
+        elif key == "q":
+            speaking.quit = True
+            speaker.discard()
 
-SUBTITLES = (".srt", ".vtt", ".json")
-
-
-def check_subs(path: str) -> None:
-    from omnitts_cli.errors import UsageError
-
-    if not path.lower().endswith(SUBTITLES):
-        raise UsageError(f"--subs {path} is none of {', '.join(SUBTITLES)}", hint="--subs speech.srt")
-
-
-def subtitles(account: Account, suffix: str) -> bytes:
-    """The times of the sentences as a subtitle file."""
-    if suffix.lower() == ".json":
-        rows = [{"start": round(s.start, 3), "end": round(s.end, 3), "text": s.text} for s in account.sentences]
-        return (json.dumps(rows, ensure_ascii=False, indent=1) + "\n").encode()
-    point = "," if suffix.lower() == ".srt" else "."
-    blocks = []
-    for number, one in enumerate(account.sentences, 1):
-        times = f"{clock(one.start, point)} --> {clock(one.end, point)}"
-        blocks.append(f"{number}\n{times}\n{one.text}\n")
-    head = "" if point == "," else "WEBVTT\n\n"
-    return (head + "\n".join(blocks)).encode()
-
-
-def clock(seconds: float, point: str) -> str:
-    """00:01:02,345"""
-    milliseconds = round(seconds * 1000)
-    minutes, rest = divmod(milliseconds, 60_000)
-    return f"{minutes // 60:02}:{minutes % 60:02}:{rest // 1000:02}{point}{rest % 1000:03}"
-
-
-def packed_codes(account: Account, groups: int) -> bytes:
-    """One tensor `codes` [frames, groups], pieces joined."""
-    import numpy as np
-    from safetensors.numpy import save
-
-    return save({"codes": np.concatenate([np.zeros((0, groups), np.int64), *account.codes])})
+    return pressed(act)

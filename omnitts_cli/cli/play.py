@@ -1,9 +1,50 @@
-"""omnitts play."""
+"""omnitts play: speak live, through the loudspeaker, while the text is still arriving."""
 
 from __future__ import annotations
 
-from omnitts_cli.cli.options import Telling
+from dataclasses import dataclass, replace
+from typing import Annotated
+
+from omnitts_cli.cli import stage
+from omnitts_cli.cli.declare import Opt
+from omnitts_cli.cli.job import Job
+from omnitts_cli.cli.options import Intent, Machine, Network, Results, Speech, Telling, TextIn, Words
+from omnitts_cli.cli.say import voice_for
+from omnitts_cli.errors import UsageError
+from omnitts_cli.kinds import SWITCH
 
 
-def play(telling: Telling) -> None:
-    """Not yet."""
+@dataclass(frozen=True)
+class Live:
+    """How text is heard that is still being written."""
+
+    live: Annotated[bool, Opt("--live", SWITCH, "Word by word, into an open text feed.")] = False
+
+
+def play(
+    live: Live,
+    text: TextIn,
+    speech: Speech,
+    output: Results,
+    machine: Machine,
+    intent: Intent,
+    network: Network,
+    telling: Telling,
+    words: Words = None,
+) -> None:
+    """Speak live: stdin as it arrives, a file, or words. Space pauses, q stops.
+
+    \b
+    tail -f app.log | grep --line-buffered ERROR | omnitts play
+    omnitts play -f book.txt
+    some-language-model | omnitts play --live
+    """
+    if output.audio_device == "list":
+        return stage.list_speakers()
+    if output.play is False:
+        raise UsageError("play without playing", hint="omnitts say --no-play")
+    if output.output == "-":
+        raise UsageError("play is for the loudspeaker", hint="omnitts say -o -")
+    job = Job("play", words, text, speech, replace(output, play=True), machine, network, telling, live.live)
+    voice, variant, model = voice_for(speech)
+    job.perform(voice, variant=variant, model=model, style=speech.instruct)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from omnitts_cli.cli import cast
-from omnitts_cli.cli.job import Job
+from omnitts_cli.cli.job import Job, VoiceOf
 from omnitts_cli.cli.options import Intent, Machine, Network, Results, Speech, Telling, TextIn, Words
 
 if TYPE_CHECKING:
@@ -31,14 +31,19 @@ def say(
     omnitts say -f book.md -o book.flac
     cat book.txt | omnitts say -o - | ffmpeg -i - book.opus
     """
+    job = Job("say", words, text, speech, output, machine, network, telling)
+    voice, variant, model = voice_for(speech)
+    job.perform(voice, variant=variant, model=model, style=speech.instruct)
+
+
+def voice_for(speech: Speech) -> tuple[VoiceOf, str, str | None]:
+    """Who speaks, the variant of a bare size that can, and the model that a saved voice brings along."""
     saved = cast.saved_voice(speech.voice)
+    if saved is None:
+        return (lambda engine: cast.named_voice(speech.voice, engine.model)), "custom_voice", None
 
     def voice(engine: Engine) -> Voice:
-        if saved is None:
-            return cast.named_voice(speech.voice, engine.model)
         cast.check_match(saved, engine.model)
         return saved.voice
 
-    job = Job("say", words, text, speech, output, machine, network, telling)
-    variant = "custom_voice" if saved is None else "base"
-    job.perform(voice, variant=variant, model=saved and saved.about.get("model"), style=speech.instruct)
+    return voice, "base", saved.about.get("model")

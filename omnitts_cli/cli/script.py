@@ -49,7 +49,8 @@ class Piped:
     """A text that is still being written. A thread reads it, so that speaking never waits for it."""
 
     def __init__(self, lines: Iterator[list[Piece]]) -> None:
-        self.chars, self.ended = None, False
+        self.chars: int | None = None
+        self.ended = False
         self._queue: queue.Queue[Piece | OmniError | None] = queue.Queue(PIECES_AHEAD)
         threading.Thread(target=self._read, args=(lines,), daemon=True).start()
 
@@ -76,24 +77,55 @@ class Piped:
         return found
 
 
+class Heard:
+    """The script of live speech has no pieces of its own; it only says whether it has ended."""
+
+    def __init__(self) -> None:
+        self.chars: int | None = None
+        self.ended = False
+
+    def take(self, wait_s: float) -> None:
+        return None
+
+
 def open_script(words: list[str] | None, options: TextIn, language: str | None, command: str) -> Script:
     """The text that the command was given; an error where there is none or two."""
+    check_sources(words, options, command)
+    if reads_pipe(words, options):
+        return Piped(lines_of_stdin(options, language))
+    return written_text(whole_text(words, options), options, language)
+
+
+def live_texts(words: list[str] | None, options: TextIn, command: str) -> Iterator[str]:
+    """The same text as it arrives, in no particular pieces."""
+    from omnitts_cli.text.clean import clean
+
+    check_sources(words, options, command)
+    if reads_pipe(words, options):
+        return texts_of_stdin(options)
+    return iter([clean(whole_text(words, options))])
+
+
+def check_sources(words: list[str] | None, options: TextIn, command: str) -> None:
     if words and options.file:
         raise UsageError("text is given twice, as words and by --file", hint="leave one of them out")
-    if words:
-        return written_text(" ".join(words), options, language)
-    if not options.file:
-        if sys.stdin is None or sys.stdin.isatty():
-            raise UsageError(
-                "no text to speak", hint=f'omnitts {command} "Hello there"   or   omnitts {command} --help'
-            )
-        return piped(options, language)
     if options.file.count("-") > 1:
         raise UsageError("stdin can be read only once", hint="give -f - once")
-    if options.file == ("-",):
-        return piped(options, language)
+    if not words and not options.file and (sys.stdin is None or sys.stdin.isatty()):
+        hint = f'omnitts {command} "Hello there"   or   omnitts {command} --help'
+        raise UsageError("no text to speak", hint=hint)
+
+
+def reads_pipe(words: list[str] | None, options: TextIn) -> bool:
+    return not words and options.file in ((), ("-",))
+
+
+def whole_text(words: list[str] | None, options: TextIn) -> str:
+    """Words, or the files one after another."""
+    if words:
+        return " ".join(words)
     texts = [read_stdin(options) if name == "-" else read_file(name, options) for name in options.file]
-    return written_text("\n\n".join(texts), options, language)
+    return "\n\n".join(texts)
 
 
 def written_text(text: str, options: TextIn, language: str | None) -> Script:
@@ -123,27 +155,32 @@ def read_stdin(options: TextIn) -> str:
     return decode(sys.stdin.buffer.read(), options.encoding, "standard input")
 
 
-def piped(options: TextIn, language: str | None) -> Script:
-    """Stdin, spoken line by line while it is open; an empty one is an error."""
-    return Piped(lines_of_stdin(options, language))
+def texts_of_stdin(options: TextIn) -> Iterator[str]:
+    """Stdin as clean text, as soon as it is certain. Empty strings tell that the pipe has gone quiet."""
+    from omnitts_cli.text.clean import Cleaner
+    from omnitts_cli.text.decode import Decoder
+
+    decoder, cleaner = Decoder(options.encoding), Cleaner()
+    descriptor = sys.stdin.fileno()
+    while data := os.read(descriptor, STDIN_BLOCK):
+        yield cleaner.feed(decoder.feed(data))
+        if not select.select([descriptor], [], [], QUIET_S)[0]:
+            yield ""
+    yield cleaner.feed(decoder.feed(b"", final=True)) + cleaner.flush()
 
 
 def lines_of_stdin(options: TextIn, language: str | None) -> Iterator[list[Piece]]:
-    from omnitts_cli.text.clean import Cleaner, nothing_to_speak
-    from omnitts_cli.text.decode import Decoder
+    """Stdin in pieces, line by line while it is open; an empty one is an error."""
+    from omnitts_cli.text.clean import nothing_to_speak
     from omnitts_cli.text.split import Splitter
 
-    decoder, cleaner = Decoder(options.encoding), Cleaner()
     splitter = Splitter(options.split, language)  # type: ignore[arg-type]
     found = False
-    descriptor = sys.stdin.fileno()
-    while data := os.read(descriptor, STDIN_BLOCK):
-        pieces = splitter.feed(cleaner.feed(decoder.feed(data)))
-        found = found or bool(pieces)
+    for text in texts_of_stdin(options):
+        pieces = splitter.feed(text) if text else splitter.idle()
+        found = found or any(piece.speech for piece in pieces)
         yield pieces
-        if not select.select([descriptor], [], [], QUIET_S)[0]:
-            yield splitter.idle()
-    pieces = splitter.feed(cleaner.feed(decoder.feed(b"", final=True)) + cleaner.flush()) + splitter.flush()
+    pieces = splitter.flush()
     if not (found or any(piece.speech for piece in pieces)):
         raise nothing_to_speak("")
     yield pieces

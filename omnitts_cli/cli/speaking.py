@@ -96,12 +96,13 @@ class Speaking:
     ) -> None:
         self.engine, self.tape, self.manner, self._tell = engine, tape, manner, tell
         self.account = Account(manner.seed)
+        self.quit = False  # set by whoever has heard enough
         self._open: deque[Take] = deque()  # in the order of the script
         self._by_id: dict[str, Take] = {}
 
     def speak(self, script: Script) -> Account:
         """All of it. The sink is the caller's to finish."""
-        while self._open or not script.ended:
+        while (self._open or not script.ended) and not self.quit:
             self._admit(script)
             if self.engine.busy:
                 for news in self.engine.step():
@@ -109,7 +110,6 @@ class Speaking:
             self._emit()
             if self._tell:
                 self._tell(self.account, self.tape)
-        self.tape.close()
         self.account.wall_s = time.perf_counter() - self.account.began
         return self.account
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from omnitts_cli.errors import DeviceError, InputError, UsageError
 if TYPE_CHECKING:
     from omnitts_cli.audio.encode import SoundFormat
     from omnitts_cli.audio.sinks import Sink
+    from omnitts_cli.audio.speaker import SpeakerSink
     from omnitts_cli.cli.options import Output
 
 RATE = 24_000  # of every released model
@@ -24,10 +25,9 @@ class Stage:
     sink: Sink
     form: SoundFormat
     path: Path | None
-    plays: bool
-    named: bool  # the name was ours, so it is told on stdout
+    speaker: SpeakerSink | None
+    named: bool = False  # the name was ours, so it is told on stdout
     rate: int = RATE
-    notices: list[str] = field(default_factory=list)
 
     @property
     def shown(self) -> str | None:
@@ -37,13 +37,14 @@ class Stage:
     @property
     def safe(self) -> bool:
         """Whether a piece can be checked whole before anybody hears it."""
-        return self.path is not None and not self.plays
+        return self.path is not None and self.speaker is None
 
 
 def open_stage(output: Output, rate: int = RATE) -> Stage:
     """The sink for -o, --play and what is there."""
     from omnitts_cli.audio.encode import choose_format
     from omnitts_cli.audio.sinks import FileSink, PipeSink, TeeSink, refuse_terminal
+    from omnitts_cli.audio.speaker import open_speaker
 
     form = choose_format(output.output, output.format, model_rate=rate, rate=output.sample_rate, subtype=output.subtype)
     if output.output == "-":
@@ -53,20 +54,22 @@ def open_stage(output: Output, rate: int = RATE) -> Stage:
             )
         console.audio_on_stdout = True
         refuse_terminal(console.stdout.file)
-        return Stage(PipeSink(console.stdout.file, form, rate), form, None, False, False, rate)
+        return Stage(PipeSink(console.stdout.file, form, rate), form, None, None, rate=rate)
     if output.output is not None:
         path = Path(output.output)
         file = FileSink(path, form, rate, no_clobber=output.no_clobber)
         if not output.play:
-            return Stage(file, form, path, False, False, rate)
+            return Stage(file, form, path, None, rate=rate)
         try:
-            return Stage(TeeSink([file, speaker(output, rate)]), form, path, True, False, rate)
+            heard = open_speaker(rate, output.audio_device)
+            return Stage(TeeSink([file, heard]), form, path, heard, rate=rate)
         except BaseException:
             file.discard()
             raise
     if output.play is not False:
         try:
-            return Stage(speaker(output, rate), form, None, True, False, rate)
+            heard = open_speaker(rate, output.audio_device)
+            return Stage(heard, form, None, heard, rate=rate)
         except DeviceError:
             if output.play or output.audio_device:
                 raise
@@ -79,15 +82,7 @@ def named_by_us(form: SoundFormat, rate: int) -> Stage:
     from omnitts_cli.audio.target import free_name
 
     path = free_name(Path(), suffix=form.suffix)
-    return Stage(FileSink(path, form, rate, no_clobber=True), form, path, False, True, rate)
-
-
-def speaker(output: Output, rate: int) -> Sink:
-    """The loudspeaker, open."""
-    from omnitts_cli.audio.speaker import open_speaker
-
-    sink: Sink = open_speaker(rate, output.audio_device)
-    return sink
+    return Stage(FileSink(path, form, rate, no_clobber=True), form, path, None, True, rate)
 
 
 class SideFile:
@@ -115,14 +110,14 @@ class SideFile:
 
 def list_speakers() -> None:
     """--audio-device list."""
-    from omnitts_cli.audio.speaker import outputs
+    from omnitts_cli.audio.speaker import list_devices
 
-    rows = [[str(one.index), one.name, one.note] for one in outputs()]
-    if not rows:
-        raise DeviceError("no sound output on this machine", hint="-o speech.wav")
-    console.table(rows, head=["INDEX", "NAME", ""])
-    for row in rows:
-        console.record(status="ok", index=row[0], name=row[1])
+    names = list_devices()
+    if not names:
+        raise DeviceError("there is no sound output on this machine", hint="-o speech.wav writes a file")
+    for name in names:
+        console.result(name)
+        console.record(status="ok", audio_device=name)
 
 
 def refuse_same(output: Output, clip: str | None) -> None:

@@ -1,4 +1,4 @@
-"""Tape: pieces of speech one after another as one sound: gaps, joins without clicks, pace, level, and its clock."""
+"""Tape: pieces of speech one after another as one sound: gaps, joins without clicks, pace, and its clock."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from omnitts_cli.audio.pcm import dbfs, gain, silence
+from omnitts_cli.audio.stretch import Stretcher
 
 if TYPE_CHECKING:
     from omnitts_cli.audio.sinks import Sink
@@ -21,14 +22,10 @@ class Tape:
     comes next is spread over the first 5 ms behind it.
     """
 
-    def __init__(
-        self, sink: Sink, rate: int, *, speed: float = 1.0, volume_db: float = 0.0, loudness: float | None = None
-    ) -> None:
+    def __init__(self, sink: Sink, rate: int, *, speed: float = 1.0, volume_db: float = 0.0) -> None:
         self.sink, self.rate = sink, rate
         self._speed, self._gain = speed, gain(volume_db)
-        self._loudness = loudness
-        self._kept: list[np.ndarray] = []  # everything, where the level of the whole decides
-        self._stretch = self._new_stretch()
+        self._stretch = Stretcher(speed, rate)
         self._last = np.float32(0.0)  # the sample before the next one
         self._join = False  # the next sample begins something new behind something old
         self.samples = 0
@@ -38,6 +35,10 @@ class Tape:
     def seconds(self) -> float:
         return self.samples / self.rate
 
+    @property
+    def peak_dbfs(self) -> float:
+        return dbfs(self.peak)
+
     def pause(self, seconds: float) -> None:
         """Silence between pieces."""
         if seconds > 0:
@@ -46,27 +47,14 @@ class Tape:
 
     def write(self, samples: np.ndarray) -> None:
         """More of the piece."""
-        self._put(self._stretch.feed(samples) if self._stretch else samples)
+        self._put(self._stretch.feed(samples))
 
     def end_piece(self) -> None:
         """The piece is whole; a finished one is never lost."""
-        if self._stretch:
-            self._put(self._stretch.flush())
-            self._stretch = self._new_stretch()
+        self._put(self._stretch.flush())
+        self._stretch = Stretcher(self._speed, self.rate)
         self._join = True
         self.sink.sentence_done()
-
-    def close(self) -> None:
-        """Everything is said."""
-        if self._loudness is not None:
-            self._level()
-
-    def _new_stretch(self):  # type: ignore[no-untyped-def]
-        if self._speed == 1.0:
-            return None
-        from omnitts_cli.audio.stretch import Stretcher
-
-        return Stretcher(self.rate, self._speed)
 
     def _put(self, samples: np.ndarray) -> None:
         if not samples.size:
@@ -79,23 +67,7 @@ class Tape:
         self._last = samples[-1]
         self.samples += samples.size
         self.peak = max(self.peak, float(np.max(np.abs(samples))))
-        if self._loudness is None:
-            self.sink.write(samples)
-        else:
-            self._kept.append(samples)
-
-    def _level(self) -> None:
-        from omnitts_cli.audio.loudness import to_loudness
-
-        assert self._loudness is not None
-        whole = np.concatenate([np.zeros(0, np.float32), *self._kept])
-        self._kept.clear()
-        for start in range(0, whole.size, self.rate):
-            self.sink.write(to_loudness(whole, self.rate, self._loudness)[start : start + self.rate])
-
-    @property
-    def peak_dbfs(self) -> float:
-        return dbfs(self.peak)
+        self.sink.write(samples)
 
 
 def joined(last: np.float32, samples: np.ndarray, rate: int) -> np.ndarray:

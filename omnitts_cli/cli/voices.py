@@ -90,7 +90,7 @@ def save(
 
     clip = replace(clip, save_voice=name)
     clone.refuse_contradictions(clip, TextIn(), None)
-    transcript, recording = clone.transcript_of(clip), clone.hear(clip)
+    recording, transcript = clone.hear(clip, clone.transcript_of(clip))
     with engine_for(model.model, "base", machine, network, telling) as engine:
         clone.keep(clone.cloned(engine, recording, transcript), clip, engine, recording)
     console.record(status="ok", name=name, file=str(voice_files.find(name)))
@@ -144,11 +144,10 @@ def blend(
     console.record(status="ok", name=name, file=str(path))
 
 
-for name, body in {
-    "list": list_, "show": show, "preview": preview, "save": save, "rm": rm,
-    "export": export, "import": import_, "blend": blend,
-}.items():  # fmt: skip
-    app.command(name, cls=Command)(command(body))
+for body in (show, preview, save, rm, export, blend):
+    app.command(cls=Command)(command(body))
+app.command("list", cls=Command)(command(list_))
+app.command("import", cls=Command)(command(import_))
 
 
 def speakers(model: str) -> list[tuple[str, str, str]]:

@@ -1,0 +1,39 @@
+"""Keys pressed while something plays: read from the terminal even when stdin is a pipe."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+
+@contextmanager
+def pressed(act: Callable[[str], None]) -> Iterator[bool]:
+    """Calls `act` on a thread of its own for each key. Yields False, and does nothing, without a terminal."""
+    try:
+        import termios
+        import tty
+
+        terminal = os.open("/dev/tty", os.O_RDONLY)
+    except (ImportError, OSError):
+        yield False
+        return
+    before = None
+    try:
+        before = termios.tcgetattr(terminal)
+        tty.setcbreak(terminal)
+        threading.Thread(target=listen, args=(terminal, act), daemon=True).start()
+        yield True
+    except termios.error:  # a terminal that is not ours to change, as in the background
+        yield False
+    finally:
+        if before is not None:
+            with suppress(termios.error):
+                termios.tcsetattr(terminal, termios.TCSADRAIN, before)
+
+
+def listen(terminal: int, act: Callable[[str], None]) -> None:
+    with suppress(OSError):
+        while key := os.read(terminal, 1):
+            act(key.decode("latin-1"))

@@ -1,0 +1,104 @@
+"""Live speech: words go into an open text feed as they arrive, and are spoken before the sentence ends.
+
+A thread reads and feeds; the engine's loop stays where it is and sleeps while a request waits for words.
+After a while, at the end of a sentence, a new request takes over, so that none grows without end.
+"""
+
+from __future__ import annotations
+
+import queue
+import re
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from omnitts_cli.cli.script import Script
+from omnitts_cli.cli.speaking import PIPE_POLL_S, Account, Manner, Speaking, Take, sub_seed
+from omnitts_cli.cli.tape import Tape
+from omnitts_cli.errors import OmniError
+from omnitts_cli.text.piece import Piece
+
+if TYPE_CHECKING:
+    from omnitts_cli.engine.engine import Engine
+
+ENOUGH_CHARS = 200  # a request this long ends with its sentence
+SENTENCE_END = re.compile(r"[.!?。！？…]+[\"'”’)\]]*(?=\s|$)|\n|(?<=[。！？])")
+
+
+class LiveSpeaking(Speaking):
+    """Speaking, with pieces whose words are still arriving."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        tape: Tape,
+        manner: Manner,
+        tell: Callable[[Account, Tape], None] | None,
+        texts: Iterator[str],
+    ) -> None:
+        super().__init__(engine, tape, replace(manner, safe=False, retries=0), tell)
+        self._new: queue.Queue[Take | OmniError | None] = queue.Queue()
+        self._count = 0
+        threading.Thread(target=self._read, args=(texts,), daemon=True).start()
+
+    def _admit(self, script: Script) -> None:
+        while not script.ended:
+            try:
+                new = self._new.get_nowait() if self._open else self._new.get(timeout=PIPE_POLL_S)
+            except queue.Empty:
+                return
+            if isinstance(new, OmniError):
+                script.ended = True
+                raise new
+            if new is None:
+                script.ended = True
+                return
+            self._open.append(new)
+            self.account.pieces += 1
+
+    # ---- on the reading thread
+
+    def _read(self, texts: Iterator[str]) -> None:
+        name, chars = "", 0
+        try:
+            for text in texts:
+                for part, ends in cut(text):
+                    if not name and not part.strip():
+                        continue
+                    name = self._say(name, part)
+                    chars += len(part)
+                    if ends and chars >= ENOUGH_CHARS:
+                        self.engine.finish(name)
+                        name, chars = "", 0
+        except OmniError as error:
+            self._new.put(error)
+        if name:
+            self.engine.finish(name)
+        self._new.put(None)
+
+    def _say(self, name: str, text: str) -> str:
+        """More words for the request of that name, or the first words of a new one."""
+        self.account.chars += len(text)
+        if name:
+            self.engine.feed(name, text)
+            return name
+        number, self._count = self._count, self._count + 1
+        seed = sub_seed(self.manner.seed, number, 0)
+        request = replace(self.manner.request, text=text, id=f"{number}.0", seed=seed, text_mode="streamed")
+        gap = "sentence" if number else "none"
+        take = Take(number, Piece(text, 0, len(text), 0, gap), request)  # type: ignore[arg-type]
+        self._by_id[request.id] = take
+        self._new.put(take)
+        return self.engine.submit(request, live=True)
+
+
+def cut(text: str) -> Iterator[tuple[str, bool]]:
+    """The text in parts, each with whether a sentence ends there."""
+    start = 0
+    for end in SENTENCE_END.finditer(text):
+        if end.end() > start:
+            yield text[start : end.end()], True
+            start = end.end()
+    if start < len(text):
+        yield text[start:], False

@@ -1,0 +1,114 @@
+"""Results: what is told about a finished job, on the way and at the end; subtitles and codes as files."""
+
+from __future__ import annotations
+
+import json
+import time
+from math import log10
+from typing import TYPE_CHECKING, Any
+
+from omnitts_cli.cli.console import console
+from omnitts_cli.cli.progress import Progress, duration
+from omnitts_cli.errors import UsageError
+
+if TYPE_CHECKING:
+    from omnitts_cli.cli.job import Job
+    from omnitts_cli.cli.script import Script
+    from omnitts_cli.cli.speaking import Account
+    from omnitts_cli.cli.stage import Stage
+    from omnitts_cli.cli.tape import Tape
+    from omnitts_cli.engine.engine import Engine
+
+SUBTITLES = (".srt", ".vtt", ".json")
+LEVEL_STEPS, LEVEL_STEP_DB = 8, 6.0
+
+
+def report(job: Job, engine: Engine, place: Stage, account: Account, tape: Tape) -> None:
+    """What was made, for programs and for people."""
+    from omnitts_cli.cli.speaking import numbers
+
+    model, measured = engine.model, numbers(account, tape)
+    console.record(
+        status="ok",
+        command=job.command,
+        output=place.shown,
+        format=place.form.name,
+        sample_rate=place.form.rate,
+        channels=1,
+        **measured,
+        lang=job.speech.lang,
+        voice=job.speech.voice,
+        model=model.name,
+        model_sha256=model.sha256,
+        device=engine.device.name,
+        dtype=str(model.dtype).removeprefix("torch."),
+        peak_dbfs=round(tape.peak_dbfs, 1) if tape.peak else None,
+        warnings=console.warnings,
+        sentences=[
+            {"i": i, "start": round(one.start, 3), "end": round(one.end, 3), "text": one.text}
+            for i, one in enumerate(account.sentences)
+        ],
+    )
+    if place.named:
+        console.result(str(place.path))
+    where = f" in {place.path}" if place.path else ""
+    rtf = f"  RTF {measured['rtf']:.3f}" if measured["rtf"] else ""
+    line = f"{duration(tape.seconds)} of speech{where}{rtf}  seed {account.seed}"
+    (console.note if place.named else console.detail)(line)
+
+
+def tell(progress: Progress, script: Script, place: Stage, account: Account, tape: Tape) -> None:
+    """Where we are, for the progress line; while playing also how loud it is."""
+    wall = time.perf_counter() - account.began
+    share = min(1.0, account.chars / script.chars) if script.chars else None
+    if not tape.samples:
+        return progress.update(share, f"{account.pieces} pieces", done_chars=account.chars, audio_s=0.0)
+    speed = tape.seconds / wall
+    left = wall / share - wall if share else None
+    if place.speaker:
+        words = f"{level_bar(place.speaker.level)} {duration(place.speaker.played_s)} of {duration(tape.seconds)}"
+    else:
+        words = f"audio {duration(tape.seconds)}  {speed:.1f}× realtime  RTF {1 / speed:.3f}"
+        words += f"  eta {duration(left)}" if left is not None else ""
+    numbers: dict[str, Any] = {"audio_s": round(tape.seconds, 2), "speed_x": round(speed, 2)}
+    progress.update(share, words, done_chars=account.chars, **numbers, eta_s=None if left is None else round(left, 1))
+
+
+def level_bar(level: float) -> str:
+    """A level of 0..1 as steps from silence to full scale."""
+    steps = round(20 * log10(max(level, 1e-6)) / LEVEL_STEP_DB) + LEVEL_STEPS
+    full = max(0, min(LEVEL_STEPS, steps))
+    return "▮" * full + "▯" * (LEVEL_STEPS - full)
+
+
+def check_subs(path: str) -> None:
+    if not path.lower().endswith(SUBTITLES):
+        raise UsageError(f"--subs {path} is none of {', '.join(SUBTITLES)}", hint="--subs speech.srt")
+
+
+def subtitles(account: Account, suffix: str) -> bytes:
+    """The times of the sentences as a subtitle file."""
+    if suffix.lower() == ".json":
+        rows = [{"start": round(s.start, 3), "end": round(s.end, 3), "text": s.text} for s in account.sentences]
+        return (json.dumps(rows, ensure_ascii=False, indent=1) + "\n").encode()
+    point = "," if suffix.lower() == ".srt" else "."
+    blocks = []
+    for number, one in enumerate(account.sentences, 1):
+        times = f"{clock(one.start, point)} --> {clock(one.end, point)}"
+        blocks.append(f"{number}\n{times}\n{one.text}\n")
+    head = "" if point == "," else "WEBVTT\n\n"
+    return (head + "\n".join(blocks)).encode()
+
+
+def clock(seconds: float, point: str) -> str:
+    """00:01:02,345"""
+    minutes, rest = divmod(round(seconds * 1000), 60_000)
+    return f"{minutes // 60:02}:{minutes % 60:02}:{rest // 1000:02}{point}{rest % 1000:03}"
+
+
+def packed_codes(account: Account, groups: int) -> bytes:
+    """One tensor `codes` [frames, groups], pieces joined."""
+    import numpy as np
+    from safetensors.numpy import save
+
+    return save({"codes": np.concatenate([np.zeros((0, groups), np.int64), *account.codes])})
