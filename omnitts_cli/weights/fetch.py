@@ -17,9 +17,11 @@ from pathlib import Path
 
 from omnitts_cli.errors import ModelError
 from omnitts_cli.weights.header import shown
+from omnitts_cli.weights.hub import failures
 from omnitts_cli.weights.released import File
 
 REPORT_S = 0.2
+WORTH_A_TRY_BYTES = 2**20  # less may be a page that explains why there is nothing
 _SPARE_BYTES = 64 * 2**20
 
 
@@ -62,7 +64,7 @@ def fetch(file: File, url: str, headers: dict[str, str], blob: Path, arrived: Ca
         # A part may be the trouble itself: a wrong sum after continuing gets one fresh try.
         for _ in range(2):
             resumed = _size(part)
-            digest = _continue(part, url, headers, file.size_bytes, arrived)
+            digest = _persistently(part, url, headers, file.size_bytes, arrived)
             if digest == file.sha256:
                 os.replace(part, blob)
                 return
@@ -75,6 +77,17 @@ def fetch(file: File, url: str, headers: dict[str, str], blob: Path, arrived: Ca
         cause=f"its SHA-256 is {digest[:12]}…, it should be {file.sha256[:12]}…",
         hint="run the same command again, or another mirror",
     )
+
+
+def _persistently(part: Path, url: str, headers: dict[str, str], size: int, arrived: Callable[[int], None]) -> str:
+    """Pick a broken line up again for as long as every try brings a good piece."""
+    while True:
+        before = _size(part)
+        try:
+            return _continue(part, url, headers, size, arrived)
+        except failures():
+            if _size(part) < before + WORTH_A_TRY_BYTES:
+                raise
 
 
 def _continue(part: Path, url: str, headers: dict[str, str], size: int, arrived: Callable[[int], None]) -> str:

@@ -104,7 +104,7 @@ def _patiently(ask: Callable[[], Any]) -> Any:
     for wait in WAITS_S:
         try:
             return ask()
-        except _failures() as error:
+        except failures() as error:
             # "not found locally" is what hf_hub_download says when it could not reach the Hub
             status = _status(error)
             gone = status is not None or isinstance(error, LocalEntryNotFoundError)
@@ -114,7 +114,7 @@ def _patiently(ask: Callable[[], Any]) -> Any:
     return ask()
 
 
-def _failures() -> tuple[type[Exception], ...]:
+def failures() -> tuple[type[Exception], ...]:
     """Everything that a request may end with: the HTTP library's own base class differs between Hub versions."""
     from huggingface_hub.errors import HfHubHTTPError
 
@@ -138,7 +138,7 @@ def asking(repo: str) -> Iterator[None]:
         yield
     except ModelError:
         raise
-    except (*_failures(), KeyError, TypeError) as error:
+    except (*failures(), KeyError, TypeError) as error:
         raise explained(error, repo) from None
     finally:
         logging.set_verbosity(level)

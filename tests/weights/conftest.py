@@ -160,9 +160,10 @@ class Handler(BaseHTTPRequestHandler):
 @pytest.fixture
 def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
     """A running hub that huggingface_hub takes for the real one, with an empty cache in tmp_path/hub."""
-    from huggingface_hub import constants
-    from huggingface_hub.utils import close_session
+    from huggingface_hub import constants, file_download, utils
 
+    # made with the proxies of before; the name differs between versions
+    forget_connections = getattr(utils, "close_session", None) or utils.reset_sessions  # type: ignore[attr-defined]
     served = Hub()
     server = ThreadingHTTPServer(("127.0.0.1", 0), type("Bound", (Handler,), {"hub": served}))
     server.daemon_threads = True
@@ -170,19 +171,21 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
     threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     monkeypatch.setattr(constants, "ENDPOINT", served.url)
     template = "/{repo_id}/resolve/{revision}/{filename}"
-    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", served.url + template)
+    for module in (constants, file_download):  # older versions keep a copy
+        monkeypatch.setattr(module, "HUGGINGFACE_CO_URL_TEMPLATE", served.url + template, raising=False)
     # http_get writes whole pieces only; a broken one is lost
     monkeypatch.setattr(constants, "DOWNLOAD_CHUNK_SIZE", 1024)
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr(constants, "HF_HUB_DOWNLOAD_TIMEOUT", 0.4)
     monkeypatch.setattr("omnitts_cli.weights.hub.ANSWER_S", 0.4)
+    monkeypatch.setattr("omnitts_cli.weights.fetch.WORTH_A_TRY_BYTES", 1024)
     monkeypatch.setattr(time, "sleep", served.waits.append)
     for name in ("no_proxy", "NO_PROXY"):
         monkeypatch.setenv(name, "127.0.0.1")
-    close_session()  # made with the proxies of before
+    forget_connections()
     yield served
     served.closing.set()
     server.shutdown()
     server.server_close()
-    close_session()
+    forget_connections()

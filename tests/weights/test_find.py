@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -98,6 +100,12 @@ def test_unknown_names(name: str, hint: str) -> None:
         find(name)
     assert (caught.value.hint or "").startswith(hint)
     assert caught.value.message.isprintable()
+
+
+def test_finding_imports_nothing_heavy() -> None:
+    program = "import sys, omnitts_cli.weights.store; print({'torch', 'huggingface_hub', 'numpy'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
 
 
 def test_random_models_have_no_folder() -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+import socket
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +110,16 @@ def test_a_later_run_fetches_only_the_missing_bytes(hub: Hub, tmp_path: Path) ->
     assert hub.sent_bytes < 281_000 + 10_000  # 177,120 of one file, 100,000 of the other
     assert heard[0].resumed_bytes == heard[0].done_bytes == 122_880
     assert heard[-1].done_bytes == heard[-1].total_bytes
+
+
+def test_two_at_once_fetch_once(hub: Hub, tmp_path: Path) -> None:
+    hub.fails("GET", "/model.safetensors", send=200_000, times=2)
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(lambda _: pull(WANTED), range(2))
+    assert first == second
+    whole = [line for line in hub.asked_for(f"{hub.commit}/model.safetensors") if " from " not in line]
+    assert len(whole) == 1
+    assert (cache(tmp_path) / "blobs" / hub.sha256("model.safetensors")).read_bytes() == hub.files["model.safetensors"]
 
 
 def test_a_killed_process_leaves_a_part_that_the_next_one_uses(hub: Hub, tmp_path: Path) -> None:
@@ -258,7 +270,7 @@ def test_nobody_there(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
     error = refused(hub)
-    assert "refused" in (error.cause or "") and "proxies" in (error.hint or "")
+    assert "network: " in (error.cause or "") and "proxies" in (error.hint or "")
 
 
 @pytest.mark.parametrize("missing", ["config.json", "model.safetensors"])
@@ -315,6 +327,20 @@ def test_a_released_model_with_other_weights(hub: Hub, monkeypatch: pytest.Monke
     error = refused(hub, HubName("0.6b-base", REPO, hub.commit[:12], RELEASED["0.6b-base"]))
     assert "another model.safetensors" in error.message or "another speech_tokenizer" in error.message
     assert hub.asked_for("model.safetensors") == [], "nothing of it is fetched"
+
+
+def test_offline_opens_no_socket(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = find(NAME)
+
+    def connected(*_: object) -> None:
+        raise AssertionError("a socket was opened")
+
+    monkeypatch.setattr(socket.socket, "connect", connected)
+    monkeypatch.setattr(socket, "getaddrinfo", connected)
+    assert find(NAME, offline=True) == find(NAME) == found
+    for name in ("1.7b", "codec", "hf:no/body"):
+        with pytest.raises(ModelError, match="--offline is set"):
+            find(name, offline=True)
 
 
 def test_offline_names_the_model_and_the_command(hub: Hub) -> None:

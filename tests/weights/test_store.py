@@ -96,11 +96,12 @@ def test_a_broken_off_download_is_listed_and_removed(hub: Hub, ours: str) -> Non
 
 
 def test_a_mirror(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    from huggingface_hub import constants
+    from huggingface_hub import constants, file_download
 
     monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
     template = "http://127.0.0.1:9/{repo_id}/resolve/{revision}/{filename}"
-    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+    for module in (constants, file_download):
+        monkeypatch.setattr(module, "HUGGINGFACE_CO_URL_TEMPLATE", template, raising=False)
     assert store.pull(NAME, mirror=hub.url).revision == hub.commit
 
 
