@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 
@@ -18,14 +19,14 @@ class FrameEmbedder(nn.Module):
 
     def control(self, ids: Tensor) -> Tensor:
         """Rows of group 0's table: [...] -> [..., H]."""
-        return self.first[ids]
+        return F.embedding(ids, self.first)
 
     def group(self, group: int, codes: Tensor) -> Tensor:
         """Rows of one group's table: [...] -> [..., H]."""
-        return self.first[codes] if group == 0 else self.rest[group - 1][codes]
+        return F.embedding(codes, self.first if group == 0 else self.rest[group - 1])
 
     def frame(self, codes: Tensor) -> Tensor:
         """[..., G] -> [..., H]; the groups are added in one sum, which rounds once in bfloat16."""
-        groups = torch.arange(self.rest.shape[0], device=codes.device)
-        rows = torch.cat([self.first[codes[..., :1]], self.rest[groups, codes[..., 1:]]], -2)  # [..., G, H]
-        return rows.sum(-2)
+        groups = torch.arange(self.rest.shape[0], device=codes.device) * self.rest.shape[1]
+        rest = F.embedding(codes[..., 1:] + groups, self.rest.flatten(0, 1))
+        return torch.cat([F.embedding(codes[..., :1], self.first), rest], -2).sum(-2)  # [..., G, H] -> [..., H]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from omnitts_cli.kernels import plain
@@ -64,7 +65,7 @@ class Predictor(nn.Module):
         if self.narrowed is None:
             return self.narrow(embedder.group(group, codes))
         # the end code has no row here; what follows it is never used
-        return self.narrowed[group][codes.clamp(max=self.shape.codes - 1) if group == 0 else codes]
+        return F.embedding(codes.clamp(max=self.shape.codes - 1) if group == 0 else codes, self.narrowed[group])
 
     def forward(self, hidden: Tensor, codes: Tensor, embedder: FrameEmbedder) -> Tensor:
         """Teacher-forced: hidden [N, H] and the true codes [N, G] -> logits [N, G-1, codes]."""

@@ -1,10 +1,10 @@
 """Triton twins of the plain operations, for frames of few rows on CUDA."""
 
 from omnitts_cli.kernels.ops import Ops
-from omnitts_cli.kernels.triton.attend import attend_cached
-from omnitts_cli.kernels.triton.choose import choose
-from omnitts_cli.kernels.triton.linear import linear, linear_add, norm_linear, norm_swiglu
-from omnitts_cli.kernels.triton.norm import rms_norm
+from omnitts_cli.kernels.triton.attention import attend_cached
+from omnitts_cli.kernels.triton.draw import choose
+from omnitts_cli.kernels.triton.norms import rms_norm
+from omnitts_cli.kernels.triton.products import linear, linear_add, norm_linear, norm_swiglu
 
 OPS = Ops(
     linear=linear,

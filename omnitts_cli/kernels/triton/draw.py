@@ -11,6 +11,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from omnitts_cli.kernels.triton.overlap import announce, overlaps, wait
+
 
 @triton.jit
 def _ordered(x):
@@ -37,45 +39,46 @@ def _uniform(seed, frame, group):
 
 @triton.jit
 def _choose(
-    logits, seeds, frames, group, temperature, top_k, top_p, out, stride, size: tl.constexpr, block: tl.constexpr
+    logits, seeds, frames, group, temperature, top_k, top_p, out,
+    size: tl.constexpr, block: tl.constexpr, bits: tl.constexpr, early: tl.constexpr,
 ):  # fmt: skip
+    announce(early)
+    wait(early)
     row = tl.program_id(0)
     code = tl.arange(0, block)
     inside = code < size
-    raw = tl.load(logits + row * stride + code, inside, float("-inf")).to(tl.float32)
+    raw = tl.load(logits + row * size + code, inside, float("-inf")).to(tl.float32)
     heat = tl.load(temperature + row)
-    best = tl.argmax(raw, 0)
     if heat == 0.0:
-        tl.store(out + row, best.to(tl.int64))
+        tl.store(out + row, tl.argmax(raw, 0).to(tl.int64))
     else:
-        scaled = raw / heat
-        keys = _ordered(scaled)
+        # a logit of 16 bits has 16 bits of order; the temperature does not change it
+        keys = _ordered(raw) >> (32 - bits)
+        least: tl.constexpr = -(1 << (bits - 1))
         wanted = tl.load(top_k + row).to(tl.int32)
         wanted = tl.where(wanted <= 0, size, tl.minimum(wanted, size))
         # the largest threshold with at least `wanted` logits at or above it
-        low = tl.full((), -2147483648, tl.int64)
-        high = tl.full((), 2147483647, tl.int64)
-        wide = keys.to(tl.int64)
-        for _ in range(32):
+        low = tl.full((), least, tl.int64)
+        high = tl.full((), -least - 1, tl.int64)
+        for _ in range(bits):
             middle = (low + high + 1) >> 1
-            enough = tl.sum((inside & (wide >= middle)).to(tl.int32)) >= wanted
+            enough = tl.sum((inside & (keys >= middle.to(tl.int32))).to(tl.int32)) >= wanted
             low = tl.where(enough, middle, low)
             high = tl.where(enough, high, middle - 1)
-        kept = inside & (wide >= low)
-        most = tl.max(tl.where(kept, scaled, float("-inf")))
-        chance = tl.where(kept, tl.exp(scaled - most), 0.0)
+        kept = inside & (keys >= low.to(tl.int32))
+        chance = tl.where(kept, tl.exp((raw - tl.max(raw)) / heat), 0.0)
         mass = tl.load(top_p + row)
         if mass < 1.0:
             # a logit stays when the strictly larger ones do not reach the mass by themselves
             goal = mass * tl.sum(chance)
-            low = tl.full((), -2147483648, tl.int64)
-            high = tl.max(tl.where(kept, wide, -2147483648))
-            for _ in range(32):
+            low = tl.full((), least, tl.int64)
+            high = tl.max(tl.where(kept, keys, least)).to(tl.int64)
+            for _ in range(bits):
                 middle = (low + high) >> 1
-                reached = tl.sum(tl.where(wide > middle, chance, 0.0)) >= goal
+                reached = tl.sum(tl.where(keys > middle.to(tl.int32), chance, 0.0)) >= goal
                 low = tl.where(reached, middle + 1, low)
                 high = tl.where(reached, high, middle)
-            chance = tl.where(wide >= high, chance, 0.0)
+            chance = tl.where(keys >= high.to(tl.int32), chance, 0.0)
         walked = tl.cumsum(chance, 0)
         target = _uniform(tl.load(seeds + row), tl.load(frames + row), group) * tl.sum(chance)
         drawn = tl.sum((inside & (walked <= target)).to(tl.int32))
@@ -95,5 +98,21 @@ def choose(
     batch, size = logits.shape
     out = torch.empty(batch, dtype=torch.int64, device=logits.device)
     block = triton.next_power_of_2(size)
-    _choose[(batch,)](logits, seeds, frames, group, temperature, top_k, top_p, out, size, size, block, num_warps=8)
+    bits = 16 if logits.dtype == torch.bfloat16 else 32
+    _choose[(batch,)](
+        logits,
+        seeds,
+        frames,
+        group,
+        temperature,
+        top_k,
+        top_p,
+        out,
+        size,
+        block,
+        bits,
+        overlaps(),
+        num_warps=8,
+        launch_pdl=overlaps(),
+    )
     return out

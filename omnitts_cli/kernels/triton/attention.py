@@ -12,6 +12,7 @@ import triton.language as tl
 from torch import Tensor
 
 from omnitts_cli.kernels import plain
+from omnitts_cli.kernels.triton.overlap import announce, overlaps, wait
 
 
 @triton.jit
@@ -33,57 +34,85 @@ def _normed_rotated(base, weight, cos, sin, depth: tl.constexpr, eps: tl.constex
 
 
 @triton.jit
+def _online(query, keys, values, position, capacity, depth: tl.constexpr, tile: tl.constexpr, block: tl.constexpr):
+    """Softmax attention of `tile` queries over positions 0..position (one each), a block of keys at a time."""
+    lane = tl.arange(0, depth)
+    offsets = tl.arange(0, block)
+    root = 1.0 / tl.sqrt(tl.full((), depth, tl.float32))
+    most = tl.full((tile,), float("-inf"), tl.float32)
+    weight = tl.zeros((tile,), tl.float32)
+    mixed = tl.zeros((tile, depth), tl.float32)
+    for start in tl.range(0, tl.max(position) + 1, block):
+        at = start + offsets
+        near = at[:, None] * depth + lane[None, :]
+        held = (at < capacity)[:, None]
+        seen = tl.load(keys + near, held, 0.0)
+        score = tl.dot(query, tl.trans(seen), input_precision="ieee") * root
+        score = tl.where(at[None, :] <= position[:, None], score, float("-inf"))
+        new = tl.maximum(most, tl.max(score, 1))
+        chance = tl.exp(score - new[:, None])
+        keep = tl.exp(most - new)
+        seen = tl.load(values + near, held, 0.0)
+        mixed = mixed * keep[:, None] + tl.dot(chance.to(seen.dtype), seen, input_precision="ieee")
+        weight = weight * keep + tl.sum(chance, 1)
+        most = new
+    return mixed / weight[:, None]
+
+
+@triton.jit
 def _frame(
     qkv, q_weight, k_weight, cos, sin, keys, values, slots, positions, out, capacity,
-    kv_heads: tl.constexpr, shared: tl.constexpr, depth: tl.constexpr, eps: tl.constexpr, block: tl.constexpr,
+    kv_heads: tl.constexpr, shared: tl.constexpr, depth: tl.constexpr, eps: tl.constexpr,
+    tile: tl.constexpr, block: tl.constexpr, early: tl.constexpr,
 ):  # fmt: skip
     batch, head = tl.program_id(0), tl.program_id(1)
     lane = tl.arange(0, depth)
+    announce(early)
+    wait(early)
+    half: tl.constexpr = depth // 2
+    partner = (lane + half) % depth
     heads: tl.constexpr = kv_heads * shared
     kind = out.dtype.element_ty
     base = qkv + batch * (heads + 2 * kv_heads) * depth
     slot = tl.load(slots + batch)
     position = tl.load(positions + batch)
-    cos += position * (depth // 2)
-    sin += position * (depth // 2)
+    cos += position * half
+    sin += position * half
     store = (slot * kv_heads + head) * capacity
     keys += store * depth
     values += store * depth
 
     key = _normed_rotated(base + (heads + head) * depth, k_weight, cos, sin, depth, eps, kind)
-    value = tl.load(base + (heads + kv_heads + head) * depth + lane)
     tl.store(keys + position * depth + lane, key.to(kind))
-    tl.store(values + position * depth + lane, value)
-    value = value.to(tl.float32)
+    tl.store(values + position * depth + lane, tl.load(base + (heads + kv_heads + head) * depth + lane))
 
-    root = 1.0 / tl.sqrt(tl.full((), depth, tl.float32))
-    offsets = tl.arange(0, block)
-    for one in tl.static_range(shared):
-        query = _normed_rotated(base + (head * shared + one) * depth, q_weight, cos, sin, depth, eps, kind) * root
-        # the row's own key comes from registers, the earlier ones from the cache
-        most = tl.sum(query * key)
-        weight = tl.full((), 1.0, tl.float32)
-        mixed = value
-        for start in tl.range(0, position, block):
-            there = start + offsets < position
-            where = (start + offsets)[:, None] * depth + lane[None, :]
-            seen = tl.load(keys + where, there[:, None], 0.0).to(tl.float32)
-            score = tl.where(there, tl.sum(seen * query[None, :], 1), float("-inf"))
-            new = tl.maximum(most, tl.max(score))
-            chance = tl.exp(score - new)
-            keep = tl.exp(most - new)
-            seen = tl.load(values + where, there[:, None], 0.0).to(tl.float32)
-            mixed = mixed * keep + tl.sum(seen * chance[:, None], 0)
-            weight = weight * keep + tl.sum(chance)
-            most = new
-        tl.store(out + (batch * heads + head * shared + one) * depth + lane, (mixed / weight).to(kind))
+    one = tl.arange(0, tile)
+    inside = (one < shared)[:, None]
+    start = (head * shared + one)[:, None] * depth
+    own = tl.load(base + start + lane[None, :], inside, 0.0).to(tl.float32)
+    other = tl.load(base + start + partner[None, :], inside, 0.0).to(tl.float32)
+    scale = tl.rsqrt(tl.sum(own * own, 1) / depth + eps)[:, None]
+    own = ((own * scale).to(kind) * tl.load(q_weight + lane)[None, :]).to(tl.float32)
+    other = ((other * scale).to(kind) * tl.load(q_weight + partner)[None, :]).to(tl.float32)
+    c = tl.load(cos + lane % half)[None, :]
+    s = tl.load(sin + lane % half)[None, :]
+    query = (own * c + tl.where(lane[None, :] < half, -other, other) * s).to(kind)
+
+    tl.debug_barrier()  # the key and value written above are read below, by other threads of this program
+    seen = tl.full((tile,), 0, tl.int64) + position
+    mixed = _online(query, keys, values, seen, capacity, depth, tile, block)
+    where = (batch * heads + head * shared + one)[:, None] * depth + lane[None, :]
+    tl.store(out + where, mixed.to(kind), inside)
 
 
 @triton.jit
 def _write(
     qkv, q_weight, k_weight, cos, sin, keys, values, slots, positions, queries, rows, capacity,
     kv_heads: tl.constexpr, heads: tl.constexpr, depth: tl.constexpr, eps: tl.constexpr,
+    early: tl.constexpr,
 ):  # fmt: skip
+    announce(early)
+    wait(early)
     row, part = tl.program_id(0), tl.program_id(1)
     lane = tl.arange(0, depth)
     kind = queries.dtype.element_ty
@@ -108,7 +137,10 @@ def _write(
 def _attend(
     queries, keys, values, slots, positions, out, rows, capacity,
     kv_heads: tl.constexpr, shared: tl.constexpr, depth: tl.constexpr, tile: tl.constexpr, block: tl.constexpr,
+    early: tl.constexpr,
 ):  # fmt: skip
+    announce(early)
+    wait(early)
     batch, head = tl.program_id(0), tl.program_id(1)
     heads: tl.constexpr = kv_heads * shared
     lane = tl.arange(0, depth)
@@ -121,27 +153,8 @@ def _attend(
     store = (tl.load(slots + batch) * kv_heads + head) * capacity
     keys += store * depth
     values += store * depth
-
-    root = 1.0 / tl.sqrt(tl.full((), depth, tl.float32))
-    offsets = tl.arange(0, block)
-    most = tl.full((tile,), float("-inf"), tl.float32)
-    weight = tl.zeros((tile,), tl.float32)
-    mixed = tl.zeros((tile, depth), tl.float32)
-    for start in tl.range(0, tl.max(position) + 1, block):
-        at = start + offsets
-        near = at[:, None] * depth + lane[None, :]
-        held = (at < capacity)[:, None]
-        seen = tl.load(keys + near, held, 0.0)
-        score = tl.dot(query, tl.trans(seen), input_precision="ieee") * root
-        score = tl.where(at[None, :] <= position[:, None], score, float("-inf"))
-        new = tl.maximum(most, tl.max(score, 1))
-        chance = tl.exp(score - new[:, None])
-        keep = tl.exp(most - new)
-        seen = tl.load(values + near, held, 0.0)
-        mixed = mixed * keep[:, None] + tl.dot(chance.to(seen.dtype), seen, input_precision="ieee")
-        weight = weight * keep + tl.sum(chance, 1)
-        most = new
-    tl.store(out + where, (mixed / weight[:, None]).to(out.dtype.element_ty), inside[:, None])
+    mixed = _online(query, keys, values, position, capacity, depth, tile, block)
+    tl.store(out + where, mixed.to(out.dtype.element_ty), inside[:, None])
 
 
 def attend_cached(
@@ -157,20 +170,21 @@ def attend_cached(
     shared = heads // kv_heads
     out = torch.empty((batch, rows, heads * depth), dtype=qkv.dtype, device=qkv.device)
     qkv, positions = qkv.contiguous(), positions.contiguous()
-    if rows == 1:
-        block = 16 if capacity <= 16 else 64
+    tile = 16
+    if rows == 1 and shared <= tile:
+        block, warps = (16, 2) if capacity <= 16 else (64, 4)
         _frame[(batch, kv_heads)](
             qkv, q_weight, k_weight, cos, sin, keys, values, slots, positions, out, capacity,
-            kv_heads, shared, depth, eps, block, num_warps=4,
+            kv_heads, shared, depth, eps, tile, block, overlaps(), num_warps=warps, launch_pdl=overlaps(),
         )  # fmt: skip
         return out
     queries = torch.empty_like(out)
     _write[(batch * rows, heads + 2 * kv_heads)](
         qkv, q_weight, k_weight, cos, sin, keys, values, slots, positions, queries, rows, capacity,
-        kv_heads, heads, depth, eps, num_warps=1,
+        kv_heads, heads, depth, eps, overlaps(), num_warps=1, launch_pdl=overlaps(),
     )  # fmt: skip
-    tile = 16
     _attend[(batch, kv_heads, triton.cdiv(rows * shared, tile))](
-        queries, keys, values, slots, positions, out, rows, capacity, kv_heads, shared, depth, tile, 32, num_warps=4
-    )
+        queries, keys, values, slots, positions, out, rows, capacity,
+        kv_heads, shared, depth, tile, 32, overlaps(), num_warps=4, launch_pdl=overlaps(),
+    )  # fmt: skip
     return out

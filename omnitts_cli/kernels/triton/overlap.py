@@ -1,0 +1,38 @@
+"""Starting a kernel before the one in front of it has ended, where the card can (Hopper and later).
+
+A kernel launched with `launch_pdl` may run up to its `wait` while its predecessor drains; what it reads
+before that must be constant, such as weights. Every such kernel waits, so order is never lost.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import triton
+import triton.language as tl
+from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
+
+HOPPER = 90
+
+
+@functools.cache
+def overlaps() -> bool:
+    """Whether kernels are to be launched this way on the current card."""
+    if triton.knobs.runtime.interpret:
+        return False
+    arch = triton.runtime.driver.active.get_current_target().arch
+    return isinstance(arch, int) and arch >= HOPPER
+
+
+@triton.jit
+def announce(early: tl.constexpr):
+    """The kernel behind this one may be started as soon as all of this one is running."""
+    if early:
+        gdc_launch_dependents()
+
+
+@triton.jit
+def wait(early: tl.constexpr):
+    """From here on the results of the kernel in front are there."""
+    if early:
+        gdc_wait()
