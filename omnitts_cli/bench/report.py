@@ -73,13 +73,17 @@ def ratios(levels: Sequence[Level]) -> list[dict[str, Any]]:
     return found
 
 
+def text(report: Report) -> str:
+    """The file's content."""
+    return json.dumps(report.to_json(), ensure_ascii=False, allow_nan=False, indent=1)
+
+
 def save(path: Path, report: Report, *, append: bool = False) -> None:
     """Write the file, or with `append` one more line of it."""
     line = json.dumps(report.to_json(), ensure_ascii=False, allow_nan=False)
-    text = line if append else json.dumps(report.to_json(), ensure_ascii=False, allow_nan=False, indent=1)
     try:
         with path.open("a" if append else "w", encoding="utf-8") as file:
-            file.write(text + "\n")
+            file.write((line if append else text(report)) + "\n")
     except OSError as error:
         raise OutputError(f"{path} cannot be written", cause=error.strerror, hint="--save another place") from None
 
@@ -89,12 +93,12 @@ def read(path: Path) -> Report:
     try:
         if path.stat().st_size > LARGEST_BYTES:
             raise InputError(f"{path} is larger than {LARGEST_BYTES // 2**20} MB, so it is no report of ours")
-        text = path.read_text("utf-8")
+        words = path.read_text("utf-8")
     except UnicodeDecodeError:
         raise InputError(f"{path} is no JSON file") from None
     except OSError as error:
         raise InputError(f"{path} cannot be read", cause=error.strerror) from None
-    table = parsed(text, path)
+    table = parsed(words, path)
     version = table.get("schema")
     if not isinstance(version, int) or version not in READERS:
         known = ", ".join(str(number) for number in sorted(READERS))
@@ -110,9 +114,9 @@ def read(path: Path) -> Report:
         ) from None
 
 
-def parsed(text: str, path: Path) -> dict[str, Any]:
-    lines = [line for line in text.splitlines() if line.strip()]
-    for candidate in (text, lines[-1] if lines else ""):
+def parsed(words: str, path: Path) -> dict[str, Any]:
+    lines = [line for line in words.splitlines() if line.strip()]
+    for candidate in (words, lines[-1] if lines else ""):
         try:
             table = json.loads(candidate)
         except (ValueError, RecursionError):

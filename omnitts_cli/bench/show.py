@@ -14,7 +14,7 @@ from omnitts_cli.bench.stats import Level, Spread
 
 WIDTH = 58
 VOCABULARY = (
-    "TTFP: from sending to the first playable packet. audible: until a player that starts with it sounds above -60 dBFS.",
+    "TTFP: from sending to the first playable packet. audible: until its player sounds something above -60 dBFS.",
     "RTF: end-to-end time of a request / its seconds of audio; less is better. audio-s/s: seconds of audio per second.",
     "gap: longest pause between packets. underruns: times a player with 200 ms in store would run dry.",
     "queue: waited in the client, in no other figure. Times are of successful requests; warm-up is not counted.",
@@ -23,6 +23,15 @@ VOCABULARY = (
 
 def number(value: float | None, digits: int = 2) -> str:
     return "-" if value is None else f"{value:.{digits}f}"
+
+
+def one_line(level: Level) -> str:
+    """A level in short, for progress."""
+    failed = f", {level.failed} failed" if level.failed else ""
+    return (
+        f"{named(level)}: {level.requests} requests{failed}, {number(level.audio_throughput)} audio-s/s, "
+        f"RTF {number(level.rtf.get('median'), 3)}, TTFP {number(level.ttfp_ms.get('median'), 1)} ms"
+    )
 
 
 def table(report: Report) -> str:

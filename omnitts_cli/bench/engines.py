@@ -1,0 +1,124 @@
+"""Engines: the model under test in this process, and the variant that it is held against."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from omnitts_cli.errors import UsageError, VoiceError
+from omnitts_cli.settings import EngineSettings
+from omnitts_cli.voices import Designed, Named, Voice
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from omnitts_cli.engine.engine import Engine
+    from omnitts_cli.models.roles import SpeechModel
+    from omnitts_cli.weights.fetch import Report
+
+VARIANTS = ("eager", "cpu", "nobuckets")
+"""The steps uncaptured; the CPU; every batch padded to the whole engine."""
+
+KINDS = {"voice": ("named", "custom_voice"), "clone": ("cloned", "base"), "design": ("designed", "voice_design")}
+"""Mode -> the kind of voice that it needs, and the published variant that has it."""
+
+MADE_UP_S = 6.0
+
+
+@dataclass
+class Opened:
+    """An engine, and how long it took: seconds to load the model, and to start (captures included)."""
+
+    engine: Engine
+    load_s: float
+    start_s: float
+
+
+def open_engine(name: str, settings: EngineSettings, variant: str, report: Report | None = None) -> Opened:
+    """An engine for the model called `name`; `variant` completes a bare size."""
+    from omnitts_cli import build
+    from omnitts_cli.devices.choose import choose
+
+    began = time.perf_counter()
+    device = choose(settings.device, settings.threads)
+    model = build.load_model(name, device, variant=variant, settings=settings, report=report)
+    device.settle()
+    loaded = time.perf_counter()
+    return started(model, device, build.plan_for(model, device, settings), loaded - began)
+
+
+def started(model: SpeechModel, device: Any, plan: Any, load_s: float = 0.0) -> Opened:
+    from omnitts_cli.engine.engine import Engine
+
+    began = time.perf_counter()
+    engine = Engine(model, device, plan)
+    return Opened(engine, load_s, time.perf_counter() - began)
+
+
+def other(variant: str, opened: Opened, name: str, settings: EngineSettings, kind: str) -> Opened:
+    """The variant to hold `opened` against. Weights are shared wherever the device is the same."""
+    engine = opened.engine
+    if variant == "cpu":
+        if engine.device.torch_device.type == "cpu":
+            raise UsageError("--vs cpu: this already is the cpu", hint="--vs nobuckets")
+        return open_engine(name, replace(settings, device="cpu", dtype="auto"), kind)
+    if variant == "eager":
+        if not engine.plan.capture:
+            raise UsageError(f"--vs eager: {engine.device.name} records no steps anyway", hint="--vs nobuckets")
+        return started(engine.model, engine.device, replace(engine.plan, capture=False))
+    plan = replace(engine.plan, buckets=(engine.plan.slots,), sound_rows=(engine.plan.slots,))
+    return started(engine.model, engine.device, plan)
+
+
+def mode_of(model: SpeechModel) -> str:
+    """The first mode that a model can do."""
+    return next(mode for mode, (kind, _) in KINDS.items() if kind in model.kinds)
+
+
+def mode_of_voice(voice: Voice) -> str:
+    return "voice" if isinstance(voice, Named) else "design" if isinstance(voice, Designed) else "clone"
+
+
+def voice_for(
+    mode: str, model: SpeechModel, name: str | None, description: str | None, listen: Callable[[], Voice] | None
+) -> Voice:
+    """Who speaks in a mode; an error when this model cannot."""
+    kind, _ = KINDS[mode]
+    if kind not in model.kinds:
+        able = [mode for mode, (its, _) in KINDS.items() if its in model.kinds]
+        raise VoiceError(f"{model.name} cannot speak in the mode '{mode}'", hint=f"--mode {able[0]}" if able else None)
+    if mode == "design":
+        return Designed(description or "")
+    if mode == "clone":
+        assert listen is not None
+        return listen()
+    known = list(model.speakers)
+    if name is not None and name.lower() not in (speaker.lower() for speaker in known):
+        raise VoiceError(f"voice '{name}' not found", cause=f"{model.name} has {', '.join(known) or 'none'}")
+    return Named(name if name is not None else next(iter(known), ""))
+
+
+def listener(model: SpeechModel, sound: np.ndarray | None, transcript: str | None) -> Callable[[], Voice]:
+    """Hears a clip, once per call. Without a clip of the user's, six seconds of tones: the work is the same."""
+    from omnitts_cli.voices import Cloned
+
+    clip = tones(model.facts.sample_rate) if sound is None else sound
+
+    def listen() -> Voice:
+        assert model.cloner is not None
+        codes = model.cloner.codes(clip) if transcript is not None else None
+        return Cloned(model.cloner.embedding(clip), codes, transcript)
+
+    return listen
+
+
+def tones(rate: int) -> np.ndarray:
+    """Made-up sound of the loudness of speech."""
+    import numpy as np
+
+    time_s = np.arange(round(MADE_UP_S * rate)) / rate
+    swell = 0.6 + 0.4 * np.sin(2 * np.pi * 3 * time_s)
+    waves = sum(0.1 * np.sin(2 * np.pi * pitch * time_s) for pitch in (140, 420, 980, 2300))
+    return np.asarray(swell * waves, np.float32)

@@ -1,0 +1,206 @@
+"""Job: from what was asked to a finished report. Opens the target, runs the campaign, writes nothing."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+
+from omnitts_cli.bench import engines, workload
+from omnitts_cli.bench.campaign import MAIN, Shape, campaign
+from omnitts_cli.bench.keep import Keeper
+from omnitts_cli.bench.record import Heard
+from omnitts_cli.bench.report import Report, ratios
+from omnitts_cli.bench.server import Address, Asking, ServerTarget
+from omnitts_cli.bench.stats import Level
+from omnitts_cli.bench.target import Target
+from omnitts_cli.bench.workload import Text, Workload
+from omnitts_cli.errors import UsageError
+from omnitts_cli.settings import EngineSettings
+from omnitts_cli.voices import Named
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from omnitts_cli.weights.fetch import Report as Fetched
+
+PACKAGES = ("omnitts-cli", "torch", "triton", "numpy")
+SLOT_S = 120.0
+SPARE_S = 2.0
+FRAMES_PER_S = 12.5
+LANGUAGE_OF_SERVERS = "english"
+"""What a server speaks nobody tells; every one of them speaks this."""
+
+
+@dataclass(frozen=True)
+class Speaker:
+    """Who speaks. Without a mode it is what the model can do first: a named voice, a clone, a design."""
+
+    mode: str | None = None
+    voice: str | None = None
+    words: str | None = None  # a style; in the mode "design" a description
+    clip: np.ndarray | None = None  # at the model's rate
+    transcript: str | None = None
+    fresh: bool = False  # the clip is heard anew for every request
+
+
+@dataclass(frozen=True)
+class Texts:
+    """What is spoken: texts of a file, or samples of a length in some languages."""
+
+    given: tuple[Text, ...] = ()
+    length: workload.Length = "mix"
+    language: str | None = None
+
+    def chosen(self, spoken: Mapping[str, Any] | tuple[str, ...] | list[str]) -> list[Text]:
+        """The texts for a model that speaks the languages `spoken`."""
+        if self.given:
+            return list(self.given)
+        wanted = [self.language] if self.language else [name for name in workload.languages() if name in spoken]
+        texts = workload.sample_texts(wanted, self.length)
+        if not texts:
+            raise UsageError("there are no sample texts in a language of this model", hint="--texts FILE")
+        return texts
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run of the command."""
+
+    model: str
+    settings: EngineSettings
+    shape: Shape
+    speaker: Speaker
+    texts: Texts
+    command: str
+    frames: int | None = None
+    versus: str | None = None
+    url: str | None = None
+    asking: Asking | None = None
+    keeper: Keeper | None = None
+    fetched: Callable[[Fetched], None] | None = None
+
+    def run(self, told: Callable[[Heard], None], known: Callable[[Level], None]) -> Report:
+        """Everything measured. `told` hears of every request, `known` of every level."""
+        with self.opened() as bench:
+            report = bench.report(self)
+            kept = None if self.keeper is None else self.keeper.keep
+            for level in campaign(bench.targets, bench.load.works, self.shape, told, kept):
+                report.levels.append(level)
+                known(level)
+            report.ratios = ratios(report.levels)
+            return report
+
+    @contextmanager
+    def opened(self) -> Iterator[Bench]:
+        """The targets, ready."""
+        with ExitStack() as closing:
+            bench = self._server() if self.url is not None else self._engines()
+            for target in bench.targets.values():
+                closing.enter_context(target)
+            yield bench
+
+    @property
+    def keeps(self) -> bool:
+        return self.keeper is not None
+
+    def _server(self) -> Bench:
+        assert self.url is not None and self.asking is not None
+        address = Address.of(self.url)
+        texts = self.texts.chosen((LANGUAGE_OF_SERVERS,))
+        load = Workload(texts, Named(), None, self.speaker.words, self.shape.seed)
+        return Bench({MAIN: ServerTarget(address, self.asking, keep=self.keeps)}, load, self.asking.model)
+
+    def _engines(self) -> Bench:
+        from omnitts_cli.bench.local import EngineTarget
+
+        _, variant = engines.KINDS[self.speaker.mode or "voice"]
+        main = engines.open_engine(self.model, self.settings, variant, self.fetched)
+        opened = {MAIN: main}
+        if self.versus is not None:
+            opened[self.versus] = engines.other(self.versus, main, self.model, self.settings, variant)
+        model = main.engine.model
+        targets = {name: EngineTarget(one.engine, keep=self.keeps) for name, one in opened.items()}
+        return Bench(
+            targets,
+            self._load(model),
+            self.model,
+            model.sha256,
+            f"{main.engine.device.name}, {main.engine.device.card}",
+            str(model.dtype).removeprefix("torch."),
+            {"load_s": main.load_s, "start_s": main.start_s},
+            {"slots": main.engine.plan.slots, "captured": main.engine.plan.capture},
+        )
+
+    def _load(self, model: Any) -> Workload:
+        texts = self.texts.chosen(model.languages)
+        mode = self.speaker.mode or engines.mode_of(model)
+        listen = engines.listener(model, self.speaker.clip, self.speaker.transcript) if mode == "clone" else None
+        voice = engines.voice_for(mode, model, self.speaker.voice, self.speaker.words, listen)
+        style = self.speaker.words if mode != "design" else None
+        fresh = listen if self.speaker.fresh else None
+        return Workload(texts, voice, fresh, style, self.shape.seed, self.frames)
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Open targets, what they are asked, and what is known about them."""
+
+    targets: dict[str, Target]
+    load: Workload
+    model: str
+    sha256: str | None = None
+    device: str | None = None
+    dtype: str | None = None
+    start: dict[str, float | None] = field(default_factory=dict)
+    plan: dict[str, Any] = field(default_factory=dict)
+
+    def report(self, job: Job) -> Report:
+        """A report that still lacks its levels."""
+        shape = job.shape
+        about = {
+            "loop": "closed" if shape.rate is None else "open",
+            "target": job.url or "engine",
+            "mode": job.speaker.mode or engines.mode_of_voice(self.load.voice),
+            "transcript": job.speaker.transcript is not None,
+            "reference": "fresh" if job.speaker.fresh else "cached",
+            "length": "file" if job.texts.given else job.texts.length,
+            "warmup": shape.warmup,
+            "requests": shape.requests,
+            "duration_s": shape.duration_s,
+            **self.plan,
+            **self.load.about(),
+        }
+        return Report(
+            created=datetime.now(UTC).isoformat(timespec="seconds"),
+            command=job.command,
+            model=self.model,
+            model_sha256=self.sha256,
+            device=self.device,
+            dtype=self.dtype,
+            versions={"python": platform.python_version(), **versions(local=job.url is None)},
+            seed=shape.seed,
+            workload=about,
+            levels=[],
+            start=self.start,
+        )
+
+
+def versions(local: bool) -> dict[str, str]:
+    """What the figures depend on; a server's own versions are not known here."""
+    found = {}
+    for name in PACKAGES if local else PACKAGES[:1]:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def slot_seconds(frames: int | None) -> float:
+    """How long a slot must be: a fixed number of frames needs no more."""
+    return SLOT_S if frames is None else max(10.0, frames / FRAMES_PER_S + SPARE_S)

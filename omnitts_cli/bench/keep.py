@@ -1,0 +1,70 @@
+"""Keep: the sound that was measured, as WAV files, with a line per request beside them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from omnitts_cli.audio import wav
+from omnitts_cli.bench.compare import named
+from omnitts_cli.bench.record import Heard
+from omnitts_cli.bench.stats import Level, in_ms
+from omnitts_cli.errors import OutputError
+
+LIST = "requests.jsonl"
+
+
+class Keeper:
+    """Writes into one folder, which is made when it is not there."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / LIST).write_text("", "utf-8")
+        except OSError as error:
+            raise OutputError(f"{folder} cannot be written", cause=error.strerror, hint="--save-audio DIR") from None
+
+    def keep(self, level: Level, heard: list[Heard]) -> None:
+        """The requests of a level, in the order in which they were sent."""
+        stem = named(level).replace("/", "-per-").replace(" ", "-")
+        lines = []
+        for number, one in enumerate(sorted(heard, key=lambda h: h.meter.submitted), 1):
+            name = f"{stem}-{number:04d}.wav"
+            sound = np.concatenate(one.sound) if one.sound else np.zeros(0, np.float32)
+            # the one place where samples that are no numbers may be written: somebody wants to look at them
+            data = wav.whole(np.nan_to_num(sound), one.meter.sample_rate)
+            self._write(name, data)
+            lines.append(json.dumps(row(name, one), ensure_ascii=False))
+        with (self.folder / LIST).open("a", encoding="utf-8") as file:
+            file.writelines(line + "\n" for line in lines)
+
+    def _write(self, name: str, data: bytes) -> None:
+        try:
+            (self.folder / name).write_bytes(data)
+        except OSError as error:
+            raise OutputError(f"{self.folder / name} cannot be written", cause=error.strerror) from None
+
+
+def row(name: str, heard: Heard) -> dict[str, object]:
+    """What was measured of one request."""
+    meter = heard.meter
+    return {
+        "file": name,
+        "text": heard.work.request.text,
+        "failure": heard.failure,
+        "audio_s": round(meter.audio_s, 6),
+        "frames": heard.frames,
+        "packets": len(meter.arrivals),
+        "ttfp_ms": rounded(in_ms(meter.first_s)),
+        "audible_ms": rounded(in_ms(meter.audible_s)),
+        "e2el_ms": rounded(in_ms(meter.wall_s)),
+        "rtf": rounded(meter.rtf),
+        "stopped": meter.stopped,
+    }
+
+
+def rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 4)
