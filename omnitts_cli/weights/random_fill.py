@@ -34,7 +34,7 @@ _KINDS: tuple[tuple[str, float, float | None], ...] = (
 )
 
 # Logits far enough apart to choose by; a waveform that neither clips nor grows from unit to unit.
-_GAINS = (("*head", 2.5), ("*heads", 2.5), ("*units.*.point.*", 0.25), ("*rise.*", 0.6), ("closing.*", 0.3))
+_GAINS = (("*head", 2.5), ("*heads", 2.5), ("*units.*.point.*", 0.25), ("*rise.*", 0.6), ("closing.*", 1.5))
 
 
 def random_fill(

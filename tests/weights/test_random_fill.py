@@ -115,3 +115,17 @@ def test_the_sound_of_random_codes_is_calm(pieces: Parts) -> None:
     assert (sound.abs() > 0.99).float().mean() < 0.01
     halves = sound[0].chunk(2)
     assert halves[0].std() / halves[1].std() == pytest.approx(1, rel=0.5), "it does not grow"
+
+
+def test_what_a_random_talker_says_is_open(pieces: Parts) -> None:
+    """Logits far enough apart to choose by, and no code that always wins; the same after many frames as at first."""
+    talker, embedder = pieces.language.module.talker, pieces.language.module.embedder
+    codes = torch.randint(0, 64, (4, 300, 16), generator=torch.Generator().manual_seed(1))
+    with torch.inference_mode():
+        rows = torch.stack([embedder.frame(frame) for frame in codes.unbind(1)], 1)  # type: ignore[union-attr, operator]
+        logits = talker.logits(talker(rows))  # type: ignore[union-attr, operator]
+    assert logits.isfinite().all()
+    assert 1 < logits.std() < 6
+    early, late = logits[:, :100].std(), logits[:, -100:].std()
+    assert early / late == pytest.approx(1, rel=0.3)
+    assert logits.argmax(-1).unique().numel() > 20
