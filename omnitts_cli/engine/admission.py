@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from omnitts_cli.devices.device import Lane
-from omnitts_cli.engine.capture import Bench, PrefillSteps
+from omnitts_cli.engine.capture import Bench, PrefillSteps, PromptRun
 from omnitts_cli.engine.slots import Slot, Stop
 from omnitts_cli.errors import InputError
 from omnitts_cli.models.cache import KVCache
@@ -32,7 +32,7 @@ def ceiling(tokens: int) -> int:
     return GUARD_FRAMES + GUARD_FRAMES_PER_TOKEN * tokens
 
 
-@dataclass
+@dataclass(eq=False)
 class Opening:
     """A request on its way into a slot: which rows are in the cache already."""
 
@@ -54,14 +54,18 @@ class Admission:
         self._asking = bench.device.lane()  # prompts are built beside the running frames
         self._prefixes: OrderedDict[tuple[object, ...], KVCache] = OrderedDict()
 
-    def open(self, request: Request, live_text: str | None, index: int) -> tuple[Opening, LiveText | None]:
-        """Build the prompt and find a slot's limits; raises OmniError when the request cannot be spoken."""
+    def open(self, request: Request, more: bool, index: int) -> tuple[Opening, LiveText | None]:
+        """Build the prompt and find a slot's limits; raises OmniError when the request cannot be spoken.
+
+        With `more`, its text is only the beginning.
+        """
         prompter, feed = self._bench.model.prompter, None
+        refuse_impossible(request)
         with self._asking:
-            if live_text is None:
-                prompt = prompter.prompt(request)
+            if more:
+                prompt, feed = prompter.live(request, request.text)
             else:
-                prompt, feed = prompter.live(request, live_text)
+                prompt = prompter.prompt(request)
         reference = 0 if prompt.reference is None else len(prompt.reference)
         slot = Slot(
             index=index,
@@ -108,23 +112,27 @@ class Admission:
             return 0
         assert prompt.shared_key is not None
         self._prefixes.move_to_end(prompt.shared_key)
-        rows = min(prompt.shared, prompt.rows.shape[0] - 1)
+        rows = min(prompt.shared, prompt.rows.shape[0] - 1, known.capacity)
         with self._lane:
             self._bench.cache.copy_prefix(known, rows, index)
         return rows
 
-    def advance(self, opening: Opening) -> bool:
-        """One run of prompt rows; True when the slot is ready for its first frame."""
-        left = opening.wanted - opening.done
-        if left > 0:
-            rows = opening.prompt.rows[opening.done : opening.done + min(left, self._prefill.longest)]
-            self._prefill.launch(rows, opening.done, opening.slot.index)
-            opening.done += rows.shape[0]
-        if opening.done < opening.wanted:
-            return False
-        self._keep_prefix(opening)
-        self._write_columns(opening)
-        return True
+    def advance(self, openings: Sequence[Opening]) -> list[Opening]:
+        """A run of prompt rows for each; gives back those that are ready for their first frame."""
+        runs = []
+        for opening in openings:
+            left = opening.wanted - opening.done
+            if left > 0:
+                rows = opening.prompt.rows[opening.done : opening.done + min(left, self._prefill.longest)]
+                runs.append(PromptRun(rows, opening.done, opening.slot.index))
+                opening.done += rows.shape[0]
+        if runs:
+            self._prefill.launch(runs)
+        ready = [opening for opening in openings if opening.done == opening.wanted]
+        for opening in ready:
+            self._keep_prefix(opening)
+            self._write_columns(opening)
+        return ready
 
     def _keep_prefix(self, opening: Opening) -> None:
         prompt = opening.prompt
@@ -174,6 +182,14 @@ class Admission:
             table.pad[slot.index].copy_(prompt.pad)
             if prompt.reference is not None:
                 table.codes[slot.index, : slot.reference].copy_(to_device(prompt.reference.astype(np.int64)))
+
+
+def refuse_impossible(request: Request) -> None:
+    """Numbers that no slot can hold."""
+    if request.max_frames is not None and request.max_frames < 1:
+        raise InputError(f"max_frames is {request.max_frames}; speech has at least 1 frame", hint="--max-frames 1")
+    if not -(2**63) <= request.seed < 2**63:
+        raise InputError(f"the seed {request.seed} does not fit into 64 bits", hint=f"--seed {request.seed % 2**32}")
 
 
 def put(columns: Sequence[tuple[Tensor, object]], values: Tensor, index: int) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 import torch
@@ -89,43 +90,72 @@ class FrameSteps:
                 self._run(size, self._bench.width(last))
 
 
+@dataclass
+class PromptRun:
+    """Prompt rows [P, H] that belong into `slot` from position `start` on."""
+
+    rows: Tensor
+    start: int
+    slot: int
+
+
 class PrefillSteps:
-    """Prompt rows into the cache, one request at a time; long prompts go in runs of the largest size."""
+    """Prompt rows into the cache, a few requests together; long prompts go in runs of the largest size."""
 
     def __init__(self, bench: Bench, lane: Lane) -> None:
         self._bench, self._lane = bench, lane
         self._sizes = tuple(size for size in bench.plan.prefill_rows if size < bench.cache.capacity)
         self._sizes = self._sizes or (bench.cache.capacity,)
-        self._start, self._slot = bench.indices(0), bench.indices(bench.spare)
-        self._rows: dict[int, Tensor] = {}
-        self._replays: dict[int, Replay] = {}
+        self._batches = (1, bench.plan.admissions)
+        self._inputs: dict[int, tuple[Tensor, Tensor]] = {}  # by batch: starts, slots
+        self._rows: dict[tuple[int, int], Tensor] = {}
+        self._replays: dict[tuple[int, int], Replay] = {}
         if bench.captures:
-            for size in sorted(self._sizes, reverse=True):
-                self._rows[size] = torch.zeros(
-                    (1, size, bench.model.facts.hidden), device=bench.model.device, dtype=bench.model.dtype
-                )
-                self._replays[size] = lane.capture(lambda size=size: self._run(self._rows[size], bench.cache.capacity))
+            for batch in self._batches:
+                self._inputs[batch] = (bench.indices(*[0] * batch), bench.indices(*[bench.spare] * batch))
+            for key in sorted(product(self._batches, self._sizes), key=lambda k: k[0] * k[1], reverse=True):
+                shape = (*key, bench.model.facts.hidden)
+                self._rows[key] = torch.zeros(shape, device=bench.model.device, dtype=bench.model.dtype)
+                self._replays[key] = lane.capture(lambda key=key: self._captured(*key))
 
     @property
     def longest(self) -> int:
         return max(self._sizes)
 
-    def _run(self, rows: Tensor, width: int) -> None:
-        self._bench.model.talker.prefill(rows, self._start, self._slot, self._bench.cache, width)
+    def _captured(self, batch: int, size: int) -> None:
+        starts, slots = self._inputs[batch]
+        bench = self._bench
+        bench.model.talker.prefill(self._rows[batch, size], starts, slots, bench.cache, bench.cache.capacity)
 
-    def launch(self, rows: Tensor, start: int, slot: int) -> None:
-        """rows [P, H], P <= longest, into `slot` from position `start`."""
-        count = rows.shape[0]
+    def launch(self, runs: Sequence[PromptRun]) -> None:
+        """At most plan.admissions runs, none longer than `longest`."""
+        size = fitting(self._sizes, max(run.rows.shape[0] for run in runs))
+        # padding must stay inside the cache; near its end the exact length is run uncaptured
+        padded = bool(self._replays) and all(run.start + size <= self._bench.cache.capacity for run in runs)
         with self._lane:
-            self._start.copy_(self._bench.indices(start), non_blocking=True)
-            self._slot.copy_(self._bench.indices(slot), non_blocking=True)
-            size = fitting(self._sizes, count)
-            # padding must stay inside the cache; near its end the exact length is run uncaptured
-            if size in self._replays and start + size <= self._bench.cache.capacity:
-                self._rows[size][0, :count].copy_(rows)
-                self._replays[size]()
+            if padded:
+                self._together(runs, size)
             else:
-                self._run(rows[None], self._bench.width(start + count - 1))
+                for run in runs:
+                    self._alone(run)
+
+    def _together(self, runs: Sequence[PromptRun], size: int) -> None:
+        bench = self._bench
+        batch = fitting(self._batches, len(runs))
+        padding = batch - len(runs)
+        starts, slots = self._inputs[batch]
+        starts.copy_(bench.indices(*[run.start for run in runs], *[0] * padding), non_blocking=True)
+        slots.copy_(bench.indices(*[run.slot for run in runs], *[bench.spare] * padding), non_blocking=True)
+        rows = self._rows[batch, size].zero_()  # an earlier prompt's rows may not have been finite
+        for index, run in enumerate(runs):
+            rows[index, : run.rows.shape[0]].copy_(run.rows)
+        self._replays[batch, size]()
+
+    def _alone(self, run: PromptRun) -> None:
+        bench = self._bench
+        width = bench.width(run.start + run.rows.shape[0] - 1)
+        start, slot = bench.indices(run.start), bench.indices(run.slot)
+        bench.model.talker.prefill(run.rows[None], start, slot, bench.cache, width)
 
 
 class SoundSteps:

@@ -36,11 +36,11 @@ def due(slot: Slot, available: int, lead_s: float, sizes: Sequence[int], first: 
         return Due(slot, largest(sizes, min(pending, dropped)), -1.0)
     if pending <= 0:
         return None
+    nothing_follows = slot.stop is not Stop.RUNNING or slot.hungry or slot.paused
     if slot.first_sound is None and slot.decoding == slot.reference:
-        if slot.stop is Stop.RUNNING and pending < first:
+        if pending < first and not nothing_follows:
             return None
         return Due(slot, largest(sizes, min(pending, first)), 0.0)
-    nothing_follows = slot.stop is not Stop.RUNNING or slot.hungry or slot.paused
     if nothing_follows or (slot.jobs == 0 and lead_s < LEAST_LEAD_S):
         return Due(slot, largest(sizes, pending), lead_s)
     # half of the lead may pass until the next chunk is there

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from omnitts_cli.audio.chunk import Chunk, Clip, Stopped
@@ -26,7 +27,7 @@ from omnitts_cli.engine.meter import AUDIBLE, RequestMeter
 from omnitts_cli.engine.plan import Plan
 from omnitts_cli.engine.slots import Slot, SlotTable, Stop
 from omnitts_cli.errors import ModelError, OmniError, UsageError
-from omnitts_cli.models.roles import LiveText, SpeechModel
+from omnitts_cli.models.roles import LiveText, SpeechModel, TooEarly
 from omnitts_cli.models.sampling import LEAST_FRAMES
 from omnitts_cli.request import Failed, Request
 
@@ -45,15 +46,23 @@ class Ticket:
     id: str
     request: Request
     meter: RequestMeter
-    open_text: bool  # text may still arrive
+    live: bool  # its text arrives in pieces
+    open_text: bool  # more of it may still arrive
     early: str = ""  # text that arrived before the request had a slot
+    too_early: bool = False  # that text does not suffice to begin with
+    paused: bool = False
     slot: Slot | None = None
     feed: LiveText | None = None
 
     @property
     def speakable(self) -> bool:
         """Whether a prompt can be built: an open request needs its first words."""
-        return not self.open_text or bool(self.early.strip())
+        return not self.open_text or (bool(self.early.strip()) and not self.too_early)
+
+    @property
+    def known(self) -> Request:
+        """The request with all the text that has arrived. Live text is streamed, whenever it came."""
+        return replace(self.request, text=self.early, text_mode="streamed") if self.live else self.request
 
 
 @dataclass(eq=False)
@@ -68,6 +77,7 @@ class SoundJob:
 class Engine:
     """Many requests on one device. `step` belongs to one thread; the other methods may be called from any."""
 
+    @torch.no_grad()
     def __init__(self, model: SpeechModel, device: Device, plan: Plan) -> None:
         self.model, self.device, self.plan = model, device, plan
         table = SlotTable.empty(plan, model.facts, model.device, model.dtype)
@@ -95,13 +105,12 @@ class Engine:
 
     def submit(self, request: Request, *, live: bool = False) -> str:
         """Ask for speech. With `live`, more text may follow through `feed`, until `finish`."""
-        name = request.id or f"r{next(self._ids)}"
-        if name in self._tickets:
-            raise UsageError(f"a request with the id '{name}' is already being spoken")
+        name = request.id or next(name for n in self._ids if (name := f"r{n}") not in self._tickets)
         meter = RequestMeter(self.model.facts.sample_rate, time.perf_counter())
-        ticket = Ticket(name, request, meter, open_text=live, early=request.text)
-        self._tickets[name] = ticket
-        self._inbox.put(lambda: self._waiting.append(ticket))
+        ticket = Ticket(name, request, meter, live=live, open_text=live, early=request.text)
+        if self._tickets.setdefault(name, ticket) is not ticket:
+            raise UsageError(f"a request with the id '{name}' is already being spoken")
+        self._ask(name, self._waiting.append)
         return name
 
     def feed(self, name: str, text: str) -> None:
@@ -133,6 +142,7 @@ class Engine:
 
     # ---- turning
 
+    @torch.no_grad()
     def step(self) -> list[News]:
         """One turn: every slot that can gains a frame, and what has arrived is handed out.
 
@@ -157,13 +167,15 @@ class Engine:
             yield from self.step()
 
     def clip(self, request: Request) -> Clip:
-        """One request, whole: the join of its chunks."""
-        chunks = []
-        for news in self.speak([request]):
-            if isinstance(news, Failed):
-                raise news.error
-            chunks.append(news)
-        return Clip.join(chunks)
+        """One request, whole: the join of its chunks. What happens to others meanwhile is told by the next step."""
+        name, mine, others = self.submit(request), [], []
+        while not any(isinstance(news, Failed) or news.last for news in mine[-1:]):
+            for news in self.step():
+                (mine if news.request == name else others).append(news)
+        self._news = others + self._news
+        if isinstance(mine[-1], Failed):
+            raise mine[-1].error
+        return Clip.join(mine)
 
     @property
     def _idle(self) -> bool:
@@ -181,15 +193,23 @@ class Engine:
     def _ask(self, name: str, what: Callable[[Ticket], None]) -> None:
         ticket = self._tickets.get(name)
         if ticket is not None:  # a request that has just ended needs nothing any more
-            self._inbox.put(lambda: what(ticket) if ticket.id in self._tickets else None)
+            self._inbox.put(lambda: self._answer(ticket, what))
+
+    def _answer(self, ticket: Ticket, what: Callable[[Ticket], None]) -> None:
+        if self._tickets.get(ticket.id) is not ticket:  # it has ended since, and another may have its id
+            return
+        try:
+            what(ticket)
+        except OmniError as error:
+            self._fail(ticket, error)
 
     def _hear_text(self, ticket: Ticket, text: str) -> None:
         if not ticket.open_text:
             return
         if ticket.feed is None or ticket.slot is None:
-            ticket.early += text
+            ticket.early, ticket.too_early = ticket.early + text, False
             return
-        self._send_text(ticket.slot, self._admission.rows(lambda: ticket.feed.write(text)))
+        self._send_text(ticket, ticket.slot, self._admission.rows(lambda: ticket.feed.write(text)))
 
     def _close_text(self, ticket: Ticket) -> None:
         if not ticket.open_text:
@@ -198,20 +218,23 @@ class Engine:
         slot = ticket.slot
         if ticket.feed is None or slot is None:
             return
+        rows = self._admission.rows(ticket.feed.close)
         slot.closing = True
-        self._send_text(slot, self._admission.rows(ticket.feed.close))
+        self._send_text(ticket, slot, rows)
         if slot.request.max_frames is None:  # now the length of the text is known
             slot.limit = min(slot.limit, max(ceiling(slot.tokens), slot.launched + 1))
             with self._frame_lane:
                 self._bench.table.limit[slot.index].fill_(slot.limit)
 
-    def _send_text(self, slot: Slot, rows: Tensor) -> None:
+    def _send_text(self, ticket: Ticket, slot: Slot, rows: Tensor) -> None:
         slot.tokens += rows.shape[0]
         if rows.shape[0]:
             slot.unsent.append(rows)
-        top_up(self._bench, self._frame_lane, slot)
+        if self._running.get(slot.index) is ticket:  # a slot that is not yet open has its columns still to come
+            top_up(self._bench, self._frame_lane, slot)
 
     def _set_paused(self, ticket: Ticket, paused: bool) -> None:
+        ticket.paused = paused
         if ticket.slot is not None:
             ticket.slot.paused = paused
 
@@ -223,37 +246,34 @@ class Engine:
     # ---- admission
 
     def _admit(self) -> None:
-        while self._free:
+        self._opening = [one for one in self._opening if one[0].slot is one[1].slot]  # the others were cancelled
+        # a burst of newcomers enters over several turns, so that the first of them speaks at once
+        while self._free and len(self._opening) < self.plan.admissions:
             ticket = next((t for t in self._waiting if t.speakable), None)
             if ticket is None:
                 break
-            self._waiting.remove(ticket)
             self._open(ticket)
-        # a burst of newcomers enters over several turns, so that the first of them speaks at once
-        now, later = self._opening[: self.plan.admissions], self._opening[self.plan.admissions :]
-        self._opening = [one for one in now if not self._enter(*one)] + later
-
-    def _enter(self, ticket: Ticket, opening: Opening) -> bool:
-        """A run of prompt rows; True when there is nothing more to do for this opening."""
-        if ticket.slot is not opening.slot:  # cancelled meanwhile
-            return True
-        if not self._admission.advance(opening):
-            return False
-        top_up(self._bench, self._frame_lane, opening.slot)
-        self._running[opening.slot.index] = ticket
-        return True
+        ready = self._admission.advance([opening for _, opening in self._opening])
+        for ticket, opening in self._opening:
+            if opening in ready:
+                top_up(self._bench, self._frame_lane, opening.slot)
+                self._running[opening.slot.index] = ticket
+        self._opening = [one for one in self._opening if one[1] not in ready]
 
     def _open(self, ticket: Ticket) -> None:
-        index = self._free.pop()
+        index = self._free[-1]
         try:
-            text = ticket.early if ticket.open_text else None
-            request = ticket.request if ticket.open_text else replace_text(ticket.request, ticket.early)
-            opening, ticket.feed = self._admission.open(request, text, index)
+            opening, ticket.feed = self._admission.open(ticket.known, ticket.open_text, index)
+        except TooEarly:  # it keeps its place in the queue until there is more text
+            ticket.too_early = True
+            return
         except OmniError as error:
-            self._free.append(index)
+            self._waiting.remove(ticket)
             self._fail(ticket, error)
             return
-        ticket.slot = opening.slot
+        self._waiting.remove(ticket)
+        self._free.pop()
+        ticket.slot, opening.slot.paused = opening.slot, ticket.paused
         self._sounds.clear(index)
         self._opening.append((ticket, opening))
 
@@ -288,16 +308,10 @@ class Engine:
                     continue  # it has ended since this frame was launched
                 slot.made, slot.stop = int(made[index]), Stop(int(stop[index]))
                 if slot.stop is Stop.BROKEN:
-                    self._break(ticket, slot)
+                    what = f"the model gave numbers that are not finite at frame {slot.made + 1}"
+                    self._fail(ticket, ModelError(what, hint="--dtype fp32"))
                 elif slot.stop is not Stop.RUNNING and slot.final == slot.delivered:
-                    self._hand_out(ticket, slot, NO_SOUND, self._no_codes, True, STOPPED[slot.stop])
-                    self._end(ticket, None)
-
-    def _break(self, ticket: Ticket, slot: Slot) -> None:
-        with self._frame_lane:
-            self._bench.cache.clear(slot.index)
-        where = f"frame {slot.made + 1}"
-        self._fail(ticket, ModelError(f"the model gave numbers that are not finite at {where}", hint="--dtype fp32"))
+                    self._end(ticket, STOPPED[slot.stop])
 
     # ---- sound
 
@@ -354,9 +368,9 @@ class Engine:
         per_frame = sound.shape[0] // frames
         last = slot.silent or slot.delivered == slot.final
         stopped = None if not last else "silence" if slot.silent else STOPPED[slot.stop]
-        self._hand_out(ticket, slot, sound[: kept * per_frame].copy(), codes[:kept].copy(), last, stopped)
+        self._hand_out(ticket, slot, sound[: kept * per_frame].copy(), codes[:kept].copy(), stopped)
         if last:
-            self._end(ticket, None)
+            self._forget(ticket, stopped)
 
     def _until_silence(self, slot: Slot, sound: np.ndarray, frames: int) -> int:
         """How many frames to keep: all, unless the request has now been silent for too long."""
@@ -371,41 +385,36 @@ class Engine:
 
     # ---- handing out
 
-    @property
-    def _no_codes(self) -> np.ndarray:
-        return np.zeros((0, self.model.facts.groups), np.int64)
-
     def _hand_out(
-        self, ticket: Ticket, slot: Slot, pcm: np.ndarray, codes: np.ndarray, last: bool, stopped: Stopped | None
+        self, ticket: Ticket, slot: Slot | None, pcm: np.ndarray, codes: np.ndarray, stopped: Stopped | None
     ) -> None:
+        """A chunk for the caller; with `stopped` it is the last."""
         ticket.meter.hear(pcm, time.perf_counter())
-        self._news.append(Chunk(ticket.id, slot.chunks, pcm, codes, last, stopped))
-        slot.chunks += 1
+        index = 0
+        if slot is not None:
+            index, slot.chunks = slot.chunks, slot.chunks + 1
+        self._news.append(Chunk(ticket.id, index, pcm, codes, stopped is not None, stopped))
+
+    def _end(self, ticket: Ticket, stopped: Stopped) -> None:
+        """An empty last chunk says why there is no more."""
+        codes = np.zeros((0, self.model.facts.groups), np.int64)
+        self._hand_out(ticket, ticket.slot, np.zeros(0, np.float32), codes, stopped)
+        self._forget(ticket, stopped)
 
     def _fail(self, ticket: Ticket, error: OmniError) -> None:
         self._news.append(Failed(ticket.id, error))
-        self._end(ticket, None)
+        self._forget(ticket, "failed")
 
-    def _end(self, ticket: Ticket, stopped: Stopped | None) -> None:
-        """Forget a request and free its slot. With `stopped`, an empty last chunk says why."""
-        slot = ticket.slot
-        if stopped is not None:
-            chunks = slot.chunks if slot is not None else 0
-            self._news.append(Chunk(ticket.id, chunks, NO_SOUND, self._no_codes, True, stopped))
+    def _forget(self, ticket: Ticket, stopped: str) -> None:
+        """The request is over and its slot is free."""
+        slot, ticket.slot = ticket.slot, None
         ticket.meter.end(time.perf_counter(), stopped)
         self._tickets.pop(ticket.id, None)
-        ticket.slot = None
         if slot is None:
             return
         with self._frame_lane:
             self._bench.table.live[slot.index].fill_(False)
+            if slot.stop in (Stop.RUNNING, Stop.BROKEN):  # nobody knows that its latest frames were finite
+                self._bench.cache.clear(slot.index)
         self._running.pop(slot.index, None)
         self._free.append(slot.index)
-
-
-NO_SOUND = np.zeros(0, np.float32)
-
-
-def replace_text(request: Request, text: str) -> Request:
-    """The request with the text that had arrived by the time its feed was closed."""
-    return request if text == request.text else replace(request, text=text)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
+
+from omnitts_cli.models.sampling import LEAST_FRAMES
 
 CUDA_BUCKETS = (1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 
@@ -27,6 +30,13 @@ class Plan:
     stall_frames: int = 50  # the same group-0 code for this long: 4 s
     silence_frames: int = 125  # below -60 dBFS for this long: 10 s
     capture: bool = True
+
+    def __post_init__(self) -> None:
+        assert 1 <= self.slots <= max(self.buckets), "all slots must fit into the largest bucket"
+        ascending = all(sooner < later for sooner, later in pairwise(self.chunks))
+        assert self.chunks[0] == 1 and ascending, "any number of frames must be a sum of chunks"
+        assert self.text_rows >= 1 and self.first_chunk >= 1 and self.admissions >= 1
+        assert self.stall_frames >= LEAST_FRAMES, "frames before the first possible end go to the codec unseen"
 
     @staticmethod
     def of(
