@@ -1,0 +1,227 @@
+"""The same request gives the same speech, whoever else is there, however it is cut, whenever it came."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from omnitts_cli.audio.chunk import Clip
+from omnitts_cli.engine.engine import Engine, News
+from omnitts_cli.models.roles import SpeechModel
+from omnitts_cli.request import Failed, Request
+from omnitts_cli.voices import Cloned, Named
+
+Speak = Callable[..., dict[str, Any]]
+Requests = Callable[..., list[Request]]
+quick = settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+def test_batched_is_single(speak: Speak, requests_of: Requests, same: Callable[..., None]) -> None:
+    requests = requests_of(14)
+    alone = speak(requests, 1)
+    for slots, order in ((2, requests), (5, requests[::-1]), (14, requests[7:] + requests[:7])):
+        together = speak(order, slots)
+        for name in alone:
+            same(alone[name], together[name])
+
+
+def test_requests_differ(speak: Speak, requests_of: Requests) -> None:
+    """The other tests compare something only if voice, text, taste and seed all matter."""
+    first = requests_of(1, max_frames=20, ignore_end=True, text_mode="streamed")[0]
+    others = [
+        replace(first, id="seed", seed=7),
+        replace(first, id="text", text="hullo"),
+        replace(first, id="voice", voice=Named("ben")),
+        replace(first, id="taste", sampling=replace(first.sampling, temperature=0.5)),
+        replace(first, id="mode", text_mode="whole"),
+    ]
+    codes = [clip.codes.tobytes() for clip in speak([first, *others]).values()]
+    assert len(set(codes)) == len(codes)
+
+
+@quick
+@given(data=st.data())
+def test_any_order_of_arrival(
+    engine_of: Callable[..., Engine],
+    requests_of: Requests,
+    solo: Callable[[Request], Clip],
+    join: Callable[..., dict[str, Any]],
+    same: Callable[..., None],
+    data: st.DataObject,
+) -> None:
+    """Late joins and early leaves: requests come in any order with any number of turns between them."""
+    engine = engine_of(data.draw(st.integers(1, 5), label="slots"))
+    news: list[News] = []
+    for request in data.draw(st.permutations(requests_of(8)), label="order"):
+        engine.submit(request)
+        for _ in range(data.draw(st.integers(0, 12), label="turns")):
+            news += engine.step() if engine.busy else []
+    while engine.busy:
+        news += engine.step()
+    over = join(news)
+    for request in requests_of(8):
+        same(solo(request), over[request.id])
+
+
+@quick
+@given(data=st.data())
+def test_cancelling_one_changes_nobody_else(
+    engine_of: Callable[..., Engine],
+    requests_of: Requests,
+    solo: Callable[[Request], Clip],
+    join: Callable[..., dict[str, Any]],
+    same: Callable[..., None],
+    rested: Callable[[Engine], None],
+    data: st.DataObject,
+) -> None:
+    engine = engine_of(3)
+    news: list[News] = []
+    for request in requests_of(7):
+        engine.submit(request)
+    doomed = data.draw(st.sets(st.integers(0, 6), min_size=1, max_size=4), label="doomed")
+    for number in sorted(doomed):
+        for _ in range(data.draw(st.integers(0, 20), label="turns")):
+            news += engine.step() if engine.busy else []
+        engine.cancel(f"q{number}")
+    while engine.busy:
+        news += engine.step()
+    over = join(news)
+    rested(engine)
+    for number, request in enumerate(requests_of(7)):
+        whole, got = solo(request), over[request.id]
+        if got.stopped == "cancelled":
+            assert number in doomed
+            np.testing.assert_array_equal(got.codes.reshape(-1, whole.codes.shape[1]), whole.codes[: len(got.codes)])
+            assert len(got.pcm) <= len(whole.pcm)
+        else:
+            same(whole, got)
+
+
+def test_failures_change_nobody_else(
+    speak: Speak, requests_of: Requests, solo: Callable[[Request], Clip], same: Callable[..., None]
+) -> None:
+    requests = requests_of(6)
+    bad = [
+        replace(requests[0], id="nobody", voice=Named("nobody")),
+        replace(requests[0], id="empty", text="  "),
+        replace(requests[0], id="long", text="x" * 3000, text_mode="whole"),
+        replace(requests[0], id="none", max_frames=0),
+        replace(requests[0], id="seed", seed=2**64),
+    ]
+    mixed = [one for pair in zip(requests, [*bad, None], strict=True) for one in pair if one is not None]
+    over = speak(mixed, 2)
+    for request in requests:
+        same(solo(request), over[request.id])
+    for request in bad:
+        assert isinstance(over[request.id], Failed)
+
+
+@pytest.mark.parametrize("first_chunk", [1, 2, 5])
+@pytest.mark.parametrize("chunks", [(1,), (1, 2), (1, 3, 5), (1, 2, 4, 8, 16), (1, 16)])
+def test_streamed_is_whole(
+    model: SpeechModel,
+    speak: Speak,
+    requests_of: Requests,
+    solo: Callable[[Request], Clip],
+    same: Callable[..., None],
+    chunks: tuple[int, ...],
+    first_chunk: int,
+) -> None:
+    requests = requests_of(5)
+    over = speak(requests, 3, chunks=chunks, first_chunk=first_chunk)
+    for request in requests:
+        same(solo(request), over[request.id])
+
+
+def test_the_sound_is_the_codec_over_all_codes(
+    model: SpeechModel, engine_of: Callable[..., Engine], requests_of: Requests
+) -> None:
+    """Chunk by chunk: exact numbers of samples, the reference heard first and dropped."""
+    engine, chunks = engine_of(3), {}
+    for chunk in engine.speak(requests_of(7)):
+        assert chunk.pcm.shape == (len(chunk.codes) * model.facts.samples_per_frame,)
+        chunks.setdefault(chunk.request, []).append(chunk)
+    dropped = 0
+    for request in requests_of(7):
+        clip = Clip.join(chunks[request.id])
+        heard = clip.codes
+        if isinstance(request.voice, Cloned) and request.voice.codes is not None:
+            heard = np.concatenate([request.voice.codes, heard])
+            dropped += 1
+        with torch.no_grad():
+            whole = model.codec(torch.from_numpy(heard)[None])[0].numpy()
+        np.testing.assert_allclose(clip.pcm, whole[len(whole) - len(clip.pcm) :], rtol=0, atol=2e-5)
+        assert len(chunks[request.id]) > 1
+    assert dropped == 2
+
+
+def test_a_reference_of_any_length(model: SpeechModel, speak: Speak, requests_of: Requests) -> None:
+    rng = np.random.default_rng(3)
+    requests = []
+    for frames in (1, 2, 15, 16, 17, 33):
+        codes = rng.integers(0, model.facts.codes, (frames, model.facts.groups))
+        voice = Cloned(rng.standard_normal(model.facts.hidden).astype(np.float32), codes, "said")
+        requests += requests_of(1, voice=voice, id=f"n{frames}", max_frames=9, ignore_end=True)
+    for request, clip in zip(requests, speak(requests, 3).values(), strict=True):
+        clip = speak([request], 1)[request.id]
+        assert len(clip.codes) == 9
+        with torch.no_grad():
+            whole = model.codec(torch.from_numpy(np.concatenate([request.voice.codes, clip.codes]))[None])[0].numpy()
+        np.testing.assert_allclose(clip.pcm, whole[-len(clip.pcm) :], rtol=0, atol=2e-5)
+
+
+def test_long_prompts_in_several_runs(speak: Speak, requests_of: Requests, same: Callable[..., None]) -> None:
+    requests = requests_of(7)
+    at_once = speak(requests, 3, prefill_rows=(128,))
+    for sizes in ((1,), (4,), (3, 8)):
+        in_runs = speak(requests, 3, prefill_rows=sizes)
+        for name in at_once:
+            same(at_once[name], in_runs[name])
+
+
+@pytest.mark.parametrize("rows", [1, 2, 7])
+def test_text_longer_than_its_ring(speak: Speak, requests_of: Requests, same: Callable[..., None], rows: int) -> None:
+    requests = requests_of(4, text="a longer text, heard row by row", text_mode="streamed", ignore_end=True)
+    roomy, narrow = speak(requests, 2), speak(requests, 2, text_rows=rows)
+    for name in roomy:
+        same(roomy[name], narrow[name])
+
+
+def test_a_prefix_from_the_store_is_as_good_as_new(
+    speak: Speak, engine_of: Callable[..., Engine], requests_of: Requests, solo: Callable[..., Clip], same: Callable[..., None]
+) -> None:
+    for kept in (64, 1, 0):
+        engine = engine_of(2, prefixes=kept)
+        again = [replace(request, id=f"again{request.id}") for request in requests_of(7)]
+        over = speak([*requests_of(7), *again], engine=engine)
+        assert len(engine._admission._prefixes) <= kept
+        for request in requests_of(7):
+            same(solo(request), over[request.id])
+            same(solo(request), over[f"again{request.id}"])
+
+
+def test_a_prefix_is_copied_instead_of_computed(engine_of: Callable[..., Engine], requests_of: Requests) -> None:
+    engine, rows = engine_of(1), []
+    prefill = engine.model.talker.prefill
+    engine._bench.model = replace(engine.model, talker=copy.copy(engine.model.talker))
+    engine._bench.model.talker.prefill = lambda given, *more: rows.append(given.shape[1]) or prefill(given, *more)
+    for name in ("one", "two"):
+        engine.clip(requests_of(1, id=name)[0])
+    assert 0 < rows[1] < rows[0]
+
+
+@pytest.mark.parametrize("ahead", [1, 2, 5])
+def test_reading_reports_late_changes_nothing(
+    speak: Speak, requests_of: Requests, solo: Callable[..., Clip], same: Callable[..., None], ahead: int
+) -> None:
+    over = speak(requests_of(6), 2, ahead=ahead)
+    for request in requests_of(6):
+        same(solo(request), over[request.id])
