@@ -13,6 +13,8 @@ from omnitts_cli.weights.released import RELEASED, File, Released
 
 OK, DAMAGED, MISSING, UNKNOWN = "ok", "damaged", "missing", "unknown"
 
+SMALL_BYTES = 64 * 2**20  # summed in a twentieth of a second
+
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _GIT_SHA1 = re.compile(r"[0-9a-f]{40}")
 
@@ -70,10 +72,13 @@ def sha256_of(path: Path) -> str:
         raise unreadable(path, error) from None
 
 
-def named_sha256(path: Path) -> str | None:
-    """The SHA-256 that the Hub's cache gave a file as its name: known without reading it."""
-    name = path.resolve().name
-    return name if _SHA256.fullmatch(name) else None
+def model_sha256(folder: Path) -> str | None:
+    """What to call a model in a report: the sum of its weights, where that costs no gigabytes of reading."""
+    weights = (folder / "model.safetensors").resolve()
+    if _SHA256.fullmatch(weights.name):  # the Hub's cache names files so
+        return weights.name
+    small = weights.is_file() and weights.stat().st_size <= SMALL_BYTES
+    return sha256_of(weights) if small else None
 
 
 def _git_sha1_of(path: Path) -> str:

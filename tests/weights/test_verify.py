@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from omnitts_cli.weights.released import RELEASED, File, Released
-from omnitts_cli.weights.verify import Checked, named_sha256, problem, sha256_of, verify
+from omnitts_cli.weights.verify import Checked, model_sha256, problem, sha256_of, verify
 
 
 def flip(path: Path, at: int) -> None:
@@ -93,7 +93,7 @@ def test_the_cache_names_files_by_content(model: Path, tmp_path: Path) -> None:
         "model.safetensors": "ok",
         "speech_tokenizer/model.safetensors": "",
     }
-    assert named_sha256(large) == total and named_sha256(small) is None
+    assert model_sha256(model) == total
     flip(blobs / total, 5)
     flip(blobs / git, 0)
     assert states(verify(model))["model.safetensors"] == states(verify(model))["config.json"] == "damaged"
@@ -104,3 +104,10 @@ def test_released_weights_in_a_plain_folder(model: Path, monkeypatch: pytest.Mon
     monkeypatch.setitem(RELEASED, "1.7b-base", release(model))
     checked = {file.path: file for file in verify(model)}["model.safetensors"]
     assert (checked.state, checked.note) == ("ok", "as in 1.7b-base")
+
+
+def test_what_a_report_calls_a_model(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert model_sha256(model) == hashlib.sha256(b"weights" * 1000).hexdigest()
+    monkeypatch.setattr("omnitts_cli.weights.verify.SMALL_BYTES", 6999)
+    assert model_sha256(model) is None, "a large file of a plain folder is not read for a name"
+    assert model_sha256(model / "nowhere") is None
