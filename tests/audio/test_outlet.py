@@ -1,0 +1,116 @@
+"""Outlets: every byte or an error in words; what cannot be corrected on a pipe is dropped."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+from pathlib import Path
+
+import pytest
+
+from omnitts_cli.audio.outlet import Outlet, can_seek, write_error
+from omnitts_cli.errors import OutputError
+
+
+class Sluggish(io.RawIOBase):
+    """Takes a few bytes at a time, as a pipe may."""
+
+    def __init__(self) -> None:
+        self.got = b""
+
+    def write(self, data: object) -> int:
+        part = bytes(data)[:3]  # type: ignore[call-overload]
+        self.got += part
+        return len(part)
+
+
+class Failing(Sluggish):
+    """Fails from its n-th write on."""
+
+    def __init__(self, good: int, code: int) -> None:
+        super().__init__()
+        self.good, self.code = good, code
+
+    def write(self, data: object) -> int:
+        self.good -= 1
+        if self.good < 0:
+            raise OSError(self.code, os.strerror(self.code))
+        return super().write(data)
+
+
+def test_partial_writes_are_finished() -> None:
+    file = Sluggish()
+    outlet = Outlet(file, "x")
+    outlet.write(b"0123456789")
+    outlet.check()
+    assert file.got == b"0123456789" and outlet.sent == 10
+
+
+def test_corrections_on_a_pipe_are_dropped_and_on_a_file_made(tmp_path: Path) -> None:
+    pipe, path = Sluggish(), tmp_path / "f"
+    with open(path, "wb", buffering=0) as file:
+        for outlet in (Outlet(pipe, "pipe"), Outlet(file, "file")):
+            outlet.write(b"headbody")
+            outlet.seek(0)
+            outlet.write(b"HEAD")
+            outlet.seek(0, os.SEEK_END)
+            outlet.write(b"!")
+            outlet.check()
+            assert outlet.tell() == 9
+    assert pipe.got == b"headbody!"
+    assert path.read_bytes() == b"HEADbody!"
+
+
+def test_corrections_are_relative_to_where_the_stream_began(tmp_path: Path) -> None:
+    """`(echo x; omnitts ...) > file` must not overwrite the x."""
+    with open(tmp_path / "f", "wb", buffering=0) as file:
+        file.write(b"before")
+        outlet = Outlet(file, "f")
+        outlet.write(b"abc")
+        outlet.seek(0)
+        outlet.write(b"A")
+        outlet.check()
+    assert (tmp_path / "f").read_bytes() == b"beforeAbc"
+
+
+def test_a_file_opened_for_appending_is_no_place_for_corrections(tmp_path: Path) -> None:
+    with open(tmp_path / "f", "ab", buffering=0) as file:
+        assert not can_seek(file)
+    with open(tmp_path / "f", "wb", buffering=0) as file:
+        assert can_seek(file)
+    assert can_seek(io.BytesIO())
+    read, write = os.pipe()
+    with open(write, "wb", buffering=0) as file:
+        assert not can_seek(file)
+    os.close(read)
+
+
+@pytest.mark.parametrize("good", [0, 1, 2, 3])
+@pytest.mark.parametrize(("code", "words"), [(errno.ENOSPC, "no space left"), (errno.EIO, "device reported an error")])
+def test_case_45_the_nth_write_fails_and_says_so(good: int, code: int, words: str) -> None:
+    outlet = Outlet(Failing(good, code), "out.wav")
+    outlet.write(b"0123456789")
+    outlet.write(b"more")  # nothing leaves behind an error
+    with pytest.raises(OutputError, match=rf"cannot write out\.wav: .*{words}") as caught:
+        outlet.check()
+    assert caught.value.exit_code == 8
+    assert outlet.sent <= 3 * good
+
+
+def test_a_closed_pipe_stays_a_closed_pipe() -> None:
+    outlet = Outlet(Failing(0, errno.EPIPE), "-")
+    outlet.write(b"x")
+    with pytest.raises(BrokenPipeError):
+        outlet.check()
+    outlet.check()  # told once
+
+
+def test_a_missing_folder_comes_with_the_command_that_makes_it() -> None:
+    error = write_error("a/b/out.wav", OSError(errno.ENOENT, ""))
+    assert "folder does not exist" in error.message and error.hint == "mkdir -p a/b"
+
+
+def test_a_full_disk_states_what_is_free(tmp_path: Path) -> None:
+    error = write_error(str(tmp_path / "x.wav"), OSError(errno.ENOSPC, ""), 123456)
+    assert error.cause is not None and "123,456 bytes were written" in error.cause and "are free in" in error.cause

@@ -1,0 +1,415 @@
+"""Sinks: atomic files, special targets, what is kept after an interruption, pipes, several places at once."""
+
+from __future__ import annotations
+
+import io
+import os
+import pty
+import signal
+import subprocess
+import sys
+import threading
+import time
+import wave
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+from omnitts_cli.audio import sinks
+from omnitts_cli.audio.encode import SoundFormat, choose_format
+from omnitts_cli.audio.sinks import BaseSink, FileSink, MemorySink, PipeSink, TeeSink
+from omnitts_cli.errors import DeviceError, GuardError, InputError, OutputError, UsageError
+
+WAV = SoundFormat()
+TONE = (0.2 * np.sin(np.arange(24000) * 0.1)).astype(np.float32)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_file_appears_whole_and_only_at_the_end(tmp_path: Path) -> None:
+    path = tmp_path / "a.wav"
+    with FileSink(path, WAV) as sink:
+        sink.write(TONE)
+        assert not path.exists()
+        assert names(tmp_path) == [f".a.wav.part-{os.getpid()}"]
+        sink.finish()
+    assert names(tmp_path) == ["a.wav"]
+    assert soundfile.info(path).frames == 24000
+
+
+def test_leaving_without_finishing_leaves_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "a.wav"
+    path.write_bytes(b"the old one")
+    with pytest.raises(ZeroDivisionError), FileSink(path, WAV) as sink:
+        sink.write(TONE)
+        sink.sentence_done()
+        raise ZeroDivisionError
+    assert names(tmp_path) == ["a.wav"]
+    assert path.read_bytes() == b"the old one"
+
+
+def test_sample_counts_are_the_sum_of_the_blocks(tmp_path: Path) -> None:
+    for rate, count in ((24000, 24000 + 7 + 333), (48000, 2 * (24000 + 7 + 333))):
+        path = tmp_path / f"{rate}.wav"
+        with FileSink(path, SoundFormat(rate=rate)) as sink:
+            for block in (TONE, TONE[:0], TONE[:7], TONE[:333]):
+                sink.write(block)
+            sink.finish()
+        assert soundfile.info(path).frames == count
+
+
+# -- interruption
+
+
+@pytest.mark.parametrize("name", ["wav", "flac", "ogg", "opus", "mp3"])
+def test_case_53_after_a_finished_sentence_the_part_is_kept(name: str, tmp_path: Path) -> None:
+    path = tmp_path / f"book.{name}"
+    path.write_bytes(b"the old one")
+    with FileSink(path, choose_format(str(path))) as sink:
+        sink.write(TONE)
+        sink.sentence_done()
+        sink.write(TONE[:12000])
+        kept = sink.interrupt()
+    assert kept == tmp_path / f"book.partial.{name}"
+    assert set(names(tmp_path)) == {f"book.{name}", f"book.partial.{name}"}
+    assert path.read_bytes() == b"the old one"
+    assert abs(soundfile.info(kept).frames - 36000) <= (2400 if name == "mp3" else 0)
+
+
+def test_case_53_without_a_finished_sentence_nothing_is_kept(tmp_path: Path) -> None:
+    with FileSink(tmp_path / "a.wav", WAV) as sink:
+        sink.write(TONE)
+        assert sink.interrupt() is None
+    assert names(tmp_path) == []
+
+
+def test_case_54_a_killed_run_leaves_a_temporary_file_that_the_next_run_removes(tmp_path: Path) -> None:
+    path = tmp_path / "a.wav"
+    code = (
+        "import os, sys, signal, numpy as np\n"
+        "from omnitts_cli.audio.sinks import FileSink\n"
+        "from omnitts_cli.audio.encode import SoundFormat\n"
+        "sink = FileSink(sys.argv[1], SoundFormat())\n"
+        "sink.write(np.zeros(24000, np.float32))\n"
+        "os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, path], check=False)
+    assert done.returncode == -signal.SIGKILL
+    (left,) = names(tmp_path)
+    assert left.startswith(".a.wav.part-")
+    assert soundfile.info(tmp_path / left).frames == 24000, "even a killed file can be read up to its end"
+    with FileSink(path, WAV) as sink:
+        sink.write(TONE)
+        sink.finish()
+    assert names(tmp_path) == ["a.wav"]
+
+
+# -- targets that cannot be
+
+
+def test_case_45_dev_full(tmp_path: Path) -> None:
+    if not os.path.exists("/dev/full"):
+        pytest.skip("no /dev/full here")
+    with pytest.raises(OutputError, match="cannot write /dev/full: no space left"):
+        FileSink("/dev/full", WAV)
+
+
+@pytest.mark.parametrize("failing", [1, 2, 3, 5])
+def test_case_45_disk_full_at_the_nth_write(failing: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.wav"
+    path.write_bytes(b"the old one")
+    real = sinks.open_target
+
+    def open_small(*args: object, **kwargs: object) -> object:
+        target = real(*args, **kwargs)  # type: ignore[arg-type]
+        target.file = Small(target.file, failing)  # type: ignore[assignment]
+        return target
+
+    monkeypatch.setattr(sinks, "open_target", open_small)
+    with pytest.raises(OutputError, match="no space left") as caught, FileSink(path, WAV) as sink:
+        for _ in range(4):
+            sink.write(TONE)
+        sink.finish()
+    assert caught.value.cause is not None and "bytes are free" in caught.value.cause
+    assert names(tmp_path) == ["a.wav"]
+    assert path.read_bytes() == b"the old one"
+
+
+class Small:
+    """A file on a disk that is full at the n-th write."""
+
+    def __init__(self, file: object, failing: int) -> None:
+        self._file, self._left = file, failing
+
+    def write(self, data: bytes) -> int:
+        self._left -= 1
+        if self._left <= 0:
+            raise OSError(28, "No space left on device")
+        return self._file.write(data)  # type: ignore[attr-defined]
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._file, name)
+
+
+def test_case_45_a_really_full_disk(tmp_path: Path) -> None:
+    mount = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", tmp_path], capture_output=True, check=False
+    )
+    if mount.returncode:
+        pytest.skip("mounting a small tmpfs is not allowed here")
+    try:
+        with pytest.raises(OutputError, match="no space left"), FileSink(tmp_path / "a.wav", WAV) as sink:
+            for _ in range(10):
+                sink.write(TONE)
+        assert names(tmp_path) == []
+    finally:
+        subprocess.run(["umount", tmp_path], check=True)
+
+
+@pytest.mark.parametrize(("target", "words"), [("", "it is a folder"), ("no/a.wav", "folder does not exist")])
+def test_case_46_targets_that_cannot_be(target: str, words: str, tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match=words) as caught:
+        FileSink(tmp_path / target, WAV)
+    assert caught.value.exit_code == 8
+    assert names(tmp_path) == []
+
+
+def test_case_46_a_name_that_is_too_long_or_has_a_nul(tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match="name is too long"):
+        FileSink(tmp_path / ("x" * 300 + ".wav"), WAV)
+    with pytest.raises(OutputError, match="cannot write"):
+        FileSink(tmp_path / "a\0b.wav", WAV)
+
+
+def test_case_46_the_longest_name_that_can_be(tmp_path: Path) -> None:
+    path = tmp_path / ("ü" * 125 + ".wav")
+    with FileSink(path, WAV) as sink:
+        sink.write(TONE)
+        sink.finish()
+    assert names(tmp_path) == [path.name]
+
+
+def test_case_46_read_only_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "locked"
+    folder.mkdir(mode=0o500)
+    if os.access(folder, os.W_OK):
+        pytest.skip("this user may write everywhere")
+    with pytest.raises(OutputError, match="no permission"):
+        FileSink(folder / "a.wav", WAV)
+
+
+def test_case_46_a_symlink_stays_and_its_target_is_replaced(tmp_path: Path) -> None:
+    real, link = tmp_path / "real.wav", tmp_path / "link.wav"
+    real.write_bytes(b"old")
+    link.symlink_to(real)
+    with FileSink(link, WAV) as sink:
+        sink.write(TONE)
+        sink.finish()
+    assert link.is_symlink() and soundfile.info(real).frames == 24000
+
+
+def test_no_clobber(tmp_path: Path) -> None:
+    path = tmp_path / "a.wav"
+    path.write_bytes(b"old")
+    with pytest.raises(InputError, match="exists already") as caught:
+        FileSink(path, WAV, no_clobber=True)
+    assert caught.value.exit_code == 3 and path.read_bytes() == b"old"
+
+
+def test_no_clobber_when_another_program_was_faster(tmp_path: Path) -> None:
+    path = tmp_path / "a.wav"
+    with pytest.raises(InputError, match="exists already") as caught, FileSink(path, WAV, no_clobber=True) as sink:
+        sink.write(TONE)
+        path.write_bytes(b"theirs")
+        sink.finish()
+    assert path.read_bytes() == b"theirs"
+    assert caught.value.hint is not None and "a.partial.wav" in caught.value.hint
+    assert soundfile.info(tmp_path / "a.partial.wav").frames == 24000, "the work is not lost"
+
+
+def test_case_47_two_writers_of_one_file_make_one_whole_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.wav"
+    with FileSink(path, WAV) as one, FileSink(path, WAV) as other:
+        one.write(TONE)
+        other.write(TONE[:100])
+        one.finish()
+        other.finish()
+    assert names(tmp_path) == ["a.wav"]
+    assert soundfile.info(path).frames == 100
+
+
+def test_the_permissions_of_a_replaced_file_are_kept(tmp_path: Path) -> None:
+    path = tmp_path / "a.wav"
+    path.write_bytes(b"old")
+    path.chmod(0o640)
+    with FileSink(path, WAV) as sink:
+        sink.finish()
+    assert path.stat().st_mode & 0o777 == 0o640
+
+
+def test_a_fifo_is_written_in_place(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    got: list[bytes] = []
+    reader = threading.Thread(target=lambda: got.append(path.read_bytes()))
+    reader.start()
+    with FileSink(path, WAV) as sink:
+        sink.write(TONE)
+        sink.finish()
+    reader.join(5)
+    assert len(got[0]) == 44 + 48000 and names(tmp_path) == ["pipe"]
+
+
+def test_dev_null_is_written_in_place() -> None:
+    with FileSink("/dev/null", WAV) as sink:
+        sink.write(TONE)
+        sink.finish()
+    assert Path("/dev/null").is_char_device()
+
+
+# -- pipes
+
+
+def test_case_49_byte_0_is_r_and_the_first_block_leaves_at_once() -> None:
+    read, write = os.pipe()
+    with open(write, "wb", buffering=0) as file:
+        sink = PipeSink(file, WAV)
+        assert os.read(read, 4) == b"RIFF"
+        sink.write(TONE)
+        assert len(os.read(read, 100_000)) == 40 + 48000
+        sink.finish()
+    assert os.read(read, 10) == b""
+    os.close(read)
+
+
+def test_case_48_a_closed_pipe_is_a_broken_pipe_and_nothing_else() -> None:
+    read, write = os.pipe()
+    os.close(read)
+    with open(write, "wb", buffering=0) as file, pytest.raises(BrokenPipeError):
+        PipeSink(file, WAV)
+
+
+@pytest.mark.parametrize("name", ["wav", "flac", "ogg", "mp3", "opus"])
+def test_case_48_a_reader_that_leaves_early(name: str) -> None:
+    reader = subprocess.Popen(["head", "-c", "1000"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert reader.stdin is not None and reader.stdout is not None
+    raw = open(reader.stdin.fileno(), "wb", buffering=0, closefd=False)
+    noise = np.random.default_rng(0).standard_normal(24000).astype(np.float32) * 0.1
+    with pytest.raises(BrokenPipeError), PipeSink(raw, choose_format(None, name)) as sink:
+        for _ in range(600):
+            sink.write(noise)
+    assert len(reader.stdout.read()) == 1000
+    reader.wait()
+    reader.stdin = None
+
+
+def test_case_48_a_slow_reader_slows_the_writer_and_nothing_is_stored() -> None:
+    read, write = os.pipe()
+    os.set_blocking(write, False)  # a full pipe then says so instead of waiting
+    got = bytearray()
+
+    def slowly() -> None:
+        while data := os.read(read, 4096):
+            got.extend(data)
+            time.sleep(0.001)
+
+    reader = threading.Thread(target=slowly)
+    reader.start()
+    with open(write, "wb", buffering=0) as file:
+        sink = PipeSink(file, WAV)
+        for _ in range(5):
+            sink.write(TONE)
+        sink.finish()
+    reader.join(10)
+    os.close(read)
+    assert len(got) == 44 + 5 * 48000
+
+
+def test_case_48_standard_output_that_is_full() -> None:
+    if not os.path.exists("/dev/full"):
+        pytest.skip("no /dev/full here")
+    with open("/dev/full", "wb", buffering=0) as file, pytest.raises(OutputError, match="no space left"):
+        PipeSink(file, WAV)
+
+
+def test_case_48_a_terminal_is_refused() -> None:
+    master, slave = pty.openpty()
+    with open(slave, "wb", buffering=0) as file, pytest.raises(UsageError, match="terminal") as caught:
+        PipeSink(file, WAV)
+    os.close(master)
+    assert caught.value.exit_code == 2 and "-o speech.wav" in (caught.value.hint or "")
+
+
+def test_standard_output_that_is_a_file_gets_true_lengths(tmp_path: Path) -> None:
+    with open(tmp_path / "a.wav", "wb", buffering=0) as file:
+        sink = PipeSink(file, WAV)
+        sink.write(TONE)
+        sink.finish()
+    with wave.open(str(tmp_path / "a.wav")) as reader:
+        assert reader.getnframes() == 24000
+
+
+def test_an_interrupted_pipe_is_ended_properly() -> None:
+    file = io.BytesIO()
+    sink = PipeSink(file, choose_format(None, "flac"))
+    sink.write(TONE)
+    assert sink.interrupt() is None
+    assert soundfile.read(io.BytesIO(file.getvalue()))[0].size == 24000
+
+
+# -- memory and several
+
+
+def test_memory_keeps_the_very_samples() -> None:
+    sink = MemorySink()
+    sink.write(TONE[:10])
+    sink.write(TONE[10:])
+    sink.finish()
+    assert np.array_equal(sink.sound, TONE)
+    with pytest.raises(GuardError):
+        sink.write(np.array([np.nan], np.float32))
+
+
+class Broken(BaseSink):
+    """A loudspeaker that goes away."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.discarded = 0
+
+    def write(self, samples: np.ndarray) -> None:
+        raise DeviceError("the sound output went away")
+
+    def finish(self) -> None:
+        raise AssertionError("a lost sink is not finished")
+
+    def interrupt(self) -> None:
+        return None
+
+    def discard(self) -> None:
+        self.discarded += 1
+
+
+def test_case_59_a_lost_loudspeaker_does_not_cost_the_file(tmp_path: Path) -> None:
+    broken, path = Broken(), tmp_path / "a.wav"
+    with pytest.raises(DeviceError), TeeSink([FileSink(path, WAV), broken]) as tee:
+        tee.write(TONE)
+        tee.write(TONE)
+        tee.finish()
+    assert soundfile.info(path).frames == 48000
+    assert broken.discarded == 1
+
+
+def test_a_tee_gives_all_the_same(tmp_path: Path, speech: Callable[..., np.ndarray]) -> None:
+    memory, path, sound = MemorySink(), tmp_path / "a.flac", speech(1.0)
+    with TeeSink([memory, FileSink(path, choose_format("a.flac"))]) as tee:
+        tee.write(sound)
+        tee.sentence_done()
+        kept = tee.interrupt()
+    assert kept == tmp_path / "a.partial.flac"
+    assert np.allclose(soundfile.read(kept)[0], memory.sound, atol=1 / 32768)

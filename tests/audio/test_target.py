@@ -1,0 +1,64 @@
+"""Targets: names for temporary files, who is alive, and free names."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from omnitts_cli.audio import target
+from omnitts_cli.errors import OutputError
+
+
+def test_free_names_count_up(tmp_path: Path) -> None:
+    seen = []
+    for _ in range(3):
+        path = target.free_name(tmp_path)
+        path.touch()
+        seen.append(path.name)
+    assert seen == ["speech.wav", "speech-2.wav", "speech-3.wav"]
+
+
+def test_a_broken_link_takes_its_name(tmp_path: Path) -> None:
+    (tmp_path / "speech.wav").symlink_to(tmp_path / "nowhere")
+    assert target.free_name(tmp_path).name == "speech-2.wav"
+
+
+def test_only_the_files_of_the_dead_are_removed(tmp_path: Path) -> None:
+    dead = next(pid for pid in range(4_000_000, 5_000_000) if not target.alive(pid))
+    for name in (f".a.wav.part-{dead}", f".a.wav.part-{os.getppid()}", f".b.wav.part-{dead}", ".a.wav.part-x"):
+        (tmp_path / name).touch()
+    target.remove_stale(tmp_path / "a.wav")
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {f".a.wav.part-{os.getppid()}", f".b.wav.part-{dead}", ".a.wav.part-x"}
+
+
+@pytest.mark.parametrize("call", ["fsync", "replace"])
+def test_case_45_failing_at_the_very_end_leaves_the_old_file(
+    call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.bin"
+    path.write_bytes(b"old")
+    opened = target.open_target(path)
+    opened.file.write(b"new")
+
+    def fail(*args: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(target.os, call, fail)
+    with pytest.raises(OutputError, match="no space left"):
+        opened.put_in_place()
+    monkeypatch.undo()
+    assert [p.name for p in tmp_path.iterdir()] == ["a.bin"] and path.read_bytes() == b"old"
+
+
+def test_a_file_system_without_links_still_has_no_clobber(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_links(*args: object) -> None:
+        raise OSError(1, "Operation not permitted")
+
+    monkeypatch.setattr(target.os, "link", no_links)
+    opened = target.open_target(tmp_path / "a.bin", no_clobber=True)
+    opened.file.write(b"new")
+    opened.put_in_place()
+    assert (tmp_path / "a.bin").read_bytes() == b"new"
