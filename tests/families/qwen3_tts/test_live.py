@@ -1,0 +1,67 @@
+"""Text that is still arriving: the same ids as the whole text, soon, and in linear time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from omnitts_cli.errors import InputError
+from omnitts_cli.families.qwen3_tts.live import Arriving, LiveRows
+from omnitts_cli.families.qwen3_tts.text import TextTokenizer, read_tokenizer
+
+
+@pytest.fixture(scope="session")
+def tokenizer(checkpoint: Callable[[str], Path]) -> TextTokenizer:
+    return read_tokenizer(checkpoint("base"), 640)
+
+
+def ids(tokenizer: TextTokenizer, pieces: list[str]) -> list[int]:
+    arriving = Arriving(tokenizer)
+    return [*(one for piece in pieces for one in arriving.write(piece)), *arriving.close()]
+
+
+LETTERS = st.sampled_from("a B's .!?\n\t \u0301\u1100\u1161\u4f60\u00a01") | st.characters(codec="utf-8")
+
+
+@settings(max_examples=300, deadline=None)
+@given(pieces=st.lists(st.text(LETTERS, max_size=8), max_size=12))
+def test_any_cut_gives_the_ids_of_the_whole(tokenizer: TextTokenizer, pieces: list[str]) -> None:
+    assert ids(tokenizer, pieces) == tokenizer.encode("".join(pieces).strip())
+
+
+def test_words_come_out_as_soon_as_they_are_certain(tokenizer: TextTokenizer) -> None:
+    arriving = Arriving(tokenizer)
+    assert arriving.write("  hel") == []
+    assert arriving.write("lo") == []
+    assert arriving.write(" ") == tokenizer.encode("hello")
+    assert arriving.write("world") == []
+    assert arriving.write(".") == tokenizer.encode(" world")
+    assert arriving.write("\n") == []
+    assert arriving.close() == tokenizer.encode(".")
+
+
+@pytest.mark.parametrize("letters", ["a", " ", "\n", "\u0301", ".", "1", "你", "a "])
+def test_time_is_linear_in_the_length(letters: str, tokenizer: TextTokenizer) -> None:
+    """A word, or white space, without an end is not looked at again with every character."""
+    length = 20_000
+    start = time.perf_counter()
+    assert len(ids(tokenizer, list("x" + letters * (length // len(letters)) + "x"))) > 1
+    assert time.perf_counter() - start < 10  # a fraction of a second; minutes if it were quadratic
+
+
+def test_rows_and_the_end(tokenizer: TextTokenizer) -> None:
+    live = LiveRows(Arriving(tokenizer), lambda ids: torch.tensor(ids).reshape(-1, 1).float(), end=7)
+    assert live.write("hello").shape == (0, 1)
+    assert live.write(" there").flatten().tolist() == tokenizer.encode("hello")
+    assert live.close().flatten().tolist() == [*tokenizer.encode(" there"), 7]
+
+
+def test_half_characters_are_refused(tokenizer: TextTokenizer) -> None:
+    with pytest.raises(InputError, match="half a character"):
+        Arriving(tokenizer).write("\ud83d")
