@@ -1,0 +1,42 @@
+"""TextEmbedder: a row depends on its token alone, to the last bit."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+
+from omnitts_cli.models.text_rows import BLOCK, TextEmbedder
+
+
+def embedder() -> TextEmbedder:
+    torch.manual_seed(0)
+    return TextEmbedder(300, 48, 64).requires_grad_(False)
+
+
+def test_rows_are_the_formula() -> None:
+    text, ids = embedder(), torch.arange(70)
+    heard = text.table[ids].double()
+    inner, out = text.inner.double(), text.out.double()
+    expected = out(F.silu(inner(heard)))
+    rows = embedder().rows(ids)
+    assert rows.shape == (70, 64)
+    torch.testing.assert_close(rows.double(), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_row_is_the_same_alone_and_in_any_company() -> None:
+    text = embedder()
+    together = text.rows(torch.arange(100))
+    for count in (1, 2, BLOCK - 1, BLOCK, BLOCK + 1):
+        ids = torch.randperm(100, generator=torch.Generator().manual_seed(count))[:count]
+        assert torch.equal(text.rows(ids), together[ids])
+
+
+def test_no_ids_no_rows() -> None:
+    assert embedder().rows(torch.zeros(0, dtype=torch.int64)).shape == (0, 64)
+
+
+def test_training_sees_any_shape_and_has_gradients() -> None:
+    torch.manual_seed(0)
+    text = TextEmbedder(30, 8, 12)
+    text(torch.zeros(2, 5, dtype=torch.int64)).sum().backward()
+    assert text.table.grad[0].abs().sum() > 0 and text.table.grad[1].abs().sum() == 0
