@@ -6,12 +6,11 @@ import io
 import os
 import stat
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 
-from omnitts_cli.audio import magic, mp3head, wavehead
+from omnitts_cli.audio import magic, mp3head, oggend, wavehead
 from omnitts_cli.audio.foreign import through_ffmpeg
 from omnitts_cli.audio.mono import to_mono
 from omnitts_cli.audio.resample import check_rate, resample
@@ -135,14 +134,14 @@ def open_source(source: str | os.PathLike[str], name: str, stdin: BinaryIO | Non
             raise InputError(f"the reference clip on standard input is larger than {STDIN_BYTES >> 20} MiB")
         refuse_empty(len(data), name)
         return io.BytesIO(data)
-    check_kind(Path(source), name)
+    check_kind(source, name)
     return open(source, "rb")
 
 
-def check_kind(path: Path, name: str) -> None:
+def check_kind(path: str | os.PathLike[str], name: str) -> None:
     """Refuses what is no regular file, without opening it: opening a FIFO would wait for ever."""
     try:
-        found = path.stat()
+        found = os.stat(path)
     except FileNotFoundError:
         raise InputError(f"reference clip {name} not found") from None
     except (OSError, ValueError) as error:
@@ -187,7 +186,18 @@ def open_decoder(file: BinaryIO, path: str | None, name: str, until_s: float) ->
         )
     if kind == "wav":
         return open_wav(file, name)
+    if kind == "ogg":
+        return open_ogg(file, name)
     return open_library(file, name)
+
+
+def open_ogg(file: BinaryIO, name: str) -> Opened:
+    whole = oggend.is_whole(file)
+    opened = open_library(file, name)
+    if not whole:
+        opened.truncated = True
+        opened.notices.append("the clip is cut off: its last page is missing")
+    return opened
 
 
 def open_foreign(data: bytes, name: str, until_s: float) -> Opened:
@@ -231,9 +241,8 @@ def open_library(file: Any, name: str) -> Opened:
     frames = decoder.frames if 0 <= decoder.frames < UNKNOWN_FRAMES else None
     if frames == 0:
         raise InputError(f"reference clip {name} holds no audio", cause="it has 0 samples")
-    if frames is None:
-        # soundfile seeks after each read, which fails at the end of a stream that does not know its end.
-        decoder.seekable = lambda: False
+    # soundfile seeks after each read, which fails for GSM and at the end of a stream that does not know its end.
+    decoder.seekable = lambda: False
     return Opened(decoder, decoder.samplerate, decoder.channels, frames, exact=decoder.format != "MP3")
 
 
@@ -331,7 +340,7 @@ def decode(opened: Opened, start: int, most: int, name: str) -> np.ndarray:
 
 def skip(opened: Opened, start: int, block: int) -> None:
     """Goes to sample `start`; by decoding where the stream does not know its length."""
-    if opened.frames is not None:
+    if opened.frames is not None and start > 0:  # GSM cannot even seek to its start
         opened.decoder.seek(start)
         return
     while start > 0 and len(data := opened.decoder.read(min(block, start))):
