@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import codecs
+
 HEAD_BYTES = 64
 
 OTHERS: list[tuple[bytes, str]] = [
@@ -59,6 +61,15 @@ def describe(head: bytes) -> str:
         return "a web page"
     if not head.strip(b"\0"):
         return "zero bytes"
-    if shown and all(byte >= 0x20 or byte in b"\t\r\n" for byte in head):
+    if shown and is_text(head):
         return "text"
     return f"bytes that begin with {head[:4].hex(' ')}"
+
+
+def is_text(head: bytes) -> bool:
+    """UTF-8 without control characters; a character cut off at the end is none's fault."""
+    try:
+        words = codecs.getincrementaldecoder("utf-8")().decode(head)
+    except UnicodeDecodeError:
+        return False
+    return all(character >= " " or character in "\t\r\n" for character in words)

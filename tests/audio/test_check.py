@@ -1,0 +1,81 @@
+"""--check: each doubt with its figure, and no doubt about a good clip."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from omnitts_cli.audio.check import check_clip, check_transcript, measure
+from omnitts_cli.audio.read import Recording
+from omnitts_cli.errors import InputError
+
+Speech = Callable[..., np.ndarray]
+
+
+def recording(sound: np.ndarray) -> Recording:
+    return Recording(sound.astype(np.float32), 24000, "me.wav", 24000, 1, sound.size / 24000)
+
+
+def noise(seconds: float, level: float) -> np.ndarray:
+    return np.random.default_rng(0).standard_normal(round(seconds * 24000)) * level
+
+
+def test_a_good_clip_has_no_warnings(speech: Speech) -> None:
+    assert check_clip(recording(speech(6.0))) == []
+
+
+@pytest.mark.parametrize("sound", [np.zeros(120_000), noise(5.0, 10 ** (-70 / 20))])
+def test_case_15_silence_and_hiss_are_refused_with_the_peak(sound: np.ndarray) -> None:
+    with pytest.raises(InputError, match=r"me\.wav is silent \(.* over 5\.0 s\)") as caught:
+        check_clip(recording(sound))
+    assert caught.value.exit_code == 3 and "--ref-start" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("tone", "steady tone (100 %"),
+        ("noise", "hardly changes its level"),
+        ("music", "hardly changes its level"),
+        ("clipped", "is clipped ("),
+        ("quiet", "very quiet (speech at −"),
+        ("front", "begins with 10.0 s of silence; --ref-start 10.0"),
+        ("short", "lasts 2.0 s; 3-30 s"),
+    ],
+)
+def test_case_15_doubts_come_with_figures(name: str, words: str, speech: Speech) -> None:
+    t = np.arange(120_000) / 24000
+    sounds = {
+        "tone": 0.3 * np.sin(2 * np.pi * 440 * t),
+        "noise": noise(5.0, 0.1),
+        "music": sum(0.1 * np.sin(2 * np.pi * f * t) for f in (220, 277, 330, 523, 880)),
+        "clipped": np.clip(speech(5.0) * 6, -1, 1),
+        "quiet": speech(5.0) * 0.01,
+        "front": np.concatenate([np.zeros(240_000), speech(6.0)]),
+        "short": speech(2.0),
+    }
+    found = check_clip(recording(sounds[name]))
+    assert any(words in sentence for sentence in found), found
+
+
+def test_case_19_silence_in_front_is_found_to_the_block(speech: Speech) -> None:
+    figures = measure(np.concatenate([np.zeros(48_000, np.float32), speech(4.0)]), 24000)
+    assert figures.front_s == pytest.approx(2.0, abs=0.05)
+    assert 0.3 < figures.empty < 0.9
+
+
+@pytest.mark.parametrize(("columns", "words"), [(0, "empty"), (10, "too short"), (2000, "too long")])
+def test_case_19_transcripts_that_cannot_belong(columns: int, words: str) -> None:
+    (warning,) = check_transcript(columns, 10.0)
+    assert words in warning
+
+
+def test_transcripts_that_can() -> None:
+    assert check_transcript(150, 10.0) == [] == check_transcript(100, 10.0)
+
+
+@pytest.mark.parametrize("size", [0, 1, 5, 480])
+def test_very_short_sounds_are_measured_without_a_crash(size: int) -> None:
+    assert measure(np.full(size, 0.5, np.float32), 24000).seconds == size / 24000

@@ -1,0 +1,105 @@
+"""Loudness against values of pyloudnorm 0.2.0 and ffmpeg 5.1's ebur128, made once from these very sounds."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+from omnitts_cli.audio.encode import SoundFormat
+from omnitts_cli.audio.loudness import LoudnessSink, Meter, lufs
+from omnitts_cli.audio.sinks import FileSink, MemorySink
+
+
+def made(kind: str, rate: int) -> np.ndarray:
+    t = np.arange(rate * 6) / rate
+    if kind == "tone":
+        return (0.1 * np.sin(2 * np.pi * 997 * t)).astype(np.float32)
+    if kind == "noise":
+        return (0.05 * np.random.default_rng(3).standard_normal(rate * 6)).astype(np.float32)
+    return (0.3 * np.sin(2 * np.pi * 180 * t) * (np.sin(2 * np.pi * 0.5 * t) > 0)).astype(np.float32)
+
+
+PINNED = [  # kind, rate, pyloudnorm, ffmpeg
+    ("tone", 16000, -23.08, -23.0),
+    ("tone", 24000, -23.06, -23.0),
+    ("tone", 48000, -23.05, -23.0),
+    ("noise", 16000, -23.36, -23.2),
+    ("noise", 24000, -23.15, -23.1),
+    ("noise", 48000, -22.93, -22.9),
+    ("gated", 16000, -15.55, -15.4),
+    ("gated", 24000, -15.55, -15.5),
+    ("gated", 48000, -15.55, -15.5),
+]
+
+
+@pytest.mark.parametrize(("kind", "rate", "pyloudnorm", "ffmpeg"), PINNED)
+def test_it_agrees_with_two_others(kind: str, rate: int, pyloudnorm: float, ffmpeg: float) -> None:
+    measured = lufs(made(kind, rate), rate)
+    assert measured == pytest.approx(pyloudnorm, abs=0.15)  # it draws its filters a little differently
+    assert measured == pytest.approx(ffmpeg, abs=0.1)
+
+
+def test_the_reference_tone_of_the_standard() -> None:
+    """A 997 Hz sine at full scale measures -3.01 LUFS."""
+    t = np.arange(48000 * 5) / 48000
+    assert lufs(np.sin(2 * np.pi * 997 * t).astype(np.float32), 48000) == pytest.approx(-3.01, abs=0.02)
+
+
+def test_fed_in_blocks_is_fed_at_once() -> None:
+    sound, meter = made("gated", 24000), Meter(24000)
+    for start in range(0, sound.size, 777):
+        meter.feed(sound[start : start + 777])
+    assert meter.lufs() == pytest.approx(lufs(sound, 24000), abs=1e-9)
+
+
+def test_silence_and_very_short_sounds_have_no_loudness() -> None:
+    assert lufs(np.zeros(24000, np.float32), 24000) == -np.inf
+    assert lufs(made("tone", 24000)[:5000], 24000) == -np.inf
+
+
+@pytest.mark.parametrize("target", [-16.0, -23.0])
+def test_a_sink_brings_the_whole_to_its_target(target: float) -> None:
+    inner = MemorySink()
+    sink = LoudnessSink(inner, target)
+    for block in np.array_split(made("noise", 24000), 17):
+        sink.write(block)
+        sink.sentence_done()
+    assert inner.sound.size == 0
+    sink.finish()
+    assert inner.finished and lufs(inner.sound, 24000) == pytest.approx(target, abs=0.05)
+
+
+def test_louder_than_full_scale_is_held_and_told() -> None:
+    inner = MemorySink()
+    sink = LoudnessSink(inner, -5.0)
+    sound = made("tone", 24000) * 0.1
+    sound[::5000] = 0.9
+    sink.write(sound)
+    sink.finish()
+    assert np.max(np.abs(inner.sound)) == pytest.approx(10 ** (-1 / 20), rel=1e-4)
+    assert any("instead of -5" in notice for notice in sink.notices)
+
+
+def test_an_interrupted_one_keeps_its_finished_sentences(tmp_path: Path) -> None:
+    sink = LoudnessSink(FileSink(tmp_path / "a.wav", SoundFormat()), -20.0)
+    sink.write(made("noise", 24000))
+    sink.sentence_done()
+    kept = sink.interrupt()
+    assert kept == tmp_path / "a.partial.wav"
+    assert lufs(soundfile.read(kept, dtype="float32")[0], 24000) == pytest.approx(-20.0, abs=0.05)
+
+
+def test_ffmpeg_still_agrees(tmp_path: Path) -> None:
+    if shutil.which("ffmpeg") is None:
+        pytest.skip("ffmpeg is not installed")
+    path = tmp_path / "a.wav"
+    soundfile.write(path, made("gated", 24000), 24000, subtype="FLOAT")
+    command = ["ffmpeg", "-nostats", "-i", str(path), "-af", "ebur128", "-f", "null", "-"]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+    shown = float(said.rsplit("I:", 1)[1].split("LUFS")[0])
+    assert lufs(made("gated", 24000), 24000) == pytest.approx(shown, abs=0.1)

@@ -1,0 +1,55 @@
+"""Heads of WAV files: chunks in odd places, claims against facts, and bytes of chance."""
+
+from __future__ import annotations
+
+import io
+import struct
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from omnitts_cli.audio import wav
+from omnitts_cli.audio.wavehead import Mended, read_head
+from omnitts_cli.errors import InputError
+
+
+def test_chunks_before_the_samples_are_walked_over() -> None:
+    plain = wav.header(24000, "pcm16", 4)
+    between = b"LIST" + struct.pack("<I", 5) + b"hello\0" + b"junk" + struct.pack("<I", 2) + b"xx"
+    head = read_head(io.BytesIO(plain[:12] + between + plain[12:] + b"abcd"), "x")
+    assert (head.rate, head.channels, head.claimed, head.there, head.missing) == (24000, 1, 4, 4, 0)
+    assert head.data_at == 44 + len(between)
+
+
+@settings(max_examples=300)
+@given(st.binary(max_size=200))
+def test_bytes_of_chance_are_a_head_or_an_input_error(data: bytes) -> None:
+    file = io.BytesIO(b"RIFF\0\0\0\0WAVE" + data)
+    try:
+        assert read_head(file, "x").data_at <= 12 + len(data)
+    except InputError as error:
+        assert "x" in error.message
+
+
+def test_a_chunk_that_goes_nowhere_ends_soon() -> None:
+    endless = b"RIFF\0\0\0\0WAVE" + (b"junk" + struct.pack("<I", 0)) * 5000
+    with pytest.raises(InputError, match="no audio"):
+        read_head(io.BytesIO(endless), "x")
+
+
+def test_mended_lengths_are_seen_in_any_reads() -> None:
+    data = bytearray(wav.whole(np.zeros(100, np.float32), 24000))
+    data[4:8] = data[40:44] = b"\xff\xff\xff\xff"
+    file = io.BytesIO(bytes(data))
+    mended = Mended(file, read_head(file, "x"))
+    for size in (1, 3, 7, 1000):
+        mended.seek(0)
+        parts = []
+        while part := mended.read(size):
+            parts.append(part)
+        whole = b"".join(parts)
+        assert struct.unpack("<I", whole[40:44])[0] == 200
+        assert struct.unpack("<I", whole[4:8])[0] == 236
+        assert whole[44:] == bytes(data[44:])
