@@ -1,0 +1,78 @@
+"""Player programs, played by scripts of the same names."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from omnitts_cli.audio import player
+from omnitts_cli.audio.player import COMMANDS, find_player
+from omnitts_cli.errors import DeviceError
+
+SOUND = np.linspace(-0.5, 0.5, 4800, dtype=np.float32)
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-untyped-def]
+    """Installs a script as a player; PATH holds nothing else that plays."""
+    for name in ("cat", "sleep", "sh"):
+        (tmp_path / name).symlink_to(f"/bin/{name}")
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    def script(name: str, body: str) -> Path:
+        (tmp_path / name).write_text(f"#!/bin/sh\n{body}\n")
+        (tmp_path / name).chmod(0o755)
+        return tmp_path
+
+    return script
+
+
+def test_nothing_installed(install) -> None:  # type: ignore[no-untyped-def]
+    assert find_player(24000) is None
+
+
+@pytest.mark.parametrize("name", list(COMMANDS))
+def test_a_player_hears_every_sample(name: str, install) -> None:  # type: ignore[no-untyped-def]
+    folder = install(name, 'echo "$@" > "$0.said"; exec cat > "$0.heard"')
+    output = find_player(24000)
+    assert output is not None and output.name == name
+    output.write(SOUND)
+    output.drain()
+    heard = np.frombuffer((folder / f"{name}.heard").read_bytes(), "<i2")
+    assert heard.size == 1200 + SOUND.size, "a little silence tries the player out"
+    assert "24000" in (folder / f"{name}.said").read_text()
+    assert output.played_s == pytest.approx(0.25)
+
+
+def test_case_59_a_player_without_a_device_is_passed_over(install) -> None:  # type: ignore[no-untyped-def]
+    install("pw-play", "exit 1")
+    install("paplay", "exec cat > /dev/null")
+    output = find_player(24000)
+    assert output is not None and output.name == "paplay"
+    output.stop()
+
+
+def test_case_59_a_player_that_dies_is_a_device_error(install) -> None:  # type: ignore[no-untyped-def]
+    install("aplay", "sleep 0.5; exit 3")
+    output = find_player(24000)
+    assert output is not None
+    time.sleep(0.4)
+    with pytest.raises(DeviceError, match="aplay"):
+        for _ in range(100):
+            output.write(SOUND)
+        output.drain()
+
+
+def test_case_53_stopping_leaves_no_child(install, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
+    monkeypatch.setattr(player, "LAST_WORD_S", 0.3)
+    install("aplay", "trap '' TERM; while :; do sleep 0.1; done")
+    output = find_player(24000)
+    assert output is not None
+    output.pause(True)
+    began = time.perf_counter()
+    output.stop()
+    assert output._child.poll() is not None
+    assert time.perf_counter() - began < 2
