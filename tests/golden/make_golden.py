@@ -1,0 +1,401 @@
+"""Make the full reference set: tiny random checkpoints, and what the official package does with them.
+
+Writes, under --out:
+
+  checkpoints/<name>/                          folders in the released layout
+  golden/<checkpoint>/<case>.{json,safetensors}
+  golden/codec/<case>.{json,safetensors}
+  manifest.json
+
+It needs an environment of its own with `qwen-tts` 0.1.1 and transformers 4.57.3, and runs on the CPU in
+float32. Modules that the package only needs for the 25 Hz codec are replaced by empty stand-ins when they
+do not import. `trim.py` makes the committed set of what this writes.
+
+    python tests/golden/make_golden.py --out REF --seed 0
+    python tests/golden/make_golden.py --out REF --only base --max-new-tokens 16
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import logging
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
+import transformers
+from official import STUBBED, Recorder, greedy, load, run_case, save_case, set_eos_direction, tokens, write_checkpoint
+from qwen_tts.core.models.modeling_qwen3_tts import mel_spectrogram
+from recipe import CHECKPOINTS, checkpoint_seed, make_audio
+from tiny_files import CODEBOOK, GROUPS, build_tokenizer_files, dump_json
+
+KINDS = {
+    "custom_voice": ("custom_voice", "1b7"),
+    "custom_voice_small": ("custom_voice", "0b6"),
+    "voice_design": ("voice_design", "1b7"),
+    "base": ("base", "0b6"),
+    "base_large": ("base", "1b7"),
+}
+
+
+LONG_EN = "the quick brown fox jumps over the lazy dog. hello world, this is a tiny test."
+SHORT_EN = "hello world"
+ZH = "你好，世界。"
+INSTRUCT = "speak slowly, with a warm smile."
+
+
+def suite_custom_voice(w, gdir: Path, n: int, small: bool) -> None:
+    g = greedy(n)
+    m = "generate_custom_voice"
+    run_case(w, gdir, "auto_nonstream", m, dict(text=LONG_EN, speaker="Serena", **g))
+    run_case(w, gdir, "english_nonstream", m, dict(text=LONG_EN, speaker="ryan", language="English", **g))
+    run_case(
+        w,
+        gdir,
+        "english_instruct_nonstream",
+        m,
+        dict(text=LONG_EN, speaker="ryan", language="English", instruct=INSTRUCT, **g),
+        {"note": "instruct is dropped for 0b6 checkpoints"},
+    )
+    run_case(
+        w,
+        gdir,
+        "english_instruct_stream",
+        m,
+        dict(text=LONG_EN, speaker="ryan", language="English", instruct=INSTRUCT, non_streaming_mode=False, **g),
+    )
+    if small:
+        return
+    run_case(w, gdir, "short_stream", m, dict(text="hello", speaker="aiden", non_streaming_mode=False, **g))
+    run_case(w, gdir, "dialect_auto", m, dict(text=ZH, speaker="eric", **g))
+    run_case(w, gdir, "dialect_chinese", m, dict(text=ZH, speaker="Dylan", language="Chinese", **g))
+    run_case(w, gdir, "dialect_speaker_english", m, dict(text=SHORT_EN, speaker="eric", language="english", **g))
+    batch = dict(
+        text=[LONG_EN, SHORT_EN, ZH],
+        speaker=["ryan", "eric", "vivian"],
+        language=["English", "Auto", "Chinese"],
+        instruct=[INSTRUCT, "", INSTRUCT],
+    )
+    run_case(w, gdir, "batch_nonstream", m, dict(**batch, **g))
+    run_case(w, gdir, "batch_stream", m, dict(**batch, non_streaming_mode=False, **g))
+    run_case(
+        w,
+        gdir,
+        "sampled",
+        m,
+        dict(
+            text=LONG_EN,
+            speaker="ryan",
+            language="English",
+            max_new_tokens=n,
+            do_sample=True,
+            subtalker_dosample=True,
+            top_p=0.8,
+            top_k=20,
+            temperature=0.7,
+            subtalker_top_p=0.9,
+            subtalker_top_k=10,
+            subtalker_temperature=1.3,
+            repetition_penalty=1.3,
+        ),
+        {"note": "compare talker.scores with talker.logits + history; token draws depend on the RNG"},
+    )
+
+
+def suite_voice_design(w, gdir: Path, n: int) -> None:
+    g = greedy(n)
+    m = "generate_voice_design"
+    run_case(w, gdir, "instruct_nonstream", m, dict(text=LONG_EN, instruct=INSTRUCT, language="English", **g))
+    run_case(w, gdir, "instruct_stream", m, dict(text=LONG_EN, instruct=INSTRUCT, non_streaming_mode=False, **g))
+    run_case(w, gdir, "empty_instruct", m, dict(text=SHORT_EN, instruct="", **g))
+    run_case(
+        w,
+        gdir,
+        "batch_nonstream",
+        m,
+        dict(text=[SHORT_EN, LONG_EN], instruct=[INSTRUCT, "a deep voice."], language=["Auto", "English"], **g),
+    )
+
+
+def suite_base(w, gdir: Path, n: int, seed: int, small: bool) -> None:
+    g = greedy(n)
+    m = "generate_voice_clone"
+    wav = make_audio(1.23, seed + 3, 24000)
+    wav16 = make_audio(0.9, seed + 4, 16000)
+    long_wav = make_audio(3.0, seed + 5, 24000)
+    ref_text = "she sells sea shells."
+
+    def prompt(audio, text, xvec):
+        return w.create_voice_clone_prompt(ref_audio=audio, ref_text=text, x_vector_only_mode=xvec)
+
+    def pack(items, audios):
+        d = {}
+        for i, it in enumerate(items):
+            d[f"ref.{i}.speaker_embedding"] = it.ref_spk_embedding
+            if it.ref_code is not None:
+                d[f"ref.{i}.codes"] = it.ref_code
+            d[f"ref.{i}.audio"] = torch.from_numpy(audios[i][0])
+        return d
+
+    def meta(items, audios):
+        return {
+            "reference": [
+                {
+                    "text": it.ref_text,
+                    "icl": it.icl_mode,
+                    "sample_rate": a[1],
+                    "ref_ids": tokens(w, w._build_ref_text(it.ref_text)) if it.ref_text else None,
+                }
+                for it, a in zip(items, audios, strict=True)
+            ]
+        }
+
+    def go(name, audios, items, **kw):
+        run_case(w, gdir, name, m, dict(voice_clone_prompt=items, **kw, **g), meta(items, audios), pack(items, audios))
+
+    a24, a16, along = (wav, 24000), (wav16, 16000), (long_wav, 24000)
+    xv = prompt(a24, None, True)
+    icl = prompt(a24, ref_text, False)
+    icl_long = prompt(along, ref_text, False)
+    go("xvector_stream", [a24], xv, text=LONG_EN, language="English")
+    go("icl_stream_text_longer", [a24], icl, text=LONG_EN, language="English")
+    go("icl_stream_codec_longer", [along], icl_long, text="hello", language="English")
+    go("icl_nonstream", [a24], icl, text=LONG_EN, language="English", non_streaming_mode=True)
+    if small:
+        return
+    go("xvector_nonstream", [a24], xv, text=LONG_EN, non_streaming_mode=True)
+    icl16 = prompt(a16, ref_text, False)
+    go("icl_16k_reference", [a16], icl16, text=SHORT_EN)
+    mixed = [icl[0], xv[0], icl_long[0]]
+    go(
+        "batch_mixed_stream",
+        [a24, a24, along],
+        mixed,
+        text=[LONG_EN, SHORT_EN, "hello"],
+        language=["English", "Auto", "Auto"],
+    )
+    go(
+        "batch_mixed_nonstream",
+        [a24, a24, along],
+        mixed,
+        text=[LONG_EN, SHORT_EN, "hello"],
+        language=["English", "Auto", "Auto"],
+        non_streaming_mode=True,
+    )
+    case_speaker(w, gdir, wav)
+
+
+@torch.no_grad()
+def case_speaker(w, gdir: Path, wav: np.ndarray) -> None:
+    """The speaker front end on its own, block by block."""
+    y = torch.from_numpy(wav)[None]
+    mel = mel_spectrogram(
+        y, n_fft=1024, num_mels=128, sampling_rate=24000, hop_size=256, win_size=1024, fmin=0, fmax=12000
+    )
+    enc = w.model.speaker_encoder
+    x, feats = mel.clone(), {}
+    outs = []
+    for i, blk in enumerate(enc.blocks):
+        x = blk(x)
+        outs.append(x)
+        feats[f"block.{i}"] = x
+    x = enc.mfa(torch.cat(outs[1:], 1))
+    feats["mfa"] = x
+    x = enc.asp(x)
+    feats["asp"] = x
+    emb = enc.fc(x).squeeze(-1)
+    save_case(
+        gdir, "speaker_frontend", {"audio_seconds": 1.23}, {"audio": y, "log_mel": mel, "embedding": emb, **feats}
+    )
+
+
+@torch.no_grad()
+def suite_codec(w, gdir: Path, seed: int) -> None:
+    st = w.model.speech_tokenizer
+    dec = st.model.decoder
+    g = torch.Generator().manual_seed(seed + 99)
+
+    def codes(t):
+        return torch.randint(0, CODEBOOK, (t, GROUPS), generator=g)
+
+    # one short decode with every intermediate
+    c = codes(40)
+    x = c.t()[None]
+    inter = {}
+    h = dec.quantizer.decode(x)
+    inter["quantizer"] = h
+    h = dec.pre_conv(h)
+    inter["pre_conv"] = h
+    h = dec.pre_transformer(inputs_embeds=h.transpose(1, 2)).last_hidden_state
+    inter["pre_transformer"] = h
+    h = h.permute(0, 2, 1)
+    for i, blocks in enumerate(dec.upsample):
+        for j, b in enumerate(blocks):
+            h = b(h)
+            inter[f"upsample.{i}.{j}"] = h
+    for i, b in enumerate(dec.decoder):
+        h = b(h)
+        inter[f"decoder.{i}"] = h
+    save_case(
+        gdir,
+        "decode_40",
+        {"frames": 40, "gain_note": "decoder.6 is the unclamped waveform"},
+        {"codes": c, "wav": dec(x)[0, 0], **inter},
+    )
+
+    # longer than one 300-frame chunk: official chunked result vs one pass
+    c = codes(340)
+    wav, _ = st.decode([{"audio_codes": c}])
+    save_case(
+        gdir,
+        "decode_340_chunked",
+        {"chunk": 300, "left_context": 25},
+        {"codes": c, "wav": torch.from_numpy(wav[0]), "wav_single_pass": dec(c.t()[None])[0, 0]},
+    )
+
+    # ragged batch: rows are padded with -1, clamped to 0, then trimmed
+    cs = [codes(7), codes(33), codes(20)]
+    wavs, _ = st.decode([{"audio_codes": v} for v in cs])
+    save_case(
+        gdir,
+        "decode_batch",
+        {},
+        {
+            **{f"codes.{i}": v for i, v in enumerate(cs)},
+            **{f"wav.{i}": torch.from_numpy(v) for i, v in enumerate(wavs)},
+        },
+    )
+    cases_of_the_encoder(st, gdir, seed)
+
+
+@torch.no_grad()
+def cases_of_the_encoder(st, gdir: Path, seed: int) -> None:
+    # encoder, with intermediates, for a length that is not a multiple of 1920
+    a = make_audio(1.0, seed + 7, 24000)[:23111]
+    e = st.model.encoder
+    x = torch.from_numpy(a)[None, None]
+    conv = e.encoder(x)
+    tr = e.encoder_transformer(conv.transpose(1, 2), return_dict=True).last_hidden_state
+    down = e.downsample(tr.transpose(1, 2))
+    allq = e.quantizer.encode(down).transpose(0, 1)
+    enc = st.encode(a, sr=24000)
+    save_case(
+        gdir,
+        "encode_24k",
+        {"samples": int(a.size)},
+        {
+            "audio": torch.from_numpy(a),
+            "conv": conv,
+            "transformer": tr,
+            "downsample": down,
+            "codes_all_quantizers": allq[0].t(),
+            "codes": enc.audio_codes[0],
+        },
+    )
+    # > 250 transformer steps: shows whether the encoder window is applied
+    a = make_audio(14.0, seed + 8, 24000)
+    enc = st.encode(a, sr=24000)
+    tr = e.encoder_transformer(
+        e.encoder(torch.from_numpy(a)[None, None]).transpose(1, 2), return_dict=True
+    ).last_hidden_state
+    save_case(
+        gdir,
+        "encode_14s",
+        {"samples": int(a.size)},
+        {"audio": torch.from_numpy(a), "transformer": tr, "codes": enc.audio_codes[0]},
+    )
+    # ragged batch + resampling
+    b = [make_audio(0.5, seed + 9, 24000), make_audio(0.83, seed + 10, 24000)]
+    enc = st.encode(b, sr=24000)
+    b16 = make_audio(0.77, seed + 11, 16000)
+    enc16 = st.encode(b16, sr=16000)
+    import librosa
+
+    save_case(
+        gdir,
+        "encode_batch",
+        {},
+        {
+            **{f"audio.{i}": torch.from_numpy(v) for i, v in enumerate(b)},
+            **{f"codes.{i}": v for i, v in enumerate(enc.audio_codes)},
+            "audio_16k": torch.from_numpy(b16),
+            "codes_16k": enc16.audio_codes[0],
+            "audio_16k_resampled": torch.from_numpy(
+                librosa.resample(b16, orig_sr=16000, target_sr=24000).astype(np.float32)
+            ),
+        },
+    )
+
+
+def main() -> None:
+    ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ap.add_argument("--out", type=Path, required=True)
+    ap.add_argument("--seed", type=int, default=0)
+    ap.add_argument("--max-new-tokens", type=int, default=24)
+    ap.add_argument("--only", choices=[*CHECKPOINTS, "codec"], action="append")
+    args = ap.parse_args()
+    logging.basicConfig(level=logging.INFO)
+    torch.set_num_threads(1)  # bit-stable reductions
+    transformers.utils.logging.set_verbosity_error()
+    tok = build_tokenizer_files()
+    wanted = args.only or [*CHECKPOINTS, "codec"]
+    gold = args.out / "golden"
+    for name, (kind, size) in KINDS.items():
+        if name not in wanted and not (name == "base" and "codec" in wanted):
+            continue
+        folder = args.out / "checkpoints" / name
+        write_checkpoint(folder, kind, size, checkpoint_seed(name, args.seed), tok)
+        # find a hidden state to attach EOS to, using one plain greedy run without it
+        w = load(folder)
+        rec = Recorder(w)
+        with rec:
+            if kind == "custom_voice":
+                w.generate_custom_voice(text=LONG_EN, speaker="ryan", language="English", **greedy(14))
+            elif kind == "voice_design":
+                w.generate_voice_design(text=LONG_EN, instruct=INSTRUCT, language="English", **greedy(14))
+            else:
+                a = make_audio(1.23, args.seed + 3, 24000)
+                w.generate_voice_clone(
+                    text=LONG_EN,
+                    language="English",
+                    ref_audio=(a, 24000),
+                    ref_text="she sells sea shells.",
+                    **greedy(14),
+                )
+        hidden = rec.tensors()["talker.step_hidden"][0, 10]
+        set_eos_direction(folder, hidden)
+        w = load(folder)
+        n = args.max_new_tokens
+        if kind == "custom_voice":
+            suite_custom_voice(w, gold / name, n, small=size == "0b6")
+        elif kind == "voice_design":
+            suite_voice_design(w, gold / name, n)
+        elif name in wanted:
+            suite_base(w, gold / name, n, args.seed, small=size == "1b7")
+        if name == "base" and "codec" in wanted:
+            suite_codec(w, gold / "codec", args.seed)
+        logging.info("done %s", name)
+    dump_json(
+        args.out / "manifest.json",
+        {
+            "seed": args.seed,
+            "max_new_tokens": args.max_new_tokens,
+            "dtype": "float32",
+            "stubbed_modules": STUBBED,
+            "versions": {
+                "python": sys.version.split()[0],
+                "torch": torch.__version__,
+                "transformers": transformers.__version__,
+                "qwen_tts": "0.1.1",
+                "numpy": np.__version__,
+                **{m: importlib.import_module(m).__version__ for m in ("librosa", "tokenizers", "soundfile")},
+            },
+            "cases": sorted(str(p.relative_to(args.out)) for p in gold.rglob("*.json")),
+        },
+    )
+
+
+if __name__ == "__main__":
+    main()
