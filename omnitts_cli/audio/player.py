@@ -18,10 +18,25 @@ COMMANDS: dict[str, list[str]] = {
     "pw-play": ["--raw", "--rate={rate}", "--channels=1", "--format=s16", "-"],
     "paplay": ["--raw", "--rate={rate}", "--channels=1", "--format=s16le"],
     "aplay": ["-q", "-t", "raw", "-r", "{rate}", "-c", "1", "-f", "S16_LE", "-"],
-    "ffplay": ["-v", "error", "-nodisp", "-autoexit", "-f", "s16le", "-ar", "{rate}", "-i", "pipe:0"],
+    "ffplay": [
+        "-v",
+        "error",
+        "-nodisp",
+        "-autoexit",
+        "-probesize",
+        "32",
+        "-analyzeduration",
+        "0",
+        "-f",
+        "s16le",
+        "-ar",
+        "{rate}",
+        "-i",
+        "pipe:0",
+    ],
 }
-TRIAL_S = 0.3
-"""A player that has no device gives up within this time."""
+TRIAL_S = {"pw-play": 0.3, "paplay": 0.3, "aplay": 0.3, "ffplay": 1.2}
+"""A player that has no device gives up within this time; ffplay looks at its input first."""
 
 LAST_WORD_S = 10.0
 
@@ -48,7 +63,7 @@ class PlayerOutput:
         """Whether the player is still there after its first moment, with a little silence to play."""
         try:
             self.write(silence(0.05, self.rate))
-            self._child.wait(TRIAL_S)
+            self._child.wait(TRIAL_S[self.name])
         except subprocess.TimeoutExpired:
             return True
         except DeviceError:
