@@ -19,7 +19,7 @@ from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.engine.engine import Engine, News
 from omnitts_cli.engine.plan import Plan
 from omnitts_cli.families.toy import toy
-from omnitts_cli.models.roles import SpeechModel
+from omnitts_cli.models.roles import LiveText, Prompt, Prompter, SpeechModel
 from omnitts_cli.request import Failed, Request, Sampling
 from omnitts_cli.voices import Cloned, Designed, Named
 
@@ -49,6 +49,33 @@ def recording() -> ModuleType:
     if here not in sys.path:
         sys.path.insert(0, here)
     return importlib.import_module("recording")
+
+
+class Poisoner:
+    """A prompter whose prompts can carry numbers that are not finite: style "poison <where>" says in which rows."""
+
+    def __init__(self, prompter: Prompter) -> None:
+        self._prompter = prompter
+
+    def prompt(self, request: Request) -> Prompt:
+        style = request.style or ""
+        prompt = self._prompter.prompt(replace(request, style=None))
+        if style.startswith("poison"):
+            prompt = replace(prompt, rows=prompt.rows.clone(), pad=prompt.pad.clone(), shared_key=(style,))
+            place = style.split()[1]
+            if place == "pad":
+                prompt.pad[0] = float("nan")
+            else:
+                prompt.rows[{"first": 0, "last": -1}[place]] = float("inf")
+        return prompt
+
+    def live(self, request: Request, first: str) -> tuple[Prompt, LiveText]:
+        return self._prompter.live(request, first)
+
+
+@pytest.fixture(scope="session")
+def poisonable(model: SpeechModel) -> SpeechModel:
+    return replace(model, prompter=Poisoner(model.prompter))
 
 
 @pytest.fixture(scope="session")
@@ -141,7 +168,9 @@ def join() -> Callable[[Iterable[News]], dict[str, Result]]:
 def speak(engine_of: Callable[..., Engine]) -> Callable[..., dict[str, Result]]:
     """Requests through a fresh engine, or through `engine`."""
 
-    def run(requests: Iterable[Request], slots: int = 4, engine: Engine | None = None, **more: Any) -> dict[str, Result]:
+    def run(
+        requests: Iterable[Request], slots: int = 4, engine: Engine | None = None, **more: Any
+    ) -> dict[str, Result]:
         engine = engine or engine_of(slots, **more)
         over = results(engine.speak(requests))
         at_rest(engine)

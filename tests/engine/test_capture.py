@@ -7,9 +7,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-import torch
 
-from omnitts_cli.engine.engine import Engine
 from omnitts_cli.request import Request
 
 Speak = Callable[..., dict[str, Any]]
@@ -18,7 +16,11 @@ FEW = {"chunks": (1, 2, 4), "prefill_rows": (16, 32)}  # fewer graphs to record
 
 @pytest.mark.parametrize("slots", [1, 2, 5])
 def test_captured_is_eager(
-    speak: Speak, requests_of: Callable[..., list[Request]], recording: ModuleType, same: Callable[..., None], slots: int
+    speak: Speak,
+    requests_of: Callable[..., list[Request]],
+    recording: ModuleType,
+    same: Callable[..., None],
+    slots: int,
 ) -> None:
     """Every bucket from one to the number of slots, each kind of voice, greedy and sampled."""
     requests = requests_of(3 + slots)

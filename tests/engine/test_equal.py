@@ -196,7 +196,11 @@ def test_text_longer_than_its_ring(speak: Speak, requests_of: Requests, same: Ca
 
 
 def test_a_prefix_from_the_store_is_as_good_as_new(
-    speak: Speak, engine_of: Callable[..., Engine], requests_of: Requests, solo: Callable[..., Clip], same: Callable[..., None]
+    speak: Speak,
+    engine_of: Callable[..., Engine],
+    requests_of: Requests,
+    solo: Callable[..., Clip],
+    same: Callable[..., None],
 ) -> None:
     for kept in (64, 1, 0):
         engine = engine_of(2, prefixes=kept)

@@ -1,0 +1,598 @@
+"""One request from asking to its end: limits, guards, failures, live text, pauses, and who may call what when."""
+
+from __future__ import annotations
+
+import copy
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from omnitts_cli.audio.chunk import Chunk, Clip
+from omnitts_cli.engine import admission
+from omnitts_cli.engine.engine import Engine, News
+from omnitts_cli.errors import InputError, ModelError, UsageError, VoiceError
+from omnitts_cli.models.roles import SpeechModel
+from omnitts_cli.models.sampling import LEAST_FRAMES
+from omnitts_cli.request import Failed, Request, Sampling
+from omnitts_cli.voices import Named
+
+Speak = Callable[..., dict[str, Any]]
+Requests = Callable[..., list[Request]]
+quick = settings(max_examples=7, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+def altered(model: SpeechModel, **roles: Callable[[Any], Any]) -> SpeechModel:
+    """The model with changed copies of some roles."""
+    made = {name: copy.deepcopy(getattr(model, name)) for name in roles}
+    for name, change in roles.items():
+        change(made[name])
+    return replace(model, **made)
+
+
+@pytest.fixture(scope="module")
+def monotonous(model: SpeechModel) -> SpeechModel:
+    """All codes are equally likely, so greedy speech is code 0 for ever."""
+    return altered(model, talker=lambda talker: talker.head.zero_())
+
+
+@pytest.fixture(scope="module")
+def silent(model: SpeechModel) -> SpeechModel:
+    def hush(codec: Any) -> None:
+        codec.closing.conv.weight.zero_()
+        codec.closing.conv.bias.zero_()
+
+    return altered(model, codec=hush)
+
+
+# ---- how speech ends
+
+
+def test_max_frames_is_exact(speak: Speak, requests_of: Requests) -> None:
+    for frames in (1, 2, 3, 17):
+        for request in requests_of(2, max_frames=frames, ignore_end=True):
+            clip = speak([request], 1)[request.id]
+            assert (len(clip.codes), clip.stopped) == (frames, "limit")
+
+
+def test_ignore_end_never_ends_by_itself(speak: Speak, requests_of: Requests, solo: Callable[..., Clip]) -> None:
+    for request in requests_of(4, max_frames=90):
+        assert len(speak([replace(request, ignore_end=True)], 1)[request.id].codes) == 90
+    assert any(solo(request).stopped == "end" for request in requests_of(4, max_frames=90))
+
+
+def test_speech_has_its_least_length(model: SpeechModel, speak: Speak, requests_of: Requests) -> None:
+    """A model that wants to end at once still makes the official two frames."""
+
+    def impatient(talker: Any) -> None:
+        talker.head.zero_()
+        talker.stack.norm.zero_()  # the last norm makes every hidden state zero; its logits follow
+        talker.logits = lambda hidden: (
+            torch.nn.functional.one_hot(
+                torch.full(hidden.shape[:-1], model.facts.end_code), model.facts.vocabulary
+            ).float()
+            * 50
+        )
+
+    over = speak(requests_of(5), 2, of=altered(model, talker=impatient))
+    for clip in over.values():
+        assert (len(clip.codes), clip.stopped) == (LEAST_FRAMES, "end")
+
+
+def test_the_guard_stops_a_runaway(speak: Speak, requests_of: Requests) -> None:
+    request = requests_of(1, text="ab", max_frames=None, ignore_end=True)[0]
+    clip = speak([request], 1, seconds=30)[request.id]
+    assert (len(clip.codes), clip.stopped) == (admission.ceiling(2), "limit")
+
+
+@pytest.mark.parametrize("prompt_rows", [96, 0])
+def test_a_short_slot_stops_a_long_request(
+    model: SpeechModel, engine_of: Callable[..., Engine], speak: Speak, requests_of: Requests, prompt_rows: int
+) -> None:
+    """Up to the last frame, or the last position, of the slot; its neighbour's numbers stay its own."""
+    engine = engine_of(2, seconds=3, prompt_rows=prompt_rows)
+    request = requests_of(1, max_frames=None, ignore_end=True)[0]
+    rows = len(model.prompter.prompt(request).rows)
+    over = speak([request, replace(request, id="again")], engine=engine)
+    room = min(engine.plan.frames, engine.plan.positions - rows)
+    assert room == (38 if prompt_rows else 38 - rows)
+    assert [(len(clip.codes), clip.stopped) for clip in over.values()] == [(room, "limit")] * 2
+
+
+def test_a_request_that_cannot_fit_is_refused_with_numbers(speak: Speak, requests_of: Requests) -> None:
+    request = requests_of(1, max_frames=500)[0]
+    failed = speak([request], 1, seconds=3)[request.id]
+    assert isinstance(failed, Failed) and isinstance(failed.error, InputError)
+    assert "500 frames" in failed.error.message and "38 frames" in failed.error.message
+    assert failed.error.hint
+
+
+@pytest.mark.parametrize("frames", [0, -3])
+def test_no_frames_at_all_is_refused(speak: Speak, requests_of: Requests, frames: int) -> None:
+    request = requests_of(1, max_frames=frames)[0]
+    failed = speak([request], 1)[request.id]
+    assert isinstance(failed, Failed) and str(frames) in failed.error.message
+
+
+def test_seeds_of_64_bits(speak: Speak, requests_of: Requests, same: Callable[..., None]) -> None:
+    good = [2**63 - 1, -(2**63), -1, 0]
+    over = speak([requests_of(1, seed=seed, id=str(seed))[0] for seed in [*good, 2**63]], 2)
+    assert isinstance(over.pop(str(2**63)), Failed)
+    assert len({clip.codes.tobytes() for clip in over.values()}) == len(good)
+
+
+@pytest.mark.parametrize("stall", [2, 5, 30])
+def test_a_stall_ends_that_request(monotonous: SpeechModel, speak: Speak, requests_of: Requests, stall: int) -> None:
+    greedy = Sampling(temperature=0.0)
+    requests = [
+        *requests_of(1, sampling=greedy, max_frames=None, id="stuck"),
+        *requests_of(1, sampling=greedy, max_frames=40, ignore_end=True, id="asked"),
+        *requests_of(1, sampling=Sampling(temperature=1.0), max_frames=40, ignore_end=True, id="lively"),
+    ]
+    over = speak(requests, 3, of=monotonous, stall_frames=stall)
+    assert (len(over["stuck"].codes), over["stuck"].stopped) == (stall, "stall")
+    assert [len(over[name].codes) for name in ("asked", "lively")] == [40, 40]
+
+
+@pytest.mark.parametrize("chunks", [(1,), (1, 2, 4, 8, 16)])
+def test_silence_ends_that_request(
+    silent: SpeechModel, engine_of: Callable[..., Engine], speak: Speak, requests_of: Requests, chunks: tuple[int, ...]
+) -> None:
+    engine = engine_of(2, of=silent, silence_frames=10, chunks=chunks)
+    requests = [
+        *requests_of(1, start=9, max_frames=None, id="quiet"),
+        *requests_of(1, max_frames=30, id="short", ignore_end=True),
+    ]
+    over = speak(requests, engine=engine)
+    assert over["quiet"].stopped == "silence" and len(over["quiet"].codes) == 10
+    assert len(over["quiet"].pcm) == 10 * silent.facts.samples_per_frame
+    assert len(over["short"].codes) == 30
+    assert speak(requests, engine=engine).keys() == over.keys()
+
+
+# ---- failures inside the batch
+
+
+FEW = {"chunks": (1, 2), "prefill_rows": (16, 32), "ahead": 3}
+
+
+@pytest.fixture(scope="module", params=["eager", "late"])
+def poisoned_engine(
+    request: pytest.FixtureRequest, recording: ModuleType, poisonable: SpeechModel, engine_of: Callable[..., Engine]
+) -> Engine:
+    """Two slots; "late" has captured steps and lanes that lag."""
+    device = None if request.param == "eager" else recording.RecordingDevice(late=True)
+    return engine_of(2, of=poisonable, device=device, **FEW)
+
+
+@pytest.mark.parametrize("where", ["first", "last", "pad"])
+def test_numbers_that_are_not_finite_end_that_request_alone(
+    poisoned_engine: Engine,
+    speak: Speak,
+    requests_of: Requests,
+    solo: Callable[..., Clip],
+    same: Callable[..., None],
+    where: str,
+) -> None:
+    """Its neighbours, and those who get its slot, its prefill buffers or a prefix later, hear nothing of it."""
+    engine, requests = poisoned_engine, requests_of(6, max_frames=12)
+    bad = [replace(request, id=f"bad{request.id}", style=f"poison {where}", text_mode="whole") for request in requests]
+    over = speak([one for pair in zip(bad, requests, strict=True) for one in pair], engine=engine)
+    for poisoned, request in zip(bad, requests, strict=True):
+        failed = over[poisoned.id]
+        assert isinstance(failed, Failed) and isinstance(failed.error, ModelError)
+        assert ("frame 2" if where == "pad" else "frame 1") in failed.error.message
+        same(solo(request), over[request.id])
+
+
+def test_cancelled_before_anybody_knew_that_it_is_broken(
+    poisoned_engine: Engine, requests_of: Requests, solo: Callable[..., Clip], same: Callable[..., None]
+) -> None:
+    engine, good = poisoned_engine, requests_of(2, max_frames=6)
+    for count in range(5):
+        for name in ("bad", "worse"):
+            engine.submit(replace(good[0], id=name, style="poison last"))
+        for _ in range(count):
+            engine.step()
+        engine.cancel("bad")
+        engine.cancel("worse")
+        for request in good:
+            same(solo(request), engine.clip(request))
+        while engine.busy:
+            engine.step()
+
+
+def test_unknown_voice_fails_alone(engine_of: Callable[..., Engine], requests_of: Requests) -> None:
+    with pytest.raises(VoiceError, match="nobody"):
+        engine_of(1).clip(requests_of(1, voice=Named("nobody"))[0])
+
+
+# ---- cancel
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_cancel_in_every_phase(
+    engine_of: Callable[..., Engine],
+    requests_of: Requests,
+    solo: Callable[..., Clip],
+    same: Callable[..., None],
+    join: Callable[..., dict[str, Any]],
+    rested: Callable[[Engine], None],
+    recording: ModuleType,
+    late: bool,
+) -> None:
+    """Waiting, opening, speaking, before and after the first chunk; the next one in the slot starts clean."""
+    engine = engine_of(
+        1, device=recording.RecordingDevice(late=True) if late else None, prefill_rows=(4,), chunks=(1, 2), ahead=3
+    )
+    for turns in (0, 1, 2, 3, 4, 5, 6, 8):
+        news: list[News] = []
+        first, second, third = requests_of(3, max_frames=10)
+        for request in (first, second, third):
+            engine.submit(request)
+        for _ in range(turns):
+            news += engine.step()
+        engine.cancel(second.id)
+        engine.cancel(first.id)
+        engine.cancel(first.id)
+        while engine.busy:
+            news += engine.step()
+        over = join(news)
+        assert over[second.id].stopped == "cancelled" and not len(over[second.id].pcm)
+        assert over[first.id].stopped == "cancelled"
+        same(solo(third), over[third.id])
+        rested(engine)
+
+
+def test_a_cancelled_slot_is_free_by_the_next_frame(engine_of: Callable[..., Engine], requests_of: Requests) -> None:
+    engine = engine_of(1)
+    first, second = requests_of(2, ignore_end=True)
+    engine.submit(first)
+    engine.submit(second)
+    for _ in range(4):
+        engine.step()
+    engine.cancel(first.id)
+    news, before = engine.step(), engine.frames_launched
+    assert [n.stopped for n in news if n.request == first.id and n.last] == ["cancelled"]
+    engine.step()
+    assert engine.frames_launched > before - 1 and engine._running[0].id == second.id
+
+
+def test_late_words_for_an_old_request_do_not_reach_a_new_one_of_its_name(
+    engine_of: Callable[..., Engine],
+    requests_of: Requests,
+    join: Callable[..., dict[str, Any]],
+    rested: Callable[[Engine], None],
+) -> None:
+    engine = engine_of(1)
+    request = requests_of(1, max_frames=3, ignore_end=True)[0]
+    engine.submit(request)
+    old = engine._tickets[request.id]
+    while engine.busy:
+        engine.step()
+    engine.submit(request)
+    engine._inbox.put(lambda: engine._answer(old, engine._cancel))  # as another thread's late cancel arrives
+    over = join(news for _ in iter(lambda: engine.busy, False) for news in engine.step())
+    assert over[request.id].stopped == "limit"
+    rested(engine)
+
+
+# ---- names, meters, clip
+
+
+def test_a_name_can_be_used_once_at_a_time(
+    engine_of: Callable[..., Engine], requests_of: Requests, rested: Callable[[Engine], None]
+) -> None:
+    engine = engine_of(1)
+    request = requests_of(1)[0]
+    engine.submit(request)
+    with pytest.raises(UsageError, match=request.id):
+        engine.submit(request)
+    while engine.busy:
+        engine.step()
+    assert len(engine.clip(request).codes)
+    rested(engine)
+
+
+def test_names_of_ours_step_aside(engine_of: Callable[..., Engine], requests_of: Requests) -> None:
+    engine = engine_of(1)
+    engine.submit(requests_of(1, id="r1")[0])
+    nameless = requests_of(1, id="")[0]
+    names = [engine.submit(nameless) for _ in range(3)]
+    assert len({"r1", *names}) == 4
+
+
+def test_many_threads_may_submit_at_once(
+    engine_of: Callable[..., Engine], requests_of: Requests, join: Callable[..., dict[str, Any]]
+) -> None:
+    engine, refused = engine_of(4), []
+
+    def submit() -> None:
+        for number in range(10):
+            try:
+                engine.submit(requests_of(1, id=f"n{number}", max_frames=2)[0])
+            except UsageError:
+                refused.append(number)
+
+    threads = [threading.Thread(target=submit) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    over = join(news for _ in iter(lambda: engine.busy, False) for news in engine.step())
+    assert len(over) == 10 and len(refused) == 30
+
+
+def test_clip_leaves_the_others_theirs(
+    engine_of: Callable[..., Engine],
+    requests_of: Requests,
+    solo: Callable[..., Clip],
+    same: Callable[..., None],
+    join: Callable[..., dict[str, Any]],
+) -> None:
+    engine = engine_of(3)
+    mine, other, nobody = requests_of(3)
+    engine.submit(other)
+    engine.submit(replace(nobody, voice=Named("nobody")))
+    same(solo(mine), engine.clip(mine))
+    over = join(news for _ in iter(lambda: engine.busy, False) for news in engine.step())
+    same(solo(other), over[other.id])
+    assert isinstance(over[nobody.id], Failed)
+
+
+def test_the_meter_knows_when_and_how_it_ended(engine_of: Callable[..., Engine], requests_of: Requests) -> None:
+    engine = engine_of(2)
+    good, bad, gone = requests_of(3)
+    for request in (good, replace(bad, voice=Named("nobody")), gone):
+        engine.submit(request)
+    meters = {request.id: engine.meter(request.id) for request in (good, bad, gone)}
+    engine.cancel(gone.id)
+    samples = sum(
+        len(news.pcm) for _ in iter(lambda: engine.busy, False) for news in engine.step() if isinstance(news, Chunk)
+    )
+    assert [meters[r.id].stopped for r in (good, bad, gone)] == ["end", "failed", "cancelled"]
+    assert sum(n for _, n in meters[good.id].arrivals) == samples
+    assert 0 < meters[good.id].first_s <= meters[good.id].wall_s
+
+
+def test_gradients_are_nobodys_business(
+    engine_of: Callable[..., Engine], model: SpeechModel, requests_of: Requests
+) -> None:
+    grown = altered(model, talker=lambda t: t.requires_grad_(True), embedder=lambda e: e.requires_grad_(True))
+    with torch.enable_grad():
+        engine = engine_of(1, of=grown)
+        engine.clip(requests_of(1)[0])
+    assert not engine._bench.table.row.requires_grad
+
+
+# ---- pauses
+
+
+def turns(engine: Engine, count: int) -> Iterator[News]:
+    for _ in range(count):
+        if engine.busy and (engine._inbox or not engine._idle):
+            yield from engine.step()
+
+
+@pytest.mark.parametrize("before", [0, 1, 2, 3, 7])
+def test_a_pause_holds_one_and_changes_nobody(
+    engine_of: Callable[..., Engine],
+    requests_of: Requests,
+    solo: Callable[..., Clip],
+    same: Callable[..., None],
+    join: Callable[..., dict[str, Any]],
+    before: int,
+) -> None:
+    engine = engine_of(2, first_chunk=2)
+    patient, other = requests_of(2, max_frames=25, ignore_end=True)
+    engine.submit(patient)
+    news = list(turns(engine, before))
+    engine.pause(patient.id)
+    engine.submit(other)
+    news += turns(engine, 60)
+    heard = sum(len(one.codes) for one in news if one.request == patient.id)
+    assert heard <= before and [one.stopped for one in news if one.request == other.id][-1] == "limit"
+    assert engine._idle, "a paused request keeps the loop turning"
+    engine.resume(patient.id)
+    news += turns(engine, 200)
+    over = join(news)
+    for request in (patient, other):
+        same(solo(request), over[request.id])
+
+
+def test_a_paused_request_can_be_cancelled(
+    engine_of: Callable[..., Engine], requests_of: Requests, rested: Callable[[Engine], None]
+) -> None:
+    engine = engine_of(1)
+    engine.submit(requests_of(1)[0])
+    list(turns(engine, 5))
+    engine.pause("q0")
+    list(turns(engine, 20))
+    assert engine._idle
+    engine.cancel("q0")
+    assert [one.stopped for one in turns(engine, 5)] == ["cancelled"]
+    rested(engine)
+
+
+# ---- live text
+
+TEXT = "one two, three four five; six seven and eight"
+
+
+def live(requests_of: Requests, number: int = 0) -> Request:
+    """A request without its text; cloned with a reference for number 1."""
+    return requests_of(7, text="", max_frames=48, ignore_end=True, text_mode="streamed")[number]
+
+
+@quick
+@given(data=st.data())
+@pytest.mark.parametrize("number", [0, 1, 4])
+def test_text_in_pieces_is_text_at_once(
+    engine_of: Callable[..., Engine],
+    requests_of: Requests,
+    solo: Callable[..., Clip],
+    same: Callable[..., None],
+    join: Callable[..., dict[str, Any]],
+    number: int,
+    data: st.DataObject,
+) -> None:
+    """Wherever it is cut, whenever the pieces come, also before the slot is there and while it is opening."""
+    request = live(requests_of, number)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(TEXT)), max_size=8), label="cuts"))
+    engine = engine_of(
+        data.draw(st.integers(1, 2), label="slots"),
+        prefill_rows=(data.draw(st.sampled_from([2, 128]), label="run"),),
+        text_rows=data.draw(st.sampled_from([1, 3, 256]), label="ring"),
+        first_chunk=data.draw(st.integers(1, 2), label="first"),
+    )
+    news: list[News] = []
+    neighbour = requests_of(1, id="neighbour")[0]
+    engine.submit(neighbour)
+    engine.submit(replace(request, text=TEXT[: cuts[0]] if cuts else ""), live=True)
+    for start, stop in zip([*cuts, len(TEXT)], [*cuts[1:], len(TEXT), len(TEXT)], strict=False):
+        news += turns(engine, data.draw(st.integers(0, 9), label="turns"))
+        engine.feed(request.id, TEXT[start:stop] if cuts else TEXT)
+        if not cuts:
+            break
+    news += turns(engine, data.draw(st.integers(0, 60), label="turns"))
+    engine.finish(request.id)
+    news += turns(engine, 300)
+    over = join(news)
+    same(solo(replace(request, text=TEXT)), over[request.id])
+    same(solo(neighbour), over["neighbour"])
+
+
+def test_a_starving_request_waits_and_keeps_its_sound_coming(
+    engine_of: Callable[..., Engine], requests_of: Requests, rested: Callable[[Engine], None]
+) -> None:
+    """What has been made is heard before the next word comes, whatever the first chunk should have been."""
+    engine = engine_of(1, first_chunk=4)
+    request = live(requests_of)
+    engine.submit(replace(request, text="hi "), live=True)
+    news = list(turns(engine, 100))
+    assert engine._idle
+    settled = sum(len(one.codes) for one in news)
+    assert 0 < settled < 6
+    engine.feed(request.id, "you there ")
+    more = sum(len(one.codes) for one in turns(engine, 100))
+    assert engine._idle and 0 < more < 14
+    engine.finish(request.id)
+    assert [one.stopped for one in turns(engine, 300)][-1] == "limit"
+    rested(engine)
+
+
+def test_the_guard_of_live_text_comes_with_its_end(
+    engine_of: Callable[..., Engine], requests_of: Requests, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(admission, "GUARD_FRAMES", 10)
+    monkeypatch.setattr(admission, "GUARD_FRAMES_PER_TOKEN", 1)
+    engine = engine_of(1)
+    engine.submit(replace(live(requests_of), text="good morning ", max_frames=None), live=True)
+    news = list(turns(engine, 60))
+    engine.finish("q0")
+    news += turns(engine, 100)
+    assert news[-1].stopped == "limit"
+    assert sum(len(one.codes) for one in news) <= 10 + len("good morning") + 1
+
+
+def test_nothing_but_white_space_is_told(engine_of: Callable[..., Engine], requests_of: Requests) -> None:
+    engine = engine_of(1)
+    engine.submit(live(requests_of), live=True)
+    engine.feed("q0", " \n")
+    assert not list(turns(engine, 5)) and engine._idle
+    engine.finish("q0")
+    (failed,) = turns(engine, 5)
+    assert isinstance(failed, Failed) and isinstance(failed.error, InputError)
+
+
+def test_text_that_cannot_be_spoken_fails_its_request_alone(
+    engine_of: Callable[..., Engine],
+    requests_of: Requests,
+    solo: Callable[..., Clip],
+    same: Callable[..., None],
+    join: Callable[..., dict[str, Any]],
+) -> None:
+    """The words of others in the same turn are not lost."""
+    engine = engine_of(2)
+    bad, good = live(requests_of), replace(live(requests_of), id="good")
+    for request in (bad, good):
+        engine.submit(replace(request, text="well then "), live=True)
+    news = list(turns(engine, 4))
+    engine.feed(bad.id, "half a \ud800 character ")
+    engine.feed(good.id, "go")
+    engine.finish(good.id)
+    news += turns(engine, 200)
+    over = join(news)
+    assert isinstance(over[bad.id].error, InputError)
+    same(solo(replace(good, text="well then go")), over["good"])
+
+
+# ---- sleeping and waking
+
+
+def test_an_engine_with_nothing_to_do_sleeps(engine_of: Callable[..., Engine], requests_of: Requests) -> None:
+    engine, used, over = engine_of(2), [], []
+
+    def drive() -> None:
+        while engine.busy:
+            over.extend(engine.step())
+        used.append(time.thread_time())
+
+    engine.submit(replace(live(requests_of), text="hi "), live=True)
+    engine.submit(replace(live(requests_of), id="mute"), live=True)
+    engine.submit(requests_of(1, id="paused")[0])
+    engine.pause("paused")
+    thread = threading.Thread(target=drive)
+    thread.start()
+    clock = time.pthread_getcpuclockid(thread.ident)
+    settled = 0.0
+    for _ in range(100):  # until it has gone to sleep
+        time.sleep(0.05)
+        now = time.clock_gettime(clock)
+        if now - settled < 1e-3:
+            break
+        settled = now
+    before = time.clock_gettime(clock)
+    time.sleep(0.4)
+    spent = time.clock_gettime(clock) - before
+    for name in ("q0", "mute", "paused"):
+        engine.cancel(name)
+    thread.join(20)
+    assert not thread.is_alive() and spent < 0.02
+    assert {one.request for one in over if isinstance(one, Chunk) and one.last} == {"q0", "mute", "paused"}
+
+
+def test_no_wake_up_is_missed(engine_of: Callable[..., Engine], requests_of: Requests) -> None:
+    """A word at a time from another thread, each of which may find the engine asleep, awake or between."""
+    engine, rounds = engine_of(2), 12
+
+    def talk(name: str) -> None:
+        for number in range(rounds):
+            engine.feed(name, f"w{number} ")
+            time.sleep(0.002 * (number % 3))
+            engine.pause(name)
+            engine.resume(name)
+        engine.finish(name)
+
+    names = [engine.submit(replace(live(requests_of), id=f"t{n}", max_frames=30), live=True) for n in range(3)]
+    threads = [threading.Thread(target=talk, args=(name,)) for name in names]
+    ended: list[str] = []
+
+    def drive() -> None:
+        while engine.busy:
+            ended.extend(one.stopped for one in engine.step() if one.last)
+
+    driver = threading.Thread(target=drive, daemon=True)
+    driver.start()
+    for thread in threads:
+        thread.start()
+    driver.join(60)
+    assert not driver.is_alive(), "the engine sleeps although it was asked"
+    assert ended == ["limit"] * 3
