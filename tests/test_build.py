@@ -10,12 +10,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
 from omnitts_cli import build
 from omnitts_cli.build import load_model, open_engine, plan_for
 from omnitts_cli.devices.cpu import CPUDevice
-from omnitts_cli.errors import DeviceError, ModelError, SettingsError, UsageError, VoiceError
+from omnitts_cli.engine.engine import Engine
+from omnitts_cli.errors import DeviceError, ModelError, OmniError, SettingsError, UsageError, VoiceError
 from omnitts_cli.request import Request
 from omnitts_cli.settings import EngineSettings
 from omnitts_cli.voices import Named
@@ -192,3 +195,43 @@ def test_chunk_sizes(first: int, chunk: int, chunks: tuple[int, ...], cpu: CPUDe
     plan = plan_for(model, cpu, EngineSettings(first_chunk=first, chunk=chunk, slots=1))
     assert plan.chunks == chunks and plan.first_chunk == min(first, chunk)
     assert not plan.capture  # there is nothing to record on a CPU
+
+
+def paths_of(value: object, path: str = "") -> list[str]:
+    """Every key below a JSON object, as `change` takes it."""
+    if not isinstance(value, dict):
+        return []
+    below = [(f"{path}__{key}" if path else key, inner) for key, inner in value.items()]
+    return [one for name, inner in below for one in (name, *paths_of(inner, name))]
+
+
+STRANGE = [None, -1, 0, 1, 2, 3, 7, 16, 63, 64, 128, 10**6, 10**30, 0.5, True, "", "silu", [], [2, 2], {}, {"a": 1}]
+
+
+@settings(max_examples=80, deadline=None)
+@given(data=st.data())
+def test_any_config_beside_real_weights_speaks_or_is_refused(
+    data: st.DataObject, checkpoint: Callable[[str], Path], cpu: CPUDevice, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """One value of any JSON file is replaced; the weights stay what they were."""
+    folder = tmp_path_factory.getbasetemp() / "any config"
+    if not folder.exists():
+        shutil.copytree(checkpoint("custom_voice_small"), folder)
+    name = data.draw(st.sampled_from(["config.json", "speech_tokenizer/config.json", "generation_config.json"]))
+    before = (folder / name).read_bytes()
+    change(
+        folder / name, **{data.draw(st.sampled_from(paths_of(json.loads(before)))): data.draw(st.sampled_from(STRANGE))}
+    )
+    try:
+        model = load_model(str(folder), cpu)
+    except ModelError as error:
+        assert len(error.message) < 600
+        return
+    finally:
+        (folder / name).write_bytes(before)
+    engine = Engine(model, cpu, plan_for(model, cpu, EngineSettings(slots=1, seconds=2)))
+    try:
+        clip = engine.clip(Request("hello", Named("ryan"), max_frames=1))
+    except OmniError:
+        return  # a voice is gone, or the model is too short for any text
+    assert clip.pcm.shape == (1920,) and np.isfinite(clip.pcm).all()
