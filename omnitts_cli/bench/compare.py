@@ -41,7 +41,7 @@ class Change:
 
     @property
     def percent(self) -> float:
-        return 100 * (self.now - self.before) / self.before if self.before else 0.0
+        return 100 * (self.now - self.before) / self.before
 
     @property
     def worse_percent(self) -> float:
@@ -89,7 +89,7 @@ def changes_of(name: str, level: Level, its: Level) -> list[Change]:
     found = []
     for figure, (value, less_is_better) in COMPARED.items():
         before, now = value(its), value(level)
-        if before is not None and now is not None:
+        if before and now is not None:  # an old file has 0 where nobody measured
             found.append(Change(name, figure, before, now, less_is_better))
     return found
 

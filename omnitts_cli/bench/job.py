@@ -43,9 +43,25 @@ class Speaker:
     mode: str | None = None
     voice: str | None = None
     words: str | None = None  # a style; in the mode "design" a description
-    clip: np.ndarray | None = None  # at the model's rate
+    clip: np.ndarray | None = None  # [samples] float32
+    clip_rate: int = 24_000
     transcript: str | None = None
     fresh: bool = False  # the clip is heard anew for every request
+
+    @property
+    def reference_s(self) -> float:
+        """Seconds of clip that go through the codec in front of each request."""
+        if self.mode != "clone" or self.transcript is None:
+            return 0.0
+        return engines.MADE_UP_S if self.clip is None else self.clip.size / self.clip_rate
+
+    def sound(self, rate: int) -> np.ndarray | None:
+        """The clip at the model's rate."""
+        if self.clip is None:
+            return None
+        from omnitts_cli.audio.resample import resample
+
+        return resample(self.clip, self.clip_rate, rate)
 
 
 @dataclass(frozen=True)
@@ -139,7 +155,8 @@ class Job:
     def _load(self, model: Any) -> Workload:
         texts = self.texts.chosen(model.languages)
         mode = self.speaker.mode or engines.mode_of(model)
-        listen = engines.listener(model, self.speaker.clip, self.speaker.transcript) if mode == "clone" else None
+        sound, transcript = self.speaker.sound(model.facts.sample_rate), self.speaker.transcript
+        listen = engines.listener(model, sound, transcript) if mode == "clone" else None
         voice = engines.voice_for(mode, model, self.speaker.voice, self.speaker.words, listen)
         style = self.speaker.words if mode != "design" else None
         fresh = listen if self.speaker.fresh else None
@@ -201,6 +218,6 @@ def versions(local: bool) -> dict[str, str]:
     return found
 
 
-def slot_seconds(frames: int | None) -> float:
+def slot_seconds(frames: int | None, reference_s: float = 0.0) -> float:
     """How long a slot must be: a fixed number of frames needs no more."""
-    return SLOT_S if frames is None else max(10.0, frames / FRAMES_PER_S + SPARE_S)
+    return reference_s + (SLOT_S if frames is None else max(10.0, frames / FRAMES_PER_S + SPARE_S))

@@ -186,12 +186,19 @@ def refuse_contradictions(load: Load, what: What, server: Server, answer: Answer
         raise UsageError("-n and --duration exclude each other", hint="leave one of them out")
     if answer.append and answer.save is None:
         raise UsageError("--append needs a file", hint="--save results.jsonl --append")
-    if what.ref_audio and what.mode not in (None, "clone"):
-        raise UsageError(f"--ref-audio does nothing in --mode {what.mode}", hint="--mode clone")
+    if what.mode not in (None, "clone"):
+        refuse_references(what)
     if server.url is not None:
         refuse_with_server(load, what, machine)
     if answer.plot is not None:
         plot.check(answer.plot)
+
+
+def refuse_references(what: What) -> None:
+    given = {"--ref-audio": what.ref_audio, "--ref-text": what.ref_text, "--ref-fresh": what.ref_fresh or None}
+    for name, value in given.items():
+        if value is not None:
+            raise UsageError(f"{name} does nothing in --mode {what.mode}", hint="--mode clone")
 
 
 def refuse_with_server(load: Load, what: What, machine: Machine) -> None:
@@ -232,12 +239,13 @@ def job_of(
         limits=answer.goodput or {},
         seed=load.seed,
     )
+    speaker = speaker_of(what)
     auto_slots = None if load.rate is not None else max(shape.levels)
     settings = EngineSettings(
         device=machine.device,
         dtype=machine.dtype,
         slots=auto_slots if machine.batch_size == "auto" else int(machine.batch_size),
-        seconds=slot_seconds(load.frames),
+        seconds=slot_seconds(load.frames, speaker.reference_s),
         first_chunk=machine.first_chunk,
         chunk=machine.chunk,
         threads=machine.threads,
@@ -247,7 +255,7 @@ def job_of(
         model=what.model or EMBEDDED,
         settings=settings,
         shape=shape,
-        speaker=speaker_of(what),
+        speaker=speaker,
         texts=texts_of(what),
         command=shown_command(sys.argv),
         frames=load.frames,
@@ -262,13 +270,15 @@ def job_of(
 def speaker_of(what: What) -> Speaker:
     from omnitts_cli.bench.job import Speaker
 
-    clip = None
+    clip, rate = None, 24_000
     if what.ref_audio is not None:
         from omnitts_cli.audio.read import read_clip
 
-        clip = read_clip(what.ref_audio).sound
-    mode = "clone" if what.mode is None and what.ref_audio is not None else what.mode
-    return Speaker(mode, what.voice, what.instruct, clip, what.ref_text, what.ref_fresh)
+        recording = read_clip(what.ref_audio)
+        clip, rate = recording.sound, recording.rate
+    clones = what.ref_audio is not None or what.ref_text is not None or what.ref_fresh
+    mode = "clone" if what.mode is None and clones else what.mode
+    return Speaker(mode, what.voice, what.instruct, clip, rate, what.ref_text, what.ref_fresh)
 
 
 def texts_of(what: What) -> Texts:

@@ -1,0 +1,103 @@
+"""Campaign: levels in turn, warm-up left out, variants that alternate."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Any
+
+import pytest
+
+from omnitts_cli.bench.campaign import Shape, campaign, turns
+from omnitts_cli.bench.load import Extent
+from omnitts_cli.bench.local import EngineTarget
+from omnitts_cli.errors import ModelError
+
+
+def test_every_level_with_its_requests_and_without_its_warm_up(fake_engine: Any, script: Any, works: Any) -> None:
+    engine = fake_engine(script((0.01, 2)))
+    with EngineTarget(engine) as target:
+        levels = list(campaign({"": target}, works, Shape(levels=(1, 3), requests=5, warmup=2)))
+    assert [(level.concurrency, level.requests, level.variant) for level in levels] == [(1, 5, None), (3, 5, None)]
+    assert len(engine.told) == 2 * (2 + 5)
+    assert levels[0].host_syncs_per_frame == pytest.approx(7 / 10)
+    assert levels[0].peak_memory_bytes == 123 << 20
+
+
+def test_a_slow_first_request_is_not_counted(fake_engine: Any, script: Any, works: Any) -> None:
+    engine = fake_engine(script((0.5, 2)), *[script((0.02, 2))] * 9)
+    with EngineTarget(engine) as target:
+        level = next(campaign({"": target}, works, Shape(levels=(1,), requests=6, warmup=1)))
+    assert level.e2el_ms["p99"] < 300
+
+
+def test_variants_take_turns_on_the_same_works(fake_engine: Any, script: Any, works: Any) -> None:
+    engines = {"": fake_engine(script((0.02, 4))), "eager": fake_engine(script((0.06, 4)))}
+    order = []
+    kept = []
+    with EngineTarget(engines[""]) as main, EngineTarget(engines["eager"]) as eager:
+        levels = list(
+            campaign(
+                {"": main, "eager": eager},
+                works,
+                Shape(levels=(2,), requests=8, warmup=0),
+                lambda heard: order.append(heard.meter.submitted),
+                lambda level, heard: kept.append((level.variant, len(heard))),
+            )
+        )
+    assert [(level.variant, level.requests) for level in levels] == [(None, 8), ("eager", 8)]
+    assert kept == [(None, 8), ("eager", 8)]
+    assert levels[1].e2el_ms["median"] / levels[0].e2el_ms["median"] == pytest.approx(3, rel=0.25)
+    spans = {name: [told.submitted for told in engine.told] for name, engine in engines.items()}
+    assert max(spans[""]) > min(spans["eager"]), "one after the other is not in turn"
+    assert levels[0].duration_s == pytest.approx(0.02 * 4, rel=0.5)
+
+
+def test_an_open_loop_has_one_level(fake_engine: Any, script: Any, works: Any) -> None:
+    engine = fake_engine(script((0.01, 2)))
+    with EngineTarget(engine) as target:
+        levels = list(campaign({"": target}, works, Shape(rate=100, burstiness=0.5, requests=7)))
+    assert [(level.rate, level.burstiness, level.concurrency, level.requests) for level in levels] == [
+        (100, 0.5, None, 7)
+    ]
+
+
+def test_a_level_can_be_a_time(fake_engine: Any, script: Any, works: Any) -> None:
+    engine = fake_engine(script((0.02, 2)))
+    with EngineTarget(engine) as target:
+        level = next(campaign({"": target}, works, Shape(levels=(2,), duration_s=0.4)))
+    assert level.requests > 15
+    assert level.duration_s == pytest.approx(0.42, abs=0.1)
+
+
+def test_nothing_is_measured_of_a_target_that_only_fails(fake_engine: Any, script: Any, works: Any) -> None:
+    engine = fake_engine(script(failure="no such voice"))
+    with EngineTarget(engine) as target, pytest.raises(ModelError) as caught:
+        next(campaign({"": target}, works, Shape()))
+    assert caught.value.cause == "no such voice"
+    assert len(engine.told) == 2
+
+
+@pytest.mark.parametrize(
+    ("extent", "level", "shares"),
+    [
+        (Extent(16), 4, [4, 4, 4, 4]),
+        (Extent(18), 4, [5, 5, 4, 4]),
+        (Extent(16), 10, [16]),
+        (Extent(3), 1, [1, 1, 1]),
+    ],
+)
+def test_turns_keep_the_sum_and_full_levels(extent: Extent, level: int, shares: list[int]) -> None:
+    assert [turn.requests for turn in turns(extent, level, 2)] == shares
+    assert turns(extent, level, 1) == [extent]
+
+
+def test_turns_of_a_time() -> None:
+    assert [turn.duration_s for turn in turns(Extent(duration_s=2.0), 4, 2)] == [0.5] * 4
+
+
+def test_how_much_is_planned(works: Any) -> None:
+    assert Shape(levels=(1, 4, 10)).planned() == 16 + 16 + 40
+    assert Shape(rate=3).planned() == 30
+    assert Shape(requests=5, levels=(1, 2)).planned() == 10
+    assert Shape(duration_s=5).planned() is None
+    assert len(list(islice(works(), 3))) == 3

@@ -1,0 +1,115 @@
+"""Job: a whole run on the toy and against a server, and what the report says about the circumstances."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from omnitts_cli.bench.campaign import Shape
+from omnitts_cli.bench.job import Job, Speaker, Texts, slot_seconds
+from omnitts_cli.bench.server import Asking
+from omnitts_cli.bench.stats import Level
+from omnitts_cli.bench.workload import Text
+from omnitts_cli.errors import UsageError
+from omnitts_cli.settings import EngineSettings
+
+SETTINGS = EngineSettings(device="cpu", threads=1, slots=4, seconds=10.0, offline=True)
+
+
+def job(**given: Any) -> Job:
+    base: dict[str, Any] = {
+        "model": "random:toy",
+        "settings": SETTINGS,
+        "shape": Shape(levels=(1, 4), requests=4, warmup=1),
+        "speaker": Speaker(),
+        "texts": Texts((Text("Good morning.", "english"),)),
+        "command": "omnitts bench",
+        "frames": 6,
+    }
+    return Job(**(base | given))
+
+
+def run(one: Job) -> Any:
+    heard, levels = [], list[Level]()
+    report = one.run(heard.append, levels.append)
+    assert levels == report.levels
+    return report, heard
+
+
+def test_a_run_on_the_toy() -> None:
+    report, heard = run(job())
+    assert [(level.concurrency, level.requests, level.failed) for level in report.levels] == [(1, 4, 0), (4, 4, 0)]
+    assert [level.frames for level in report.levels] == [24, 24]
+    assert report.levels[0].audio_s == pytest.approx(4 * 6 * 0.08)
+    assert len(heard) == 8
+    assert report.device.startswith("cpu, ")
+    assert report.dtype == "float32"
+    assert set(report.versions) >= {"python", "omnitts-cli", "torch"}
+    assert report.start["load_s"] > 0
+    about = report.workload
+    assert (about["loop"], about["target"], about["mode"], about["slots"]) == ("closed", "engine", "voice", 4)
+    assert about["languages"] == ["english"]
+
+
+@pytest.mark.parametrize(
+    "speaker",
+    [
+        Speaker("clone"),
+        Speaker("clone", transcript="hello."),
+        Speaker("clone", transcript="hello.", fresh=True),
+        Speaker("design", words="an old man"),
+        Speaker("voice", voice="ben"),
+    ],
+    ids=lambda s: f"{s.mode}{'-text' if s.transcript else ''}{'-fresh' if s.fresh else ''}",
+)
+def test_every_mode_runs(speaker: Speaker) -> None:
+    report, _ = run(job(speaker=speaker, shape=Shape(levels=(2,), requests=2, warmup=0)))
+    assert (report.levels[0].requests, report.levels[0].failed) == (2, 0)
+    assert report.workload["mode"] == speaker.mode
+    assert report.workload["transcript"] == (speaker.transcript is not None)
+    assert report.workload["reference"] == ("fresh" if speaker.fresh else "cached")
+
+
+def test_a_variant_runs_beside_it_and_the_ratio_is_told() -> None:
+    report, heard = run(job(versus="nobuckets", shape=Shape(levels=(1,), requests=4, warmup=1)))
+    assert [level.variant for level in report.levels] == [None, "nobuckets"]
+    assert len(heard) == 8
+    assert report.ratios[0]["variant"] == "nobuckets"
+    assert report.ratios[0]["rtf"] > 0
+
+
+def test_a_server_is_measured_by_the_same_clock(speech_server: Any) -> None:
+    server = speech_server.SpeechServer()
+    with server:
+        asking = Asking("some-model", body={"seed": 1})
+        report, _ = run(job(url=server.url, asking=asking, frames=None, texts=Texts(length="short")))
+    assert [level.failed for level in report.levels] == [0, 0]
+    assert report.levels[0].ttfp_ms["median"] == pytest.approx(50, abs=25)
+    assert (report.model, report.device, report.dtype) == ("some-model", None, None)
+    assert "torch" not in report.versions
+    assert report.workload["target"] == server.url
+    assert report.workload["languages"] == ["english"]
+
+
+def test_texts_follow_the_languages_of_the_model() -> None:
+    assert {text.language for text in Texts().chosen(("english", "german", "klingon"))} == {"english", "german"}
+    assert {text.language for text in Texts(language="french").chosen(("english",))} == {"french"}
+    with pytest.raises(UsageError, match="no sample texts"):
+        Texts().chosen(("klingon",))
+
+
+def test_slots_are_as_long_as_the_work() -> None:
+    assert slot_seconds(None) == 120.0
+    assert slot_seconds(20) == 10.0
+    assert slot_seconds(1000) == pytest.approx(82.0)
+    clip = np.zeros(16_000, np.float32)
+    assert slot_seconds(20, Speaker("clone", clip=clip, clip_rate=8000, transcript="a").reference_s) == 12.0
+    assert Speaker("clone", clip=clip, clip_rate=8000).reference_s == 0.0
+    assert Speaker("clone", transcript="a").reference_s == 6.0
+
+
+def test_a_clip_is_brought_to_the_rate_of_the_model() -> None:
+    sound = Speaker("clone", clip=np.ones(16_000, np.float32), clip_rate=16_000).sound(8000)
+    assert sound is not None and sound.size == 8000

@@ -1,0 +1,120 @@
+"""Loads: levels kept, arrivals as drawn, ends waited for; over a target that only counts."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+from omnitts_cli.bench.load import Extent, arrivals, closed_loop, open_loop
+from omnitts_cli.bench.record import Heard
+from omnitts_cli.engine.meter import RequestMeter
+
+
+class Echo:
+    """Answers each request after `lasts_s`, in a thread of its own."""
+
+    def __init__(self, lasts_s: float = 0.01) -> None:
+        self.lasts_s, self.broken = lasts_s, None
+        self.sent: list[float] = []
+        self.now = self.most = 0
+        self._lock = threading.Lock()
+
+    def send(self, work: Any, wanted: float, ended: Any) -> None:
+        with self._lock:
+            self.sent.append(time.perf_counter())
+            self.now += 1
+            self.most = max(self.most, self.now)
+        threading.Thread(target=self._answer, args=(work, wanted, ended)).start()
+
+    def _answer(self, work: Any, wanted: float, ended: Any) -> None:
+        heard = Heard(work, wanted, RequestMeter(8000, time.perf_counter()))
+        time.sleep(self.lasts_s)
+        heard.hear(np.ones(80, np.float32), time.perf_counter())
+        with self._lock:
+            self.now -= 1
+        heard.end(time.perf_counter(), None)
+        ended(heard)
+
+
+@pytest.mark.parametrize(("level", "count"), [(1, 3), (4, 17), (10, 5)])
+def test_a_closed_loop_keeps_its_level_and_sends_no_more_than_asked(works: Any, level: int, count: int) -> None:
+    target = Echo()
+    run = closed_loop(target, works(), level, Extent(count))
+    assert len(run.heard) == len(target.sent) == count
+    assert target.most == run.most_in_flight == min(level, count)
+
+
+def test_a_closed_loop_ends_when_the_works_do(works: Any) -> None:
+    run = closed_loop(Echo(), itertools.islice(works(), 5), 3, Extent(100))
+    assert len(run.heard) == 5
+
+
+def test_a_closed_loop_by_time_hears_everything_it_sent(works: Any) -> None:
+    target = Echo(0.02)
+    run = closed_loop(target, works(), 2, Extent(duration_s=0.3))
+    assert len(run.heard) == len(target.sent) > 10
+    assert max(target.sent) - run.began < 0.35
+    assert run.duration_s > 0.3
+
+
+def test_an_open_loop_waits_for_nobody(works: Any) -> None:
+    target = Echo(0.5)
+    run = open_loop(target, works(), [0.01 * n for n in range(10)], Extent(10))
+    assert run.most_in_flight == 10
+    assert max(target.sent) - run.began < 0.4
+    assert len(run.heard) == 10
+
+
+def test_an_open_loop_ends_with_its_extent_or_with_its_arrivals(works: Any) -> None:
+    assert len(open_loop(Echo(), works(), [0.0, 0.01, 0.02], Extent(2)).heard) == 2
+    assert len(open_loop(Echo(), works(), [0.0, 0.01], Extent(9)).heard) == 2
+    assert len(open_loop(Echo(), works(), [0.0, 0.05, 0.9], Extent(duration_s=0.1)).heard) == 2
+    assert open_loop(Echo(), works(), [], Extent(9)).heard == []
+
+
+def test_a_client_that_is_late_says_so(works: Any) -> None:
+    class Slow(Echo):
+        def send(self, work: Any, wanted: float, ended: Any) -> None:
+            time.sleep(0.05)
+            super().send(work, wanted, ended)
+
+    run = open_loop(Slow(), works(), [0.0, 0.0, 0.0], Extent(3))
+    waited = sorted(heard.queue_s for heard in run.heard)
+    assert waited == pytest.approx([0.05, 0.10, 0.15], abs=0.03)
+
+
+def test_everybody_is_told_of_every_end(works: Any) -> None:
+    told: list[Heard] = []
+    run = closed_loop(Echo(), works(), 3, Extent(9), told.append)
+    deadline = time.perf_counter() + 5
+    while len(told) < 9 and time.perf_counter() < deadline:
+        time.sleep(0.01)
+    assert {id(heard) for heard in told} == {id(heard) for heard in run.heard}
+
+
+@pytest.mark.parametrize("burstiness", [0.3, 1.0, 5.0])
+def test_arrivals_have_the_rate_and_the_spread_that_were_asked_for(burstiness: float) -> None:
+    times = np.array(list(itertools.islice(arrivals(20, burstiness, seed=1), 20_000)))
+    gaps = np.diff(times)
+    assert gaps.min() >= 0
+    assert gaps.mean() == pytest.approx(1 / 20, rel=0.03)
+    assert gaps.std() / gaps.mean() == pytest.approx(burstiness**-0.5, rel=0.05)
+
+
+def test_poisson_arrivals_are_poisson() -> None:
+    times = np.array(list(itertools.islice(arrivals(10, seed=2), 30_000)))
+    counts = np.bincount(times.astype(int))[:-1]
+    assert counts.mean() == pytest.approx(10, rel=0.02)
+    assert counts.var() == pytest.approx(10, rel=0.1)
+
+
+def test_arrivals_repeat_with_their_seed() -> None:
+    def first(seed: int) -> list[float]:
+        return list(itertools.islice(arrivals(5, 1.0, seed), 9))
+
+    assert first(1) == first(1) != first(2)

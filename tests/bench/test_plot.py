@@ -1,0 +1,55 @@
+"""Plot: in letters always, as a picture where matplotlib is, with a plain word where it is not."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from omnitts_cli.bench import plot
+from omnitts_cli.bench.report import Report
+from omnitts_cli.errors import OutputError, UsageError
+
+
+def test_bars_are_as_long_as_the_numbers(a_report: Report, a_level: Any) -> None:
+    levels = [a_level(concurrency=1, audio_throughput=10.0), a_level(concurrency=10, audio_throughput=40.0)]
+    lines = plot.in_letters(replace(a_report, levels=levels)).splitlines()
+    assert lines[0] == "audio-s/s"
+    assert lines[1] == " c1 " + "█" * 10 + " 10"
+    assert lines[2] == "c10 " + "█" * 40 + " 40"
+
+
+def test_what_was_not_measured_has_no_bar(a_report: Report, a_level: Any) -> None:
+    level = a_level()
+    level.ttfp_ms = {"median": None}
+    assert "c4 -" in plot.in_letters(replace(a_report, levels=[level]))
+
+
+def test_without_matplotlib_one_is_told_before_anything_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(UsageError, match=r"out\.png needs matplotlib") as caught:
+        plot.check("out.png")
+    assert "omnitts-cli[bench]" in str(caught.value.hint)
+    plot.check("-")
+
+
+def test_only_pictures_are_drawn() -> None:
+    with pytest.raises(UsageError, match="none of"):
+        plot.check("out.txt")
+
+
+def test_a_picture_is_a_picture(tmp_path: Path, a_report: Report, a_level: Any) -> None:
+    pytest.importorskip("matplotlib")
+    eager = a_level(variant="eager")
+    eager.ttfp_ms = dict.fromkeys(eager.ttfp_ms)
+    a_report.levels.append(eager)
+    plot.check(str(tmp_path / "out.png"))
+    plot.draw(a_report, tmp_path / "out.png")
+    assert (tmp_path / "out.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+    plot.draw(replace(a_report, levels=[a_level(concurrency=None, rate=2.0)]), tmp_path / "out.svg")
+    assert b"<svg" in (tmp_path / "out.svg").read_bytes()
+    with pytest.raises(OutputError, match="cannot be written"):
+        plot.draw(a_report, tmp_path / "none" / "out.png")

@@ -1,0 +1,120 @@
+"""Report: written and read back, of every schema version, and what is no report."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from omnitts_cli.bench import report as reports
+from omnitts_cli.bench.report import READERS, Report, ratios, rounded
+from omnitts_cli.bench.stats import Level
+from omnitts_cli.errors import InputError, OutputError
+
+PUBLISHED = sorted((Path(__file__).parent / "published").glob("*.json"))
+
+TOP = ["schema", "created", "command", "model", "model_sha256", "device", "dtype", "versions", "seed", "workload"]
+ROW = ["requests", "failed", "duration_s", "request_throughput", "audio_s", "audio_throughput", "frames", "e2el_ms"]
+ROW += ["ttfp_ms", "audible_ms", "rtf", "underruns", "gap_ms_max", "guard_hits", "host_syncs_per_frame"]
+ROW += ["peak_memory_bytes"]
+
+
+def test_a_report_reads_back_as_it_was(tmp_path: Path, a_report: Report) -> None:
+    reports.save(tmp_path / "new.json", a_report)
+    assert asdict(reports.read(tmp_path / "new.json")) == asdict(a_report)
+
+
+def test_the_names_are_those_that_were_promised(a_report: Report) -> None:
+    table = a_report.to_json()
+    assert [name for name in TOP if name not in table] == []
+    for row in table["levels"]:
+        assert [name for name in ROW if name not in row] == []
+        assert row["concurrency"] is not None or row["rate"] is not None
+        for name in ("e2el_ms", "ttfp_ms", "audible_ms", "rtf"):
+            assert {"mean", "median", "p90", "p99"} <= set(row[name])
+
+
+def test_lines_are_appended_and_the_last_is_read(tmp_path: Path, a_report: Report) -> None:
+    path = tmp_path / "log.jsonl"
+    reports.save(path, a_report, append=True)
+    a_report.seed = 9
+    reports.save(path, a_report, append=True)
+    assert len(path.read_text().splitlines()) == 2
+    assert reports.read(path).seed == 9
+
+
+@pytest.mark.parametrize("path", PUBLISHED, ids=lambda path: path.stem)
+def test_the_published_tables_of_the_field_are_read(path: Path) -> None:
+    report = reports.read(path)
+    assert report.levels
+    assert all((level.concurrency is None) != (level.rate is None) for level in report.levels)
+    assert rounded(asdict(report)) == asdict(report)
+
+
+def test_there_are_published_tables_of_every_schema() -> None:
+    assert {json.loads(path.read_text())["schema"] for path in PUBLISHED} == set(READERS)
+
+
+def test_numbers_that_are_none_become_null() -> None:
+    assert rounded({"a": float("nan"), "b": [float("inf"), 1.23456789]}) == {"a": None, "b": [None, 1.23457]}
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("", "no JSON"),
+        ("[1]", "no JSON"),
+        ("{", "no JSON"),
+        ("[" * 100_000, "no JSON"),
+        ("{}", "schema None"),
+        ('{"schema": 99}', "schema 99"),
+        ('{"schema": "1"}', "schema '1'"),
+        ('{"schema": 1}', "not a whole report"),
+        ('{"schema": 1, "levels": [{}]}', "not a whole report"),
+        ('{"schema": 1, "levels": {"a": 1}}', "not a whole report"),
+    ],
+)
+def test_what_is_no_report_is_refused(tmp_path: Path, content: str, words: str) -> None:
+    path = tmp_path / "old.json"
+    path.write_text(content)
+    with pytest.raises(InputError, match=words):
+        reports.read(path)
+
+
+def test_a_row_with_a_number_for_a_spread_is_refused(tmp_path: Path, a_report: Report) -> None:
+    table = a_report.to_json()
+    table["levels"][0]["rtf"] = 0.5
+    path = tmp_path / "old.json"
+    path.write_text(json.dumps(table))
+    with pytest.raises(InputError, match="not a whole report"):
+        reports.read(path)
+
+
+def test_places_that_cannot_be_used_are_told(tmp_path: Path, a_report: Report) -> None:
+    with pytest.raises(InputError, match="cannot be read"):
+        reports.read(tmp_path / "none.json")
+    with pytest.raises(InputError, match="no JSON"):
+        (tmp_path / "bin").write_bytes(b"\xff\xfe")
+        reports.read(tmp_path / "bin")
+    with pytest.raises(OutputError, match="cannot be written"):
+        reports.save(tmp_path / "no" / "folder.json", a_report)
+
+
+def test_ratios_say_how_much_longer_the_other_takes(a_level: Any) -> None:
+    main: Level = a_level(concurrency=4, rtf=0.1, audio_throughput=40.0)
+    slow = a_level(concurrency=4, rtf=0.3, audio_throughput=10.0, variant="eager")
+    found = ratios([main, slow, a_level(concurrency=1)])
+    assert len(found) == 1
+    assert found[0] | {"rtf": None} == {
+        "variant": "eager",
+        "concurrency": 4,
+        "rate": None,
+        "rtf": None,
+        "e2el": 1.0,
+        "ttfp": 1.0,
+        "seconds_per_audio_s": 4.0,
+    }
+    assert found[0]["rtf"] == pytest.approx(3.0)

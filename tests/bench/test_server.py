@@ -1,0 +1,175 @@
+"""A server as a target: a real one on the loopback that streams, and everything that can be wrong with it."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+from omnitts_cli.bench.load import Extent, closed_loop, open_loop
+from omnitts_cli.bench.record import Work
+from omnitts_cli.bench.server import Address, Asking, ServerTarget, said
+from omnitts_cli.bench.stats import level
+from omnitts_cli.errors import UsageError
+from omnitts_cli.request import Request
+from omnitts_cli.voices import Named
+
+
+def target(server: Any, keep: bool = False, **asking: Any) -> ServerTarget:
+    return ServerTarget(Address.of(server.url), Asking("m", **asking), keep=keep)
+
+
+def run(server: Any, works: Any, level_: int = 1, count: int = 3, **asking: Any) -> Any:
+    with server, target(server, **asking) as at:
+        return closed_loop(at, works, level_, Extent(count))
+
+
+@pytest.mark.parametrize("sound", ["pcm", "wav"])
+def test_every_figure_of_a_stream_is_right(speech_server: Any, works: Any, sound: str) -> None:
+    plan = speech_server.Plan(packets=((0.15, 2400), (0.20, 4800), (0.80, 7200)), silent=1200)
+    server = speech_server.SpeechServer(plan)
+    found = run(server, works(), 3, 6, sound=sound)
+    figures = level(found, concurrency=3)
+
+    def median(values: list[float]) -> float:
+        return float(np.median(values))
+
+    first = median([1000 * (seen.sent[0] - seen.came) for seen in server.seen])
+    whole = median([1000 * (seen.done - seen.came) for seen in server.seen])
+    gap = max(1000 * (seen.sent[2] - seen.sent[1]) for seen in server.seen)
+    near = {"rel": 0.02, "abs": 8.0}  # the server's own thread has to be woken up, too
+    assert (figures.requests, figures.failed) == (6, 0)
+    assert figures.audio_s == pytest.approx(6 * 0.6)
+    assert figures.ttfp_ms["median"] == pytest.approx(first, **near)
+    assert figures.audible_ms["median"] == pytest.approx(first + 50, **near)
+    assert figures.onset_ms["median"] == pytest.approx(50)
+    assert figures.e2el_ms["median"] == pytest.approx(whole, **near)
+    assert figures.rtf["median"] == pytest.approx(whole / 600, rel=0.03)
+    assert figures.gap_ms_max == pytest.approx(gap, rel=0.02, abs=20)
+    assert figures.underruns == 6
+    assert figures.most_in_flight == 3
+    assert (figures.frames, figures.host_syncs_per_frame, figures.peak_memory_bytes) == (None, None, None)
+
+
+@pytest.mark.parametrize("sound", ["pcm", "wav"])
+@pytest.mark.parametrize("stream", [True, False])
+def test_the_samples_are_those_that_were_sent(speech_server: Any, works: Any, sound: str, stream: bool) -> None:
+    server = speech_server.SpeechServer(speech_server.Plan(packets=((0.0, 999), (0.01, 1), (0.02, 5000))))
+    with server, target(server, keep=True, sound=sound, stream=stream) as at:
+        heard = closed_loop(at, works(), 1, Extent(1)).heard[0]
+    assert heard.failure is None
+    expected = speech_server.tone(6000, 0).astype(np.float32) / 32768
+    assert np.array_equal(np.concatenate(heard.sound), expected)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sound", "stream", "words"),
+    [
+        ("busy", "pcm", True, 'HTTP 503: {"error": {"message": "the queue is full"}}'),
+        ("json", "pcm", True, "application/json where sound"),
+        ("events", "pcm", True, "text/event-stream where sound"),
+        ("empty", "pcm", True, "no audio"),
+        ("empty", "wav", True, "no audio"),
+        ("cut", "pcm", True, "the connection ended before the sound did"),
+        ("no end", "pcm", True, "the connection ended before the sound did"),
+        ("short wav", "wav", True, "before its declared length"),
+        ("short length", "pcm", False, "bytes too early"),
+        ("half sample", "pcm", True, "middle of a sample"),
+    ],
+)
+def test_what_is_not_whole_is_a_failure(
+    speech_server: Any, works: Any, wrong: str, sound: str, stream: bool, words: str
+) -> None:
+    server = speech_server.SpeechServer(speech_server.Plan(wrong=wrong), speech_server.Plan())
+    figures = level(run(server, works(), 1, 2, sound=sound, stream=stream))
+    assert (figures.requests, figures.failed) == (1, 1)
+    assert figures.audio_s == pytest.approx(0.4)
+    assert words in next(iter(figures.failures))
+
+
+def test_nobody_there_is_a_failure_of_each_request(speech_server: Any, works: Any) -> None:
+    server = speech_server.SpeechServer()
+    address = Address.of(server.url)
+    with server:
+        pass
+    with ServerTarget(address, Asking("m")) as at:
+        found = level(closed_loop(at, works(), 2, Extent(4)))
+    assert found.failed == 4
+    assert list(found.failures) == ["ConnectionRefusedError: Connection refused"]
+
+
+def test_an_open_loop_opens_as_many_connections_as_it_takes(speech_server: Any, works: Any) -> None:
+    server = speech_server.SpeechServer(speech_server.Plan(packets=((0.4, 2400),)))
+    with server, target(server) as at:
+        found = open_loop(at, works(), [0.005 * n for n in range(20)], Extent(20))
+    assert found.most_in_flight == 20
+    assert all(heard.failure is None for heard in found.heard)
+
+
+def test_a_request_says_what_was_asked(speech_server: Any) -> None:
+    server = speech_server.SpeechServer()
+    work = Work(Request("Grüß dich", Named("ann"), style="softly"))
+    body = {"language": "German", "stream": False}
+    with server, target(server, api_key="k-1", body=body, sound="wav") as at:
+        closed_loop(at, itertools.repeat(work), 1, Extent(1))
+    seen = server.seen[0]
+    assert seen.path == "/v1/audio/speech"
+    assert seen.headers["Authorization"] == "Bearer k-1"
+    assert seen.fields == {
+        "model": "m",
+        "input": "Grüß dich",
+        "voice": "ann",
+        "response_format": "wav",
+        "stream": False,
+        "instructions": "softly",
+        "language": "German",
+    }
+
+
+def test_the_key_is_not_shown() -> None:
+    assert "k-1" not in repr(Asking("m", api_key="k-1"))
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("http://h:1", (False, "h", 1, "/v1/audio/speech")),
+        ("h:1/", (False, "h", 1, "/v1/audio/speech")),
+        ("https://h", (True, "h", 443, "/v1/audio/speech")),
+        ("http://h/v1", (False, "h", 80, "/v1/audio/speech")),
+        ("http://h/tts/v1/audio/speech/", (False, "h", 80, "/tts/v1/audio/speech")),
+        ("http://[::1]:9/x", (False, "::1", 9, "/x/v1/audio/speech")),
+    ],
+)
+def test_addresses(url: str, expected: tuple[Any, ...]) -> None:
+    address = Address.of(url)
+    assert (address.secure, address.host, address.port, address.path) == expected
+
+
+@pytest.mark.parametrize(
+    "url", ["ftp://h", "http://", "http://h:port", "http://u:secret@h", "http://h/?key=secret", "http://h:99999"]
+)
+def test_addresses_that_are_none_are_refused_without_telling_secrets(url: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        Address.of(url)
+    assert "secret" not in str(caught.value)
+    assert caught.value.hint
+
+
+def test_failures_read_short() -> None:
+    assert said(TimeoutError()) == "no answer for 300 s"
+    assert (
+        said(ConnectionResetError(104, "Connection reset by peer")) == "ConnectionResetError: Connection reset by peer"
+    )
+    assert len(said(OSError("x" * 999))) <= 200
+
+
+def test_measuring_a_server_needs_no_torch() -> None:
+    code = "import sys, omnitts_cli.bench.server, omnitts_cli.bench.job, omnitts_cli.bench.campaign\n"
+    code += "assert not {'torch', 'transformers', 'matplotlib', 'tqdm'} & set(sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -1,0 +1,66 @@
+"""Level and its parts: the arithmetic, on numbers that can be checked by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from omnitts_cli.bench.load import Run
+from omnitts_cli.bench.record import Heard, Work
+from omnitts_cli.bench.stats import goodput, level, spread
+from omnitts_cli.engine.meter import RequestMeter
+from omnitts_cli.request import Request
+
+
+def heard(first_s: float, whole_s: float, audio_s: float, failure: str | None = None) -> Heard:
+    one = Heard(Work(Request("hello")), 10.0, RequestMeter(1000, 10.0), frames=3)
+    one.hear(np.ones(round(audio_s * 500), np.float32), 10.0 + first_s)
+    one.hear(np.ones(round(audio_s * 500), np.float32), 10.0 + whole_s)
+    one.end(10.0 + whole_s, "end", failure)
+    return one
+
+
+def test_a_spread_is_what_a_spreadsheet_says() -> None:
+    found = spread([4.0, 1.0, 3.0, 2.0, None])
+    assert found == pytest.approx({"mean": 2.5, "median": 2.5, "p90": 3.7, "p99": 3.97})
+
+
+def test_a_spread_has_every_rank_once() -> None:
+    assert list(spread([1.0], (50, 95, 99.9))) == ["mean", "median", "p90", "p95", "p99", "p99.9"]
+
+
+def test_a_spread_of_nothing_is_null_not_zero() -> None:
+    assert spread([None]) == {"mean": None, "median": None, "p90": None, "p99": None}
+
+
+def test_a_level_by_hand() -> None:
+    run = Run(10.0, 14.0, [heard(0.1, 1.0, 2.0), heard(0.3, 2.0, 4.0), heard(0.01, 0.01, 1.0, "HTTP 500")], 2)
+    found = level(run, concurrency=2, peak_memory_bytes=5)
+    assert (found.requests, found.failed, found.failures) == (2, 1, {"HTTP 500": 1})
+    assert (found.duration_s, found.audio_s, found.audio_throughput) == (4.0, 6.0, 1.5)
+    assert found.request_throughput == 0.5
+    assert found.ttfp_ms["mean"] == pytest.approx(200)  # the failed one, which was quick, is in no figure
+    assert found.e2el_ms["median"] == pytest.approx(1500)
+    assert found.rtf["mean"] == pytest.approx(0.5)
+    assert found.gap_ms_max == pytest.approx(1700)
+    assert found.frames == 6
+    assert found.peak_memory_bytes == 5
+
+
+def test_frames_that_one_request_does_not_tell_are_told_by_none() -> None:
+    one = heard(0.1, 1.0, 2.0)
+    one.frames = None
+    assert level(Run(10.0, 14.0, [one, heard(0.1, 1.0, 2.0)])).frames is None
+
+
+def test_goodput_counts_failures_as_missed() -> None:
+    run = [heard(0.1, 1.0, 2.0), heard(0.3, 2.0, 1.0), heard(0.1, 1.0, 2.0, "HTTP 500")]
+    assert goodput(run, {"ttfa": 200}) == pytest.approx(1 / 3)
+    assert goodput(run, {"ttfa": 400}) == pytest.approx(2 / 3)
+    assert goodput(run, {"ttfa": 400, "rtf": 1.0}) == pytest.approx(1 / 3)
+    assert goodput([], {"rtf": 1.0}) == 0.0
+
+
+def test_a_run_of_nothing_divides_by_nothing() -> None:
+    found = level(Run(0.0))
+    assert (found.request_throughput, found.audio_throughput, found.gap_ms_max) == (0.0, 0.0, 0.0)

@@ -1,0 +1,80 @@
+"""Workload: texts by language and length, requests that repeat with their seed."""
+
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from omnitts_cli.bench import workload
+from omnitts_cli.bench.workload import Text, Workload, of_length, read_texts, sample_texts
+from omnitts_cli.errors import InputError
+
+TEN = ["chinese", "english", "french", "german", "italian", "japanese", "korean", "portuguese", "russian", "spanish"]
+
+
+def test_there_are_texts_in_ten_languages_and_every_length() -> None:
+    assert workload.languages() == TEN
+    for language in TEN:
+        short, medium, long = (sample_texts([language], length) for length in ("short", "medium", "long"))
+        assert short and medium and long
+        assert max(len(t.words) for t in short) <= min(len(t.words) for t in medium)
+        assert max(len(t.words) for t in medium) <= min(len(t.words) for t in long)
+        assert {t.language for t in short + medium + long} == {language}
+        assert sorted(t.words for t in short + medium + long) == sorted(
+            t.words for t in sample_texts([language], "mix")
+        )
+
+
+def test_languages_take_turns() -> None:
+    texts = sample_texts(["german", "english"], "mix")
+    assert [text.language for text in texts[:4]] == ["german", "english", "german", "english"]
+
+
+def test_thirds_of_lines_that_do_not_divide() -> None:
+    lines = ["a" * n for n in (5, 1, 4, 2, 3)]
+    parts = [of_length(lines, length) for length in ("short", "medium", "long")]
+    assert sorted(line for part in parts for line in part) == sorted(lines)
+    assert parts[0] == ["a"]
+    assert of_length(lines, "mix") == lines
+
+
+def test_the_same_seed_gives_the_same_requests() -> None:
+    texts = [Text(str(n), "english") for n in range(9)]
+
+    def first(seed: int) -> list[tuple[str, int]]:
+        works = islice(Workload(texts, seed=seed).works(), 20)
+        return [(work.request.text, work.request.seed) for work in works]
+
+    assert first(3) == first(3) != first(4)
+    assert {text for text, _ in first(3)[:9]} == {text.words for text in texts}
+    assert len({seed for _, seed in first(3)}) == 20
+
+
+def test_a_fixed_number_of_frames_ignores_the_end_code() -> None:
+    work = next(Workload([Text("a")], frames=7).works())
+    assert (work.request.max_frames, work.request.ignore_end, work.fixed) == (7, True, True)
+    free = next(Workload([Text("a")]).works())
+    assert (free.request.max_frames, free.request.ignore_end, free.fixed) == (None, False, False)
+
+
+def test_texts_of_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "texts.txt"
+    path.write_bytes(b"\xef\xbb\xbfOne line.\r\n\r\n  Another \n")
+    assert read_texts(path, "english") == [Text("One line.", "english"), Text("Another", "english")]
+
+
+@pytest.mark.parametrize("content", [b"", b" \n\n", b"\xff\xfe\x00"])
+def test_files_without_texts_are_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "texts.txt"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=r"texts\.txt"):
+        read_texts(path, None)
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be read"):
+        read_texts(tmp_path / "none.txt", None)
+    with pytest.raises(InputError, match="cannot be read"):
+        read_texts(tmp_path, None)

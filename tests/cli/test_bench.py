@@ -1,0 +1,262 @@
+"""omnitts bench: the command from its options to its exit codes."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import pty
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+
+from omnitts_cli.cli import bench
+
+TOY = ("bench", "-m", "random:toy", "--offline", "-d", "cpu", "-t", "1", "--frames", "5")
+QUICK = (*TOY, "-c", "2", "-n", "4", "--warmup", "1", "-q")
+
+
+@pytest.fixture
+def speech_server() -> Any:
+    """The small server of the bench's own tests."""
+    path = Path(__file__).parent.parent / "bench" / "speech_server.py"
+    spec = importlib.util.spec_from_file_location("speech_server", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_three_levels_on_the_toy_end_in_under_a_minute(omnitts: Callable[..., Any]) -> None:
+    began = time.perf_counter()
+    done = omnitts(*TOY, "-c", "1,4,10", "--json")
+    lasted = time.perf_counter() - began
+    assert done.code == 0, done.err
+    assert lasted < 60
+    report = done.json
+    assert (report["schema"], report["status"]) == (1, "ok")
+    assert [level["concurrency"] for level in report["levels"]] == [1, 4, 10]
+    assert [level["requests"] for level in report["levels"]] == [16, 16, 40]
+    assert [level["failed"] for level in report["levels"]] == [0, 0, 0]
+    assert sum(level["duration_s"] for level in report["levels"]) < lasted
+    for level in report["levels"]:
+        assert level["frames"] == 5 * level["requests"]
+        assert level["audio_s"] == pytest.approx(level["frames"] * 0.08)
+        assert level["audio_throughput"] == pytest.approx(level["audio_s"] / level["duration_s"], rel=1e-3)
+        assert level["host_syncs_per_frame"] is None  # nobody can count them on a CPU
+        assert level["peak_memory_bytes"] > 0
+    assert "c10: 40 requests" not in done.err  # --json is for programs
+
+
+def test_a_table_is_the_default_and_progress_is_elsewhere(omnitts: Callable[..., Any]) -> None:
+    done = omnitts(*QUICK[:-1])
+    assert done.code == 0, done.err
+    text = done.out.decode()
+    assert text.startswith("=")
+    assert "Successful requests:                                     4" in text
+    assert "RTF: end-to-end time" in text
+    assert "c2: 4 requests" in done.err
+
+
+@pytest.mark.parametrize("form", ["md", "csv", "json"])
+def test_other_forms(omnitts: Callable[..., Any], form: str) -> None:
+    done = omnitts(*QUICK, "--format", form)
+    assert done.code == 0, done.err
+    text = done.out.decode()
+    if form == "json":
+        assert json.loads(text)["levels"][0]["concurrency"] == 2
+    else:
+        assert ("| c2 | 0 of 4 |" if form == "md" else "random:toy,") in text
+
+
+def test_an_open_loop(omnitts: Callable[..., Any]) -> None:
+    done = omnitts(*TOY, "--rate", "20", "--burstiness", "0.5", "-n", "6", "--json", "--goodput", "ttfa:60000,rtf:99")
+    assert done.code == 0, done.err
+    level = done.json["levels"][0]
+    assert (level["rate"], level["burstiness"], level["concurrency"], level["requests"]) == (20, 0.5, None, 6)
+    assert level["goodput"] == 1.0
+
+
+def test_the_report_is_kept_and_compared(omnitts: Callable[..., Any], home: Path) -> None:
+    done = omnitts(*QUICK, "--save", "old.json")
+    assert done.code == 0, done.err
+    same = omnitts(*QUICK, "--compare", "old.json", "--tolerance", "1000")
+    assert same.code == 0, same.err
+    assert "audio-s/s" in same.out.decode()
+    table = json.loads(Path("old.json").read_text())
+    table["levels"][0]["rtf"] = dict.fromkeys(table["levels"][0]["rtf"], 1e-9)
+    Path("old.json").write_text(json.dumps(table))
+    worse = omnitts(*QUICK, "--compare", "old.json", "--save", "log.jsonl", "--append", "--json")
+    assert worse.code == 9
+    assert worse.objects[-1]["code"] == "regression"
+    assert worse.objects[0]["status"] == "ok"
+    assert "RTF" in worse.err
+    assert len(Path("log.jsonl").read_text().splitlines()) == 1  # kept although it is worse
+
+
+def test_an_old_report_is_read_before_anything_is_measured(omnitts: Callable[..., Any]) -> None:
+    done = omnitts(*QUICK, "--compare", "none.json")
+    assert done.code == 3
+    assert "none.json cannot be read" in done.err
+
+
+def test_measured_sound_is_kept(omnitts: Callable[..., Any]) -> None:
+    done = omnitts(*QUICK, "--save-audio", "sound", "--json")
+    assert done.code == 0, done.err
+    files = sorted(Path("sound").glob("*.wav"))
+    seconds = sum(soundfile.info(path).duration for path in files)
+    assert len(files) == 4
+    assert seconds == pytest.approx(done.json["levels"][0]["audio_s"])
+
+
+def test_a_plot_in_the_terminal(omnitts: Callable[..., Any]) -> None:
+    done = omnitts(*QUICK, "--plot", "-")
+    assert done.code == 0
+    assert "█" in done.out.decode()
+
+
+def test_without_matplotlib_nothing_is_measured(omnitts: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    done = omnitts(*QUICK, "--plot", "out.png", "--save", "new.json")
+    assert done.code == 2
+    assert "needs matplotlib" in done.err
+    assert not Path("new.json").exists()
+
+
+def test_clones_of_a_clip_with_and_without_its_words(omnitts: Callable[..., Any]) -> None:
+    clip = (0.2 * np.sin(np.arange(16_000 * 3) / 20) * np.sin(np.arange(16_000 * 3) / 4000)).astype(np.float32)
+    soundfile.write("me.wav", clip, 16_000)
+    for more in ((), ("--ref-text", "hello."), ("--ref-text", "hello.", "--ref-fresh")):
+        done = omnitts(*QUICK, "-r", "me.wav", "--json", *more)
+        assert done.code == 0, done.err
+        assert done.json["workload"]["mode"] == "clone"
+        assert done.json["workload"]["transcript"] == ("--ref-text" in more)
+
+
+def test_a_server_that_fails_now_and_then_is_exit_6(omnitts: Callable[..., Any], speech_server: Any) -> None:
+    server = speech_server.SpeechServer(speech_server.Plan(), speech_server.Plan(wrong="cut"))
+    with server:
+        done = omnitts("bench", "--url", server.url, "-c", "1", "-n", "4", "--json", "--length", "short")
+    assert done.code == 6
+    assert [record["status"] for record in done.objects] == ["ok", "error"]
+    assert done.objects[0]["levels"][0]["failures"] == {"the connection ended before the sound did": 2}
+    assert "2 of 4 requests failed" in done.err
+
+
+def test_a_server_that_is_not_there_is_exit_4(omnitts: Callable[..., Any], speech_server: Any) -> None:
+    server = speech_server.SpeechServer()
+    with server:
+        pass
+    done = omnitts("bench", "--url", server.url)
+    assert done.code == 4
+    assert "Connection refused" in done.err
+
+
+def test_the_key_comes_from_a_file_and_goes_nowhere_else(omnitts: Callable[..., Any], speech_server: Any) -> None:
+    Path("key").write_text("s3cret\n")
+    server = speech_server.SpeechServer()
+    with server:
+        done = omnitts(
+            "bench", "--url", server.url, "-c", "1", "-n", "1", "--api-key-file", "key", "--json", "--save", "new.json"
+        )
+    assert done.code == 0, done.err
+    assert server.seen[-1].headers["Authorization"] == "Bearer s3cret"
+    assert "s3cret" not in done.out.decode() + done.err + Path("new.json").read_text()
+
+
+def test_secrets_on_the_command_line_are_not_reported() -> None:
+    shown = bench.shown_command(["x", "bench", "--body", '{"api_key": "s3cret", "speed": 1}', "--api-key-file", "k"])
+    assert "s3cret" not in shown
+    assert "speed" in shown
+    assert shown.endswith("--api-key-file k")
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "words"),
+    [
+        (("-c", "1", "--rate", "2"), 2, "-c and --rate exclude each other"),
+        (("--burstiness", "2"), 2, "--burstiness is about arrivals"),
+        (("-n", "1", "--duration", "2"), 2, "-n and --duration exclude each other"),
+        (("--append",), 2, "--append needs a file"),
+        (("--mode", "design", "-r", "a.wav"), 2, "--ref-audio does nothing"),
+        (("--mode", "voice", "--ref-text", "a"), 2, "--ref-text does nothing"),
+        (("--url", "http://h", "--frames", "5"), 2, "--frames and --url exclude each other"),
+        (("--url", "http://h", "--vs", "cpu"), 2, "--vs and --url exclude each other"),
+        (("--url", "http://h", "-d", "cuda"), 2, "--device and --url exclude each other"),
+        (("--url", "http://u:p@h"), 2, "no password"),
+        (("--url", "http://h", "--body", "{"), 2, "--body is no JSON"),
+        (("--url", "http://h", "--body", "[1]"), 2, "no JSON object"),
+        (("--url", "http://h", "--api-key-file", "none"), 3, "cannot be read"),
+        (("-c", "0"), 2, "'0' is not whole numbers from 1"),
+        (("-c", "1,,2"), 2, "is not whole numbers"),
+        (("-c", "1,nan"), 2, "is not whole numbers"),
+        (("--rate", "nan"), 2, "is not a number"),
+        (("--percentiles", "101"), 2, "is not numbers from 0 to 100"),
+        (("--goodput", "speed:1"), 2, "is not limits"),
+        (("--goodput", "ttfa"), 2, "is not limits"),
+        (("--texts", "none.txt"), 3, "none.txt cannot be read"),
+        (("--plot", "a.txt"), 2, "none of .png"),
+        (("--save-audio", "/dev/null/x"), 8, "cannot be written"),
+        (("-m", "random:toy", "-v", "zoe"), 4, "voice 'zoe' not found"),
+        (("-m", "random:toy", "--vs", "eager", "-d", "cpu"), 2, "records no steps"),
+        (("-m", "random:nothing"), 4, "random:nothing"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
+)
+def test_what_cannot_be_done_is_told(
+    omnitts: Callable[..., Any], options: tuple[str, ...], code: int, words: str
+) -> None:
+    done = omnitts("bench", "--offline", *options)
+    assert (done.code, done.out) == (code, b"")
+    assert words in done.err
+    assert "Traceback" not in done.err
+
+
+def test_help_needs_nothing_heavy() -> None:
+    code = "import sys\nfrom omnitts_cli.cli.app import run\nrun(['bench', '--help'])\n"
+    code += "assert not {'torch', 'transformers', 'tqdm', 'matplotlib'} & set(sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "--concurrency" in done.stdout
+
+
+def test_a_bar_on_a_terminal_and_only_there(home: Path) -> None:
+    command = [sys.executable, "-m", "omnitts_cli", *TOY, "-c", "2", "-n", "6"]
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
+    master, slave = pty.openpty()
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=slave, env=environment)
+    os.close(slave)
+    screen = read_all(master)
+    out = process.communicate()[0]
+    assert process.returncode == 0, screen
+    assert b"bench" in screen and b"req" in screen and b"\r" in screen
+    assert b"\r" not in out
+    plain = subprocess.run(command, capture_output=True, check=False)
+    assert b"\r" not in plain.stderr
+
+
+def read_all(terminal: int) -> bytes:
+    """What was written to the other end until it was closed."""
+    screen = b""
+    try:
+        while block := os.read(terminal, 65536):
+            screen += block
+    except OSError:  # closed
+        pass
+    os.close(terminal)
+    return screen
+
+
+def test_progress_for_programs(omnitts: Callable[..., Any]) -> None:
+    done = omnitts(*TOY, "-c", "2", "-n", "4", "--progress", "json", "--json")
+    events = [json.loads(line) for line in done.err.splitlines()]
+    assert [event["done"] for event in events] == [1, 2, 3, 4]
+    assert {event["of"] for event in events} == {4}
