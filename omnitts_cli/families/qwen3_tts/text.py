@@ -103,20 +103,23 @@ def read_tokenizer(folder: Path, rows: int, mistral_pattern: bool = False) -> Te
     from tokenizers import pre_tokenizers
 
     fields = Fields.read(folder / "vocab.json", VOCABULARY_BYTES)
-    vocabulary = {symbol: fields.whole(symbol, rows - 1, 0) for symbol in fields.values}
+    vocabulary = fields.values
+    for symbol, index in vocabulary.items():
+        if type(index) is not int or not 0 <= index < rows:
+            fields.whole(symbol, rows - 1, 0)
     if missing := sorted(set(pre_tokenizers.ByteLevel.alphabet()) - vocabulary.keys()):
         raise fields.problem(None, f"lacks {len(missing)} of the 256 byte symbols, such as {missing[0]!r}")
-    merges = _merges(folder / "merges.txt", vocabulary)
-    return TextTokenizer(vocabulary, merges, mistral_pattern)
+    return TextTokenizer(vocabulary, _merges(folder / "merges.txt", vocabulary), mistral_pattern)
 
 
 def _merges(path: Path, vocabulary: Mapping[str, int]) -> list[tuple[str, str]]:
-    merges: list[tuple[str, str]] = []
-    for number, line in enumerate(read_file(path, VOCABULARY_BYTES).splitlines(), 1):
-        if not line or (number == 1 and line.startswith("#version")):
-            continue
-        left, _, right = line.partition(" ")
-        if not left or not right or not {left, right, left + right} <= vocabulary.keys():
-            raise ModelError(f"{path}:{number}: {line[:60]!r} does not join two entries of vocab.json to a third")
-        merges.append((left, right))
-    return merges
+    lines = read_file(path, VOCABULARY_BYTES).split("\n")
+    if lines[0].startswith("#version"):
+        lines[0] = ""
+    merges = [(number, *line.partition(" ")) for number, line in enumerate(lines, 1) if line]
+    for number, left, _, right in merges:
+        if left + right not in vocabulary or left not in vocabulary or right not in vocabulary:
+            raise ModelError(
+                f"{path}:{number}: {lines[number - 1][:60]!a} does not join two entries of vocab.json to a third"
+            )
+    return [(left, right) for _, left, _, right in merges]
