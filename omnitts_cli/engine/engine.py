@@ -71,7 +71,11 @@ class SoundJob:
 
     fetch: Fetch
     rows: list[tuple[Ticket, Slot, int]]  # ticket, slot, first frame
-    frames: int
+
+    @property
+    def awaited(self) -> bool:
+        """Somebody's first sound is in it, which is worth waiting for: the next frame is under way already."""
+        return any(slot.first_sound is None and start >= slot.reference for _, slot, start in self.rows)
 
 
 class Engine:
@@ -329,7 +333,7 @@ class Engine:
                 self._sound_lane.wait_for(self._frame_lane.mark())
             fetch = self._sounds.launch(frames, [slot.index for slot in slots], starts)
             rows = [(self._running[s.index], s, start) for s, start in zip(slots, starts, strict=True)]
-            self._jobs.append(SoundJob(fetch, rows, frames))
+            self._jobs.append(SoundJob(fetch, rows))
             for slot in slots:
                 slot.decoding += frames
                 slot.jobs += 1
@@ -348,7 +352,7 @@ class Engine:
         return chunker.due(slot, slot.reference + made, lead_s, plan.chunks, plan.first_chunk, frame_s)
 
     def _collect_sound(self, wait: bool) -> None:
-        while self._jobs and (wait or self._jobs[0].fetch.done()):
+        while self._jobs and (wait or self._jobs[0].awaited or self._jobs[0].fetch.done()):
             wait = False  # one result is enough to go on with
             job = self._jobs.popleft()
             sound, codes = job.fetch.wait()

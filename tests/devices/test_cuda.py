@@ -1,0 +1,85 @@
+"""The engine on a CUDA device: captured equals eager, nobody waits for the device inside the loop."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from omnitts_cli.audio.chunk import Clip
+from omnitts_cli.engine.engine import Engine
+from omnitts_cli.engine.plan import Plan
+from omnitts_cli.families.toy import toy
+from omnitts_cli.request import Failed, Request, Sampling
+from omnitts_cli.voices import Named
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"),
+]
+PLAN = Plan(slots=4, positions=300, frames=160, buckets=(1, 2, 4), sound_rows=(1, 4), prefill_rows=(16, 64))
+
+
+def requests(frames: int = 40) -> list[Request]:
+    """Sampled and greedy ones, of different lengths, more than there are slots."""
+    return [
+        Request(
+            "good morning " * (i % 3 + 1),
+            Named("ann"),
+            seed=7919 * i,
+            id=str(i),
+            sampling=Sampling(temperature=0.0, predictor_temperature=0.0) if i % 3 == 2 else Sampling(),
+            max_frames=frames + i,
+            ignore_end=True,
+        )
+        for i in range(7)
+    ]
+
+
+def engine(capture: bool, dtype: torch.dtype = torch.float32) -> Engine:
+    from dataclasses import replace
+
+    from omnitts_cli.devices.cuda import CUDADevice
+
+    device = CUDADevice()
+    model = toy(device=device.torch_device, dtype=dtype, place=device.to_device, ops=device.ops())
+    return Engine(model, device, replace(PLAN, capture=capture))
+
+
+def clips(made: Engine, asked: list[Request]) -> dict[str, Clip]:
+    chunks: dict[str, list] = {}
+    for news in made.speak(asked):
+        assert not isinstance(news, Failed), news
+        chunks.setdefault(news.request, []).append(news)
+    return {name: Clip.join(parts) for name, parts in chunks.items()}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_captured_is_eager_twice_and_interleaved(dtype: torch.dtype) -> None:
+    eager = clips(engine(False, dtype), requests())
+    captured = engine(True, dtype)
+    for _ in range(2):  # a graph's buffers are used again by the second run
+        again = clips(captured, requests())
+        assert again.keys() == eager.keys()
+        for name, clip in eager.items():
+            assert (again[name].codes == clip.codes).all()
+            assert abs(again[name].pcm - clip.pcm).max() < 2e-3  # TF32 products of other shapes
+
+
+def test_no_host_waits_inside_the_loop() -> None:
+    made = engine(True)
+    clips(made, requests())  # first uses of libraries may wait
+    for request in requests(60):
+        made.submit(request)
+    heard = 0
+    with made.device.quiet():  # raises where the host waits other than through a fetch
+        while made.busy:
+            heard += sum(news.codes.shape[0] for news in made.step())
+    assert heard == sum(60 + i for i in range(7))
+
+
+def test_an_absent_device_is_refused_by_name() -> None:
+    from omnitts_cli.devices.cuda import CUDADevice
+    from omnitts_cli.errors import DeviceError
+
+    with pytest.raises(DeviceError, match="cuda:63 does not exist"):
+        CUDADevice(63)

@@ -1,0 +1,50 @@
+"""The fused draw gives the codes of its plain twin, for every setting, and the same bits of chance."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from omnitts_cli.kernels import plain
+
+pytestmark = pytest.mark.gpu
+SETTINGS = [
+    (0.0, 0, 1.0),
+    (0.9, 50, 1.0),
+    (1.0, 0, 1.0),
+    (0.7, 20, 0.8),
+    (1.3, 1, 1.0),
+    (0.5, 0, 0.3),
+    (2.0, 300, 0.99),
+]
+
+
+@pytest.mark.parametrize("size", [24, 300, 2048])
+@pytest.mark.parametrize("setting", SETTINGS, ids=str)
+def test_choose(size: int, setting: tuple[float, int, float], where: torch.device, dtype: torch.dtype) -> None:
+    from omnitts_cli.kernels.triton.draw import choose
+
+    rows = 64
+    made = torch.Generator().manual_seed(size)
+    logits = (torch.randn(rows, size, generator=made) * 3).to(where, dtype)
+    seeds = torch.randint(-(2**62), 2**62, (rows,), generator=made).to(where)
+    frames = torch.randint(0, 9000, (rows,), generator=made).to(where)
+    temperature, top_k, top_p = setting
+    columns = (
+        torch.full((rows,), temperature, device=where),
+        torch.full((rows,), top_k, device=where),
+        torch.full((rows,), top_p, device=where),
+    )
+    for group in (0, 7):
+        truth = plain.choose(logits, seeds, frames, group, *columns)
+        assert torch.equal(choose(logits, seeds, frames, group, *columns), truth)
+
+
+def test_settings_are_columns(where: torch.device) -> None:
+    from omnitts_cli.kernels.triton.draw import choose
+
+    made = torch.Generator().manual_seed(3)
+    logits = (torch.randn(len(SETTINGS), 64, generator=made) * 3).to(where)
+    seeds, frames = torch.arange(len(SETTINGS)).to(where), torch.zeros(len(SETTINGS), dtype=torch.int64).to(where)
+    columns = [torch.tensor(column).to(where) for column in zip(*SETTINGS, strict=True)]
+    assert torch.equal(choose(logits, seeds, frames, 1, *columns), plain.choose(logits, seeds, frames, 1, *columns))
