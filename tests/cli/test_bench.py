@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import importlib.util
 import json
 import os
 import pty
+import struct
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -232,6 +235,7 @@ def test_a_bar_on_a_terminal_and_only_there(home: Path) -> None:
     command = [sys.executable, "-m", "omnitts_cli", *TOY, "-c", "2", "-n", "6"]
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
     master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=slave, env=environment)
     os.close(slave)
     screen = read_all(master)
