@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from omnitts_cli.weights.fetch import Report
 from omnitts_cli.weights.find import find
 from omnitts_cli.weights.load import fill
 from omnitts_cli.weights.random_fill import random_fill
+from omnitts_cli.weights.verify import model_sha256
 
 RANDOM = "random:"
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
@@ -70,7 +72,7 @@ def _stored(folder: Path, name: str, device: Device, settings: EngineSettings) -
     for part in pieces.all():
         dtype = torch.float32 if part.float32 else language
         fill(part.module, part.names, files[part.folder], device.torch_device, dtype, unused=part.leftover)
-    return _assembled(name, config, pieces, tokenizer, device)
+    return replace(_assembled(name, config, pieces, tokenizer, device), sha256=model_sha256(folder))
 
 
 def _random(name: str, variant: str | None, device: Device, settings: EngineSettings) -> SpeechModel:

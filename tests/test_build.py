@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from collections.abc import Callable
@@ -52,6 +53,8 @@ def test_golden_folders_load(name: str, checkpoint: Callable[[str], Path], cpu: 
     model = load_model(str(checkpoint(name)), cpu)
     assert model.dtype == torch.float32 and model.facts.samples_per_frame == 1920
     assert (model.cloner is not None) == name.startswith("base")
+    weights = (checkpoint(name) / "model.safetensors").read_bytes()
+    assert model.sha256 == hashlib.sha256(weights).hexdigest()
     assert not any(weight.requires_grad for weight in model.talker.parameters())
 
 
