@@ -14,26 +14,11 @@ import numpy as np
 from omnitts_cli.audio.pcm import silence, to_bytes
 from omnitts_cli.errors import DeviceError
 
-COMMANDS: dict[str, list[str]] = {
-    "pw-play": ["--raw", "--rate={rate}", "--channels=1", "--format=s16", "-"],
-    "paplay": ["--raw", "--rate={rate}", "--channels=1", "--format=s16le"],
-    "aplay": ["-q", "-t", "raw", "-r", "{rate}", "-c", "1", "-f", "S16_LE", "-"],
-    "ffplay": [
-        "-v",
-        "error",
-        "-nodisp",
-        "-autoexit",
-        "-probesize",
-        "32",
-        "-analyzeduration",
-        "0",
-        "-f",
-        "s16le",
-        "-ar",
-        "{rate}",
-        "-i",
-        "pipe:0",
-    ],
+COMMANDS = {
+    "pw-play": "--raw --rate={rate} --channels=1 --format=s16 -",
+    "paplay": "--raw --rate={rate} --channels=1 --format=s16le",
+    "aplay": "-q -t raw -r {rate} -c 1 -f S16_LE -",
+    "ffplay": "-v error -nodisp -autoexit -probesize 32 -analyzeduration 0 -f s16le -ar {rate} -i pipe:0",
 }
 TRIAL_S = {"pw-play": 0.3, "paplay": 0.3, "aplay": 0.3, "ffplay": 1.2}
 """A player that has no device gives up within this time; ffplay looks at its input first."""
@@ -48,7 +33,7 @@ class PlayerOutput:
         self.name, self.rate, self.stutters = name, rate, 0
         self._sent = 0
         self._child = subprocess.Popen(
-            [program, *(part.format(rate=rate) for part in COMMANDS[name])],
+            [program, *COMMANDS[name].format(rate=rate).split()],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

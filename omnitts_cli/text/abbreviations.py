@@ -27,7 +27,7 @@ def rules(titles: str, numbered: str, common: str, starters: str, ordinals: bool
 ENGLISH = rules(
     "Mr Mrs Ms Mx Dr Prof Rev Fr Hon Pres Gov Gen Col Maj Capt Cpt Cmdr Lt Sgt Sr Sra St Ste Mt Ft Sen Rep Supt Insp "
     "Messrs Mme Mlle e.g i.e viz cf al ca approx vs v resp esp incl dept attn adj pvt cpl adm det",
-    "No Nos Art Ch Fig Figs Sec Vol Vols p pp para pt Eq Ex Nr App Tab Rm Apt Ste",
+    "No Nos N° Nº Art Ch Fig Figs Sec Vol Vols p pp para pt Eq Ex Nr App Tab Rm Apt Ste",
     "etc Inc Ltd Corp Co Bros Jr Sr Esq Ph.D M.D B.A M.A B.Sc M.Sc LL.B D.C U.S U.S.A U.K U.N E.U a.m p.m A.D B.C Ave "
     "Blvd Rd Hwy Sq Bldg Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Nov Dec Mon Tue Tues Wed Thu Thur Thurs Fri Sat "
     "ed eds repr trans est min max avg misc temp tel ext dist univ assn",
@@ -50,7 +50,7 @@ GERMAN = rules(
 )
 FRENCH = rules(
     "M MM Mme Mmes Mlle Mlles Dr Pr Prof Mgr St Ste Cie p.ex c.-à-d c.à.d cf env av ap boul bd vs",
-    "n no nos art chap fig p pp vol t tél réf éd al",
+    "n no nos n° nº art chap fig p pp vol t tél réf éd al",
     "etc J.-C av.J.-C apr.J.-C S.A S.A.R.L janv févr avr juil sept oct nov déc lun mar mer jeu ven sam dim min max",
     "Le La Les L Un Une Des Il Elle Ils Elles On Je Tu Nous Vous Ce Cet Cette Ces Mon Ma Mes Son Sa Ses Leur Leurs Et "
     "Mais Ou Donc Car Si Quand Comme Que Qui Où Pourquoi Comment Dans En Sur Sous Avec Sans Pour Par Après Avant Puis "
@@ -58,8 +58,8 @@ FRENCH = rules(
 )
 SPANISH = rules(
     "Sr Sra Srta Sres Sras Dr Dra Drs Prof Profa Lic Ing Arq D Dña Excmo Excma Ilmo Mons Gral Cnel Tte Sto Sta p.ej "
-    "Ud Uds Vd Vds v.gr cf aprox vs avda",
-    "núm nº pág págs art cap fig vol t tel",
+    "EE Ud Uds Vd Vds v.gr cf aprox vs avda",
+    "núm nº n° pág págs art cap fig vol t tel",
     "etc EE.UU S.A S.L a.C d.C a.m p.m Cía ene feb mar abr may jun jul ago sep sept oct nov dic Jr máx mín Av",
     "El La Los Las Un Una Unos Unas Él Ella Ellos Ellas Yo Tú Nosotros Usted Ustedes Este Esta Esto Ese Esa Eso Su Sus "
     "Mi Mis Y Pero O Si Cuando Como Que Quien Donde Porque Por Para En Con Sin Sobre Desde Hasta Después Antes "
@@ -77,7 +77,7 @@ PORTUGUESE = rules(
 ITALIAN = rules(
     "Sig Sigg Sig.ra Sig.na Sigra Signa Dott Dott.ssa Dr Dr.ssa Prof Prof.ssa Ing Avv Arch Geom Sen Mons S Ss "
     "Gent Egr Spett p.es ad.es cfr ca cf vs v",
-    "n nn nr art artt cap capp fig figg pag pagg p vol voll tel",
+    "n nn nr n° nº art artt cap capp fig figg pag pagg p vol voll tel",
     "ecc etc S.p.A S.r.l a.C d.C a.m p.m gen feb mar apr mag giu lug ago set sett ott nov dic max min V.le P.za C.so",
     "Il Lo La I Gli Le L Un Uno Una Egli Lui Lei Loro Io Tu Noi Voi Questo Questa Questi Quello Quella Suo Sua Mio "
     "Mia E Ed Ma O Se Quando Come Che Chi Dove Perché Per In Nel Nella Con Senza Su Da Dal Dopo Prima Poi Allora Qui "

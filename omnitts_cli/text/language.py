@@ -73,6 +73,8 @@ def detect(text: str) -> Guess:
     if not letters:
         return Guess(None, 0.0)
     script = max(counts, key=lambda name: counts[name] * (3 if name in ("han", "kana", "hangul") else 1))
+    if not counts[script]:
+        return Guess(None, 0.0)
     share = counts[script] / letters
     if script in ("han", "kana"):
         return asian(counts, letters)
@@ -81,7 +83,7 @@ def detect(text: str) -> Guess:
     if script == "cyrillic":
         foreign = len(NOT_RUSSIAN.findall(sample))
         return answer("ru", share * (0.3 if foreign > 0.02 * letters else 1.0), script)
-    return latin(sample, share) if counts["latin"] else Guess(None, 0.0)
+    return latin(sample, share)
 
 
 def asian(counts: dict[str, int], letters: int) -> Guess:

@@ -29,8 +29,11 @@ LONGEST_PAUSE_S = 60.0
 NEXT_WORD = 24
 LONGEST_GAP = 64
 
-EVENT = re.compile(rf"[{re.escape(STOPS)}\n\[]")
-STOP_RUN = re.compile(rf"([{re.escape(STOPS)}]{{1,64}})((?:[{re.escape(CLOSERS)}]|[{GERMAN_CLOSERS}](?!\w)){{0,16}})")
+EVENT = re.compile(rf"[{re.escape(STOPS)}\n]|\[(?=p|\Z)")
+STOP_RUN = re.compile(
+    rf"([{re.escape(STOPS)}]{{1,64}}(?: \.(?!\w)){{0,8}})"  # also `. . .`
+    rf"((?:[{re.escape(CLOSERS)}]| »(?!\w)|[{GERMAN_CLOSERS}](?!\w)){{0,16}})"
+)
 PAUSE = re.compile(r"\[pause:(\d{1,6}(?:\.\d{1,6})?)(ms|s)?\]")
 PAUSE_LONGEST = 24
 BLANKS = re.compile(r"[ \t]*")

@@ -1,0 +1,365 @@
+"""Splitting: golden rules for ten languages, any cuts equal to the whole, and time that grows with the text alone."""
+
+from __future__ import annotations
+
+import time
+import tracemalloc
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from omnitts_cli.text.piece import Piece
+from omnitts_cli.text.split import LARGEST_COLUMNS, MODES, Splitter, columns, split
+
+
+def sentences(text: str, language: str | None) -> list[str]:
+    """Every sentence for itself, however short."""
+    splitter = Splitter("auto", language, short=0)
+    return [piece.text for piece in splitter.feed(text) + splitter.flush()]
+
+
+GOLDEN = {
+    "en": [
+        "Hello world.|My name is Jonas.",
+        "What is your name?|My name is Jonas.",
+        "There it is!|I found it.",
+        "My name is Jonas E. Smith.",
+        "Please turn to p. 55.",
+        "Were Jane and co. at the party?",
+        "They closed the deal with Pitt, Briggs & Co. at noon.",
+        "Let's ask Jane and co.|They should know.",
+        "They closed the deal with Pitt, Briggs & Co.|It closed yesterday.",
+        "I can't see Mt. Fuji from here.",
+        "St. Michael's Church is on 5th st. near the light.",
+        "That is JFK Jr.'s book.",
+        "I visited the U.S.A. last year.",
+        "I live in the E.U.|How about you?",
+        "I live in the U.S.|How about you?",
+        "I have lived in the U.S. for 20 years.",
+        "At 5 a.m. Mr. Smith went to the bank.|He left the bank at 6 P.M.|He then went to the store.",
+        "She has $100.00 in her bag.",
+        "He teaches science (He previously worked for 5 years as an engineer.) at the local university.",
+        "Her email is Jane.Doe@example.com.|I sent her an email.",
+        "The site is: https://www.example.50.com/new-site/example_content.html.|Please check it out.",
+        'She turned to him, "This is great." she said.',
+        'She turned to him, "This is great."|She held the book out to show him.',
+        "Hello!!|Long time no see.",
+        "Hello??|Who is there?",
+        "Hello!?|Is that you?",
+        "1. The first item",
+        "You can find it at N°. 1026.253.553.|That is where the treasure is.",
+        "She works at Yahoo! in the accounting department.",
+        "We make a good team, you and I.|Did you see Albert I. Jones yesterday?",
+        "Thoreau argues that by simplifying one’s life, “the laws of the universe will appear less complex. . . .”",
+        "I never meant that.... She left the store.".replace(".... She", "....|She"),
+        "One further habit... which was not present.",
+        "Dr. Jones et al. found it in Fig. 3 of Vol. II.|It was new.",
+        "It costs approx. five dollars, e.g. in New York.|Cheap.",
+        "Version 3.14.15 is out.|Try v2.0 today.",
+        "hello there. how are you? i am fine.".replace(". how", ".|how").replace("? i", "?|i"),
+    ],
+    "de": [
+        "Guten Tag.|Wie geht es Ihnen?",
+        "Am 3. Mai kam Dr. Müller z. B. nach Berlin.|Er blieb lange.",
+        "Das ist die 1. Bundesliga.",
+        "Im 19. Jahrhundert lebten hier ca. 300 Menschen.|Sie waren arm.",
+        "Er ist 25.|Sie ist 26.",
+        "Wir kauften Äpfel, Birnen usw.|Dann gingen wir heim.",
+        "Das kostet 3,50 Euro bzw. 4.000 Yen.|Teuer!",
+        "Sie sagte: „Ich komme.“|Dann ging sie.",
+        "Siehe S. 12 und Abs. 3 des Gesetzes.|Das gilt u. a. für Bayern.",
+        "Prof. Dr. h. c. Schmidt sprach um 8.30 Uhr.|Alle hörten zu.",
+        "Das war's.|Oder nicht?|Doch!",
+    ],
+    "fr": [
+        "Bonjour !|Ça va ?|Oui, merci.",
+        "M. Dupont et Mme. Durand habitent ici.|Ils sont mariés.",
+        "Il est né en 52 av. J.-C. à Rome.|Il y est mort.",
+        "Voir p. 12 et chap. 3.|C'est clair.",
+        "« Je viens. »|Puis il partit.",
+        "Des pommes, des poires, etc.|Nous avons tout.",
+        "Il pèse 3,5 kg, soit 1.000 fois plus.|Incroyable…|Non ?",
+    ],
+    "es": [
+        "¡Hola!|¿Cómo estás?|Bien.",
+        "El Sr. García y la Dra. López viven en EE. UU. desde 1999.|Él es médico.",
+        "Vea la pág. 12, núm. 3.|Es fácil.",
+        "Compramos pan, leche, etc.|Después fuimos a casa.",
+        "Cuesta 3.500,50 pesos, p. ej. en Lima.|Es caro.",
+        "Él dijo: «Voy.»|Luego salió.",
+    ],
+    "pt": [
+        "Olá!|Como vai você?|Bem.",
+        "O Sr. Silva e a Dra. Souza moram na Av. Paulista.|Eles são vizinhos.",
+        "Veja a pág. 12 e o art. 5 da lei.|É claro.",
+        "Maçãs, peras, etc.|Depois fomos embora.",
+        "Custa R$ 3.500,50, p. ex. em Lisboa.|É caro.",
+    ],
+    "it": [
+        "Ciao!|Come stai?|Bene.",
+        "Il Sig. Rossi e il Dott. Bianchi abitano qui.|Sono amici.",
+        "Vedi pag. 12 e art. 5 della legge.|È chiaro.",
+        "Mele, pere, ecc.|Poi andammo a casa.",
+        "La Fiat S.p.A. vende auto.|Costa 3.500,50 euro.",
+    ],
+    "ru": [
+        "Привет!|Как дела?|Хорошо.",
+        "А. С. Пушкин родился в 1799 г. в Москве.|Он писал стихи.",
+        "Мы купили яблоки, груши и т. д. в магазине на ул. Ленина.|Потом пошли домой.",
+        "Это стоит 3,5 тыс. руб. в месяц.|Дорого.",
+        "См. рис. 5 на стр. 12.|Всё понятно.",
+        "«Я иду».|Он ушёл.",
+    ],
+    "zh": [
+        "你好。|我叫小明。|你呢？",
+        "太好了！|我们走吧。",
+        "他说：“我走了。”|然后离开了。",
+        "圆周率是3.14。|版本是2.0。",
+        "真的吗?|我不信!|好吧。",
+        "我喜欢 Python 3.11。|你呢?",
+        "等等……|他来了。",
+    ],
+    "ja": [
+        "こんにちは。|元気ですか？|はい。",
+        "「はい。」と言った。|それから帰った。",
+        "円周率は3.14です。|覚えてください！",
+        "すごい！！|本当に？",
+        "彼は『行く。』と答えた。|そして去った。",
+    ],
+    "ko": [
+        "안녕하세요.|저는 학생입니다.|당신은요?",
+        "원주율은 3.14입니다.|기억하세요!",
+        "그는 “갈게.”라고 말했다.|그리고 떠났다.".replace("“갈게.”라고", "“갈게”라고"),
+        "Dr. Kim이 왔습니다.|좋아요.",
+        "오전 10시 30분입니다.|늦었어요…|정말?",
+    ],
+}
+
+
+@pytest.mark.parametrize(("language", "case"), [(code, case) for code, cases in GOLDEN.items() for case in cases])
+def test_golden_rules(language: str, case: str) -> None:
+    space = "" if language in ("zh", "ja") else " "
+    assert sentences(case.replace("|", space), language) == case.split("|")
+
+
+def test_enough_languages_and_cases() -> None:
+    assert sorted(GOLDEN) == sorted("zh en ja ko de fr ru pt es it".split())
+    assert sum(map(len, GOLDEN.values())) >= 80
+
+
+UNKNOWN = ["en", "de", "fr", "ru", "zh", "ja", "ko"]
+
+
+@pytest.mark.parametrize("language", UNKNOWN)
+def test_without_a_language_most_rules_still_hold(language: str) -> None:
+    space = "" if language in ("zh", "ja") else " "
+    right = sum(sentences(case.replace("|", space), None) == case.split("|") for case in GOLDEN[language])
+    assert right >= 0.7 * len(GOLDEN[language])
+
+
+# -- lines and paragraphs
+
+
+def texts(text: str, mode: str = "auto", language: str | None = "en", **how: int) -> list[str]:
+    splitter = Splitter(mode, language, **how)  # type: ignore[arg-type]
+    return [piece.text for piece in splitter.feed(text) + splitter.flush()]
+
+
+def test_a_finished_line_never_waits_for_the_next() -> None:
+    splitter = Splitter("auto", "en")
+    for line in ("First line.\n", "no stop here\n", "and\n", "Mr.\n", "- an item\n", "What? Yes!\n"):
+        assert "".join(piece.text for piece in splitter.feed(line)).replace(" ", "") == "".join(line.split())
+        assert splitter.flush() == []
+
+
+def test_a_line_broken_to_fit_a_page_goes_on_below() -> None:
+    text = "This is a sentence that somebody has broken at a column so that it\nfits on a page. Next one.\n"
+    assert texts(text) == [
+        "This is a sentence that somebody has broken at a column so that it fits on a page.",
+        "Next one.",
+    ]
+    splitter = Splitter("auto", "en")
+    assert splitter.feed(text.split("\n")[0] + "\n") == []
+    (held,) = splitter.idle()
+    assert held.text.endswith("so that it"), "a quiet pipe gets what it has"
+
+
+def test_a_list_item_below_a_broken_line_is_its_own() -> None:
+    long = "a list item that is quite long and has no full stop at its very end"
+    assert texts(f"{long}\n- next item\n12. another\nlast\n") == [long, "- next item", "12. another", "last"]
+
+
+def test_chinese_lines_are_joined_without_a_space() -> None:
+    long = "这是一个很长的句子没有标点符号只是为了测试换行的时候会发生什么事情"
+    assert texts(long + "\n" + "接着写。\n", language="zh") == [long + "接着写。"]
+
+
+def test_gaps_stand_in_front_of_a_piece() -> None:
+    pieces = list(
+        split("This is the first one. And this the second.\nHere is a line.\n\nA new paragraph.", "auto", "en")
+    )
+    assert [(piece.gap, piece.paragraph) for piece in pieces] == [
+        ("none", 0), ("sentence", 0), ("sentence", 0), ("paragraph", 1),
+    ]  # fmt: skip
+    assert [piece.gap_s(0.25, 0.6) for piece in pieces] == [0.0, 0.25, 0.25, 0.6]
+
+
+def test_modes() -> None:
+    text = "One is here. Two is there.\nThree comes then.\n\nFour is last.\n"
+    assert texts(text, "line") == ["One is here. Two is there.", "Three comes then.", "Four is last."]
+    assert texts(text, "paragraph") == ["One is here. Two is there. Three comes then.", "Four is last."]
+    assert texts(text, "none") == [text.strip()]
+
+
+def test_short_sentences_are_spoken_with_the_next_one_of_their_line() -> None:
+    assert texts("Oh. I see what you mean. Yes. No.\nWell. Fine.") == [
+        "Oh. I see what you mean.",
+        "Yes. No.",
+        "Well. Fine.",
+    ]
+
+
+def test_pieces_know_their_place() -> None:
+    text = "  First one here.   Second one there.\n\n\n Third."
+    for piece in split(text, "auto", "en"):
+        assert text[piece.start : piece.end] == piece.text
+
+
+def test_case_29_line_ends_of_all_kinds() -> None:
+    from omnitts_cli.text.clean import clean
+
+    expected = ["One line here.", "Two lines here.", "Three"]
+    for end in ("\n", "\r\n", "\r", "\u2028", "\x85"):
+        assert texts(clean(f"One line here.{end}Two lines here.{end}Three")) == expected
+
+
+def test_pieces_without_a_letter_are_not_spoken() -> None:
+    assert texts("***\n\nHello there you.\n---\n…\n\nBye bye now.") == ["Hello there you.", "Bye bye now."]
+    assert texts("…?!") == texts("  \n \n") == texts("") == texts("🙂") == []
+
+
+# -- pauses
+
+
+def test_pause_marks_become_silence() -> None:
+    pieces = list(split("Wait for it. [pause:0.8s] Now! [pause:250ms][pause:3]Later [pause:x] too.", "auto", "en"))
+    assert [piece.text or piece.pause_s for piece in pieces] == [
+        "Wait for it.",
+        0.8,
+        "Now!",
+        0.25,
+        3.0,
+        "Later [pause:x] too.",
+    ]
+    assert all(piece.gap == "none" for piece in pieces)
+
+
+def test_a_pause_has_a_limit_and_can_be_turned_off() -> None:
+    assert [piece.pause_s for piece in split("[pause:99999s]a", "auto")] == [60.0, 0.0]
+    splitter = Splitter("auto", pauses=False)
+    assert [p.text for p in splitter.feed("a [pause:1s] b\n")] == ["a [pause:1s] b"]
+
+
+# -- any cuts
+
+LETTERS = "ab AB.!?\n\n\"'”“»「」。、,い字가3-*()[]:;…"
+ALPHABET = [*LETTERS, "Mr. ", "[pause:1s]", " word" * 12, "\n- ", "A. ", "z. B. ", "He ", " . .", " »"]
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    st.lists(st.sampled_from(ALPHABET), max_size=60).map("".join),
+    st.lists(st.integers(0, 400), max_size=12),
+    st.sampled_from(MODES),
+    st.sampled_from([None, "en", "de"]),
+    st.sampled_from([20, 60, 400]),
+)
+def test_fed_in_any_cuts_is_fed_at_once(
+    text: str, cuts: list[int], mode: str, language: str | None, largest: int
+) -> None:
+    whole = Splitter(mode, language, largest=largest)  # type: ignore[arg-type]
+    expected = whole.feed(text) + whole.flush()
+    splitter, pieces, last = Splitter(mode, language, largest=largest), [], 0  # type: ignore[arg-type]
+    for cut in [*sorted({min(cut, len(text)) for cut in cuts}), len(text)]:
+        pieces += splitter.feed(text[last:cut])
+        last = cut
+    assert pieces + splitter.flush() == expected
+    if "[" not in text:
+        letters = [c for c in text if c.isalnum()]
+        assert [c for piece in expected for c in piece.text if c.isalnum()] == letters, "nothing is lost"
+
+
+# -- size
+
+
+@pytest.mark.parametrize(
+    "text", ["a" * 5000, "字" * 5000, "word " * 1000, "word, " * 1000, "https://x.y/" * 400, "aGVsbG8" * 700]
+)
+def test_case_25_what_has_no_end_is_cut_at_its_best_place(text: str) -> None:
+    pieces = list(split(text))
+    assert all(columns(p.text, 0, len(p.text)) <= LARGEST_COLUMNS["auto"] for p in pieces)
+    assert "".join(p.text for p in pieces).replace(" ", "") == text.replace(" ", "")
+    if " " in text:
+        assert all(p.text.endswith(("word", ",")) for p in pieces), "between words, not inside one"
+    assert all(p.gap == "none" for p in pieces[1:])
+
+
+def test_a_long_sentence_is_cut_behind_a_semicolon_or_a_comma() -> None:
+    text = "x" * 150 + "; " + "y " * 80 + ", " + "z " * 100
+    first, second = texts(text, largest=250)[:2]
+    assert first.endswith(";") and second.endswith(",")
+
+
+BIG = {
+    "one line without a stop": "word " * 2_000_000,
+    "one word": "a" * 10_000_000,
+    "a letter per line": "a\n" * 600_000,
+    "Chinese": "字" * 3_300_000,
+    "only stops": "." * 10_000_000,
+    "only blanks": " " * 10_000_000,
+    "open pauses": "[pause:" * 1_400_000,
+    "open brackets": "[" * 2_000_000,
+}
+
+
+def in_blocks(text: str) -> Iterator[str]:
+    return (text[start : start + 65_536] for start in range(0, len(text), 65_536))
+
+
+@pytest.mark.parametrize("name", BIG)
+def test_case_24_ten_megabytes_start_at_once_and_memory_is_flat(name: str) -> None:
+    text, splitter = BIG[name], Splitter("auto")
+    began = time.perf_counter()
+    first = next((p for part in in_blocks(text) if (p := splitter.feed(part))), [])
+    assert time.perf_counter() - began < 2 or not first
+    tracemalloc.start()
+    for part in list(in_blocks(text))[5:8]:
+        splitter.feed(part)
+    early = tracemalloc.get_traced_memory()[1]
+    tracemalloc.reset_peak()
+    for part in list(in_blocks(text))[8:16]:
+        splitter.feed(part)
+    late = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert late < early + 4_000_000
+
+
+@pytest.mark.parametrize("name", ["one line without a stop", "Chinese", "only stops", "open pauses", "open brackets"])
+def test_case_24_time_grows_with_the_text_alone(name: str) -> None:
+    def seconds(text: str) -> float:
+        began = time.perf_counter()
+        for _ in split(in_blocks(text)):
+            pass
+        return time.perf_counter() - began
+
+    text = BIG[name]
+    small = min(seconds(text[: len(text) // 20]) for _ in range(2))
+    large = seconds(text[: len(text) // 4])
+    assert large < 5 * small * 3 + 0.2, "five times the text, at most fifteen times the time"
+
+
+def test_a_piece_is_plain() -> None:
+    piece = Piece("x", 0, 1)
+    assert piece.speech and not Piece("", 0, 0, pause_s=1.0).speech
