@@ -6,21 +6,25 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from golden_cases import CASES, asked, near
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
 from omnitts_cli import build
+from omnitts_cli.audio.chunk import Chunk, Clip
 from omnitts_cli.build import load_model, open_engine, plan_for
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.engine.engine import Engine
 from omnitts_cli.errors import DeviceError, ModelError, OmniError, SettingsError, UsageError, VoiceError
-from omnitts_cli.request import Request
+from omnitts_cli.request import Request, Sampling
 from omnitts_cli.settings import EngineSettings
 from omnitts_cli.voices import Named
 
@@ -198,6 +202,50 @@ def test_chunk_sizes(first: int, chunk: int, chunks: tuple[int, ...], cpu: CPUDe
     plan = plan_for(model, cpu, EngineSettings(first_chunk=first, chunk=chunk, slots=1))
     assert plan.chunks == chunks and plan.first_chunk == min(first, chunk)
     assert not plan.capture  # there is nothing to record on a CPU
+
+
+QUICK = [
+    "custom_voice/english_nonstream",
+    "custom_voice/batch_stream",
+    "custom_voice_small/english_nonstream",
+    "voice_design/batch_nonstream",
+    "base/batch_mixed_stream",
+    "base/icl_nonstream",
+    "base_large/icl_stream_codec_longer",
+]
+GREEDY = Sampling(temperature=0.0, predictor_temperature=0.0)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[] if name in QUICK else [pytest.mark.slow])
+        for name in CASES
+        if not name.endswith("sampled")
+    ],
+)
+def test_the_engine_speaks_as_the_official_package(
+    name: str, case: Callable[[str], Any], checkpoint: Callable[[str], Path]
+) -> None:
+    """Rows of a batch side by side in the engine: their frames, their sound, and why they stopped."""
+    golden = case(name)
+    most = golden.meta["arguments"]["max_new_tokens"] - 1  # the official package never speaks its last token
+    with open_engine(str(checkpoint(name.split("/")[0])), device="cpu", threads=1, slots=3, seconds=10) as engine:
+        asked_for = [
+            replace(request, id=str(index), sampling=GREEDY, max_frames=most)
+            for index, request in enumerate(asked(golden))
+        ]
+        chunks: dict[str, list[Chunk]] = {request.id: [] for request in asked_for}
+        for news in engine.speak(asked_for):
+            assert isinstance(news, Chunk), news.error
+            chunks[news.request].append(news)
+    for index, parts in enumerate(chunks.values()):
+        clip, frames = Clip.join(parts), golden.meta["frame_lengths"][index]
+        assert clip.stopped == ("end" if golden.meta["stopped_by_eos"][index] else "limit")
+        assert np.array_equal(clip.codes, golden.tensors["talker.frames"][index, :frames].numpy())
+        assert len(clip.pcm) == golden.meta["wav_lengths"][index]
+        sound, key = torch.from_numpy(clip.pcm), f"wav.{index}"
+        assert near(golden.same(key, sound), golden.tensors[key])
 
 
 def paths_of(value: object, path: str = "") -> list[str]:
