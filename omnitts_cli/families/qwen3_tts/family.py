@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import nn
+from torch.overrides import TorchFunctionMode
 
 from omnitts_cli.families.qwen3_tts.config import CODEC_FOLDER, Config
 from omnitts_cli.families.qwen3_tts.names.codec import decoder_names, encoder_names
@@ -67,9 +70,22 @@ class Parts:
         return [part for part in (self.language, self.decoder, self.encoder, self.speaker) if part is not None]
 
 
+class NoNumbers(TorchFunctionMode):
+    """Skips first values: on "meta" there is nothing to fill, and asking for it imports torch's compiler, 3 s."""
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        if getattr(func, "__module__", None) == nn.init.__name__:
+            return args[0] if args else (kwargs or {})["tensor"]
+        if func is torch.randn:
+            func = torch.empty
+        return func(*args, **(kwargs or {}))
+
+
 def parts(config: Config, ops: Ops = plain.OPS) -> Parts:
     """The modules of a config, without numbers: nothing large is allocated before the files are compared."""
-    with torch.device("meta"):
+    with torch.device("meta"), NoNumbers():
         language, decoder = Language(config, ops), CodecDecoder(config.decoder)
         encoder = CodecEncoder(config.encoder) if config.encoder else None
         speaker = SpeakerEncoder(config.speaker_encoder) if config.speaker_encoder else None
