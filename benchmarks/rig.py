@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 import platform
+import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -57,6 +58,26 @@ def load_model(arguments: argparse.Namespace, settings: Any) -> tuple[Any, Any, 
     model = build.load_model(arguments.model, device, settings=settings)
     device.settle()
     return model, device, time.perf_counter() - began
+
+
+def timed(device: Any, run: Callable[[], object], turns: int, rounds: int = 7) -> dict[str, float]:
+    """Milliseconds of one `run`: several rounds of `turns` runs back to back, and their median and best."""
+    run()
+    device.settle()
+    found = []
+    for _ in range(rounds):
+        began = time.perf_counter()
+        for _ in range(turns):
+            run()
+        device.settle()
+        found.append((time.perf_counter() - began) * 1000 / turns)
+    return {"ms": statistics.median(found), "best_ms": min(found)}
+
+
+def about(room: str, arguments: argparse.Namespace, model: Any) -> dict[str, Any]:
+    """What every row of a room begins with."""
+    dtype = str(model.dtype).removeprefix("torch.")
+    return {"bench": room, "model": arguments.model, "dtype": dtype, "note": arguments.note}
 
 
 def machine(arguments: argparse.Namespace, device: Any = None) -> dict[str, Any]:
@@ -111,6 +132,8 @@ def rounded(value: Any) -> Any:
     """Six digits are more than was measured."""
     if isinstance(value, dict):
         return {key: rounded(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [rounded(part) for part in value]
     return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
