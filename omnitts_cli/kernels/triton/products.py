@@ -2,8 +2,8 @@
 
 A speech frame is a long chain of small products, so what counts is bytes and the number of kernels.
 Measured on one H200 (benchmarks/LOG.md): a single row streams the weights 1.2 to 3.5 times as fast through
-a matrix-vector kernel as through the vendor's library, norm and gate included; for 2 to 64 rows the library
-wins wherever a norm comes first, and a narrow tensor-core kernel only where the result is added to a residual.
+a matrix-vector kernel as through the vendor's library, norm and gate included; for 2 to 64 rows a narrow
+tensor-core kernel wins where the result is gated or added to a residual, and the library everywhere else.
 
 The vector kernel finds the norm's scale in its one pass over the row: with y = W (x * n) and
 s = sum(x * x), the answer is y * rsqrt(s / K + eps).
@@ -23,10 +23,6 @@ from omnitts_cli.kernels.triton.overlap import announce, overlaps, wait
 PLAIN = tl.constexpr(0)
 ADD = tl.constexpr(1)
 SWIGLU = tl.constexpr(2)
-
-MOST_ROWS = 64
-MOST_INPUTS = 3072
-"""Limits of the narrow kernel: beyond them the library is faster."""
 
 
 @triton.jit
@@ -77,25 +73,32 @@ def _vector(
 
 
 @triton.jit
-def _matrix_add(
-    x, weight, extra, out, count, outputs: tl.constexpr, inputs: tl.constexpr, early: tl.constexpr,
-    block_m: tl.constexpr, block_n: tl.constexpr, block_k: tl.constexpr,
+def _matrix(
+    x, weight, extra, out, count, outputs: tl.constexpr, inputs: tl.constexpr, ending: tl.constexpr,
+    early: tl.constexpr, block_m: tl.constexpr, block_n: tl.constexpr, block_k: tl.constexpr,
 ):  # fmt: skip
     rows = tl.program_id(0) * block_n + tl.arange(0, block_n)
     batch = tl.arange(0, block_m)
     lanes = tl.arange(0, block_k)
     there = batch[None, :] < count
+    here = weight + rows[:, None] * inputs + lanes[None, :]
+    heard = x + batch[None, :] * inputs + lanes[:, None]
     total = tl.zeros((block_n, block_m), tl.float32)
+    second = tl.zeros((block_n, block_m), tl.float32)
     announce(early)
     wait(early)
     for start in tl.range(0, inputs, block_k):
-        k = start + lanes
-        heard = tl.load(x + batch[None, :] * inputs + k[:, None], there, 0.0)
-        tile = tl.load(weight + rows[:, None] * inputs + k[None, :])
-        total = tl.dot(tile, heard, total, input_precision="ieee")
+        row = tl.load(heard + start, there, 0.0)
+        total = tl.dot(tl.load(here + start), row, total, input_precision="ieee")
+        if ending == SWIGLU:
+            second = tl.dot(tl.load(here + outputs * inputs + start), row, second, input_precision="ieee")
     kind = out.dtype.element_ty
     where = batch[None, :] * outputs + rows[:, None]
-    y = total.to(kind).to(tl.float32) + tl.load(extra + where, there, 0.0).to(tl.float32)
+    y = total.to(kind).to(tl.float32)
+    if ending == ADD:
+        y += tl.load(extra + where, there, 0.0).to(tl.float32)
+    if ending == SWIGLU:
+        y = (y * tl.sigmoid(y)).to(kind).to(tl.float32) * second.to(kind).to(tl.float32)
     tl.store(out + where, y.to(kind), there)
 
 
@@ -144,11 +147,49 @@ def norm_linear(x: Tensor, norm: Tensor, eps: float, weight: Tensor) -> Tensor:
     return F.linear(rms_norm(x, norm, eps), weight) if out is None else out
 
 
+def _tile(ending: int, count: int, inputs: int) -> tuple[int, int, int, int] | None:
+    """(outputs a program, inputs a turn, warps, stages) where the narrow kernel wins; None where the library does."""
+    if ending == ADD.value and inputs <= 3072:
+        if count <= 16:
+            return 32, 256, 4, 3
+        if count <= 32:
+            return 32, 128, 2, 5
+        return (16, 256, 2, 4) if count <= 64 and inputs < 3072 else None
+    if ending == SWIGLU.value and count <= 64:
+        return (32, 128, 2, 5) if count <= 16 and inputs <= 1024 else (64, 128, 4, 3)
+    return None
+
+
+def _few_rows(x: Tensor, weight: Tensor, extra: Tensor | None, ending: int) -> Tensor | None:
+    """The narrow kernel, or None."""
+    inputs = weight.shape[1]
+    outputs = weight.shape[0] // (2 if ending == SWIGLU.value else 1)
+    count = x.numel() // inputs
+    tile = _tile(ending, count, inputs)
+    if tile is None:
+        return None
+    block_n, block_k, warps, stages = tile
+    block_k = _turn(inputs, block_k)
+    if outputs % block_n or block_k < 32:
+        return None
+    out = torch.empty((*x.shape[:-1], outputs), dtype=x.dtype, device=x.device)
+    block_m = max(16, triton.next_power_of_2(count))
+    _matrix[(outputs // block_n,)](
+        x, weight, extra, out, count, outputs, inputs, ending, overlaps(), block_m, block_n, block_k,
+        num_warps=warps, num_stages=stages, launch_pdl=overlaps(),
+    )  # fmt: skip
+    return out
+
+
 def norm_swiglu(x: Tensor, norm: Tensor, eps: float, gate_up: Tensor) -> Tensor:
     out = _one_row(x, norm, eps, gate_up, None, None, SWIGLU.value)
     if out is not None:
         return out
-    both = F.linear(rms_norm(x, norm, eps), gate_up)
+    normed = rms_norm(x, norm, eps)
+    out = _few_rows(normed, gate_up, None, SWIGLU.value)
+    if out is not None:
+        return out
+    both = F.linear(normed, gate_up)
     inner = gate_up.shape[0] // 2
     out = torch.empty((*x.shape[:-1], inner), dtype=x.dtype, device=x.device)
     _swiglu[(both.numel() // (2 * inner), triton.cdiv(inner, 1024))](
@@ -160,16 +201,8 @@ def norm_swiglu(x: Tensor, norm: Tensor, eps: float, gate_up: Tensor) -> Tensor:
 def linear_add(x: Tensor, weight: Tensor, residual: Tensor) -> Tensor:
     x, residual = x.contiguous(), residual.contiguous()
     out = _one_row(x, None, 0.0, weight, None, residual, ADD.value)
-    if out is not None:
-        return out
-    outputs, inputs = weight.shape
-    count, block_n, block_k = x.numel() // inputs, 16, _turn(inputs, 256)
-    if count > MOST_ROWS or inputs > MOST_INPUTS or outputs % block_n or block_k < 32:
-        return torch.addmm(residual.flatten(0, -2), x.flatten(0, -2), weight.T).view(residual.shape)
-    out = torch.empty_like(residual)
-    block_m = max(16, triton.next_power_of_2(count))
-    _matrix_add[(outputs // block_n,)](
-        x, weight, residual, out, count, outputs, inputs, overlaps(), block_m, block_n, block_k,
-        num_warps=4, num_stages=3, launch_pdl=overlaps(),
-    )  # fmt: skip
+    if out is None:
+        out = _few_rows(x, weight, residual, ADD.value)
+    if out is None:
+        out = torch.addmm(residual.flatten(0, -2), x.flatten(0, -2), weight.T).view(residual.shape)
     return out
