@@ -16,27 +16,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from omnitts_cli.families.qwen3_tts.fields import Fields
+from omnitts_cli.families.qwen3_tts.codec_config import CODEC, decoder_shape, encoder_shape, speaker_shape
+from omnitts_cli.families.qwen3_tts.fields import HEADS, LAYERS, WIDTH, Fields
 from omnitts_cli.families.qwen3_tts.released import KINDS, VOICES
 from omnitts_cli.models.codec_decoder import DecoderShape
 from omnitts_cli.models.codec_encoder import EncoderShape
-from omnitts_cli.models.codec_transformer import TransformerShape
 from omnitts_cli.models.layers import StackShape
-from omnitts_cli.models.mel import MelShape
 from omnitts_cli.models.predictor import PredictorShape
 from omnitts_cli.models.speaker import SpeakerShape
 from omnitts_cli.models.talker import TalkerShape
 from omnitts_cli.request import Sampling
 
-# Far above every model of the family, far below what could exhaust a machine before the weights are compared.
-WIDTH, LAYERS, HEADS, GROUPS = 2**15, 256, 256, 64
-CODES, TOKENS, POSITIONS = 2**16, 2**21, 2**20
-KEYS, WINDOW_KEYS = 2**18, 2**24  # numbers kept per position of a request, and per stream of sound
-RATE, RATES, SAMPLES_PER_FRAME = 64, 8, 2**15
+GROUPS, CODES, TOKENS, POSITIONS = 64, 2**16, 2**21, 2**20
+FRAME_RATE = 100
+KEYS = 2**18  # numbers kept for one position of a request
 PARAMETERS = 2**36
 
 FAMILY = "qwen3_tts"
-CODEC = "qwen3_tts_tokenizer_12hz"
 CODEC_FOLDER = "speech_tokenizer"
 
 
@@ -121,10 +117,11 @@ def config_of(top: Fields, codec: Fields, generation: Fields) -> Config:
     predictor = talker.part("code_predictor_config")
     heard, stack = _stack(talker), _stack(predictor)
     groups, codes = talker.whole("num_code_groups", GROUPS, 2), predictor.whole("vocab_size", CODES, 2)
-    _agree(predictor, "num_code_groups", groups, f"{talker.path}.num_code_groups")
+    predictor.agree("num_code_groups", groups, f"{talker.path}.num_code_groups")
     vocabulary = talker.whole("vocab_size", CODES, codes + 1)
     text_vocabulary = talker.whole("text_vocab_size", TOKENS)
-    decoder, rate = _decoder(codec, groups, codes), codec.whole("output_sample_rate", 192_000, 8_000)
+    decoder, rate = decoder_shape(codec, groups, codes), codec.whole("output_sample_rate", 192_000, 8_000)
+    codec.at_most("frames per second", rate // decoder.samples_per_frame, FRAME_RATE)
     languages = _languages(talker, codes, vocabulary)
     config = Config(
         file=top.file,
@@ -133,8 +130,8 @@ def config_of(top: Fields, codec: Fields, generation: Fields) -> Config:
         talker=TalkerShape(heard, vocabulary),
         predictor=PredictorShape(stack, heard.hidden, groups, codes),
         decoder=decoder,
-        encoder=_encoder(codec, groups, codes, decoder.samples_per_frame) if "cloned" in kinds else None,
-        speaker_encoder=_speaker_encoder(top, heard.hidden, rate) if "cloned" in kinds else None,
+        encoder=encoder_shape(codec, groups, codes, decoder.samples_per_frame) if "cloned" in kinds else None,
+        speaker_encoder=speaker_shape(top, heard.hidden, rate) if "cloned" in kinds else None,
         text_vocabulary=text_vocabulary,
         text_width=talker.whole("text_hidden_size", WIDTH),
         text=_text_ids(top, text_vocabulary),
@@ -176,158 +173,14 @@ def _stack(at: Fields) -> StackShape:
         layers=at.whole("num_hidden_layers", LAYERS),
         heads=at.whole("num_attention_heads", HEADS),
         kv_heads=at.whole("num_key_value_heads", HEADS),
-        head_dim=_even(at, "head_dim"),
+        head_dim=at.even("head_dim", 1024),
         eps=at.number("rms_norm_eps", 1e-12, 0.1),
         rope_theta=at.number("rope_theta", 1.0, 1e12),
     )
-    _divides(at, "num_key_value_heads", shape.kv_heads, "num_attention_heads", shape.heads)
-    _at_most(at, "num_attention_heads x head_dim", shape.heads * shape.head_dim, WIDTH)
-    _at_most(at, "keys of one position", shape.layers * shape.kv_heads * shape.head_dim, KEYS)
+    at.divides("num_key_value_heads", shape.kv_heads, "num_attention_heads", shape.heads)
+    at.at_most("num_attention_heads x head_dim", shape.heads * shape.head_dim, WIDTH)
+    at.at_most("keys of one position", shape.layers * shape.kv_heads * shape.head_dim, KEYS)
     return shape
-
-
-def _decoder(codec: Fields, groups: int, codes: int) -> DecoderShape:
-    codec.word("model_type", [CODEC])
-    at = codec.part("decoder_config")
-    at.must_be("hidden_act", "silu")
-    at.must_be("attention_bias", False)
-    at.must_be("num_semantic_quantizers", 1)
-    _agree(at, "num_quantizers", groups, "talker_config.num_code_groups")
-    _agree(at, "codebook_size", codes, "talker_config.code_predictor_config.vocab_size")
-    _agree(at, "num_key_value_heads", at.whole("num_attention_heads", HEADS), "num_attention_heads")
-    width, rises = at.whole("decoder_dim", WIDTH), at.wholes("upsample_rates", RATE, RATES)
-    if width % 2 ** len(rises):
-        raise at.problem("decoder_dim", f"{width} cannot be halved {len(rises)} times, once for each of upsample_rates")
-    quantised = at.whole("codebook_dim", WIDTH, 2)
-    if quantised % 2:
-        raise at.problem("codebook_dim", f"{quantised} is odd; codes are stored at half this width")
-    shape = DecoderShape(
-        groups=groups,
-        codes=codes,
-        book_width=quantised // 2,
-        quantised=quantised,
-        latent=at.whole("latent_dim", WIDTH),
-        width=width,
-        transformer=_transformer(at, "rms_norm_eps"),
-        window=at.whole("sliding_window", 4096),
-        stretches=at.wholes("upsampling_ratios", RATE, RATES),
-        rises=rises,
-    )
-    _agree(codec, "decode_upsample_rate", shape.samples_per_frame, "the product of the upsampling rates")
-    _at_most(codec, "decode_upsample_rate", shape.samples_per_frame, SAMPLES_PER_FRAME)
-    past = shape.transformer.layers * shape.window * shape.transformer.heads * shape.transformer.head_dim
-    _at_most(at, "keys of the sliding_window", past, WINDOW_KEYS)
-    return shape
-
-
-def _encoder(codec: Fields, groups: int, codes: int, samples_per_frame: int) -> EncoderShape:
-    at = codec.part("encoder_config")
-    for key, only in _ENCODER_CHOICES.items():
-        at.must_be(key, only)
-    _agree(codec, "encoder_valid_num_quantizers", groups, "talker_config.num_code_groups")
-    _agree(codec, "input_sample_rate", codec.whole("output_sample_rate", 192_000), "output_sample_rate")
-    _agree(at, "codebook_size", codes, "talker_config.code_predictor_config.vocab_size")
-    _agree(at, "num_key_value_heads", at.whole("num_attention_heads", HEADS), "num_attention_heads")
-    if (books := at.whole("num_quantizers", 4 * GROUPS)) < groups:
-        raise at.problem("num_quantizers", f"{books} are fewer than the {groups} code groups")
-    shape = EncoderShape(
-        groups=groups,
-        codes=codes,
-        book_width=at.whole("codebook_dim", WIDTH),
-        filters=at.whole("num_filters", WIDTH),
-        falls=at.wholes("upsampling_ratios", RATE, RATES)[::-1],  # stored in the order of the way back
-        transformer=_transformer(at, "norm_eps"),
-        dilations=_dilations(at),
-        kernel=at.whole("kernel_size", 64),
-        unit_kernel=at.whole("residual_kernel_size", 64),
-        closing_kernel=at.whole("last_kernel_size", 64),
-        squeeze=at.whole("compress", 64),
-    )
-    _divides(at, "compress", shape.squeeze, "num_filters", shape.filters)
-    if shape.samples_per_frame != samples_per_frame:
-        raise at.problem(
-            "upsampling_ratios", f"make frames of {shape.samples_per_frame} samples, not {samples_per_frame}"
-        )
-    return shape
-
-
-_ENCODER_CHOICES: dict[str, object] = {
-    "hidden_act": "gelu",
-    "attention_bias": False,
-    "num_semantic_quantizers": 1,
-    "audio_channels": 1,
-    "pad_mode": "constant",
-    "use_causal_conv": True,
-    "use_conv_shortcut": False,
-    "normalize": False,
-}
-
-
-def _dilations(at: Fields) -> tuple[int, ...]:
-    growth = at.whole("dilation_growth_rate", 8)
-    return tuple(growth**unit for unit in range(at.whole("num_residual_layers", 4)))
-
-
-def _transformer(at: Fields, eps: str) -> TransformerShape:
-    return TransformerShape(
-        hidden=at.whole("hidden_size", WIDTH),
-        inner=at.whole("intermediate_size", 8 * WIDTH),
-        layers=at.whole("num_hidden_layers", LAYERS),
-        heads=at.whole("num_attention_heads", HEADS),
-        head_dim=_even(at, "head_dim"),
-        eps=at.number(eps, 1e-12, 0.1),
-        rope_theta=at.number("rope_theta", 1.0, 1e12),
-    )
-
-
-def _speaker_encoder(top: Fields, hidden: int, rate: int) -> SpeakerShape:
-    """Published files name two values and leave the rest to these defaults.
-
-    The vector is used as a row of the prompt, so its width is the talker's, whatever `enc_dim` says; the
-    stored weights are compared with it.
-    """
-    at, usual = top.part("speaker_encoder_config"), SpeakerShape(hidden)
-    blocks = len(usual.channels)
-    shape = SpeakerShape(
-        embedding=hidden,
-        channels=at.wholes("enc_channels", WIDTH, blocks, usual.channels),
-        kernels=at.wholes("enc_kernel_sizes", 64, blocks, usual.kernels),
-        dilations=at.wholes("enc_dilations", 64, blocks, usual.dilations),
-        parts=at.whole("enc_res2net_scale", 64, 2, usual.parts),
-        gate=at.whole("enc_se_channels", WIDTH, 1, usual.gate),
-        attention=at.whole("enc_attention_channels", WIDTH, 1, usual.attention),
-        mel=MelShape(rate, bands=at.whole("mel_dim", 1024, 1, MelShape().bands), highest=rate / 2),
-    )
-    at.must_be("sample_rate", rate)
-    if not len(shape.channels) == len(shape.kernels) == len(shape.dilations) == blocks:
-        raise at.problem("enc_channels", f"with kernel sizes and dilations, must have {blocks} entries each")
-    inside = shape.channels[:-1]
-    if len(set(inside)) > 1:
-        raise at.problem("enc_channels", f"{list(inside)} differ, but blocks add to what they hear")
-    _divides(at, "enc_res2net_scale", shape.parts, "enc_channels", inside[0])
-    return shape
-
-
-def _even(at: Fields, key: str) -> int:
-    value = at.whole(key, 1024, 2)
-    if value % 2:
-        raise at.problem(key, f"{value} is odd; rotation works on halves")
-    return value
-
-
-def _agree(at: Fields, key: str, other: int, place: str) -> None:
-    if (value := at.whole(key, 2**31)) != other:
-        raise at.problem(key, f"{value} does not agree with {place}, which is {other}")
-
-
-def _at_most(at: Fields, key: str, value: int, most: int) -> None:
-    if value > most:
-        raise at.problem(key, f"{value} is more than {most}; that is no model of this family")
-
-
-def _divides(at: Fields, small: str, part: int, large: str, whole: int) -> None:
-    if whole % part:
-        raise at.problem(small, f"{part} does not divide {large}, which is {whole}")
 
 
 def _text_ids(top: Fields, vocabulary: int) -> TextIds:

@@ -9,6 +9,9 @@ from typing import Any
 
 from omnitts_cli.errors import ModelError
 
+# Far above every model of the family, far below what could exhaust a machine before the weights are compared.
+WIDTH, LAYERS, HEADS = 2**15, 256, 256
+
 CONFIG_BYTES = 2**20  # released config files have a few kilobytes
 _NO_DEFAULT: Any = object()
 
@@ -98,6 +101,26 @@ class Fields:
         if not isinstance(value, list) or not all(isinstance(one, str) and one for one in value):
             raise self.problem(key, f"{_shown(value)} is not a list of words")
         return tuple(value)
+
+    # ---- what several values must be to one another
+
+    def even(self, key: str, high: int) -> int:
+        value = self.whole(key, high, 2)
+        if value % 2:
+            raise self.problem(key, f"{value} is odd, but is used in halves")
+        return value
+
+    def agree(self, key: str, other: int, place: str) -> None:
+        if (value := self.whole(key, 2**31)) != other:
+            raise self.problem(key, f"{value} does not agree with {place}, which is {other}")
+
+    def at_most(self, what: str, value: int, most: int) -> None:
+        if value > most:
+            raise self.problem(what, f"{value} is more than {most}; that is no model of this family")
+
+    def divides(self, key: str, part: int, other: str, whole: int) -> None:
+        if whole % part:
+            raise self.problem(key, f"{part} does not divide {other}, which is {whole}")
 
     def _get(self, key: str, default: Any = _NO_DEFAULT) -> Any:
         value = self.values.get(key)
