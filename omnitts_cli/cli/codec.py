@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +13,8 @@ from omnitts_cli.cli.declare import command
 from omnitts_cli.cli.engine_room import engine_for
 from omnitts_cli.cli.grammar import Command, group
 from omnitts_cli.cli.options import Intent, Machine, Model, Network, Output, Telling
-from omnitts_cli.cli.stage import SideFile, open_stage
+from omnitts_cli.cli.signals import held
+from omnitts_cli.cli.stage import SideFile, open_stage, reserve
 from omnitts_cli.errors import InputError, UsageError
 
 app = group("Sound to codes and back, as safetensors.")
@@ -56,20 +58,25 @@ def decode(
 ) -> None:
     """Codes to sound."""
     frames = read_codes(Path(file))
-    place = open_stage(output)
-    with place.sink:  # type: ignore[attr-defined]
-        with engine_for(model.model, "base", machine, network, telling) as engine:
-            facts = engine.model.facts
-            if frames.shape[1] != facts.groups or frames.max(initial=0) >= facts.codes:
-                raise InputError(
-                    f"the codes in {file} do not fit {engine.model.name}",
-                    cause=f"{frames.shape[1]} groups with codes up to {frames.max(initial=0)}",
-                    hint=f"it has {facts.groups} groups with codes below {facts.codes}",
-                )
-            samples = 0
-            for block in decoded(engine, frames):
+    with ExitStack() as closing:
+        place = reserve(output)
+        closing.callback(lambda: place.sink.discard())
+        engine = closing.enter_context(engine_for(model.model, "base", machine, network, telling))
+        facts = engine.model.facts
+        if frames.shape[1] != facts.groups or frames.max() >= facts.codes:
+            raise InputError(
+                f"the codes in {file} do not fit {engine.model.name}",
+                cause=f"{frames.shape[1]} groups with codes up to {frames.max()}",
+                hint=f"it has {facts.groups} groups with codes below {facts.codes}",
+            )
+        if place.rate != facts.sample_rate:
+            place.sink.discard()
+            place = open_stage(output, facts.sample_rate)
+        samples = 0
+        for block in decoded(engine, frames):
+            with held():
                 place.sink.write(block)
-                samples += block.size
+            samples += block.size
         place.sink.finish()
     if place.named:
         console.result(str(place.path))

@@ -53,9 +53,10 @@ class Job:
         if self.output.dry_run:
             return rehearse(script)
         with ExitStack() as closing:
-            place = stage.open_stage(self.output)
+            place = stage.reserve(self.output)
             closing.callback(lambda: place.sink.discard())  # of the sink that it will have by then
             subs, codes = self.side_files(closing)
+            script.refuse_empty()
             engine = closing.enter_context(
                 engine_for(self.speech.model or model, variant, self.machine, self.network, self.telling)
             )

@@ -59,7 +59,7 @@ def report(job: Job, engine: Engine, place: Stage, account: Account, tape: Tape)
 
 def tell(progress: Progress, script: Script, place: Stage, account: Account, tape: Tape) -> None:
     """Where we are, for the progress line; while playing also how loud it is."""
-    wall = time.perf_counter() - account.began
+    wall = max(time.perf_counter() - account.began, 1e-9)  # clocks may stand still
     share = min(1.0, account.chars / script.chars) if script.chars else None
     if not tape.samples:
         return progress.update(share, f"{account.pieces} pieces", done_chars=account.chars, audio_s=0.0)

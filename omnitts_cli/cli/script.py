@@ -19,17 +19,23 @@ if TYPE_CHECKING:
     from omnitts_cli.text.piece import Piece
 
 STDIN_BLOCK = 1 << 16
+FIRST_S = 0.1  # /dev/null and the like have told by then that they are empty
 QUIET_S = 0.3  # a pipe that says nothing for so long has finished its sentence
 PIECES_AHEAD = 256  # of a pipe that writes faster than we speak
 
 
 class Script(Protocol):
-    """`take` gives the next piece; None when none is known yet. `ended`: there will be no more."""
+    """`take` gives the next piece; None when none is known yet. `ended`: there will be no more.
+
+    `refuse_empty` raises if it is already certain that there is nothing to speak.
+    """
 
     ended: bool
     chars: int | None  # of the whole text, where it is known
 
     def take(self, wait_s: float) -> Piece | None: ...
+
+    def refuse_empty(self) -> None: ...
 
 
 class Written:
@@ -44,6 +50,9 @@ class Written:
         self.ended = piece is None
         return piece
 
+    def refuse_empty(self) -> None:
+        """That was done when the text was read."""
+
 
 class Piped:
     """A text that is still being written. A thread reads it, so that speaking never waits for it."""
@@ -51,6 +60,7 @@ class Piped:
     def __init__(self, lines: Iterator[list[Piece]]) -> None:
         self.chars: int | None = None
         self.ended = False
+        self._first: list[Piece | None] = []
         self._queue: queue.Queue[Piece | OmniError | None] = queue.Queue(PIECES_AHEAD)
         threading.Thread(target=self._read, args=(lines,), daemon=True).start()
 
@@ -66,6 +76,8 @@ class Piped:
     def take(self, wait_s: float) -> Piece | None:
         if self.ended:
             return None
+        if self._first:
+            return self._first.pop()
         try:
             found = self._queue.get(timeout=wait_s) if wait_s else self._queue.get_nowait()
         except queue.Empty:
@@ -75,6 +87,9 @@ class Piped:
             raise found
         self.ended = found is None
         return found
+
+    def refuse_empty(self) -> None:
+        self._first = [piece for piece in [self.take(FIRST_S)] if piece]
 
 
 class Heard:
@@ -86,6 +101,9 @@ class Heard:
 
     def take(self, wait_s: float) -> None:
         return None
+
+    def refuse_empty(self) -> None:
+        """Nobody knows what will be written."""
 
 
 def open_script(words: list[str] | None, options: TextIn, language: str | None, command: str) -> Script:

@@ -67,7 +67,7 @@ class Account:
     retries: int = 0
     guard_hits: int = 0
     stopped: str = "end"
-    began: float = field(default_factory=time.perf_counter)
+    began: float = field(default_factory=lambda: time.perf_counter())
     first_sound_s: float | None = None
     wall_s: float = 0.0
     sentences: list[Sentence] = field(default_factory=list)

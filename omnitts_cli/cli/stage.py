@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,14 +21,14 @@ RATE = 24_000  # of every released model
 
 @dataclass
 class Stage:
-    """The open sink and what it is called. `path` None: stdout or only the loudspeaker."""
+    """The sink and what it is called. `path` None: stdout or only the loudspeaker."""
 
     sink: Sink
     form: SoundFormat
-    path: Path | None
-    speaker: SpeakerSink | None
+    rate: int
+    path: Path | None = None
+    speaker: SpeakerSink | None = None
     named: bool = False  # the name was ours, so it is told on stdout
-    rate: int = RATE
 
     @property
     def shown(self) -> str | None:
@@ -40,40 +41,60 @@ class Stage:
         return self.path is not None and self.speaker is None
 
 
-def open_stage(output: Output, rate: int = RATE) -> Stage:
-    """The sink for -o, --play and what is there."""
-    from omnitts_cli.audio.encode import choose_format
-    from omnitts_cli.audio.sinks import FileSink, PipeSink, TeeSink, refuse_terminal
-    from omnitts_cli.audio.speaker import open_speaker
+def reserve(output: Output) -> Stage:
+    """The stage before a model is known. What cannot be taken back, such as a pipe's first bytes, waits."""
+    from omnitts_cli.audio.sinks import MemorySink, refuse_terminal
 
-    form = choose_format(output.output, output.format, model_rate=rate, rate=output.sample_rate, subtype=output.subtype)
+    in_place = output.output == "-" or (output.output is not None and is_special(Path(output.output)))
+    if not in_place:
+        return open_stage(output, RATE)
     if output.output == "-":
         if output.play:
-            raise UsageError(
-                "--play and -o - exclude each other", hint="-o - | tee speech.wav | ffplay -nodisp -autoexit -"
-            )
+            hint = "-o - | tee speech.wav | ffplay -nodisp -autoexit -"
+            raise UsageError("--play and -o - exclude each other", hint=hint)
         console.audio_on_stdout = True
         refuse_terminal(console.stdout.file)
-        return Stage(PipeSink(console.stdout.file, form, rate), form, None, None, rate=rate)
+    return Stage(MemorySink(), chosen_format(output, RATE), rate=0)
+
+
+def open_stage(output: Output, rate: int) -> Stage:
+    """The sink for -o, --play and what is there, for sound of that rate."""
+    from omnitts_cli.audio.sinks import FileSink, PipeSink, TeeSink
+    from omnitts_cli.audio.speaker import open_speaker
+
+    form = chosen_format(output, rate)
+    if output.output == "-":
+        return Stage(PipeSink(console.stdout.file, form, rate), form, rate)
     if output.output is not None:
         path = Path(output.output)
         file = FileSink(path, form, rate, no_clobber=output.no_clobber)
         if not output.play:
-            return Stage(file, form, path, None, rate=rate)
+            return Stage(file, form, rate, path)
         try:
-            heard = open_speaker(rate, output.audio_device)
-            return Stage(TeeSink([file, heard]), form, path, heard, rate=rate)
+            speaker = open_speaker(rate, output.audio_device)
         except BaseException:
             file.discard()
             raise
+        return Stage(TeeSink([file, speaker]), form, rate, path, speaker)
     if output.play is not False:
         try:
-            heard = open_speaker(rate, output.audio_device)
-            return Stage(heard, form, None, heard, rate=rate)
+            speaker = open_speaker(rate, output.audio_device)
+            return Stage(speaker, form, rate, None, speaker)
         except DeviceError:
             if output.play or output.audio_device:
                 raise
     return named_by_us(form, rate)
+
+
+def chosen_format(output: Output, rate: int) -> SoundFormat:
+    from omnitts_cli.audio.encode import choose_format
+
+    return choose_format(output.output, output.format, model_rate=rate, rate=output.sample_rate, subtype=output.subtype)
+
+
+def is_special(path: Path) -> bool:
+    """A FIFO, a device: written in place, so not before we are ready."""
+    return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
 
 
 def named_by_us(form: SoundFormat, rate: int) -> Stage:
@@ -82,7 +103,7 @@ def named_by_us(form: SoundFormat, rate: int) -> Stage:
     from omnitts_cli.audio.target import free_name
 
     path = free_name(Path(), suffix=form.suffix)
-    return Stage(FileSink(path, form, rate, no_clobber=True), form, path, None, True, rate)
+    return Stage(FileSink(path, form, rate, no_clobber=True), form, rate, path, named=True)
 
 
 class SideFile:

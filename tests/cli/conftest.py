@@ -1,0 +1,100 @@
+"""The command as a test calls it: in this process, with a home of its own, and everything it says caught."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from omnitts_cli.cli.app import run
+
+PYTHON = [sys.executable, "-m", "omnitts_cli"]
+
+
+@dataclass
+class Done:
+    """What a call left behind."""
+
+    code: int
+    out: bytes
+    err: str
+
+    @property
+    def json(self) -> dict[str, Any]:
+        """The last JSON object on stdout."""
+        return self.objects[-1]
+
+    @property
+    def objects(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.out.decode().splitlines()]
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A person's home with nothing in it, and an empty folder to work in."""
+    for name in list(os.environ):
+        if name.startswith(("OMNITTS_", "XDG_")) or name in ("NO_COLOR", "FORCE_COLOR", "HF_HUB_OFFLINE"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "hub"))
+    monkeypatch.setenv("OMNITTS_THREADS", "1")  # threads that wait for each other crawl on a busy machine
+    monkeypatch.setenv("COLUMNS", "80")
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    return tmp_path
+
+
+Omnitts = Callable[..., Done]
+
+
+@pytest.fixture
+def omnitts(home: Path, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Omnitts:
+    """`omnitts("say", "hi", stdin=b"")` in this process."""
+
+    def call(*arguments: str, stdin: bytes = b"") -> Done:
+        path = home / "stdin"
+        path.write_bytes(stdin)
+        with path.open() as file:
+            monkeypatch.setattr(sys, "stdin", file)
+            code = run(list(arguments))
+        out, err = capfdbinary.readouterr()
+        return Done(code, out, err.decode("utf-8", "replace"))
+
+    return call
+
+
+@pytest.fixture
+def silent_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine without any sound output."""
+    from omnitts_cli.audio import speaker
+    from omnitts_cli.errors import DeviceError
+
+    def refuse(*_: object) -> None:
+        raise DeviceError("there is no sound output on this machine", hint="-o speech.wav")
+
+    monkeypatch.setattr(speaker, "open_speaker", refuse)
+
+
+@pytest.fixture
+def started(home: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+    """`started("say", ...)`: the command as a process of its own; none outlives its test."""
+    processes = []
+
+    def start(*arguments: str, **options: Any) -> subprocess.Popen[bytes]:
+        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        process = subprocess.Popen([*PYTHON, *arguments], **{**pipes, **options})
+        processes.append(process)
+        return process
+
+    yield start
+    for process in processes:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()

@@ -1,0 +1,441 @@
+"""omnitts say: every row of the table of outputs, results, atomic files, and what a bad target is told."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+import socket
+import subprocess
+import threading
+import wave
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+from safetensors.numpy import load
+
+Call = Callable[..., Any]
+
+TOY = ["-m", "random:toy", "--max-frames", "12", "--seed", "5"]
+
+
+def same_sound(one: str, other: str) -> bool:
+    """Equal within 1 LSB: how the codec's work was cut into chunks may show in the last bit."""
+    first, second = (soundfile.read(name, dtype="int16")[0].astype(int) for name in (one, other))
+    return len(first) == len(second) > 0 and int(np.abs(first - second).max()) <= 1
+
+
+def left_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+# -- where the sound goes
+
+
+def test_a_file_and_a_silent_stdout(omnitts: Call) -> None:
+    done = omnitts("say", *TOY, "-o", "a.wav", "Hello there.")
+    assert (done.code, done.out) == (0, b"")
+    sound, rate = soundfile.read("a.wav")
+    assert (len(sound), rate) == (12 * 640, 8000)
+    assert left_in(Path()) == ["a.wav"]
+
+
+def test_no_output_and_no_loudspeaker_is_a_named_file(omnitts: Call, silent_machine: None) -> None:
+    names = [omnitts("say", *TOY, "Hello there.").out for _ in range(2)]
+    assert names == [b"speech.wav\n", b"speech-2.wav\n"]
+    assert left_in(Path()) == ["speech-2.wav", "speech.wav"]
+
+
+def test_no_play_names_a_file_by_its_format(omnitts: Call) -> None:
+    assert omnitts("say", *TOY, "--no-play", "-F", "flac", "Hello.").out == b"speech.flac\n"
+
+
+def test_play_without_a_loudspeaker_is_5_before_a_model_is_looked_for(omnitts: Call, silent_machine: None) -> None:
+    done = omnitts("say", "-m", "nowhere", "--play", "Hello.")
+    assert done.code == 5
+    assert "no sound output" in done.err
+
+
+def test_stdout_gets_a_wav_and_nothing_else(omnitts: Call) -> None:
+    done = omnitts("say", *TOY, "-o", "-", "Hello there.")
+    assert done.code == 0
+    assert done.out[:4] == b"RIFF"
+    assert len(done.out) == 44 + 2 * 12 * 640
+
+
+def test_raw_has_no_header(omnitts: Call) -> None:
+    whole = omnitts("say", *TOY, "-o", "-", "Hello there.").out
+    assert len(omnitts("say", *TOY, "-o", "-", "-F", "raw", "Hello there.").out) == len(whole) - 44 == 2 * 12 * 640
+
+
+def test_stdout_and_play_exclude_each_other(omnitts: Call) -> None:
+    assert omnitts("say", *TOY, "-o", "-", "--play", "Hello.").code == 2
+
+
+# -- results
+
+
+def test_json_says_what_was_made(omnitts: Call) -> None:
+    done = omnitts("say", *TOY, "-o", "a.wav", "--json", "Hello there, this is one. This is another one.")
+    result = done.json
+    assert (done.code, result["status"], result["schema"], result["output"]) == (0, "ok", 1, "a.wav")
+    assert result["audio_s"] == pytest.approx(soundfile.info("a.wav").duration, abs=0.001)
+    assert [s["text"] for s in result["sentences"]] == ["Hello there, this is one.", "This is another one."]
+    assert result["seed"] == 5 and result["pieces"] == 2 and result["stopped"] == "limit"
+
+
+def test_json_goes_to_stderr_when_sound_has_stdout(omnitts: Call) -> None:
+    done = omnitts("say", *TOY, "-o", "-", "--json", "-q", "Hello there.")
+    assert done.out[:4] == b"RIFF"
+    assert json.loads(done.err)["output"] == "-"
+
+
+def test_the_seed_used_is_told_and_repeats(omnitts: Call) -> None:
+    first = omnitts("say", "-m", "random:toy", "--max-frames", "12", "-o", "a.wav", "--json", "Hello there.").json
+    omnitts(
+        "say", "-m", "random:toy", "--max-frames", "12", "--seed", str(first["seed"]), "-o", "b.wav", "Hello there."
+    )
+    assert same_sound("a.wav", "b.wav")
+
+
+def test_sentences_have_gaps_and_subtitles_their_times(omnitts: Call) -> None:
+    text = "Hello there, this is one. This is another one."
+    omnitts("say", *TOY, "-o", "a.wav", "--sentence-gap", "500", "--subs", "a.srt", text)
+    assert soundfile.info("a.wav").frames == 2 * 12 * 640 + 4000
+    assert "00:00:00,000 --> 00:00:00,960\nHello there, this is one." in Path("a.srt").read_text()
+    assert "00:00:01,460 --> 00:00:02,420\nThis is another one." in Path("a.srt").read_text()
+
+
+def test_codes_are_one_tensor_without_gaps(omnitts: Call) -> None:
+    omnitts("say", *TOY, "-o", "a.wav", "--codes", "a.safetensors", "Hello there, this is one. This is another one.")
+    codes = load(Path("a.safetensors").read_bytes())
+    assert list(codes) == ["codes"]
+    assert codes["codes"].shape == (24, 4) and codes["codes"].dtype == np.int64
+
+
+def test_same_seed_same_codes_whatever_the_batch(omnitts: Call) -> None:
+    text = "Hello there, this is one. This is another one. And this is a third one. Here comes the last one."
+    for size in ("1", "2", "4"):
+        omnitts("say", *TOY, "-b", size, "-o", f"{size}.wav", "--codes", f"{size}.codes", text)
+    assert Path("1.codes").read_bytes() == Path("2.codes").read_bytes() == Path("4.codes").read_bytes()
+    assert same_sound("1.wav", "2.wav") and same_sound("1.wav", "4.wav")
+
+
+def test_speed_and_loudness_change_what_they_say(omnitts: Call) -> None:
+    omnitts("say", *TOY, "-o", "a.wav", "Hello there.")
+    omnitts("say", *TOY, "-o", "b.wav", "--speed", "2", "Hello there.")
+    omnitts("say", *TOY, "-o", "c.wav", "--volume", "-6", "Hello there.")
+    a, b, c = (soundfile.read(name)[0] for name in ("a.wav", "b.wav", "c.wav"))
+    assert len(b) == len(a) // 2
+    assert np.abs(c).max() == pytest.approx(np.abs(a).max() * 10 ** (-6 / 20), abs=1e-3)
+
+
+def test_dry_run_loads_nothing(omnitts: Call) -> None:
+    done = omnitts("say", "-m", "nowhere", "--dry-run", "--json", "Hello there, this is one. This is another one.")
+    assert done.code == 0
+    assert [piece["text"] for piece in done.objects] == ["Hello there, this is one.", "This is another one."]
+
+
+# -- text
+
+
+def test_words_files_and_stdin(omnitts: Call) -> None:
+    Path("a.txt").write_text("Hello there.")
+    calls = [("Hello", "there."), ("-f", "a.txt"), ("-f", "-"), ()]
+    for number, call in enumerate(calls):
+        assert omnitts("say", *TOY, "-o", f"{number}.wav", *call, stdin=b"Hello there.").code == 0
+        assert same_sound("0.wav", f"{number}.wav")
+
+
+def test_words_and_a_file_are_one_too_many(omnitts: Call) -> None:
+    assert omnitts("say", *TOY, "-f", "a.txt", "Hello").code == 2
+
+
+def test_a_missing_text_file_is_3(omnitts: Call) -> None:
+    done = omnitts("say", *TOY, "-f", "nowhere.txt")
+    assert done.code == 3 and "nowhere.txt" in done.err
+
+
+@pytest.mark.parametrize("text", [b"", b"  \n", b"...?!"])
+def test_case_22_nothing_to_speak_is_3(omnitts: Call, text: bytes) -> None:
+    done = omnitts("say", *TOY, "-o", "a.wav", stdin=text)
+    assert done.code == 3 and "nothing to speak" in done.err
+    assert left_in(Path()) == []
+
+
+# -- exit codes that need a model
+
+
+def test_a_model_that_is_nowhere_is_4(omnitts: Call) -> None:
+    done = omnitts("say", "-m", "1.7b", "--offline", "Hello.", "-o", "a.wav", "--json")
+    assert done.code == 4 and done.json["code"] == "not_available"
+    assert "omnitts models pull" in done.err
+    assert left_in(Path()) == []
+
+
+def test_a_voice_that_nobody_has_is_4_with_the_nearest(omnitts: Call) -> None:
+    done = omnitts("say", *TOY, "-v", "anne", "-o", "a.wav", "Hello.")
+    assert done.code == 4 and "closest: 'ann'" in done.err
+    assert left_in(Path()) == []
+
+
+def test_a_language_that_the_model_lacks_is_2(omnitts: Call) -> None:
+    assert omnitts("say", *TOY, "-l", "ru", "-o", "a.wav", "Hello.").code == 2
+
+
+def test_a_device_that_is_not_there_is_5(omnitts: Call) -> None:
+    assert omnitts("say", *TOY, "-d", "cuda:9", "-o", "a.wav", "Hello.").code == 5
+
+
+def test_runaway_speech_is_7_and_finished_pieces_are_kept(omnitts: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    from omnitts_cli.cli import speaking
+
+    def judge(self: Any, take: Any) -> None:
+        take.stopped = "end" if take.number == 0 else "limit"
+        take.request = speaking.replace(take.request, max_frames=None)
+        plain(self, take)
+
+    plain = speaking.Speaking._judge
+    monkeypatch.setattr(speaking.Speaking, "_judge", judge)
+    done = omnitts(
+        "say", *TOY, "-b", "1", "--retries", "1", "-o", "a.wav", "Hello there, this is one. This is another one."
+    )
+    assert done.code == 7
+    assert "piece 2 kept talking" in done.err and "2 tries" in done.err and "a.partial.wav" in done.err
+    assert left_in(Path()) == ["a.partial.wav"]
+
+
+def test_an_internal_error_is_1_with_a_report(omnitts: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    from omnitts_cli.cli import job
+
+    monkeypatch.setattr(job.Job, "script", lambda self: 1 / 0)
+    done = omnitts("say", "Hello.", "--json")
+    assert done.code == 1 and done.json["code"] == "internal"
+    report = Path(done.json["hint"].split()[-1])
+    assert "ZeroDivisionError" in report.read_text()
+    assert "Traceback" not in done.err
+
+
+# -- D. output and files
+
+
+@pytest.mark.parametrize("form", ["wav", "flac", "mp3", "ogg", "opus"])
+def test_case_45_a_full_disk_is_8(omnitts: Call, form: str) -> None:
+    done = omnitts("say", *TOY, "-o", "/dev/full", "-F", form, "Hello there.")
+    assert done.code == 8 and "no space" in done.err
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
+def test_case_45_a_small_disk_keeps_the_old_file(omnitts: Call, home: Path) -> None:
+    disk = home / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", str(disk)], capture_output=True)
+    if mounted.returncode:
+        pytest.skip("no mounts here")
+    try:
+        (disk / "a.wav").write_bytes(b"old")
+        done = omnitts("say", "-m", "random:toy", "--max-frames", "60", "-o", str(disk / "a.wav"), "Hello there.")
+        assert done.code == 8 and "bytes are free" in done.err
+        assert (disk / "a.wav").read_bytes() == b"old"
+        assert left_in(disk) == ["a.wav"]
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_case_46_bad_targets_are_8(omnitts: Call) -> None:
+    Path("folder").mkdir()
+    for target in ("folder", "nowhere/a.wav", "x" * 300 + ".wav", "folder/"):
+        done = omnitts("say", *TOY, "-o", target, "Hello.")
+        assert done.code == 8, target
+        assert target[:20] in done.err
+    assert left_in(Path()) == ["folder"]
+
+
+def test_case_46_a_link_is_followed(omnitts: Call) -> None:
+    Path("real").mkdir()
+    Path("a.wav").symlink_to("real/b.wav")
+    assert omnitts("say", *TOY, "-o", "a.wav", "Hello there.").code == 0
+    assert Path("a.wav").is_symlink() and Path("real/b.wav").stat().st_size > 44
+
+
+def test_case_46_no_clobber_is_3(omnitts: Call) -> None:
+    Path("a.wav").write_bytes(b"mine")
+    assert omnitts("say", *TOY, "-o", "a.wav", "--no-clobber", "Hello.").code == 3
+    assert Path("a.wav").read_bytes() == b"mine"
+
+
+def test_case_47_two_runs_on_one_file_leave_one_whole_file(started: Call) -> None:
+    calls = [["say", *TOY[:-1], str(seed), "-o", "a.wav", "Hello there."] for seed in (5, 6)]
+    first, second = started(*calls[0]), started(*calls[1])
+    assert (first.wait(120), second.wait(120)) == (0, 0)
+    with wave.open("a.wav") as file:
+        assert file.getnframes() == 12 * 640
+    assert left_in(Path()) == ["a.wav"]
+
+
+def test_case_48_a_closed_pipe_is_141(started: Call) -> None:
+    process = started("say", *TOY, "-o", "-", "Hello there.")
+    process.stdout.close()
+    assert process.wait(120) == 141
+    assert process.stderr.read() == b""
+
+
+def test_case_48_a_reader_that_leaves_is_141(started: Call) -> None:
+    text = "Here is a sentence of some length. " * 12
+    process = started("say", *TOY, "-o", "-", "-q", text)
+    assert len(process.stdout.read(1000)) == 1000
+    process.stdout.close()
+    assert process.wait(120) == 141
+    assert process.stderr.read() == b""
+
+
+def test_case_48_a_slow_reader_gets_everything(omnitts: Call, started: Call) -> None:
+    text = "Here is a sentence of some length. " * 3
+    omnitts("say", *TOY, "-o", "a.raw", text)
+    process = started("say", *TOY, "-o", "-", "-F", "raw", "-q", text)
+    got = b""
+    while data := process.stdout.read(4096):
+        got += data
+        threading.Event().wait(0.01)
+    assert process.wait(120) == 0
+    assert len(got) == Path("a.raw").stat().st_size > 0
+
+
+def test_case_48_a_fifo_is_written_in_place(started: Call) -> None:
+    os.mkfifo("pipe.wav")
+    process = started("say", *TOY, "-o", "pipe.wav", "-q", "Hello there.")
+    data = Path("pipe.wav").read_bytes()
+    assert process.wait(120) == 0
+    assert data[:4] == b"RIFF" and len(data) == 44 + 2 * 12 * 640
+    assert int.from_bytes(data[40:44], "little") == 0x7FFFF000
+    with wave.open(io.BytesIO(data)) as file:
+        assert len(file.readframes(10**9)) == 2 * 12 * 640
+
+
+def test_case_48_a_terminal_is_refused(started: Call) -> None:
+    master, slave = os.openpty()
+    process = started("say", *TOY, "-o", "-", "Hello.", stdout=slave)
+    assert process.wait(120) == 2
+    assert b"refusing to write audio to the terminal" in process.stderr.read()
+    os.close(slave)
+    os.close(master)
+
+
+def test_case_49_nothing_else_is_on_stdout(started: Call, home: Path) -> None:
+    """A library that prints while it is imported, and every warning switched on."""
+    (home / "loud").mkdir()
+    (home / "loud" / "sitecustomize.py").write_text(
+        "import sys, os\n"
+        "class Loud:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name in ('torch', 'soxr', 'safetensors'):\n"
+        "            print('LOUD', name, flush=True)\n"
+        "            os.system('echo LOUDER')\n"
+        "sys.meta_path.insert(0, Loud())\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(home / "loud"), "PYTHONWARNINGS": "always"}
+    process = started("say", *TOY, "-o", "-", "--sample-rate", "16000", "Hello there.", env=environment)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0
+    assert b"LOUD torch" in err and b"LOUDER" in err
+    assert out[:4] == b"RIFF" and b"LOUD" not in out
+    assert len(out) == 44 + 2 * 12 * 1280
+
+
+@pytest.mark.parametrize("form", ["wav", "flac", "ogg", "opus", "mp3"])
+def test_case_50_files_are_read_by_others(omnitts: Call, form: str) -> None:
+    text = "Hello there, this is one. This is another one."
+    assert omnitts("say", *TOY, "-o", f"a.{form}", text).code == 0
+    expected = (2 * 12 * 640 + 2000) / 8000
+    slack = {"mp3": 0.3, "opus": 0.02}.get(form, 0)
+    assert soundfile.info(f"a.{form}").duration == pytest.approx(expected, abs=slack or 1e-9)
+    for command in (["soxi", "-D"], ["ffprobe", "-v", "error", "-show_entries", "format=duration", "-of", "csv=p=0"]):
+        if shutil.which(command[0]):
+            seen = subprocess.run([*command, f"a.{form}"], capture_output=True, text=True)
+            if seen.returncode == 0:  # a sox without this format says so
+                assert float(seen.stdout) == pytest.approx(expected, abs=slack or 0.001)
+
+
+@pytest.mark.parametrize("form", ["wav", "flac", "mp3", "opus", "ogg", "raw"])
+def test_case_51_a_model_that_gives_no_numbers_never_aborts(
+    omnitts: Call, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    from omnitts_cli.cli import speaking
+
+    plain = speaking.Speaking._hear
+
+    def hear(self: Any, news: Any) -> None:
+        news.pcm[:] = np.nan
+        plain(self, news)
+
+    monkeypatch.setattr(speaking.Speaking, "_hear", hear)
+    done = omnitts("say", *TOY, "-o", f"a.{form}", "-F", form, "Hello there.")
+    assert done.code == 7
+    assert left_in(Path()) == []
+
+
+def test_case_57_offline_opens_no_socket(omnitts: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("a socket was opened")
+
+    monkeypatch.setattr(socket, "socket", refuse)
+    assert omnitts("say", *TOY, "--offline", "-o", "a.wav", "Hello there.").code == 0
+
+
+def test_case_58_a_home_that_cannot_be_written(started: Call, home: Path) -> None:
+    environment = {k: v for k, v in os.environ.items() if k not in ("HOME", "HF_HOME")}
+    process = started("say", *TOY, "-o", "a.wav", "Hello there.", env={**environment, "HOME": "/proc/nowhere"})
+    assert process.wait(120) == 0
+
+
+def test_case_59_no_portaudio_and_no_player(started: Call, home: Path) -> None:
+    (home / "bin").mkdir()
+    environment = {**os.environ, "PATH": str(home / "bin"), "SDL_AUDIODRIVER": "none"}
+    process = started("say", "-m", "nowhere", "--play", "Hello.", env=environment)
+    _, err = process.communicate(timeout=120)
+    if process.returncode == 4:
+        pytest.skip("this machine has a sound card")
+    assert process.returncode == 5 and b"no sound output" in err
+
+
+def test_case_60_a_locale_of_the_last_century(started: Call) -> None:
+    environment = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": ""}
+    process = started("say", *TOY, "-v", "anné", "-o", "a.wav", "Grüße", env=environment)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode in (3, 4)  # where the locale knows no é, the text is no text either
+    assert b"UnicodeEncodeError" not in err and b"Traceback" not in err
+
+
+def test_case_61_no_time_at_all_is_no_division_by_zero(omnitts: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    import time
+
+    monkeypatch.setattr(time, "perf_counter", lambda: 0.0)
+    done = omnitts("say", *TOY, "-o", "a.wav", "--json", "Hello there.")
+    assert done.code == 0 and done.json["rtf"] == 0.0
+
+
+def test_case_62_no_terminal_at_all(started: Call) -> None:
+    process = started("say", start_new_session=True)
+    assert process.wait(60) == 3  # an empty stdin
+    process = started("say", *TOY, "-o", "a.wav", "Hello.", stdin=None, close_fds=True, start_new_session=True)
+    assert process.wait(120) == 0
+
+
+def test_streams_line_by_line_from_an_open_pipe(started: Call) -> None:
+    """The first line's sound is there before the second line is written, to the last sample."""
+    process = started("say", *TOY, "-o", "-", "-F", "raw", "-q", stdin=subprocess.PIPE)
+    process.stdin.write(b"Hello there, this is one.\n")
+    process.stdin.flush()
+    first = process.stdout.read(2 * 12 * 640)
+    assert len(first) == 2 * 12 * 640
+    process.stdin.write(b"This is another one.\n")
+    process.stdin.close()
+    process.stdin = None
+    rest = process.stdout.read()
+    assert process.wait(60) == 0
+    assert len(rest) == 2 * (2000 + 12 * 640)
