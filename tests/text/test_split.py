@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omnitts_cli.text.piece import Piece
 from omnitts_cli.text.split import LARGEST_COLUMNS, MODES, Splitter, columns, split
 
 
@@ -358,8 +357,3 @@ def test_case_24_time_grows_with_the_text_alone(name: str) -> None:
     small = min(seconds(text[: len(text) // 20]) for _ in range(2))
     large = seconds(text[: len(text) // 4])
     assert large < 5 * small * 3 + 0.2, "five times the text, at most fifteen times the time"
-
-
-def test_a_piece_is_plain() -> None:
-    piece = Piece("x", 0, 1)
-    assert piece.speech and not Piece("", 0, 0, pause_s=1.0).speech

@@ -1,0 +1,48 @@
+"""Markdown: words without marks, by the stated rule for code, tables and links."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from omnitts_cli.text.formats.markdown import markdown_blocks
+
+
+def texts(source: str) -> list[str]:
+    return [block.text for block in markdown_blocks(source)]
+
+
+def test_marks_leave_and_words_stay() -> None:
+    assert texts("# A *title*\n\nSome **bold** and `code` and [a link](http://x.y/z).\nSame line.") == [
+        "A title",
+        "Some bold and code and a link. Same line.",
+    ]
+
+
+def test_lists_quotes_and_pictures() -> None:
+    assert texts("- one\n- two\n  - three\n\n> quoted\n\n![a cat](cat.png)") == [
+        "one",
+        "two",
+        "three",
+        "quoted",
+        "a cat",
+    ]
+
+
+def test_case_25_code_is_skipped_and_tables_are_read_by_row() -> None:
+    source = "```python\nx = 1\n```\n\n    indented\n\n<div>html</div>\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\nend"
+    assert texts(source) == ["a, b", "1, 2", "end"]
+
+
+def test_hard_breaks_are_line_ends() -> None:
+    assert texts("one  \ntwo") == ["one\ntwo"]
+
+
+@pytest.mark.parametrize(
+    "source", ["[" * 50_000, "*a" * 50_000, "> " * 20_000 + "x", "`" * 50_000, "- " * 5_000 + "x", "![" * 30_000]
+)
+def test_hostile_nesting_is_harmless(source: str) -> None:
+    began = time.perf_counter()
+    list(markdown_blocks(source))
+    assert time.perf_counter() - began < 10

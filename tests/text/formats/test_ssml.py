@@ -1,0 +1,56 @@
+"""SSML: what is spoken, and everything hostile refused."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from omnitts_cli.errors import InputError
+from omnitts_cli.text.formats.ssml import ssml_blocks
+
+
+def blocks(source: str, notices: list[str] | None = None) -> list[str | float]:
+    return [b.text or b.pause_s for b in ssml_blocks(source, "a.ssml", [] if notices is None else notices)]
+
+
+def test_words_sentences_and_breaks() -> None:
+    source = """<?xml version="1.0"?><speak xmlns="http://www.w3.org/2001/10/synthesis" version="1.0">
+      <p><s>One  here.</s><s>Two.</s></p> loose
+      <break time="500ms"/>words<break strength="strong"/> <sub alias="World Wide Web">WWW</sub>
+      <prosody rate="slow">slow <emphasis>very</emphasis></prosody> end</speak>"""
+    notices: list[str] = []
+    assert blocks(source, notices) == ["One here.", "Two.", "loose", 0.5, "words", 0.8, "World Wide Web slow very end"]
+    assert notices == ["a.ssml: the words in <emphasis>, <prosody> are spoken, the tags have no effect"]
+
+
+def test_breaks_have_a_limit() -> None:
+    assert blocks('<speak><break time="99999s"/></speak>') == [60.0]
+
+
+BOMB = '<!DOCTYPE x [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;&a;&a;">]><speak>&b;</speak>'
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        (BOMB, "document type or entities"),
+        ('<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]><speak>&a;</speak>', "document type or entities"),
+        ('<!DOCTYPE speak SYSTEM "http://example.com/x.dtd"><speak>a</speak>', "document type or entities"),
+        ("<speak>" + "<prosody>" * 10_000 + "x" + "</prosody>" * 10_000 + "</speak>", "nested more than 32"),
+        ("<speak>unclosed", "not well-formed"),
+        ("<speak>&nbsp;</speak>", "not well-formed"),
+        ("<speak><blink>x</blink></speak>", "unknown tag <blink>"),
+        ("<html>x</html>", "not SSML"),
+        ("just text", "not well-formed"),
+        ('<speak><break time="soon"/></speak>', "is no time"),
+        ('<speak><break strength="huge"/></speak>', "unknown <break strength"),
+        ("", "not well-formed"),
+    ],
+)
+def test_case_31_hostile_or_wrong_documents(source: str, words: str) -> None:
+    began = time.perf_counter()
+    with pytest.raises(InputError, match=words) as caught:
+        blocks(source)
+    assert caught.value.exit_code == 3
+    assert time.perf_counter() - began < 2

@@ -1,0 +1,64 @@
+"""Languages: names, and a detector that rather says nothing than something wrong."""
+
+from __future__ import annotations
+
+import pytest
+
+from omnitts_cli.errors import UsageError
+from omnitts_cli.text.language import FLOOR, LANGUAGES, detect, language_code
+
+TEXTS = {
+    "en": ["Hello, how are you today?", "The weather is nice.", "It was the best of times, it was the worst of times.",
+           "I would like to have a cup of tea, please."],
+    "de": ["Guten Morgen, wie geht es dir?", "Das Wetter ist heute schön.", "Es war einmal ein König.",
+           "Ich möchte bitte eine Tasse Tee."],
+    "fr": ["Bonjour, comment allez-vous ?", "Je ne sais pas.", "Il était une fois un roi qui avait une fille.",
+           "Je voudrais une tasse de thé, s'il vous plaît."],
+    "es": ["Hola, ¿cómo estás?", "El tiempo es bueno hoy.", "Había una vez un rey que tenía una hija muy hermosa.",
+           "¿Me puede dar una taza de té, por favor?"],
+    "pt": ["Olá, como você está?", "O tempo está bom hoje.", "Era uma vez um rei que tinha uma filha muito bonita.",
+           "Eu gostaria de uma xícara de chá, por favor."],
+    "it": ["Ciao, come stai?", "Il tempo è bello oggi.", "C'era una volta un re che aveva una figlia molto bella.",
+           "Vorrei una tazza di tè, per favore."],
+    "ru": ["Привет, как дела?", "Жил-был король, и была у него дочь."],
+    "zh": ["你好，今天天气很好。", "我用 Python 写代码。", "從前有一個國王。"],
+    "ja": ["こんにちは、元気ですか。", "昔々、ある所に王様がいました。", "カタカナ"],
+    "ko": ["안녕하세요", "옛날 옛적에 왕이 살았습니다."],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("language", "text"), [(code, text) for code, texts in TEXTS.items() for text in texts])
+def test_plain_sentences(language: str, text: str) -> None:
+    guess = detect(text)
+    assert guess.language == language and guess.confidence >= FLOOR
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "123", "…", "radio check", "OK", "Error: connection refused", "Jeg hedder Anna og bor i København.",
+     "Ala ma kota i psa, które lubi.", "Привіт, як справи? Я їду", "مرحبا", "שלום", "नमस्ते", "GPU memory"],
+)  # fmt: skip
+def test_what_is_in_doubt_or_foreign_is_no_answer(text: str) -> None:
+    assert detect(text).language is None
+
+
+def test_never_a_wrong_answer_for_a_greeting() -> None:
+    """A well-known detector takes `Hello.` for Italian."""
+    assert detect("Hello.").language in (None, "en")
+
+
+def test_long_texts_are_judged_by_their_beginning() -> None:
+    assert detect("Das ist ein Satz und noch einer. " * 100_000).language == "de"
+
+
+@pytest.mark.parametrize(
+    ("given", "code"), [("en", "en"), ("English", "en"), ("ZH-cn", "zh"), ("pt_BR", "pt"), ("auto", None)]
+)
+def test_names(given: str, code: str | None) -> None:
+    assert language_code(given) == code
+
+
+def test_unknown_names_list_the_known_ones() -> None:
+    with pytest.raises(UsageError, match="unknown language 'klingon'") as caught:
+        language_code("klingon")
+    assert all(code in (caught.value.hint or "") for code in LANGUAGES)

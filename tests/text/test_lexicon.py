@@ -1,0 +1,83 @@
+"""Lexicons: case, whole words, one pass, a million rows."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from omnitts_cli.errors import InputError
+from omnitts_cli.text.lexicon import Lexicon, load_lexicon
+
+
+def lexicon(*entries: tuple[str, str]) -> Lexicon:
+    made = Lexicon()
+    made.add(entries)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("entries", "text", "expected"),
+    [
+        ([("sql", "sequel")], "SQL, sql and MySQL. sqlite", "sequel, sequel and MySQL. sqlite"),
+        ([("IT", "eye tee")], "IT is what it is", "eye tee is what it is"),
+        ([("new york", "nu jork"), ("new", "nju")], "New York is new", "nu jork is nju"),
+        ([("东京", "とうきょう")], "我在东京住", "我在とうきょう住"),
+        ([("c++", "see plus plus")], "I like C++!", "I like see plus plus!"),
+        ([("&", "and")], "you & me", "you and me"),
+        ([("don't", "do not")], "Don't go", "do not go"),
+        ([("x", "")], "a x b", "a  b"),
+        ([], "nothing", "nothing"),
+    ],
+)
+def test_words(entries: list[tuple[str, str]], text: str, expected: str) -> None:
+    assert lexicon(*entries).apply(text) == expected
+
+
+def test_case_34_cycles_are_harmless() -> None:
+    assert lexicon(("a", "b"), ("b", "c"), ("c", "a"), ("d", "d d")).apply("a b c d") == "b c a d d"
+
+
+def test_the_later_line_wins() -> None:
+    assert lexicon(("a", "1"), ("a", "2")).apply("a") == "2"
+
+
+def test_files(tmp_path: Path) -> None:
+    one, other = tmp_path / "one.tsv", tmp_path / "other.tsv"
+    one.write_bytes("\ufeff# comment\r\nGIF\tjif\r\n\r\nnaïve\tna-eve\r\n".encode())
+    other.write_text("gif\tghif\n")
+    assert load_lexicon([one, other]).apply("GIF gif Naïve") == "jif ghif na-eve"
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [("no tab here", "no tab"), ("\tspoken", "no word"), (" \tx", "no word"), ("x" * 201 + "\ty", "a word over 200")],
+)
+def test_case_34_wrong_lines_are_told_with_their_number(line: str, words: str, tmp_path: Path) -> None:
+    path = tmp_path / "l.tsv"
+    path.write_text(f"ok\tfine\n{line}\n")
+    with pytest.raises(InputError, match=f"line 2: {words}"):
+        load_lexicon([path])
+
+
+def test_case_34_a_missing_file() -> None:
+    with pytest.raises(InputError, match=r"cannot read lexicon /no/such\.tsv"):
+        load_lexicon([Path("/no/such.tsv")])
+
+
+def test_case_34_a_million_rows_take_linear_time(tmp_path: Path) -> None:
+    path = tmp_path / "l.tsv"
+    with open(path, "w") as file:
+        file.writelines(f"same word{n}\tspoken {n}\n" for n in range(500_000))
+        file.writelines(f"word{n}\tspoken {n}\n" for n in range(500_000))
+    began = time.perf_counter()
+    made = load_lexicon([path])
+    loaded = time.perf_counter() - began
+    assert len(made) == 1_000_000
+    text = "same word7 word499999 nothing same " * 20_000
+    began = time.perf_counter()
+    spoken = made.apply(text)
+    applied = time.perf_counter() - began
+    assert spoken.startswith("spoken 7 spoken 499999 nothing same")
+    assert loaded < 30 and applied < 5
