@@ -14,7 +14,10 @@ from omnitts_cli.errors import InputError
 from omnitts_cli.text.formats import epub
 from omnitts_cli.text.formats.epub import epub_blocks
 
-CONTAINER = '<container xmlns="urn:oasis:names:tc:opendocument:xmlns:container"><rootfiles><rootfile full-path="{}"/></rootfiles></container>'
+CONTAINER = (
+    '<container xmlns="urn:oasis:names:tc:opendocument:xmlns:container">'
+    '<rootfiles><rootfile full-path="{}"/></rootfiles></container>'
+)
 PACKAGE = """<package xmlns="http://www.idpf.org/2007/opf"><manifest>
 <item id="a" href="text/a%20b.xhtml" media-type="application/xhtml+xml"/>
 <item id="b" href="{link}" media-type="application/xhtml+xml"/>

@@ -13,7 +13,9 @@ def texts(page: str) -> list[str]:
 
 
 def test_paragraphs_and_entities() -> None:
-    page = "<html><head><title>T</title></head><body><h1>One&nbsp;&amp;</h1><p>two<br>lines</p>loose<div>more <b>bold</b>.</div>"
+    page = (
+        "<head><title>T</title></head><body><h1>One&nbsp;&amp;</h1><p>two<br>lines</p>loose<div>more <b>bold</b>.</div>"
+    )
     assert texts(page) == ["One &", "two\nlines", "loose", "more bold."]
 
 
