@@ -1,0 +1,266 @@
+"""This engine beside the official `qwen-tts` package and `faster-qwen3-tts`: same weights, texts and frames, in turn.
+
+    python benchmarks/peers.py                                              small shapes, anywhere
+    python benchmarks/peers.py --shapes 0.6b-customvoice --layers 4 --frames 25
+    python benchmarks/peers.py -d cuda --dtype bfloat16 --shapes 1.7b-customvoice -c 1,8
+    python benchmarks/peers.py -m FOLDER                                    a CustomVoice folder of yours
+
+Makes one random checkpoint in the released layout and an environment per peer, both under --work, where
+they are found again the next time. All engines are loaded at once, each in a process of its own, and
+speak in turn, so that what else the machine does meets all of them. The sound's length is fixed: the
+end code is held back in each engine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import statistics
+import subprocess
+import sys
+import venv
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import rig
+
+TEXTS = (
+    "The kettle is on, and the bread is still warm from the oven.",
+    "Good morning.",
+    "The last ferry leaves the harbour at twenty past nine.",
+    "You can hear the ropes knock against the masts until the wind turns.",
+)
+SPEAKER = "ryan"
+PACKAGES = {"official": ("qwen-tts==0.1.1",), "faster": ("faster-qwen3-tts",), "omnitts": ()}
+GOLDEN = rig.HERE.parent / "tests" / "golden"
+FIRST_SPECIAL = 151_643  # in the released tokenizer
+SPECIAL = {151_643: "<|endoftext|>", 151_644: "<|im_start|>", 151_645: "<|im_end|>"}
+
+
+def arguments() -> argparse.Namespace:
+    parser = rig.options(__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.set_defaults(model="", device="cpu", dtype="float32", threads=1)
+    parser.add_argument("--shapes", default="small", help="small, or a released name such as 0.6b-customvoice")
+    parser.add_argument("--layers", type=int, help="of the talker, to make a released shape lighter")
+    parser.add_argument("-c", "--concurrency", type=rig.numbers, default=[1, 4])
+    parser.add_argument("--frames", type=int, default=50)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--work", type=Path, default=Path.home() / ".cache" / "omnitts-peers")
+    for name in PACKAGES:
+        parser.add_argument(f"--{name}-python", help="an environment that is there already")
+    return parser.parse_args()
+
+
+# ---- environments and the checkpoint
+
+
+def python_of(name: str, options: argparse.Namespace) -> str:
+    """The interpreter of a peer; its environment is made the first time."""
+    given = getattr(options, f"{name}_python")
+    if given or name == "omnitts":
+        return given or sys.executable
+    folder = options.work / f"env-{name}"
+    python = folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
+    if not (folder / "done").exists():
+        print(f"making an environment for {name}: pip install {' '.join(PACKAGES[name])}", file=sys.stderr)
+        venv.create(folder, with_pip=True, clear=True)
+        subprocess.run([python, "-m", "pip", "install", "-q", *PACKAGES[name]], check=True)
+        (folder / "done").touch()
+    return str(python)
+
+
+def checkpoint(options: argparse.Namespace) -> Path:
+    """The folder with the weights that everybody speaks from."""
+    if options.model:
+        return Path(options.model)
+    if options.shapes == "small":
+        sys.path.insert(0, str(GOLDEN))
+        from recipe import build_checkpoint
+
+        folder = options.work / "small"
+        if not (folder / "model.safetensors").exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            options.work.mkdir(parents=True, exist_ok=True)
+            build_checkpoint(GOLDEN / "checkpoints" / "custom_voice", folder)
+        return folder
+    return released(options)
+
+
+def released(options: argparse.Namespace) -> Path:
+    """A released shape with random weights; the official package itself says what its tensors are called."""
+    layers = f"-{options.layers}-layers" if options.layers else ""
+    folder = options.work / f"{options.shapes}{layers}-{options.dtype}"
+    if not (folder / "speech_tokenizer" / "model.safetensors").exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        write_config(folder, options)
+        worker = [python_of("official", options), str(rig.HERE / "peer.py"), "make", str(folder)]
+        subprocess.run([*worker, "--dtype", options.dtype], check=True)
+    return folder
+
+
+def write_config(folder: Path, options: argparse.Namespace) -> None:
+    from omnitts_cli.families.qwen3_tts import released
+
+    config = released.model_config(options.shapes) | {"architectures": ["Qwen3TTSForConditionalGeneration"]}
+    if options.layers:
+        config["talker_config"]["num_hidden_layers"] = options.layers
+    codec = folder / "speech_tokenizer"
+    codec.mkdir(parents=True)
+    sound = {"feature_extractor_type": "EncodecFeatureExtractor", "feature_size": 1, "sampling_rate": 24_000}
+    files = {
+        folder / "config.json": config,
+        folder / "generation_config.json": json.loads(
+            (GOLDEN / "checkpoints" / "custom_voice" / "generation_config.json").read_text("utf-8")
+        ),
+        folder / "preprocessor_config.json": {"processor_class": "Qwen3TTSProcessor", "padding_side": "left"},
+        codec / "config.json": released.CODEC_CONFIG,
+        codec / "preprocessor_config.json": sound | {"padding_side": "right", "padding_value": 0.0},
+        **tokenizer_files(folder),
+    }
+    for path, content in files.items():
+        path.write_text(json.dumps(content, ensure_ascii=False), "utf-8")
+    (folder / "merges.txt").write_text("#version: 0.2\n", "utf-8")
+
+
+def tokenizer_files(folder: Path) -> dict[Path, Any]:
+    """Bytes as text, padded with words that never occur, so that the special tokens have their released numbers."""
+    from omnitts_cli.families.qwen3_tts.text import byte_vocabulary
+
+    vocabulary = dict(byte_vocabulary())
+    taken = set(vocabulary.values())
+    free = (number for number in range(FIRST_SPECIAL) if number not in taken)
+    vocabulary |= {f"<unused {number}>": number for number in free}
+    special = {number: f"<special {number}>" for number in range(FIRST_SPECIAL, 151_676)} | SPECIAL
+    added = {
+        str(number): {"content": content, "special": True, "normalized": False, "lstrip": False, "rstrip": False}
+        for number, content in special.items()
+    }
+    settings = {"tokenizer_class": "Qwen2Tokenizer", "added_tokens_decoder": added, "eos_token": "<|im_end|>"}
+    return {
+        folder / "vocab.json": vocabulary,
+        folder / "tokenizer_config.json": settings | {"pad_token": "<|endoftext|>", "unk_token": None},
+    }
+
+
+# ---- measuring
+
+
+@dataclass
+class Peer:
+    """A worker process and what it has answered, by level."""
+
+    name: str
+    process: subprocess.Popen[str]
+    hello: dict[str, Any] = field(default_factory=dict)
+    answers: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
+
+    def ask(self, **fields: Any) -> dict[str, Any]:
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(fields) + "\n")
+        self.process.stdin.flush()
+        return self.hear()
+
+    def hear(self) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        return json.loads(line) if line else {"error": f"the process ended with {self.process.wait()}"}
+
+
+def hired(name: str, folder: Path, options: argparse.Namespace) -> Peer:
+    """A worker that has loaded the checkpoint, or says why it could not."""
+    command = [python_of(name, options), str(rig.HERE / "peer.py"), name, str(folder)]
+    command += ["--device", options.device, "--dtype", options.dtype]
+    command += ["--threads", str(options.threads), "--slots", str(max(options.concurrency))]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    peer = Peer(name, process)
+    peer.hello = peer.hear()
+    return peer
+
+
+def measure(peers: list[Peer], options: argparse.Namespace) -> None:
+    """Every level: one turn each that is thrown away, then turn by turn."""
+    for level in options.concurrency:
+        texts = [TEXTS[index % len(TEXTS)] for index in range(level)]
+        for turn in range(options.rounds + 1):
+            for peer in peers:
+                answer = peer.ask(texts=texts, speaker=SPEAKER, frames=options.frames, seed=turn)
+                if "error" in answer:
+                    peer.hello["error"] = answer["error"]
+                elif turn:
+                    peer.answers.setdefault(level, []).append(answer)
+
+
+def figures(answers: list[dict[str, Any]]) -> dict[str, float]:
+    """Of one peer at one level: medians over the turns."""
+
+    def middle(values: list[float]) -> float:
+        return statistics.median(values)
+
+    return {
+        "rtf": middle([t / a for one in answers for t, a in zip(one["each_s"], one["audio_s"], strict=True)]),
+        "audio_s_per_s": middle([sum(one["audio_s"]) / one["wall_s"] for one in answers]),
+        "first_ms": middle([1000 * first for one in answers for first in one["first_s"]]),
+        "frames": middle([round(audio * 12.5, 2) for one in answers for audio in one["audio_s"]]),
+    }
+
+
+def results(peers: list[Peer], options: argparse.Namespace) -> list[dict[str, Any]]:
+    rows = []
+    for level in options.concurrency:
+        ours = next((figures(p.answers[level]) for p in peers if p.name == "omnitts" and level in p.answers), None)
+        for peer in peers:
+            if level not in peer.answers:
+                continue
+            found = figures(peer.answers[level])
+            times = (
+                {"slower_x": found["rtf"] / ours["rtf"], "later_x": found["first_ms"] / ours["first_ms"]}
+                if ours
+                else {}
+            )
+            rows.append({"engine": peer.name, "concurrency": level, **found, **times})
+    return rows
+
+
+def main() -> None:
+    options = arguments()
+    folder = checkpoint(options)
+    names = [name for name in PACKAGES if name != "faster" or options.device != "cpu" or options.faster_python]
+    peers = [hired(name, folder, options) for name in names]
+    able = [peer for peer in peers if "error" not in peer.hello]
+    try:
+        measure(able, options)
+    finally:
+        for peer in peers:
+            if peer.process.stdin is not None:
+                peer.process.stdin.close()
+            peer.process.wait(timeout=60)
+    rows = results(able, options)
+    head = ["engine", "together", "RTF", "audio-s/s", "first ms", "frames", "RTF / ours", "first / ours"]
+    keys = ["engine", "concurrency", "rtf", "audio_s_per_s", "first_ms", "frames", "slower_x", "later_x"]
+    rig.table(head, [[row.get(key) for key in keys] for row in rows])
+    errors = {peer.name: peer.hello["error"] for peer in peers if "error" in peer.hello}
+    if "faster" not in names:
+        errors["faster"] = "not tried: faster-qwen3-tts needs a CUDA device"
+    for name, error in errors.items():
+        print(f"{name}: {error}")
+    row = {
+        "bench": "peers",
+        "shapes": options.model or options.shapes,
+        "layers": options.layers,
+        "frames_per_request": options.frames,
+        "rounds": options.rounds,
+        "threads": options.threads,
+        "rows": rows,
+        "not_measured": errors,
+        "peers": {peer.name: peer.hello.get("versions") for peer in peers},
+        "load_s": {peer.name: peer.hello.get("load_s") for peer in able},
+        "note": options.note,
+    }
+    rig.keep("peers", [row | rig.machine(options) | {"device": options.device, "dtype": options.dtype}], options)
+
+
+if __name__ == "__main__":
+    main()
