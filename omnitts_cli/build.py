@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +14,7 @@ from omnitts_cli.devices.choose import choose
 from omnitts_cli.devices.device import Device
 from omnitts_cli.engine.engine import Engine
 from omnitts_cli.engine.plan import Plan
+from omnitts_cli.engine.room import start
 from omnitts_cli.errors import ModelError
 from omnitts_cli.families.qwen3_tts import released
 from omnitts_cli.families.qwen3_tts.config import Config, config_of, read_config
@@ -37,13 +38,18 @@ DEFAULT = EngineSettings()
 
 @contextmanager
 def open_engine(
-    name: str, *, variant: str | None = None, report: Report | None = None, **options: Any
+    name: str,
+    *,
+    variant: str | None = None,
+    report: Report | None = None,
+    tell: Callable[[str], None] = lambda line: None,
+    **options: Any,
 ) -> Iterator[Engine]:
-    """An engine for the model called `name`. `options` are those of EngineSettings."""
+    """An engine for the model called `name`. `options` are those of EngineSettings; `tell` hears of fewer slots."""
     settings = EngineSettings.of(options, "open_engine")
     device = choose(settings.device, settings.threads)
     model = load_model(name, device, variant=variant, settings=settings, report=report)
-    yield Engine(model, device, plan_for(model, device, settings))
+    yield start(model, device, plan_for(model, device, settings), tell)
 
 
 def load_model(

@@ -29,7 +29,13 @@ def engine_for(
     settings = settings_for(machine, network)
     console.detail(f"settings: {settings}")
     with Progress(f"fetching {name}", telling.progress) as progress:
-        opened = build.open_engine(name, variant=variant, report=lambda news: tell(progress, news), **settings)
+        opened = build.open_engine(
+            name,
+            variant=variant,
+            report=lambda news: tell(progress, news),
+            tell=console.warning,
+            **settings,
+        )
         with opened as engine:
             yield engine
 

@@ -77,8 +77,10 @@ class CPUDevice:
 
     def free_bytes(self) -> int:
         try:
-            return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        except (ValueError, OSError, AttributeError):  # not every system tells
+            with open("/proc/meminfo") as file:  # what is free, and what caches would give up
+                lines = dict(line.split(":", 1) for line in file)
+            return int(lines["MemAvailable"].split()[0]) * 1024
+        except (OSError, KeyError, ValueError):  # not every system tells
             return 4 << 30
 
     def peak_bytes(self) -> int:

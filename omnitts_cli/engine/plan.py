@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -44,6 +44,10 @@ class Plan:
     ) -> Plan:
         """A plan for `slots` requests of up to `seconds` each."""
         frames = int(seconds * frame_rate) + 1
-        padded = (*(size for size in CUDA_BUCKETS if size < slots), slots)
-        buckets = padded if pads else tuple(range(1, slots + 1))
-        return Plan(slots=slots, positions=frames + prompt_rows, frames=frames, buckets=buckets, **more)
+        sizes = CUDA_BUCKETS if pads else range(1, slots + 1)
+        whole = Plan(slots=slots, positions=frames + prompt_rows, frames=frames, buckets=(*sizes, slots), **more)
+        return whole.with_slots(slots)
+
+    def with_slots(self, slots: int) -> Plan:
+        """The same with at most as many slots; no bucket is larger than they are."""
+        return replace(self, slots=slots, buckets=(*sorted({size for size in self.buckets if size < slots}), slots))

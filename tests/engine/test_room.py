@@ -1,0 +1,73 @@
+"""Slots are sized from free memory, and an engine that does not fit starts smaller and says so."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from torch import Tensor
+
+from omnitts_cli.devices.cpu import CPUDevice
+from omnitts_cli.engine.plan import Plan
+from omnitts_cli.engine.room import fitting_slots, slot_bytes, start
+from omnitts_cli.errors import DeviceError
+from omnitts_cli.models.roles import SpeechModel
+from omnitts_cli.request import Request
+from omnitts_cli.voices import Named
+
+
+class SmallDevice(CPUDevice):
+    """Says that it has `free` bytes; an engine of more than `really` slots runs out of memory all the same."""
+
+    def __init__(self, free: int, really: int) -> None:
+        super().__init__(threads=1)
+        self.free, self.really, self.starting = free, really, True
+
+    def free_bytes(self) -> int:
+        return self.free
+
+    def to_device(self, array: np.ndarray) -> Tensor:
+        if self.starting and array.max(initial=0) > self.really:  # the spare slot's index is the number of slots
+            raise MemoryError
+        return super().to_device(array)
+
+    def settle(self) -> None:
+        self.starting = False
+
+
+@pytest.fixture
+def plan() -> Plan:
+    return Plan.of(8, 4, 12.5, prompt_rows=64, pads=False)
+
+
+def test_slot_bytes_are_what_a_slot_takes(model: SpeechModel, plan: Plan) -> None:
+    cache = model.talker.cache(1, plan.positions)
+    least = cache.keys.nbytes + cache.values.nbytes + plan.text_rows * model.facts.hidden * 4
+    assert least < slot_bytes(model, plan) < 3 * least
+
+
+def test_slots_follow_free_memory(model: SpeechModel, plan: Plan) -> None:
+    each = slot_bytes(model, plan)
+    assert fitting_slots(model, SmallDevice(100 * each, 99), plan) == 8
+    assert fitting_slots(model, SmallDevice(6 * each, 99), plan) == 4  # one is spare, some stays free
+    assert fitting_slots(model, SmallDevice(0, 99), plan) == 1
+
+
+def test_out_of_memory_shrinks_and_says_so(model: SpeechModel, plan: Plan) -> None:
+    said: list[str] = []
+    engine = start(model, SmallDevice(1 << 40, really=3), plan, said.append)
+    assert engine.plan.slots == 2 and max(engine.plan.buckets) == 2
+    assert len(said) == 1 and said[0].startswith("2 instead of 8 slots")
+    assert engine.clip(Request("hello", Named("ann"), max_frames=5)).codes.shape[0] <= 5
+
+
+def test_not_even_one_is_an_error_with_numbers(model: SpeechModel, plan: Plan) -> None:
+    with pytest.raises(DeviceError, match=r"not enough memory for one request: .* GiB") as caught:
+        start(model, SmallDevice(1 << 40, really=0), plan)
+    assert caught.value.hint
+
+
+def test_a_plan_with_fewer_slots_keeps_its_small_buckets() -> None:
+    plan = Plan.of(64, 60, 12.5)
+    assert plan.buckets[-1] == 64
+    small = plan.with_slots(10)
+    assert small.buckets == (1, 2, 3, 4, 5, 6, 7, 8, 10) and small.positions == plan.positions
