@@ -102,7 +102,8 @@ def possible_rate(name: FormatName, rate: int) -> int:
 class Encoder(Protocol):
     """Writes blocks of finite mono float32 at the format's rate to an outlet."""
 
-    notice: str | None
+    @property
+    def notice(self) -> str | None: ...
 
     def write(self, samples: np.ndarray) -> None: ...
 

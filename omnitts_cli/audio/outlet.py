@@ -54,7 +54,7 @@ class Outlet:
         while rest:
             count = self.file.write(rest)  # type: ignore[arg-type]
             if count is None:  # a non-blocking pipe that is full
-                select.select([], [self.file], [])
+                select.select([], [self.file.fileno()], [])  # type: ignore[union-attr]
                 continue
             rest = rest[count:]
 

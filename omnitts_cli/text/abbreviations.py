@@ -20,8 +20,8 @@ class Rules:
 
 
 def rules(titles: str, numbered: str, common: str, starters: str, ordinals: bool = False) -> Rules:
-    words = [frozenset(part.lower().split()) for part in (titles, numbered, common, starters)]
-    return Rules(*words, ordinals=ordinals)
+    one, two, three, four = (frozenset(part.lower().split()) for part in (titles, numbered, common, starters))
+    return Rules(one, two, three, four, ordinals)
 
 
 ENGLISH = rules(
@@ -93,8 +93,6 @@ RUSSIAN = rules(
     "Кто Где Почему Зачем В Во На По Под Над От До Из За С Со К Ко У О Об После Перед Потом Тогда Здесь Там Сегодня Да "
     "Нет Не Все Всё",
 )
-NONE = rules("", "", "", "")
-
 BY_LANGUAGE = {
     "en": ENGLISH, "de": GERMAN, "fr": FRENCH, "es": SPANISH, "pt": PORTUGUESE, "it": ITALIAN, "ru": RUSSIAN,
     "zh": ENGLISH, "ja": ENGLISH, "ko": ENGLISH,
@@ -107,5 +105,9 @@ def rules_for(language: str | None) -> Rules:
     if language is not None:
         return BY_LANGUAGE.get(language, ENGLISH)
     every = (ENGLISH, GERMAN, FRENCH, SPANISH, PORTUGUESE, ITALIAN, RUSSIAN)
-    fields = ("titles", "numbered", "common", "starters")
-    return Rules(*(frozenset().union(*(getattr(r, f) for r in every)) for f in fields))
+    return Rules(
+        frozenset().union(*(known.titles for known in every)),
+        frozenset().union(*(known.numbered for known in every)),
+        frozenset().union(*(known.common for known in every)),
+        frozenset().union(*(known.starters for known in every)),
+    )
