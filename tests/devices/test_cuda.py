@@ -83,3 +83,19 @@ def test_an_absent_device_is_refused_by_name() -> None:
 
     with pytest.raises(DeviceError, match="cuda:63 does not exist"):
         CUDADevice(63)
+
+
+def test_waits_are_counted() -> None:
+    from omnitts_cli.devices.cuda import CUDADevice
+
+    device = CUDADevice(0)
+    tensor = torch.ones(3, device=device.torch_device)
+    with device.watched() as waits:
+        assert waits() == 0
+        tensor.sum().item()
+        tensor.cpu()
+        assert waits() == 2
+        device.lane().fetch(tensor).wait()
+    assert waits() == 2
+    tensor.sum().item()
+    assert waits() == 2

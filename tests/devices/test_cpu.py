@@ -1,0 +1,42 @@
+"""The CPU as a device: honest about what it cannot tell."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from omnitts_cli.devices.cpu import CPUDevice, physical_cores, processor
+
+
+@pytest.fixture
+def cpu() -> CPUDevice:
+    return CPUDevice(1)
+
+
+def test_it_says_what_it_is(cpu: CPUDevice) -> None:
+    assert cpu.card == f"{processor()}, 1 threads"
+    assert processor()
+    assert physical_cores() >= 1
+
+
+def test_nobody_can_count_waits_here_so_nobody_says_zero(cpu: CPUDevice) -> None:
+    with cpu.watched() as waits:
+        torch.ones(3).sum().item()
+    assert waits() is None
+
+
+def test_a_fetch_is_a_copy(cpu: CPUDevice) -> None:
+    tensor = torch.ones(3)
+    fetch = cpu.lane().fetch(tensor, tensor.bfloat16())
+    tensor.zero_()
+    assert fetch.done()
+    assert [array.tolist() for array in fetch.wait()] == [[1, 1, 1], [1, 1, 1]]
+    assert fetch.wait()[1].dtype == np.float32
+
+
+def test_what_goes_to_the_device_is_a_copy(cpu: CPUDevice) -> None:
+    array = np.ones(3, np.float32)
+    tensor = cpu.to_device(array)
+    array[:] = 0
+    assert tensor.tolist() == [1, 1, 1]
