@@ -13,12 +13,14 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from omnitts_cli.errors import InputError, OutputError, UsageError, VoiceError
-from omnitts_cli.voices import Cloned
+
+if TYPE_CHECKING:  # names and lists of voices must not cost the import of numpy
+    import numpy as np
+
+    from omnitts_cli.voices import Cloned
 
 FORMAT = 1
 SUFFIX = ".voice"
@@ -96,6 +98,7 @@ def exists(name: str) -> InputError:
 
 def write(voice: SavedVoice, path: Path) -> None:
     """The file, whole or not at all."""
+    import numpy as np
     from safetensors.numpy import save as packed
 
     tensors = {"embedding": np.ascontiguousarray(voice.voice.embedding, np.float32)}
@@ -165,6 +168,10 @@ def check_shapes(path: Path, shapes: dict[str, list[int]]) -> None:
 
 
 def as_voice(path: Path, tensors: dict[str, np.ndarray], transcript: str | None) -> Cloned:
+    import numpy as np
+
+    from omnitts_cli.voices import Cloned
+
     embedding, codes = tensors["embedding"], tensors.get("codes")
     if embedding.dtype != np.float32 or not np.isfinite(embedding).all():
         raise wrong(path, "its embedding is not finite float32")
@@ -181,6 +188,10 @@ def wrong(path: Path, why: str) -> InputError:
 
 def blend(parts: Sequence[tuple[SavedVoice, float]], name: str) -> SavedVoice:
     """A voice between others: their vectors by weight. Frames and words cannot be blended and are left out."""
+    import numpy as np
+
+    from omnitts_cli.voices import Cloned
+
     if len(parts) < 2:
         raise InputError("a blend needs two voices or more", hint="omnitts voices blend OUT a:60 b:40")
     widths = {part.voice.embedding.size for part, _ in parts}

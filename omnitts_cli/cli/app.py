@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import traceback
 from typing import Annotated
 
 import typer
@@ -113,6 +112,8 @@ def pipe_closed() -> int:
 
 def internal(error: Exception) -> int:
     """A mistake of ours: one line for the person, the traceback in a file."""
+    import traceback
+
     report = "".join(traceback.format_exception(error))
     if console.debug:
         console.note(report.rstrip())

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from omnitts_cli import voice_files
 from omnitts_cli.errors import UsageError, VoiceError
 from omnitts_cli.presets import nearest
-from omnitts_cli.voices import Named, Voice
 
 if TYPE_CHECKING:
     from omnitts_cli.models.roles import SpeechModel
     from omnitts_cli.voice_files import SavedVoice
+    from omnitts_cli.voices import Voice
 
 
 def saved_voice(name: str | None) -> SavedVoice | None:
@@ -32,6 +32,8 @@ def saved_voice(name: str | None) -> SavedVoice | None:
 
 def named_voice(name: str | None, model: SpeechModel) -> Voice:
     """A voice of the model by name; without one its first."""
+    from omnitts_cli.voices import Named
+
     if name is None:
         return Named(next(iter(model.speakers), ""))
     if name.lower() in (speaker.lower() for speaker in model.speakers):

@@ -8,8 +8,9 @@ typed, came from the environment, a settings file or a preset; so all of them ar
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, Optional, get_args, get_type_hints
 
@@ -64,6 +65,7 @@ class Field:
     opt: Opt
     default: Any
 
+    @functools.cached_property
     def parameter(self) -> inspect.Parameter:
         """The parameter that Typer sees. Its default is None: not given."""
         base = bool if self.opt.kind is SWITCH else list[str] if self.opt.many else str
@@ -91,12 +93,15 @@ class Field:
         return self.opt.read(value, self.opt.name)
 
 
-def fields_of(group: type) -> Iterator[Field]:
-    """The options of a group, in the order of declaration."""
+@functools.cache
+def fields_of(group: type) -> tuple[Field, ...]:
+    """The options of a group, in the order of declaration. Kept, as most commands share most groups."""
     hints = get_type_hints(group, include_extras=True)
+    fields = []
     for field in dataclasses.fields(group):
         opt = next(extra for extra in get_args(hints[field.name])[1:] if isinstance(extra, Opt))
-        yield Field(field.name, opt, field.default)
+        fields.append(Field(field.name, opt, field.default))
+    return tuple(fields)
 
 
 def command(body: Callable[..., None]) -> Callable[..., None]:
@@ -125,7 +130,7 @@ def command(body: Callable[..., None]) -> Callable[..., None]:
 
     own = [p for p in inspect.signature(body, eval_str=True).parameters.values() if p.name not in groups]
     own = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own]
-    parameters = own + [field.parameter() for group in fields.values() for field in group]
+    parameters = own + [field.parameter for group in fields.values() for field in group]
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {p.name: p.annotation for p in parameters}
     run.__name__, run.__doc__, run.__module__ = body.__name__, body.__doc__, body.__module__

@@ -5,7 +5,6 @@ from __future__ import annotations
 from omnitts_cli.cli.job import Job
 from omnitts_cli.cli.options import Intent, Machine, Network, Results, Speech, Telling, TextIn, Words
 from omnitts_cli.errors import UsageError
-from omnitts_cli.voices import Designed
 
 
 def design(
@@ -23,6 +22,8 @@ def design(
     \b
     omnitts design -i "elderly storyteller, slow, warm" "Once upon a time" -o tale.wav
     """
+    from omnitts_cli.voices import Designed
+
     if speech.instruct is None:
         raise UsageError("no description of the voice", hint='-i "a deep, calm voice"')
     if speech.voice is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -102,6 +101,8 @@ class Job:
 
     def manner(self, engine: Engine, place: Stage, voice: Voice, style: str | None, *, keep_codes: bool) -> Manner:
         """How this command speaks; the seed is drawn here if none was given, and told in the result."""
+        import secrets
+
         from omnitts_cli.cli.speaking import Manner
         from omnitts_cli.request import Request, Sampling
 

@@ -1,0 +1,214 @@
+"""The command line as a whole: help, grammar, messages, exit codes, and how quickly it answers."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from omnitts_cli.errors import OmniError
+
+Call = Callable[..., Any]
+
+COMMANDS = (
+    [[name] for name in ("say", "clone", "design", "play", "doctor", "completion", "bench")]
+    + [["voices", name] for name in ("list", "show", "preview", "save", "rm", "export", "import", "blend")]
+    + [["models", name] for name in ("list", "pull", "path", "verify", "rm")]
+    + [["codec", name] for name in ("encode", "decode")]
+    + [["config", name] for name in ("path", "show", "set", "unset")]
+    + [[], ["voices"], ["models"], ["codec"], ["config"]]
+)
+
+# CPU time of the interpreter with the same set-up, so that a slow machine judges itself.
+HELP_PROBE = """
+import sys, time
+began = time.process_time()
+from omnitts_cli.cli.app import run
+code = run(sys.argv[1:])
+print("\\nSPENT", time.process_time() - began, sorted({"torch", "numpy", "transformers", "rich"} & set(sys.modules)))
+sys.exit(code)
+"""
+
+
+def helped(command: list[str], compiled: Path, **environment: str) -> tuple[str, float, str]:
+    """Help of a command in a fresh process: its text, its CPU seconds, and the heavy modules it imported."""
+    environment["PYTHONPYCACHEPREFIX"] = str(compiled)
+    environment["PYTHONDONTWRITEBYTECODE"] = ""  # as installed: compiled once
+    done = subprocess.run(
+        [sys.executable, "-c", HELP_PROBE, *command, "--help"],
+        capture_output=True, text=True, env={**os.environ, **environment},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    text, _, spent = done.stdout.partition("\nSPENT ")
+    seconds, _, modules = spent.partition(" ")
+    return text, float(seconds), modules.strip()
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the interpreter keeps compiled modules, filled by a first call."""
+    folder = tmp_path_factory.mktemp("compiled")
+    helped([], folder)
+    return folder
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_case_83_help_is_instant_and_imports_nothing_heavy(command: list[str], compiled: Path) -> None:
+    text, seconds, modules = helped(command, compiled)
+    assert text.startswith("Usage: omnitts")
+    assert modules == "[]"
+    if seconds >= 0.15:  # one more chance on a machine that was busy
+        seconds = min(helped(command, compiled)[1] for _ in range(3))
+    assert seconds < 0.15
+
+
+def test_case_83_help_fits_a_narrow_or_dumb_terminal(compiled: Path) -> None:
+    text, _, _ = helped(["say"], compiled, COLUMNS="40", TERM="dumb")
+    assert "\033" not in text
+    assert "--speed" in text
+
+
+def test_case_84_an_unknown_option_is_2_with_the_nearest(omnitts: Call) -> None:
+    done = omnitts("say", "--sped", "2", "Hello")
+    assert done.code == 2
+    assert "unknown option '--sped'" in done.err and "--speed" in done.err
+
+
+def test_case_84_an_option_without_its_value_is_2(omnitts: Call) -> None:
+    assert omnitts("say", "Hello", "--speed").code == 2
+
+
+@pytest.mark.parametrize("twice", [["--seed", "1", "--seed", "2"], ["-q", "-q"], ["-o", "a.wav", "--output", "b.wav"]])
+def test_case_84_an_option_twice_is_2(omnitts: Call, twice: list[str]) -> None:
+    done = omnitts("say", "Hello", *twice)
+    assert done.code == 2 and "more than once" in done.err
+    assert list(Path().iterdir()) == []
+
+
+@pytest.mark.parametrize("text", ["-hello", "--Hello", "-1 degree"])
+def test_case_84_text_that_begins_with_a_dash_is_2_and_never_spoken(omnitts: Call, text: str) -> None:
+    done = omnitts("say", text)
+    assert done.code == 2 and "--" in done.err
+    assert omnitts("say", "--dry-run", "--", text).out.strip().endswith(text.encode())
+
+
+def test_case_84_no_abbreviations(omnitts: Call) -> None:
+    assert omnitts("say", "--spee", "1", "Hello").code == 2
+
+
+def test_case_85_no_escapes_where_nobody_can_see_them(omnitts: Call) -> None:
+    done = omnitts("say", "-v", "nobody", "-m", "random:toy", "-o", "a.wav", "Hello")
+    assert b"\033" not in done.out and "\033" not in done.err and "\r" not in done.err
+
+
+def test_case_85_no_color_and_force_color(omnitts: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "\033[31m" in omnitts("say", "--color", "always", "-f", "nowhere").err
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert "\033[31m" in omnitts("say", "-f", "nowhere").err
+    assert "\033" not in omnitts("say", "--color", "never", "-f", "nowhere").err
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\033" not in omnitts("say", "-f", "nowhere").err
+
+
+FAILURES = [
+    (["say", "--speed", "9", "Hello"], 2, "usage"),
+    (["say", "--speeed", "1", "Hello"], 2, "usage"),
+    (["helo"], 2, "usage"),
+    (["say", "-f", "nowhere"], 3, "bad_input"),
+    (["say", "-m", "nowhere", "-o", "a.wav", "Hello"], 4, "not_available"),
+    (["say", "-m", "random:toy", "-d", "cuda:77", "-o", "a.wav", "Hello"], 5, "device"),
+    (["say", "-m", "random:toy", "-o", "/nowhere/a.wav", "Hello"], 8, "output"),
+    (["voices", "show", "nobody"], 4, "not_available"),
+    (["models", "path", "nowhere"], 4, "not_available"),
+    (["codec", "decode", "nowhere"], 3, "bad_input"),
+    (["clone", "Hello"], 2, "usage"),
+    (["design", "Hello"], 2, "usage"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "code", "word"), FAILURES, ids=lambda value: str(value)[:40])
+def test_case_86_every_failure_is_json_and_words(omnitts: Call, arguments: list[str], code: int, word: str) -> None:
+    done = omnitts(*arguments, "--json")
+    assert done.code == code
+    record = done.json
+    assert {"schema", "status", "code", "exit", "message", "hint"} <= set(record)
+    assert (record["schema"], record["status"], record["exit"], record["code"]) == (1, "error", code, word)
+    assert done.err.startswith("error: ") and len(done.err.splitlines()) <= 4
+    assert "Traceback" not in done.err
+
+
+def test_every_error_class_has_its_own_exit_code() -> None:
+    codes = {error.exit_code: error.code for error in every(OmniError)}
+    assert codes == {
+        1: "internal", 2: "usage", 3: "bad_input", 4: "not_available", 5: "device", 6: "partial", 7: "guard",
+        8: "output", 9: "regression",
+    }  # fmt: skip
+
+
+def every(kind: type[OmniError]) -> list[type[OmniError]]:
+    return [kind, *(found for child in kind.__subclasses__() for found in every(child))]
+
+
+def test_no_arguments_is_help_on_stderr_and_2(omnitts: Call) -> None:
+    for arguments in ([], ["voices"]):
+        done = omnitts(*arguments)
+        assert (done.code, done.out) == (2, b"")
+        assert "Usage: omnitts" in done.err
+
+
+def test_a_word_that_is_no_command_is_not_spoken(omnitts: Call) -> None:
+    done = omnitts("hello", "there")
+    assert done.code == 2 and 'omnitts say "hello there"' in done.err
+    assert "omnitts voices" in omnitts("voice").err
+
+
+def test_version(omnitts: Call) -> None:
+    assert omnitts("-V").out.startswith(b"omnitts ")
+
+
+NO_NUMBERS = ["-1", "1e309", "nan", "inf", "", "１", "10" * 15]
+NUMERIC = [
+    "--speed",
+    "--seed",
+    "--top-k",
+    "--top-p",
+    "--temperature",
+    "--sample-rate",
+    "--max-frames",
+    "--retries",
+    "--chunk",
+]
+
+
+@pytest.mark.parametrize("option", NUMERIC)
+def test_case_44_numbers_are_refused_by_the_parser(omnitts: Call, option: str) -> None:
+    for value in NO_NUMBERS:
+        done = omnitts("say", f"{option}={value}", "Hello")
+        assert done.code == 2, (option, value)
+        assert option in done.err
+
+
+def test_control_characters_of_the_user_never_reach_the_terminal(omnitts: Call) -> None:
+    done = omnitts("say", "-f", "a\033[31mb\x07\u202e.txt")
+    assert done.code == 3
+    assert "\\x1b" in done.err and not {"\033", "\x07", "\u202e"} & set(done.err)
+
+
+def test_a_closed_stdout_is_8(started: Call) -> None:
+    process = subprocess.run(
+        ["sh", "-c", f'"{sys.executable}" -m omnitts_cli config path >&-'], capture_output=True, text=True
+    )
+    assert process.returncode == 8 and "standard output" in process.stderr
+
+
+def test_json_survives_a_name_that_is_no_text(started: Call) -> None:
+    process = started("say", "--json", "-f", os.fsdecode(b"\xff\xfe"))
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 3
+    assert json.loads(out)["code"] == "bad_input"
