@@ -47,9 +47,9 @@ def speech_windows(case: str, tensors: dict[str, Tensor]) -> Windows:
     windows: Windows = {}
     for key, value in tensors.items():
         if key in ("talker.logits", "talker.scores"):
-            windows[key] = (0, 0, 8 if case.endswith("sampled") else 3)
+            windows[key] = (0, 0, 8 if case.endswith("sampled") else 2 if "batch" in case else 3)
         elif key.startswith("wav.") and case not in WHOLE_WAVES:
-            windows[key] = (0, 0, 2 * FRAME)
+            windows[key] = (0, 0, FRAME if "batch" in case else 2 * FRAME)
         elif key == "talker.prefill_last_hidden" and "batch" in case:
             windows[key] = (1, value.shape[1] - 1, value.shape[1])
     return windows
