@@ -14,6 +14,7 @@ from omnitts_cli.audio.outlet import write_error
 from omnitts_cli.errors import InputError, OutputError
 
 LONGEST_NAME = 255  # bytes, on all file systems in common use
+TEMPORARY = re.compile(r"\.(.+)\.part-(\d{1,9})(?:-\d+)?", re.DOTALL)  # name, process
 
 
 class Target:
@@ -105,7 +106,7 @@ def open_target(path: Path, *, no_clobber: bool = False) -> Target:
 
 def _open(path: Path, no_clobber: bool) -> Target:
     real = Path(os.path.realpath(path))
-    mode = existing_mode(real)
+    mode = existing_mode(path)
     if mode is not None and stat.S_ISDIR(mode):
         raise OutputError(f"cannot write {path}: it is a folder", hint=f"-o {path / 'speech.wav'}")
     if mode is not None and no_clobber:
@@ -121,10 +122,10 @@ def _open(path: Path, no_clobber: bool) -> Target:
     return Target(path, file, temporary, no_clobber=no_clobber)
 
 
-def existing_mode(real: Path) -> int | None:
-    """What kind of thing is there already; None for nothing."""
+def existing_mode(path: Path) -> int | None:
+    """What kind of thing is there already; None for nothing. /dev/stdout leads to a pipe that has no path."""
     try:
-        return os.stat(real).st_mode
+        return os.stat(path).st_mode
     except FileNotFoundError:
         return None
 
@@ -148,16 +149,17 @@ def open_temporary(real: Path, mode: int | None) -> tuple[Path, BinaryIO]:
 
 def remove_stale(real: Path) -> None:
     """Removes the temporary files that killed runs left for this target."""
-    pattern = re.compile(re.escape(f".{real.name}") + r"\.part-(\d+)(-\d+)?")
     for entry in os.listdir(real.parent):
-        found = pattern.fullmatch(entry)
-        if found and not alive(int(found[1])):
+        found = TEMPORARY.fullmatch(entry)
+        if found and found[1] == real.name and not alive(int(found[2])):
             with suppress(OSError):
                 (real.parent / entry).unlink()
 
 
 def alive(pid: int) -> bool:
     """Whether a process of that number runs."""
+    if os.name == "nt":
+        return True  # there, asking by a signal would end it
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -183,10 +185,16 @@ def exists_error(path: Path, hint: str) -> InputError:
 
 
 def free_name(folder: Path, stem: str = "speech", suffix: str = ".wav") -> Path:
-    """speech.wav, or the first of speech-2.wav, speech-3.wav ... that does not exist."""
+    """speech.wav, or the first of speech-2.wav, speech-3.wav ... that nobody has or is writing."""
     number = 1
     while True:
         path = folder / (f"{stem}{suffix}" if number == 1 else f"{stem}-{number}{suffix}")
-        if not os.path.lexists(path):
+        if not os.path.lexists(path) and not being_written(path):
             return path
         number += 1
+
+
+def being_written(path: Path) -> bool:
+    """Whether a run that is still alive will put its sound there."""
+    found = (TEMPORARY.fullmatch(entry) for entry in os.listdir(path.parent))
+    return any(match and match[1] == path.name and alive(int(match[2])) for match in found)

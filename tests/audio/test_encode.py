@@ -182,6 +182,17 @@ def test_the_header_of_a_pipe_is_not_repeated_at_its_end(speech: Callable[..., n
         assert len(piped.getvalue()) == len(filed.getvalue()), name
 
 
+@pytest.mark.parametrize("program", ["sox", "ffmpeg"])
+@pytest.mark.parametrize(("name", "subtype"), [("wav", "pcm24"), ("wav", "float"), ("flac", "pcm24")])
+def test_case_50_wider_samples_are_read_by_others_too(
+    name: str, subtype: str, program: str, tmp_path: Path, speech: Callable[..., np.ndarray]
+) -> None:
+    form, sound, path = choose_format(None, name, subtype=subtype), speech(1.0), tmp_path / f"x.{name}"
+    write(path, sound, form)
+    heard = decode_by(program, path, form)
+    assert heard.size == sound.size and same_sound(sound, heard) > 0.999
+
+
 def test_flac_holds_the_very_samples_of_wav(tmp_path: Path, speech: Callable[..., np.ndarray]) -> None:
     for subtype, kind in (("pcm16", "int16"), ("pcm24", "int32")):
         for name in ("wav", "flac"):
@@ -237,7 +248,7 @@ def long_file(path: Path, name: str, hours: float) -> int:
     return int(done.stdout)
 
 
-@pytest.mark.parametrize("name", ["wav", "flac"])
+@pytest.mark.parametrize("name", ["wav", "flac", "ogg"])
 def test_case_52_one_hour_in_flat_memory(name: str, tmp_path: Path) -> None:
     path = tmp_path / f"x.{name}"
     assert long_file(path, name, 1) < 20_000
@@ -245,11 +256,11 @@ def test_case_52_one_hour_in_flat_memory(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["ogg", "opus", "mp3"])
+@pytest.mark.parametrize("name", ["opus", "mp3"])
 def test_case_52_one_hour_of_the_slow_encoders(name: str, tmp_path: Path) -> None:
     path = tmp_path / f"x.{name}"
     assert long_file(path, name, 1) < 20_000
-    assert abs(soundfile.info(path).frames - 3600 * 24000) <= (0 if name == "ogg" else 2400)
+    assert abs(soundfile.info(path).frames - 3600 * 24000) <= 2400
 
 
 def test_case_52_ten_minutes_of_vorbis(tmp_path: Path) -> None:
@@ -262,11 +273,12 @@ def test_case_52_ten_minutes_of_vorbis(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_case_52_thirteen_hours_of_wav(tmp_path: Path) -> None:
-    path = tmp_path / "x.wav"
+@pytest.mark.parametrize("name", ["wav", "flac"])
+def test_case_52_thirteen_hours(name: str, tmp_path: Path) -> None:
+    path = tmp_path / f"x.{name}"
     if shutil.disk_usage(tmp_path).free < 3 * 2**30:
         pytest.skip("needs 3 GiB of free disk space")
-    assert long_file(path, "wav", 13) < 20_000
+    assert long_file(path, name, 13) < 20_000
     assert soundfile.info(path).frames == 13 * 3600 * 24000
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,27 @@ def test_free_names_count_up(tmp_path: Path) -> None:
         path.touch()
         seen.append(path.name)
     assert seen == ["speech.wav", "speech-2.wav", "speech-3.wav"]
+
+
+def test_case_47_two_runs_never_choose_the_same_name(tmp_path: Path) -> None:
+    first = target.open_target(target.free_name(tmp_path))
+    second = target.open_target(target.free_name(tmp_path))
+    assert [first.path.name, second.path.name] == ["speech.wav", "speech-2.wav"]
+    first.remove()
+    second.remove()
+
+
+def test_standard_output_by_its_other_name(tmp_path: Path) -> None:
+    code = (
+        "from pathlib import Path\n"
+        "from omnitts_cli.audio.target import open_target\n"
+        "target = open_target(Path('/dev/stdout'))\n"
+        "target.file.write(b'sound')\n"
+        "target.put_in_place()"
+    )
+    if not os.path.exists("/dev/stdout"):
+        pytest.skip("no /dev/stdout here")
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout == b"sound"
 
 
 def test_a_broken_link_takes_its_name(tmp_path: Path) -> None:
