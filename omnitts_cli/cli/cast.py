@@ -6,10 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from omnitts_cli import voice_files
+from omnitts_cli.cli.console import console
 from omnitts_cli.errors import UsageError, VoiceError
 from omnitts_cli.presets import nearest
 
+POLL_S = 0.25
+
 if TYPE_CHECKING:
+    from omnitts_cli.cli.script import Script
     from omnitts_cli.models.roles import SpeechModel
     from omnitts_cli.voice_files import SavedVoice
     from omnitts_cli.voices import Voice
@@ -60,16 +64,43 @@ def check_match(saved: SavedVoice, model: SpeechModel) -> None:
         )
 
 
-def language_of(code: str, model: SpeechModel) -> str | None:
-    """The model's word for a language code; None leaves the choice to the model."""
-    from omnitts_cli.cli.options import LANGUAGES
+def language_of(code: str, script: Script, model: SpeechModel) -> str | None:
+    """The model's word for the language; None leaves the choice to the model.
 
-    if code == "auto":
+    Only `detect` passes on what the text looks like; but a language that the model lacks is refused
+    either way, before it is babbled.
+    """
+    from omnitts_cli.text.language import LANGUAGES
+
+    if code in ("auto", "detect"):
+        seen = looks_like(script, patient=code == "detect")
+        if seen is None:
+            return None
+        refuse_foreign(LANGUAGES[seen], model)
+        return LANGUAGES[seen] if code == "detect" else None
+    refuse_foreign(LANGUAGES[code], model)
+    return LANGUAGES[code]
+
+
+def looks_like(script: Script, *, patient: bool) -> str | None:
+    """The code of the language that the first piece is in; None where that is not clear."""
+    from omnitts_cli.text.language import FLOOR, detect
+
+    first = script.peek(0.0)
+    while first is None and patient and not script.ended:
+        first = script.peek(POLL_S)
+    guess = detect(first.text) if first is not None else None
+    if guess is None or guess.language is None or guess.confidence < FLOOR:
+        if patient:
+            console.note("the language of the text is not clear; the model decides")
         return None
-    language = LANGUAGES[code]
+    return guess.language
+
+
+def refuse_foreign(language: str, model: SpeechModel) -> None:
     if language not in model.languages:
-        able = ", ".join(short for short, long in LANGUAGES.items() if long in model.languages)
         raise UsageError(
-            f"{model.name} does not speak {language}", cause=f"it speaks {able}", hint="-m 1.7b speaks ten languages"
+            f"{model.name} does not speak {language}",
+            cause="it speaks " + ", ".join(model.languages),
+            hint="-m 0.6b or -m 1.7b speak ten languages",
         )
-    return language

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 VoiceOf = Callable[["Engine"], "Voice"]
 
 CHARS_PER_S = 14.0  # of English speech; for --dry-run only
+FIRST_S = 0.1  # /dev/null and the like have told by then that they are empty
 AHEAD = 4  # pieces taken beyond those in the making, so that no slot waits for the splitter
 
 
@@ -55,15 +56,15 @@ class Job:
             place = stage.reserve(self.output)
             closing.callback(lambda: place.sink.discard())  # of the sink that it will have by then
             subs, codes = self.side_files(closing)
-            script.refuse_empty()
+            script.peek(FIRST_S)  # an empty one is told now
             engine = closing.enter_context(
                 engine_for(self.speech.model or model, variant, self.machine, self.network, self.telling)
             )
             place = self.prepared(place, engine.model.facts.sample_rate)
-            manner = self.manner(engine, place, voice_of(engine), style, keep_codes=codes is not None)
+            manner = self.manner(engine, place, script, voice_of(engine), style, keep_codes=codes is not None)
             account, tape = self.speak(engine, place, manner, script, texts)
             if subs:
-                subs.write(results.subtitles(account, subs.path.suffix))
+                subs.write(results.subtitles(account, subs.path))
             if codes:
                 codes.write(results.packed_codes(account, engine.model.facts.groups))
             results.report(self, engine, place, account, tape)
@@ -74,12 +75,15 @@ class Job:
 
         if self.live:
             return Heard(), live_texts(self.words, self.text, self.command)
-        return open_script(self.words, self.text, LANGUAGES.get(self.speech.lang), self.command), None
+        known = self.speech.lang if self.speech.lang in LANGUAGES else None
+        return open_script(self.words, self.text, known, self.command), None
 
     def side_files(self, closing: ExitStack) -> tuple[SideFile | None, SideFile | None]:
         """The open files of --subs and --codes, which vanish if nothing comes of them."""
+        from omnitts_cli.text.subtitles import subtitle_format
+
         if self.output.subs:
-            results.check_subs(self.output.subs)
+            subtitle_format(self.output.subs)
         found = []
         for path in (self.output.subs, self.output.codes):
             file = stage.SideFile(path, no_clobber=self.output.no_clobber) if path else None
@@ -99,7 +103,9 @@ class Job:
             place.sink = LoudnessSink(place.sink, float(self.speech.loudness), rate)
         return place
 
-    def manner(self, engine: Engine, place: Stage, voice: Voice, style: str | None, *, keep_codes: bool) -> Manner:
+    def manner(
+        self, engine: Engine, place: Stage, script: Script, voice: Voice, style: str | None, *, keep_codes: bool
+    ) -> Manner:
         """How this command speaks; the seed is drawn here if none was given, and told in the result."""
         import secrets
 
@@ -117,7 +123,7 @@ class Job:
         request = Request(
             text="",
             voice=voice,
-            language=cast.language_of(speech.lang, engine.model),
+            language=cast.language_of(speech.lang, script, engine.model),
             style=style,
             sampling=sampling,
             text_mode=speech.text_mode,  # type: ignore[arg-type]

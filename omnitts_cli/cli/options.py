@@ -12,19 +12,8 @@ from omnitts_cli.cli.declare import Opt
 from omnitts_cli.errors import UsageError
 from omnitts_cli.kinds import ANY_TEXT, SWITCH, TEXT, either, one_of, whole
 from omnitts_cli.presets import RULES
+from omnitts_cli.text.language import LANGUAGES
 
-LANGUAGES = {
-    "zh": "chinese",
-    "en": "english",
-    "ja": "japanese",
-    "ko": "korean",
-    "de": "german",
-    "fr": "french",
-    "ru": "russian",
-    "pt": "portuguese",
-    "es": "spanish",
-    "it": "italian",
-}
 INPUT_FORMATS = ("auto", "text", "md", "ssml", "srt", "epub")
 
 

@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
-import json
 import time
 from math import log10
 from typing import TYPE_CHECKING, Any
 
 from omnitts_cli.cli.console import console
 from omnitts_cli.cli.progress import Progress, duration
-from omnitts_cli.errors import UsageError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from omnitts_cli.cli.job import Job
     from omnitts_cli.cli.script import Script
     from omnitts_cli.cli.speaking import Account
     from omnitts_cli.cli.stage import Stage
     from omnitts_cli.cli.tape import Tape
     from omnitts_cli.engine.engine import Engine
+    from omnitts_cli.text.subtitles import Sentence
 
-SUBTITLES = (".srt", ".vtt", ".json")
 LEVEL_STEPS, LEVEL_STEP_DB = 8, 6.0
 
 
 def report(job: Job, engine: Engine, place: Stage, account: Account, tape: Tape) -> None:
     """What was made, for programs and for people."""
     from omnitts_cli.cli.speaking import numbers
+    from omnitts_cli.text.subtitles import sentence_rows
 
     model, measured = engine.model, numbers(account, tape)
     console.record(
@@ -44,10 +45,7 @@ def report(job: Job, engine: Engine, place: Stage, account: Account, tape: Tape)
         dtype=str(model.dtype).removeprefix("torch."),
         peak_dbfs=round(tape.peak_dbfs, 1) if tape.peak else None,
         warnings=console.warnings,
-        sentences=[
-            {"i": i, "start": round(one.start, 3), "end": round(one.end, 3), "text": one.text}
-            for i, one in enumerate(account.sentences)
-        ],
+        sentences=sentence_rows(sentences(account)),
     )
     if place.named:
         console.result(str(place.path))
@@ -81,29 +79,17 @@ def level_bar(level: float) -> str:
     return "▮" * full + "▯" * (LEVEL_STEPS - full)
 
 
-def check_subs(path: str) -> None:
-    if not path.lower().endswith(SUBTITLES):
-        raise UsageError(f"--subs {path} is none of {', '.join(SUBTITLES)}", hint="--subs speech.srt")
+def sentences(account: Account) -> list[Sentence]:
+    from omnitts_cli.text.subtitles import Sentence
+
+    return [Sentence(one.start, one.end, one.text) for one in account.sentences]
 
 
-def subtitles(account: Account, suffix: str) -> bytes:
+def subtitles(account: Account, path: Path) -> bytes:
     """The times of the sentences as a subtitle file."""
-    if suffix.lower() == ".json":
-        rows = [{"start": round(s.start, 3), "end": round(s.end, 3), "text": s.text} for s in account.sentences]
-        return (json.dumps(rows, ensure_ascii=False, indent=1) + "\n").encode()
-    point = "," if suffix.lower() == ".srt" else "."
-    blocks = []
-    for number, one in enumerate(account.sentences, 1):
-        times = f"{clock(one.start, point)} --> {clock(one.end, point)}"
-        blocks.append(f"{number}\n{times}\n{one.text}\n")
-    head = "" if point == "," else "WEBVTT\n\n"
-    return (head + "\n".join(blocks)).encode()
+    from omnitts_cli.text.subtitles import render, subtitle_format
 
-
-def clock(seconds: float, point: str) -> str:
-    """00:01:02,345"""
-    minutes, rest = divmod(round(seconds * 1000), 60_000)
-    return f"{minutes // 60:02}:{minutes % 60:02}:{rest // 1000:02}{point}{rest % 1000:03}"
+    return render(sentences(account), subtitle_format(str(path))).encode()
 
 
 def packed_codes(account: Account, groups: int) -> bytes:

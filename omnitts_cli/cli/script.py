@@ -9,17 +9,20 @@ import select
 import sys
 import threading
 from collections.abc import Iterable, Iterator
+from io import BytesIO
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, BinaryIO, Protocol
 
+from omnitts_cli.cli.console import console
 from omnitts_cli.errors import InputError, OmniError, UsageError
 
 if TYPE_CHECKING:
     from omnitts_cli.cli.options import TextIn
+    from omnitts_cli.text.inputs import TextOptions
     from omnitts_cli.text.piece import Piece
 
 STDIN_BLOCK = 1 << 16
-FIRST_S = 0.1  # /dev/null and the like have told by then that they are empty
 QUIET_S = 0.3  # a pipe that says nothing for so long has finished its sentence
 PIECES_AHEAD = 256  # of a pipe that writes faster than we speak
 
@@ -27,7 +30,8 @@ PIECES_AHEAD = 256  # of a pipe that writes faster than we speak
 class Script(Protocol):
     """`take` gives the next piece; None when none is known yet. `ended`: there will be no more.
 
-    `refuse_empty` raises if it is already certain that there is nothing to speak.
+    `peek` gives the first piece without taking it, or raises if it is already certain that there is
+    nothing to speak.
     """
 
     ended: bool
@@ -35,14 +39,14 @@ class Script(Protocol):
 
     def take(self, wait_s: float) -> Piece | None: ...
 
-    def refuse_empty(self) -> None: ...
+    def peek(self, wait_s: float) -> Piece | None: ...
 
 
 class Written:
     """A text that is all there. Pieces are cut only when they are asked for."""
 
-    def __init__(self, pieces: Iterable[Piece], chars: int | None) -> None:
-        self._pieces = iter(pieces)
+    def __init__(self, pieces: Iterator[Piece], chars: int | None) -> None:
+        self._pieces = pieces
         self.chars, self.ended = chars, False
 
     def take(self, wait_s: float) -> Piece | None:
@@ -50,8 +54,11 @@ class Written:
         self.ended = piece is None
         return piece
 
-    def refuse_empty(self) -> None:
-        """That was done when the text was read."""
+    def peek(self, wait_s: float) -> Piece | None:
+        piece = next(self._pieces, None)
+        if piece is not None:
+            self._pieces = chain([piece], self._pieces)
+        return piece
 
 
 class Piped:
@@ -60,7 +67,7 @@ class Piped:
     def __init__(self, lines: Iterator[list[Piece]]) -> None:
         self.chars: int | None = None
         self.ended = False
-        self._first: list[Piece | None] = []
+        self._first: list[Piece] = []
         self._queue: queue.Queue[Piece | OmniError | None] = queue.Queue(PIECES_AHEAD)
         threading.Thread(target=self._read, args=(lines,), daemon=True).start()
 
@@ -74,10 +81,10 @@ class Piped:
         self._queue.put(None)
 
     def take(self, wait_s: float) -> Piece | None:
-        if self.ended:
-            return None
         if self._first:
             return self._first.pop()
+        if self.ended:
+            return None
         try:
             found = self._queue.get(timeout=wait_s) if wait_s else self._queue.get_nowait()
         except queue.Empty:
@@ -88,8 +95,9 @@ class Piped:
         self.ended = found is None
         return found
 
-    def refuse_empty(self) -> None:
-        self._first = [piece for piece in [self.take(FIRST_S)] if piece]
+    def peek(self, wait_s: float) -> Piece | None:
+        self._first = [piece for piece in [self.take(wait_s)] if piece]
+        return self._first[0] if self._first else None
 
 
 class Heard:
@@ -102,26 +110,36 @@ class Heard:
     def take(self, wait_s: float) -> None:
         return None
 
-    def refuse_empty(self) -> None:
-        """Nobody knows what will be written."""
+    def peek(self, wait_s: float) -> None:
+        return None
 
 
 def open_script(words: list[str] | None, options: TextIn, language: str | None, command: str) -> Script:
-    """The text that the command was given; an error where there is none or two."""
+    """The text that the command was given; an error where there is none or two. `language`: a code, or None."""
+    from omnitts_cli.text import inputs
+
     check_sources(words, options, command)
-    if reads_pipe(words, options):
-        return Piped(lines_of_stdin(options, language))
-    return written_text(whole_text(words, options), options, language)
+    how = text_options(options, language)
+    if words:
+        text = " ".join(words)
+        return Written(inputs.require_speech(inputs.pieces_of_text(text, how), text), len(text))
+    if reads_pipe(options):
+        return Piped(lines_of_stdin(how))
+    sources = [source(name) for name in options.file]
+    return Written(inputs.require_speech(pieces_of_files(sources, options, how)), known_chars(options.file))
 
 
 def live_texts(words: list[str] | None, options: TextIn, command: str) -> Iterator[str]:
     """The same text as it arrives, in no particular pieces."""
     from omnitts_cli.text.clean import clean
+    from omnitts_cli.text.decode import decode
 
     check_sources(words, options, command)
-    if reads_pipe(words, options):
+    if words:
+        return iter([clean(" ".join(words))])
+    if reads_pipe(options):
         return texts_of_stdin(options)
-    return iter([clean(whole_text(words, options))])
+    return (clean(decode(source(name).read(), options.encoding, name)) for name in options.file)
 
 
 def check_sources(words: list[str] | None, options: TextIn, command: str) -> None:
@@ -134,47 +152,59 @@ def check_sources(words: list[str] | None, options: TextIn, command: str) -> Non
         raise UsageError("no text to speak", hint=hint)
 
 
-def reads_pipe(words: list[str] | None, options: TextIn) -> bool:
-    return not words and options.file in ((), ("-",))
+def reads_pipe(options: TextIn) -> bool:
+    """Whether the text is plain and comes from a pipe that may stay open."""
+    return options.file in ((), ("-",)) and options.input_format in ("auto", "text")
 
 
-def whole_text(words: list[str] | None, options: TextIn) -> str:
-    """Words, or the files one after another."""
-    if words:
-        return " ".join(words)
-    texts = [read_stdin(options) if name == "-" else read_file(name, options) for name in options.file]
-    return "\n\n".join(texts)
+def text_options(options: TextIn, language: str | None) -> TextOptions:
+    from omnitts_cli.text.inputs import TextOptions
+    from omnitts_cli.text.lexicon import load_lexicon
+
+    lexicon = load_lexicon([Path(name) for name in options.lexicon])
+    return TextOptions(options.split, language, options.encoding, lexicon)  # type: ignore[arg-type]
 
 
-def written_text(text: str, options: TextIn, language: str | None) -> Script:
-    from omnitts_cli.text.clean import clean, has_speech, nothing_to_speak
-    from omnitts_cli.text.split import split
-
-    text = clean(text)
-    if not has_speech(text):
-        raise nothing_to_speak(text)
-    return Written(split(text, options.split, language), len(text))  # type: ignore[arg-type]
-
-
-def read_file(name: str, options: TextIn) -> str:
-    from omnitts_cli.text.decode import decode
-
+def source(name: str) -> BinaryIO:
+    """An open file of text, or stdin; opened at once, so that a wrong name is told before anything is loaded."""
+    if name == "-":
+        return BytesIO(sys.stdin.buffer.read())
     try:
-        data = Path(name).read_bytes()
+        if Path(name).is_dir():
+            raise IsADirectoryError(0, "it is a folder")
+        return open(name, "rb")
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise InputError(f"cannot read text file {name}: {reason.lower()}") from None
-    return decode(data, options.encoding, name)
 
 
-def read_stdin(options: TextIn) -> str:
-    from omnitts_cli.text.decode import decode
+def pieces_of_files(sources: list[BinaryIO], options: TextIn, how: TextOptions) -> Iterator[Piece]:
+    from dataclasses import replace
 
-    return decode(sys.stdin.buffer.read(), options.encoding, "standard input")
+    from omnitts_cli.text.inputs import input_format, pieces_of_document
+
+    paragraph = 0
+    for number, (name, file) in enumerate(zip(options.file or ("-",), sources, strict=True)):
+        notices: list[str] = []
+        for piece in pieces_of_document(file, input_format(name, options.input_format), how, name, notices):
+            # a file begins a paragraph of its own
+            gap = "paragraph" if number and piece.start == 0 and piece.speech else piece.gap
+            yield replace(piece, gap=gap, paragraph=paragraph + piece.paragraph)
+        for notice in notices:
+            console.warning(notice)
+        paragraph += 1
+
+
+def known_chars(names: Iterable[str]) -> int | None:
+    """How long the text is, about, for the progress line: plain files have about a character per byte."""
+    try:
+        return sum(os.path.getsize(name) for name in names) or None
+    except OSError:
+        return None
 
 
 def texts_of_stdin(options: TextIn) -> Iterator[str]:
-    """Stdin as clean text, as soon as it is certain. Empty strings tell that the pipe has gone quiet."""
+    """Stdin as clean text, as soon as it is certain."""
     from omnitts_cli.text.clean import Cleaner
     from omnitts_cli.text.decode import Decoder
 
@@ -182,23 +212,25 @@ def texts_of_stdin(options: TextIn) -> Iterator[str]:
     descriptor = sys.stdin.fileno()
     while data := os.read(descriptor, STDIN_BLOCK):
         yield cleaner.feed(decoder.feed(data))
-        if not select.select([descriptor], [], [], QUIET_S)[0]:
-            yield ""
     yield cleaner.feed(decoder.feed(b"", final=True)) + cleaner.flush()
 
 
-def lines_of_stdin(options: TextIn, language: str | None) -> Iterator[list[Piece]]:
+def quiet(descriptor: int) -> bool:
+    """Whether a pipe has said nothing for a moment."""
+    return not select.select([descriptor], [], [], QUIET_S)[0]
+
+
+def lines_of_stdin(how: TextOptions) -> Iterator[list[Piece]]:
     """Stdin in pieces, line by line while it is open; an empty one is an error."""
     from omnitts_cli.text.clean import nothing_to_speak
-    from omnitts_cli.text.split import Splitter
+    from omnitts_cli.text.inputs import TextStream
 
-    splitter = Splitter(options.split, language)  # type: ignore[arg-type]
-    found = False
-    for text in texts_of_stdin(options):
-        pieces = splitter.feed(text) if text else splitter.idle()
-        found = found or any(piece.speech for piece in pieces)
-        yield pieces
-    pieces = splitter.flush()
+    stream, descriptor, found = TextStream(how), sys.stdin.fileno(), False
+    while data := os.read(descriptor, STDIN_BLOCK):
+        for pieces in (stream.feed(data), stream.idle() if quiet(descriptor) else []):
+            found = found or any(piece.speech for piece in pieces)
+            yield pieces
+    pieces = stream.flush()
     if not (found or any(piece.speech for piece in pieces)):
         raise nothing_to_speak("")
     yield pieces
