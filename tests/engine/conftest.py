@@ -184,6 +184,7 @@ def at_rest(engine: Engine) -> None:
     assert not engine.busy
     assert sorted(engine._free) == list(range(engine.plan.slots))
     assert not (engine._running or engine._opening or engine._waiting or engine._tickets)
+    engine.device.settle()
     assert not engine._bench.table.live.any()
 
 

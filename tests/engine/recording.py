@@ -33,6 +33,8 @@ aten = torch.ops.aten
 READS = {aten._local_scalar_dense, aten.nonzero, aten.masked_select, aten.equal, aten.is_nonzero, aten._unique2}
 """Ops whose result, or its size, the host has to wait for."""
 
+PACES = (0.02, 0.3, 1.0)  # some lanes are slow
+
 SPOILT = {torch.bool: True, torch.int64: -(2**40), torch.int32: -(2**20), torch.uint8: 77}
 """What stands in results before they are computed; NaN elsewhere."""
 
@@ -306,8 +308,13 @@ class RecordingDevice:
 
     def lane(self, urgent: bool = False) -> Lane:
         self._lanes.append(Lane(self))
-        self._pace.append(self._dice.choice([0.02, 0.3, 1.0]))  # some lanes are slow
+        self._pace.append(self._dice.choice(PACES))
         return self._lanes[-1]
+
+    def deal_again(self, seed: int) -> None:
+        """Another order of events and other lanes slow, for an engine that is used again."""
+        self._dice.seed(seed)
+        self._pace = [self._dice.choice(PACES) for _ in self._lanes]
 
     def to_device(self, array: np.ndarray) -> Tensor:
         return torch.from_numpy(np.array(array)).clone()
