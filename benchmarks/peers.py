@@ -37,6 +37,8 @@ PACKAGES = {"official": ("qwen-tts==0.1.1",), "faster": ("faster-qwen3-tts",), "
 GOLDEN = rig.HERE.parent / "tests" / "golden"
 FIRST_SPECIAL = 151_643  # in the released tokenizer
 SPECIAL = {151_643: "<|endoftext|>", 151_644: "<|im_start|>", 151_645: "<|im_end|>"}
+SPECIAL |= {151_671: "<tts_pad>", 151_672: "<tts_text_bos>", 151_673: "<tts_text_eod>"}
+ROLE, ROLE_ID = "assistant", 77_091  # one token, as in the released tokenizer
 
 
 def arguments() -> argparse.Namespace:
@@ -122,7 +124,8 @@ def write_config(folder: Path, options: argparse.Namespace) -> None:
     }
     for path, content in files.items():
         path.write_text(json.dumps(content, ensure_ascii=False), "utf-8")
-    (folder / "merges.txt").write_text("#version: 0.2\n", "utf-8")
+    merges = [f"{ROLE[:end]} {ROLE[end]}" for end in range(1, len(ROLE))]
+    (folder / "merges.txt").write_text("\n".join(["#version: 0.2", *merges, ""]), "utf-8")
 
 
 def tokenizer_files(folder: Path) -> dict[Path, Any]:
@@ -130,6 +133,7 @@ def tokenizer_files(folder: Path) -> dict[Path, Any]:
     from omnitts_cli.families.qwen3_tts.text import byte_vocabulary
 
     vocabulary = dict(byte_vocabulary())
+    vocabulary |= {ROLE[:end]: ROLE_ID - len(ROLE) + end for end in range(2, len(ROLE) + 1)}
     taken = set(vocabulary.values())
     free = (number for number in range(FIRST_SPECIAL) if number not in taken)
     vocabulary |= {f"<unused {number}>": number for number in free}
@@ -225,6 +229,8 @@ def results(peers: list[Peer], options: argparse.Namespace) -> list[dict[str, An
 
 
 def main() -> None:
+    from omnitts_cli.devices.cpu import processor
+
     options = arguments()
     folder = checkpoint(options)
     names = [name for name in PACKAGES if name != "faster" or options.device != "cpu" or options.faster_python]
@@ -246,6 +252,7 @@ def main() -> None:
         errors["faster"] = "not tried: faster-qwen3-tts needs a CUDA device"
     for name, error in errors.items():
         print(f"{name}: {error}")
+    words = f"cpu, {processor()}, {options.threads} threads" if options.device == "cpu" else options.device
     row = {
         "bench": "peers",
         "shapes": options.model or options.shapes,
@@ -259,7 +266,7 @@ def main() -> None:
         "load_s": {peer.name: peer.hello.get("load_s") for peer in able},
         "note": options.note,
     }
-    rig.keep("peers", [row | rig.machine(options) | {"device": options.device, "dtype": options.dtype}], options)
+    rig.keep("peers", [row | rig.machine(options) | {"device": words, "dtype": options.dtype}], options)
 
 
 if __name__ == "__main__":
