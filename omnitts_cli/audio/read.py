@@ -12,6 +12,7 @@ import numpy as np
 
 from omnitts_cli.audio import magic, mp3head, oggend, wavehead
 from omnitts_cli.audio.foreign import through_ffmpeg
+from omnitts_cli.audio.handle import Handle
 from omnitts_cli.audio.mono import to_mono
 from omnitts_cli.audio.resample import check_rate, resample
 from omnitts_cli.errors import InputError
@@ -61,6 +62,7 @@ class Opened:
     """A decoder, and what the file's own head says. `frames` None: the file does not say."""
 
     decoder: Any
+    handle: Handle
     rate: int
     channels: int
     frames: int | None
@@ -212,7 +214,7 @@ def open_foreign(data: bytes, name: str, until_s: float) -> Opened:
 def open_wav(file: BinaryIO, name: str) -> Opened:
     head = wavehead.read_head(file, name)
     file.seek(0)
-    opened = open_library(wavehead.Mended(file, head), name)
+    opened = open_library(file, name, wavehead.true_lengths(head))
     if head.streamed:
         opened.notices.append("the clip was written to a pipe and does not know its length; all of it is used")
     elif head.missing:
@@ -225,11 +227,12 @@ def open_wav(file: BinaryIO, name: str) -> Opened:
     return opened
 
 
-def open_library(file: Any, name: str) -> Opened:
+def open_library(file: BinaryIO, name: str, patches: dict[int, bytes] | None = None) -> Opened:
     import soundfile
 
+    handle = Handle(file, patches)
     try:
-        decoder = soundfile.SoundFile(file, "r")
+        decoder = soundfile.SoundFile(handle, "r")
     except (soundfile.LibsndfileError, TypeError, ValueError) as error:
         reason = getattr(error, "error_string", str(error)).rstrip(".")
         raise InputError(f"reference clip {name} cannot be decoded", cause=reason) from error
@@ -243,7 +246,7 @@ def open_library(file: Any, name: str) -> Opened:
         raise InputError(f"reference clip {name} holds no audio", cause="it has 0 samples")
     # soundfile seeks after each read, which fails for GSM and at the end of a stream that does not know its end.
     decoder.seekable = lambda: False
-    return Opened(decoder, decoder.samplerate, decoder.channels, frames, exact=decoder.format != "MP3")
+    return Opened(decoder, handle, decoder.samplerate, decoder.channels, frames, exact=decoder.format != "MP3")
 
 
 # -- its samples
@@ -335,6 +338,8 @@ def decode(opened: Opened, start: int, most: int, name: str) -> np.ndarray:
         if count == 0:
             reason = error.error_string.rstrip(".")
             raise InputError(f"reference clip {name} cannot be decoded", cause=reason) from error
+    if opened.handle.error is not None:
+        raise opened.handle.error
     return np.concatenate(blocks)  # [samples, channels]
 
 

@@ -28,6 +28,7 @@ class Stretcher:
         self._base = 0  # position of _input[0] in the whole sound
         self._fed = self._given = self._made = 0  # samples in, samples out, blocks out
         self._natural = 0  # where the sound would go on by itself
+        self._ended = False
 
     def feed(self, samples: np.ndarray) -> np.ndarray:
         """The samples that are certain after this block; may be none."""
@@ -44,6 +45,7 @@ class Stretcher:
         missing = round(self._fed / self._speed) - self._given
         reach = self._block * 2 + self._search * 2 + round(missing * self._speed) + self._block
         self._input = np.concatenate([self._input, np.zeros(reach, np.float32)])
+        self._ended = True
         rest = self._blocks()[:missing]
         return np.pad(rest, (0, missing - rest.size))
 
@@ -59,7 +61,8 @@ class Stretcher:
         """The next output block, or None until enough has arrived."""
         target = round(self._made * self._block * self._speed)
         end = max(target + self._search, self._natural) + self._block
-        if end > self._base + self._input.size:
+        due = (self._made + 1) * self._block * self._speed  # samples in, for this much out
+        if end > self._base + self._input.size or (due > self._fed and not self._ended):
             return None
         going_on = self._at(self._natural, self._natural + self._block)
         chosen = self._most_similar(going_on, target) if self._made else 0

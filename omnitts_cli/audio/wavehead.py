@@ -82,28 +82,10 @@ def checked_head(form: bytes, data_at: int, claimed: int, there: int, name: str)
     return WaveHead(channels, rate, bits, max(1, frame_bytes), data_at, claimed, there)
 
 
-class Mended:
-    """The same file with true lengths in its header, for a decoder that believes headers."""
-
-    def __init__(self, file: BinaryIO, head: WaveHead) -> None:
-        self._file = file
-        whole = head.data_bytes // head.frame_bytes * head.frame_bytes
-        self._patches = {
-            4: struct.pack("<I", min(head.data_at - 8 + whole, 0xFFFFFFFF)),
-            head.data_at - 4: struct.pack("<I", min(whole, 0xFFFFFFFF)),
-        }
-
-    def read(self, size: int = -1) -> bytes:
-        start = self._file.tell()
-        data = bytearray(self._file.read(size))
-        for at, patch in self._patches.items():
-            for offset, byte in enumerate(patch, at - start):
-                if 0 <= offset < len(data):
-                    data[offset] = byte
-        return bytes(data)
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        return self._file.seek(offset, whence)
-
-    def tell(self) -> int:
-        return self._file.tell()
+def true_lengths(head: WaveHead) -> dict[int, bytes]:
+    """What the two lengths in the header should say, by their places."""
+    whole = head.data_bytes // head.frame_bytes * head.frame_bytes
+    return {
+        4: struct.pack("<I", min(head.data_at - 8 + whole, 0xFFFFFFFF)),
+        head.data_at - 4: struct.pack("<I", min(whole, 0xFFFFFFFF)),
+    }

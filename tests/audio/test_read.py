@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import os
+import random
 import shutil
 import socket
 import struct
@@ -448,3 +450,18 @@ def test_parts_are_exact(clip: Clip, speech: Speech) -> None:
 
 def test_durations_in_words() -> None:
     assert [duration(s) for s in (7.25, 75, 36120)] == ["7.2 s", "1 min 15 s", "10 h 02 min"]
+
+
+@pytest.mark.parametrize("name", ["a.wav", "a.flac", "a.ogg", "a.mp3", "a.aiff"])
+def test_damaged_bytes_are_a_recording_or_an_input_error(name: str, clip: Clip, speech: Speech) -> None:
+    whole, chance = clip(name, speech(0.6)).read_bytes(), random.Random(7)
+    for _ in range(60):
+        data = bytearray(whole)
+        for _ in range(chance.choice([1, 2, 10])):
+            data[chance.randrange(min(len(data), 120))] = chance.randrange(256)
+        try:
+            recording = read_clip("-", stdin=io.BytesIO(bytes(data)))
+        except InputError as error:
+            assert error.message
+        else:
+            assert np.isfinite(recording.sound).all() and recording.seconds >= 0.49
