@@ -13,7 +13,7 @@ from omnitts_cli.cli.console import console
 from omnitts_cli.cli.engine_room import engine_for
 from omnitts_cli.cli.options import LANGUAGES, Machine, Network, Results, Speech, Telling, TextIn
 from omnitts_cli.cli.progress import Progress, duration
-from omnitts_cli.cli.signals import Stopped
+from omnitts_cli.cli.signals import Stopped, held
 from omnitts_cli.errors import DeviceError, OmniError, OutputError
 
 if TYPE_CHECKING:
@@ -53,8 +53,9 @@ class Job:
         if self.output.dry_run:
             return rehearse(script)
         with ExitStack() as closing:
-            place = stage.reserve(self.output)
-            closing.callback(lambda: place.sink.discard())  # of the sink that it will have by then
+            with held():  # a signal between the two lines would leave a temporary file behind
+                place = stage.reserve(self.output)
+                closing.callback(lambda: place.sink.discard())  # of the sink that it will have by then
             subs, codes = self.side_files(closing)
             script.peek(FIRST_S)  # an empty one is told now
             engine = closing.enter_context(

@@ -1,0 +1,159 @@
+"""omnitts voices, clone and design: making, keeping, moving and blending voices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+
+from omnitts_cli import voice_files
+from omnitts_cli.voice_files import SavedVoice
+from omnitts_cli.voices import Cloned
+
+Call = Callable[..., Any]
+TOY = ["-m", "random:toy", "--max-frames", "12", "--seed", "5"]
+
+
+@pytest.fixture
+def clip(home: Path) -> str:
+    """Four seconds of something like a voice."""
+    rate, generator = 24_000, np.random.default_rng(1)
+    t = np.arange(4 * rate) / rate
+    sound = sum(np.sin(2 * np.pi * 130 * k * t) / k for k in range(1, 20)) * (0.6 + 0.4 * np.sin(2 * np.pi * 3 * t))
+    soundfile.write(home / "clip.wav", 0.1 * sound + 0.001 * generator.standard_normal(t.size), rate)
+    return str(home / "clip.wav")
+
+
+def saved(name: str, *, model: str = "random:toy", width: int = 32, value: float = 1.0) -> SavedVoice:
+    voice = SavedVoice(name, Cloned(np.full(width, value, np.float32)), {"model": model})
+    voice_files.save(voice)
+    return voice
+
+
+def test_clone_speaks_and_keeps_the_voice(omnitts: Call, clip: str) -> None:
+    done = omnitts("clone", *TOY, "-r", clip, "Hello there.", "-o", "a.wav", "--save-voice", "me", "--consent", "I did")
+    assert done.code == 0, done.err
+    shown = omnitts("voices", "show", "me", "--json").json
+    assert shown["consent"] == "I did" and shown["model"] == "random:toy"
+    assert omnitts("say", "-v", "me", *TOY[2:], "Hello again.", "-o", "b.wav").code == 0  # it brings its model along
+    assert omnitts("clone", *TOY, "-r", clip, "Hello.", "-o", "c.wav", "--save-voice", "me").code == 3
+
+
+def test_clone_with_its_words_keeps_the_frames(omnitts: Call, clip: str) -> None:
+    words = "This is what the clip says, more or less, I think."
+    done = omnitts("voices", "save", "me", "-m", "random:toy", "-r", clip, "--ref-text", words)
+    assert done.code == 0, done.err
+    voice = voice_files.load("me").voice
+    assert voice.transcript == words and voice.codes is not None and voice.codes.shape == (50, 4)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["Hello"], 2),
+        (["-r", "nowhere.wav", "Hello"], 3),
+        (["-r", "CLIP", "--ref-text", " ", "Hello"], 3),
+        (["-r", "CLIP", "-v", "ann", "Hello"], 2),
+        (["-r", "-", "-f", "-"], 2),
+        (["-r", "CLIP", "--ref-text", "@nowhere", "Hello"], 3),
+        (["-r", "CLIP", "--ref-start", "3", "--ref-end", "2", "Hello"], 3),
+        (["-r", "CLIP", "--save-voice", "../me", "Hello"], 2),
+    ],
+    ids=str,
+)
+def test_clone_refuses(omnitts: Call, clip: str, arguments: list[str], code: int) -> None:
+    done = omnitts("clone", *TOY, "-o", "a.wav", *[clip if one == "CLIP" else one for one in arguments])
+    assert done.code == code, done.err
+    assert list(Path().iterdir()) == []
+
+
+def test_case_46_the_result_never_replaces_its_own_clip(omnitts: Call, clip: str) -> None:
+    before = Path(clip).read_bytes()
+    assert omnitts("clone", *TOY, "-r", clip, "-o", clip, "Hello.").code == 3
+    assert Path(clip).read_bytes() == before
+
+
+def test_a_clip_on_stdin(omnitts: Call, clip: str) -> None:
+    data = Path(clip).read_bytes()
+    assert omnitts("clone", *TOY, "-r", "-", "-o", "a.wav", "Hello there.", stdin=data).code == 0
+
+
+def test_design_needs_a_description_which_may_be_empty(omnitts: Call) -> None:
+    assert omnitts("design", *TOY, "-o", "a.wav", "Hello.").code == 2
+    assert omnitts("design", *TOY, "-o", "a.wav", "-i", "", "Hello there.").code == 0
+    assert omnitts("design", *TOY, "-o", "b.wav", "-i", "deep and slow", "Hello there.").code == 0
+
+
+def test_list_shows_saved_voices_for_people_and_programs(omnitts: Call) -> None:
+    assert "no voices yet" in omnitts("voices", "list").err
+    saved("anna")
+    assert omnitts("voices", "list").out.decode().split("\t")[:2] == ["anna", "saved"]
+    assert [voice["name"] for voice in omnitts("voices", "list", "--json").objects] == ["anna"]
+
+
+def test_export_import_rm(omnitts: Call) -> None:
+    saved("anna")
+    assert omnitts("voices", "export", "anna", "anna.voice").code == 0
+    assert omnitts("voices", "export", "anna", "anna.voice").code == 3  # it is there now
+    assert omnitts("voices", "export", "anna", "anna.wav").code == 2
+    assert omnitts("voices", "import", "anna.voice").code == 3
+    assert omnitts("voices", "import", "anna.voice", "--name", "hanna").code == 0
+    assert omnitts("voices", "rm", "anna").code == 0
+    assert voice_files.names() == ["hanna"]
+    assert omnitts("voices", "rm", "anna").code == 4
+    assert omnitts("say", *TOY, "-v", "anna.voice", "-o", "a.wav", "Hello there.").code == 0
+
+
+def test_blend(omnitts: Call) -> None:
+    saved("a", value=1.0)
+    saved("b", value=2.0)
+    assert omnitts("voices", "blend", "c", "a:60", "b:40").code == 0
+    assert voice_files.load("c").voice.embedding == pytest.approx(1.4)
+    assert omnitts("say", *TOY, "-v", "a:60,b:40", "-o", "a.wav", "Hello there.").code == 0
+
+
+@pytest.mark.parametrize(
+    "parts", [["a:0", "b:1"], ["a:nan", "b:1"], ["a:-1", "b:1"], ["a:1"], ["a", "b"], ["a:1", "far:1"]]
+)
+def test_case_42_a_blend_that_cannot_be(omnitts: Call, parts: list[str]) -> None:
+    saved("a")
+    saved("b")
+    saved("far", model="another", width=16)
+    assert omnitts("voices", "blend", "c", *[p for p in parts if not p.startswith("-")]).code == 3
+
+
+def test_case_42_a_voice_of_another_model_says_which(omnitts: Call) -> None:
+    saved("far", model="1.7b-base", width=2048)
+    done = omnitts("say", *TOY, "-v", "far", "-o", "a.wav", "Hello there.")
+    assert done.code == 4 and "1.7b-base" in done.err
+
+
+NAMES = [
+    "../../etc/passwd",
+    "/abs",
+    "a/b",
+    "..",
+    ".hidden",
+    "con",
+    "NUL",
+    "x\0y",
+    "n" * 300,
+    "аnna",
+    "-rf",
+    "",
+    "a b",
+    "A",
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_case_41_a_name_is_never_a_path(omnitts: Call, home: Path, name: str) -> None:
+    before = sorted(str(path) for path in home.rglob("*") if path.name != "stdin")
+    for command in (["rm", "-y"], ["show"]):
+        done = omnitts("voices", *command, "--", name)
+        assert done.code == 2, (command, name, done.err)
+    assert sorted(str(path) for path in home.rglob("*") if path.name != "stdin") == before
