@@ -52,7 +52,7 @@ class Change:
 @dataclass(frozen=True)
 class Comparison:
     changes: list[Change]
-    regressions: list[str]  # in words
+    regressions: list[str]  # in words, the worst first
     differences: list[str]  # of the circumstances
 
 
@@ -71,17 +71,14 @@ def compare(now: Report, before: Report, tolerance_percent: float) -> Comparison
             cause=f"this one has {', '.join(named(level) for level in now.levels)}",
             hint="measure the same levels: -c or --rate as then",
         )
-    changes, regressions = [], []
-    for name, level, its in pairs:
-        found = changes_of(name, level, its)
-        changes += found
-        regressions += [
-            f"{name}: {one.figure} {one.before:.4g} -> {one.now:.4g} ({one.percent:+.1f} %)"
-            for one in found
-            if one.worse_percent > tolerance_percent
-        ]
-        if level.failed > its.failed:
-            regressions.append(f"{name}: {level.failed} requests failed, then {its.failed}")
+    changes = [change for name, level, its in pairs for change in changes_of(name, level, its)]
+    worse = sorted((c for c in changes if c.worse_percent > tolerance_percent), key=lambda c: -c.worse_percent)
+    regressions = [
+        f"{name}: {level.failed} requests failed, then {its.failed}"
+        for name, level, its in pairs
+        if level.failed > its.failed
+    ]
+    regressions += [f"{c.level}: {c.figure} {c.before:.4g} -> {c.now:.4g} ({c.percent:+.1f} %)" for c in worse]
     return Comparison(changes, regressions, differences(now, before))
 
 

@@ -46,6 +46,15 @@ def test_more_failures_are_worse_whatever_the_tolerance(a_report: Report, a_leve
     assert compare(now, a_report, 1000.0).regressions == ["c4: 1 requests failed, then 0"]
 
 
+def test_the_worst_comes_first(a_report: Report, a_level: Any) -> None:
+    now = replace(a_report, levels=[a_level(concurrency=4, failed=2, audio_throughput=18.0, ttfp_ms=60.0)])
+    assert compare(now, a_report, 5.0).regressions == [
+        "c4: 2 requests failed, then 0",
+        "c4: TTFP ms 30 -> 60 (+100.0 %)",
+        "c4: audio-s/s 20 -> 18 (-10.0 %)",
+    ]
+
+
 def test_levels_that_only_one_has_are_left_out(a_report: Report, a_level: Any) -> None:
     now = replace(a_report, levels=[a_level(concurrency=4), a_level(concurrency=64, rtf=99.0)])
     assert {change.level for change in compare(now, a_report, 5.0).changes} == {"c4"}
