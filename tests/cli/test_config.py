@@ -1,0 +1,131 @@
+"""omnitts config, and where a value comes from: typed, preset, environment, project, user, default."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Call = Callable[..., Any]
+
+
+def user_file(home: Path, text: str) -> Path:
+    path = home / ".config" / "omnitts" / "config.toml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def value(omnitts: Call, key: str) -> tuple[Any, str]:
+    found = {one["key"]: one for one in omnitts("config", "show", "--json").objects}
+    return found[key]["value"], found[key]["origin"]
+
+
+def pieces(omnitts: Call, *options: str) -> int:
+    return len(omnitts("say", "--dry-run", "--json", *options, stdin=b"One line.\nTwo lines.\n").objects)
+
+
+def test_case_43_the_order_of_origins(omnitts: Call, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert value(omnitts, "sentence-gap") == (250, "default")
+    user = user_file(home, "sentence-gap = 1")
+    assert value(omnitts, "sentence-gap") == (1, str(user))
+    Path("omnitts.toml").write_text("sentence-gap = 2")
+    assert value(omnitts, "sentence-gap") == (2, "omnitts.toml")
+    monkeypatch.setenv("OMNITTS_SENTENCE_GAP", "3")
+    assert value(omnitts, "sentence-gap") == (3, "environment")
+
+
+def test_a_preset_goes_over_files_when_it_was_typed_and_under_them_when_a_file_named_it(
+    omnitts: Call, home: Path
+) -> None:
+    user_file(home, 'preset = "studio"\nsentence-gap = 1\n')
+    shown = {one["key"]: one for one in omnitts("config", "show", "--json").objects}
+    assert shown["sentence-gap"]["value"] == 1
+    assert (shown["sample-rate"]["value"], shown["sample-rate"]["origin"]) == (48000, "preset studio")
+    arguments = ("say", "-m", "random:toy", "--max-frames", "12", "-o", "a.wav", "--json", "Hello there.")
+    assert omnitts(*arguments, "--preset", "fast").json["sample_rate"] == 8000
+
+
+def test_typed_goes_over_everything(omnitts: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMNITTS_SPLIT", "none")
+    assert pieces(omnitts) == 1
+    assert pieces(omnitts, "--split", "line") == 2
+
+
+def test_falsy_values_count_as_given(omnitts: Call, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    user_file(home, "sentence-gap = 9\nno-clobber = true\n")
+    monkeypatch.setenv("OMNITTS_SENTENCE_GAP", "0")
+    monkeypatch.setenv("OMNITTS_NO_CLOBBER", "no")
+    assert value(omnitts, "sentence-gap") == (0, "environment")
+    assert value(omnitts, "no-clobber") == (False, "environment")
+
+
+def test_a_table_is_for_its_command(omnitts: Call, home: Path) -> None:
+    user_file(home, 'split = "none"\n[say]\nsplit = "line"\n')
+    assert pieces(omnitts) == 2
+    assert value(omnitts, "split")[0] == "none"
+
+
+def test_presets_of_ones_own(omnitts: Call, home: Path) -> None:
+    user_file(home, '[presets.mine]\nsplit = "none"\n')
+    assert pieces(omnitts, "--preset", "mine") == 1
+    done = omnitts("say", "--dry-run", "--preset", "stduio", "Hello")
+    assert done.code == 2 and "studio" in done.err
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a = 1\nsentense-gap = 3", ["line 2", "sentence-gap"]),
+        ("sentence-gap = 'x'", ["line 1", "whole number"]),
+        ("speed = true", ["line 1", "number"]),
+        ("no-clobber = 1", ["line 1"]),
+        ("speed = 1\nspeed = 2", ["config.toml"]),
+        ("[presets.mine]\nsped = 1", ["preset mine", "speed"]),
+        ("[said]\nspeed = 1", ["said"]),
+        ("speed = nan", ["line 1"]),
+    ],
+)
+def test_case_43_what_is_wrong_in_a_file_is_3_with_its_place(
+    omnitts: Call, home: Path, text: str, words: list[str]
+) -> None:
+    user_file(home, text)
+    done = omnitts("say", "--dry-run", "Hello")
+    if "a = 1" in text:
+        words = ["line 1", "'a'"]
+    assert done.code == 3, done.err
+    assert all(word in done.err for word in words), done.err
+
+
+def test_a_settings_file_that_was_named_must_be_there(omnitts: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMNITTS_CONFIG", "nowhere.toml")
+    assert omnitts("say", "--dry-run", "Hello").code == 3
+    Path("only.toml").write_text("sentence-gap = 7")
+    monkeypatch.setenv("OMNITTS_CONFIG", "only.toml")
+    assert value(omnitts, "sentence-gap") == (7, "only.toml")
+
+
+def test_set_and_unset(omnitts: Call, home: Path) -> None:
+    path = user_file(home, '# mine\n[say]\nsplit = "line"\n')
+    assert omnitts("config", "set", "sentence-gap", "300").code == 0
+    assert omnitts("config", "set", "voice", "Ännchen").code == 0
+    assert value(omnitts, "sentence-gap")[0] == 300
+    assert omnitts("config", "set", "sentence-gap", "400").code == 0
+    assert value(omnitts, "sentence-gap")[0] == 400
+    assert "# mine\n[say]" in path.read_text() and 'voice = "Ännchen"' in path.read_text()
+    assert omnitts("config", "unset", "sentence-gap").code == 0
+    assert value(omnitts, "sentence-gap")[1] == "default"
+
+
+@pytest.mark.parametrize(("key", "text"), [("speed", "9"), ("sped", "1"), ("no-clobber", "maybe")])
+def test_set_refuses_what_no_option_takes(omnitts: Call, key: str, text: str) -> None:
+    assert omnitts("config", "set", key, text).code == 2
+
+
+def test_paths_and_secrets(omnitts: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert b"config.toml" in omnitts("config", "path").out
+    monkeypatch.setenv("HF_TOKEN", "hf_abc123")
+    out = omnitts("config", "show").out
+    assert b"HF_TOKEN\t(set)" in out and b"abc123" not in out

@@ -1,0 +1,54 @@
+"""omnitts doctor: one line per check, the same as JSON, and an exit code that says whether it can speak."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from omnitts_cli.cli import checks, device_checks
+from omnitts_cli.cli.checks import Check
+
+Call = Callable[..., Any]
+
+
+@pytest.fixture
+def speaking(monkeypatch: pytest.MonkeyPatch, silent_machine: None) -> None:
+    """The embedded voice, played by the toy."""
+    from omnitts_cli import build
+
+    plain = build.open_engine
+    monkeypatch.setattr(build, "open_engine", lambda name, **options: plain("random:toy", **options))
+
+
+def test_a_machine_that_can_speak_is_0(omnitts: Call, speaking: None) -> None:
+    done = omnitts("doctor", "--offline", "-d", "cpu")
+    assert done.code == 0, done.out
+    lines = done.out.decode().splitlines()
+    assert any(line.startswith("ok    speech on cpu:") and "RTF" in line for line in lines)
+    assert any(line.startswith("warn  sound output:") for line in lines)
+
+
+def test_json_is_one_object_with_the_checks(omnitts: Call, speaking: None) -> None:
+    done = omnitts("doctor", "--offline", "-d", "cpu", "--json")
+    (record,) = done.objects
+    assert record["status"] == "ok" and record["schema"] == 1
+    assert {"python", "packages", "audio files", "model cache", "device cpu", "speech on cpu"} <= {
+        check["name"] for check in record["checks"]
+    }
+    assert all(check["status"] in ("ok", "warn", "fail") for check in record["checks"])
+
+
+def test_a_device_that_is_not_there_is_5(omnitts: Call, speaking: None) -> None:
+    done = omnitts("doctor", "--offline", "-d", "cuda:77")
+    assert done.code == 5
+    assert b"fail  device cuda:77" in done.out
+
+
+def test_a_check_that_breaks_is_a_finding(omnitts: Call, monkeypatch: pytest.MonkeyPatch, speaking: None) -> None:
+    monkeypatch.setattr(checks, "ffmpeg", lambda: 1 / 0)
+    monkeypatch.setattr(device_checks, "all_of", lambda machine: iter([Check("speech", "ok", "fine", speaks=True)]))
+    done = omnitts("doctor", "--offline")
+    assert done.code == 0
+    assert b"fail" in done.out and b"ZeroDivisionError" in done.out
