@@ -7,6 +7,7 @@ import importlib.util
 import json
 import os
 import pty
+import signal
 import struct
 import subprocess
 import sys
@@ -264,3 +265,16 @@ def test_progress_for_programs(omnitts: Callable[..., Any]) -> None:
     events = [json.loads(line) for line in done.err.splitlines()]
     assert [event["done"] for event in events] == [1, 2, 3, 4]
     assert {event["of"] for event in events} == {4}
+
+
+def test_an_interrupt_ends_it_at_once(home: Path) -> None:
+    command = [sys.executable, "-m", "omnitts_cli", *TOY, "-c", "2", "--duration", "600", "--progress", "json"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stderr is not None
+    assert b"progress" in process.stderr.readline()
+    process.send_signal(signal.SIGINT)
+    began = time.perf_counter()
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert time.perf_counter() - began < 20
+    assert (out, err.splitlines()[-1]) == (b"", b"interrupted")
