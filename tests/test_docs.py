@@ -1,0 +1,95 @@
+"""The README: its examples run as they stand, its map is true, and every command helps."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from omnitts_cli.errors import OmniError
+
+HOUSE = Path(__file__).parent.parent
+README = (HOUSE / "README.md").read_text("utf-8")
+FENCES = re.findall(r"^```(\w+)\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+
+
+def examples() -> list[str]:
+    """Every line of a fence marked sh, but the installing, which .ci/run does."""
+    lines = [line for kind, text in FENCES if kind == "sh" for line in text.splitlines() if line.strip()]
+    return [line for line in lines if not line.startswith("pip install")]
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> tuple[Path, dict[str, str]]:
+    """An empty folder, a home, and an `omnitts` on the path, as after installing."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "here").mkdir()
+    command = tmp_path / "bin" / "omnitts"
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m omnitts_cli "$@"\n')
+    command.chmod(0o755)
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("OMNITTS_", "XDG_"))}
+    path = f"{command.parent}:{kept.get('PATH', '')}"
+    return tmp_path / "here", {**kept, "PATH": path, "HOME": str(tmp_path), "OMNITTS_THREADS": "1"}
+
+
+@pytest.mark.parametrize("line", examples())
+def test_case_88_an_example_runs_as_written(line: str, elsewhere: tuple[Path, dict[str, str]]) -> None:
+    folder, environment = elsewhere
+    done = subprocess.run(["sh", "-c", line], cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_fence_says_whether_it_is_run() -> None:
+    assert FENCES
+    assert {kind for kind, _ in FENCES} <= {"sh", "text"}
+    assert README.count("```") == 2 * len(FENCES)
+
+
+def test_the_two_commands_of_the_set_up_are_there() -> None:
+    lines = [line for _, text in FENCES for line in text.splitlines()]
+    assert any(line.startswith("pip install . && omnitts ") for line in lines)
+    assert 'pip install ".[test]" && pytest' in lines
+
+
+def test_the_map_is_true() -> None:
+    """Every place of the map exists, and every room is in it."""
+    mapped = set(re.findall(r"^\| `([\w./]+)` \|", README, re.MULTILINE))
+    assert [place for place in mapped if not (HOUSE / place).exists()] == []
+    package = HOUSE / "omnitts_cli"
+    rooms = {f"omnitts_cli/{p.name}/" for p in package.iterdir() if p.is_dir() and (p / "__init__.py").exists()}
+    files = {f"omnitts_cli/{p.name}" for p in package.glob("*.py") if not p.name.startswith("__")}
+    assert (rooms | files) - mapped == set()
+
+
+def test_the_exit_codes_are_those_of_the_errors() -> None:
+    table = dict(re.findall(r"^\| (\d) \| (\w+) \|", README, re.MULTILINE))
+    children = [kind for kind in every(OmniError) if kind.code]
+    assert {str(kind.exit_code): kind.code for kind in children} == {k: v for k, v in table.items() if k != "0"}
+
+
+def every(kind: type[OmniError]) -> list[type[OmniError]]:
+    return [kind, *(found for child in kind.__subclasses__() for found in every(child))]
+
+
+def test_every_command_and_option_has_a_line_of_help() -> None:
+    from typer.main import get_command
+
+    from omnitts_cli.cli.app import app
+
+    silent: list[str] = []
+
+    def look(command: object, path: str) -> None:
+        if not (getattr(command, "help", None) or "").strip():
+            silent.append(path)
+        for param in getattr(command, "params", []):
+            if param.param_type_name == "option" and not (param.help or "").strip():
+                silent.append(f"{path} {param.opts[0]}")
+        for name, child in getattr(command, "commands", {}).items():
+            look(child, f"{path} {name}")
+
+    look(get_command(app), "omnitts")
+    assert silent == []
