@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 from omnitts_cli.audio.chunk import Chunk
 from omnitts_cli.bench.gauge import Gauge
 from omnitts_cli.bench.record import Heard, Work
-from omnitts_cli.bench.target import Ended
+from omnitts_cli.bench.target import Closed, Ended
 from omnitts_cli.engine.meter import RequestMeter
 from omnitts_cli.errors import OmniError
 
@@ -40,6 +40,7 @@ class EngineTarget:
 
     def __exit__(self, *exc: Any) -> None:
         self._closing = True
+        self.broken = self.broken or Closed()  # the ends that follow must not bring new requests
         for name in list(self._open):
             self._engine.cancel(name)
         self._wake.set()

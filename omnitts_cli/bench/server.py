@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from omnitts_cli.bench.gauge import Gauge
 from omnitts_cli.bench.record import Heard, Work
-from omnitts_cli.bench.target import Ended
+from omnitts_cli.bench.target import Closed, Ended
 from omnitts_cli.bench.wave import RawSamples, WavStream, WireError
 from omnitts_cli.engine.meter import RequestMeter
 from omnitts_cli.errors import UsageError
@@ -106,7 +106,7 @@ class ServerTarget:
         return self
 
     def __exit__(self, *exc: Any) -> None:
-        return None
+        self.broken = Closed()  # what is still under way ends with the process
 
     @contextmanager
     def gauged(self) -> Iterator[Gauge]:

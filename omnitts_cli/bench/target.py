@@ -12,6 +12,10 @@ from omnitts_cli.bench.record import Heard, Work
 Ended = Callable[[Heard], None]
 
 
+class Closed(Exception):
+    """Why a target that was left takes nothing more."""
+
+
 class Target(Protocol):
     """`send` returns at once; `ended` is called in whichever thread saw the end of the request."""
 

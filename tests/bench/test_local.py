@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import threading
 import time
 from collections.abc import Callable
@@ -214,6 +215,18 @@ def test_an_engine_that_breaks_is_raised_where_one_waits(fake_engine: Any, scrip
     engine.step = breaking
     with pytest.raises(RuntimeError, match="the device is lost"), EngineTarget(engine) as target:
         closed_loop(target, works(), 2, Extent(duration_s=60))
+
+
+def test_an_interrupted_load_sends_nothing_more(fake_engine: Any, script: Any, works: Any) -> None:
+    engine = fake_engine(script((0.05, 2)))
+    with pytest.raises(KeyboardInterrupt), EngineTarget(engine) as target:
+        timer = threading.Timer(0.2, _thread.interrupt_main)
+        timer.start()
+        closed_loop(target, works(), 2, Extent(duration_s=60))
+    sent = len(engine.told)
+    time.sleep(0.2)
+    assert len(engine.told) == sent < 20
+    assert not engine.busy
 
 
 def test_leaving_early_cancels_what_is_under_way(fake_engine: Any, script: Any) -> None:
