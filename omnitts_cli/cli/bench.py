@@ -331,11 +331,18 @@ def shown_command(arguments: list[str]) -> str:
 
 
 def fetching(telling: Telling) -> Callable[[Any], None]:
+    """What is said while a model is fetched."""
     from omnitts_cli.cli.models import tell
     from omnitts_cli.cli.progress import Progress
 
     bar = Progress("fetching", telling.progress)
-    return lambda news: tell(bar, news)
+
+    def report(news: Any) -> None:
+        tell(bar, news)
+        if news.done_bytes >= news.total_bytes:
+            bar.clear()
+
+    return report
 
 
 class Watcher:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -113,3 +117,25 @@ def test_slots_are_as_long_as_the_work() -> None:
 def test_a_clip_is_brought_to_the_rate_of_the_model() -> None:
     sound = Speaker("clone", clip=np.ones(16_000, np.float32), clip_rate=16_000).sound(8000)
     assert sound is not None and sound.size == 8000
+
+
+BENCHMARKS = Path(__file__).parent.parent.parent / "benchmarks"
+SCRIPTS = ("frame", "predictor", "codec", "speak", "peers", "peer")
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_the_scripts_of_benchmarks_import_without_anything_heavy(name: str) -> None:
+    code = f"import sys; sys.path.insert(0, {str(BENCHMARKS)!r}); import {name}; assert 'torch' not in sys.modules"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in SCRIPTS if not name.startswith("peer")])
+def test_the_scripts_of_benchmarks_run_on_the_toy_and_end_in_json(name: str) -> None:
+    command = [sys.executable, str(BENCHMARKS / f"{name}.py"), "-m", "random:toy", "-d", "cpu", "-t", "1", "--no-keep"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    row = json.loads(done.stdout.splitlines()[-1])
+    assert row["bench"] == name
+    assert {"device", "versions", "commit", "created"} <= set(row)
