@@ -81,7 +81,7 @@ KEYS = tuple(field.name for field in fields(Preset) if field.name not in ("name"
 
 def nearest(word: str, known: list[str]) -> str | None:
     """The known word that a person most likely meant."""
-    close = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
+    close = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
     return close[0] if close else None
 
 

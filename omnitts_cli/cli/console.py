@@ -26,6 +26,7 @@ class Console:
         self.color = "auto"
         self.audio_on_stdout = False
         self.warnings: list[str] = []
+        self._moving = False  # a line of progress stands on the terminal
 
     def listen_to(self, *, quiet: bool, verbose: bool, debug: bool, json: bool, color: str) -> None:
         self.quiet, self.verbose, self.debug, self.json, self.color = quiet, verbose or debug, debug, json, color
@@ -64,6 +65,7 @@ class Console:
 
     def redraw(self, line: str) -> None:
         """A line that replaces the one before. Only for terminals."""
+        self._moving = bool(line)
         print(f"\r\033[K{visible(line)}", end="", file=sys.stderr, flush=True)
 
     def asks(self) -> bool:
@@ -154,6 +156,8 @@ class Console:
     def _write(self, text: str) -> None:
         if sys.stderr is None:
             return
+        if self._moving:
+            self.redraw("")
         encoding = sys.stderr.encoding or "utf-8"
         print(text.encode(encoding, "backslashreplace").decode(encoding), file=sys.stderr, flush=True)
 

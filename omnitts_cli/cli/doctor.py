@@ -26,4 +26,4 @@ def doctor(machine: Machine, network: Network, telling: Telling) -> None:
         checks=[{"name": c.name, "status": c.status, "message": c.words, "fix": c.fix, **c.numbers} for c in found],
     )
     if not speaks:
-        raise DeviceError("no device of this machine can speak", hint="mend what is marked fail above")
+        raise DeviceError("no device of this machine can speak", hint="see the lines marked warn or fail")

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 from omnitts_cli.cli import cast, results, stage
 from omnitts_cli.cli.console import console
 from omnitts_cli.cli.engine_room import engine_for
-from omnitts_cli.cli.options import LANGUAGES, Machine, Network, Results, Speech, Telling, TextIn
+from omnitts_cli.cli.options import Machine, Network, Results, Speech, Telling, TextIn
 from omnitts_cli.cli.progress import Progress, duration
 from omnitts_cli.cli.signals import Stopped, held
 from omnitts_cli.errors import DeviceError, OmniError, OutputError
+from omnitts_cli.text.language import LANGUAGES
 
 if TYPE_CHECKING:
     from omnitts_cli.cli.script import Script
