@@ -19,7 +19,7 @@ from omnitts_cli.engine.frame import frame
 from omnitts_cli.engine.plan import Plan
 from omnitts_cli.engine.slots import SlotTable
 from omnitts_cli.models.cache import KVCache
-from omnitts_cli.models.roles import CodecState, SpeechModel
+from omnitts_cli.models.roles import SpeechModel
 
 Replay = Callable[[], None]
 
@@ -164,8 +164,7 @@ class SoundSteps:
     def __init__(self, bench: Bench, lane: Lane) -> None:
         self._bench, self._lane = bench, lane
         model, plan = bench.model, bench.plan
-        self._state: CodecState = model.codec.initial_state(plan.slots + 1, model.device, torch.float32)
-        self._fresh: CodecState = model.codec.initial_state(1, model.device, torch.float32)
+        self._streams = model.codec.streams(plan.slots + 1, max(plan.chunks), model.ops.codec)
         most = min(plan.slots, max(plan.sound_rows))
         self._row_sizes = (*(rows for rows in plan.sound_rows if rows < most), most)
         self._slots = {rows: bench.indices(*[bench.spare] * rows) for rows in self._row_sizes}
@@ -185,17 +184,12 @@ class SoundSteps:
         table, slots = self._bench.table, self._slots[rows]
         index = self._starts[rows][:, None] + torch.arange(frames, device=slots.device)
         codes = table.codes[slots[:, None], index]
-        before = {name: held.index_select(0, slots) for name, held in self._state.items()}
-        sound, after = self._bench.model.codec.step(codes, before)
-        for name, held in self._state.items():
-            held.index_copy_(0, slots, after[name])
-        self._out[frames, rows] = (sound, codes)
+        self._out[frames, rows] = (self._streams.speak(codes, slots), codes)
 
     def clear(self, slot: int) -> None:
         """A new stream starts in `slot`."""
         with self._lane:
-            for name, held in self._state.items():
-                held[slot].copy_(self._fresh[name][0])
+            self._streams.clear(slot)
 
     def launch(self, frames: int, slots: Sequence[int], starts: Sequence[int]) -> Fetch:
         """Decode `frames` frames of each slot from its `starts`; what comes back is [sound, codes] by row."""

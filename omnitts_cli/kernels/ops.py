@@ -1,11 +1,45 @@
-"""Ops: the table of operations that layers call. A device hands one out; the plain twin is the truth."""
+"""Ops and CodecOps: the tables of operations that layers call.
+
+A device hands them out; the plain twins are the truth.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Product:
+    """A product of the codec: y = weight [x(t), x(t + dilation), ...] + bias, normed before and bent behind."""
+
+    weight: Tensor  # [outputs, taps * inputs] operands
+    bias: Tensor | None = None  # [outputs] float32
+    taps: int = 1
+    dilation: int = 1
+    eps: float | None = None  # of the RMS norm of x, whose weight is part of `weight`
+    bend: str = ""  # "snake", "gelu", "gate" (silu of the first half times the second), or nothing
+    scale: Tensor | None = None  # [outputs] float32, of the snake
+    inverse: Tensor | None = None
+    counts: Tensor | None = None  # int32 zeros, left as zeros: for kernels that share one product out
+
+
+@dataclass(frozen=True)
+class CodecOps:
+    """Each entry has the signature and the meaning of its twin in `kernels/plain_codec.py`."""
+
+    operand: torch.dtype  # what products hear; sums are float32
+    entries: Callable[..., None]
+    product: Callable[..., None]
+    unit: Callable[..., None]
+    attend: Callable[..., None]
+    mix: Callable[..., None]
+    close: Callable[..., None]
+    recall: Callable[..., None]
+    keep: Callable[..., None]
 
 
 @dataclass(frozen=True)
@@ -19,3 +53,4 @@ class Ops:
     linear_add: Callable[[Tensor, Tensor, Tensor], Tensor]
     attend_cached: Callable[..., Tensor]
     choose: Callable[..., Tensor]
+    codec: CodecOps | None = None  # None: the codec's own layers do the work

@@ -12,10 +12,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from omnitts_cli.kernels.ops import CodecOps
 from omnitts_cli.models.codec_layers import CausalConv, CausalRise, ConvNeXt, ResidualUnit, Snake, spread
+from omnitts_cli.models.codec_streams import StepStreams, TrackStreams
 from omnitts_cli.models.codec_transformer import TransformerShape, WindowedTransformer
 from omnitts_cli.models.quantiser import SplitQuantiser
-from omnitts_cli.models.roles import CodecState
+from omnitts_cli.models.roles import CodecState, CodecStreams
 
 
 @dataclass(frozen=True)
@@ -118,6 +120,13 @@ class CodecDecoder(nn.Module):
         shapes["keys"] = shapes["values"] = self.transformer.past_shape
         state = {name: torch.zeros(rows, *shape, device=device, dtype=dtype) for name, shape in shapes.items()}
         return state | {"frames": torch.zeros(rows, device=device, dtype=torch.int64)}
+
+    def streams(self, slots: int, longest: int, ops: CodecOps | None = None) -> CodecStreams:
+        """Streams that live in slots, for chunks of up to `longest` frames, over the operations of a device."""
+        weight = self.opening.conv.weight
+        if ops is None:
+            return StepStreams(self, slots, weight.device, weight.dtype)
+        return TrackStreams(self, slots, longest, ops)
 
     def _remembering(self) -> list[tuple[str, nn.Module]]:
         """Every convolution with a tail, in the order of the sound."""

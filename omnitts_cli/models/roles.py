@@ -19,9 +19,12 @@ from torch import Tensor, nn
 
 from omnitts_cli.errors import InputError
 from omnitts_cli.kernels import plain
-from omnitts_cli.kernels.ops import Ops
+from omnitts_cli.kernels.ops import CodecOps, Ops
 from omnitts_cli.models.cache import KVCache
 from omnitts_cli.request import Request, Sampling
+
+LEAST_FRAMES = 2
+"""The official generator of Qwen3-TTS cannot end before this many frames."""
 
 Choose = Callable[[int, Tensor], Tensor]
 """(group, logits [B, V]) -> codes [B]: how the engine draws a code; the models know no settings."""
@@ -39,7 +42,8 @@ class Facts:
     sample_rate: int  # 24000
     samples_per_frame: int  # 1920
     max_positions: int  # prompt rows + frames that one request may have
-    missing_samples: int = 0  # samples by which the codec's sound is shorter than frames say
+    missing_samples: int = 0  # at the start of every stream that the codec's steps give but nobody may hear
+    least_frames: int = LEAST_FRAMES  # the end code cannot be chosen before this many
 
     @property
     def frame_rate(self) -> float:
@@ -131,14 +135,24 @@ CodecState = dict[str, Tensor]
 """Everything a stream carries from chunk to chunk; each tensor has the stream as its first axis."""
 
 
+class CodecStreams(Protocol):
+    """Streams of a codec that live in slots, which it fills and reads by itself."""
+
+    def clear(self, slot: int) -> None: ...
+
+    def speak(self, codes: Tensor, slots: Tensor) -> Tensor: ...  # [B, T, G], [B] -> [B, samples]
+
+
 class Codec(Protocol):
-    """Codes -> sound, whole or chunk by chunk with the state as an argument."""
+    """Codes -> sound: whole, chunk by chunk with the state as an argument, or in slots."""
 
     def forward(self, codes: Tensor) -> Tensor: ...  # [B, T, G] -> [B, samples]
 
     def initial_state(self, rows: int, device: torch.device | str, dtype: torch.dtype) -> CodecState: ...
 
     def step(self, codes: Tensor, state: CodecState) -> tuple[Tensor, CodecState]: ...
+
+    def streams(self, slots: int, longest: int, ops: CodecOps | None) -> CodecStreams: ...
 
 
 @dataclass

@@ -1,6 +1,7 @@
 """Triton twins of the plain operations, for frames of few rows on CUDA."""
 
 from omnitts_cli.kernels.ops import Ops
+from omnitts_cli.kernels.triton import codec
 from omnitts_cli.kernels.triton.attention import attend_cached
 from omnitts_cli.kernels.triton.draw import choose
 from omnitts_cli.kernels.triton.norms import rms_norm
@@ -14,4 +15,5 @@ OPS = Ops(
     linear_add=linear_add,
     attend_cached=attend_cached,
     choose=choose,
+    codec=codec.OPS,
 )

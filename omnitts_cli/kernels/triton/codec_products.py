@@ -1,0 +1,284 @@
+"""Products of the codec: convolutions, transposed convolutions and linears as one kind of matrix product.
+
+A convolution hears `taps` columns, `dilation` apart, of a track whose past lies in front of it, so the
+product walks the weights [outputs, taps * inputs] in one line and only the place in x jumps from tap to tap.
+What follows a product (bias, residual, snake, gate) happens to its sum before it leaves the registers.
+"""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from omnitts_cli.kernels import plain_codec
+from omnitts_cli.kernels.ops import Product
+
+BENDS = {"": 0, "snake": 1, "gelu": 2, "gate": 3}
+SNAKE = tl.constexpr(1)
+GELU = tl.constexpr(2)
+GATE = tl.constexpr(3)
+
+TILES = ((64, 128, 64, 4, 4), (64, 64, 64, 4, 4), (32, 32, 128, 4, 4), (16, 64, 128, 4, 4))
+"""(columns, outputs, inputs a turn, warps, stages), large ones first. All numbers here were measured on one H200
+of 132 multiprocessors, see benchmarks/LOG.md."""
+NORMED_TILES = TILES[-2:]
+"""Of products with a norm in front or a gate behind, which are small."""
+ENOUGH = 110
+"""Programs that fill the chip."""
+PROGRAMS = 132
+"""Programs among which a product of few tiles is shared out ..."""
+LEAST_TURNS = 2
+"""... as long as each has this many turns."""
+UNIT_TILES = {64: (64, 32, 4, 4), 128: (64, 64, 4, 3)}
+"""By the larger part of the channels: (columns, inputs a turn, warps, stages) of a whole residual unit."""
+UNIT_ENOUGH = 220
+
+
+@triton.jit
+def operand(y, kind: tl.constexpr):
+    """The nearest operand; float16 ends at 65504, and what is beyond becomes that."""
+    if kind == tl.float16:
+        y = tl.minimum(tl.maximum(y, -65504.0), 65504.0)
+    return y.to(kind)
+
+
+@triton.jit
+def snake(y, scale, inverse):
+    """y + sin^2(scale * y) * inverse. The square repeats every pi, so the angle is first brought next to zero."""
+    angle = y * scale
+    turns = tl.floor(angle * 0.3183098861837907 + 0.5)
+    angle = (angle - turns * 3.140625) - turns * 9.676535897932e-4  # pi in two parts, the first one short
+    square = angle * angle
+    sine = -2.5052108e-8
+    sine = sine * square + 2.7557319e-6
+    sine = sine * square - 1.9841270e-4
+    sine = sine * square + 8.3333333e-3
+    sine = sine * square - 0.16666667
+    sine = (sine * square) * angle + angle
+    return y + sine * sine * inverse
+
+
+@triton.jit(do_not_specialize=["count", "columns", "share", "parts"])
+def _product(  # noqa: C901, PLR0915 - one kernel, whose branches are settled when it is compiled
+    x, weight, bias, scale, inverse, residual, wide, heard, sums, counts,
+    x_stride, residual_stride, wide_stride, heard_stride, count, columns, outputs, hop, share, parts,
+    eps: tl.constexpr, taps: tl.constexpr, turns: tl.constexpr, normed: tl.constexpr, biased: tl.constexpr,
+    bend: tl.constexpr, adds: tl.constexpr, keeps: tl.constexpr, gives: tl.constexpr, shared: tl.constexpr,
+    precision: tl.constexpr, block_m: tl.constexpr, block_n: tl.constexpr, block_k: tl.constexpr,
+):  # fmt: skip
+    kind = weight.dtype.element_ty
+    inputs: tl.constexpr = turns * block_k
+    width: tl.constexpr = taps * inputs
+    n = tl.program_id(0) * block_n + tl.arange(0, block_n)
+    m = tl.program_id(1) * block_m + tl.arange(0, block_m)
+    k = tl.arange(0, block_k)
+    known, there = n < outputs, m < count
+    batch, column = m // columns, m % columns
+    rows = x + (batch * x_stride + column * inputs)[:, None] + k[None, :]
+    lines = weight + n[:, None] * width + k[None, :]
+    total = tl.zeros((block_m, block_n), tl.float32)
+    second = tl.zeros((block_m, block_n), tl.float32)
+    squares = tl.zeros((block_m, block_k), tl.float32)
+    first, last = 0, taps * turns
+    if shared:
+        first = tl.program_id(2) * share
+        last = tl.minimum(first + share, last)
+    for turn in tl.range(first, last):
+        if taps == 1:
+            at = turn * block_k
+        else:
+            at = (turn // turns) * hop + (turn % turns) * block_k
+        part = tl.load(rows + at, there[:, None], 0.0)
+        if normed:
+            squares += part * part
+        part = operand(part, kind)
+        tile = tl.load(lines + turn * block_k, known[:, None], 0.0)
+        total = tl.dot(part, tl.trans(tile), total, input_precision=precision)
+        if bend == GATE:
+            tile = tl.load(lines + turn * block_k + outputs * width, known[:, None], 0.0)
+            second = tl.dot(part, tl.trans(tile), second, input_precision=precision)
+    if shared:
+        # whoever comes last adds the parts up, in their order, so that the sum is always the same
+        tiles = tl.num_programs(0) * tl.num_programs(1)
+        own = tl.program_id(1) * tl.num_programs(0) + tl.program_id(0)
+        lane = tl.arange(0, block_m)[:, None] * block_n + tl.arange(0, block_n)[None, :]
+        tl.store(sums + (tl.program_id(2) * tiles + own) * (block_m * block_n) + lane, total)
+        tl.debug_barrier()
+        if tl.atomic_add(counts + own, 1, sem="acq_rel") != parts - 1:
+            return
+        total = tl.zeros((block_m, block_n), tl.float32)
+        for one in tl.range(0, parts):
+            total += tl.load(sums + (one * tiles + own) * (block_m * block_n) + lane, cache_modifier=".cg")
+        tl.store(counts + own, 0)
+    if normed:
+        norm = tl.rsqrt(tl.sum(squares, 1) / inputs + eps)[:, None]
+        total *= norm
+        second *= norm
+    if biased:
+        total += tl.load(bias + n, known, 0.0)[None, :]
+    place = (column * outputs)[:, None] + n[None, :]
+    inside = there[:, None] & known[None, :]
+    if adds:
+        total += tl.load(residual + (batch * residual_stride)[:, None] + place, inside, 0.0)
+    if keeps:
+        tl.store(wide + (batch * wide_stride)[:, None] + place, total, inside)
+    if gives:
+        if bend == SNAKE:
+            total = snake(total, tl.load(scale + n, known, 0.0)[None, :], tl.load(inverse + n, known, 0.0)[None, :])
+        if bend == GELU:
+            total = 0.5 * total * (1.0 + tl.erf(total * 0.7071067811865476))
+        if bend == GATE:
+            if biased:
+                second += tl.load(bias + outputs + n, known, 0.0)[None, :]
+            total = total * tl.sigmoid(total) * second
+        tl.store(heard + (batch * heard_stride)[:, None] + place, operand(total, kind), inside)
+
+
+@triton.jit
+def _lines(
+    weight, first: tl.constexpr, count: tl.constexpr, inputs: tl.constexpr, start: tl.constexpr, read: tl.constexpr
+):
+    """`count` rows of a square weight from `first` on, `read` inputs from `start` on, turned over: [read, count]."""
+    rows = first + tl.arange(0, count)
+    return tl.trans(tl.load(weight + rows[:, None] * inputs + start + tl.arange(0, read)[None, :]))
+
+
+@triton.jit
+def _ended(
+    y, first: tl.constexpr, count: tl.constexpr, bias, scale, inverse, residual, heard, place, placed, there,
+    keeps: tl.constexpr, kind: tl.constexpr,
+):  # fmt: skip
+    """Bias, residual and snake of `count` channels from `first` on, and out with them."""
+    n = first + tl.arange(0, count)
+    wide = residual + place[:, None] + n[None, :]
+    y += tl.load(bias + n)[None, :] + tl.load(wide, there[:, None], 0.0)
+    if keeps:
+        tl.store(wide, y, there[:, None])
+    y = snake(y, tl.load(scale + n)[None, :], tl.load(inverse + n)[None, :])
+    tl.store(heard + placed[:, None] + n[None, :], operand(y, kind), there[:, None])
+
+
+@triton.jit(do_not_specialize=["count", "columns"])
+def _unit(
+    x, weight, bias, scale, inverse, point, point_bias, next_scale, next_inverse, residual, heard,
+    x_stride, residual_stride, heard_stride, count, columns, hop,
+    taps: tl.constexpr, turns: tl.constexpr, keeps: tl.constexpr, precision: tl.constexpr,
+    block_m: tl.constexpr, block_k: tl.constexpr, large: tl.constexpr, small: tl.constexpr,
+):  # fmt: skip
+    """All channels in one program: `large` of them, a power of two, and `small`, which may be none."""
+    kind = weight.dtype.element_ty
+    inputs: tl.constexpr = large + small
+    width: tl.constexpr = taps * inputs
+    m = tl.program_id(0) * block_m + tl.arange(0, block_m)
+    k = tl.arange(0, block_k)
+    n = tl.arange(0, large)
+    there = m < count
+    batch, column = m // columns, m % columns
+    rows = x + (batch * x_stride + column * inputs)[:, None] + k[None, :]
+    lines = weight + n[:, None] * width + k[None, :]
+    total = tl.zeros((block_m, large), tl.float32)
+    if small:
+        n_small = large + tl.arange(0, small)
+        lines_small = weight + n_small[:, None] * width + k[None, :]
+        total_small = tl.zeros((block_m, small), tl.float32)
+    for turn in tl.range(0, taps * turns):
+        part = tl.load(rows + (turn // turns) * hop + (turn % turns) * block_k, there[:, None], 0.0)
+        total = tl.dot(part, tl.trans(tl.load(lines + turn * block_k)), total, input_precision=precision)
+        if small:
+            tile = tl.load(lines_small + turn * block_k)
+            total_small = tl.dot(part, tl.trans(tile), total_small, input_precision=precision)
+    place, placed = batch * residual_stride + column * inputs, batch * heard_stride + column * inputs
+    total += tl.load(bias + n)[None, :]
+    between = operand(snake(total, tl.load(scale + n)[None, :], tl.load(inverse + n)[None, :]), kind)
+    y = tl.dot(between, _lines(point, 0, large, inputs, 0, large), input_precision=precision)
+    if small:
+        total_small += tl.load(bias + n_small)[None, :]
+        total_small = snake(total_small, tl.load(scale + n_small)[None, :], tl.load(inverse + n_small)[None, :])
+        between_small = operand(total_small, kind)
+        y = tl.dot(between_small, _lines(point, 0, large, inputs, large, small), y, input_precision=precision)
+    _ended(
+        y, 0, large, point_bias, next_scale, next_inverse, residual, heard, place, placed, there, keeps, kind
+    )  # fmt: skip
+    if small:
+        y = tl.dot(between, _lines(point, large, small, inputs, 0, large), input_precision=precision)
+        y = tl.dot(between_small, _lines(point, large, small, inputs, large, small), y, input_precision=precision)
+        _ended(
+            y, large, small, point_bias, next_scale, next_inverse, residual, heard, place, placed, there, keeps, kind
+        )  # fmt: skip
+
+
+def precision(kind: torch.dtype) -> str:
+    """How float32 operands are multiplied: as torch has been told."""
+    return "tf32" if kind == torch.float32 and torch.get_float32_matmul_precision() != "highest" else "ieee"
+
+
+Tile = tuple[int, int, int, int, int]
+
+
+def fitting_tile(tiles: tuple[Tile, ...], count: int, outputs: int, width: int) -> Tile:
+    """The largest tile that is not mostly empty and can give work to the whole chip."""
+    for tile in tiles[:-1]:
+        lines, sides = triton.cdiv(count, tile[0]), triton.cdiv(outputs, tile[1])
+        full = tile[0] < 2 * count and 4 * sides * tile[1] <= 5 * outputs
+        if full and lines * sides * max(1, width // tile[2] // 8) >= ENOUGH:
+            return tile
+    return tiles[-1]
+
+
+def block_of(inputs: int, most: int) -> int:
+    """The largest power of two that divides `inputs`, at most `most`."""
+    return min(inputs & -inputs, most)
+
+
+def product(
+    x: Tensor, layer: Product, residual: Tensor | None = None, wide: Tensor | None = None, heard: Tensor | None = None
+) -> None:
+    rows, length, inputs = x.shape
+    columns = length - (layer.taps - 1) * layer.dilation
+    gated, normed, kind = layer.bend == "gate", layer.eps is not None, layer.weight.dtype
+    outputs, width = layer.weight.shape[0] // (2 if gated else 1), layer.weight.shape[1]
+    count = rows * columns
+    block_m, block_n, block_k, warps, stages = fitting_tile(
+        NORMED_TILES if normed or gated else TILES, count, outputs, width
+    )
+    block_k = block_of(inputs, block_k if kind.itemsize == 2 else block_k // 2)
+    if block_k < 16:
+        return plain_codec.product(x, layer, residual, wide, heard)
+    grid = (triton.cdiv(outputs, block_n), triton.cdiv(count, block_m))
+    tiles, turns, share, parts, sums = grid[0] * grid[1], width // block_k, 0, 1, None
+    if tiles < ENOUGH and not normed and not gated and layer.counts is not None:
+        share = triton.cdiv(turns, max(1, min(PROGRAMS // tiles, turns // LEAST_TURNS)))
+        parts = triton.cdiv(turns, share)
+        sums = torch.empty(parts * tiles * block_m * block_n, device=x.device) if parts > 1 else None
+
+    def stride(tensor: Tensor | None) -> int:
+        return 0 if tensor is None else tensor.stride(0)
+
+    _product[(*grid, parts)](
+        x, layer.weight, layer.bias, layer.scale, layer.inverse, residual, wide, heard, sums, layer.counts,
+        stride(x), stride(residual), stride(wide), stride(heard), count, columns, outputs, layer.dilation * inputs,
+        share, parts, layer.eps, layer.taps, inputs // block_k, normed, layer.bias is not None, BENDS[layer.bend],
+        residual is not None, wide is not None, heard is not None, parts > 1, precision(kind),
+        block_m, block_n, block_k, num_warps=warps, num_stages=stages,
+    )  # fmt: skip
+
+
+def unit(x: Tensor, wide: Product, point: Product, residual: Tensor, keep: bool, heard: Tensor) -> None:
+    rows, columns, inputs = residual.shape
+    count, kind = rows * columns, wide.weight.dtype
+    large = 1 << inputs.bit_length() - 1
+    small = inputs - large
+    tile = UNIT_TILES.get(large) if kind.itemsize == 2 and small == large // 2 else None
+    if tile is None or triton.cdiv(count, tile[0]) < UNIT_ENOUGH:
+        between = torch.empty(residual.shape, dtype=kind, device=x.device)
+        product(x, wide, heard=between)
+        return product(between, point, residual=residual, wide=residual if keep else None, heard=heard)
+    block_m, block_k, warps, stages = tile
+    _unit[(triton.cdiv(count, block_m),)](
+        x, wide.weight, wide.bias, wide.scale, wide.inverse, point.weight, point.bias, point.scale, point.inverse,
+        residual, heard, x.stride(0), residual.stride(0), heard.stride(0), count, columns, wide.dilation * inputs,
+        wide.taps, inputs // block_k, keep, precision(kind), block_m, block_k, large, small,
+        num_warps=warps, num_stages=stages,
+    )  # fmt: skip

@@ -1,0 +1,207 @@
+"""What the codec does between its products: codes to entries, attention, depthwise mixing, the last convolution,
+and carrying each stream's past between its slot and the tracks.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from omnitts_cli.kernels import plain_codec
+from omnitts_cli.kernels.tracks import BLOCK, Tracks
+from omnitts_cli.kernels.triton.codec_products import operand, precision
+
+
+@triton.jit(do_not_specialize=["columns"])
+def _entries(codes, books, heard, columns, stride, groups: tl.constexpr, size: tl.constexpr, width: tl.constexpr,
+             block: tl.constexpr):  # fmt: skip
+    row = tl.program_id(0)
+    lane = tl.arange(0, block)
+    inside = lane < width
+    codes += row * groups
+    lead = tl.load(books + tl.load(codes) * width + lane, inside, 0.0)
+    rest = tl.zeros((block,), tl.float32)
+    for group in tl.static_range(1, groups):
+        rest += tl.load(books + (group * size + tl.load(codes + group)) * width + lane, inside, 0.0)
+    heard += (row // columns) * stride + (row % columns) * 2 * width
+    kind = heard.dtype.element_ty
+    tl.store(heard + lane, operand(lead, kind), inside)
+    tl.store(heard + width + lane, operand(rest, kind), inside)
+
+
+def entries(codes: Tensor, books: Tensor, heard: Tensor) -> None:
+    rows, columns, groups = codes.shape
+    _, size, width = books.shape
+    _entries[(rows * columns,)](
+        codes.contiguous(), books, heard, columns, heard.stride(0), groups, size, width,
+        triton.next_power_of_2(width), num_warps=4,
+    )  # fmt: skip
+
+
+@triton.jit
+def _rotated(at, fresh, cos, sin, depth: tl.constexpr, stride, t, kind: tl.constexpr):
+    """Both halves of one head of every new frame, [T, D / 2] each."""
+    half: tl.constexpr = depth // 2
+    where = at + t[:, None] * stride + tl.arange(0, half)[None, :]
+    low = tl.load(where, fresh[:, None], 0.0)
+    high = tl.load(where + half, fresh[:, None], 0.0)
+    return operand(low * cos - high * sin, kind), operand(high * cos + low * sin, kind)
+
+
+@triton.jit(do_not_specialize=["columns"])
+def _attend(  # noqa: PLR0915
+    qkv, pace, frames, slots, keys, values, heard, columns, heard_stride,
+    heads: tl.constexpr, ring: tl.constexpr, depth: tl.constexpr, window: tl.constexpr, precision: tl.constexpr,
+    block_t: tl.constexpr, block_r: tl.constexpr,
+):  # fmt: skip
+    """A program owns a head of a stream, so nobody else reads or writes its part of the ring."""
+    batch, head = tl.program_id(0), tl.program_id(1)
+    kind = keys.dtype.element_ty
+    half: tl.constexpr = depth // 2
+    slot = tl.load(slots + batch)
+    before = tl.load(frames + slot)
+    t = tl.arange(0, block_t)
+    fresh = t < columns
+    lane = tl.arange(0, half)
+    whole = tl.arange(0, depth)
+    stride = 3 * heads * depth
+    base = qkv + (batch * columns * 3 * heads + head) * depth
+    # what the past needs is asked for first, so that it is under way during the rotation
+    store = (slot * heads + head) * ring * depth
+    keys += store
+    values += store
+    age = tl.arange(0, block_r)  # 0 is the frame before
+    held = (age < window - 1) & (age < before)
+    place = ((before - 1 - age + ring) % ring)[:, None] * depth
+    old_low = tl.load(keys + place + lane[None, :], held[:, None], 0.0)
+    old_high = tl.load(keys + place + half + lane[None, :], held[:, None], 0.0)
+    old = tl.load(values + place + whole[None, :], held[:, None], 0.0)
+    turned = (before + t).to(tl.float32)[:, None] * tl.load(pace + lane)[None, :]
+    cos, sin = tl.cos(turned), tl.sin(turned)
+    q_low, q_high = _rotated(base, fresh, cos, sin, depth, stride, t, kind)
+    k_low, k_high = _rotated(base + heads * depth, fresh, cos, sin, depth, stride, t, kind)
+    v_at = base + 2 * heads * depth + t[:, None] * stride + whole[None, :]
+    v = operand(tl.load(v_at, fresh[:, None], 0.0), kind)
+
+    root = 1.0 / tl.sqrt(tl.full((), depth, tl.float32))
+    score = tl.dot(q_low, tl.trans(old_low), input_precision=precision)
+    score = tl.dot(q_high, tl.trans(old_high), score, input_precision=precision) * root
+    score = tl.where(held[None, :] & (t[:, None] + age[None, :] + 1 < window), score, float("-inf"))
+    own = tl.dot(q_low, tl.trans(k_low), input_precision=precision)
+    own = tl.dot(q_high, tl.trans(k_high), own, input_precision=precision) * root
+    distance = t[:, None] - t[None, :]
+    own = tl.where((distance >= 0) & (distance < window), own, float("-inf"))
+    most = tl.maximum(tl.max(score, 1), tl.max(own, 1))[:, None]  # every frame hears itself, so it is finite
+    score, own = tl.exp(score - most), tl.exp(own - most)
+    mass = tl.sum(score, 1) + tl.sum(own, 1)
+    mixed = tl.dot(score.to(kind), old, input_precision=precision)
+    mixed = tl.dot(own.to(kind), v, mixed, input_precision=precision) / mass[:, None]
+    out = heard + batch * heard_stride + head * depth
+    tl.store(out + t[:, None] * (heads * depth) + whole[None, :], operand(mixed, kind), fresh[:, None])
+
+    place = ((before + t) % ring)[:, None] * depth
+    tl.store(keys + place + lane[None, :], k_low, fresh[:, None])
+    tl.store(keys + place + half + lane[None, :], k_high, fresh[:, None])
+    tl.store(values + place + whole[None, :], v, fresh[:, None])
+
+
+def attend(
+    qkv: Tensor, pace: Tensor, frames: Tensor, slots: Tensor, keys: Tensor, values: Tensor, window: int, heard: Tensor
+) -> None:
+    _, heads, ring, depth = keys.shape
+    if depth & (depth - 1) or depth < 32:
+        return plain_codec.attend(qkv, pace, frames, slots, keys, values, window, heard)
+    rows, columns, _ = qkv.shape
+    block_t = max(16, triton.next_power_of_2(columns))
+    block_r = max(16, triton.next_power_of_2(window - 1))
+    _attend[(rows, heads)](
+        qkv, pace, frames, slots, keys, values, heard, columns, heard.stride(0), heads, ring, depth, window,
+        precision(keys.dtype), block_t, block_r, num_warps=4, num_stages=1,
+    )  # fmt: skip
+
+
+@triton.jit(do_not_specialize=["columns"])
+def _mix(x, weight, bias, heard, columns, x_stride, heard_stride, eps: tl.constexpr, taps: tl.constexpr,
+         channels: tl.constexpr, block: tl.constexpr):  # fmt: skip
+    row = tl.program_id(0)
+    batch, column = row // columns, row % columns
+    c = tl.arange(0, block)
+    inside = c < channels
+    x += batch * x_stride + column * channels
+    y = tl.load(bias + c, inside, 0.0)
+    for tap in tl.static_range(taps):
+        part = tl.load(x + tap * channels + c, inside, 0.0).to(tl.float32)
+        y += part * tl.load(weight + tap * channels + c, inside, 0.0)
+    y -= tl.sum(y) / channels
+    y = tl.where(inside, y, 0.0)
+    y *= tl.rsqrt(tl.sum(y * y) / channels + eps)
+    tl.store(heard + batch * heard_stride + column * channels + c, operand(y, heard.dtype.element_ty), inside)
+
+
+def mix(x: Tensor, weight: Tensor, bias: Tensor, eps: float, heard: Tensor) -> None:
+    rows, columns, channels = heard.shape
+    _mix[(rows * columns,)](
+        x, weight, bias, heard, columns, x.stride(0), heard.stride(0), eps, weight.shape[0], channels,
+        triton.next_power_of_2(channels), num_warps=4,
+    )  # fmt: skip
+
+
+@triton.jit(do_not_specialize=["count", "columns"])
+def _close(x, weight, bias, sound, count, columns, x_stride, taps: tl.constexpr, channels: tl.constexpr,
+           block_m: tl.constexpr, block: tl.constexpr):  # fmt: skip
+    m = tl.program_id(0) * block_m + tl.arange(0, block_m)
+    there = m < count
+    c = tl.arange(0, block)
+    inside = c < channels
+    rows = x + ((m // columns) * x_stride + (m % columns) * channels)[:, None] + c[None, :]
+    total = tl.zeros((block_m, block), tl.float32)
+    for tap in tl.static_range(taps):
+        part = tl.load(rows + tap * channels, there[:, None] & inside[None, :], 0.0).to(tl.float32)
+        total += part * tl.load(weight + tap * channels + c, inside, 0.0)[None, :]
+    y = tl.sum(total, 1) + tl.load(bias)
+    tl.store(sound + m, tl.minimum(tl.maximum(y, -1.0), 1.0), there)
+
+
+def close(x: Tensor, weight: Tensor, bias: Tensor, sound: Tensor) -> None:
+    rows, columns = sound.shape
+    taps, channels = weight.shape
+    _close[(triton.cdiv(rows * columns, 32),)](
+        x, weight, bias, sound, rows * columns, columns, x.stride(0), taps, channels, 32,
+        triton.next_power_of_2(channels), num_warps=4,
+    )  # fmt: skip
+
+
+@triton.jit(do_not_specialize=["rows", "length"])
+def _carry(
+    buffer, past, table, slots, frames, kept, rows, length, back: tl.constexpr, block: tl.constexpr,
+):  # fmt: skip
+    line, row = tl.program_id(0), tl.program_id(1)
+    table += line * 5
+    before_past, before_rate = tl.load(table), tl.load(table + 1)
+    own_past, own_rate, first = tl.load(table + 2), tl.load(table + 3), tl.load(table + 4)
+    slot = tl.load(slots + row)
+    j = first + tl.arange(0, block)
+    inside = j < own_past
+    there = buffer + rows * (before_past + length * before_rate) + row * (own_past + length * own_rate) + j
+    here = past + slot * kept + before_past + j
+    if back:
+        tl.store(here, tl.load(there + length * own_rate, inside), inside)
+        if line == 0:
+            tl.store(frames + slot, tl.load(frames + slot) + length)
+    else:
+        tl.store(there, tl.load(here, inside), inside)
+
+
+def recall(buffer: Tensor, tracks: Tracks, past: Tensor, slots: Tensor, length: int) -> None:
+    rows = slots.shape[0]
+    _carry[(tracks.table.shape[0], rows)](
+        buffer, past, tracks.table, slots, None, past.shape[1], rows, length, False, BLOCK, num_warps=4,
+    )  # fmt: skip
+
+
+def keep(buffer: Tensor, tracks: Tracks, past: Tensor, slots: Tensor, frames: Tensor, length: int) -> None:
+    rows = slots.shape[0]
+    _carry[(tracks.table.shape[0], rows)](
+        buffer, past, tracks.table, slots, frames, past.shape[1], rows, length, True, BLOCK, num_warps=4,
+    )  # fmt: skip

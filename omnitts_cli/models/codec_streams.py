@@ -1,0 +1,309 @@
+"""Streams of the codec that live in slots of a device: the next codes of some slots in, their sound out.
+
+Two kinds. One calls a codec's own step on the slots' rows of its state. The other walks the decoder of
+`codec_decoder.py` over a table of operations, with time as the middle axis: weights are laid out anew, norms
+and scales become part of them, and linear layers with nothing in between are multiplied together, once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from omnitts_cli.kernels.ops import CodecOps, Product
+from omnitts_cli.kernels.tracks import Track, Tracks
+from omnitts_cli.models.codec_layers import Snake
+from omnitts_cli.models.codec_transformer import WindowedLayer
+from omnitts_cli.models.roles import Codec
+
+if TYPE_CHECKING:
+    from omnitts_cli.models.codec_decoder import CodecDecoder, Rise, Stretch
+
+COUNTS = 1024
+"""Tiles of one product that kernels can count; a product of more keeps the device busy without being shared out."""
+
+
+class StepStreams:
+    """A codec's own step, with the slots' rows of its state taken out and put back."""
+
+    def __init__(self, codec: Codec, slots: int, device: torch.device, dtype: torch.dtype) -> None:
+        self._codec = codec
+        self._state = codec.initial_state(slots, device, dtype)
+        self._fresh = codec.initial_state(1, device, dtype)
+
+    def clear(self, slot: int) -> None:
+        """A new stream starts in `slot`."""
+        for name, held in self._state.items():
+            held[slot].copy_(self._fresh[name][0])
+
+    def speak(self, codes: Tensor, slots: Tensor) -> Tensor:
+        """The next codes [B, T, G] of slots [B] -> sound [B, T * samples_per_frame], float32."""
+        before = {name: held.index_select(0, slots) for name, held in self._state.items()}
+        sound, after = self._codec.step(codes, before)
+        for name, held in self._state.items():
+            held.index_copy_(0, slots, after[name])
+        return sound
+
+
+class TrackStreams:
+    """The decoder over `ops`; a chunk has at most `longest` frames."""
+
+    def __init__(self, decoder: CodecDecoder, slots: int, longest: int, ops: CodecOps) -> None:
+        device = decoder.opening.conv.weight.device
+        at, window = decoder.shape.transformer, decoder.shape.window
+        self._ops, self._window, self._samples = ops, window, decoder.shape.samples_per_frame
+        with torch.no_grad():
+            self._layout = _Layout.of(
+                decoder, _Maker(ops.operand, torch.zeros(COUNTS, dtype=torch.int32, device=device))
+            )
+        self._tracks = Tracks.of(_tracks(decoder), device)
+        self._past = torch.zeros(slots, self._tracks.kept, dtype=ops.operand, device=device)
+        self._frames = torch.zeros(slots, dtype=torch.int64, device=device)
+        rings = (at.layers, slots, at.heads, window - 1 + longest, at.head_dim)
+        self._keys = torch.zeros(rings, dtype=ops.operand, device=device)
+        self._values = torch.zeros(rings, dtype=ops.operand, device=device)
+        exponents = torch.arange(0, at.head_dim, 2, device=device, dtype=torch.float32) / at.head_dim
+        self._pace = at.rope_theta**-exponents
+
+    def clear(self, slot: int) -> None:
+        """A new stream starts in `slot`. Keys and values may stay: nobody looks before the first frame."""
+        self._past[slot].zero_()
+        self._frames[slot].zero_()
+
+    def speak(self, codes: Tensor, slots: Tensor) -> Tensor:
+        """The next codes [B, T, G] of slots [B] -> sound [B, T * samples_per_frame], float32."""
+        ops, layout, (rows, length, _) = self._ops, self._layout, codes.shape
+        buffer = torch.empty(self._tracks.size(rows, length), dtype=ops.operand, device=codes.device)
+        ops.recall(buffer, self._tracks, self._past, slots, length)
+        # each track with the part of it that this call adds, in the order of the sound
+        whole = self._tracks.views(buffer, rows, length)
+        tracks = iter([(view, view[:, at.past :]) for view, at in zip(whole, self._tracks.parts, strict=True)])
+        track, new = next(tracks)
+        ops.entries(codes, layout.books, new)
+        x = _wide(codes, length, layout.opening)
+        ops.product(track, layout.opening, wide=x)
+        self._attend(x, slots)
+        track, new = next(tracks)
+        for stretch in layout.stretches:
+            x, track, new = self._stretch(x, stretch, track, new, tracks)
+        if not layout.stretches:
+            ops.product(x, layout.leaving, heard=new)
+        widened = next(tracks)
+        ops.product(track, layout.widen, heard=widened[1])
+        track = widened[0]
+        for rise in layout.rises:
+            track = self._rise(rise, track, tracks)
+        sound = torch.empty(rows, length * self._samples, device=codes.device)
+        ops.close(track, layout.closing, layout.closing_bias, sound)
+        ops.keep(buffer, self._tracks, self._past, slots, self._frames, length)
+        return sound
+
+    def _attend(self, x: Tensor, slots: Tensor) -> None:
+        """The transformer: x [B, T, hidden] float32, changed in place."""
+        ops = self._ops
+        rows, length, _ = x.shape
+        for index, layer in enumerate(self._layout.layers):
+            qkv = _wide(x, length, layer.qkv)
+            ops.product(x, layer.qkv, wide=qkv)
+            heard = x.new_empty(rows, length, layer.out.weight.shape[1], dtype=ops.operand)
+            keys, values = self._keys[index], self._values[index]
+            ops.attend(qkv, self._pace, self._frames, slots, keys, values, self._window, heard)
+            ops.product(heard, layer.out, residual=x, wide=x)
+            thought = x.new_empty(rows, length, layer.down.weight.shape[1], dtype=ops.operand)
+            ops.product(x, layer.gate_up, heard=thought)
+            ops.product(thought, layer.down, residual=x, wide=x)
+
+    def _stretch(
+        self, x: Tensor, stretch: _Stretch, track: Tensor, new: Tensor, tracks: Iterator[tuple[Tensor, Tensor]]
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """x [B, columns, C] -> what the next layer hears, with its track and the new part of it."""
+        ops = self._ops
+        rows, columns, _ = new.shape
+        wide = torch.empty(new.shape, device=x.device)
+        blocks = (rows, x.shape[1], -1)  # the samples that come of one input lie side by side
+        ops.product(x, stretch.rise, wide=wide.view(blocks), heard=new.view(blocks))
+        mixed = torch.empty(new.shape, dtype=ops.operand, device=x.device)
+        ops.mix(track, stretch.weight, stretch.bias, stretch.eps, mixed)
+        thought = x.new_empty(rows, columns, stretch.down.weight.shape[1], dtype=ops.operand)
+        ops.product(mixed, stretch.up, heard=thought)
+        track, new = next(tracks)
+        x = new if stretch.last else mixed  # where the next layer finds it
+        ops.product(thought, stretch.down, residual=wide, heard=x)
+        return x, track, new
+
+    def _rise(self, rise: _Rise, track: Tensor, tracks: Iterator[tuple[Tensor, Tensor]]) -> Tensor:
+        """The track of a rise -> the track behind it."""
+        ops = self._ops
+        following, new = next(tracks)
+        wide = torch.empty(new.shape, device=track.device)
+        blocks = (new.shape[0], track.shape[1] - rise.rise.taps + 1, -1)
+        ops.product(track, rise.rise, wide=wide.view(blocks), heard=new.view(blocks))
+        for index, (conv, point) in enumerate(rise.units):
+            track = following
+            following, new = next(tracks)
+            ops.unit(track, conv, point, wide, index + 1 < len(rise.units), new)
+        return following
+
+
+def _wide(like: Tensor, columns: int, layer: Product) -> Tensor:
+    return torch.empty(like.shape[0], columns, layer.weight.shape[0], device=like.device)
+
+
+def _tracks(decoder: CodecDecoder) -> list[Track]:
+    """Every layer that looks back, in the order of the sound."""
+    quantiser, rate = decoder.quantiser, 1
+    tracks = [Track(decoder.opening.past_shape[1], 1, 2 * quantiser.leading.books.shape[-1])]
+    for stretch in decoder.stretches:
+        rate *= stretch.rise.stride[0]
+        channels, past = stretch.past_shape
+        tracks.append(Track(past, rate, channels))
+    tracks.append(Track(decoder.widen.past_shape[1], rate, decoder.widen.past_shape[0]))
+    for rise in decoder.rises:
+        channels, past = rise.rise.past_shape
+        tracks.append(Track(past, rate, channels))
+        rate *= rise.rise.rate
+        tracks += [Track(unit.past_shape[1], rate, unit.past_shape[0]) for unit in rise.units]
+    channels, past = decoder.closing.past_shape
+    return [*tracks, Track(past, rate, channels)]
+
+
+@dataclass(frozen=True)
+class _Layer:
+    qkv: Product
+    out: Product
+    gate_up: Product
+    down: Product
+
+
+@dataclass(frozen=True)
+class _Stretch:
+    rise: Product
+    weight: Tensor  # [taps, C] float32, of the depthwise convolution
+    bias: Tensor
+    eps: float
+    up: Product
+    down: Product
+    last: bool  # a track follows, not another stretch
+
+
+@dataclass(frozen=True)
+class _Rise:
+    rise: Product
+    units: list[tuple[Product, Product]]
+
+
+@dataclass(frozen=True)
+class _Maker:
+    """Makes products in the device's format."""
+
+    kind: torch.dtype
+    counts: Tensor
+
+    def __call__(self, weight: Tensor, bias: Tensor | None = None, **more: Any) -> Product:
+        bias = None if bias is None else bias.float()
+        return Product(weight.to(self.kind).contiguous(), bias, counts=self.counts, **more)
+
+    def conv(self, conv: nn.Conv1d, snake: Snake) -> Product:
+        """A convolution and the snake behind it."""
+        weight = conv.weight.transpose(1, 2).flatten(1)  # [outputs, taps * inputs]
+        scale, inverse = (factor.flatten() for factor in snake.factors())
+        (taps,), (dilation,) = conv.kernel_size, conv.dilation
+        return self(weight, conv.bias, taps=taps, dilation=dilation, bend="snake", scale=scale, inverse=inverse)
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """The decoder's weights as operands of products."""
+
+    books: Tensor  # [G, V, W] float32
+    opening: Product
+    layers: list[_Layer]
+    leaving: Product  # of the transformer; with stretches, part of the first one
+    stretches: list[_Stretch]
+    widen: Product
+    rises: list[_Rise]
+    closing: Tensor  # [taps, C] float32
+    closing_bias: Tensor
+
+    @staticmethod
+    def of(decoder: CodecDecoder, make: _Maker) -> _Layout:
+        transformer, quantiser = decoder.transformer, decoder.quantiser
+        # codes -> entries -> latent -> opening -> hidden: all linear behind the entries
+        spread = torch.cat([quantiser.leading.out.weight, quantiser.residual.out.weight], 1).double()
+        opening, into = decoder.opening.conv, transformer.into
+        weight = torch.einsum("hl,lqk,qe->hke", into.weight.double(), opening.weight.double(), spread)
+        bias = into.weight.double() @ opening.bias.double() + into.bias.double()
+        # the last norm is part of what leaves the transformer
+        leaving, eps = transformer.out.weight.double() * transformer.norm.double(), decoder.shape.transformer.eps
+        behind = [rise.snake for rise in decoder.rises] + [decoder.snake]  # widen, and each rise
+        count = len(decoder.stretches)
+        return _Layout(
+            books=torch.cat([quantiser.leading.books, quantiser.residual.books]).float(),
+            opening=make(weight.flatten(1), bias, taps=opening.kernel_size[0], dilation=opening.dilation[0]),
+            layers=[_layer(layer, make) for layer in transformer.layers],
+            leaving=make(leaving, transformer.out.bias, eps=eps),
+            stretches=[
+                _stretch(stretch, make, None if i else (leaving, transformer.out.bias.double(), eps), i + 1 == count)
+                for i, stretch in enumerate(decoder.stretches)
+            ],
+            widen=make.conv(decoder.widen.conv, behind[0]),
+            rises=[_rise(rise, snake, make) for rise, snake in zip(decoder.rises, behind[1:], strict=True)],
+            closing=decoder.closing.conv.weight[0].float().T.contiguous(),
+            closing_bias=decoder.closing.conv.bias.float(),
+        )
+
+
+def _layer(layer: WindowedLayer, make: _Maker) -> _Layer:
+    def normed(weight: Tensor, norm: Tensor, bend: str = "") -> Product:
+        return make(weight.float() * norm.float(), eps=layer.eps, bend=bend)
+
+    def scaled(weight: Tensor, scale: Tensor) -> Product:
+        return make(weight.float() * scale.float()[:, None])
+
+    return _Layer(
+        qkv=normed(layer.attention.qkv.weight, layer.attention_norm),
+        out=scaled(layer.attention.out.weight, layer.attention_scale),
+        gate_up=normed(layer.gate_up.weight, layer.mlp_norm, "gate"),
+        down=scaled(layer.down.weight, layer.mlp_scale),
+    )
+
+
+def _stretch(stretch: Stretch, make: _Maker, before: tuple[Tensor, Tensor, float] | None, last: bool) -> _Stretch:
+    """`before`: weight, bias and eps of a normed linear layer right in front."""
+    rate, mix = stretch.rise.stride[0], stretch.mix
+    weight = stretch.rise.weight.double().permute(2, 1, 0).flatten(0, 1)  # [rate * C, inputs]
+    bias, eps = stretch.rise.bias.double().repeat(rate), None
+    if before is not None:
+        bias, eps = bias + weight @ before[1], before[2]
+        weight = weight @ before[0]
+    up, scale = mix.up.weight.float(), mix.scale.float()
+    return _Stretch(
+        rise=make(weight, bias, eps=eps),
+        weight=mix.depthwise.conv.weight[:, 0].float().T.contiguous(),
+        bias=mix.depthwise.conv.bias.float(),
+        eps=mix.norm.eps,
+        up=make(up * mix.norm.weight.float(), mix.up.bias.float() + up @ mix.norm.bias.float(), bend="gelu"),
+        down=make(mix.down.weight.float() * scale[:, None], mix.down.bias.float() * scale),
+        last=last,
+    )
+
+
+def _rise(rise: Rise, end: Snake, make: _Maker) -> _Rise:
+    """`end` bends what comes behind the last unit."""
+    conv, rate = rise.rise.conv, rise.rise.rate
+    # [inputs, outputs, blocks, rate]: block b is what an input gives to the b-th column from its own on
+    blocks = conv.weight.unflatten(2, (-1, rate)).flip(2)  # the tap that hears the oldest column comes first
+    weight = blocks.permute(3, 1, 2, 0).flatten(2).flatten(0, 1)  # [rate * outputs, taps * inputs]
+    scale, inverse = (factor.flatten().repeat(rate) for factor in rise.units[0].before.factors())
+    behind = [unit.before for unit in rise.units[1:]] + [end]
+    return _Rise(
+        rise=make(weight, conv.bias.repeat(rate), taps=blocks.shape[2], bend="snake", scale=scale, inverse=inverse),
+        units=[
+            (make.conv(unit.wide.conv, unit.after), make.conv(unit.point, snake))
+            for unit, snake in zip(rise.units, behind, strict=True)
+        ],
+    )

@@ -1,0 +1,184 @@
+"""The codec's Triton kernels against their plain twins.
+
+On a GPU: pytest -m gpu tests/kernels/test_triton_codec.py
+Without one, in Triton's interpreter: TRITON_INTERPRET=1 pytest -m gpu tests/kernels/test_triton_codec.py
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from types import ModuleType
+
+import pytest
+import torch
+from torch import Tensor
+
+from omnitts_cli.kernels import plain_codec
+from omnitts_cli.kernels.ops import CodecOps, Product
+from omnitts_cli.models.codec_decoder import CodecDecoder, DecoderShape
+from omnitts_cli.models.codec_transformer import TransformerShape
+
+triton = pytest.importorskip("triton")
+INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not INTERPRETED and not torch.cuda.is_available(), reason="no GPU and no interpreter"),
+]
+BOUND = 1e-5
+DEVICE = "cpu" if INTERPRETED else "cuda"
+
+
+@pytest.fixture
+def products(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The module with small tiles, so that small tensors take every path."""
+    from omnitts_cli.kernels.triton import codec_products
+
+    monkeypatch.setattr(codec_products, "TILES", ((32, 32, 32, 4, 3), (16, 32, 32, 4, 3)))
+    monkeypatch.setattr(codec_products, "NORMED_TILES", ((16, 32, 32, 4, 3),))
+    monkeypatch.setattr(codec_products, "UNIT_TILES", {64: (32, 32, 4, 3), 32: (32, 16, 4, 3)})
+    return codec_products
+
+
+@pytest.fixture(autouse=True)
+def exact() -> Iterator[None]:
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    yield
+    torch.set_float32_matmul_precision(before)
+
+
+def ops(kind: torch.dtype) -> CodecOps:
+    from omnitts_cli.kernels.triton.codec import OPS
+
+    return replace(OPS, operand=kind)
+
+
+def random(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed + sum(shape))).to(DEVICE)
+
+
+def distance(got: Tensor, wanted: Tensor) -> float:
+    return float((got.float() - wanted.float()).abs().max() / wanted.float().abs().max())
+
+
+def layer(
+    outputs: int, inputs: int, kind: torch.dtype = torch.float32, taps: int = 1, bend: str = "", **more
+) -> Product:
+    weight = (random(outputs, taps * inputs) * (taps * inputs) ** -0.5).to(kind)
+    counts = torch.zeros(64, dtype=torch.int32, device=DEVICE)
+    snake = {"scale": random(outputs, seed=1), "inverse": random(outputs, seed=2)} if bend == "snake" else {}
+    return Product(weight, random(outputs, seed=3), taps, bend=bend, counts=counts, **snake, **more)
+
+
+@pytest.mark.parametrize(
+    ("made", "columns", "residual"),
+    [
+        pytest.param({"outputs": 48, "inputs": 32, "taps": 7, "dilation": 3, "bend": "snake"}, 40, True, id="conv"),
+        pytest.param({"outputs": 32, "inputs": 96, "taps": 2}, 5, False, id="rise, shared out"),
+        pytest.param({"outputs": 64, "inputs": 64, "bend": "gelu"}, 9, False, id="gelu"),
+        pytest.param({"outputs": 64, "inputs": 64, "eps": 1e-5, "bend": "gate"}, 9, False, id="norm and gate"),
+        pytest.param({"outputs": 32, "inputs": 64, "eps": 1e-5}, 3, True, id="norm and residual"),
+        pytest.param({"outputs": 24, "inputs": 24}, 3, False, id="odd sizes go the plain way"),
+    ],
+)
+def test_product(products: ModuleType, made: dict, columns: int, residual: bool) -> None:
+    one = layer(**made)
+    x = random(2, columns + (one.taps - 1) * one.dilation, made["inputs"])
+    outputs = made["outputs"] // (2 if one.bend == "gate" else 1)
+    results = []
+    for product in (plain_codec.product, products.product):
+        # heard lies in a track, behind its past
+        track = torch.full((2, 4 + columns, outputs), 7.0, device=DEVICE)
+        wide = random(2, columns, made["outputs"], seed=4)
+        given = {"wide": wide, "residual": wide if residual else None} if one.bend != "gate" else {}
+        product(x, one, heard=track[:, 4:], **given)
+        results.append((track, wide))
+    for got, wanted in zip(*reversed(results), strict=True):
+        assert distance(got, wanted) < BOUND
+    assert one.counts is not None
+    assert not one.counts.any()
+
+
+@pytest.mark.parametrize("inputs", [96, 48])
+@pytest.mark.parametrize("keep", [True, False])
+def test_whole_unit(products: ModuleType, monkeypatch: pytest.MonkeyPatch, inputs: int, keep: bool) -> None:
+    monkeypatch.setattr(products, "UNIT_ENOUGH", 1)
+    kind = torch.float16
+    wide = layer(inputs, inputs, kind, taps=7, bend="snake", dilation=3)
+    point = layer(inputs, inputs, kind, bend="snake")
+    x = random(2, 40 + 18, inputs).to(kind)
+    results = []
+    for unit in (plain_codec.unit, products.unit):
+        residual, heard = random(2, 40, inputs, seed=5), torch.zeros(2, 40, inputs, dtype=kind, device=DEVICE)
+        unit(x, wide, point, residual, keep, heard)
+        results.append((residual, heard))
+    for got, wanted in zip(*reversed(results), strict=True):
+        assert distance(got, wanted) < 2e-3  # the step between is rounded to 10 bits
+
+
+def test_snake_of_large_angles(products: ModuleType) -> None:
+    """The sine's angle may be far from zero."""
+    one = replace(layer(32, 32, bend="snake"), scale=torch.full((32,), 40.0, device=DEVICE))
+    x = 30 * random(1, 16, 32)
+    got, wanted = torch.empty_like(x), torch.empty_like(x)
+    products.product(x, one, heard=got)
+    exact = replace(one, **{name: getattr(one, name).double() for name in ("weight", "bias", "scale", "inverse")})
+    y = torch.nn.functional.linear(x.double(), exact.weight, exact.bias)
+    wanted = plain_codec.snake(y, exact.scale, exact.inverse)
+    # an angle of a few thousand has lost four digits before its sine is taken
+    assert distance(got, wanted) < 2e-4
+
+
+def test_half_precision_saturates(products: ModuleType) -> None:
+    one = layer(32, 32, torch.float16)
+    heard = torch.zeros(1, 16, 32, dtype=torch.float16, device=DEVICE)
+    products.product((60_000 * random(1, 16, 32).sign()).half(), one, heard=heard)
+    assert heard.isfinite().all()
+    assert heard.abs().max() == 65504
+
+
+def decoder() -> CodecDecoder:
+    shape = DecoderShape(
+        groups=2,
+        codes=8,
+        book_width=16,
+        quantised=16,
+        latent=32,
+        width=192,
+        transformer=TransformerShape(32, 32, 1, 1, 32, scale=0.3),
+        window=4,
+        stretches=(2,),
+        rises=(2, 2),
+    )
+    torch.manual_seed(0)
+    made = CodecDecoder(shape)
+    made.prepare()
+    return made.to(DEVICE)
+
+
+@pytest.mark.parametrize(("kind", "bound"), [(torch.float32, 1e-5), (torch.float16, 4e-3)], ids=str)
+def test_streams_are_the_whole(products: ModuleType, kind: torch.dtype, bound: float) -> None:
+    made = decoder()
+    codes = torch.randint(0, 8, (2, 6, 2), generator=torch.Generator().manual_seed(1)).to(DEVICE)
+    streams, slots = made.streams(3, 3, ops(kind)), torch.tensor([2, 0], device=DEVICE)
+    sound = torch.cat([streams.speak(codes[:, at : at + size], slots) for at, size in ((0, 1), (1, 3), (4, 2))], 1)
+    assert distance(sound, made(codes)) < bound
+
+
+@pytest.mark.skipif(INTERPRETED, reason="graphs need a GPU")
+def test_captured_is_eager() -> None:
+    made = decoder()
+    codes = torch.randint(0, 8, (2, 3, 2), device=DEVICE)
+    eager, captured = (made.streams(3, 3, ops(torch.float16)) for _ in range(2))
+    slots = torch.tensor([2, 0], device=DEVICE)
+    captured.speak(codes, slots)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        sound = captured.speak(codes, slots)
+    for slot in (0, 2):
+        captured.clear(slot)
+    for _ in range(3):
+        graph.replay()
+        assert torch.equal(sound, eager.speak(codes, slots))

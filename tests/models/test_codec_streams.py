@@ -1,0 +1,113 @@
+"""Streams in slots give the sound of the whole, over the decoder's own step and over the table of operations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor
+
+from omnitts_cli.kernels import plain_codec
+from omnitts_cli.kernels.ops import CodecOps
+from omnitts_cli.models.codec_decoder import CodecDecoder, DecoderShape
+from omnitts_cli.models.codec_transformer import TransformerShape
+
+BOUND = 1e-5
+Measure = Callable[[Tensor, Tensor], float]
+TABLES = [pytest.param(None, id="step"), pytest.param(plain_codec.OPS, id="tracks")]
+
+
+def other_decoder(stretches: tuple[int, ...]) -> CodecDecoder:
+    """Sizes unlike those of the golden codec, no two widths alike, and numbers that make every term count."""
+    shape = DecoderShape(
+        groups=3,
+        codes=16,
+        book_width=6,
+        quantised=10,
+        latent=14,
+        width=48,
+        transformer=TransformerShape(hidden=12, inner=22, layers=2, heads=3, head_dim=4, scale=0.4),
+        window=5,
+        stretches=stretches,
+        rises=(3, 2),
+    )
+    decoder, generator = CodecDecoder(shape), torch.Generator().manual_seed(7)
+    for name, weight in decoder.named_parameters():
+        if weight.dim() == 1 and "scale" not in name:
+            weight.data += 0.3 * torch.randn(weight.shape, generator=generator)
+    decoder.prepare()
+    return decoder
+
+
+def random_codes(decoder: CodecDecoder, rows: int, frames: int) -> Tensor:
+    generator = torch.Generator().manual_seed(rows + frames)
+    return torch.randint(0, decoder.shape.codes, (rows, frames, decoder.shape.groups), generator=generator)
+
+
+def spoken(decoder: CodecDecoder, ops: CodecOps | None, codes: Tensor, sizes: list[int]) -> Tensor:
+    """Rows of `codes` in slots 3, 0, 2, ... of streams that have spoken before."""
+    slots = torch.tensor([3, 0, 2])[: codes.shape[0]]
+    streams = decoder.streams(5, max(sizes), ops)
+    streams.speak(codes[:, -2:], slots)
+    for slot in slots.tolist():
+        streams.clear(slot)
+    parts, start = [], 0
+    for size in sizes:
+        parts.append(streams.speak(codes[:, start : start + size], slots))
+        start += size
+    return torch.cat(parts, 1)
+
+
+@pytest.mark.parametrize("ops", TABLES)
+@pytest.mark.parametrize("sizes", [[1] * 15, [1, 2, 4, 8], [15], [7, 1, 7]], ids=str)
+def test_chunks_are_the_whole(decoder: CodecDecoder, error: Measure, ops: CodecOps | None, sizes: list[int]) -> None:
+    codes = random_codes(decoder, 2, sum(sizes))
+    assert error(spoken(decoder, ops, codes, sizes), decoder(codes)) < BOUND
+
+
+@pytest.mark.parametrize("stretches", [(), (2,), (1, 3), (2, 1)], ids=str)
+def test_other_shapes(error: Measure, stretches: tuple[int, ...]) -> None:
+    decoder = other_decoder(stretches)
+    codes = random_codes(decoder, 3, 12)
+    assert error(spoken(decoder, plain_codec.OPS, codes, [5, 1, 6]), decoder(codes)) < BOUND
+
+
+@pytest.mark.parametrize("ops", TABLES)
+def test_slots_of_different_age_share_a_call(decoder: CodecDecoder, error: Measure, ops: CodecOps | None) -> None:
+    codes = random_codes(decoder, 2, decoder.shape.window + 6)
+    streams, samples = decoder.streams(3, 8, ops), decoder.shape.samples_per_frame
+    old, new = torch.tensor([2]), torch.tensor([1])
+    for frame in range(0, decoder.shape.window + 2, 2):
+        streams.speak(codes[:1, frame : frame + 2], old)
+    age = decoder.shape.window + 2
+    both = torch.stack([codes[0, age : age + 3], codes[1, :3]])
+    sound = streams.speak(both, torch.cat([old, new]))
+    assert error(sound[:1], decoder(codes[:1])[:, age * samples : (age + 3) * samples]) < BOUND
+    assert error(sound[1:], decoder(codes[1:])[:, : 3 * samples]) < BOUND
+
+
+@pytest.mark.parametrize("ops", TABLES)
+def test_a_broken_stream_leaves_nothing_behind(decoder: CodecDecoder, ops: CodecOps | None) -> None:
+    """A slot whose stream went wrong is as good as new after `clear`."""
+    codes = random_codes(decoder, 2, 4)
+    slots, streams = torch.tensor([0, 1]), decoder.streams(2, 4, ops)
+    clean = streams.speak(codes, slots)
+    for held in vars(streams).values():
+        for tensor in held.values() if isinstance(held, dict) else [held]:
+            if isinstance(tensor, Tensor) and tensor.is_floating_point() and tensor.shape[0] == 2:
+                tensor[0] = float("nan")
+    for slot in (0, 1):
+        streams.clear(slot)
+    assert torch.equal(streams.speak(codes, slots), clean)
+
+
+def test_halves_are_as_good_as_ten_bits(decoder: CodecDecoder, error: Measure) -> None:
+    """float16 has the mantissa of TF32, which is what libraries give convolutions in float32."""
+    codes = random_codes(decoder, 2, 12)
+    whole = decoder(codes)
+    half = spoken(decoder, replace(plain_codec.OPS, operand=torch.float16), codes, [4, 8])
+    rough = spoken(decoder, replace(plain_codec.OPS, operand=torch.bfloat16), codes, [4, 8])
+    assert 0 < error(half, whole) < 4e-3
+    assert error(half, whole) < error(rough, whole) / 2
