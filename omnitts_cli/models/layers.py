@@ -1,4 +1,4 @@
-"""The decoder stack that talker and predictor share: norms, grouped attention, gated MLP, rotation.
+"""The decoder stack that talker and predictor share: norms, grouped attention, gated MLP or experts, rotation.
 
 State (keys and values) comes in as an argument; the modules hold weights and nothing else.
 """
@@ -15,11 +15,12 @@ from torch import Tensor, nn
 from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import Ops
 from omnitts_cli.models.cache import KVCache, angles
+from omnitts_cli.models.experts import Experts, ExpertShape
 
 
 @dataclass(frozen=True)
 class StackShape:
-    """Sizes of a decoder stack. `inner` is the width inside the MLP."""
+    """Sizes of a decoder stack. `inner` is the width inside the MLP; 0 where experts stand in its place."""
 
     hidden: int
     inner: int
@@ -29,6 +30,7 @@ class StackShape:
     head_dim: int
     eps: float
     rope_theta: float
+    experts: ExpertShape | None = None
 
 
 class Layer(nn.Module):
@@ -43,9 +45,13 @@ class Layer(nn.Module):
         self.k_norm = nn.Parameter(torch.ones(shape.head_dim))
         self.out = nn.Parameter(torch.empty(shape.hidden, wide))
         self.mlp_norm = nn.Parameter(torch.ones(shape.hidden))
-        self.gate_up = nn.Parameter(torch.empty(2 * shape.inner, shape.hidden))
-        self.down = nn.Parameter(torch.empty(shape.hidden, shape.inner))
-        for weight in (self.qkv, self.out, self.gate_up, self.down):
+        weights = [self.qkv, self.out]
+        self.experts = Experts(shape.hidden, shape.experts) if shape.experts else None
+        if self.experts is None:
+            self.gate_up = nn.Parameter(torch.empty(2 * shape.inner, shape.hidden))
+            self.down = nn.Parameter(torch.empty(shape.hidden, shape.inner))
+            weights += [self.gate_up, self.down]
+        for weight in weights:
             nn.init.normal_(weight, std=0.02)
 
 
@@ -108,6 +114,9 @@ class Stack(nn.Module):
         for index, layer in enumerate(self.layers):
             heard = attend(index, ops.norm_linear(rows, layer.input_norm, eps, layer.qkv))
             rows = ops.linear_add(heard, layer.out, rows)
+            if layer.experts is not None:
+                rows = rows + layer.experts(ops.rms_norm(rows, layer.mlp_norm, eps), ops)
+                continue
             thought = ops.norm_swiglu(rows, layer.mlp_norm, eps, layer.gate_up)
             rows = ops.linear_add(thought, layer.down, rows)
         return ops.rms_norm(rows, self.norm, eps)
