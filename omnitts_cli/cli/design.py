@@ -2,12 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated
+
+from omnitts_cli import voice_files
+from omnitts_cli.cli import clone
+from omnitts_cli.cli.declare import Opt
+from omnitts_cli.cli.engine_room import engine_for
 from omnitts_cli.cli.job import Job
 from omnitts_cli.cli.options import Intent, Machine, Network, Results, Speech, Telling, TextIn, Words
-from omnitts_cli.errors import UsageError
+from omnitts_cli.errors import OutputError, UsageError
+from omnitts_cli.kinds import TEXT, whole
+
+
+@dataclass(frozen=True)
+class Takes:
+    """How many tries of a voice, where they go, and whether one is kept."""
+
+    candidates: Annotated[int, Opt("--candidates", whole(1, 100), "Takes with different seeds.", "N")] = 1
+    output_dir: Annotated[str | None, Opt("-O --output-dir", TEXT, "Folder for take-1, take-2 ...", "DIR")] = None
+    save_voice: Annotated[
+        str | None, Opt("--save-voice", TEXT, "Keep the voice of the one take, by cloning it.", "NAME")
+    ] = None
 
 
 def design(
+    takes: Takes,
     text: TextIn,
     speech: Speech,
     output: Results,
@@ -21,13 +42,55 @@ def design(
 
     \b
     omnitts design -i "elderly storyteller, slow, warm" "Once upon a time" -o tale.wav
+    omnitts design -i "bright and quick" "Good morning" --candidates 3 -O takes
     """
     from omnitts_cli.voices import Designed
 
+    refuse_contradictions(takes, text, speech, output, words)
+    description = Designed(speech.instruct or "")
+    outputs = tuple(outputs_of(takes, output))
+    job = Job(
+        "design", words, text, speech, outputs[0], machine, network, telling,
+        takes=outputs, names_outputs=takes.output_dir is not None,
+    )  # fmt: skip
+    job.perform(lambda engine: description, variant="voice_design")
+    if takes.save_voice:
+        clip = clone.Clip(ref_audio=outputs[0].output, save_voice=takes.save_voice, check=False)
+        recording, _ = clone.hear(clip, None)
+        with engine_for(speech.model, "base", machine, network, telling) as engine:
+            clone.keep(clone.cloned(engine, recording, None), clip, engine, recording)
+
+
+def refuse_contradictions(takes: Takes, text: TextIn, speech: Speech, output: Results, words: list[str] | None) -> None:
     if speech.instruct is None:
         raise UsageError("no description of the voice", hint='-i "a deep, calm voice"')
     if speech.voice is not None:
         raise UsageError("--voice and a description exclude each other", hint="omnitts say -v NAME, or leave -v out")
-    description = Designed(speech.instruct)
-    job = Job("design", words, text, speech, output, machine, network, telling)
-    job.perform(lambda engine: description, variant="voice_design")
+    if takes.output_dir and output.output:
+        raise UsageError("--output and --output-dir exclude each other", hint="leave one of them out")
+    if takes.candidates > 1 and not takes.output_dir:
+        raise UsageError("several takes need a folder", hint=f"--candidates {takes.candidates} -O takes")
+    if takes.candidates > 1 and (output.subs or output.codes):
+        raise UsageError("--subs and --codes are for one take", hint="leave --candidates out")
+    if takes.candidates > 1 and not words and text.file in ((), ("-",)):
+        raise UsageError("several takes need their text as words or in a file", hint="-f FILE")
+    if takes.save_voice:
+        voice_files.check_name(takes.save_voice)
+        if takes.save_voice in voice_files.names():
+            raise voice_files.exists(takes.save_voice)
+        if takes.candidates > 1 or output.output in (None, "-"):
+            raise UsageError("--save-voice needs one take in a file", hint="-o take.wav")
+
+
+def outputs_of(takes: Takes, output: Results) -> list[Results]:
+    """Where each take goes."""
+    if takes.output_dir is None:
+        return [output]
+    folder = Path(takes.output_dir)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"cannot make the folder {folder}: {(error.strerror or str(error)).lower()}") from None
+    suffix = output.format or "wav"
+    names = [folder / f"take-{number}.{suffix}" for number in range(1, takes.candidates + 1)]
+    return [replace(output, output=str(name)) for name in names]

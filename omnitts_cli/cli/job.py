@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -45,6 +45,8 @@ class Job:
     network: Network
     telling: Telling
     live: bool = False
+    takes: tuple[Results, ...] = ()  # where more than one take of the same goes; the first is `output`
+    names_outputs: bool = False  # the names of the files are ours: they are told on stdout
 
     def perform(self, voice_of: VoiceOf, *, variant: str, model: str | None = None, style: str | None = None) -> None:
         """Text in, sound out. `voice_of` gets the open engine and says who speaks."""
@@ -70,6 +72,19 @@ class Job:
             if codes:
                 codes.write(results.packed_codes(account, engine.model.facts.groups))
             results.report(self, engine, place, account, tape)
+            for take in range(1, len(self.takes)):
+                self.another(take, engine, manner)
+
+    def another(self, take: int, engine: Engine, manner: Manner) -> None:
+        """The same again with another seed, into another place."""
+        job = replace(self, output=self.takes[take])
+        place = job.prepared(stage.reserve(job.output), engine.model.facts.sample_rate)
+        try:
+            script, texts = self.script()
+            account, tape = job.speak(engine, place, replace(manner, seed=manner.seed + take), script, texts)
+            results.report(job, engine, place, account, tape)
+        finally:
+            place.sink.discard()
 
     def script(self) -> tuple[Script, Iterator[str] | None]:
         """The pieces to speak; for live speech the text as it arrives instead."""

@@ -47,7 +47,7 @@ def report(job: Job, engine: Engine, place: Stage, account: Account, tape: Tape)
         warnings=console.warnings,
         sentences=sentence_rows(sentences(account)),
     )
-    if place.named:
+    if place.named or job.names_outputs:
         console.result(str(place.path))
     where = f" in {place.path}" if place.path else ""
     rtf = f"  RTF {measured['rtf']:.3f}" if measured["rtf"] else ""

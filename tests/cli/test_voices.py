@@ -88,6 +88,24 @@ def test_design_needs_a_description_which_may_be_empty(omnitts: Call) -> None:
     assert omnitts("design", *TOY, "-o", "b.wav", "-i", "deep and slow", "Hello there.").code == 0
 
 
+def test_design_makes_takes_with_their_seeds(omnitts: Call) -> None:
+    call = ("design", *TOY, "-i", "deep", "--candidates", "3", "-O", "takes", "Hello there.")
+    done = omnitts(*call, "--json")
+    assert done.code == 0, done.err
+    assert [one["seed"] for one in done.objects] == [5, 6, 7]
+    assert sorted(path.name for path in Path("takes").iterdir()) == ["take-1.wav", "take-2.wav", "take-3.wav"]
+    assert omnitts(*call).out.decode().split() == [f"takes/take-{n}.wav" for n in (1, 2, 3)]
+    assert Path("takes/take-1.wav").read_bytes() != Path("takes/take-2.wav").read_bytes()
+    assert omnitts("design", *TOY, "-i", "deep", "--candidates", "3", "Hello.").code == 2
+
+
+def test_design_keeps_a_voice(omnitts: Call) -> None:
+    call = ("design", *TOY, "-i", "deep", "Hello there.", "--save-voice", "deep")
+    assert omnitts(*call).code == 2
+    assert omnitts(*call, "-o", "a.wav").code == 0
+    assert voice_files.load("deep").voice.embedding.size == 32
+
+
 def test_list_shows_saved_voices_for_people_and_programs(omnitts: Call) -> None:
     assert "no voices yet" in omnitts("voices", "list").err
     saved("anna")
