@@ -1,0 +1,85 @@
+"""Scripts: words, files of every kind, and pipes."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Call = Callable[..., Any]
+
+
+def pieces(omnitts: Call, *arguments: str, stdin: bytes = b"") -> list[str]:
+    done = omnitts("say", "--dry-run", "--json", *arguments, stdin=stdin)
+    assert done.code == 0, done.err
+    return [piece["text"] for piece in done.objects]
+
+
+def test_formats_by_suffix_and_by_name(omnitts: Call) -> None:
+    Path("a.md").write_text("# A title\n\nSome *words* and `code`.\n")
+    Path("b.srt").write_text("1\n00:00:00,000 --> 00:00:02,000\nA line of speech.\n")
+    Path("c.xml").write_text("<speak>Spoken <break time='1s'/> words.</speak>")
+    assert pieces(omnitts, "-f", "a.md") == ["A title", "Some words and code."]
+    assert "A line of speech." in pieces(omnitts, "-f", "b.srt")
+    assert [text for text in pieces(omnitts, "-f", "c.xml", "--input-format", "ssml") if text] == ["Spoken", "words."]
+    assert pieces(omnitts, "-f", "-", "--input-format", "md", stdin=b"# Only this") == ["Only this"]
+
+
+def test_files_one_after_another(omnitts: Call) -> None:
+    Path("a.txt").write_text("The first file.")
+    Path("b.txt").write_text("The second file.")
+    assert pieces(omnitts, "-f", "a.txt", "-f", "b.txt") == ["The first file.", "The second file."]
+
+
+def test_a_lexicon_changes_what_is_spoken(omnitts: Call) -> None:
+    Path("words.tsv").write_text("GIF\tjiff\n")
+    assert pieces(omnitts, "--lexicon", "words.tsv", "A GIF is here.") == ["A jiff is here."]
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("a.txt", b"caf\xe9"),
+        ("a.ssml", b"<!DOCTYPE x [<!ENTITY a 'b'>]><speak>&a;</speak>"),
+        ("a.ssml", b"<speak>unclosed"),
+        ("a.epub", b"no zip at all"),
+        ("a.txt", b""),
+    ],
+)
+def test_case_28_31_32_what_cannot_be_read_is_3(omnitts: Call, name: str, data: bytes) -> None:
+    Path(name).write_bytes(data)
+    done = omnitts("say", "-m", "random:toy", "-o", "a.wav", "-f", name)
+    assert done.code == 3, done.err
+    assert not Path("a.wav").exists()
+
+
+def test_case_32_an_epub_with_a_path_out_of_it(omnitts: Call) -> None:
+    with zipfile.ZipFile("a.epub", "w") as file:
+        file.writestr("../evil", "x")
+    assert omnitts("say", "-m", "random:toy", "-o", "a.wav", "-f", "a.epub").code == 3
+    assert not Path("../evil").exists()
+
+
+def test_encodings(omnitts: Call) -> None:
+    Path("a.txt").write_bytes("Grüße an alle.".encode("cp1252"))
+    assert pieces(omnitts, "-f", "a.txt", "--encoding", "cp1252") == ["Grüße an alle."]
+    assert pieces(omnitts, stdin="\ufeffGrüße an alle.".encode("utf-16-le")) == ["Grüße an alle."]
+    assert omnitts("say", "--dry-run", "--encoding", "zip", "-f", "a.txt").code == 2
+
+
+def test_a_folder_is_no_text(omnitts: Call) -> None:
+    Path("folder").mkdir()
+    assert omnitts("say", "--dry-run", "-f", "folder").code == 3
+
+
+def test_detect_passes_the_language_on_and_auto_only_refuses(omnitts: Call) -> None:
+    toy = ("say", "-m", "random:toy", "--max-frames", "12", "-o", "a.wav")
+    russian = "Когда последний паром уходит из гавани, весь остров затихает до утра."
+    for code in ("auto", "detect", "ru"):
+        done = omnitts(*toy, "-l", code, russian)
+        assert done.code == 2 and "does not speak russian" in done.err
+    assert omnitts(*toy, "-l", "detect", "Wenn die letzte Fähre den Hafen verlässt, wird es still.").code == 0
+    assert "not clear" in omnitts(*toy, "-l", "detect", "12 34.").err
