@@ -46,10 +46,10 @@ def test_variants_take_turns_on_the_same_works(fake_engine: Any, script: Any, wo
         )
     assert [(level.variant, level.requests) for level in levels] == [(None, 8), ("eager", 8)]
     assert kept == [(None, 8), ("eager", 8)]
-    assert levels[1].e2el_ms["median"] / levels[0].e2el_ms["median"] == pytest.approx(3, rel=0.25)
+    assert 1.5 < levels[1].e2el_ms["median"] / levels[0].e2el_ms["median"] < 4
     spans = {name: [told.submitted for told in engine.told] for name, engine in engines.items()}
     assert max(spans[""]) > min(spans["eager"]), "one after the other is not in turn"
-    assert levels[0].duration_s == pytest.approx(0.02 * 4, rel=0.5)
+    assert 0.02 * 4 <= levels[0].duration_s < 0.06 * 4  # its own turns only
 
 
 def test_an_open_loop_has_one_level(fake_engine: Any, script: Any, works: Any) -> None:
@@ -66,7 +66,7 @@ def test_a_level_can_be_a_time(fake_engine: Any, script: Any, works: Any) -> Non
     with EngineTarget(engine) as target:
         level = next(campaign({"": target}, works, Shape(levels=(2,), duration_s=0.4)))
     assert level.requests > 15
-    assert level.duration_s == pytest.approx(0.42, abs=0.1)
+    assert 0.4 <= level.duration_s < 0.7
 
 
 def test_nothing_is_measured_of_a_target_that_only_fails(fake_engine: Any, script: Any, works: Any) -> None:
