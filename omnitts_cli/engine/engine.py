@@ -28,7 +28,6 @@ from omnitts_cli.engine.plan import Plan
 from omnitts_cli.engine.slots import Slot, SlotTable, Stop
 from omnitts_cli.errors import ModelError, OmniError, UsageError
 from omnitts_cli.models.roles import LiveText, SpeechModel, TooEarly
-from omnitts_cli.models.sampling import LEAST_FRAMES
 from omnitts_cli.request import Failed, Request
 
 News = Chunk | Failed
@@ -343,9 +342,9 @@ class Engine:
     def _due(self, slot: Slot, now: float) -> chunker.Due | None:
         if slot.silent:
             return None
-        # the end code cannot come sooner, so these frames are certain before they are reported
-        made = max(slot.made, min(slot.launched, LEAST_FRAMES)) if slot.stop is Stop.RUNNING else slot.made
         facts, plan = self.model.facts, self.plan
+        # the end code cannot come sooner, so these frames are certain before they are reported
+        made = max(slot.made, min(slot.launched, facts.least_frames)) if slot.stop is Stop.RUNNING else slot.made
         frame_s = 1 / facts.frame_rate
         heard = slot.delivered - slot.reference
         lead_s = 0.0 if slot.first_sound is None else heard * frame_s - (now - slot.first_sound)
@@ -372,7 +371,8 @@ class Engine:
         per_frame = sound.shape[0] // frames
         last = slot.silent or slot.delivered == slot.final
         stopped = None if not last else "silence" if slot.silent else STOPPED[slot.stop]
-        self._hand_out(ticket, slot, sound[: kept * per_frame].copy(), codes[:kept].copy(), stopped)
+        missing = self.model.facts.missing_samples if start == 0 else 0
+        self._hand_out(ticket, slot, sound[missing : kept * per_frame].copy(), codes[:kept].copy(), stopped)
         if last:
             self._forget(ticket, stopped)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
-from omnitts_cli.models.sampling import LEAST_FRAMES
+from omnitts_cli.models.roles import LEAST_FRAMES
 
 CUDA_BUCKETS = (1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 

@@ -15,9 +15,6 @@ from torch import Tensor
 from omnitts_cli.kernels.ops import Ops
 from omnitts_cli.models.roles import Facts
 
-LEAST_FRAMES = 2
-"""The end code cannot be chosen before this many frames; the official generator's rule."""
-
 
 @dataclass(frozen=True)
 class Controls:
@@ -59,7 +56,7 @@ def first_scores(logits: Tensor, heard: Tensor, frames: Tensor, controls: Contro
     audio = scores[:, : facts.codes]
     penalty = controls.penalty[:, None]
     audio = torch.where(heard, torch.where(audio < 0, audio * penalty, audio / penalty), audio)
-    early = ((frames < LEAST_FRAMES) | controls.ignore_end)[:, None]
+    early = ((frames < facts.least_frames) | controls.ignore_end)[:, None]
     end = scores[:, facts.end_code, None].masked_fill(early, float("-inf"))
     out = torch.full_like(scores, float("-inf"))
     out[:, : facts.codes] = audio
