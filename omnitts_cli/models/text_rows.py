@@ -10,13 +10,16 @@ BLOCK = 32
 
 
 class TextEmbedder(nn.Module):
-    """A table and a small MLP: out(silu(inner(table[id]))). A row depends on its id alone."""
+    """A table and a small MLP: out(silu(inner(table[id]))). A row depends on its id alone.
 
-    def __init__(self, vocabulary: int, width: int, hidden: int) -> None:
+    The MLP is as wide inside as the table, unless told otherwise.
+    """
+
+    def __init__(self, vocabulary: int, width: int, hidden: int, inner: int | None = None) -> None:
         super().__init__()
         self.table = nn.Parameter(torch.empty(vocabulary, width))
-        self.inner = nn.Linear(width, width)
-        self.out = nn.Linear(width, hidden)
+        self.inner = nn.Linear(width, inner or width)
+        self.out = nn.Linear(inner or width, hidden)
         nn.init.normal_(self.table, std=0.02)
 
     def forward(self, ids: Tensor) -> Tensor:

@@ -103,7 +103,7 @@ def read_config(folder: Path) -> Config:
         Fields.read(generation) if generation.exists() else Fields(generation, {}),
     )
     if tokens.exists():
-        _same_tokens(Fields.read(tokens), config)
+        same_tokens(Fields.read(tokens), config.text)
     return config
 
 
@@ -134,7 +134,7 @@ def config_of(top: Fields, codec: Fields, generation: Fields) -> Config:
         speaker_encoder=speaker_shape(top, heard.hidden, rate) if "cloned" in kinds else None,
         text_vocabulary=text_vocabulary,
         text_width=talker.whole("text_hidden_size", WIDTH),
-        text=_text_ids(top, text_vocabulary),
+        text=text_ids(top, text_vocabulary),
         control=_control_ids(talker, codes, vocabulary),
         language_ids=languages,
         languages=_offered(ours, languages),
@@ -183,7 +183,7 @@ def _stack(at: Fields) -> StackShape:
     return shape
 
 
-def _text_ids(top: Fields, vocabulary: int) -> TextIds:
+def text_ids(top: Fields, vocabulary: int) -> TextIds:
     def token(key: str) -> int:
         return top.whole(f"{key}_token_id", vocabulary - 1, 0)
 
@@ -197,17 +197,17 @@ def _text_ids(top: Fields, vocabulary: int) -> TextIds:
     )
 
 
-def _same_tokens(tokenizer: Fields, config: Config) -> None:
+def same_tokens(tokenizer: Fields, text: TextIds) -> None:
     """config.json names the tokens of the template by number, the tokenizer by word: they must agree."""
     if not tokenizer.has("added_tokens_decoder"):
         return
     added = tokenizer.part("added_tokens_decoder")
     for word, id in {
-        "<|im_start|>": config.text.start,
-        "<|im_end|>": config.text.stop,
-        "<tts_pad>": config.text.pad,
-        "<tts_text_bos>": config.text.begin,
-        "<tts_text_eod>": config.text.end,
+        "<|im_start|>": text.start,
+        "<|im_end|>": text.stop,
+        "<tts_pad>": text.pad,
+        "<tts_text_bos>": text.begin,
+        "<tts_text_eod>": text.end,
     }.items():
         entry = added.part(str(id)) if added.has(str(id)) else None
         if entry is not None and entry.text("content") != word:
