@@ -7,24 +7,47 @@ import re
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.devices.cuda import CUDADevice
 from omnitts_cli.devices.device import Device
+from omnitts_cli.devices.npu.device import NPUDevice
+from omnitts_cli.devices.npu.versions import installed as npu_software
 from omnitts_cli.errors import DeviceError, UsageError
 
-NAMES = "auto, cpu, cuda or cuda:N"
-_NAME = re.compile(r"(auto|cpu|cuda)(?::(\d{1,3}))?", re.ASCII)
+NAMES = "auto, cpu, cuda[:N] or npu[:N]"
+_NAME = re.compile(r"(auto|cpu|cuda|npu)(?::(\d{1,3}))?", re.ASCII)
 
 
 def choose(name: str = "auto", threads: int | None = None) -> Device:
     """The device called `name`. Only "auto" may settle for the CPU; a named device is that one or an error."""
     parts = _NAME.fullmatch(name.lower())
-    if parts is None or (parts[2] and parts[1] != "cuda"):
-        if name.lower().startswith(("npu", "mps")):
+    if parts is None or (parts[2] and parts[1] not in ("cuda", "npu")):
+        if name.lower().startswith("mps"):
             raise DeviceError(f"{name!a} is not supported by this version", hint=f"-d {NAMES}")
         raise UsageError(f"{name!a} is not a device", hint=f"devices are {NAMES}")
-    if parts[1] == "cpu":
+    kind, index = parts[1], int(parts[2] or 0)
+    if kind == "cpu":
         return CPUDevice(threads)
+    if kind == "cuda":
+        return CUDADevice(index)
+    if kind == "npu":
+        return NPUDevice(index)
+    return _accelerator() or CPUDevice(threads)
+
+
+def _accelerator() -> Device | None:
+    """The first that works. torch_npu is imported only where it is installed and fits."""
+    for kind in (CUDADevice, NPUDevice):
+        try:
+            return kind()
+        except DeviceError:
+            continue
+    return None
+
+
+def npu_broken() -> DeviceError | None:
+    """Why an NPU cannot be used although its software is installed; None where it can, or where there is none."""
+    if npu_software() is None:
+        return None
     try:
-        return CUDADevice(int(parts[2] or 0))
-    except DeviceError:
-        if parts[1] == "auto":
-            return CPUDevice(threads)
-        raise
+        NPUDevice()
+    except DeviceError as error:
+        return error
+    return None

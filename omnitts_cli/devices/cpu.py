@@ -58,6 +58,7 @@ class CPUDevice:
     dtype = torch.float32
     captures = False
     pads = False
+    few_graphs = False
 
     def __init__(self, threads: int | None = None) -> None:
         torch.set_num_threads(threads or physical_cores())

@@ -90,6 +90,7 @@ class CUDALane:
 class CUDADevice:
     captures = True
     pads = True
+    few_graphs = False
 
     def __init__(self, index: int = 0) -> None:
         if not torch.cuda.is_available():

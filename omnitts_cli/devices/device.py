@@ -60,6 +60,7 @@ class Device(Protocol):
     dtype: torch.dtype  # of the language side, unless the user says otherwise
     captures: bool  # whether a captured step is faster than the step itself
     pads: bool  # whether batches are padded to few bucket sizes
+    few_graphs: bool  # whether recordings are scarce, so that fewer sizes are recorded
 
     def ops(self) -> Ops: ...
 

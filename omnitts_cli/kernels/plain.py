@@ -142,9 +142,14 @@ def choose(
     top_k: Tensor,  # [B]; 0: all
     top_p: Tensor,  # [B]
 ) -> Tensor:
-    """One code per row: [B] int64. The addressed draw walks the probabilities in the order of the codes."""
+    """One code per row: [B] int64."""
     logits = logits.float()
-    mass = keep_likely(logits, temperature, top_k, top_p).softmax(-1).cumsum(-1)
+    return draw(keep_likely(logits, temperature, top_k, top_p), logits, seeds, frames, group, temperature)
+
+
+def draw(likely: Tensor, logits: Tensor, seeds: Tensor, frames: Tensor, group: int, temperature: Tensor) -> Tensor:
+    """A code of the `likely` ones [B, V]: the addressed draw walks the probabilities in the order of the codes."""
+    mass = likely.softmax(-1).cumsum(-1)
     target = uniform(seeds, frames, group)[:, None] * mass[:, -1:]
     drawn = (mass <= target).sum(-1).clamp(max=logits.shape[-1] - 1)
     return torch.where(temperature > 0, drawn, logits.argmax(-1))

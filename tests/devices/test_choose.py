@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
-from omnitts_cli.devices.choose import choose
+from omnitts_cli.devices.choose import choose, npu_broken
+from omnitts_cli.devices.npu import versions
 from omnitts_cli.errors import DeviceError, OmniError, UsageError
 
 
@@ -13,21 +16,46 @@ def test_the_cpu_by_name() -> None:
 
 
 def test_auto_always_finds_something() -> None:
-    assert choose("auto", 1).name.split(":")[0] in ("cpu", "cuda")
+    assert choose("auto", 1).name.split(":")[0] in ("cpu", "cuda", "npu")
 
 
-@pytest.mark.parametrize("name", ["", "gpu", "cuda:", "cuda:-1", "cuda:1e3", "cpu:0", "auto:1", "cuda:１", "cuda:0\n"])
+@pytest.mark.parametrize(
+    "name",
+    ["", "gpu", "cuda:", "cuda:-1", "cuda:1e3", "cpu:0", "auto:1", "cuda:１", "cuda:0\n", "npu:", "npu:x", "npus"],
+)
 def test_what_is_no_device(name: str) -> None:
     with pytest.raises(UsageError, match="not a device"):
         choose(name)
 
 
-@pytest.mark.parametrize("name", ["npu", "npu:0", "mps"])
-def test_devices_that_are_not_supported(name: str) -> None:
+def test_a_device_that_is_not_supported() -> None:
     with pytest.raises(DeviceError, match="not supported"):
-        choose(name)
+        choose("mps")
 
 
 def test_a_named_device_is_never_replaced() -> None:
     with pytest.raises(OmniError, match="cuda:999"):
         choose("cuda:999")
+
+
+@pytest.mark.parametrize("name", ["npu", "npu:3", "NPU:0"])
+def test_an_npu_without_its_software_names_what_to_install(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(versions, "installed", lambda: None)
+    with pytest.raises(DeviceError, match="torch_npu is not installed") as caught:
+        choose(name)
+    assert "CANN 8.5" in str(caught.value.hint)
+
+
+def test_no_other_name_imports_the_npu_software() -> None:
+    choose("auto", 1)
+    assert versions.installed() is not None or "torch_npu" not in sys.modules
+
+
+def test_npu_software_that_does_not_work_is_told_and_auto_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert versions.installed() is not None or npu_broken() is None
+    monkeypatch.setattr("omnitts_cli.devices.choose.npu_software", lambda: "2.1.0")
+    monkeypatch.setattr(versions, "installed", lambda: "2.1.0")
+    error = npu_broken()
+    assert error is not None
+    assert "torch_npu 2.1.0 belongs to torch 2.1.0" in error.message
+    assert choose("auto", 1).name.split(":")[0] in ("cpu", "cuda")

@@ -1,0 +1,124 @@
+"""The Ops table of an NPU: the vendor's fused operators wherever they mean what the plain twins mean.
+
+All of them are fit for capture as plain nodes: lengths and masks are tensors on the device, so nothing of the
+host is baked in. The vendor's `npu_add_rms_norm` is left out because no entry of ours adds and norms in one call.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+import torch.nn.functional as F
+import torch_npu
+from torch import Tensor
+
+from omnitts_cli.kernels import plain
+
+HALVES = (torch.float16, torch.bfloat16)
+MOST_TOP_K = 1024
+"""The largest k of the vendor's top-k; a row that wants more, or all, goes through top-p alone."""
+
+
+def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
+    return torch_npu.npu_rms_norm(x, weight, epsilon=eps)[0]
+
+
+def norm_linear(x: Tensor, norm: Tensor, eps: float, weight: Tensor) -> Tensor:
+    return F.linear(rms_norm(x, norm, eps), weight)
+
+
+def norm_swiglu(x: Tensor, norm: Tensor, eps: float, gate_up: Tensor) -> Tensor:
+    return torch_npu.npu_swiglu(norm_linear(x, norm, eps, gate_up), dim=-1)
+
+
+def fused(dtype: torch.dtype, depth: int) -> bool:
+    """Whether the vendor's attention takes heads of this type and depth."""
+    return dtype in HALVES and depth % 16 == 0
+
+
+def attend_cached(
+    qkv: Tensor,  # [B, P, (heads + 2 kv) D]
+    q_weight: Tensor,
+    k_weight: Tensor,
+    eps: float,
+    cos: Tensor,  # [capacity, D / 2] float32, by position
+    sin: Tensor,
+    keys: Tensor,  # [slots, kv, capacity, D]
+    values: Tensor,
+    slots: Tensor,  # [B]
+    positions: Tensor,  # [B, P]
+    width: int,
+) -> Tensor:
+    kv_heads, depth = keys.shape[1], keys.shape[3]
+    if not fused(qkv.dtype, depth):
+        return plain.attend_cached(qkv, q_weight, k_weight, eps, cos, sin, keys, values, slots, positions, width)
+    parts = qkv.unflatten(-1, (-1, depth))
+    heads = parts.shape[2] - 2 * kv_heads
+    q, k, v = parts.split([heads, kv_heads, kv_heads], 2)
+    normed = torch.cat([rms_norm(q, q_weight, eps), rms_norm(k, k_weight, eps)], 2)  # [B, P, heads + kv, D]
+    q, k = rotate(normed, cos[positions], sin[positions]).split([heads, kv_heads], 2)
+    where = places(slots, positions, kv_heads)
+    torch_npu.npu_scatter_nd_update_(keys, where, k.reshape(-1, depth))
+    torch_npu.npu_scatter_nd_update_(values, where, v.reshape(-1, depth))
+    # a full-width mask on the device, where True means "not seen"; host lengths would have to be patched into
+    # every captured graph before each replay
+    unseen = torch.arange(width, device=positions.device) > positions[:, :, None]  # [B, P, width]
+    out = torch_npu.npu_fused_infer_attention_score(
+        q.transpose(1, 2).contiguous(),  # [B, heads, P, D]
+        keys[:, :, :width].index_select(0, slots),  # [B, kv, width, D]
+        values[:, :, :width].index_select(0, slots),
+        atten_mask=unseen[:, None],
+        num_heads=heads,
+        num_key_value_heads=kv_heads,
+        scale=depth**-0.5,
+        input_layout="BNSD",
+        sparse_mode=0,
+    )[0]
+    return out.transpose(1, 2).flatten(2)
+
+
+def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """x [B, P, heads, D]; cos, sin [B, P, D / 2] float32. In float32 like the plain twin, rounded once."""
+    cos, sin = (torch.cat([half, half], -1)[:, :, None] for half in (cos, sin))  # [B, P, 1, D]
+    return torch_npu.npu_rotary_mul(x.float(), cos, sin).to(x.dtype)
+
+
+def places(slots: Tensor, positions: Tensor, kv_heads: int) -> Tensor:
+    """Where in a cache [slots, kv, capacity, D] the rows of k [B, P, kv, D] belong: [B P kv, 3] int64."""
+    heads = torch.arange(kv_heads, device=slots.device)
+    axes = torch.broadcast_tensors(slots[:, None, None], heads, positions[:, :, None])
+    return torch.stack(axes, -1).flatten(0, 2)
+
+
+def keep_likely(logits: Tensor, temperature: Tensor, top_k: Tensor, top_p: Tensor) -> Tensor:
+    """As the plain twin, except that of several logits equal to the last one inside top-p not all need be kept."""
+    scaled = logits / torch.where(temperature > 0, temperature, 1.0)[:, None]
+    p = top_p.clamp(0.0, 1.0)
+    counted = (top_k > 0) & (top_k <= MOST_TOP_K)
+    k = torch.where(counted, top_k, 1).clamp(max=logits.shape[-1]).to(torch.int32)
+    few = torch_npu.npu_top_k_top_p(scaled, p=p, k=k)
+    return torch.where(counted[:, None], few, torch_npu.npu_top_k_top_p(scaled, p=p))
+
+
+def choose(
+    logits: Tensor,  # [B, V]
+    seeds: Tensor,
+    frames: Tensor,
+    group: int,
+    temperature: Tensor,
+    top_k: Tensor,
+    top_p: Tensor,
+) -> Tensor:
+    logits = logits.float()
+    return plain.draw(keep_likely(logits, temperature, top_k, top_p), logits, seeds, frames, group, temperature)
+
+
+OPS = replace(
+    plain.OPS,
+    rms_norm=rms_norm,
+    norm_linear=norm_linear,
+    norm_swiglu=norm_swiglu,
+    attend_cached=attend_cached,
+    choose=choose,
+)
