@@ -114,9 +114,14 @@ def _misfits(target: Tensor, source: Source, parts: dict[str, tuple[torch.dtype,
 
 
 def _made_shape(source: Derived, shapes: list[tuple[int, ...]]) -> tuple[int, ...] | None:
-    """The shape that a computation would give, found without doing it."""
+    """The shape that a computation would give, found without reading the files.
+
+    On "meta" this imports torch's compiler, a second; so one number is spread over each shape instead,
+    unless an axis of 1 could be spread to any size by the other tensors.
+    """
+    place = "meta" if any(1 in shape for shape in shapes) else "cpu"
     try:
-        return tuple(source.compute(*(torch.empty(shape, device="meta") for shape in shapes)).shape)
+        return tuple(source.compute(*(torch.zeros((), device=place).expand(shape) for shape in shapes)).shape)
     except (RuntimeError, IndexError, ValueError):
         return None  # the tensors do not even fit one another
 
