@@ -85,7 +85,7 @@ def test_a_client_that_is_late_says_so(works: Any) -> None:
 
     run = open_loop(Slow(), works(), [0.0, 0.0, 0.0], Extent(3))
     waited = sorted(heard.queue_s for heard in run.heard)
-    assert waited == pytest.approx([0.05, 0.10, 0.15], abs=0.03)
+    assert all(least <= found < least + 0.3 for least, found in zip((0.05, 0.10, 0.15), waited, strict=True))
 
 
 def test_everybody_is_told_of_every_end(works: Any) -> None:
