@@ -173,6 +173,7 @@ class SoundSteps:
         self._replays: dict[tuple[int, int], Replay] = {}
         if bench.captures:
             sizes = [(frames, rows) for frames in plan.chunks for rows in self._row_sizes]
+            self._streams.prepare(sizes)
             for key in sorted(sizes, key=lambda s: s[0] * s[1], reverse=True):
                 self._replays[key] = lane.capture(lambda key=key: self._run(*key))
 

@@ -40,6 +40,7 @@ class CodecOps:
     close: Callable[..., None]
     recall: Callable[..., None]
     keep: Callable[..., None]
+    ready: Callable[[Callable[[], None]], None]
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,8 @@ written where the caller says. A value that an operand cannot hold becomes the l
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -140,6 +142,10 @@ def keep(buffer: Tensor, tracks: Tracks, past: Tensor, slots: Tensor, frames: Te
     frames.index_copy_(0, slots, frames.index_select(0, slots) + length)
 
 
+def ready(step: Callable[[], None]) -> None:
+    """Make what `step` will call ready; a call may be slow the first time otherwise."""
+
+
 OPS = CodecOps(
     operand=torch.float32,
     entries=entries,
@@ -150,4 +156,5 @@ OPS = CodecOps(
     close=close,
     recall=recall,
     keep=keep,
+    ready=ready,
 )

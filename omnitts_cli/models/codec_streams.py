@@ -7,7 +7,7 @@ and scales become part of them, and linear layers with nothing in between are mu
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +34,9 @@ class StepStreams:
         self._codec = codec
         self._state = codec.initial_state(slots, device, dtype)
         self._fresh = codec.initial_state(1, device, dtype)
+
+    def prepare(self, sizes: Sequence[tuple[int, int]]) -> None:
+        """Before the first of many calls: their sizes, (frames, rows)."""
 
     def clear(self, slot: int) -> None:
         """A new stream starts in `slot`."""
@@ -68,6 +71,17 @@ class TrackStreams:
         self._values = torch.zeros(rings, dtype=ops.operand, device=device)
         exponents = torch.arange(0, at.head_dim, 2, device=device, dtype=torch.float32) / at.head_dim
         self._pace = at.rope_theta**-exponents
+
+    def prepare(self, sizes: Sequence[tuple[int, int]]) -> None:
+        """Before the first of many calls: their sizes, (frames, rows)."""
+
+        def step() -> None:
+            for frames, rows in sizes:
+                codes = torch.zeros(rows, frames, groups, dtype=torch.int64, device=self._past.device)
+                self.speak(codes, codes[:, 0, 0])
+
+        groups = self._layout.books.shape[0]
+        self._ops.ready(step)
 
     def clear(self, slot: int) -> None:
         """A new stream starts in `slot`. Keys and values may stay: nobody looks before the first frame."""

@@ -9,7 +9,7 @@ width of the talker, V codes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -137,6 +137,8 @@ CodecState = dict[str, Tensor]
 
 class CodecStreams(Protocol):
     """Streams of a codec that live in slots, which it fills and reads by itself."""
+
+    def prepare(self, sizes: Sequence[tuple[int, int]]) -> None: ...  # (frames, rows) of calls to come
 
     def clear(self, slot: int) -> None: ...
 

@@ -182,3 +182,17 @@ def test_captured_is_eager() -> None:
     for _ in range(3):
         graph.replay()
         assert torch.equal(sound, eager.speak(codes, slots))
+
+
+@pytest.mark.skipif(INTERPRETED, reason="the interpreter compiles nothing")
+def test_ready_compiles_everything_and_runs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    from triton.runtime.jit import JITFunction
+
+    made = decoder()
+    streams, codes = made.streams(3, 3, ops(torch.float16)), torch.zeros(2, 3, 2, dtype=torch.int64, device=DEVICE)
+    streams.prepare([(3, 2)])
+    assert not streams._frames.any()  # type: ignore[attr-defined]
+    compiled: list[object] = []
+    monkeypatch.setattr(JITFunction, "_do_compile", lambda *given, **more: compiled.append(given))
+    streams.speak(codes, torch.tensor([2, 0], device=DEVICE))
+    assert not compiled

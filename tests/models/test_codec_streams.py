@@ -50,7 +50,8 @@ def spoken(decoder: CodecDecoder, ops: CodecOps | None, codes: Tensor, sizes: li
     """Rows of `codes` in slots 3, 0, 2, ... of streams that have spoken before."""
     slots = torch.tensor([3, 0, 2])[: codes.shape[0]]
     streams = decoder.streams(5, max(sizes), ops)
-    streams.speak(codes[:, -2:], slots)
+    streams.prepare([(size, len(slots)) for size in sizes])
+    streams.speak(codes[:, -1:], slots)
     for slot in slots.tolist():
         streams.clear(slot)
     parts, start = [], 0

@@ -4,6 +4,7 @@ import torch
 
 from omnitts_cli.kernels.ops import CodecOps
 from omnitts_cli.kernels.triton.codec_products import product, unit
+from omnitts_cli.kernels.triton.codec_ready import ready
 from omnitts_cli.kernels.triton.codec_rest import attend, close, entries, keep, mix, recall
 
 OPS = CodecOps(
@@ -17,4 +18,5 @@ OPS = CodecOps(
     close=close,
     recall=recall,
     keep=keep,
+    ready=ready,
 )

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from omnitts_cli.kernels import plain_codec
 from omnitts_cli.kernels.ops import Product
+from omnitts_cli.kernels.triton.codec_ready import run
 
 BENDS = {"": 0, "snake": 1, "gelu": 2, "gate": 3}
 SNAKE = tl.constexpr(1)
@@ -63,14 +64,13 @@ def snake(y, scale, inverse):
 @triton.jit(do_not_specialize=["count", "columns", "share", "parts"])
 def _product(  # noqa: C901, PLR0915 - one kernel, whose branches are settled when it is compiled
     x, weight, bias, scale, inverse, residual, wide, heard, sums, counts,
-    x_stride, residual_stride, wide_stride, heard_stride, count, columns, outputs, hop, share, parts,
-    eps: tl.constexpr, taps: tl.constexpr, turns: tl.constexpr, normed: tl.constexpr, biased: tl.constexpr,
+    x_stride, residual_stride, wide_stride, heard_stride, count, columns, outputs, inputs, width, hop, share, parts,
+    eps: tl.constexpr, turns: tl.constexpr, normed: tl.constexpr, biased: tl.constexpr,
     bend: tl.constexpr, adds: tl.constexpr, keeps: tl.constexpr, gives: tl.constexpr, shared: tl.constexpr,
     precision: tl.constexpr, block_m: tl.constexpr, block_n: tl.constexpr, block_k: tl.constexpr,
 ):  # fmt: skip
+    """`turns` per tap; 0 where there is one tap, so that products of any width are one kernel."""
     kind = weight.dtype.element_ty
-    inputs: tl.constexpr = turns * block_k
-    width: tl.constexpr = taps * inputs
     n = tl.program_id(0) * block_n + tl.arange(0, block_n)
     m = tl.program_id(1) * block_m + tl.arange(0, block_m)
     k = tl.arange(0, block_k)
@@ -81,15 +81,15 @@ def _product(  # noqa: C901, PLR0915 - one kernel, whose branches are settled wh
     total = tl.zeros((block_m, block_n), tl.float32)
     second = tl.zeros((block_m, block_n), tl.float32)
     squares = tl.zeros((block_m, block_k), tl.float32)
-    first, last = 0, taps * turns
+    first, last = 0, width // block_k
     if shared:
         first = tl.program_id(2) * share
         last = tl.minimum(first + share, last)
     for turn in tl.range(first, last):
-        if taps == 1:
-            at = turn * block_k
-        else:
+        if turns:
             at = (turn // turns) * hop + (turn % turns) * block_k
+        else:
+            at = turn * block_k
         part = tl.load(rows + at, there[:, None], 0.0)
         if normed:
             squares += part * part
@@ -256,10 +256,12 @@ def product(
     def stride(tensor: Tensor | None) -> int:
         return 0 if tensor is None else tensor.stride(0)
 
-    _product[(*grid, parts)](
+    run(
+        _product, (*grid, parts),
         x, layer.weight, layer.bias, layer.scale, layer.inverse, residual, wide, heard, sums, layer.counts,
-        stride(x), stride(residual), stride(wide), stride(heard), count, columns, outputs, layer.dilation * inputs,
-        share, parts, layer.eps, layer.taps, inputs // block_k, normed, layer.bias is not None, BENDS[layer.bend],
+        stride(x), stride(residual), stride(wide), stride(heard), count, columns, outputs, inputs, width,
+        layer.dilation * inputs, share, parts, layer.eps, inputs // block_k if layer.taps > 1 else 0, normed,
+        layer.bias is not None, BENDS[layer.bend],
         residual is not None, wide is not None, heard is not None, parts > 1, precision(kind),
         block_m, block_n, block_k, num_warps=warps, num_stages=stages,
     )  # fmt: skip
@@ -276,7 +278,8 @@ def unit(x: Tensor, wide: Product, point: Product, residual: Tensor, keep: bool,
         product(x, wide, heard=between)
         return product(between, point, residual=residual, wide=residual if keep else None, heard=heard)
     block_m, block_k, warps, stages = tile
-    _unit[(triton.cdiv(count, block_m),)](
+    run(
+        _unit, (triton.cdiv(count, block_m),),
         x, wide.weight, wide.bias, wide.scale, wide.inverse, point.weight, point.bias, point.scale, point.inverse,
         residual, heard, x.stride(0), residual.stride(0), heard.stride(0), count, columns, wide.dilation * inputs,
         wide.taps, inputs // block_k, keep, precision(kind), block_m, block_k, large, small,

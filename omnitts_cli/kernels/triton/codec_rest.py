@@ -11,6 +11,7 @@ from torch import Tensor
 from omnitts_cli.kernels import plain_codec
 from omnitts_cli.kernels.tracks import BLOCK, Tracks
 from omnitts_cli.kernels.triton.codec_products import operand, precision
+from omnitts_cli.kernels.triton.codec_ready import run
 
 
 @triton.jit(do_not_specialize=["columns"])
@@ -33,7 +34,8 @@ def _entries(codes, books, heard, columns, stride, groups: tl.constexpr, size: t
 def entries(codes: Tensor, books: Tensor, heard: Tensor) -> None:
     rows, columns, groups = codes.shape
     _, size, width = books.shape
-    _entries[(rows * columns,)](
+    run(
+        _entries, (rows * columns,),
         codes.contiguous(), books, heard, columns, heard.stride(0), groups, size, width,
         triton.next_power_of_2(width), num_warps=4,
     )  # fmt: skip
@@ -115,7 +117,8 @@ def attend(
     rows, columns, _ = qkv.shape
     block_t = max(16, triton.next_power_of_2(columns))
     block_r = max(16, triton.next_power_of_2(window - 1))
-    _attend[(rows, heads)](
+    run(
+        _attend, (rows, heads),
         qkv, pace, frames, slots, keys, values, heard, columns, heard.stride(0), heads, ring, depth, window,
         precision(keys.dtype), block_t, block_r, num_warps=4, num_stages=1,
     )  # fmt: skip
@@ -141,7 +144,8 @@ def _mix(x, weight, bias, heard, columns, x_stride, heard_stride, eps: tl.conste
 
 def mix(x: Tensor, weight: Tensor, bias: Tensor, eps: float, heard: Tensor) -> None:
     rows, columns, channels = heard.shape
-    _mix[(rows * columns,)](
+    run(
+        _mix, (rows * columns,),
         x, weight, bias, heard, columns, x.stride(0), heard.stride(0), eps, weight.shape[0], channels,
         triton.next_power_of_2(channels), num_warps=4,
     )  # fmt: skip
@@ -166,7 +170,8 @@ def _close(x, weight, bias, sound, count, columns, x_stride, taps: tl.constexpr,
 def close(x: Tensor, weight: Tensor, bias: Tensor, sound: Tensor) -> None:
     rows, columns = sound.shape
     taps, channels = weight.shape
-    _close[(triton.cdiv(rows * columns, 32),)](
+    run(
+        _close, (triton.cdiv(rows * columns, 32),),
         x, weight, bias, sound, rows * columns, columns, x.stride(0), taps, channels, 32,
         triton.next_power_of_2(channels), num_warps=4,
     )  # fmt: skip
@@ -195,13 +200,15 @@ def _carry(
 
 def recall(buffer: Tensor, tracks: Tracks, past: Tensor, slots: Tensor, length: int) -> None:
     rows = slots.shape[0]
-    _carry[(tracks.table.shape[0], rows)](
+    run(
+        _carry, (tracks.table.shape[0], rows),
         buffer, past, tracks.table, slots, None, past.shape[1], rows, length, False, BLOCK, num_warps=4,
     )  # fmt: skip
 
 
 def keep(buffer: Tensor, tracks: Tracks, past: Tensor, slots: Tensor, frames: Tensor, length: int) -> None:
     rows = slots.shape[0]
-    _carry[(tracks.table.shape[0], rows)](
+    run(
+        _carry, (tracks.table.shape[0], rows),
         buffer, past, tracks.table, slots, frames, past.shape[1], rows, length, True, BLOCK, num_warps=4,
     )  # fmt: skip

@@ -1,0 +1,35 @@
+"""Launching the codec's kernels, or only compiling them, side by side.
+
+The codec needs some eighty kernels; one after the other they would take a minute on a machine that has
+not compiled them before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
+from typing import Any
+
+import triton
+
+_dry: ContextVar[bool] = ContextVar("dry", default=False)
+
+
+def run(kernel: Any, grid: tuple[int, ...], *given: object, **options: int) -> None:
+    if _dry.get():
+        kernel.warmup(*given, grid=grid, **options)
+    else:
+        kernel[grid](*given, **options)
+
+
+def ready(step: Callable[[], None]) -> None:
+    """Compile what `step` launches and wait for it; nothing of it is run."""
+    if triton.knobs.runtime.interpret:
+        return
+    before = _dry.set(True)
+    try:
+        with ThreadPoolExecutor() as pool, triton.AsyncCompileMode(pool):
+            step()
+    finally:
+        _dry.reset(before)
