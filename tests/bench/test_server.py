@@ -112,7 +112,7 @@ def test_nobody_there_is_a_failure_of_each_request(speech_server: Any, works: An
 
 
 def test_an_open_loop_opens_as_many_connections_as_it_takes(speech_server: Any, works: Any) -> None:
-    server = speech_server.SpeechServer(speech_server.Plan(packets=((0.4, 2400),)))
+    server = speech_server.SpeechServer(speech_server.Plan(packets=((2.0, 2400),)))
     with server, target(server) as at:
         found = open_loop(at, works(), [0.005 * n for n in range(20)], Extent(20))
     assert found.most_in_flight == 20
