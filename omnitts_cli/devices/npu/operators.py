@@ -16,8 +16,6 @@ from torch import Tensor
 from omnitts_cli.kernels import plain
 
 HALVES = (torch.float16, torch.bfloat16)
-MOST_TOP_K = 1024
-"""The largest k of the vendor's top-k; a row that wants more, or all, goes through top-p alone."""
 
 
 def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
@@ -92,13 +90,16 @@ def places(slots: Tensor, positions: Tensor, kv_heads: int) -> Tensor:
 
 
 def keep_likely(logits: Tensor, temperature: Tensor, top_k: Tensor, top_p: Tensor) -> Tensor:
-    """As the plain twin, except that of several logits equal to the last one inside top-p not all need be kept."""
+    """As the plain twin, except that of several logits equal to the last one inside top-p not all need be kept.
+
+    The vendor's operator knows top-k too, but only up to 1024; the codes are more.
+    """
+    size = logits.shape[-1]
     scaled = logits / torch.where(temperature > 0, temperature, 1.0)[:, None]
-    p = top_p.clamp(0.0, 1.0)
-    counted = (top_k > 0) & (top_k <= MOST_TOP_K)
-    k = torch.where(counted, top_k, 1).clamp(max=logits.shape[-1]).to(torch.int32)
-    few = torch_npu.npu_top_k_top_p(scaled, p=p, k=k)
-    return torch.where(counted[:, None], few, torch_npu.npu_top_k_top_p(scaled, p=p))
+    last = torch.where(top_k > 0, top_k, size).clamp(max=size) - 1  # [B]
+    threshold = scaled.sort(-1, descending=True).values.gather(1, last[:, None])  # [B, 1]
+    scaled = scaled.masked_fill(scaled < threshold, float("-inf"))
+    return torch_npu.npu_top_k_top_p(scaled, p=top_p.clamp(0.0, 1.0))
 
 
 def choose(
