@@ -8,6 +8,7 @@ import os
 import shutil
 import socket
 import subprocess
+import sys
 import threading
 import wave
 from collections.abc import Callable
@@ -439,3 +440,31 @@ def test_streams_line_by_line_from_an_open_pipe(started: Call) -> None:
     rest = process.stdout.read()
     assert process.wait(60) == 0
     assert len(rest) == 2 * (2000 + 12 * 640)
+
+
+SPEED_PROBE = """
+import sys, time
+import torch
+began = time.process_time()
+from omnitts_cli.cli.app import run
+code = run(sys.argv[1:])
+heavy = {"transformers", "torch._dynamo", "sympy", "scipy", "rich", "sounddevice", "huggingface_hub"} & set(sys.modules)
+print(time.process_time() - began, sorted(heavy))
+sys.exit(code)
+"""
+
+
+def test_speaking_starts_within_a_second_of_cpu_time(checkpoint: Call, home: Path) -> None:
+    """Beyond `import torch`, with a model in the released layout; one more chance for a busy machine."""
+    call = ["say", "-m", str(checkpoint("custom_voice")), "-q", "-o", "a.wav", "--max-frames", "2", "Hello there."]
+    environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(home / "compiled"), "PYTHONDONTWRITEBYTECODE": ""}
+    for _ in range(3):
+        done = subprocess.run(
+            [sys.executable, "-c", SPEED_PROBE, *call], capture_output=True, text=True, env=environment
+        )
+        assert done.returncode == 0, done.stderr
+        seconds, _, heavy = done.stdout.partition(" ")
+        assert heavy.strip() == "[]"
+        if float(seconds) < 1.0:
+            return
+    raise AssertionError(f"{seconds} s")

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 import wave
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,15 @@ app.main()
 """
 
 
+HEEDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def heed_signals() -> None:
+    """In the child: tests that run in the background of a shell inherit SIGINT as ignored."""
+    for number in HEEDED:
+        signal.signal(number, signal.SIG_DFL)
+
+
 @pytest.fixture
 def in_phase(home: Path) -> Any:
     """`in_phase("load", "say", ...)`: a process that has just reached the phase."""
@@ -55,7 +64,7 @@ def in_phase(home: Path) -> Any:
     def start(phase: str, *arguments: str) -> Process:
         process = subprocess.Popen(
             [sys.executable, "-c", PHASES, phase, *arguments],
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=heed_signals,
         )  # fmt: skip
         processes.append(process)
         assert process.stderr is not None
@@ -144,7 +153,17 @@ def test_case_62_what_nohup_ignores_stays_ignored(home: Path) -> None:
     assert "kept True" in done.stdout
 
 
-def test_a_block_is_not_interrupted() -> None:
+@pytest.fixture
+def heeding() -> Iterator[None]:
+    """This process heeds signals, and is as before afterwards."""
+    before = {number: signal.getsignal(number) for number in HEEDED}
+    heed_signals()
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def test_a_block_is_not_interrupted(heeding: None) -> None:
     seen = []
     with pytest.raises(signals.Stopped) as stopped, signals.handled():
         with signals.held():
@@ -155,7 +174,7 @@ def test_a_block_is_not_interrupted() -> None:
     assert stopped.value.exit_code == 143
 
 
-def test_the_former_handlers_come_back() -> None:
+def test_the_former_handlers_come_back(heeding: None) -> None:
     before = signal.getsignal(signal.SIGINT)
     with signals.handled():
         assert signal.getsignal(signal.SIGINT) is signals.stop
