@@ -1,7 +1,7 @@
 """The codec's Triton kernels against their plain twins.
 
-On a GPU: pytest -m gpu tests/kernels/test_triton_codec.py
-Without one, in Triton's interpreter: TRITON_INTERPRET=1 pytest -m gpu tests/kernels/test_triton_codec.py
+On a GPU: pytest -m gpu tests/kernels/triton/test_codec.py
+Without one, in Triton's interpreter: TRITON_INTERPRET=1 pytest -m gpu tests/kernels/triton/test_codec.py
 """
 
 from __future__ import annotations
