@@ -119,7 +119,7 @@ def plan_for(model: SpeechModel, device: Device, settings: EngineSettings = DEFA
     sizes = [1]
     while sizes[-1] < settings.chunk:
         sizes.append(min(2 * sizes[-1], settings.chunk))
-    return Plan.of(
+    plan = Plan.of(
         slots,
         settings.seconds,
         model.facts.frame_rate,
@@ -128,3 +128,4 @@ def plan_for(model: SpeechModel, device: Device, settings: EngineSettings = DEFA
         first_chunk=min(settings.first_chunk, settings.chunk),
         capture=settings.capture and device.captures,
     )
+    return plan.with_few_graphs() if device.few_graphs else plan

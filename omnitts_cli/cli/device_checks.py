@@ -19,12 +19,14 @@ def all_of(machine: Machine) -> Iterator[Check]:
     """Every device of this machine; only the one that was named, if one was."""
     import torch
 
-    from omnitts_cli.devices.choose import choose
+    from omnitts_cli.devices.choose import choose, npu_broken
 
     names = ["cpu"] if machine.device == "auto" else [machine.device]
     if machine.device == "auto":
         accelerator = choose("auto").name
         names = [accelerator, "cpu"] if accelerator != "cpu" else names
+        if accelerator != "npu:0" and (error := npu_broken()) is not None:
+            yield Check("device npu", "warn", error.message, error.hint)
     for name in names:
         try:
             device = choose(name)

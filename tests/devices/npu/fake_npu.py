@@ -360,6 +360,8 @@ def install(version: str = "2.13.0") -> ModuleType:
         sys.modules[module.__name__] = module
     _kept.append(fake_operators.register(torch_npu, version))
     _kept.append(_factories())
+    # a parameter's wrapper cannot be told that it holds another tensor now
+    torch.__future__.set_overwrite_module_params_on_conversion(True)
     _pinned_memory()
     known = importlib.metadata.version
     ours = torch.__version__.split("+")[0]
