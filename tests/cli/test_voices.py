@@ -113,6 +113,13 @@ def test_list_shows_saved_voices_for_people_and_programs(omnitts: Call) -> None:
     assert [voice["name"] for voice in omnitts("voices", "list", "--json").objects] == ["anna"]
 
 
+def test_preview_speaks(omnitts: Call) -> None:
+    saved("anna")
+    for name in ("anna", "ben"):
+        assert omnitts("voices", "preview", name, *TOY, "-o", f"{name}.wav").code == 0
+    assert soundfile.info("ben.wav").frames == 12 * 640
+
+
 def test_export_import_rm(omnitts: Call) -> None:
     saved("anna")
     assert omnitts("voices", "export", "anna", "anna.voice").code == 0

@@ -1,0 +1,68 @@
+"""omnitts codec: sound to codes and back, and files that are neither."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+from safetensors.numpy import load, save
+
+Call = Callable[..., Any]
+TOY = ["-m", "random:toy"]
+
+
+@pytest.fixture
+def tone(home: Path) -> str:
+    sound = 0.3 * np.sin(np.arange(8000) * 0.2)
+    soundfile.write(home / "tone.wav", sound, 8000)
+    return str(home / "tone.wav")
+
+
+def written(tensors: dict[str, Any]) -> str:
+    Path("a.safetensors").write_bytes(save(tensors))
+    return "a.safetensors"
+
+
+def test_there_and_back(omnitts: Call, tone: str) -> None:
+    done = omnitts("codec", "encode", tone, "a.safetensors", *TOY, "--json")
+    assert done.code == 0, done.err
+    codes = load(Path("a.safetensors").read_bytes())["codes"]
+    assert codes.dtype == np.int64 and codes.shape == (done.json["frames"], 4)
+    assert omnitts("codec", "decode", "a.safetensors", "-o", "b.wav", *TOY).code == 0
+    assert soundfile.info("b.wav").frames == len(codes) * 640
+
+
+def test_decode_says_the_same_as_say(omnitts: Call) -> None:
+    omnitts("say", *TOY, "--seed", "5", "--max-frames", "40", "-o", "a.wav", "--codes", "c.safetensors", "Hello there.")
+    assert omnitts("codec", "decode", "c.safetensors", "-o", "b.wav", *TOY).code == 0
+    one, other = (soundfile.read(name, dtype="int16")[0].astype(int) for name in ("a.wav", "b.wav"))
+    assert len(one) == len(other) and np.abs(one - other).max() <= 1
+
+
+WRONG = {
+    "another name": {"frames": np.zeros((3, 4), np.int64)},
+    "a line": {"codes": np.zeros(3, np.int64)},
+    "floats": {"codes": np.zeros((3, 4), np.float32)},
+    "below zero": {"codes": np.full((3, 4), -1, np.int64)},
+    "nothing": {"codes": np.zeros((0, 4), np.int64)},
+    "other groups": {"codes": np.zeros((3, 5), np.int64)},
+    "beyond the codebook": {"codes": np.full((3, 4), 4000, np.int64)},
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_codes_that_cannot_be_are_3(omnitts: Call, case: str) -> None:
+    done = omnitts("codec", "decode", written(WRONG[case]), "-o", "b.wav", *TOY)
+    assert done.code == 3 and "a.safetensors" in done.err
+    assert not Path("b.wav").exists()
+
+
+def test_files_that_are_neither(omnitts: Call, tone: str) -> None:
+    assert omnitts("codec", "decode", tone, "-o", "b.wav", *TOY).code == 3
+    assert omnitts("codec", "encode", "nowhere.wav", "b", *TOY).code == 3
+    assert omnitts("codec", "encode", tone, "nowhere/b", *TOY).code == 8
+    assert list(Path().iterdir()) == []
