@@ -11,21 +11,18 @@ from omnitts_cli.cli.checks import SENTENCE, Check
 from omnitts_cli.cli.options import Machine, Network
 from omnitts_cli.errors import OmniError
 
-STAND_IN = "random:0.6b-custom_voice"
-STAND_IN_FRAMES = 13  # a second of speech
-
 
 def all_of(machine: Machine) -> Iterator[Check]:
     """Every device of this machine; only the one that was named, if one was."""
     import torch
 
-    from omnitts_cli.devices.choose import choose, npu_broken
+    from omnitts_cli.devices.choose import broken_npu, choose
 
     names = ["cpu"] if machine.device == "auto" else [machine.device]
     if machine.device == "auto":
         accelerator = choose("auto").name
         names = [accelerator, "cpu"] if accelerator != "cpu" else names
-        if accelerator != "npu:0" and (error := npu_broken()) is not None:
+        if accelerator != "npu:0" and (error := broken_npu()) is not None:
             yield Check("device npu", "warn", error.message, error.hint)
     for name in names:
         try:

@@ -42,7 +42,7 @@ def _accelerator() -> Device | None:
     return None
 
 
-def npu_broken() -> DeviceError | None:
+def broken_npu() -> DeviceError | None:
     """Why an NPU cannot be used although its software is installed; None where it can, or where there is none."""
     if npu_software() is None:
         return None

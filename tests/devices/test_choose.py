@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from omnitts_cli.devices.choose import choose, npu_broken
+from omnitts_cli.devices.choose import broken_npu, choose
 from omnitts_cli.devices.npu import versions
 from omnitts_cli.errors import DeviceError, OmniError, UsageError
 
@@ -52,10 +52,10 @@ def test_no_other_name_imports_the_npu_software() -> None:
 
 
 def test_npu_software_that_does_not_work_is_told_and_auto_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert versions.installed() is not None or npu_broken() is None
+    assert versions.installed() is not None or broken_npu() is None
     monkeypatch.setattr("omnitts_cli.devices.choose.npu_software", lambda: "2.1.0")
     monkeypatch.setattr(versions, "installed", lambda: "2.1.0")
-    error = npu_broken()
+    error = broken_npu()
     assert error is not None
     assert "torch_npu 2.1.0 belongs to torch 2.1.0" in error.message
     assert choose("auto", 1).name.split(":")[0] in ("cpu", "cuda")

@@ -23,7 +23,7 @@ from omnitts_cli import build  # noqa: E402
 from omnitts_cli.cli import device_checks  # noqa: E402
 from omnitts_cli.cli.checks import Check  # noqa: E402
 from omnitts_cli.cli.options import Machine  # noqa: E402
-from omnitts_cli.devices.choose import choose, npu_broken  # noqa: E402
+from omnitts_cli.devices.choose import broken_npu, choose  # noqa: E402
 from omnitts_cli.devices.npu.device import NPUDevice  # noqa: E402
 from omnitts_cli.engine.plan import Plan  # noqa: E402
 from omnitts_cli.errors import DeviceError  # noqa: E402
@@ -53,7 +53,7 @@ def test_it_says_what_it_is() -> None:
 
 
 def test_auto_finds_it() -> None:
-    assert npu_broken() is None
+    assert broken_npu() is None
     assert choose("auto").name == "npu:0"
 
 
