@@ -16,10 +16,9 @@ from omnitts_cli.engine.engine import Engine
 from omnitts_cli.engine.plan import Plan
 from omnitts_cli.engine.room import start
 from omnitts_cli.errors import ModelError
+from omnitts_cli.families.known import FAMILIES, family_of
 from omnitts_cli.families.qwen3_tts import released
-from omnitts_cli.families.qwen3_tts.config import Config, config_of, read_config
-from omnitts_cli.families.qwen3_tts.family import HEAD, Parts, assemble, parts
-from omnitts_cli.families.qwen3_tts.fields import Fields
+from omnitts_cli.families.qwen3_tts.family import HEAD
 from omnitts_cli.families.qwen3_tts.text import TextTokenizer, byte_vocabulary, read_tokenizer
 from omnitts_cli.families.toy import toy
 from omnitts_cli.models.roles import SpeechModel
@@ -69,16 +68,18 @@ def load_model(
 
 
 def _stored(folder: Path, name: str, device: Device, settings: EngineSettings) -> SpeechModel:
-    config = read_config(folder)
+    family = family_of(folder)
+    config = family.read_config(folder)
     tokenizer = read_tokenizer(folder, config.text_vocabulary, settings.mistral_pattern)
-    pieces = parts(config, device.ops())
+    pieces = family.parts(config, device.ops())
     files = {part.folder: Checkpoint.open(folder / part.folder) for part in pieces.all()}
     stored = files[""].names().get(HEAD)
     language = _dtype(settings.dtype, device, stored[0] if stored else None)
     for part in pieces.all():
         dtype = torch.float32 if part.float32 else language
         fill(part.module, part.names, files[part.folder], device.torch_device, dtype, unused=part.leftover)
-    return replace(_assembled(name, config, pieces, tokenizer, device), sha256=model_sha256(folder))
+    model = family.assemble(name, config, pieces, tokenizer, device.to_device, device.ops())
+    return replace(model, sha256=model_sha256(folder))
 
 
 def _random(name: str, variant: str | None, device: Device, settings: EngineSettings) -> SpeechModel:
@@ -89,20 +90,17 @@ def _random(name: str, variant: str | None, device: Device, settings: EngineSett
     here = Path(f"{RANDOM}{name}")
     short = f"{name}-{variant or 'custom_voice'}" if name in released.SIZES else name
     short = short.replace("_", "")
-    if short not in released.NAMES:
-        known = ", ".join(f"{RANDOM}{known}" for known in ("toy", *released.NAMES))
-        raise ModelError(f"there is no model '{here}'", hint=f"made-up models: {known}")
-    config = config_of(
-        Fields(here, released.model_config(short)), Fields(here, released.CODEC_CONFIG), Fields(here, {})
-    )
-    pieces = parts(config, device.ops())
+    family = next((family for family in FAMILIES.values() if short in family.made_up), None)
+    if family is None:
+        names = ("toy", *(name for one in FAMILIES.values() for name in one.made_up))
+        hint = f"made-up models: {', '.join(f'{RANDOM}{name}' for name in names)}"
+        raise ModelError(f"there is no model '{here}'", hint=hint)
+    config = family.released_config(here, short)
+    pieces = family.parts(config, device.ops())
     for part in pieces.all():
         random_fill(part.module, 0, device.torch_device, torch.float32 if part.float32 else language)
-    return _assembled(str(here), config, pieces, TextTokenizer(byte_vocabulary(), []), device)
-
-
-def _assembled(name: str, config: Config, pieces: Parts, tokenizer: TextTokenizer, device: Device) -> SpeechModel:
-    return assemble(name, config, pieces, tokenizer, device.to_device, device.ops())
+    tokenizer = TextTokenizer(byte_vocabulary(), [])
+    return family.assemble(str(here), config, pieces, tokenizer, device.to_device, device.ops())
 
 
 def _dtype(wanted: str, device: Device, stored: torch.dtype | None = None) -> torch.dtype:
@@ -127,5 +125,6 @@ def plan_for(model: SpeechModel, device: Device, settings: EngineSettings = DEFA
         chunks=tuple(sorted({*sizes, min(settings.first_chunk, settings.chunk)})),
         first_chunk=min(settings.first_chunk, settings.chunk),
         capture=settings.capture and device.captures,
+        fused_codec=settings.fused_codec,
     )
     return plan.with_few_graphs() if device.few_graphs else plan

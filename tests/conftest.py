@@ -1,7 +1,8 @@
 """Fixtures of every room: the golden reference set, its tiny checkpoints and its cases.
 
 The committed set holds recipes and trimmed cases; both are filled in once per session. A full set, as
-`tests/golden/make_golden.py` writes it, takes its place when OMNITTS_GOLDEN_DIR names one.
+`tests/golden/make_golden.py` writes it, takes its place when OMNITTS_GOLDEN_DIR names one. The second family
+has a set of its own, from `tests/golden/make_omni.py`, with OMNITTS_OMNI_GOLDEN_DIR for another seed's.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from torch import Tensor
 HERE = Path(__file__).parent / "golden"
 sys.path.insert(0, str(HERE))  # its modules are no package: they also run by themselves
 
+import omni_recipe  # noqa: E402
 from recipe import build_checkpoint  # noqa: E402
 from trim import expand  # noqa: E402
 
@@ -73,5 +75,28 @@ def case(golden: Path) -> Callable[[str], Case]:
         return Case(
             name, json.loads(path.with_suffix(".json").read_text()), load_file(path.with_suffix(".safetensors"))
         )
+
+    return load
+
+
+@pytest.fixture(scope="session")
+def omni_golden() -> Path:
+    """`recipe/` and `cases/` of the second family."""
+    return Path(os.environ.get("OMNITTS_OMNI_GOLDEN_DIR") or HERE / "omni")
+
+
+@pytest.fixture(scope="session")
+def omni_folder(omni_golden: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Its tiny folder in the released layout, weights in numbered parts. Do not write into it."""
+    return omni_recipe.build(omni_golden / "recipe", tmp_path_factory.mktemp("omni") / "model")
+
+
+@pytest.fixture(scope="session")
+def omni_case(omni_golden: Path) -> Callable[[str], Case]:
+    """A case of it by its name, such as "say"."""
+
+    def load(name: str) -> Case:
+        path = omni_golden / "cases" / f"{name}.json"
+        return Case(name, json.loads(path.read_text()), load_file(path.with_suffix(".safetensors")))
 
     return load

@@ -1,0 +1,124 @@
+"""The family: a config -> modules without numbers and where those are stored; filled modules -> a SpeechModel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from omnitts_cli.families.qwen3_omni.config import SAMPLE_RATE, Config
+from omnitts_cli.families.qwen3_omni.names.codec import UNUSED as BESIDE_CODEC
+from omnitts_cli.families.qwen3_omni.names.codec import code2wav_names
+from omnitts_cli.families.qwen3_omni.names.language import UNUSED as BESIDE_LANGUAGE
+from omnitts_cli.families.qwen3_omni.names.language import talker_names, text_names
+from omnitts_cli.families.qwen3_omni.prompt import OmniPrompter
+from omnitts_cli.families.qwen3_tts.family import NoNumbers, Part
+from omnitts_cli.families.qwen3_tts.names.talker import embedder_names, predictor_names, prefixed
+from omnitts_cli.families.qwen3_tts.prompt import Place
+from omnitts_cli.families.qwen3_tts.text import TextTokenizer
+from omnitts_cli.kernels import plain
+from omnitts_cli.kernels.ops import Ops
+from omnitts_cli.models.code2wav import Code2Wav
+from omnitts_cli.models.embed import FrameEmbedder
+from omnitts_cli.models.experts import Experts
+from omnitts_cli.models.predictor import Predictor
+from omnitts_cli.models.roles import Facts, SpeechModel
+from omnitts_cli.models.sources import Names
+from omnitts_cli.models.talker import Talker
+from omnitts_cli.models.text_rows import TextEmbedder
+
+
+class Language(nn.Module):
+    """Everything between text and codes: the modules that share one number format."""
+
+    def __init__(self, config: Config, ops: Ops = plain.OPS) -> None:
+        super().__init__()
+        hidden, predictor = config.talker.stack.hidden, config.predictor
+        self.talker = Talker(config.talker, ops)
+        self.predictor = Predictor(predictor, ops)
+        self.embedder = FrameEmbedder(config.talker.vocabulary, predictor.groups, predictor.codes, hidden)
+        self.text = TextEmbedder(config.text_vocabulary, config.text_width, hidden, config.text_inner)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A model in pieces, all of them in the same files. The thinker stays there."""
+
+    language: Part
+    codec: Part
+
+    def all(self) -> list[Part]:
+        return [self.language, self.codec]
+
+
+def parts(config: Config, ops: Ops = plain.OPS) -> Parts:
+    """The modules of a config, without numbers: nothing large is allocated before the files are compared."""
+    with torch.device("meta"), NoNumbers():
+        language, codec = Language(config, ops), Code2Wav(config.codec)
+    return Parts(
+        Part(language, language_names(config), "", BESIDE_LANGUAGE, float32=False),
+        Part(codec, code2wav_names(config.codec), "", BESIDE_CODEC),
+    )
+
+
+def language_names(config: Config) -> Names:
+    """The rename table of `Language`."""
+    return (
+        prefixed("talker", talker_names(config.talker))
+        | prefixed("predictor", predictor_names(config.predictor))
+        | prefixed("embedder", embedder_names(config.predictor.groups))
+        | prefixed("text", text_names())
+    )
+
+
+def assemble(
+    name: str,
+    config: Config,
+    parts: Parts,
+    tokenizer: TextTokenizer,
+    place: Place = torch.from_numpy,
+    ops: Ops = plain.OPS,
+) -> SpeechModel:
+    """Filled parts -> the model that the engine runs."""
+    language, codec = parts.language.module, parts.codec.module
+    assert isinstance(language, Language) and isinstance(codec, Code2Wav)
+    for part in parts.all():
+        part.module.eval().requires_grad_(False)
+    for module in language.modules():
+        if isinstance(module, Experts):
+            module.prepare()
+    codec.prepare()
+    head = language.talker.head
+    return SpeechModel(
+        name=name,
+        facts=facts(config),
+        talker=language.talker,
+        predictor=language.predictor,
+        embedder=language.embedder,
+        codec=codec,
+        prompter=OmniPrompter(config, tokenizer, language.text, language.embedder, place),
+        cloner=None,
+        sampling=config.sampling,
+        kinds=frozenset(["named"]),
+        speakers=config.about,
+        languages=config.languages,
+        device=head.device,
+        dtype=head.dtype,
+        ops=ops,
+    )
+
+
+def facts(config: Config) -> Facts:
+    return Facts(
+        groups=config.predictor.groups,
+        codes=config.predictor.codes,
+        vocabulary=config.talker.vocabulary,
+        end_code=config.control.end,
+        hidden=config.talker.stack.hidden,
+        sample_rate=SAMPLE_RATE,
+        samples_per_frame=config.codec.samples_per_frame,
+        max_positions=config.max_positions,
+        missing_samples=config.codec.missing_samples,
+        least_frames=0,
+    )

@@ -1,0 +1,47 @@
+"""Rename tables of the language side: talker with experts, predictor, frame embedder, text rows.
+
+Predictor and frame embedder are stored as in the first family.
+"""
+
+from __future__ import annotations
+
+from omnitts_cli.families.qwen3_tts.names.talker import prefixed, stack_names
+from omnitts_cli.families.qwen3_tts.names.text import text_names as first_text_names
+from omnitts_cli.models.experts import ExpertShape
+from omnitts_cli.models.sources import Join, Names, One
+from omnitts_cli.models.talker import TalkerShape
+
+UNUSED = ("thinker.*", "code2wav.*", "talker.hidden_projection.*")
+"""The rest of the language side's files: the thinker, the codec, and the way from one to the other's states."""
+
+
+def talker_names(shape: TalkerShape) -> Names:
+    stack = stack_names("talker.model", shape.stack.layers)
+    assert shape.stack.experts is not None
+    for index in range(shape.stack.layers):
+        del stack[f"layers.{index}.gate_up"], stack[f"layers.{index}.down"]
+        block = expert_names(f"talker.model.layers.{index}.mlp", shape.stack.experts)
+        stack |= prefixed(f"layers.{index}.experts", block)
+    return prefixed("stack", stack) | {"head": One("talker.codec_head.weight")}
+
+
+def expert_names(theirs: str, shape: ExpertShape) -> Names:
+    """A block of experts stored under `theirs` (".../mlp"), each expert's matrices by themselves."""
+    every = [f"{theirs}.experts.{index}" for index in range(shape.count)]
+    table: Names = {
+        "router": One(f"{theirs}.gate.weight"),
+        "gate_up": Join(tuple(f"{one}.{part}_proj.weight" for one in every for part in ("gate", "up"))),
+        "down": Join(tuple(f"{one}.down_proj.weight" for one in every)),
+    }
+    if shape.shared:
+        both = tuple(f"{theirs}.shared_expert.{part}_proj.weight" for part in ("gate", "up"))
+        table |= {
+            "shared_gate": One(f"{theirs}.shared_expert_gate.weight"),
+            "shared_gate_up": Join(both),
+            "shared_down": One(f"{theirs}.shared_expert.down_proj.weight"),
+        }
+    return table
+
+
+def text_names() -> Names:
+    return first_text_names() | {"table": One("thinker.model.embed_tokens.weight")}

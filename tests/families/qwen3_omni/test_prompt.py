@@ -1,0 +1,102 @@
+"""Prompts: the nine rows, the turn before them, text that arrives late, and everything that is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from omnitts_cli.errors import InputError, OmniError, UsageError, VoiceError
+from omnitts_cli.families.qwen3_omni.config import Config
+from omnitts_cli.families.qwen3_omni.prompt import USER_TURN, OmniPrompter
+from omnitts_cli.models.roles import SpeechModel, TooEarly
+from omnitts_cli.request import Request
+from omnitts_cli.voices import Cloned, Designed, Named
+
+TEXT = "hello world, this is a tiny test."
+ETHAN = Named("ethan")
+
+
+@pytest.mark.parametrize(("turn", "rows"), [(None, 9), ("", 14)])
+def test_rows_of_the_prompt(turn: str | None, rows: int, prompter: Callable[..., OmniPrompter]) -> None:
+    prompt = prompter(turn).prompt(Request(TEXT, ETHAN))
+    assert len(prompt.rows) == rows
+    assert prompt.shared == rows - 1  # all but the one that holds the first token
+    assert len(prompt.text.rows) == prompt.text_tokens  # the first is in the prompt, the end is in the feed
+
+
+def test_the_turn_before_changes_nothing_behind_it(prompter: Callable[..., OmniPrompter]) -> None:
+    none, empty, words = (prompter(turn).prompt(Request(TEXT, ETHAN)) for turn in (None, "", "Read this aloud."))
+    assert torch.equal(none.rows, empty.rows[-9:]) and torch.equal(none.rows, words.rows[-9:])
+    assert torch.equal(none.text.rows, words.text.rows)
+    assert len({prompt.shared_key for prompt in (none, empty, words)}) == 3
+    assert USER_TURN == ""  # what the golden cases are made with
+
+
+def test_what_is_shared_depends_on_the_voice_alone(omni: SpeechModel) -> None:
+    one, other, else_ = (
+        omni.prompter.prompt(Request(text, voice))
+        for text, voice in ((TEXT, ETHAN), ("you", ETHAN), ("you", Named("aiden")))
+    )
+    assert one.shared_key == other.shared_key != else_.shared_key
+    assert torch.equal(one.rows[: one.shared], other.rows[: other.shared])
+    assert not torch.equal(one.rows[: one.shared], else_.rows[: else_.shared])
+
+
+def test_voices_by_any_spelling_and_the_default(omni: SpeechModel) -> None:
+    rows = [omni.prompter.prompt(Request(TEXT, Named(name))).rows for name in ("", "ethan", "Ethan", "AIDEN")]
+    assert torch.equal(rows[0], rows[1]) and torch.equal(rows[1], rows[2]) and not torch.equal(rows[2], rows[3])
+    assert next(iter(omni.speakers)) == "ethan"
+
+
+@pytest.mark.parametrize("language", [None, "auto", "English", "korean"])
+def test_a_language_it_knows_changes_nothing(language: str | None, omni: SpeechModel) -> None:
+    plain, asked = (omni.prompter.prompt(Request(TEXT, ETHAN, language=one)) for one in (None, language))
+    assert torch.equal(plain.rows, asked.rows)
+
+
+@pytest.mark.parametrize("cut", [1, 7, 20])
+def test_text_that_arrives_late_is_the_same_text(cut: int, omni: SpeechModel) -> None:
+    whole = omni.prompter.prompt(Request(TEXT, ETHAN))
+    try:
+        prompt, feed = omni.prompter.live(Request("", ETHAN), TEXT[:cut])
+    except TooEarly:
+        assert cut == 1
+        return
+    assert not prompt.text.closed and whole.text.closed
+    rest = [prompt.text.rows, feed.write(TEXT[cut:]), feed.close()]
+    assert torch.equal(prompt.rows, whole.rows)
+    assert torch.equal(torch.cat(rest), whole.text.rows)
+
+
+def test_control_tokens_in_the_text_stay_characters(omni: SpeechModel, config: Config) -> None:
+    prompt = omni.prompter.prompt(Request("<|im_end|> hello", ETHAN))
+    end = omni.prompter._rows_of_text([config.text.stop])[0]
+    assert prompt.text_tokens > 5
+    assert not any(torch.allclose(row, end) for row in prompt.text.rows)
+
+
+@pytest.mark.parametrize(
+    ("asked", "kind", "says"),
+    [
+        ({"voice": Cloned(np.zeros(48, np.float32))}, VoiceError, ("cloned", "omnitts clone", "-m 0.6b")),
+        ({"voice": Designed("deep")}, VoiceError, ("designed", "omnitts design", "-m 1.7b")),
+        ({"voice": Named("ryan")}, VoiceError, ("ryan", "ethan, chelsie, aiden")),
+        ({"voice": Named("eathan")}, VoiceError, ("eathan", "did you mean ethan?")),
+        ({"style": "whisper it"}, UsageError, ("instruction", "-m 1.7b")),
+        ({"text_mode": "whole"}, UsageError, ("word by word", "--text-mode")),
+        ({"language": "klingon"}, UsageError, ("klingon", "english")),
+        ({"text": "  "}, InputError, ("no text", "word")),
+        ({"text": "a " * 5000}, InputError, ("4096", "split")),
+    ],
+)
+def test_what_it_cannot_do(
+    asked: dict[str, Any], kind: type[OmniError], says: tuple[str, str], omni: SpeechModel
+) -> None:
+    with pytest.raises(kind) as caught:
+        omni.prompter.prompt(Request(**{"text": TEXT, "voice": ETHAN} | asked))
+    for words in says:
+        assert words in f"{caught.value} {caught.value.hint}"

@@ -1,0 +1,113 @@
+"""Code2Wav: the sound of the official decoder, whole and in pieces of any size, from its first sample on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from omni_recipe import FRAMES, own_codes
+from torch import Tensor
+
+from omnitts_cli.families.qwen3_omni.names.codec import UNUSED, code2wav_names
+from omnitts_cli.models.code2wav import Code2Wav, Code2WavShape
+from omnitts_cli.models.codec_transformer import TransformerShape
+from omnitts_cli.weights.checkpoint import Checkpoint
+from omnitts_cli.weights.load import fill
+
+SHAPE = Code2WavShape(
+    groups=16,
+    codes=64,
+    width=48,
+    transformer=TransformerShape(hidden=32, inner=48, layers=2, heads=4, head_dim=8),
+    window=12,
+    stretches=(2, 2),
+    rises=(8, 5, 4, 3),
+)
+
+
+@pytest.fixture(scope="module")
+def codec(omni_folder: Path) -> Code2Wav:
+    made = Code2Wav(SHAPE)
+    fill(made, code2wav_names(SHAPE), Checkpoint.open(omni_folder), "cpu", torch.float32, unused=UNUSED)
+    made.prepare()
+    return made
+
+
+@pytest.fixture(scope="module")
+def codes(omni_golden: Path) -> Tensor:
+    seed = json.loads((omni_golden / "recipe" / "recipe.json").read_text())["seed"]
+    return own_codes(seed, SHAPE.groups, SHAPE.codes)[None]
+
+
+def near(ours: Tensor, theirs: Tensor) -> bool:
+    return ours.shape == theirs.shape and bool((ours - theirs).abs().max() <= 1e-5 * theirs.abs().max())
+
+
+def streamed(codec: Code2Wav, codes: Tensor, sizes: list[int]) -> Tensor:
+    """Chunks of `sizes`, the last size again and again, without what stands for nothing: [B, samples]."""
+    state, chunks, at = codec.initial_state(len(codes), "cpu", torch.float32), [], 0
+    while at < codes.shape[1]:
+        size = sizes[min(len(chunks), len(sizes) - 1)]
+        sound, state = codec.step(codes[:, at : at + size], state)
+        chunks.append(sound)
+        at += size
+    return torch.cat(chunks, 1)[:, SHAPE.missing_samples :]
+
+
+def test_samples_are_counted_from_the_rates() -> None:
+    assert (SHAPE.samples_per_frame, SHAPE.cuts, SHAPE.missing_samples) == (1920, (8, 45, 184, 555), 555)
+    assert replace(SHAPE, rises=(3, 2)).cuts == (3, 8)
+
+
+def test_sound_is_the_official_one(codec: Code2Wav, codes: Tensor, omni_case: Callable[[str], Any]) -> None:
+    golden = omni_case("codec")
+    sound = codec(codes)[0]
+    assert len(sound) == golden.meta["samples"] == 1920 * FRAMES - 555
+    start, end = golden.tensors["sound"], golden.tensors.get("sound_end")
+    assert near(sound[: len(start)], start)
+    assert end is None or near(sound[-len(end) :], end)
+    assert sound.abs().max() < 1  # nothing is hidden by the clamp
+
+
+@pytest.mark.parametrize("size", [1, 3, 7, FRAMES])
+def test_streamed_is_whole(codec: Code2Wav, codes: Tensor, size: int) -> None:
+    codes = codes[:, :16] if size == 1 else codes
+    assert near(streamed(codec, codes, [size]), codec(codes))
+
+
+@settings(max_examples=8, deadline=None)
+@given(sizes=st.lists(st.integers(1, 9), min_size=1, max_size=6))
+def test_any_pieces_give_the_same_sound(codec: Code2Wav, codes: Tensor, sizes: list[int]) -> None:
+    assert near(streamed(codec, codes[:, :20], sizes), codec(codes[:, :20]))
+
+
+def test_one_frame_is_shorter_by_what_is_missing(codec: Code2Wav, codes: Tensor) -> None:
+    sound = codec(codes[:, :1])
+    assert sound.shape == (1, 1365)
+    assert near(codec(codes)[:, : 1920 - 555], sound)
+
+
+def test_new_and_old_streams_share_a_step(codec: Code2Wav, codes: Tensor) -> None:
+    """A row that begins hears silence before it; its neighbour, in the middle of its sound, loses nothing."""
+    streams, slots = codec.streams(3, 4), torch.tensor([2, 0])
+    old, new = codes[:, :8], codes[:, 20:24]
+    first = streams.speak(old[:, :4], slots[1:])
+    both = streams.speak(torch.cat([new, old[:, 4:]]), slots)
+    assert both.shape == (2, 4 * 1920)
+    assert near(both[:1, 555:], codec(new))
+    assert near(torch.cat([first, both[1:]], 1)[:, 555:], codec(old))
+    streams.clear(2)
+    assert near(streams.speak(new, slots[:1])[:, 555:], codec(new))
+
+
+def test_what_stands_for_nothing_is_silent(codec: Code2Wav, codes: Tensor) -> None:
+    sound, state = codec.step(codes[:, :2], codec.initial_state(1, "cpu", torch.float32))
+    assert not sound[:, :555].any() and sound[:, 555:].any()
+    assert state["frames"].item() == 2
