@@ -148,7 +148,7 @@ def test_a_made_up_model_of_a_released_size_reads_no_file(cpu: CPUDevice, monkey
     config_of = released.model_config
     monkeypatch.setattr(released, "model_config", small)
     monkeypatch.setattr(released, "CODEC_CONFIG", tiny_codec(released.CODEC_CONFIG))
-    for reader in ("find", "read_config", "read_tokenizer", "Checkpoint"):
+    for reader in ("find", "family_of", "read_tokenizer", "Checkpoint"):
         monkeypatch.setattr(build, reader, None)
     for name, variant, kind in [
         ("random:0.6b-base", None, "cloned"),
