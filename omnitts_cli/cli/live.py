@@ -89,8 +89,9 @@ class LiveSpeaking(Speaking):
         gap = "sentence" if number else "none"
         take = Take(number, Piece(text, 0, len(text), 0, gap), request)  # type: ignore[arg-type]
         self._by_id[request.id] = take
+        self.engine.submit(request, live=True)
         self._new.put(take)
-        return self.engine.submit(request, live=True)
+        return request.id
 
 
 def cut(text: str) -> Iterator[tuple[str, bool]]:

@@ -97,10 +97,10 @@ def check_keys(file: SettingsFile, keys: Iterable[str], known: list[str]) -> Non
 
 def all_names() -> list[str]:
     """Every long option name that may stand in a file."""
-    from omnitts_cli.cli import clone, options
+    from omnitts_cli.cli import clone, design, options, play
     from omnitts_cli.cli.declare import fields_of
 
-    groups = (*options.GROUPS, clone.Clip)
+    groups = (*options.GROUPS, clone.Clip, design.Takes, play.Live)
     return [field.name.replace("_", "-") for group in groups for field in fields_of(group)]
 
 

@@ -107,6 +107,8 @@ class Speaking:
             if self.engine.busy:
                 for news in self.engine.step():
                     self._hear(news)
+            elif self._open and not self._open[0].done:
+                raise RuntimeError(f"the engine has forgotten piece {self._open[0].number + 1}")
             self._emit()
             if self._tell:
                 self._tell(self.account, self.tape)

@@ -40,7 +40,12 @@ def list_(
     """Show the saved voices and those of the model."""
     rows = []
     for name in voice_files.names():
-        about = voice_files.load(name).about
+        try:
+            about = voice_files.load(name).about
+        except InputError as error:
+            rows.append([name, "damaged", "", error.cause or error.message])
+            console.record(status="ok", name=name, kind="damaged", about=error.cause or error.message)
+            continue
         if not lang or about.get("language") == lang:
             rows.append([name, "saved", about.get("model", ""), about.get("source", "")])
             console.record(status="ok", name=name, kind="saved", **about)

@@ -147,3 +147,13 @@ def test_seeds_depend_on_seed_piece_and_try_only() -> None:
     seeds = {sub_seed(s, k, t) for s in (7, 8) for k in range(50) for t in range(3)}
     assert len(seeds) == 300
     assert sub_seed(7, 3, 1) == sub_seed(7, 3, 1)
+
+
+def test_an_engine_that_forgets_is_told_and_not_waited_for() -> None:
+    class Forgetful(Scripted):
+        def step(self) -> list[Any]:
+            self.waiting.clear()
+            return []
+
+    with pytest.raises(RuntimeError, match="piece 1"):
+        spoken(Forgetful([]), script("a"))

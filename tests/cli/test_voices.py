@@ -111,6 +111,8 @@ def test_list_shows_saved_voices_for_people_and_programs(omnitts: Call) -> None:
     saved("anna")
     assert omnitts("voices", "list").out.decode().split("\t")[:2] == ["anna", "saved"]
     assert [voice["name"] for voice in omnitts("voices", "list", "--json").objects] == ["anna"]
+    (voice_files.folder() / "broken.voice").write_bytes(b"no voice")
+    assert b"broken\tdamaged" in omnitts("voices", "list").out
 
 
 def test_preview_speaks(omnitts: Call) -> None:
