@@ -36,6 +36,14 @@ def variable(name: str) -> str | None:
     return os.environ.get(name) or None
 
 
+def hold_back_backends() -> None:
+    """Keep torch from importing every accelerator's package that is installed: a broken one would break them all.
+
+    A device imports its own by name. Who has set the variable is heeded.
+    """
+    os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
+
+
 def ours() -> Mapping[str, str]:
     """The variables that are meant for us, by their name behind OMNITTS_, in lower case."""
     found = {name: value for name, value in os.environ.items() if name.startswith(PREFIX) and value}
@@ -54,6 +62,7 @@ class EngineSettings:
     chunk: int = 16  # most frames in a later one
     threads: int | None = None  # on the CPU
     capture: bool = True  # record steps where the device can replay them
+    fused_codec: bool = False  # the GPU's own codec kernels: faster alone, not yet run inside the engine on a GPU
     offline: bool = False  # ask nothing of the network
     mistral_pattern: bool = False  # cut words as the official package does for local folders
 
@@ -86,6 +95,7 @@ RULES: Mapping[str, kinds.Kind] = {
     "chunk": kinds.whole(1, 100),
     "threads": kinds.whole(1, 1024),
     "capture": kinds.SWITCH,
+    "fused_codec": kinds.SWITCH,
     "offline": kinds.SWITCH,
     "mistral_pattern": kinds.SWITCH,
 }

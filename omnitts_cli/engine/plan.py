@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -30,6 +31,7 @@ class Plan:
     stall_frames: int = 50  # the same group-0 code for this long: 4 s
     silence_frames: int = 125  # below -60 dBFS for this long: 10 s
     capture: bool = True
+    fused_codec: bool = False  # the device's own codec kernels, where it has some
 
     def __post_init__(self) -> None:
         assert 1 <= self.slots <= max(self.buckets), "all slots must fit into the largest bucket"
@@ -40,11 +42,18 @@ class Plan:
 
     @staticmethod
     def of(
-        slots: int, seconds: float, frame_rate: float, *, prompt_rows: int = 512, pads: bool = True, **more: Any
+        slots: int,
+        seconds: float,
+        frame_rate: float,
+        *,
+        prompt_rows: int = 512,
+        pads: bool = True,
+        buckets: Iterable[int] | None = None,
+        **more: Any,
     ) -> Plan:
         """A plan for `slots` requests of up to `seconds` each."""
         frames = int(seconds * frame_rate) + 1
-        sizes = CUDA_BUCKETS if pads else range(1, slots + 1)
+        sizes = buckets or (CUDA_BUCKETS if pads else range(1, slots + 1))
         whole = Plan(slots=slots, positions=frames + prompt_rows, frames=frames, buckets=(*sizes, slots), **more)
         return whole.with_slots(slots)
 
