@@ -90,6 +90,18 @@ def test_top_level_holds_exactly_the_agreed_names() -> None:
     assert {name for name in names if not name.startswith(".")} == TOP_LEVEL
 
 
+NPU_CALLS = re.compile("|".join([r"torch\.npu\b", r"torch" + r"_npu\b", r"\bnpu" + r"_\w*\("]))
+
+
+def test_only_the_npu_room_speaks_to_its_vendor() -> None:
+    """Its tests may too, and the documents. Plain operators under the vendor's names belong to the tests alone."""
+    room = PACKAGE / "devices" / "npu"
+    files = tracked("omnitts_cli/*.py", "benchmarks/*.py", "tests/*.py")
+    outside = [path for path in files if not {room, HOUSE / "tests" / "devices"} & set(path.parents)]
+    assert found(NPU_CALLS, [path for path in outside if path.name != "test_house.py"]) == []
+    assert found(re.compile(r"^\s*def npu" + r"_\w+\("), tracked("omnitts_cli/devices/npu/*.py")) == []
+
+
 def test_only_devices_speaks_of_accelerators() -> None:
     files = [path for path in tracked("omnitts_cli/*.py") if PACKAGE / "devices" not in path.parents]
     assert found(DEVICE_WORDS, files) == []

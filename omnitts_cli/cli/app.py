@@ -136,6 +136,7 @@ def written(report: str) -> str:
 
 def main() -> None:
     """The entry point of the installed command."""
+    settings.hold_back_backends()
     code = run(sys.argv[1:])
     try:
         sys.stdout.flush()

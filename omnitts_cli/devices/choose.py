@@ -8,7 +8,7 @@ from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.devices.cuda import CUDADevice
 from omnitts_cli.devices.device import Device
 from omnitts_cli.devices.npu.device import NPUDevice
-from omnitts_cli.devices.npu.versions import installed as npu_software
+from omnitts_cli.devices.npu.versions import installed as software_of_npu
 from omnitts_cli.errors import DeviceError, UsageError
 
 NAMES = "auto, cpu, cuda[:N] or npu[:N]"
@@ -33,7 +33,7 @@ def choose(name: str = "auto", threads: int | None = None) -> Device:
 
 
 def _accelerator() -> Device | None:
-    """The first that works. torch_npu is imported only where it is installed and fits."""
+    """The first that works. An NPU's software is imported only where it is installed and fits."""
     for kind in (CUDADevice, NPUDevice):
         try:
             return kind()
@@ -44,7 +44,7 @@ def _accelerator() -> Device | None:
 
 def broken_npu() -> DeviceError | None:
     """Why an NPU cannot be used although its software is installed; None where it can, or where there is none."""
-    if npu_software() is None:
+    if software_of_npu() is None:
         return None
     try:
         NPUDevice()

@@ -46,14 +46,14 @@ def test_an_npu_without_its_software_names_what_to_install(name: str, monkeypatc
     assert "CANN 8.5" in str(caught.value.hint)
 
 
-def test_no_other_name_imports_the_npu_software() -> None:
+def test_no_other_name_imports_the_npus_software() -> None:
     choose("auto", 1)
     assert versions.installed() is not None or "torch_npu" not in sys.modules
 
 
 def test_npu_software_that_does_not_work_is_told_and_auto_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     assert versions.installed() is not None or broken_npu() is None
-    monkeypatch.setattr("omnitts_cli.devices.choose.npu_software", lambda: "2.1.0")
+    monkeypatch.setattr("omnitts_cli.devices.choose.software_of_npu", lambda: "2.1.0")
     monkeypatch.setattr(versions, "installed", lambda: "2.1.0")
     error = broken_npu()
     assert error is not None

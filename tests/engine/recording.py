@@ -294,6 +294,7 @@ class RecordingDevice:
     name = "recording"
     torch_device = torch.device("cpu")
     dtype = torch.float32
+    few_graphs = False
 
     def __init__(self, late: bool = False, seed: int = 0, captures: bool = True, pads: bool = True) -> None:
         self.late, self.captures, self.pads = late, captures, pads

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import builtins
+import os
+import subprocess
 import sys
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -92,3 +95,34 @@ def test_what_fits_is_handed_out(monkeypatch: pytest.MonkeyPatch, no_cuda: None,
     vendor(monkeypatch, cann)
     monkeypatch.setattr(versions, "installed", lambda: f"{OURS}.post1")
     assert versions.require() is sys.modules["torch_npu"]
+
+
+SPEAK = """
+import sys
+from omnitts_cli.cli.app import main
+sys.argv = ["omnitts", "--version"]
+try:
+    main()
+except SystemExit:
+    import torch
+    print("torch", torch.__version__, "broken_npu" in sys.modules)
+"""
+
+
+@pytest.mark.parametrize(("said", "works"), [(None, True), ("1", False)])
+def test_an_installation_that_is_broken_does_not_break_the_command(
+    tmp_path: Path, said: str | None, works: bool
+) -> None:
+    """torch imports whatever announces itself as a backend, which the command does without."""
+    (tmp_path / "broken_npu.py").write_text("raise ImportError('libhccl.so: cannot open shared object file')")
+    folder = tmp_path / "broken_npu-1.0.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: broken_npu\nVersion: 1.0\n")
+    (folder / "entry_points.txt").write_text("[torch.backends]\nbroken_npu = broken_npu:_autoload\n")
+    kept = {name: value for name, value in os.environ.items() if name != "TORCH_DEVICE_BACKEND_AUTOLOAD"}
+    environment = kept | {"PYTHONPATH": os.pathsep.join([str(tmp_path), *filter(None, sys.path)])}
+    if said is not None:
+        environment["TORCH_DEVICE_BACKEND_AUTOLOAD"] = said
+    done = subprocess.run([sys.executable, "-c", SPEAK], env=environment, capture_output=True, text=True, check=False)
+    assert (f"torch {torch.__version__} False" in done.stdout) == works, done.stderr
+    assert ("libhccl.so" in done.stderr) != works
