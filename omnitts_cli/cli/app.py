@@ -25,8 +25,10 @@ app = typer.Typer(
     add_completion=False,  # its options cost every command an import of pydantic; `omnitts completion` does the job
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for body in (say.say, clone.clone, design.design, play.play):
-    app.command(cls=Command)(command(body))
+app.command(cls=Command)(command(say.say))
+app.command(cls=Command)(command(clone.clone, typed_only={"voice"}))
+app.command(cls=Command)(command(design.design, typed_only={"voice", "instruct"}))
+app.command(cls=Command)(command(play.play))
 app.add_typer(voices.app, name="voices")
 app.add_typer(models.app, name="models")
 app.add_typer(codec.app, name="codec")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Annotated, Any, Optional, get_args, get_type_hints
 
@@ -104,8 +104,10 @@ def fields_of(group: type) -> tuple[Field, ...]:
     return tuple(fields)
 
 
-def command(body: Callable[..., None]) -> Callable[..., None]:
-    """The function that Typer calls for `body`."""
+def command(body: Callable[..., None], typed_only: Collection[str] = ()) -> Callable[..., None]:
+    """The function that Typer calls for `body`. Options in `typed_only` have no say unless they are typed:
+    a voice in a settings file is for `say`, not against `clone`.
+    """
     hints = get_type_hints(body, include_extras=True)
     hints.pop("return", None)
     groups: dict[str, Any] = {name: hint for name, hint in hints.items() if dataclasses.is_dataclass(hint)}
@@ -117,7 +119,11 @@ def command(body: Callable[..., None]) -> Callable[..., None]:
 
         given = {field.name: field.typed(typed.pop(field.name)) for group in fields.values() for field in group}
         layers = defaults.Layers(section, given, [field for group in fields.values() for field in group])
-        values = {field.name: layers.value(field) for group in fields.values() for field in group}
+        values = {
+            field.name: layers.value(field, typed_only=field.name in typed_only)
+            for group in fields.values()
+            for field in group
+        }
         built = {name: groups[name](**{f.name: values[f.name] for f in fields[name]}) for name in groups}
         for group in built.values():
             if hasattr(group, "apply"):

@@ -38,8 +38,8 @@ class Layers:
         chosen = [self._preset(named.values["preset"])] if named and "preset" in self._fields else []
         self.layers = [given, *chosen, *below] if named is given else [given, *below, *chosen]
 
-    def value(self, field: Field) -> Any:
-        return self.origin(field)[0]
+    def value(self, field: Field, *, typed_only: bool = False) -> Any:
+        return self.layers[0].values.get(field.name, field.default) if typed_only else self.origin(field)[0]
 
     def origin(self, field: Field) -> tuple[Any, str]:
         """The value of an option and where it comes from."""

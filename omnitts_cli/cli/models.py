@@ -118,8 +118,11 @@ for body in (pull, path, verify, rm):
 def tell(progress: Progress, news: Fetched) -> None:
     """A download's report as a line of progress; the first one says where it goes."""
     if news.done_bytes == news.resumed_bytes:
+        from omnitts_cli.weights.released import LICENCE, RELEASED
+
         kept = f", {size(news.resumed_bytes)} are here already" if news.resumed_bytes else ""
-        console.note(f"fetching {news.model}: {size(news.total_bytes)} to {news.folder}{kept}")
+        licence = f", licence {LICENCE}" if news.model in RELEASED else ""
+        console.note(f"fetching {news.model}: {size(news.total_bytes)} to {news.folder}{licence}{kept}")
     rate = news.bytes_per_s
     left = (news.total_bytes - news.done_bytes) / rate if rate else 0.0
     words = f"{size(news.done_bytes)} of {size(news.total_bytes)}  {size(rate)}/s  {duration(left)} left"

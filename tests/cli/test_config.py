@@ -68,6 +68,15 @@ def test_a_table_is_for_its_command(omnitts: Call, home: Path) -> None:
     assert value(omnitts, "split")[0] == "none"
 
 
+def test_a_voice_of_the_file_is_for_say_and_not_against_design(omnitts: Call, home: Path) -> None:
+    user_file(home, 'voice = "ben"\ninstruct = "loud"\n')
+    toy = ("-m", "random:toy", "--max-frames", "12", "-o", "a.wav", "Hello there.")
+    assert omnitts("say", *toy, "--json").json["voice"] == "ben"
+    assert omnitts("design", "-i", "deep", *toy).code == 0
+    assert omnitts("design", *toy).code == 2
+    assert omnitts("design", "-v", "ben", "-i", "deep", *toy).code == 2
+
+
 def test_presets_of_ones_own(omnitts: Call, home: Path) -> None:
     user_file(home, '[presets.mine]\nsplit = "none"\n')
     assert pieces(omnitts, "--preset", "mine") == 1
