@@ -44,14 +44,6 @@ def hold_back_backends() -> None:
     os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
 
 
-def hold_back_backends() -> None:
-    """Keep torch from importing every accelerator's package that is installed: a broken one would break them all.
-
-    A device imports its own by name. Who has set the variable is heeded.
-    """
-    os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
-
-
 def ours() -> Mapping[str, str]:
     """The variables that are meant for us, by their name behind OMNITTS_, in lower case."""
     found = {name: value for name, value in os.environ.items() if name.startswith(PREFIX) and value}
