@@ -1,0 +1,109 @@
+"""The one command: `python -m omnitts_cli.training STAGE --work DIR`, from nothing to a model folder.
+
+Each stage goes on from what it finds in the work folder and may be stopped at any time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from pathlib import Path
+
+from omnitts_cli.devices.choose import choose
+from omnitts_cli.devices.device import Device
+from omnitts_cli.training import evaluate, recipe, texts
+from omnitts_cli.training.codec_stage import train_codec
+from omnitts_cli.training.export import export, export_codec
+from omnitts_cli.training.journal import Journal
+from omnitts_cli.training.pool import Classroom, SoundPool
+from omnitts_cli.training.recipe import Recipe
+from omnitts_cli.training.settled import settled_codec
+from omnitts_cli.training.speech_stage import train_speech
+from omnitts_cli.training.teacher import Teacher
+from omnitts_cli.training.tokens import Tokens
+
+STAGES = ("texts", "codec", "speech", "export", "judge")
+TEXTS = "texts.txt"
+
+
+class Rebuild:
+    """The stages over one work folder."""
+
+    def __init__(self, made: Recipe, work: Path, device: Device, teachers: int, flite: Path | None) -> None:
+        self.recipe, self.work, self.device = made, work, device
+        self._teachers, self._flite = teachers, flite
+        work.mkdir(parents=True, exist_ok=True)
+
+    def texts(self) -> None:
+        """What will be read aloud, and the tokenizer learned from it."""
+        if (self.work / TEXTS).exists():
+            return
+        found = texts.collect(self.recipe.seed, self.recipe.texts.made_up, evaluate.sentences())
+        (self.work / TEXTS).write_text("\n".join(found) + "\n")
+        Tokens.learn(found, self.recipe.texts.merges).write(self.work)
+
+    def codec(self, minutes: float | None = None) -> None:
+        pool = SoundPool(self.recipe.teacher.hours, self.device.torch_device)
+        minutes = self.recipe.codec_training.minutes if minutes is None else minutes
+        with self._classroom() as room:
+            train_codec(self.recipe, self.device, room, pool, self.work, minutes)
+
+    def speech(self, minutes: float | None = None) -> None:
+        minutes = self.recipe.speech_training.minutes if minutes is None else minutes
+        with self._classroom() as room:
+            train_speech(self.recipe, self.device, room, self._read(), self._tokens(), self.work, minutes)
+
+    def export(self) -> None:
+        """The model folder; only the codec's while the language side has not begun."""
+        if any(self.work.glob("speech.*.safetensors")):
+            export(self.recipe, self.work, self._tokens(), self.work / "tiny")
+        else:
+            export_codec(self.recipe, self.work, self.work / "tiny" / "speech_tokenizer")
+
+    def judge(self) -> None:
+        """Word error rates, to the journal."""
+        transcribe, journal = evaluate.recogniser(), Journal(self.work / "curves.jsonl", "judge")
+        codec = settled_codec(self.recipe, self.work)
+        scores = evaluate.judge_codec(self.recipe, codec, Teacher(self._flite), transcribe)
+        journal.write(codec=json.dumps(scores))
+        if (self.work / "tiny" / "config.json").exists():
+            names = [voice.name for voice in self.recipe.voices]
+            rates = evaluate.judge_model(str(self.work / "tiny"), names, (1, 2), transcribe)
+            journal.write(model=json.dumps(rates))
+
+    def _classroom(self) -> Classroom:
+        # another seed for each stretch of training, or a resumed stage would hear the same speech again
+        heard_before = sum(1 for _ in open(self.work / "curves.jsonl")) if (self.work / "curves.jsonl").exists() else 0
+        seed = self.recipe.seed + 1000 * heard_before
+        return Classroom(self.recipe, self._read(), self._teachers, seed, self._flite)
+
+    def _read(self) -> list[str]:
+        return (self.work / TEXTS).read_text().splitlines()
+
+    def _tokens(self) -> Tokens:
+        return Tokens.read(self.work)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m omnitts_cli.training", description=__doc__)
+    parser.add_argument("stage", choices=(*STAGES, "all"))
+    parser.add_argument("--work", type=Path, required=True, help="folder of checkpoints, texts and the result")
+    parser.add_argument("--recipe", type=Path, help="another recipe than the package's")
+    parser.add_argument("--miniature", action="store_true", help="a rehearsal of minutes")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--minutes", type=float, help="of learning, in this call [the recipe's]")
+    parser.add_argument("--teachers", type=int, default=max(1, (os.cpu_count() or 2) - 2))
+    parser.add_argument("--flite", type=Path, help="folder of flite's libraries [the system's]")
+    given = parser.parse_args()
+    made = recipe.read(given.recipe, given.miniature)
+    rebuild = Rebuild(made, given.work, choose(given.device), given.teachers, given.flite)
+    for stage in STAGES if given.stage == "all" else (given.stage,):
+        if stage in {"codec", "speech"}:
+            getattr(rebuild, stage)(given.minutes)
+        else:
+            getattr(rebuild, stage)()
+
+
+if __name__ == "__main__":
+    main()

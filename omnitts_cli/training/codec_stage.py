@@ -1,0 +1,206 @@
+"""The codec learns: sound -> latents -> books -> sound, first without books, then with, then under critics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from omnitts_cli.devices.device import Device
+from omnitts_cli.training import parts
+from omnitts_cli.training.critics import Critics, MelDistance, critic_loss, maker_losses
+from omnitts_cli.training.journal import Budget, Journal
+from omnitts_cli.training.pool import Classroom, SoundPool
+from omnitts_cli.training.quantise import LearningQuantiser
+from omnitts_cli.training.recipe import Recipe
+from omnitts_cli.training.settled import STEM, exported_codec
+from omnitts_cli.training.shapes import Codec, build_codec
+from omnitts_cli.training.teacher import SAMPLE_RATE, SAMPLES_PER_FRAME
+
+LOOK_EVERY = 50  # steps between two looks at the clock
+WRITE_EVERY = 500  # steps between two lines of the journal
+SAVE_EVERY = 150.0  # seconds
+LOSSES = ("mel", "wave", "commit", "critics", "fooled", "feature")
+
+
+class CodecStage:
+    """Everything that learns, and one step of it as a function that can be captured."""
+
+    def __init__(self, recipe: Recipe, device: Device, pool: SoundPool) -> None:
+        self.recipe, self.plan, self.pool, self.device = recipe, recipe.codec_training, pool, device
+        where, sizes = device.torch_device, recipe.codec
+        codec = build_codec(sizes)
+        self.encoder, self.decoder = codec.encoder.to(where), codec.decoder.to(where)
+        self.quantiser = LearningQuantiser(sizes.groups, sizes.codes, sizes.book_width).to(where)
+        self.critics = Critics(self.plan.critic_width).to(where)
+        self.mel = MelDistance(SAMPLE_RATE).to(where)
+        self.rate = torch.tensor(self.plan.rate, device=where)
+        self.learned = [p for m in (self.encoder, self.decoder) for n, p in m.named_parameters() if "books" not in n]
+        self.maker_steps = self._optimiser(self.learned)
+        self.critic_steps = self._optimiser(self.critics.parameters())
+        self.losses = torch.zeros(len(LOSSES), device=where)
+        self.hear, self.sound = self.encoder.latent, self.decoder.sound
+        if self.plan.compile and device.captures:
+            self.hear, self.sound = torch.compile(self.hear), torch.compile(self.sound)
+
+    def _optimiser(self, weights: object) -> torch.optim.Optimizer:
+        fast = self.device.captures
+        return torch.optim.AdamW(
+            weights,  # type: ignore[arg-type]
+            lr=self.rate if fast else self.plan.rate,
+            betas=(0.8, 0.99),
+            weight_decay=1e-3,
+            fused=fast,
+            capturable=fast,
+        )
+
+    def modules(self) -> dict[str, nn.Module]:
+        return {m: getattr(self, m) for m in ("encoder", "decoder", "quantiser", "critics")}
+
+    def resume(self, tensors: dict[str, Tensor]) -> None:
+        for name, module in self.modules().items():
+            module.load_state_dict(parts.under(name, tensors))
+
+    def half(self) -> torch.autocast | nullcontext:
+        """bfloat16 where the device is fast at it; the cache would outlive a captured step."""
+        if not self.device.captures:
+            return nullcontext()
+        return torch.autocast(self.device.torch_device.type, torch.bfloat16, cache_enabled=False)
+
+    def step(self, bypass: bool, critics: bool) -> None:
+        """One example batch, one update of everything; the losses are added to `losses`."""
+        plan, samples = self.plan, self.plan.frames * SAMPLES_PER_FRAME
+        true = self.pool.draw(plan.batch, samples)
+        with self.half():
+            latent = self.hear(true)
+        quantised, commit = self.quantiser(latent, self.encoder.quantiser, self.decoder.quantiser, plan.shorter, bypass)
+        with self.half():
+            made = self.sound(quantised).float()
+        mel, wave = self.mel(made, true), (made - true).abs().mean()
+        loss = plan.mel * mel + plan.wave * wave + plan.commit * commit
+        judged = [torch.zeros_like(mel)] * 3
+        if critics:
+            shown = plan.batch // plan.judged
+            judged = self._judge(made[:shown], true[:shown])
+            loss = loss + plan.adversary * judged[1] + plan.feature * judged[2]
+        self.maker_steps.zero_grad(set_to_none=True)
+        loss.backward()
+        nn.utils.clip_grad_norm_(self.learned, 100.0)  # a seat belt, never tight
+        self.maker_steps.step()
+        self.losses += torch.stack([mel, wave, commit, *judged]).detach()
+
+    def _judge(self, made: Tensor, true: Tensor) -> list[Tensor]:
+        """Teach the critics, then ask them: [their loss, how badly they were fooled, how far features are apart]."""
+        with self.half():
+            true_opinions, true_features = self.critics(true)
+            made_opinions, _ = self.critics(made.detach())
+        loss = critic_loss(true_opinions, made_opinions)
+        self.critic_steps.zero_grad(set_to_none=True)
+        loss.backward()
+        self.critic_steps.step()
+        with self.half():
+            opinions, features = self.critics(made)
+        return [loss, *maker_losses(opinions, features, true_features)]
+
+    def resume_settled(self, codec: Codec) -> None:
+        """Go on from an exported codec; its critics are gone, and start anew."""
+        self.encoder.load_state_dict(codec.encoder.state_dict())
+        self.decoder.load_state_dict(codec.decoder.state_dict())
+        self.quantiser.adopt(self.latents(), self.encoder.quantiser, self.decoder.quantiser)
+
+    def start_books(self) -> None:
+        self.quantiser.start(self.latents(), self.encoder.quantiser)
+
+    @torch.no_grad()
+    def latents(self, batches: int = 24) -> Tensor:
+        samples = self.plan.frames * SAMPLES_PER_FRAME
+        return torch.cat([self.encoder.latent(self.pool.draw(self.plan.batch, samples)) for _ in range(batches)])
+
+    def save(self, folder: Path) -> None:
+        parts.save(folder, STEM, parts.gather(**self.modules()))
+
+
+def train_codec(recipe: Recipe, device: Device, room: Classroom, pool: SoundPool, folder: Path, minutes: float) -> None:
+    """Learn for `minutes` from where `folder` says the codec is; leave it there."""
+    journal = Journal(folder / "curves.jsonl", "codec")
+    lane = device.lane()
+    with lane:
+        pool.add(room.heard(at_least=64))
+        stage = CodecStage(recipe, device, pool)
+        started = True
+        if saved := parts.load(folder, STEM):
+            stage.resume(saved)
+        elif (folder / "model.safetensors").exists():
+            stage.resume_settled(exported_codec(recipe, folder))
+        else:
+            started = False
+        weights = sum(p.numel() for p in stage.learned)
+        journal.write(event="start", resumed=started, weights=weights, hours=pool.hours)
+        Loop(stage, lane.capture, room, journal, folder, Budget(minutes), started).run()
+        stage.save(folder)
+    journal.write(event="end", hours=pool.hours)
+
+
+class Loop:
+    """Which step comes when, at which rate, and what is written down."""
+
+    def __init__(
+        self,
+        stage: CodecStage,
+        capture: Callable[[Callable[[], None]], Callable[[], None]],
+        room: Classroom,
+        journal: Journal,
+        folder: Path,
+        budget: Budget,
+        started: bool,
+    ) -> None:
+        self.stage, self.capture, self.room, self.journal = stage, capture, room, journal
+        self.folder, self.budget, self.started = folder, budget, started
+        self.steps = self.written = 0
+        self.saved = 0.0
+
+    def run(self) -> None:
+        plan = self.stage.plan
+        if not self.started:
+            self._phase(plan.bypass, 1.0, bypass=True, critics=False)
+            self.stage.start_books()
+        self._phase(None, plan.critics_after, bypass=False, critics=False)
+        self._phase(None, 1.0, bypass=False, critics=True)
+
+    def _phase(self, until: int | None, share: float, bypass: bool, critics: bool) -> None:
+        """Until so many steps are done, or until this share of the time is spent."""
+        replay = self.capture(lambda: self.stage.step(bypass, critics))
+        self.journal.write(event="phase", bypass=bypass, critics=critics, step=self.steps)
+        while (until is None or self.steps < until) and self.budget.spent < share:
+            self._set_rate()
+            for _ in range(LOOK_EVERY if self.stage.device.captures else 1):
+                replay()
+                self.steps += 1
+            if self.steps - self.written >= (WRITE_EVERY if self.stage.device.captures else 5):
+                self._write()
+            self.stage.pool.add(self.room.heard(at_most=2048 if self.stage.device.captures else 16))
+
+    def _set_rate(self) -> None:
+        plan = self.stage.plan
+        self.stage.rate.fill_(self.budget.rate(plan.rate, plan.final_rate, self.steps, plan.warm_up))
+
+    def _write(self) -> None:
+        """The mean losses since the last line; reading them also keeps the host from running ahead."""
+        stage, steps = self.stage, self.steps - self.written
+        values = (stage.losses / steps).tolist()
+        stage.losses.zero_()
+        used = stage.quantiser.leading.used() + stage.quantiser.residual.used()
+        self.journal.write(
+            step=self.steps,
+            **dict(zip(LOSSES, values, strict=True)),
+            used=used,
+            rate=float(stage.rate),
+            hours=stage.pool.hours,
+        )
+        self.written = self.steps
+        if self.journal.seconds - self.saved > SAVE_EVERY:
+            self.saved = self.journal.seconds
+            stage.save(self.folder)

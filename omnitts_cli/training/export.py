@@ -1,0 +1,93 @@
+"""Export: what the stages left -> a model folder in the released format, by the family's own rename tables."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from omnitts_cli.families.qwen3_tts.names.codec import books, decoder_names, encoder_names
+from omnitts_cli.families.qwen3_tts.names.talker import embedder_names, predictor_names, prefixed, talker_names
+from omnitts_cli.families.qwen3_tts.names.text import text_names
+from omnitts_cli.models.sources import Derived, Join, Names, One, Stack
+from omnitts_cli.training import files, parts, speech_stage
+from omnitts_cli.training.recipe import Recipe
+from omnitts_cli.training.settled import settled_codec
+from omnitts_cli.training.speech import Speech
+from omnitts_cli.training.tokens import Tokens
+
+CODEC_FOLDER = "speech_tokenizer"
+
+
+def export(recipe: Recipe, work: Path, tokens: Tokens, folder: Path) -> None:
+    """Write the folder; `work` is where the stages keep their checkpoints."""
+    export_codec(recipe, work, folder / CODEC_FOLDER)
+    _describe(folder / "config.json", files.model_config(recipe, tokens))
+    _describe(folder / "generation_config.json", files.generation_config(recipe))
+    _describe(folder / "preprocessor_config.json", files.PREPROCESSOR)
+    tokens.write(folder)
+    speech = Speech(recipe, tokens)
+    speech.load_state_dict(parts.under("speech", parts.load(work, speech_stage.STEM)))
+    talker, predictor = speech.talker.shape, speech.predictor.shape
+    language = (
+        prefixed("talker", talker_names(talker))
+        | prefixed("predictor", predictor_names(predictor))
+        | prefixed("embedder", embedder_names(predictor.groups))
+        | prefixed("text", text_names())
+    )
+    _write(stored(speech, language), torch.bfloat16, folder / "model.safetensors")
+
+
+def export_codec(recipe: Recipe, work: Path, folder: Path) -> None:
+    """The codec alone: a codec folder of its own, and the part of a model folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    _describe(folder / "config.json", files.codec_config(recipe.codec))
+    _describe(folder / "preprocessor_config.json", files.CODEC_PREPROCESSOR)
+    codec = settled_codec(recipe, work)
+    spoken = stored(codec.decoder, decoder_names(codec.decoder.shape))
+    heard = stored(codec.encoder, encoder_names(codec.encoder.shape))
+    # half precision: a codec weight needs more digits than range
+    _write(spoken | heard, torch.float16, folder / "model.safetensors")
+
+
+def _describe(path: Path, content: dict[str, Any]) -> None:
+    path.write_text(json.dumps(content, indent=2) + "\n")
+
+
+def _write(tensors: dict[str, Tensor], dtype: torch.dtype, path: Path) -> None:
+    save_file({name: t.detach().to(dtype).contiguous() for name, t in tensors.items()}, path, {"format": "pt"})
+
+
+def stored(module: nn.Module, names: Names) -> dict[str, Tensor]:
+    """A rename table walked backwards: our tensors under the names and in the shapes of the checkpoint."""
+    ours = dict(module.named_parameters()) | dict(module.named_buffers())
+    tensors: dict[str, Tensor] = {}
+    for name, source in names.items():
+        value = ours[name].detach()
+        match source:
+            case One(theirs):
+                tensors[theirs] = value
+            case Join(theirs):
+                tensors |= dict(zip(theirs, _apart(name, value, len(theirs), ours), strict=True))
+            case Stack(theirs):
+                tensors |= dict(zip(theirs, value.unbind(0), strict=True))
+            case Derived(theirs, compute) if compute is books:
+                for number, book in enumerate(value):
+                    tensors[theirs[2 * number]] = book
+                    tensors[theirs[2 * number + 1]] = torch.ones(book.shape[0])
+            case Derived(theirs, _):  # a matrix that is stored as a convolution of width one
+                tensors[theirs[0]] = value[..., None]
+    return tensors
+
+
+def _apart(name: str, value: Tensor, count: int, ours: dict[str, Tensor]) -> tuple[Tensor, ...]:
+    """The parts of a joined matrix. Queries are as wide as what leaves attention; the others share the rest."""
+    if count == 3:
+        queries = ours[name.replace("qkv", "out")].shape[1]
+        rest = (value.shape[0] - queries) // 2
+        return value.split([queries, rest, rest])
+    return value.chunk(count)

@@ -1,0 +1,47 @@
+"""The journal of a stage, one JSON object a line, for curves and for people who watch; and the time it has."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import time
+from pathlib import Path
+
+
+class Journal:
+    """`echo` also shows each line on standard error, because a stage runs for minutes without other signs."""
+
+    def __init__(self, path: Path, stage: str, echo: bool = True) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = path.open("a")
+        self._stage, self._echo, self._started = stage, echo, time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self._started
+
+    def write(self, **values: object) -> None:
+        rounded = {k: round(v, 4) if isinstance(v, float) else v for k, v in values.items()}
+        line = json.dumps({"stage": self._stage, "seconds": round(self.seconds, 1), **rounded})
+        self._file.write(line + "\n")
+        self._file.flush()
+        if self._echo:
+            sys.stderr.write(line + "\n")
+
+
+class Budget:
+    """The time that a stage may learn for, from now on; the rate of learning follows it down."""
+
+    def __init__(self, minutes: float) -> None:
+        self._seconds, self._started = minutes * 60, time.monotonic()
+
+    @property
+    def spent(self) -> float:
+        """0 at the start, 1 when nothing is left."""
+        return min(1.0, (time.monotonic() - self._started) / self._seconds) if self._seconds > 0 else 1.0
+
+    def rate(self, highest: float, last: float, step: int, warm_up: int) -> float:
+        """A cosine from the highest rate to the last, behind a short rise."""
+        falling = last + (highest - last) * 0.5 * (1 + math.cos(math.pi * self.spent))
+        return falling * min(1.0, (step + 1) / warm_up)

@@ -1,0 +1,47 @@
+"""Checkpoints of a stage: safetensors in parts of bounded size, so that they travel in small pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+LARGEST = 14 << 20  # bytes of one part
+
+
+def save(folder: Path, stem: str, tensors: Mapping[str, Tensor]) -> None:
+    """Written beside the old parts and renamed at the end, so that a cut leaves one whole checkpoint or the other."""
+    folder.mkdir(parents=True, exist_ok=True)
+    parts: list[dict[str, Tensor]] = [{}]
+    held = 0
+    for name, tensor in tensors.items():
+        tensor = tensor.detach().cpu().contiguous()
+        if held + tensor.nbytes > LARGEST and parts[-1]:
+            parts.append({})
+            held = 0
+        parts[-1][name] = tensor
+        held += tensor.nbytes
+    for number, part in enumerate(parts):
+        save_file(part, folder / f"{stem}.{number}.new", metadata={"parts": str(len(parts))})
+    for number in range(len(parts)):
+        (folder / f"{stem}.{number}.new").rename(folder / f"{stem}.{number}.safetensors")
+
+
+def load(folder: Path, stem: str) -> dict[str, Tensor]:
+    """Every tensor of a checkpoint; empty if there is none."""
+    tensors: dict[str, Tensor] = {}
+    for path in sorted(folder.glob(f"{stem}.*.safetensors")):
+        tensors |= load_file(path)
+    return tensors
+
+
+def under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """What belongs to one module, without its prefix."""
+    return {name.removeprefix(f"{prefix}."): t for name, t in tensors.items() if name.startswith(f"{prefix}.")}
+
+
+def gather(**modules: torch.nn.Module) -> dict[str, Tensor]:
+    return {f"{prefix}.{name}": t for prefix, module in modules.items() for name, t in module.state_dict().items()}

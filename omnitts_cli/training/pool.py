@@ -1,0 +1,128 @@
+"""New speech while training runs: teachers in their own processes, and the pool that keeps what they said.
+
+Speech is nearly free, so an utterance is rarely heard twice: the pool is filled from the front while the
+network learns from what is there already.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import queue
+import random
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from omnitts_cli.training.recipe import Recipe
+from omnitts_cli.training.teacher import BASES, SAMPLE_RATE, SAMPLES_PER_FRAME, Teacher, TeacherVoice
+
+PASSING = -1  # the voice number of a speaker without a name
+
+
+@dataclass(frozen=True)
+class Utterance:
+    text: int  # its place among the texts
+    voice: int  # its place among the recipe's voices, or PASSING
+    sound: np.ndarray  # int16, a whole number of frames
+    phones: np.ndarray  # [T, 2] uint8
+
+
+class Classroom:
+    """`teachers` processes that speak random texts in random voices until closed."""
+
+    def __init__(self, recipe: Recipe, texts: list[str], teachers: int, seed: int, flite: Path | None = None) -> None:
+        # forked: the texts are shared, and nothing of the accelerator has been touched yet
+        context = multiprocessing.get_context("fork")
+        self._queue: multiprocessing.Queue = context.Queue(maxsize=16)
+        self._processes = [
+            context.Process(target=_teach, args=(recipe, texts, seed + n, flite, self._queue), daemon=True)
+            for n in range(teachers)
+        ]
+        for process in self._processes:
+            process.start()
+        self._spoken: queue.Queue[list[Utterance]] = queue.Queue(maxsize=256)
+        # a pipe holds less than one utterance, so somebody must always be reading it
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def _listen(self) -> None:
+        while True:
+            self._spoken.put(self._queue.get())
+
+    def heard(self, at_least: int = 0, at_most: int = 2048) -> list[Utterance]:
+        """What was said since the last call, or part of it; waits until there are `at_least` utterances."""
+        found: list[Utterance] = []
+        while len(found) < at_most and not self._spoken.empty():
+            found += self._spoken.get()
+        while len(found) < at_least:
+            found += self._spoken.get()
+        return found
+
+    def __enter__(self) -> Classroom:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        for process in self._processes:
+            process.kill()
+
+
+def _teach(recipe: Recipe, texts: list[str], seed: int, flite: Path | None, out: multiprocessing.Queue) -> None:
+    os.nice(15)  # the learner comes first
+    draw, teacher = random.Random(seed), Teacher(flite)
+    while True:
+        out.put(list(_speak(recipe, texts, draw, teacher, 4)))
+
+
+def _speak(recipe: Recipe, texts: list[str], draw: random.Random, teacher: Teacher, count: int) -> Iterator[Utterance]:
+    while count:
+        text = draw.randrange(len(texts))
+        voice = PASSING if draw.random() < recipe.teacher.varied else draw.randrange(len(recipe.voices))
+        spoken = teacher.speak(texts[text], _stranger(draw) if voice == PASSING else recipe.voices[voice].made)
+        if SAMPLES_PER_FRAME <= len(spoken.sound) <= recipe.teacher.longest * SAMPLE_RATE:
+            count -= 1
+            yield Utterance(text, voice, np.round(spoken.sound * 32767).astype(np.int16), spoken.phones)
+
+
+def _stranger(draw: random.Random) -> TeacherVoice:
+    return TeacherVoice(
+        draw.choice(BASES), draw.uniform(0.85, 1.2), draw.uniform(0.85, 1.2), draw.choice((90.0, 110.0, 140.0, 180.0))
+    )
+
+
+class SoundPool:
+    """All sound in one tensor on the device; older sound is overwritten once it is full."""
+
+    def __init__(self, hours: float, device: torch.device) -> None:
+        self.sound = torch.zeros(int(hours * 3600 * SAMPLE_RATE), dtype=torch.int16, device=device)
+        self.filled = torch.zeros((), dtype=torch.int64, device=device)  # a tensor: captured steps read it
+        self.samples = 0  # ever added
+        self._at = 0
+
+    def add(self, utterances: list[Utterance]) -> None:
+        if not utterances:
+            return
+        joined = torch.from_numpy(np.concatenate([u.sound for u in utterances]))[-len(self.sound) :]
+        if self._at + len(joined) > len(self.sound):
+            self._at = 0
+        self.sound[self._at : self._at + len(joined)] = joined.to(self.sound.device)
+        self._at += len(joined)
+        self.samples += len(joined)
+        self.filled.fill_(min(self.samples, len(self.sound)) if self.samples > self._at else self._at)
+
+    @property
+    def hours(self) -> float:
+        return self.samples / SAMPLE_RATE / 3600
+
+    def draw(self, batch: int, samples: int) -> Tensor:
+        """Random stretches [batch, samples] float32; fit for capture."""
+        places = torch.rand(batch, device=self.sound.device, dtype=torch.float64) * (self.filled - samples)
+        window = places.long()[:, None] + torch.arange(samples, device=self.sound.device)
+        return self.sound[window].float() / 32768

@@ -1,0 +1,162 @@
+"""The quantiser while it learns: books that follow the latents as running means.
+
+What was learned by failing (see benchmarks/LOG.md): latents must be held around zero and at one size before
+they are quantised, or the books collapse; books start from real latents; a book entry that nobody uses moves
+to where latents are. The centre folds into the first book and the size into the projection before the books,
+so the learned quantiser is an ordinary one.
+Everything is fit for capture: no branch on a tensor's value, no host read.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from omnitts_cli.models.quantiser import Books, SplitQuantiser
+
+DECAY = 0.99
+DEAD = 0.02  # of an even share of the latents
+
+
+class LearningBooks(nn.Module):
+    """Residual books over latents [M, width] of size 1."""
+
+    def __init__(self, books: int, codes: int, width: int) -> None:
+        super().__init__()
+        self.register_buffer("books", torch.zeros(books, codes, width))
+        self.register_buffer("sums", torch.zeros(books, codes, width))
+        self.register_buffer("counts", torch.ones(books, codes))
+
+    def forward(self, latent: Tensor, heard: Tensor) -> tuple[Tensor, Tensor]:
+        """latent [M, width], heard [M, n] 1 or 0 -> the sum of the heard entries, and the commitment loss."""
+        rest, found, loss = latent, torch.zeros_like(latent), latent.new_zeros(())
+        for index in range(self.books.shape[0]):
+            book = self.books[index].clone()  # the running mean must not change what backward needs
+            nearest = _nearest(rest.detach(), book)
+            entry = F.embedding(nearest, book)
+            if self.training:
+                self._follow(index, rest.detach(), nearest)
+            mask = heard[:, index, None]
+            loss = loss + ((rest - entry).square().mean(-1) * mask[:, 0]).mean()
+            found, rest = found + entry * mask, rest - entry
+        return latent + (found - latent).detach(), loss
+
+    @torch.no_grad()
+    def _follow(self, index: int, latent: Tensor, nearest: Tensor) -> None:
+        books, counts, sums = self.books[index], self.counts[index], self.sums[index]
+        counts.mul_(DECAY).index_add_(0, nearest, torch.full_like(latent[:, 0], 1 - DECAY))
+        sums.mul_(DECAY).index_add_(0, nearest, latent * (1 - DECAY))
+        share = latent.shape[0] / books.shape[0]
+        dead = (counts < DEAD * share)[:, None]
+        newcomers = latent[torch.randint(latent.shape[0], (books.shape[0],), device=latent.device)]
+        counts.copy_(torch.where(dead[:, 0], 0.2 * share, counts))
+        sums.copy_(torch.where(dead, newcomers * 0.2 * share, sums))
+        books.copy_(sums / counts[:, None].clamp(min=1e-6))
+
+    @torch.no_grad()
+    def start(self, latent: Tensor, rounds: int = 12) -> None:
+        """Books from real latents [M, width], by k-means, each on what the ones before it left over."""
+        rest, size = latent, self.books.shape[1]
+        for index in range(self.books.shape[0]):
+            book = rest[torch.randint(len(rest), (size,), device=rest.device)].clone()
+            for _ in range(rounds):
+                nearest = _nearest(rest, book)
+                counts = torch.zeros(size, device=rest.device).index_add_(0, nearest, torch.ones_like(rest[:, 0]))
+                means = torch.zeros_like(book).index_add_(0, nearest, rest) / counts.clamp(min=1)[:, None]
+                strays = rest[torch.randint(len(rest), (size,), device=rest.device)]
+                book = torch.where(counts[:, None] > 0, means, strays)
+            self.books[index] = book
+            rest = rest - book[_nearest(rest, book)]
+        self.counts.fill_(1.0)
+        self.sums.copy_(self.books)
+
+    def used(self) -> list[int]:
+        """Entries of each book with at least a tenth of an even share."""
+        share = self.counts.sum(-1, keepdim=True) / self.counts.shape[1]
+        return (self.counts > 0.1 * share).sum(-1).tolist()
+
+
+class LearningQuantiser(nn.Module):
+    """Latents of the encoder -> quantised latents for the decoder, through both halves of the split."""
+
+    def __init__(self, groups: int, codes: int, width: int) -> None:
+        super().__init__()
+        self.leading = LearningBooks(1, codes, width)
+        self.residual = LearningBooks(groups - 1, codes, width)
+        # running centre and size of the latents before each half
+        self.register_buffer("centres", torch.zeros(2, width))
+        self.register_buffer("sizes", torch.ones(2))
+
+    def forward(
+        self, latent: Tensor, into: SplitQuantiser, out: SplitQuantiser, shorter: float, bypass: bool
+    ) -> tuple[Tensor, Tensor]:
+        """latent [B, T, encoder width] -> quantised [B, T, decoder width], and the commitment loss."""
+        latent = latent.float()
+        rows = latent.shape[0] * latent.shape[1]
+        loss, halves = latent.new_zeros(()), []
+        for index, (books, before, after) in enumerate(self._halves(into, out)):
+            heard = F.linear(latent, before.into.weight).view(rows, -1)
+            flat = self._held(index, heard)
+            if not bypass:
+                flat, half_loss = books(flat, self._mask(books, latent, shorter))
+                loss = loss + half_loss
+            # with the centre put back, which is what the first book will hold
+            flat = flat + self.centres[index] / self.sizes[index]
+            halves.append(F.linear(flat.view(*latent.shape[:2], -1), after.out.weight))
+        return halves[0] + halves[1], loss
+
+    def _held(self, index: int, heard: Tensor) -> Tensor:
+        """Latents [M, width] around zero and of size 1, by their own measure while learning."""
+        if not self.training:
+            return (heard - self.centres[index]) / self.sizes[index]
+        centre = heard.mean(0)
+        size = (heard - centre).square().mean().sqrt() + 1e-5
+        self.centres[index].mul_(DECAY).add_(centre.detach(), alpha=1 - DECAY)
+        self.sizes[index].mul_(DECAY).add_(size.detach(), alpha=1 - DECAY)
+        return (heard - centre) / size
+
+    def _mask(self, books: LearningBooks, latent: Tensor, shorter: float) -> Tensor:
+        """[B * T, n]: some examples hear only the first few residual books; the leading book is always heard."""
+        batch, frames, count = latent.shape[0], latent.shape[1], books.books.shape[0]
+        chance = torch.rand(2, batch, device=latent.device)
+        last = torch.where(chance[0] < shorter, (chance[1] * count).floor(), count)
+        heard = (torch.arange(count, device=latent.device) <= last[:, None]).float()
+        return heard[:, None].expand(batch, frames, count).reshape(batch * frames, count)
+
+    def _halves(self, into: SplitQuantiser, out: SplitQuantiser) -> list[tuple[LearningBooks, Books, Books]]:
+        return [(self.leading, into.leading, out.leading), (self.residual, into.residual, out.residual)]
+
+    @torch.no_grad()
+    def start(self, latent: Tensor, into: SplitQuantiser) -> None:
+        """latent [..., encoder width]: many frames, to start the books from."""
+        for index, (books, before, _) in enumerate(self._halves(into, into)):
+            heard = F.linear(latent.float(), before.into.weight).flatten(0, -2)
+            books.start((heard - self.centres[index]) / self.sizes[index])
+
+    @torch.no_grad()
+    def adopt(self, latent: Tensor, into: SplitQuantiser, out: SplitQuantiser) -> None:
+        """Learn on from settled books: latent [..., encoder width], many frames, tells their centre and size."""
+        for index, (books, before, after) in enumerate(self._halves(into, out)):
+            heard = F.linear(latent.float(), before.into.weight).flatten(0, -2)
+            centre = heard.mean(0)
+            self.centres[index], self.sizes[index] = centre, (heard - centre).square().mean().sqrt()
+            books.books.copy_(before.books / self.sizes[index])
+            books.books[0] -= centre / self.sizes[index]
+            after.out.weight.mul_(self.sizes[index])
+            books.counts.fill_(1.0)
+            books.sums.copy_(books.books)
+
+    @torch.no_grad()
+    def settle(self, into: SplitQuantiser, out: SplitQuantiser) -> None:
+        """Make both halves of the codec ordinary: the books are written, centre and size folded away."""
+        for index, (books, before, after) in enumerate(self._halves(into, out)):
+            before.into.weight.div_(self.sizes[index])
+            for half in (before, after):
+                half.books.copy_(books.books)
+                half.books[0] += self.centres[index] / self.sizes[index]
+
+
+def _nearest(latent: Tensor, book: Tensor) -> Tensor:
+    """[M, width], [codes, width] -> [M]."""
+    return (book.square().sum(-1) - 2 * latent @ book.T).argmin(-1)

@@ -1,0 +1,175 @@
+"""Recipe: the one settings file that drives every stage, read strictly into frozen values."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass, fields
+from importlib import resources
+from pathlib import Path
+from typing import Any, TypeVar
+
+from omnitts_cli.errors import SettingsError
+from omnitts_cli.training.teacher import TeacherVoice
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Texts:
+    made_up: int
+    merges: int
+
+
+@dataclass(frozen=True)
+class Teaching:
+    varied: float
+    longest: float
+    hours: float
+
+
+@dataclass(frozen=True)
+class CodecSizes:
+    groups: int
+    codes: int
+    book_width: int
+    filters: int
+    unit_kernel: int
+    dilations: tuple[int, ...]
+    falls: tuple[int, ...]
+    encoder_width: int
+    quantised: int
+    latent: int
+    decoder_width: int
+    transformer_width: int
+    transformer_inner: int
+    transformer_layers: int
+    heads: int
+    window: int
+    stretches: tuple[int, ...]
+    rises: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class CodecTraining:
+    minutes: float
+    batch: int
+    frames: int
+    rate: float
+    final_rate: float
+    warm_up: int
+    bypass: int
+    critics_after: float
+    critic_width: int
+    judged: int
+    mel: float
+    wave: float
+    feature: float
+    adversary: float
+    commit: float
+    shorter: float
+    compile: bool
+
+
+@dataclass(frozen=True)
+class SpeechSizes:
+    hidden: int
+    inner: int
+    layers: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    text_width: int
+    predictor_hidden: int
+    predictor_inner: int
+    predictor_layers: int
+    predictor_heads: int
+    predictor_kv_heads: int
+    predictor_head_dim: int
+
+
+@dataclass(frozen=True)
+class SpeechTraining:
+    minutes: float
+    positions: int
+    lengths: tuple[int, ...]
+    rate: float
+    final_rate: float
+    warm_up: int
+    predicted: int
+    predictor_weight: float
+    streamed: float
+    untold: float
+    corrupt: float
+    forgetful: float
+    phone_weight: float
+    weight_decay: float
+    dropout: float
+    held_back: int
+    encoded: int
+    compile: bool
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """How the finished model draws codes, unless a caller says otherwise."""
+
+    temperature: float
+    top_k: int
+    top_p: float
+    repetition_penalty: float
+    predictor_temperature: float
+    predictor_top_k: int
+
+
+@dataclass(frozen=True)
+class NamedVoice:
+    name: str
+    line: str
+    made: TeacherVoice
+
+
+@dataclass(frozen=True)
+class Recipe:
+    seed: int
+    voices: tuple[NamedVoice, ...]
+    texts: Texts
+    teacher: Teaching
+    codec: CodecSizes
+    codec_training: CodecTraining
+    speech: SpeechSizes
+    speech_training: SpeechTraining
+    sampling: Drawn
+
+
+SECTIONS = {
+    "texts": Texts,
+    "teacher": Teaching,
+    "codec": CodecSizes,
+    "codec_training": CodecTraining,
+    "speech": SpeechSizes,
+    "speech_training": SpeechTraining,
+    "sampling": Drawn,
+}
+
+
+def read(path: Path | None = None, miniature: bool = False) -> Recipe:
+    """The recipe beside this file, or another one; `miniature` for a rehearsal."""
+    source = path or resources.files(__package__) / "recipe.toml"
+    values = tomllib.loads(source.read_text())
+    small: dict[str, dict[str, Any]] = values.pop("miniature", {})
+    if miniature:
+        for name, changes in small.items():
+            values[name] |= changes
+    voices = tuple(_voice(name, dict(made)) for name, made in values["voices"].items())
+    sections = {name: _section(kind, values[name], name) for name, kind in SECTIONS.items()}
+    return Recipe(seed=values["seed"], voices=voices, **sections)
+
+
+def _voice(name: str, values: dict[str, Any]) -> NamedVoice:
+    return NamedVoice(name, values.pop("line"), _section(TeacherVoice, values, f"voices.{name}"))
+
+
+def _section(kind: type[T], values: dict[str, Any], name: str) -> T:
+    if unknown := values.keys() - {f.name for f in fields(kind)}:  # type: ignore[arg-type]
+        raise SettingsError(f"the recipe's [{name}] knows no {', '.join(sorted(unknown))}")
+    return kind(**{key: tuple(v) if isinstance(v, list) else v for key, v in values.items()})

@@ -1,0 +1,69 @@
+"""From the recipe's sizes to the shapes of the model's own modules, and the modules themselves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import nn
+
+from omnitts_cli.models.codec_decoder import CodecDecoder, DecoderShape
+from omnitts_cli.models.codec_encoder import CodecEncoder, EncoderShape
+from omnitts_cli.models.codec_transformer import TransformerShape
+from omnitts_cli.training.recipe import CodecSizes
+
+FRESH_SCALE = 0.3
+"""Of what each branch of the codec adds at first. The published 0.01 is for networks forty times deeper in training."""
+
+
+@dataclass(frozen=True)
+class Codec:
+    encoder: CodecEncoder
+    decoder: CodecDecoder
+
+
+def encoder_shape(sizes: CodecSizes) -> EncoderShape:
+    # no transformer: convolutions hear enough for 80 ms, and a clip of any length sounds like training's
+    hearing = TransformerShape(
+        hidden=sizes.encoder_width, inner=4 * sizes.encoder_width, layers=0, heads=2, head_dim=64
+    )
+    return EncoderShape(
+        groups=sizes.groups,
+        codes=sizes.codes,
+        book_width=sizes.book_width,
+        filters=sizes.filters,
+        falls=sizes.falls,
+        transformer=hearing,
+        dilations=sizes.dilations,
+        unit_kernel=sizes.unit_kernel,
+    )
+
+
+def decoder_shape(sizes: CodecSizes) -> DecoderShape:
+    width = sizes.transformer_width
+    speaking = TransformerShape(
+        hidden=width,
+        inner=sizes.transformer_inner,
+        layers=sizes.transformer_layers,
+        heads=sizes.heads,
+        head_dim=width // sizes.heads,
+        scale=FRESH_SCALE,
+    )
+    return DecoderShape(
+        groups=sizes.groups,
+        codes=sizes.codes,
+        book_width=sizes.book_width,
+        quantised=sizes.quantised,
+        latent=sizes.latent,
+        width=sizes.decoder_width,
+        transformer=speaking,
+        window=sizes.window,
+        stretches=sizes.stretches,
+        rises=sizes.rises,
+    )
+
+
+def build_codec(sizes: CodecSizes) -> Codec:
+    decoder = CodecDecoder(decoder_shape(sizes))
+    for stretch in decoder.stretches:
+        nn.init.constant_(stretch.mix.scale, FRESH_SCALE)
+    return Codec(CodecEncoder(encoder_shape(sizes)), decoder)

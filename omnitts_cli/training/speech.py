@@ -1,0 +1,54 @@
+"""Speech: the language side as one module to learn, in the recipe's sizes."""
+
+from __future__ import annotations
+
+import math
+
+from torch import nn
+
+from omnitts_cli.models.embed import FrameEmbedder
+from omnitts_cli.models.layers import StackShape
+from omnitts_cli.models.predictor import Predictor, PredictorShape
+from omnitts_cli.models.talker import Talker, TalkerShape
+from omnitts_cli.models.text_rows import TextEmbedder
+from omnitts_cli.training.ids import codec_ids
+from omnitts_cli.training.recipe import Recipe
+from omnitts_cli.training.tokens import Tokens
+
+
+def talker_shape(recipe: Recipe) -> TalkerShape:
+    s = recipe.speech
+    stack = StackShape(s.hidden, s.inner, s.layers, s.heads, s.kv_heads, s.head_dim, 1e-6, 1e6)
+    return TalkerShape(stack, codec_ids(recipe).vocabulary)
+
+
+def predictor_shape(recipe: Recipe) -> PredictorShape:
+    s = recipe.speech
+    stack = StackShape(
+        s.predictor_hidden,
+        s.predictor_inner,
+        s.predictor_layers,
+        s.predictor_heads,
+        s.predictor_kv_heads,
+        s.predictor_head_dim,
+        1e-6,
+        1e6,
+    )
+    return PredictorShape(stack, s.hidden, recipe.codec.groups, recipe.codec.codes)
+
+
+class Speech(nn.Module):
+    """Talker, predictor and the tables they hear."""
+
+    def __init__(self, recipe: Recipe, tokens: Tokens) -> None:
+        super().__init__()
+        talker, predictor, sizes = talker_shape(recipe), predictor_shape(recipe), recipe.speech
+        self.text = TextEmbedder(tokens.size, sizes.text_width, sizes.hidden)
+        self.embedder = FrameEmbedder(talker.vocabulary, predictor.groups, predictor.codes, sizes.hidden)
+        self.talker = Talker(talker)
+        self.predictor = Predictor(predictor)
+        # what a branch adds starts small beside what it adds to
+        for stack in (self.talker.stack, self.predictor.stack):
+            for layer in stack.layers:
+                for weight in (layer.out, layer.down):
+                    nn.init.normal_(weight, std=0.02 / math.sqrt(2 * len(stack.layers)))

@@ -1,0 +1,167 @@
+"""The language side learns: text and voice -> frames of codes, teacher-forced, prompts as the family builds them."""
+
+from __future__ import annotations
+
+import random
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from omnitts_cli.devices.device import Device
+from omnitts_cli.training import parts
+from omnitts_cli.training.ids import TextIds, codec_ids
+from omnitts_cli.training.journal import Budget, Journal
+from omnitts_cli.training.lessons import Batch, Lessons, draw
+from omnitts_cli.training.pool import Classroom
+from omnitts_cli.training.recipe import Recipe
+from omnitts_cli.training.settled import settled_codec
+from omnitts_cli.training.speech import Speech
+from omnitts_cli.training.teacher import PHONES, PHONES_PER_FRAME
+from omnitts_cli.training.tokens import Tokens
+
+STEM = "speech"
+LOOK_EVERY = 20  # steps between two looks at the clock
+WRITE_EVERY = 500
+SAVE_EVERY = 150.0  # seconds
+LOSSES = ("first", "rest", "phones", "right")
+
+
+class SpeechStage:
+    """Everything that learns, and one step of it as a function that can be captured."""
+
+    def __init__(self, recipe: Recipe, device: Device, tokens: Tokens, lessons: Lessons) -> None:
+        self.recipe, self.plan, self.device, self.lessons = recipe, recipe.speech_training, device, lessons
+        where = device.torch_device
+        self.codec_ids, self.text_ids = codec_ids(recipe), TextIds.of(tokens)
+        self.speech = Speech(recipe, tokens).to(where)
+        # while learning, the hidden state must also know which sounds come next; this half is thrown away later
+        self.phones = nn.Linear(recipe.speech.hidden, PHONES_PER_FRAME * len(PHONES)).to(where)
+        self.learned = [*self.speech.parameters(), *self.phones.parameters()]
+        self.every_token = torch.arange(tokens.size, device=where)
+        groups, codes = recipe.codec.groups, recipe.codec.codes
+        first = [0, *(self.codec_ids.vocabulary + g * codes for g in range(groups - 1))]
+        self.offsets = torch.tensor(first, device=where)  # of each group in one joined table
+        self.rate = torch.tensor(self.plan.rate, device=where)
+        self.losses = torch.zeros(len(LOSSES), device=where)
+        fast = device.captures
+        self.optimiser = torch.optim.AdamW(
+            self.learned,
+            lr=self.rate if fast else self.plan.rate,
+            betas=(0.9, 0.98),
+            weight_decay=self.plan.weight_decay,
+            fused=fast,
+            capturable=fast,
+        )
+        self.talk, self.predict = self.speech.talker.forward, self.speech.predictor.forward
+        if self.plan.compile and fast:
+            self.talk, self.predict = torch.compile(self.talk), torch.compile(self.predict)
+
+    def step(self, number: int) -> None:
+        """One batch from one table, one update; the losses are added to `losses`."""
+        table = self.lessons.tables[number]
+        batch = draw(table, self.plan.positions // table.rows, self.recipe, self.codec_ids, self.text_ids)
+        half = nullcontext()
+        if self.device.captures:
+            half = torch.autocast(self.device.torch_device.type, torch.bfloat16, cache_enabled=False)
+        with half:
+            hidden = self.talk(F.dropout(self.rows(batch), self.plan.dropout))
+            scores = self.speech.talker.logits(hidden).float()
+            first = F.cross_entropy(scores.flatten(0, 1), batch.target.flatten(), ignore_index=-100)
+            rest = self._rest(hidden, batch)
+            heard = self.phones(hidden).unflatten(-1, (PHONES_PER_FRAME, -1)).float()
+            phones = F.cross_entropy(heard.flatten(0, 2), batch.phones.flatten(), ignore_index=-100)
+        self.optimiser.zero_grad(set_to_none=True)
+        (first + self.plan.predictor_weight * rest + self.plan.phone_weight * phones).backward()
+        nn.utils.clip_grad_norm_(self.learned, 1.0)
+        self.optimiser.step()
+        known = batch.target >= 0
+        right = ((scores.argmax(-1) == batch.target) & known).sum() / known.sum()
+        self.losses += torch.stack([first, rest, phones, right]).detach()
+
+    @torch.no_grad()
+    def held_back(self) -> dict[str, float]:
+        """Losses on what was never learned from, without the hindrances of learning."""
+        fair = replace(self.recipe, speech_training=replace(self.plan, corrupt=0.0, forgetful=0.0))
+        sums = torch.zeros(3, device=self.losses.device)
+        for table in self.lessons.held_back:
+            batch = draw(table, table.capacity, fair, self.codec_ids, self.text_ids)
+            hidden = self.speech.talker(self.rows(batch))
+            scores = self.speech.talker.logits(hidden)
+            heard = self.phones(hidden).unflatten(-1, (PHONES_PER_FRAME, -1))
+            sums[0] += F.cross_entropy(scores.flatten(0, 1), batch.target.flatten(), ignore_index=-100)
+            sums[1] += F.cross_entropy(heard.flatten(0, 2), batch.phones.flatten(), ignore_index=-100)
+            known = batch.target >= 0
+            sums[2] += ((scores.argmax(-1) == batch.target) & known).sum() / known.sum()
+        names = ("held_first", "held_phones", "held_right")
+        return dict(zip(names, (sums / len(self.lessons.held_back)).tolist(), strict=True))
+
+    def rows(self, batch: Batch) -> Tensor:
+        """Text side plus codec side: [B, L, H]."""
+        speech = self.speech
+        texts = F.embedding(batch.text, speech.text(self.every_token))
+        controls = F.embedding(batch.control, speech.embedder.first) * batch.controlled[..., None]
+        joined = torch.cat([speech.embedder.first, speech.embedder.rest.flatten(0, 1)])
+        frames = F.embedding(batch.codes + self.offsets, joined).sum(-2) * batch.framed[..., None]
+        return texts + controls + frames
+
+    def _rest(self, hidden: Tensor, batch: Batch) -> Tensor:
+        """Groups 1.. of some of the frames, chosen at random."""
+        followed = batch.followed.flatten()
+        order = (followed + torch.rand(followed.shape, device=followed.device)).topk(self.plan.predicted).indices
+        codes = batch.next_codes.flatten(0, 1)[order]
+        scores = self.predict(hidden.flatten(0, 1)[order], codes, self.speech.embedder)
+        truth = torch.where(followed[order, None], codes[:, 1:], -100)
+        return F.cross_entropy(scores.float().flatten(0, 1), truth.flatten(), ignore_index=-100)
+
+    def save(self, folder: Path) -> None:
+        parts.save(folder, STEM, parts.gather(speech=self.speech, phones=self.phones))
+
+
+def train_speech(
+    recipe: Recipe, device: Device, room: Classroom, texts: list[str], tokens: Tokens, folder: Path, minutes: float
+) -> None:
+    """Learn for `minutes` from where `folder` says the language side is, with the codec that lies there."""
+    journal = Journal(folder / "curves.jsonl", "speech")
+    ids = [e.ids for e in tokens.encoder().encode_batch(texts)]
+    lane = device.lane()
+    with lane:
+        encoder = settled_codec(recipe, folder).encoder.to(device.torch_device)
+        lessons = Lessons(recipe, encoder, ids, capacity=200_000 if device.captures else 2_000)
+        while lessons.tables[0].added < (2_000 if device.captures else 1) or not lessons.tables[-1].added:
+            lessons.add(room.heard(at_least=64))
+        stage = SpeechStage(recipe, device, tokens, lessons)
+        if saved := parts.load(folder, STEM):
+            stage.speech.load_state_dict(parts.under("speech", saved))
+            stage.phones.load_state_dict(parts.under("phones", saved))
+        weights = sum(p.numel() for p in stage.speech.parameters())
+        journal.write(event="start", resumed=bool(saved), weights=weights)
+        replays = [lane.capture(lambda n=n: stage.step(n)) for n in range(len(lessons.tables))]
+        _loop(stage, replays, room, journal, folder, Budget(minutes))
+        stage.save(folder)
+    journal.write(event="end", hours=lessons.seconds / 3600)
+
+
+def _loop(stage: SpeechStage, replays: list, room: Classroom, journal: Journal, folder: Path, budget: Budget) -> None:
+    plan, lessons, captured = stage.plan, stage.lessons, stage.device.captures
+    chooser, steps, written, saved = random.Random(stage.recipe.seed), 0, 0, 0.0
+    while budget.spent < 1.0:
+        stage.rate.fill_(budget.rate(plan.rate, plan.final_rate, steps, plan.warm_up))
+        weights = [table.added * table.rows for table in lessons.tables]  # every utterance is as likely
+        for _ in range(LOOK_EVERY if captured else 1):
+            chooser.choices(replays, weights)[0]()
+            steps += 1
+        # no more at a time than encoding can bear: learning would starve beside a fast teacher
+        lessons.add(room.heard(at_most=plan.encoded * (8 if captured else 1)))
+        if steps - written >= (WRITE_EVERY if captured else 5):
+            values = (stage.losses / (steps - written)).tolist()
+            stage.losses.zero_()
+            written = steps
+            curves = dict(zip(LOSSES, values, strict=True)) | stage.held_back()
+            journal.write(step=steps, **curves, rate=float(stage.rate), hours=lessons.seconds / 3600)
+            if journal.seconds - saved > SAVE_EVERY:
+                saved = journal.seconds
+                stage.save(folder)

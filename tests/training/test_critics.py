@@ -1,0 +1,34 @@
+"""Distances and critics tell sounds apart, and teach."""
+
+from __future__ import annotations
+
+import torch
+
+from omnitts_cli.training.critics import Critics, MelDistance, critic_loss, maker_losses
+
+
+def test_mel_distance_grows_with_the_difference() -> None:
+    torch.manual_seed(0)
+    sound, noise = 0.1 * torch.randn(2, 5760), 0.1 * torch.randn(2, 5760)
+    distance = MelDistance(24000)
+    assert distance(sound, sound) == 0
+    assert 0 < distance(sound + 0.01 * noise, sound) < distance(sound + noise, sound)
+
+
+def test_critics_learn_to_tell_and_makers_to_fool() -> None:
+    torch.manual_seed(0)
+    critics = Critics(4)
+    true, made = 0.1 * torch.randn(2, 5760), torch.zeros(2, 5760, requires_grad=True)
+    steps = torch.optim.Adam(critics.parameters(), 1e-2)
+    losses = []
+    for _ in range(8):
+        loss = critic_loss(critics(true)[0], critics(made.detach())[0])
+        steps.zero_grad()
+        loss.backward()
+        steps.step()
+        losses.append(float(loss.detach()))
+    assert losses[-1] < losses[0]
+    opinions, features = critics(made)
+    fooled, apart = maker_losses(opinions, features, critics(true)[1])
+    (fooled + apart).backward()
+    assert made.grad is not None and made.grad.abs().sum() > 0

@@ -1,0 +1,30 @@
+"""Words are counted as the recogniser's judges count them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from omnitts_cli.training.evaluate import error_rate, sentences, word_errors, words
+
+
+@pytest.mark.parametrize(
+    ("said", "heard", "errors"),
+    [("a b c", "a b c", 0), ("a b c", "a x c", 1), ("a b c", "a c", 1), ("a b", "a x b y", 2), ("a b", "", 2)],
+)
+def test_word_errors(said: str, heard: str, errors: int) -> None:
+    assert word_errors(said.split(), heard.split()) == errors
+
+
+def test_words_are_compared_without_case_or_marks() -> None:
+    assert words("The soft cushion broke the Man's fall.") == "the soft cushion broke the man's fall".split()
+
+
+def test_the_rate_is_over_all_words() -> None:
+    sounds = [np.zeros(3), np.ones(3)]
+    answers = iter(["one two", "three"])
+    assert error_rate(["One two.", "Three four."], sounds, lambda sound: next(answers)) == 0.25
+
+
+def test_evaluation_speaks_twenty_sentences() -> None:
+    assert len(set(sentences())) == 20

@@ -1,0 +1,25 @@
+"""Checkpoints come back whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from omnitts_cli.training import parts
+
+
+def test_a_checkpoint_comes_back_from_its_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parts, "LARGEST", 100)
+    tensors = {f"speech.{n}": torch.full((20,), float(n)) for n in range(5)}
+    parts.save(tmp_path, "speech", tensors)
+    assert len(list(tmp_path.glob("speech.*.safetensors"))) == 5
+    assert not list(tmp_path.glob("*.new"))
+    found = parts.under("speech", parts.load(tmp_path, "speech"))
+    assert found.keys() == {str(n) for n in range(5)}
+    assert torch.equal(found["3"], tensors["speech.3"])
+
+
+def test_nothing_saved_is_nothing(tmp_path: Path) -> None:
+    assert parts.load(tmp_path, "codec") == {}
