@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -28,9 +29,10 @@ from omnitts_cli.devices.npu.device import NPUDevice  # noqa: E402
 from omnitts_cli.engine.plan import Plan  # noqa: E402
 from omnitts_cli.errors import DeviceError  # noqa: E402
 from omnitts_cli.kernels import plain  # noqa: E402
+from omnitts_cli.models.roles import Cloner  # noqa: E402
 from omnitts_cli.request import Request  # noqa: E402
 from omnitts_cli.settings import EngineSettings  # noqa: E402
-from omnitts_cli.voices import Named  # noqa: E402
+from omnitts_cli.voices import Cloned, Named  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -112,6 +114,27 @@ def test_a_model_by_name_speaks_on_it() -> None:
         clip = engine.clip(Request("hello", Named("ann"), max_frames=3, ignore_end=True))
     assert clip.codes.shape[0] == 3
     assert clip.pcm.any()
+
+
+@pytest.mark.parametrize("checkpoint_name", ["custom_voice", "base"])
+def test_a_released_layout_is_loaded_cloned_and_spoken_as_on_the_cpu(
+    checkpoint: Callable[[str], Path], checkpoint_name: str
+) -> None:
+    folder = str(checkpoint(checkpoint_name))
+    sound = np.random.default_rng(0).standard_normal(24_000).astype(np.float32) / 10
+    codes = []
+    for device in ("npu", "cpu"):
+        options = {"dtype": "fp32", "slots": 1, "seconds": 2, "chunk": 2, "threads": 1}
+        with build.open_engine(folder, device=device, **options) as engine:
+            cloner = engine.model.cloner
+            voice = clone(cloner, sound) if cloner else Named(next(iter(engine.model.speakers)))
+            clip = engine.clip(Request("hello there", voice, seed=3, max_frames=6, ignore_end=True))
+            codes.append(clip.codes.tolist())
+    assert codes[0] == codes[1]
+
+
+def clone(cloner: Cloner, sound: np.ndarray) -> Cloned:
+    return Cloned(cloner.embedding(sound), cloner.codes(sound), "a word")
 
 
 def test_the_doctor_has_lines_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
