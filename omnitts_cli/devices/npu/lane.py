@@ -9,6 +9,11 @@ import torch
 import torch_npu
 from torch import Tensor
 
+from omnitts_cli.errors import DeviceError
+
+NO_STREAMS = "207008"
+"""The runtime's error when a recording wants more of the card's streams than are left."""
+
 WARM_UPS = 2
 """Runs before a capture: operators choose their tiling and allocate workspaces on first use."""
 
@@ -73,8 +78,17 @@ class NPULane:
                 step()
         torch_npu.npu.synchronize()
         graph = torch_npu.npu.NPUGraph()
-        with torch_npu.npu.graph(graph, pool=self._pool, stream=self._stream):
-            step()
+        try:
+            with torch_npu.npu.graph(graph, pool=self._pool, stream=self._stream):
+                step()
+        except RuntimeError as error:
+            if NO_STREAMS not in str(error):
+                raise
+            raise DeviceError(
+                "the NPU has no streams left to record another step with",
+                hint="fewer sizes to record: a smaller -b or --chunk; a newer driver has more streams",
+                cause=str(error).splitlines()[0],
+            ) from None
 
         def replay() -> None:
             with self:

@@ -21,6 +21,7 @@ torch_npu = fake_npu.install(os.environ["FAKE_NPU_VERSION"])
 
 from omnitts_cli.devices.npu.device import NPUDevice  # noqa: E402
 from omnitts_cli.devices.npu.lane import NPULane  # noqa: E402
+from omnitts_cli.errors import DeviceError  # noqa: E402
 
 HALF = torch.bfloat16
 
@@ -152,6 +153,25 @@ def test_a_capture_inside_a_capture_is_seen(device: NPUDevice, lane: NPULane) ->
     with pytest.raises(Hazard, match="inside a capture"):
         lane.capture(step)
     assert len(calls) == 3
+
+
+@pytest.mark.parametrize("said", ["[Error]: error code 207008, stream resources\nmore", "error code 507011"])
+def test_a_card_without_streams_left_is_told_in_words(
+    lane: NPULane, monkeypatch: pytest.MonkeyPatch, said: str
+) -> None:
+    def full(self: Any, *exc: Any) -> None:
+        real(self, *exc)
+        raise RuntimeError(said)
+
+    real = torch_npu.npu.graph.__exit__
+    monkeypatch.setattr(torch_npu.npu.graph, "__exit__", full)
+    with pytest.raises((DeviceError, RuntimeError)) as caught:
+        lane.capture(lambda: ones(3))
+    if "207008" in said:
+        assert isinstance(caught.value, DeviceError) and "no streams left" in caught.value.message
+        assert "-b" in str(caught.value.hint)
+    else:
+        assert str(caught.value) == said
 
 
 def test_memory_that_moves_between_replays_is_seen(lane: NPULane) -> None:

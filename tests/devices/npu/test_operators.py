@@ -54,6 +54,12 @@ def test_the_vendors_two_descriptions_agree_in_what_we_lean_on(version: str, ope
         assert told[2][name] == meta[2][name], name
 
 
+def test_no_mask_of_a_fixed_size_bounds_the_length() -> None:
+    """The compressed masks of the vendor's sparse modes are 2048 wide whatever the length; ours are as wide as it."""
+    room = HERE.parents[2] / "omnitts_cli/devices/npu"
+    assert [path.name for path in room.glob("*.py") if "2048" in path.read_text("utf-8")] == []
+
+
 def reader() -> ModuleType:
     spec = importlib.util.spec_from_file_location("vendor_table", HERE / "vendor_table.py")
     assert spec is not None and spec.loader is not None
