@@ -54,7 +54,7 @@ def start(model: SpeechModel, device: Device, plan: Plan, tell: Callable[[str], 
                 raise DeviceError(
                     f"{device.name} has not enough memory for one request: {gib(each)} beside the model, "
                     f"{gib(device.free_bytes())} free",
-                    hint="shorter requests (--max-seconds), a smaller model, or -d cpu",
+                    hint="a smaller model (-m 0.6b), or -d cpu",
                 ) from None
         else:
             if slots < asked:
