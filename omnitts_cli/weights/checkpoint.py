@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from omnitts_cli.errors import ModelError
-from omnitts_cli.weights.header import Entry, Header, damaged, read_header, shown, unreadable
+from omnitts_cli.weights.header import INDEX, Entry, Header, damaged, read_header, shown, unreadable
 
 BLOCK_BYTES = 4 * 2**20
 
@@ -49,7 +49,11 @@ class Checkpoint:
 
     @staticmethod
     def open(path: Path | str) -> Checkpoint:
-        """A safetensors file, or a folder holding model.safetensors or its numbered parts."""
+        """A safetensors file, or a folder holding model.safetensors or its numbered parts.
+
+        With an index beside them, parts may be left out that hold nothing of use; a tensor that is needed
+        after all is missed by whoever asks for it.
+        """
         path = Path(path)
         headers = tuple(read_header(file) for file in (_files(path) if path.is_dir() else [path]))
         seen: set[str] = set()
@@ -101,7 +105,7 @@ class Checkpoint:
 
 
 def _files(folder: Path) -> list[Path]:
-    """model.safetensors, or every part of a numbered set."""
+    """model.safetensors, or the parts of one numbered set."""
     whole = folder / "model.safetensors"
     parts = sorted(path for path in folder.iterdir() if _SHARD.fullmatch(path.name))
     if not parts or whole.exists():
@@ -109,13 +113,13 @@ def _files(folder: Path) -> list[Path]:
     count = int(_SHARD.fullmatch(parts[0].name)[1])  # type: ignore[index]
     wanted = [folder / f"model-{n:05d}-of-{count:05d}.safetensors" for n in range(1, count + 1)]
     missing = [path.name for path in wanted if path not in parts]
-    if missing or len(parts) != count:
+    if set(parts) - set(wanted) or (missing and not (folder / INDEX).is_file()):
         raise ModelError(
             f"{shown(folder, 400)} does not hold one whole model",
             cause=f"{missing[0]} is missing" if missing else "it mixes parts of several models",
             hint="`omnitts models pull` fetches a whole model",
         )
-    return wanted
+    return parts
 
 
 def _blocks(header: Header, entry: Entry) -> Iterator[Tensor]:

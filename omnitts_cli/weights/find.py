@@ -13,7 +13,7 @@ from omnitts_cli.weights.folder import check_folder
 from omnitts_cli.weights.header import shown
 from omnitts_cli.weights.names import Found, hub_name, looks_like_a_repository
 from omnitts_cli.weights.pull import pull
-from omnitts_cli.weights.released import RELEASED, SIZES
+from omnitts_cli.weights.released import ALIASES, RELEASED, SIZES
 
 TINY = Path(__file__).parent.parent / "embedded" / "tiny"
 
@@ -59,7 +59,7 @@ def _folder(name: str) -> Found:
         known = False
     if known:
         return Found(check_folder(path), name)
-    names = ["tiny", *SIZES, *RELEASED]
+    names = ["tiny", *SIZES, *RELEASED, *ALIASES]
     close = difflib.get_close_matches(name.lower(), names, 1)
     hint = f"known models: {', '.join(names)}; or a folder, or hf:ORG/REPO"
     if close:

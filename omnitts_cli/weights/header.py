@@ -16,8 +16,9 @@ from pathlib import Path
 
 from omnitts_cli.errors import ModelError
 
-# The format allows 100 MB. The largest header of the families here is 0.1 MB, and 4 MB are parsed well within a second.
+# The format allows 100 MB. The largest header of the families has about 1 MB; 4 MB are parsed well within a second.
 HEADER_LIMIT = 4 * 2**20
+INDEX = "model.safetensors.index.json"  # beside numbered parts: which tensor is in which
 RANK_LIMIT = 8
 DIMENSION_LIMIT = 2**40
 

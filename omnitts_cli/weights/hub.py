@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from omnitts_cli.errors import ModelError
-from omnitts_cli.weights.header import shown
+from omnitts_cli.weights.header import INDEX, shown
 from omnitts_cli.weights.released import File
 
 ANSWER_S = 10.0  # how long the Hub may think about one question
@@ -23,7 +23,7 @@ WAITS_S = (1.0, 4.0)  # between tries
 _BUSY = (408, 429, 500, 502, 503, 504)
 
 _ROOT_FILES = ("vocab.json", "merges.txt", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
-_CONFIG_FILES = ("config.json", "generation_config.json", "preprocessor_config.json")
+_CONFIG_FILES = ("config.json", "generation_config.json", "preprocessor_config.json", INDEX)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from omnitts_cli.errors import ModelError, UsageError
 from omnitts_cli.weights.header import shown
-from omnitts_cli.weights.released import RELEASED, SIZES, VARIANTS, Released
+from omnitts_cli.weights.released import ALIASES, RELEASED, SIZES, TENSORS, VARIANTS, Released
 
 _REPO = r"\w[\w.-]{0,95}/\w[\w.-]{0,95}"
 _HUB_NAME = re.compile(rf"hf:(?P<repo>{_REPO})(?:@(?P<revision>\w[\w./-]{{0,127}}))?", re.ASCII)
@@ -32,6 +32,11 @@ class HubName:
     revision: str | None
     released: Released | None = None
 
+    @property
+    def tensors(self) -> tuple[str, ...] | None:
+        """Patterns of the tensors that are wanted; None: all."""
+        return TENSORS.get(self.repo)
+
 
 def hub_name(name: str, variant: str | None = None) -> HubName | None:
     """What `name` means on the Hub; None when it can only be a folder."""
@@ -43,6 +48,8 @@ def hub_name(name: str, variant: str | None = None) -> HubName | None:
     if short in RELEASED:
         model = RELEASED[short]
         return HubName(model.name, model.repo, model.revision, model)
+    if short in ALIASES:
+        return HubName(short, ALIASES[short], None)
     if not name.startswith("hf:"):
         return None
     parts = _HUB_NAME.fullmatch(name)

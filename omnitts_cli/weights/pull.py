@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from omnitts_cli.errors import ModelError
 from omnitts_cli.weights import hub
 from omnitts_cli.weights.fetch import Meter, Report, fetch, part_of
 from omnitts_cli.weights.folder import check_folder
-from omnitts_cli.weights.header import shown
+from omnitts_cli.weights.header import INDEX, shown
 from omnitts_cli.weights.names import Found, HubName
 from omnitts_cli.weights.released import File
 
@@ -18,6 +20,7 @@ def pull(wanted: HubName, *, mirror: str | None = None, report: Report | None = 
     listing = _pinned(wanted, mirror) if wanted.released else hub.listing(wanted.repo, wanted.revision, mirror)
     files = sorted((_known(wanted, file) for file in listing.files), key=_order)
     _promised(wanted, files)
+    files = _of_use(wanted, files, listing.commit, mirror)
     root = hub.cache_folder(wanted.repo)
     blobs = {file.path: root / "blobs" / file.sha256 for file in files if file.sha256}
     here = sum(_here(blobs[file.path], file.size_bytes) for file in files if file.sha256)
@@ -83,6 +86,21 @@ def _promised(wanted: HubName, files: list[File]) -> None:
         cause="it has no safetensors weights" if "config.json" in paths else "it has no config.json",
         hint="only safetensors is read: other weight formats can run code",
     )
+
+
+def _of_use(wanted: HubName, files: list[File], commit: str, mirror: str | None) -> list[File]:
+    """Without the numbered parts that hold no tensor we want, where the repository says what is where."""
+    if wanted.tensors is None or all(file.path != INDEX for file in files):
+        return files
+    index = hub.link(wanted.repo, INDEX, commit, mirror)
+    try:
+        places: dict[str, str] = json.loads(index.read_bytes())["weight_map"]
+        useful = {place for name, place in places.items() if any(fnmatchcase(name, one) for one in wanted.tensors)}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ModelError(
+            f"'{wanted.name}' cannot be fetched in part", cause=f"{INDEX} cannot be read: {shown(error, 100)}"
+        ) from None
+    return [file for file in files if not file.path.endswith(".safetensors") or file.path in useful]
 
 
 def _here(blob: Path, size: int) -> int:

@@ -98,5 +98,12 @@ _ALL = (
     ),
 )
 
+OMNI = "Qwen/Qwen3-Omni-30B-A3B-Instruct"
+ALIASES = {"omni": OMNI}
+"""Names for models of which we know the repository but not the sums: its newest commit is fetched."""
+
+TENSORS = {OMNI: ("talker.*", "code2wav.*", "thinker.model.embed_tokens.*")}
+"""What is fetched of a repository that holds far more than speaking needs: the parts with any of these tensors."""
+
 RELEASED = {model.name: model for model in _ALL}
 SIZES = ("0.6b", "1.7b")

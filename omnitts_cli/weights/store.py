@@ -15,7 +15,7 @@ from omnitts_cli.weights.find import TINY, find
 from omnitts_cli.weights.header import shown
 from omnitts_cli.weights.hub import cache_folder
 from omnitts_cli.weights.names import Found, HubName, hub_name
-from omnitts_cli.weights.released import RELEASED
+from omnitts_cli.weights.released import ALIASES, RELEASED
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Local:
 def local_models() -> list[Local]:
     """Everything that -m would find without a network, and downloads that were broken off."""
     models = [Local("tiny", TINY, _bytes_in(TINY), None, True)] if TINY.exists() else []
-    for wanted in [hub_name(name) for name in RELEASED] + _strangers():
+    for wanted in [hub_name(name) for name in (*RELEASED, *ALIASES)] + _strangers():
         assert wanted is not None
         root = cache_folder(wanted.repo)
         if not root.exists():

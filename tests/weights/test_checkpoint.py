@@ -214,6 +214,13 @@ def test_a_part_is_missing(model: Path) -> None:
     assert refused(model).cause == "model-00002-of-00003.safetensors is missing"
 
 
+def test_with_an_index_a_part_may_be_left_out_until_it_is_needed(model: Path) -> None:
+    split(model / WEIGHTS, 3)[1].unlink()
+    (model / "model.safetensors.index.json").write_text("{}")
+    assert len(Checkpoint.open(model).headers) == 2
+    assert "missing: talker." in (refused(model).cause or "")
+
+
 def test_parts_of_two_models(model: Path) -> None:
     parts = split(model / WEIGHTS, 2)
     shutil.copy(parts[0], model / "model-00001-of-00003.safetensors")

@@ -35,6 +35,14 @@ def test_short_names(name: str, variant: str | None, repo: str) -> None:
     assert wanted.repo == repo and wanted.revision == wanted.released.revision
 
 
+def test_the_second_family_by_its_short_name() -> None:
+    wanted = hub_name("Omni")
+    assert wanted is not None and (wanted.name, wanted.revision, wanted.released) == ("omni", None, None)
+    assert wanted.repo == "Qwen/Qwen3-Omni-30B-A3B-Instruct"
+    assert wanted.tensors and wanted.tensors == hub_name(f"hf:{wanted.repo}").tensors
+    assert hub_name("0.6b-base").tensors is None
+
+
 def test_the_table_is_whole() -> None:
     assert all(len(model.revision) == 12 for model in RELEASED.values())
     sums = [file.sha256 for model in RELEASED.values() for file in model.files if file.sha256]

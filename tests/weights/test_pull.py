@@ -18,7 +18,7 @@ from omnitts_cli.weights.fetch import Progress, part_of
 from omnitts_cli.weights.find import Found, find
 from omnitts_cli.weights.names import HubName
 from omnitts_cli.weights.pull import pull
-from omnitts_cli.weights.released import RELEASED, File, Released
+from omnitts_cli.weights.released import ALIASES, RELEASED, TENSORS, File, Released
 
 REPO = "someone/a-voice"
 NAME = f"hf:{REPO}"
@@ -364,3 +364,44 @@ def test_files_are_named_by_content(hub: Hub, tmp_path: Path) -> None:
     pull(WANTED)
     blob = cache(tmp_path) / "blobs" / hub.sha256("model.safetensors")
     assert hashlib.sha256(blob.read_bytes()).hexdigest() == blob.name
+
+
+def sharded(hub: Hub, index: bytes) -> None:
+    """The model as three numbered parts with an index."""
+    whole = hub.files.pop("model.safetensors")
+    for part in range(3):
+        hub.files[f"model-{part + 1:05d}-of-00003.safetensors"] = whole[part * 100_000 : (part + 1) * 100_000]
+    hub.files["model.safetensors.index.json"] = index
+
+
+INDEX = b"""{"weight_map": {
+    "thinker.model.norm.weight": "model-00002-of-00003.safetensors",
+    "thinker.model.embed_tokens.weight": "model-00001-of-00003.safetensors",
+    "talker.model.norm.weight": "model-00003-of-00003.safetensors",
+    "thinker.lm_head.weight": "model-00003-of-00003.safetensors"
+}}"""
+
+
+def test_of_a_large_repository_only_the_parts_that_speak(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(TENSORS, REPO, TENSORS[ALIASES["omni"]])
+    sharded(hub, INDEX)
+    found = pull(WANTED)
+    assert found.folder is not None
+    weights = {path.name for path in found.folder.glob("*.safetensors")}
+    assert weights == {"model-00001-of-00003.safetensors", "model-00003-of-00003.safetensors"}
+    assert hub.asked_for("model-00002-of-00003.safetensors") == []
+    hub.asked.clear()
+    assert find(NAME).folder == found.folder and hub.asked == []
+
+
+def test_of_any_other_repository_every_part(hub: Hub) -> None:
+    sharded(hub, INDEX)
+    found = pull(WANTED)
+    assert found.folder is not None and len(list(found.folder.glob("model-*.safetensors"))) == 3
+
+
+@pytest.mark.parametrize("index", [b"no", b"[]", b"{}", b'{"weight_map": {"talker.a": [1]}}'])
+def test_an_index_that_makes_no_sense(hub: Hub, monkeypatch: pytest.MonkeyPatch, index: bytes) -> None:
+    monkeypatch.setitem(TENSORS, REPO, ("talker.*",))
+    sharded(hub, index)
+    assert "cannot be fetched in part" in refused(hub).message
