@@ -20,5 +20,5 @@ def test_two_spellings_are_one_sentence() -> None:
 def test_inventions_are_short_enough_and_end() -> None:
     draw = random.Random(0)
     made = [texts._invent(draw, ["heron", "lamp"], ["came", "late"]) for _ in range(50)]
-    assert all(len(m) <= texts.LONGEST and m[-1] in ".?!" and m[0].isupper() or m[0].isdigit() for m in made)
+    assert all((len(m) <= texts.LONGEST and m[-1] in ".?!" and m[0].isupper()) or m[0].isdigit() for m in made)
     assert len(set(made)) > 30

@@ -1,0 +1,37 @@
+"""The shipped codec is what the recipe says, and repeats a sound."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+import omnitts_cli
+from omnitts_cli.errors import ModelError
+from omnitts_cli.training import recipe
+from omnitts_cli.training.recipe import Recipe
+from omnitts_cli.training.settled import settled_codec
+
+SHIPPED = Path(omnitts_cli.__file__).parent / "embedded" / "tiny_codec"
+
+
+def test_the_shipped_codec_repeats_a_sound() -> None:
+    """A buzz of eight frames keeps its length, its loudness and its silence."""
+    sizes = recipe.read().codec
+    codec = settled_codec(recipe.read(), SHIPPED)
+    time = torch.arange(8 * 1920) / 24000
+    buzz = sum(torch.sin(2 * torch.pi * 120 * n * time) / n for n in range(1, 12)) * 0.05
+    sound = torch.cat([torch.zeros(4 * 1920), buzz])[None]
+    with torch.no_grad():
+        codes = codec.encoder(sound)
+        repeated = codec.decoder(codes)
+    assert codes.shape == (1, 12, sizes.groups) and int(codes.max()) < sizes.codes
+    assert repeated.shape == sound.shape
+    before, during = (part.square().mean().sqrt() for part in (repeated[0, : 3 * 1920], repeated[0, 6 * 1920 :]))
+    assert during > 0.02 and during > 10 * before
+
+
+def test_without_a_codec_the_next_step_is_told(small: Recipe, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="no codec"):
+        settled_codec(small, tmp_path)
