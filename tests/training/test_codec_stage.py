@@ -1,0 +1,50 @@
+"""The codec stage goes on from a checkpoint, or from an exported codec without its critics."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from omnitts_cli.devices.cpu import CPUDevice
+from omnitts_cli.training.codec_stage import CodecStage, train_codec
+from omnitts_cli.training.export import export_codec
+from omnitts_cli.training.pool import Classroom, SoundPool
+from omnitts_cli.training.recipe import Recipe
+
+
+@pytest.mark.parametrize("left", ["checkpoint", "exported", "nothing"])
+def test_it_goes_on_from_what_it_finds(small: Recipe, classroom: Classroom, tmp_path: Path, left: str) -> None:
+    torch.manual_seed(0)
+    pool = SoundPool(0.01, torch.device("cpu"))
+    if left != "nothing":
+        CodecStage(small, CPUDevice(1), pool).save(tmp_path)
+    if left == "exported":
+        export_codec(small, tmp_path, tmp_path)
+        (tmp_path / "codec.0.safetensors").unlink()
+    train_codec(small, CPUDevice(1), classroom, pool, tmp_path, 0.005)
+    start = json.loads((tmp_path / "curves.jsonl").read_text().splitlines()[0])
+    assert start["event"] == "start" and start["resumed"] == (left != "nothing")
+    assert (tmp_path / "codec.0.safetensors").exists()
+
+
+def test_a_step_moves_what_should_move(small: Recipe, classroom: Classroom) -> None:
+    torch.manual_seed(0)
+    pool = SoundPool(0.01, torch.device("cpu"))
+    pool.add(classroom.heard(at_least=4))
+    stage = CodecStage(small, CPUDevice(1), pool)
+    stage.start_books()
+    learned = (
+        stage.encoder.opening.conv.weight,
+        stage.encoder.quantiser.residual.into.weight,
+        stage.decoder.quantiser.leading.out.weight,
+        stage.decoder.closing.conv.weight,
+        stage.critics.each[0].last.weight,
+    )
+    before, books = [weight.detach().clone() for weight in learned], stage.quantiser.residual.books.clone()
+    stage.step(bypass=False, critics=True)
+    assert not any(torch.equal(old, new) for old, new in zip(before, learned, strict=True))
+    assert not torch.equal(books, stage.quantiser.residual.books)
+    assert bool(stage.losses.isfinite().all()) and bool((stage.losses[:4] > 0).all())

@@ -1,0 +1,39 @@
+"""Exported tensors come back through the ordinary loader as they went."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from omnitts_cli.devices.cpu import CPUDevice
+from omnitts_cli.families.qwen3_tts.config import read_config
+from omnitts_cli.families.qwen3_tts.family import parts as family_parts
+from omnitts_cli.training import parts
+from omnitts_cli.training.codec_stage import CodecStage
+from omnitts_cli.training.export import export
+from omnitts_cli.training.pool import SoundPool
+from omnitts_cli.training.recipe import Recipe
+from omnitts_cli.training.settled import exported_codec, settled_codec
+from omnitts_cli.training.speech import Speech
+from omnitts_cli.training.tokens import Tokens
+from omnitts_cli.weights.checkpoint import Checkpoint
+from omnitts_cli.weights.load import fill
+
+
+def test_what_is_exported_is_loaded(small: Recipe, tokens: Tokens, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    CodecStage(small, CPUDevice(1), SoundPool(0.001, torch.device("cpu"))).save(tmp_path)
+    speech = Speech(small, tokens)
+    parts.save(tmp_path, "speech", parts.gather(speech=speech))
+    folder = tmp_path / "tiny"
+    export(small, tmp_path, tokens, folder)
+    language = family_parts(read_config(folder)).language
+    fill(language.module, language.names, Checkpoint.open(folder), "cpu", torch.float32)
+    loaded = dict(language.module.named_parameters())
+    for name, value in speech.named_parameters():
+        assert torch.equal(loaded[name], value.bfloat16().float()), name
+    ours, theirs = settled_codec(small, tmp_path), exported_codec(small, folder / "speech_tokenizer")
+    for half, other in ((ours.decoder, theirs.decoder), (ours.encoder, theirs.encoder)):
+        for (name, value), found in zip(half.named_parameters(), other.parameters(), strict=True):
+            assert torch.allclose(value, found, atol=1e-3, rtol=1e-3), name

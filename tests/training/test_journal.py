@@ -1,0 +1,24 @@
+"""Lines are JSON, and the rate rises, falls and ends with the time."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+from omnitts_cli.training.journal import Budget, Journal
+
+
+def test_a_line_is_json(tmp_path: Path) -> None:
+    Journal(tmp_path / "deep" / "curves.jsonl", "codec", echo=False).write(step=3, mel=0.123456)
+    line = json.loads((tmp_path / "deep" / "curves.jsonl").read_text())
+    assert line["stage"] == "codec" and line["step"] == 3 and line["mel"] == 0.1235
+
+
+def test_the_rate_follows_the_time() -> None:
+    budget = Budget(60.0)
+    assert budget.rate(1.0, 0.1, 0, 10) < 0.11 < 0.9 < budget.rate(1.0, 0.1, 100, 10)
+    short = Budget(0.001)
+    time.sleep(0.07)
+    assert short.spent == 1.0
+    assert abs(short.rate(1.0, 0.1, 100, 10) - 0.1) < 1e-6
