@@ -132,4 +132,5 @@ def decoded(engine, codes):  # type: ignore[no-untyped-def]
         for start in range(0, len(codes), CHUNK):
             part = torch.from_numpy(codes[start : start + CHUNK]).to(parameter.device)[None]  # [1, T, G]
             sound, state = model.codec.step(part, state)
-            yield sound[0].float().cpu().numpy()
+            missing = 0 if start else model.facts.missing_samples
+            yield sound[0, missing:].float().cpu().numpy()

@@ -30,7 +30,7 @@ def list_(
 ) -> None:
     """Show the models, what they weigh and where they are."""
     from omnitts_cli.weights import store
-    from omnitts_cli.weights.released import RELEASED
+    from omnitts_cli.weights.released import ALIASES, RELEASED
 
     here = {model.name: model for model in store.local_models()}
     rows = []
@@ -43,6 +43,10 @@ def list_(
         rows.append([released.name, "remote", size(released.size_bytes), f"hf:{released.repo}"])
         fields = {"name": released.name, "state": "remote", "bytes": released.size_bytes}
         console.record(status="ok", **fields, repo=released.repo, revision=released.revision)
+    for name, repo in ALIASES.items():
+        if remote and name not in here:
+            rows.append([name, "remote", "?", f"hf:{repo}"])
+            console.record(status="ok", name=name, state="remote", bytes=None, repo=repo, revision=None)
     console.table(rows, head=["NAME", "STATE", "SIZE", "WHERE"])
     if not rows:
         console.note("no models on this machine\n  try: omnitts models list --remote")

@@ -24,7 +24,7 @@ def preset_names(incomplete: str) -> list[str]:
 
 
 def model_names(incomplete: str) -> list[str]:
-    return [name for name in ("tiny", "0.6b", "1.7b") if name.startswith(incomplete)]
+    return [name for name in ("tiny", "0.6b", "1.7b", "omni") if name.startswith(incomplete)]
 
 
 Words = Annotated[
@@ -72,7 +72,7 @@ class Model:
         Opt(
             "-m --model",
             TEXT,
-            "tiny, 0.6b, 1.7b, a folder, or hf:ORG/REPO[@REV].",
+            "tiny, 0.6b, 1.7b, omni, a folder, or hf:ORG/REPO[@REV].",
             "NAME|DIR",
             shown="tiny",
             complete=model_names,

@@ -157,7 +157,7 @@ app.command("import", cls=Command)(command(import_))
 
 def speakers(model: str) -> list[tuple[str, str, str]]:
     """Name, description and model of the voices that a model folder on this machine has. Its weights stay shut."""
-    from omnitts_cli.families.qwen3_tts.config import read_config
+    from omnitts_cli.families.known import family_of
     from omnitts_cli.weights.find import find
 
     try:
@@ -166,5 +166,8 @@ def speakers(model: str) -> list[tuple[str, str, str]]:
         if model:
             raise
         return []
-    known = read_config(found.folder).speakers if found.folder else {}
-    return [(name, speaker.about, found.name) for name, speaker in known.items()]
+    if found.folder is None:
+        return []
+    family = family_of(found.folder)
+    known = family.voices(family.read_config(found.folder))
+    return [(name, about, found.name) for name, about in known.items()]

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import copy
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 
-from omnitts_cli.build import load_model
+from omnitts_cli.build import load_model, open_engine
+from omnitts_cli.cli.codec import decoded
+from omnitts_cli.cli.voices import speakers
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.errors import ModelError
 from omnitts_cli.families.known import FAMILIES, family_of
+from omnitts_cli.families.qwen3_omni import released
 from omnitts_cli.families.qwen3_omni.config import Config
 from omnitts_cli.families.qwen3_omni.family import parts
 from omnitts_cli.models.roles import SpeechModel
+from omnitts_cli.request import Request
 from omnitts_cli.settings import EngineSettings
+from omnitts_cli.voices import Named
 from omnitts_cli.weights.checkpoint import Checkpoint
 from omnitts_cli.weights.load import sources_of
 
@@ -61,3 +69,33 @@ def test_routing_stays_float32_in_bfloat16(omni_folder: Path) -> None:
     assert all(block.router.dtype == torch.float32 for block in pieces)
     assert all(block.gate_up.dtype == model.dtype == torch.bfloat16 for block in pieces)
     assert model.codec.table.dtype == torch.float32
+
+
+def test_a_made_up_model_of_the_released_layout(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All ids and counts of the release, narrow: it opens without a file, and makes calm sound."""
+    top = copy.deepcopy(released.CONFIG)
+    heard, predictor = (top["talker_config"][key] for key in ("text_config", "code_predictor_config"))
+    for stack in (heard, predictor):
+        stack |= {"num_hidden_layers": 2, "hidden_size": 32, "intermediate_size": 16, "head_dim": 8}
+    heard |= {"moe_intermediate_size": 8, "shared_expert_intermediate_size": 8}
+    top["talker_config"]["thinker_hidden_size"] = 4
+    top["thinker_config"]["text_config"]["hidden_size"] = 4
+    sizes = {"hidden_size": 32, "intermediate_size": 32, "num_attention_heads": 4, "num_key_value_heads": 4}
+    top["code2wav_config"] |= sizes | {"decoder_dim": 32, "num_hidden_layers": 2}
+    monkeypatch.setattr(released, "CONFIG", top)
+    with open_engine("random:omni", device="cpu", slots=2, seconds=4) as engine:
+        assert engine.model.name == "random:omni" and engine.model.facts.end_code == 2150
+        clip = engine.clip(Request("hello", Named("aiden"), seed=1, max_frames=6, ignore_end=True))
+    assert clip.codes.shape == (6, 16) and len(clip.pcm) == 6 * 1920 - 555
+    assert 0.001 < np.abs(clip.pcm).max() < 1
+
+
+def test_voices_are_listed_without_opening_the_weights(omni_folder: Path) -> None:
+    assert [name for name, _, _ in speakers(str(omni_folder))] == ["ethan", "chelsie", "aiden"]
+
+
+def test_codes_are_decoded_to_their_last_sample(omni: SpeechModel) -> None:
+    """More frames than the command decodes at once: only the first run of them is short."""
+    codes = torch.randint(0, 64, (40, 16), generator=torch.Generator().manual_seed(0))
+    sound = np.concatenate([*decoded(SimpleNamespace(model=omni), codes.numpy())])
+    np.testing.assert_allclose(sound, omni.codec(codes[None])[0].numpy(), rtol=0, atol=2e-5)
