@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,6 +26,12 @@ sys.path.insert(0, str(HERE))  # its modules are no package: they also run by th
 import omni_recipe  # noqa: E402
 from recipe import build_checkpoint  # noqa: E402
 from trim import expand  # noqa: E402
+
+
+def pytest_configure() -> None:
+    """A shell starts its background jobs with Ctrl-C ignored, and every child inherits that; tests send it."""
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @dataclass(frozen=True)
