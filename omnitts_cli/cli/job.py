@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -214,7 +214,7 @@ def rescued(error: OmniError | Stopped, place: Stage) -> OmniError | Stopped:
     return error
 
 
-def remote_control(place: Stage, speaking: Speaking):  # type: ignore[no-untyped-def]
+def remote_control(place: Stage, speaking: Speaking) -> AbstractContextManager[bool]:
     """Space pauses and goes on, q stops."""
     from omnitts_cli.cli.keys import pressed
 
