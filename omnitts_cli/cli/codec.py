@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,9 +18,15 @@ from omnitts_cli.cli.signals import held
 from omnitts_cli.cli.stage import SideFile, open_stage, reserve
 from omnitts_cli.errors import InputError, UsageError
 
+if TYPE_CHECKING:
+    import numpy as np
+
+    from omnitts_cli.engine.engine import Engine
+
 app = group("Sound to codes and back, as safetensors.")
 
 LARGEST_BYTES = 2**30
+CHUNK = 32  # frames decoded at once
 
 Sound = Annotated[str, typer.Argument(metavar="SOUND", help="wav, flac, mp3, ogg or opus.")]
 Codes = Annotated[str, typer.Argument(metavar="CODES", help="A safetensors file with the tensor `codes`.")]
@@ -87,20 +94,20 @@ for body in (encode, decode):
     app.command(cls=Command)(command(body))
 
 
-def at_rate(sound, rate: int, wanted: int):  # type: ignore[no-untyped-def]
+def at_rate(sound: np.ndarray, rate: int, wanted: int) -> np.ndarray:
     from omnitts_cli.audio.resample import resample
 
     return resample(sound, rate, wanted)
 
 
-def packed(codes) -> bytes:  # type: ignore[no-untyped-def]
+def packed(codes: np.ndarray) -> bytes:
     import numpy as np
     from safetensors.numpy import save
 
     return save({"codes": np.ascontiguousarray(codes, np.int64)})
 
 
-def read_codes(path: Path):  # type: ignore[no-untyped-def]
+def read_codes(path: Path) -> np.ndarray:
     """[frames, groups] int64, from a file that holds nothing else."""
     from safetensors import SafetensorError, safe_open
 
@@ -110,7 +117,7 @@ def read_codes(path: Path):  # type: ignore[no-untyped-def]
         if path.stat().st_size > LARGEST_BYTES:
             raise ValueError("the file is too large")
         with safe_open(path, framework="numpy") as file:
-            codes = file.get_tensor("codes")
+            codes: np.ndarray = file.get_tensor("codes")
     except (SafetensorError, ValueError, OSError) as error:
         raise InputError(f"code file {path} cannot be used", cause=str(error)[:200]) from None
     if codes.ndim != 2 or codes.dtype.kind != "i" or not codes.size or codes.min() < 0:
@@ -118,10 +125,7 @@ def read_codes(path: Path):  # type: ignore[no-untyped-def]
     return codes
 
 
-CHUNK = 32  # frames decoded at once
-
-
-def decoded(engine, codes):  # type: ignore[no-untyped-def]
+def decoded(engine: Engine, codes: np.ndarray) -> Iterator[np.ndarray]:
     """Sound, chunk by chunk, with the codec's state carried along."""
     import torch
 
