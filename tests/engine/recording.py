@@ -33,6 +33,8 @@ aten = torch.ops.aten
 READS = {aten._local_scalar_dense, aten.nonzero, aten.masked_select, aten.equal, aten.is_nonzero, aten._unique2}
 """Ops whose result, or its size, the host has to wait for."""
 
+EMPTY = {aten.empty, aten.empty_like, aten.new_empty, aten.empty_strided, aten.new_empty_strided}
+
 PACES = (0.02, 0.3, 1.0)  # some lanes are slow
 
 SPOILT = {torch.bool: True, torch.int64: -(2**40), torch.int32: -(2**20), torch.uint8: 77}
@@ -132,6 +134,7 @@ class Graph:
         with Catch(self._record):
             step()
         self._spoilt = [out for op in self.ops for out in op.outs]
+        self.ops = [op for op in self.ops if op.func.overloadpacket not in EMPTY]  # nothing to be done again
 
     def _record(self, func: Any, args: Any, kwargs: Any) -> Any:
         refuse_reads(func, args)

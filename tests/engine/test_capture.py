@@ -3,42 +3,251 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
 import pytest
+import torch
 
+from omnitts_cli.devices.cpu import CPUDevice
+from omnitts_cli.engine.capture import fitting, round_up
+from omnitts_cli.engine.engine import Engine
+from omnitts_cli.models.roles import SpeechModel
 from omnitts_cli.request import Request
 
 Speak = Callable[..., dict[str, Any]]
+Requests = Callable[..., list[Request]]
 FEW = {"chunks": (1, 2, 4), "prefill_rows": (16, 32)}  # fewer graphs to record
 
 
-@pytest.mark.parametrize("slots", [1, 2, 5])
+@pytest.fixture(scope="module")
+def captured(engine_of: Callable[..., Engine], recording: ModuleType) -> Engine:
+    """Five slots, a bucket for each number of rows."""
+    return engine_of(5, device=recording.RecordingDevice(), **FEW)
+
+
+def test_sizes() -> None:
+    assert [fitting((1, 2, 4, 8), wanted) for wanted in (1, 2, 3, 8)] == [1, 2, 4, 8]
+    assert [round_up(number, 32) for number in (1, 32, 33)] == [32, 32, 64]
+
+
 def test_captured_is_eager(
+    captured: Engine, speak: Speak, requests_of: Requests, solo: Any, same: Callable[..., None]
+) -> None:
+    """Every kind of voice, greedy and sampled, in every bucket, twice, among different neighbours."""
+    buckets = set()
+    launch = captured._frames.launch
+    captured._frames.launch = lambda slots, last: (buckets.add(len(slots)), launch(slots, last))[1]
+    for requests in (requests_of(12), requests_of(12)[::-1]):
+        over = speak(requests, engine=captured)
+        for request in requests:
+            same(solo(request), over[request.id])
+    assert buckets == {1, 2, 3, 4, 5}
+    device = captured.device
+    assert device.graphs == 5 + 2 * 2 + 3 * 4 and device.replays > 300
+
+
+def test_two_requests_interleaved(
+    captured: Engine, requests_of: Requests, solo: Any, same: Callable[..., None], join: Any
+) -> None:
+    """Each sits out while the other makes some frames, so that no replay finds what the last one left."""
+    one, other = requests_of(2, max_frames=20, ignore_end=True)
+    captured.submit(one)
+    captured.submit(other)
+    news = []
+    for turn in range(60):
+        captured.pause((one, other)[turn % 2].id)
+        captured.resume((one, other)[1 - turn % 2].id)
+        news += captured.step() if captured.busy else []
+    captured.resume(one.id)
+    captured.resume(other.id)
+    while captured.busy:
+        news += captured.step()
+    over = join(news)
+    for request in (one, other):
+        same(solo(request), over[request.id])
+
+
+@pytest.mark.parametrize("slots", [1, 3])
+def test_lanes_that_lag_change_nothing(
+    engine_of: Callable[..., Engine],
     speak: Speak,
-    requests_of: Callable[..., list[Request]],
+    requests_of: Requests,
     recording: ModuleType,
+    solo: Any,
     same: Callable[..., None],
     slots: int,
 ) -> None:
-    """Every bucket from one to the number of slots, each kind of voice, greedy and sampled."""
-    requests = requests_of(3 + slots)
-    eager = speak(requests, slots)
-    device = recording.RecordingDevice()
-    captured = speak(requests, slots, device=device, **FEW)
-    assert device.graphs > 5 and device.replays > 50
-    assert eager.keys() == captured.keys()
-    for name in eager:
-        same(eager[name], captured[name])
+    """Streams run behind the host and behind each other; only marks hold them together."""
+    engine = engine_of(slots, device=recording.RecordingDevice(late=True), **FEW)
+    for seed in range(4):
+        engine.device.deal_again(seed)
+        requests = requests_of(2 * slots + 1, start=seed)
+        over = speak(requests, engine=engine)
+        for request in requests:
+            same(solo(request), over[request.id])
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_lanes_that_lag_change_nothing(
-    speak: Speak, requests_of: Callable[..., list[Request]], recording: ModuleType, same: Callable[..., None], seed: int
+def test_buckets_with_padding(
+    engine_of: Callable[..., Engine], speak: Speak, requests_of: Requests, solo: Any, same: Any
 ) -> None:
-    requests = requests_of(9)
-    late = speak(requests, 3, device=recording.RecordingDevice(late=True, seed=seed), **FEW)
-    eager = speak(requests, 3)
-    for name in eager:
-        same(eager[name], late[name])
+    """Three requests in a batch of four, five in one of eight: the spare slot fills up."""
+    device = CPUDevice(1)
+    device.pads = True
+    engine = engine_of(8, device=device, buckets=(1, 4, 8))
+    for count in (3, 5, 8):
+        over = speak(requests_of(count), engine=engine)
+        for request in requests_of(count):
+            same(solo(request), over[request.id])
+
+
+def test_the_host_never_waits_inside_a_turn(captured: Engine, requests_of: Requests, recording: ModuleType) -> None:
+    """No value is read and nothing copied out but through fetches, over 100 frames with joins and leaves."""
+    for request in requests_of(6, max_frames=40, ignore_end=True):
+        captured.submit(request)
+    before = captured.frames_launched
+    with captured.device.watched() as waits:
+        while captured.busy:
+            captured.step()
+            if captured.frames_launched - before == 30:
+                captured.cancel("q1")
+                captured.submit(requests_of(1, start=7, max_frames=60, ignore_end=True)[0])
+    assert captured.frames_launched - before >= 100
+    assert waits() == 0
+
+
+def test_uncaptured_steps_do_not_wait_either(
+    engine_of: Callable[..., Engine], requests_of: Requests, recording: ModuleType
+) -> None:
+    engine = engine_of(3, device=recording.RecordingDevice(captures=False))
+    for request in requests_of(4, max_frames=8, ignore_end=True):
+        engine.submit(request)
+    with engine.device.quiet():
+        while engine.busy:
+            engine.step()
+    assert engine.frames_launched > 8
+
+
+# ---- the device itself: it must see what it is there to see
+
+
+def stack(recording: ModuleType, late: bool = False) -> tuple[Any, Any]:
+    device = recording.RecordingDevice(late=late)
+    return device, device.lane()
+
+
+def test_a_replay_works_on_its_own_addresses(recording: ModuleType) -> None:
+    _, lane = stack(recording)
+    x, out = torch.ones(3), torch.zeros(3)
+    replay = lane.capture(lambda: out.copy_((x * 2).cumsum(0)))
+    x.fill_(5)
+    replay()
+    assert out.tolist() == [10.0, 20.0, 30.0]
+
+
+def test_values_of_python_are_baked_in(recording: ModuleType) -> None:
+    _, lane = stack(recording)
+    out, scale = torch.zeros(1), {"by": 2.0}
+    replay = lane.capture(lambda: out.add_(scale["by"]))
+    out.zero_()
+    scale["by"] = 100.0
+    replay()
+    assert out.item() == 2.0
+
+
+@pytest.mark.parametrize(
+    "read", [lambda x: x.sum().item(), lambda x: bool(x.any()), lambda x: x[x > 0], lambda x: x.nonzero()]
+)
+def test_a_step_that_reads_is_refused(recording: ModuleType, read: Callable[[torch.Tensor], object]) -> None:
+    _, lane = stack(recording)
+    x = torch.ones(3)
+    with pytest.raises(recording.HostRead):
+        lane.capture(lambda: read(x))
+    with lane, pytest.raises(recording.HostRead):
+        read(x)
+
+
+@pytest.mark.parametrize("read", ["tolist", "numpy", "item", "cpu", "__bool__"])
+def test_reads_by_the_host_are_counted(recording: ModuleType, read: str) -> None:
+    device, _ = stack(recording)
+    x = torch.ones(1)
+    with device.watched() as waits:
+        getattr(x, read)()
+    assert waits() == 1
+    with device.quiet(), pytest.raises(recording.HostRead):
+        getattr(x, read)()
+
+
+def test_a_hidden_generator_is_refused(recording: ModuleType) -> None:
+    _, lane = stack(recording)
+    with pytest.raises(recording.Hazard, match="generator"):
+        lane.capture(lambda: torch.rand(3))
+
+
+def test_an_input_that_moves_is_noticed(recording: ModuleType) -> None:
+    _, lane = stack(recording)
+    x, out = torch.ones(3), torch.zeros(3)
+    replay = lane.capture(lambda: out.copy_(x * 2))
+    x.set_(torch.ones(3))
+    with pytest.raises(recording.Hazard, match="moved"):
+        replay()
+
+
+def test_what_a_replay_leaves_behind_is_spoilt(recording: ModuleType) -> None:
+    """A step that adds to what it made last time reads rubbish."""
+    _, lane = stack(recording)
+    out, left = torch.zeros(3), {}
+
+    def step() -> None:
+        fresh = torch.empty(3)
+        out.copy_(fresh)
+        left["x"] = fresh
+
+    lane.capture(step)()
+    assert out.isnan().all()
+
+
+def test_lanes_without_a_mark_come_in_any_order(recording: ModuleType) -> None:
+    """The same work with and without waiting: only the mark makes the sum certain."""
+    seen: dict[bool, set[float]] = {True: set(), False: set()}
+    for seed in range(20):
+        for waits in (True, False):
+            device = recording.RecordingDevice(late=True, seed=seed)
+            first, second = device.lane(), device.lane()
+            x, out = torch.zeros(1), torch.zeros(1)
+            with first:
+                x.fill_(7)
+            if waits:
+                second.wait_for(first.mark())
+            with second:
+                out.copy_(x)
+            seen[waits].add(float(second.fetch(out).wait()[0][0]))
+    assert seen[True] == {7.0} and seen[False] == {0.0, 7.0}
+
+
+def test_memory_of_another_lane_must_be_adopted(recording: ModuleType) -> None:
+    device, first = stack(recording)
+    second = device.lane()
+    with first:
+        x = torch.ones(3) + 1
+    with second, pytest.raises(recording.Hazard, match="adopted"):
+        x * 2
+    second.adopt(x)
+    with second:
+        assert (x[1:] * 2).shape == (2,)
+
+
+def test_a_model_that_reads_is_caught(
+    model: SpeechModel, engine_of: Callable[..., Engine], recording: ModuleType
+) -> None:
+    """The whole way down: a talker that looks at a value cannot be captured."""
+
+    class Curious(type(model.talker)):
+        def logits(self, hidden: torch.Tensor) -> torch.Tensor:
+            return super().logits(hidden) * float(hidden.abs().max() > 0)
+
+    talker = type(model.talker).__new__(Curious)
+    talker.__dict__ = model.talker.__dict__
+    with pytest.raises(recording.HostRead):
+        engine_of(1, of=replace(model, talker=talker), device=recording.RecordingDevice(), **FEW)

@@ -19,8 +19,7 @@ from omnitts_cli.audio.chunk import Chunk, Clip
 from omnitts_cli.engine import admission
 from omnitts_cli.engine.engine import Engine, News
 from omnitts_cli.errors import InputError, ModelError, UsageError, VoiceError
-from omnitts_cli.models.roles import SpeechModel
-from omnitts_cli.models.roles import LEAST_FRAMES
+from omnitts_cli.models.roles import LEAST_FRAMES, SpeechModel
 from omnitts_cli.request import Failed, Request, Sampling
 from omnitts_cli.voices import Named
 

@@ -1,0 +1,129 @@
+"""Into a slot: limits, columns, prefixes, and a text ring on which host and device agree."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from omnitts_cli.devices.cpu import CPUDevice
+from omnitts_cli.engine.admission import ceiling, top_up
+from omnitts_cli.engine.capture import Bench
+from omnitts_cli.engine.engine import Engine
+from omnitts_cli.engine.frame import next_rows
+from omnitts_cli.engine.plan import Plan
+from omnitts_cli.engine.slots import Slot, SlotTable
+from omnitts_cli.models.roles import SpeechModel
+from omnitts_cli.request import Request
+
+
+def test_the_ceiling_is_well_above_the_slowest_speech() -> None:
+    assert ceiling(0) == 100 and ceiling(10) - ceiling(9) == 12
+
+
+def test_columns_say_what_was_asked(
+    engine_of: Callable[..., Engine], requests_of: Callable[..., list[Request]]
+) -> None:
+    """Each of them, also where the last owner of the slot had something else."""
+    engine = engine_of(1)
+    for number in (3, 1, 0):
+        (request,) = requests_of(1, start=number, seed=-(5 + number), ignore_end=number == 3, max_frames=9 + number)
+        engine.submit(request)
+        engine.step()
+        table, controls = engine._bench.table, engine._bench.table.controls
+        wanted = request.sampling.over(engine.model.sampling)
+        assert controls.temperature[0] == np.float32(wanted.temperature) and controls.top_k[0] == wanted.top_k
+        assert controls.top_p[0] == np.float32(wanted.top_p)
+        assert controls.penalty[0] == np.float32(wanted.repetition_penalty)
+        assert controls.predictor_temperature[0] == np.float32(wanted.predictor_temperature)
+        assert controls.predictor_top_k[0] == wanted.predictor_top_k
+        assert controls.predictor_top_p[0] == np.float32(wanted.predictor_top_p)
+        assert (controls.seed[0], controls.ignore_end[0]) == (request.seed, request.ignore_end)
+        assert table.limit[0] == request.max_frames and table.made[0] == 1 and table.heard[0].sum() == 1
+        reference = getattr(request.voice, "codes", None)
+        assert table.reference[0] == (0 if reference is None else len(reference))
+        if reference is not None:
+            assert np.array_equal(table.codes[0, : len(reference)], reference)
+        while engine.busy:
+            engine.step()
+
+
+def test_a_short_prompt_takes_no_more_of_a_prefix_than_there_is(
+    engine_of: Callable[..., Engine], requests_of: Callable[..., list[Request]], model: SpeechModel
+) -> None:
+    """Should two prompts of one key ever share different numbers of rows, the smaller number is copied."""
+    engine = engine_of(1)
+    (request,) = requests_of(1)
+    alone = engine.clip(request)
+    prompt = model.prompter.prompt(request)
+    engine._bench.model = replace(model, prompter=replace_shared(model, prompt.shared + 2))
+    engine._admission._bench.model = engine._bench.model
+    again = engine.clip(request)
+    assert np.array_equal(alone.codes, again.codes)
+
+
+def replace_shared(model: SpeechModel, shared: int) -> Any:
+    class Prompter:
+        def prompt(self, request: Request) -> Any:
+            return replace(model.prompter.prompt(request), shared=shared)
+
+    return Prompter()
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data(), ring=st.integers(1, 6))
+def test_host_and_device_agree_about_the_ring(model: SpeechModel, data: st.DataObject, ring: int) -> None:
+    """Row k is what frame k + 1 hears, whatever is sent when; the host never launches a row that would wait."""
+    plan = Plan.of(1, 10, 12.5, text_rows=ring)
+    table = SlotTable.empty(plan, model.facts, torch.device("cpu"), torch.float32)
+    device = CPUDevice(1)
+    bench, lane = Bench(model, device, plan, table, model.talker.cache(2, 8)), device.lane()
+    slot = Slot(0, Request("x"), 0, limit=1000, prompt_rows=3, reference=0, tokens=0, closing=False)
+    count, sent = data.draw(st.integers(0, 25), label="rows"), 0
+    rows = torch.arange(1.0, count + 1)[:, None].expand(-1, model.facts.hidden)
+    heard: deque[float] = deque()
+    index = torch.tensor([0])
+    for _ in range(400):
+        if sent < count and data.draw(st.integers(0, 3), label="send") == 0:
+            piece = data.draw(st.integers(1, count - sent), label="piece")
+            slot.unsent.append(rows[sent : sent + piece])
+            sent += piece
+            top_up(bench, lane, slot)
+        elif sent == count and not slot.closing:
+            slot.closing = True
+            top_up(bench, lane, slot)
+        if slot.launched > count + 3:
+            break
+        if slot.runnable:
+            row, may = next_rows(table, index, torch.tensor([slot.launched]))
+            assert may.all(), "launched, but the device would wait"
+            heard.append(float(row[0, 0]))
+            slot.launched += 1
+            top_up(bench, lane, slot)
+        else:
+            assert slot.hungry and not slot.unsent, "text is there, but the slot starves"
+    assert list(heard) == [0.0, *range(1, count + 1), *[0.0] * 3][: len(heard)] and slot.launched > count + 3
+    assert slot.closed and table.closed[0]
+
+
+@pytest.mark.parametrize("slots", [1, 3])
+def test_a_burst_enters_over_several_turns(
+    engine_of: Callable[..., Engine], requests_of: Callable[..., list[Request]], slots: int
+) -> None:
+    """No more prompts are built between two frames than the plan says, and frames go on meanwhile."""
+    engine = engine_of(9, admissions=slots)
+    for request in requests_of(9, max_frames=30, ignore_end=True):
+        engine.submit(request)
+    running = []
+    for _ in range(9):
+        engine.step()
+        running.append(len(engine._running))
+    assert running == [min(9, slots * (turn + 1)) for turn in range(9)]
+    assert engine.frames_launched == 9

@@ -1,0 +1,114 @@
+"""When frames go to the codec: the first at once, later ones as the lead allows, never too few or none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from omnitts_cli.engine.chunker import LEAST_LEAD_S, Due, due, largest, together
+from omnitts_cli.engine.slots import Slot, Stop
+from omnitts_cli.request import Request
+
+SIZES = (1, 2, 4, 8, 16)
+FRAME_S = 0.08
+
+
+@pytest.fixture
+def slot_of() -> Callable[..., Slot]:
+    """A slot in the middle of its speech unless said otherwise."""
+
+    def make(**facts: object) -> Slot:
+        slot = Slot(0, Request("hi"), seed=0, limit=100, prompt_rows=9, reference=0, tokens=2)
+        slot.launched, slot.closed = 20, True
+        for name, value in facts.items():
+            setattr(slot, name, value)
+        return slot
+
+    return make
+
+
+def frames(slot: Slot, available: int, lead_s: float = 0.0, first: int = 1) -> int | None:
+    one = due(slot, available, lead_s, SIZES, first, FRAME_S)
+    return None if one is None else one.frames
+
+
+def test_the_first_chunk_goes_as_soon_as_it_is_there(slot_of: Callable[..., Slot]) -> None:
+    assert frames(slot_of(), 0) is None
+    assert frames(slot_of(), 1) == 1
+    assert frames(slot_of(), 5) == 1
+    assert frames(slot_of(), 1, first=2) is None
+    assert frames(slot_of(), 2, first=2) == 2
+
+
+@pytest.mark.parametrize("facts", [{"stop": Stop.END}, {"paused": True}, {"closed": False, "written": 3}])
+def test_a_first_chunk_that_will_not_grow_goes_as_it_is(slot_of: Callable[..., Slot], facts: dict[str, object]) -> None:
+    assert frames(slot_of(**facts), 1, first=4) == 1
+
+
+def test_a_reference_goes_first_and_alone(slot_of: Callable[..., Slot]) -> None:
+    assert frames(slot_of(reference=21), 23) == 16
+    assert frames(slot_of(reference=21, decoding=16), 23) == 4
+    assert frames(slot_of(reference=21, decoding=20), 23) == 1
+    one = due(slot_of(reference=21), 23, 0.0, SIZES, 1, FRAME_S)
+    assert one is not None and one.urgency < 0
+    assert frames(slot_of(reference=21, decoding=21), 23) == 1  # now the first chunk that is heard
+
+
+def test_chunks_grow_with_the_lead(slot_of: Callable[..., Slot]) -> None:
+    speaking = slot_of(decoding=4, first_sound=1.0)
+    assert [frames(speaking, 40, lead) for lead in (0.26, 0.4, 0.7, 1.5, 9.0)] == [1, 2, 4, 8, 16]
+    assert frames(speaking, 7, 9.0) is None
+
+
+def test_whoever_is_about_to_run_dry_gets_all_there_is(slot_of: Callable[..., Slot]) -> None:
+    assert frames(slot_of(decoding=4, first_sound=1.0), 11, LEAST_LEAD_S / 2) == 4
+    busy = slot_of(decoding=4, first_sound=1.0, jobs=1)
+    assert frames(busy, 11, LEAST_LEAD_S / 2) == 1
+
+
+def test_the_end_is_decoded_whatever_the_lead(slot_of: Callable[..., Slot]) -> None:
+    assert frames(slot_of(decoding=4, first_sound=1.0, stop=Stop.LIMIT), 7, 60.0) == 2
+
+
+@given(
+    made=st.integers(0, 40),
+    reference=st.integers(0, 20),
+    behind=st.integers(0, 40),
+    lead_s=st.floats(-5, 60),
+    first=st.integers(1, 8),
+    heard=st.booleans(),
+    over=st.booleans(),
+    sizes=st.sampled_from([(1,), (1, 2), (1, 3, 5), SIZES]),
+)
+def test_never_more_than_there_is_and_never_nothing(
+    made: int, reference: int, behind: int, lead_s: float, first: int, heard: bool, over: bool, sizes: tuple[int, ...]
+) -> None:
+    available = reference + made
+    slot = Slot(0, Request("hi"), 0, 100, 9, reference, 2, launched=20, closed=True)
+    slot.decoding = min(behind, available)
+    slot.first_sound = 1.0 if heard and slot.decoding > reference else None
+    slot.stop = Stop.END if over else Stop.RUNNING
+    one = due(slot, available, lead_s, sizes, first, FRAME_S)
+    pending = available - slot.decoding
+    if one is not None:
+        assert one.frames in sizes and one.frames <= pending
+        assert slot.decoding >= reference or slot.decoding + one.frames <= reference
+    elif over:
+        assert pending <= 0
+    else:
+        assert pending < max(first, max(sizes))
+
+
+def test_together_groups_equals_and_puts_the_most_urgent_first(slot_of: Callable[..., Slot]) -> None:
+    dues = [Due(slot_of(), frames, urgency) for frames, urgency in ((4, 2.0), (1, 0.5), (4, 0.1), (1, 0.0), (4, 3.0))]
+    batches = together(dues, most_rows=2)
+    assert [[d.urgency for d in batch] for batch in batches] == [[0.0, 0.5], [0.1, 2.0], [3.0]]
+    assert all(len({d.frames for d in batch}) == 1 for batch in batches)
+    assert together([], 4) == []
+
+
+def test_largest() -> None:
+    assert [largest(SIZES, most) for most in (0, 1, 3, 16, 99)] == [0, 1, 2, 16, 16]

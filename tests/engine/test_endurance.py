@@ -1,0 +1,112 @@
+"""Hours of requests: all answered, no slot lost, no memory kept."""
+
+from __future__ import annotations
+
+import gc
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from omnitts_cli.audio.chunk import Clip
+from omnitts_cli.engine.engine import Engine, News
+from omnitts_cli.request import Failed, Request
+from omnitts_cli.voices import Named
+
+
+@dataclass
+class Kept:
+    """What is alive while nothing is being spoken."""
+
+    objects: int
+    tensors: int
+    bytes: int
+
+    @staticmethod
+    def now(engine: Engine) -> Kept:
+        """Without the stores that have an upper bound: prefixes of voices, the latest sound of each size."""
+        engine._admission._prefixes.clear()
+        engine._sounds._out.clear()
+        gc.collect()
+        objects = gc.get_objects()
+        tensors = [one for one in objects if issubclass(type(one), torch.Tensor)]
+        return Kept(len(objects), len(tensors), sum(one.untyped_storage().nbytes() for one in tensors))
+
+
+def hour(
+    engine: Engine, requests_of: Callable[..., list[Request]], dice: random.Random, frames: int
+) -> tuple[set[str], list[News]]:
+    """At least so many frames of requests that come, go, wait, and fail at random."""
+    asked: set[str] = set()
+    news: list[News] = []
+    made = 0
+    while made < frames or engine.busy:
+        if made < frames and len(engine._tickets) < 2 * engine.plan.slots:
+            asked.add(one_more(engine, requests_of, dice, len(asked)))
+        if dice.random() < 0.05 and engine._tickets:
+            name = dice.choice(list(engine._tickets))
+            dice.choice([engine.cancel, engine.pause, engine.resume, engine.finish])(name)
+        if engine._inbox or not engine._idle:
+            for one in engine.step():
+                made += 0 if isinstance(one, Failed) else len(one.codes)
+                news.append(one)
+        else:
+            for name in list(engine._tickets):  # everybody waits: for more text or for the end of a pause
+                engine.resume(name)
+                engine.feed(name, "a few words more ")
+                engine.finish(name)
+    return asked, news
+
+
+def one_more(engine: Engine, requests_of: Callable[..., list[Request]], dice: random.Random, number: int) -> str:
+    (request,) = requests_of(
+        1, start=dice.randrange(35), id=f"n{number}", seed=dice.randrange(2**40), max_frames=dice.randint(1, 80)
+    )
+    if dice.random() < 0.03:
+        request = replace(request, voice=Named("nobody"))
+    elif dice.random() < 0.3:
+        request = replace(request, style=None, language=None, text=dice.choice(["a", "some words ", "x" * 60]))
+    return engine.submit(request, live=dice.random() < 0.2)
+
+
+def endure(engine: Engine, requests_of: Callable[..., list[Request]], join: Any, hours: int, frames: int) -> list[Kept]:
+    dice, kept = random.Random(0), []
+    for _ in range(hours):
+        asked, news = hour(engine, requests_of, dice, frames)
+        over = join(news)
+        assert over.keys() == asked
+        assert sum(isinstance(result, Clip) and len(result.codes) > 0 for result in over.values()) > len(over) / 2
+        assert sorted(engine._free) == list(range(engine.plan.slots)) and not engine._tickets
+        assert not (engine._running or engine._opening or engine._waiting or engine._jobs or engine._news)
+        assert len(engine._admission._prefixes) <= engine.plan.prefixes
+        del news, over, asked
+        kept.append(Kept.now(engine))
+    return kept
+
+
+def grown(kept: list[Kept], name: str) -> float:
+    """Slope of the later half, per round."""
+    values = [getattr(one, name) for one in kept[len(kept) // 2 :]]
+    return float(np.polyfit(range(len(values)), values, 1)[0])
+
+
+def test_a_while(
+    engine_of: Callable[..., Engine], requests_of: Callable[..., list[Request]], join: Any, rested: Any
+) -> None:
+    engine = engine_of(8, prefixes=4, text_rows=16)
+    kept = endure(engine, requests_of, join, hours=6, frames=160)
+    assert grown(kept, "tensors") < 1 and grown(kept, "bytes") < 512 and grown(kept, "objects") < 40
+
+
+@pytest.mark.slow
+def test_at_least_20000_frames(
+    engine_of: Callable[..., Engine], requests_of: Callable[..., list[Request]], join: Any, rested: Any
+) -> None:
+    engine = engine_of(16, prefixes=4, text_rows=16)
+    kept = endure(engine, requests_of, join, hours=12, frames=1700)
+    rested(engine)
+    assert grown(kept, "tensors") < 0.5 and grown(kept, "bytes") < 64 and grown(kept, "objects") < 10

@@ -1,0 +1,42 @@
+"""Plans: sizes that cover every batch, and promises that are checked when one is made."""
+
+from __future__ import annotations
+
+import pytest
+
+from omnitts_cli.engine.plan import Plan
+
+
+@pytest.mark.parametrize("slots", [1, 2, 5, 8, 9, 16, 40, 64, 128, 200])
+def test_every_number_of_rows_has_a_bucket(slots: int) -> None:
+    padded, exact = (Plan.of(slots, 10, 12.5, pads=pads) for pads in (True, False))
+    assert padded.buckets[-1] == slots and list(padded.buckets) == sorted(set(padded.buckets))
+    assert exact.buckets == tuple(range(1, slots + 1))
+    if slots >= 8:
+        assert set(range(1, 9)) <= set(padded.buckets)
+
+
+def test_room_for_the_seconds_asked_for() -> None:
+    plan = Plan.of(4, 60, 12.5, prompt_rows=512)
+    assert plan.frames == 751 and plan.positions == 751 + 512
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"chunks": (2, 4)},
+        {"chunks": (1, 4, 2)},
+        {"text_rows": 0},
+        {"first_chunk": 0},
+        {"admissions": 0},
+        {"stall_frames": 1},
+    ],
+)
+def test_a_plan_that_cannot_work_is_not_made(more: dict[str, object]) -> None:
+    with pytest.raises(AssertionError):
+        Plan.of(2, 10, 12.5, **more)
+
+
+def test_slots_beyond_the_largest_bucket() -> None:
+    with pytest.raises(AssertionError, match="bucket"):
+        Plan(slots=8, positions=100, frames=50, buckets=(1, 2, 4))
