@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -129,12 +129,12 @@ def decoded(engine: Engine, codes: np.ndarray) -> Iterator[np.ndarray]:
     """Sound, chunk by chunk, with the codec's state carried along."""
     import torch
 
-    model = engine.model
-    parameter = next(model.codec.parameters())
+    codec: Any = engine.model.codec  # a module in the role of Codec
+    parameter = next(codec.parameters())
     with torch.inference_mode():
-        state = model.codec.initial_state(1, parameter.device, parameter.dtype)
+        state = codec.initial_state(1, parameter.device, parameter.dtype)
         for start in range(0, len(codes), CHUNK):
             part = torch.from_numpy(codes[start : start + CHUNK]).to(parameter.device)[None]  # [1, T, G]
-            sound, state = model.codec.step(part, state)
-            missing = 0 if start else model.facts.missing_samples
+            sound, state = codec.step(part, state)
+            missing = 0 if start else engine.model.facts.missing_samples
             yield sound[0, missing:].float().cpu().numpy()
