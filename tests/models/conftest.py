@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from omnitts_cli.families.qwen3_tts.config import read_config
+from omnitts_cli.families.qwen3_tts.family import parts
 from omnitts_cli.families.qwen3_tts.names.codec import decoder_names, encoder_names
 from omnitts_cli.families.qwen3_tts.names.speaker import speaker_names
 from omnitts_cli.models.codec_decoder import CodecDecoder, DecoderShape
@@ -110,3 +113,17 @@ def error() -> Callable[[Tensor, Tensor], float]:
         return float((got - wanted).abs().max() / wanted.abs().max())
 
     return measure
+
+
+@pytest.fixture(scope="session")
+def language(checkpoint: Callable[[str], Path]) -> Callable[[str], Any]:
+    """Talker, predictor and embedder of a tiny checkpoint, not folded, by its name. Do not change them."""
+
+    @cache
+    def make(name: str) -> Any:
+        folder = checkpoint(name)
+        part = parts(read_config(folder)).language
+        fill(part.module, part.names, Checkpoint.open(folder), "cpu", torch.float32, unused=part.leftover)
+        return part.module.eval().requires_grad_(False)
+
+    return make

@@ -1,0 +1,55 @@
+"""The cache: prefixes go in and out unchanged, slots stay apart, rotation is that of the position."""
+
+from __future__ import annotations
+
+import torch
+
+from omnitts_cli.models.cache import KVCache, angles
+
+
+def filled(slots: int, capacity: int) -> KVCache:
+    cache = KVCache.empty(2, slots, capacity, 3, 4, 1e4, "cpu", torch.float32)
+    generator = torch.Generator().manual_seed(0)
+    for part in (cache.keys, cache.values):
+        part.copy_(torch.randn(part.shape, generator=generator))
+    return cache
+
+
+def test_a_prefix_taken_and_copied_is_the_same_and_nothing_else_moves() -> None:
+    cache, kept = filled(4, 9), KVCache.empty(2, 1, 5, 3, 4, 1e4, "cpu", torch.float32)
+    before = cache.keys.clone()
+    kept.take_prefix(cache, 5, 2)
+    assert torch.equal(kept.keys[:, 0], cache.keys[:, 2, :, :5]) and torch.equal(cache.keys, before)
+    cache.copy_prefix(kept, 3, 0)
+    for part in (cache.keys, cache.values):
+        assert torch.equal(part[:, 0, :, :3], part[:, 2, :, :3])
+    assert torch.equal(cache.keys[:, 0, :, 3:], before[:, 0, :, 3:])
+    assert torch.equal(cache.keys[:, 1:], before[:, 1:])
+
+
+def test_clear_empties_one_slot() -> None:
+    cache = filled(3, 5)
+    cache.keys[:, 1] = float("nan")
+    cache.clear(1)
+    assert not cache.keys[:, 1].any() and not cache.values[:, 1].any()
+    assert cache.keys[:, [0, 2]].all() and cache.values[:, [0, 2]].all()
+
+
+def test_a_layer_is_a_view() -> None:
+    cache = filled(2, 5)
+    keys, values = cache.layer(1)
+    keys.zero_()
+    assert not cache.keys[1].any() and cache.keys[0].any() and values.shape == (2, 3, 5, 4)
+    assert cache.capacity == 5
+
+
+def test_rotation_of_each_position() -> None:
+    cache = KVCache.empty(1, 1, 3000, 1, 8, 1e6, "cpu", torch.bfloat16)
+    assert cache.cos.dtype == torch.float32  # bfloat16 knows no positions beyond 256
+    at = torch.tensor([0, 1, 2999])
+    speeds = torch.tensor([1e6 ** -(i / 4) for i in range(4)], dtype=torch.float64)
+    exact = at[:, None].double() * speeds
+    torch.testing.assert_close(cache.cos[at].double(), exact.cos(), rtol=0, atol=3e-4)
+    torch.testing.assert_close(cache.sin[at].double(), exact.sin(), rtol=0, atol=3e-4)
+    cos, sin = angles(at, 8, 1e6)
+    assert torch.equal(cos, cache.cos[at]) and torch.equal(sin, cache.sin[at])

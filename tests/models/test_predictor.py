@@ -1,0 +1,83 @@
+"""The predictor against the official package; teacher-forced, cached and folded ways give the same."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+close = {"rtol": 1e-4, "atol": 2e-5}
+CASES = ("custom_voice/english_nonstream", "custom_voice_small/english_nonstream", "base/icl_stream_text_longer")
+
+
+def forced(codes: Tensor, seen: list[Tensor]) -> Callable[[int, Tensor], Tensor]:
+    """Chooses what is in `codes` [B, G] and keeps the logits."""
+
+    def choose(group: int, logits: Tensor) -> Tensor:
+        seen.append(logits)
+        return codes[:, group]
+
+    return choose
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", CASES)
+def test_logits_of_the_first_frame(name: str, case: Any, language: Any) -> None:
+    one, roles = case(name), language(name.split("/")[0])
+    tensors, predictor = one.tensors, roles.predictor
+    codes = tensors["talker.frames"][:, 0]  # [1, G]
+    assert torch.equal(codes[:, 1:], tensors["predictor.0.sequences"])
+    hidden = tensors["talker.prefill_last_hidden"][:, -1]
+    wanted = tensors["predictor.0.logits"][:, 0]
+    torch.testing.assert_close(predictor(hidden, codes, roles.embedder)[0], wanted, **close)
+    seen: list[Tensor] = []
+    assert torch.equal(predictor.frame(hidden, codes[:, 0], roles.embedder, forced(codes, seen)), codes)
+    torch.testing.assert_close(torch.cat(seen), wanted, **close)
+    greedy = predictor.frame(hidden, codes[:, 0], roles.embedder, lambda group, logits: logits.argmax(-1))
+    assert torch.equal(greedy, codes)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", ["custom_voice", "custom_voice_small", "base_large"])
+def test_folded_tables_change_nothing(name: str, language: Any) -> None:
+    """With and without a projection; the end code has no row in them and does no harm."""
+    roles = language(name)
+    folded = copy.deepcopy(roles.predictor)
+    folded.fold(roles.embedder)
+    assert (folded.narrowed is None) == (folded.project is None)
+    generator = torch.Generator().manual_seed(0)
+    shape = folded.shape
+    hidden = torch.randn(5, shape.heard, generator=generator)
+    codes = torch.randint(0, shape.codes, (5, shape.groups), generator=generator)
+    plainly: list[Tensor] = []
+    quickly: list[Tensor] = []
+    roles.predictor.frame(hidden, codes[:, 0], roles.embedder, forced(codes, plainly))
+    folded.frame(hidden, codes[:, 0], roles.embedder, forced(codes, quickly))
+    torch.testing.assert_close(torch.stack(quickly), torch.stack(plainly), **close)
+    whole = roles.predictor(hidden, codes, roles.embedder)
+    torch.testing.assert_close(torch.stack(plainly, 1), whole, **close)
+    beyond = torch.full((5,), roles.embedder.first.shape[0] - 1)
+    assert folded.frame(hidden, beyond, roles.embedder, lambda _, logits: logits.argmax(-1)).shape == codes.shape
+
+
+@torch.no_grad()
+def test_rows_of_a_batch_do_not_touch(language: Any) -> None:
+    roles = language("custom_voice")
+    generator = torch.Generator().manual_seed(2)
+    hidden = torch.randn(3, 64, generator=generator)
+    first = torch.tensor([3, 60, 9])
+    together: list[Tensor] = []
+    alone: list[Tensor] = []
+    codes = torch.randint(0, 64, (3, 16), generator=generator)
+    codes[:, 0] = first
+    roles.predictor.frame(hidden, first, roles.embedder, forced(codes, together))
+    for row in range(3):
+        roles.predictor.frame(
+            hidden[row : row + 1], first[row : row + 1], roles.embedder, forced(codes[row : row + 1], alone)
+        )
+    separate = torch.stack(alone).view(3, 15, 64).transpose(0, 1)
+    torch.testing.assert_close(torch.stack(together), separate, **close)
