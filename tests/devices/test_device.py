@@ -1,0 +1,78 @@
+"""What every device answers, and the CPU's answer to each."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from omnitts_cli.devices import cpu, cuda, device
+from omnitts_cli.devices.cpu import CPUDevice
+
+
+def asked(protocol: type) -> set[str]:
+    """Names of a protocol: its methods and its facts."""
+    methods = {name for name, one in vars(protocol).items() if inspect.isfunction(one) and not name.startswith("_")}
+    return methods | set(protocol.__annotations__)
+
+
+def offered(path: Path, name: str) -> set[str]:
+    """What a class answers, read from its source: the class need not run here."""
+    (found,) = (n for n in ast.parse(path.read_text()).body if isinstance(n, ast.ClassDef) and n.name == name)
+    names: set[str] = set()
+    for node in ast.walk(found):
+        if isinstance(node, ast.FunctionDef):
+            names.add(node.name)
+        for target in node.targets if isinstance(node, ast.Assign) else ():
+            names.add(target.id if isinstance(target, ast.Name) else getattr(target, "attr", ""))
+    return names
+
+
+def test_every_device_answers_everything() -> None:
+    for module, prefix in ((cpu, "CPU"), (cuda, "CUDA")):
+        path = Path(module.__file__)
+        for role in ("Device", "Lane", "Fetch"):
+            assert asked(getattr(device, role)) <= offered(path, prefix + role), f"{prefix}{role}"
+
+
+def test_work_in_a_lane_of_the_cpu_is_done_at_once() -> None:
+    one = CPUDevice(1)
+    first, second = one.lane(urgent=True), one.lane()
+    total = torch.zeros(1)
+    with first:
+        total += 1
+        with second:
+            total *= 5
+    second.wait_for(first.mark())
+    first.adopt(total)
+    fetch = second.fetch(total)
+    total += 100
+    assert fetch.done() and fetch.wait()[0].tolist() == [5.0]
+
+
+def test_a_captured_step_of_the_cpu_is_the_step() -> None:
+    calls: list[int] = []
+    replay = CPUDevice(1).lane().capture(lambda: calls.append(1))
+    before = len(calls)
+    replay()
+    replay()
+    assert len(calls) == before + 2 and not CPUDevice(1).captures
+
+
+def test_threads_are_as_asked() -> None:
+    CPUDevice(2)
+    assert torch.get_num_threads() == 2
+    CPUDevice()
+    assert torch.get_num_threads() == cpu.physical_cores()
+    CPUDevice(1)
+
+
+def test_whole_numbers_and_flags_cross_over() -> None:
+    one = CPUDevice(1)
+    for array in (np.arange(3), np.array([True, False]), np.zeros((0, 4), np.float32)):
+        assert np.array_equal(one.to_device(array).numpy(), array)
+    assert one.is_out_of_memory(MemoryError()) and not one.is_out_of_memory(ValueError())
+    assert one.free_bytes() > 0 and one.peak_bytes() > 0

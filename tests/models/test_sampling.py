@@ -1,0 +1,130 @@
+"""From logits to a code: the official processors in the official order, per row, without a hidden generator."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from omnitts_cli.kernels import plain
+from omnitts_cli.models.roles import LEAST_FRAMES, Facts
+from omnitts_cli.models.sampling import Controls, choose_first, choose_rest, first_scores
+
+FACTS = Facts(
+    groups=3, codes=6, vocabulary=10, end_code=8, hidden=4, sample_rate=8000, samples_per_frame=640, max_positions=99
+)
+LOGITS = torch.tensor([[2.0, -1.0, 0.5, -3.0, 1.0, 0.0, 9.0, 9.0, 3.0, 9.0]])
+NOTHING = torch.zeros(1, 6, dtype=torch.bool)
+
+
+def controls(rows: int = 1, **columns: Any) -> Controls:
+    made = replace(Controls.empty(rows, "cpu"), temperature=torch.ones(rows), top_p=torch.ones(rows))
+    made = replace(made, predictor_temperature=torch.ones(rows), predictor_top_p=torch.ones(rows))
+    kinds = {f.name: getattr(made, f.name).dtype for f in fields(made)}
+    return replace(made, **{name: torch.tensor(value, dtype=kinds[name]) for name, value in columns.items()})
+
+
+def late(rows: int = 1) -> Tensor:
+    return torch.full((rows,), 50)
+
+
+def test_only_codes_and_the_end_can_be_said() -> None:
+    scores = first_scores(LOGITS, NOTHING, late(), controls(), FACTS)
+    assert torch.equal(scores[0, :6], LOGITS[0, :6]) and scores[0, 8] == 3.0
+    assert scores[0, [6, 7, 9]].isinf().all()
+
+
+@pytest.mark.parametrize("frames", range(LEAST_FRAMES + 2))
+def test_no_end_before_the_least_length(frames: int) -> None:
+    end = first_scores(LOGITS, NOTHING, torch.tensor([frames]), controls(), FACTS)[0, 8]
+    assert bool(end.isinf()) == (frames < LEAST_FRAMES)
+
+
+def test_an_ignored_end_never_comes() -> None:
+    scores = first_scores(
+        LOGITS.expand(2, -1), NOTHING.expand(2, -1), late(2), controls(2, ignore_end=[True, False]), FACTS
+    )
+    assert scores[:, 8].tolist() == [float("-inf"), 3.0]
+
+
+def test_the_penalty_is_for_codes_already_made_once_each() -> None:
+    """Divided where positive, multiplied where negative; the end and what was not heard stay as they are."""
+    heard = torch.tensor([[True, True, False, True, False, False]])
+    scores = first_scores(LOGITS, heard, late(), controls(penalty=[2.0]), FACTS)
+    assert scores[0, :6].tolist() == [1.0, -2.0, 0.5, -6.0, 1.0, 0.0] and scores[0, 8] == 3.0
+    assert torch.equal(first_scores(LOGITS, NOTHING, late(), controls(penalty=[2.0]), FACTS)[0, :6], LOGITS[0, :6])
+
+
+def test_the_penalty_comes_before_temperature_and_top_k() -> None:
+    """A penalised code can fall out of the top k; a temperature cannot undo that."""
+    logits = torch.full((200, 10), -5.0)
+    logits[:, 0], logits[:, 1], logits[:, 2] = 3.0, 2.0, 1.0
+    heard = torch.zeros(200, 6, dtype=torch.bool)
+    heard[:, 0] = True
+    how = controls(200, penalty=[8.0] * 200, top_k=[2] * 200, temperature=[5.0] * 200, seed=list(range(200)))
+    codes = choose_first(logits, heard, late(200), how, FACTS, plain.OPS)
+    assert set(codes.tolist()) == {1, 2}
+
+
+def test_suppression_comes_before_top_k() -> None:
+    """Ids that cannot be said take no place among the k likeliest."""
+    how = controls(300, top_k=[2] * 300, seed=list(range(300)))
+    codes = choose_first(LOGITS.expand(300, -1), NOTHING.expand(300, -1), late(300), how, FACTS, plain.OPS)
+    assert set(codes.tolist()) == {8, 0}
+
+
+def test_greedy_is_the_likeliest_of_what_may_be_said() -> None:
+    how = controls(2, temperature=[0.0, 0.0])
+    made = torch.tensor([LEAST_FRAMES - 1, LEAST_FRAMES])
+    assert choose_first(LOGITS.expand(2, -1), NOTHING.expand(2, -1), made, how, FACTS, plain.OPS).tolist() == [0, 8]
+
+
+def test_groups_have_numbers_and_tastes_of_their_own() -> None:
+    """The other groups follow the predictor's settings; each group, frame and seed draws anew."""
+    logits = torch.zeros(400, 6)
+    how = controls(400, seed=list(range(400)), temperature=[0.0] * 400)
+    frames = late(400)
+    drawn = {g: choose_rest(g, logits, frames, how, plain.OPS) for g in (1, 2)}
+    assert (drawn[1] != drawn[2]).any() and len(drawn[1].unique()) == 6
+    assert (choose_rest(1, logits, frames + 1, how, plain.OPS) != drawn[1]).any()
+    assert torch.equal(choose_rest(1, logits, frames, how, plain.OPS), drawn[1])
+    still = replace(how, predictor_temperature=torch.zeros(400))
+    assert choose_rest(1, logits + torch.eye(6)[3], frames, still, plain.OPS).tolist() == [3] * 400
+
+
+def test_columns_are_rows_of_a_table() -> None:
+    table = controls(4, seed=[5, 6, 7, 8], top_k=[1, 2, 3, 4])
+    picked = table.rows(torch.tensor([3, 1, 1]))
+    assert picked.seed.tolist() == [8, 6, 6] and picked.top_k.tolist() == [4, 2, 2]
+    empty = Controls.empty(3, "cpu")
+    assert empty.penalty.tolist() == [1.0] * 3 and not empty.ignore_end.any() and not empty.temperature.any()
+
+
+def test_scores_of_the_official_sampled_run(case: Any) -> None:
+    """Logits in, history of the frames so far, and what is left after every processor out."""
+    one = case("custom_voice/sampled")
+    said, logits, wanted = one.meta["arguments"], one.tensors["talker.logits"][:, 0], one.tensors["talker.scores"][:, 0]
+    codes = 64  # of the tiny checkpoints; 1024 control ids follow
+    facts = replace(FACTS, codes=codes, vocabulary=logits.shape[1], end_code=end_of(wanted, codes))
+    tokens = one.tensors["talker.tokens"][0]
+    heard = torch.zeros(1, codes, dtype=torch.bool)
+    compared = 0
+    for step in range(len(wanted)):
+        scores = first_scores(
+            logits[step : step + 1], heard, torch.tensor([step]), controls(penalty=[said["repetition_penalty"]]), facts
+        )
+        likely = plain.keep_likely(scores, *(torch.tensor([said[key]]) for key in ("temperature", "top_k", "top_p")))
+        torch.testing.assert_close(likely[0], wanted[step])
+        heard[0, tokens[step]] = True
+        compared += int(likely.isfinite().sum())
+    assert compared >= len(wanted)
+
+
+def end_of(scores: Tensor, codes: int) -> int:
+    """The only id beyond the audio codes that is ever kept, or the first if none is."""
+    kept = scores[:, codes:].isfinite().any(0).nonzero().flatten().tolist()
+    assert len(kept) <= 1
+    return codes + (kept[0] if kept else 0)
