@@ -66,7 +66,7 @@ class Poisoner:
             if place == "pad":
                 prompt.pad[0] = float("nan")
             else:
-                prompt.rows[{"first": 0, "last": -1}[place]] = float("inf")
+                prompt.rows[{"first": 0, "middle": -2, "last": -1}[place]] = float("inf")
         return prompt
 
     def live(self, request: Request, first: str) -> tuple[Prompt, LiveText]:

@@ -98,7 +98,7 @@ def test_a_while(
     engine_of: Callable[..., Engine], requests_of: Callable[..., list[Request]], join: Any, rested: Any
 ) -> None:
     engine = engine_of(8, prefixes=4, text_rows=16)
-    kept = endure(engine, requests_of, join, hours=6, frames=160)
+    kept = endure(engine, requests_of, join, hours=6, frames=80)
     assert grown(kept, "tensors") < 1 and grown(kept, "bytes") < 512 and grown(kept, "objects") < 40
 
 
