@@ -28,12 +28,13 @@ class Kept:
 
     @staticmethod
     def now(engine: Engine) -> Kept:
-        """Without the stores that have an upper bound: prefixes of voices, the latest sound of each size."""
+        """Without the stores that have an upper bound: prefixes of voices, inputs and sound of each size."""
         engine._admission._prefixes.clear()
         engine._sounds._out.clear()
+        inputs = {id(one) for store in (engine._sounds._slots, engine._sounds._starts) for one in store.values()}
         gc.collect()
         objects = gc.get_objects()
-        tensors = [one for one in objects if issubclass(type(one), torch.Tensor)]
+        tensors = [one for one in objects if issubclass(type(one), torch.Tensor) and id(one) not in inputs]
         return Kept(len(objects), len(tensors), sum(one.untyped_storage().nbytes() for one in tensors))
 
 
