@@ -240,7 +240,8 @@ def test_case_45_a_small_disk_keeps_the_old_file(omnitts: Call, home: Path) -> N
         pytest.skip("no mounts here")
     try:
         (disk / "a.wav").write_bytes(b"old")
-        done = omnitts("say", "-m", "random:toy", "--max-frames", "60", "-o", str(disk / "a.wav"), "Hello there.")
+        words = "Hello there. " * 12  # with this seed, several times what the disk holds
+        done = omnitts("say", *TOY, "--sentence-gap", "500", "-o", str(disk / "a.wav"), words)
         assert done.code == 8 and "bytes are free" in done.err
         assert (disk / "a.wav").read_bytes() == b"old"
         assert left_in(disk) == ["a.wav"]
