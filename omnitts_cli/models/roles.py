@@ -10,7 +10,7 @@ width of the talker, V codes.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -177,4 +177,3 @@ class SpeechModel:
     dtype: torch.dtype
     ops: Ops = plain.OPS
     sha256: str | None = None
-    extras: dict[str, object] = field(default_factory=dict)
