@@ -7,6 +7,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from omnitts_cli.devices.device import Device
@@ -18,12 +19,13 @@ from omnitts_cli.training.quantise import LearningQuantiser
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.settled import STEM, exported_codec
 from omnitts_cli.training.shapes import Codec, build_codec
-from omnitts_cli.training.teacher import SAMPLE_RATE, SAMPLES_PER_FRAME
+from omnitts_cli.training.teacher import PHONES, PHONES_PER_FRAME, SAMPLE_RATE
 
 LOOK_EVERY = 50  # steps between two looks at the clock
 WRITE_EVERY = 500  # steps between two lines of the journal
 SAVE_EVERY = 150.0  # seconds
-LOSSES = ("mel", "wave", "commit", "critics", "fooled", "feature")
+LOSSES = ("mel", "wave", "commit", "phones", "critics", "fooled", "feature")
+HINT_WIDTH = 128
 
 
 class CodecStage:
@@ -35,10 +37,17 @@ class CodecStage:
         codec = build_codec(sizes)
         self.encoder, self.decoder = codec.encoder.to(where), codec.decoder.to(where)
         self.quantiser = LearningQuantiser(sizes.groups, sizes.codes, sizes.book_width).to(where)
+        # what the leading group means is told by the phones in it; this half is thrown away later
+        self.phones = nn.Sequential(
+            nn.Linear(sizes.book_width, HINT_WIDTH), nn.SiLU(), nn.Linear(HINT_WIDTH, PHONES_PER_FRAME * len(PHONES))
+        ).to(where)
         self.critics = Critics(self.plan.critic_width).to(where)
+        for module in (self.encoder, self.quantiser, self.phones):
+            module.train(not self.plan.frozen).requires_grad_(not self.plan.frozen)
         self.mel = MelDistance(SAMPLE_RATE).to(where)
         self.rate = torch.tensor(self.plan.rate, device=where)
-        self.learned = [p for m in (self.encoder, self.decoder) for n, p in m.named_parameters() if "books" not in n]
+        learning = (self.decoder,) if self.plan.frozen else (self.encoder, self.decoder, self.phones)
+        self.learned = [p for m in learning for n, p in m.named_parameters() if "books" not in n]
         self.maker_steps = self._optimiser(self.learned)
         self.critic_steps = self._optimiser(self.critics.parameters())
         self.losses = torch.zeros(len(LOSSES), device=where)
@@ -58,7 +67,7 @@ class CodecStage:
         )
 
     def modules(self) -> dict[str, nn.Module]:
-        return {m: getattr(self, m) for m in ("encoder", "decoder", "quantiser", "critics")}
+        return {m: getattr(self, m) for m in ("encoder", "decoder", "quantiser", "phones", "critics")}
 
     def resume(self, tensors: dict[str, Tensor]) -> None:
         for name, module in self.modules().items():
@@ -72,15 +81,18 @@ class CodecStage:
 
     def step(self, bypass: bool, critics: bool) -> None:
         """One example batch, one update of everything; the losses are added to `losses`."""
-        plan, samples = self.plan, self.plan.frames * SAMPLES_PER_FRAME
-        true = self.pool.draw(plan.batch, samples)
+        plan = self.plan
+        true, said = self.pool.draw(plan.batch, plan.frames)
         with self.half():
             latent = self.hear(true)
-        quantised, commit = self.quantiser(latent, self.encoder.quantiser, self.decoder.quantiser, plan.shorter, bypass)
+        quantised, leading, commit = self.quantiser(
+            latent, self.encoder.quantiser, self.decoder.quantiser, plan.shorter, bypass
+        )
         with self.half():
             made = self.sound(quantised).float()
         mel, wave = self.mel(made, true), (made - true).abs().mean()
-        loss = plan.mel * mel + plan.wave * wave + plan.commit * commit
+        phones = F.cross_entropy(self.phones(leading).view(-1, len(PHONES)), said.flatten())
+        loss = plan.mel * mel + plan.wave * wave + plan.commit * commit + plan.phones * phones
         judged = [torch.zeros_like(mel)] * 3
         if critics:
             shown = plan.batch // plan.judged
@@ -90,7 +102,7 @@ class CodecStage:
         loss.backward()
         nn.utils.clip_grad_norm_(self.learned, 100.0)  # a seat belt, never tight
         self.maker_steps.step()
-        self.losses += torch.stack([mel, wave, commit, *judged]).detach()
+        self.losses += torch.stack([mel, wave, commit, phones, *judged]).detach()
 
     def _judge(self, made: Tensor, true: Tensor) -> list[Tensor]:
         """Teach the critics, then ask them: [their loss, how badly they were fooled, how far features are apart]."""
@@ -116,8 +128,8 @@ class CodecStage:
 
     @torch.no_grad()
     def latents(self, batches: int = 24) -> Tensor:
-        samples = self.plan.frames * SAMPLES_PER_FRAME
-        return torch.cat([self.encoder.latent(self.pool.draw(self.plan.batch, samples)) for _ in range(batches)])
+        plan = self.plan
+        return torch.cat([self.encoder.latent(self.pool.draw(plan.batch, plan.frames)[0]) for _ in range(batches)])
 
     def save(self, folder: Path) -> None:
         parts.save(folder, STEM, parts.gather(**self.modules()))

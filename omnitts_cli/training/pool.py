@@ -20,9 +20,17 @@ import torch
 from torch import Tensor
 
 from omnitts_cli.training.recipe import Recipe
-from omnitts_cli.training.teacher import BASES, SAMPLE_RATE, SAMPLES_PER_FRAME, Teacher, TeacherVoice
+from omnitts_cli.training.teacher import (
+    BASES,
+    PHONES_PER_FRAME,
+    SAMPLE_RATE,
+    SAMPLES_PER_FRAME,
+    Teacher,
+    TeacherVoice,
+)
 
 PASSING = -1  # the voice number of a speaker without a name
+HALF = SAMPLES_PER_FRAME // PHONES_PER_FRAME  # samples that one phone label stands for
 
 
 @dataclass(frozen=True)
@@ -98,10 +106,12 @@ def _stranger(draw: random.Random) -> TeacherVoice:
 
 
 class SoundPool:
-    """All sound in one tensor on the device; older sound is overwritten once it is full."""
+    """All sound in one tensor on the device, and the phones in it; older sound is overwritten once it is full."""
 
     def __init__(self, hours: float, device: torch.device) -> None:
-        self.sound = torch.zeros(int(hours * 3600 * SAMPLE_RATE), dtype=torch.int16, device=device)
+        halves = int(hours * 3600 * SAMPLE_RATE) // HALF
+        self.sound = torch.zeros(halves * HALF, dtype=torch.int16, device=device)
+        self.phones = torch.zeros(halves, dtype=torch.uint8, device=device)
         self.filled = torch.zeros((), dtype=torch.int64, device=device)  # a tensor: captured steps read it
         self.samples = 0  # ever added
         self._at = 0
@@ -110,9 +120,12 @@ class SoundPool:
         if not utterances:
             return
         joined = torch.from_numpy(np.concatenate([u.sound for u in utterances]))[-len(self.sound) :]
+        phones = torch.from_numpy(np.concatenate([u.phones.reshape(-1) for u in utterances]))[-len(self.phones) :]
         if self._at + len(joined) > len(self.sound):
             self._at = 0
         self.sound[self._at : self._at + len(joined)] = joined.to(self.sound.device)
+        half = self._at // HALF
+        self.phones[half : half + len(phones)] = phones.to(self.phones.device)
         self._at += len(joined)
         self.samples += len(joined)
         self.filled.fill_(min(self.samples, len(self.sound)) if self.samples > self._at else self._at)
@@ -121,8 +134,12 @@ class SoundPool:
     def hours(self) -> float:
         return self.samples / SAMPLE_RATE / 3600
 
-    def draw(self, batch: int, samples: int) -> Tensor:
-        """Random stretches [batch, samples] float32; fit for capture."""
-        places = torch.rand(batch, device=self.sound.device, dtype=torch.float64) * (self.filled - samples)
-        window = places.long()[:, None] + torch.arange(samples, device=self.sound.device)
-        return self.sound[window].float() / 32768
+    def draw(self, batch: int, frames: int) -> tuple[Tensor, Tensor]:
+        """Random stretches [batch, samples] float32 and their phones [batch, frames, 2]; fit for capture."""
+        device = self.sound.device
+        last = self.filled // HALF - frames * PHONES_PER_FRAME
+        places = (torch.rand(batch, device=device, dtype=torch.float64) * last).long()[:, None]
+        samples = places * HALF + torch.arange(frames * SAMPLES_PER_FRAME, device=device)
+        halves = places + torch.arange(frames * PHONES_PER_FRAME, device=device)
+        phones = self.phones[halves].long().view(batch, frames, PHONES_PER_FRAME)
+        return self.sound[samples].float() / 32768, phones

@@ -90,21 +90,23 @@ class LearningQuantiser(nn.Module):
 
     def forward(
         self, latent: Tensor, into: SplitQuantiser, out: SplitQuantiser, shorter: float, bypass: bool
-    ) -> tuple[Tensor, Tensor]:
-        """latent [B, T, encoder width] -> quantised [B, T, decoder width], and the commitment loss."""
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """latent [B, T, encoder width] -> quantised [B, T, decoder width], the leading book's entries alone
+        [B, T, book width], and the commitment loss."""
         latent = latent.float()
         rows = latent.shape[0] * latent.shape[1]
-        loss, halves = latent.new_zeros(()), []
+        loss, halves, entries = latent.new_zeros(()), [], []
         for index, (books, before, after) in enumerate(self._halves(into, out)):
             heard = F.linear(latent, before.into.weight).view(rows, -1)
             flat = self._held(index, heard)
             if not bypass:
                 flat, half_loss = books(flat, self._mask(books, latent, shorter))
                 loss = loss + half_loss
+            entries.append(flat.view(*latent.shape[:2], -1))
             # with the centre put back, which is what the first book will hold
             flat = flat + self.centres[index] / self.sizes[index]
             halves.append(F.linear(flat.view(*latent.shape[:2], -1), after.out.weight))
-        return halves[0] + halves[1], loss
+        return halves[0] + halves[1], entries[0], loss
 
     def _held(self, index: int, heard: Tensor) -> Tensor:
         """Latents [M, width] around zero and of size 1, by their own measure while learning."""

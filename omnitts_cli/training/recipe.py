@@ -66,7 +66,9 @@ class CodecTraining:
     feature: float
     adversary: float
     commit: float
+    phones: float
     shorter: float
+    frozen: bool
     compile: bool
 
 

@@ -24,7 +24,7 @@ def test_books_start_used_and_stay_used() -> None:
     quantiser, into, out, latent = learned()
     with torch.no_grad():
         for _ in range(50):
-            _, loss = quantiser(latent, into, out, 0.3, bypass=False)
+            _, _, loss = quantiser(latent, into, out, 0.3, bypass=False)
     assert min(quantiser.leading.used() + quantiser.residual.used()) >= 12
     assert loss < 1.5  # both halves together; without books it would be 2
 
@@ -33,7 +33,7 @@ def test_a_settled_quantiser_is_the_learned_one() -> None:
     quantiser, into, out, latent = learned()
     quantiser.eval()
     with torch.no_grad():
-        expected, _ = quantiser(latent, into, out, 0.0, bypass=False)
+        expected, _, _ = quantiser(latent, into, out, 0.0, bypass=False)
         quantiser.settle(into, out)
         assert torch.allclose(out.decode(into.encode(latent)), expected, atol=1e-4)
 
@@ -46,14 +46,15 @@ def test_learning_goes_on_from_settled_books() -> None:
         adopted = LearningQuantiser(3, 16, 6)
         adopted.adopt(latent, into, out)
         adopted.eval()
-        found, _ = adopted(latent, into, out, 0.0, bypass=False)
+        found, _, _ = adopted(latent, into, out, 0.0, bypass=False)
         assert torch.allclose(found, expected, atol=1e-3)
 
 
 def test_gradients_pass_through() -> None:
     quantiser, into, out, latent = learned()
     latent.requires_grad_()
-    found, loss = quantiser(latent, into, out, 0.0, bypass=False)
+    found, leading, loss = quantiser(latent, into, out, 0.0, bypass=False)
+    assert leading.shape == (*latent.shape[:2], into.leading.books.shape[-1])
     (found.square().mean() + loss).backward()
     assert latent.grad is not None and latent.grad.abs().sum() > 0
     assert into.leading.into.weight.grad is not None
