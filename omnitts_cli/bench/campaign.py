@@ -19,6 +19,7 @@ TURNS = 4
 LEAST_REQUESTS = 16
 PER_PLACE = 4
 OPEN_S = 10.0
+LEAST_WARMUP = 2
 MAIN = ""
 """The name of the target that was asked for; the others are compared with it."""
 
@@ -32,7 +33,7 @@ class Shape:
     burstiness: float = 1.0
     requests: int | None = None
     duration_s: float | None = None
-    warmup: int = 2
+    warmup: int | None = None  # requests before each level; by default one for every place in flight
     percentiles: Sequence[float] = PERCENTILES
     limits: Mapping[str, float] = field(default_factory=dict)
     seed: int = 0
@@ -49,6 +50,10 @@ class Shape:
 
     def _usual(self, step: int | None) -> int:
         return round(OPEN_S * self.rate) if self.rate is not None else PER_PLACE * (step or 1)
+
+    def warm_ups(self, step: int | None) -> int:
+        """Requests in front of a level that are not counted."""
+        return max(LEAST_WARMUP, step or 1) if self.warmup is None else self.warmup
 
     def planned(self) -> int | None:
         """Requests of all levels, for one target; None when it is time that is planned."""
@@ -97,9 +102,10 @@ def one_run(
 
 def warm_up(target: Target, works: Iterator[Work], step: int | None, shape: Shape) -> None:
     """Requests that are counted nowhere. When none of them succeeds there is nothing to measure."""
-    if not shape.warmup:
+    count = shape.warm_ups(step)
+    if not count:
         return
-    run = closed_loop(target, islice(works, shape.warmup), min(step or 1, shape.warmup), Extent(shape.warmup))
+    run = closed_loop(target, islice(works, count), min(step or 1, count), Extent(count))
     if run.heard and all(heard.failure for heard in run.heard):
         raise ModelError(
             "every request of the warm-up failed, so there is nothing to measure",

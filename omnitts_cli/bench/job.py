@@ -16,7 +16,6 @@ from omnitts_cli.bench.keep import Keeper
 from omnitts_cli.bench.record import Heard
 from omnitts_cli.bench.report import Report, ratios
 from omnitts_cli.bench.server import Address, Asking, ServerTarget
-from omnitts_cli.bench.stats import Level
 from omnitts_cli.bench.target import Target
 from omnitts_cli.bench.workload import Text, Workload
 from omnitts_cli.errors import UsageError
@@ -100,15 +99,15 @@ class Job:
     keeper: Keeper | None = None
     fetched: Callable[[Fetched], None] | None = None
 
-    def run(self, told: Callable[[Heard], None], known: Callable[[Level], None]) -> Report:
-        """Everything measured. `told` hears of every request, `known` of every level."""
+    def run(self, told: Callable[[Heard], None], known: Callable[[Report], None]) -> Report:
+        """Everything measured. `told` hears of every request, `known` sees the report after every level."""
         with self.opened() as bench:
             report = bench.report(self)
             kept = None if self.keeper is None else self.keeper.keep
             for level in campaign(bench.targets, bench.load.works, self.shape, told, kept):
                 report.levels.append(level)
-                known(level)
-            report.ratios = ratios(report.levels)
+                report.ratios = ratios(report.levels)
+                known(report)
             return report
 
     @contextmanager
@@ -186,7 +185,7 @@ class Bench:
             "transcript": job.speaker.transcript is not None,
             "reference": "fresh" if job.speaker.fresh else "cached",
             "length": "file" if job.texts.given else job.texts.length,
-            "warmup": shape.warmup,
+            "warmup": "one round, at least 2" if shape.warmup is None else shape.warmup,
             "requests": shape.requests,
             "duration_s": shape.duration_s,
             **self.plan,

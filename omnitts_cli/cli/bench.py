@@ -79,7 +79,10 @@ class Load:
     duration: Annotated[
         float | None, Opt("--duration", number(0.1, 86_400), "Instead: send for so long, per level.", "S")
     ] = None
-    warmup: Annotated[int, Opt("--warmup", whole(0, 10_000), "First requests of a level, not counted.", "N")] = 2
+    warmup: Annotated[
+        int | None,
+        Opt("--warmup", whole(0, 10_000), "Before a level, not counted.", "N", shown="one round, at least 2"),
+    ] = None
     frames: Annotated[
         int | None,
         Opt("--frames", whole(1, 20_000), "Exactly so many frames each, whatever the end code says.", "N"),
@@ -166,7 +169,13 @@ def bench(
     before = reports.read(Path(answer.compare)) if answer.compare else None
     job = job_of(load, what, server, answer, machine, network, telling)
     with Watcher(job, telling.progress) as watcher:
-        report = job.run(watcher.heard, watcher.known)
+
+        def known(report: Report) -> None:
+            watcher.known(report.levels[-1])
+            if answer.save and not answer.append:  # what is measured outlives a run that is cut short
+                reports.save(Path(answer.save), report)
+
+        report = job.run(watcher.heard, known)
     present(report, answer)
     if before is not None:
         judge(report, before, answer)

@@ -23,6 +23,16 @@ def test_every_level_with_its_requests_and_without_its_warm_up(fake_engine: Any,
     assert levels[0].peak_memory_bytes == 123 << 20
 
 
+def test_the_warm_up_is_a_round_unless_told_otherwise(fake_engine: Any, script: Any, works: Any) -> None:
+    engine = fake_engine(script((0.01, 2)))
+    with EngineTarget(engine) as target:
+        levels = list(campaign({"": target}, works, Shape(levels=(1, 5), requests=5)))
+    assert [level.requests for level in levels] == [5, 5]
+    assert len(engine.told) == (2 + 5) + (5 + 5)
+    assert Shape(rate=10.0).warm_ups(None) == 2
+    assert Shape(warmup=0).warm_ups(64) == 0
+
+
 def test_a_slow_first_request_is_not_counted(fake_engine: Any, script: Any, works: Any) -> None:
     engine = fake_engine(script((0.5, 2)), *[script((0.02, 2))] * 9)
     with EngineTarget(engine) as target:

@@ -106,6 +106,20 @@ def test_the_report_is_kept_and_compared(omnitts: Callable[..., Any], home: Path
     assert len(Path("log.jsonl").read_text().splitlines()) == 1  # kept although it is worse
 
 
+def test_a_run_that_is_cut_short_has_kept_its_levels(
+    omnitts: Callable[..., Any], home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from omnitts_cli.cli import bench
+
+    def interrupted(*given: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(bench, "present", interrupted)
+    done = omnitts(*TOY, "-c", "1,2", "-n", "2", "--warmup", "0", "-q", "--save", "short.json")
+    assert done.code == 130
+    assert [level["concurrency"] for level in json.loads(Path("short.json").read_text())["levels"]] == [1, 2]
+
+
 def test_an_old_report_is_read_before_anything_is_measured(omnitts: Callable[..., Any]) -> None:
     done = omnitts(*QUICK, "--compare", "none.json")
     assert done.code == 3
