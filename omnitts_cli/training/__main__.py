@@ -21,6 +21,7 @@ from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.settled import settled_codec
 from omnitts_cli.training.speech_stage import train_speech
 from omnitts_cli.training.teacher import Teacher
+from omnitts_cli.training.team import Team
 from omnitts_cli.training.tokens import Tokens
 
 STAGES = ("texts", "codec", "speech", "export", "judge")
@@ -30,8 +31,8 @@ TEXTS = "texts.txt"
 class Rebuild:
     """The stages over one work folder."""
 
-    def __init__(self, made: Recipe, work: Path, device: Device, teachers: int, flite: Path | None) -> None:
-        self.recipe, self.work, self.device = made, work, device
+    def __init__(self, made: Recipe, work: Path, device: Device, teachers: int, flite: Path | None, team: Team) -> None:
+        self.recipe, self.work, self.device, self.team = made, work, device, team
         self._teachers, self._flite = teachers, flite
         work.mkdir(parents=True, exist_ok=True)
 
@@ -52,7 +53,7 @@ class Rebuild:
     def speech(self, minutes: float | None = None) -> None:
         minutes = self.recipe.speech_training.minutes if minutes is None else minutes
         with self._classroom() as room:
-            train_speech(self.recipe, self.device, room, self._read(), self._tokens(), self.work, minutes)
+            train_speech(self.recipe, self.device, room, self._read(), self._tokens(), self.work, minutes, self.team)
 
     def export(self) -> None:
         """The model folder; only the codec's while the language side has not begun."""
@@ -75,7 +76,7 @@ class Rebuild:
     def _classroom(self) -> Classroom:
         # another seed for each stretch of training, or a resumed stage would hear the same speech again
         heard_before = sum(1 for _ in open(self.work / "curves.jsonl")) if (self.work / "curves.jsonl").exists() else 0
-        seed = self.recipe.seed + 1000 * heard_before
+        seed = self.recipe.seed + 1000 * heard_before + 500_000 * self.team.rank
         return Classroom(self.recipe, self._read(), self._teachers, seed, self._flite)
 
     def _read(self) -> list[str]:
@@ -96,13 +97,16 @@ def main() -> None:
     parser.add_argument("--teachers", type=int, default=max(1, (os.cpu_count() or 2) - 2))
     parser.add_argument("--flite", type=Path, help="folder of flite's libraries [the system's]")
     given = parser.parse_args()
-    made = recipe.read(given.recipe, given.miniature)
-    rebuild = Rebuild(made, given.work, choose(given.device), given.teachers, given.flite)
+    made, team = recipe.read(given.recipe, given.miniature), Team()
+    if team.size > 1 and given.stage != "speech":
+        parser.error("only the speech stage learns on several accelerators")
+    rebuild = Rebuild(made, given.work, choose(team.device(given.device)), given.teachers, given.flite, team)
     for stage in STAGES if given.stage == "all" else (given.stage,):
         if stage in {"codec", "speech"}:
             getattr(rebuild, stage)(given.minutes)
         else:
             getattr(rebuild, stage)()
+    team.close()
 
 
 if __name__ == "__main__":

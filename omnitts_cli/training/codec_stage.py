@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from omnitts_cli.devices.device import Device
 from omnitts_cli.training import parts
 from omnitts_cli.training.critics import Critics, MelDistance, critic_loss, maker_losses
-from omnitts_cli.training.journal import Budget, Journal
+from omnitts_cli.training.journal import Budget, Journal, falling_rate
 from omnitts_cli.training.pool import Classroom, SoundPool
 from omnitts_cli.training.quantise import LearningQuantiser
 from omnitts_cli.training.recipe import Recipe
@@ -180,7 +180,8 @@ class Loop:
             self._phase(plan.bypass, 1.0, bypass=True, critics=False)
             self.stage.start_books()
         self._phase(None, plan.critics_after, bypass=False, critics=False)
-        self._phase(None, 1.0, bypass=False, critics=True)
+        if plan.critics_after < 1:
+            self._phase(None, 1.0, bypass=False, critics=True)
 
     def _phase(self, until: int | None, share: float, bypass: bool, critics: bool) -> None:
         """Until so many steps are done, or until this share of the time is spent."""
@@ -197,7 +198,8 @@ class Loop:
 
     def _set_rate(self) -> None:
         plan = self.stage.plan
-        self.stage.rate.fill_(self.budget.rate(plan.rate, plan.final_rate, self.steps, plan.warm_up))
+        spent = self.budget.spent
+        self.stage.rate.fill_(falling_rate(spent, plan.rate, plan.final_rate, self.steps, plan.warm_up))
 
     def _write(self) -> None:
         """The mean losses since the last line; reading them also keeps the host from running ahead."""

@@ -16,7 +16,6 @@ from importlib import resources
 from pathlib import Path
 
 import numpy as np
-import soundfile
 import torch
 
 from omnitts_cli.errors import OmniError
@@ -98,6 +97,8 @@ def judge_model(
 
 def _spoken(model: str, voice: str, seed: int) -> list[np.ndarray]:
     """Every sentence as the command speaks it, cut apart by the times that it writes down."""
+    import soundfile  # late: where models are trained it is not needed
+
     with tempfile.TemporaryDirectory() as folder:
         text, sound, times = (Path(folder) / name for name in ("text.txt", "sound.wav", "times.json"))
         text.write_text("\n".join(sentences()) + "\n")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from omnitts_cli.models.layers import StackShape
 from omnitts_cli.training.ids import TextIds, codec_ids
 from omnitts_cli.training.recipe import CodecSizes, Recipe
 from omnitts_cli.training.shapes import encoder_shape
+from omnitts_cli.training.speech import predictor_shape, talker_shape
 from omnitts_cli.training.teacher import SAMPLE_RATE, SAMPLES_PER_FRAME
 from omnitts_cli.training.tokens import Tokens
 
@@ -44,7 +46,7 @@ def _talker(recipe: Recipe, tokens: Tokens) -> dict[str, Any]:
     third = s.head_dim // 2 // 3
     return {
         "model_type": "qwen3_tts_talker",
-        **_stack(s.hidden, s.inner, s.layers, s.heads, s.kv_heads, s.head_dim),
+        **_stack(talker_shape(recipe).stack),
         "max_position_embeddings": SPEECH_POSITIONS,
         "rope_scaling": {
             "interleaved": True,
@@ -69,14 +71,7 @@ def _talker(recipe: Recipe, tokens: Tokens) -> dict[str, Any]:
         "spk_is_dialect": {voice.name: False for voice in recipe.voices},
         "code_predictor_config": {
             "model_type": "qwen3_tts_talker_code_predictor",
-            **_stack(
-                s.predictor_hidden,
-                s.predictor_inner,
-                s.predictor_layers,
-                s.predictor_heads,
-                s.predictor_kv_heads,
-                s.predictor_head_dim,
-            ),
+            **_stack(predictor_shape(recipe).stack),
             "layer_types": ["full_attention"] * s.predictor_layers,
             "max_position_embeddings": 65536,
             "max_window_layers": 28,
@@ -87,20 +82,20 @@ def _talker(recipe: Recipe, tokens: Tokens) -> dict[str, Any]:
     }
 
 
-def _stack(hidden: int, inner: int, layers: int, heads: int, kv_heads: int, head_dim: int) -> dict[str, Any]:
+def _stack(shape: StackShape) -> dict[str, Any]:
     return {
         "attention_bias": False,
         "attention_dropout": 0,
         "hidden_act": "silu",
-        "hidden_size": hidden,
-        "intermediate_size": inner,
-        "num_hidden_layers": layers,
-        "num_attention_heads": heads,
-        "num_key_value_heads": kv_heads,
-        "head_dim": head_dim,
+        "hidden_size": shape.hidden,
+        "intermediate_size": shape.inner,
+        "num_hidden_layers": shape.layers,
+        "num_attention_heads": shape.heads,
+        "num_key_value_heads": shape.kv_heads,
+        "head_dim": shape.head_dim,
         "initializer_range": 0.02,
-        "rms_norm_eps": 1e-6,
-        "rope_theta": 1000000,
+        "rms_norm_eps": shape.eps,
+        "rope_theta": shape.rope_theta,
         "sliding_window": None,
         "use_sliding_window": False,
         "use_cache": True,

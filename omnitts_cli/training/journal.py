@@ -31,7 +31,7 @@ class Journal:
 
 
 class Budget:
-    """The time that a stage may learn for, from now on; the rate of learning follows it down."""
+    """The time that a stage may learn for, from now on."""
 
     def __init__(self, minutes: float) -> None:
         self._seconds, self._started = minutes * 60, time.monotonic()
@@ -41,7 +41,9 @@ class Budget:
         """0 at the start, 1 when nothing is left."""
         return min(1.0, (time.monotonic() - self._started) / self._seconds) if self._seconds > 0 else 1.0
 
-    def rate(self, highest: float, last: float, step: int, warm_up: int) -> float:
-        """A cosine from the highest rate to the last, behind a short rise."""
-        falling = last + (highest - last) * 0.5 * (1 + math.cos(math.pi * self.spent))
-        return falling * min(1.0, (step + 1) / warm_up)
+
+def falling_rate(spent: float, highest: float, last: float, step: int, warm_up: int) -> float:
+    """The rate of learning when a share of the time is spent: a cosine from the highest to the last, behind a short
+    rise."""
+    falling = last + (highest - last) * 0.5 * (1 + math.cos(math.pi * spent))
+    return falling * min(1.0, (step + 1) / warm_up)

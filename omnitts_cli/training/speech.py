@@ -15,10 +15,13 @@ from omnitts_cli.training.ids import codec_ids
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.tokens import Tokens
 
+EPS = 1e-6
+ROPE_THETA = 10_000.0  # prompts of a few hundred rows: the released models' 1,000,000 would leave half of it unturned
+
 
 def talker_shape(recipe: Recipe) -> TalkerShape:
     s = recipe.speech
-    stack = StackShape(s.hidden, s.inner, s.layers, s.heads, s.kv_heads, s.head_dim, 1e-6, 1e6)
+    stack = StackShape(s.hidden, s.inner, s.layers, s.heads, s.kv_heads, s.head_dim, EPS, ROPE_THETA)
     return TalkerShape(stack, codec_ids(recipe).vocabulary)
 
 
@@ -31,8 +34,8 @@ def predictor_shape(recipe: Recipe) -> PredictorShape:
         s.predictor_heads,
         s.predictor_kv_heads,
         s.predictor_head_dim,
-        1e-6,
-        1e6,
+        EPS,
+        ROPE_THETA,
     )
     return PredictorShape(stack, s.hidden, recipe.codec.groups, recipe.codec.codes)
 

@@ -14,13 +14,14 @@ from torch import Tensor, nn
 from omnitts_cli.devices.device import Device
 from omnitts_cli.training import parts
 from omnitts_cli.training.ids import TextIds, codec_ids
-from omnitts_cli.training.journal import Budget, Journal
+from omnitts_cli.training.journal import Budget, Journal, falling_rate
 from omnitts_cli.training.lessons import Batch, Lessons, draw
 from omnitts_cli.training.pool import Classroom
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.settled import settled_codec
 from omnitts_cli.training.speech import Speech
 from omnitts_cli.training.teacher import PHONES, PHONES_PER_FRAME
+from omnitts_cli.training.team import Team
 from omnitts_cli.training.tokens import Tokens
 
 STEM = "speech"
@@ -33,8 +34,9 @@ LOSSES = ("first", "rest", "phones", "right")
 class SpeechStage:
     """Everything that learns, and one step of it as a function that can be captured."""
 
-    def __init__(self, recipe: Recipe, device: Device, tokens: Tokens, lessons: Lessons) -> None:
+    def __init__(self, recipe: Recipe, device: Device, tokens: Tokens, lessons: Lessons, team: Team) -> None:
         self.recipe, self.plan, self.device, self.lessons = recipe, recipe.speech_training, device, lessons
+        self.team = team
         where = device.torch_device
         self.codec_ids, self.text_ids = codec_ids(recipe), TextIds.of(tokens)
         self.speech = Speech(recipe, tokens).to(where)
@@ -76,6 +78,7 @@ class SpeechStage:
             phones = F.cross_entropy(heard.flatten(0, 2), batch.phones.flatten(), ignore_index=-100)
         self.optimiser.zero_grad(set_to_none=True)
         (first + self.plan.predictor_weight * rest + self.plan.phone_weight * phones).backward()
+        self.team.average(self.learned)
         nn.utils.clip_grad_norm_(self.learned, 1.0)
         self.optimiser.step()
         known = batch.target >= 0
@@ -122,10 +125,18 @@ class SpeechStage:
 
 
 def train_speech(
-    recipe: Recipe, device: Device, room: Classroom, texts: list[str], tokens: Tokens, folder: Path, minutes: float
+    recipe: Recipe,
+    device: Device,
+    room: Classroom,
+    texts: list[str],
+    tokens: Tokens,
+    folder: Path,
+    minutes: float,
+    team: Team | None = None,
 ) -> None:
     """Learn for `minutes` from where `folder` says the language side is, with the codec that lies there."""
-    journal = Journal(folder / "curves.jsonl", "speech")
+    team = team or Team()
+    journal = Journal(folder / ("curves.jsonl" if team.leads else f"curves.{team.rank}.jsonl"), "speech", team.leads)
     ids = [e.ids for e in tokens.encoder().encode_batch(texts)]
     lane = device.lane()
     with lane:
@@ -133,23 +144,25 @@ def train_speech(
         lessons = Lessons(recipe, encoder, ids, capacity=200_000 if device.captures else 2_000)
         while lessons.tables[0].added < (2_000 if device.captures else 1) or not lessons.tables[-1].added:
             lessons.add(room.heard(at_least=64))
-        stage = SpeechStage(recipe, device, tokens, lessons)
+        stage = SpeechStage(recipe, device, tokens, lessons, team)
         if saved := parts.load(folder, STEM):
             stage.speech.load_state_dict(parts.under("speech", saved))
             stage.phones.load_state_dict(parts.under("phones", saved))
+        team.start_alike(stage.learned)
         weights = sum(p.numel() for p in stage.speech.parameters())
-        journal.write(event="start", resumed=bool(saved), weights=weights)
+        journal.write(event="start", resumed=bool(saved), weights=weights, members=team.size)
         replays = [lane.capture(lambda n=n: stage.step(n)) for n in range(len(lessons.tables))]
         _loop(stage, replays, room, journal, folder, Budget(minutes))
-        stage.save(folder)
+        if team.leads:
+            stage.save(folder)
     journal.write(event="end", hours=lessons.seconds / 3600)
 
 
 def _loop(stage: SpeechStage, replays: list, room: Classroom, journal: Journal, folder: Path, budget: Budget) -> None:
     plan, lessons, captured = stage.plan, stage.lessons, stage.device.captures
     chooser, steps, written, saved = random.Random(stage.recipe.seed), 0, 0, 0.0
-    while budget.spent < 1.0:
-        stage.rate.fill_(budget.rate(plan.rate, plan.final_rate, steps, plan.warm_up))
+    while (spent := stage.team.agree(budget.spent, stage.device)) < 1.0:
+        stage.rate.fill_(falling_rate(spent, plan.rate, plan.final_rate, steps, plan.warm_up))
         weights = [table.added * table.rows for table in lessons.tables]  # every utterance is as likely
         for _ in range(LOOK_EVERY if captured else 1):
             chooser.choices(replays, weights)[0]()
@@ -162,6 +175,6 @@ def _loop(stage: SpeechStage, replays: list, room: Classroom, journal: Journal, 
             written = steps
             curves = dict(zip(LOSSES, values, strict=True)) | stage.held_back()
             journal.write(step=steps, **curves, rate=float(stage.rate), hours=lessons.seconds / 3600)
-            if journal.seconds - saved > SAVE_EVERY:
+            if stage.team.leads and journal.seconds - saved > SAVE_EVERY:
                 saved = journal.seconds
                 stage.save(folder)

@@ -13,6 +13,7 @@ from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.request import Request
 from omnitts_cli.training.__main__ import Rebuild
 from omnitts_cli.training.recipe import Recipe
+from omnitts_cli.training.team import Team
 from omnitts_cli.training.tokens import Tokens
 from omnitts_cli.voices import Named
 
@@ -27,7 +28,7 @@ def test_a_miniature_learns_is_exported_and_speaks(small: Recipe, tokens: Tokens
     torch.manual_seed(0)
     sentences = ["The cat sat by the door.", "Seven small boats came home at nine or ten.", "Why not?"]
     work = tmp_path / "work"
-    rebuild = Rebuild(replace(small, teacher=replace(small.teacher, hours=0.01)), work, CPUDevice(1), 1, None)
+    rebuild = Rebuild(replace(small, teacher=replace(small.teacher, hours=0.01)), work, CPUDevice(1), 1, None, Team())
     (work / "texts.txt").write_text("\n".join(sentences) + "\n")
     tokens.write(work)
     for minutes in (0.08, 0.02):  # the second call goes on from the first

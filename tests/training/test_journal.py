@@ -6,7 +6,7 @@ import json
 import time
 from pathlib import Path
 
-from omnitts_cli.training.journal import Budget, Journal
+from omnitts_cli.training.journal import Budget, Journal, falling_rate
 
 
 def test_a_line_is_json(tmp_path: Path) -> None:
@@ -16,9 +16,8 @@ def test_a_line_is_json(tmp_path: Path) -> None:
 
 
 def test_the_rate_follows_the_time() -> None:
-    budget = Budget(60.0)
-    assert budget.rate(1.0, 0.1, 0, 10) < 0.11 < 0.9 < budget.rate(1.0, 0.1, 100, 10)
+    assert falling_rate(0.0, 1.0, 0.1, 0, 10) < 0.11 < 0.9 < falling_rate(0.0, 1.0, 0.1, 100, 10)
     short = Budget(0.001)
     time.sleep(0.07)
     assert short.spent == 1.0
-    assert abs(short.rate(1.0, 0.1, 100, 10) - 0.1) < 1e-6
+    assert abs(falling_rate(short.spent, 1.0, 0.1, 100, 10) - 0.1) < 1e-6

@@ -21,6 +21,7 @@ from omnitts_cli.training.pool import SoundPool, Utterance
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.shapes import build_codec
 from omnitts_cli.training.speech_stage import SpeechStage
+from omnitts_cli.training.team import Team
 from omnitts_cli.training.tokens import Tokens
 from omnitts_cli.voices import Named
 
@@ -34,7 +35,7 @@ def stage_of(recipe: Recipe, tokens: Tokens, hummer: type) -> SpeechStage:
     utterance = Utterance(0, 1, (spoken.sound * 32767).astype("int16"), spoken.phones)
     lessons = Lessons(recipe, build_codec(recipe.codec).encoder, [tokens.encoder().encode(TEXT).ids], 16)
     lessons.add([utterance] * 16)
-    return SpeechStage(recipe, CPUDevice(1), tokens, lessons)
+    return SpeechStage(recipe, CPUDevice(1), tokens, lessons, Team())
 
 
 @pytest.mark.parametrize("mode", ["whole", "streamed"])

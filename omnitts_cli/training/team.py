@@ -1,0 +1,65 @@
+"""Team: learners on several accelerators of one machine that share every update; alone, it is a team of one.
+
+Each member has its own teachers and its own table of lessons, so that a team hears as many times more speech
+as it has members. Members start alike and take the same steps, because they all take the mean of their gradients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+import torch.distributed as group
+from torch import Tensor, nn
+
+from omnitts_cli.devices.device import Device
+
+
+class Team:
+    """`torchrun --nproc-per-node N` starts N members; without it there is one."""
+
+    def __init__(self) -> None:
+        self.size, self.rank = 1, 0
+        if group.is_available() and group.is_torchelastic_launched():
+            group.init_process_group()
+            self.size, self.rank = group.get_world_size(), group.get_rank()
+
+    @property
+    def leads(self) -> bool:
+        """The first member keeps the journal and the checkpoints."""
+        return self.rank == 0
+
+    def device(self, name: str) -> str:
+        """A name without a number means: each member its own."""
+        return f"{name}:{self.rank}" if self.size > 1 and name in ("cuda", "npu") else name
+
+    @torch.no_grad()
+    def start_alike(self, weights: Iterable[Tensor]) -> None:
+        """Everybody takes over what the leader has."""
+        if self.size > 1:
+            for weight in weights:
+                group.broadcast(weight.data, 0)
+
+    @torch.no_grad()
+    def average(self, weights: Iterable[nn.Parameter]) -> None:
+        """The gradients of all members become their mean; one exchange, fit for capture."""
+        if self.size == 1:
+            return
+        slopes = [w.grad for w in weights if w.grad is not None]
+        joined = torch.cat([s.flatten() for s in slopes])
+        group.all_reduce(joined)
+        joined.div_(self.size)
+        parts = joined.split([s.numel() for s in slopes])
+        torch._foreach_copy_(slopes, [part.view_as(slope) for part, slope in zip(parts, slopes, strict=True)])
+
+    def agree(self, value: float, device: Device) -> float:
+        """The leader's number, for everybody: who stops learning stops together."""
+        if self.size == 1:
+            return value
+        number = torch.tensor(value, dtype=torch.float64, device=device.torch_device)
+        group.broadcast(number, 0)
+        return float(number)
+
+    def close(self) -> None:
+        if self.size > 1:
+            group.destroy_process_group()

@@ -1,0 +1,52 @@
+"""Members of a team end every update with the same weights; one learner alone needs no team."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from omnitts_cli.training.team import Team
+
+MEMBER = """
+import torch
+from torch import nn
+from omnitts_cli.devices.cpu import CPUDevice
+from omnitts_cli.training.team import Team
+
+team = Team()
+torch.manual_seed(team.rank)
+layer = nn.Linear(2, 2)
+team.start_alike(layer.parameters())
+first = layer.weight.sum().item()
+layer(torch.full((1, 2), float(team.rank + 1))).sum().backward()
+team.average(layer.parameters())
+word = team.agree(0.25 + team.rank, CPUDevice(1))
+lines = (first, layer.weight.grad.tolist(), layer.bias.grad.tolist(), word, team.device("cuda"), team.device("cpu"))
+print("member", team.size, *lines, flush=True)
+team.close()
+"""
+
+
+def test_two_members_take_the_same_step(tmp_path: Path) -> None:
+    script = tmp_path / "member.py"
+    script.write_text(MEMBER)
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone", str(script)]
+    done = subprocess.run(launcher, capture_output=True, text=True, timeout=120, check=True)
+    lines = sorted(line for line in done.stdout.splitlines() if line.startswith("member"))
+    assert len(lines) == 2, done.stderr
+    first, second = (line.replace("cuda:1", "cuda:0") for line in lines)
+    # gradients 1 and 2 of the two members, and their mean; the leader's word
+    assert first == second
+    assert "[[1.5, 1.5], [1.5, 1.5]] [1.0, 1.0] 0.25 cuda:0 cpu" in first
+
+
+def test_alone_nothing_is_exchanged() -> None:
+    team, layer = Team(), nn.Linear(2, 2)
+    layer(torch.ones(1, 2)).sum().backward()
+    team.average(layer.parameters())
+    assert (team.size, team.leads, team.device("cuda")) == (1, True, "cuda")
+    assert layer.weight.grad is not None and layer.weight.grad.eq(1).all()
