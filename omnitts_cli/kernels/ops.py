@@ -44,6 +44,18 @@ class CodecOps:
 
 
 @dataclass(frozen=True)
+class ExpertBlock:
+    """Many small gated MLPs: each row chooses some of the first `count`, and hears all that lie behind them."""
+
+    router: Tensor  # [count, H], and one more row where some are heard by all: how loud they are
+    gate_up: Tensor  # [experts, 2 I, H], gate over up
+    down: Tensor  # [experts, H, I]
+    count: int
+    chosen: int
+    renormalised: bool  # the chosen ones' weights add up to one
+
+
+@dataclass(frozen=True)
 class Ops:
     """Each entry has the signature and the meaning of its twin in `kernels/plain.py`."""
 
@@ -54,4 +66,5 @@ class Ops:
     linear_add: Callable[[Tensor, Tensor, Tensor], Tensor]
     attend_cached: Callable[..., Tensor]
     choose: Callable[..., Tensor]
+    experts: Callable[[Tensor, Tensor, float, ExpertBlock], Tensor]
     codec: CodecOps | None = None  # None: the codec's own layers do the work

@@ -11,7 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from omnitts_cli.kernels.ops import Ops
+from omnitts_cli.kernels.ops import ExpertBlock, Ops
+from omnitts_cli.kernels.plain_experts import mixture
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -155,6 +156,11 @@ def draw(likely: Tensor, logits: Tensor, seeds: Tensor, frames: Tensor, group: i
     return torch.where(temperature > 0, drawn, logits.argmax(-1))
 
 
+def experts(x: Tensor, norm: Tensor, eps: float, block: ExpertBlock) -> Tensor:
+    """x [..., H] and what the experts say to its norm."""
+    return x + mixture(rms_norm(x, norm, eps), block)
+
+
 OPS = Ops(
     linear=linear,
     rms_norm=rms_norm,
@@ -163,4 +169,5 @@ OPS = Ops(
     linear_add=linear_add,
     attend_cached=attend_cached,
     choose=choose,
+    experts=experts,
 )

@@ -1,11 +1,7 @@
 """Experts: the MLP of a layer that has many small ones, of which every row hears a few, and one that all hear.
 
-Routing is float32 whatever the activations are: with bfloat16 scores, ties decide who is heard. Two forms
-compute the same. For few rows the chosen experts' weights are gathered; for many, rows are sorted by expert
-and multiplied in groups. Which one is used depends on the number of rows alone, group sizes never leave
-the device, and all shapes are fixed, so both can be captured.
-
-Letters: N rows, E experts, K experts that a row hears, I width inside one, H hidden.
+For speaking, the one that all hear is laid behind the others, cut into pieces as wide as they are: a block is
+then a row of equals, some of them chosen and some of them always heard.
 """
 
 from __future__ import annotations
@@ -17,10 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from omnitts_cli.kernels import plain
-from omnitts_cli.kernels.ops import Ops
-
-FEW = 4
-"""Rows up to which weights are gathered. It copies them: from here on, reading every expert once costs less."""
+from omnitts_cli.kernels.ops import ExpertBlock, Ops
 
 
 @dataclass(frozen=True)
@@ -35,7 +28,7 @@ class ExpertShape:
 
 
 class Experts(nn.Module):
-    """[..., H] -> [..., H]; the norm before and the sum after are the layer's.
+    """[..., H] -> [..., H], with the norm before and the sum after.
 
     The experts' matrices lie one below the other, as they come from a file.
     """
@@ -46,80 +39,39 @@ class Experts(nn.Module):
         self.router = nn.Parameter(torch.empty(shape.count, hidden))
         self.gate_up = nn.Parameter(torch.empty(shape.count * 2 * shape.inner, hidden))
         self.down = nn.Parameter(torch.empty(shape.count * hidden, shape.inner))
-        weights = [self.router, self.gate_up, self.down]
+        self.shared_gate: nn.Parameter | None = None
         if shape.shared:
             self.shared_gate = nn.Parameter(torch.empty(1, hidden))
             self.shared_gate_up = nn.Parameter(torch.empty(2 * shape.shared, hidden))
             self.shared_down = nn.Parameter(torch.empty(hidden, shape.shared))
-            weights += [self.shared_gate, self.shared_gate_up, self.shared_down]
-        for weight in weights:
-            nn.init.normal_(weight, std=0.02)
-        for weight in weights:
+        for weight in self.parameters():
             nn.init.normal_(weight, std=0.02)
 
-    def prepare(self) -> None:
-        """Keep the loaded router in float32, so that no step has to widen it."""
-        self.router.data = self.router.data.float()
+    def forward(self, x: Tensor, norm: Tensor, eps: float, ops: Ops = plain.OPS) -> Tensor:
+        return ops.experts(x, norm, eps, self.block())
 
-    def forward(self, x: Tensor, ops: Ops = plain.OPS) -> Tensor:
-        rows = x.reshape(-1, x.shape[-1])  # [N, H]
-        weights, chosen = self.route(rows)
-        form = gathered if len(rows) <= FEW else grouped
-        made = form(rows, weights.to(x.dtype), chosen, *self.matrices())
-        if self.shape.shared:
-            share = ops.linear(rows, self.shared_gate).sigmoid()  # [N, 1]
-            made = made + share * ops.linear(swiglu(ops.linear(rows, self.shared_gate_up)), self.shared_down)
-        return made.view_as(x)
+    @torch.no_grad()
+    def fold(self) -> None:
+        """Lay the shared expert behind the others once, so that no step has to; the last change before use."""
+        self.router.data, self.gate_up.data, self.down.data = self._joined()
+        self.shared_gate = self.shared_gate_up = self.shared_down = None
 
-    def matrices(self) -> tuple[Tensor, Tensor]:
-        """[E, 2 I, H], gate over up, and [E, H, I]; views."""
-        return self.gate_up.unflatten(0, (self.shape.count, -1)), self.down.unflatten(0, (self.shape.count, -1))
+    def block(self) -> ExpertBlock:
+        at = self.shape
+        router, gate_up, down = self._joined()
+        gate_up, down = gate_up.unflatten(0, (-1, 2 * at.inner)), down.unflatten(0, (-1, router.shape[1]))
+        return ExpertBlock(router, gate_up, down, at.count, at.chosen, at.renormalised)
 
-    def route(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Whom each row hears, and how loud: [N, K] float32 and [N, K] int64, loudest first."""
-        chance = F.linear(rows.float(), self.router.float()).softmax(-1)
-        weights, chosen = chance.topk(self.shape.chosen, -1)
-        if self.shape.renormalised:
-            weights = weights / weights.sum(-1, keepdim=True)
-        return weights, chosen
-
-
-def swiglu(x: Tensor) -> Tensor:
-    """[..., 2 I] -> [..., I], gate first."""
-    gate, up = x.chunk(2, -1)
-    return F.silu(gate) * up
-
-
-def gathered(rows: Tensor, weights: Tensor, chosen: Tensor, gate_up: Tensor, down: Tensor) -> Tensor:
-    """[N, H] -> [N, H] through a copy of the N * K chosen experts."""
-    flat = chosen.flatten()  # [N K]
-    heard = rows.repeat_interleave(chosen.shape[1], 0)[..., None]  # [N K, H, 1]
-    thought = swiglu(torch.bmm(gate_up.index_select(0, flat), heard)[..., 0])
-    made = torch.bmm(down.index_select(0, flat), thought[..., None])  # [N K, H, 1]
-    return (made.view(*chosen.shape, -1) * weights[..., None]).sum(1)
-
-
-def grouped(rows: Tensor, weights: Tensor, chosen: Tensor, gate_up: Tensor, down: Tensor) -> Tensor:
-    """[N, H] -> [N, H] by one product per matrix, whose groups are the rows that hear the same expert."""
-    if rows.dtype != torch.bfloat16:
-        return everyone(rows, weights, chosen, gate_up, down)
-    flat = chosen.flatten()  # [N K]
-    order = flat.argsort(stable=True)
-    experts = torch.arange(gate_up.shape[0], device=rows.device)
-    ends = (flat[:, None] == experts).sum(0).cumsum(0).int()  # [E]: behind each expert's last row
-    heard = rows.index_select(0, order // chosen.shape[1])
-    thought = swiglu(F.grouped_mm(heard, gate_up.transpose(1, 2), offs=ends))
-    made = F.grouped_mm(thought, down.transpose(1, 2), offs=ends)
-    made = made.index_select(0, order.argsort()).view(*chosen.shape, -1)  # [N, K, H]
-    return (made * weights[..., None]).sum(1)
-
-
-def everyone(rows: Tensor, weights: Tensor, chosen: Tensor, gate_up: Tensor, down: Tensor) -> Tensor:
-    """The same with every expert heard and all but the chosen ones forgotten: E / K times the work.
-
-    For formats in which a product in groups would ask the host for the sizes of its groups.
-    """
-    thought = swiglu(torch.matmul(rows, gate_up.transpose(1, 2)))  # [E, N, I]
-    made = torch.matmul(thought, down.transpose(1, 2)).transpose(0, 1)  # [N, E, H]
-    made = made.gather(1, chosen[..., None].expand(-1, -1, rows.shape[1]))
-    return (made * weights[..., None]).sum(1)
+    def _joined(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Router, gate_up and down with the shared expert's pieces behind them; zeros fill up the last piece."""
+        if self.shared_gate is None:  # none, or already there
+            return self.router, self.gate_up, self.down
+        (hidden, width), inner = self.shared_down.shape, self.shape.inner
+        lacking = -width % inner
+        halves = [F.pad(half, (0, 0, 0, lacking)).view(-1, inner, hidden) for half in self.shared_gate_up.chunk(2)]
+        down = F.pad(self.shared_down, (0, lacking)).view(hidden, -1, inner).transpose(0, 1)  # [S, H, I]
+        return (
+            torch.cat([self.router, self.shared_gate]),
+            torch.cat([self.gate_up, torch.cat(halves, 1).flatten(0, 1)]),
+            torch.cat([self.down, down.flatten(0, 1)]),
+        )

@@ -115,7 +115,7 @@ class Stack(nn.Module):
             heard = attend(index, ops.norm_linear(rows, layer.input_norm, eps, layer.qkv))
             rows = ops.linear_add(heard, layer.out, rows)
             if layer.experts is not None:
-                rows = rows + layer.experts(ops.rms_norm(rows, layer.mlp_norm, eps), ops)
+                rows = layer.experts(rows, layer.mlp_norm, eps, ops)
                 continue
             thought = ops.norm_swiglu(rows, layer.mlp_norm, eps, layer.gate_up)
             rows = ops.linear_add(thought, layer.down, rows)

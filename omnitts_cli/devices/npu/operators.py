@@ -14,6 +14,8 @@ import torch_npu
 from torch import Tensor
 
 from omnitts_cli.kernels import plain
+from omnitts_cli.kernels.ops import ExpertBlock
+from omnitts_cli.kernels.plain_experts import mixture
 
 HALVES = (torch.float16, torch.bfloat16)
 
@@ -28,6 +30,10 @@ def norm_linear(x: Tensor, norm: Tensor, eps: float, weight: Tensor) -> Tensor:
 
 def norm_swiglu(x: Tensor, norm: Tensor, eps: float, gate_up: Tensor) -> Tensor:
     return torch_npu.npu_swiglu(norm_linear(x, norm, eps, gate_up), dim=-1)
+
+
+def experts(x: Tensor, norm: Tensor, eps: float, block: ExpertBlock) -> Tensor:
+    return x + mixture(rms_norm(x, norm, eps), block)
 
 
 def fused(dtype: torch.dtype, depth: int) -> bool:
@@ -122,4 +128,5 @@ OPS = replace(
     norm_swiglu=norm_swiglu,
     attend_cached=attend_cached,
     choose=choose,
+    experts=experts,
 )

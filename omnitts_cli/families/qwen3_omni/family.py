@@ -87,7 +87,7 @@ def assemble(
         part.module.eval().requires_grad_(False)
     for module in language.modules():
         if isinstance(module, Experts):
-            module.prepare()
+            module.fold()
     codec.prepare()
     head = language.talker.head
     return SpeechModel(

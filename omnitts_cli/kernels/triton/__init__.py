@@ -4,6 +4,7 @@ from omnitts_cli.kernels.ops import Ops
 from omnitts_cli.kernels.triton import codec
 from omnitts_cli.kernels.triton.attention import attend_cached
 from omnitts_cli.kernels.triton.draw import choose
+from omnitts_cli.kernels.triton.mixture import experts
 from omnitts_cli.kernels.triton.norms import rms_norm
 from omnitts_cli.kernels.triton.products import linear, linear_add, norm_linear, norm_swiglu
 
@@ -15,5 +16,6 @@ OPS = Ops(
     linear_add=linear_add,
     attend_cached=attend_cached,
     choose=choose,
+    experts=experts,
     codec=codec.OPS,
 )

@@ -18,7 +18,8 @@ from omnitts_cli.audio.chunk import Chunk, Clip
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.engine.engine import Engine, News
 from omnitts_cli.engine.plan import Plan
-from omnitts_cli.models.experts import FEW, Experts, ExpertShape
+from omnitts_cli.kernels.plain_experts import FEW, mixture
+from omnitts_cli.models.experts import Experts, ExpertShape
 from omnitts_cli.models.roles import SpeechModel
 from omnitts_cli.request import Request, Sampling
 from omnitts_cli.voices import Named
@@ -141,16 +142,16 @@ def test_lanes_that_lag_change_nothing(omni: SpeechModel, alone: dict[str, Clip]
 def test_captured_experts_are_eager_in_every_form(rows: int, dtype: torch.dtype, recording: ModuleType) -> None:
     """Whom a row hears changes from replay to replay; nothing of that may be baked in."""
     torch.manual_seed(0)
-    block = Experts(32, ExpertShape(count=8, chosen=3, inner=16, shared=8)).to(dtype).requires_grad_(False)
-    for weight in block.parameters():
+    made = Experts(32, ExpertShape(count=8, chosen=3, inner=16, shared=8)).to(dtype).requires_grad_(False)
+    for weight in made.parameters():
         weight.mul_(10)
-    block.prepare()
+    block = made.block()
     lane, x, out = recording.RecordingDevice().lane(), torch.zeros(rows, 32, dtype=dtype), []
-    replay = lane.capture(lambda: out.append(block(x)))
+    replay = lane.capture(lambda: out.append(mixture(x, block)))
     for seed in range(4):
         x.copy_(torch.randn(x.shape, generator=torch.Generator().manual_seed(seed)))
         replay()
-        assert torch.equal(out[-1], block(x))
+        assert torch.equal(out[-1], mixture(x, block))
     assert len(out) == 2  # a warm-up and the recording: replays run no Python
 
 

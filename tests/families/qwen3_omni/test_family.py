@@ -63,11 +63,9 @@ def test_another_models_folder_is_refused(tmp_path: Path, omni_folder: Path) -> 
         load_model(str(tmp_path), CPUDevice(1))
 
 
-def test_routing_stays_float32_in_bfloat16(omni_folder: Path) -> None:
+def test_the_codec_stays_float32_in_bfloat16(omni_folder: Path) -> None:
     model = load_model(str(omni_folder), CPUDevice(1), settings=EngineSettings(dtype="bf16"))
-    pieces = [layer.experts for layer in model.talker.stack.layers]
-    assert all(block.router.dtype == torch.float32 for block in pieces)
-    assert all(block.gate_up.dtype == model.dtype == torch.bfloat16 for block in pieces)
+    assert all(weight.dtype == model.dtype == torch.bfloat16 for weight in model.talker.parameters())
     assert model.codec.table.dtype == torch.float32
 
 
@@ -88,6 +86,15 @@ def test_a_made_up_model_of_the_released_layout(monkeypatch: pytest.MonkeyPatch)
         clip = engine.clip(Request("hello", Named("aiden"), seed=1, max_frames=6, ignore_end=True))
     assert clip.codes.shape == (6, 16) and len(clip.pcm) == 6 * 1920 - 555
     assert 0.001 < np.abs(clip.pcm).max() < 1
+
+
+def test_every_row_hears_the_shared_expert_without_another_copy(omni: SpeechModel) -> None:
+    """28 wide, it becomes as many further experts of the others' width as hold it."""
+    for layer in omni.talker.stack.layers:
+        names = {name for name, _ in layer.experts.named_parameters()}
+        assert names == {"router", "gate_up", "down"}
+        block, inner = layer.experts.block(), layer.experts.shape.inner
+        assert len(block.gate_up) == len(block.down) == 8 + -(-28 // inner) and len(block.router) == 9
 
 
 def test_voices_are_listed_without_opening_the_weights(omni_folder: Path) -> None:

@@ -1,0 +1,278 @@
+"""A block of experts for frames of few rows and for prompts, without a word from the host.
+
+One kernel routes: norm, scores, the best few, how loud they are. What follows depends on the number of rows
+alone. A few rows read the weights of those that they hear, each for itself; so the time is that of the bytes.
+From there on a program owns a tile of one expert's outputs for all the rows that hear it, which it finds in
+the expert's column of `marks`; each row's answers are added up at the end, in the order of its choice, so that
+the sum does not depend on who comes first. Measured on one H200, see benchmarks/LOG.md.
+
+Letters: N rows, P heard by a row, E experts, those heard by all included, I width inside one, H hidden.
+"""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from omnitts_cli.kernels import plain
+from omnitts_cli.kernels.ops import ExpertBlock
+from omnitts_cli.kernels.triton.overlap import announce, overlaps, wait
+
+FEW = 4
+"""Rows up to which each reads its own experts."""
+TILE = 16
+"""Rows that hear one expert, multiplied together."""
+LOOK = tl.constexpr(256)
+"""Rows among which those that hear an expert are looked for at a time."""
+
+
+@triton.jit(do_not_specialize=["rows"])
+def _route(  # noqa: PLR0915
+    x, norm, router, heard, loud, picks, marks, rows,
+    hidden: tl.constexpr, block_h: tl.constexpr, count: tl.constexpr, block_e: tl.constexpr, chosen: tl.constexpr,
+    always: tl.constexpr, block_p: tl.constexpr, renormalised: tl.constexpr, eps: tl.constexpr,
+    block_k: tl.constexpr, early: tl.constexpr,
+):  # fmt: skip
+    """One row: heard [H], loud and picks [P], and its line of marks [E, N]: the place among its picks, from 1 on."""
+    row = tl.program_id(0)
+    expert = tl.arange(0, block_e)
+    lanes = tl.arange(0, block_k)
+    known = expert < count
+    here = router + expert[:, None] * hidden + lanes[None, :]
+    announce(early)
+    tile = tl.load(here, known[:, None], 0.0)
+    wait(early)
+    column = tl.arange(0, block_h)
+    inside = column < hidden
+    x += row * hidden
+    kind = heard.dtype.element_ty
+    wide = tl.load(x + column, inside, 0.0).to(tl.float32)
+    scale = tl.rsqrt(tl.sum(wide * wide) / hidden + eps)
+    # rounded before the weight, as the plain twin does
+    normed = (wide * scale).to(kind) * tl.load(norm + column, inside, 0.0)
+    tl.store(heard + row * hidden + column, normed, inside)
+    total = tl.zeros((block_e, block_k), tl.float32)
+    shared = tl.zeros((block_k,), tl.float32)
+    for start in tl.range(0, hidden, block_k):
+        k = start + lanes
+        part = (tl.load(x + k).to(tl.float32) * scale).to(kind) * tl.load(norm + k)
+        total += tile.to(tl.float32) * part.to(tl.float32)[None, :]
+        if always:
+            shared += tl.load(router + count * hidden + k).to(tl.float32) * part.to(tl.float32)
+        tile = tl.load(here + start + block_k, known[:, None] & (start + block_k < hidden), 0.0)
+    score = tl.where(known, tl.sum(total, 1), float("-inf"))
+
+    most = tl.max(score, 0)
+    whole = tl.sum(tl.exp(score - most), 0)
+    place = tl.arange(0, block_p)
+    own = tl.zeros((block_p,), tl.int32)
+    loudness = tl.zeros((block_p,), tl.float32)
+    mark = tl.zeros((block_e,), tl.int32)
+    left = score
+    for one in tl.static_range(chosen):
+        # a row of NaN may not lead outside
+        best = tl.minimum(tl.argmax(left, 0), count - 1)
+        chance = tl.exp(tl.max(left, 0) - most) / whole
+        own = tl.where(place == one, best, own)
+        loudness = tl.where(place == one, chance, loudness)
+        mark = tl.where(expert == best, one + 1, mark)
+        left = tl.where(expert == best, float("-inf"), left)
+    if renormalised:
+        loudness /= tl.sum(loudness, 0)
+    if always:
+        own = tl.where(place >= chosen, count + place - chosen, own)
+        loudness = tl.where(place >= chosen, tl.sigmoid(tl.sum(shared, 0)), loudness)
+        behind = place >= chosen
+        behind &= place < chosen + always
+        tl.store(marks + own * rows + row, place + 1, behind)
+    tl.store(marks + expert * rows + row, mark, known)
+    tl.store(picks + row * (chosen + always) + place, own, place < chosen + always)
+    tl.store(loud + row * (chosen + always) + place, loudness, place < chosen + always)
+
+
+@triton.jit
+def _think(
+    heard, gate_up, picks, thought, heads: tl.constexpr, inner: tl.constexpr, hidden: tl.constexpr,
+    block_n: tl.constexpr, block_k: tl.constexpr, early: tl.constexpr,
+):  # fmt: skip
+    """A few outputs of one pick of one row: thought [N, P, I]."""
+    n = tl.program_id(0) * block_n + tl.arange(0, block_n)
+    lanes = tl.arange(0, block_k)
+    pick = tl.program_id(2) * heads + tl.program_id(1)
+    announce(early)
+    wait(early)
+    expert = tl.load(picks + pick).to(tl.int64)
+    here = gate_up + expert * (2 * inner * hidden) + n[:, None] * hidden + lanes[None, :]
+    heard += tl.program_id(2) * hidden
+    gate = tl.zeros((block_n, block_k), tl.float32)
+    up = tl.zeros((block_n, block_k), tl.float32)
+    for start in tl.range(0, hidden, block_k):
+        part = tl.load(heard + start + lanes).to(tl.float32)[None, :]
+        gate += tl.load(here + start).to(tl.float32) * part
+        up += tl.load(here + inner * hidden + start).to(tl.float32) * part
+    kind = thought.dtype.element_ty
+    y = tl.sum(gate, 1).to(kind).to(tl.float32)
+    y = (y * tl.sigmoid(y)).to(kind).to(tl.float32) * tl.sum(up, 1).to(kind).to(tl.float32)
+    tl.store(thought + pick * inner + n, y.to(kind))
+
+
+@triton.jit
+def _answer(
+    x, thought, down, loud, picks, out, heads: tl.constexpr, inner: tl.constexpr, hidden: tl.constexpr,
+    block_n: tl.constexpr, block_k: tl.constexpr, early: tl.constexpr,
+):  # fmt: skip
+    """A few outputs of one row: its picks' inner widths are one long sum."""
+    row = tl.program_id(1)
+    n = tl.program_id(0) * block_n + tl.arange(0, block_n)
+    lanes = tl.arange(0, block_k)
+    total = tl.zeros((block_n, block_k), tl.float32)
+    announce(early)
+    wait(early)
+    for start in tl.range(0, heads * inner, block_k):
+        k = start + lanes
+        inside = k < heads * inner
+        pick = row * heads + k // inner
+        expert = tl.load(picks + pick, inside, 0).to(tl.int64)
+        part = tl.load(thought + row * heads * inner + k, inside, 0.0).to(tl.float32)
+        part *= tl.load(loud + pick, inside, 0.0)
+        here = (expert * (hidden * inner) + k % inner)[None, :] + n[:, None] * inner
+        total += tl.load(down + here, inside[None, :], 0.0).to(tl.float32) * part[None, :]
+    y = tl.sum(total, 1) + tl.load(x + row * hidden + n).to(tl.float32)
+    tl.store(out + row * hidden + n, y.to(out.dtype.element_ty))
+
+
+@triton.jit
+def _hearers(marks, rows, first, tile: tl.constexpr):
+    """Of the rows that an expert's marks [N] name, those from the `first` on: (row, pick, is there one) [tile]."""
+    wanted = first + tl.arange(0, tile)
+    row = tl.zeros((tile,), tl.int32)
+    pick = tl.zeros((tile,), tl.int32)
+    before = 0
+    for start in tl.range(0, rows, LOOK):
+        at = start + tl.arange(0, LOOK)
+        mark = tl.load(marks + at, at < rows, 0)
+        hears = (mark > 0).to(tl.int32)
+        rank = before + tl.cumsum(hears, 0) - 1
+        own = (hears > 0)[None, :] & (rank[None, :] == wanted[:, None])
+        row += tl.sum(tl.where(own, at[None, :], 0), 1)
+        pick += tl.sum(tl.where(own, mark[None, :] - 1, 0), 1)
+        before += tl.sum(hears, 0)
+    return row, pick, wanted < before
+
+
+@triton.jit(do_not_specialize=["rows"])
+def _think_together(
+    heard, gate_up, marks, thought, rows, heads: tl.constexpr, inner: tl.constexpr, hidden: tl.constexpr,
+    tile: tl.constexpr, block_n: tl.constexpr, block_k: tl.constexpr, early: tl.constexpr,
+):  # fmt: skip
+    """A tile of one expert's outputs for `tile` of the rows that hear it."""
+    n = tl.program_id(0) * block_n + tl.arange(0, block_n)
+    expert = tl.program_id(1).to(tl.int64)
+    lanes = tl.arange(0, block_k)
+    announce(early)
+    wait(early)
+    row, pick, there = _hearers(marks + expert * rows, rows, tl.program_id(2) * tile, tile)
+    if tl.max(there.to(tl.int32), 0) == 0:
+        return
+    here = gate_up + expert * (2 * inner * hidden) + n[:, None] * hidden + lanes[None, :]
+    heard += row[None, :] * hidden + lanes[:, None]
+    gate = tl.zeros((block_n, tile), tl.float32)
+    up = tl.zeros((block_n, tile), tl.float32)
+    for start in tl.range(0, hidden, block_k):
+        part = tl.load(heard + start, there[None, :], 0.0)
+        gate = tl.dot(tl.load(here + start), part, gate, input_precision="ieee")
+        up = tl.dot(tl.load(here + inner * hidden + start), part, up, input_precision="ieee")
+    kind = thought.dtype.element_ty
+    y = gate.to(kind).to(tl.float32)
+    y = (y * tl.sigmoid(y)).to(kind).to(tl.float32) * up.to(kind).to(tl.float32)
+    tl.store(thought + ((row * heads + pick) * inner)[None, :] + n[:, None], y.to(kind), there[None, :])
+
+
+@triton.jit(do_not_specialize=["rows"])
+def _answer_together(
+    thought, down, marks, loud, parts, rows, heads: tl.constexpr, inner: tl.constexpr, hidden: tl.constexpr,
+    tile: tl.constexpr, block_n: tl.constexpr, block_k: tl.constexpr, early: tl.constexpr,
+):  # fmt: skip
+    """The same behind the gate, as loud as each row hears it: parts [N, P, H] float32."""
+    n = tl.program_id(0) * block_n + tl.arange(0, block_n)
+    expert = tl.program_id(1).to(tl.int64)
+    lanes = tl.arange(0, block_k)
+    announce(early)
+    wait(early)
+    row, pick, there = _hearers(marks + expert * rows, rows, tl.program_id(2) * tile, tile)
+    if tl.max(there.to(tl.int32), 0) == 0:
+        return
+    at = row * heads + pick
+    here = down + expert * (hidden * inner) + n[:, None] * inner + lanes[None, :]
+    thought += at[None, :] * inner + lanes[:, None]
+    total = tl.zeros((block_n, tile), tl.float32)
+    for start in tl.range(0, inner, block_k):
+        part = tl.load(thought + start, there[None, :], 0.0)
+        total = tl.dot(tl.load(here + start), part, total, input_precision="ieee")
+    total *= tl.load(loud + at, there, 0.0)[None, :]
+    tl.store(parts + (at * hidden)[None, :] + n[:, None], total, there[None, :])
+
+
+@triton.jit
+def _add_up(
+    x, parts, out, heads: tl.constexpr, hidden: tl.constexpr, block: tl.constexpr, early: tl.constexpr,
+):  # fmt: skip
+    row = tl.program_id(0)
+    n = tl.program_id(1) * block + tl.arange(0, block)
+    inside = n < hidden
+    announce(early)
+    wait(early)
+    total = tl.load(x + row * hidden + n, inside, 0.0).to(tl.float32)
+    parts += row * heads * hidden + n
+    for pick in tl.static_range(heads):
+        total += tl.load(parts + pick * hidden, inside, 0.0)
+    tl.store(out + row * hidden + n, total.to(out.dtype.element_ty), inside)
+
+
+def _turn(inputs: int, most: int) -> int:
+    """Inputs of one turn of a loop: the largest power of two that divides them, at most `most`."""
+    return min(inputs & -inputs, most)
+
+
+def experts(x: Tensor, norm: Tensor, eps: float, block: ExpertBlock) -> Tensor:
+    every, hidden, inner = block.down.shape
+    if hidden % 32 or inner % 32:
+        return plain.experts(x, norm, eps, block)
+    rows, always, early = x.numel() // hidden, every - block.count, overlaps()
+    heads = block.chosen + always
+    x, out = x.contiguous(), torch.empty_like(x)
+    heard, loud = torch.empty_like(x), torch.empty(rows, heads, device=x.device)
+    picks = torch.empty(rows, heads, dtype=torch.int32, device=x.device)
+    marks = torch.empty(every, rows, dtype=torch.int32, device=x.device)
+    _route[(rows,)](
+        x, norm, block.router, heard, loud, picks, marks, rows, hidden, triton.next_power_of_2(hidden), block.count,
+        triton.next_power_of_2(block.count), block.chosen, always, triton.next_power_of_2(heads), block.renormalised,
+        eps, _turn(hidden, 128), early, num_warps=8, launch_pdl=early,
+    )  # fmt: skip
+    thought = torch.empty(rows, heads, inner, dtype=x.dtype, device=x.device)
+    if rows <= FEW:
+        _think[(inner // 2, heads, rows)](
+            heard, block.gate_up, picks, thought, heads, inner, hidden, 2, _turn(hidden, 1024), early,
+            num_warps=4, launch_pdl=early,
+        )  # fmt: skip
+        _answer[(hidden // 2, rows)](
+            x, thought, block.down, loud, picks, out, heads, inner, hidden, 2, 1024, early,
+            num_warps=4, launch_pdl=early,
+        )  # fmt: skip
+        return out
+    tiles = triton.cdiv(rows, TILE)
+    _think_together[(inner // 32, every, tiles)](
+        heard, block.gate_up, marks, thought, rows, heads, inner, hidden, TILE, 32, _turn(hidden, 128), early,
+        num_warps=4, num_stages=4, launch_pdl=early,
+    )  # fmt: skip
+    parts = torch.empty(rows, heads, hidden, device=x.device)
+    _answer_together[(hidden // 32, every, tiles)](
+        thought, block.down, marks, loud, parts, rows, heads, inner, hidden, TILE, 32, _turn(inner, 128), early,
+        num_warps=4, num_stages=3, launch_pdl=early,
+    )  # fmt: skip
+    _add_up[(rows, triton.cdiv(hidden, 512))](
+        x, parts, out, heads, hidden, 512, early, num_warps=4, launch_pdl=early
+    )  # fmt: skip
+    return out

@@ -1,0 +1,101 @@
+"""The fused experts equal their plain twin in float64: for few rows and many, with and without shared ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields, replace
+
+import pytest
+import torch
+from torch import Tensor
+
+from omnitts_cli.kernels import plain
+from omnitts_cli.kernels.ops import ExpertBlock
+from omnitts_cli.kernels.plain_experts import everyone, route
+
+pytestmark = pytest.mark.gpu
+EPS = 1e-6
+# experts, of them heard by all, chosen, inner, hidden
+SIZES = [(10, 2, 3, 32, 64), (6, 0, 1, 96, 32), (13, 1, 6, 64, 160)]
+ROWS = [1, 3, 5, 17, 300]
+
+
+@pytest.fixture(params=[(rows, *size) for rows in ROWS for size in SIZES], ids=str)
+def case(request: pytest.FixtureRequest, where: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor, ExpertBlock]:
+    """x, norm, block."""
+    rows, every, always, chosen, inner, hidden = request.param
+    return made(rows, every, always, chosen, inner, hidden, where, dtype)
+
+
+def made(
+    rows: int, every: int, always: int, chosen: int, inner: int, hidden: int, where: torch.device, dtype: torch.dtype
+) -> tuple[Tensor, Tensor, ExpertBlock]:
+    seed = torch.Generator().manual_seed(rows + every * inner)
+
+    def random(*shape: int) -> Tensor:
+        return torch.randn(shape, generator=seed).to(where, dtype)
+
+    count = every - always
+    block = ExpertBlock(
+        router=random(count + (always > 0), hidden) * hidden**-0.5 * 2,
+        gate_up=random(every, 2 * inner, hidden) * hidden**-0.5,
+        down=random(every, hidden, inner) * inner**-0.5,
+        count=count,
+        chosen=chosen,
+        renormalised=chosen > 1,
+    )
+    return random(rows, hidden), (torch.rand(hidden, generator=seed) + 0.5).to(where, dtype), block
+
+
+def said(x: Tensor, norm: Tensor, block: ExpertBlock) -> Tensor:
+    """What the chosen ones and those heard by all add to x, in float64; whom a row hears is the plain twin's choice."""
+    normed = plain.rms_norm(x, norm, EPS)
+    weights, chosen = route(normed, block)
+    wide = replace(
+        block, **{f.name: getattr(block, f.name).double() for f in fields(block) if f.name in ("gate_up", "down")}
+    )
+    exact = x.double() * torch.rsqrt(x.double().pow(2).mean(-1, keepdim=True) + EPS) * norm.double()
+    every = torch.arange(block.count, len(block.down), device=x.device).expand(len(x), -1)
+    share = (normed.double() @ block.router[block.count :].double().T).sigmoid().expand(-1, every.shape[1])
+    chosen, weights = torch.cat([chosen, every], 1), torch.cat([weights.double(), share], 1)
+    return x.double() + everyone(exact, weights, chosen, wide.gate_up, wide.down)
+
+
+def test_experts_are_the_plain_ones(
+    case: tuple[Tensor, Tensor, ExpertBlock], close: Callable[[Tensor, Tensor], None]
+) -> None:
+    from omnitts_cli.kernels.triton.mixture import experts
+
+    x, norm, block = case
+    close(experts(x, norm, EPS, block), said(x, norm, block))
+    close(plain.experts(x, norm, EPS, block), said(x, norm, block))
+
+
+def test_both_forms_agree_and_rows_keep_to_themselves(where: torch.device, monkeypatch: pytest.MonkeyPatch) -> None:
+    from omnitts_cli.kernels.triton import mixture as room
+
+    x, norm, block = made(20, 10, 2, 3, 32, 64, where, torch.float32)
+    together = room.experts(x, norm, EPS, block)
+    monkeypatch.setattr(room, "FEW", 20)
+    alone = room.experts(x, norm, EPS, block)
+    torch.testing.assert_close(together, alone, rtol=1e-5, atol=1e-5)
+    assert torch.equal(torch.cat([room.experts(row[None], norm, EPS, block) for row in x]), alone)
+
+
+@pytest.mark.parametrize("rows", [2, 20])
+def test_a_row_that_is_no_number_harms_nobody(where: torch.device, rows: int) -> None:
+    from omnitts_cli.kernels.triton.mixture import experts
+
+    x, norm, block = made(rows, 10, 2, 3, 32, 64, where, torch.float32)
+    clean = experts(x, norm, EPS, block)
+    x[1] = float("nan")
+    out = experts(x, norm, EPS, block)
+    assert out[1].isnan().all()
+    assert torch.equal(torch.cat([out[:1], out[2:]]), torch.cat([clean[:1], clean[2:]]))
+
+
+def test_sizes_that_no_tile_divides_go_the_plain_way(where: torch.device) -> None:
+    from omnitts_cli.kernels.triton.mixture import experts
+
+    x, norm, block = made(3, 5, 1, 2, 24, 40, where, torch.float32)
+    assert torch.equal(experts(x, norm, EPS, block), plain.experts(x, norm, EPS, block))
