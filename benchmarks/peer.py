@@ -17,6 +17,7 @@ import os
 import sys
 import time
 import types
+from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, TextIO
@@ -124,6 +125,7 @@ class Omnitts:
         dtype = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}[options.dtype]
         settings = EngineSettings(options.device, dtype, options.slots, 60.0, threads=options.threads, offline=True)
         device = choose(settings.device, settings.threads)
+        self.card = device.card
         model = build.load_model(options.folder, device, settings=settings)
         self._engine = Engine(model, device, build.plan_for(model, device, settings))
 
@@ -172,7 +174,13 @@ def make(options: argparse.Namespace) -> None:
     with torch.device("meta"):
         model = Qwen3TTSForConditionalGeneration(top)
     dtype = getattr(torch, options.dtype)
-    weights = {name: tensor.to(dtype) for name, tensor in randomize(shapes(model), 1).items()}
+
+    def drawn(named: tuple[str, tuple[int, ...]]) -> tuple[str, Any]:
+        name, shape = named
+        return name, randomize({name: shape}, 1)[name].to(dtype)
+
+    with ThreadPoolExecutor() as pool:  # each tensor has a generator of its own
+        weights = dict(pool.map(drawn, shapes(model).items()))
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
     codec = Qwen3TTSTokenizerV2Model(Qwen3TTSTokenizerV2Config(**config(codec_folder / "config.json")))
     weights = randomize(shapes(codec), 18)
@@ -200,7 +208,8 @@ def serve(options: argparse.Namespace, out: TextIO) -> None:
         engine = ENGINES[options.engine](options)
     except Exception as error:
         return say(error=f"{type(error).__name__}: {error}"[:300])
-    say(load_s=time.perf_counter() - began, versions=versions())
+    card = {"card": engine.card} if isinstance(engine, Omnitts) else {}
+    say(load_s=time.perf_counter() - began, versions=versions(), **card)
     for line in sys.stdin:
         try:
             say(**engine.speak(**json.loads(line)))

@@ -4,9 +4,11 @@
     python benchmarks/peers.py --shapes 0.6b-customvoice --layers 4 --frames 25
     python benchmarks/peers.py -d cuda --dtype bfloat16 --shapes 1.7b-customvoice -c 1,8
     python benchmarks/peers.py -m FOLDER                                    a CustomVoice folder of yours
+    python benchmarks/peers.py --official-packages DIR --faster-packages DIR   where nothing can be installed
 
 Makes one random checkpoint in the released layout and an environment per peer, both under --work, where
-they are found again the next time. All engines are loaded at once, each in a process of its own, and
+they are found again the next time; or takes a peer's packages from where `pip install --target DIR`
+has put them, in front of those of this Python. All engines are loaded at once, each in a process of its own, and
 speak in turn, so that what else the machine does meets all of them. The sound's length is fixed: the
 end code is held back in each engine.
 """
@@ -15,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import statistics
 import subprocess
@@ -33,7 +36,11 @@ TEXTS = (
     "You can hear the ropes knock against the masts until the wind turns.",
 )
 SPEAKER = "ryan"
-PACKAGES = {"official": ("qwen-tts==0.1.1",), "faster": ("faster-qwen3-tts",), "omnitts": ()}
+PACKAGES = {
+    "official": ("qwen-tts==0.1.1",),
+    "faster": ("faster-qwen3-tts==0.5.4", "transformers==5.16.1"),  # with 5.17 its codec does not load
+    "omnitts": (),
+}
 GOLDEN = rig.HERE.parent / "tests" / "golden"
 FIRST_SPECIAL = 151_643  # in the released tokenizer
 SPECIAL = {151_643: "<|endoftext|>", 151_644: "<|im_start|>", 151_645: "<|im_end|>"}
@@ -53,6 +60,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--work", type=Path, default=Path.home() / ".cache" / "omnitts-peers")
     for name in PACKAGES:
         parser.add_argument(f"--{name}-python", help="an environment that is there already")
+        parser.add_argument(f"--{name}-packages", metavar="DIRS", help="this Python, with these folders in front")
     return parser.parse_args()
 
 
@@ -62,7 +70,7 @@ def arguments() -> argparse.Namespace:
 def python_of(name: str, options: argparse.Namespace) -> str:
     """The interpreter of a peer; its environment is made the first time."""
     given = getattr(options, f"{name}_python")
-    if given or name == "omnitts":
+    if given or name == "omnitts" or packages_of(name, options):
         return given or sys.executable
     folder = options.work / f"env-{name}"
     python = folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
@@ -72,6 +80,18 @@ def python_of(name: str, options: argparse.Namespace) -> str:
         subprocess.run([python, "-m", "pip", "install", "-q", *PACKAGES[name]], check=True)
         (folder / "done").touch()
     return str(python)
+
+
+def packages_of(name: str, options: argparse.Namespace) -> str | None:
+    """Folders that a peer's packages lie in, as PYTHONPATH writes them."""
+    return getattr(options, f"{name}_packages")
+
+
+def worker(name: str, options: argparse.Namespace, *what: str) -> tuple[list[str], dict[str, str]]:
+    """A command of peer.py in the environment of a peer, and its variables."""
+    folders = [packages_of(name, options), os.environ.get("PYTHONPATH")]
+    variables = os.environ | {"PYTHONPATH": os.pathsep.join(folder for folder in folders if folder)}
+    return [python_of(name, options), str(rig.HERE / "peer.py"), *what], variables
 
 
 def checkpoint(options: argparse.Namespace) -> Path:
@@ -98,8 +118,8 @@ def released(options: argparse.Namespace) -> Path:
     if not (folder / "speech_tokenizer" / "model.safetensors").exists():
         shutil.rmtree(folder, ignore_errors=True)
         write_config(folder, options)
-        worker = [python_of("official", options), str(rig.HERE / "peer.py"), "make", str(folder)]
-        subprocess.run([*worker, "--dtype", options.dtype], check=True)
+        command, variables = worker("official", options, "make", str(folder), "--dtype", options.dtype)
+        subprocess.run(command, env=variables, check=True)
     return folder
 
 
@@ -175,10 +195,10 @@ class Peer:
 
 def hired(name: str, folder: Path, options: argparse.Namespace) -> Peer:
     """A worker that has loaded the checkpoint, or says why it could not."""
-    command = [python_of(name, options), str(rig.HERE / "peer.py"), name, str(folder)]
-    command += ["--device", options.device, "--dtype", options.dtype]
-    command += ["--threads", str(options.threads), "--slots", str(max(options.concurrency))]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    how = ["--device", options.device, "--dtype", options.dtype]
+    how += ["--threads", str(options.threads), "--slots", str(max(options.concurrency))]
+    command, variables = worker(name, options, name, str(folder), *how)
+    process = subprocess.Popen(command, env=variables, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     peer = Peer(name, process)
     peer.hello = peer.hear()
     return peer
@@ -252,7 +272,8 @@ def main() -> None:
         errors["faster"] = "not tried: faster-qwen3-tts needs a CUDA device"
     for name, error in errors.items():
         print(f"{name}: {error}")
-    words = f"cpu, {processor()}, {options.threads} threads" if options.device == "cpu" else options.device
+    card = next((peer.hello["card"] for peer in able if "card" in peer.hello), None)
+    words = f"{options.device}, {processor() if options.device == 'cpu' else card}, {options.threads} threads"
     row = {
         "bench": "peers",
         "shapes": options.model or options.shapes,
