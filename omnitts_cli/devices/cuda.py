@@ -17,6 +17,12 @@ from omnitts_cli.kernels.ops import Ops
 WARM_UPS = 2
 """Runs before a capture: libraries choose algorithms and allocate workspaces on first use."""
 
+WAITED = "called a synchronizing CUDA operation"
+"""Torch's warning. It also warns once that its counting is new, which is no wait."""
+
+KERNELS_FROM = (8, 0)
+"""Compute capability from which our own kernels are used: matrix units with float32 sums for bfloat16."""
+
 
 class CUDAFetch:
     """Owns its pinned buffers until it is dropped, so nobody rewrites what a reader may still see."""
@@ -106,11 +112,14 @@ class CUDADevice:
         self.torch_device = torch.device("cuda", index)
         self.dtype = torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float32
         torch.cuda.set_device(self.torch_device)
-        # the codec stays in float32 storage; TF32 products keep 10 bits of mantissa and are several times faster
-        torch.backends.cuda.matmul.allow_tf32 = True
-        torch.backends.cudnn.allow_tf32 = True
+        if self.ops().codec is None:
+            # torch's own layers speak for the codec; TF32 keeps 10 bits of mantissa and is several times faster
+            torch.backends.cuda.matmul.allow_tf32 = True
+            torch.backends.cudnn.allow_tf32 = True
 
     def ops(self) -> Ops:
+        if torch.cuda.get_device_capability(self.torch_device) < KERNELS_FROM:
+            return plain.OPS
         try:
             from omnitts_cli.kernels.triton import OPS
         except ImportError:  # a build of torch without Triton
@@ -153,7 +162,7 @@ class CUDADevice:
             warnings.simplefilter("always")  # by itself Python tells each place only once
             torch.cuda.set_sync_debug_mode("warn")
             try:
-                yield lambda: sum("synchroniz" in str(warning.message) for warning in caught)
+                yield lambda: sum(WAITED in str(warning.message) for warning in caught)
             finally:
                 torch.cuda.set_sync_debug_mode(before)
 

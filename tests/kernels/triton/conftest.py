@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 import torch
@@ -19,6 +19,15 @@ def where() -> torch.device:
     if not INTERPRETED and not torch.cuda.is_available():
         pytest.skip("neither a CUDA device nor TRITON_INTERPRET=1")
     return torch.device("cpu" if INTERPRETED else "cuda")
+
+
+@pytest.fixture(autouse=True)
+def no_tf32() -> Iterator[None]:
+    """float32 means float32, whatever a test before this one has allowed."""
+    before = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    yield
+    torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = before
 
 
 @pytest.fixture(params=DTYPES, ids=str)
