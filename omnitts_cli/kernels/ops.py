@@ -38,6 +38,7 @@ class CodecOps:
     attend: Callable[..., None]
     mix: Callable[..., None]
     close: Callable[..., None]
+    hush: Callable[..., None]
     recall: Callable[..., None]
     keep: Callable[..., None]
     ready: Callable[[Callable[[], None]], None]

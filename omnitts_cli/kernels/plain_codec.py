@@ -126,6 +126,14 @@ def close(x: Tensor, weight: Tensor, bias: Tensor, sound: Tensor) -> None:
     sound.copy_((y + bias).clamp(-1.0, 1.0))
 
 
+def hush(frames: Tensor, slots: Tensor, cut: int, heard: Tensor, wide: Tensor | None = None) -> None:
+    """The first `cut` columns of streams that begin with this call become silent, in place."""
+    begins = (frames.index_select(0, slots) == 0)[:, None, None]
+    for made in (heard, wide):
+        if made is not None:
+            made[:, :cut].masked_fill_(begins, 0.0)
+
+
 def recall(buffer: Tensor, tracks: Tracks, past: Tensor, slots: Tensor, length: int) -> None:
     """Fill the front of every track of `buffer` from past [slots, kept]; `length` is in frames."""
     remembered = past.index_select(0, slots).split([part.past * part.channels for part in tracks.parts], 1)
@@ -154,6 +162,7 @@ OPS = CodecOps(
     attend=attend,
     mix=mix,
     close=close,
+    hush=hush,
     recall=recall,
     keep=keep,
     ready=ready,

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from omnitts_cli.kernels.ops import CodecOps
 from omnitts_cli.models.codec_decoder import Rise, Stretch
 from omnitts_cli.models.codec_layers import CausalConv, Snake
-from omnitts_cli.models.codec_streams import StepStreams
+from omnitts_cli.models.codec_streams import StepStreams, TrackStreams
 from omnitts_cli.models.codec_transformer import TransformerShape, WindowedTransformer
 from omnitts_cli.models.roles import CodecState, CodecStreams
 
@@ -109,8 +109,10 @@ class Code2Wav(nn.Module):
         return state | {"frames": torch.zeros(rows, device=device, dtype=torch.int64)}
 
     def streams(self, slots: int, longest: int, ops: CodecOps | None = None) -> CodecStreams:
-        """Streams that live in slots; this codec takes its own step whatever operations a device has."""
-        return StepStreams(self, slots, self.table.device, self.table.dtype)
+        """Streams that live in slots, for chunks of up to `longest` frames, over the operations of a device."""
+        if ops is None:
+            return StepStreams(self, slots, self.table.device, self.table.dtype)
+        return TrackStreams(self, slots, longest, ops)
 
     def _remembering(self) -> list[tuple[str, nn.Module]]:
         """Every convolution with a tail."""

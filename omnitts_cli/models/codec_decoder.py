@@ -44,6 +44,11 @@ class DecoderShape:
     def samples_per_frame(self) -> int:
         return math.prod(self.stretches) * math.prod(self.rises)
 
+    @property
+    def cuts(self) -> tuple[int, ...]:
+        """Samples lost at the beginning, behind each rise: a codec that cuts its other end loses none."""
+        return (0,) * len(self.rises)
+
 
 class Stretch(nn.Module):
     """More frames of the same width, then a ConvNeXt block to tell them apart."""

@@ -1,15 +1,16 @@
 """Streams of the codec that live in slots of a device: the next codes of some slots in, their sound out.
 
-Two kinds. One calls a codec's own step on the slots' rows of its state. The other walks the decoder of
-`codec_decoder.py` over a table of operations, with time as the middle axis: weights are laid out anew, norms
-and scales become part of them, and linear layers with nothing in between are multiplied together, once.
+Two kinds. One calls a codec's own step on the slots' rows of its state. The other walks a decoder, that of
+`codec_decoder.py` or `code2wav.py`, over a table of operations, with time as the middle axis: weights are laid
+out anew, norms and scales become part of them, and linear layers with nothing in between are multiplied
+together, once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import torch
 from torch import Tensor, nn
@@ -17,10 +18,11 @@ from torch import Tensor, nn
 from omnitts_cli.kernels.ops import CodecOps, Product
 from omnitts_cli.kernels.tracks import Track, Tracks
 from omnitts_cli.models.codec_layers import Snake
-from omnitts_cli.models.codec_transformer import WindowedLayer
+from omnitts_cli.models.codec_transformer import WindowedLayer, WindowedTransformer
 from omnitts_cli.models.roles import Codec
 
 if TYPE_CHECKING:
+    from omnitts_cli.models.code2wav import Code2Wav
     from omnitts_cli.models.codec_decoder import CodecDecoder, Rise, Stretch
 
 COUNTS = 1024
@@ -55,10 +57,13 @@ class StepStreams:
 class TrackStreams:
     """The decoder over `ops`; a chunk has at most `longest` frames."""
 
-    def __init__(self, decoder: CodecDecoder, slots: int, longest: int, ops: CodecOps) -> None:
-        device = decoder.opening.conv.weight.device
+    def __init__(self, decoder: CodecDecoder | Code2Wav, slots: int, longest: int, ops: CodecOps) -> None:
+        device = decoder.closing.conv.weight.device
         at, window = decoder.shape.transformer, decoder.shape.window
         self._ops, self._window, self._samples = ops, window, decoder.shape.samples_per_frame
+        if not _opened(decoder):
+            self._mean = decoder.mean
+        self._groups, self._cuts = decoder.shape.groups, decoder.shape.cuts
         with torch.no_grad():
             self._layout = _Layout.of(
                 decoder, _Maker(ops.operand, torch.zeros(COUNTS, dtype=torch.int32, device=device))
@@ -77,10 +82,9 @@ class TrackStreams:
 
         def step() -> None:
             for frames, rows in sizes:
-                codes = torch.zeros(rows, frames, groups, dtype=torch.int64, device=self._past.device)
+                codes = torch.zeros(rows, frames, self._groups, dtype=torch.int64, device=self._past.device)
                 self.speak(codes, codes[:, 0, 0])
 
-        groups = self._layout.books.shape[0]
         self._ops.ready(step)
 
     def clear(self, slot: int) -> None:
@@ -96,10 +100,13 @@ class TrackStreams:
         # each track with the part of it that this call adds, in the order of the sound
         whole = self._tracks.views(buffer, rows, length)
         tracks = iter([(view, view[:, at.past :]) for view, at in zip(whole, self._tracks.parts, strict=True)])
-        track, new = next(tracks)
-        ops.entries(codes, layout.books, new)
-        x = _wide(codes, length, layout.opening)
-        ops.product(track, layout.opening, wide=x)
+        if layout.opening is None:
+            x = self._mean(codes)
+        else:
+            track, new = next(tracks)
+            ops.entries(codes, layout.opening.books, new)
+            x = _wide(codes, length, layout.opening.product)
+            ops.product(track, layout.opening.product, wide=x)
         self._attend(x, slots)
         track, new = next(tracks)
         for stretch in layout.stretches:
@@ -109,10 +116,12 @@ class TrackStreams:
         widened = next(tracks)
         ops.product(track, layout.widen, heard=widened[1])
         track = widened[0]
-        for rise in layout.rises:
-            track = self._rise(rise, track, tracks)
+        for rise, cut in zip(layout.rises, self._cuts, strict=True):
+            track = self._rise(rise, track, tracks, slots, cut)
         sound = torch.empty(rows, length * self._samples, device=codes.device)
         ops.close(track, layout.closing, layout.closing_bias, sound)
+        if self._cuts[-1]:
+            ops.hush(self._frames, slots, self._cuts[-1], sound[..., None])
         ops.keep(buffer, self._tracks, self._past, slots, self._frames, length)
         return sound
 
@@ -149,17 +158,24 @@ class TrackStreams:
         ops.product(thought, stretch.down, residual=wide, heard=x)
         return x, track, new
 
-    def _rise(self, rise: _Rise, track: Tensor, tracks: Iterator[tuple[Tensor, Tensor]]) -> Tensor:
-        """The track of a rise -> the track behind it."""
+    def _rise(
+        self, rise: _Rise, track: Tensor, tracks: Iterator[tuple[Tensor, Tensor]], slots: Tensor, cut: int
+    ) -> Tensor:
+        """The track of a rise -> the track behind it; a stream that begins hears silence for `cut` columns."""
         ops = self._ops
         following, new = next(tracks)
         wide = torch.empty(new.shape, device=track.device)
         blocks = (new.shape[0], track.shape[1] - rise.rise.taps + 1, -1)
         ops.product(track, rise.rise, wide=wide.view(blocks), heard=new.view(blocks))
+        if cut:
+            ops.hush(self._frames, slots, cut, new, wide)
         for index, (conv, point) in enumerate(rise.units):
             track = following
             following, new = next(tracks)
-            ops.unit(track, conv, point, wide, index + 1 < len(rise.units), new)
+            more = index + 1 < len(rise.units)
+            ops.unit(track, conv, point, wide, more, new)
+            if cut:
+                ops.hush(self._frames, slots, cut, new, wide if more else None)
         return following
 
 
@@ -167,10 +183,16 @@ def _wide(like: Tensor, columns: int, layer: Product) -> Tensor:
     return torch.empty(like.shape[0], columns, layer.weight.shape[0], device=like.device)
 
 
-def _tracks(decoder: CodecDecoder) -> list[Track]:
+def _opened(decoder: CodecDecoder | Code2Wav) -> TypeGuard[CodecDecoder]:
+    """Whether books and a convolution stand in front of the transformer; else it hears the mean of a table's rows."""
+    return hasattr(decoder, "opening")
+
+
+def _tracks(decoder: CodecDecoder | Code2Wav) -> list[Track]:
     """Every layer that looks back, in the order of the sound."""
-    quantiser, rate = decoder.quantiser, 1
-    tracks = [Track(decoder.opening.past_shape[1], 1, 2 * quantiser.leading.books.shape[-1])]
+    rate, tracks = 1, []
+    if _opened(decoder):
+        tracks.append(Track(decoder.opening.past_shape[1], 1, 2 * decoder.quantiser.leading.books.shape[-1]))
     for stretch in decoder.stretches:
         rate *= stretch.rise.stride[0]
         channels, past = stretch.past_shape
@@ -183,6 +205,12 @@ def _tracks(decoder: CodecDecoder) -> list[Track]:
         tracks += [Track(unit.past_shape[1], rate, unit.past_shape[0]) for unit in rise.units]
     channels, past = decoder.closing.past_shape
     return [*tracks, Track(past, rate, channels)]
+
+
+@dataclass(frozen=True)
+class _Opening:
+    books: Tensor  # [G, V, W] float32
+    product: Product
 
 
 @dataclass(frozen=True)
@@ -233,8 +261,7 @@ class _Maker:
 class _Layout:
     """The decoder's weights as operands of products."""
 
-    books: Tensor  # [G, V, W] float32
-    opening: Product
+    opening: _Opening | None
     layers: list[_Layer]
     leaving: Product  # of the transformer; with stretches, part of the first one
     stretches: list[_Stretch]
@@ -244,24 +271,17 @@ class _Layout:
     closing_bias: Tensor
 
     @staticmethod
-    def of(decoder: CodecDecoder, make: _Maker) -> _Layout:
-        transformer, quantiser = decoder.transformer, decoder.quantiser
-        # codes -> entries -> latent -> opening -> hidden: all linear behind the entries
-        spread = torch.cat([quantiser.leading.out.weight, quantiser.residual.out.weight], 1).double()
-        opening, into = decoder.opening.conv, transformer.into
-        weight = torch.einsum("hl,lqk,qe->hke", into.weight.double(), opening.weight.double(), spread)
-        bias = into.weight.double() @ opening.bias.double() + into.bias.double()
-        # the last norm is part of what leaves the transformer
-        leaving, eps = transformer.out.weight.double() * transformer.norm.double(), decoder.shape.transformer.eps
+    def of(decoder: CodecDecoder | Code2Wav, make: _Maker) -> _Layout:
+        eps = decoder.shape.transformer.eps
+        leaving, bias = _leaving(decoder.transformer)
         behind = [rise.snake for rise in decoder.rises] + [decoder.snake]  # widen, and each rise
         count = len(decoder.stretches)
         return _Layout(
-            books=torch.cat([quantiser.leading.books, quantiser.residual.books]).float(),
-            opening=make(weight.flatten(1), bias, taps=opening.kernel_size[0], dilation=opening.dilation[0]),
-            layers=[_layer(layer, make) for layer in transformer.layers],
-            leaving=make(leaving, transformer.out.bias, eps=eps),
+            opening=_opening(decoder, make) if _opened(decoder) else None,
+            layers=[_layer(layer, make) for layer in decoder.transformer.layers],
+            leaving=make(leaving, bias, eps=eps),
             stretches=[
-                _stretch(stretch, make, None if i else (leaving, transformer.out.bias.double(), eps), i + 1 == count)
+                _stretch(stretch, make, None if i else (leaving, bias, eps), i + 1 == count)
                 for i, stretch in enumerate(decoder.stretches)
             ],
             widen=make.conv(decoder.widen.conv, behind[0]),
@@ -269,6 +289,26 @@ class _Layout:
             closing=decoder.closing.conv.weight[0].float().T.contiguous(),
             closing_bias=decoder.closing.conv.bias.float(),
         )
+
+
+def _opening(decoder: CodecDecoder, make: _Maker) -> _Opening:
+    """codes -> entries -> latent -> opening -> hidden: all linear behind the entries."""
+    quantiser, opening, into = decoder.quantiser, decoder.opening.conv, decoder.transformer.into
+    spread = torch.cat([quantiser.leading.out.weight, quantiser.residual.out.weight], 1).double()
+    weight = torch.einsum("hl,lqk,qe->hke", into.weight.double(), opening.weight.double(), spread)
+    bias = into.weight.double() @ opening.bias.double() + into.bias.double()
+    return _Opening(
+        torch.cat([quantiser.leading.books, quantiser.residual.books]).float(),
+        make(weight.flatten(1), bias, taps=opening.kernel_size[0], dilation=opening.dilation[0]),
+    )
+
+
+def _leaving(transformer: WindowedTransformer) -> tuple[Tensor, Tensor]:
+    """Weight and bias of what leaves the transformer; the last norm's weight is part of it."""
+    norm = transformer.norm.double()
+    if isinstance(transformer.out, nn.Identity):
+        return norm.diag(), torch.zeros_like(norm)
+    return transformer.out.weight.double() * norm, transformer.out.bias.double()
 
 
 def _layer(layer: WindowedLayer, make: _Maker) -> _Layer:

@@ -16,6 +16,8 @@ from omni_recipe import FRAMES, own_codes
 from torch import Tensor
 
 from omnitts_cli.families.qwen3_omni.names.codec import UNUSED, code2wav_names
+from omnitts_cli.kernels import plain_codec
+from omnitts_cli.kernels.ops import CodecOps
 from omnitts_cli.models.code2wav import Code2Wav, Code2WavShape
 from omnitts_cli.models.codec_transformer import TransformerShape
 from omnitts_cli.weights.checkpoint import Checkpoint
@@ -94,9 +96,10 @@ def test_one_frame_is_shorter_by_what_is_missing(codec: Code2Wav, codes: Tensor)
     assert near(codec(codes)[:, : 1920 - 555], sound)
 
 
-def test_new_and_old_streams_share_a_step(codec: Code2Wav, codes: Tensor) -> None:
+@pytest.mark.parametrize("ops", [pytest.param(None, id="step"), pytest.param(plain_codec.OPS, id="tracks")])
+def test_new_and_old_streams_share_a_step(codec: Code2Wav, codes: Tensor, ops: CodecOps | None) -> None:
     """A row that begins hears silence before it; its neighbour, in the middle of its sound, loses nothing."""
-    streams, slots = codec.streams(3, 4), torch.tensor([2, 0])
+    streams, slots = codec.streams(3, 4, ops), torch.tensor([2, 0])
     old, new = codes[:, :8], codes[:, 20:24]
     first = streams.speak(old[:, :4], slots[1:])
     both = streams.speak(torch.cat([new, old[:, 4:]]), slots)
@@ -104,7 +107,21 @@ def test_new_and_old_streams_share_a_step(codec: Code2Wav, codes: Tensor) -> Non
     assert near(both[:1, 555:], codec(new))
     assert near(torch.cat([first, both[1:]], 1)[:, 555:], codec(old))
     streams.clear(2)
-    assert near(streams.speak(new, slots[:1])[:, 555:], codec(new))
+    sound = streams.speak(new, slots[:1])
+    assert near(sound[:, 555:], codec(new)) and not sound[:, :555].any()
+
+
+@pytest.mark.parametrize("sizes", [[1] * 20, [1, 2, 4, 8, 5], [20]], ids=str)
+def test_streams_over_a_table_of_operations_are_the_whole(codec: Code2Wav, codes: Tensor, sizes: list[int]) -> None:
+    streams, slots = codec.streams(2, 20, plain_codec.OPS), torch.tensor([1])
+    streams.prepare([(size, 1) for size in set(sizes)])
+    for _ in range(2):  # the second time in a slot that has spoken
+        streams.clear(1)
+        at, chunks = 0, []
+        for size in sizes:
+            chunks.append(streams.speak(codes[:, at : at + size], slots))
+            at += size
+        assert near(torch.cat(chunks, 1)[:, 555:], codec(codes[:, :20]))
 
 
 def test_what_stands_for_nothing_is_silent(codec: Code2Wav, codes: Tensor) -> None:

@@ -5,7 +5,7 @@ import torch
 from omnitts_cli.kernels.ops import CodecOps
 from omnitts_cli.kernels.triton.codec_products import product, unit
 from omnitts_cli.kernels.triton.codec_ready import ready
-from omnitts_cli.kernels.triton.codec_rest import attend, close, entries, keep, mix, recall
+from omnitts_cli.kernels.triton.codec_rest import attend, close, entries, hush, keep, mix, recall
 
 OPS = CodecOps(
     # the 10 bits of mantissa that TF32 has, at twice its speed
@@ -16,6 +16,7 @@ OPS = CodecOps(
     attend=attend,
     mix=mix,
     close=close,
+    hush=hush,
     recall=recall,
     keep=keep,
     ready=ready,

@@ -1,5 +1,5 @@
 """What the codec does between its products: codes to entries, attention, depthwise mixing, the last convolution,
-and carrying each stream's past between its slot and the tracks.
+silence where a sound begins, and carrying each stream's past between its slot and the tracks.
 """
 
 from __future__ import annotations
@@ -174,6 +174,26 @@ def close(x: Tensor, weight: Tensor, bias: Tensor, sound: Tensor) -> None:
         _close, (triton.cdiv(rows * columns, 32),),
         x, weight, bias, sound, rows * columns, columns, x.stride(0), taps, channels, 32,
         triton.next_power_of_2(channels), num_warps=4,
+    )  # fmt: skip
+
+
+@triton.jit(do_not_specialize=["count"])
+def _hush(heard, wide, frames, slots, count, heard_stride, wide_stride, keeps: tl.constexpr, block: tl.constexpr):
+    row = tl.program_id(0)
+    if tl.load(frames + tl.load(slots + row)) == 0:
+        j = tl.program_id(1) * block + tl.arange(0, block)
+        silence = tl.zeros((block,), tl.float32)
+        tl.store(heard + row * heard_stride + j, silence.to(heard.dtype.element_ty), j < count)
+        if keeps:
+            tl.store(wide + row * wide_stride + j, silence, j < count)
+
+
+def hush(frames: Tensor, slots: Tensor, cut: int, heard: Tensor, wide: Tensor | None = None) -> None:
+    rows, count = heard.shape[0], cut * heard.shape[2]
+    run(
+        _hush, (rows, triton.cdiv(count, BLOCK)),
+        heard, wide, frames, slots, count, heard.stride(0), 0 if wide is None else wide.stride(0), wide is not None,
+        BLOCK, num_warps=4,
     )  # fmt: skip
 
 

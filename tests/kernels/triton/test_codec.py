@@ -17,6 +17,7 @@ from torch import Tensor
 
 from omnitts_cli.kernels import plain_codec
 from omnitts_cli.kernels.ops import CodecOps, Product
+from omnitts_cli.models.code2wav import Code2Wav, Code2WavShape
 from omnitts_cli.models.codec_decoder import CodecDecoder, DecoderShape
 from omnitts_cli.models.codec_transformer import TransformerShape
 
@@ -165,6 +166,43 @@ def test_streams_are_the_whole(products: ModuleType, kind: torch.dtype, bound: f
     streams, slots = made.streams(3, 3, ops(kind)), torch.tensor([2, 0], device=DEVICE)
     sound = torch.cat([streams.speak(codes[:, at : at + size], slots) for at, size in ((0, 1), (1, 3), (4, 2))], 1)
     assert distance(sound, made(codes)) < bound
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_hush_silences_those_who_begin(products: ModuleType, keeps: bool) -> None:
+    from omnitts_cli.kernels.triton.codec_rest import hush
+
+    frames, slots = torch.tensor([0, 3, 0], device=DEVICE), torch.tensor([1, 2], device=DEVICE)
+    track, wide = random(2, 50, 48), random(2, 40, 48)
+    heard, wanted = track[:, 10:], [track.clone(), wide.clone()]
+    hush(frames, slots, 23, heard, wide if keeps else None)
+    plain_codec.hush(frames, slots, 23, wanted[0][:, 10:], wanted[1] if keeps else None)
+    assert torch.equal(track, wanted[0]) and torch.equal(wide, wanted[1])
+    assert not heard[1, :23].any() and heard[1, 23:].all() and heard[0].all()
+
+
+@pytest.mark.parametrize(("kind", "bound"), [(torch.float32, 1e-5), (torch.float16, 4e-3)], ids=str)
+def test_streams_that_lose_their_first_samples(products: ModuleType, kind: torch.dtype, bound: float) -> None:
+    shape = Code2WavShape(
+        groups=2,
+        codes=8,
+        width=192,
+        transformer=TransformerShape(32, 32, 1, 1, 32, scale=0.3),
+        window=4,
+        stretches=(2,),
+        rises=(2, 2),
+    )
+    torch.manual_seed(0)
+    made = Code2Wav(shape)
+    made.prepare()
+    made = made.to(DEVICE)
+    codes = torch.randint(0, 8, (2, 6, 2), generator=torch.Generator().manual_seed(1)).to(DEVICE)
+    streams, slots = made.streams(3, 4, ops(kind)), torch.tensor([2, 0], device=DEVICE)
+    old = [streams.speak(codes[:1, :2], slots[:1])]
+    both = streams.speak(torch.stack([codes[0, 2:], codes[1, :4]]), slots)
+    old.append(both[:1])
+    assert distance(torch.cat(old, 1)[:, shape.missing_samples :], made(codes[:1])) < bound
+    assert distance(both[1:, shape.missing_samples :], made(codes[1:, :4])) < bound
 
 
 @pytest.mark.skipif(INTERPRETED, reason="graphs need a GPU")
