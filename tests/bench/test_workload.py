@@ -18,7 +18,7 @@ def test_there_are_texts_in_ten_languages_and_every_length() -> None:
     assert workload.languages() == TEN
     for language in TEN:
         short, medium, long = (sample_texts([language], length) for length in ("short", "medium", "long"))
-        assert short and medium and long
+        assert len(short) == len(medium) == len(long) >= 2
         assert max(len(t.words) for t in short) <= min(len(t.words) for t in medium)
         assert max(len(t.words) for t in medium) <= min(len(t.words) for t in long)
         assert {t.language for t in short + medium + long} == {language}

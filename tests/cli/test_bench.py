@@ -120,6 +120,27 @@ def test_a_run_that_is_cut_short_has_kept_its_levels(
     assert [level["concurrency"] for level in json.loads(Path("short.json").read_text())["levels"]] == [1, 2]
 
 
+def test_a_run_can_be_held_against_a_published_table(omnitts: Callable[..., Any]) -> None:
+    """An engine of an Ascend card, first packet after 823 ms at RTF 1.54: whatever runs this is quicker on the toy."""
+    table = Path(__file__).parent.parent / "bench" / "published" / "vllm-omni-2695-base.json"
+    done = omnitts(*TOY, "-c", "1", "-n", "2", "--warmup", "1", "-q", "--compare", str(table), "--tolerance", "99")
+    assert done.code == 0, done.err
+    rows = [line.split() for line in done.out.decode().splitlines()]
+    assert ["c1", "RTF", "1.54"] in [row[:3] for row in rows]
+    assert "not the same: model was 1.7b-base, is random:toy" in done.out.decode()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("mode", ["voice", "clone", "design"])
+def test_captured_steps_are_held_against_eager_ones(omnitts: Callable[..., Any], mode: str) -> None:
+    toy = ("bench", "-m", "random:toy", "--offline", "-d", "cuda", "--frames", "12", "-c", "1,4", "-n", "4", "-q")
+    done = omnitts(*toy, "--mode", mode, "--vs", "eager", "--json")
+    assert done.code == 0, done.err
+    assert [level["variant"] for level in done.json["levels"]] == [None, "eager"] * 2
+    assert all(level["failed"] == 0 for level in done.json["levels"])
+    assert all(ratio["rtf"] > 1 for ratio in done.json["ratios"]), "a recorded step is quicker"
+
+
 def test_an_old_report_is_read_before_anything_is_measured(omnitts: Callable[..., Any]) -> None:
     done = omnitts(*QUICK, "--compare", "none.json")
     assert done.code == 3
