@@ -67,3 +67,12 @@ def test_the_environment_without_its_prefix(monkeypatch: pytest.MonkeyPatch) -> 
     assert "lang" not in settings.ours()
     assert settings.variable("OMNITTS_LANG") is None
     assert settings.variable("OMNITTS_VOICE") == "ann"
+
+
+def test_threads_sleep_while_they_wait_unless_the_user_says_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_WAIT_POLICY", "ACTIVE")
+    settings.let_threads_sleep()
+    assert settings.variable("OMP_WAIT_POLICY") == "ACTIVE"
+    monkeypatch.delenv("OMP_WAIT_POLICY")
+    settings.let_threads_sleep()
+    assert settings.variable("OMP_WAIT_POLICY") == "PASSIVE"

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from omnitts_cli import settings
 from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import Ops
 
@@ -51,7 +52,7 @@ class CPULane:
 
 
 class CPUDevice:
-    """`threads` None: one thread per physical core."""
+    """`threads` None: what OMP_NUM_THREADS says, else one thread per physical core."""
 
     name = "cpu"
     torch_device = torch.device("cpu")
@@ -61,7 +62,7 @@ class CPUDevice:
     few_graphs = False
 
     def __init__(self, threads: int | None = None) -> None:
-        torch.set_num_threads(threads or physical_cores())
+        torch.set_num_threads(threads or told_threads() or physical_cores())
         self.card = f"{processor()}, {torch.get_num_threads()} threads"
 
     def ops(self) -> Ops:
@@ -110,6 +111,11 @@ def processor() -> str:
             return next(line.split(":", 1)[1].strip() for line in file if line.startswith("model name"))
     except (OSError, StopIteration):  # another system, or a processor that tells less
         return platform.processor() or platform.machine()
+
+
+def told_threads() -> int | None:
+    told = settings.variable("OMP_NUM_THREADS") or ""
+    return int(told) if told.isdecimal() and 0 < int(told) <= 1024 else None
 
 
 def physical_cores() -> int:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from omnitts_cli.devices.cpu import CPUDevice, physical_cores, processor
+from omnitts_cli.devices.cpu import CPUDevice, physical_cores, processor, told_threads
 
 
 @pytest.fixture
@@ -40,3 +40,9 @@ def test_what_goes_to_the_device_is_a_copy(cpu: CPUDevice) -> None:
     tensor = cpu.to_device(array)
     array[:] = 0
     assert tensor.tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize(("told", "threads"), [("3", 3), ("0", None), ("4,2", None), ("", None), ("-1", None)])
+def test_threads_that_openmp_was_told_are_ours(monkeypatch: pytest.MonkeyPatch, told: str, threads: int | None) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", told)
+    assert told_threads() == threads
