@@ -125,6 +125,7 @@ class LoudnessSink(BaseSink):
         self._inner, self._target = inner, target_lufs
         self._meter = Meter(rate)
         self._spool = tempfile.SpooledTemporaryFile(max_size=SPOOL_SAMPLES * 4)
+        self.applied_db = 0.0
 
     def write(self, samples: np.ndarray) -> None:
         require_finite(samples)
@@ -142,6 +143,7 @@ class LoudnessSink(BaseSink):
 
     def _copy(self) -> None:
         factor = self._factor()
+        self.applied_db = 20.0 * math.log10(float(factor))
         self._spool.seek(0)
         while data := self._spool.read(COPY_SAMPLES * 4):
             self._inner.write(np.frombuffer(data, "<f4") * factor)

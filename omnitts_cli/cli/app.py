@@ -92,6 +92,7 @@ def run(arguments: list[str]) -> int:
 
 def failed(error: OmniError) -> int:
     try:
+        console.fold()
         if not (console.json and console.audio_on_stdout):
             console.problem(error)
         console.stdout.claim()
@@ -139,6 +140,7 @@ def written(report: str) -> str:
 def main() -> None:
     """The entry point of the installed command."""
     settings.hold_back_backends()
+    settings.let_threads_sleep()
     code = run(sys.argv[1:])
     try:
         sys.stdout.flush()

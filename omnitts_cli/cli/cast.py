@@ -52,6 +52,14 @@ def listed(model: SpeechModel) -> str:
     return ", ".join(model.speakers) if model.speakers else "no voices of its own"
 
 
+def require(kind: str, model: SpeechModel) -> None:
+    """Whether the model speaks with voices of that kind at all."""
+    if kind not in model.kinds:
+        able = {"cloned": "clone; -m 0.6b and -m 1.7b", "designed": "design a voice from words; -m 1.7b"}[kind]
+        what, _, others = able.partition("; ")
+        raise UsageError(f"{model.name} cannot {what}", hint=f"{others} can")
+
+
 def check_match(saved: SavedVoice, model: SpeechModel) -> None:
     """A voice speaks only through the model that it was made with."""
     width = saved.voice.embedding.size
@@ -64,8 +72,8 @@ def check_match(saved: SavedVoice, model: SpeechModel) -> None:
         )
 
 
-def language_of(code: str, script: Script, model: SpeechModel) -> str | None:
-    """The model's word for the language; None leaves the choice to the model.
+def language_of(code: str, script: Script, model: SpeechModel) -> tuple[str | None, str | None]:
+    """The model's word for the language, None to leave the choice to the model; and the code of the text's.
 
     Only `detect` passes on what the text looks like; but a language that the model lacks is refused
     either way, before it is babbled.
@@ -75,11 +83,11 @@ def language_of(code: str, script: Script, model: SpeechModel) -> str | None:
     if code in ("auto", "detect"):
         seen = looks_like(script, patient=code == "detect")
         if seen is None:
-            return None
+            return None, None
         refuse_foreign(LANGUAGES[seen], model)
-        return LANGUAGES[seen] if code == "detect" else None
+        return (LANGUAGES[seen] if code == "detect" else None), seen
     refuse_foreign(LANGUAGES[code], model)
-    return LANGUAGES[code]
+    return LANGUAGES[code], code
 
 
 def looks_like(script: Script, *, patient: bool) -> str | None:

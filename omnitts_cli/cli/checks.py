@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any, Literal
 
 from omnitts_cli.cli.options import Machine, Network
@@ -37,7 +38,7 @@ class Check:
 
 def all_of(machine: Machine, network: Network) -> Iterator[Check]:
     """Every check, as its answer becomes known."""
-    for ask in (python, packages, settings_files, text, audio_files, sound_output, ffmpeg, cache):
+    for ask in (python, packages, settings_files, text, audio_files, sound_output, ffmpeg, cache, embedded_voice):
         yield asked(ask)
     yield asked(lambda: hub(network.offline))
     yield from devices(machine)
@@ -48,7 +49,7 @@ def asked(ask: Callable[[], Check]) -> Check:
     try:
         return ask()
     except OmniError as error:
-        return Check(getattr(ask, "__name__", "check"), "fail", error.message, error.hint)
+        return Check(getattr(ask, "__name__", "check").replace("_", " "), "fail", error.message, error.hint)
     except Exception as error:
         return Check(getattr(ask, "__name__", "check"), "fail", f"{type(error).__name__}: {error}"[:200])
 
@@ -132,6 +133,24 @@ def cache() -> Check:
     if free < ENOUGH_BYTES:
         return Check("model cache", "warn", words, "the largest model needs 5 GB: free some, or set HF_HOME")
     return Check("model cache", "ok", words)
+
+
+def embedded_voice() -> Check:
+    """The voice inside the package: whether its files are what was shipped."""
+    from omnitts_cli.cli.engine_room import EMBEDDED
+    from omnitts_cli.cli.progress import size
+    from omnitts_cli.cli.voices import speakers
+    from omnitts_cli.weights import find, store
+    from omnitts_cli.weights import verify as verifying
+
+    folder = find.find(EMBEDDED).folder
+    checked = store.verify(EMBEDDED)
+    problem = verifying.problem(EMBEDDED, checked)
+    if problem:
+        return Check("embedded voice", "fail", f"{problem.message}: {problem.cause}", problem.hint)
+    weight = sum(file.stat().st_size for file in Path(str(folder)).rglob("*") if file.is_file())
+    compared = "as shipped" if all(file.state == verifying.OK for file in checked) else "not compared: no wheel"
+    return Check("embedded voice", "ok", f"{EMBEDDED}, {len(speakers(''))} voices, {size(weight)}, {compared}")
 
 
 def hub(offline: bool) -> Check:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from omnitts_cli import voice_files
-from omnitts_cli.cli import stage
+from omnitts_cli.cli import cast, stage
 from omnitts_cli.cli.console import console
 from omnitts_cli.cli.declare import Opt
 from omnitts_cli.cli.job import Job
@@ -147,8 +147,8 @@ def cloned(engine: Engine, recording: Recording, transcript: str | None) -> Clon
     if transcript is None:
         console.note("no --ref-text: the voice is taken from its sound alone")
     cloner = engine.model.cloner
-    if cloner is None:
-        raise UsageError(f"{engine.model.name} cannot clone", hint="-m 0.6b or -m 1.7b can")
+    cast.require("cloned", engine.model)
+    assert cloner is not None, "a model of cloned voices hears clips"
     sound = resample(recording.sound, recording.rate, engine.model.facts.sample_rate)
     codes = cloner.codes(sound) if transcript is not None else None
     return Cloned(cloner.embedding(sound), codes, transcript)

@@ -6,6 +6,7 @@ import json
 import shutil
 import sys
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,8 @@ from omnitts_cli.cli.stdout import Stdout
 from omnitts_cli.errors import OmniError
 
 SCHEMA = 1
+MOST_ALIKE = 3
+MORE = {"cut": "pieces cut at the length that was asked for", "guard": "pieces cut where they misbehaved"}
 RED, YELLOW, DIM, BOLD, PLAIN = "\033[31m", "\033[33m", "\033[2m", "\033[1m", "\033[0m"
 
 
@@ -26,6 +29,7 @@ class Console:
         self.color = "auto"
         self.audio_on_stdout = False
         self.warnings: list[str] = []
+        self._alike: Counter[str] = Counter()
         self._moving = False  # a line of progress stands on the terminal
 
     def listen_to(self, *, quiet: bool, verbose: bool, debug: bool, json: bool, color: str) -> None:
@@ -41,13 +45,24 @@ class Console:
         """An error in at most four lines: what, why, what to do."""
         self._say(self._painted(RED, "error:"), error.message, error.cause, error.hint)
 
-    def warning(self, message: str, *, cause: str | None = None, hint: str | None = None) -> None:
-        """Something the person should know; the work goes on. Said once."""
+    def warning(self, message: str, *, cause: str | None = None, hint: str | None = None, kind: str = "") -> None:
+        """Something the person should know; the work goes on. Said once; of one `kind` only the first few."""
         if message in self.warnings:
             return
+        if kind:
+            self._alike[kind] += 1
+            if self._alike[kind] > MOST_ALIKE:
+                return
         self.warnings.append(message)
         if not self.quiet:
             self._say(self._painted(YELLOW, "warning:"), message, cause, hint)
+
+    def fold(self) -> None:
+        """How many more warnings there were of each kind."""
+        for kind, count in self._alike.items():
+            if count > MOST_ALIKE:
+                self.warning(f"... and {count - MOST_ALIKE} more like this: {MORE[kind]}")
+        self._alike.clear()
 
     def note(self, message: str) -> None:
         """One plain line about what is going on."""

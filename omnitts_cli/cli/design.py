@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from omnitts_cli import voice_files
-from omnitts_cli.cli import clone
+from omnitts_cli.cli import cast, clone
 from omnitts_cli.cli.declare import Opt
 from omnitts_cli.cli.engine_room import engine_for
 from omnitts_cli.cli.job import Job
 from omnitts_cli.cli.options import Intent, Machine, Network, Results, Speech, Telling, TextIn, Words
 from omnitts_cli.errors import OutputError, UsageError
 from omnitts_cli.kinds import TEXT, whole
+
+if TYPE_CHECKING:
+    from omnitts_cli.engine.engine import Engine
+    from omnitts_cli.voices import Voice
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,12 @@ def design(
         "design", words, text, speech, outputs[0], machine, network, telling,
         takes=outputs, names_outputs=takes.output_dir is not None,
     )  # fmt: skip
-    job.perform(lambda engine: description, variant="voice_design")
+
+    def voice(engine: Engine) -> Voice:
+        cast.require("designed", engine.model)
+        return description
+
+    job.perform(voice, variant="voice_design")
     if takes.save_voice:
         clip = clone.Clip(ref_audio=outputs[0].output, save_voice=takes.save_voice, check=False)
         recording, _ = clone.hear(clip, None)

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from omnitts_cli.cli import cast, results, stage
+from omnitts_cli.cli import cast, reading, results, stage
 from omnitts_cli.cli.console import console
 from omnitts_cli.cli.engine_room import engine_for
 from omnitts_cli.cli.options import Machine, Network, Results, Speech, Telling, TextIn
 from omnitts_cli.cli.progress import Progress, duration
 from omnitts_cli.cli.signals import Stopped, held
-from omnitts_cli.errors import DeviceError, OmniError, OutputError
+from omnitts_cli.errors import DeviceError, OmniError, OutputError, UsageError
 from omnitts_cli.text.language import LANGUAGES
 
 if TYPE_CHECKING:
@@ -52,6 +52,8 @@ class Job:
         """Text in, sound out. `voice_of` gets the open engine and says who speaks."""
         if self.output.audio_device == "list":
             return stage.list_speakers()
+        if self.speech.max_frames is not None and self.speech.max_seconds is not None:
+            raise UsageError("--max-frames and --max-seconds exclude each other", hint="leave one of them out")
         script, texts = self.script()
         if self.output.dry_run:
             return rehearse(script)
@@ -71,7 +73,7 @@ class Job:
                 subs.write(results.subtitles(account, subs.path))
             if codes:
                 codes.write(results.packed_codes(account, engine.model.facts.groups))
-            results.report(self, engine, place, account, tape)
+            results.report(self, engine, place, account, tape, manner.request.voice)
             for take in range(1, len(self.takes)):
                 self.another(take, engine, manner)
 
@@ -82,7 +84,7 @@ class Job:
         try:
             script, texts = self.script()
             account, tape = job.speak(engine, place, replace(manner, seed=manner.seed + take), script, texts)
-            results.report(job, engine, place, account, tape)
+            results.report(job, engine, place, account, tape, manner.request.voice)
         finally:
             place.sink.discard()
 
@@ -130,6 +132,7 @@ class Job:
         from omnitts_cli.request import Request, Sampling
 
         speech = self.speech
+        language, code = cast.language_of(speech.lang, script, engine.model)
         sampling = Sampling(
             temperature=speech.temperature,
             top_k=speech.top_k,
@@ -140,11 +143,11 @@ class Job:
         request = Request(
             text="",
             voice=voice,
-            language=cast.language_of(speech.lang, script, engine.model),
+            language=language,
             style=style,
             sampling=sampling,
             text_mode=speech.text_mode,  # type: ignore[arg-type]
-            max_frames=speech.max_frames,
+            max_frames=cap(speech, engine.model.facts.frame_rate),
         )
         return Manner(
             request=request,
@@ -155,17 +158,20 @@ class Job:
             safe=place.safe if speech.safe is None else speech.safe,
             ahead=engine.plan.slots + AHEAD,
             keep_codes=keep_codes,
+            read=reading.reader(self.text.normalize, code, engine.model, parts=self.live),
         )
 
     def speak(
         self, engine: Engine, place: Stage, manner: Manner, script: Script, texts: Iterator[str] | None
     ) -> tuple[Account, Tape]:
         """The script through the engine to the stage; what was finished is kept whatever happens."""
+        from omnitts_cli.audio.loudness import Meter
         from omnitts_cli.cli.live import LiveSpeaking
         from omnitts_cli.cli.speaking import Speaking
         from omnitts_cli.cli.tape import Tape
 
-        tape = Tape(place.sink, place.rate, speed=self.speech.speed, volume_db=self.speech.volume)
+        meter = Meter(place.rate) if console.json else None
+        tape = Tape(place.sink, place.rate, speed=self.speech.speed, volume_db=self.speech.volume, meter=meter)
         title = "playing" if self.command == "play" else "speaking"
         with Progress(title, self.telling.progress) as progress, ExitStack() as closing:
             telling = partial(results.tell, progress, script, place)
@@ -185,6 +191,13 @@ class Job:
         for notice in place.sink.notices:
             console.warning(notice)
         return account, tape
+
+
+def cap(speech: Speech, frame_rate: float) -> int | None:
+    """The most frames of a piece, if the person set a limit."""
+    if speech.max_seconds is None:
+        return speech.max_frames
+    return max(1, int(speech.max_seconds * frame_rate))
 
 
 def rehearse(script: Script) -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from omnitts_cli.engine.engine import Engine
 
 ENOUGH_CHARS = 200  # a request this long ends with its sentence
+WORD_END = re.compile(r"\S*\Z")  # what may go on
 SENTENCE_END = re.compile(r"[.!?。！？…]+[\"'”’)\]]*(?=\s|$)|\n|(?<=[。！？])")
 
 
@@ -62,8 +63,10 @@ class LiveSpeaking(Speaking):
     def _read(self, texts: Iterator[str]) -> None:
         name, chars = "", 0
         try:
-            for text in texts:
+            read = self.manner.read
+            for text in whole_words(texts) if read else texts:
                 for part, ends in cut(text):
+                    part = read(part) if read else part
                     if not name and not part.strip():
                         continue
                     name = self._say(name, part)
@@ -92,6 +95,18 @@ class LiveSpeaking(Speaking):
         self.engine.submit(request, live=True)
         self._new.put(take)
         return request.id
+
+
+def whole_words(texts: Iterator[str]) -> Iterator[str]:
+    """The same text, each word and number in one part."""
+    held = ""
+    for text in texts:
+        held += text
+        end = len(held) - len(WORD_END.search(held)[0])  # type: ignore[index]
+        if end:
+            yield held[:end]
+        held = held[end:]
+    yield held
 
 
 def cut(text: str) -> Iterator[tuple[str, bool]]:

@@ -10,7 +10,7 @@ import typer
 from omnitts_cli.cli.console import console
 from omnitts_cli.cli.declare import Opt
 from omnitts_cli.errors import UsageError
-from omnitts_cli.kinds import ANY_TEXT, SWITCH, TEXT, either, one_of, whole
+from omnitts_cli.kinds import ANY_TEXT, SWITCH, TEXT, either, number, one_of, whole
 from omnitts_cli.presets import RULES
 from omnitts_cli.text.language import LANGUAGES
 
@@ -61,6 +61,15 @@ class TextIn:
         tuple[str, ...],
         Opt("--lexicon", TEXT, "File of lines 'word<TAB>spoken form'. Repeatable.", "FILE", many=True),
     ] = ()
+    normalize: Annotated[
+        bool | None,
+        Opt(
+            "--normalize/--no-normalize",
+            SWITCH,
+            "Numbers, dates, units and signs as words.",
+            shown="on where the model reads letters only",
+        ),
+    ] = None
 
 
 @dataclass(frozen=True)
@@ -148,6 +157,9 @@ class Speech(Model):
             "N",
             shown="100 + 12 per token",
         ),
+    ] = None
+    max_seconds: Annotated[
+        float | None, Opt("--max-seconds", number(0.001, 100_000), "The same cap in seconds.", "S")
     ] = None
     retries: Annotated[int, Opt("--retries", RULES["retries"], "New tries after a runaway or silent piece.", "N")] = 2
     safe: Annotated[

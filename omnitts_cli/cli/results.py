@@ -19,16 +19,19 @@ if TYPE_CHECKING:
     from omnitts_cli.cli.tape import Tape
     from omnitts_cli.engine.engine import Engine
     from omnitts_cli.text.subtitles import Sentence
+    from omnitts_cli.voices import Voice
 
 LEVEL_STEPS, LEVEL_STEP_DB = 8, 6.0
 
 
-def report(job: Job, engine: Engine, place: Stage, account: Account, tape: Tape) -> None:
+def report(job: Job, engine: Engine, place: Stage, account: Account, tape: Tape, voice: Voice) -> None:
     """What was made, for programs and for people."""
     from omnitts_cli.cli.speaking import numbers
     from omnitts_cli.text.subtitles import sentence_rows
 
+    console.fold()
     model, measured = engine.model, numbers(account, tape)
+    louder = getattr(place.sink, "applied_db", 0.0)  # by --loudness, behind the tape
     console.record(
         status="ok",
         command=job.command,
@@ -38,12 +41,13 @@ def report(job: Job, engine: Engine, place: Stage, account: Account, tape: Tape)
         channels=1,
         **measured,
         lang=job.speech.lang,
-        voice=job.speech.voice,
+        voice=job.speech.voice or getattr(voice, "speaker", None),
         model=model.name,
         model_sha256=model.sha256,
         device=engine.device.name,
         dtype=str(model.dtype).removeprefix("torch."),
-        peak_dbfs=round(tape.peak_dbfs, 1) if tape.peak else None,
+        peak_dbfs=round(tape.peak_dbfs + louder, 1) if tape.peak else None,
+        loudness_lufs=None if tape.lufs is None else round(tape.lufs + louder, 1),
         warnings=console.warnings,
         sentences=sentence_rows(sentences(account)),
     )

@@ -17,6 +17,7 @@ import numpy as np
 
 from omnitts_cli.audio.chunk import Chunk, Stopped
 from omnitts_cli.cli.console import console
+from omnitts_cli.cli.reading import Read
 from omnitts_cli.cli.script import Script
 from omnitts_cli.cli.signals import held
 from omnitts_cli.cli.tape import Tape
@@ -86,6 +87,7 @@ class Manner:
     safe: bool = True
     ahead: int = 8
     keep_codes: bool = False
+    read: Read | None = None  # what becomes of a text before the model hears it
 
 
 class Speaking:
@@ -121,7 +123,8 @@ class Speaking:
             piece = script.take(0.0 if self._open else PIPE_POLL_S)
             if piece is None:
                 return
-            request = replace(self.manner.request, text=piece.text) if piece.speech else None
+            text = self.manner.read(piece.text) if self.manner.read else piece.text
+            request = replace(self.manner.request, text=text) if text else None
             take = Take(self.account.pieces, piece, request, done=request is None)
             self._open.append(take)
             if request is not None:
@@ -157,7 +160,8 @@ class Speaking:
             take.done = True
             return
         if take.stopped == "limit" and take.request.max_frames is not None:
-            console.warning(f"piece {take.number + 1} was cut at --max-frames {take.request.max_frames}")
+            frames = take.request.max_frames
+            console.warning(f"piece {take.number + 1} was cut at {frames} frames ({take.seconds:.2f} s)", kind="cut")
             self.account.stopped, take.done = "limit", True
             return
         self.account.guard_hits += 1
@@ -167,7 +171,9 @@ class Speaking:
         elif self.manner.safe:
             raise self._gave_up(take)
         else:
-            console.warning(f"piece {take.number + 1} {misbehaved(take)}; it was cut there", cause=quoted(take))
+            console.warning(
+                f"piece {take.number + 1} {misbehaved(take)}; it was cut there", cause=quoted(take), kind="guard"
+            )
             self.account.stopped, take.done = str(take.stopped), True
 
     def _again(self, take: Take) -> None:
@@ -182,7 +188,7 @@ class Speaking:
         return GuardError(
             f"piece {take.number + 1} {misbehaved(take)} ({tries}, seeds {', '.join(seeds)})",
             cause=quoted(take),
-            hint="a longer sentence, another --seed, or a larger model: -m 1.7b",
+            hint="--normalize, a longer sentence, another --seed, or a larger model: -m 1.7b",
         )
 
     def _emit(self) -> None:

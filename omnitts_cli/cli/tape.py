@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf, isfinite
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +11,7 @@ from omnitts_cli.audio.pcm import dbfs, gain, silence
 from omnitts_cli.audio.stretch import Stretcher
 
 if TYPE_CHECKING:
+    from omnitts_cli.audio.loudness import Meter
     from omnitts_cli.audio.sinks import Sink
 
 JOIN_S = 0.005
@@ -22,7 +24,9 @@ class Tape:
     comes next is spread over the first 5 ms behind it.
     """
 
-    def __init__(self, sink: Sink, rate: int, *, speed: float = 1.0, volume_db: float = 0.0) -> None:
+    def __init__(
+        self, sink: Sink, rate: int, *, speed: float = 1.0, volume_db: float = 0.0, meter: Meter | None = None
+    ) -> None:
         self.sink, self.rate = sink, rate
         self._speed, self._gain = speed, gain(volume_db)
         self._stretch = Stretcher(speed, rate)
@@ -30,6 +34,7 @@ class Tape:
         self._join = False  # the next sample begins something new behind something old
         self.samples = 0
         self.peak = 0.0
+        self._meter = meter
 
     @property
     def seconds(self) -> float:
@@ -38,6 +43,12 @@ class Tape:
     @property
     def peak_dbfs(self) -> float:
         return dbfs(self.peak)
+
+    @property
+    def lufs(self) -> float | None:
+        """How loud it all was, where that was measured and there was enough to measure."""
+        measured = self._meter.lufs() if self._meter else -inf
+        return measured if isfinite(measured) else None
 
     def pause(self, seconds: float) -> None:
         """Silence between pieces."""
@@ -67,6 +78,8 @@ class Tape:
         self._last = samples[-1]
         self.samples += samples.size
         self.peak = max(self.peak, float(np.max(np.abs(samples))))
+        if self._meter:
+            self._meter.feed(samples)
         self.sink.write(samples)
 
 

@@ -58,7 +58,13 @@ def list_(
 
 
 def show(name: Name, telling: Telling) -> None:
-    """Say everything that is known about a saved voice."""
+    """Say everything that is known about a voice."""
+    if name not in voice_files.names():
+        for known, words, of in speakers(""):
+            if known == name.lower():
+                facts = {"name": known, "kind": "model", "model": of, "about": words}
+                console.table([[key, value] for key, value in facts.items()])
+                return console.record(status="ok", **facts)
     path = voice_files.find(name)
     voice = voice_files.read(path)
     codes = voice.voice.codes

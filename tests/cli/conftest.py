@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -68,6 +69,24 @@ def omnitts(home: Path, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: 
         return Done(code, out, err.decode("utf-8", "replace"))
 
     return call
+
+
+@pytest.fixture
+def landed(tmp_path: Path, checkpoint: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of the embedded voice, with a random stand-in of English and two voices in its place."""
+    from omnitts_cli.weights import find, store
+
+    folder = tmp_path / "embedded" / "tiny"
+    shutil.copytree(checkpoint("custom_voice"), folder)
+    config = json.loads((folder / "config.json").read_text())
+    config["talker_config"]["spk_id"] = {"henry": 1082, "clara": 1081}
+    config["talker_config"]["spk_is_dialect"] = {"henry": False, "clara": False}
+    voices = {"henry": "a calm man", "clara": "a friendly woman"}
+    config["omnitts"] = {"kinds": ["named"], "languages": ["english"], "voices": voices, "style": False}
+    (folder / "config.json").write_text(json.dumps(config))
+    monkeypatch.setattr(find, "TINY", folder)
+    monkeypatch.setattr(store, "TINY", folder)
+    return folder
 
 
 @pytest.fixture

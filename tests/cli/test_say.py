@@ -136,6 +136,29 @@ def test_speed_and_loudness_change_what_they_say(omnitts: Call) -> None:
     assert np.abs(c).max() == pytest.approx(np.abs(a).max() * 10 ** (-6 / 20), abs=1e-3)
 
 
+def test_json_tells_how_loud_it_is(omnitts: Call) -> None:
+    loud = omnitts("say", *TOY, "-o", "a.wav", "--json", "Hello there.").json
+    soft = omnitts("say", *TOY, "-o", "b.wav", "--json", "--loudness", "-30", "Hello there.").json
+    assert soft["loudness_lufs"] == pytest.approx(-30, abs=0.2)
+    change = soft["loudness_lufs"] - loud["loudness_lufs"]
+    assert soft["peak_dbfs"] - loud["peak_dbfs"] == pytest.approx(change, abs=0.2)
+    assert soft["peak_dbfs"] == pytest.approx(20 * np.log10(np.abs(soundfile.read("b.wav")[0]).max()), abs=0.1)
+
+
+def test_max_seconds_is_a_cap_like_max_frames(omnitts: Call) -> None:
+    toy = ["say", "-m", "random:toy", "--seed", "5", "-o", "a.wav", "Hello there."]
+    assert omnitts(*toy, "--max-seconds", "0.8", "--json").json["stopped"] == "limit"
+    assert soundfile.info("a.wav").duration == pytest.approx(0.8)
+    assert omnitts(*toy, "--max-seconds", "0.8", "--max-frames", "9").code == 2
+
+
+def test_many_warnings_of_a_kind_are_folded(omnitts: Call) -> None:
+    done = omnitts("say", *TOY, "-o", "a.wav", "--split", "line", "--json", stdin=b"One is here.\n" * 9)
+    assert done.code == 0
+    assert len(done.json["warnings"]) == 4 and done.json["warnings"][-1].startswith("... and ")
+    assert done.err.count("warning:") == 4
+
+
 def test_dry_run_loads_nothing(omnitts: Call) -> None:
     done = omnitts("say", "-m", "nowhere", "--dry-run", "--json", "Hello there, this is one. This is another one.")
     assert done.code == 0

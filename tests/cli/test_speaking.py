@@ -118,7 +118,7 @@ def test_a_cap_of_the_user_is_no_failure() -> None:
     how = Manner(Request("", max_frames=2), seed=5)
     account = Speaking(engine, Tape(sink, RATE), how).speak(script("a"))  # type: ignore[arg-type]
     assert account.stopped == "limit" and account.guard_hits == 0
-    assert "--max-frames 2" in console.warnings[0]
+    assert "cut at 2 frames" in console.warnings[0]
 
 
 def test_a_request_that_failed_ends_the_job() -> None:

@@ -1,0 +1,74 @@
+"""English numbers in words: cardinals, ordinals, years, and digits one by one."""
+
+from __future__ import annotations
+
+ONES = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
+    "eighteen nineteen"
+).split()
+TENS = "zero ten twenty thirty forty fifty sixty seventy eighty ninety".split()
+SCALES = ((10**12, "trillion"), (10**9, "billion"), (10**6, "million"), (10**3, "thousand"), (10**2, "hundred"))
+LONGEST = 15
+"""Digits; longer numbers are account numbers or the like: read digit by digit."""
+
+IRREGULAR = {
+    "one": "first", "two": "second", "three": "third", "five": "fifth", "eight": "eighth", "nine": "ninth",
+    "twelve": "twelfth",
+}  # fmt: skip
+
+
+def cardinal(number: int) -> str:
+    """345 -> three hundred forty five."""
+    if number < 20:
+        return ONES[number]
+    if number < 100:
+        tens, rest = divmod(number, 10)
+        return TENS[tens] + (f" {ONES[rest]}" if rest else "")
+    size, name = next((size, name) for size, name in SCALES if number >= size)
+    count, rest = divmod(number, size)
+    return f"{cardinal(count)} {name}" + (f" {cardinal(rest)}" if rest else "")
+
+
+def ordinal(number: int) -> str:
+    """21 -> twenty first."""
+    head, _, last = cardinal(number).rpartition(" ")
+    if last in IRREGULAR:
+        last = IRREGULAR[last]
+    else:
+        last = f"{last[:-1]}ieth" if last.endswith("y") else f"{last}th"
+    return f"{head} {last}".strip()
+
+
+def year(number: int) -> str:
+    """1984 -> nineteen eighty four; 2007 -> two thousand seven; 1905 -> nineteen oh five."""
+    hundreds, rest = divmod(number, 100)
+    if not 1100 <= number <= 2099 or 2000 <= number < 2010:
+        return cardinal(number)
+    if not rest:
+        return f"{cardinal(hundreds)} hundred"
+    return f"{cardinal(hundreds)} {'oh ' if rest < 10 else ''}{cardinal(rest)}"
+
+
+def decade(number: int) -> str:
+    """1990 -> nineteen nineties; 20 -> twenties."""
+    words = year(number) if number >= 100 else cardinal(number)
+    return f"{words[:-1]}ies" if words.endswith("y") else f"{words}s"
+
+
+def digits(text: str) -> str:
+    """042 -> zero four two."""
+    return " ".join(ONES[int(digit)] for digit in text)
+
+
+def whole(text: str) -> str:
+    """A run of ASCII digits: a number, or digits one by one where it begins with zero or is too long."""
+    if (len(text) > 1 and text.startswith("0")) or len(text) > LONGEST:
+        return digits(text)
+    return cardinal(int(text))
+
+
+def number(text: str) -> str:
+    """3,000.25 -> three thousand point two five."""
+    before, _, after = text.replace(",", "").partition(".")
+    words = whole(before or "0")
+    return f"{words} point {digits(after)}" if after else words

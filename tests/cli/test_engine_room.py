@@ -1,0 +1,103 @@
+"""The embedded voice: where its folder is there, every command speaks with it, and nothing needs the network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import soundfile
+
+Call = Callable[..., Any]
+SHORT = ["--max-frames", "6", "--seed", "5", "--offline", "-o", "a.wav"]
+
+
+def test_until_it_has_landed_no_model_is_4_and_says_so(omnitts: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    from omnitts_cli.weights import find
+
+    monkeypatch.setattr(find, "TINY", Path("nowhere"))
+    done = omnitts("say", *SHORT, "Hello there.")
+    assert done.code == 4 and "has not landed" in done.err and "-m 0.6b" in done.err
+
+
+def test_it_is_the_default_of_say(omnitts: Call, landed: Path) -> None:
+    done = omnitts("say", *SHORT, "--json", "Hello there.")
+    assert done.code == 0, done.err
+    assert (done.json["model"], done.json["voice"]) == ("tiny", "henry")
+    assert soundfile.info("a.wav").duration == pytest.approx(done.json["audio_s"])
+
+
+def test_it_is_the_default_of_play(omnitts: Call, landed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from omnitts_cli.audio import sinks, speaker
+
+    class Heard(sinks.MemorySink):
+        level = played_s = 0.0
+
+    heard = Heard()
+    monkeypatch.setattr(speaker, "open_speaker", lambda *_: heard)
+    assert omnitts("play", *SHORT[:5], "Hello there.").code == 0
+    assert heard.sound.size > 0
+
+
+def test_what_it_cannot_do_names_a_model_that_can(omnitts: Call, landed: Path, home: Path) -> None:
+    import numpy as np
+
+    soundfile.write("clip.wav", 0.1 * np.sin(np.arange(96_000) / 30) + 0.01 * np.random.randn(96_000), 24_000)
+    calls = [["clone", "-r", "clip.wav"], ["design", "-i", "a deep voice"], ["say", "-i", "whisper"]]
+    for call in calls:
+        done = omnitts(*call, *SHORT, "Hello there.")
+        assert done.code == 2, call
+        assert "1.7b" in done.err, call
+        assert not Path("a.wav").exists()
+
+
+@pytest.mark.parametrize(
+    "text", ["你好，世界。今天天气很好。", "Bonjour, je suis très content de vous voir ici.", "Привет, мир!"]
+)
+def test_another_language_is_2_and_names_models_that_speak_it(omnitts: Call, landed: Path, text: str) -> None:
+    done = omnitts("say", *SHORT, text)
+    assert done.code == 2
+    assert "tiny does not speak" in done.err and "-m 0.6b or -m 1.7b" in done.err
+
+
+def test_a_foreign_word_is_refused_and_never_babbled(omnitts: Call, landed: Path) -> None:
+    done = omnitts("say", *SHORT, "The word 東京 is not for it.")
+    assert done.code == 3 and "東京" in done.err and "-m 0.6b" in done.err
+
+
+def test_voices_are_listed_with_a_line_each_and_previewed(omnitts: Call, landed: Path) -> None:
+    rows = [line.split("\t") for line in omnitts("voices", "list").out.decode().splitlines()]
+    assert rows == [["henry", "model", "tiny", "a calm man"], ["clara", "model", "tiny", "a friendly woman"]]
+    for name, *_ in rows:
+        assert omnitts("voices", "preview", name, "--max-frames", "4", "-o", f"{name}.wav").code == 0
+        assert soundfile.info(f"{name}.wav").frames > 0
+
+
+def test_a_saved_voice_is_shown_as_well_as_one_of_the_model(omnitts: Call, landed: Path) -> None:
+    done = omnitts("voices", "show", "clara", "--json")
+    assert done.code == 0
+    assert (done.json["model"], done.json["about"]) == ("tiny", "a friendly woman")
+    assert omnitts("voices", "show", "klara").code == 4
+
+
+def test_the_doctor_speaks_with_it(omnitts: Call, landed: Path, silent_machine: None) -> None:
+    done = omnitts("doctor", "--offline", "-d", "cpu")
+    assert done.code == 0, done.out
+    assert b"ok    speech on cpu: " in done.out
+    assert b"embedded voice" in done.out
+
+
+def test_models_list_verify_and_find_it(omnitts: Call, landed: Path) -> None:
+    assert omnitts("models", "list").out.decode().split("\t")[:2] == ["tiny", "ready"]
+    assert omnitts("models", "path", "tiny").out.decode().strip() == str(landed)
+    assert omnitts("models", "verify", "tiny").code == 0
+    assert omnitts("models", "rm", "tiny").code == 2
+
+
+def test_bench_measures_it(omnitts: Call, landed: Path) -> None:
+    done = omnitts(
+        "bench", "--offline", "-d", "cpu", "-c", "1", "-n", "1", "--warmup", "0", "--length", "short", "--json"
+    )
+    assert done.code in (0, 6), done.err
+    assert '"tiny"' in done.out.decode()

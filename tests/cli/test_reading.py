@@ -1,0 +1,71 @@
+"""Reading: who gets words for numbers, and who gets the text as it is."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from omnitts_cli.cli.live import whole_words
+from omnitts_cli.cli.reading import normaliser, reader
+from omnitts_cli.errors import UsageError
+
+Call = Callable[..., Any]
+PLAIN: Any = SimpleNamespace(languages=("english",))
+LARGE: Any = SimpleNamespace(languages=("english", "chinese", "french"))
+
+
+def test_a_model_of_english_alone_gets_plain_letters() -> None:
+    read = reader(None, None, PLAIN)
+    assert read is not None and read("It is 5 o'clock — now") == "It is five o'clock, now."
+    assert reader(False, "en", PLAIN) is None
+    parts = reader(None, None, PLAIN, parts=True)
+    assert parts is not None and parts(" 5 o'clock ") == " five o'clock "
+
+
+def test_the_others_get_the_text_as_it_is_unless_asked() -> None:
+    assert reader(None, "en", LARGE) is None
+    read = reader(True, "en", LARGE)
+    assert read is not None and read("5 € — “now”") == "five € — “now”"
+
+
+def test_a_language_without_rules_is_2(omnitts: Call) -> None:
+    with pytest.raises(UsageError, match="no rules for 'fr'"):
+        normaliser("fr")
+    toy = ["say", "-m", "random:toy", "--max-frames", "6", "-o", "a.wav", "--normalize"]
+    assert omnitts(*toy, "-l", "de", "Um 5 Uhr.").code == 2
+    assert omnitts(*toy, "-l", "en", "At 5 o'clock.").code == 0
+
+
+def test_chinese_needs_the_extra_and_uses_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "wetext", None)
+    with pytest.raises(UsageError, match=r"extra \[tn\]"):
+        normaliser("zh")
+    extra = ModuleType("wetext")
+    extra.Normalizer = lambda lang, operator: SimpleNamespace(normalize=lambda text: f"{lang} {operator} {text}")  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "wetext", extra)
+    assert normaliser("zh")("5") == "zh tn 5"
+
+
+def test_the_extra_itself() -> None:
+    pytest.importorskip("wetext")
+    assert normaliser("zh")("占50%。") == "占百分之五十。"
+
+
+def test_subtitles_and_results_keep_what_was_written(omnitts: Call, landed: Path) -> None:
+    call = ["say", "--max-frames", "6", "--seed", "1", "-o", "a.wav", "--subs", "a.srt", "--json"]
+    done = omnitts(*call, "It costs $5.50 today.")
+    assert done.code == 0, done.err
+    assert done.json["sentences"][0]["text"] == "It costs $5.50 today."
+    assert "$5.50" in Path("a.srt").read_text()
+
+
+def test_words_of_live_text_are_whole() -> None:
+    def arriving() -> Iterator[str]:
+        yield from ["It is 1", "2,0", "00 m", "eters.\n", "Next"]
+
+    assert list(whole_words(arriving())) == ["It is ", "12,000 ", "meters.\n", "Next"]

@@ -1,0 +1,105 @@
+"""Written English as it is read aloud, and as a model reads it that knows letters only."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from omnitts_cli.errors import InputError
+from omnitts_cli.text.spell_out import plain_letters, plain_part, spell_out
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("at 17:05, or 9:00 am; or 9 p.m. sharp", "at seventeen oh five, or nine a m; or nine p m sharp"),
+        ("5:00", "five o'clock"),
+        ("on 2026-11-21", "on November twenty first, twenty twenty six"),
+        ("March 3, 1984 and Mar. 3rd", "March third, nineteen eighty four and March third"),
+        ("may 5 times, May 5", "may five times, May fifth"),
+        ("$5.50, €3, £0.99, $1", "five dollars and fifty cents, three euros, ninety nine pence, one dollar"),
+        ("$1.2 million and £3bn", "one point two million dollars and three billion pounds"),
+        ("555-123-4567", "five five five, one two three, four five six seven"),
+        ("version 1.2.3", "version one point two point three"),
+        ("the 1990s, the '80s", "the nineteen nineties, the eighties"),
+        ("the 21st", "the twenty first"),
+        ("1/2, 3/4, 2/3, 24/7", "one half, three quarters, two thirds, twenty four over seven"),
+        ("pages 3-5, 1939–1945", "pages three to five, nineteen thirty nine to nineteen forty five"),
+        ("50% of 3,000.25 km", "fifty percent of three thousand point two five kilometers"),
+        ("1 kg, 5 ft, 120km/h, 20°C", "one kilogram, five feet, one hundred twenty kilometers per hour, twenty "
+         "degrees Celsius"),
+        ("No. 5 and #7", "number five and number seven"),
+        ("Mr. Smith vs. Dr. Jones, etc.", "Mister Smith versus Doctor Jones, et cetera."),
+        ("-5 degrees, x-ray, 10-fold", "minus five degrees, x-ray, ten-fold"),
+        ("H2O, mp3", "H two O, mp three"),
+        ("https://example.com/a", "example dot com slash a"),
+        ("me@x.org, file.txt", "me at x dot org, file dot txt"),
+        ("1,000,000 in 2019", "one million in twenty nineteen"),
+        ("½ x² １２", "one half x two twelve"),
+    ],
+)  # fmt: skip
+def test_what_is_no_word_becomes_words(written: str, read: str) -> None:
+    assert spell_out(written) == read
+
+
+@pytest.mark.parametrize("text", ["Nothing to do here.", "  two  ", "\u201cQuoted\u201d, naïve; really?"])
+def test_words_stay_as_they_are(text: str) -> None:
+    assert spell_out(text).strip() == re.sub(" +", " ", text).strip()
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("“Quoted” (aside) — dash… naïve café", "Quoted, aside, dash. naive cafe."),
+        ("Straße, Œuvre, Łódź", "Strasse, Oeuvre, Lodz."),
+        ("AT&T and C++", "AT and T and C plus plus."),
+        ("a_b path/to `code` *bold*", "A b path slash to code bold."),
+        ("Hello!!! What?!", "Hello! What?"),
+        ("the U.S. is wide", "The U S is wide."),
+        ("made in the U.S.", "Made in the U S."),
+        ("π is 3.14", "Pi is three point one four."),
+        ("first; second: third", "First, second, third."),
+        ("ﬁne ＡＢＣ", "Fine ABC."),
+        ("done 🙂", "Done."),
+        ("rock'n'roll isn’t", "Rock'n'roll isn't."),
+    ],
+)
+def test_plain_letters(written: str, read: str) -> None:
+    assert plain_letters(written) == read
+
+
+def test_parts_keep_their_ends() -> None:
+    assert plain_part(" and 5 ") + plain_part("more,") == " and five more,"
+
+
+@pytest.mark.parametrize("text", ["🙂!", "...", "—", "🎉🎉"])
+def test_what_has_no_sound_is_empty(text: str) -> None:
+    assert plain_letters(text) == ""
+
+
+@pytest.mark.parametrize(("text", "letters"), [("The word 東京 is here", "東京"), ("привет", "привет"), ("αβγ", "αβγ")])
+def test_letters_of_other_scripts_are_refused(text: str, letters: str) -> None:
+    with pytest.raises(InputError) as raised:
+        plain_letters(text)
+    assert f"'{letters}'" in raised.value.message and "-m 0.6b" in str(raised.value.hint)
+
+
+@given(st.text(max_size=60))
+def test_only_plain_letters_come_out(text: str) -> None:
+    try:
+        read = plain_letters(text)
+    except InputError:
+        return
+    assert re.fullmatch(r"[A-Za-z ,.!?'-]*", read)
+    assert not read or (read[-1] in ".!?" and read == read.strip())
+
+
+@pytest.mark.parametrize("bit", ["1", "1,", "1.", "1/", "1-", "-", "a@", "a.", "$1", "http://", "1:", "A.M", "1 "])
+def test_case_24_time_is_linear(bit: str) -> None:
+    began = time.process_time()
+    plain_letters(bit * 20_000)
+    assert time.process_time() - began < 3.0
