@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import copy
+import json
 import shutil
+import subprocess
+import sys
+import wave
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
+from safetensors.numpy import save_file
 
 from omnitts_cli.build import load_model, open_engine
 from omnitts_cli.cli.codec import decoded
@@ -106,3 +111,41 @@ def test_codes_are_decoded_to_their_last_sample(omni: SpeechModel) -> None:
     codes = torch.randint(0, 64, (40, 16), generator=torch.Generator().manual_seed(0))
     sound = np.concatenate([*decoded(SimpleNamespace(model=omni), codes.numpy())])
     np.testing.assert_allclose(sound, omni.codec(codes[None])[0].numpy(), rtol=0, atol=2e-5)
+
+
+PLAYER = """#!/bin/sh
+exec cat > "$HEARD"
+"""
+
+
+def test_every_command_takes_it_like_any_other(omni_folder: Path, tmp_path: Path) -> None:
+    """In processes of their own, the player a program that keeps what it hears."""
+    (tmp_path / "bin").mkdir()
+    for name, text in (("aplay", PLAYER), ("pw-play", "#!/bin/sh\nexit 1\n")):
+        (tmp_path / "bin" / name).write_text(text)
+        (tmp_path / "bin" / name).chmod(0o755)
+    (tmp_path / "sounddevice.py").write_text("raise OSError('PortAudio library not found')\n")
+    house = Path(__file__).parents[3]
+    where = {"PATH": f"{tmp_path / 'bin'}:/bin:/usr/bin", "PYTHONPATH": f"{tmp_path}:{house}", "HOME": str(tmp_path)}
+    where |= {"HEARD": str(tmp_path / "heard"), "OMP_NUM_THREADS": "1"}
+
+    def omnitts(*words: object) -> str:
+        command = [sys.executable, "-m", "omnitts_cli", *map(str, words), "-m", str(omni_folder)]
+        done = subprocess.run(command, cwd=tmp_path, env=where, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def samples(name: str) -> int:
+        with wave.open(str(tmp_path / name)) as file:
+            return file.getnframes()
+
+    assert [line.split("\t")[0] for line in omnitts("voices", "list").splitlines()] == ["ethan", "chelsie", "aiden"]
+    omnitts("say", "Hello.", "-v", "chelsie", "--max-frames", 9, "--seed", 3, "-o", "said.wav")
+    assert samples("said.wav") == 9 * 1920 - 555
+    omnitts("play", "Hello.", "-v", "aiden", "--max-frames", 9, "--seed", 3)
+    assert (tmp_path / "heard").stat().st_size // 2 >= 9 * 1920 - 555
+    save_file({"codes": np.ones((40, 16), np.int64)}, tmp_path / "codes.safetensors")
+    omnitts("codec", "decode", "codes.safetensors", "-o", "decoded.wav")
+    assert samples("decoded.wav") == 40 * 1920 - 555
+    measured = json.loads(omnitts("bench", "-d", "cpu", "--frames", 5, "-c", 1, "--json"))
+    assert measured["status"] == "ok"
