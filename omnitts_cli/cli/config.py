@@ -37,7 +37,7 @@ def show(
 
     Environment: OMNITTS_ and the option's name in capitals, as in OMNITTS_VOICE; OMNITTS_CONFIG names
     the only settings file. Of others: HF_HOME, HF_ENDPOINT, HF_TOKEN, HF_HUB_OFFLINE, NO_COLOR,
-    FORCE_COLOR, XDG_*, CUDA_VISIBLE_DEVICES, ASCEND_RT_VISIBLE_DEVICES.
+    FORCE_COLOR, XDG_*, OMP_NUM_THREADS, CUDA_VISIBLE_DEVICES, ASCEND_RT_VISIBLE_DEVICES.
     """
     from omnitts_cli.cli.defaults import Layers
 

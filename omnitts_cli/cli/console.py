@@ -83,6 +83,11 @@ class Console:
         self._moving = bool(line)
         print(f"\r\033[K{visible(line)}", end="", file=sys.stderr, flush=True)
 
+    def stand_still(self) -> None:
+        """Takes the moving line away."""
+        if self._moving:
+            self.redraw("")
+
     def asks(self) -> bool:
         """Whether a person is there to answer."""
         return sys.stdin is not None and sys.stdin.isatty() and sys.stderr is not None and sys.stderr.isatty()
@@ -171,8 +176,7 @@ class Console:
     def _write(self, text: str) -> None:
         if sys.stderr is None:
             return
-        if self._moving:
-            self.redraw("")
+        self.stand_still()
         encoding = sys.stderr.encoding or "utf-8"
         print(text.encode(encoding, "backslashreplace").decode(encoding), file=sys.stderr, flush=True)
 

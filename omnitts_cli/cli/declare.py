@@ -20,6 +20,7 @@ from omnitts_cli.cli.console import console
 from omnitts_cli.cli.signals import PipeClosed
 from omnitts_cli.errors import UsageError
 from omnitts_cli.kinds import SWITCH, Kind
+from omnitts_cli.presets import nearest
 
 
 @dataclass(frozen=True)
@@ -52,9 +53,9 @@ class Opt:
         try:
             return self.kind.read(text)
         except ValueError:
-            raise UsageError(
-                f"{source} '{text[:80]}' is not {self.kind.words}", hint=f"{source} {self.metavar}"
-            ) from None
+            close = nearest(text.lower(), list(self.kind.choices))
+            hint = f"{source} {close or self.metavar}"
+            raise UsageError(f"{source} '{text[:80]}' is not {self.kind.words}", hint=hint) from None
 
 
 @dataclass(frozen=True)

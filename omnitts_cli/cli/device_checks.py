@@ -16,12 +16,14 @@ def all_of(machine: Machine) -> Iterator[Check]:
     """Every device of this machine; only the one that was named, if one was."""
     import torch
 
-    from omnitts_cli.devices.choose import broken_npu, choose
+    from omnitts_cli.devices.choose import broken_cuda, broken_npu, choose
 
     names = ["cpu"] if machine.device == "auto" else [machine.device]
     if machine.device == "auto":
         accelerator = choose("auto").name
         names = [accelerator, "cpu"] if accelerator != "cpu" else names
+        if not accelerator.startswith("cuda") and (error := broken_cuda()) is not None:
+            yield Check("device cuda", "warn", error.message, "a torch build that fits the driver: pytorch.org")
         if accelerator != "npu:0" and (error := broken_npu()) is not None:
             yield Check("device npu", "warn", error.message, error.hint)
     for name in names:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from omnitts_cli.cli.console import console
 from omnitts_cli.cli.options import Machine, Network, Telling
+from omnitts_cli.cli.progress import Progress, style
 
 if TYPE_CHECKING:
     from omnitts_cli.engine.engine import Engine
@@ -21,10 +22,12 @@ def engine_for(
 ) -> Iterator[Engine]:
     """The engine for a model. `variant` completes a bare size: custom_voice, base or voice_design."""
     name = model or EMBEDDED
-    console.detail(f"loading {name} on {machine.device} ...")
+    words = f"loading {name} on {machine.device} ..."
+    console.detail(words)
+    if style(telling.progress) == "bar":
+        console.redraw(words)
     from omnitts_cli import build  # seconds of imports: after the word to the person
     from omnitts_cli.cli.models import tell
-    from omnitts_cli.cli.progress import Progress
 
     settings = settings_for(machine, network)
     console.detail(f"settings: {settings}")
@@ -37,7 +40,19 @@ def engine_for(
             **settings,
         )
         with opened as engine:
+            console.stand_still()
+            if machine.device == "auto":
+                tell_of_fall_back(engine)
             yield engine
+
+
+def tell_of_fall_back(engine: Engine) -> None:
+    """An accelerator that is there and was passed over is told, with the reason."""
+    from omnitts_cli.devices.choose import broken_cuda, broken_npu
+
+    error = (broken_cuda() or broken_npu()) if engine.device.name == "cpu" else None
+    if error is not None:
+        console.warning(f"running on the CPU, which is many times slower: {error.message}", hint="omnitts doctor")
 
 
 def settings_for(machine: Machine, network: Network) -> dict[str, Any]:

@@ -21,6 +21,9 @@ def pressed(act: Callable[[str], None]) -> Iterator[bool]:
         return
     before = None
     try:
+        if not in_front(terminal):
+            yield False
+            return
         before = termios.tcgetattr(terminal)
         tty.setcbreak(terminal)
         threading.Thread(target=listen, args=(terminal, act), daemon=True).start()
@@ -31,6 +34,14 @@ def pressed(act: Callable[[str], None]) -> Iterator[bool]:
         if before is not None:
             with suppress(termios.error):
                 termios.tcsetattr(terminal, termios.TCSADRAIN, before)
+
+
+def in_front(terminal: int) -> bool:
+    """Whether the terminal is ours now: to change it from the background would stop us."""
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:
+        return False
 
 
 def listen(terminal: int, act: Callable[[str], None]) -> None:

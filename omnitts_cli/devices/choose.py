@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
+from omnitts_cli import settings
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.devices.cuda import CUDADevice
 from omnitts_cli.devices.device import Device
@@ -12,6 +14,7 @@ from omnitts_cli.devices.npu.versions import installed as software_of_npu
 from omnitts_cli.errors import DeviceError, UsageError
 
 NAMES = "auto, cpu, cuda[:N] or npu[:N]"
+DRIVER = Path("/proc/driver/nvidia/version")
 _NAME = re.compile(r"(auto|cpu|cuda|npu)(?::(\d{1,3}))?", re.ASCII)
 
 
@@ -39,6 +42,17 @@ def _accelerator() -> Device | None:
             return kind()
         except DeviceError:
             continue
+    return None
+
+
+def broken_cuda() -> DeviceError | None:
+    """Why a GPU cannot be used although its driver is here; None where it can, is hidden, or where there is none."""
+    if not DRIVER.exists() or settings.variable("CUDA_VISIBLE_DEVICES") == "-1":
+        return None
+    try:
+        CUDADevice()
+    except DeviceError as error:
+        return error
     return None
 
 

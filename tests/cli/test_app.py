@@ -80,6 +80,14 @@ def test_case_84_an_unknown_option_is_2_with_the_nearest(omnitts: Call) -> None:
     assert "unknown option '--sped'" in done.err and "--speed" in done.err
 
 
+@pytest.mark.parametrize(
+    ("option", "value", "near"), [("-l", "eng", "en"), ("-F", "wave", "wav"), ("--split", "lines", "line")]
+)
+def test_a_wrong_word_gets_the_nearest_that_is_right(omnitts: Call, option: str, value: str, near: str) -> None:
+    done = omnitts("say", option, value, "Hello")
+    assert done.code == 2 and done.err.rstrip().endswith(f" {near}")
+
+
 def test_case_84_an_option_without_its_value_is_2(omnitts: Call) -> None:
     assert omnitts("say", "Hello", "--speed").code == 2
 

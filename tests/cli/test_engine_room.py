@@ -101,3 +101,26 @@ def test_bench_measures_it(omnitts: Call, landed: Path) -> None:
     )
     assert done.code in (0, 6), done.err
     assert '"tiny"' in done.out.decode()
+
+
+def test_a_gpu_that_was_passed_over_is_told(omnitts: Call, landed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from omnitts_cli.devices import choose
+    from omnitts_cli.errors import DeviceError
+
+    monkeypatch.setattr(choose, "broken_cuda", lambda: DeviceError("cuda:0 is not usable: no driver"))
+    monkeypatch.setattr(choose, "_accelerator", lambda: None)
+    done = omnitts("say", *SHORT, "Hello there.")
+    assert done.code == 0 and "many times slower: cuda:0 is not usable" in done.err
+    assert "slower" not in omnitts("say", *SHORT, "-d", "cpu", "Hello there.").err
+
+
+def test_a_person_on_a_terminal_is_told_what_loads(
+    omnitts: Call, landed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from omnitts_cli.cli.console import Console
+
+    assert "loading" not in omnitts("say", *SHORT, "Hello there.").err
+    monkeypatch.setattr(Console, "animates", staticmethod(lambda: True))
+    err = omnitts("say", *SHORT, "Hello there.").err
+    assert "loading tiny on auto ..." in err
+    assert "loading" not in omnitts("say", *SHORT, "-q", "Hello there.").err

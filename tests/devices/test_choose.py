@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import pytest
+import torch
 
-from omnitts_cli.devices.choose import broken_npu, choose
+from omnitts_cli.devices.choose import broken_cuda, broken_npu, choose
 from omnitts_cli.devices.npu import versions
 from omnitts_cli.errors import DeviceError, OmniError, UsageError
 
@@ -59,3 +61,17 @@ def test_npu_software_that_does_not_work_is_told_and_auto_goes_on(monkeypatch: p
     assert error is not None
     assert "torch_npu 2.1.0 belongs to torch 2.1.0" in error.message
     assert choose("auto", 1).name.split(":")[0] in ("cpu", "cuda")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="it works here")
+def test_a_gpu_that_torch_cannot_use_is_told_where_there_is_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setattr("omnitts_cli.devices.choose.DRIVER", tmp_path / "version")
+    assert broken_cuda() is None
+    (tmp_path / "version").touch()
+    error = broken_cuda()
+    assert error is not None and "cuda:0 is not usable" in error.message
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
+    assert broken_cuda() is None
