@@ -24,6 +24,8 @@ FEW = 4
 """Rows up to which each reads its own experts."""
 TILE = 16
 """Rows that hear one expert, multiplied together."""
+TURNS = 4
+"""Programs among which an expert's tiles of rows are shared out; more tiles than that, and they take turns."""
 LOOK = tl.constexpr(256)
 """Rows among which those that hear an expert are looked for at a time."""
 
@@ -144,8 +146,18 @@ def _answer(
 
 
 @triton.jit
+def _count(marks, rows):
+    """How many of the rows an expert's marks [N] name."""
+    total = 0
+    for start in tl.range(0, rows, LOOK):
+        at = start + tl.arange(0, LOOK)
+        total += tl.sum((tl.load(marks + at, at < rows, 0) > 0).to(tl.int32), 0)
+    return total
+
+
+@triton.jit
 def _hearers(marks, rows, first, tile: tl.constexpr):
-    """Of the rows that an expert's marks [N] name, those from the `first` on: (row, pick, is there one) [tile]."""
+    """Of the rows that an expert's marks [N] name, those from the `first` on: row and pick, [tile] each."""
     wanted = first + tl.arange(0, tile)
     row = tl.zeros((tile,), tl.int32)
     pick = tl.zeros((tile,), tl.int32)
@@ -159,7 +171,7 @@ def _hearers(marks, rows, first, tile: tl.constexpr):
         row += tl.sum(tl.where(own, at[None, :], 0), 1)
         pick += tl.sum(tl.where(own, mark[None, :] - 1, 0), 1)
         before += tl.sum(hears, 0)
-    return row, pick, wanted < before
+    return row, pick
 
 
 @triton.jit(do_not_specialize=["rows"])
@@ -167,27 +179,29 @@ def _think_together(
     heard, gate_up, marks, thought, rows, heads: tl.constexpr, inner: tl.constexpr, hidden: tl.constexpr,
     tile: tl.constexpr, block_n: tl.constexpr, block_k: tl.constexpr, early: tl.constexpr,
 ):  # fmt: skip
-    """A tile of one expert's outputs for `tile` of the rows that hear it."""
+    """A tile of one expert's outputs for the rows that hear it, `tile` rows at a time."""
     n = tl.program_id(0) * block_n + tl.arange(0, block_n)
     expert = tl.program_id(1).to(tl.int64)
     lanes = tl.arange(0, block_k)
+    marks += expert * rows
+    here = gate_up + expert * (2 * inner * hidden) + n[:, None] * hidden + lanes[None, :]
+    kind = thought.dtype.element_ty
     announce(early)
     wait(early)
-    row, pick, there = _hearers(marks + expert * rows, rows, tl.program_id(2) * tile, tile)
-    if tl.max(there.to(tl.int32), 0) == 0:
-        return
-    here = gate_up + expert * (2 * inner * hidden) + n[:, None] * hidden + lanes[None, :]
-    heard += row[None, :] * hidden + lanes[:, None]
-    gate = tl.zeros((block_n, tile), tl.float32)
-    up = tl.zeros((block_n, tile), tl.float32)
-    for start in tl.range(0, hidden, block_k):
-        part = tl.load(heard + start, there[None, :], 0.0)
-        gate = tl.dot(tl.load(here + start), part, gate, input_precision="ieee")
-        up = tl.dot(tl.load(here + inner * hidden + start), part, up, input_precision="ieee")
-    kind = thought.dtype.element_ty
-    y = gate.to(kind).to(tl.float32)
-    y = (y * tl.sigmoid(y)).to(kind).to(tl.float32) * up.to(kind).to(tl.float32)
-    tl.store(thought + ((row * heads + pick) * inner)[None, :] + n[:, None], y.to(kind), there[None, :])
+    count = _count(marks, rows)
+    for first in tl.range(tl.program_id(2) * tile, count, tl.num_programs(2) * tile):
+        row, pick = _hearers(marks, rows, first, tile)
+        there = (first + tl.arange(0, tile) < count)[None, :]
+        own = heard + row[None, :] * hidden + lanes[:, None]
+        gate = tl.zeros((block_n, tile), tl.float32)
+        up = tl.zeros((block_n, tile), tl.float32)
+        for start in tl.range(0, hidden, block_k):
+            part = tl.load(own + start, there, 0.0)
+            gate = tl.dot(tl.load(here + start), part, gate, input_precision="ieee")
+            up = tl.dot(tl.load(here + inner * hidden + start), part, up, input_precision="ieee")
+        y = gate.to(kind).to(tl.float32)
+        y = (y * tl.sigmoid(y)).to(kind).to(tl.float32) * up.to(kind).to(tl.float32)
+        tl.store(thought + ((row * heads + pick) * inner)[None, :] + n[:, None], y.to(kind), there)
 
 
 @triton.jit(do_not_specialize=["rows"])
@@ -199,20 +213,22 @@ def _answer_together(
     n = tl.program_id(0) * block_n + tl.arange(0, block_n)
     expert = tl.program_id(1).to(tl.int64)
     lanes = tl.arange(0, block_k)
+    marks += expert * rows
+    here = down + expert * (hidden * inner) + n[:, None] * inner + lanes[None, :]
     announce(early)
     wait(early)
-    row, pick, there = _hearers(marks + expert * rows, rows, tl.program_id(2) * tile, tile)
-    if tl.max(there.to(tl.int32), 0) == 0:
-        return
-    at = row * heads + pick
-    here = down + expert * (hidden * inner) + n[:, None] * inner + lanes[None, :]
-    thought += at[None, :] * inner + lanes[:, None]
-    total = tl.zeros((block_n, tile), tl.float32)
-    for start in tl.range(0, inner, block_k):
-        part = tl.load(thought + start, there[None, :], 0.0)
-        total = tl.dot(tl.load(here + start), part, total, input_precision="ieee")
-    total *= tl.load(loud + at, there, 0.0)[None, :]
-    tl.store(parts + (at * hidden)[None, :] + n[:, None], total, there[None, :])
+    count = _count(marks, rows)
+    for first in tl.range(tl.program_id(2) * tile, count, tl.num_programs(2) * tile):
+        row, pick = _hearers(marks, rows, first, tile)
+        there = first + tl.arange(0, tile) < count
+        at = row * heads + pick
+        own = thought + at[None, :] * inner + lanes[:, None]
+        total = tl.zeros((block_n, tile), tl.float32)
+        for start in tl.range(0, inner, block_k):
+            part = tl.load(own + start, there[None, :], 0.0)
+            total = tl.dot(tl.load(here + start), part, total, input_precision="ieee")
+        total *= tl.load(loud + at, there, 0.0)[None, :]
+        tl.store(parts + (at * hidden)[None, :] + n[:, None], total, there[None, :])
 
 
 @triton.jit
@@ -262,7 +278,7 @@ def experts(x: Tensor, norm: Tensor, eps: float, block: ExpertBlock) -> Tensor:
             num_warps=4, launch_pdl=early,
         )  # fmt: skip
         return out
-    tiles = triton.cdiv(rows, TILE)
+    tiles = min(triton.cdiv(rows, TILE), TURNS)
     _think_together[(inner // 32, every, tiles)](
         heard, block.gate_up, marks, thought, rows, heads, inner, hidden, TILE, 32, _turn(hidden, 128), early,
         num_warps=4, num_stages=4, launch_pdl=early,
