@@ -33,6 +33,9 @@ class Clip:
     ref_text: Annotated[
         str | None, Opt("--ref-text", ANY_TEXT, "The exact words of the clip, or @FILE.", "TEXT|@FILE")
     ] = None
+    transcribe: Annotated[
+        bool, Opt("--transcribe", SWITCH, "Have a recogniser write the words down; needs the extra [asr].")
+    ] = False
     ref_start: Annotated[
         float | None, Opt("--ref-start", number(0, 1e6), "Use the clip from here.", "S", shown="its start")
     ] = None
@@ -63,7 +66,7 @@ def clone(
     """
     refuse_contradictions(clip, text, speech.voice)
     stage.refuse_same(output, clip.ref_audio)
-    recording, transcript = hear(clip, transcript_of(clip))
+    recording, transcript = hear(clip, transcript_of(clip), offline=network.offline)
 
     def voice(engine: Engine) -> Voice:
         heard = cloned(engine, recording, transcript)
@@ -78,6 +81,8 @@ def clone(
 def refuse_contradictions(clip: Clip, text: TextIn, voice: str | None) -> None:
     if clip.ref_audio is None:
         raise UsageError("no clip to hear the voice in", hint='omnitts clone -r CLIP "text"')
+    if clip.transcribe and clip.ref_text is not None:
+        raise UsageError("--ref-text and --transcribe exclude each other", hint="leave one of them out")
     if clip.ref_audio == "-" and "-" in text.file:
         raise UsageError("stdin cannot be both the clip and the text", hint="give one of them as a file")
     if voice is not None:
@@ -105,7 +110,7 @@ def transcript_of(clip: Clip) -> str | None:
     return words
 
 
-def hear(clip: Clip, transcript: str | None) -> tuple[Recording, str | None]:
+def hear(clip: Clip, transcript: str | None, *, offline: bool = False) -> tuple[Recording, str | None]:
     """The clip as sound and the words that belong to it, with everything doubtful about them said."""
     from omnitts_cli.audio.check import check_clip, check_transcript
     from omnitts_cli.audio.read import read_clip
@@ -114,6 +119,10 @@ def hear(clip: Clip, transcript: str | None) -> tuple[Recording, str | None]:
     stdin = sys.stdin.buffer if clip.ref_audio == "-" and sys.stdin else None
     recording = read_clip(str(clip.ref_audio), start=clip.ref_start, end=clip.ref_end, stdin=stdin)
     doubts = list(recording.notices)
+    if clip.transcribe:
+        from omnitts_cli.cli.transcribe import transcribe
+
+        transcript = transcribe(recording.sound, recording.rate, offline=offline)
     if clip.check:
         doubts += check_clip(recording)
         if transcript is not None:

@@ -101,7 +101,7 @@ def save(
 
     clip = replace(clip, save_voice=name)
     clone.refuse_contradictions(clip, TextIn(), None)
-    recording, transcript = clone.hear(clip, clone.transcript_of(clip))
+    recording, transcript = clone.hear(clip, clone.transcript_of(clip), offline=network.offline)
     with engine_for(model.model, "base", machine, network, telling) as engine:
         clone.keep(clone.cloned(engine, recording, transcript), clip, engine, recording)
     console.record(status="ok", name=name, file=str(voice_files.find(name)))
