@@ -22,7 +22,7 @@ def all_of(machine: Machine) -> Iterator[Check]:
     if machine.device == "auto":
         accelerator = choose("auto").name
         names = [accelerator, "cpu"] if accelerator != "cpu" else names
-        if not accelerator.startswith("cuda") and (error := broken_cuda()) is not None:
+        if (error := broken_cuda()) is not None:
             yield Check("device cuda", "warn", error.message, "a torch build that fits the driver: pytorch.org")
         if accelerator != "npu:0" and (error := broken_npu()) is not None:
             yield Check("device npu", "warn", error.message, error.hint)
