@@ -23,16 +23,21 @@ if TYPE_CHECKING:
     from omnitts_cli.voices import Cloned, Voice
 
 
+BREATH_S = 0.2
+
+
 @dataclass(frozen=True)
 class Clip:
     """The clip whose voice is heard, and what is known about it."""
 
     ref_audio: Annotated[
-        str | None, Opt("-r --ref-audio", TEXT, "Clip of one speaker, 3 to 30 s; - is stdin.", "PATH|-")
-    ] = None
+        tuple[str, ...],
+        Opt("-r --ref-audio", TEXT, "Clip of one speaker, 3 to 30 s; - is stdin. Repeatable.", "PATH|-", many=True),
+    ] = ()
     ref_text: Annotated[
-        str | None, Opt("--ref-text", ANY_TEXT, "The exact words of the clip, or @FILE.", "TEXT|@FILE")
-    ] = None
+        tuple[str, ...],
+        Opt("--ref-text", ANY_TEXT, "The exact words of the clip, or @FILE. Repeatable.", "TEXT|@FILE", many=True),
+    ] = ()
     transcribe: Annotated[
         bool, Opt("--transcribe", SWITCH, "Have a recogniser write the words down; needs the extra [asr].")
     ] = False
@@ -65,7 +70,8 @@ def clone(
     omnitts clone -r me.wav --ref-text "what I said" "Good morning" --save-voice me -o hi.wav
     """
     refuse_contradictions(clip, text, speech.voice)
-    stage.refuse_same(output, clip.ref_audio)
+    for name in clip.ref_audio:
+        stage.refuse_same(output, name)
     recording, transcript = hear(clip, transcript_of(clip), offline=network.offline)
 
     def voice(engine: Engine) -> Voice:
@@ -79,11 +85,18 @@ def clone(
 
 
 def refuse_contradictions(clip: Clip, text: TextIn, voice: str | None) -> None:
-    if clip.ref_audio is None:
+    if not clip.ref_audio:
         raise UsageError("no clip to hear the voice in", hint='omnitts clone -r CLIP "text"')
-    if clip.transcribe and clip.ref_text is not None:
+    if clip.transcribe and clip.ref_text:
         raise UsageError("--ref-text and --transcribe exclude each other", hint="leave one of them out")
-    if clip.ref_audio == "-" and "-" in text.file:
+    if len(clip.ref_text) not in (0, 1, len(clip.ref_audio)):
+        count = f"{len(clip.ref_audio)} clips and {len(clip.ref_text)} texts"
+        raise UsageError(f"{count} do not belong together", hint="one --ref-text for each -r, or one for all")
+    if len(clip.ref_audio) > 1 and (clip.ref_start, clip.ref_end) != (None, None):
+        raise UsageError("--ref-start and --ref-end are for one clip", hint="give -r once")
+    if clip.ref_audio.count("-") > 1:
+        raise UsageError("stdin can be read only once", hint="give -r - once")
+    if "-" in clip.ref_audio and "-" in text.file:
         raise UsageError("stdin cannot be both the clip and the text", hint="give one of them as a file")
     if voice is not None:
         raise UsageError("--voice and a clip exclude each other", hint="omnitts say -v NAME, or leave -v out")
@@ -94,18 +107,22 @@ def refuse_contradictions(clip: Clip, text: TextIn, voice: str | None) -> None:
 
 
 def transcript_of(clip: Clip) -> str | None:
-    """The words of the clip; None without them."""
-    if clip.ref_text is None or not clip.ref_text.startswith("@"):
-        words = clip.ref_text
-    else:
+    """The words of the clip, or of all clips; None without them."""
+    return " ".join(map(words_of, clip.ref_text)) if clip.ref_text else None
+
+
+def words_of(given: str) -> str:
+    """One --ref-text."""
+    words = given
+    if given.startswith("@"):
         from omnitts_cli.text.decode import decode
 
-        path = Path(clip.ref_text[1:])
+        path = Path(given[1:])
         try:
             words = decode(path.read_bytes(), None, str(path)).strip()
         except OSError as error:
             raise InputError(f"cannot read transcript {path}: {(error.strerror or '').lower()}") from None
-    if words is not None and not words.strip():
+    if not words.strip():
         raise InputError("the transcript of the clip is empty", hint="leave --ref-text out, or give the words")
     return words
 
@@ -113,11 +130,9 @@ def transcript_of(clip: Clip) -> str | None:
 def hear(clip: Clip, transcript: str | None, *, offline: bool = False) -> tuple[Recording, str | None]:
     """The clip as sound and the words that belong to it, with everything doubtful about them said."""
     from omnitts_cli.audio.check import check_clip, check_transcript
-    from omnitts_cli.audio.read import read_clip
     from omnitts_cli.text.split import columns
 
-    stdin = sys.stdin.buffer if clip.ref_audio == "-" and sys.stdin else None
-    recording = read_clip(str(clip.ref_audio), start=clip.ref_start, end=clip.ref_end, stdin=stdin)
+    recording = recorded(clip)
     doubts = list(recording.notices)
     if clip.transcribe:
         from omnitts_cli.cli.transcribe import transcribe
@@ -130,6 +145,24 @@ def hear(clip: Clip, transcript: str | None, *, offline: bool = False) -> tuple[
     for doubt in doubts:
         console.warning(doubt)
     return shortened(recording, transcript)
+
+
+def recorded(clip: Clip) -> Recording:
+    """The clip; several are one after another, with a breath between them."""
+    import numpy as np
+
+    from omnitts_cli.audio.read import read_clip
+
+    stdin = sys.stdin.buffer if "-" in clip.ref_audio and sys.stdin else None
+    all_of_them = [read_clip(name, start=clip.ref_start, end=clip.ref_end, stdin=stdin) for name in clip.ref_audio]
+    first, *others = all_of_them
+    if not others:
+        return first
+    sounds = [first.sound]
+    for other in others:
+        sounds += [np.zeros(int(BREATH_S * first.rate), np.float32), other.sound]
+    notices = [notice for one in all_of_them for notice in one.notices]
+    return replace(first, sound=np.concatenate(sounds), notices=notices)
 
 
 def shortened(recording: Recording, transcript: str | None) -> tuple[Recording, str | None]:

@@ -64,7 +64,7 @@ def design(
 
     job.perform(voice, variant="voice_design")
     if takes.save_voice:
-        clip = clone.Clip(ref_audio=outputs[0].output, save_voice=takes.save_voice, check=False)
+        clip = clone.Clip(ref_audio=(str(outputs[0].output),), save_voice=takes.save_voice, check=False)
         recording, _ = clone.hear(clip, None)
         with engine_for(speech.model, "base", machine, network, telling) as engine:
             clone.keep(clone.cloned(engine, recording, None), clip, engine, recording)

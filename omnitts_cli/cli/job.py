@@ -197,7 +197,7 @@ def cap(speech: Speech, frame_rate: float) -> int | None:
     """The most frames of a piece, if the person set a limit."""
     if speech.max_seconds is None:
         return speech.max_frames
-    return max(1, int(speech.max_seconds * frame_rate))
+    return max(1, int(speech.max_seconds * frame_rate + 1e-6))  # 2.32 s at 12.5 are 29 frames, whatever floats say
 
 
 def rehearse(script: Script) -> None:

@@ -141,9 +141,9 @@ def list_speakers() -> None:
         console.record(status="ok", audio_device=name)
 
 
-def refuse_same(output: Output, clip: str | None) -> None:
+def refuse_same(output: Output, clip: str) -> None:
     """The result must not replace its own source."""
-    if clip and output.output and clip != "-" and output.output != "-":
+    if output.output and clip != "-" and output.output != "-":
         one, other = Path(clip), Path(output.output)
         if one.exists() and other.exists() and one.samefile(other):
             raise InputError(f"{output.output} is the reference clip itself", hint="choose another name for -o")

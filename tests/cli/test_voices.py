@@ -51,6 +51,24 @@ def test_clone_with_its_words_keeps_the_frames(omnitts: Call, clip: str) -> None
     assert voice.transcript == words and voice.codes is not None and voice.codes.shape == (50, 4)
 
 
+def test_several_clips_are_one_voice(omnitts: Call, clip: str) -> None:
+    twice = ["-r", clip, "-r", clip]
+    texts = [
+        "--ref-text",
+        "This is what the clip says, more or less.",
+        "--ref-text",
+        "This is what the other one says.",
+    ]
+    done = omnitts("voices", "save", "me", "-m", "random:toy", *twice, *texts)
+    assert done.code == 0, done.err
+    voice = voice_files.load("me").voice
+    assert voice.transcript == f"{texts[1]} {texts[3]}"
+    assert voice.codes is not None and len(voice.codes) == 103  # 4 s, a breath and 4 s
+    three = [*texts, "--ref-text", "One too many."]
+    for wrong in ([*twice, *three], [*twice, "--ref-start", "1"], ["-r", "-", "-r", "-"]):
+        assert omnitts("voices", "save", "you", "-m", "random:toy", *wrong).code == 2
+
+
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [

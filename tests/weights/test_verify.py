@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -111,3 +113,23 @@ def test_what_a_report_calls_a_model(model: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("omnitts_cli.weights.verify.SMALL_BYTES", 6999)
     assert model_sha256(model) is None, "a large file of a plain folder is not read for a name"
     assert model_sha256(model / "nowhere") is None
+
+
+def test_an_installed_package_keeps_the_sums_of_its_own_files(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Packed(SimpleNamespace):
+        def locate(self) -> Path:
+            return self.path
+
+    def packed(path: Path, digest: str | None) -> Packed:
+        value = base64.urlsafe_b64encode(bytes.fromhex(digest)).decode().rstrip("=") if digest else ""
+        return Packed(path=path, hash=SimpleNamespace(mode="sha256", value=value) if digest else None)
+
+    weights = model / "model.safetensors"
+    files = [packed(weights, sha256_of(weights)), packed(model / "gone.json", "0" * 64), packed(model / "RECORD", None)]
+    monkeypatch.setattr("omnitts_cli.weights.verify.metadata.files", lambda name: files)
+    found = states(verify(model))
+    assert (found["model.safetensors"], found["gone.json"], found["config.json"]) == ("ok", "missing", "unknown")
+    flip(weights, 3)
+    assert states(verify(model))["model.safetensors"] == "damaged"
+    hint = str(problem("tiny", verify(model)).hint)  # type: ignore[union-attr]
+    assert "pip install --force-reinstall" in hint
