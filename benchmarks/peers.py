@@ -75,7 +75,7 @@ def python_of(name: str, options: argparse.Namespace) -> str:
     folder = options.work / f"env-{name}"
     python = folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
     if not (folder / "done").exists():
-        print(f"making an environment for {name}: pip install {' '.join(PACKAGES[name])}", file=sys.stderr)
+        tell(f"making an environment for {name}: pip install {' '.join(PACKAGES[name])}")
         venv.create(folder, with_pip=True, clear=True)
         subprocess.run([python, "-m", "pip", "install", "-q", *PACKAGES[name]], check=True)
         (folder / "done").touch()
@@ -193,15 +193,27 @@ class Peer:
         return json.loads(line) if line else {"error": f"the process ended with {self.process.wait()}"}
 
 
-def hired(name: str, folder: Path, options: argparse.Namespace) -> Peer:
-    """A worker that has loaded the checkpoint, or says why it could not."""
+def hired(folder: Path, options: argparse.Namespace) -> list[Peer]:
+    """Workers that have loaded the checkpoint, or say why they could not. They load side by side."""
+    tried = options.device != "cpu" or options.faster_python or options.faster_packages
+    peers = [started(name, folder, options) for name in PACKAGES if name != "faster" or tried]
+    for peer in peers:
+        peer.hello = peer.hear()
+        tell(f"{peer.name}: {peer.hello.get('error') or 'loaded'}")
+    return peers
+
+
+def started(name: str, folder: Path, options: argparse.Namespace) -> Peer:
     how = ["--device", options.device, "--dtype", options.dtype]
     how += ["--threads", str(options.threads), "--slots", str(max(options.concurrency))]
     command, variables = worker(name, options, name, str(folder), *how)
     process = subprocess.Popen(command, env=variables, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    peer = Peer(name, process)
-    peer.hello = peer.hear()
-    return peer
+    return Peer(name, process)
+
+
+def tell(words: str) -> None:
+    """Progress."""
+    print(words, file=sys.stderr, flush=True)
 
 
 def measure(peers: list[Peer], options: argparse.Namespace) -> None:
@@ -211,6 +223,7 @@ def measure(peers: list[Peer], options: argparse.Namespace) -> None:
         for turn in range(options.rounds + 1):
             for peer in peers:
                 answer = peer.ask(texts=texts, speaker=SPEAKER, frames=options.frames, seed=turn)
+                tell(f"{peer.name}, {level} together, turn {turn}: {answer.get('error') or answer['wall_s']}")
                 if "error" in answer:
                     peer.hello["error"] = answer["error"]
                 elif turn:
@@ -253,8 +266,7 @@ def main() -> None:
 
     options = arguments()
     folder = checkpoint(options)
-    names = [name for name in PACKAGES if name != "faster" or options.device != "cpu" or options.faster_python]
-    peers = [hired(name, folder, options) for name in names]
+    peers = hired(folder, options)
     able = [peer for peer in peers if "error" not in peer.hello]
     try:
         measure(able, options)
@@ -268,7 +280,7 @@ def main() -> None:
     keys = ["engine", "concurrency", "rtf", "audio_s_per_s", "first_ms", "frames", "slower_x", "later_x"]
     rig.table(head, [[row.get(key) for key in keys] for row in rows])
     errors = {peer.name: peer.hello["error"] for peer in peers if "error" in peer.hello}
-    if "faster" not in names:
+    if "faster" not in (peer.name for peer in peers):
         errors["faster"] = "not tried: faster-qwen3-tts needs a CUDA device"
     for name, error in errors.items():
         print(f"{name}: {error}")

@@ -118,8 +118,9 @@ def turns(extent: Extent, level: int, targets: int) -> list[Extent]:
     """One run for a single target; several shorter ones, each with full levels, when targets alternate."""
     if targets == 1:
         return [extent]
-    if extent.duration_s is not None:
-        return [Extent(duration_s=extent.duration_s / TURNS)] * TURNS
+    if extent.duration_s is not None:  # below a second a turn is mostly its own beginning and end
+        count = max(2, min(TURNS, int(extent.duration_s)))
+        return [Extent(duration_s=extent.duration_s / count)] * count
     assert extent.requests is not None
     count = max(1, min(TURNS, extent.requests // level))
     shares = [extent.requests // count + (index < extent.requests % count) for index in range(count)]

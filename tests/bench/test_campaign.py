@@ -101,8 +101,12 @@ def test_turns_keep_the_sum_and_full_levels(extent: Extent, level: int, shares: 
     assert turns(extent, level, 1) == [extent]
 
 
-def test_turns_of_a_time() -> None:
-    assert [turn.duration_s for turn in turns(Extent(duration_s=2.0), 4, 2)] == [0.5] * 4
+@pytest.mark.parametrize(
+    ("lasts_s", "shares"), [(8.0, [2.0] * 4), (3.0, [1.0] * 3), (2.0, [1.0] * 2), (0.5, [0.25] * 2)]
+)
+def test_turns_of_a_time(lasts_s: float, shares: list[float]) -> None:
+    assert [turn.duration_s for turn in turns(Extent(duration_s=lasts_s), 4, 2)] == shares
+    assert turns(Extent(duration_s=lasts_s), 4, 1) == [Extent(duration_s=lasts_s)]
 
 
 def test_how_much_is_planned(works: Any) -> None:
