@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +22,7 @@ from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.settled import settled_codec
 from omnitts_cli.training.speech import Speech
 from omnitts_cli.training.teacher import PHONES, PHONES_PER_FRAME
-from omnitts_cli.training.team import Team
+from omnitts_cli.training.team import Team, joined_slopes
 from omnitts_cli.training.tokens import Tokens
 
 STEM = "speech"
@@ -32,7 +33,7 @@ LOSSES = ("first", "rest", "phones", "right")
 
 
 class SpeechStage:
-    """Everything that learns, and one step of it as a function that can be captured."""
+    """Everything that learns, and the two halves of a step as functions that can be captured."""
 
     def __init__(self, recipe: Recipe, device: Device, tokens: Tokens, lessons: Lessons, team: Team) -> None:
         self.recipe, self.plan, self.device, self.lessons = recipe, recipe.speech_training, device, lessons
@@ -43,6 +44,7 @@ class SpeechStage:
         # while learning, the hidden state must also know which sounds come next; this half is thrown away later
         self.phones = nn.Linear(recipe.speech.hidden, PHONES_PER_FRAME * len(PHONES)).to(where)
         self.learned = [*self.speech.parameters(), *self.phones.parameters()]
+        self.slopes = joined_slopes(self.learned)
         self.every_token = torch.arange(tokens.size, device=where)
         groups, codes = recipe.codec.groups, recipe.codec.codes
         first = [0, *(self.codec_ids.vocabulary + g * codes for g in range(groups - 1))]
@@ -62,8 +64,8 @@ class SpeechStage:
         if self.plan.compile and fast:
             self.talk, self.predict = torch.compile(self.talk), torch.compile(self.predict)
 
-    def step(self, number: int) -> None:
-        """One batch from one table, one update; the losses are added to `losses`."""
+    def learn(self, number: int) -> None:
+        """One batch from one table, to `slopes`; the losses are added to `losses`."""
         table = self.lessons.tables[number]
         batch = draw(table, self.plan.positions // table.rows, self.recipe, self.codec_ids, self.text_ids)
         half = nullcontext()
@@ -76,14 +78,15 @@ class SpeechStage:
             rest = self._rest(hidden, batch)
             heard = self.phones(hidden).unflatten(-1, (PHONES_PER_FRAME, -1)).float()
             phones = F.cross_entropy(heard.flatten(0, 2), batch.phones.flatten(), ignore_index=-100)
-        self.optimiser.zero_grad(set_to_none=True)
+        self.slopes.zero_()
         (first + self.plan.predictor_weight * rest + self.plan.phone_weight * phones).backward()
-        self.team.average(self.learned)
-        nn.utils.clip_grad_norm_(self.learned, 1.0)
-        self.optimiser.step()
         known = batch.target >= 0
         right = ((scores.argmax(-1) == batch.target) & known).sum() / known.sum()
         self.losses += torch.stack([first, rest, phones, right]).detach()
+
+    def update(self) -> None:
+        nn.utils.clip_grad_norm_(self.learned, 1.0)
+        self.optimiser.step()
 
     @torch.no_grad()
     def held_back(self) -> dict[str, float]:
@@ -151,21 +154,31 @@ def train_speech(
         team.start_alike(stage.learned)
         weights = sum(p.numel() for p in stage.speech.parameters())
         journal.write(event="start", resumed=bool(saved), weights=weights, members=team.size)
-        replays = [lane.capture(lambda n=n: stage.step(n)) for n in range(len(lessons.tables))]
-        _loop(stage, replays, room, journal, folder, Budget(minutes))
+        learn = [lane.capture(lambda n=n: stage.learn(n)) for n in range(len(lessons.tables))]
+        _loop(stage, learn, lane.capture(stage.update), room, journal, folder, Budget(minutes))
         if team.leads:
             stage.save(folder)
     journal.write(event="end", hours=lessons.seconds / 3600)
 
 
-def _loop(stage: SpeechStage, replays: list, room: Classroom, journal: Journal, folder: Path, budget: Budget) -> None:
+def _loop(
+    stage: SpeechStage,
+    learn: list[Callable[[], None]],
+    update: Callable[[], None],
+    room: Classroom,
+    journal: Journal,
+    folder: Path,
+    budget: Budget,
+) -> None:
     plan, lessons, captured = stage.plan, stage.lessons, stage.device.captures
     chooser, steps, written, saved = random.Random(stage.recipe.seed), 0, 0, 0.0
     while (spent := stage.team.agree(budget.spent, stage.device)) < 1.0:
         stage.rate.fill_(falling_rate(spent, plan.rate, plan.final_rate, steps, plan.warm_up))
         weights = [table.added * table.rows for table in lessons.tables]  # every utterance is as likely
         for _ in range(LOOK_EVERY if captured else 1):
-            chooser.choices(replays, weights)[0]()
+            chooser.choices(learn, weights)[0]()
+            stage.team.average(stage.slopes)
+            update()
             steps += 1
         # no more at a time than encoding can bear: learning would starve beside a fast teacher
         lessons.add(room.heard(at_most=plan.encoded * (8 if captured else 1)))

@@ -15,6 +15,14 @@ from torch import Tensor, nn
 from omnitts_cli.devices.device import Device
 
 
+def joined_slopes(weights: list[nn.Parameter]) -> Tensor:
+    """One tensor that holds the gradients of all weights from now on, so that one exchange is enough."""
+    joined = torch.zeros(sum(w.numel() for w in weights), device=weights[0].device)
+    for weight, part in zip(weights, joined.split([w.numel() for w in weights]), strict=True):
+        weight.grad = part.view_as(weight)
+    return joined
+
+
 class Team:
     """`torchrun --nproc-per-node N` starts N members; without it there is one."""
 
@@ -40,17 +48,11 @@ class Team:
             for weight in weights:
                 group.broadcast(weight.data, 0)
 
-    @torch.no_grad()
-    def average(self, weights: Iterable[nn.Parameter]) -> None:
-        """The gradients of all members become their mean; one exchange, fit for capture."""
-        if self.size == 1:
-            return
-        slopes = [w.grad for w in weights if w.grad is not None]
-        joined = torch.cat([s.flatten() for s in slopes])
-        group.all_reduce(joined)
-        joined.div_(self.size)
-        parts = joined.split([s.numel() for s in slopes])
-        torch._foreach_copy_(slopes, [part.view_as(slope) for part, slope in zip(parts, slopes, strict=True)])
+    def average(self, slopes: Tensor) -> None:
+        """What every member has learned from its own lessons becomes the mean of all."""
+        if self.size > 1:
+            group.all_reduce(slopes)
+            slopes /= self.size
 
     def agree(self, value: float, device: Device) -> float:
         """The leader's number, for everybody: who stops learning stops together."""
