@@ -47,6 +47,7 @@ class Clip:
     ref_end: Annotated[
         float | None, Opt("--ref-end", number(0, 1e6), "Use the clip up to here.", "S", shown="its end")
     ] = None
+    ref_pad: Annotated[float, Opt("--ref-pad", number(0, 5), "Silence behind the clip.", "S")] = 0.0
     save_voice: Annotated[str | None, Opt("--save-voice", TEXT, "Keep the voice for say -v NAME.", "NAME")] = None
     consent: Annotated[str | None, Opt("--consent", TEXT, "Who agreed, and when; kept with the voice.", "TEXT")] = None
     check: Annotated[bool, Opt("--check/--no-check", SWITCH, "Look for silence, noise and clipping.")] = True
@@ -144,7 +145,8 @@ def hear(clip: Clip, transcript: str | None, *, offline: bool = False) -> tuple[
             doubts += check_transcript(columns(transcript, 0, len(transcript)), recording.seconds)
     for doubt in doubts:
         console.warning(doubt)
-    return shortened(recording, transcript)
+    recording, transcript = shortened(recording, transcript)
+    return padded(recording, clip.ref_pad), transcript
 
 
 def recorded(clip: Clip) -> Recording:
@@ -163,6 +165,15 @@ def recorded(clip: Clip) -> Recording:
         sounds += [np.zeros(int(BREATH_S * first.rate), np.float32), other.sound]
     notices = [notice for one in all_of_them for notice in one.notices]
     return replace(first, sound=np.concatenate(sounds), notices=notices)
+
+
+def padded(recording: Recording, seconds: float) -> Recording:
+    """--ref-pad: some voices end the clip's last sound in the first of their own."""
+    import numpy as np
+
+    return (
+        replace(recording, sound=np.pad(recording.sound, (0, int(seconds * recording.rate)))) if seconds else recording
+    )
 
 
 def shortened(recording: Recording, transcript: str | None) -> tuple[Recording, str | None]:

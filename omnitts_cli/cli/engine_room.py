@@ -22,7 +22,7 @@ def engine_for(
 ) -> Iterator[Engine]:
     """The engine for a model. `variant` completes a bare size: custom_voice, base or voice_design."""
     name = model or EMBEDDED
-    words = f"loading {name} on {machine.device} ..."
+    words = f"loading {name}{'' if machine.device == 'auto' else f' on {machine.device}'} ..."
     console.detail(words)
     if style(telling.progress) == "bar":
         console.redraw(words)

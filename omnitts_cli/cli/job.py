@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from omnitts_cli.cli import cast, reading, results, stage
 from omnitts_cli.cli.console import console
-from omnitts_cli.cli.engine_room import engine_for
+from omnitts_cli.cli.engine_room import EMBEDDED, engine_for
 from omnitts_cli.cli.options import Machine, Network, Results, Speech, Telling, TextIn
-from omnitts_cli.cli.progress import Progress, duration
+from omnitts_cli.cli.progress import Progress, duration, size
 from omnitts_cli.cli.signals import Stopped, held
 from omnitts_cli.errors import DeviceError, OmniError, OutputError, UsageError
 from omnitts_cli.text.language import LANGUAGES
@@ -56,7 +56,7 @@ class Job:
             raise UsageError("--max-frames and --max-seconds exclude each other", hint="leave one of them out")
         script, texts = self.script()
         if self.output.dry_run:
-            return rehearse(script)
+            return rehearse(script, self.speech.model or model, variant)
         with ExitStack() as closing:
             with held():  # a signal between the two lines would leave a temporary file behind
                 place = stage.reserve(self.output)
@@ -200,8 +200,8 @@ def cap(speech: Speech, frame_rate: float) -> int | None:
     return max(1, int(speech.max_seconds * frame_rate + 1e-6))  # 2.32 s at 12.5 are 29 frames, whatever floats say
 
 
-def rehearse(script: Script) -> None:
-    """--dry-run: the pieces, and how long they will be."""
+def rehearse(script: Script, model: str | None, variant: str) -> None:
+    """--dry-run: the pieces, how long they will be, and what the model weighs."""
     number, seconds = 0, 0.0
     while not script.ended:
         piece = script.take(0.25)
@@ -211,7 +211,20 @@ def rehearse(script: Script) -> None:
         number, seconds = number + 1, seconds + expected
         console.table([[str(number), f"{expected:.1f} s", piece.text or "(pause)"]])
         console.record(status="ok", piece=number, expected_s=round(expected, 2), text=piece.text)
-    console.note(f"{number} pieces, about {duration(seconds)}")
+    console.note(f"{number} pieces, about {duration(seconds)}{weight_of(model or EMBEDDED, variant)}")
+
+
+def weight_of(name: str, variant: str) -> str:
+    """What a model takes of the memory, if it is on this machine."""
+    from omnitts_cli.weights.find import find
+
+    try:
+        folder = find(name, variant=variant, offline=True).folder
+    except OmniError:
+        return f"; model {name} is not on this machine"
+    if folder is None:
+        return ""
+    return f"; model {name}: {size(sum(file.stat().st_size for file in folder.rglob('*.safetensors')))}"
 
 
 def rescued(error: OmniError | Stopped, place: Stage) -> OmniError | Stopped:

@@ -210,7 +210,7 @@ class Results(Output):
 class Machine:
     """What it runs on."""
 
-    device: Annotated[str, Opt("-d --device", TEXT, "auto, cpu, cuda[:N], npu[:N] or mps.", "NAME")] = "auto"
+    device: Annotated[str, Opt("-d --device", TEXT, "auto, cpu, cuda[:N] or npu[:N].", "NAME")] = "auto"
     dtype: Annotated[str, Opt("--dtype", RULES["dtype"], "Numbers of the model.")] = "auto"
     batch_size: Annotated[
         int | str, Opt("-b --batch-size", either("auto", RULES["batch_size"]), "Pieces made together.", "N|auto")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import platform
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -14,6 +16,8 @@ from torch import Tensor
 from omnitts_cli import settings
 from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import Ops
+
+CONTAINER = Path("/sys/fs/cgroup/cpu.max")
 
 
 class CPUFetch:
@@ -131,4 +135,13 @@ def physical_cores() -> int:
                 seen.add(file.read().strip())
         except OSError:
             seen.add(str(cpu))
-    return max(1, len(seen))
+    return max(1, min(len(seen), quota()))
+
+
+def quota() -> int:
+    """Cores' worth of time that a container may use; more threads than that would be put aside in turns."""
+    try:
+        most, period = CONTAINER.read_text().split()
+        return max(1, round(int(most) / int(period)))
+    except (OSError, ValueError):  # no container, or "max"
+        return sys.maxsize

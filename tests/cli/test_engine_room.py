@@ -122,5 +122,5 @@ def test_a_person_on_a_terminal_is_told_what_loads(
     assert "loading" not in omnitts("say", *SHORT, "Hello there.").err
     monkeypatch.setattr(Console, "animates", staticmethod(lambda: True))
     err = omnitts("say", *SHORT, "Hello there.").err
-    assert "loading tiny on auto ..." in err
+    assert "loading tiny ..." in err
     assert "loading" not in omnitts("say", *SHORT, "-q", "Hello there.").err

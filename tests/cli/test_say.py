@@ -163,6 +163,12 @@ def test_dry_run_loads_nothing(omnitts: Call) -> None:
     done = omnitts("say", "-m", "nowhere", "--dry-run", "--json", "Hello there, this is one. This is another one.")
     assert done.code == 0
     assert [piece["text"] for piece in done.objects] == ["Hello there, this is one.", "This is another one."]
+    assert "2 pieces, about 0:03; model nowhere is not on this machine" in done.err
+
+
+def test_dry_run_tells_what_the_model_weighs(omnitts: Call, checkpoint: Call) -> None:
+    done = omnitts("say", "-m", str(checkpoint("custom_voice")), "--dry-run", "Hello there.")
+    assert done.code == 0 and done.err.rstrip().endswith(" MB")
 
 
 # -- text

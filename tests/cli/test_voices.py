@@ -51,6 +51,13 @@ def test_clone_with_its_words_keeps_the_frames(omnitts: Call, clip: str) -> None
     assert voice.transcript == words and voice.codes is not None and voice.codes.shape == (50, 4)
 
 
+def test_silence_behind_the_clip_only_when_asked(omnitts: Call, clip: str) -> None:
+    save = ["voices", "save", "-m", "random:toy", "-r", clip, "--ref-text", "This is what the clip says, more or less."]
+    assert omnitts(*save, "me").code == omnitts(*save, "you", "--ref-pad", "0.5").code == 0
+    lengths = [len(voice_files.load(name).voice.codes) for name in ("me", "you")]  # type: ignore[arg-type]
+    assert lengths == [50, 57]
+
+
 def test_several_clips_are_one_voice(omnitts: Call, clip: str) -> None:
     twice = ["-r", clip, "-r", clip]
     texts = [
