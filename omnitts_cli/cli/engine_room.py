@@ -13,6 +13,7 @@ from omnitts_cli.cli.progress import Progress, style
 if TYPE_CHECKING:
     from omnitts_cli.engine.engine import Engine
 
+
 EMBEDDED = "tiny"
 
 

@@ -54,18 +54,17 @@ class Job:
             return stage.list_speakers()
         if self.speech.max_frames is not None and self.speech.max_seconds is not None:
             raise UsageError("--max-frames and --max-seconds exclude each other", hint="leave one of them out")
-        script, texts = self.script()
+        name = self.speech.model or model or EMBEDDED
+        script, texts = self.script(name)
         if self.output.dry_run:
-            return rehearse(script, self.speech.model or model, variant)
+            return rehearse(script, name, variant)
         with ExitStack() as closing:
             with held():  # a signal between the two lines would leave a temporary file behind
                 place = stage.reserve(self.output)
                 closing.callback(lambda: place.sink.discard())  # of the sink that it will have by then
             subs, codes = self.side_files(closing)
             script.peek(FIRST_S)  # an empty one is told now
-            engine = closing.enter_context(
-                engine_for(self.speech.model or model, variant, self.machine, self.network, self.telling)
-            )
+            engine = closing.enter_context(engine_for(name, variant, self.machine, self.network, self.telling))
             place = self.prepared(place, engine.model.facts.sample_rate)
             manner = self.manner(engine, place, script, voice_of(engine), style, keep_codes=codes is not None)
             account, tape = self.speak(engine, place, manner, script, texts)
@@ -82,20 +81,20 @@ class Job:
         job = replace(self, output=self.takes[take])
         place = job.prepared(stage.reserve(job.output), engine.model.facts.sample_rate)
         try:
-            script, texts = self.script()
+            script, texts = self.script(engine.model.name)
             account, tape = job.speak(engine, place, replace(manner, seed=manner.seed + take), script, texts)
             results.report(job, engine, place, account, tape, manner.request.voice)
         finally:
             place.sink.discard()
 
-    def script(self) -> tuple[Script, Iterator[str] | None]:
+    def script(self, model: str) -> tuple[Script, Iterator[str] | None]:
         """The pieces to speak; for live speech the text as it arrives instead."""
         from omnitts_cli.cli.script import Heard, live_texts, open_script
 
         if self.live:
             return Heard(), live_texts(self.words, self.text, self.command)
         known = self.speech.lang if self.speech.lang in LANGUAGES else None
-        return open_script(self.words, self.text, known, self.command), None
+        return open_script(self.words, self.text, known, self.command, reading.longest(model)), None
 
     def side_files(self, closing: ExitStack) -> tuple[SideFile | None, SideFile | None]:
         """The open files of --subs and --codes, which vanish if nothing comes of them."""
@@ -200,7 +199,7 @@ def cap(speech: Speech, frame_rate: float) -> int | None:
     return max(1, int(speech.max_seconds * frame_rate + 1e-6))  # 2.32 s at 12.5 are 29 frames, whatever floats say
 
 
-def rehearse(script: Script, model: str | None, variant: str) -> None:
+def rehearse(script: Script, model: str, variant: str) -> None:
     """--dry-run: the pieces, how long they will be, and what the model weighs."""
     number, seconds = 0, 0.0
     while not script.ended:
@@ -211,7 +210,7 @@ def rehearse(script: Script, model: str | None, variant: str) -> None:
         number, seconds = number + 1, seconds + expected
         console.table([[str(number), f"{expected:.1f} s", piece.text or "(pause)"]])
         console.record(status="ok", piece=number, expected_s=round(expected, 2), text=piece.text)
-    console.note(f"{number} pieces, about {duration(seconds)}{weight_of(model or EMBEDDED, variant)}")
+    console.note(f"{number} pieces, about {duration(seconds)}{weight_of(model, variant)}")
 
 
 def weight_of(name: str, variant: str) -> str:

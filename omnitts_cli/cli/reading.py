@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from omnitts_cli.cli.console import console
+from omnitts_cli.cli.engine_room import EMBEDDED
 from omnitts_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -18,8 +19,14 @@ if TYPE_CHECKING:
 
 Read = Callable[[str], str]
 
+LONGEST = 110  # letters; it was taught sentences of up to nine seconds
 PLAIN = ("english",)
 EXTRA = ("zh", "ja")  # languages of the extra [tn]
+
+
+def longest(model: str) -> int | None:
+    """The most letters of a piece for that model; None leaves it to the splitter."""
+    return LONGEST if model == EMBEDDED else None
 
 
 def reader(wanted: bool | None, language: str | None, model: SpeechModel, *, parts: bool = False) -> Read | None:

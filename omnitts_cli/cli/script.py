@@ -114,12 +114,17 @@ class Heard:
         return None
 
 
-def open_script(words: list[str] | None, options: TextIn, language: str | None, command: str) -> Script:
-    """The text that the command was given; an error where there is none or two. `language`: a code, or None."""
+def open_script(
+    words: list[str] | None, options: TextIn, language: str | None, command: str, largest: int | None = None
+) -> Script:
+    """The text that the command was given; an error where there is none or two. `language`: a code, or None.
+
+    `largest`: the longest piece, in letters, where the model cannot say as much in one go as others.
+    """
     from omnitts_cli.text import inputs
 
     check_sources(words, options, command)
-    how = text_options(options, language)
+    how = text_options(options, language, largest)
     if words:
         text = " ".join(words)
         return Written(inputs.require_speech(inputs.pieces_of_text(text, how), text), len(text))
@@ -157,12 +162,14 @@ def reads_pipe(options: TextIn) -> bool:
     return options.file in ((), ("-",)) and options.input_format in ("auto", "text")
 
 
-def text_options(options: TextIn, language: str | None) -> TextOptions:
+def text_options(options: TextIn, language: str | None, largest: int | None) -> TextOptions:
     from omnitts_cli.text.inputs import TextOptions
     from omnitts_cli.text.lexicon import load_lexicon
 
     lexicon = load_lexicon([Path(name) for name in options.lexicon])
-    return TextOptions(options.split, language, options.encoding, lexicon)  # type: ignore[arg-type]
+    if options.split == "none":
+        largest = None
+    return TextOptions(options.split, language, options.encoding, lexicon, largest=largest)  # type: ignore[arg-type]
 
 
 def source(name: str) -> BinaryIO:

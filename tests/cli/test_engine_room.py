@@ -66,6 +66,14 @@ def test_a_foreign_word_is_refused_and_never_babbled(omnitts: Call, landed: Path
     assert done.code == 3 and "東京" in done.err and "-m 0.6b" in done.err
 
 
+def test_long_sentences_are_cut_to_what_it_was_taught(omnitts: Call, landed: Path) -> None:
+    text = "This is a sentence, which goes on and on, without any end, " * 9 + "until it stops."
+    pieces = [piece["text"] for piece in omnitts("say", "--dry-run", "--json", text).objects]
+    assert len(pieces) > 4 and all(len(piece) <= 110 for piece in pieces) and " ".join(pieces) == text
+    assert len(omnitts("say", "--dry-run", "--json", "-m", "random:toy", text).objects) < len(pieces)
+    assert len(omnitts("say", "--dry-run", "--json", "--split", "none", text).objects) == 1
+
+
 def test_voices_are_listed_with_a_line_each_and_previewed(omnitts: Call, landed: Path) -> None:
     rows = [line.split("\t") for line in omnitts("voices", "list").out.decode().splitlines()]
     assert rows == [["henry", "model", "tiny", "a calm man"], ["clara", "model", "tiny", "a friendly woman"]]

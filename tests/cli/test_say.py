@@ -243,7 +243,7 @@ def test_runaway_speech_is_7_and_finished_pieces_are_kept(omnitts: Call, monkeyp
 def test_an_internal_error_is_1_with_a_report(omnitts: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     from omnitts_cli.cli import job
 
-    monkeypatch.setattr(job.Job, "script", lambda self: 1 / 0)
+    monkeypatch.setattr(job.Job, "script", lambda *_: 1 / 0)
     done = omnitts("say", "Hello.", "--json")
     assert done.code == 1 and done.json["code"] == "internal"
     report = Path(done.json["hint"].split()[-1])
