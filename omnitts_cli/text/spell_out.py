@@ -74,10 +74,21 @@ def iso_date(found: re.Match[str]) -> str:
     return f"{MONTHS[month - 1]} {ordinal(day)}, {year(int(found['iso_year']))}"
 
 
+def month(written: str) -> str:
+    return next(name for name in MONTHS if name.startswith(written[:3]))
+
+
 def month_first(found: re.Match[str]) -> str:
-    name = next(name for name in MONTHS if name.startswith(found["month"][:3]))
+    name = month(found["month"])
     end = f", {year(int(found['its_year']))}" if found["its_year"] else ""
     return f"{name} {ordinal(int(found['day']))}{end}"
+
+
+def day_first(found: re.Match[str]) -> str:
+    name = month(found["its_month"])
+    end = f", {year(int(found['that_year']))}" if found["that_year"] else ""
+    the = "" if found.string[max(0, found.start() - 4) : found.start()].lower() == "the " else "the "
+    return f"{the}{ordinal(int(found['date']))} of {name}{end}"
 
 
 def clock(found: re.Match[str]) -> str:
@@ -136,6 +147,8 @@ RULES: tuple[tuple[str, Callable[[re.Match[str]], str]], ...] = (
     (r"(?:https?|ftp)://[^\s<>\"')]{0,2000}[\w/]|\bwww\.[\w.-]{1,200}\w|\b[\w.+-]{1,64}@[\w-]{1,64}(?:\.\w{1,24}){1,8}",
      address),
     (r"\b(?P<iso_year>[12]\d{3})-(?P<iso_month>0[1-9]|1[0-2])-(?P<iso_day>0[1-9]|[12]\d|3[01])\b", iso_date),
+    (rf"\b(?P<date>[12]\d|3[01]|0?[1-9])(?:st|nd|rd|th)? {MONTH.replace('month', 'its_month')}(?!\w)"
+     r"(?:,? (?P<that_year>[12]\d{3})\b)?", day_first),
     (rf"\b{MONTH} (?P<day>[12]\d|3[01]|0?[1-9])(?:st|nd|rd|th)?(?:,? (?P<its_year>[12]\d{{3}}))?(?![\w,.]*\d)",
      month_first),
     (r"(?<![\d:])(?P<hour>[01]?\d|2[0-3]):(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d))?"

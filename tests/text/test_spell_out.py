@@ -20,6 +20,7 @@ from omnitts_cli.text.spell_out import plain_letters, plain_part, spell_out
         ("5:00", "five o'clock"),
         ("on 2026-11-21", "on November twenty first, twenty twenty six"),
         ("March 3, 1984 and Mar. 3rd", "March third, nineteen eighty four and March third"),
+        ("on 21 March 2026, the 5th May", "on the twenty first of March, twenty twenty six, the fifth of May"),
         ("may 5 times, May 5", "may five times, May fifth"),
         ("$5.50, €3, £0.99, $1", "five dollars and fifty cents, three euros, ninety nine pence, one dollar"),
         ("$1.2 million and £3bn", "one point two million dollars and three billion pounds"),
