@@ -126,7 +126,7 @@ def open_script(
     check_sources(words, options, command)
     how = text_options(options, language, largest)
     if words:
-        text = " ".join(words)
+        text = as_utf8(" ".join(words))
         return Written(inputs.require_speech(inputs.pieces_of_text(text, how), text), len(text))
     if reads_pipe(options):
         return Piped(lines_of_stdin(how))
@@ -141,10 +141,18 @@ def live_texts(words: list[str] | None, options: TextIn, command: str) -> Iterat
 
     check_sources(words, options, command)
     if words:
-        return iter([clean(" ".join(words))])
+        return iter([clean(as_utf8(" ".join(words)))])
     if reads_pipe(options):
         return texts_of_stdin(options)
     return (clean(decode(source(name).read(), options.encoding, name)) for name in options.file)
+
+
+def as_utf8(text: str) -> str:
+    """Words of the command line that the locale could not read are UTF-8 all the same."""
+    try:
+        return os.fsencode(text).decode()
+    except UnicodeError:  # half of a pair, or no UTF-8: told where the text is cleaned
+        return text
 
 
 def check_sources(words: list[str] | None, options: TextIn, command: str) -> None:

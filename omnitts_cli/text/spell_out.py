@@ -173,7 +173,7 @@ RULES: tuple[tuple[str, Callable[[re.Match[str]], str]], ...] = (
     (rf"(?P<short>\b(?:{'|'.join(re.escape(word) for word in SHORT)}))\.", shortened),
     (r"(?<![\w.)])[-−](?=\.?\d)", lambda found: "minus "),
     (r"(?<=[a-z0-9]{2})\.(?=[a-z]{2})", lambda found: "dot"),
-    (rf"(?P<number>{FIGURE})", bare),
+    (rf"(?:(?<!\w)'(?=\d))?(?P<number>{FIGURE})", bare),
 )  # fmt: skip
 SPOKEN = re.compile("|".join(f"(?P<rule{n}>{pattern})" for n, (pattern, _) in enumerate(RULES)))
 

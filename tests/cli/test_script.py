@@ -70,6 +70,12 @@ def test_encodings(omnitts: Call) -> None:
     assert omnitts("say", "--dry-run", "--encoding", "zip", "-f", "a.txt").code == 2
 
 
+def test_case_60_words_that_the_locale_could_not_read_are_utf_8(omnitts: Call) -> None:
+    done = omnitts("say", "--dry-run", "--json", "na\udcc3\udcafve enough")
+    assert done.code == 0 and done.json["text"] == "naïve enough"
+    assert omnitts("say", "--dry-run", "na\udcff enough").code == 3
+
+
 def test_a_folder_is_no_text(omnitts: Call) -> None:
     Path("folder").mkdir()
     assert omnitts("say", "--dry-run", "-f", "folder").code == 3

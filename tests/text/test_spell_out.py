@@ -26,7 +26,7 @@ from omnitts_cli.text.spell_out import plain_letters, plain_part, spell_out
         ("$1.2 million and £3bn", "one point two million dollars and three billion pounds"),
         ("555-123-4567", "five five five, one two three, four five six seven"),
         ("version 1.2.3", "version one point two point three"),
-        ("the 1990s, the '80s", "the nineteen nineties, the eighties"),
+        ("the 1990s, the '80s of '84", "the nineteen nineties, the eighties of eighty four"),
         ("the 21st", "the twenty first"),
         ("1/2, 3/4, 2/3, 24/7", "one half, three quarters, two thirds, twenty four over seven"),
         ("pages 3-5, 1939–1945", "pages three to five, nineteen thirty nine to nineteen forty five"),
