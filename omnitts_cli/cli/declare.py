@@ -70,7 +70,9 @@ class Field:
     def parameter(self) -> inspect.Parameter:
         """The parameter that Typer sees. Its default is None: not given."""
         base = bool if self.opt.kind is SWITCH else list[str] if self.opt.many else str
-        shown = self.opt.shown or ("" if self.default in (None, "", False, True, ()) else f"{self.default}")
+        told = not (self.default is None or isinstance(self.default, bool) or self.default in ("", ()))
+        default = f"{self.default:g}" if isinstance(self.default, float) else f"{self.default}"
+        shown = self.opt.shown or (default if told else "")
         complete = self.opt.complete or (self._choices if self.opt.kind.choices else None)
         option = typer.Option(
             *self.opt.spellings,

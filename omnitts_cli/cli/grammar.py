@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import typer
@@ -15,8 +16,14 @@ from omnitts_cli.presets import nearest
 Refusal: type[BaseException] = typer.BadParameter.__bases__[0]
 
 
+PYTHON_TYPE = re.compile(r" <(?:str|list\[str\])>")
+
+
 class Command(TyperCommand):
-    """A command that takes each option once."""
+    """A command that takes each option once, and whose help speaks of no types of Python."""
+
+    def get_help(self, ctx: Any) -> str:
+        return PYTHON_TYPE.sub(lambda found: " " * len(found[0]), super().get_help(ctx))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         _, _, seen = self.make_parser(ctx).parse_args(args=list(args))

@@ -74,6 +74,12 @@ def test_case_83_help_fits_a_narrow_or_dumb_terminal(compiled: Path) -> None:
     assert "--speed" in text
 
 
+def test_help_shows_defaults_and_no_types_of_python(omnitts: Call) -> None:
+    text = omnitts("say", "--help").out.decode()
+    assert "Pace, pitch kept; 0.5 to 2. [1]" in text and "Louder or softer. [0]" in text
+    assert "<" not in text.replace("word<TAB>spoken", "")
+
+
 def test_case_84_an_unknown_option_is_2_with_the_nearest(omnitts: Call) -> None:
     done = omnitts("say", "--sped", "2", "Hello")
     assert done.code == 2
