@@ -11,6 +11,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from omnitts_cli.families.qwen3_tts.names.codec import books, decoder_names, encoder_names
+from omnitts_cli.families.qwen3_tts.names.speaker import speaker_names
 from omnitts_cli.families.qwen3_tts.names.talker import embedder_names, predictor_names, prefixed, talker_names
 from omnitts_cli.families.qwen3_tts.names.text import text_names
 from omnitts_cli.models.sources import Derived, Join, Names, One, Stack
@@ -38,6 +39,7 @@ def export(recipe: Recipe, work: Path, tokens: Tokens, folder: Path) -> None:
         | prefixed("predictor", predictor_names(predictor))
         | prefixed("embedder", embedder_names(predictor.groups))
         | prefixed("text", text_names())
+        | prefixed("speaker", speaker_names(speech.speaker.shape))
     )
     _write(stored(speech, language), torch.bfloat16, folder / "model.safetensors")
 

@@ -8,7 +8,7 @@ from omnitts_cli.models.layers import StackShape
 from omnitts_cli.training.ids import TextIds, codec_ids
 from omnitts_cli.training.recipe import CodecSizes, Recipe
 from omnitts_cli.training.shapes import encoder_shape
-from omnitts_cli.training.speech import predictor_shape, talker_shape
+from omnitts_cli.training.speech import predictor_shape, speaker_shape, talker_shape
 from omnitts_cli.training.teacher import SAMPLE_RATE, SAMPLES_PER_FRAME
 from omnitts_cli.training.tokens import Tokens
 
@@ -31,13 +31,29 @@ def model_config(recipe: Recipe, tokens: Tokens) -> dict[str, Any]:
         "tts_model_size": "0b6",
         "tts_model_type": "custom_voice",
         "talker_config": _talker(recipe, tokens),
+        "speaker_encoder_config": _speaker(recipe),
         "transformers_version": VERSION,
         "omnitts": {
-            "kinds": ["named"],
+            "kinds": ["named", "cloned", "designed"],
             "languages": ["english"],
             "voices": {voice.name: voice.line for voice in recipe.voices},
             "style": False,
         },
+    }
+
+
+def _speaker(recipe: Recipe) -> dict[str, Any]:
+    shape = speaker_shape(recipe)
+    return {
+        "enc_dim": shape.embedding,
+        "enc_channels": list(shape.channels),
+        "enc_kernel_sizes": list(shape.kernels),
+        "enc_dilations": list(shape.dilations),
+        "enc_res2net_scale": shape.parts,
+        "enc_se_channels": shape.gate,
+        "enc_attention_channels": shape.attention,
+        "mel_dim": shape.mel.bands,
+        "sample_rate": shape.mel.sample_rate,
     }
 
 

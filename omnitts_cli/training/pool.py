@@ -19,15 +19,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from omnitts_cli.training import strangers
 from omnitts_cli.training.recipe import Recipe
-from omnitts_cli.training.teacher import (
-    BASES,
-    PHONES_PER_FRAME,
-    SAMPLE_RATE,
-    SAMPLES_PER_FRAME,
-    Teacher,
-    TeacherVoice,
-)
+from omnitts_cli.training.teacher import PHONES_PER_FRAME, SAMPLE_RATE, SAMPLES_PER_FRAME, Teacher, TeacherVoice
 
 PASSING = -1  # the voice number of a speaker without a name
 HALF = SAMPLES_PER_FRAME // PHONES_PER_FRAME  # samples that one phone label stands for
@@ -39,6 +33,7 @@ class Utterance:
     voice: int  # its place among the recipe's voices, or PASSING
     sound: np.ndarray  # int16, a whole number of frames
     phones: np.ndarray  # [T, 2] uint8
+    made: TeacherVoice | None = None  # a stranger; the same one says the next or the last utterance too
 
 
 class Classroom:
@@ -90,19 +85,30 @@ def _teach(recipe: Recipe, texts: list[str], seed: int, flite: Path | None, out:
 
 
 def _speak(recipe: Recipe, texts: list[str], draw: random.Random, teacher: Teacher, count: int) -> Iterator[Utterance]:
-    while count:
-        text = draw.randrange(len(texts))
-        voice = PASSING if draw.random() < recipe.teacher.varied else draw.randrange(len(recipe.voices))
-        spoken = teacher.speak(texts[text], _stranger(draw) if voice == PASSING else recipe.voices[voice].made)
-        if SAMPLES_PER_FRAME <= len(spoken.sound) <= recipe.teacher.longest * SAMPLE_RATE:
+    while count > 0:
+        if draw.random() < recipe.teacher.varied / (2 - recipe.teacher.varied):  # strangers say two things
+            stranger = strangers.passing(draw, recipe.strangers)
+            for _ in range(2):
+                yield _say(recipe, texts, draw, teacher, PASSING, stranger)
+            count -= 2
+        else:
+            voice = draw.randrange(len(recipe.voices))
+            yield _say(recipe, texts, draw, teacher, voice, recipe.voices[voice].made)
             count -= 1
-            yield Utterance(text, voice, np.round(spoken.sound * 32767).astype(np.int16), spoken.phones)
 
 
-def _stranger(draw: random.Random) -> TeacherVoice:
-    return TeacherVoice(
-        draw.choice(BASES), draw.uniform(0.85, 1.2), draw.uniform(0.85, 1.2), draw.choice((90.0, 110.0, 140.0, 180.0))
-    )
+def _say(
+    recipe: Recipe, texts: list[str], draw: random.Random, teacher: Teacher, voice: int, made: TeacherVoice
+) -> Utterance:
+    """A random text whose sound is of a fitting length."""
+    passing = voice == PASSING
+    shortest = max(SAMPLES_PER_FRAME, recipe.strangers.shortest * SAMPLE_RATE * passing)
+    while True:
+        text = draw.randrange(len(texts))
+        spoken = teacher.speak(texts[text], made)
+        if shortest <= len(spoken.sound) <= recipe.teacher.longest * SAMPLE_RATE:
+            sound = np.round(spoken.sound * 32767).astype(np.int16)
+            return Utterance(text, voice, sound, spoken.phones, made if passing else None)
 
 
 class SoundPool:

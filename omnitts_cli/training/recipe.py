@@ -112,6 +112,34 @@ class SpeechTraining:
 
 
 @dataclass(frozen=True)
+class SpeakerSizes:
+    """Of the encoder that hears who speaks."""
+
+    channels: int
+    joined: int
+    parts: int
+    gate: int
+    attention: int
+
+
+@dataclass(frozen=True)
+class Strangers:
+    """Speakers without a name, from whom cloning and design are learned. Shares are of the examples of a batch."""
+
+    shift: tuple[float, ...]
+    pace: tuple[float, ...]
+    machine_pitch: tuple[float, ...]
+    shortest: float
+    clips: tuple[float, ...]
+    kept: int
+    cloned: float
+    continued: float
+    described: float
+    streamed: float
+    guess_weight: float
+
+
+@dataclass(frozen=True)
 class Drawn:
     """How the finished model draws codes, unless a caller says otherwise."""
 
@@ -140,6 +168,8 @@ class Recipe:
     codec_training: CodecTraining
     speech: SpeechSizes
     speech_training: SpeechTraining
+    speaker: SpeakerSizes
+    strangers: Strangers
     sampling: Drawn
 
 
@@ -150,6 +180,8 @@ SECTIONS = {
     "codec_training": CodecTraining,
     "speech": SpeechSizes,
     "speech_training": SpeechTraining,
+    "speaker": SpeakerSizes,
+    "strangers": Strangers,
     "sampling": Drawn,
 }
 

@@ -8,11 +8,14 @@ from torch import nn
 
 from omnitts_cli.models.embed import FrameEmbedder
 from omnitts_cli.models.layers import StackShape
+from omnitts_cli.models.mel import MelShape
 from omnitts_cli.models.predictor import Predictor, PredictorShape
+from omnitts_cli.models.speaker import SpeakerEncoder, SpeakerShape
 from omnitts_cli.models.talker import Talker, TalkerShape
 from omnitts_cli.models.text_rows import TextEmbedder
 from omnitts_cli.training.ids import codec_ids
 from omnitts_cli.training.recipe import Recipe
+from omnitts_cli.training.teacher import SAMPLE_RATE
 from omnitts_cli.training.tokens import Tokens
 
 EPS = 1e-6
@@ -40,8 +43,20 @@ def predictor_shape(recipe: Recipe) -> PredictorShape:
     return PredictorShape(stack, s.hidden, recipe.codec.groups, recipe.codec.codes)
 
 
+def speaker_shape(recipe: Recipe) -> SpeakerShape:
+    s = recipe.speaker
+    return SpeakerShape(
+        embedding=recipe.speech.hidden,
+        channels=(s.channels,) * 4 + (s.joined,),
+        parts=s.parts,
+        gate=s.gate,
+        attention=s.attention,
+        mel=MelShape(SAMPLE_RATE),
+    )
+
+
 class Speech(nn.Module):
-    """Talker, predictor and the tables they hear."""
+    """Talker, predictor, the tables they hear, and the encoder that hears who speaks."""
 
     def __init__(self, recipe: Recipe, tokens: Tokens) -> None:
         super().__init__()
@@ -50,6 +65,7 @@ class Speech(nn.Module):
         self.embedder = FrameEmbedder(talker.vocabulary, predictor.groups, predictor.codes, sizes.hidden)
         self.talker = Talker(talker)
         self.predictor = Predictor(predictor)
+        self.speaker = SpeakerEncoder(speaker_shape(recipe))
         # what a branch adds starts small beside what it adds to
         for stack in (self.talker.stack, self.predictor.stack):
             for layer in stack.layers:

@@ -14,9 +14,12 @@ from torch import Tensor, nn
 
 from omnitts_cli.devices.device import Device
 from omnitts_cli.training import parts
+from omnitts_cli.training.batches import Batch, draw, draw_mixed
+from omnitts_cli.training.guesses import Guesses
+from omnitts_cli.training.held_strangers import held_strangers
 from omnitts_cli.training.ids import TextIds, codec_ids
 from omnitts_cli.training.journal import Budget, Journal, falling_rate
-from omnitts_cli.training.lessons import Batch, Lessons, draw
+from omnitts_cli.training.lessons import Lessons
 from omnitts_cli.training.pool import Classroom
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.settled import settled_codec
@@ -29,7 +32,7 @@ STEM = "speech"
 LOOK_EVERY = 20  # steps between two looks at the clock
 WRITE_EVERY = 500
 SAVE_EVERY = 150.0  # seconds
-LOSSES = ("first", "rest", "phones", "right")
+LOSSES = ("first", "rest", "phones", "guess", "right")
 
 
 class SpeechStage:
@@ -43,7 +46,9 @@ class SpeechStage:
         self.speech = Speech(recipe, tokens).to(where)
         # while learning, the hidden state must also know which sounds come next; this half is thrown away later
         self.phones = nn.Linear(recipe.speech.hidden, PHONES_PER_FRAME * len(PHONES)).to(where)
-        self.learned = [*self.speech.parameters(), *self.phones.parameters()]
+        # and the vector of a clip, whose it is
+        self.guesses = Guesses(recipe.speech.hidden).to(where)
+        self.learned = [p for half in (self.speech, self.phones, self.guesses) for p in half.parameters()]
         self.slopes = joined_slopes(self.learned)
         self.every_token = torch.arange(tokens.size, device=where)
         groups, codes = recipe.codec.groups, recipe.codec.codes
@@ -65,24 +70,28 @@ class SpeechStage:
             self.talk, self.predict = torch.compile(self.talk), torch.compile(self.predict)
 
     def learn(self, number: int) -> None:
-        """One batch from one table, to `slopes`; the losses are added to `losses`."""
-        table = self.lessons.tables[number]
-        batch = draw(table, self.plan.positions // table.rows, self.recipe, self.codec_ids, self.text_ids)
+        """One batch of examples of one length, to `slopes`; the losses are added to `losses`."""
+        table, strangers = self.lessons.tables[number], self.lessons.strangers[number]
+        size = self.plan.positions // table.rows
+        batch = draw_mixed(table, strangers, size, self.recipe, self.codec_ids, self.text_ids)
         half = nullcontext()
         if self.device.captures:
             half = torch.autocast(self.device.torch_device.type, torch.bfloat16, cache_enabled=False)
         with half:
-            hidden = self.talk(F.dropout(self.rows(batch), self.plan.dropout))
+            vectors = self.speech.speaker(batch.mel)
+            guess = self.guesses(vectors, batch.made)
+            hidden = self.talk(F.dropout(self.rows(batch, vectors), self.plan.dropout))
             scores = self.speech.talker.logits(hidden).float()
             first = F.cross_entropy(scores.flatten(0, 1), batch.target.flatten(), ignore_index=-100)
             rest = self._rest(hidden, batch)
             heard = self.phones(hidden).unflatten(-1, (PHONES_PER_FRAME, -1)).float()
             phones = F.cross_entropy(heard.flatten(0, 2), batch.phones.flatten(), ignore_index=-100)
         self.slopes.zero_()
-        (first + self.plan.predictor_weight * rest + self.plan.phone_weight * phones).backward()
+        plan, guess_weight = self.plan, self.recipe.strangers.guess_weight
+        (first + plan.predictor_weight * rest + plan.phone_weight * phones + guess_weight * guess).backward()
         known = batch.target >= 0
         right = ((scores.argmax(-1) == batch.target) & known).sum() / known.sum()
-        self.losses += torch.stack([first, rest, phones, right]).detach()
+        self.losses += torch.stack([first, rest, phones, guess, right]).detach()
 
     def update(self) -> None:
         nn.utils.clip_grad_norm_(self.learned, 1.0)
@@ -92,9 +101,9 @@ class SpeechStage:
     def held_back(self) -> dict[str, float]:
         """Losses on what was never learned from, without the hindrances of learning."""
         fair = replace(self.recipe, speech_training=replace(self.plan, corrupt=0.0, forgetful=0.0))
-        sums = torch.zeros(3, device=self.losses.device)
+        sums, ids = torch.zeros(3, device=self.losses.device), (self.codec_ids, self.text_ids)
         for table in self.lessons.held_back:
-            batch = draw(table, table.capacity, fair, self.codec_ids, self.text_ids)
+            batch = draw(table, table.capacity, fair, *ids)
             hidden = self.speech.talker(self.rows(batch))
             scores = self.speech.talker.logits(hidden)
             heard = self.phones(hidden).unflatten(-1, (PHONES_PER_FRAME, -1))
@@ -103,16 +112,21 @@ class SpeechStage:
             known = batch.target >= 0
             sums[2] += ((scores.argmax(-1) == batch.target) & known).sum() / known.sum()
         names = ("held_first", "held_phones", "held_right")
-        return dict(zip(names, (sums / len(self.lessons.held_back)).tolist(), strict=True))
+        named = dict(zip(names, (sums / len(self.lessons.held_back)).tolist(), strict=True))
+        return named | held_strangers(self.speech, self.rows, self.lessons.held_strangers, fair, ids)
 
-    def rows(self, batch: Batch) -> Tensor:
-        """Text side plus codec side: [B, L, H]."""
+    def rows(self, batch: Batch, vectors: Tensor | None = None) -> Tensor:
+        """Text side plus codec side, and at its row the vector of a clip, for those who speak by one: [B, L, H]."""
         speech = self.speech
         texts = F.embedding(batch.text, speech.text(self.every_token))
         controls = F.embedding(batch.control, speech.embedder.first) * batch.controlled[..., None]
         joined = torch.cat([speech.embedder.first, speech.embedder.rest.flatten(0, 1)])
         frames = F.embedding(batch.codes + self.offsets, joined).sum(-2) * batch.framed[..., None]
-        return texts + controls + frames
+        rows = texts + controls + frames
+        if vectors is None:
+            return rows
+        vectors = F.pad(vectors, (0, 0, 0, len(rows) - len(vectors)))
+        return rows + vectors[:, None] * batch.voiced[..., None]
 
     def _rest(self, hidden: Tensor, batch: Batch) -> Tensor:
         """Groups 1.. of some of the frames, chosen at random."""
@@ -124,7 +138,15 @@ class SpeechStage:
         return F.cross_entropy(scores.float().flatten(0, 1), truth.flatten(), ignore_index=-100)
 
     def save(self, folder: Path) -> None:
-        parts.save(folder, STEM, parts.gather(speech=self.speech, phones=self.phones))
+        parts.save(folder, STEM, parts.gather(speech=self.speech, phones=self.phones, guesses=self.guesses))
+
+    def resume(self, saved: dict[str, Tensor]) -> None:
+        """A language side from before it knew strangers has no encoder of clips, which then begins anew."""
+        newer = ("speech.speaker.", "guesses.")
+        begun = parts.gather(speech=self.speech, phones=self.phones, guesses=self.guesses)
+        saved = {name: begun[name] for name in begun if name.startswith(newer)} | saved
+        for name in ("speech", "phones", "guesses"):
+            getattr(self, name).load_state_dict(parts.under(name, saved))
 
 
 def train_speech(
@@ -144,13 +166,12 @@ def train_speech(
     lane = device.lane()
     with lane:
         encoder = settled_codec(recipe, folder).encoder.to(device.torch_device)
-        lessons = Lessons(recipe, encoder, ids, capacity=200_000 if device.captures else 2_000)
-        while lessons.tables[0].added < (2_000 if device.captures else 1) or not lessons.tables[-1].added:
+        lessons = Lessons(recipe, encoder, ids, 200_000 if device.captures else 2_000, tokens)
+        while not lessons.ready(2_000 if device.captures else 1):
             lessons.add(room.heard(at_least=64))
         stage = SpeechStage(recipe, device, tokens, lessons, team)
         if saved := parts.load(folder, STEM):
-            stage.speech.load_state_dict(parts.under("speech", saved))
-            stage.phones.load_state_dict(parts.under("phones", saved))
+            stage.resume(saved)
         team.start_alike(stage.learned)
         weights = sum(p.numel() for p in stage.speech.parameters())
         journal.write(event="start", resumed=bool(saved), weights=weights, members=team.size)

@@ -24,6 +24,7 @@ PHONES = (
     "uh uw v w y z zh"
 ).split()
 PHONES_PER_FRAME = 2
+MACHINE_PITCH = 95.0  # Hz: what kal16 speaks at when nothing is asked for; the others do not heed it
 _PARTS = ("asound.so.2", "flite.so.1", "flite_usenglish.so.1", "flite_cmulex.so.1")
 
 
@@ -118,8 +119,8 @@ class Teacher:
         flite, handle = self._flite, self._voices[voice.base]
         features = ctypes.cast(handle, ctypes.POINTER(_Voice)).contents.features
         flite.flite_feat_set_float(features, b"duration_stretch", voice.shift / voice.pace)
-        if voice.pitch:
-            flite.flite_feat_set_float(features, b"int_f0_target_mean", voice.pitch)
+        # said each time, or a voice would keep the pitch of whoever spoke before it
+        flite.flite_feat_set_float(features, b"int_f0_target_mean", voice.pitch or MACHINE_PITCH)
         utterance = flite.flite_synth_text(text.encode("ascii", "ignore"), handle)
         wave = flite.utt_wave(utterance).contents
         sound = np.ctypeslib.as_array(wave.samples, (wave.num_samples,)).astype(np.float32) / 32768

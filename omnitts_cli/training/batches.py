@@ -1,0 +1,250 @@
+"""Batches: rows of prompts and of the frames that follow, exactly as the family builds its prompts.
+
+Made on the device from random numbers alone, so that making a batch is part of a captured step. Every kind of
+example is first the same list of pieces (instruction, speaker, words before, words, frames before, frames);
+`lay_out` puts the pieces of a whole batch in their rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+
+import torch
+from torch import Tensor
+
+from omnitts_cli.training.ids import CodecIds, TextIds
+from omnitts_cli.training.lessons import LessonTable, StrangerTable
+from omnitts_cli.training.recipe import Recipe
+
+NOBODY, VECTOR = -1, -2  # in place of a speaker's number: no speaker's row, or one that the encoder fills
+LOUDER, SOFTER = 0.7, 1.6  # natural logarithms: clips are not as even in loudness as the teacher
+
+
+@dataclass(frozen=True)
+class Said:
+    """What somebody said, or nothing: [B, ...]."""
+
+    words: Tensor  # [B, W] ids
+    length: Tensor  # [B, 1] of the words
+    codes: Tensor  # [B, F, G]
+    frames: Tensor  # [B, 1]
+    phones: Tensor  # [B, F, 2]
+
+
+@dataclass(frozen=True)
+class Examples:
+    """The pieces of `B` prompts. The first `len(mel)` are those whose speaker is heard in a clip."""
+
+    own: Said
+    before: Said  # the clip, where the prompt goes on after it
+    instruction: Tensor  # [B, I] ids
+    instructed: Tensor  # [B, 1], how many
+    speaker: Tensor  # [B, 1]: number of a named voice, NOBODY or VECTOR
+    told: Tensor  # [B, 1] bool: the language
+    streamed: Tensor  # [B, 1] bool: one token of text per frame
+    mel: Tensor  # [n, bands, columns] of clips
+    made: Tensor  # [n, FACTS] of their speakers
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Everything [B, L] unless said otherwise; L rows of a prompt and the frames that follow it."""
+
+    text: Tensor
+    control: Tensor  # of the codec's side
+    controlled: Tensor  # bool: this row hears a control id
+    voiced: Tensor  # bool: this row hears the vector of a clip
+    codes: Tensor  # [B, L, G], of the frame that this row hears
+    framed: Tensor  # bool: this row hears a frame
+    next_codes: Tensor  # [B, L, G], of the frame that follows this row
+    followed: Tensor  # bool: a frame follows that is to be learned
+    target: Tensor  # group 0 or the end; -100 elsewhere
+    phones: Tensor  # [B, L, 2], of the frame that follows; -100 elsewhere
+    mel: Tensor  # [n, bands, columns]: the clips of the first n
+    made: Tensor  # [n, FACTS]
+
+
+def draw(table: LessonTable, size: int, recipe: Recipe, codec: CodecIds, text: TextIds) -> Batch:
+    """`size` random utterances of named voices."""
+    return lay_out(named(table, size, recipe), table.rows, recipe, codec, text)
+
+
+def draw_mixed(
+    table: LessonTable, strangers: StrangerTable, size: int, recipe: Recipe, codec: CodecIds, text: TextIds
+) -> Batch:
+    """`size` examples of every kind, in the shares of the recipe."""
+    plan = recipe.strangers
+    clones, designs = max(1, round(plan.cloned * size)), round(plan.described * size)
+    kinds = [
+        cloned(strangers, clones, recipe, plan.continued),
+        designed(strangers, designs, recipe),
+        named(table, size - clones - designs, recipe),
+    ]
+    return lay_out(_joined(kinds), table.rows, recipe, codec, text)
+
+
+def named(table: LessonTable, size: int, recipe: Recipe) -> Examples:
+    places = _places(table, size)
+    speaker = table.facts[places, 2][:, None]
+    return _examples(_said(table, places), speaker, recipe, recipe.speech_training.streamed)
+
+
+def designed(table: StrangerTable, size: int, recipe: Recipe) -> Examples:
+    places = _places(table, size)
+    own = _said(table, places)
+    plain = _examples(own, torch.full_like(own.length, NOBODY), recipe, recipe.speech_training.streamed)
+    return replace(plain, instruction=table.instruction[places].long(), instructed=table.instructed[places, None])
+
+
+def cloned(table: StrangerTable, size: int, recipe: Recipe, continued: float) -> Examples:
+    """In the voice of the neighbour's clip; a share goes on after the clip itself, where there is room for both."""
+    places = _places(table, size)
+    own, before = _said(table, places), _said(table, places ^ 1)
+    plain = _examples(own, torch.full_like(own.length, VECTOR), recipe, recipe.strangers.streamed)
+    goes_on = torch.rand(size, 1, device=places.device) < continued
+    head = _head(plain)
+    start = _start(head, plain.streamed, before.length + own.length)
+    goes_on &= start + before.frames + own.frames <= table.rows
+    before = replace(before, length=before.length * goes_on, frames=before.frames * goes_on)
+    loudness = torch.rand(size, 1, 1, device=places.device) * (LOUDER + SOFTER) - SOFTER
+    # ... as in a louder or softer clip: the quietest is cut off where the mel spectrum cuts it off
+    mel = (table.mels[places ^ 1].float() + loudness).clamp(min=-11.513)
+    return replace(plain, before=before, mel=mel, made=table.made[places])
+
+
+def _places(table: LessonTable, size: int) -> Tensor:
+    return (torch.rand(size, device=table.text.device, dtype=torch.float64) * table.filled).long()
+
+
+def _said(table: LessonTable, places: Tensor) -> Said:
+    length, frames = (table.facts[places, n][:, None] for n in range(2))
+    return Said(table.text[places].long(), length, table.codes[places].long(), frames, table.phones[places].long())
+
+
+def _examples(own: Said, speaker: Tensor, recipe: Recipe, streamed: float) -> Examples:
+    """Nothing before, no instruction, no clip."""
+    size, device = len(speaker), speaker.device
+    chance = torch.rand(2, size, 1, device=device)
+    nothing = torch.zeros_like(own.length)
+    return Examples(
+        own=own,
+        before=replace(own, length=nothing, frames=nothing),
+        instruction=torch.zeros(size, 1, dtype=torch.int64, device=device),
+        instructed=nothing,
+        speaker=speaker,
+        told=chance[0] >= recipe.speech_training.untold,
+        streamed=chance[1] < streamed,
+        mel=torch.zeros(0, device=device),
+        made=torch.zeros(0, device=device),
+    )
+
+
+def _joined(kinds: list[Examples]) -> Examples:
+    """One batch; the first kind has the clips."""
+
+    def said(parts: list[Said]) -> Said:
+        return Said(*(torch.cat([getattr(part, f.name) for part in parts]) for f in fields(Said)))
+
+    widest = max(kind.instruction.shape[1] for kind in kinds)
+    instructions = [torch.nn.functional.pad(k.instruction, (0, widest - k.instruction.shape[1])) for k in kinds]
+    joined = {
+        name: torch.cat([getattr(kind, name) for kind in kinds])
+        for name in ("instructed", "speaker", "told", "streamed")
+    }
+    return Examples(
+        own=said([kind.own for kind in kinds]),
+        before=said([kind.before for kind in kinds]),
+        instruction=torch.cat(instructions),
+        mel=kinds[0].mel,
+        made=kinds[0].made,
+        **joined,
+    )
+
+
+def _head(given: Examples) -> Tensor:
+    """The row of the first token of text: behind instruction, role, tag, speaker and the beginning of text. [B, 1]"""
+    return given.instructed + 3 + torch.where(given.told, 4, 3) + (given.speaker != NOBODY).long() + 1
+
+
+def _start(head: Tensor, streamed: Tensor, words: Tensor) -> Tensor:
+    """The row that hears the first frame: beside the text, or behind it and its end. [B, 1]"""
+    return torch.where(streamed, head + 1, head + words + 2)
+
+
+def lay_out(given: Examples, rows: int, recipe: Recipe, codec: CodecIds, text: TextIds) -> Batch:
+    plan, own, before = recipe.speech_training, given.own, given.before
+    size, device = len(given.speaker), given.speaker.device
+    row = torch.arange(rows, device=device)[None]  # [1, L]
+    head = _head(given)
+    start = _start(head, given.streamed, before.length + own.length)
+    frame = row - start
+    frames = before.frames + own.frames
+    framed = (frame >= 0) & (frame < frames)
+    codes, next_codes = (_one_after_the_other(before.codes, own.codes, before.frames, at) for at in (frame, frame + 1))
+    # the clip is given; what comes behind it is learned
+    followed = (frame + 1 >= before.frames) & (frame + 1 < frames)
+    phones = _one_after_the_other(before.phones, own.phones, before.frames, frame + 1)
+    # some examples lose part of what was said so far, and must find their place by the text
+    lost = torch.rand(2, size, 1, device=device)
+    share = torch.where(lost[0] < plan.forgetful, lost[1], 0.0)
+    kept = torch.rand(size, rows, device=device) >= share
+    target = torch.where(followed, next_codes[..., 0], -100)
+    speaker_row = given.instructed + 3 + torch.where(given.told, 4, 3)
+    voiced = (given.speaker == VECTOR) & (row == speaker_row)
+    return Batch(
+        text=_text_ids(given, row, head, text),
+        control=_control_ids(given, row, head, start, codec),
+        controlled=(row >= given.instructed + 3) & (frame < 0) & ~voiced,
+        voiced=voiced,
+        codes=_misheard(codes, plan.corrupt, codec.codes),
+        framed=framed & kept,
+        next_codes=next_codes,
+        followed=followed,
+        target=torch.where(frame + 1 == frames, codec.end, target),
+        phones=torch.where(followed[..., None], phones, -100),
+        mel=given.mel,
+        made=given.made,
+    )
+
+
+def _one_after_the_other(first: Tensor, second: Tensor, count: Tensor, at: Tensor) -> Tensor:
+    """Entry `at` [B, L] of `first` [B, F, n], of which `count` [B, 1] are there, with `second` behind it: [B, L, n]."""
+    pieces = []
+    for piece, place in ((first, at), (second, at - count)):
+        inside = place.clamp(0, piece.shape[1] - 1)[..., None].expand(-1, -1, piece.shape[2])
+        pieces.append(piece.gather(1, inside))
+    return torch.where((at < count)[..., None], *pieces)
+
+
+def _text_ids(given: Examples, row: Tensor, head: Tensor, text: TextIds) -> Tensor:
+    """The text's side of every row, for both text modes: the token `row - head` stands there in both."""
+    place, token, words = row - given.instructed, row - head, given.before.length + given.own.length
+    ids = torch.full_like(token, text.pad)
+    told = given.instruction.gather(1, row.clamp(max=given.instruction.shape[1] - 1).expand(len(head), -1))
+    ids = torch.where(place < 0, told, ids)
+    for offset, fixed in enumerate((text.start, text.assistant, text.newline)):
+        ids = torch.where(place == offset, fixed, ids)
+    ids = torch.where(token == -1, text.begin, ids)
+    spoken = [said.words[..., None] for said in (given.before, given.own)]
+    body = _one_after_the_other(*spoken, given.before.length, token)[..., 0]
+    ids = torch.where((token >= 0) & (token < words), body, ids)
+    return torch.where(token == words, text.end, ids)
+
+
+def _control_ids(given: Examples, row: Tensor, head: Tensor, start: Tensor, codec: CodecIds) -> Tensor:
+    """The codec's side before the first frame: tag, speaker, padding, and the mark that sound begins."""
+    tag = row - given.instructed - 3
+    last = torch.where(given.told, 3, 2)  # of the tag
+    ids = torch.full_like(row - head, codec.pad)
+    ids = torch.where(tag == 0, torch.where(given.told, codec.think, codec.no_think), ids)
+    ids = torch.where(tag == 1, codec.think_begin, ids)
+    ids = torch.where(given.told & (tag == 2), codec.english, ids)
+    ids = torch.where(tag == last, codec.think_end, ids)
+    ids = torch.where((tag == last + 1) & (given.speaker >= 0), given.speaker + codec.first_speaker, ids)
+    return torch.where(row == start - 1, codec.begin, ids)
+
+
+def _misheard(codes: Tensor, share: float, size: int) -> Tensor:
+    """Some codes replaced by others: while speaking, the model hears its own mistakes too."""
+    wrong = torch.rand(codes.shape, device=codes.device) < share
+    return torch.where(wrong, torch.randint_like(codes, size), codes)

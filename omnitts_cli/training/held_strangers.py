@@ -1,0 +1,40 @@
+"""What the language side makes of strangers that it never learned from: by a clip, after a clip, described."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from omnitts_cli.training.batches import Batch, cloned, designed, lay_out
+from omnitts_cli.training.ids import CodecIds, TextIds
+from omnitts_cli.training.lessons import StrangerTable
+from omnitts_cli.training.recipe import Recipe
+from omnitts_cli.training.speech import Speech
+
+Rows = Callable[[Batch, Tensor | None], Tensor]
+
+
+@torch.no_grad()
+def held_strangers(
+    speech: Speech, rows: Rows, tables: list[StrangerTable], recipe: Recipe, ids: tuple[CodecIds, TextIds]
+) -> dict[str, float]:
+    """Losses of the first group. `held_swapped` is with somebody else's clip: how much worse says what a clip tells."""
+    sums: dict[str, float] = {}
+    for table in tables:
+        by_clip, after_clip = (cloned(table, table.capacity, recipe, continued) for continued in (0.0, 1.0))
+        described = designed(table, table.capacity, recipe)
+        heard = speech.speaker(by_clip.mel)
+        for name, examples, vectors in (
+            ("cloned", by_clip, heard),
+            ("swapped", by_clip, heard.roll(1, 0)),
+            ("continued", after_clip, speech.speaker(after_clip.mel)),
+            ("described", described, None),
+        ):
+            batch = lay_out(examples, table.rows, recipe, *ids)
+            scores = speech.talker.logits(speech.talker(rows(batch, vectors)))
+            loss = F.cross_entropy(scores.flatten(0, 1), batch.target.flatten(), ignore_index=-100)
+            sums[f"held_{name}"] = sums.get(f"held_{name}", 0.0) + float(loss)
+    return {name: total / len(tables) for name, total in sums.items()}
