@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
+from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.training import pool, recipe
+from omnitts_cli.training.lessons import Lessons
+from omnitts_cli.training.pool import PASSING, Utterance
 from omnitts_cli.training.recipe import Recipe
+from omnitts_cli.training.shapes import build_codec
+from omnitts_cli.training.speech_stage import SpeechStage
 from omnitts_cli.training.teacher import PHONES_PER_FRAME, SAMPLE_RATE, SAMPLES_PER_FRAME, Spoken, TeacherVoice
+from omnitts_cli.training.team import Team
 from omnitts_cli.training.tokens import Tokens
 
 SENTENCES = [
@@ -56,3 +63,30 @@ def tokens() -> Tokens:
 def classroom(hummer: type[Hummer], small: Recipe) -> Iterator[pool.Classroom]:
     with pool.Classroom(small, SENTENCES, 1, 0) as room:
         yield room
+
+
+@pytest.fixture
+def stage_of(tokens: Tokens, hummer: type[Hummer]) -> Callable[[Recipe], SpeechStage]:
+    """A stage whose lessons are the first sentence, of the second voice, and two sentences of one stranger."""
+
+    def build(made: Recipe) -> SpeechStage:
+        torch.manual_seed(0)
+        voice, stranger = made.voices[1].made, TeacherVoice("awb", 0.9, 1.2)
+        named, first, second = (
+            _utterance(text, number, who)
+            for text, number, who in ((0, 1, voice), (0, PASSING, stranger), (2, PASSING, stranger))
+        )
+        ids = [e.ids for e in tokens.encoder().encode_batch(SENTENCES)]
+        lessons = Lessons(made, build_codec(made.codec).encoder, ids, 16, tokens)
+        lessons.add([named] * 16)
+        for _ in range(8):
+            lessons.add([first, second])
+        return SpeechStage(made, CPUDevice(1), tokens, lessons, Team())
+
+    return build
+
+
+def _utterance(text: int, number: int, voice: TeacherVoice) -> Utterance:
+    spoken = Hummer().speak(SENTENCES[text], voice)
+    sound = np.round(spoken.sound * 32767).astype(np.int16)
+    return Utterance(text, number, sound, spoken.phones, voice if number == PASSING else None)

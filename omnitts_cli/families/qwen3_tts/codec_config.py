@@ -63,7 +63,7 @@ def encoder_shape(codec: Fields, groups: int, codes: int, samples_per_frame: int
         book_width=at.whole("codebook_dim", WIDTH),
         filters=at.whole("num_filters", WIDTH),
         falls=at.wholes("upsampling_ratios", RATE, RATES)[::-1],  # stored in the order of the way back
-        transformer=_transformer(at, "norm_eps"),
+        transformer=_transformer(at, "norm_eps", least=0),  # convolutions alone can hear
         dilations=_dilations(at),
         kernel=at.whole("kernel_size", KERNEL),
         unit_kernel=at.whole("residual_kernel_size", KERNEL),
@@ -95,11 +95,11 @@ def _dilations(at: Fields) -> tuple[int, ...]:
     return tuple(growth**unit for unit in range(at.whole("num_residual_layers", 4)))
 
 
-def _transformer(at: Fields, eps: str) -> TransformerShape:
+def _transformer(at: Fields, eps: str, least: int = 1) -> TransformerShape:
     return TransformerShape(
         hidden=at.whole("hidden_size", WIDTH),
         inner=at.whole("intermediate_size", 8 * WIDTH),
-        layers=at.whole("num_hidden_layers", LAYERS),
+        layers=at.whole("num_hidden_layers", LAYERS, least),
         heads=at.whole("num_attention_heads", HEADS),
         head_dim=at.even("head_dim", 1024),
         eps=at.number(eps, 1e-12, 0.1),

@@ -1,0 +1,151 @@
+"""Batches are built exactly as the family builds prompts: every row of every kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from omnitts_cli.devices.cpu import CPUDevice
+from omnitts_cli.families.qwen3_tts.config import read_config
+from omnitts_cli.families.qwen3_tts.prompt import Qwen3Prompter
+from omnitts_cli.families.qwen3_tts.text import read_tokenizer
+from omnitts_cli.request import Request
+from omnitts_cli.training import lessons as lesson_tables
+from omnitts_cli.training.batches import Batch, Examples, cloned, designed, draw, draw_mixed, lay_out, named
+from omnitts_cli.training.codec_stage import CodecStage
+from omnitts_cli.training.export import export
+from omnitts_cli.training.pool import SoundPool
+from omnitts_cli.training.recipe import Recipe
+from omnitts_cli.training.speech_stage import SpeechStage
+from omnitts_cli.training.tokens import Tokens
+from omnitts_cli.voices import Cloned, Designed, Named, Voice
+
+Build = Callable[[Recipe], SpeechStage]
+FIRST, SECOND = "The cat sat by the door.", "Why not?"
+DESCRIPTION = "A deep voice"
+
+
+@pytest.fixture
+def stage(
+    small: Recipe, stage_of: Build, mode: str, language: str | None, monkeypatch: pytest.MonkeyPatch
+) -> SpeechStage:
+    monkeypatch.setattr(lesson_tables, "describe", lambda voice, draw: DESCRIPTION)
+    streamed = float(mode == "streamed")
+    plan = replace(small.speech_training, streamed=streamed, untold=float(language is None), corrupt=0.0, forgetful=0.0)
+    recipe = replace(small, speech_training=plan, strangers=replace(small.strangers, streamed=streamed))
+    return stage_of(recipe)
+
+
+def prompter(stage: SpeechStage, tokens: Tokens, folder: Path) -> Qwen3Prompter:
+    stage.save(folder)
+    CodecStage(stage.recipe, CPUDevice(1), SoundPool(0.001, torch.device("cpu"))).save(folder)
+    export(stage.recipe, folder, tokens, folder / "tiny")
+    config = read_config(folder / "tiny")
+    tokenizer = read_tokenizer(folder / "tiny", config.text_vocabulary, False)
+    return Qwen3Prompter(config, tokenizer, stage.speech.text, stage.speech.embedder)
+
+
+def voice_of(kind: str, examples: Examples, vector: torch.Tensor | None, text: str) -> Voice:
+    """The request's voice that must lead to the rows of the first example."""
+    if kind == "named":
+        return Named("clara")
+    if kind == "designed":
+        return Designed(DESCRIPTION)
+    embedding = vector.detach().numpy()
+    if kind == "cloned":
+        return Cloned(embedding)
+    codes = examples.before.codes[0, : int(examples.before.frames[0])].numpy()
+    return Cloned(embedding, codes, SECOND if text == FIRST else FIRST)
+
+
+@pytest.mark.parametrize("mode", ["whole", "streamed"])
+@pytest.mark.parametrize("language", [None, "english"])
+@pytest.mark.parametrize("kind", ["named", "cloned", "continued", "designed"])
+def test_rows_are_those_of_the_familys_prompts(
+    stage: SpeechStage, tokens: Tokens, tmp_path: Path, mode: str, language: str | None, kind: str
+) -> None:
+    recipe, strangers = stage.recipe, stage.lessons.strangers[-1 if kind == "continued" else 0]
+    table = stage.lessons.tables[0]
+    if kind == "continued":  # both sentences in one prompt need the longer rows
+        strangers = replace_rows(stage.lessons.strangers[0], 160)
+    examples = {
+        "named": lambda: named(table, 2, recipe),
+        "cloned": lambda: cloned(strangers, 2, recipe, 0.0),
+        "continued": lambda: cloned(strangers, 2, recipe, 1.0),
+        "designed": lambda: designed(strangers, 2, recipe),
+    }[kind]()
+    assert (int(examples.before.frames[0]) > 0) == (kind == "continued")
+    batch = lay_out(examples, strangers.rows, recipe, stage.codec_ids, stage.text_ids)
+    vectors = stage.speech.speaker(batch.mel) if len(batch.mel) else None
+    text = FIRST if int(examples.own.length[0]) == int(table.facts[0, 0]) else SECOND
+    voice = voice_of(kind, examples, None if vectors is None else vectors[0], text)
+    prompt = prompter(stage, tokens, tmp_path).prompt(Request(text, voice, language, text_mode=mode))
+    with torch.no_grad():
+        rows = stage.rows(batch, vectors)[0]
+    count = len(prompt.rows)
+    assert torch.allclose(rows[:count], prompt.rows, atol=1e-5)
+    check_what_follows(stage, examples, batch, rows, count, torch.cat([prompt.text.rows, prompt.pad.expand(200, -1)]))
+
+
+def replace_rows(table: lesson_tables.StrangerTable, rows: int) -> lesson_tables.StrangerTable:
+    table.rows = rows
+    return table
+
+
+def check_what_follows(
+    stage: SpeechStage, examples: Examples, batch: Batch, rows: torch.Tensor, count: int, heard: torch.Tensor
+) -> None:
+    """Behind the prompt: each frame's row and one row of text, or of padding when the text is over."""
+    own = int(examples.own.frames[0])
+    behind = batch.framed[0].clone()
+    behind[:count] = False
+    assert int(behind.sum()) == own and bool(behind[count])
+    with torch.no_grad():
+        frames = stage.speech.embedder.frame(batch.codes[0][behind])
+    assert torch.allclose(rows[behind], frames + heard[:own], atol=1e-5)
+    assert torch.equal(batch.codes[0][behind], examples.own.codes[0, :own])
+    # learned are this sentence's frames and its end, from the prompt's last row on
+    learned = batch.target[0]
+    assert learned[count - 1 : count + own].tolist() == [*examples.own.codes[0, :own, 0].tolist(), stage.codec_ids.end]
+    assert int((learned >= 0).sum()) == own + 1
+    assert int(batch.followed[0].sum()) == own
+
+
+def test_targets_end_with_the_end(small: Recipe, stage_of: Build) -> None:
+    stage = stage_of(small)
+    batch = draw(stage.lessons.tables[0], 4, small, stage.codec_ids, stage.text_ids)
+    for targets, followed in zip(batch.target, batch.followed, strict=True):
+        known = targets[targets >= 0]
+        assert known[-1] == stage.codec_ids.end
+        assert int(followed.sum()) == len(known) - 1 == int(stage.lessons.tables[0].facts[0, 1])
+
+
+def test_a_clip_without_room_behind_it_lends_its_voice_alone(small: Recipe, stage_of: Build) -> None:
+    stage = stage_of(small)
+    whole = replace(small, strangers=replace(small.strangers, streamed=0.0))
+    table = replace_rows(stage.lessons.strangers[0], 50)
+    examples = cloned(table, 8, whole, 1.0)
+    assert int(examples.before.frames.sum()) == int(examples.before.length.sum()) == 0
+    assert len(examples.mel) == 8
+
+
+def test_a_mixed_batch_has_every_kind_in_its_share(small: Recipe, stage_of: Build) -> None:
+    stage = stage_of(small)
+    tables = stage.lessons.tables[0], stage.lessons.strangers[0]
+    batch = draw_mixed(*tables, 20, small, stage.codec_ids, stage.text_ids)
+    by_clip, described = round(20 * small.strangers.cloned), round(20 * small.strangers.described)
+    assert len(batch.text) == 20 and len(batch.mel) == len(batch.made) == by_clip
+    assert batch.voiced.any(1).tolist() == [True] * by_clip + [False] * (20 - by_clip)
+    speakers = (batch.control >= stage.codec_ids.first_speaker) & batch.controlled
+    assert speakers.any(1).tolist() == [False] * (by_clip + described) + [True] * (20 - by_clip - described)
+
+
+def test_a_vector_learns_from_what_is_said(small: Recipe, stage_of: Build) -> None:
+    stage = stage_of(small)
+    stage.step(0)
+    for name, weight in stage.speech.speaker.named_parameters():
+        assert weight.grad is not None and weight.grad.abs().sum() > 0, name
