@@ -7,14 +7,18 @@ example is first the same list of pieces (instruction, speaker, words before, wo
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields, replace
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
+from omnitts_cli.models.mel import QUIETEST
 from omnitts_cli.training.ids import CodecIds, TextIds
 from omnitts_cli.training.lessons import LessonTable, StrangerTable
 from omnitts_cli.training.recipe import Recipe
+from omnitts_cli.training.teacher import PHONES_PER_FRAME
 
 NOBODY, VECTOR = -1, -2  # in place of a speaker's number: no speaker's row, or one that the encoder fills
 LOUDER, SOFTER = 0.7, 1.6  # natural logarithms: clips are not as even in loudness as the teacher
@@ -74,7 +78,8 @@ def draw_mixed(
 ) -> Batch:
     """`size` examples of every kind, in the shares of the recipe."""
     plan = recipe.strangers
-    clones, designs = max(1, round(plan.cloned * size)), round(plan.described * size)
+    place = recipe.speech_training.lengths.index(table.rows)
+    clones, designs = max(1, round(plan.cloned[place] * size)), round(plan.described[place] * size)
     kinds = [
         cloned(strangers, clones, recipe, plan.continued),
         designed(strangers, designs, recipe),
@@ -97,18 +102,17 @@ def designed(table: StrangerTable, size: int, recipe: Recipe) -> Examples:
 
 
 def cloned(table: StrangerTable, size: int, recipe: Recipe, continued: float) -> Examples:
-    """In the voice of the neighbour's clip; a share goes on after the clip itself, where there is room for both."""
+    """In the voice of another clip; a share goes on after the clip itself, where there is room for both."""
     places = _places(table, size)
-    own, before = _said(table, places), _said(table, places ^ 1)
+    own, before = _said(table, places), _before(table, places)
     plain = _examples(own, torch.full_like(own.length, VECTOR), recipe, recipe.strangers.streamed)
+    start = _start(_head(plain), plain.streamed, before.length + own.length)
     goes_on = torch.rand(size, 1, device=places.device) < continued
-    head = _head(plain)
-    start = _start(head, plain.streamed, before.length + own.length)
     goes_on &= start + before.frames + own.frames <= table.rows
     before = replace(before, length=before.length * goes_on, frames=before.frames * goes_on)
     loudness = torch.rand(size, 1, 1, device=places.device) * (LOUDER + SOFTER) - SOFTER
-    # ... as in a louder or softer clip: the quietest is cut off where the mel spectrum cuts it off
-    mel = (table.mels[places ^ 1].float() + loudness).clamp(min=-11.513)
+    # as in a louder or softer clip: the quietest is cut off where the mel spectrum cuts it off
+    mel = (table.mels[places].float() + loudness).clamp(min=math.log(QUIETEST))
     return replace(plain, before=before, mel=mel, made=table.made[places])
 
 
@@ -119,6 +123,13 @@ def _places(table: LessonTable, size: int) -> Tensor:
 def _said(table: LessonTable, places: Tensor) -> Said:
     length, frames = (table.facts[places, n][:, None] for n in range(2))
     return Said(table.text[places].long(), length, table.codes[places].long(), frames, table.phones[places].long())
+
+
+def _before(table: StrangerTable, places: Tensor) -> Said:
+    """What the speakers said at another time; its phones are nothing to learn."""
+    length, frames = (table.before_facts[places, n][:, None] for n in range(2))
+    words, codes = table.before_text[places].long(), table.before_codes[places].long()
+    return Said(words, length, codes, frames, torch.zeros_like(codes[..., :PHONES_PER_FRAME]))
 
 
 def _examples(own: Said, speaker: Tensor, recipe: Recipe, streamed: float) -> Examples:
@@ -146,7 +157,7 @@ def _joined(kinds: list[Examples]) -> Examples:
         return Said(*(torch.cat([getattr(part, f.name) for part in parts]) for f in fields(Said)))
 
     widest = max(kind.instruction.shape[1] for kind in kinds)
-    instructions = [torch.nn.functional.pad(k.instruction, (0, widest - k.instruction.shape[1])) for k in kinds]
+    instructions = [F.pad(k.instruction, (0, widest - k.instruction.shape[1])) for k in kinds]
     joined = {
         name: torch.cat([getattr(kind, name) for kind in kinds])
         for name in ("instructed", "speaker", "told", "streamed")

@@ -5,6 +5,7 @@ Named speakers and passing strangers have tables of their own: of a stranger the
 
 from __future__ import annotations
 
+import math
 import random
 from itertools import pairwise
 
@@ -23,7 +24,7 @@ FIXED_ROWS = (
     11  # of a prompt, beside the text and the frames: role 3, tag 4, speaker, begin, end of text, begin of sound
 )
 INSTRUCTION_FRAME = ("<|im_start|>", "user\n", "<|im_end|>", "\n")
-LONGEST_INSTRUCTION = 64  # ids, in miniature more than in a real tokenizer
+LONGEST_INSTRUCTION = 64  # ids
 MEL = MelShape(SAMPLE_RATE)
 
 
@@ -42,7 +43,7 @@ class LessonTable:
         self.added = 0
 
     def add(self, texts: list[list[int]], codes: Tensor, utterances: list[Utterance]) -> Tensor:
-        """Texts as ids, codes [n, frames, G] filled up to the longest sound, and what both come from -> the places."""
+        """Texts as ids, codes [n, up to `frames`, G], and what both come from -> the places."""
         at = [(self.added + n) % self.capacity for n in range(len(texts))]
         phones = torch.zeros(len(texts), self.frames, PHONES_PER_FRAME, dtype=torch.uint8)
         for row, utterance in zip(phones, utterances, strict=True):
@@ -50,7 +51,7 @@ class LessonTable:
         facts = torch.tensor([[len(t), len(u.phones), u.voice] for t, u in zip(texts, utterances, strict=True)])
         places = torch.tensor(at, device=self.text.device)
         self.text[places] = _padded(texts, self.rows).to(self.text.device)
-        self.codes[places] = codes.to(torch.int16)
+        self.codes[places, : codes.shape[1]] = codes.to(torch.int16)
         self.phones[places] = phones.to(self.text.device)
         self.facts[places] = facts.to(self.text.device)
         self.added += len(texts)
@@ -59,7 +60,7 @@ class LessonTable:
 
 
 class StrangerTable(LessonTable):
-    """The two utterances of a stranger stand at neighbouring places, the first at an even one."""
+    """Beside each utterance another one of the same speaker: its clip as the encoder hears it, its words and codes."""
 
     def __init__(self, rows: int, groups: int, capacity: int, device: torch.device, clip: float) -> None:
         super().__init__(rows, groups, capacity, device)
@@ -67,18 +68,33 @@ class StrangerTable(LessonTable):
         columns = self._samples // MEL.hop
         # half precision: a hundredth of a decibel is near enough
         self.mels = torch.zeros(capacity, MEL.bands, columns, dtype=torch.float16, device=device)
+        self.before_text = torch.zeros_like(self.text)
+        self.before_codes = torch.zeros_like(self.codes)
+        # text length and frames; 0 where it is too long to stand in one prompt with the utterance
+        self.before_facts = torch.zeros(capacity, 2, dtype=torch.int64, device=device)
         self.made = torch.zeros(capacity, FACTS, device=device)
         self.instruction = torch.zeros(capacity, LONGEST_INSTRUCTION, dtype=torch.int16, device=device)
         self.instructed = torch.zeros(capacity, dtype=torch.int64, device=device)
 
-    def add_strangers(self, places: Tensor, instructions: list[list[int]], utterances: list[Utterance]) -> None:
-        """What is known of those that `add` has put there."""
+    def add_strangers(
+        self, places: Tensor, instructions: list[list[int]], texts: list[list[int]], codes: Tensor, clips: list[Tensor]
+    ) -> None:
+        """For those that `add` has put there: how they are described, and what their speakers said at another time.
+
+        codes [n, frames, G]; clips: that other speech itself, int16.
+        """
         device = self.text.device
-        clips = torch.stack([_clip(torch.from_numpy(u.sound), self._samples) for u in utterances])
-        self.mels[places] = log_mel(clips.to(device).float() / 32768, MEL).half()
-        self.made[places] = torch.tensor([facts(u.made) for u in utterances if u.made]).to(device)
+        heard = torch.stack([_clip(clip, self._samples) for clip in clips])
+        self.mels[places] = log_mel(heard.to(device).float() / 32768, MEL).half()
         self.instruction[places] = _padded(instructions, LONGEST_INSTRUCTION).to(device)
         self.instructed[places] = torch.tensor([len(i) for i in instructions]).to(device)
+        facts = [(len(t), len(c) // SAMPLES_PER_FRAME) for t, c in zip(texts, clips, strict=True)]
+        fitting = [length <= self.rows and frames <= self.frames for length, frames in facts]
+        known = [fact if fits else (0, 0) for fact, fits in zip(facts, fitting, strict=True)]
+        self.before_facts[places] = torch.tensor(known).to(device)
+        self.before_text[places] = _padded([t[: self.rows] for t in texts], self.rows).to(device)
+        codes = codes[:, : self.frames]
+        self.before_codes[places, : codes.shape[1]] = codes.to(torch.int16)
 
 
 def _clip(sound: Tensor, samples: int) -> Tensor:
@@ -106,10 +122,13 @@ class Instructions:
         self._newline = self._ids(newline)
 
     def of(self, utterance: Utterance) -> list[int]:
-        return self.ids(describe(utterance.made, self._draw)) if utterance.made else []
-
-    def ids(self, words: str) -> list[int]:
-        return [*self._start, *self._ids(self._user + words), *self._stop, *self._newline]
+        """One that is short enough; a tokenizer with few merges needs more than one try."""
+        while utterance.made:
+            body = self._ids(self._user + describe(utterance.made, self._draw))
+            ids = [*self._start, *body, *self._stop, *self._newline]
+            if len(ids) <= LONGEST_INSTRUCTION:
+                return ids
+        return []
 
     def _ids(self, words: str) -> list[int]:
         return self._encoder.encode(words).ids
@@ -123,6 +142,7 @@ class Lessons:
     ) -> None:
         self._encoder, self._ids = encoder, ids  # ids: of every text
         self._at_once = recipe.speech_training.encoded
+        self._longest = math.ceil(recipe.teacher.longest * SAMPLE_RATE / SAMPLES_PER_FRAME)  # frames
         self._instructions = Instructions(recipe.seed, tokens)
         plan, device = recipe.speech_training, next(encoder.parameters()).device
         sizes = [(rows, recipe.codec.groups) for rows in plan.lengths]
@@ -133,7 +153,7 @@ class Lessons:
         self.held_back = [LessonTable(*size, plan.held_back, device) for size in sizes]
         self.held_strangers = [StrangerTable(*size, plan.held_back, device, clip) for size, clip in longer]
         self._waiting: list[list[Utterance]] = [[] for _ in sizes]
-        self._waiting_strangers: list[list[tuple[Utterance, list[int]]]] = [[] for _ in sizes]
+        self._waiting_strangers: list[Utterance] = []  # two and two
         self.seconds = 0.0
 
     def ready(self, least: int) -> bool:
@@ -142,45 +162,62 @@ class Lessons:
 
     def add(self, utterances: list[Utterance]) -> None:
         for utterance in utterances:
-            if utterance.voice != PASSING:
-                self._wait(self._waiting, [utterance], self._rows(utterance))
+            n = self._fitting(utterance)
+            if utterance.voice != PASSING and n is not None:
+                self._waiting[n].append(utterance)
         passing = [u for u in utterances if u.voice == PASSING]
         for one, other in pairwise(passing):
-            # neighbours of one speaker; the second of two is never the first of the next
-            if one.made == other.made:
-                both = [(u, self._instructions.of(u)) for u in (one, other)]
-                rows = max(self._rows(u) + len(instruction) for u, instruction in both)
-                self._wait(self._waiting_strangers, both, rows)
+            if one.made == other.made:  # the second of two is never the first of the next
+                self._waiting_strangers += [one, other]
         for n, waiting in enumerate(self._waiting):
             while len(waiting) >= self._at_once:
-                table = self.tables[n] if _full(self.held_back[n]) else self.held_back[n]
-                self._encode(table, [waiting.pop() for _ in range(self._at_once)])
-        for n, those in enumerate(self._waiting_strangers):
-            while len(those) >= self._at_once:
-                table = self.strangers[n] if _full(self.held_strangers[n]) else self.held_strangers[n]
-                spoken, instructions = zip(*(those.pop() for _ in range(self._at_once)), strict=True)
-                places = self._encode(table, list(spoken))
-                table.add_strangers(places, list(instructions), list(spoken))
+                said = [waiting.pop() for _ in range(self._at_once)]
+                table = _filling(self.held_back[n], self.tables[n])
+                table.add([self._ids[u.text] for u in said], self._encode(said, min(self._longest, table.frames)), said)
+        while len(self._waiting_strangers) >= self._at_once:
+            self._add_strangers([self._waiting_strangers.pop() for _ in range(self._at_once)])
 
-    def _rows(self, utterance: Utterance) -> int:
-        return FIXED_ROWS + len(self._ids[utterance.text]) + len(utterance.sound) // SAMPLES_PER_FRAME
+    def _add_strangers(self, said: list[Utterance]) -> None:
+        """Two and two; each goes where there is room for it and its description, and takes the other's along."""
+        codes = self._encode(said, self._longest)
+        instructions = [self._instructions.of(u) for u in said]
+        lines: list[list[int]] = [[] for _ in self.strangers]
+        for number, (utterance, instruction) in enumerate(zip(said, instructions, strict=True)):
+            n = self._fitting(utterance, len(instruction))
+            if n is not None:
+                lines[n].append(number)
+        for n, line in enumerate(lines):
+            if line:
+                table = _filling(self.held_strangers[n], self.strangers[n])
+                own, others = [said[i] for i in line], [said[i ^ 1] for i in line]
+                places = table.add([self._ids[u.text] for u in own], codes[line, : table.frames], own)
+                table.made[places] = torch.tensor([facts(u.made) for u in own if u.made]).to(places.device)
+                table.add_strangers(
+                    places,
+                    [instructions[i] for i in line],
+                    [self._ids[u.text] for u in others],
+                    codes[[i ^ 1 for i in line]],
+                    [torch.from_numpy(u.sound) for u in others],
+                )
 
-    def _wait(self, lines: list[list], newcomers: list, rows: int) -> None:
-        """In the line of the shortest table that has room, if there is one."""
-        fitting = [line for line, table in zip(lines, self.tables, strict=True) if rows <= table.rows]
-        if fitting:
-            fitting[0].extend(newcomers)
+    def _fitting(self, utterance: Utterance, instructed: int = 0) -> int | None:
+        """The shortest table that has room, if there is one."""
+        text, sound = self._ids[utterance.text], utterance.sound
+        rows = FIXED_ROWS + instructed + len(text) + len(sound) // SAMPLES_PER_FRAME
+        return next((n for n, table in enumerate(self.tables) if rows <= table.rows), None)
 
     @torch.no_grad()
-    def _encode(self, table: LessonTable, utterances: list[Utterance]) -> Tensor:
+    def _encode(self, utterances: list[Utterance], frames: int) -> Tensor:
+        """[n, frames, G]; behind the end of a sound they mean nothing."""
         # filled up to one length, so that one choice of algorithm serves all; the encoder never looks ahead
-        sound = torch.zeros(len(utterances), table.frames * SAMPLES_PER_FRAME, dtype=torch.int16)
+        sound = torch.zeros(len(utterances), frames * SAMPLES_PER_FRAME, dtype=torch.int16)
         for row, utterance in zip(sound, utterances, strict=True):
-            row[: len(utterance.sound)] = torch.from_numpy(utterance.sound)
-        codes = self._encoder(sound.to(table.text.device).float() / 32768)
-        self.seconds += sum(len(u.phones) for u in utterances) * 0.08
-        return table.add([self._ids[u.text] for u in utterances], codes, utterances)
+            heard = torch.from_numpy(utterance.sound[: sound.shape[1]])
+            row[: len(heard)] = heard
+        self.seconds += sum(len(u.phones) for u in utterances) * SAMPLES_PER_FRAME / SAMPLE_RATE
+        return self._encoder(sound.to(self.tables[0].text.device).float() / 32768)
 
 
-def _full(table: LessonTable) -> bool:
-    return table.added >= table.capacity
+def _filling(held: LessonTable, learned: LessonTable) -> LessonTable:
+    """The first are held back."""
+    return learned if held.added >= held.capacity else held

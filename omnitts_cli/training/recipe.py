@@ -124,7 +124,7 @@ class SpeakerSizes:
 
 @dataclass(frozen=True)
 class Strangers:
-    """Speakers without a name, from whom cloning and design are learned. Shares are of the examples of a batch."""
+    """Speakers without a name, from whom cloning and design are learned. Shares are of a batch of each length."""
 
     shift: tuple[float, ...]
     pace: tuple[float, ...]
@@ -132,9 +132,9 @@ class Strangers:
     shortest: float
     clips: tuple[float, ...]
     kept: int
-    cloned: float
+    cloned: tuple[float, ...]
     continued: float
-    described: float
+    described: tuple[float, ...]
     streamed: float
     guess_weight: float
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -52,6 +53,14 @@ def hummer(monkeypatch: pytest.MonkeyPatch) -> type[Hummer]:
 @pytest.fixture(scope="session")
 def small() -> Recipe:
     return recipe.read(miniature=True)
+
+
+@pytest.fixture(scope="session")
+def one_length(small: Recipe) -> Recipe:
+    """The miniature with examples of one length, so that two sentences lie in one table."""
+    plan, strangers = replace(small.speech_training, lengths=(170,)), small.strangers
+    strangers = replace(strangers, clips=(0.5,), cloned=(0.3,), described=(0.2,))
+    return replace(small, speech_training=plan, strangers=strangers)
 
 
 @pytest.fixture(scope="session")

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+import soundfile
 import torch
 
 from omnitts_cli.build import open_engine
@@ -15,7 +20,7 @@ from omnitts_cli.training.__main__ import Rebuild
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.team import Team
 from omnitts_cli.training.tokens import Tokens
-from omnitts_cli.voices import Named
+from omnitts_cli.voices import Cloned, Designed, Named
 
 
 def curves(work: Path, stage: str, name: str) -> list[float]:
@@ -40,5 +45,30 @@ def test_a_miniature_learns_is_exported_and_speaks(small: Recipe, tokens: Tokens
     assert curves(work, "speech", "resumed") == curves(work, "codec", "resumed") == [False, True]
     with open_engine(str(work / "tiny"), device="cpu", threads=1, slots=1, capture=False) as engine:
         clip = engine.clip(Request("The cat.", Named("ruth"), max_frames=5))
-    assert len(clip.pcm) == 1920 * len(clip.codes) > 0
-    assert abs(clip.pcm).max() > 0
+        voice = engine.model.cloner.embedding(clip.pcm)
+        codes = engine.model.cloner.codes(clip.pcm)
+        others = (Cloned(voice), Cloned(voice, codes, "The cat."), Designed("a deep, slow male voice"))
+        spoken = [engine.clip(Request("Why not?", other, max_frames=5)) for other in others]
+    for heard in (clip, *spoken):
+        assert len(heard.pcm) == 1920 * len(heard.codes) > 0
+        assert abs(heard.pcm).max() > 0
+    by_the_command(work / "tiny", clip.pcm, tmp_path)
+
+
+def by_the_command(model: Path, clip: np.ndarray, folder: Path) -> None:
+    """The same folder in the hands of a user."""
+    soundfile.write(folder / "clip.wav", clip, 24000)
+    for number, words in enumerate((["clone", "--ref-audio", "clip.wav"], ["design", "-i", "a high female voice"])):
+        sound = folder / f"{number}.wav"
+        command = [sys.executable, "-m", "omnitts_cli", *words, "Why not?", "-m", str(model), "-o", str(sound)]
+        environment = os.environ | {"HOME": str(folder), "OMNITTS_THREADS": "1"}
+        done = subprocess.run(
+            [*command, "-d", "cpu", "--max-frames", "5"],
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert len(soundfile.read(sound)[0]) > 0

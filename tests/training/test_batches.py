@@ -31,12 +31,14 @@ DESCRIPTION = "A deep voice"
 
 @pytest.fixture
 def stage(
-    small: Recipe, stage_of: Build, mode: str, language: str | None, monkeypatch: pytest.MonkeyPatch
+    one_length: Recipe, stage_of: Build, mode: str, language: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> SpeechStage:
     monkeypatch.setattr(lesson_tables, "describe", lambda voice, draw: DESCRIPTION)
     streamed = float(mode == "streamed")
-    plan = replace(small.speech_training, streamed=streamed, untold=float(language is None), corrupt=0.0, forgetful=0.0)
-    recipe = replace(small, speech_training=plan, strangers=replace(small.strangers, streamed=streamed))
+    plan = replace(
+        one_length.speech_training, streamed=streamed, untold=float(language is None), corrupt=0.0, forgetful=0.0
+    )
+    recipe = replace(one_length, speech_training=plan, strangers=replace(one_length.strangers, streamed=streamed))
     return stage_of(recipe)
 
 
@@ -68,10 +70,7 @@ def voice_of(kind: str, examples: Examples, vector: torch.Tensor | None, text: s
 def test_rows_are_those_of_the_familys_prompts(
     stage: SpeechStage, tokens: Tokens, tmp_path: Path, mode: str, language: str | None, kind: str
 ) -> None:
-    recipe, strangers = stage.recipe, stage.lessons.strangers[-1 if kind == "continued" else 0]
-    table = stage.lessons.tables[0]
-    if kind == "continued":  # both sentences in one prompt need the longer rows
-        strangers = replace_rows(stage.lessons.strangers[0], 160)
+    recipe, table, strangers = stage.recipe, stage.lessons.tables[0], stage.lessons.strangers[0]
     examples = {
         "named": lambda: named(table, 2, recipe),
         "cloned": lambda: cloned(strangers, 2, recipe, 0.0),
@@ -115,37 +114,37 @@ def check_what_follows(
     assert int(batch.followed[0].sum()) == own
 
 
-def test_targets_end_with_the_end(small: Recipe, stage_of: Build) -> None:
-    stage = stage_of(small)
-    batch = draw(stage.lessons.tables[0], 4, small, stage.codec_ids, stage.text_ids)
+def test_targets_end_with_the_end(one_length: Recipe, stage_of: Build) -> None:
+    stage = stage_of(one_length)
+    batch = draw(stage.lessons.tables[0], 4, one_length, stage.codec_ids, stage.text_ids)
     for targets, followed in zip(batch.target, batch.followed, strict=True):
         known = targets[targets >= 0]
         assert known[-1] == stage.codec_ids.end
         assert int(followed.sum()) == len(known) - 1 == int(stage.lessons.tables[0].facts[0, 1])
 
 
-def test_a_clip_without_room_behind_it_lends_its_voice_alone(small: Recipe, stage_of: Build) -> None:
-    stage = stage_of(small)
-    whole = replace(small, strangers=replace(small.strangers, streamed=0.0))
+def test_a_clip_without_room_behind_it_lends_its_voice_alone(one_length: Recipe, stage_of: Build) -> None:
+    stage = stage_of(one_length)
+    whole = replace(one_length, strangers=replace(one_length.strangers, streamed=0.0))
     table = replace_rows(stage.lessons.strangers[0], 50)
     examples = cloned(table, 8, whole, 1.0)
     assert int(examples.before.frames.sum()) == int(examples.before.length.sum()) == 0
     assert len(examples.mel) == 8
 
 
-def test_a_mixed_batch_has_every_kind_in_its_share(small: Recipe, stage_of: Build) -> None:
-    stage = stage_of(small)
+def test_a_mixed_batch_has_every_kind_in_its_share(one_length: Recipe, stage_of: Build) -> None:
+    stage = stage_of(one_length)
     tables = stage.lessons.tables[0], stage.lessons.strangers[0]
-    batch = draw_mixed(*tables, 20, small, stage.codec_ids, stage.text_ids)
-    by_clip, described = round(20 * small.strangers.cloned), round(20 * small.strangers.described)
+    batch = draw_mixed(*tables, 20, stage.recipe, stage.codec_ids, stage.text_ids)
+    by_clip, described = 6, 4
     assert len(batch.text) == 20 and len(batch.mel) == len(batch.made) == by_clip
     assert batch.voiced.any(1).tolist() == [True] * by_clip + [False] * (20 - by_clip)
     speakers = (batch.control >= stage.codec_ids.first_speaker) & batch.controlled
     assert speakers.any(1).tolist() == [False] * (by_clip + described) + [True] * (20 - by_clip - described)
 
 
-def test_a_vector_learns_from_what_is_said(small: Recipe, stage_of: Build) -> None:
-    stage = stage_of(small)
+def test_a_vector_learns_from_what_is_said(one_length: Recipe, stage_of: Build) -> None:
+    stage = stage_of(one_length)
     stage.step(0)
     for name, weight in stage.speech.speaker.named_parameters():
         assert weight.grad is not None and weight.grad.abs().sum() > 0, name

@@ -20,47 +20,58 @@ Build = Callable[[Recipe], SpeechStage]
 
 def test_the_first_utterances_are_held_back(small: Recipe, stage_of: Build) -> None:
     lessons, held = stage_of(small).lessons, small.speech_training.held_back
-    assert lessons.held_back[0].added == lessons.held_strangers[0].added == held
-    assert lessons.tables[0].added == lessons.strangers[0].added == 16 - held
+    assert lessons.held_back[0].added == held <= lessons.held_strangers[-1].added
+    assert lessons.tables[0].added == 16 - held
+    assert sum(table.added for table in (*lessons.strangers, *lessons.held_strangers)) == 16
 
 
-def test_the_two_utterances_of_a_stranger_are_neighbours(small: Recipe, stage_of: Build) -> None:
-    table = stage_of(small).lessons.strangers[0]
-    lengths = table.facts[: table.added, 0].view(-1, 2)
-    assert (lengths[:, 0] != lengths[:, 1]).all()  # one sentence each
+def test_beside_an_utterance_stands_the_other_one_of_the_stranger(one_length: Recipe, stage_of: Build) -> None:
+    table = stage_of(one_length).lessons.strangers[0]
+    own, other = table.facts[: table.added, :2], table.before_facts[: table.added]
+    assert table.added > 0 and set(own[:, 1].tolist()) == {6, 18} == set(other[:, 1].tolist())
+    assert (own != other).all()  # the two sentences have six and eighteen letters
+    first = int(own[:, 1].argmax())
+    second = int(own[:, 1].argmin())
+    assert torch.equal(table.codes[first, :18], table.before_codes[second, :18])
+    assert torch.equal(table.text[first], table.before_text[second])
     assert torch.allclose(table.made[: table.added], torch.tensor(facts(TeacherVoice("awb", 0.9, 1.2))))
     assert (table.facts[: table.added, 2] == PASSING).all()
 
 
 def test_a_stranger_who_speaks_once_is_not_kept(small: Recipe, stage_of: Build) -> None:
-    stage = stage_of(small)
-    lessons, lone = stage.lessons, TeacherVoice("rms", 1.1)
-    before = [list(line) for line in lessons._waiting_strangers]
+    lessons, lone = stage_of(small).lessons, TeacherVoice("rms", 1.1)
+    before = list(lessons._waiting_strangers)
     sound = torch.zeros(4 * 1920, dtype=torch.int16).numpy()
     phones = torch.zeros(4, 2, dtype=torch.uint8).numpy()
     lessons.add([Utterance(2, PASSING, sound, phones, lone)])
-    assert [list(line) for line in lessons._waiting_strangers] == before
+    assert lessons._waiting_strangers == before
 
 
 def test_a_clip_is_heard_as_the_family_hears_it(small: Recipe) -> None:
     """A sound of just the clip's length comes through whole, a shorter one again and again."""
     table = StrangerTable(60, 3, 4, torch.device("cpu"), 0.4)
     sound = (torch.randn(9600) * 3000).to(torch.int16)
-    said = [
-        Utterance(0, PASSING, sound[:length].numpy(), torch.zeros(5, 2).byte().numpy(), TeacherVoice("rms"))
-        for length in (9600, 4800)
-    ]
-    table.add_strangers(torch.tensor([0, 1]), [[1, 2], [3]], said)
+    codes, clips = torch.zeros(2, 5, 3), [sound, sound[:3840]]
+    table.add_strangers(torch.tensor([0, 1]), [[1, 2], [3]], [[4], [5]], codes, clips)
     whole = log_mel(sound[None].float() / 32768, MEL)[0]
     assert torch.allclose(table.mels[0].float(), whole, atol=0.01)
-    twice = log_mel(sound[:4800].repeat(2)[None].float() / 32768, MEL)[0]
+    twice = log_mel(sound[:3840].repeat(3)[:9600][None].float() / 32768, MEL)[0]
     assert torch.allclose(table.mels[1].float(), twice, atol=0.01)
+    assert table.before_facts.tolist()[:2] == [[1, 5], [1, 2]]
     assert table.instruction[0, :2].tolist() == [1, 2] and table.instructed.tolist()[:2] == [2, 1]
 
 
-def test_strangers_wait_where_description_and_sound_fit(small: Recipe, stage_of: Build) -> None:
-    short = replace(small, speech_training=replace(small.speech_training, lengths=(48, 140)))
+def test_a_clip_too_long_for_the_rows_is_heard_but_not_continued(small: Recipe) -> None:
+    table = StrangerTable(20, 3, 4, torch.device("cpu"), 0.4)
+    long = torch.ones((table.frames + 1) * 1920, dtype=torch.int16)
+    table.add_strangers(torch.tensor([0]), [[1]], [[4] * 30], torch.ones(1, table.frames + 1, 3), [long])
+    assert table.before_facts[0].tolist() == [0, 0]
+    assert table.mels[0].any()
+
+
+def test_strangers_stand_where_description_and_sound_fit(small: Recipe, stage_of: Build) -> None:
+    short = replace(small, speech_training=replace(small.speech_training, lengths=(42, 170)))
     lessons = stage_of(short).lessons
-    assert lessons.tables[0].added > 0 == lessons.strangers[0].added + lessons.held_strangers[0].added
-    assert lessons.strangers[1].added > 0
-    assert not lessons.ready(1)
+    assert lessons.tables[0].added > 0
+    for rows, table in zip((42, 170), (*lessons.held_strangers, *lessons.strangers)[:2], strict=True):
+        assert (11 + table.instructed + table.facts[:, :2].sum(1) <= rows).all()
