@@ -145,6 +145,6 @@ def test_a_mixed_batch_has_every_kind_in_its_share(one_length: Recipe, stage_of:
 
 def test_a_vector_learns_from_what_is_said(one_length: Recipe, stage_of: Build) -> None:
     stage = stage_of(one_length)
-    stage.step(0)
+    stage.learn(0)
     for name, weight in stage.speech.speaker.named_parameters():
         assert weight.grad is not None and weight.grad.abs().sum() > 0, name
