@@ -224,7 +224,7 @@ def _one_after_the_other(first: Tensor, second: Tensor, count: Tensor, at: Tenso
     for piece, place in ((first, at), (second, at - count)):
         inside = place.clamp(0, piece.shape[1] - 1)[..., None].expand(-1, -1, piece.shape[2])
         pieces.append(piece.gather(1, inside))
-    return torch.where((at < count)[..., None], *pieces)
+    return torch.where((at < count)[..., None], pieces[0], pieces[1])
 
 
 def _text_ids(given: Examples, row: Tensor, head: Tensor, text: TextIds) -> Tensor:
@@ -236,8 +236,8 @@ def _text_ids(given: Examples, row: Tensor, head: Tensor, text: TextIds) -> Tens
     for offset, fixed in enumerate((text.start, text.assistant, text.newline)):
         ids = torch.where(place == offset, fixed, ids)
     ids = torch.where(token == -1, text.begin, ids)
-    spoken = [said.words[..., None] for said in (given.before, given.own)]
-    body = _one_after_the_other(*spoken, given.before.length, token)[..., 0]
+    before, own = given.before.words[..., None], given.own.words[..., None]
+    body = _one_after_the_other(before, own, given.before.length, token)[..., 0]
     ids = torch.where((token >= 0) & (token < words), body, ids)
     return torch.where(token == words, text.end, ids)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import random
 from itertools import pairwise
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -26,6 +27,7 @@ FIXED_ROWS = (
 INSTRUCTION_FRAME = ("<|im_start|>", "user\n", "<|im_end|>", "\n")
 LONGEST_INSTRUCTION = 64  # ids
 MEL = MelShape(SAMPLE_RATE)
+Table = TypeVar("Table", bound="LessonTable")
 
 
 class LessonTable:
@@ -218,6 +220,6 @@ class Lessons:
         return self._encoder(sound.to(self.tables[0].text.device).float() / 32768)
 
 
-def _filling(held: LessonTable, learned: LessonTable) -> LessonTable:
+def _filling(held: Table, learned: Table) -> Table:
     """The first are held back."""
     return learned if held.added >= held.capacity else held

@@ -28,9 +28,14 @@ def test_what_is_exported_is_loaded(small: Recipe, tokens: Tokens, tmp_path: Pat
     parts.save(tmp_path, "speech", parts.gather(speech=speech))
     folder = tmp_path / "tiny"
     export(small, tmp_path, tokens, folder)
-    language = family_parts(read_config(folder)).language
-    fill(language.module, language.names, Checkpoint.open(folder), "cpu", torch.float32)
-    loaded = dict(language.module.named_parameters())
+    config = read_config(folder)
+    assert config.kinds == {"named", "cloned", "designed"}
+    pieces = family_parts(config)
+    files = Checkpoint.open(folder)
+    fill(pieces.language.module, pieces.language.names, files, "cpu", torch.float32, unused=("speaker_encoder.*",))
+    fill(pieces.speaker.module, pieces.speaker.names, files, "cpu", torch.float32, unused=None)
+    loaded = dict(pieces.language.module.named_parameters())
+    loaded |= {f"speaker.{name}": value for name, value in pieces.speaker.module.named_parameters()}
     for name, value in speech.named_parameters():
         assert torch.equal(loaded[name], value.bfloat16().float()), name
     ours, theirs = settled_codec(small, tmp_path), exported_codec(small, folder / "speech_tokenizer")
