@@ -7,13 +7,15 @@ from itertools import pairwise
 
 import numpy as np
 
+from omnitts_cli.models.mel import hertz, mels
 from omnitts_cli.training.teacher import SAMPLE_RATE
 
 LOWEST, HIGHEST = 60.0, 380.0  # Hz, of a voice
 WINDOW, HOP = 1200, 480  # samples: three periods of a deep voice, 50 windows a second
 VOICED = 0.5  # of a perfect repetition
 SPECTRUM_WINDOW = 1024
-BANDS = 32
+BANDS = 24
+QUIETEST = 1e-6  # beside the loudest band
 
 
 @dataclass(frozen=True)
@@ -63,16 +65,15 @@ def _peak(row: np.ndarray, at: int) -> int:
 
 
 def average_spectrum(sound: np.ndarray) -> np.ndarray:
-    """Decibels in bands of even width on a logarithmic scale from 80 Hz to 8 kHz, loudness taken out: [BANDS]."""
+    """Decibels in bands as wide as an ear's, from 80 Hz to 8 kHz, loudness taken out: [BANDS]."""
     if len(sound) < SPECTRUM_WINDOW:
         return np.zeros(BANDS)
     windows = np.lib.stride_tricks.sliding_window_view(sound, SPECTRUM_WINDOW)[:: SPECTRUM_WINDOW // 2]
     power = (np.abs(np.fft.rfft(windows * np.hanning(SPECTRUM_WINDOW))) ** 2).mean(0)
-    hertz = np.fft.rfftfreq(SPECTRUM_WINDOW, 1 / SAMPLE_RATE)
-    corners = np.geomspace(80.0, 8000.0, BANDS + 1)
-    # a low band may be narrower than the spectrum's lines, so lines are read in between
-    bands = [np.interp(np.linspace(a, b, 8), hertz, power).mean() for a, b in pairwise(corners)]
-    decibels = 10 * np.log10(np.array(bands) + 1e-10)
+    lines = np.fft.rfftfreq(SPECTRUM_WINDOW, 1 / SAMPLE_RATE)
+    corners = hertz(np.linspace(*mels(np.array([80.0, 8000.0])), BANDS + 1))
+    bands = np.array([power[(lines >= low) & (lines < high)].mean() for low, high in pairwise(corners)])
+    decibels = 10 * np.log10(bands + QUIETEST * bands.max() + 1e-20)
     return decibels - decibels.mean()
 
 

@@ -1,0 +1,22 @@
+"""What is reported of strangers depends on the clip that is heard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from omnitts_cli.training.held_strangers import held_strangers
+from omnitts_cli.training.recipe import Recipe
+from omnitts_cli.training.speech_stage import SpeechStage
+
+
+def test_each_way_to_get_a_voice_has_its_loss(one_length: Recipe, stage_of: Callable[[Recipe], SpeechStage]) -> None:
+    stage = stage_of(one_length)
+    tables, ids = stage.lessons.held_strangers, (stage.codec_ids, stage.text_ids)
+    with torch.no_grad():
+        stage.speech.speaker.out.weight.mul_(50)  # so that a clip is loud enough to be noticed untrained
+    losses = held_strangers(stage.speech, stage.rows, tables, one_length, ids)
+    assert losses.keys() == {f"held_{how}" for how in ("cloned", "swapped", "continued", "described")}
+    assert all(5 < loss < 12 for loss in losses.values())  # nothing is learned: about the logarithm of the vocabulary
+    assert losses["held_cloned"] != losses["held_swapped"]
