@@ -72,7 +72,7 @@ class EngineSettings:
     chunk: int = 16  # most frames in a later one
     threads: int | None = None  # on the CPU
     capture: bool = True  # record steps where the device can replay them
-    fused_codec: bool = False  # the GPU's own codec kernels: faster alone, not yet run inside the engine on a GPU
+    fused_codec: bool = True  # the codec's own kernels, where the device has some
     offline: bool = False  # ask nothing of the network
     mistral_pattern: bool = False  # cut words as the official package does for local folders
 
