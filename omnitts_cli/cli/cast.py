@@ -91,14 +91,18 @@ def language_of(code: str, script: Script, model: SpeechModel) -> tuple[str | No
 
 
 def looks_like(script: Script, *, patient: bool) -> str | None:
-    """The code of the language that the first piece is in; None where that is not clear."""
-    from omnitts_cli.text.language import FLOOR, detect
+    """The code of the language that the first piece is in; None where that is not clear.
+
+    Who did not ask is not refused by a guess that may be wrong.
+    """
+    from omnitts_cli.text.language import CERTAIN, FLOOR, detect
 
     first = script.peek(0.0)
     while first is None and patient and not script.ended:
         first = script.peek(POLL_S)
     guess = detect(first.text) if first is not None else None
-    if guess is None or guess.language is None or guess.confidence < FLOOR:
+    floor = CERTAIN if guess is not None and guess.script == "latin" and not patient else FLOOR
+    if guess is None or guess.language is None or guess.confidence < floor:
         if patient:
             console.note("the language of the text is not clear; the model decides")
         return None

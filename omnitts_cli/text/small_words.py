@@ -5,7 +5,8 @@ SMALL_WORDS = {
         "the of and to in is was that it for on with as he be at by i this had not are but from or have an "
         "they which you were her she his him their there been has would who will more when no if out so said "
         "what up about into than them can only other we your my me do our how did does its all just don't "
-        "very good hello thank thanks please where"
+        "very good hello thank thanks please where a am man any some then these those after before never because while "
+        "without should could may might must every each over under again too much many such got get let us here"
     ),
     "de": (
         "der die das und in zu den von mit sich des auf für ist im dem nicht ein eine als auch es an werden "

@@ -61,6 +61,11 @@ def test_another_language_is_2_and_names_models_that_speak_it(omnitts: Call, lan
     assert "tiny does not speak" in done.err and "-m 0.6b or -m 1.7b" in done.err
 
 
+@pytest.mark.parametrize("text", ["A simple example", "Adults die young.", "Los Angeles", "Ho ho ho!"])
+def test_english_is_not_refused_by_a_guess(omnitts: Call, landed: Path, text: str) -> None:
+    assert omnitts("say", *SHORT, text).code == 0
+
+
 def test_a_foreign_word_is_refused_and_never_babbled(omnitts: Call, landed: Path) -> None:
     done = omnitts("say", *SHORT, "The word 東京 is not for it.")
     assert done.code == 3 and "東京" in done.err and "-m 0.6b" in done.err

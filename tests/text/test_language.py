@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from omnitts_cli.errors import UsageError
-from omnitts_cli.text.language import FLOOR, LANGUAGES, detect, language_code
+from omnitts_cli.text.language import CERTAIN, FLOOR, LANGUAGES, detect, language_code
 
 TEXTS = {
     "en": ["Hello, how are you today?", "The weather is nice.", "It was the best of times, it was the worst of times.",
@@ -45,6 +45,17 @@ def test_what_is_in_doubt_or_foreign_is_no_answer(text: str) -> None:
 def test_never_a_wrong_answer_for_a_greeting() -> None:
     """A well-known detector takes `Hello.` for Italian."""
     assert detect("Hello.").language in (None, "en")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["A simple example", "Got a dictionary?", "A man without a woman is like a statue without pigeons.", "Ho ho ho!",
+     "See also MS-DOS, IBM-DOS, DR-DOS.", "Yo baby yo baby yo.", "I am an honest man!", "Adults die young.", "Ha ha.",
+     "Youth is a blunder, manhood a struggle, old age a regret.", "Los Angeles", "BREAKFAST.COM halted"],
+)  # fmt: skip
+def test_english_is_never_taken_for_something_else_with_certainty(text: str) -> None:
+    guess = detect(text)
+    assert guess.language in (None, "en") or guess.confidence < CERTAIN
 
 
 def test_long_texts_are_judged_by_their_beginning() -> None:
