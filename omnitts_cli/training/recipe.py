@@ -128,7 +128,7 @@ class Strangers:
 
     shift: tuple[float, ...]
     pace: tuple[float, ...]
-    machine_pitch: tuple[float, ...]
+    pitch: tuple[float, ...]
     shortest: float
     clips: tuple[float, ...]
     kept: int

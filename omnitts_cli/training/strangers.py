@@ -14,6 +14,8 @@ from omnitts_cli.training.teacher import BASES, TeacherVoice
 
 PITCHES = {"rms": 99.0, "slt": 172.0, "awb": 128.0, "kal16": 91.0}
 """Hz, the median of a few sentences at a shift of 1."""
+DEAF = ("rms",)
+"""These keep their pitch whatever they are told."""
 TEMPOS = {"rms": 0.89, "slt": 1.05, "awb": 0.93, "kal16": 1.15}
 """Against the four's average, at a pace of 1."""
 FACTS = len(BASES) + 3
@@ -29,9 +31,9 @@ _ROBOT = ("robotic", "robotic", "mechanical", "synthetic", "machine-like")
 
 
 def passing(draw: random.Random, ranges: Strangers) -> TeacherVoice:
-    """Another speaker at each call. Only kal16 has a pitch that can be set by itself."""
+    """Another speaker at each call; pitch moves beside formants where the base heeds it."""
     base = draw.choice(BASES)
-    pitch = draw.uniform(*ranges.machine_pitch) if base == "kal16" else 0.0
+    pitch = 0.0 if base in DEAF else PITCHES[base] * _between(draw, ranges.pitch)
     return TeacherVoice(base, _between(draw, ranges.shift), _between(draw, ranges.pace), pitch)
 
 

@@ -24,13 +24,16 @@ PHONES = (
     "uh uw v w y z zh"
 ).split()
 PHONES_PER_FRAME = 2
-MACHINE_PITCH = 95.0  # Hz: what kal16 speaks at when nothing is asked for; the others do not heed it
+OWN_PITCH = {"kal16": 95.0}  # Hz, where flite has it as a setting from the beginning
 _PARTS = ("asound.so.2", "flite.so.1", "flite_usenglish.so.1", "flite_cmulex.so.1")
 
 
 @dataclass(frozen=True)
 class TeacherVoice:
-    """`shift` above 1 raises pitch and formants; `pace` above 1 speaks faster; `pitch` (Hz) is heard by kal16 only."""
+    """`shift` above 1 raises pitch and formants; `pace` above 1 speaks faster.
+
+    `pitch`: Hz before the shift, formants left alone; rms does not heed it.
+    """
 
     base: str
     shift: float = 1.0
@@ -85,6 +88,7 @@ class Teacher:
             ("item_feat_float", ctypes.c_float, [handle, word]),
             ("delete_utterance", None, [handle]),
             ("flite_feat_set_float", None, [handle, word, ctypes.c_float]),
+            ("feat_remove", ctypes.c_int, [handle, word]),
         ):
             function = getattr(self._flite, name)
             function.restype, function.argtypes = result, arguments
@@ -119,8 +123,12 @@ class Teacher:
         flite, handle = self._flite, self._voices[voice.base]
         features = ctypes.cast(handle, ctypes.POINTER(_Voice)).contents.features
         flite.flite_feat_set_float(features, b"duration_stretch", voice.shift / voice.pace)
-        # said each time, or a voice would keep the pitch of whoever spoke before it
-        flite.flite_feat_set_float(features, b"int_f0_target_mean", voice.pitch or MACHINE_PITCH)
+        # said or taken back each time, or a voice would keep the pitch of whoever spoke before it
+        pitch = voice.pitch or OWN_PITCH.get(voice.base)
+        if pitch:
+            flite.flite_feat_set_float(features, b"int_f0_target_mean", pitch)
+        else:
+            flite.feat_remove(features, b"int_f0_target_mean")
         utterance = flite.flite_synth_text(text.encode("ascii", "ignore"), handle)
         wave = flite.utt_wave(utterance).contents
         sound = np.ctypeslib.as_array(wave.samples, (wave.num_samples,)).astype(np.float32) / 32768

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from omnitts_cli.errors import OmniError
-from omnitts_cli.training.teacher import PHONES, SAMPLES_PER_FRAME, Teacher, TeacherVoice, resample
+from omnitts_cli.training.hearing import pitch
+from omnitts_cli.training.strangers import DEAF, PITCHES
+from omnitts_cli.training.teacher import BASES, PHONES, SAMPLES_PER_FRAME, Teacher, TeacherVoice, resample
 
 
 def test_resampling_keeps_the_sound() -> None:
@@ -39,3 +41,13 @@ def test_pace_and_shift_change_the_length(teacher: Teacher) -> None:
     )
     assert slow > 1.1 * plain
     assert abs(high - plain) < 0.1 * plain  # a shift alone keeps the pace
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_a_pitch_that_was_asked_for_is_forgotten_again(teacher: Teacher, base: str) -> None:
+    text, plain = "A long and winding road.", TeacherVoice(base)
+    before = teacher.speak(text, plain).sound
+    asked = teacher.speak(text, TeacherVoice(base, pitch=140.0)).sound
+    after = teacher.speak(text, plain).sound
+    assert abs(pitch(after) / pitch(before) - 1) < 0.02 and abs(pitch(before) / PITCHES[base] - 1) < 0.1
+    assert (abs(pitch(asked) / 140 - 1) < 0.1) == (base not in DEAF)
