@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import fields, replace
 
@@ -13,6 +14,7 @@ from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import ExpertBlock
 from omnitts_cli.kernels.plain_experts import everyone, route
 
+INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 pytestmark = pytest.mark.gpu
 EPS = 1e-6
 # experts, of them heard by all, chosen, inner, hidden
@@ -92,6 +94,23 @@ def test_a_row_that_is_no_number_harms_nobody(where: torch.device, rows: int) ->
     out = experts(x, norm, EPS, block)
     assert out[1].isnan().all()
     assert torch.equal(torch.cat([out[:1], out[2:]]), torch.cat([clean[:1], clean[2:]]))
+
+
+@pytest.mark.skipif(INTERPRETED, reason="graphs need a GPU")
+@pytest.mark.parametrize("rows", [2, 20])
+def test_captured_is_eager(where: torch.device, rows: int) -> None:
+    """Whom a row hears changes from replay to replay; nothing of that may be baked in."""
+    from omnitts_cli.kernels.triton.mixture import experts
+
+    x, norm, block = made(rows, 10, 2, 3, 32, 64, where, torch.bfloat16)
+    experts(x, norm, EPS, block)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        out = experts(x, norm, EPS, block)
+    for seed in range(4):
+        x.copy_(torch.randn(x.shape, generator=torch.Generator().manual_seed(seed)))
+        graph.replay()
+        assert torch.equal(out, experts(x, norm, EPS, block))
 
 
 def test_sizes_that_no_tile_divides_go_the_plain_way(where: torch.device) -> None:
