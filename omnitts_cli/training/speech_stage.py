@@ -77,9 +77,9 @@ class SpeechStage:
         half = nullcontext()
         if self.device.captures:
             half = torch.autocast(self.device.torch_device.type, torch.bfloat16, cache_enabled=False)
+        vectors = self.speech.speaker(batch.mel)  # small, and in the precision that speaking has it in
+        guess = self.guesses(vectors, batch.made)
         with half:
-            vectors = self.speech.speaker(batch.mel)
-            guess = self.guesses(vectors, batch.made)
             hidden = self.talk(F.dropout(self.rows(batch, vectors), self.plan.dropout))
             scores = self.speech.talker.logits(hidden).float()
             first = F.cross_entropy(scores.flatten(0, 1), batch.target.flatten(), ignore_index=-100)

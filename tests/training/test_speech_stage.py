@@ -1,0 +1,55 @@
+"""A step of the language side is fit for capture, and an older checkpoint is a beginning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from omnitts_cli.training import parts
+from omnitts_cli.training.recipe import Recipe
+from omnitts_cli.training.speech_stage import SpeechStage
+
+Build = Callable[[Recipe], SpeechStage]
+
+
+def without_numbers(stage: SpeechStage) -> None:
+    """Everything that a step reads becomes a shape: whoever asks it for a number gets an error."""
+    for table in (*stage.lessons.tables, *stage.lessons.strangers):
+        for name, value in vars(table).items():
+            if isinstance(value, torch.Tensor):
+                setattr(table, name, value.to("meta"))
+    for module in (stage.speech, stage.phones, stage.guesses):
+        module.to("meta")
+    for name in ("every_token", "offsets", "losses", "slopes"):
+        setattr(stage, name, getattr(stage, name).to("meta"))
+
+
+def test_a_step_never_asks_for_a_number(one_length: Recipe, stage_of: Build) -> None:
+    """Such a question, or a tensor from another device, would end the capture on an accelerator."""
+    stage = stage_of(one_length)
+    without_numbers(stage)
+    stage.learn(0)
+    assert stage.losses.device.type == "meta"
+    with pytest.raises((RuntimeError, NotImplementedError), match=r"[Mm]eta"):
+        float(stage.losses[0])
+
+
+def test_a_checkpoint_from_before_strangers_is_a_beginning(small: Recipe, stage_of: Build, tmp_path: Path) -> None:
+    old, new = stage_of(small), stage_of(small)
+    with torch.no_grad():
+        for weight in (*old.speech.parameters(), *old.phones.parameters()):
+            weight.add_(1.0)
+    old.save(tmp_path)
+    saved = parts.load(tmp_path, "speech")
+    fresh = new.speech.speaker.out.weight.clone()
+    new.resume({name: t for name, t in saved.items() if ".speaker." not in name and not name.startswith("guesses")})
+    assert torch.equal(new.speech.embedder.first, old.speech.embedder.first)
+    assert torch.equal(new.phones.weight, old.phones.weight)
+    assert torch.equal(new.speech.speaker.out.weight, fresh)
+    new.resume(saved)
+    assert torch.equal(new.speech.speaker.out.weight, old.speech.speaker.out.weight)
+    with pytest.raises(RuntimeError, match="Missing key"):
+        new.resume({name: t for name, t in saved.items() if not name.startswith("phones")})
