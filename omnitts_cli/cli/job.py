@@ -157,6 +157,7 @@ class Job:
             safe=place.safe if speech.safe is None else speech.safe,
             ahead=engine.plan.slots + AHEAD,
             keep_codes=keep_codes,
+            longest=reading.longest_read(engine.model),
             read=reading.reader(self.text.normalize, code, engine.model, parts=self.live),
         )
 

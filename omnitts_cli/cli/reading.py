@@ -8,6 +8,7 @@ it is unless --normalize asks for words.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from omnitts_cli.cli.console import console
@@ -16,12 +17,19 @@ from omnitts_cli.errors import UsageError
 
 if TYPE_CHECKING:
     from omnitts_cli.models.roles import SpeechModel
+    from omnitts_cli.text.piece import Break, Piece
 
 Read = Callable[[str], str]
 
+LONGEST_READ = 150
 LONGEST = 110  # letters; it was taught sentences of up to nine seconds
 PLAIN = ("english",)
 EXTRA = ("zh", "ja")  # languages of the extra [tn]
+
+
+def longest_read(model: SpeechModel) -> int | None:
+    """The most letters that this model gets at once."""
+    return LONGEST_READ if model.languages == PLAIN else None
 
 
 def longest(model: str) -> int | None:
@@ -44,6 +52,19 @@ def reader(wanted: bool | None, language: str | None, model: SpeechModel, *, par
     if language is None:
         console.note("--normalize: the language of the text is not clear, so numbers are read in English; see -l")
     return normaliser(language or "en")
+
+
+def readings(piece: Piece, read: Read | None, most: int | None) -> list[tuple[Piece, str]]:
+    """The piece with the text that the model hears; cut again where words for numbers made it longer than `most`."""
+    text = read(piece.text) if read else piece.text
+    if read is None or most is None or len(text) <= most:
+        return [(piece, text)]
+    from omnitts_cli.text.split import Splitter
+
+    splitter = Splitter("auto", "en", largest=LONGEST, pauses=False)
+    parts = [part.text for part in splitter.feed(text) + splitter.flush() if part.speech]
+    gaps: list[Break] = [piece.gap, *["none"] * (len(parts) - 1)]  # type: ignore[list-item]
+    return [(replace(piece, text=part, gap=gap), read(part)) for part, gap in zip(parts, gaps, strict=True)]
 
 
 def normaliser(language: str) -> Read:

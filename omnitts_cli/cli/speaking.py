@@ -17,7 +17,7 @@ import numpy as np
 
 from omnitts_cli.audio.chunk import Chunk, Stopped
 from omnitts_cli.cli.console import console
-from omnitts_cli.cli.reading import Read
+from omnitts_cli.cli.reading import Read, readings
 from omnitts_cli.cli.script import Script
 from omnitts_cli.cli.signals import held
 from omnitts_cli.cli.tape import Tape
@@ -88,6 +88,7 @@ class Manner:
     ahead: int = 8
     keep_codes: bool = False
     read: Read | None = None  # what becomes of a text before the model hears it
+    longest: int | None = None  # letters of it
 
 
 class Speaking:
@@ -123,14 +124,17 @@ class Speaking:
             piece = script.take(0.0 if self._open else PIPE_POLL_S)
             if piece is None:
                 return
-            text = self.manner.read(piece.text) if self.manner.read else piece.text
-            request = replace(self.manner.request, text=text) if text else None
-            take = Take(self.account.pieces, piece, request, done=request is None)
-            self._open.append(take)
-            if request is not None:
-                self.account.pieces += 1
-                self.account.chars += len(piece.text)
-                self._submit(take)
+            for part, text in readings(piece, self.manner.read, self.manner.longest):
+                self._take(part, text)
+            self.account.chars += len(piece.text)
+
+    def _take(self, piece: Piece, text: str) -> None:
+        request = replace(self.manner.request, text=text) if text else None
+        take = Take(self.account.pieces, piece, request, done=request is None)
+        self._open.append(take)
+        if request is not None:
+            self.account.pieces += 1
+            self._submit(take)
 
     def _submit(self, take: Take) -> None:
         assert take.request is not None

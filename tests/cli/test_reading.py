@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from omnitts_cli.cli.live import whole_words
-from omnitts_cli.cli.reading import normaliser, reader
+from omnitts_cli.cli.reading import normaliser, reader, readings
 from omnitts_cli.errors import UsageError
+from omnitts_cli.text.piece import Piece
 
 Call = Callable[..., Any]
 PLAIN: Any = SimpleNamespace(languages=("english",))
@@ -69,3 +70,16 @@ def test_words_of_live_text_are_whole() -> None:
         yield from ["It is 1", "2,0", "00 m", "eters.\n", "Next"]
 
     assert list(whole_words(arriving())) == ["It is ", "12,000 ", "meters.\n", "Next"]
+
+
+def test_what_words_made_too_long_is_cut_again() -> None:
+    read = reader(None, None, PLAIN)
+    piece = Piece("1234567 " * 6 + "and done.", 0, 57, gap="paragraph")
+    parts = readings(piece, read, 150)
+    assert len(parts) > 3 and [part.gap for part, _ in parts] == ["paragraph"] + ["none"] * (len(parts) - 1)
+    assert all(len(text) <= 112 for _, text in parts)
+    assert " ".join(part.text for part, _ in parts) == read(piece.text)  # type: ignore[misc]
+    assert readings(piece, None, 150) == [(piece, piece.text)]
+    assert len(readings(piece, read, None)) == 1
+    short = Piece("All 5 of them.", 0, 14)
+    assert readings(short, read, 150) == [(short, "All five of them.")]
