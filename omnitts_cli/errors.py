@@ -13,11 +13,19 @@ class OmniError(Exception):
     exit_code = 1
     code = "internal"
 
-    def __init__(self, message: str, *, cause: str | None = None, hint: str | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        cause: str | None = None,
+        hint: str | None = None,
+        where: tuple[str, int | None] | None = None,
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.cause = cause
         self.hint = hint
+        self.where = where  # file and line, for programs; the message says it too
 
 
 class UsageError(OmniError):

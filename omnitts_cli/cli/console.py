@@ -135,9 +135,9 @@ class Console:
             self._json({"schema": SCHEMA, **fields})
 
     def error_record(self, error: OmniError) -> None:
-        where = getattr(error, "where", None)
         fields = {"status": "error", "code": error.code, "exit": error.exit_code, "message": error.message}
-        self.record(**fields, hint=error.hint, **({"where": where} if where else {}))
+        where = {"where": dict(zip(("file", "line"), error.where, strict=True))} if error.where else {}
+        self.record(**fields, hint=error.hint, **where)
 
     def _json(self, record: Mapping[str, Any]) -> None:
         text = json.dumps(record, ensure_ascii=False, allow_nan=False)

@@ -48,16 +48,22 @@ class SettingsFile:
             accepts = field.opt.kind.accepts(item) and (isinstance(item, bool) == (field.opt.kind is SWITCH))
             if not accepts:
                 raise SettingsError(
-                    f"{self.place(key)}: {key} = {value!r} is not {field.opt.kind.words}", hint=f"correct '{key}'"
+                    f"{self.place(key)}: {key} = {value!r} is not {field.opt.kind.words}",
+                    hint=f"correct '{key}'",
+                    where=(str(self.path), self.line(key)),
                 )
         return tuple(values) if field.opt.many else value
 
     def place(self, key: str) -> str:
         """The file with the line of a key."""
+        number = self.line(key)
+        return str(self.path) if number is None else f"{self.path} line {number}"
+
+    def line(self, key: str) -> int | None:
         for number, line in enumerate(self.text.splitlines(), 1):
             if line.split("=")[0].strip() in (key, f'"{key}"', f"[{key}]"):
-                return f"{self.path} line {number}"
-        return str(self.path)
+                return number
+        return None
 
 
 def read(path: Path) -> SettingsFile:
@@ -92,7 +98,8 @@ def check_keys(file: SettingsFile, keys: Iterable[str], known: list[str]) -> Non
         if key not in known:
             guess = presets.nearest(key, [*known, *SECTIONS])
             hint = f"did you mean '{guess}'?" if guess else "keys are the long names of options"
-            raise SettingsError(f"{file.place(key)}: unknown key '{key}'", hint=hint)
+            where = (str(file.path), file.line(key))
+            raise SettingsError(f"{file.place(key)}: unknown key '{key}'", hint=hint, where=where)
 
 
 def all_names() -> list[str]:

@@ -101,7 +101,11 @@ def read_entries(path: Path) -> Iterable[tuple[str, str]]:
             problem = (
                 "no tab" if not tab else "no word before the tab" if not word else f"a word over {LONGEST_WORD} letters"
             )
-            raise InputError(f"lexicon {path} line {number}: {problem}", hint="each line is: word<TAB>spoken form")
+            raise InputError(
+                f"lexicon {path} line {number}: {problem}",
+                hint="each line is: word<TAB>spoken form",
+                where=(str(path), number),
+            )
         yield word, clean_field(spoken)
 
 

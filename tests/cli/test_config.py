@@ -138,3 +138,12 @@ def test_paths_and_secrets(omnitts: Call, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("HF_TOKEN", "hf_abc123")
     out = omnitts("config", "show").out
     assert b"HF_TOKEN\t(set)" in out and b"abc123" not in out
+
+
+def test_programs_are_told_the_file_and_the_line(omnitts: Call) -> None:
+    Path("omnitts.toml").write_text("speed = 1.0\nspeeed = 2\n")
+    assert omnitts("say", "--json", "Hello.").json["where"] == {"file": "omnitts.toml", "line": 2}
+    Path("omnitts.toml").unlink()
+    Path("words").write_text("a\tb\nno tab\n")
+    done = omnitts("say", "--json", "--lexicon", "words", "Hello.")
+    assert done.code == 3 and done.json["where"] == {"file": "words", "line": 2}
