@@ -16,6 +16,7 @@ from omnitts_cli.cli.engine_room import engine_for
 from omnitts_cli.cli.grammar import Command, group
 from omnitts_cli.cli.options import Intent, Machine, Model, Network, Results, Speech, Telling, TextIn
 from omnitts_cli.errors import InputError, ModelError, UsageError
+from omnitts_cli.text.language import LANGUAGES, language_code
 from omnitts_cli.voice_files import SUFFIX, SavedVoice
 
 app = group("Voices: list, show, preview, save, rm, export, import, blend.")
@@ -49,7 +50,7 @@ def list_(
         if not lang or about.get("language") == lang:
             rows.append([name, "saved", about.get("model", ""), about.get("source", "")])
             console.record(status="ok", name=name, kind="saved", **about)
-    for name, words, of in speakers(model):
+    for name, words, of in speakers(model, language_code(lang) if lang else None):
         rows.append([name, "model", of, words])
         console.record(status="ok", name=name, kind="model", model=of, about=words)
     console.table(rows, head=["NAME", "KIND", "MODEL", "ABOUT"])
@@ -161,8 +162,10 @@ app.command("list", cls=Command)(command(list_))
 app.command("import", cls=Command)(command(import_))
 
 
-def speakers(model: str) -> list[tuple[str, str, str]]:
-    """Name, description and model of the voices that a model folder on this machine has. Its weights stay shut."""
+def speakers(model: str, language: str | None = None) -> list[tuple[str, str, str]]:
+    """Name, description and model of the voices that a model folder on this machine has, if the model speaks the
+    language. Its weights stay shut.
+    """
     from omnitts_cli.families.known import family_of
     from omnitts_cli.weights.find import find
 
@@ -175,5 +178,8 @@ def speakers(model: str) -> list[tuple[str, str, str]]:
     if found.folder is None:
         return []
     family = family_of(found.folder)
-    known = family.voices(family.read_config(found.folder))
+    config = family.read_config(found.folder)
+    if language is not None and LANGUAGES[language] not in family.languages(config):
+        return []
+    known = family.voices(config)
     return [(name, about, found.name) for name, about in known.items()]

@@ -27,6 +27,7 @@ class Family:
     parts: Callable[..., Any]
     assemble: Callable[..., SpeechModel]
     voices: Callable[[Any], dict[str, str]]  # each name with one line about it
+    languages: Callable[[Any], tuple[str, ...]]
 
 
 def _tts_released(file: Path, name: str) -> tts_config.Config:
@@ -46,6 +47,7 @@ FAMILIES = {
         tts.parts,
         tts.assemble,
         lambda config: {name: speaker.about for name, speaker in config.speakers.items()},
+        lambda config: config.languages,
     ),
     omni_released.FAMILY: Family(
         omni_config.read_config,
@@ -54,6 +56,7 @@ FAMILIES = {
         omni.parts,
         omni.assemble,
         lambda config: config.about,
+        lambda config: config.languages,
     ),
 }
 """By what config.json calls itself."""

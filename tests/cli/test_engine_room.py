@@ -82,6 +82,8 @@ def test_long_sentences_are_cut_to_what_it_was_taught(omnitts: Call, landed: Pat
 def test_voices_are_listed_with_a_line_each_and_previewed(omnitts: Call, landed: Path) -> None:
     rows = [line.split("\t") for line in omnitts("voices", "list").out.decode().splitlines()]
     assert rows == [["henry", "model", "tiny", "a calm man"], ["clara", "model", "tiny", "a friendly woman"]]
+    assert omnitts("voices", "list", "-l", "en").out.count(b"\n") == 2
+    assert omnitts("voices", "list", "-l", "zh").out == b"" and omnitts("voices", "list", "-l", "xx").code == 2
     for name, *_ in rows:
         assert omnitts("voices", "preview", name, "--max-frames", "4", "-o", f"{name}.wav").code == 0
         assert soundfile.info(f"{name}.wav").frames > 0
