@@ -105,7 +105,8 @@ def sound_output() -> Check:
     try:
         sink = open_speaker()
     except DeviceError as error:
-        return Check("sound output", "warn", f"{error.message}; files and pipes work", error.hint)
+        fix = "connect a loudspeaker, or install PortAudio or one of pw-play, paplay, aplay, ffplay"
+        return Check("sound output", "warn", f"{error.message}; files and pipes work", fix)
     words = getattr(sink.output, "name", "PortAudio")
     sink.discard()
     return Check("sound output", "ok", words)

@@ -90,6 +90,15 @@ def landed(tmp_path: Path, checkpoint: Callable[[str], Path], monkeypatch: pytes
 
 
 @pytest.fixture
+def no_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package without a voice in it."""
+    from omnitts_cli.weights import find, store
+
+    for module in (find, store):
+        monkeypatch.setattr(module, "TINY", tmp_path / "nowhere")
+
+
+@pytest.fixture
 def silent_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine without any sound output."""
     from omnitts_cli.audio import speaker

@@ -13,10 +13,7 @@ Call = Callable[..., Any]
 SHORT = ["--max-frames", "6", "--seed", "5", "--offline", "-o", "a.wav"]
 
 
-def test_until_it_has_landed_no_model_is_4_and_says_so(omnitts: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    from omnitts_cli.weights import find
-
-    monkeypatch.setattr(find, "TINY", Path("nowhere"))
+def test_without_it_no_model_is_4_and_says_so(omnitts: Call, no_model: None) -> None:
     done = omnitts("say", *SHORT, "Hello there.")
     assert done.code == 4 and "has not landed" in done.err and "-m 0.6b" in done.err
 

@@ -131,7 +131,7 @@ def test_design_keeps_a_voice(omnitts: Call) -> None:
     assert voice_files.load("deep").voice.embedding.size == 32
 
 
-def test_list_shows_saved_voices_for_people_and_programs(omnitts: Call) -> None:
+def test_list_shows_saved_voices_for_people_and_programs(omnitts: Call, no_model: None) -> None:
     assert "no voices yet" in omnitts("voices", "list").err
     saved("anna")
     assert omnitts("voices", "list").out.decode().split("\t")[:2] == ["anna", "saved"]
