@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from omnitts_cli import voice_files
-from omnitts_cli.cli import cast, stage
+from omnitts_cli.cli import cast, reading, stage
 from omnitts_cli.cli.console import console
 from omnitts_cli.cli.declare import Opt
 from omnitts_cli.cli.job import Job
@@ -204,6 +204,7 @@ def cloned(engine: Engine, recording: Recording, transcript: str | None) -> Clon
     assert cloner is not None, "a model of cloned voices hears clips"
     sound = resample(recording.sound, recording.rate, engine.model.facts.sample_rate)
     codes = cloner.codes(sound) if transcript is not None else None
+    transcript = None if transcript is None else reading.transcript(transcript, engine.model)
     return Cloned(cloner.embedding(sound), codes, transcript)
 
 

@@ -27,6 +27,12 @@ PLAIN = ("english",)
 EXTRA = ("zh", "ja")  # languages of the extra [tn]
 
 
+def transcript(words: str, model: SpeechModel) -> str:
+    """The words of a clip as this model reads texts: it hears both as one."""
+    read = reader(None, None, model)
+    return read(words) if read else words
+
+
 def longest_read(model: SpeechModel) -> int | None:
     """The most letters that this model gets at once."""
     return LONGEST_READ if model.languages == PLAIN else None

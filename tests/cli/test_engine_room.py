@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import soundfile
 
@@ -38,8 +41,6 @@ def test_it_is_the_default_of_play(omnitts: Call, landed: Path, monkeypatch: pyt
 
 
 def test_what_it_cannot_do_names_a_model_that_can(omnitts: Call, landed: Path, home: Path) -> None:
-    import numpy as np
-
     soundfile.write("clip.wav", 0.1 * np.sin(np.arange(96_000) / 30) + 0.01 * np.random.randn(96_000), 24_000)
     calls = [["clone", "-r", "clip.wav"], ["design", "-i", "a deep voice"], ["say", "-i", "whisper"]]
     for call in calls:
@@ -136,3 +137,24 @@ def test_a_person_on_a_terminal_is_told_what_loads(
     err = omnitts("say", *SHORT, "Hello there.").err
     assert "loading tiny ..." in err
     assert "loading" not in omnitts("say", *SHORT, "-q", "Hello there.").err
+
+
+def test_the_words_of_a_clip_are_read_as_texts_are(
+    omnitts: Call, checkpoint: Call, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from omnitts_cli import voice_files
+    from omnitts_cli.weights import find
+
+    folder = home / "tiny"
+    shutil.copytree(checkpoint("base"), folder)
+    config = json.loads((folder / "config.json").read_text())
+    config["omnitts"] = {"kinds": ["cloned"], "languages": ["english"]}
+    (folder / "config.json").write_text(json.dumps(config))
+    monkeypatch.setattr(find, "TINY", folder)
+    soundfile.write("clip.wav", 0.1 * np.sin(np.arange(96_000) / 30) + 0.01 * np.random.randn(96_000), 24_000)
+    words = "There are 7 of them — all alike, more or less."
+    done = omnitts("clone", *SHORT, "-r", "clip.wav", "--ref-text", words, "--save-voice", "me", "Hello there.")
+    assert done.code == 0, done.err
+    assert voice_files.load("me").voice.transcript == "There are seven of them, all alike, more or less."
+    again = omnitts("say", "-v", "me", *SHORT, "--json", "Hello again.")
+    assert (again.code, again.json["model"], again.json["voice"]) == (0, "tiny", "me")
