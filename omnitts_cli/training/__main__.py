@@ -16,11 +16,10 @@ from omnitts_cli.training import evaluate, recipe, texts
 from omnitts_cli.training.codec_stage import train_codec
 from omnitts_cli.training.export import export, export_codec
 from omnitts_cli.training.journal import Journal
+from omnitts_cli.training.judge import PARTS, judge
 from omnitts_cli.training.pool import Classroom, SoundPool
 from omnitts_cli.training.recipe import Recipe
-from omnitts_cli.training.settled import settled_codec
 from omnitts_cli.training.speech_stage import train_speech
-from omnitts_cli.training.teacher import Teacher
 from omnitts_cli.training.team import Team
 from omnitts_cli.training.tokens import Tokens
 
@@ -62,16 +61,11 @@ class Rebuild:
         else:
             export_codec(self.recipe, self.work, self.work / "tiny" / "speech_tokenizer")
 
-    def judge(self) -> None:
-        """Word error rates, to the journal."""
-        transcribe, journal = evaluate.recogniser(), Journal(self.work / "curves.jsonl", "judge")
-        codec = settled_codec(self.recipe, self.work)
-        scores = evaluate.judge_codec(self.recipe, codec, Teacher(self._flite), transcribe)
-        journal.write(codec=json.dumps(scores))
-        if (self.work / "tiny" / "config.json").exists():
-            names = [voice.name for voice in self.recipe.voices]
-            rates = evaluate.judge_model(str(self.work / "tiny"), names, (1, 2), transcribe)
-            journal.write(model=json.dumps(rates))
+    def judge(self, model: Path | None, asked: list[str], seeds: int) -> None:
+        """Every line of what the model must be able to do, to judged.json."""
+        model = model or self.work / "tiny"
+        done = judge(model, self.recipe, asked or PARTS, seeds, self._flite, self.work)
+        Journal(self.work / "curves.jsonl", "judge").write(**json.loads(done.read_text()))
 
     def _classroom(self) -> Classroom:
         # another seed for each stretch of training, or a resumed stage would hear the same speech again
@@ -95,6 +89,9 @@ def main() -> None:
     parser.add_argument("--device", default="auto")
     parser.add_argument("--minutes", type=float, help="of learning, in this call [the recipe's]")
     parser.add_argument("--teachers", type=int, default=max(1, (os.cpu_count() or 2) - 2))
+    parser.add_argument("--model", type=Path, help="judge this folder [WORK/tiny]")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, help="judge these alone [all]")
+    parser.add_argument("--seeds", type=int, default=4, help="of the first voice, to be judged")
     parser.add_argument("--flite", type=Path, help="folder of flite's libraries [the system's]")
     given = parser.parse_args()
     made, team = recipe.read(given.recipe, given.miniature), Team()
@@ -104,6 +101,8 @@ def main() -> None:
     for stage in STAGES if given.stage == "all" else (given.stage,):
         if stage in {"codec", "speech"}:
             getattr(rebuild, stage)(given.minutes)
+        elif stage == "judge":
+            rebuild.judge(given.model, given.parts or [], given.seeds)
         else:
             getattr(rebuild, stage)()
     team.close()

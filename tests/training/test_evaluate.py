@@ -26,5 +26,5 @@ def test_the_rate_is_over_all_words() -> None:
     assert error_rate(["One two.", "Three four."], sounds, lambda sound: next(answers)) == 0.25
 
 
-def test_evaluation_speaks_twenty_sentences() -> None:
-    assert len(set(sentences())) == 20
+def test_evaluation_speaks_fifty_sentences() -> None:
+    assert len(set(sentences())) == 50
