@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from omnitts_cli.errors import OmniError
-from omnitts_cli.training.teacher import SAMPLE_RATE
 
 
 @dataclass(frozen=True)
@@ -37,9 +36,9 @@ def speak(model: str, verb: str, lines: list[str], *options: str) -> Heard:
         cut = () if "--split" in options else ("--split", "line")
         words = [verb, "-f", str(text), "-o", str(sound), "-m", model, "-l", "en", *cut, *options]
         told, peak = run([*words, "--json"])
-        whole, _ = soundfile.read(sound, dtype="float32")
+        whole, rate = soundfile.read(sound, dtype="float32")
     pieces = told["sentences"]
-    sounds = [whole[round(p["start"] * SAMPLE_RATE) : round(p["end"] * SAMPLE_RATE)] for p in pieces]
+    sounds = [whole[round(p["start"] * rate) : round(p["end"] * rate)] for p in pieces]
     return Heard(sounds, [p["text"] for p in pieces], told, peak)
 
 

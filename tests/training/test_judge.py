@@ -1,0 +1,135 @@
+"""The judge counts right: with a model of which everything is known in its place."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from omnitts_cli.training import judge as judging
+from omnitts_cli.training.command import Heard
+from omnitts_cli.training.evaluate import sentences, words
+from omnitts_cli.training.judge import GOALS, UNSEEN, Judge, judge, runs_away, texts_of_all_lengths
+from omnitts_cli.training.recipe import Recipe
+from omnitts_cli.training.strangers import pitch_of
+from omnitts_cli.training.teacher import SAMPLE_RATE, Spoken, TeacherVoice
+
+Speak = Callable[..., Heard]
+
+
+def buzz(hertz: float, seconds: float) -> np.ndarray:
+    time = np.arange(int(seconds * SAMPLE_RATE)) / SAMPLE_RATE
+    return (0.1 * sum(np.sin(2 * np.pi * hertz * n * time) / n for n in range(1, 9))).astype(np.float32)
+
+
+class Buzzer:
+    """A teacher whose voices are buzzes of their pitch."""
+
+    def speak(self, text: str, voice: TeacherVoice) -> Spoken:
+        return Spoken(buzz(pitch_of(voice), 1.5), np.zeros((1, 2), np.uint8))
+
+
+def answering(monkeypatch: pytest.MonkeyPatch, sound: Callable[[str, str, tuple[str, ...]], np.ndarray]) -> None:
+    """The command, with `sound(verb, text, options)` as its speech."""
+
+    def speak(model: str, verb: str, lines: list[str], *options: str) -> Heard:
+        texts = [line.strip() for line in lines]
+        return Heard([sound(verb, text, options) for text in texts], texts, {"retries": 2}, 300_000_000)
+
+    monkeypatch.setattr(judging, "speak", speak)
+
+
+def after(option: str, options: tuple[str, ...]) -> str:
+    return options[options.index(option) + 1]
+
+
+def test_goals_know_which_way_is_better() -> None:
+    assert [GOALS["default"].of(v)["reached"] for v in (0.5, 0.3, 0.2)] == [False, True, "aim"]
+    assert [GOALS["clone"].of(v)["reached"] for v in (0.5, 0.8, 0.95)] == [False, True, "aim"]
+
+
+def test_words_are_counted_for_each_voice_and_seed(small: Recipe, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first voice is understood with one seed and not with the other, the rest always."""
+    answering(monkeypatch, lambda verb, text, options: np.array([text, *options], object))
+
+    def transcribe(sound: np.ndarray) -> str:
+        text, *options = sound
+        lost = after("-v", tuple(options)) == small.voices[0].name and after("--seed", tuple(options)) == "2"
+        return "" if lost else text.lower()
+
+    found = Judge(Path("tiny"), small, 2).spoken(transcribe)
+    assert found["default"]["value"] == 0.5 and found["each"][small.voices[0].name] == 0.5
+    assert found["voices"]["value"] == 0.5 / 8
+    assert found["default"]["low"] <= 0.5 <= found["default"]["high"]
+
+
+def test_doubt_is_wider_where_sentences_differ(small: Recipe) -> None:
+    judge, count = Judge(Path("tiny"), small, 1), len(sentences())
+    even = np.array([[len(words(text)) / 2 for text in sentences()]])
+    torn = np.where(np.arange(count) % 2, 2, 0) * even
+    narrow, wide = judge._interval([even]), judge._interval([torn])
+    assert narrow == {"low": 0.5, "high": 0.5}
+    assert wide["low"] < 0.42 and wide["high"] > 0.58
+
+
+def test_texts_are_of_all_lengths() -> None:
+    texts = texts_of_all_lengths()
+    lengths = [len(text.split()) for text in texts]
+    assert len(texts) == 200 and set(lengths) == set(range(1, 61))
+    assert all(text.endswith(".") and "." not in text[:-1] for text in texts[1::2])
+
+
+@pytest.mark.parametrize(("seconds", "wrong"), [(0.3, True), (1.6, False), (3.0, False), (9.0, True)])
+def test_too_short_and_too_long_are_noticed(seconds: float, wrong: bool) -> None:
+    assert runs_away("A pot of tea helps to pass.", buzz(100, seconds)) is wrong
+
+
+def test_silence_is_noticed(small: Recipe, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert runs_away("A pot of tea helps to pass.", np.zeros(48000, np.float32))
+    answering(monkeypatch, lambda verb, text, options: buzz(100, (text != "Her." and 0.1) + 0.075 * len(text)))
+    found = Judge(Path("tiny"), small, 1).runaways()
+    assert found["runaways"]["value"] == 0 and found["said_again"] == 2
+
+
+@pytest.mark.parametrize("heeds", [True, False])
+def test_a_clone_is_nearest_to_its_clip_only_if_it_sounds_like_it(
+    small: Recipe, monkeypatch: pytest.MonkeyPatch, heeds: bool
+) -> None:
+    pitches = [pitch_of(voice) for voice in UNSEEN]
+
+    def sound(verb: str, text: str, options: tuple[str, ...]) -> np.ndarray:
+        return buzz(pitches[int(Path(after("-r", options)).stem)] if heeds else pitches[0], 1.5)
+
+    answering(monkeypatch, sound)
+    found = Judge(Path("tiny"), small, 1).clone(Buzzer())
+    assert found["clone"]["value"] == found["with_words"] == (1.0 if heeds else 1 / 8)
+    assert found["tries"] == 48
+
+
+def test_design_compares_seed_by_seed(small: Recipe, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Deep is always below high; slow is behind fast with every seed but three."""
+
+    def sound(verb: str, text: str, options: tuple[str, ...]) -> np.ndarray:
+        words, seed = after("-i", options), int(after("--seed", options))
+        hertz = 90.0 if "deep" in words else 180.0 if "high" in words else 120.0
+        slow = ("slow" in words) != (seed in (2, 5, 7))
+        return buzz(hertz, 2.0 if slow else 1.0)
+
+    answering(monkeypatch, sound)
+    found = Judge(Path("tiny"), small, 1).design()
+    assert found["deep_high"] == 1.0 and found["slow_fast"] == 0.7
+    assert found["design"] == {"value": 0.7, "must": 0.9, "aim": 1.0, "reached": False}
+
+
+def test_parts_are_joined_in_one_file(small: Recipe, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "tiny").mkdir()
+    (tmp_path / "tiny" / "model.safetensors").write_bytes(b"numbers")
+    monkeypatch.setattr(Judge, "runaways", lambda self: {"runaways": 0})
+    monkeypatch.setattr(Judge, "design", lambda self: {"design": 1})
+    for part in ("runaways", "design"):
+        whole = judge(tmp_path / "tiny", small, [part], 1, None, tmp_path)
+    found = json.loads(whole.read_text())
+    assert found["runaways"] == {"runaways": 0} and found["design"] == {"design": 1} and len(found["model"]) == 64
