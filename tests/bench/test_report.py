@@ -15,6 +15,8 @@ from omnitts_cli.bench.stats import Level
 from omnitts_cli.errors import InputError, OutputError
 
 PUBLISHED = sorted((Path(__file__).parent / "published").glob("*.json"))
+ROOT = Path(__file__).parent.parent.parent
+KEPT = [ROOT / "benchmarks" / "results" / f"bench-1.7b-{name}.json" for name in ("customvoice", "base")]
 
 TOP = ["schema", "created", "command", "model", "model_sha256", "device", "dtype", "versions", "seed", "workload"]
 ROW = ["requests", "failed", "duration_s", "request_throughput", "audio_s", "audio_throughput", "frames", "e2el_ms"]
@@ -118,3 +120,31 @@ def test_ratios_say_how_much_longer_the_other_takes(a_level: Any) -> None:
         "seconds_per_audio_s": 4.0,
     }
     assert found[0]["rtf"] == pytest.approx(3.0)
+
+
+def row_of(streams: int, found: list[Report]) -> str:
+    """A line of the README's table: the figures of both modes in one cell."""
+    levels = [
+        next(one for one in report.levels if (one.concurrency, one.variant) == (streams, None)) for report in found
+    ]
+    ratio = [next(one for one in report.ratios if one["concurrency"] == streams) for report in found]
+    cells = [
+        [f"{one.rtf['median']:.3f}" for one in levels],
+        [f"{one.audio_throughput:.0f}" for one in levels],
+        [f"{one.ttfp_ms['median']:.0f}" for one in levels],
+        [f"{one.ttfp_ms['p99']:.0f}" for one in levels],
+        [f"{one['seconds_per_audio_s']:.1f}" for one in ratio],
+    ]
+    return f"| {streams} | " + " | ".join(" / ".join(cell) for cell in cells) + " x |"
+
+
+def test_the_table_of_the_readme_says_what_was_measured() -> None:
+    found = [reports.read(path) for path in KEPT]
+    readme = (ROOT / "README.md").read_text("utf-8").splitlines()
+    assert [report.workload["mode"] for report in found] == ["voice", "clone"]
+    assert {(report.device, report.dtype, report.workload["frames"]) for report in found} == {
+        ("cuda:0, NVIDIA H200", "bfloat16", 50)
+    }
+    for streams in (1, 4, 8, 10, 16, 32, 64):
+        assert row_of(streams, found) in readme
+    assert all(level.failed == 0 for report in found for level in report.levels)
