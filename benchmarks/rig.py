@@ -30,7 +30,6 @@ def options(about: str | None) -> argparse.ArgumentParser:
     parser.add_argument("--dtype", default="auto")
     parser.add_argument("-t", "--threads", type=int)
     parser.add_argument("--commit", default=commit(), help="where git is not at hand to ask")
-    parser.add_argument("--fused-codec", action=argparse.BooleanOptionalAction, default=True, help="the device's own codec kernels")
     parser.add_argument("--note", default="", help="kept with the row")
     parser.add_argument("--no-keep", action="store_true", help="print only, keep nothing in results/")
     return parser
@@ -48,7 +47,6 @@ def settings_of(arguments: argparse.Namespace, **more: Any) -> Any:
         device=arguments.device,
         dtype=arguments.dtype,
         threads=arguments.threads,
-        fused_codec=arguments.fused_codec,
         offline=True,
         **more,
     )

@@ -125,6 +125,5 @@ def plan_for(model: SpeechModel, device: Device, settings: EngineSettings = DEFA
         chunks=tuple(sorted({*sizes, min(settings.first_chunk, settings.chunk)})),
         first_chunk=min(settings.first_chunk, settings.chunk),
         capture=settings.capture and device.captures,
-        fused_codec=settings.fused_codec,
     )
     return plan.with_few_graphs() if device.few_graphs else plan

@@ -72,7 +72,6 @@ class EngineSettings:
     chunk: int = 16  # most frames in a later one
     threads: int | None = None  # on the CPU
     capture: bool = True  # record steps where the device can replay them
-    fused_codec: bool = True  # the codec's own kernels, where the device has some
     offline: bool = False  # ask nothing of the network
     mistral_pattern: bool = False  # cut words as the official package does for local folders
 
@@ -105,7 +104,6 @@ RULES: Mapping[str, kinds.Kind] = {
     "chunk": kinds.whole(1, 100),
     "threads": kinds.whole(1, 1024),
     "capture": kinds.SWITCH,
-    "fused_codec": kinds.SWITCH,
     "offline": kinds.SWITCH,
     "mistral_pattern": kinds.SWITCH,
 }

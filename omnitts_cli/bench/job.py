@@ -148,7 +148,7 @@ class Job:
             f"{main.engine.device.name}, {main.engine.device.card}",
             str(model.dtype).removeprefix("torch."),
             {"load_s": main.load_s, "start_s": main.start_s},
-            {name: getattr(main.engine.plan, name) for name in ("slots", "capture", "fused_codec")},
+            {name: getattr(main.engine.plan, name) for name in ("slots", "capture")},
         )
 
     def _load(self, model: Any) -> Workload:

@@ -164,8 +164,7 @@ class SoundSteps:
     def __init__(self, bench: Bench, lane: Lane) -> None:
         self._bench, self._lane = bench, lane
         model, plan = bench.model, bench.plan
-        ops = model.ops.codec if plan.fused_codec else None
-        self._streams = model.codec.streams(plan.slots + 1, max(plan.chunks), ops)
+        self._streams = model.codec.streams(plan.slots + 1, max(plan.chunks), model.ops.codec)
         most = min(plan.slots, max(plan.sound_rows))
         self._row_sizes = (*(rows for rows in plan.sound_rows if rows < most), most)
         self._slots = {rows: bench.indices(*[bench.spare] * rows) for rows in self._row_sizes}

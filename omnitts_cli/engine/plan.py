@@ -31,7 +31,6 @@ class Plan:
     stall_frames: int = 50  # the same group-0 code for this long: 4 s
     silence_frames: int = 125  # below -60 dBFS for this long: 10 s
     capture: bool = True
-    fused_codec: bool = True  # the device's own codec kernels, where it has some
 
     def __post_init__(self) -> None:
         assert 1 <= self.slots <= max(self.buckets), "all slots must fit into the largest bucket"
