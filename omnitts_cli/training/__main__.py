@@ -19,6 +19,7 @@ from omnitts_cli.training.journal import Journal
 from omnitts_cli.training.judge import PARTS, judge
 from omnitts_cli.training.pool import Classroom, SoundPool
 from omnitts_cli.training.recipe import Recipe
+from omnitts_cli.training.settled import CODEC_FOLDER, MODEL
 from omnitts_cli.training.speech_stage import train_speech
 from omnitts_cli.training.team import Team
 from omnitts_cli.training.tokens import Tokens
@@ -36,12 +37,15 @@ class Rebuild:
         work.mkdir(parents=True, exist_ok=True)
 
     def texts(self) -> None:
-        """What will be read aloud, and the tokenizer learned from it."""
+        """What will be read aloud, and the tokenizer: the finished model's where one lies here, or learned anew."""
         if (self.work / TEXTS).exists():
             return
         found = texts.collect(self.recipe.seed, self.recipe.texts.made_up, evaluate.sentences())
         (self.work / TEXTS).write_text("\n".join(found) + "\n")
-        Tokens.learn(found, self.recipe.texts.merges).write(self.work)
+        finished = self.work / MODEL
+        learned = (finished / "vocab.json").exists()
+        tokens = Tokens.read(finished) if learned else Tokens.learn(found, self.recipe.texts.merges)
+        tokens.write(self.work)
 
     def codec(self, minutes: float | None = None) -> None:
         pool = SoundPool(self.recipe.teacher.hours, self.device.torch_device)
@@ -57,13 +61,13 @@ class Rebuild:
     def export(self) -> None:
         """The model folder; only the codec's while the language side has not begun."""
         if any(self.work.glob("speech.*.safetensors")):
-            export(self.recipe, self.work, self._tokens(), self.work / "tiny")
+            export(self.recipe, self.work, self._tokens(), self.work / MODEL)
         else:
-            export_codec(self.recipe, self.work, self.work / "tiny" / "speech_tokenizer")
+            export_codec(self.recipe, self.work, self.work / MODEL / CODEC_FOLDER)
 
     def judge(self, model: Path | None, asked: list[str], seeds: int) -> None:
         """Every line of what the model must be able to do, to judged.json."""
-        model = model or self.work / "tiny"
+        model = model or self.work / MODEL
         done = judge(model, self.recipe, asked or PARTS, seeds, self._flite, self.work)
         Journal(self.work / "curves.jsonl", "judge").write(**json.loads(done.read_text()))
 

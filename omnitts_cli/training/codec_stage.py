@@ -17,7 +17,7 @@ from omnitts_cli.training.journal import Budget, Journal, falling_rate
 from omnitts_cli.training.pool import Classroom, SoundPool
 from omnitts_cli.training.quantise import LearningQuantiser
 from omnitts_cli.training.recipe import Recipe
-from omnitts_cli.training.settled import STEM, exported_codec
+from omnitts_cli.training.settled import STEM, exported_codec, finished_codec
 from omnitts_cli.training.shapes import Codec, build_codec
 from omnitts_cli.training.teacher import PHONES, PHONES_PER_FRAME, SAMPLE_RATE
 
@@ -145,8 +145,8 @@ def train_codec(recipe: Recipe, device: Device, room: Classroom, pool: SoundPool
         started = True
         if saved := parts.load(folder, STEM):
             stage.resume(saved)
-        elif (folder / "model.safetensors").exists():
-            stage.resume_settled(exported_codec(recipe, folder))
+        elif finished := finished_codec(folder):
+            stage.resume_settled(exported_codec(recipe, finished))
         else:
             started = False
         weights = sum(p.numel() for p in stage.learned)

@@ -11,17 +11,12 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from omnitts_cli.families.qwen3_tts.names.codec import books, decoder_names, encoder_names
-from omnitts_cli.families.qwen3_tts.names.speaker import speaker_names
-from omnitts_cli.families.qwen3_tts.names.talker import embedder_names, predictor_names, prefixed, talker_names
-from omnitts_cli.families.qwen3_tts.names.text import text_names
 from omnitts_cli.models.sources import Derived, Join, Names, One, Stack
 from omnitts_cli.training import files, parts, speech_stage
 from omnitts_cli.training.recipe import Recipe
-from omnitts_cli.training.settled import settled_codec
+from omnitts_cli.training.settled import CODEC_FOLDER, language_names, settled_codec
 from omnitts_cli.training.speech import Speech
 from omnitts_cli.training.tokens import Tokens
-
-CODEC_FOLDER = "speech_tokenizer"
 
 
 def export(recipe: Recipe, work: Path, tokens: Tokens, folder: Path) -> None:
@@ -33,15 +28,7 @@ def export(recipe: Recipe, work: Path, tokens: Tokens, folder: Path) -> None:
     tokens.write(folder)
     speech = Speech(recipe, tokens)
     speech.load_state_dict(parts.under("speech", parts.load(work, speech_stage.STEM)))
-    talker, predictor = speech.talker.shape, speech.predictor.shape
-    language = (
-        prefixed("talker", talker_names(talker))
-        | prefixed("predictor", predictor_names(predictor))
-        | prefixed("embedder", embedder_names(predictor.groups))
-        | prefixed("text", text_names())
-        | prefixed("speaker", speaker_names(speech.speaker.shape))
-    )
-    _write(stored(speech, language), torch.bfloat16, folder / "model.safetensors")
+    _write(stored(speech, language_names(speech)), torch.bfloat16, folder / "model.safetensors")
 
 
 def export_codec(recipe: Recipe, work: Path, folder: Path) -> None:
@@ -57,7 +44,7 @@ def export_codec(recipe: Recipe, work: Path, folder: Path) -> None:
 
 
 def _describe(path: Path, content: dict[str, Any]) -> None:
-    path.write_text(json.dumps(content, indent=2) + "\n")
+    path.write_text(json.dumps(content, separators=(",", ":")) + "\n")  # every byte travels with the package
 
 
 def _write(tensors: dict[str, Tensor], dtype: torch.dtype, path: Path) -> None:

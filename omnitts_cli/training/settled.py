@@ -1,4 +1,4 @@
-"""The codec after its stage: ordinary modules, from a checkpoint of the stage or from an exported folder."""
+"""What a stage has left: ordinary modules, from its checkpoint or from the finished model in the work folder."""
 
 from __future__ import annotations
 
@@ -8,18 +8,27 @@ import torch
 
 from omnitts_cli.errors import ModelError
 from omnitts_cli.families.qwen3_tts.names.codec import decoder_names, encoder_names
+from omnitts_cli.families.qwen3_tts.names.speaker import speaker_names
+from omnitts_cli.families.qwen3_tts.names.talker import embedder_names, predictor_names, prefixed, talker_names
+from omnitts_cli.families.qwen3_tts.names.text import text_names
+from omnitts_cli.models.sources import Names
 from omnitts_cli.training import parts
 from omnitts_cli.training.quantise import LearningQuantiser
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.shapes import Codec, build_codec
+from omnitts_cli.training.speech import Speech
+from omnitts_cli.training.tokens import Tokens
 from omnitts_cli.weights.checkpoint import Checkpoint
 from omnitts_cli.weights.load import fill
 
 STEM = "codec"
+MODEL = "tiny"
+"""The finished model's folder in a work folder: what export writes, and what learning can go on from."""
+CODEC_FOLDER = "speech_tokenizer"
 
 
 def settled_codec(recipe: Recipe, folder: Path) -> Codec:
-    """The codec that the codec stage left in `folder`, or the exported one that lies there."""
+    """The codec that the codec stage left in `folder`, or that of the finished model there."""
     if tensors := parts.load(folder, STEM):
         codec = build_codec(recipe.codec)
         quantiser = LearningQuantiser(recipe.codec.groups, recipe.codec.codes, recipe.codec.book_width)
@@ -27,9 +36,15 @@ def settled_codec(recipe: Recipe, folder: Path) -> Codec:
             module.load_state_dict(parts.under(name, tensors))
         quantiser.settle(codec.encoder.quantiser, codec.decoder.quantiser)
         return codec
-    if (folder / "model.safetensors").exists():
-        return exported_codec(recipe, folder)
+    if finished := finished_codec(folder):
+        return exported_codec(recipe, finished)
     raise ModelError(f"{folder} holds no codec", hint="the codec stage comes first")
+
+
+def finished_codec(folder: Path) -> Path | None:
+    """The folder of the finished model's codec, if there is one."""
+    codec = folder / MODEL / CODEC_FOLDER
+    return codec if (codec / "model.safetensors").exists() else None
 
 
 def exported_codec(recipe: Recipe, folder: Path) -> Codec:
@@ -42,3 +57,21 @@ def exported_codec(recipe: Recipe, folder: Path) -> Codec:
     for half, names, other in halves:
         fill(half, names, files, "cpu", torch.float32, unused=(other,))
     return codec
+
+
+def exported_speech(recipe: Recipe, tokens: Tokens, folder: Path) -> Speech:
+    """The language side of a model folder."""
+    speech = Speech(recipe, tokens)
+    fill(speech, language_names(speech), Checkpoint.open(folder), "cpu", torch.float32)
+    return speech
+
+
+def language_names(speech: Speech) -> Names:
+    talker, predictor = speech.talker.shape, speech.predictor.shape
+    return (
+        prefixed("talker", talker_names(talker))
+        | prefixed("predictor", predictor_names(predictor))
+        | prefixed("embedder", embedder_names(predictor.groups))
+        | prefixed("text", text_names())
+        | prefixed("speaker", speaker_names(speech.speaker.shape))
+    )

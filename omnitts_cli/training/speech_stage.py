@@ -22,7 +22,7 @@ from omnitts_cli.training.journal import Budget, Journal, falling_rate
 from omnitts_cli.training.lessons import Lessons
 from omnitts_cli.training.pool import Classroom
 from omnitts_cli.training.recipe import Recipe
-from omnitts_cli.training.settled import settled_codec
+from omnitts_cli.training.settled import MODEL, exported_speech, settled_codec
 from omnitts_cli.training.speech import Speech
 from omnitts_cli.training.teacher import PHONES, PHONES_PER_FRAME
 from omnitts_cli.training.team import Team, joined_slopes
@@ -141,10 +141,6 @@ class SpeechStage:
         parts.save(folder, STEM, parts.gather(speech=self.speech, phones=self.phones, guesses=self.guesses))
 
     def resume(self, saved: dict[str, Tensor]) -> None:
-        """A language side from before it knew strangers has no encoder of clips, which then begins anew."""
-        newer = ("speech.speaker.", "guesses.")
-        begun = parts.gather(speech=self.speech, phones=self.phones, guesses=self.guesses)
-        saved = {name: begun[name] for name in begun if name.startswith(newer)} | saved
         for name in ("speech", "phones", "guesses"):
             getattr(self, name).load_state_dict(parts.under(name, saved))
 
@@ -170,11 +166,15 @@ def train_speech(
         while not lessons.ready(2_000 if device.captures else 1):
             lessons.add(room.heard(at_least=64))
         stage = SpeechStage(recipe, device, tokens, lessons, team)
-        if saved := parts.load(folder, STEM):
+        saved, finished = parts.load(folder, STEM), (folder / MODEL / "model.safetensors").exists()
+        if saved:
             stage.resume(saved)
+        elif finished:
+            # what is thrown away at export begins anew
+            stage.speech.load_state_dict(exported_speech(recipe, tokens, folder / MODEL).state_dict())
         team.start_alike(stage.learned)
         weights = sum(p.numel() for p in stage.speech.parameters())
-        journal.write(event="start", resumed=bool(saved), weights=weights, members=team.size)
+        journal.write(event="start", resumed=bool(saved or finished), weights=weights, members=team.size)
         learn = [lane.capture(lambda n=n: stage.learn(n)) for n in range(len(lessons.tables))]
         _loop(stage, learn, lane.capture(stage.update), room, journal, folder, Budget(minutes))
         if team.leads:

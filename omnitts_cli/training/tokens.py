@@ -73,7 +73,7 @@ class Tokens:
 
     def write(self, folder: Path) -> None:
         """vocab.json, merges.txt and tokenizer_config.json."""
-        (folder / "vocab.json").write_text(json.dumps(self.vocabulary, ensure_ascii=False))
+        (folder / "vocab.json").write_text(json.dumps(self.vocabulary, ensure_ascii=False, separators=(",", ":")))
         (folder / "merges.txt").write_text("#version: 0.2\n" + "".join(f"{a} {b}\n" for a, b in self.merges))
         added = {
             str(self.special(token)): {
@@ -101,7 +101,7 @@ class Tokens:
             "tokenizer_class": "Qwen2Tokenizer",
             "unk_token": None,
         }
-        (folder / "tokenizer_config.json").write_text(json.dumps(config, indent=2) + "\n")
+        (folder / "tokenizer_config.json").write_text(json.dumps(config, separators=(",", ":")) + "\n")
 
     @staticmethod
     def read(folder: Path) -> Tokens:

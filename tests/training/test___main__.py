@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -16,8 +17,10 @@ import torch
 from omnitts_cli.build import open_engine
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.request import Request
+from omnitts_cli.training import parts
 from omnitts_cli.training.__main__ import Rebuild
 from omnitts_cli.training.recipe import Recipe
+from omnitts_cli.training.settled import exported_speech
 from omnitts_cli.training.team import Team
 from omnitts_cli.training.tokens import Tokens
 from omnitts_cli.voices import Cloned, Designed, Named
@@ -53,6 +56,22 @@ def test_a_miniature_learns_is_exported_and_speaks(small: Recipe, tokens: Tokens
         assert len(heard.pcm) == 1920 * len(heard.codes) > 0
         assert abs(heard.pcm).max() > 0
     by_the_command(work / "tiny", clip.pcm, tmp_path)
+    goes_on_from_the_model_alone(rebuild, tmp_path / "later")
+
+
+def goes_on_from_the_model_alone(before: Rebuild, work: Path) -> None:
+    """Where only the finished model is left, as in the package: its weights and its tokenizer are the beginning."""
+    shutil.copytree(before.work / "tiny", work / "tiny")
+    later = Rebuild(before.recipe, work, CPUDevice(1), 1, None, Team())
+    shutil.copy(before.work / "texts.txt", work)
+    tokens = Tokens.read(work / "tiny")
+    tokens.write(work)
+    kept = parts.under("speech", parts.load(before.work, "speech"))
+    stored = exported_speech(before.recipe, tokens, work / "tiny").state_dict()
+    assert all(torch.equal(stored[name], kept[name].bfloat16().float()) for name in kept)
+    later.codec(0.005)
+    later.speech(0.005)
+    assert curves(work, "speech", "resumed") == curves(work, "codec", "resumed") == [True]
 
 
 def by_the_command(model: Path, clip: np.ndarray, folder: Path) -> None:

@@ -25,7 +25,7 @@ def test_it_goes_on_from_what_it_finds(small: Recipe, classroom: Classroom, tmp_
     if left != "nothing":
         CodecStage(small, CPUDevice(1), pool).save(tmp_path)
     if left == "exported":
-        export_codec(small, tmp_path, tmp_path)
+        export_codec(small, tmp_path, tmp_path / "tiny" / "speech_tokenizer")
         (tmp_path / "codec.0.safetensors").unlink()
     train_codec(small, CPUDevice(1), classroom, pool, tmp_path, 0.005)
     start = json.loads((tmp_path / "curves.jsonl").read_text().splitlines()[0])

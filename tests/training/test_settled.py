@@ -13,7 +13,7 @@ from omnitts_cli.training import recipe
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.settled import settled_codec
 
-SHIPPED = Path(omnitts_cli.__file__).parent / "embedded" / "tiny_codec"
+SHIPPED = Path(omnitts_cli.__file__).parent / "embedded"
 
 
 def test_the_shipped_codec_repeats_a_sound() -> None:
