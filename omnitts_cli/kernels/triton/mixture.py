@@ -24,16 +24,10 @@ FEW = 8
 """Rows up to which each reads its own experts."""
 TILE = 16
 """Rows that hear one expert, multiplied together."""
-CROWD = 64
-"""Rows for which an expert's tiles of rows are one program's, one after the other; more rows get more programs ..."""
 TURNS = 4
-"""... but no more than this many."""
-THINK = (64, 64, 4, 4)
-"""Outputs a program, inputs a turn, warps and stages where rows are multiplied together, up to the gate ..."""
-ANSWER = (64, 64, 4, 4)
-"""... and behind it."""
-LOOK = 256
-"""Rows, at most, among which those that hear an expert are looked for at a time."""
+"""Programs among which an expert's tiles of rows are shared out; more tiles than that, and they take turns."""
+LOOK = tl.constexpr(256)
+"""Rows among which those that hear an expert are looked for at a time."""
 
 
 @triton.jit(do_not_specialize=["rows"])
@@ -152,24 +146,24 @@ def _answer(
 
 
 @triton.jit
-def _count(marks, rows, look: tl.constexpr):
+def _count(marks, rows):
     """How many of the rows an expert's marks [N] name."""
     total = 0
-    for start in tl.range(0, rows, look):
-        at = start + tl.arange(0, look)
+    for start in tl.range(0, rows, LOOK):
+        at = start + tl.arange(0, LOOK)
         total += tl.sum((tl.load(marks + at, at < rows, 0) > 0).to(tl.int32), 0)
     return total
 
 
 @triton.jit
-def _hearers(marks, rows, first, tile: tl.constexpr, look: tl.constexpr):
+def _hearers(marks, rows, first, tile: tl.constexpr):
     """Of the rows that an expert's marks [N] name, those from the `first` on: row and pick, [tile] each."""
     wanted = first + tl.arange(0, tile)
     row = tl.zeros((tile,), tl.int32)
     pick = tl.zeros((tile,), tl.int32)
     before = 0
-    for start in tl.range(0, rows, look):
-        at = start + tl.arange(0, look)
+    for start in tl.range(0, rows, LOOK):
+        at = start + tl.arange(0, LOOK)
         mark = tl.load(marks + at, at < rows, 0)
         hears = (mark > 0).to(tl.int32)
         rank = before + tl.cumsum(hears, 0) - 1
@@ -183,21 +177,20 @@ def _hearers(marks, rows, first, tile: tl.constexpr, look: tl.constexpr):
 @triton.jit(do_not_specialize=["rows"])
 def _think_together(
     heard, gate_up, marks, thought, rows, heads: tl.constexpr, inner: tl.constexpr, hidden: tl.constexpr,
-    tile: tl.constexpr, look: tl.constexpr, block_n: tl.constexpr, block_k: tl.constexpr, early: tl.constexpr,
+    tile: tl.constexpr, block_n: tl.constexpr, block_k: tl.constexpr, early: tl.constexpr,
 ):  # fmt: skip
     """A tile of one expert's outputs for the rows that hear it, `tile` rows at a time."""
     n = tl.program_id(0) * block_n + tl.arange(0, block_n)
-    # the last ones, which all may hear and which take longest, come first
-    expert = (tl.num_programs(1) - 1 - tl.program_id(1)).to(tl.int64)
+    expert = tl.program_id(1).to(tl.int64)
     lanes = tl.arange(0, block_k)
     marks += expert * rows
     here = gate_up + expert * (2 * inner * hidden) + n[:, None] * hidden + lanes[None, :]
     kind = thought.dtype.element_ty
     announce(early)
     wait(early)
-    count = _count(marks, rows, look)
+    count = _count(marks, rows)
     for first in tl.range(tl.program_id(2) * tile, count, tl.num_programs(2) * tile):
-        row, pick = _hearers(marks, rows, first, tile, look)
+        row, pick = _hearers(marks, rows, first, tile)
         there = (first + tl.arange(0, tile) < count)[None, :]
         own = heard + row[None, :] * hidden + lanes[:, None]
         gate = tl.zeros((block_n, tile), tl.float32)
@@ -214,19 +207,19 @@ def _think_together(
 @triton.jit(do_not_specialize=["rows"])
 def _answer_together(
     thought, down, marks, loud, parts, rows, heads: tl.constexpr, inner: tl.constexpr, hidden: tl.constexpr,
-    tile: tl.constexpr, look: tl.constexpr, block_n: tl.constexpr, block_k: tl.constexpr, early: tl.constexpr,
+    tile: tl.constexpr, block_n: tl.constexpr, block_k: tl.constexpr, early: tl.constexpr,
 ):  # fmt: skip
     """The same behind the gate, as loud as each row hears it: parts [N, P, H] float32."""
     n = tl.program_id(0) * block_n + tl.arange(0, block_n)
-    expert = (tl.num_programs(1) - 1 - tl.program_id(1)).to(tl.int64)
+    expert = tl.program_id(1).to(tl.int64)
     lanes = tl.arange(0, block_k)
     marks += expert * rows
     here = down + expert * (hidden * inner) + n[:, None] * inner + lanes[None, :]
     announce(early)
     wait(early)
-    count = _count(marks, rows, look)
+    count = _count(marks, rows)
     for first in tl.range(tl.program_id(2) * tile, count, tl.num_programs(2) * tile):
-        row, pick = _hearers(marks, rows, first, tile, look)
+        row, pick = _hearers(marks, rows, first, tile)
         there = first + tl.arange(0, tile) < count
         at = row * heads + pick
         own = thought + at[None, :] * inner + lanes[:, None]
@@ -255,7 +248,7 @@ def _add_up(
 
 
 def _turn(inputs: int, most: int) -> int:
-    """Of a loop's inputs, or of outputs: the largest power of two that divides them, at most `most`."""
+    """Inputs of one turn of a loop: the largest power of two that divides them, at most `most`."""
     return min(inputs & -inputs, most)
 
 
@@ -285,19 +278,15 @@ def experts(x: Tensor, norm: Tensor, eps: float, block: ExpertBlock) -> Tensor:
             num_warps=4, launch_pdl=early,
         )  # fmt: skip
         return out
-    turns, look = min(triton.cdiv(rows, CROWD), TURNS), min(triton.next_power_of_2(rows), LOOK)
-    block_n, block_k, warps, stages = THINK
-    block_n, block_k = _turn(inner, block_n), _turn(hidden, block_k)
-    _think_together[(inner // block_n, every, turns)](
-        heard, block.gate_up, marks, thought, rows, heads, inner, hidden, TILE, look, block_n, block_k, early,
-        num_warps=warps, num_stages=stages, launch_pdl=early,
+    tiles = min(triton.cdiv(rows, TILE), TURNS)
+    _think_together[(inner // 32, every, tiles)](
+        heard, block.gate_up, marks, thought, rows, heads, inner, hidden, TILE, 32, _turn(hidden, 128), early,
+        num_warps=4, num_stages=4, launch_pdl=early,
     )  # fmt: skip
-    block_n, block_k, warps, stages = ANSWER
-    block_n, block_k = _turn(hidden, block_n), _turn(inner, block_k)
     parts = torch.empty(rows, heads, hidden, device=x.device)
-    _answer_together[(hidden // block_n, every, turns)](
-        thought, block.down, marks, loud, parts, rows, heads, inner, hidden, TILE, look, block_n, block_k, early,
-        num_warps=warps, num_stages=stages, launch_pdl=early,
+    _answer_together[(hidden // 32, every, tiles)](
+        thought, block.down, marks, loud, parts, rows, heads, inner, hidden, TILE, 32, _turn(inner, 128), early,
+        num_warps=4, num_stages=3, launch_pdl=early,
     )  # fmt: skip
     _add_up[(rows, triton.cdiv(hidden, 512))](
         x, parts, out, heads, hidden, 512, early, num_warps=4, launch_pdl=early
