@@ -286,3 +286,10 @@ def test_any_config_beside_real_weights_speaks_or_is_refused(
     except OmniError:
         return  # a voice is gone, or the model is too short for any text
     assert clip.pcm.shape == (1920,) and np.isfinite(clip.pcm).all()
+
+
+def test_the_embedded_voice_needs_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    assert build.threads_for("tiny") == 1 and build.threads_for("random:toy") is None
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    assert build.threads_for("tiny") is None

@@ -42,7 +42,7 @@ def open_engine(name: str, settings: EngineSettings, variant: str, report: Repor
     from omnitts_cli.devices.choose import choose
 
     began = time.perf_counter()
-    device = choose(settings.device, settings.threads)
+    device = choose(settings.device, settings.threads or build.threads_for(name))
     model = build.load_model(name, device, variant=variant, settings=settings, report=report)
     device.settle()
     loaded = time.perf_counter()
