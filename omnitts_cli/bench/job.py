@@ -97,7 +97,7 @@ class Job:
     url: str | None = None
     asking: Asking | None = None
     keeper: Keeper | None = None
-    fetched: Callable[[Fetched], None] | None = None
+    fetched: Fetched | None = None
 
     def run(self, told: Callable[[Heard], None], known: Callable[[Report], None]) -> Report:
         """Everything measured. `told` hears of every request, `known` sees the report after every level."""
@@ -166,7 +166,7 @@ class Job:
 class Bench:
     """Open targets, what they are asked, and what is known about them."""
 
-    targets: dict[str, Target]
+    targets: Mapping[str, Target]
     load: Workload
     model: str
     sha256: str | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import Any, Protocol
 
 from omnitts_cli.bench.gauge import Gauge
 from omnitts_cli.bench.record import Heard, Work
@@ -16,7 +16,7 @@ class Closed(Exception):
     """Why a target that was left takes nothing more."""
 
 
-class Target(Protocol):
+class Target(AbstractContextManager[Any], Protocol):
     """`send` returns at once; `ended` is called in whichever thread saw the end of the request."""
 
     broken: BaseException | None
