@@ -16,7 +16,7 @@ from omnitts_cli.errors import ModelError
 TURNS = 4
 """Times that two variants take turns within a level: what else the machine does meets both."""
 
-LEAST_REQUESTS = 16
+LEAST_REQUESTS = 8
 PER_PLACE = 4
 OPEN_S = 10.0
 LEAST_WARMUP = 2

@@ -74,7 +74,7 @@ class Load:
     ] = 1.0
     requests: Annotated[
         int | None,
-        Opt("-n --requests", whole(1, 1_000_000), "Per level.", "N", shown="4 x level, at least 16"),
+        Opt("-n --requests", whole(1, 1_000_000), "Per level.", "N", shown="4 x level, at least 8"),
     ] = None
     duration: Annotated[
         float | None, Opt("--duration", number(0.1, 86_400), "Instead: send for so long, per level.", "S")

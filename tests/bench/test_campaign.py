@@ -110,7 +110,7 @@ def test_turns_of_a_time(lasts_s: float, shares: list[float]) -> None:
 
 
 def test_how_much_is_planned(works: Any) -> None:
-    assert Shape(levels=(1, 4, 10)).planned() == 16 + 16 + 40
+    assert Shape(levels=(1, 4, 10)).planned() == 8 + 16 + 40
     assert Shape(rate=3).planned() == 30
     assert Shape(requests=5, levels=(1, 2)).planned() == 10
     assert Shape(duration_s=5).planned() is None

@@ -1,0 +1,88 @@
+"""The embedded voice: understood by a recogniser that nobody here wrote, on sentences it never learned from; its
+voices differ, it follows a clip and a description, and its folder says what it is.
+
+Thresholds are the measured scores (the model card) with room for another processor's rounding: a broken change is far
+beyond them, since a model that mumbles has a word error rate near 1.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+from omnitts_cli.build import Engine, open_engine
+from omnitts_cli.request import Request
+from omnitts_cli.training.evaluate import error_rate, recogniser, sentences
+from omnitts_cli.training.hearing import pitch
+from omnitts_cli.voices import Cloned, Designed, Named, Voice
+from omnitts_cli.weights.find import TINY
+
+VOICES = ("henry", "clara", "angus", "kurt", "otto", "leo", "ruth", "finn")
+LIMIT = 20_000_000  # bytes, so that package and tests stay light
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[Engine]:
+    with open_engine(str(TINY), device="cpu", threads=1, slots=1) as opened:
+        yield opened
+
+
+def said(engine: Engine, text: str, voice: Voice, seed: int = 5) -> np.ndarray:
+    return engine.clip(Request(text, voice, seed=seed)).pcm
+
+
+def test_a_recogniser_understands_the_default_voice(engine: Engine) -> None:
+    texts = sentences()[:10]
+    heard = [said(engine, text, Named("henry")) for text in texts]
+    assert error_rate(texts, heard, recogniser()) <= 0.40
+
+
+def test_every_voice_is_understood_and_none_is_another(engine: Engine) -> None:
+    texts = sentences()[10:26]
+    voices = [VOICES[n % len(VOICES)] for n in range(len(texts))]
+    heard = [said(engine, text, Named(voice)) for text, voice in zip(texts, voices, strict=True)]
+    assert error_rate(texts, heard, recogniser()) <= 0.50
+    pitches = {voice: pitch(np.concatenate(heard[n :: len(VOICES)])) for n, voice in enumerate(VOICES)}
+    assert pitches["clara"] > pitches["ruth"] > pitches["angus"] > pitches["otto"]
+    assert pitches["finn"] > pitches["angus"] and pitches["leo"] > pitches["henry"]
+
+
+def test_a_clone_speaks_at_the_pitch_of_its_clip(engine: Engine) -> None:
+    for name in ("otto", "clara"):
+        clip = said(engine, "This is how I sound when I read a long line aloud.", Named(name))
+        voice = Cloned(engine.model.cloner.embedding(clip))
+        assert 0.85 < pitch(said(engine, "The two met while playing on the sand.", voice)) / pitch(clip) < 1.18
+
+
+def test_a_description_is_obeyed(engine: Engine) -> None:
+    text = "The two met while playing on the sand."
+    deep, high, slow, fast = (
+        said(engine, text, Designed(f"a {word} voice")) for word in ("deep male", "high female", "slow", "fast")
+    )
+    assert pitch(deep) * 1.3 < pitch(high)
+    assert len(slow) > 1.15 * len(fast)
+
+
+def test_the_folder_says_what_it_is() -> None:
+    files = [path for path in TINY.rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in files) <= LIMIT
+    card = (TINY / "README.md").read_text()
+    for weights in (path for path in files if path.suffix == ".safetensors"):
+        assert hashlib.sha256(weights.read_bytes()).hexdigest() in card, weights
+    assert "flite" in (TINY / "LICENCES.txt").read_text()
+
+
+def test_samples_are_of_this_model() -> None:
+    samples = Path(__file__).parent.parent / "samples" / "audio"
+    manifest = json.loads((samples / "manifest.json").read_text())
+    assert manifest["model_sha256"] == hashlib.sha256((TINY / "model.safetensors").read_bytes()).hexdigest()
+    assert {path.name for path in samples.glob("*.ogg")} == {told["file"] for told in manifest["files"]}
+    for told in manifest["files"]:
+        assert hashlib.sha256((samples / told["file"]).read_bytes()).hexdigest() == told["sha256"], told["file"]
+        assert 1 < soundfile.info(samples / told["file"]).duration < 15
