@@ -201,11 +201,14 @@ def plain(cell: str) -> str:
 
 
 def columns(rows: Sequence[Sequence[str]], head: Sequence[str], width: int) -> Iterable[str]:
-    """Aligned lines no wider than the terminal."""
+    """Aligned lines no wider than the terminal; one long cell (a path, say) does not push the last column out."""
     cells = [[plain(cell) for cell in row] for row in ([list(head)] if head else []) + [list(row) for row in rows]]
     widths = [max(cell_width(row[i]) for row in cells) for i in range(len(cells[0]))]
+    if sum(widths) + 2 * len(widths) > width:
+        widths = [min(widest, max(12, width // 4)) for widest in widths[:-1]] + widths[-1:]
     for row in cells:
-        padded = [cell + " " * (widths[i] - cell_width(cell)) for i, cell in enumerate(row)]
+        fitting = [*map(cut, row[:-1], widths), row[-1]]
+        padded = [cell + " " * (widths[i] - cell_width(cell)) for i, cell in enumerate(fitting)]
         yield cut("  ".join(padded).rstrip(), width)
 
 

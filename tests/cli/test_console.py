@@ -48,3 +48,10 @@ def test_quiet_keeps_errors_only(capsys: pytest.CaptureFixture[str]) -> None:
     console.note("note")
     console.problem(InputError("what"))
     assert capsys.readouterr().err == "error: what\n"
+
+
+def test_a_long_path_leaves_room_for_the_words_behind_it() -> None:
+    rows = [["me", "saved", "/a/very/long/path/of/a/model/somewhere/on/the/disk", "my own voice"]]
+    for width in (40, 60):
+        head, line = columns(rows, ["NAME", "KIND", "MODEL", "ABOUT"], width)
+        assert "my own" in line and "…" in line and max(map(cell_width, (head, line))) <= width
