@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +19,7 @@ import pytest
 import soundfile
 
 from omnitts_cli.build import Engine, open_engine
-from omnitts_cli.request import Request
+from omnitts_cli.request import Request, Sampling
 from omnitts_cli.training.evaluate import error_rate, recogniser, sentences
 from omnitts_cli.training.hearing import pitch
 from omnitts_cli.voices import Cloned, Designed, Named, Voice
@@ -86,3 +88,19 @@ def test_samples_are_of_this_model() -> None:
     for told in manifest["files"]:
         assert hashlib.sha256((samples / told["file"]).read_bytes()).hexdigest() == told["sha256"], told["file"]
         assert 1 < soundfile.info(samples / told["file"]).duration < 15
+
+
+@pytest.mark.slow
+def test_the_official_package_says_the_same(engine: Engine, tmp_path: Path) -> None:
+    python = os.environ.get("OMNITTS_OFFICIAL_PYTHON")
+    if not python:
+        pytest.skip("OMNITTS_OFFICIAL_PYTHON does not name a Python that has qwen-tts")
+    script, out = Path(__file__).parent / "golden" / "official_tiny.py", tmp_path / "said.npz"
+    subprocess.run([python, str(script), str(TINY), str(out)], check=True, cwd=tmp_path)
+    theirs, greedy = np.load(out), Sampling(temperature=0.0, predictor_temperature=0.0)
+    for voice in ("henry", "clara"):
+        ours = engine.clip(
+            Request(str(theirs[f"{voice}.text"]), Named(voice), "english", sampling=greedy, max_frames=60)
+        )
+        assert np.array_equal(ours.codes, theirs[f"{voice}.codes"])
+        assert len(ours.codes) > 15 and abs(ours.pcm - theirs[f"{voice}.pcm"]).max() < 1e-5
