@@ -45,8 +45,8 @@ def find(name: str, *, variant: str | None = None, offline: bool = False, report
 def _tiny() -> Found:
     if not TINY.exists():
         raise ModelError(
-            "the embedded voice 'tiny' has not landed in this version",
-            hint="name a model: -m 0.6b     (2.5 GB, fetched once)",
+            "the embedded voice 'tiny' is missing from this installation",
+            hint="install omnitts again, or name a model: -m 0.6b     (2.5 GB, fetched once)",
         )
     return Found(check_folder(TINY), "tiny")
 

@@ -18,7 +18,7 @@ SHORT = ["--max-frames", "6", "--seed", "5", "--offline", "-o", "a.wav"]
 
 def test_without_it_no_model_is_4_and_says_so(omnitts: Call, no_model: None) -> None:
     done = omnitts("say", *SHORT, "Hello there.")
-    assert done.code == 4 and "has not landed" in done.err and "-m 0.6b" in done.err
+    assert done.code == 4 and "is missing" in done.err and "-m 0.6b" in done.err
 
 
 def test_it_is_the_default_of_say(omnitts: Call, landed: Path) -> None:

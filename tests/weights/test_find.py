@@ -122,7 +122,7 @@ def test_random_models_have_no_folder() -> None:
 
 def test_tiny(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(finding, "TINY", tmp_path / "tiny")
-    with pytest.raises(ModelError, match="has not landed") as caught:
+    with pytest.raises(ModelError, match="is missing") as caught:
         find("tiny")
     assert "0.6b" in (caught.value.hint or "")
     (tmp_path / "tiny").mkdir()
