@@ -60,9 +60,10 @@ class Cleaner:
                 hint="this happens when bytes of another encoding are taken as UTF-8; see --encoding with -f",
             )
         self._position += len(text)
-        if text:  # a CR LF that was cut in two is one line end
+        text = ESCAPE.sub("", text)
+        if text:  # a CR LF that was cut in two is one line end, also with a terminal sequence in between
             text, self._after_return = text.removeprefix("\n" if self._after_return else ""), text.endswith("\r")
-        text = PARAGRAPH_BREAKS.sub("\n\n", LINE_BREAKS.sub("\n", ESCAPE.sub("", text)))
+        text = PARAGRAPH_BREAKS.sub("\n\n", LINE_BREAKS.sub("\n", text))
         text = UNSPEAKABLE.sub("", SPACES.sub(" ", text))
         return unicodedata.normalize("NFC", TOO_MANY_MARKS.sub(r"\1", text))
 

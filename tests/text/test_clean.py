@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from omnitts_cli.errors import InputError
@@ -69,6 +69,7 @@ TRICKY = [
 
 
 @settings(max_examples=500, deadline=None)
+@example("\r\x1b]0;t\x07\n", [1])
 @given(st.lists(st.sampled_from(TRICKY), max_size=30).map("".join), st.lists(st.integers(0, 100), max_size=12))
 def test_any_cuts_are_the_whole(text: str, cuts: list[int]) -> None:
     cleaner, parts, last = Cleaner(), [], 0
