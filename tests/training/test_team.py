@@ -12,6 +12,7 @@ from torch import nn
 from omnitts_cli.training.team import Team, joined_slopes
 
 MEMBER = """
+from pathlib import Path
 import torch
 from torch import nn
 from omnitts_cli.devices.cpu import CPUDevice
@@ -26,8 +27,9 @@ slopes = joined_slopes(list(layer.parameters()))
 layer(torch.full((1, 2), float(team.rank + 1))).sum().backward()
 team.average(slopes)
 word = team.agree(0.25 + team.rank, CPUDevice(1))
-lines = (first, layer.weight.grad.tolist(), layer.bias.grad.tolist(), word, team.device("cuda"), team.device("cpu"))
-print("member", team.size, *lines, flush=True)
+slopes = (layer.weight.grad.tolist(), layer.bias.grad.tolist())
+lines = (team.size, first, *slopes, word, team.device("cuda"), team.device("cpu"))
+Path(__file__).with_name(f"said.{team.rank}").write_text(" ".join(str(line) for line in lines))
 team.close()
 """
 
@@ -37,12 +39,13 @@ def test_two_members_take_the_same_step(tmp_path: Path) -> None:
     script.write_text(MEMBER)
     launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone", str(script)]
     done = subprocess.run(launcher, capture_output=True, text=True, timeout=120, check=True)
-    lines = sorted(line for line in done.stdout.splitlines() if line.startswith("member"))
-    assert len(lines) == 2, done.stderr
-    first, second = (line.replace("cuda:1", "cuda:0") for line in lines)
+    # a file for each: what two processes print at once may be mixed up
+    said = sorted(tmp_path.glob("said.*"))
+    assert len(said) == 2, done.stderr
+    first, second = (path.read_text().replace("cuda:1", "cuda:0") for path in said)
     # gradients 1 and 2 of the two members, and their mean; the leader's word
     assert first == second
-    assert "[[1.5, 1.5], [1.5, 1.5]] [1.0, 1.0] 0.25 cuda:0 cpu" in first
+    assert first.startswith("2 ") and "[[1.5, 1.5], [1.5, 1.5]] [1.0, 1.0] 0.25 cuda:0 cpu" in first
 
 
 def test_alone_nothing_is_exchanged() -> None:
