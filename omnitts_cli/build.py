@@ -22,16 +22,16 @@ from omnitts_cli.families.qwen3_tts.family import HEAD
 from omnitts_cli.families.qwen3_tts.text import TextTokenizer, byte_vocabulary, read_tokenizer
 from omnitts_cli.families.toy import toy
 from omnitts_cli.models.roles import SpeechModel
-from omnitts_cli.settings import EngineSettings, variable
+from omnitts_cli.settings import EMBEDDED, EngineSettings, variable
 from omnitts_cli.weights.checkpoint import Checkpoint
 from omnitts_cli.weights.fetch import Report
-from omnitts_cli.weights.find import find
+from omnitts_cli.weights.find import TINY, find
 from omnitts_cli.weights.load import fill
 from omnitts_cli.weights.random_fill import random_fill
 from omnitts_cli.weights.verify import model_sha256
 
 RANDOM = "random:"
-EMBEDDED = "tiny"
+SMALL = 64 << 20  # bytes of weights
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 DEFAULT = EngineSettings()
 
@@ -47,16 +47,25 @@ def open_engine(
 ) -> Iterator[Engine]:
     """An engine for the model called `name`. `options` are those of EngineSettings; `tell` hears of fewer slots."""
     settings = EngineSettings.of(options, "open_engine")
-    device = choose(settings.device, settings.threads or threads_for(name))
+    device = device_for(name, settings)
     model = load_model(name, device, variant=variant, settings=settings, report=report)
     yield start(model, device, plan_for(model, device, settings), tell)
 
 
+def device_for(name: str, settings: EngineSettings) -> Device:
+    return choose(settings.device, settings.threads or threads_for(name))
+
+
 def threads_for(name: str) -> int | None:
-    """One for the embedded voice: its products are too small to be shared. On two cores of a machine with other work,
-    two threads took 2 to 5 times as long as one; None leaves it to the device.
+    """One for a small model, such as the embedded voice: its products are too small to be shared. On two cores of a
+    machine with other work, two threads took 2 to 5 times as long as one; None leaves it to the device.
     """
-    return 1 if name == EMBEDDED and variable("OMP_NUM_THREADS") is None else None
+    folder = TINY if name == EMBEDDED else Path(name)
+    try:
+        small = (folder.expanduser() / "model.safetensors").stat().st_size < SMALL
+    except (OSError, RuntimeError, ValueError):  # not a folder, or nothing that could be one
+        return None
+    return 1 if small and variable("OMP_NUM_THREADS") is None else None
 
 
 def load_model(

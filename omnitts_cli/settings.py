@@ -12,6 +12,8 @@ from omnitts_cli import kinds
 from omnitts_cli.errors import SettingsError
 
 PREFIX = "OMNITTS_"
+EMBEDDED = "tiny"
+"""The model inside the package; it speaks when none is named."""
 
 # Variables of others that are honoured, by us or by the libraries below us; `omnitts config show` lists them.
 FOREIGN = (

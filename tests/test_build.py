@@ -290,6 +290,7 @@ def test_any_config_beside_real_weights_speaks_or_is_refused(
 
 def test_the_embedded_voice_needs_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    assert build.threads_for("tiny") == 1 and build.threads_for("random:toy") is None
+    assert build.threads_for("tiny") == build.threads_for(str(build.TINY)) == 1
+    assert build.threads_for("random:toy") is None and build.threads_for("x" * 5000) is None
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
     assert build.threads_for("tiny") is None

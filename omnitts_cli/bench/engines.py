@@ -39,10 +39,9 @@ class Opened:
 def open_engine(name: str, settings: EngineSettings, variant: str, report: Report | None = None) -> Opened:
     """An engine for the model called `name`; `variant` completes a bare size."""
     from omnitts_cli import build
-    from omnitts_cli.devices.choose import choose
 
     began = time.perf_counter()
-    device = choose(settings.device, settings.threads or build.threads_for(name))
+    device = build.device_for(name, settings)
     model = build.load_model(name, device, variant=variant, settings=settings, report=report)
     device.settle()
     loaded = time.perf_counter()

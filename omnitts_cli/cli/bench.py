@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from omnitts_cli.cli.console import console
 from omnitts_cli.cli.declare import Opt, fields_of
-from omnitts_cli.cli.engine_room import EMBEDDED
 from omnitts_cli.cli.options import Machine, Network, Speech, Telling
 from omnitts_cli.cli.progress import style
 from omnitts_cli.errors import InputError, PartialError, RegressionError, UsageError
 from omnitts_cli.kinds import SWITCH, TEXT, Kind, number, one_of, whole
+from omnitts_cli.settings import EMBEDDED
 from omnitts_cli.text.language import LANGUAGES
 
 if TYPE_CHECKING:

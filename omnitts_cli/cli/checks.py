@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from omnitts_cli.cli.options import Machine, Network
 from omnitts_cli.errors import DeviceError, OmniError
+from omnitts_cli.settings import EMBEDDED
 
 Status = Literal["ok", "warn", "fail"]
 
@@ -138,7 +139,6 @@ def cache() -> Check:
 
 def embedded_voice() -> Check:
     """The voice inside the package: whether its files are what was shipped."""
-    from omnitts_cli.cli.engine_room import EMBEDDED
     from omnitts_cli.cli.progress import size
     from omnitts_cli.cli.voices import speakers
     from omnitts_cli.weights import find, store

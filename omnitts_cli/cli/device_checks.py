@@ -10,6 +10,7 @@ from typing import Any
 from omnitts_cli.cli.checks import SENTENCE, Check
 from omnitts_cli.cli.options import Machine, Network
 from omnitts_cli.errors import OmniError
+from omnitts_cli.settings import EMBEDDED
 
 
 def all_of(machine: Machine) -> Iterator[Check]:
@@ -50,7 +51,7 @@ def speech(machine: Machine) -> Check:
     settings = settings_for(machine, Network(offline=True))
     began = time.perf_counter()
     try:
-        with build.open_engine("tiny", **settings) as engine:
+        with build.open_engine(EMBEDDED, **settings) as engine:
             loaded = time.perf_counter()
             clip = engine.clip(Request(SENTENCE))
             facts: Any = engine.model.facts

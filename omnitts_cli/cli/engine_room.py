@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, Any
 from omnitts_cli.cli.console import console
 from omnitts_cli.cli.options import Machine, Network, Telling
 from omnitts_cli.cli.progress import Progress, style
+from omnitts_cli.settings import EMBEDDED
 
 if TYPE_CHECKING:
     from omnitts_cli.engine.engine import Engine
-
-
-EMBEDDED = "tiny"
 
 
 @contextmanager

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 
 from omnitts_cli.cli import cast, reading, results, stage
 from omnitts_cli.cli.console import console
-from omnitts_cli.cli.engine_room import EMBEDDED, engine_for
+from omnitts_cli.cli.engine_room import engine_for
 from omnitts_cli.cli.options import Machine, Network, Results, Speech, Telling, TextIn
 from omnitts_cli.cli.progress import Progress, duration, size
 from omnitts_cli.cli.signals import Stopped, held
 from omnitts_cli.errors import DeviceError, OmniError, OutputError, UsageError
+from omnitts_cli.settings import EMBEDDED
 from omnitts_cli.text.language import LANGUAGES
 
 if TYPE_CHECKING:

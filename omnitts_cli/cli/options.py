@@ -12,6 +12,7 @@ from omnitts_cli.cli.declare import Opt
 from omnitts_cli.errors import UsageError
 from omnitts_cli.kinds import ANY_TEXT, SWITCH, TEXT, either, number, one_of, whole
 from omnitts_cli.presets import RULES
+from omnitts_cli.settings import EMBEDDED
 from omnitts_cli.text.language import LANGUAGES
 
 INPUT_FORMATS = ("auto", "text", "md", "ssml", "srt", "epub")
@@ -24,7 +25,7 @@ def preset_names(incomplete: str) -> list[str]:
 
 
 def model_names(incomplete: str) -> list[str]:
-    return [name for name in ("tiny", "0.6b", "1.7b", "omni") if name.startswith(incomplete)]
+    return [name for name in (EMBEDDED, "0.6b", "1.7b", "omni") if name.startswith(incomplete)]
 
 
 Words = Annotated[
@@ -83,7 +84,7 @@ class Model:
             TEXT,
             "tiny, 0.6b, 1.7b, omni, a folder, or hf:ORG/REPO[@REV].",
             "NAME|DIR",
-            shown="tiny",
+            shown=EMBEDDED,
             complete=model_names,
         ),
     ] = None

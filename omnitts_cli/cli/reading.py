@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from omnitts_cli.cli.console import console
-from omnitts_cli.cli.engine_room import EMBEDDED
 from omnitts_cli.errors import UsageError
+from omnitts_cli.settings import EMBEDDED
 
 if TYPE_CHECKING:
     from omnitts_cli.models.roles import SpeechModel

@@ -16,6 +16,7 @@ from omnitts_cli.cli.engine_room import engine_for
 from omnitts_cli.cli.grammar import Command, group
 from omnitts_cli.cli.options import Intent, Machine, Model, Network, Results, Speech, Telling, TextIn
 from omnitts_cli.errors import InputError, ModelError, UsageError
+from omnitts_cli.settings import EMBEDDED
 from omnitts_cli.text.language import LANGUAGES, language_code
 from omnitts_cli.voice_files import SUFFIX, SavedVoice
 
@@ -170,7 +171,7 @@ def speakers(model: str, language: str | None = None) -> list[tuple[str, str, st
     from omnitts_cli.weights.find import find
 
     try:
-        found = find(model or "tiny", offline=True)
+        found = find(model or EMBEDDED, offline=True)
     except ModelError:
         if model:
             raise

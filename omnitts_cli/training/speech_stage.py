@@ -153,10 +153,9 @@ def train_speech(
     tokens: Tokens,
     folder: Path,
     minutes: float,
-    team: Team | None = None,
+    team: Team,
 ) -> None:
     """Learn for `minutes` from where `folder` says the language side is, with the codec that lies there."""
-    team = team or Team()
     journal = Journal(folder / ("curves.jsonl" if team.leads else f"curves.{team.rank}.jsonl"), "speech", team.leads)
     ids = [e.ids for e in tokens.encoder().encode_batch(texts)]
     lane = device.lane()

@@ -6,6 +6,7 @@ import difflib
 from pathlib import Path
 
 from omnitts_cli.errors import ModelError
+from omnitts_cli.settings import EMBEDDED
 from omnitts_cli.weights import hub
 from omnitts_cli.weights.cached import local
 from omnitts_cli.weights.fetch import Report
@@ -15,7 +16,7 @@ from omnitts_cli.weights.names import Found, hub_name, looks_like_a_repository
 from omnitts_cli.weights.pull import pull
 from omnitts_cli.weights.released import ALIASES, RELEASED, SIZES
 
-TINY = Path(__file__).parent.parent / "embedded" / "tiny"
+TINY = Path(__file__).parent.parent / "embedded" / EMBEDDED
 
 
 def find(name: str, *, variant: str | None = None, offline: bool = False, report: Report | None = None) -> Found:
@@ -25,7 +26,7 @@ def find(name: str, *, variant: str | None = None, offline: bool = False, report
     """
     if name.startswith("random:"):
         return Found(None, name)
-    if name == "tiny":
+    if name == EMBEDDED:
         return _tiny()
     wanted = hub_name(name, variant)
     if wanted is None:
@@ -48,7 +49,7 @@ def _tiny() -> Found:
             "the embedded voice 'tiny' is missing from this installation",
             hint="install omnitts again, or name a model: -m 0.6b     (2.5 GB, fetched once)",
         )
-    return Found(check_folder(TINY), "tiny")
+    return Found(check_folder(TINY), EMBEDDED)
 
 
 def _folder(name: str) -> Found:
@@ -59,7 +60,7 @@ def _folder(name: str) -> Found:
         known = False
     if known:
         return Found(check_folder(path), name)
-    names = ["tiny", *SIZES, *RELEASED, *ALIASES]
+    names = [EMBEDDED, *SIZES, *RELEASED, *ALIASES]
     close = difflib.get_close_matches(name.lower(), names, 1)
     hint = f"known models: {', '.join(names)}; or a folder, or hf:ORG/REPO"
     if close:

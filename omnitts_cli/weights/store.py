@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from omnitts_cli.errors import ModelError, UsageError
+from omnitts_cli.settings import EMBEDDED
 from omnitts_cli.weights import pull as pulling
 from omnitts_cli.weights import verify as verifying
 from omnitts_cli.weights.cached import local
@@ -31,7 +32,7 @@ class Local:
 
 def local_models() -> list[Local]:
     """Everything that -m would find without a network, and downloads that were broken off."""
-    models = [Local("tiny", TINY, _bytes_in(TINY), None, True)] if TINY.exists() else []
+    models = [Local(EMBEDDED, TINY, _bytes_in(TINY), None, True)] if TINY.exists() else []
     for wanted in [hub_name(name) for name in (*RELEASED, *ALIASES)] + _strangers():
         assert wanted is not None
         root = cache_folder(wanted.repo)

@@ -11,6 +11,7 @@ from importlib import metadata
 from pathlib import Path
 
 from omnitts_cli.errors import ModelError
+from omnitts_cli.settings import EMBEDDED
 from omnitts_cli.weights.header import shown, unreadable
 from omnitts_cli.weights.released import RELEASED, File, Released
 
@@ -116,6 +117,6 @@ def problem(name: str, checked: list[Checked]) -> ModelError | None:
     first = f"{bad[0].path} is {bad[0].state}" + (f" ({bad[0].note})" if bad[0].note else "")
     more = f"; and {len(bad) - 1} more" if len(bad) > 1 else ""
     again = f"omnitts models rm {shown(name)} && omnitts models pull {shown(name)}"
-    if name == "tiny":
+    if name == EMBEDDED:
         again = "pip install --force-reinstall --no-deps omnitts-cli"
     return ModelError(f"model '{shown(name)}' is damaged", cause=first + more, hint=again)
