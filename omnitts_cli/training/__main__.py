@@ -25,6 +25,7 @@ from omnitts_cli.training.team import Team
 from omnitts_cli.training.tokens import Tokens
 
 STAGES = ("texts", "codec", "speech", "export", "judge")
+LEARNING = ("codec", "speech")
 TEXTS = "texts.txt"
 
 
@@ -51,7 +52,7 @@ class Rebuild:
         pool = SoundPool(self.recipe.teacher.hours, self.device.torch_device)
         minutes = self.recipe.codec_training.minutes if minutes is None else minutes
         with self._classroom() as room:
-            train_codec(self.recipe, self.device, room, pool, self.work, minutes)
+            train_codec(self.recipe, self.device, room, pool, self.work, minutes, self.team)
 
     def speech(self, minutes: float | None = None) -> None:
         minutes = self.recipe.speech_training.minutes if minutes is None else minutes
@@ -99,11 +100,11 @@ def main() -> None:
     parser.add_argument("--flite", type=Path, help="folder of flite's libraries [the system's]")
     given = parser.parse_args()
     made, team = recipe.read(given.recipe, given.miniature), Team()
-    if team.size > 1 and given.stage != "speech":
-        parser.error("only the speech stage learns on several accelerators")
+    if team.size > 1 and given.stage not in LEARNING:
+        parser.error(f"several accelerators are for the stages that learn: {', '.join(LEARNING)}")
     rebuild = Rebuild(made, given.work, choose(team.device(given.device)), given.teachers, given.flite, team)
     for stage in STAGES if given.stage == "all" else (given.stage,):
-        if stage in {"codec", "speech"}:
+        if stage in LEARNING:
             getattr(rebuild, stage)(given.minutes)
         elif stage == "judge":
             rebuild.judge(given.model, given.parts or [], given.seeds)

@@ -20,6 +20,7 @@ from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.settled import STEM, exported_codec, finished_codec
 from omnitts_cli.training.shapes import Codec, build_codec
 from omnitts_cli.training.teacher import PHONES, PHONES_PER_FRAME, SAMPLE_RATE
+from omnitts_cli.training.team import Team, joined_slopes
 
 LOOK_EVERY = 50  # steps between two looks at the clock
 WRITE_EVERY = 500  # steps between two lines of the journal
@@ -29,10 +30,11 @@ HINT_WIDTH = 128
 
 
 class CodecStage:
-    """Everything that learns, and one step of it as a function that can be captured."""
+    """Everything that learns, and the two halves of a step as functions that can be captured."""
 
-    def __init__(self, recipe: Recipe, device: Device, pool: SoundPool) -> None:
+    def __init__(self, recipe: Recipe, device: Device, pool: SoundPool, team: Team) -> None:
         self.recipe, self.plan, self.pool, self.device = recipe, recipe.codec_training, pool, device
+        self.team = team
         where, sizes = device.torch_device, recipe.codec
         codec = build_codec(sizes)
         self.encoder, self.decoder = codec.encoder.to(where), codec.decoder.to(where)
@@ -48,6 +50,8 @@ class CodecStage:
         self.rate = torch.tensor(self.plan.rate, device=where)
         learning = (self.decoder,) if self.plan.frozen else (self.encoder, self.decoder, self.phones)
         self.learned = [p for m in learning for n, p in m.named_parameters() if "books" not in n]
+        self.slopes = joined_slopes(self.learned)
+        self.critic_slopes = joined_slopes(list(self.critics.parameters()))
         self.maker_steps = self._optimiser(self.learned)
         self.critic_steps = self._optimiser(self.critics.parameters())
         self.losses = torch.zeros(len(LOSSES), device=where)
@@ -79,8 +83,8 @@ class CodecStage:
             return nullcontext()
         return torch.autocast(self.device.torch_device.type, torch.bfloat16, cache_enabled=False)
 
-    def step(self, bypass: bool, critics: bool) -> None:
-        """One example batch, one update of everything; the losses are added to `losses`."""
+    def learn(self, bypass: bool, critics: bool) -> None:
+        """One batch of examples, to `slopes`, and to what the books measure; the losses are added to `losses`."""
         plan = self.plan
         true, said = self.pool.draw(plan.batch, plan.frames)
         with self.half():
@@ -98,24 +102,34 @@ class CodecStage:
             shown = plan.batch // plan.judged
             judged = self._judge(made[:shown], true[:shown])
             loss = loss + plan.adversary * judged[1] + plan.feature * judged[2]
-        self.maker_steps.zero_grad(set_to_none=True)
+        self.slopes.zero_()
         loss.backward()
-        nn.utils.clip_grad_norm_(self.learned, 100.0)  # a seat belt, never tight
-        self.maker_steps.step()
+        if critics:
+            self.critic_slopes.zero_()  # of what the maker asked them
+            judged[0].backward()
         self.losses += torch.stack([mel, wave, commit, phones, *judged]).detach()
 
     def _judge(self, made: Tensor, true: Tensor) -> list[Tensor]:
-        """Teach the critics, then ask them: [their loss, how badly they were fooled, how far features are apart]."""
+        """Ask the critics: [their own loss, how badly they were fooled, how far features are apart]."""
         with self.half():
             true_opinions, true_features = self.critics(true)
-            made_opinions, _ = self.critics(made.detach())
-        loss = critic_loss(true_opinions, made_opinions)
-        self.critic_steps.zero_grad(set_to_none=True)
-        loss.backward()
-        self.critic_steps.step()
-        with self.half():
+            known_opinions, _ = self.critics(made.detach())
             opinions, features = self.critics(made)
-        return [loss, *maker_losses(opinions, features, true_features)]
+        return [critic_loss(true_opinions, known_opinions), *maker_losses(opinions, features, true_features)]
+
+    def exchange(self, critics: bool) -> None:
+        """What the members of a team have learned becomes the mean of all."""
+        for measured in (self.slopes, *([self.critic_slopes] if critics else ()), *self.quantiser.measured()):
+            self.team.average(measured)
+        self.team.start_alike(self.quantiser.newcomers())
+
+    def update(self, critics: bool) -> None:
+        nn.utils.clip_grad_norm_(self.learned, 100.0)  # a seat belt, never tight
+        self.maker_steps.step()
+        if critics:
+            self.critic_steps.step()
+        if not self.plan.frozen:
+            self.quantiser.renew()
 
     def resume_settled(self, codec: Codec) -> None:
         """Go on from an exported codec; its critics are gone, and start anew."""
@@ -125,6 +139,11 @@ class CodecStage:
 
     def start_books(self) -> None:
         self.quantiser.start(self.latents(), self.encoder.quantiser)
+        self.start_alike()
+
+    def start_alike(self) -> None:
+        for module in self.modules().values():
+            self.team.start_alike(module.state_dict().values())
 
     @torch.no_grad()
     def latents(self, batches: int = 24) -> Tensor:
@@ -135,13 +154,15 @@ class CodecStage:
         parts.save(folder, STEM, parts.gather(**self.modules()))
 
 
-def train_codec(recipe: Recipe, device: Device, room: Classroom, pool: SoundPool, folder: Path, minutes: float) -> None:
+def train_codec(
+    recipe: Recipe, device: Device, room: Classroom, pool: SoundPool, folder: Path, minutes: float, team: Team
+) -> None:
     """Learn for `minutes` from where `folder` says the codec is; leave it there."""
-    journal = Journal(folder / "curves.jsonl", "codec")
+    journal = Journal(folder / team.curves, "codec", team.leads)
     lane = device.lane()
     with lane:
         pool.add(room.heard(at_least=64))
-        stage = CodecStage(recipe, device, pool)
+        stage = CodecStage(recipe, device, pool, team)
         started = True
         if saved := parts.load(folder, STEM):
             stage.resume(saved)
@@ -149,10 +170,12 @@ def train_codec(recipe: Recipe, device: Device, room: Classroom, pool: SoundPool
             stage.resume_settled(exported_codec(recipe, finished))
         else:
             started = False
+        stage.start_alike()
         weights = sum(p.numel() for p in stage.learned)
-        journal.write(event="start", resumed=started, weights=weights, hours=pool.hours)
+        journal.write(event="start", resumed=started, weights=weights, hours=pool.hours, members=team.size)
         Loop(stage, lane.capture, room, journal, folder, Budget(minutes), started).run()
-        stage.save(folder)
+        if team.leads:
+            stage.save(folder)
     journal.write(event="end", hours=pool.hours)
 
 
@@ -179,26 +202,32 @@ class Loop:
         if not self.started:
             self._phase(plan.bypass, 1.0, bypass=True, critics=False)
             self.stage.start_books()
-        self._phase(None, plan.critics_after, bypass=False, critics=False)
+        if plan.critics_after > 0:
+            self._phase(None, plan.critics_after, bypass=False, critics=False)
         if plan.critics_after < 1:
             self._phase(None, 1.0, bypass=False, critics=True)
 
     def _phase(self, until: int | None, share: float, bypass: bool, critics: bool) -> None:
         """Until so many steps are done, or until this share of the time is spent."""
-        replay = self.capture(lambda: self.stage.step(bypass, critics))
+        learn = self.capture(lambda: self.stage.learn(bypass, critics))
+        update = self.capture(lambda: self.stage.update(critics))
         self.journal.write(event="phase", bypass=bypass, critics=critics, step=self.steps)
-        while (until is None or self.steps < until) and self.budget.spent < share:
-            self._set_rate()
+        while (until is None or self.steps < until) and (spent := self._spent()) < share:
+            self._set_rate(spent)
             for _ in range(LOOK_EVERY if self.stage.device.captures else 1):
-                replay()
+                learn()
+                self.stage.exchange(critics)
+                update()
                 self.steps += 1
             if self.steps - self.written >= (WRITE_EVERY if self.stage.device.captures else 5):
                 self._write()
             self.stage.pool.add(self.room.heard(at_most=2048 if self.stage.device.captures else 16))
 
-    def _set_rate(self) -> None:
+    def _spent(self) -> float:
+        return self.stage.team.agree(self.budget.spent, self.stage.device)
+
+    def _set_rate(self, spent: float) -> None:
         plan = self.stage.plan
-        spent = self.budget.spent
         self.stage.rate.fill_(falling_rate(spent, plan.rate, plan.final_rate, self.steps, plan.warm_up))
 
     def _write(self) -> None:
@@ -215,6 +244,6 @@ class Loop:
             hours=stage.pool.hours,
         )
         self.written = self.steps
-        if self.journal.seconds - self.saved > SAVE_EVERY:
+        if self.stage.team.leads and self.journal.seconds - self.saved > SAVE_EVERY:
             self.saved = self.journal.seconds
             stage.save(self.folder)

@@ -4,7 +4,8 @@ What was learned by failing (see benchmarks/LOG.md): latents must be held around
 they are quantised, or the books collapse; books start from real latents; a book entry that nobody uses moves
 to where latents are. The centre folds into the first book and the size into the projection before the books,
 so the learned quantiser is an ordinary one.
-Everything is fit for capture: no branch on a tensor's value, no host read.
+Everything is fit for capture: no branch on a tensor's value, no host read. A step only measures; `renew` makes new
+books of it, so that a team can take the mean of what its members measured in between.
 """
 
 from __future__ import annotations
@@ -27,12 +28,14 @@ class LearningBooks(nn.Module):
         self.register_buffer("books", torch.zeros(books, codes, width))
         self.register_buffer("sums", torch.zeros(books, codes, width))
         self.register_buffer("counts", torch.ones(books, codes))
+        # one of the latents just heard for each entry, in case nobody uses it
+        self.register_buffer("newcomers", torch.zeros(books, codes, width), persistent=False)
 
     def forward(self, latent: Tensor, heard: Tensor) -> tuple[Tensor, Tensor]:
         """latent [M, width], heard [M, n] 1 or 0 -> the sum of the heard entries, and the commitment loss."""
         rest, found, loss = latent, torch.zeros_like(latent), latent.new_zeros(())
         for index in range(self.books.shape[0]):
-            book = self.books[index].clone()  # the running mean must not change what backward needs
+            book = self.books[index]
             nearest = _nearest(rest.detach(), book)
             entry = F.embedding(nearest, book)
             if self.training:
@@ -44,15 +47,20 @@ class LearningBooks(nn.Module):
 
     @torch.no_grad()
     def _follow(self, index: int, latent: Tensor, nearest: Tensor) -> None:
-        books, counts, sums = self.books[index], self.counts[index], self.sums[index]
+        counts, sums = self.counts[index], self.sums[index]
         counts.mul_(DECAY).index_add_(0, nearest, torch.full_like(latent[:, 0], 1 - DECAY))
         sums.mul_(DECAY).index_add_(0, nearest, latent * (1 - DECAY))
-        share = latent.shape[0] / books.shape[0]
-        dead = (counts < DEAD * share)[:, None]
-        newcomers = latent[torch.randint(latent.shape[0], (books.shape[0],), device=latent.device)]
-        counts.copy_(torch.where(dead[:, 0], 0.2 * share, counts))
-        sums.copy_(torch.where(dead, newcomers * 0.2 * share, sums))
-        books.copy_(sums / counts[:, None].clamp(min=1e-6))
+        picked = torch.randint(latent.shape[0], counts.shape, device=latent.device)
+        self.newcomers[index] = latent[picked]
+
+    @torch.no_grad()
+    def renew(self) -> None:
+        """The running means become the books; newcomers replace what hardly anybody uses."""
+        share = self.counts.sum(-1, keepdim=True) / self.counts.shape[1]
+        dead = self.counts < DEAD * share
+        self.counts.copy_(torch.where(dead, 0.2 * share, self.counts))
+        self.sums.copy_(torch.where(dead[..., None], self.newcomers * 0.2 * share[..., None], self.sums))
+        self.books.copy_(self.sums / self.counts[..., None].clamp(min=1e-6))
 
     @torch.no_grad()
     def start(self, latent: Tensor, rounds: int = 12) -> None:
@@ -107,6 +115,19 @@ class LearningQuantiser(nn.Module):
             flat = flat + self.centres[index] / self.sizes[index]
             halves.append(F.linear(flat.view(*latent.shape[:2], -1), after.out.weight))
         return halves[0] + halves[1], entries[0], loss
+
+    def measured(self) -> list[Tensor]:
+        """What a team takes the mean of before it renews its books."""
+        halves = (self.leading, self.residual)
+        return [self.centres, self.sizes, *(t for books in halves for t in (books.sums, books.counts))]
+
+    def newcomers(self) -> list[Tensor]:
+        """What a team takes over from its leader before it renews its books."""
+        return [self.leading.newcomers, self.residual.newcomers]
+
+    def renew(self) -> None:
+        self.leading.renew()
+        self.residual.renew()
 
     def _held(self, index: int, heard: Tensor) -> Tensor:
         """Latents [M, width] around zero and of size 1, by their own measure while learning."""

@@ -156,7 +156,7 @@ def train_speech(
     team: Team,
 ) -> None:
     """Learn for `minutes` from where `folder` says the language side is, with the codec that lies there."""
-    journal = Journal(folder / ("curves.jsonl" if team.leads else f"curves.{team.rank}.jsonl"), "speech", team.leads)
+    journal = Journal(folder / team.curves, "speech", team.leads)
     ids = [e.ids for e in tokens.encoder().encode_batch(texts)]
     lane = device.lane()
     with lane:

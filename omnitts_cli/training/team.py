@@ -19,7 +19,7 @@ def joined_slopes(weights: list[nn.Parameter]) -> Tensor:
     """One tensor that holds the gradients of all weights from now on, so that one exchange is enough."""
     joined = torch.zeros(sum(w.numel() for w in weights), device=weights[0].device)
     for weight, part in zip(weights, joined.split([w.numel() for w in weights]), strict=True):
-        weight.grad = part.view_as(weight)
+        weight.grad = part.as_strided(weight.shape, weight.stride())  # laid out as the weight is
     return joined
 
 
@@ -37,6 +37,11 @@ class Team:
         """The first member keeps the journal and the checkpoints."""
         return self.rank == 0
 
+    @property
+    def curves(self) -> str:
+        """The file of this member's journal."""
+        return "curves.jsonl" if self.leads else f"curves.{self.rank}.jsonl"
+
     def device(self, name: str) -> str:
         """A name without a number means: each member its own."""
         return f"{name}:{self.rank}" if self.size > 1 and name in ("cuda", "npu") else name
@@ -46,8 +51,11 @@ class Team:
         """Everybody takes over what the leader has."""
         if self.size > 1:
             for weight in weights:
-                group.broadcast(weight.data, 0)
+                plain = weight.contiguous()
+                group.broadcast(plain, 0)
+                weight.copy_(plain)
 
+    @torch.no_grad()
     def average(self, slopes: Tensor) -> None:
         """What every member has learned from its own lessons becomes the mean of all."""
         if self.size > 1:

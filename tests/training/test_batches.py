@@ -21,6 +21,7 @@ from omnitts_cli.training.export import export
 from omnitts_cli.training.pool import SoundPool
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.speech_stage import SpeechStage
+from omnitts_cli.training.team import Team
 from omnitts_cli.training.tokens import Tokens
 from omnitts_cli.voices import Cloned, Designed, Named, Voice
 
@@ -44,7 +45,7 @@ def stage(
 
 def prompter(stage: SpeechStage, tokens: Tokens, folder: Path) -> Qwen3Prompter:
     stage.save(folder)
-    CodecStage(stage.recipe, CPUDevice(1), SoundPool(0.001, torch.device("cpu"))).save(folder)
+    CodecStage(stage.recipe, CPUDevice(1), SoundPool(0.001, torch.device("cpu")), Team()).save(folder)
     export(stage.recipe, folder, tokens, folder / "tiny")
     config = read_config(folder / "tiny")
     tokenizer = read_tokenizer(folder / "tiny", config.text_vocabulary, False)

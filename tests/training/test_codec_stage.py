@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from omnitts_cli.training.export import export_codec
 from omnitts_cli.training.pool import Classroom, SoundPool, Utterance
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.teacher import PHONES_PER_FRAME, SAMPLES_PER_FRAME
+from omnitts_cli.training.team import Team
 
 
 @pytest.mark.parametrize("left", ["checkpoint", "exported", "nothing"])
@@ -23,11 +26,11 @@ def test_it_goes_on_from_what_it_finds(small: Recipe, classroom: Classroom, tmp_
     torch.manual_seed(0)
     pool = SoundPool(0.01, torch.device("cpu"))
     if left != "nothing":
-        CodecStage(small, CPUDevice(1), pool).save(tmp_path)
+        CodecStage(small, CPUDevice(1), pool, Team()).save(tmp_path)
     if left == "exported":
         export_codec(small, tmp_path, tmp_path / "tiny" / "speech_tokenizer")
         (tmp_path / "codec.0.safetensors").unlink()
-    train_codec(small, CPUDevice(1), classroom, pool, tmp_path, 0.005)
+    train_codec(small, CPUDevice(1), classroom, pool, tmp_path, 0.005, Team())
     start = json.loads((tmp_path / "curves.jsonl").read_text().splitlines()[0])
     assert start["event"] == "start" and start["resumed"] == (left != "nothing")
     assert (tmp_path / "codec.0.safetensors").exists()
@@ -37,7 +40,7 @@ def test_a_step_moves_what_should_move(small: Recipe, classroom: Classroom) -> N
     torch.manual_seed(0)
     pool = SoundPool(0.01, torch.device("cpu"))
     pool.add(classroom.heard(at_least=4))
-    stage = CodecStage(small, CPUDevice(1), pool)
+    stage = CodecStage(small, CPUDevice(1), pool, Team())
     stage.start_books()
     learned = (
         stage.encoder.opening.conv.weight,
@@ -47,7 +50,8 @@ def test_a_step_moves_what_should_move(small: Recipe, classroom: Classroom) -> N
         stage.critics.each[0].last.weight,
     )
     before, books = [weight.detach().clone() for weight in learned], stage.quantiser.residual.books.clone()
-    stage.step(bypass=False, critics=True)
+    stage.learn(bypass=False, critics=True)
+    stage.update(critics=True)
     assert not any(torch.equal(old, new) for old, new in zip(before, learned, strict=True))
     assert not torch.equal(books, stage.quantiser.residual.books)
     assert bool(stage.losses.isfinite().all()) and bool((stage.losses[:5] > 0).all())
@@ -58,12 +62,13 @@ def test_frozen_codes_stay_while_the_sound_changes(small: Recipe, classroom: Cla
     small = replace(small, codec_training=replace(small.codec_training, frozen=True))
     pool = SoundPool(0.01, torch.device("cpu"))
     pool.add(classroom.heard(at_least=4))
-    stage = CodecStage(small, CPUDevice(1), pool)
+    stage = CodecStage(small, CPUDevice(1), pool, Team())
     stage.start_books()
     parts = {**stage.encoder.state_dict(), **stage.quantiser.state_dict()}
     before = {name: t.clone() for name, t in parts.items()}
     sound = stage.decoder.closing.conv.weight.detach().clone()
-    stage.step(bypass=False, critics=True)
+    stage.learn(bypass=False, critics=True)
+    stage.update(critics=True)
     assert all(torch.equal(before[name], t) for name, t in parts.items())
     assert not torch.equal(sound, stage.decoder.closing.conv.weight)
 
@@ -78,3 +83,40 @@ def test_drawn_sound_comes_with_its_own_phones() -> None:
     heard = (sound * 327.68).round().view(50, 2 * PHONES_PER_FRAME, -1)
     assert torch.equal(heard[..., 0].long(), phones.flatten(1)) and torch.equal(heard[..., -1], heard[..., 0])
     assert set(phones.unique().tolist()) == {7, 9}
+
+
+MEMBER = """
+from pathlib import Path
+import numpy as np
+import torch
+from omnitts_cli.devices.cpu import CPUDevice
+from omnitts_cli.training import recipe
+from omnitts_cli.training.codec_stage import CodecStage
+from omnitts_cli.training.pool import SoundPool, Utterance
+from omnitts_cli.training.team import Team
+
+team, pool = Team(), SoundPool(0.01, torch.device("cpu"))
+torch.manual_seed(team.rank)
+noise = np.random.default_rng(team.rank).integers(-3000, 3000, 1920 * 8).astype(np.int16)
+pool.add([Utterance(0, 0, noise, np.zeros((8, 2), np.uint8))])
+stage = CodecStage(recipe.read(None, miniature=True), CPUDevice(1), pool, team)
+stage.start_alike()
+stage.start_books()
+for critics in (False, True):
+    stage.learn(bypass=False, critics=critics)
+    stage.exchange(critics)
+    stage.update(critics)
+weights = {f"{m}.{n}": t for m, module in stage.modules().items() for n, t in module.state_dict().items()}
+torch.save((weights, stage.losses), Path(__file__).with_name(f"left.{team.rank}"))
+team.close()
+"""
+
+
+def test_a_team_of_two_ends_its_steps_alike(tmp_path: Path) -> None:
+    script = tmp_path / "member.py"
+    script.write_text(MEMBER)
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone", str(script)]
+    subprocess.run(launcher, capture_output=True, text=True, timeout=120, check=True)
+    (first, heard), (second, also_heard) = (torch.load(tmp_path / f"left.{rank}") for rank in range(2))
+    assert not torch.equal(heard, also_heard)  # each has its own speech
+    assert all(torch.allclose(first[name], second[name], atol=1e-6) for name in first)

@@ -16,6 +16,7 @@ from omnitts_cli.training.pool import SoundPool
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.settled import exported_codec, settled_codec
 from omnitts_cli.training.speech import Speech
+from omnitts_cli.training.team import Team
 from omnitts_cli.training.tokens import Tokens
 from omnitts_cli.weights.checkpoint import Checkpoint
 from omnitts_cli.weights.load import fill
@@ -23,7 +24,7 @@ from omnitts_cli.weights.load import fill
 
 def test_what_is_exported_is_loaded(small: Recipe, tokens: Tokens, tmp_path: Path) -> None:
     torch.manual_seed(0)
-    CodecStage(small, CPUDevice(1), SoundPool(0.001, torch.device("cpu"))).save(tmp_path)
+    CodecStage(small, CPUDevice(1), SoundPool(0.001, torch.device("cpu")), Team()).save(tmp_path)
     speech = Speech(small, tokens)
     parts.save(tmp_path, "speech", parts.gather(speech=speech))
     folder = tmp_path / "tiny"

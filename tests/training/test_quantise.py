@@ -25,6 +25,7 @@ def test_books_start_used_and_stay_used() -> None:
     with torch.no_grad():
         for _ in range(50):
             _, _, loss = quantiser(latent, into, out, 0.3, bypass=False)
+            quantiser.renew()
     assert min(quantiser.leading.used() + quantiser.residual.used()) >= 12
     assert loss < 1.5  # both halves together; without books it would be 2
 
@@ -58,3 +59,15 @@ def test_gradients_pass_through() -> None:
     (found.square().mean() + loss).backward()
     assert latent.grad is not None and latent.grad.abs().sum() > 0
     assert into.leading.into.weight.grad is not None
+
+
+def test_an_entry_that_nobody_uses_becomes_a_newcomer() -> None:
+    quantiser, into, out, latent = learned()
+    book = quantiser.residual.books[0]
+    book[3] = 1e4  # nearest to nothing
+    quantiser.residual.counts[0, 3] = 0.0
+    with torch.no_grad():
+        quantiser(latent, into, out, 0.0, bypass=False)
+        newcomer = quantiser.residual.newcomers[0, 3].clone()
+        quantiser.renew()
+    assert torch.allclose(book[3], newcomer, atol=1e-5) and book[3].abs().max() < 100
