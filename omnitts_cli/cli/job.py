@@ -56,9 +56,9 @@ class Job:
         if self.speech.max_frames is not None and self.speech.max_seconds is not None:
             raise UsageError("--max-frames and --max-seconds exclude each other", hint="leave one of them out")
         name = self.speech.model or model or EMBEDDED
-        script, texts = self.script(name)
+        script, texts = self.script()
         if self.output.dry_run:
-            return rehearse(script, name, variant)
+            return rehearse(script, name, variant, whole=self.whole)
         with ExitStack() as closing:
             with held():  # a signal between the two lines would leave a temporary file behind
                 place = stage.reserve(self.output)
@@ -82,20 +82,25 @@ class Job:
         job = replace(self, output=self.takes[take])
         place = job.prepared(stage.reserve(job.output), engine.model.facts.sample_rate)
         try:
-            script, texts = self.script(engine.model.name)
+            script, texts = self.script()
             account, tape = job.speak(engine, place, replace(manner, seed=manner.seed + take), script, texts)
             results.report(job, engine, place, account, tape, manner.request.voice)
         finally:
             place.sink.discard()
 
-    def script(self, model: str) -> tuple[Script, Iterator[str] | None]:
+    @property
+    def whole(self) -> bool:
+        """--split none: the text is spoken in one go, however long it is."""
+        return self.text.split == "none"
+
+    def script(self) -> tuple[Script, Iterator[str] | None]:
         """The pieces to speak; for live speech the text as it arrives instead."""
         from omnitts_cli.cli.script import Heard, live_texts, open_script
 
         if self.live:
             return Heard(), live_texts(self.words, self.text, self.command)
         known = self.speech.lang if self.speech.lang in LANGUAGES else None
-        return open_script(self.words, self.text, known, self.command, reading.longest(model)), None
+        return open_script(self.words, self.text, known, self.command), None
 
     def side_files(self, closing: ExitStack) -> tuple[SideFile | None, SideFile | None]:
         """The open files of --subs and --codes, which vanish if nothing comes of them."""
@@ -158,7 +163,7 @@ class Job:
             safe=place.safe if speech.safe is None else speech.safe,
             ahead=engine.plan.slots + AHEAD,
             keep_codes=keep_codes,
-            longest=reading.longest_read(engine.model),
+            longest=None if self.whole else engine.model.longest_piece,
             read=reading.reader(self.text.normalize, code, engine.model, parts=self.live),
         )
 
@@ -201,31 +206,38 @@ def cap(speech: Speech, frame_rate: float) -> int | None:
     return max(1, int(speech.max_seconds * frame_rate + 1e-6))  # 2.32 s at 12.5 are 29 frames, whatever floats say
 
 
-def rehearse(script: Script, model: str, variant: str) -> None:
+def rehearse(script: Script, model: str, variant: str, *, whole: bool) -> None:
     """--dry-run: the pieces, how long they will be, and what the model weighs."""
+    from omnitts_cli.text.reading import parts_of
+
+    weight, longest = known_of(model, variant)
     number, seconds = 0, 0.0
     while not script.ended:
         piece = script.take(0.25)
         if piece is None:
             continue
-        expected = piece.pause_s or len(piece.text) / CHARS_PER_S
-        number, seconds = number + 1, seconds + expected
-        console.table([[str(number), f"{expected:.1f} s", piece.text or "(pause)"]])
-        console.record(status="ok", piece=number, expected_s=round(expected, 2), text=piece.text)
-    console.note(f"{number} pieces, about {duration(seconds)}{weight_of(model, variant)}")
+        for part in parts_of(piece, None if whole else longest):
+            expected = part.pause_s or len(part.text) / CHARS_PER_S
+            number, seconds = number + 1, seconds + expected
+            console.table([[str(number), f"{expected:.1f} s", part.text or "(pause)"]])
+            console.record(status="ok", piece=number, expected_s=round(expected, 2), text=part.text)
+    console.note(f"{number} pieces, about {duration(seconds)}{weight}")
 
 
-def weight_of(name: str, variant: str) -> str:
-    """What a model takes of the memory, if it is on this machine."""
+def known_of(name: str, variant: str) -> tuple[str, int | None]:
+    """What a model takes of the memory, in words, and the longest piece that it says well; nothing is loaded."""
+    from omnitts_cli.families.qwen3_tts.fields import Fields
+    from omnitts_cli.families.qwen3_tts.ours import longest_piece, ours_in
     from omnitts_cli.weights.find import find
 
     try:
         folder = find(name, variant=variant, offline=True).folder
+        if folder is None:
+            return "", None
+        longest = longest_piece(ours_in(Fields.read(folder / "config.json")))
     except OmniError:
-        return f"; model {name} is not on this machine"
-    if folder is None:
-        return ""
-    return f"; model {name}: {size(sum(file.stat().st_size for file in folder.rglob('*.safetensors')))}"
+        return f"; model {name} is not on this machine", None
+    return f"; model {name}: {size(sum(file.stat().st_size for file in folder.rglob('*.safetensors')))}", longest
 
 
 def rescued(error: OmniError | Stopped, place: Stage) -> OmniError | Stopped:

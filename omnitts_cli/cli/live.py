@@ -1,11 +1,13 @@
 """Live speech: words go into an open text feed as they arrive, and are spoken before the sentence ends.
 
 A thread reads and feeds; the engine's loop stays where it is and sleeps while a request waits for words.
-After a while, at the end of a sentence, a new request takes over, so that none grows without end.
+After a while, at the end of a sentence, a new request takes over, so that none grows without end; in the middle of one
+only where it is more than the model says well in one go.
 """
 
 from __future__ import annotations
 
+import math
 import queue
 import re
 import threading
@@ -17,12 +19,13 @@ from omnitts_cli.cli.script import Script
 from omnitts_cli.cli.speaking import PIPE_POLL_S, Account, Manner, Speaking, Take, sub_seed
 from omnitts_cli.cli.tape import Tape
 from omnitts_cli.errors import OmniError
-from omnitts_cli.text.piece import Piece
+from omnitts_cli.text.piece import Break, Piece
 
 if TYPE_CHECKING:
     from omnitts_cli.engine.engine import Engine
 
 ENOUGH_CHARS = 200  # a request this long ends with its sentence
+WORD = re.compile(r"\s*\S+\s*|\s+")
 WORD_END = re.compile(r"\S*\Z")  # what may go on
 SENTENCE_END = re.compile(r"[.!?。！？…]+[\"'”’)\]]*(?=\s|$)|\n|(?<=[。！？])")
 
@@ -41,6 +44,10 @@ class LiveSpeaking(Speaking):
         super().__init__(engine, tape, replace(manner, safe=False, retries=0), tell)
         self._new: queue.Queue[Take | OmniError | None] = queue.Queue()
         self._count = 0
+        self._name, self._chars = "", 0  # of the open request
+        self._gap: Break = "none"  # in front of the next one
+        longest = self.manner.longest
+        self._enough = min(ENOUGH_CHARS, longest // 2) if longest else ENOUGH_CHARS
         threading.Thread(target=self._read, args=(texts,), daemon=True).start()
 
     def _admit(self, script: Script) -> None:
@@ -61,40 +68,45 @@ class LiveSpeaking(Speaking):
     # ---- on the reading thread
 
     def _read(self, texts: Iterator[str]) -> None:
-        name, chars = "", 0
+        read, longest = self.manner.read, self.manner.longest
         try:
-            read = self.manner.read
-            for text in whole_words(texts) if read else texts:
+            for text in whole_words(texts) if read or longest else texts:
                 for part, ends in cut(text):
                     part = read(part) if read else part
-                    if not name and not part.strip():
-                        continue
-                    name = self._say(name, part)
-                    chars += len(part)
-                    if ends and chars >= ENOUGH_CHARS:
-                        self.engine.finish(name)
-                        name, chars = "", 0
+                    for words in WORD.findall(part) if longest else [part]:
+                        self._say(words)
+                    if ends and self._chars >= self._enough:
+                        self._end("sentence")
         except OmniError as error:
             self._new.put(error)
-        if name:
-            self.engine.finish(name)
+        self._end("none")
         self._new.put(None)
 
-    def _say(self, name: str, text: str) -> str:
-        """More words for the request of that name, or the first words of a new one."""
+    def _say(self, text: str) -> None:
+        """More words for the open request, or the first words of a new one."""
+        if self._chars + len(text) > (self.manner.longest or math.inf):
+            self._end("none")
+        if not self._name and not text.strip():
+            return
+        self._chars += len(text)
         self.account.chars += len(text)
-        if name:
-            self.engine.feed(name, text)
-            return name
+        if self._name:
+            self.engine.feed(self._name, text)
+            return
         number, self._count = self._count, self._count + 1
         seed = sub_seed(self.manner.seed, number, 0)
         request = replace(self.manner.request, text=text, id=f"{number}.0", seed=seed, text_mode="streamed")
-        gap = "sentence" if number else "none"
-        take = Take(number, Piece(text, 0, len(text), 0, gap), request)  # type: ignore[arg-type]
+        take = Take(number, Piece(text, 0, len(text), 0, self._gap), request)
         self._by_id[request.id] = take
         self.engine.submit(request, live=True)
         self._new.put(take)
-        return request.id
+        self._name = request.id
+
+    def _end(self, gap: Break) -> None:
+        """No more words for the open request; `gap` is what comes behind it."""
+        if self._name:
+            self.engine.finish(self._name)
+        self._name, self._chars, self._gap = "", 0, gap
 
 
 def whole_words(texts: Iterator[str]) -> Iterator[str]:

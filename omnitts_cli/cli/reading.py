@@ -1,4 +1,4 @@
-"""Reading: what the text of a piece becomes before the model hears it. Subtitles and results keep it as written.
+"""Reading: who gets the text as it is, and who gets words for numbers and signs.
 
 A model of English alone is one of our own, taught with plain letters: what it gets is turned into those,
 unless --no-normalize says otherwise. The others read digits and signs by themselves, and get the text as
@@ -7,22 +7,15 @@ it is unless --normalize asks for words.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from omnitts_cli.cli.console import console
 from omnitts_cli.errors import UsageError
-from omnitts_cli.settings import EMBEDDED
 
 if TYPE_CHECKING:
     from omnitts_cli.models.roles import SpeechModel
-    from omnitts_cli.text.piece import Break, Piece
+    from omnitts_cli.text.reading import Read
 
-Read = Callable[[str], str]
-
-LONGEST_READ = 150
-LONGEST = 110  # letters; it was taught sentences of up to nine seconds
 PLAIN = ("english",)
 EXTRA = ("zh", "ja")  # languages of the extra [tn]
 
@@ -31,16 +24,6 @@ def transcript(words: str, model: SpeechModel) -> str:
     """The words of a clip as this model reads texts: it hears both as one."""
     read = reader(None, None, model)
     return read(words) if read else words
-
-
-def longest_read(model: SpeechModel) -> int | None:
-    """The most letters that this model gets at once."""
-    return LONGEST_READ if model.languages == PLAIN else None
-
-
-def longest(model: str) -> int | None:
-    """The most letters of a piece for that model; None leaves it to the splitter."""
-    return LONGEST if model == EMBEDDED else None
 
 
 def reader(wanted: bool | None, language: str | None, model: SpeechModel, *, parts: bool = False) -> Read | None:
@@ -58,19 +41,6 @@ def reader(wanted: bool | None, language: str | None, model: SpeechModel, *, par
     if language is None:
         console.note("--normalize: the language of the text is not clear, so numbers are read in English; see -l")
     return normaliser(language or "en")
-
-
-def readings(piece: Piece, read: Read | None, most: int | None) -> list[tuple[Piece, str]]:
-    """The piece with the text that the model hears; cut again where words for numbers made it longer than `most`."""
-    text = read(piece.text) if read else piece.text
-    if read is None or most is None or len(text) <= most:
-        return [(piece, text)]
-    from omnitts_cli.text.split import Splitter
-
-    splitter = Splitter("auto", "en", largest=LONGEST, pauses=False)
-    parts = [part.text for part in splitter.feed(text) + splitter.flush() if part.speech]
-    gaps: list[Break] = [piece.gap, *["none"] * (len(parts) - 1)]  # type: ignore[list-item]
-    return [(replace(piece, text=part, gap=gap), read(part)) for part, gap in zip(parts, gaps, strict=True)]
 
 
 def normaliser(language: str) -> Read:

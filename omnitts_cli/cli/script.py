@@ -114,17 +114,12 @@ class Heard:
         return None
 
 
-def open_script(
-    words: list[str] | None, options: TextIn, language: str | None, command: str, largest: int | None = None
-) -> Script:
-    """The text that the command was given; an error where there is none or two. `language`: a code, or None.
-
-    `largest`: the longest piece, in letters, where the model cannot say as much in one go as others.
-    """
+def open_script(words: list[str] | None, options: TextIn, language: str | None, command: str) -> Script:
+    """The text that the command was given; an error where there is none or two. `language`: a code, or None."""
     from omnitts_cli.text import inputs
 
     check_sources(words, options, command)
-    how = text_options(options, language, largest)
+    how = text_options(options, language)
     if words:
         text = as_utf8(" ".join(words))
         return Written(inputs.require_speech(inputs.pieces_of_text(text, how), text), len(text))
@@ -170,14 +165,12 @@ def reads_pipe(options: TextIn) -> bool:
     return options.file in ((), ("-",)) and options.input_format in ("auto", "text")
 
 
-def text_options(options: TextIn, language: str | None, largest: int | None) -> TextOptions:
+def text_options(options: TextIn, language: str | None) -> TextOptions:
     from omnitts_cli.text.inputs import TextOptions
     from omnitts_cli.text.lexicon import load_lexicon
 
     lexicon = load_lexicon([Path(name) for name in options.lexicon])
-    if options.split == "none":
-        largest = None
-    return TextOptions(options.split, language, options.encoding, lexicon, largest=largest)  # type: ignore[arg-type]
+    return TextOptions(options.split, language, options.encoding, lexicon)  # type: ignore[arg-type]
 
 
 def source(name: str) -> BinaryIO:

@@ -17,12 +17,12 @@ import numpy as np
 
 from omnitts_cli.audio.chunk import Chunk, Stopped
 from omnitts_cli.cli.console import console
-from omnitts_cli.cli.reading import Read, readings
 from omnitts_cli.cli.script import Script
 from omnitts_cli.cli.signals import held
 from omnitts_cli.cli.tape import Tape
 from omnitts_cli.errors import GuardError
 from omnitts_cli.request import Failed, Request
+from omnitts_cli.text.reading import Read, readings
 
 if TYPE_CHECKING:
     from omnitts_cli.engine.engine import Engine
@@ -88,7 +88,7 @@ class Manner:
     ahead: int = 8
     keep_codes: bool = False
     read: Read | None = None  # what becomes of a text before the model hears it
-    longest: int | None = None  # letters of it
+    longest: int | None = None  # letters that the model says well in one go
 
 
 class Speaking:

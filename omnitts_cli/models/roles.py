@@ -177,3 +177,4 @@ class SpeechModel:
     dtype: torch.dtype
     ops: Ops = plain.OPS
     sha256: str | None = None
+    longest_piece: int | None = None  # letters of a text that it says well in one go

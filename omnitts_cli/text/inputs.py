@@ -34,10 +34,9 @@ class TextOptions:
     encoding: str | None = None
     lexicon: Lexicon = field(default_factory=Lexicon)
     pauses: bool = True
-    largest: int | None = None
 
     def splitter(self) -> Splitter:
-        return Splitter(self.mode, self.language, largest=self.largest, pauses=self.pauses)
+        return Splitter(self.mode, self.language, pauses=self.pauses)
 
 
 def input_format(path: str | None, name: str | None = None) -> InputFormat:

@@ -25,7 +25,7 @@ def test_parts_end_with_their_sentences() -> None:
     assert [part for part, _ in cut("一。二。")] == ["一。", "二。"]
 
 
-def spoken(texts: Iterator[str]) -> tuple[Any, MemorySink, list[str]]:
+def spoken(texts: Iterator[str], **how: Any) -> tuple[Any, MemorySink, list[str]]:
     fed: list[str] = []
     with build.open_engine("random:toy", threads=1) as engine:
         plain_submit, plain_feed = engine.submit, engine.feed
@@ -40,7 +40,7 @@ def spoken(texts: Iterator[str]) -> tuple[Any, MemorySink, list[str]]:
 
         engine.submit, engine.feed = submit, feed  # type: ignore[method-assign]
         sink = MemorySink()
-        speaking = LiveSpeaking(engine, Tape(sink, 8000), Manner(Request(""), seed=5), None, texts)
+        speaking = LiveSpeaking(engine, Tape(sink, 8000), Manner(Request(""), seed=5, **how), None, texts)
         return speaking.speak(Heard()), sink, fed
 
 
@@ -50,6 +50,14 @@ def test_every_word_is_fed_and_a_new_request_takes_over() -> None:
     assert len(fed) == account.pieces == 2
     assert len(fed[0]) >= ENOUGH_CHARS and fed[0].endswith("ends.")
     assert sink.sound.size > 0
+
+
+def test_a_request_is_never_more_than_the_model_says_in_one_go() -> None:
+    whole = ["".join(WORDS), "Then, in one go, came a sentence that was much too long for the model to say. Ah."]
+    for texts in (WORDS, whole):
+        _, _, fed = spoken(iter(texts), longest=60)
+        assert "".join("".join(fed).split()) == "".join("".join(texts).split())
+        assert len(fed) > 5 and all(len(one) <= 60 and one.endswith((" ", ".")) for one in fed)
 
 
 def test_a_broken_text_ends_it_with_its_error() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,9 +13,8 @@ from typing import Any
 import pytest
 
 from omnitts_cli.cli.live import whole_words
-from omnitts_cli.cli.reading import normaliser, reader, readings
+from omnitts_cli.cli.reading import normaliser, reader
 from omnitts_cli.errors import UsageError
-from omnitts_cli.text.piece import Piece
 
 Call = Callable[..., Any]
 PLAIN: Any = SimpleNamespace(languages=("english",))
@@ -72,14 +73,25 @@ def test_words_of_live_text_are_whole() -> None:
     assert list(whole_words(arriving())) == ["It is ", "12,000 ", "meters.\n", "Next"]
 
 
-def test_what_words_made_too_long_is_cut_again() -> None:
-    read = reader(None, None, PLAIN)
-    piece = Piece("1234567 " * 6 + "and done.", 0, 57, gap="paragraph")
-    parts = readings(piece, read, 150)
-    assert len(parts) > 3 and [part.gap for part, _ in parts] == ["paragraph"] + ["none"] * (len(parts) - 1)
-    assert all(len(text) <= 112 for _, text in parts)
-    assert " ".join(part.text for part, _ in parts) == read(piece.text)  # type: ignore[misc]
-    assert readings(piece, None, 150) == [(piece, piece.text)]
-    assert len(readings(piece, read, None)) == 1
-    short = Piece("All 5 of them.", 0, 14)
-    assert readings(short, read, 150) == [(short, "All five of them.")]
+LONG = "It was a long sentence of many words, " * 5 + "and it cost $5."
+
+
+@pytest.fixture
+def short_winded(checkpoint: Callable[[str], Path], tmp_path: Path) -> str:
+    """A folder, named by its path, that says 60 letters well."""
+    folder = shutil.copytree(checkpoint("custom_voice"), tmp_path / "own")
+    config = json.loads((folder / "config.json").read_text())
+    config["omnitts"] = {"longest_piece": 60}
+    (folder / "config.json").write_text(json.dumps(config))
+    return str(folder)
+
+
+def test_a_folder_says_how_much_it_says_in_one_go(omnitts: Call, short_winded: str) -> None:
+    call = ["say", "-m", short_winded, "--max-frames", "4", "--seed", "1", "-o", "a.wav", "--json", LONG]
+    told = omnitts(*call).json
+    assert told["pieces"] == len(told["sentences"]) > 3
+    assert all(len(sentence["text"]) <= 60 for sentence in told["sentences"])
+    rehearsed = omnitts("say", "-m", short_winded, "--dry-run", "--json", LONG).objects
+    assert [one["text"] for one in rehearsed] == [one["text"] for one in told["sentences"]]
+    assert omnitts(*call, "--split", "none").json["pieces"] == 1
+    assert len(omnitts("say", "-m", short_winded, "--dry-run", "--json", "--split", "none", LONG).objects) == 1

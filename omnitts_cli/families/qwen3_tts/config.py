@@ -1,14 +1,6 @@
 """Config: what the JSON files of a model folder say, checked, as the shapes that the models take.
 
-Nothing is assumed of a size or an id: each comes from the files. Our own folders may add one object,
-`omnitts`, to config.json:
-
-    "omnitts": {
-        "kinds": ["named", "cloned", "designed"],   voices that this one folder can speak
-        "languages": ["english"],                   those of codec_language_id that it was trained for
-        "voices": {"ann": "a calm, low voice"},     one line about a speaker
-        "style": true                               whether named voices obey an instruction
-    }
+Nothing is assumed of a size or an id: each comes from the files. What our own folders add is in ours.py.
 """
 
 from __future__ import annotations
@@ -18,6 +10,7 @@ from pathlib import Path
 
 from omnitts_cli.families.qwen3_tts.codec_config import CODEC, decoder_shape, encoder_shape, speaker_shape
 from omnitts_cli.families.qwen3_tts.fields import HEADS, LAYERS, WIDTH, Fields
+from omnitts_cli.families.qwen3_tts.ours import longest_piece, ours_in
 from omnitts_cli.families.qwen3_tts.released import KINDS, VOICES
 from omnitts_cli.models.codec_decoder import DecoderShape
 from omnitts_cli.models.codec_encoder import EncoderShape
@@ -92,6 +85,7 @@ class Config:
     max_positions: int
     sample_rate: int
     sampling: Sampling
+    longest_piece: int | None  # letters
 
 
 def read_config(folder: Path) -> Config:
@@ -111,7 +105,7 @@ def config_of(top: Fields, codec: Fields, generation: Fields) -> Config:
     """The same three, already parsed."""
     top.word("model_type", [FAMILY])
     top.word("tokenizer_type", [CODEC])
-    ours = top.part("omnitts") if top.has("omnitts") else Fields(top.file, {}, "omnitts")
+    ours = ours_in(top)
     kinds = _kinds(top, ours)
     talker = top.part("talker_config")
     predictor = talker.part("code_predictor_config")
@@ -142,6 +136,7 @@ def config_of(top: Fields, codec: Fields, generation: Fields) -> Config:
         max_positions=talker.whole("max_position_embeddings", POSITIONS, 16),
         sample_rate=rate,
         sampling=_sampling(generation),
+        longest_piece=longest_piece(ours),
     )
     _sane_size(top, config)
     return config

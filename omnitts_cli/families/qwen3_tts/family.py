@@ -143,6 +143,7 @@ def assemble(
         device=head.device,
         dtype=head.dtype,
         ops=ops,
+        longest_piece=config.longest_piece,
     )
 
 

@@ -78,6 +78,11 @@ def test_the_other_kinds(name: str, kind: str, checkpoint: Callable[[str], Path]
     assert (config.encoder is None) == (config.speaker_encoder is None) == (kind != "cloned")
 
 
+def test_what_our_own_folders_add(named: Files) -> None:
+    assert read(named).longest_piece is None
+    assert read(put(named, "top.omnitts", {"longest_piece": 110})).longest_piece == 110
+
+
 def test_the_released_sizes() -> None:
     for name in released.NAMES:
         config = read({"top": released.model_config(name), "codec": released.CODEC_CONFIG, "generation": {}})
@@ -142,6 +147,7 @@ WRONG = [
     ("top.omnitts", {"kinds": "named"}, "list"),
     ("top.omnitts", {"languages": ["klingon"]}, "klingon"),
     ("top.omnitts", {"voices": {"ann": 3}, "kinds": ["cloned"]}, "not text"),
+    ("top.omnitts", {"longest_piece": 0}, "longest_piece"),
     ("codec.model_type", "mimi", "qwen3_tts_tokenizer_12hz"),
     ("codec.decode_upsample_rate", 960, "does not agree"),
     ("codec.output_sample_rate", 48_000, "does not agree"),

@@ -1,0 +1,62 @@
+"""Reading: where a piece is cut for a model that says little in one go, and what it hears of each part."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from omnitts_cli.text.piece import Piece
+from omnitts_cli.text.reading import GROWTH, parts_of, readings
+from omnitts_cli.text.spell_out import plain_letters
+
+LONG = "The first half of it is here, with a comma before the second; and the third begins behind a semicolon."
+
+
+def test_a_piece_that_is_short_enough_stays_as_it_is() -> None:
+    piece = Piece(LONG, 3, 3 + len(LONG), 2, "paragraph")
+    assert parts_of(piece, None) == parts_of(piece, len(LONG)) == [piece]
+    assert readings(piece, None, None) == [(piece, LONG)]
+    pause = Piece("", 0, 9, pause_s=0.5)
+    assert readings(pause, None, 20) == [(pause, "")]
+
+
+def test_the_parts_of_a_piece_follow_each_other_as_written() -> None:
+    parts = parts_of(Piece(LONG, 0, len(LONG), gap="paragraph"), 64)
+    assert [part.text for part in parts] == [LONG[:61], LONG[62:]]
+    assert [part.gap for part in parts] == ["paragraph", "none"]
+    assert [part for part, _ in readings(Piece(LONG, 0, len(LONG), gap="paragraph"), None, 64)] == parts
+    sentences = parts_of(Piece("This is one sentence. That is another one.", 0, 42), 30)
+    assert [(part.text, part.gap) for part in sentences] == [
+        ("This is one sentence.", "none"),
+        ("That is another one.", "sentence"),
+    ]
+
+
+def test_what_words_made_too_long_is_cut_again() -> None:
+    piece = Piece("1234567 " * 6 + "and done.", 0, 57, gap="paragraph")
+    parts = readings(piece, plain_letters, 110)
+    assert len(parts) > 3 and [part.gap for part, _ in parts] == ["paragraph"] + ["none"] * (len(parts) - 1)
+    assert all(len(text) <= 112 for _, text in parts)
+    assert " ".join(part.text for part, _ in parts) == plain_letters(piece.text)
+    assert readings(piece, None, 110) == [(piece, piece.text)]
+    assert len(readings(piece, plain_letters, None)) == 1
+    short = Piece("All 5 of them.", 0, 14)
+    assert readings(short, plain_letters, 110) == [(short, "All five of them.")]
+
+
+def test_subtitles_keep_the_digits_of_a_long_piece() -> None:
+    text = "They came at 5 and left at 7, " * 5 + "and that was all."
+    found = readings(Piece(text, 0, len(text)), plain_letters, 110)
+    assert "".join(part.text + " " for part, _ in found).split() == text.split()
+    assert "five" in found[0][1] and "5" in found[0][0].text
+
+
+@given(st.text("ab1.,! -5%\n", min_size=1, max_size=400), st.integers(20, 120))
+def test_nothing_is_lost_and_nothing_is_too_long(text: str, longest: int) -> None:
+    text = " ".join(text.split())
+    parts = parts_of(Piece(text, 0, len(text)), longest)
+    assert all(len(part.text) <= max(longest, 20) for part in parts)
+    kept = "".join(part.text for part in parts)
+    assert [c for c in kept if c.isalnum()] == [c for c in text if c.isalnum()]
+    for _, read in readings(Piece(text, 0, len(text)), str.upper, longest):
+        assert len(read) <= longest * GROWTH
