@@ -7,21 +7,19 @@ example is first the same list of pieces (instruction, speaker, words before, wo
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, fields, replace
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from omnitts_cli.models.mel import QUIETEST
 from omnitts_cli.training.ids import CodecIds, TextIds
 from omnitts_cli.training.lessons import LessonTable, StrangerTable
 from omnitts_cli.training.recipe import Recipe
+from omnitts_cli.training.recording import recorded
 from omnitts_cli.training.teacher import PHONES_PER_FRAME
 
 NOBODY, VECTOR = -1, -2  # in place of a speaker's number: no speaker's row, or one that the encoder fills
-LOUDER, SOFTER = 0.7, 1.6  # natural logarithms: clips are not as even in loudness as the teacher
 
 
 @dataclass(frozen=True)
@@ -110,9 +108,7 @@ def cloned(table: StrangerTable, size: int, recipe: Recipe, continued: float) ->
     goes_on = torch.rand(size, 1, device=places.device) < continued
     goes_on &= start + before.frames + own.frames <= table.rows
     before = replace(before, length=before.length * goes_on, frames=before.frames * goes_on)
-    loudness = torch.rand(size, 1, 1, device=places.device) * (LOUDER + SOFTER) - SOFTER
-    # as in a louder or softer clip: the quietest is cut off where the mel spectrum cuts it off
-    mel = (table.mels[places].float() + loudness).clamp(min=math.log(QUIETEST))
+    mel = recorded(table.mels[places].float())
     return replace(plain, before=before, mel=mel, made=table.made[places])
 
 
