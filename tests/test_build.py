@@ -110,11 +110,13 @@ def test_a_folder_of_our_own_can_do_everything(
         "voices": {"Ann": "calm"},
         "style": True,
         "longest_piece": 90,
+        "plain_letters": True,
     }
     change(folder / "config.json", omnitts=ours, talker_config__spk_id={"Ann": 1000})
     model = load_model(str(folder), cpu)
     assert model.kinds == {"named", "cloned", "designed"} and model.cloner is not None
-    assert model.speakers == {"ann": "calm"} and model.languages == ("english",) and model.longest_piece == 90
+    assert model.speakers == {"ann": "calm"} and model.languages == ("english",)
+    assert model.longest_piece == 90 and model.plain_letters
     assert len(model.prompter.prompt(Request("hi", Named("ann"), "english", style="softly")).rows)
     with pytest.raises(UsageError) as raised:
         model.prompter.prompt(Request("hi", Named("ann"), "german"))

@@ -20,6 +20,7 @@ from omnitts_cli.bench.target import Target
 from omnitts_cli.bench.workload import Text, Workload
 from omnitts_cli.errors import UsageError
 from omnitts_cli.settings import EngineSettings
+from omnitts_cli.text.spell_out import plain_letters
 from omnitts_cli.voices import Named
 
 if TYPE_CHECKING:
@@ -152,9 +153,11 @@ class Job:
         )
 
     def _load(self, model: Any) -> Workload:
-        texts = self.texts.chosen(model.languages)
+        texts = workload.as_heard(self.texts.chosen(model.languages), model)
         mode = self.speaker.mode or engines.mode_of(model)
         sound, transcript = self.speaker.sound(model.facts.sample_rate), self.speaker.transcript
+        if transcript is not None and model.plain_letters:
+            transcript = plain_letters(transcript)
         listen = engines.listener(model, sound, transcript) if mode == "clone" else None
         voice = engines.voice_for(mode, model, self.speaker.voice, self.speaker.words, listen)
         style = self.speaker.words if mode != "design" else None

@@ -1,8 +1,7 @@
 """Reading: who gets the text as it is, and who gets words for numbers and signs.
 
-A model of English alone is one of our own, taught with plain letters: what it gets is turned into those,
-unless --no-normalize says otherwise. The others read digits and signs by themselves, and get the text as
-it is unless --normalize asks for words.
+What a model of plain letters gets is turned into those, unless --no-normalize says otherwise. The others read
+digits and signs by themselves, and get the text as it is unless --normalize asks for words.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from omnitts_cli.models.roles import SpeechModel
     from omnitts_cli.text.reading import Read
 
-PLAIN = ("english",)
 EXTRA = ("zh", "ja")  # languages of the extra [tn]
 
 
@@ -31,10 +29,9 @@ def reader(wanted: bool | None, language: str | None, model: SpeechModel, *, par
 
     With `parts` they are no whole sentences.
     """
-    plain = model.languages == PLAIN
-    if wanted is False or not (wanted or plain):
+    if wanted is False or not (wanted or model.plain_letters):
         return None
-    if plain:
+    if model.plain_letters:
         from omnitts_cli.text.spell_out import plain_letters, plain_part
 
         return plain_part if parts else plain_letters

@@ -178,3 +178,4 @@ class SpeechModel:
     ops: Ops = plain.OPS
     sha256: str | None = None
     longest_piece: int | None = None  # letters of a text that it says well in one go
+    plain_letters: bool = False  # it reads English letters and ,.!?'- only

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -138,3 +140,20 @@ def test_the_scripts_of_benchmarks_run_on_the_toy_and_end_in_json(name: str) -> 
     row = json.loads(done.stdout.splitlines()[-1])
     assert row["bench"] == name
     assert {"device", "versions", "commit", "created"} <= set(row)
+
+
+def test_a_folder_of_plain_letters_is_asked_what_say_would_ask(
+    checkpoint: Callable[[str], Path], tmp_path: Path
+) -> None:
+    folder = shutil.copytree(checkpoint("base"), tmp_path / "own")
+    config = json.loads((folder / "config.json").read_text())
+    config["omnitts"] = {"plain_letters": True, "longest_piece": 30}
+    (folder / "config.json").write_text(json.dumps(config))
+    texts = Texts((Text("It costs only $5. Really, no more than 5!", "english"),))
+    one = job(model=str(folder), texts=texts, speaker=Speaker("clone", transcript="I am 5"), frames=2)
+    with one.opened() as bench:
+        assert [text.words for text in bench.load.texts] == [
+            "It costs only five dollars.",
+            "Really, no more than five!",
+        ]
+        assert bench.load.voice.transcript == "I am five."  # type: ignore[union-attr]

@@ -82,7 +82,14 @@ def landed(tmp_path: Path, checkpoint: Callable[[str], Path], monkeypatch: pytes
     config["talker_config"]["spk_id"] = {"henry": 1082, "clara": 1081}
     config["talker_config"]["spk_is_dialect"] = {"henry": False, "clara": False}
     voices = {"henry": "a calm man", "clara": "a friendly woman"}
-    config["omnitts"] = {"kinds": ["named"], "languages": ["english"], "voices": voices, "style": False}
+    config["omnitts"] = {
+        "kinds": ["named"],
+        "languages": ["english"],
+        "voices": voices,
+        "style": False,
+        "longest_piece": 110,
+        "plain_letters": True,
+    }
     (folder / "config.json").write_text(json.dumps(config))
     monkeypatch.setattr(find, "TINY", folder)
     monkeypatch.setattr(store, "TINY", folder)

@@ -148,7 +148,7 @@ def test_the_words_of_a_clip_are_read_as_texts_are(
     folder = home / "tiny"
     shutil.copytree(checkpoint("base"), folder)
     config = json.loads((folder / "config.json").read_text())
-    config["omnitts"] = {"kinds": ["cloned"], "languages": ["english"]}
+    config["omnitts"] = {"kinds": ["cloned"], "plain_letters": True}
     (folder / "config.json").write_text(json.dumps(config))
     monkeypatch.setattr(find, "TINY", folder)
     soundfile.write("clip.wav", 0.1 * np.sin(np.arange(96_000) / 30) + 0.01 * np.random.randn(96_000), 24_000)

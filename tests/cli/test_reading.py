@@ -17,11 +17,11 @@ from omnitts_cli.cli.reading import normaliser, reader
 from omnitts_cli.errors import UsageError
 
 Call = Callable[..., Any]
-PLAIN: Any = SimpleNamespace(languages=("english",))
-LARGE: Any = SimpleNamespace(languages=("english", "chinese", "french"))
+PLAIN: Any = SimpleNamespace(plain_letters=True)
+LARGE: Any = SimpleNamespace(plain_letters=False)
 
 
-def test_a_model_of_english_alone_gets_plain_letters() -> None:
+def test_a_model_of_plain_letters_gets_them() -> None:
     read = reader(None, None, PLAIN)
     assert read is not None and read("It is 5 o'clock — now") == "It is five o'clock, now."
     assert reader(False, "en", PLAIN) is None

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from omnitts_cli.families.qwen3_tts.codec_config import CODEC, decoder_shape, encoder_shape, speaker_shape
 from omnitts_cli.families.qwen3_tts.fields import HEADS, LAYERS, WIDTH, Fields
-from omnitts_cli.families.qwen3_tts.ours import longest_piece, ours_in
+from omnitts_cli.families.qwen3_tts.ours import longest_piece, ours_in, plain_letters
 from omnitts_cli.families.qwen3_tts.released import KINDS, VOICES
 from omnitts_cli.models.codec_decoder import DecoderShape
 from omnitts_cli.models.codec_encoder import EncoderShape
@@ -86,6 +86,7 @@ class Config:
     sample_rate: int
     sampling: Sampling
     longest_piece: int | None  # letters
+    plain_letters: bool
 
 
 def read_config(folder: Path) -> Config:
@@ -137,6 +138,7 @@ def config_of(top: Fields, codec: Fields, generation: Fields) -> Config:
         sample_rate=rate,
         sampling=_sampling(generation),
         longest_piece=longest_piece(ours),
+        plain_letters=plain_letters(ours),
     )
     _sane_size(top, config)
     return config

@@ -144,6 +144,7 @@ def assemble(
         dtype=head.dtype,
         ops=ops,
         longest_piece=config.longest_piece,
+        plain_letters=config.plain_letters,
     )
 
 
