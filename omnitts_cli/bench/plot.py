@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from omnitts_cli.bench import report as reports
 from omnitts_cli.bench.compare import named
 from omnitts_cli.bench.report import Report
 from omnitts_cli.bench.stats import Level
@@ -21,6 +22,7 @@ def check(target: str) -> None:
         return
     if Path(target).suffix.lower() not in SUFFIXES:
         raise UsageError(f"--plot {target} is none of {', '.join(SUFFIXES)}", hint="--plot out.png   or   --plot -")
+    reports.check(Path(target), "--plot")
     try:
         import matplotlib  # noqa: F401
     except ImportError:

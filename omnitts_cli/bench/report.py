@@ -78,6 +78,16 @@ def text(report: Report) -> str:
     return json.dumps(report.to_json(), ensure_ascii=False, allow_nan=False, indent=1)
 
 
+def check(path: Path, option: str) -> None:
+    """Before anything is measured: whether a file can be where this option wants it."""
+    if path.is_dir():
+        raise OutputError(f"{path} cannot be written", cause="it is a folder", hint=f"{option} FILE")
+    if not path.parent.is_dir():
+        raise OutputError(
+            f"{path} cannot be written", cause="its folder does not exist", hint=f"mkdir -p {path.parent}"
+        )
+
+
 def save(path: Path, report: Report, *, append: bool = False) -> None:
     """Write the file, or with `append` one more line of it."""
     line = json.dumps(report.to_json(), ensure_ascii=False, allow_nan=False)

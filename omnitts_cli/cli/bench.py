@@ -112,7 +112,7 @@ class What:
     ] = "auto"
     texts: Annotated[str | None, Opt("--texts", TEXT, "Texts, one per line.", "FILE")] = None
     length: Annotated[str, Opt("--length", one_of("short", "medium", "long", "mix"), "Of the built-in texts.")] = "mix"
-    versus: Annotated[
+    vs: Annotated[
         str | None,
         Opt(
             "--vs", one_of("eager", "cpu", "nobuckets"), "In turn with it, the same uncaptured, on the CPU, or padded."
@@ -152,6 +152,9 @@ class Answer:
     save_audio: Annotated[str | None, Opt("--save-audio", TEXT, "Keep the sound that was measured.", "DIR")] = None
 
 
+GROUPS = (Load, What, Server, Answer)
+
+
 def bench(
     load: Load, what: What, server: Server, answer: Answer, machine: Machine, network: Network, telling: Telling
 ) -> None:
@@ -185,6 +188,7 @@ def bench(
 def refuse_contradictions(load: Load, what: What, server: Server, answer: Answer, machine: Machine) -> None:
     """Before anything is opened."""
     from omnitts_cli.bench import plot
+    from omnitts_cli.bench import report as reports
 
     if load.rate is not None and load.concurrency is not None:
         raise UsageError(
@@ -200,6 +204,8 @@ def refuse_contradictions(load: Load, what: What, server: Server, answer: Answer
         refuse_references(what)
     if server.url is not None:
         refuse_with_server(load, what, machine)
+    if answer.save is not None:
+        reports.check(Path(answer.save), "--save")
     if answer.plot is not None:
         plot.check(answer.plot)
 
@@ -214,7 +220,7 @@ def refuse_references(what: What) -> None:
 def refuse_with_server(load: Load, what: What, machine: Machine) -> None:
     """What only an engine of this process can do."""
     given = {
-        "--vs": what.versus,
+        "--vs": what.vs,
         "--frames": load.frames,
         "--ref-audio": what.ref_audio,
         "--ref-text": what.ref_text,
@@ -269,7 +275,7 @@ def job_of(
         texts=texts_of(what),
         command=shown_command(sys.argv),
         frames=load.frames,
-        versus=what.versus,
+        versus=what.vs,
         url=server.url,
         asking=asking_of(what, server) if server.url else None,
         keeper=Keeper(Path(answer.save_audio)) if answer.save_audio else None,

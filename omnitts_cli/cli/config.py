@@ -12,7 +12,8 @@ from omnitts_cli.cli.console import console
 from omnitts_cli.cli.declare import Field, command, fields_of
 from omnitts_cli.cli.grammar import Command, group
 from omnitts_cli.cli.options import GROUPS, Telling
-from omnitts_cli.errors import UsageError
+from omnitts_cli.cli.stage import make_folder
+from omnitts_cli.errors import SettingsError, UsageError
 from omnitts_cli.presets import nearest
 
 app = group("Show and change settings.")
@@ -25,7 +26,7 @@ def path(telling: Telling) -> None:
     """Print the settings files that are read, strongest first."""
     from omnitts_cli.cli import defaults
 
-    for place in defaults.all_places():
+    for place in defaults.places():
         console.result(f"{place}{'' if place.is_file() else '  (not there)'}")
         console.record(status="ok", path=str(place), exists=place.is_file())
 
@@ -57,8 +58,7 @@ def set(telling: Telling, name: Key, value: Value) -> None:
     field = find(name)
     read = field.opt.read(value, f"--{key(field)}")
     target = user_file()
-    lines = [line for line in top_lines(target) if line.split("=")[0].strip() != name]
-    save(target, [f"{name} = {toml(read)}", *lines])
+    save(target, [f"{name} = {toml(read)}", *without(lines_of(target), name)], name)
     console.note(f"{name} = {toml(read)}   in {target}")
     console.record(status="ok", path=str(target), key=name, value=read)
 
@@ -67,10 +67,10 @@ def unset(telling: Telling, name: Key) -> None:
     """Take one setting out of the user's file."""
     find(name)
     target = user_file()
-    before = top_lines(target)
-    lines = [line for line in before if line.split("=")[0].strip() != name]
+    before = lines_of(target)
+    lines = without(before, name)
     if lines != before:
-        save(target, lines)
+        save(target, lines, name)
     console.note(f"{name} is not set in {target}")
     console.record(status="ok", path=str(target), key=name)
 
@@ -121,11 +121,11 @@ def toml(value: Any) -> str:
 def user_file() -> Path:
     from omnitts_cli.cli import defaults
 
-    only = settings.ours().get("config")
-    return Path(only) if only else defaults.all_places()[1]
+    found = defaults.places()
+    return found[0] if len(found) == 1 else found[1]
 
 
-def top_lines(target: Path) -> list[str]:
+def lines_of(target: Path) -> list[str]:
     """The file's lines. What is set goes to the top, in front of every table."""
     from omnitts_cli.cli import settings_file
 
@@ -134,11 +134,24 @@ def top_lines(target: Path) -> list[str]:
     return settings_file.read(target).text.splitlines()
 
 
-def save(target: Path, lines: list[str]) -> None:
+def without(lines: list[str], name: str) -> list[str]:
+    """The lines, less the one that sets `name`. Tables are left alone: they are for one command, or a preset."""
+    top = next((at for at, line in enumerate(lines) if line.lstrip().startswith("[")), len(lines))
+    return [line for line in lines[:top] if line.split("=")[0].strip() not in (name, f'"{name}"')] + lines[top:]
+
+
+def save(target: Path, lines: list[str], name: str) -> None:
     """Replaces the file in one step, and only by one that can be read."""
+    import tomllib
+
     from omnitts_cli.audio.target import open_target
 
-    target.parent.mkdir(parents=True, exist_ok=True)
+    text = "\n".join(lines) + "\n"
+    try:
+        tomllib.loads(text)
+    except tomllib.TOMLDecodeError:  # a value over several lines, say
+        raise SettingsError(f"{target}: '{name}' is set in a way that only you can change", hint="edit it") from None
+    make_folder(target.parent)
     place = open_target(target)
-    place.file.write(("\n".join(lines) + "\n").encode())
+    place.file.write(text.encode())
     place.put_in_place()

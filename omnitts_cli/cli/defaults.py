@@ -78,17 +78,19 @@ def spelled(field: Field, text: str, source: str) -> Any:
 
 def existing_files() -> list[Path]:
     """The settings files there are, strongest first. OMNITTS_CONFIG names the only one."""
-    only = settings.ours().get("config")
-    if only:
-        if not Path(only).is_file():
-            raise SettingsError(f"settings file {only} does not exist", hint="correct or unset OMNITTS_CONFIG")
-        return [Path(only)]
-    return [path for path in all_places() if path.is_file()]
+    found = places()
+    if len(found) == 1 and not found[0].is_file():
+        raise SettingsError(f"settings file {found[0]} does not exist", hint="correct or unset OMNITTS_CONFIG")
+    return [path for path in found if path.is_file()]
 
 
-def all_places() -> list[Path]:
+def places() -> list[Path]:
+    """Where settings files are looked for, strongest first: the project's, the user's, the system's."""
     import platformdirs
 
+    only = settings.ours().get("config")
+    if only:
+        return [Path(only)]
     return [
         Path(PROJECT_FILE),
         Path(platformdirs.user_config_dir("omnitts", appauthor=False)) / "config.toml",

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from omnitts_cli import voice_files
-from omnitts_cli.cli import cast, clone
+from omnitts_cli.cli import cast, clone, stage
 from omnitts_cli.cli.declare import Opt
 from omnitts_cli.cli.engine_room import engine_for
 from omnitts_cli.cli.job import Job
 from omnitts_cli.cli.options import Intent, Machine, Network, Results, Speech, Telling, TextIn, Words
-from omnitts_cli.errors import OutputError, UsageError
+from omnitts_cli.errors import UsageError
 from omnitts_cli.kinds import TEXT, whole
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def design(
         return description
 
     job.perform(voice, variant="voice_design")
-    if takes.save_voice:
+    if takes.save_voice and not (output.dry_run or output.audio_device == "list"):
         clip = clone.Clip(ref_audio=(str(outputs[0].output),), save_voice=takes.save_voice, check=False)
         recording, _ = clone.hear(clip, None)
         with engine_for(speech.model, "base", machine, network, telling) as engine:
@@ -96,10 +96,8 @@ def outputs_of(takes: Takes, output: Results) -> list[Results]:
     if takes.output_dir is None:
         return [output]
     folder = Path(takes.output_dir)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"cannot make the folder {folder}: {(error.strerror or str(error)).lower()}") from None
+    if not output.dry_run:
+        stage.make_folder(folder)
     suffix = output.format or "wav"
     names = [folder / f"take-{number}.{suffix}" for number in range(1, takes.candidates + 1)]
     return [replace(output, output=str(name)) for name in names]

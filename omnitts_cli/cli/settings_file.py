@@ -104,10 +104,10 @@ def check_keys(file: SettingsFile, keys: Iterable[str], known: list[str]) -> Non
 
 def all_names() -> list[str]:
     """Every long option name that may stand in a file."""
-    from omnitts_cli.cli import clone, design, options, play
+    from omnitts_cli.cli import bench, clone, design, options, play
     from omnitts_cli.cli.declare import fields_of
 
-    groups = (*options.GROUPS, clone.Clip, design.Takes, play.Live)
+    groups = (*options.GROUPS, clone.Clip, design.Takes, play.Live, *bench.GROUPS)
     return [field.name.replace("_", "-") for group in groups for field in fields_of(group)]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from omnitts_cli.cli.console import console
-from omnitts_cli.errors import DeviceError, InputError, UsageError
+from omnitts_cli.errors import DeviceError, InputError, OutputError, UsageError
 
 if TYPE_CHECKING:
     from omnitts_cli.audio.encode import SoundFormat
@@ -104,6 +104,14 @@ def named_by_us(form: SoundFormat, rate: int) -> Stage:
 
     path = free_name(Path(), suffix=form.suffix)
     return Stage(FileSink(path, form, rate, no_clobber=True), form, rate, path, named=True)
+
+
+def make_folder(folder: Path) -> None:
+    """The folder, if it is not there yet."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"cannot make the folder {folder}: {(error.strerror or str(error)).lower()}") from None
 
 
 class SideFile:

@@ -313,3 +313,10 @@ def test_an_interrupt_ends_it_at_once(home: Path) -> None:
     assert process.returncode == 130
     assert time.perf_counter() - began < 20
     assert (out, err.splitlines()[-1]) == (b"", b"interrupted")
+
+
+def test_where_nothing_can_be_written_is_told_before_anything_is_measured(omnitts: Callable[..., Any]) -> None:
+    for option in ("--save", "--plot"):
+        done = omnitts("bench", "-m", "nowhere", option, "none/x.png")
+        assert done.code == 8 and "mkdir -p none" in done.err
+        assert omnitts("bench", "-m", "nowhere", option, ".").code in (2, 8)

@@ -128,6 +128,39 @@ def test_set_and_unset(omnitts: Call, home: Path) -> None:
     assert value(omnitts, "sentence-gap")[1] == "default"
 
 
+def test_set_and_unset_leave_tables_and_presets_alone(omnitts: Call, home: Path) -> None:
+    tables = '[say]\nvoice = "ann"\n[presets.mine]\nspeed = 1.5\n'
+    path = user_file(home, f'"voice" = "ben"\n{tables}')
+    assert omnitts("config", "set", "voice", "eric").code == omnitts("config", "set", "speed", "1.1").code == 0
+    assert path.read_text() == f'speed = 1.1\nvoice = "eric"\n{tables}'
+    assert omnitts("config", "unset", "voice").code == omnitts("config", "unset", "speed").code == 0
+    assert path.read_text() == tables
+
+
+def test_a_file_that_would_break_is_left_as_it_is(omnitts: Call, home: Path) -> None:
+    text = 'lexicon = [\n "a",\n]\n'
+    path = user_file(home, text)
+    done = omnitts("config", "unset", "lexicon")
+    assert done.code == 3 and "'lexicon'" in done.err and path.read_text() == text
+
+
+def test_a_folder_that_cannot_be_made_is_8(omnitts: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", "/dev/null")
+    done = omnitts("config", "set", "voice", "ann")
+    assert done.code == 8 and "cannot make the folder /dev/null/omnitts" in done.err
+
+
+def test_options_of_bench_stand_in_its_table(omnitts: Call, home: Path) -> None:
+    user_file(home, '[bench]\nconcurrency = [2]\nrequests = 2\nwarmup = 0\nframes = 4\nvs = "nobuckets"\n')
+    levels = omnitts("bench", "-m", "random:toy", "-d", "cpu", "--json").json["levels"]
+    assert [(one["concurrency"], one["requests"], one["variant"]) for one in levels] == [
+        (2, 2, None),
+        (2, 2, "nobuckets"),
+    ]
+    user_file(home, "[bench]\nconcurrency = [0]\n")
+    assert omnitts("bench", "-m", "random:toy").code == 3
+
+
 @pytest.mark.parametrize(("key", "text"), [("speed", "9"), ("sped", "1"), ("no-clobber", "maybe")])
 def test_set_refuses_what_no_option_takes(omnitts: Call, key: str, text: str) -> None:
     assert omnitts("config", "set", key, text).code == 2
@@ -135,6 +168,10 @@ def test_set_refuses_what_no_option_takes(omnitts: Call, key: str, text: str) ->
 
 def test_paths_and_secrets(omnitts: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     assert b"config.toml" in omnitts("config", "path").out
+    monkeypatch.setenv("OMNITTS_CONFIG", "only.toml")
+    Path("only.toml").touch()
+    assert omnitts("config", "path").out == b"only.toml\n"
+    monkeypatch.delenv("OMNITTS_CONFIG")
     monkeypatch.setenv("HF_TOKEN", "hf_abc123")
     out = omnitts("config", "show").out
     assert b"HF_TOKEN\t(set)" in out and b"abc123" not in out
