@@ -41,18 +41,19 @@ def all_of(machine: Machine, network: Network) -> Iterator[Check]:
     """Every check, as its answer becomes known."""
     for ask in (python, packages, settings_files, text, audio_files, sound_output, ffmpeg, cache, embedded_voice):
         yield asked(ask)
-    yield asked(lambda: hub(network.offline))
+    yield asked(hub, network.offline)
     yield from devices(machine)
 
 
-def asked(ask: Callable[[], Check]) -> Check:
+def asked(ask: Callable[..., Check], *about: Any) -> Check:
     """The answer; a check that breaks is itself a finding."""
+    name = getattr(ask, "__name__", "check").replace("_", " ")
     try:
-        return ask()
+        return ask(*about)
     except OmniError as error:
-        return Check(getattr(ask, "__name__", "check").replace("_", " "), "fail", error.message, error.hint)
+        return Check(name, "fail", error.message, error.hint)
     except Exception as error:
-        return Check(getattr(ask, "__name__", "check"), "fail", f"{type(error).__name__}: {error}"[:200])
+        return Check(name, "fail", f"{type(error).__name__}: {error}"[:200])
 
 
 def python() -> Check:

@@ -76,6 +76,7 @@ def clone(
     recording, transcript = hear(clip, transcript_of(clip), offline=network.offline)
 
     def voice(engine: Engine) -> Voice:
+        tell_without(transcript)
         heard = cloned(engine, recording, transcript)
         if clip.save_voice:
             keep(heard, clip, engine, recording)
@@ -85,9 +86,9 @@ def clone(
     job.perform(voice, variant="base", style=speech.instruct)
 
 
-def refuse_contradictions(clip: Clip, text: TextIn, voice: str | None) -> None:
+def refuse_contradictions(clip: Clip, text: TextIn, voice: str | None, command: str = 'clone "text"') -> None:
     if not clip.ref_audio:
-        raise UsageError("no clip to hear the voice in", hint='omnitts clone -r CLIP "text"')
+        raise UsageError("no clip to hear the voice in", hint=f"omnitts {command} -r CLIP")
     if clip.transcribe and clip.ref_text:
         raise UsageError("--ref-text and --transcribe exclude each other", hint="leave one of them out")
     if len(clip.ref_text) not in (0, 1, len(clip.ref_audio)):
@@ -192,13 +193,16 @@ def shortened(recording: Recording, transcript: str | None) -> tuple[Recording, 
     return replace(recording, sound=cut.sound), transcript
 
 
+def tell_without(transcript: str | None) -> None:
+    if transcript is None:
+        console.note("no --ref-text: the voice is taken from its sound alone")
+
+
 def cloned(engine: Engine, recording: Recording, transcript: str | None) -> Cloned:
     """The voice heard in the clip."""
     from omnitts_cli.audio.resample import resample
     from omnitts_cli.voices import Cloned
 
-    if transcript is None:
-        console.note("no --ref-text: the voice is taken from its sound alone")
     cloner = engine.model.cloner
     cast.require("cloned", engine.model)
     assert cloner is not None, "a model of cloned voices hears clips"

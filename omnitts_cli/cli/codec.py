@@ -14,6 +14,7 @@ from omnitts_cli.cli.declare import command
 from omnitts_cli.cli.engine_room import engine_for
 from omnitts_cli.cli.grammar import Command, group
 from omnitts_cli.cli.options import Intent, Machine, Model, Network, Output, Telling
+from omnitts_cli.cli.results import packed
 from omnitts_cli.cli.signals import held
 from omnitts_cli.cli.stage import SideFile, open_stage, reserve
 from omnitts_cli.errors import InputError, UsageError
@@ -98,13 +99,6 @@ def at_rate(sound: np.ndarray, rate: int, wanted: int) -> np.ndarray:
     from omnitts_cli.audio.resample import resample
 
     return resample(sound, rate, wanted)
-
-
-def packed(codes: np.ndarray) -> bytes:
-    import numpy as np
-    from safetensors.numpy import save
-
-    return save({"codes": np.ascontiguousarray(codes, np.int64)})
 
 
 def read_codes(path: Path) -> np.ndarray:

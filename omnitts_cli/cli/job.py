@@ -72,7 +72,7 @@ class Job:
             if subs:
                 subs.write(results.subtitles(account, subs.path))
             if codes:
-                codes.write(results.packed_codes(account, engine.model.facts.groups))
+                codes.write(results.codes(account, engine.model.facts.groups))
             results.report(self, engine, place, account, tape, manner.request.voice)
             for take in range(1, len(self.takes)):
                 self.another(take, engine, manner)
@@ -106,7 +106,7 @@ class Job:
         """The open files of --subs and --codes, which vanish if nothing comes of them."""
         from omnitts_cli.text.subtitles import subtitle_format
 
-        if self.output.subs:
+        if self.output.subs and self.output.subs != "-":
             subtitle_format(self.output.subs)
         found = []
         for path in (self.output.subs, self.output.codes):
@@ -221,7 +221,7 @@ def rehearse(script: Script, model: str, variant: str, *, whole: bool) -> None:
             number, seconds = number + 1, seconds + expected
             console.table([[str(number), f"{expected:.1f} s", part.text or "(pause)"]])
             console.record(status="ok", piece=number, expected_s=round(expected, 2), text=part.text)
-    console.note(f"{number} pieces, about {duration(seconds)}{weight}")
+    console.note(f"{number} piece{'s' * (number != 1)}, about {duration(seconds)}{weight}")
 
 
 def known_of(name: str, variant: str) -> tuple[str, int | None]:

@@ -44,7 +44,8 @@ class LiveSpeaking(Speaking):
         super().__init__(engine, tape, replace(manner, safe=False, retries=0), tell)
         self._new: queue.Queue[Take | OmniError | None] = queue.Queue()
         self._count = 0
-        self._name, self._chars = "", 0  # of the open request
+        self._hearing: Take | None = None  # whose request is open
+        self._chars = 0  # of it
         self._gap: Break = "none"  # in front of the next one
         longest = self.manner.longest
         self._enough = min(ENOUGH_CHARS, longest // 2) if longest else ENOUGH_CHARS
@@ -86,12 +87,14 @@ class LiveSpeaking(Speaking):
         """More words for the open request, or the first words of a new one."""
         if self._chars + len(text) > (self.manner.longest or math.inf):
             self._end("none")
-        if not self._name and not text.strip():
+        take = self._hearing
+        if take is None and not text.strip():
             return
         self._chars += len(text)
         self.account.chars += len(text)
-        if self._name:
-            self.engine.feed(self._name, text)
+        if take is not None and take.request is not None:
+            take.piece = replace(take.piece, text=take.piece.text + text)
+            self.engine.feed(take.request.id, text)
             return
         number, self._count = self._count, self._count + 1
         seed = sub_seed(self.manner.seed, number, 0)
@@ -100,13 +103,13 @@ class LiveSpeaking(Speaking):
         self._by_id[request.id] = take
         self.engine.submit(request, live=True)
         self._new.put(take)
-        self._name = request.id
+        self._hearing = take
 
     def _end(self, gap: Break) -> None:
         """No more words for the open request; `gap` is what comes behind it."""
-        if self._name:
-            self.engine.finish(self._name)
-        self._name, self._chars, self._gap = "", 0, gap
+        if self._hearing is not None and self._hearing.request is not None:
+            self.engine.finish(self._hearing.request.id)
+        self._hearing, self._chars, self._gap = None, 0, gap
 
 
 def whole_words(texts: Iterator[str]) -> Iterator[str]:

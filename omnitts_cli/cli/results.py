@@ -12,6 +12,8 @@ from omnitts_cli.cli.progress import Progress, duration
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import numpy as np
+
     from omnitts_cli.cli.job import Job
     from omnitts_cli.cli.script import Script
     from omnitts_cli.cli.speaking import Account
@@ -96,9 +98,16 @@ def subtitles(account: Account, path: Path) -> bytes:
     return render(sentences(account), subtitle_format(str(path))).encode()
 
 
-def packed_codes(account: Account, groups: int) -> bytes:
-    """One tensor `codes` [frames, groups], pieces joined."""
+def codes(account: Account, groups: int) -> bytes:
+    """The codes of all pieces, joined, as a file."""
+    import numpy as np
+
+    return packed(np.concatenate([np.zeros((0, groups), np.int64), *account.codes]))
+
+
+def packed(codes: np.ndarray) -> bytes:
+    """A safetensors file with one tensor `codes` [frames, groups]."""
     import numpy as np
     from safetensors.numpy import save
 
-    return save({"codes": np.concatenate([np.zeros((0, groups), np.int64), *account.codes])})
+    return save({"codes": np.ascontiguousarray(codes, np.int64)})

@@ -232,7 +232,8 @@ class Speaking:
             return
         with held():
             self.tape.end_piece()
-        self.account.sentences[-1].end = self.tape.seconds
+        sentence = self.account.sentences[-1]
+        sentence.text, sentence.end = take.piece.text.strip(), self.tape.seconds  # live, words came after its start
         if self.manner.keep_codes:
             self.account.codes.extend(take.codes)
 

@@ -40,6 +40,7 @@ def list_(
     lang: Annotated[str, typer.Option("-l", "--lang", metavar="CODE", help="Only those of this language.")] = "",
 ) -> None:
     """Show the saved voices and those of the model."""
+    language = language_code(lang) if lang else None
     rows = []
     for name in voice_files.names():
         try:
@@ -48,14 +49,16 @@ def list_(
             rows.append([name, "damaged", "", error.cause or error.message])
             console.record(status="ok", name=name, kind="damaged", about=error.cause or error.message)
             continue
-        if not lang or about.get("language") == lang:
+        if language is None or about.get("language", language) in (language, LANGUAGES[language]):
             rows.append([name, "saved", about.get("model", ""), about.get("source", "")])
             console.record(status="ok", name=name, kind="saved", **about)
-    for name, words, of in speakers(model, language_code(lang) if lang else None):
+    for name, words, of in speakers(model, language):
         rows.append([name, "model", of, words])
         console.record(status="ok", name=name, kind="model", model=of, about=words)
     console.table(rows, head=["NAME", "KIND", "MODEL", "ABOUT"])
-    if not rows:
+    if language is not None and not rows:
+        console.note(f"no voice of {model or EMBEDDED} speaks {LANGUAGES[language]}\n  try: -m 0.6b")
+    elif not rows:
         console.note('no voices yet\n  try: omnitts clone -r me.wav --save-voice me "Good morning"')
 
 
@@ -102,8 +105,9 @@ def save(
     from dataclasses import replace
 
     clip = replace(clip, save_voice=name)
-    clone.refuse_contradictions(clip, TextIn(), None)
+    clone.refuse_contradictions(clip, TextIn(), None, command=f"voices save {name}")
     recording, transcript = clone.hear(clip, clone.transcript_of(clip), offline=network.offline)
+    clone.tell_without(transcript)
     with engine_for(model.model, "base", machine, network, telling) as engine:
         clone.keep(clone.cloned(engine, recording, transcript), clip, engine, recording)
     console.record(status="ok", name=name, file=str(voice_files.find(name)))
@@ -168,14 +172,17 @@ def speakers(model: str, language: str | None = None) -> list[tuple[str, str, st
     language. Its weights stay shut.
     """
     from omnitts_cli.families.known import family_of
-    from omnitts_cli.weights.find import find
+    from omnitts_cli.weights.find import here, not_here
+    from omnitts_cli.weights.names import HubName
 
     try:
-        found = find(model or EMBEDDED, offline=True)
+        found = here(model or EMBEDDED)
     except ModelError:
         if model:
             raise
         return []
+    if isinstance(found, HubName):
+        raise not_here(found)
     if found.folder is None:
         return []
     family = family_of(found.folder)

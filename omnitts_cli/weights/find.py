@@ -12,7 +12,7 @@ from omnitts_cli.weights.cached import local
 from omnitts_cli.weights.fetch import Report
 from omnitts_cli.weights.folder import check_folder
 from omnitts_cli.weights.header import shown
-from omnitts_cli.weights.names import Found, hub_name, looks_like_a_repository
+from omnitts_cli.weights.names import Found, HubName, hub_name, looks_like_a_repository
 from omnitts_cli.weights.pull import pull
 from omnitts_cli.weights.released import ALIASES, RELEASED, SIZES
 
@@ -24,23 +24,31 @@ def find(name: str, *, variant: str | None = None, offline: bool = False, report
 
     `variant` completes a bare size. Nothing is asked of the network when the model is on this machine.
     """
+    found = here(name, variant=variant)
+    if isinstance(found, Found):
+        return found
+    if offline or hub.told_offline():
+        raise not_here(found, f" and {'--offline' if offline else 'HF_HUB_OFFLINE'} is set")
+    return pull(found, report=report)
+
+
+def here(name: str, *, variant: str | None = None) -> Found | HubName:
+    """The same without the network: the model, or what to fetch where it is not on this machine."""
     if name.startswith("random:"):
         return Found(None, name)
     if name == EMBEDDED:
         return _tiny()
     wanted = hub_name(name, variant)
-    if wanted is None:
-        return _folder(name)
-    if (found := local(wanted)) is not None:
-        return found
-    if offline or hub.told_offline():
-        switch = "--offline" if offline else "HF_HUB_OFFLINE"
-        size = f"     ({wanted.released.size_bytes / 1e9:.1f} GB, once)" if wanted.released else ""
-        raise ModelError(
-            f"model '{shown(wanted.name)}' is not on this machine and {switch} is set",
-            hint=f"omnitts models pull {shown(wanted.name)}{size}    or: -m tiny",
-        )
-    return pull(wanted, report=report)
+    return _folder(name) if wanted is None else local(wanted) or wanted
+
+
+def not_here(wanted: HubName, why: str = "") -> ModelError:
+    """The error for a model that would have to be fetched."""
+    size = f"     ({wanted.released.size_bytes / 1e9:.1f} GB, once)" if wanted.released else ""
+    return ModelError(
+        f"model '{shown(wanted.name)}' is not on this machine{why}",
+        hint=f"omnitts models pull {shown(wanted.name)}{size}    or: -m {EMBEDDED}",
+    )
 
 
 def _tiny() -> Found:

@@ -50,6 +50,7 @@ def test_every_word_is_fed_and_a_new_request_takes_over() -> None:
     assert len(fed) == account.pieces == 2
     assert len(fed[0]) >= ENOUGH_CHARS and fed[0].endswith("ends.")
     assert sink.sound.size > 0
+    assert [sentence.text for sentence in account.sentences] == [one.strip() for one in fed]
 
 
 def test_a_request_is_never_more_than_the_model_says_in_one_go() -> None:

@@ -128,7 +128,21 @@ def test_design_keeps_a_voice(omnitts: Call) -> None:
     call = ("design", *TOY, "-i", "deep", "Hello there.", "--save-voice", "deep")
     assert omnitts(*call).code == 2
     assert omnitts(*call, "-o", "a.wav").code == 0
+    done = omnitts(*call[:-1], "deep2", "-o", "a.wav")
+    assert done.code == 0 and "--ref-text" not in done.err, "an option that design has not"
     assert voice_files.load("deep").voice.embedding.size == 32
+
+
+def test_a_dry_run_of_design_makes_nothing(omnitts: Call) -> None:
+    call = ("design", *TOY, "-i", "deep", "--dry-run", "Hello there.")
+    assert omnitts(*call, "-o", "a.wav", "--save-voice", "deep").code == 0
+    assert omnitts(*call, "--candidates", "2", "-O", "takes").code == 0
+    assert list(Path().iterdir()) == [] and voice_files.names() == []
+
+
+def test_save_without_a_clip_names_its_own_command(omnitts: Call) -> None:
+    done = omnitts("voices", "save", "me")
+    assert done.code == 2 and "omnitts voices save me -r CLIP" in done.err
 
 
 def test_list_shows_saved_voices_for_people_and_programs(omnitts: Call, no_model: None) -> None:
@@ -138,6 +152,21 @@ def test_list_shows_saved_voices_for_people_and_programs(omnitts: Call, no_model
     assert [voice["name"] for voice in omnitts("voices", "list", "--json").objects] == ["anna"]
     (voice_files.folder() / "broken.voice").write_bytes(b"no voice")
     assert b"broken\tdamaged" in omnitts("voices", "list").out
+
+
+def test_list_of_a_language(omnitts: Call, landed: Path) -> None:
+    done = omnitts("voices", "list", "-l", "de")
+    assert done.code == 0 and not done.out and "no voice of tiny speaks german" in done.err
+    saved("anna")  # whatever its model speaks
+    assert [voice["name"] for voice in omnitts("voices", "list", "-l", "de", "--json").objects] == ["anna"]
+    english = [voice["name"] for voice in omnitts("voices", "list", "-l", "en", "--json").objects]
+    assert english == ["anna", "henry", "clara"]
+
+
+def test_a_model_that_is_not_here_is_4_and_no_switch_is_blamed(omnitts: Call) -> None:
+    done = omnitts("voices", "list", "-m", "0.6b")
+    assert done.code == 4 and "'0.6b-customvoice' is not on this machine\n" in done.err
+    assert "omnitts models pull 0.6b-customvoice" in done.err and "offline" not in done.err
 
 
 def test_preview_speaks(omnitts: Call) -> None:
