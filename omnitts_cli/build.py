@@ -129,7 +129,7 @@ def _dtype(wanted: str, device: Device, stored: torch.dtype | None = None) -> to
 
 
 def plan_for(model: SpeechModel, device: Device, settings: EngineSettings = DEFAULT) -> Plan:
-    """The engine's fixed sizes on this device."""
+    """The engine's fixed sizes on this device. No slot is longer than what the model can keep apart by position."""
     slots = settings.slots or (32 if device.captures else 4)
     sizes = [1]
     while sizes[-1] < settings.chunk:
@@ -143,4 +143,6 @@ def plan_for(model: SpeechModel, device: Device, settings: EngineSettings = DEFA
         first_chunk=min(settings.first_chunk, settings.chunk),
         capture=settings.capture and device.captures,
     )
+    most = model.facts.max_positions
+    plan = replace(plan, positions=min(plan.positions, most), frames=min(plan.frames, most))
     return plan.with_few_graphs() if device.few_graphs else plan

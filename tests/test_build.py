@@ -23,7 +23,7 @@ from omnitts_cli.audio.chunk import Chunk, Clip
 from omnitts_cli.build import load_model, open_engine, plan_for
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.engine.engine import Engine
-from omnitts_cli.errors import DeviceError, ModelError, OmniError, SettingsError, UsageError, VoiceError
+from omnitts_cli.errors import DeviceError, InputError, ModelError, OmniError, SettingsError, UsageError, VoiceError
 from omnitts_cli.request import Request, Sampling
 from omnitts_cli.settings import EngineSettings
 from omnitts_cli.voices import Named
@@ -297,3 +297,30 @@ def test_the_embedded_voice_needs_one_thread(monkeypatch: pytest.MonkeyPatch) ->
     assert build.threads_for("random:toy") is None and build.threads_for("x" * 5000) is None
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
     assert build.threads_for("tiny") is None
+
+
+def test_no_slot_is_longer_than_the_models_positions(cpu: CPUDevice) -> None:
+    model = load_model("random:toy", cpu)
+    usual = plan_for(model, cpu)
+    assert (usual.positions, usual.frames) == (2013, 1501)
+    longest = plan_for(model, cpu, EngineSettings(seconds=2400))
+    assert (longest.positions, longest.frames) == (4096, 4096) == (model.facts.max_positions,) * 2
+    engine = Engine(model, cpu, longest)
+    with pytest.raises(InputError, match=r"5000 frames; a slot holds 4096 rows .* as many as the model has") as raised:
+        engine.clip(Request("Hello.", max_frames=5000, ignore_end=True))
+    assert "longer slots" not in str(raised.value.hint)
+    with pytest.raises(InputError) as raised:
+        Engine(model, cpu, usual).clip(Request("Hello.", max_frames=5000, ignore_end=True))
+    assert "longer slots" in str(raised.value.hint)
+
+
+def test_a_request_may_use_every_position_of_a_small_model(cpu: CPUDevice) -> None:
+    model = load_model("random:toy", cpu)
+    rows = len(model.prompter.prompt(Request("Hello.")).rows)
+    model = replace(model, facts=replace(model.facts, max_positions=rows + 30))
+    engine = Engine(model, cpu, plan_for(model, cpu))
+    assert len(engine.clip(Request("Hello.", max_frames=30, ignore_end=True)).codes) == 30
+    with pytest.raises(
+        InputError, match=f"{rows} prompt rows, 0 reference frames and 31 frames; a slot holds {rows + 30}"
+    ):
+        engine.clip(Request("Hello.", max_frames=31, ignore_end=True))

@@ -96,10 +96,11 @@ class Admission:
         room = min(plan.positions - rows, plan.frames - reference)
         wanted = request.max_frames
         if room < max(1, wanted or 1):
+            most = plan.positions >= self._bench.model.facts.max_positions
             raise InputError(
                 f"the request needs {rows} prompt rows, {reference} reference frames and {wanted or 1} frames; "
-                f"a slot holds {plan.positions} rows and {plan.frames} frames",
-                hint="shorter text or reference, fewer --max-frames, or an engine with longer slots",
+                f"a slot holds {plan.positions} rows and {plan.frames} frames{', as many as the model has' * most}",
+                hint=f"shorter text or reference, fewer --max-frames{', or an engine with longer slots' * (not most)}",
             )
         if wanted is not None:
             return wanted
