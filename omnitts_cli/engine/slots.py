@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from omnitts_cli.engine.plan import Plan
+from omnitts_cli.kernels import plain_frame
 from omnitts_cli.models.roles import Facts
 from omnitts_cli.models.sampling import Controls
 from omnitts_cli.request import Request
@@ -18,11 +19,11 @@ from omnitts_cli.request import Request
 class Stop(IntEnum):
     """Why a slot stopped, as the device writes it."""
 
-    RUNNING = 0
-    END = 1
-    LIMIT = 2
-    STALL = 3
-    BROKEN = 4
+    RUNNING = plain_frame.RUNNING
+    END = plain_frame.END
+    LIMIT = plain_frame.LIMIT
+    STALL = plain_frame.STALL
+    BROKEN = plain_frame.BROKEN
 
 
 @dataclass(frozen=True)

@@ -57,15 +57,28 @@ class ExpertBlock:
 
 
 @dataclass(frozen=True)
+class Normed:
+    """Rows that the next product hears through a norm."""
+
+    rows: Tensor  # [..., H], to which the layer's result will be added
+    weight: Tensor  # [H]
+    eps: float
+    value: Tensor | None = None  # [..., H] the norm, where whoever made the rows has computed it
+
+
+@dataclass(frozen=True)
 class Ops:
-    """Each entry has the signature and the meaning of its twin in `kernels/plain.py`."""
+    """Each entry has the signature and the meaning of its twin in `kernels/plain.py` or `kernels/plain_frame.py`."""
 
     linear: Callable[..., Tensor]
-    rms_norm: Callable[[Tensor, Tensor, float], Tensor]
-    norm_linear: Callable[[Tensor, Tensor, float, Tensor], Tensor]
-    norm_swiglu: Callable[[Tensor, Tensor, float, Tensor], Tensor]
-    linear_add: Callable[[Tensor, Tensor, Tensor], Tensor]
+    norm: Callable[[Normed], Tensor]
+    norm_linear: Callable[[Normed, Tensor], Tensor]
+    norm_swiglu: Callable[[Normed, Tensor], Tensor]
+    linear_add: Callable[[Tensor, Tensor, Tensor, Tensor, float], Normed]
     attend_cached: Callable[..., Tensor]
     choose: Callable[..., Tensor]
     experts: Callable[[Tensor, Tensor, float, ExpertBlock], Tensor]
+    begin: Callable[..., tuple[Tensor, Tensor, Tensor, Tensor]]
+    first_scores: Callable[[Tensor, Tensor, Tensor, Tensor, int], Tensor]
+    finish: Callable[..., None]
     codec: CodecOps | None = None  # None: the codec's own layers do the work

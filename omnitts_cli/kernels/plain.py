@@ -11,8 +11,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from omnitts_cli.kernels.ops import ExpertBlock, Ops
+from omnitts_cli.kernels.ops import ExpertBlock, Normed, Ops
 from omnitts_cli.kernels.plain_experts import mixture
+from omnitts_cli.kernels.plain_frame import begin, finish, first_scores
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -25,18 +26,23 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     return weight * wide.to(x.dtype)
 
 
-def norm_linear(x: Tensor, norm: Tensor, eps: float, weight: Tensor) -> Tensor:
-    return F.linear(rms_norm(x, norm, eps), weight)
+def norm(x: Normed) -> Tensor:
+    return rms_norm(x.rows, x.weight, x.eps)
 
 
-def norm_swiglu(x: Tensor, norm: Tensor, eps: float, gate_up: Tensor) -> Tensor:
+def norm_linear(x: Normed, weight: Tensor) -> Tensor:
+    return F.linear(norm(x), weight)
+
+
+def norm_swiglu(x: Normed, gate_up: Tensor) -> Tensor:
     """The first half of a gated MLP; gate_up [2 * inner, H], gate first -> [..., inner]."""
-    gate, up = norm_linear(x, norm, eps, gate_up).chunk(2, -1)
+    gate, up = norm_linear(x, gate_up).chunk(2, -1)
     return F.silu(gate) * up
 
 
-def linear_add(x: Tensor, weight: Tensor, residual: Tensor) -> Tensor:
-    return residual + F.linear(x, weight)
+def linear_add(x: Tensor, weight: Tensor, residual: Tensor, norm: Tensor, eps: float) -> Normed:
+    """The end of a block: its product added to the rows it heard, and the norm through which the next one hears."""
+    return Normed(residual + F.linear(x, weight), norm, eps)
 
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
@@ -163,11 +169,14 @@ def experts(x: Tensor, norm: Tensor, eps: float, block: ExpertBlock) -> Tensor:
 
 OPS = Ops(
     linear=linear,
-    rms_norm=rms_norm,
+    norm=norm,
     norm_linear=norm_linear,
     norm_swiglu=norm_swiglu,
     linear_add=linear_add,
     attend_cached=attend_cached,
     choose=choose,
     experts=experts,
+    begin=begin,
+    first_scores=first_scores,
+    finish=finish,
 )

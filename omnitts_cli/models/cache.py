@@ -38,12 +38,12 @@ class KVCache:
         rope_theta: float,
         device: torch.device | str,
         dtype: torch.dtype,
+        turns: tuple[Tensor, Tensor] | None = None,
     ) -> KVCache:
-        shape = (layers, slots, kv_heads, capacity, head_dim)
+        """`turns`: cosine and sine of every position, where somebody has kept them."""
         # zeros, not empty: a masked NaN would still poison the product of weights and values
-        keys = torch.zeros(shape, device=device, dtype=dtype)
-        cos, sin = angles(torch.arange(capacity, device=device), head_dim, rope_theta)
-        return KVCache(keys, torch.zeros_like(keys), cos, sin)
+        keys, values = torch.zeros((2, layers, slots, kv_heads, capacity, head_dim), device=device, dtype=dtype)
+        return KVCache(keys, values, *(turns or angles(torch.arange(capacity, device=device), head_dim, rope_theta)))
 
     @property
     def capacity(self) -> int:

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from omnitts_cli.kernels import plain
-from omnitts_cli.kernels.ops import Ops
+from omnitts_cli.kernels.ops import Normed, Ops
 from omnitts_cli.models.cache import KVCache, angles
 from omnitts_cli.models.experts import Experts, ExpertShape
 
@@ -103,20 +103,29 @@ class Stack(nn.Module):
 
         return self._walk(rows, attend)
 
-    def cache(self, slots: int, capacity: int, device: torch.device | str, dtype: torch.dtype) -> KVCache:
+    def cache(
+        self,
+        slots: int,
+        capacity: int,
+        device: torch.device | str,
+        dtype: torch.dtype,
+        turns: tuple[Tensor, Tensor] | None = None,
+    ) -> KVCache:
         """An empty cache for this stack."""
         at = self.shape
-        return KVCache.empty(at.layers, slots, capacity, at.kv_heads, at.head_dim, at.rope_theta, device, dtype)
+        return KVCache.empty(at.layers, slots, capacity, at.kv_heads, at.head_dim, at.rope_theta, device, dtype, turns)
 
     def _walk(self, rows: Tensor, attend: Callable[[int, Tensor], Tensor]) -> Tensor:
         """`attend` takes a layer's index and its projection, and gives the heads side by side."""
         ops, eps = self.ops, self.shape.eps
-        for index, layer in enumerate(self.layers):
-            heard = attend(index, ops.norm_linear(rows, layer.input_norm, eps, layer.qkv))
-            rows = ops.linear_add(heard, layer.out, rows)
+        norms = [*(layer.input_norm for layer in self.layers[1:]), self.norm]
+        heard = Normed(rows, self.layers[0].input_norm, eps)
+        for index, (layer, norm) in enumerate(zip(self.layers, norms, strict=True)):
+            seen = attend(index, ops.norm_linear(heard, layer.qkv))
+            heard = ops.linear_add(seen, layer.out, heard.rows, layer.mlp_norm, eps)
             if layer.experts is not None:
-                rows = layer.experts(rows, layer.mlp_norm, eps, ops)
+                heard = Normed(layer.experts(heard.rows, layer.mlp_norm, eps, ops), norm, eps)
                 continue
-            thought = ops.norm_swiglu(rows, layer.mlp_norm, eps, layer.gate_up)
-            rows = ops.linear_add(thought, layer.down, rows)
-        return ops.rms_norm(rows, self.norm, eps)
+            thought = ops.norm_swiglu(heard, layer.gate_up)
+            heard = ops.linear_add(thought, layer.down, heard.rows, norm, eps)
+        return ops.norm(heard)

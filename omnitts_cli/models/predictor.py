@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import Ops
+from omnitts_cli.models.cache import angles
 from omnitts_cli.models.embed import FrameEmbedder
 from omnitts_cli.models.layers import Stack, StackShape
 from omnitts_cli.models.roles import Choose
@@ -41,12 +42,15 @@ class Predictor(nn.Module):
         self.project = nn.Linear(shape.heard, shape.stack.hidden) if shape.heard != shape.stack.hidden else None
         self.narrowed: Tensor | None
         self.register_buffer("narrowed", None, persistent=False)
+        self.turns: tuple[Tensor, Tensor] | None = None
 
     def fold(self, embedder: FrameEmbedder) -> None:
-        """Project the embedder's audio rows once, for speaking: a frame then looks its rows up.
+        """Project the embedder's audio rows once, for speaking: a frame then looks its rows up. Rotations likewise.
 
         Computed in float32 and rounded once. Training does without.
         """
+        at = self.shape.stack
+        self.turns = angles(torch.arange(self.shape.groups, device=self.heads.device), at.head_dim, at.rope_theta)
         if self.project is None:
             return
         weight, bias = self.project.weight.float(), self.project.bias.float()
@@ -80,12 +84,12 @@ class Predictor(nn.Module):
         this frame only.
         """
         batch, groups, ops = hidden.shape[0], self.shape.groups, self.stack.ops
-        cache = self.stack.cache(batch, groups, hidden.device, hidden.dtype)
+        cache = self.stack.cache(batch, groups, hidden.device, hidden.dtype, self.turns)
         slots = torch.arange(batch, device=hidden.device)
         steps = torch.arange(groups, device=hidden.device)[:, None].expand(groups, batch).contiguous()
         codes = [first]
         rows = torch.stack([self.narrow(hidden), self.heard(embedder, 0, first)], 1)  # [B, 2, P]
-        positions = steps[:2].T
+        positions = steps[:2].T.contiguous()
         for group in range(1, groups):
             state = self.stack.cached(rows, positions, slots, cache, group + 1)[:, -1]
             codes.append(choose(group, ops.linear(state, self.heads[group - 1])))

@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields
 import torch
 from torch import Tensor
 
+from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import Ops
 from omnitts_cli.models.roles import Facts
 
@@ -47,26 +48,20 @@ class Controls:
         return Controls(**columns)
 
 
-def first_scores(logits: Tensor, heard: Tensor, frames: Tensor, controls: Controls, facts: Facts) -> Tensor:
+def first_scores(
+    logits: Tensor, heard: Tensor, frames: Tensor, controls: Controls, facts: Facts, ops: Ops = plain.OPS
+) -> Tensor:
     """Group 0 before temperature: penalty, least length, suppression. [B, V] -> [B, V] float32.
 
     `heard` [B, codes] says which audio codes this request has already made; prompts do not count.
     """
-    scores = logits.float()
-    audio = scores[:, : facts.codes]
-    penalty = controls.penalty[:, None]
-    audio = torch.where(heard, torch.where(audio < 0, audio * penalty, audio / penalty), audio)
-    early = ((frames < facts.least_frames) | controls.ignore_end)[:, None]
-    end = scores[:, facts.end_code, None].masked_fill(early, float("-inf"))
-    out = torch.full_like(scores, float("-inf"))
-    out[:, : facts.codes] = audio
-    out[:, facts.end_code, None] = end
-    return out
+    endless = (frames < facts.least_frames) | controls.ignore_end
+    return ops.first_scores(logits, heard, controls.penalty, endless, facts.end_code)
 
 
 def choose_first(logits: Tensor, heard: Tensor, frames: Tensor, controls: Controls, facts: Facts, ops: Ops) -> Tensor:
     """The code of group 0, or the end code: [B] int64."""
-    scores = first_scores(logits, heard, frames, controls, facts)
+    scores = first_scores(logits, heard, frames, controls, facts, ops)
     return ops.choose(scores, controls.seed, frames, 0, controls.temperature, controls.top_k, controls.top_p)
 
 

@@ -17,9 +17,9 @@ from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.engine.admission import ceiling, top_up
 from omnitts_cli.engine.capture import Bench
 from omnitts_cli.engine.engine import Engine
-from omnitts_cli.engine.frame import next_rows
 from omnitts_cli.engine.plan import Plan
 from omnitts_cli.engine.slots import Slot, SlotTable
+from omnitts_cli.kernels import plain_frame
 from omnitts_cli.models.roles import SpeechModel
 from omnitts_cli.request import Request
 
@@ -28,31 +28,54 @@ def test_the_ceiling_is_well_above_the_slowest_speech() -> None:
     assert ceiling(0) == 100 and ceiling(10) - ceiling(9) == 12
 
 
+def holds(engine: Engine, slot: int, request: Request) -> None:
+    """The slot's columns, a frame after it was opened, are what was asked."""
+    table, controls = engine._bench.table, engine._bench.table.controls
+    wanted = request.sampling.over(engine.model.sampling)
+    assert controls.temperature[slot] == np.float32(wanted.temperature) and controls.top_k[slot] == wanted.top_k
+    assert controls.top_p[slot] == np.float32(wanted.top_p)
+    assert controls.penalty[slot] == np.float32(wanted.repetition_penalty)
+    assert controls.predictor_temperature[slot] == np.float32(wanted.predictor_temperature)
+    assert controls.predictor_top_k[slot] == wanted.predictor_top_k
+    assert controls.predictor_top_p[slot] == np.float32(wanted.predictor_top_p)
+    assert (controls.seed[slot], controls.ignore_end[slot]) == (request.seed, request.ignore_end)
+    assert table.limit[slot] == request.max_frames and table.made[slot] == 1 and table.heard[slot].sum() == 1
+    reference = getattr(request.voice, "codes", None)
+    assert table.reference[slot] == (0 if reference is None else len(reference))
+    if reference is not None:
+        assert np.array_equal(table.codes[slot, : len(reference)], reference)
+
+
+def asked(requests_of: Callable[..., list[Request]], number: int) -> Request:
+    (request,) = requests_of(1, start=number, seed=-(5 + number), ignore_end=number == 3, max_frames=9 + number)
+    return request
+
+
 def test_columns_say_what_was_asked(
     engine_of: Callable[..., Engine], requests_of: Callable[..., list[Request]]
 ) -> None:
     """Each of them, also where the last owner of the slot had something else."""
     engine = engine_of(1)
     for number in (3, 1, 0):
-        (request,) = requests_of(1, start=number, seed=-(5 + number), ignore_end=number == 3, max_frames=9 + number)
+        request = asked(requests_of, number)
         engine.submit(request)
         engine.step()
-        table, controls = engine._bench.table, engine._bench.table.controls
-        wanted = request.sampling.over(engine.model.sampling)
-        assert controls.temperature[0] == np.float32(wanted.temperature) and controls.top_k[0] == wanted.top_k
-        assert controls.top_p[0] == np.float32(wanted.top_p)
-        assert controls.penalty[0] == np.float32(wanted.repetition_penalty)
-        assert controls.predictor_temperature[0] == np.float32(wanted.predictor_temperature)
-        assert controls.predictor_top_k[0] == wanted.predictor_top_k
-        assert controls.predictor_top_p[0] == np.float32(wanted.predictor_top_p)
-        assert (controls.seed[0], controls.ignore_end[0]) == (request.seed, request.ignore_end)
-        assert table.limit[0] == request.max_frames and table.made[0] == 1 and table.heard[0].sum() == 1
-        reference = getattr(request.voice, "codes", None)
-        assert table.reference[0] == (0 if reference is None else len(reference))
-        if reference is not None:
-            assert np.array_equal(table.codes[0, : len(reference)], reference)
+        holds(engine, 0, request)
         while engine.busy:
             engine.step()
+
+
+def test_newcomers_of_one_turn_have_each_their_own_columns(
+    engine_of: Callable[..., Engine], requests_of: Callable[..., list[Request]]
+) -> None:
+    engine = engine_of(4, admissions=4)
+    numbers = {engine.submit(asked(requests_of, number)): number for number in (3, 1, 0)}
+    engine.step()
+    slots = {engine._tickets[name].slot.index: number for name, number in numbers.items()}
+    assert len(slots) == 3
+    for slot, number in slots.items():
+        holds(engine, slot, asked(requests_of, number))
+    assert not engine._bench.table.live[3]
 
 
 def test_a_short_prompt_takes_no_more_of_a_prefix_than_there_is(
@@ -83,6 +106,7 @@ def test_host_and_device_agree_about_the_ring(model: SpeechModel, data: st.DataO
     """Row k is what frame k + 1 hears, whatever is sent when; the host never launches a row that would wait."""
     plan = Plan.of(1, 10, 12.5, text_rows=ring)
     table = SlotTable.empty(plan, model.facts, torch.device("cpu"), torch.float32)
+    table.live[0] = True
     device = CPUDevice(1)
     bench, lane = Bench(model, device, plan, table, model.talker.cache(2, 8)), device.lane()
     slot = Slot(0, Request("x"), 0, limit=1000, prompt_rows=3, reference=0, tokens=0, closing=False)
@@ -102,7 +126,8 @@ def test_host_and_device_agree_about_the_ring(model: SpeechModel, data: st.DataO
         if slot.launched > count + 3:
             break
         if slot.runnable:
-            row, may = next_rows(table, index, torch.tensor([slot.launched]))
+            table.made[slot.index] = slot.launched
+            row, _, _, may = plain_frame.begin(table, index)
             assert may.all(), "launched, but the device would wait"
             heard.append(float(row[0, 0]))
             slot.launched += 1

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import torch
 
-from omnitts_cli.engine.frame import frame, next_rows, stop_reasons
+from omnitts_cli.engine.frame import frame
 from omnitts_cli.engine.plan import Plan
 from omnitts_cli.engine.slots import SlotTable, Stop
 from omnitts_cli.models.roles import SpeechModel
@@ -35,7 +35,8 @@ def test_text_row_k_is_heard_after_frame_k(model: SpeechModel) -> None:
     for made in range(9):
         for written, closed in ((6, False), (6, True)):
             table.written[0], table.closed[0] = written, closed
-            rows, may = next_rows(table, slot, torch.tensor([made]))
+            table.made[0] = made
+            rows, _, _, may = model.ops.begin(table, slot)
             if made == 0:
                 heard, moves = torch.zeros_like(table.pad[0]), True
             elif made <= written:
@@ -44,21 +45,6 @@ def test_text_row_k_is_heard_after_frame_k(model: SpeechModel) -> None:
                 heard, moves = table.pad[0], closed
             torch.testing.assert_close(rows[0], table.row[0] + heard)
             assert bool(may[0]) == moves
-
-
-def test_reasons_to_stop_and_which_wins() -> None:
-    no, yes = torch.tensor([False]), torch.tensor([True])
-
-    def why(ended: torch.Tensor, broken: torch.Tensor, made: int, repeats: int) -> Stop:
-        return Stop(
-            int(stop_reasons(ended, broken, torch.tensor([made]), torch.tensor([9]), torch.tensor([repeats]), 5))
-        )
-
-    assert why(no, no, 8, 4) is Stop.RUNNING
-    assert why(no, no, 8, 5) is Stop.STALL
-    assert why(no, no, 9, 5) is Stop.LIMIT
-    assert why(yes, no, 9, 5) is Stop.END
-    assert why(yes, yes, 9, 5) is Stop.BROKEN
 
 
 def columns(table: SlotTable, slot: int) -> dict[str, torch.Tensor]:

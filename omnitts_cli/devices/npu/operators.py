@@ -1,7 +1,7 @@
 """The Ops table of an NPU: the vendor's fused operators wherever they mean what the plain twins mean.
 
 All of them are fit for capture as plain nodes: lengths and masks are tensors on the device, so nothing of the
-host is baked in. The vendor's `npu_add_rms_norm` is left out because no entry of ours adds and norms in one call.
+host is baked in.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch_npu
 from torch import Tensor
 
 from omnitts_cli.kernels import plain
-from omnitts_cli.kernels.ops import ExpertBlock
+from omnitts_cli.kernels.ops import ExpertBlock, Normed
 from omnitts_cli.kernels.plain_experts import mixture
 
 HALVES = (torch.float16, torch.bfloat16)
@@ -24,12 +24,21 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     return torch_npu.npu_rms_norm(x, weight, epsilon=eps)[0]
 
 
-def norm_linear(x: Tensor, norm: Tensor, eps: float, weight: Tensor) -> Tensor:
-    return F.linear(rms_norm(x, norm, eps), weight)
+def norm(x: Normed) -> Tensor:
+    return rms_norm(x.rows, x.weight, x.eps) if x.value is None else x.value
 
 
-def norm_swiglu(x: Tensor, norm: Tensor, eps: float, gate_up: Tensor) -> Tensor:
-    return torch_npu.npu_swiglu(norm_linear(x, norm, eps, gate_up), dim=-1)
+def norm_linear(x: Normed, weight: Tensor) -> Tensor:
+    return F.linear(norm(x), weight)
+
+
+def norm_swiglu(x: Normed, gate_up: Tensor) -> Tensor:
+    return torch_npu.npu_swiglu(norm_linear(x, gate_up), dim=-1)
+
+
+def linear_add(x: Tensor, weight: Tensor, residual: Tensor, norm: Tensor, eps: float) -> Normed:
+    value, _, rows = torch_npu.npu_add_rms_norm(F.linear(x, weight), residual, norm, epsilon=eps)
+    return Normed(rows, norm, eps, value)
 
 
 def experts(x: Tensor, norm: Tensor, eps: float, block: ExpertBlock) -> Tensor:
@@ -123,9 +132,10 @@ def choose(
 
 OPS = replace(
     plain.OPS,
-    rms_norm=rms_norm,
+    norm=norm,
     norm_linear=norm_linear,
     norm_swiglu=norm_swiglu,
+    linear_add=linear_add,
     attend_cached=attend_cached,
     choose=choose,
     experts=experts,

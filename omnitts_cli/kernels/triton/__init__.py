@@ -4,18 +4,22 @@ from omnitts_cli.kernels.ops import Ops
 from omnitts_cli.kernels.triton import codec
 from omnitts_cli.kernels.triton.attention import attend_cached
 from omnitts_cli.kernels.triton.draw import choose
+from omnitts_cli.kernels.triton.frame import begin, finish, first_scores
 from omnitts_cli.kernels.triton.mixture import experts
-from omnitts_cli.kernels.triton.norms import rms_norm
+from omnitts_cli.kernels.triton.norms import norm
 from omnitts_cli.kernels.triton.products import linear, linear_add, norm_linear, norm_swiglu
 
 OPS = Ops(
     linear=linear,
-    rms_norm=rms_norm,
+    norm=norm,
     norm_linear=norm_linear,
     norm_swiglu=norm_swiglu,
     linear_add=linear_add,
     attend_cached=attend_cached,
     choose=choose,
     experts=experts,
+    begin=begin,
+    first_scores=first_scores,
+    finish=finish,
     codec=codec.OPS,
 )

@@ -34,21 +34,41 @@ def _normed_rotated(base, weight, cos, sin, depth: tl.constexpr, eps: tl.constex
 
 
 @triton.jit
-def _online(query, keys, values, position, capacity, depth: tl.constexpr, tile: tl.constexpr, block: tl.constexpr):
-    """Softmax attention of `tile` queries over positions 0..position (one each), a block of keys at a time."""
+def _heads(
+    base, weight, cos, sin, inside, count: tl.constexpr, depth: tl.constexpr, eps: tl.constexpr, kind: tl.constexpr
+):
+    """`count` heads side by side [count, depth], normed and rotated in the same way."""
+    lane = tl.arange(0, depth)
+    half: tl.constexpr = depth // 2
+    partner = (lane + half) % depth
+    start = base + tl.arange(0, count)[:, None] * depth
+    own = tl.load(start + lane[None, :], inside, 0.0).to(tl.float32)
+    other = tl.load(start + partner[None, :], inside, 0.0).to(tl.float32)
+    scale = tl.rsqrt(tl.sum(own * own, 1) / depth + eps)[:, None]
+    own = ((own * scale).to(kind) * tl.load(weight + lane)[None, :]).to(tl.float32)
+    other = ((other * scale).to(kind) * tl.load(weight + partner)[None, :]).to(tl.float32)
+    c = tl.load(cos + lane % half)[None, :]
+    s = tl.load(sin + lane % half)[None, :]
+    return (own * c + tl.where(lane[None, :] < half, -other, other) * s).to(kind)
+
+
+@triton.jit
+def _online(query, keys, values, ends, most, weight, mixed, depth: tl.constexpr, block: tl.constexpr):
+    """Softmax attention of queries [tile, depth] to the positions before `ends` [tile], a block of keys at a time.
+
+    `most`, `weight` and `mixed` are what was attended to before: the largest score, the sum, the values so far.
+    """
     lane = tl.arange(0, depth)
     offsets = tl.arange(0, block)
     root = 1.0 / tl.sqrt(tl.full((), depth, tl.float32))
-    most = tl.full((tile,), float("-inf"), tl.float32)
-    weight = tl.zeros((tile,), tl.float32)
-    mixed = tl.zeros((tile, depth), tl.float32)
-    for start in tl.range(0, tl.max(position) + 1, block):
+    end = tl.max(ends)
+    for start in tl.range(0, end, block):
         at = start + offsets
         near = at[:, None] * depth + lane[None, :]
-        held = (at < capacity)[:, None]
+        held = (at < end)[:, None]
         seen = tl.load(keys + near, held, 0.0)
         score = tl.dot(query, tl.trans(seen), input_precision="ieee") * root
-        score = tl.where(at[None, :] <= position[:, None], score, float("-inf"))
+        score = tl.where(at[None, :] < ends[:, None], score, float("-inf"))
         new = tl.maximum(most, tl.max(score, 1))
         chance = tl.exp(score - new[:, None])
         keep = tl.exp(most - new)
@@ -70,7 +90,6 @@ def _frame(
     announce(early)
     wait(early)
     half: tl.constexpr = depth // 2
-    partner = (lane + half) % depth
     heads: tl.constexpr = kv_heads * shared
     kind = out.dtype.element_ty
     base = qkv + batch * (heads + 2 * kv_heads) * depth
@@ -84,23 +103,19 @@ def _frame(
 
     key = _normed_rotated(base + (heads + head) * depth, k_weight, cos, sin, depth, eps, kind)
     tl.store(keys + position * depth + lane, key.to(kind))
-    tl.store(values + position * depth + lane, tl.load(base + (heads + kv_heads + head) * depth + lane))
+    value = tl.load(base + (heads + kv_heads + head) * depth + lane)
+    tl.store(values + position * depth + lane, value)
 
     one = tl.arange(0, tile)
     inside = (one < shared)[:, None]
-    start = (head * shared + one)[:, None] * depth
-    own = tl.load(base + start + lane[None, :], inside, 0.0).to(tl.float32)
-    other = tl.load(base + start + partner[None, :], inside, 0.0).to(tl.float32)
-    scale = tl.rsqrt(tl.sum(own * own, 1) / depth + eps)[:, None]
-    own = ((own * scale).to(kind) * tl.load(q_weight + lane)[None, :]).to(tl.float32)
-    other = ((other * scale).to(kind) * tl.load(q_weight + partner)[None, :]).to(tl.float32)
-    c = tl.load(cos + lane % half)[None, :]
-    s = tl.load(sin + lane % half)[None, :]
-    query = (own * c + tl.where(lane[None, :] < half, -other, other) * s).to(kind)
+    query = _heads(base + head * shared * depth, q_weight, cos, sin, inside, tile, depth, eps, kind)
 
-    tl.debug_barrier()  # the key and value written above are read below, by other threads of this program
-    seen = tl.full((tile,), 0, tl.int64) + position
-    mixed = _online(query, keys, values, seen, capacity, depth, tile, block)
+    # its own position comes from registers: what has just been written is not read back
+    most = tl.sum(query.to(tl.float32) * key[None, :], 1) / tl.sqrt(tl.full((), depth, tl.float32))
+    weight = tl.full((tile,), 1.0, tl.float32)
+    mixed = tl.zeros((tile, depth), tl.float32) + value.to(tl.float32)[None, :]
+    ends = tl.full((tile,), 0, tl.int64) + position
+    mixed = _online(query, keys, values, ends, most, weight, mixed, depth, block)
     where = (batch * heads + head * shared + one)[:, None] * depth + lane[None, :]
     tl.store(out + where, mixed.to(kind), inside)
 
@@ -109,28 +124,31 @@ def _frame(
 def _write(
     qkv, q_weight, k_weight, cos, sin, keys, values, slots, positions, queries, rows, capacity,
     kv_heads: tl.constexpr, heads: tl.constexpr, depth: tl.constexpr, eps: tl.constexpr,
-    early: tl.constexpr,
+    group: tl.constexpr, early: tl.constexpr,
 ):  # fmt: skip
+    """A program for `group` heads of a row, which are all queries, all keys or all values."""
     announce(early)
     wait(early)
-    row, part = tl.program_id(0), tl.program_id(1)
-    lane = tl.arange(0, depth)
+    row, part = tl.program_id(0), tl.program_id(1) * group
+    one = tl.arange(0, group)
+    near = one[:, None] * depth + tl.arange(0, depth)[None, :]
+    everyone = one[:, None] < group
     kind = queries.dtype.element_ty
     base = qkv + (row * (heads + 2 * kv_heads) + part) * depth
     slot = tl.load(slots + row // rows)
     position = tl.load(positions + row)
     cos += position * (depth // 2)
     sin += position * (depth // 2)
+    apart = one[:, None] * capacity * depth + tl.arange(0, depth)[None, :]  # heads of the cache
     if part < heads:
-        query = _normed_rotated(base, q_weight, cos, sin, depth, eps, kind)
-        tl.store(queries + (row * heads + part) * depth + lane, query.to(kind))
+        query = _heads(base, q_weight, cos, sin, everyone, group, depth, eps, kind)
+        tl.store(queries + (row * heads + part) * depth + near, query)
     elif part < heads + kv_heads:
-        where = ((slot * kv_heads + part - heads) * capacity + position) * depth + lane
-        key = _normed_rotated(base, k_weight, cos, sin, depth, eps, kind)
-        tl.store(keys + where, key.to(kind))
+        where = ((slot * kv_heads + part - heads) * capacity + position) * depth
+        tl.store(keys + where + apart, _heads(base, k_weight, cos, sin, everyone, group, depth, eps, kind))
     else:
-        where = ((slot * kv_heads + part - heads - kv_heads) * capacity + position) * depth + lane
-        tl.store(values + where, tl.load(base + lane))
+        where = ((slot * kv_heads + part - heads - kv_heads) * capacity + position) * depth
+        tl.store(values + where + apart, tl.load(base + near))
 
 
 @triton.jit
@@ -153,8 +171,20 @@ def _attend(
     store = (tl.load(slots + batch) * kv_heads + head) * capacity
     keys += store * depth
     values += store * depth
-    mixed = _online(query, keys, values, position, capacity, depth, tile, block)
+    most = tl.full((tile,), float("-inf"), tl.float32)
+    weight = tl.zeros((tile,), tl.float32)
+    mixed = tl.zeros((tile, depth), tl.float32)
+    mixed = _online(query, keys, values, position + 1, most, weight, mixed, depth, block)
     tl.store(out + where, mixed.to(out.dtype.element_ty), inside[:, None])
+
+
+def _frame_tile(batch: int, capacity: int) -> tuple[int, int]:
+    """Keys a turn and warps: the more programs there are, the fewer warps each needs."""
+    if capacity <= 16:
+        return 16, 1 if batch == 1 else 2
+    if batch > 16:
+        return 32, 1
+    return 64, 2 if batch == 1 else 4
 
 
 def attend_cached(
@@ -172,16 +202,17 @@ def attend_cached(
     qkv, positions = qkv.contiguous(), positions.contiguous()
     tile = 16
     if rows == 1 and shared <= tile:
-        block, warps = (16, 2) if capacity <= 16 else (64, 4)
+        block, warps = _frame_tile(batch, capacity)
         _frame[(batch, kv_heads)](
             qkv, q_weight, k_weight, cos, sin, keys, values, slots, positions, out, capacity,
             kv_heads, shared, depth, eps, tile, block, overlaps(), num_warps=warps, launch_pdl=overlaps(),
         )  # fmt: skip
         return out
     queries = torch.empty_like(out)
-    _write[(batch * rows, heads + 2 * kv_heads)](
+    group = min(kv_heads & -kv_heads, heads & -heads, 8)
+    _write[(batch * rows, (heads + 2 * kv_heads) // group)](
         qkv, q_weight, k_weight, cos, sin, keys, values, slots, positions, queries, rows, capacity,
-        kv_heads, heads, depth, eps, overlaps(), num_warps=1, launch_pdl=overlaps(),
+        kv_heads, heads, depth, eps, group, overlaps(), num_warps=4 if group == 8 else 1, launch_pdl=overlaps(),
     )  # fmt: skip
     _attend[(batch, kv_heads, triton.cdiv(rows * shared, tile))](
         queries, keys, values, slots, positions, out, rows, capacity,

@@ -15,6 +15,7 @@ from torch import Tensor
 from omnitts_cli.kernels import plain_codec
 from omnitts_cli.kernels.ops import Product
 from omnitts_cli.kernels.triton.codec_ready import run
+from omnitts_cli.kernels.triton.room import stages_in
 
 BENDS = {"": 0, "snake": 1, "gelu": 2, "gate": 3}
 SNAKE = tl.constexpr(1)
@@ -246,6 +247,7 @@ def product(
     block_k = block_of(inputs, block_k if kind.itemsize == 2 else block_k // 2)
     if block_k < 16:
         return plain_codec.product(x, layer, residual, wide, heard)
+    stages = stages_in((block_m + block_n * (2 if gated else 1)) * block_k * kind.itemsize, stages)
     grid = (triton.cdiv(outputs, block_n), triton.cdiv(count, block_m))
     tiles, turns, share, parts, sums = grid[0] * grid[1], width // block_k, 0, 1, None
     if tiles < ENOUGH and not normed and not gated and layer.counts is not None:
@@ -278,6 +280,7 @@ def unit(x: Tensor, wide: Product, point: Product, residual: Tensor, keep: bool,
         product(x, wide, heard=between)
         return product(between, point, residual=residual, wide=residual if keep else None, heard=heard)
     block_m, block_k, warps, stages = tile
+    stages = stages_in((block_m + inputs) * block_k * kind.itemsize, stages)
     run(
         _unit, (triton.cdiv(count, block_m),),
         x, wide.weight, wide.bias, wide.scale, wide.inverse, point.weight, point.bias, point.scale, point.inverse,

@@ -36,3 +36,19 @@ def wait(early: tl.constexpr):
     """From here on the results of the kernel in front are there."""
     if early:
         gdc_wait()
+
+
+@triton.jit
+def fetch_ahead(lines, width: tl.constexpr, count: tl.constexpr, pieces: tl.constexpr, early: tl.constexpr):
+    """Ask for the first `width` bytes of `count` lines to come into the L2 cache while the kernel in front drains.
+
+    The copy engine does it: no register waits for what comes.
+    """
+    if early and pieces:
+        piece: tl.constexpr = width // pieces
+        at = lines.to(tl.int64)[:, None] + (tl.arange(0, pieces) * piece)[None, :]
+        size = tl.full((count, pieces), piece, tl.int32)
+        tl.inline_asm_elementwise(
+            "cp.async.bulk.prefetch.L2.global [$1], $2; mov.u32 $0, 0;", "=r,l,r", [at, size],
+            dtype=tl.int32, is_pure=False, pack=1,
+        )  # fmt: skip

@@ -3,7 +3,8 @@
 A speech frame is a long chain of small products, so what counts is bytes and the number of kernels.
 Measured on one H200 (benchmarks/LOG.md): a single row streams the weights 1.2 to 3.5 times as fast through
 a matrix-vector kernel as through the vendor's library, norm and gate included; for 2 to 64 rows a narrow
-tensor-core kernel wins where the result is gated or added to a residual, and the library everywhere else.
+tensor-core kernel wins where the result is gated, one whose inner sum is shared out among programs where it is
+added to a residual, and the library everywhere else.
 
 The vector kernel finds the norm's scale in its one pass over the row: with y = W (x * n) and
 s = sum(x * x), the answer is y * rsqrt(s / K + eps).
@@ -11,18 +12,42 @@ s = sum(x * x), the answer is y * rsqrt(s / K + eps).
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 import torch.nn.functional as F
 import triton
 import triton.language as tl
 from torch import Tensor
 
-from omnitts_cli.kernels.triton.norms import rms_norm
-from omnitts_cli.kernels.triton.overlap import announce, overlaps, wait
+from omnitts_cli.kernels.ops import Normed
+from omnitts_cli.kernels.triton.norms import add_norm, norm
+from omnitts_cli.kernels.triton.overlap import announce, fetch_ahead, overlaps, wait
+from omnitts_cli.kernels.triton.room import stages_in
 
 PLAIN = tl.constexpr(0)
 ADD = tl.constexpr(1)
 SWIGLU = tl.constexpr(2)
+
+MOST_ROWS = 64
+"""Rows up to which the narrow kernels are used."""
+AHEAD = 1024
+"""Outputs up to which the weights of a product that is shared out are asked for while the kernel in front drains;
+of more they would only come in front of what is needed now."""
+
+
+class Tile(NamedTuple):
+    """What a program does of a product, and how."""
+
+    outputs: int
+    inputs: int  # a turn
+    warps: int = 4
+    stages: int = 1
+    parts: int = 1  # programs that share one inner sum
+
+
+ADD_TILE = Tile(64, 128, 4, 4, parts=4)
+"""Of a product that is shared out and added to a residual, for a few rows."""
 
 
 @triton.jit
@@ -36,12 +61,12 @@ def _vector(
     total = tl.zeros((block_n, block_k), tl.float32)
     second = tl.zeros((block_n, block_k), tl.float32)
     squares = tl.zeros((block_k,), tl.float32)
-    announce(early)
     # the weights do not depend on the kernel in front: the first of them are on their way before it ends
     here = weight + rows[:, None] * inputs + lanes[None, :]
     tile = tl.load(here)
     gate = tl.load(here + outputs * inputs) if ending == SWIGLU else tile
     wait(early)
+    announce(early)  # sooner, the next kernel's weights would come in front of what this one still needs
     for start in tl.range(0, inputs, block_k):
         k = start + lanes
         heard = tl.load(x + k).to(tl.float32)
@@ -73,9 +98,9 @@ def _vector(
 
 
 @triton.jit
-def _matrix(
-    x, weight, extra, out, count, outputs: tl.constexpr, inputs: tl.constexpr, ending: tl.constexpr,
-    early: tl.constexpr, block_m: tl.constexpr, block_n: tl.constexpr, block_k: tl.constexpr,
+def _gated(
+    x, weight, out, count, outputs: tl.constexpr, inputs: tl.constexpr, early: tl.constexpr,
+    block_m: tl.constexpr, block_n: tl.constexpr, block_k: tl.constexpr,
 ):  # fmt: skip
     rows = tl.program_id(0) * block_n + tl.arange(0, block_n)
     batch = tl.arange(0, block_m)
@@ -83,23 +108,43 @@ def _matrix(
     there = batch[None, :] < count
     here = weight + rows[:, None] * inputs + lanes[None, :]
     heard = x + batch[None, :] * inputs + lanes[:, None]
-    total = tl.zeros((block_n, block_m), tl.float32)
-    second = tl.zeros((block_n, block_m), tl.float32)
+    gate = tl.zeros((block_n, block_m), tl.float32)
+    up = tl.zeros((block_n, block_m), tl.float32)
     announce(early)
     wait(early)
     for start in tl.range(0, inputs, block_k):
         row = tl.load(heard + start, there, 0.0)
-        total = tl.dot(tl.load(here + start), row, total, input_precision="ieee")
-        if ending == SWIGLU:
-            second = tl.dot(tl.load(here + outputs * inputs + start), row, second, input_precision="ieee")
+        gate = tl.dot(tl.load(here + start), row, gate, input_precision="ieee")
+        up = tl.dot(tl.load(here + outputs * inputs + start), row, up, input_precision="ieee")
     kind = out.dtype.element_ty
-    where = batch[None, :] * outputs + rows[:, None]
-    y = total.to(kind).to(tl.float32)
-    if ending == ADD:
-        y += tl.load(extra + where, there, 0.0).to(tl.float32)
-    if ending == SWIGLU:
-        y = (y * tl.sigmoid(y)).to(kind).to(tl.float32) * second.to(kind).to(tl.float32)
-    tl.store(out + where, y.to(kind), there)
+    gate = gate.to(kind).to(tl.float32)
+    y = (gate * tl.sigmoid(gate)).to(kind).to(tl.float32) * up.to(kind).to(tl.float32)
+    tl.store(out + batch[None, :] * outputs + rows[:, None], y.to(kind), there)
+
+
+@triton.jit
+def _parts(
+    x, weight, sums, count, outputs: tl.constexpr, inputs: tl.constexpr, share: tl.constexpr, early: tl.constexpr,
+    pieces: tl.constexpr, block_m: tl.constexpr, block_n: tl.constexpr, block_k: tl.constexpr,
+):  # fmt: skip
+    """A product of few outputs, whose inner sum is shared out: `share` inputs for each part."""
+    rows = tl.program_id(0) * block_n + tl.arange(0, block_n)
+    part = tl.program_id(1)
+    batch = tl.arange(0, block_m)
+    lanes = tl.arange(0, block_k)
+    there = batch[None, :] < count
+    lines = weight + rows * inputs + part * share
+    here = lines[:, None] + lanes[None, :]
+    heard = x + batch[None, :] * inputs + lanes[:, None] + part * share
+    total = tl.zeros((block_n, block_m), tl.float32)
+    bytes_: tl.constexpr = share * weight.dtype.element_ty.primitive_bitwidth // 8
+    announce(early)
+    fetch_ahead(lines, bytes_, block_n, pieces, early)
+    wait(early)
+    for start in tl.range(0, share, block_k):
+        row = tl.load(heard + start, there, 0.0)
+        total = tl.dot(tl.load(here + start), row, total, input_precision="ieee")
+    tl.store(sums + (part * count + batch)[None, :] * outputs + rows[:, None], total, there)
 
 
 @triton.jit
@@ -126,13 +171,15 @@ def _one_row(
     """The vector kernel; None when there are more rows, or sizes that it does not divide."""
     inputs = weight.shape[1]
     outputs = weight.shape[0] // (2 if ending == SWIGLU.value else 1)
-    block_n, block_k = 2, _turn(inputs, 1024)
+    block_n, most, warps, *_ = _row_tile(ending, outputs, inputs)
+    block_k = _turn(inputs, most)
     if x.numel() != inputs or outputs % block_n or block_k < 32:
         return None
     out = torch.empty((*x.shape[:-1], outputs), dtype=x.dtype, device=x.device)
     _vector[(outputs // block_n,)](
         x, norm, weight, bias, extra, out, outputs, inputs, eps,
-        norm is not None, bias is not None, ending, overlaps(), block_n, block_k, num_warps=4, launch_pdl=overlaps(),
+        norm is not None, bias is not None, ending, overlaps(), block_n, block_k,
+        num_warps=warps, launch_pdl=overlaps(),
     )  # fmt: skip
     return out
 
@@ -142,67 +189,90 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return F.linear(x, weight, bias) if out is None else out
 
 
-def norm_linear(x: Tensor, norm: Tensor, eps: float, weight: Tensor) -> Tensor:
-    out = _one_row(x, norm, eps, weight, None, None, PLAIN.value)
-    return F.linear(rms_norm(x, norm, eps), weight) if out is None else out
+def norm_linear(x: Normed, weight: Tensor) -> Tensor:
+    out = _one_row(x.rows, x.weight, x.eps, weight, None, None, PLAIN.value)
+    return F.linear(norm(x), weight) if out is None else out
 
 
-def _tile(ending: int, count: int, inputs: int) -> tuple[int, int, int, int] | None:
-    """(outputs a program, inputs a turn, warps, stages) where the narrow kernel wins; None where the library does."""
-    if ending == ADD.value and inputs <= 3072:
-        if count <= 16:
-            return 32, 256, 4, 3
-        if count <= 32:
-            return 32, 128, 2, 5
-        return (16, 256, 2, 4) if count <= 64 and inputs < 3072 else None
-    if ending == SWIGLU.value and count <= 64:
-        return (32, 128, 2, 5) if count <= 16 and inputs <= 1024 else (64, 128, 4, 3)
-    return None
-
-
-def _few_rows(x: Tensor, weight: Tensor, extra: Tensor | None, ending: int) -> Tensor | None:
-    """The narrow kernel, or None."""
-    inputs = weight.shape[1]
-    outputs = weight.shape[0] // (2 if ending == SWIGLU.value else 1)
-    count = x.numel() // inputs
-    tile = _tile(ending, count, inputs)
-    if tile is None:
-        return None
-    block_n, block_k, warps, stages = tile
-    block_k = _turn(inputs, block_k)
-    if outputs % block_n or block_k < 32:
-        return None
-    out = torch.empty((*x.shape[:-1], outputs), dtype=x.dtype, device=x.device)
-    block_m = max(16, triton.next_power_of_2(count))
-    _matrix[(outputs // block_n,)](
-        x, weight, extra, out, count, outputs, inputs, ending, overlaps(), block_m, block_n, block_k,
-        num_warps=warps, num_stages=stages, launch_pdl=overlaps(),
-    )  # fmt: skip
-    return out
-
-
-def norm_swiglu(x: Tensor, norm: Tensor, eps: float, gate_up: Tensor) -> Tensor:
-    out = _one_row(x, norm, eps, gate_up, None, None, SWIGLU.value)
+def norm_swiglu(x: Normed, gate_up: Tensor) -> Tensor:
+    out = _one_row(x.rows, x.weight, x.eps, gate_up, None, None, SWIGLU.value)
     if out is not None:
         return out
-    normed = rms_norm(x, norm, eps)
-    out = _few_rows(normed, gate_up, None, SWIGLU.value)
+    value = norm(x)
+    out = _few_rows(value, gate_up)
     if out is not None:
         return out
-    both = F.linear(normed, gate_up)
+    both = F.linear(value, gate_up)
     inner = gate_up.shape[0] // 2
-    out = torch.empty((*x.shape[:-1], inner), dtype=x.dtype, device=x.device)
+    out = torch.empty((*value.shape[:-1], inner), dtype=value.dtype, device=value.device)
     _swiglu[(both.numel() // (2 * inner), triton.cdiv(inner, 1024))](
         both, out, inner, 1024, overlaps(), num_warps=4, launch_pdl=overlaps()
     )
     return out
 
 
-def linear_add(x: Tensor, weight: Tensor, residual: Tensor) -> Tensor:
+def linear_add(x: Tensor, weight: Tensor, residual: Tensor, norm: Tensor, eps: float) -> Normed:
     x, residual = x.contiguous(), residual.contiguous()
     out = _one_row(x, None, 0.0, weight, None, residual, ADD.value)
-    if out is None:
-        out = _few_rows(x, weight, residual, ADD.value)
-    if out is None:
-        out = torch.addmm(residual.flatten(0, -2), x.flatten(0, -2), weight.T).view(residual.shape)
+    if out is not None:
+        return Normed(out, norm, eps)
+    sums = _shared_out(x, weight)
+    if sums is not None:
+        return add_norm(sums, residual, norm, eps)
+    out = torch.addmm(residual.flatten(0, -2), x.flatten(0, -2), weight.T)
+    return Normed(out.view(residual.shape), norm, eps)
+
+
+def _few_rows(x: Tensor, gate_up: Tensor) -> Tensor | None:
+    """The narrow gated kernel; None where the library is to do it."""
+    inputs, outputs = gate_up.shape[1], gate_up.shape[0] // 2
+    count = x.numel() // inputs
+    block_n, block_k, warps, stages, _ = _gate_tile(count)
+    block_k = _turn(inputs, block_k)
+    if count > MOST_ROWS or outputs % block_n or block_k < 32:
+        return None
+    stages = stages_in((2 * block_n + _padded(count)) * block_k * x.element_size(), stages)
+    out = torch.empty((*x.shape[:-1], outputs), dtype=x.dtype, device=x.device)
+    _gated[(outputs // block_n,)](
+        x, gate_up, out, count, outputs, inputs, overlaps(), _padded(count), block_n, block_k,
+        num_warps=warps, num_stages=stages, launch_pdl=overlaps(),
+    )  # fmt: skip
     return out
+
+
+def _shared_out(x: Tensor, weight: Tensor) -> Tensor | None:
+    """The parts of a product [parts, count, outputs] float32; None where the library is to do it."""
+    outputs, inputs = weight.shape
+    count = x.numel() // inputs
+    block_n, block_k, warps, stages, parts = ADD_TILE
+    share = inputs // parts
+    block_k = _turn(share, block_k)
+    if count > MOST_ROWS or outputs % block_n or inputs % parts or block_k < 32:
+        return None
+    stages = stages_in((block_n + _padded(count)) * block_k * x.element_size(), stages)
+    sums = torch.empty((parts, count, outputs), dtype=torch.float32, device=x.device)
+    # so that every thread asks for a piece of a line
+    pieces = max(1, 32 * warps // block_n) if outputs <= AHEAD else 0
+    _parts[(outputs // block_n, parts)](
+        x, weight, sums, count, outputs, inputs, share, overlaps(), pieces, _padded(count), block_n, block_k,
+        num_warps=warps, num_stages=stages, launch_pdl=overlaps(),
+    )  # fmt: skip
+    return sums
+
+
+def _padded(count: int) -> int:
+    return max(16, triton.next_power_of_2(count))
+
+
+def _row_tile(ending: int, outputs: int, inputs: int) -> Tile:
+    """For one row."""
+    if ending == PLAIN.value and outputs >= 4096:
+        return Tile(4, 1024)
+    if ending == SWIGLU.value and inputs <= 1024:
+        return Tile(2, 512)
+    return Tile(2, 1024)
+
+
+def _gate_tile(count: int) -> Tile:
+    """For a few rows."""
+    return Tile(32, 128, 2, 5) if count <= 16 else Tile(64, 64, 4, 5)

@@ -31,6 +31,7 @@ from omnitts_cli.devices.npu.device import NPUDevice  # noqa: E402
 from omnitts_cli.engine.engine import Engine  # noqa: E402
 from omnitts_cli.engine.plan import Plan  # noqa: E402
 from omnitts_cli.families.toy import toy  # noqa: E402
+from omnitts_cli.kernels.ops import Normed  # noqa: E402
 from omnitts_cli.models.roles import SpeechModel  # noqa: E402
 from omnitts_cli.request import Failed, Request, Sampling  # noqa: E402
 from omnitts_cli.voices import Cloned, Designed, Named  # noqa: E402
@@ -203,13 +204,13 @@ def test_a_table_that_is_replaced_instead_of_written_is_seen(requests: list[Requ
 
 
 def test_a_host_that_looks_into_a_frame_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = operators.OPS.rms_norm
+    real = operators.OPS.norm
 
-    def looking(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
-        assert x.isfinite().all()
-        return real(x, weight, eps)
+    def looking(x: Normed) -> torch.Tensor:
+        assert x.rows.isfinite().all()
+        return real(x)
 
-    monkeypatch.setattr(operators, "OPS", replace(operators.OPS, rms_norm=looking))
+    monkeypatch.setattr(operators, "OPS", replace(operators.OPS, norm=looking))
     with pytest.raises(Hazard, match="waits for the device inside a capture"):
         engine_on(NPUDevice())
 

@@ -9,10 +9,11 @@ import torch
 from torch import Tensor
 
 from omnitts_cli.kernels import plain
+from omnitts_cli.kernels.ops import Normed
 
 pytestmark = pytest.mark.gpu
 ROWS = [1, 2, 9, 64, 70]
-SIZES = [(96, 64), (128, 256), (64, 3072), (80, 6144)]
+SIZES = [(96, 64), (128, 256), (64, 3072), (80, 6144), (1024, 2048)]
 EPS = 1e-6
 
 
@@ -49,7 +50,7 @@ def test_norm_linear_is_norm_then_linear(case: tuple[Tensor, ...], close: Callab
 
     x, norm, weight, _, _ = case
     x64, norm64, weight64 = wide(x, norm, weight)
-    close(norm_linear(x, norm, EPS, weight), exact_norm(x64, norm64) @ weight64.T)
+    close(norm_linear(Normed(x, norm, EPS), weight), exact_norm(x64, norm64) @ weight64.T)
 
 
 def test_norm_swiglu_gates_the_first_half(case: tuple[Tensor, ...], close: Callable[[Tensor, Tensor], None]) -> None:
@@ -58,11 +59,17 @@ def test_norm_swiglu_gates_the_first_half(case: tuple[Tensor, ...], close: Calla
     x, norm, weight, _, _ = case
     x64, norm64, weight64 = wide(x, norm, weight)
     gate, up = (exact_norm(x64, norm64) @ weight64.T).chunk(2, -1)
-    close(norm_swiglu(x, norm, EPS, weight), torch.nn.functional.silu(gate) * up)
+    close(norm_swiglu(Normed(x, norm, EPS), weight), torch.nn.functional.silu(gate) * up)
 
 
 def test_linear_add_adds_to_its_own_row(case: tuple[Tensor, ...], close: Callable[[Tensor, Tensor], None]) -> None:
+    """And what the next product hears is its norm, whether or not that has been computed already."""
+    from omnitts_cli.kernels.triton.norms import norm
     from omnitts_cli.kernels.triton.products import linear_add
 
-    x, _, weight, _, residual = case
-    close(linear_add(x, weight, residual), plain.linear_add(*wide(x, weight, residual)))
+    x, _, weight, bias, residual = case
+    after = bias.abs() + 0.5
+    made = linear_add(x, weight, residual, after, EPS)
+    truth = plain.linear_add(*wide(x, weight, residual, after), EPS)
+    close(made.rows, truth.rows)
+    close(norm(made), exact_norm(truth.rows, truth.weight))
