@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 import inspect
-from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 
-from omnitts_cli.devices import cpu, cuda, device
+from omnitts_cli.devices import cpu, cuda, device, streams
 from omnitts_cli.devices.cpu import CPUDevice
+from omnitts_cli.devices.npu.device import NPUDevice
 
 
 def asked(protocol: type) -> set[str]:
@@ -19,11 +20,10 @@ def asked(protocol: type) -> set[str]:
     return methods | set(protocol.__annotations__)
 
 
-def offered(path: Path, name: str) -> set[str]:
-    """What a class answers, read from its source: the class need not run here."""
-    (found,) = (n for n in ast.parse(path.read_text()).body if isinstance(n, ast.ClassDef) and n.name == name)
+def offered(kind: type) -> set[str]:
+    """What a class answers, read from its source and its bases': the class need not run here."""
     names: set[str] = set()
-    for node in ast.walk(found):
+    for node in (node for base in kind.__mro__[:-1] for node in ast.walk(ast.parse(inspect.getsource(base)))):
         if isinstance(node, ast.FunctionDef):
             names.add(node.name)
         for target in node.targets if isinstance(node, ast.Assign) else ():
@@ -31,11 +31,18 @@ def offered(path: Path, name: str) -> set[str]:
     return names
 
 
-def test_every_device_answers_everything() -> None:
-    for module, prefix in ((cpu, "CPU"), (cuda, "CUDA")):
-        path = Path(module.__file__)
-        for role in ("Device", "Lane", "Fetch"):
-            assert asked(getattr(device, role)) <= offered(path, prefix + role), f"{prefix}{role}"
+@pytest.mark.parametrize(
+    ("role", "kinds"),
+    [
+        (device.Device, (cpu.CPUDevice, cuda.CUDADevice, NPUDevice)),
+        (device.Lane, (cpu.CPULane, streams.StreamLane)),
+        (device.Fetch, (cpu.CPUFetch, streams.PinnedFetch)),
+    ],
+    ids=["device", "lane", "fetch"],
+)
+def test_every_device_answers_everything(role: type, kinds: tuple[type, ...]) -> None:
+    for kind in kinds:
+        assert asked(role) <= offered(kind), kind.__name__
 
 
 def test_work_in_a_lane_of_the_cpu_is_done_at_once() -> None:

@@ -25,8 +25,9 @@ from fake_graphs import Hazard
 torch_npu = fake_npu.install(os.environ["FAKE_NPU_VERSION"])
 
 from omnitts_cli.audio.chunk import Clip  # noqa: E402
+from omnitts_cli.devices import streams  # noqa: E402
 from omnitts_cli.devices.cpu import CPUDevice  # noqa: E402
-from omnitts_cli.devices.npu import lane, operators  # noqa: E402
+from omnitts_cli.devices.npu import operators  # noqa: E402
 from omnitts_cli.devices.npu.device import NPUDevice  # noqa: E402
 from omnitts_cli.engine.engine import Engine  # noqa: E402
 from omnitts_cli.engine.plan import Plan  # noqa: E402
@@ -181,7 +182,7 @@ def test_a_fetch_that_keeps_the_devices_memory_is_seen(
     class Lazy:
         """Copies when it is asked, and by then the next frames have written over it."""
 
-        def __init__(self, tensors: tuple[torch.Tensor, ...]) -> None:
+        def __init__(self, api: object, tensors: tuple[torch.Tensor, ...]) -> None:
             self._views = [tensor.detach() for tensor in tensors]
 
         def done(self) -> bool:
@@ -190,7 +191,7 @@ def test_a_fetch_that_keeps_the_devices_memory_is_seen(
         def wait(self) -> list[np.ndarray]:
             return [view.cpu().numpy() for view in self._views]
 
-    monkeypatch.setattr(lane, "NPUFetch", Lazy)
+    monkeypatch.setattr(streams, "PinnedFetch", Lazy)
     with pytest.raises(Hazard, match="overwritten"):
         clips(engine_on(NPUDevice()), requests)
 

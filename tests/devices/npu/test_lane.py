@@ -1,4 +1,4 @@
-"""Lanes, fetches and captured steps of an NPU, in a process with a fake one."""
+"""Lanes, fetches and captured steps of an NPU, most of them from devices/streams.py, in a process with a fake one."""
 
 from __future__ import annotations
 

@@ -1,0 +1,138 @@
+"""Streams: an accelerator whose torch package speaks as torch.cuda does. What CUDA and the NPU have in common.
+
+Streams are lanes, graphs are captured steps, pinned memory is for what crosses over. `api` is that package; a child
+names it, and adds what only its own hardware does.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+WARM_UPS = 2
+"""Runs before a capture: libraries choose algorithms and allocate workspaces on first use."""
+
+
+class PinnedFetch:
+    """Owns its pinned buffers until it is dropped, so nobody rewrites what a reader may still see."""
+
+    def __init__(self, api: Any, tensors: tuple[Tensor, ...]) -> None:
+        self._buffers = [torch.empty(t.shape, dtype=t.dtype, pin_memory=True) for t in tensors]
+        for buffer, tensor in zip(self._buffers, tensors, strict=True):
+            buffer.copy_(tensor, non_blocking=True)
+        self._event = api.Event(blocking=True)
+        self._event.record()
+
+    def done(self) -> bool:
+        return self._event.query()
+
+    def wait(self) -> list[np.ndarray]:
+        self._event.synchronize()
+        return [buffer.numpy().copy() for buffer in self._buffers]
+
+
+class StreamLane:
+    """One stream with a graph memory pool of its own: graphs of one pool must not run side by side."""
+
+    api: Any
+    new_graph: Callable[[], Any]
+
+    def __init__(self, device: torch.device, urgent: bool) -> None:
+        self._stream = self.api.Stream(device=device, priority=-1 if urgent else 0)
+        self._pool = self.api.graph_pool_handle()
+        self._entered: list[Any] = []
+
+    def __enter__(self) -> Self:
+        context = self.api.stream(self._stream)
+        context.__enter__()
+        self._entered.append(context)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._entered.pop().__exit__(*exc)
+
+    def mark(self) -> object:
+        event = self.api.Event()
+        event.record(self._stream)
+        return event
+
+    def wait_for(self, mark: object) -> None:
+        assert isinstance(mark, self.api.Event)
+        self._stream.wait_event(mark)
+
+    def adopt(self, *tensors: Tensor) -> None:
+        for tensor in tensors:
+            tensor.record_stream(self._stream)
+
+    def fetch(self, *tensors: Tensor) -> PinnedFetch:
+        with self:
+            return PinnedFetch(self.api, tensors)
+
+    def capture(self, step: Callable[[], None]) -> Callable[[], None]:
+        self.api.synchronize()  # the step's buffers were made in another stream
+        with self:
+            for _ in range(WARM_UPS):
+                step()
+        self.api.synchronize()
+        graph = self.new_graph()
+        self._record(graph, step)
+
+        def replay() -> None:
+            with self:
+                graph.replay()
+
+        return replay
+
+    def _record(self, graph: Any, step: Callable[[], None]) -> None:
+        with self.api.graph(graph, pool=self._pool, stream=self._stream):
+            step()
+
+
+class StreamDevice:
+    """The half of a Device that is the same for both."""
+
+    captures = True
+    pads = True
+    api: Any
+    torch_device: torch.device
+    waited: str  # what the package's warning says where the host has waited
+
+    def to_device(self, array: np.ndarray) -> Tensor:
+        # the pinned allocator keeps the block until the copy has run
+        pinned = torch.from_numpy(np.ascontiguousarray(array)).pin_memory()
+        return pinned.to(self.torch_device, non_blocking=True)
+
+    def settle(self) -> None:
+        self.api.synchronize(self.torch_device)
+
+    def free_bytes(self) -> int:
+        return self.api.mem_get_info(self.torch_device)[0]
+
+    def peak_bytes(self) -> int:
+        return self.api.max_memory_allocated(self.torch_device)
+
+    @contextmanager
+    def quiet(self) -> Iterator[None]:
+        before = self.api.get_sync_debug_mode()
+        self.api.set_sync_debug_mode("error")
+        try:
+            yield
+        finally:
+            self.api.set_sync_debug_mode(before)
+
+    @contextmanager
+    def watched(self) -> Iterator[Callable[[], int | None]]:
+        before = self.api.get_sync_debug_mode()
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")  # by itself Python tells each place only once
+            self.api.set_sync_debug_mode("warn")
+            try:
+                yield lambda: sum(self.waited in str(warning.message) for warning in caught)
+            finally:
+                self.api.set_sync_debug_mode(before)

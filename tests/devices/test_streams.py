@@ -1,0 +1,88 @@
+"""Streams: the shared half of CUDA and the NPU, over a package of a few lines that writes down what it is asked.
+
+On a fake device whose memory can really go wrong it is held by npu/on_lane.py, on a GPU by test_cuda.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from omnitts_cli.devices.streams import WARM_UPS, StreamDevice, StreamLane
+
+told: list[str] = []
+
+
+class Event:
+    def record(self, stream: Any) -> None:
+        told.append(f"mark {stream.priority}")
+
+
+class Stream(SimpleNamespace):
+    def wait_event(self, event: Event) -> None:
+        told.append(f"wait {self.priority}")
+
+
+@contextmanager
+def inside(name: str) -> Iterator[None]:
+    told.append(f"in {name}")
+    yield
+    told.append(f"out {name}")
+
+
+class Graph:
+    def replay(self) -> None:
+        told.append("replay")
+
+
+class Lane(StreamLane):
+    api = SimpleNamespace(
+        Event=Event,
+        Stream=Stream,
+        graph_pool_handle=lambda: "pool",
+        stream=lambda stream: inside(f"stream {stream.priority}"),
+        graph=lambda graph, pool, stream: inside(f"graph of {pool}"),
+        synchronize=lambda: told.append("synchronize"),
+    )
+    new_graph = Graph
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> None:
+    told.clear()
+
+
+def test_a_step_is_warmed_up_in_its_stream_and_recorded_between_two_waits() -> None:
+    lane = Lane(torch.device("cpu"), urgent=True)
+    replay = lane.capture(lambda: told.append("step"))
+    warm = ["in stream -1", *["step"] * WARM_UPS, "out stream -1"]
+    assert told == ["synchronize", *warm, "synchronize", "in graph of pool", "step", "out graph of pool"]
+    told.clear()
+    replay()
+    assert told == ["in stream -1", "replay", "out stream -1"]
+
+
+def test_a_mark_is_of_its_own_stream_and_others_wait_for_it() -> None:
+    lane, other = Lane(torch.device("cpu"), urgent=False), Lane(torch.device("cpu"), urgent=True)
+    lane.wait_for(other.mark())
+    assert told == ["mark -1", "wait 0"]
+    with pytest.raises(AssertionError):
+        lane.wait_for("a mark of something else")
+
+
+@pytest.mark.parametrize("way", ["quiet", "watched"])
+def test_how_waits_are_treated_is_put_back(way: str) -> None:
+    modes = ["default"]
+
+    class Device(StreamDevice):
+        api = SimpleNamespace(get_sync_debug_mode=lambda: modes[-1], set_sync_debug_mode=modes.append)
+        waited = "waited"
+
+    with pytest.raises(ZeroDivisionError), getattr(Device(), way)():
+        raise ZeroDivisionError
+    assert modes == ["default", {"quiet": "error", "watched": "warn"}[way], "default"]
