@@ -13,19 +13,20 @@ from pathlib import Path
 from omnitts_cli.devices.choose import choose
 from omnitts_cli.devices.device import Device
 from omnitts_cli.training import evaluate, recipe, texts
-from omnitts_cli.training.codec_stage import train_codec
+from omnitts_cli.training.codec_stage import CodecStage, train_codec
 from omnitts_cli.training.export import export, export_codec
 from omnitts_cli.training.journal import Journal
 from omnitts_cli.training.judge import PARTS, judge
+from omnitts_cli.training.polish_stage import PolishStage
 from omnitts_cli.training.pool import Classroom, SoundPool
 from omnitts_cli.training.recipe import Recipe
-from omnitts_cli.training.settled import CODEC_FOLDER, MODEL
+from omnitts_cli.training.settled import CODEC_FOLDER, MODEL, settled_codec
 from omnitts_cli.training.speech_stage import train_speech
 from omnitts_cli.training.team import Team
 from omnitts_cli.training.tokens import Tokens
 
-STAGES = ("texts", "codec", "speech", "export", "judge")
-LEARNING = ("codec", "speech")
+STAGES = ("texts", "codec", "polish", "speech", "export", "judge")
+LEARNING = ("codec", "polish", "speech")
 TEXTS = "texts.txt"
 
 
@@ -49,10 +50,16 @@ class Rebuild:
         tokens.write(self.work)
 
     def codec(self, minutes: float | None = None) -> None:
+        self._codec(CodecStage, self.recipe.codec_training.minutes if minutes is None else minutes)
+
+    def polish(self, minutes: float | None = None) -> None:
+        settled_codec(self.recipe, self.work)  # or says that there is none
+        self._codec(PolishStage, self.recipe.polish.minutes if minutes is None else minutes)
+
+    def _codec(self, kind: type[CodecStage], minutes: float) -> None:
         pool = SoundPool(self.recipe.teacher.hours, self.device.torch_device)
-        minutes = self.recipe.codec_training.minutes if minutes is None else minutes
         with self._classroom() as room:
-            train_codec(self.recipe, self.device, room, pool, self.work, minutes, self.team)
+            train_codec(kind, self.recipe, self.device, room, pool, self.work, minutes, self.team)
 
     def speech(self, minutes: float | None = None) -> None:
         minutes = self.recipe.speech_training.minutes if minutes is None else minutes

@@ -1,4 +1,4 @@
-"""The codec learns: sound -> latents -> books -> sound, first without books, then with, then under critics."""
+"""The codec learns: sound -> latents -> books -> sound, first without books, then with them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from torch import Tensor, nn
 
 from omnitts_cli.devices.device import Device
 from omnitts_cli.training import parts
-from omnitts_cli.training.critics import Critics, MelDistance, critic_loss, maker_losses
 from omnitts_cli.training.journal import Budget, Journal, falling_rate
+from omnitts_cli.training.mel_distance import MelDistance
 from omnitts_cli.training.pool import Classroom, SoundPool
 from omnitts_cli.training.quantise import LearningQuantiser
-from omnitts_cli.training.recipe import Recipe
+from omnitts_cli.training.recipe import CodecTraining, Polish, Recipe
 from omnitts_cli.training.settled import STEM, exported_codec, finished_codec
 from omnitts_cli.training.shapes import Codec, build_codec
 from omnitts_cli.training.teacher import PHONES, PHONES_PER_FRAME, SAMPLE_RATE
@@ -25,12 +25,14 @@ from omnitts_cli.training.team import Team, joined_slopes
 LOOK_EVERY = 50  # steps between two looks at the clock
 WRITE_EVERY = 500  # steps between two lines of the journal
 SAVE_EVERY = 150.0  # seconds
-LOSSES = ("mel", "wave", "commit", "phones", "critics", "fooled", "feature")
 HINT_WIDTH = 128
 
 
 class CodecStage:
     """Everything that learns, and the two halves of a step as functions that can be captured."""
+
+    NAME = "codec"
+    LOSSES: tuple[str, ...] = ("mel", "wave", "commit", "phones")
 
     def __init__(self, recipe: Recipe, device: Device, pool: SoundPool, team: Team) -> None:
         self.recipe, self.plan, self.pool, self.device = recipe, recipe.codec_training, pool, device
@@ -43,27 +45,28 @@ class CodecStage:
         self.phones = nn.Sequential(
             nn.Linear(sizes.book_width, HINT_WIDTH), nn.SiLU(), nn.Linear(HINT_WIDTH, PHONES_PER_FRAME * len(PHONES))
         ).to(where)
-        self.critics = Critics(self.plan.critic_width).to(where)
-        for module in (self.encoder, self.quantiser, self.phones):
-            module.train(not self.plan.frozen).requires_grad_(not self.plan.frozen)
         self.mel = MelDistance(SAMPLE_RATE).to(where)
-        self.rate = torch.tensor(self.plan.rate, device=where)
-        learning = (self.decoder,) if self.plan.frozen else (self.encoder, self.decoder, self.phones)
-        self.learned = [p for m in learning for n, p in m.named_parameters() if "books" not in n]
+        self.rate = torch.tensor(self.schedule.rate, device=where)
+        self.learned = [p for m in self.learners() for n, p in m.named_parameters() if "books" not in n]
         self.slopes = joined_slopes(self.learned)
-        self.critic_slopes = joined_slopes(list(self.critics.parameters()))
-        self.maker_steps = self._optimiser(self.learned)
-        self.critic_steps = self._optimiser(self.critics.parameters())
-        self.losses = torch.zeros(len(LOSSES), device=where)
+        self.optimiser = self.optimiser_of(self.learned)
+        self.losses = torch.zeros(len(self.LOSSES), device=where)
         self.hear, self.sound = self.encoder.latent, self.decoder.sound
         if self.plan.compile and device.captures:
             self.hear, self.sound = torch.compile(self.hear), torch.compile(self.sound)
 
-    def _optimiser(self, weights: object) -> torch.optim.Optimizer:
+    @property
+    def schedule(self) -> CodecTraining | Polish:
+        return self.recipe.codec_training
+
+    def learners(self) -> tuple[nn.Module, ...]:
+        return self.encoder, self.decoder, self.phones
+
+    def optimiser_of(self, weights: list[nn.Parameter]) -> torch.optim.Optimizer:
         fast = self.device.captures
         return torch.optim.AdamW(
-            weights,  # type: ignore[arg-type]
-            lr=self.rate if fast else self.plan.rate,
+            weights,
+            lr=self.rate if fast else self.schedule.rate,
             betas=(0.8, 0.99),
             weight_decay=1e-3,
             fused=fast,
@@ -71,11 +74,12 @@ class CodecStage:
         )
 
     def modules(self) -> dict[str, nn.Module]:
-        return {m: getattr(self, m) for m in ("encoder", "decoder", "quantiser", "phones", "critics")}
+        return {m: getattr(self, m) for m in ("encoder", "decoder", "quantiser", "phones")}
 
     def resume(self, tensors: dict[str, Tensor]) -> None:
         for name, module in self.modules().items():
-            module.load_state_dict(parts.under(name, tensors))
+            if found := parts.under(name, tensors):  # critics come with the polish alone
+                module.load_state_dict(found)
 
     def half(self) -> torch.autocast | nullcontext:
         """bfloat16 where the device is fast at it; the cache would outlive a captured step."""
@@ -83,56 +87,41 @@ class CodecStage:
             return nullcontext()
         return torch.autocast(self.device.torch_device.type, torch.bfloat16, cache_enabled=False)
 
-    def learn(self, bypass: bool, critics: bool) -> None:
+    def learn(self, bypass: bool) -> None:
         """One batch of examples, to `slopes`, and to what the books measure; the losses are added to `losses`."""
         plan = self.plan
         true, said = self.pool.draw(plan.batch, plan.frames)
+        made, leading, commit = self.repeat(true, bypass)
+        mel, wave = self.mel(made, true), (made - true).abs().mean()
+        phones = F.cross_entropy(self.phones(leading).view(-1, len(PHONES)), said.flatten())
+        self.slopes.zero_()
+        (plan.mel * mel + plan.wave * wave + plan.commit * commit + plan.phones * phones).backward()
+        self.losses += torch.stack([mel, wave, commit, phones]).detach()
+
+    def repeat(self, true: Tensor, bypass: bool) -> tuple[Tensor, Tensor, Tensor]:
+        """Sound [B, n] -> the same through the codec, the leading group's entries, and what the books cost."""
         with self.half():
             latent = self.hear(true)
         quantised, leading, commit = self.quantiser(
-            latent, self.encoder.quantiser, self.decoder.quantiser, plan.shorter, bypass
+            latent, self.encoder.quantiser, self.decoder.quantiser, self.plan.shorter, bypass
         )
         with self.half():
             made = self.sound(quantised).float()
-        mel, wave = self.mel(made, true), (made - true).abs().mean()
-        phones = F.cross_entropy(self.phones(leading).view(-1, len(PHONES)), said.flatten())
-        loss = plan.mel * mel + plan.wave * wave + plan.commit * commit + plan.phones * phones
-        judged = [torch.zeros_like(mel)] * 3
-        if critics:
-            shown = plan.batch // plan.judged
-            judged = self._judge(made[:shown], true[:shown])
-            loss = loss + plan.adversary * judged[1] + plan.feature * judged[2]
-        self.slopes.zero_()
-        loss.backward()
-        if critics:
-            self.critic_slopes.zero_()  # of what the maker asked them
-            judged[0].backward()
-        self.losses += torch.stack([mel, wave, commit, phones, *judged]).detach()
+        return made, leading, commit
 
-    def _judge(self, made: Tensor, true: Tensor) -> list[Tensor]:
-        """Ask the critics: [their own loss, how badly they were fooled, how far features are apart]."""
-        with self.half():
-            true_opinions, true_features = self.critics(true)
-            known_opinions, _ = self.critics(made.detach())
-            opinions, features = self.critics(made)
-        return [critic_loss(true_opinions, known_opinions), *maker_losses(opinions, features, true_features)]
-
-    def exchange(self, critics: bool) -> None:
+    def exchange(self) -> None:
         """What the members of a team have learned becomes the mean of all."""
-        for measured in (self.slopes, *([self.critic_slopes] if critics else ()), *self.quantiser.measured()):
+        for measured in (self.slopes, *self.quantiser.measured()):
             self.team.average(measured)
         self.team.start_alike(self.quantiser.newcomers())
 
-    def update(self, critics: bool) -> None:
+    def update(self) -> None:
         nn.utils.clip_grad_norm_(self.learned, 100.0)  # a seat belt, never tight
-        self.maker_steps.step()
-        if critics:
-            self.critic_steps.step()
-        if not self.plan.frozen:
-            self.quantiser.renew()
+        self.optimiser.step()
+        self.quantiser.renew()
 
     def resume_settled(self, codec: Codec) -> None:
-        """Go on from an exported codec; its critics are gone, and start anew."""
+        """Go on from an exported codec."""
         self.encoder.load_state_dict(codec.encoder.state_dict())
         self.decoder.load_state_dict(codec.decoder.state_dict())
         self.quantiser.adopt(self.latents(), self.encoder.quantiser, self.decoder.quantiser)
@@ -155,14 +144,21 @@ class CodecStage:
 
 
 def train_codec(
-    recipe: Recipe, device: Device, room: Classroom, pool: SoundPool, folder: Path, minutes: float, team: Team
+    kind: type[CodecStage],
+    recipe: Recipe,
+    device: Device,
+    room: Classroom,
+    pool: SoundPool,
+    folder: Path,
+    minutes: float,
+    team: Team,
 ) -> None:
     """Learn for `minutes` from where `folder` says the codec is; leave it there."""
-    journal = Journal(folder / team.curves, "codec", team.leads)
+    journal = Journal(folder / team.curves, kind.NAME, team.leads)
     lane = device.lane()
     with lane:
         pool.add(room.heard(at_least=64))
-        stage = CodecStage(recipe, device, pool, team)
+        stage = kind(recipe, device, pool, team)
         started = True
         if saved := parts.load(folder, STEM):
             stage.resume(saved)
@@ -198,25 +194,20 @@ class Loop:
         self.saved = 0.0
 
     def run(self) -> None:
-        plan = self.stage.plan
         if not self.started:
-            self._phase(plan.bypass, 1.0, bypass=True, critics=False)
+            self._phase(self.stage.plan.bypass, bypass=True)
             self.stage.start_books()
-        if plan.critics_after > 0:
-            self._phase(None, plan.critics_after, bypass=False, critics=False)
-        if plan.critics_after < 1:
-            self._phase(None, 1.0, bypass=False, critics=True)
+        self._phase(None, bypass=False)
 
-    def _phase(self, until: int | None, share: float, bypass: bool, critics: bool) -> None:
-        """Until so many steps are done, or until this share of the time is spent."""
-        learn = self.capture(lambda: self.stage.learn(bypass, critics))
-        update = self.capture(lambda: self.stage.update(critics))
-        self.journal.write(event="phase", bypass=bypass, critics=critics, step=self.steps)
-        while (until is None or self.steps < until) and (spent := self._spent()) < share:
+    def _phase(self, until: int | None, bypass: bool) -> None:
+        """Until so many steps are done, or the time is spent."""
+        learn, update = self.capture(lambda: self.stage.learn(bypass)), self.capture(self.stage.update)
+        self.journal.write(event="phase", bypass=bypass, step=self.steps)
+        while (until is None or self.steps < until) and (spent := self._spent()) < 1.0:
             self._set_rate(spent)
             for _ in range(LOOK_EVERY if self.stage.device.captures else 1):
                 learn()
-                self.stage.exchange(critics)
+                self.stage.exchange()
                 update()
                 self.steps += 1
             if self.steps - self.written >= (WRITE_EVERY if self.stage.device.captures else 5):
@@ -227,7 +218,7 @@ class Loop:
         return self.stage.team.agree(self.budget.spent, self.stage.device)
 
     def _set_rate(self, spent: float) -> None:
-        plan = self.stage.plan
+        plan = self.stage.schedule
         self.stage.rate.fill_(falling_rate(spent, plan.rate, plan.final_rate, self.steps, plan.warm_up))
 
     def _write(self) -> None:
@@ -238,7 +229,7 @@ class Loop:
         used = stage.quantiser.leading.used() + stage.quantiser.residual.used()
         self.journal.write(
             step=self.steps,
-            **dict(zip(LOSSES, values, strict=True)),
+            **dict(zip(stage.LOSSES, values, strict=True)),
             used=used,
             rate=float(stage.rate),
             hours=stage.pool.hours,

@@ -1,56 +1,14 @@
-"""What judges the codec's sound while it learns: log-mel distances and critics that look at spectra."""
+"""Critics: small networks that look at spectra and learn to tell made sound from true sound."""
 
 from __future__ import annotations
-
-import math
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-MEL_SCALES = ((128, 10), (256, 20), (512, 40), (1024, 80), (2048, 120))  # (window, bands)
+from omnitts_cli.training.mel_distance import spectrum
+
 CRITIC_WINDOWS = (2048, 1024, 512)
-
-
-def spectrum(sound: Tensor, window: Tensor) -> Tensor:
-    """sound [B, n] -> complex [B, frames, bins]; hops of a quarter window."""
-    size = len(window)
-    padded = F.pad(sound[:, None], (size // 2, size // 2), "reflect")[:, 0]
-    return torch.fft.rfft(padded.unfold(-1, size, size // 4) * window, norm="ortho")
-
-
-def mel_bands(sample_rate: int, window: int, bands: int) -> Tensor:
-    """Triangles on the mel scale, each of height 1: [bins, bands]."""
-    top = 2595 * math.log10(1 + sample_rate / 2 / 700)
-    edges = 700 * (10 ** (torch.linspace(0, top, bands + 2) / 2595) - 1)
-    bins = torch.arange(window // 2 + 1) * (sample_rate / window)
-    rising = (bins[:, None] - edges[:-2]) / (edges[1:-1] - edges[:-2])
-    falling = (edges[2:] - bins[:, None]) / (edges[2:] - edges[1:-1])
-    return torch.minimum(rising, falling).clamp(min=0)
-
-
-class MelDistance(nn.Module):
-    """Mean absolute difference of log-mel spectra over several windows; of the order of 1 for other speech."""
-
-    def __init__(self, sample_rate: int) -> None:
-        super().__init__()
-        for size, bands in MEL_SCALES:
-            self.register_buffer(f"window{size}", torch.hann_window(size), persistent=False)
-            self.register_buffer(f"bands{size}", mel_bands(sample_rate, size, bands), persistent=False)
-
-    def forward(self, made: Tensor, true: Tensor) -> Tensor:
-        """Two of [B, n] -> a number."""
-        total = made.new_zeros(())
-        for size, _ in MEL_SCALES:
-            window, bands = getattr(self, f"window{size}"), getattr(self, f"bands{size}")
-            logs = [torch.log(self._magnitude(x, window) @ bands + 3e-4) for x in (made, true)]
-            total = total + (logs[0] - logs[1]).abs().mean()
-        return total / len(MEL_SCALES)
-
-    @staticmethod
-    def _magnitude(sound: Tensor, window: Tensor) -> Tensor:
-        found = spectrum(sound, window)
-        return (found.real.square() + found.imag.square() + 1e-9).sqrt()
 
 
 class Critic(nn.Module):

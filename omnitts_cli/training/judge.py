@@ -227,7 +227,8 @@ def judge(model: Path, recipe: Recipe, parts: Sequence[str], seeds: int, flite: 
         (notes / f"{part}.json").write_text(json.dumps(ways[part](), indent=1) + "\n")
     found = {path.stem: json.loads(path.read_text()) for path in sorted(notes.glob("*.json"))}
     whole = folder / "judged.json"
-    whole.write_text(json.dumps({"model": sha256(model / "model.safetensors"), **found}, indent=1) + "\n")
+    sums = {str(path.relative_to(model)): sha256(path) for path in sorted(model.rglob("*.safetensors"))}
+    whole.write_text(json.dumps({"weights": sums, **found}, indent=1) + "\n")
     return whole
 
 

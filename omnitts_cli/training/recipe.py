@@ -58,18 +58,24 @@ class CodecTraining:
     final_rate: float
     warm_up: int
     bypass: int
-    critics_after: float
-    critic_width: int
-    judged: int
     mel: float
     wave: float
-    feature: float
-    adversary: float
     commit: float
     phones: float
     shorter: float
-    frozen: bool
     compile: bool
+
+
+@dataclass(frozen=True)
+class Polish:
+    minutes: float
+    rate: float
+    final_rate: float
+    warm_up: int
+    critic_width: int
+    judged: int
+    feature: float
+    adversary: float
 
 
 @dataclass(frozen=True)
@@ -166,6 +172,7 @@ class Recipe:
     teacher: Teaching
     codec: CodecSizes
     codec_training: CodecTraining
+    polish: Polish
     speech: SpeechSizes
     speech_training: SpeechTraining
     speaker: SpeakerSizes
@@ -178,6 +185,7 @@ SECTIONS = {
     "teacher": Teaching,
     "codec": CodecSizes,
     "codec_training": CodecTraining,
+    "polish": Polish,
     "speech": SpeechSizes,
     "speech_training": SpeechTraining,
     "speaker": SpeakerSizes,

@@ -1,0 +1,48 @@
+"""The polish changes how the codec sounds, and not what it hears."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from omnitts_cli.devices.cpu import CPUDevice
+from omnitts_cli.training import parts
+from omnitts_cli.training.codec_stage import CodecStage
+from omnitts_cli.training.polish_stage import PolishStage
+from omnitts_cli.training.pool import Classroom, SoundPool
+from omnitts_cli.training.recipe import Recipe
+from omnitts_cli.training.team import Team
+
+
+def heard(classroom: Classroom) -> SoundPool:
+    torch.manual_seed(0)
+    pool = SoundPool(0.01, torch.device("cpu"))
+    pool.add(classroom.heard(at_least=4))
+    return pool
+
+
+def test_codes_stay_while_decoder_and_critics_learn(small: Recipe, classroom: Classroom) -> None:
+    stage = PolishStage(small, CPUDevice(1), heard(classroom), Team())
+    stage.start_books()
+    kept = {**stage.encoder.state_dict(), **stage.quantiser.state_dict(), **stage.phones.state_dict()}
+    before = {name: t.clone() for name, t in kept.items()}
+    moving = (stage.decoder.closing.conv.weight, stage.critics.each[0].last.weight)
+    old = [weight.detach().clone() for weight in moving]
+    stage.learn(bypass=False)
+    stage.exchange()
+    stage.update()
+    assert all(torch.equal(before[name], t) for name, t in kept.items())
+    assert not any(torch.equal(a, b) for a, b in zip(old, moving, strict=True))
+    assert bool(stage.losses.isfinite().all()) and bool((stage.losses[:3] > 0).all())
+
+
+def test_it_goes_on_from_a_codec_that_never_met_critics(small: Recipe, classroom: Classroom, tmp_path: Path) -> None:
+    pool = heard(classroom)
+    plain = CodecStage(small, CPUDevice(1), pool, Team())
+    plain.save(tmp_path)
+    polish = PolishStage(small, CPUDevice(1), pool, Team())
+    polish.resume(parts.load(tmp_path, "codec"))
+    assert torch.equal(plain.decoder.closing.conv.weight, polish.decoder.closing.conv.weight)
+    polish.save(tmp_path)
+    plain.resume(parts.load(tmp_path, "codec"))  # and back again, without them
