@@ -132,9 +132,5 @@ def test_parts_are_joined_in_one_file(small: Recipe, monkeypatch: pytest.MonkeyP
     for part in ("runaways", "design"):
         whole = judge(tmp_path / "tiny", small, [part], 1, None, tmp_path)
     found = json.loads(whole.read_text())
-    assert (
-        found["runaways"] == {"runaways": 0}
-        and found["design"] == {"design": 1}
-       
+    assert found["runaways"] == {"runaways": 0} and found["design"] == {"design": 1}
     assert len(found["weights"]["model.safetensors"]) == 64
-    )
