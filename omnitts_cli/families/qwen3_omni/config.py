@@ -12,12 +12,12 @@ from pathlib import Path
 
 from omnitts_cli.errors import ModelError
 from omnitts_cli.families.qwen3_omni.released import DEFAULT_VOICE, FAMILY, LANGUAGES, PREDICTOR_SAMPLING, VOICES
-from omnitts_cli.families.qwen3_tts.config import CODES, GROUPS, KEYS, POSITIONS, TOKENS, TextIds, same_tokens, text_ids
+from omnitts_cli.families.qwen3_tts.config import CODES, GROUPS, POSITIONS, TOKENS, TextIds, same_tokens, text_ids
 from omnitts_cli.families.qwen3_tts.fields import HEADS, LAYERS, WIDTH, Fields
+from omnitts_cli.families.qwen3_tts.stack_config import rope_theta, stack_shape
 from omnitts_cli.models.code2wav import Code2WavShape
 from omnitts_cli.models.codec_transformer import TransformerShape
 from omnitts_cli.models.experts import ExpertShape
-from omnitts_cli.models.layers import StackShape
 from omnitts_cli.models.predictor import PredictorShape
 from omnitts_cli.models.talker import TalkerShape
 from omnitts_cli.request import Sampling
@@ -79,7 +79,7 @@ def config_of(top: Fields, generation: Fields) -> Config:
     _can_speak(top)
     talker, thinker = top.part("talker_config"), top.part("thinker_config").part("text_config")
     at, predictor = talker.part("text_config"), talker.part("code_predictor_config")
-    heard, stack = _stack(at, _experts(at)), _stack(predictor, None)
+    heard, stack = stack_shape(at, _experts(at)), stack_shape(predictor)
     if heard.hidden != stack.hidden:
         raise predictor.problem("hidden_size", f"{stack.hidden} is not that of the talker, which is {heard.hidden}")
     groups, codes = talker.whole("num_code_groups", GROUPS, 2), predictor.whole("vocab_size", CODES, 2)
@@ -114,39 +114,6 @@ def _can_speak(top: Fields) -> None:
             f"{top.file}: this model listens and writes, but has no talker and cannot speak",
             hint="of its family, Qwen3-Omni-30B-A3B-Instruct can: -m omni",
         )
-
-
-def _stack(at: Fields, experts: ExpertShape | None) -> StackShape:
-    """A decoder stack. Its rotation is the plain one: without pictures, the three axes are always equal."""
-    at.must_be("hidden_act", "silu")
-    at.must_be("attention_bias", False)
-    at.must_be("use_sliding_window", False)
-    at.must_be("tie_word_embeddings", False)
-    shape = StackShape(
-        hidden=at.whole("hidden_size", WIDTH),
-        inner=0 if experts else at.whole("intermediate_size", 8 * WIDTH),
-        layers=at.whole("num_hidden_layers", LAYERS),
-        heads=at.whole("num_attention_heads", HEADS),
-        kv_heads=at.whole("num_key_value_heads", HEADS),
-        head_dim=at.even("head_dim", 1024),
-        eps=at.number("rms_norm_eps", 1e-12, 0.1),
-        rope_theta=_theta(at),
-        experts=experts,
-    )
-    at.divides("num_key_value_heads", shape.kv_heads, "num_attention_heads", shape.heads)
-    at.at_most("num_attention_heads x head_dim", shape.heads * shape.head_dim, WIDTH)
-    at.at_most("keys of one position", shape.layers * shape.kv_heads * shape.head_dim, KEYS)
-    return shape
-
-
-def _theta(at: Fields) -> float:
-    """In the published spelling beside the scaling, in the newer one together with it."""
-    newer = at.has("rope_parameters")
-    if newer or at.has("rope_scaling"):
-        scaling = at.part("rope_parameters" if newer else "rope_scaling")
-        scaling.must_be("rope_type", "default")
-        scaling.must_be("type", "default")
-    return (at.part("rope_parameters") if newer else at).number("rope_theta", 1.0, 1e12)
 
 
 def _experts(at: Fields) -> ExpertShape:
@@ -186,7 +153,7 @@ def _codec(at: Fields, groups: int, codes: int) -> Code2WavShape:
             heads=heads,
             head_dim=hidden // heads,
             eps=at.number("rms_norm_eps", 1e-12, 0.1),
-            rope_theta=_theta(at),
+            rope_theta=rope_theta(at),
         ),
         window=at.whole("sliding_window", WINDOW),
         stretches=at.wholes("upsampling_ratios", RATE, RATES),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from torch import nn
 
 from omnitts_cli.families.qwen3_omni.config import SAMPLE_RATE, Config
 from omnitts_cli.families.qwen3_omni.names.codec import UNUSED as BESIDE_CODEC
@@ -13,32 +12,15 @@ from omnitts_cli.families.qwen3_omni.names.codec import code2wav_names
 from omnitts_cli.families.qwen3_omni.names.language import UNUSED as BESIDE_LANGUAGE
 from omnitts_cli.families.qwen3_omni.names.language import talker_names, text_names
 from omnitts_cli.families.qwen3_omni.prompt import OmniPrompter
-from omnitts_cli.families.qwen3_tts.family import NoNumbers, Part
-from omnitts_cli.families.qwen3_tts.names.talker import embedder_names, predictor_names, prefixed
+from omnitts_cli.families.qwen3_tts.family import Language, NoNumbers, Part, language_names
 from omnitts_cli.families.qwen3_tts.prompt import Place
 from omnitts_cli.families.qwen3_tts.text import TextTokenizer
 from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import Ops
 from omnitts_cli.models.code2wav import Code2Wav
-from omnitts_cli.models.embed import FrameEmbedder
 from omnitts_cli.models.experts import Experts
-from omnitts_cli.models.predictor import Predictor
 from omnitts_cli.models.roles import Facts, SpeechModel
-from omnitts_cli.models.sources import Names
-from omnitts_cli.models.talker import Talker
 from omnitts_cli.models.text_rows import TextEmbedder
-
-
-class Language(nn.Module):
-    """Everything between text and codes: the modules that share one number format."""
-
-    def __init__(self, config: Config, ops: Ops = plain.OPS) -> None:
-        super().__init__()
-        hidden, predictor = config.talker.stack.hidden, config.predictor
-        self.talker = Talker(config.talker, ops)
-        self.predictor = Predictor(predictor, ops)
-        self.embedder = FrameEmbedder(config.talker.vocabulary, predictor.groups, predictor.codes, hidden)
-        self.text = TextEmbedder(config.text_vocabulary, config.text_width, hidden, config.text_inner)
 
 
 @dataclass(frozen=True)
@@ -55,20 +37,13 @@ class Parts:
 def parts(config: Config, ops: Ops = plain.OPS) -> Parts:
     """The modules of a config, without numbers: nothing large is allocated before the files are compared."""
     with torch.device("meta"), NoNumbers():
-        language, codec = Language(config, ops), Code2Wav(config.codec)
+        hidden = config.talker.stack.hidden
+        text = TextEmbedder(config.text_vocabulary, config.text_width, hidden, config.text_inner)
+        language, codec = Language(config.talker, config.predictor, text, ops), Code2Wav(config.codec)
+    names = language_names(config.predictor, talker_names(config.talker), text_names())
     return Parts(
-        Part(language, language_names(config), "", BESIDE_LANGUAGE, float32=False),
+        Part(language, names, "", BESIDE_LANGUAGE, float32=False),
         Part(codec, code2wav_names(config.codec), "", BESIDE_CODEC),
-    )
-
-
-def language_names(config: Config) -> Names:
-    """The rename table of `Language`."""
-    return (
-        prefixed("talker", talker_names(config.talker))
-        | prefixed("predictor", predictor_names(config.predictor))
-        | prefixed("embedder", embedder_names(config.predictor.groups))
-        | prefixed("text", text_names())
     )
 
 

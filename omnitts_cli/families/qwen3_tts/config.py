@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from omnitts_cli.families.qwen3_tts.codec_config import CODEC, decoder_shape, encoder_shape, speaker_shape
-from omnitts_cli.families.qwen3_tts.fields import HEADS, LAYERS, WIDTH, Fields
+from omnitts_cli.families.qwen3_tts.fields import WIDTH, Fields
 from omnitts_cli.families.qwen3_tts.ours import longest_piece, ours_in, plain_letters
 from omnitts_cli.families.qwen3_tts.released import KINDS, VOICES
+from omnitts_cli.families.qwen3_tts.stack_config import stack_shape
 from omnitts_cli.models.codec_decoder import DecoderShape
 from omnitts_cli.models.codec_encoder import EncoderShape
-from omnitts_cli.models.layers import StackShape
 from omnitts_cli.models.predictor import PredictorShape
 from omnitts_cli.models.speaker import SpeakerShape
 from omnitts_cli.models.talker import TalkerShape
@@ -22,7 +22,6 @@ from omnitts_cli.request import Sampling
 
 GROUPS, CODES, TOKENS, POSITIONS = 64, 2**16, 2**21, 2**20
 FRAME_RATE = 100
-KEYS = 2**18  # numbers kept for one position of a request
 PARAMETERS = 2**36
 
 FAMILY = "qwen3_tts"
@@ -110,7 +109,7 @@ def config_of(top: Fields, codec: Fields, generation: Fields) -> Config:
     kinds = _kinds(top, ours)
     talker = top.part("talker_config")
     predictor = talker.part("code_predictor_config")
-    heard, stack = _stack(talker), _stack(predictor)
+    heard, stack = stack_shape(talker), stack_shape(predictor)
     groups, codes = talker.whole("num_code_groups", GROUPS, 2), predictor.whole("vocab_size", CODES, 2)
     predictor.agree("num_code_groups", groups, f"{talker.path}.num_code_groups")
     vocabulary = talker.whole("vocab_size", CODES, codes + 1)
@@ -152,32 +151,6 @@ def _kinds(top: Fields, ours: Fields) -> frozenset[str]:
     if unknown := set(kinds) - set(KINDS.values()):
         raise ours.problem("kinds", f"{min(unknown)!a} is not one of {', '.join(KINDS.values())}")
     return frozenset(kinds) or frozenset([kind])
-
-
-def _stack(at: Fields) -> StackShape:
-    """A decoder stack. Its rotation is the plain one: the three axes of the talker's are always equal in speech."""
-    at.must_be("hidden_act", "silu")
-    at.must_be("attention_bias", False)
-    at.must_be("use_sliding_window", False)
-    at.must_be("tie_word_embeddings", False)
-    if at.has("rope_scaling"):
-        scaling = at.part("rope_scaling")
-        scaling.must_be("rope_type", "default")
-        scaling.must_be("type", "default")
-    shape = StackShape(
-        hidden=at.whole("hidden_size", WIDTH),
-        inner=at.whole("intermediate_size", 8 * WIDTH),
-        layers=at.whole("num_hidden_layers", LAYERS),
-        heads=at.whole("num_attention_heads", HEADS),
-        kv_heads=at.whole("num_key_value_heads", HEADS),
-        head_dim=at.even("head_dim", 1024),
-        eps=at.number("rms_norm_eps", 1e-12, 0.1),
-        rope_theta=at.number("rope_theta", 1.0, 1e12),
-    )
-    at.divides("num_key_value_heads", shape.kv_heads, "num_attention_heads", shape.heads)
-    at.at_most("num_attention_heads x head_dim", shape.heads * shape.head_dim, WIDTH)
-    at.at_most("keys of one position", shape.layers * shape.kv_heads * shape.head_dim, KEYS)
-    return shape
 
 
 def text_ids(top: Fields, vocabulary: int) -> TextIds:

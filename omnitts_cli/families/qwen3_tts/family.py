@@ -23,11 +23,11 @@ from omnitts_cli.kernels.ops import Ops
 from omnitts_cli.models.codec_decoder import CodecDecoder
 from omnitts_cli.models.codec_encoder import CodecEncoder
 from omnitts_cli.models.embed import FrameEmbedder
-from omnitts_cli.models.predictor import Predictor
+from omnitts_cli.models.predictor import Predictor, PredictorShape
 from omnitts_cli.models.roles import Facts, SpeechModel
 from omnitts_cli.models.sources import Names
 from omnitts_cli.models.speaker import SpeakerEncoder
-from omnitts_cli.models.talker import Talker
+from omnitts_cli.models.talker import Talker, TalkerShape
 from omnitts_cli.models.text_rows import TextEmbedder
 
 HEAD = "talker.codec_head.weight"
@@ -37,13 +37,12 @@ HEAD = "talker.codec_head.weight"
 class Language(nn.Module):
     """Everything between text and codes: the modules that share one number format."""
 
-    def __init__(self, config: Config, ops: Ops = plain.OPS) -> None:
+    def __init__(self, talker: TalkerShape, predictor: PredictorShape, text: TextEmbedder, ops: Ops) -> None:
         super().__init__()
-        hidden, predictor = config.talker.stack.hidden, config.predictor
-        self.talker = Talker(config.talker, ops)
+        self.talker = Talker(talker, ops)
         self.predictor = Predictor(predictor, ops)
-        self.embedder = FrameEmbedder(config.talker.vocabulary, predictor.groups, predictor.codes, hidden)
-        self.text = TextEmbedder(config.text_vocabulary, config.text_width, hidden)
+        self.embedder = FrameEmbedder(talker.vocabulary, predictor.groups, predictor.codes, talker.stack.hidden)
+        self.text = text
 
 
 @dataclass(frozen=True)
@@ -86,25 +85,27 @@ class NoNumbers(TorchFunctionMode):
 def parts(config: Config, ops: Ops = plain.OPS) -> Parts:
     """The modules of a config, without numbers: nothing large is allocated before the files are compared."""
     with torch.device("meta"), NoNumbers():
-        language, decoder = Language(config, ops), CodecDecoder(config.decoder)
+        text = TextEmbedder(config.text_vocabulary, config.text_width, config.talker.stack.hidden)
+        language, decoder = Language(config.talker, config.predictor, text, ops), CodecDecoder(config.decoder)
         encoder = CodecEncoder(config.encoder) if config.encoder else None
         speaker = SpeakerEncoder(config.speaker_encoder) if config.speaker_encoder else None
+    names = language_names(config.predictor, talker_names(config.talker), text_names())
     return Parts(
         # fine-tuned folders may or may not have lost the speaker encoder that they no longer use
-        Part(language, language_names(config), "", ("speaker_encoder.*",), float32=False),
+        Part(language, names, "", ("speaker_encoder.*",), float32=False),
         Part(decoder, decoder_names(config.decoder), CODEC_FOLDER, ("encoder.*",)),
         Part(encoder, encoder_names(config.encoder), CODEC_FOLDER, None) if encoder else None,
         Part(speaker, speaker_names(config.speaker_encoder), "", None) if speaker else None,
     )
 
 
-def language_names(config: Config) -> Names:
+def language_names(predictor: PredictorShape, talker: Names, text: Names) -> Names:
     """The rename table of `Language`."""
     return (
-        prefixed("talker", talker_names(config.talker))
-        | prefixed("predictor", predictor_names(config.predictor))
-        | prefixed("embedder", embedder_names(config.predictor.groups))
-        | prefixed("text", text_names())
+        prefixed("talker", talker)
+        | prefixed("predictor", predictor_names(predictor))
+        | prefixed("embedder", embedder_names(predictor.groups))
+        | prefixed("text", text)
     )
 
 
