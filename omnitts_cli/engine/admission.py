@@ -132,7 +132,8 @@ class Admission:
         ready = [opening for opening in openings if opening.done == opening.wanted]
         for opening in ready:
             self._keep_prefix(opening)
-            self._write_columns(opening)
+        if ready:
+            self._write_columns(ready)
         return ready
 
     def _keep_prefix(self, opening: Opening) -> None:
@@ -147,42 +148,55 @@ class Admission:
         if len(self._prefixes) > self._bench.plan.prefixes:
             self._prefixes.popitem(last=False)
 
-    def _write_columns(self, opening: Opening) -> None:
-        slot, prompt, table = opening.slot, opening.prompt, self._bench.table
+    def _write_columns(self, openings: Sequence[Opening]) -> None:
+        """Column by column for all of them, as every write is a kernel of its own."""
+        table, facts = self._bench.table, [self._facts(opening) for opening in openings]
+        whole, real = facts[0]
+        to_device = self._bench.device.to_device
+        slots = np.array([opening.slot.index for opening in openings], np.int64)
+        wholes = np.array([slots, *zip(*(row.values() for row, _ in facts), strict=True)], np.int64)
+        reals = np.array([*zip(*(row.values() for _, row in facts), strict=True)], np.float32)
+        with self._lane:
+            at, *wholes_there = to_device(wholes)
+            for column, values in zip([*whole, *real], [*wholes_there, *to_device(reals)], strict=True):
+                column.index_copy_(0, at, values.to(column.dtype))
+            table.heard.index_fill_(0, at, False)
+            table.row.index_copy_(0, at, torch.stack([opening.prompt.rows[-1] for opening in openings]))
+            table.pad.index_copy_(0, at, torch.stack([opening.prompt.pad for opening in openings]))
+            for opening in openings:
+                slot, reference = opening.slot, opening.prompt.reference
+                if reference is not None:
+                    table.codes[slot.index, : slot.reference].copy_(to_device(reference.astype(np.int64)))
+
+    def _facts(self, opening: Opening) -> tuple[dict[Tensor, int], dict[Tensor, float]]:
+        """What a slot begins with, by column: whole numbers and real ones."""
+        slot, table = opening.slot, self._bench.table
         settings = slot.request.sampling.over(self._bench.model.sampling)
         controls = table.controls
-        whole = [
-            (table.position, opening.wanted),
-            (table.made, 0),
-            (table.stop, int(Stop.RUNNING)),
-            (table.limit, slot.limit),
-            (table.reference, slot.reference),
-            (table.last, -1),
-            (table.repeats, 0),
-            (table.written, 0),
-            (table.closed, 0),
-            (table.live, 1),
-            (controls.seed, slot.seed),
-            (controls.top_k, settings.top_k),
-            (controls.predictor_top_k, settings.predictor_top_k),
-            (controls.ignore_end, int(slot.request.ignore_end)),
-        ]
-        real = [
-            (controls.temperature, settings.temperature),
-            (controls.top_p, settings.top_p),
-            (controls.penalty, settings.repetition_penalty),
-            (controls.predictor_temperature, settings.predictor_temperature),
-            (controls.predictor_top_p, settings.predictor_top_p),
-        ]
-        to_device = self._bench.device.to_device
-        with self._lane:
-            put(whole, to_device(np.array([value for _, value in whole], np.int64)), slot.index)
-            put(real, to_device(np.array([value for _, value in real], np.float32)), slot.index)
-            table.heard[slot.index].zero_()
-            table.row[slot.index].copy_(prompt.rows[-1])
-            table.pad[slot.index].copy_(prompt.pad)
-            if prompt.reference is not None:
-                table.codes[slot.index, : slot.reference].copy_(to_device(prompt.reference.astype(np.int64)))
+        whole = {
+            table.position: opening.wanted,
+            table.made: 0,
+            table.stop: int(Stop.RUNNING),
+            table.limit: slot.limit,
+            table.reference: slot.reference,
+            table.last: -1,
+            table.repeats: 0,
+            table.written: 0,
+            table.closed: 0,
+            table.live: 1,
+            controls.seed: slot.seed,
+            controls.top_k: settings.top_k,
+            controls.predictor_top_k: settings.predictor_top_k,
+            controls.ignore_end: int(slot.request.ignore_end),
+        }
+        real = {
+            controls.temperature: settings.temperature,
+            controls.top_p: settings.top_p,
+            controls.penalty: settings.repetition_penalty,
+            controls.predictor_temperature: settings.predictor_temperature,
+            controls.predictor_top_p: settings.predictor_top_p,
+        }
+        return whole, real
 
 
 def refuse_impossible(request: Request) -> None:
@@ -191,12 +205,6 @@ def refuse_impossible(request: Request) -> None:
         raise InputError(f"max_frames is {request.max_frames}; speech has at least 1 frame", hint="--max-frames 1")
     if not -(2**63) <= request.seed < 2**63:
         raise InputError(f"the seed {request.seed} does not fit into 64 bits", hint=f"--seed {request.seed % 2**32}")
-
-
-def put(columns: Sequence[tuple[Tensor, object]], values: Tensor, index: int) -> None:
-    """Write each column's row `index` from `values`, which were uploaded together."""
-    for (column, _), value in zip(columns, values, strict=True):
-        column[index].copy_(value)
 
 
 def top_up(bench: Bench, lane: Lane, slot: Slot) -> None:

@@ -99,6 +99,10 @@ class PromptRun:
     slot: int
 
 
+PROMPTS = (1, 4)
+"""Prompts recorded together, beside as many as the plan admits at once."""
+
+
 class PrefillSteps:
     """Prompt rows into the cache, a few requests together; long prompts go in runs of the largest size."""
 
@@ -106,7 +110,8 @@ class PrefillSteps:
         self._bench, self._lane = bench, lane
         self._sizes = tuple(size for size in bench.plan.prefill_rows if size < bench.cache.capacity)
         self._sizes = self._sizes or (bench.cache.capacity,)
-        self._batches = (1, bench.plan.admissions)
+        most = bench.plan.admissions
+        self._batches = tuple(size for size in PROMPTS if size < most) + (most,)
         self._inputs: dict[int, tuple[Tensor, Tensor]] = {}  # by batch: starts, slots
         self._rows: dict[tuple[int, int], Tensor] = {}
         self._replays: dict[tuple[int, int], Replay] = {}

@@ -24,7 +24,7 @@ class Plan:
     sound_rows: tuple[int, ...] = (1, 2, 4, 8, 16, 32)  # streams decoded together
     prefill_rows: tuple[int, ...] = (16, 32, 64, 128, 256)
     first_chunk: int = 1
-    admissions: int = 4  # prompts given a run of rows between two frames
+    admissions: int = 16  # prompts given a run of rows between two frames
     ahead: int = 2  # frames launched before the oldest one's report is awaited
     text_rows: int = 256  # rows of text a slot holds; longer feeds are topped up
     prefixes: int = 64  # prompt openings whose keys and values are kept
@@ -57,12 +57,17 @@ class Plan:
         return whole.with_slots(slots)
 
     def with_slots(self, slots: int) -> Plan:
-        """The same with at most as many slots; no bucket is larger than they are."""
-        return replace(self, slots=slots, buckets=(*sorted({size for size in self.buckets if size < slots}), slots))
+        """The same with at most as many slots; no bucket is larger than they are, nor any burst of newcomers."""
+        buckets = (*sorted({size for size in self.buckets if size < slots}), slots)
+        return replace(self, slots=slots, buckets=buckets, admissions=min(self.admissions, slots))
 
     def with_few_graphs(self) -> Plan:
-        """The same with fewer sizes recorded, for devices where recordings are scarce: 25 instead of 52 at 32 slots."""
+        """The same with fewer sizes recorded, for devices where recordings are scarce: 25 instead of 57 at 32 slots."""
         doubles = {size for size in self.buckets if size & (size - 1) == 0}
         return replace(
-            self, buckets=(*sorted(doubles - {self.slots}), self.slots), sound_rows=(1, 8, 32), prefill_rows=(32, 128)
+            self,
+            buckets=(*sorted(doubles - {self.slots}), self.slots),
+            sound_rows=(1, 8, 32),
+            prefill_rows=(32, 128),
+            admissions=min(self.admissions, 4),
         )

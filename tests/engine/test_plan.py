@@ -40,3 +40,9 @@ def test_a_plan_that_cannot_work_is_not_made(more: dict[str, object]) -> None:
 def test_slots_beyond_the_largest_bucket() -> None:
     with pytest.raises(AssertionError, match="bucket"):
         Plan(slots=8, positions=100, frames=50, buckets=(1, 2, 4))
+
+
+def test_no_burst_is_larger_than_the_slots() -> None:
+    plan = Plan.of(3, 10, 12.5)
+    assert plan.admissions == 3 and plan.with_slots(1).admissions == 1
+    assert Plan.of(32, 10, 12.5).with_few_graphs().admissions < Plan.of(32, 10, 12.5).admissions
