@@ -153,6 +153,10 @@ class Job:
         )
 
     def _load(self, model: Any) -> Workload:
+        if self.texts.language is not None and self.texts.language not in model.languages:
+            raise UsageError(
+                f"{model.name} does not speak {self.texts.language}", cause=f"it speaks {', '.join(model.languages)}"
+            )
         texts = workload.as_heard(self.texts.chosen(model.languages), model)
         mode = self.speaker.mode or engines.mode_of(model)
         sound, transcript = self.speaker.sound(model.facts.sample_rate), self.speaker.transcript

@@ -204,6 +204,8 @@ def refuse_contradictions(load: Load, what: What, server: Server, answer: Answer
         refuse_references(what)
     if server.url is not None:
         refuse_with_server(load, what, machine)
+    else:
+        refuse_without_server(server)
     if answer.save is not None:
         reports.check(Path(answer.save), "--save")
     if answer.plot is not None:
@@ -233,6 +235,13 @@ def refuse_with_server(load: Load, what: What, machine: Machine) -> None:
             raise UsageError(
                 f"{name} and --url exclude each other", hint="""tell the server: --body '{"ref_text": "..."}'"""
             )
+
+
+def refuse_without_server(server: Server) -> None:
+    """What only says how to ask one."""
+    for field in fields_of(Server):
+        if getattr(server, field.name) != field.default:
+            raise UsageError(f"{field.opt.name} does nothing without --url", hint="--url http://127.0.0.1:8000")
 
 
 def job_of(

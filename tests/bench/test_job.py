@@ -157,3 +157,10 @@ def test_a_folder_of_plain_letters_is_asked_what_say_would_ask(
             "Really, no more than five!",
         ]
         assert bench.load.voice.transcript == "I am five."  # type: ignore[union-attr]
+
+
+def test_a_language_that_the_model_lacks_is_refused_before_it_is_measured() -> None:
+    with pytest.raises(UsageError, match="random:toy does not speak french"):
+        run(job(texts=Texts((Text("Bonjour."),), language="french")))
+    with job(texts=Texts(language="german")).opened() as bench:
+        assert {text.language for text in bench.load.texts} == {"german"}

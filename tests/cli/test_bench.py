@@ -320,3 +320,17 @@ def test_where_nothing_can_be_written_is_told_before_anything_is_measured(omnitt
         done = omnitts("bench", "-m", "nowhere", option, "none/x.png")
         assert done.code == 8 and "mkdir -p none" in done.err
         assert omnitts("bench", "-m", "nowhere", option, ".").code in (2, 8)
+
+
+@pytest.mark.parametrize(
+    "options", [("--no-stream",), ("--wire", "wav"), ("--wire-rate", "8000"), ("--body", "{}"), ("--api-key-file", "k")]
+)
+def test_how_to_ask_a_server_needs_a_server(omnitts: Callable[..., Any], options: tuple[str, ...]) -> None:
+    done = omnitts("bench", "-m", "nowhere", *options)
+    assert done.code == 2 and "does nothing without --url" in done.err
+
+
+def test_the_limits_of_goodput_are_those_that_are_measured() -> None:
+    from omnitts_cli.bench import stats
+
+    assert set(bench.LIMITS) == set(stats.LIMITS)  # named twice, so that help needs no numpy
