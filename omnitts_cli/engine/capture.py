@@ -111,7 +111,7 @@ class PrefillSteps:
         self._sizes = tuple(size for size in bench.plan.prefill_rows if size < bench.cache.capacity)
         self._sizes = self._sizes or (bench.cache.capacity,)
         most = bench.plan.admissions
-        self._batches = tuple(size for size in PROMPTS if size < most) + (most,)
+        self._batches = (*(size for size in PROMPTS if size < most), most)
         self._inputs: dict[int, tuple[Tensor, Tensor]] = {}  # by batch: starts, slots
         self._rows: dict[tuple[int, int], Tensor] = {}
         self._replays: dict[tuple[int, int], Replay] = {}
