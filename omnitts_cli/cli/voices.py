@@ -95,6 +95,8 @@ def preview(
 
     from omnitts_cli.cli.say import say
 
+    if speech.voice is not None:
+        raise UsageError("--voice and NAME exclude each other", hint=f"omnitts voices preview {name}")
     say(TextIn(), replace(speech, voice=name), output, machine, intent, network, telling, words=[text])
 
 
@@ -162,7 +164,7 @@ def blend(
 
 
 for body in (show, preview, save, rm, export, blend):
-    app.command(cls=Command)(command(body))
+    app.command(cls=Command)(command(body, typed_only={"voice"}))  # NAME says which, whatever a settings file does
 app.command("list", cls=Command)(command(list_))
 app.command("import", cls=Command)(command(import_))
 

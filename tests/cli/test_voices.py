@@ -174,6 +174,7 @@ def test_preview_speaks(omnitts: Call) -> None:
     for name in ("anna", "ben"):
         assert omnitts("voices", "preview", name, *TOY, "-o", f"{name}.wav").code == 0
     assert soundfile.info("ben.wav").frames == 12 * 640
+    assert omnitts("voices", "preview", "ben", "-v", "ann", *TOY, "-o", "no.wav").code == 2
 
 
 def test_export_import_rm(omnitts: Call) -> None:
