@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from omnitts_cli import settings
-from omnitts_cli.kernels import plain
+from omnitts_cli.kernels import cpu
 from omnitts_cli.kernels.ops import Ops
 
 CONTAINER = Path("/sys/fs/cgroup/cpu.max")
@@ -70,7 +70,7 @@ class CPUDevice:
         self.card = f"{processor()}, {torch.get_num_threads()} threads"
 
     def ops(self) -> Ops:
-        return plain.OPS
+        return cpu.OPS
 
     def lane(self, urgent: bool = False) -> CPULane:
         return CPULane()
@@ -129,12 +129,12 @@ def physical_cores() -> int:
     except AttributeError:
         usable = set(range(os.cpu_count() or 1))
     seen = set()
-    for cpu in usable:
+    for number in usable:
         try:
-            with open(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list") as file:
+            with open(f"/sys/devices/system/cpu/cpu{number}/topology/thread_siblings_list") as file:
                 seen.add(file.read().strip())
         except OSError:
-            seen.add(str(cpu))
+            seen.add(str(number))
     return max(1, min(len(seen), quota()))
 
 

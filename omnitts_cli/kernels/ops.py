@@ -57,6 +57,20 @@ class ExpertBlock:
 
 
 @dataclass(frozen=True)
+class Block:
+    """Weights of one layer of a decoder stack."""
+
+    input_norm: Tensor  # [H]
+    qkv: Tensor  # [(heads + 2 kv) D, H]
+    q_norm: Tensor  # [D]
+    k_norm: Tensor  # [D]
+    out: Tensor  # [H, heads * D]
+    mlp_norm: Tensor  # [H]
+    gate_up: Tensor  # [2 * inner, H], gate over up
+    down: Tensor  # [H, inner]
+
+
+@dataclass(frozen=True)
 class Normed:
     """Rows that the next product hears through a norm."""
 
@@ -82,3 +96,4 @@ class Ops:
     first_scores: Callable[[Tensor, Tensor, Tensor, Tensor, int], Tensor]
     finish: Callable[..., None]
     codec: CodecOps | None = None  # None: the codec's own layers do the work
+    walk: Callable[..., Callable[..., Tensor] | None] | None = None  # makes one operation of a whole small stack

@@ -6,16 +6,19 @@ State (keys and values) comes in as an argument; the modules hold weights and no
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from omnitts_cli.kernels import plain
-from omnitts_cli.kernels.ops import Normed, Ops
+from omnitts_cli.kernels.ops import Block, Normed, Ops
 from omnitts_cli.models.cache import KVCache, angles
 from omnitts_cli.models.experts import Experts, ExpertShape
+
+FEW = 16
+"""Rows up to which a stack may be one operation: those of frames. A prompt's are more, and its products take longer."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,15 @@ class Stack(nn.Module):
         self.shape, self.ops = shape, ops
         self.layers = nn.ModuleList(Layer(shape) for _ in range(shape.layers))
         self.norm = nn.Parameter(torch.ones(shape.hidden))
+        self.walk: Callable[..., Tensor] | None = None
+
+    def fold(self) -> None:
+        """For speaking, where a device makes one operation of a stack. Changed weights go unnoticed from then on."""
+        if self.ops.walk is None or self.shape.experts is not None:
+            return
+        names = [field.name for field in fields(Block)]
+        blocks = [Block(**{name: getattr(layer, name).detach() for name in names}) for layer in self.layers]
+        self.walk = self.ops.walk(blocks, self.norm.detach(), self.shape.kv_heads, self.shape.eps)
 
     def forward(self, rows: Tensor) -> Tensor:
         """The whole sequence at once, causal, without a cache: what training and evaluation need.
@@ -83,6 +95,8 @@ class Stack(nn.Module):
 
     def cached(self, rows: Tensor, positions: Tensor, slots: Tensor, cache: KVCache, width: int) -> Tensor:
         """Rows at `positions` [B, P] of `slots` [B], after what the cache holds; the cache is written."""
+        if self.walk is not None and positions.numel() <= FEW:
+            return self.walk(rows, positions, slots, cache.cos, cache.sin, cache.keys, cache.values)
 
         def attend(index: int, qkv: Tensor) -> Tensor:
             layer = self.layers[index]

@@ -51,6 +51,7 @@ class Predictor(nn.Module):
         """
         at = self.shape.stack
         self.turns = angles(torch.arange(self.shape.groups, device=self.heads.device), at.head_dim, at.rope_theta)
+        self.stack.fold()
         if self.project is None:
             return
         weight, bias = self.project.weight.float(), self.project.bias.float()

@@ -19,6 +19,8 @@ from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.engine.engine import Engine, News
 from omnitts_cli.engine.plan import Plan
 from omnitts_cli.families.toy import toy
+from omnitts_cli.kernels import cpu, plain
+from omnitts_cli.kernels.ops import Ops
 from omnitts_cli.models.roles import LiveText, Prompt, Prompter, SpeechModel
 from omnitts_cli.request import Failed, Request, Sampling
 from omnitts_cli.voices import Cloned, Designed, Named
@@ -30,16 +32,28 @@ KEY = ("language", "style", "sampling", "seed", "text_mode", "max_frames", "igno
 WORDS = ("hello", "good morning", "one two three", "a b c", "tea?", "rain on the roof", "no", "and so on")
 
 
-@pytest.fixture(scope="session")
-def model() -> SpeechModel:
-    """Shared: leave it as it is. Text and history weigh more than in the toy, so that a slip shows in the codes."""
-    made = toy(groups=3, codes=24, hidden=32, predictor_hidden=16)
+def strong(ops: Ops) -> SpeechModel:
+    """Text and history weigh more than in the toy, so that a slip shows in the codes."""
+    made = toy(groups=3, codes=24, hidden=32, predictor_hidden=16, ops=ops)
     made.talker.head.mul_(1.5)
     made.prompter._text.out.weight.mul_(6)
     for stack in (made.talker.stack, made.predictor.stack):
         for layer in stack.layers:
             layer.out.mul_(3)
+        stack.fold()
     return made
+
+
+@pytest.fixture(scope="session")
+def model() -> SpeechModel:
+    """Shared: leave it as it is."""
+    return strong(plain.OPS)
+
+
+@pytest.fixture(scope="session")
+def on_cpu() -> SpeechModel:
+    """The same over the operations of a CPU."""
+    return strong(cpu.OPS)
 
 
 @pytest.fixture(scope="session")

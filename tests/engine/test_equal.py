@@ -33,6 +33,22 @@ def test_batched_is_single(speak: Speak, requests_of: Requests, same: Callable[.
             same(alone[name], together[name])
 
 
+def test_the_operations_of_a_cpu_say_the_same(
+    on_cpu: SpeechModel,
+    speak: Speak,
+    engine_of: Callable[..., Engine],
+    requests_of: Requests,
+    same: Callable[..., None],
+) -> None:
+    """Slot by slot instead of op by op, a stack at once: alone, side by side, and cut in other places."""
+    requests = requests_of(14)
+    plain = speak(requests, 5)
+    for slots, chunks in ((1, (1, 2, 4, 8, 16)), (5, (1, 3, 5))):
+        fast = speak(requests, engine=engine_of(slots, of=on_cpu, chunks=chunks))
+        for name in plain:
+            same(plain[name], fast[name])
+
+
 def test_requests_differ(speak: Speak, requests_of: Requests) -> None:
     """The other tests compare something only if voice, text, taste and seed all matter."""
     first = requests_of(1, max_frames=20, ignore_end=True, text_mode="streamed")[0]

@@ -13,14 +13,16 @@ import torch
 from omnitts_cli.families.qwen3_tts.config import Config, read_config
 from omnitts_cli.families.qwen3_tts.family import Parts, assemble, parts
 from omnitts_cli.families.qwen3_tts.text import read_tokenizer
+from omnitts_cli.kernels import plain
+from omnitts_cli.kernels.ops import Ops
 from omnitts_cli.models.roles import SpeechModel
 from omnitts_cli.voices import Cloned
 from omnitts_cli.weights.checkpoint import Checkpoint
 from omnitts_cli.weights.load import fill
 
 
-def filled(folder: Path, config: Config) -> Parts:
-    pieces = parts(config)
+def filled(folder: Path, config: Config, ops: Ops = plain.OPS) -> Parts:
+    pieces = parts(config, ops)
     for part in pieces.all():
         files = Checkpoint.open(folder / part.folder)
         fill(part.module, part.names, files, "cpu", torch.float32, unused=part.leftover)
@@ -28,14 +30,15 @@ def filled(folder: Path, config: Config) -> Parts:
 
 
 @pytest.fixture(scope="session")
-def tiny_model(checkpoint: Callable[[str], Path]) -> Callable[[str], SpeechModel]:
+def tiny_model(checkpoint: Callable[[str], Path]) -> Callable[..., SpeechModel]:
     """A golden checkpoint as a SpeechModel in float32; shared, so leave it as it is."""
 
     @cache
-    def load(name: str) -> SpeechModel:
+    def load(name: str, ops: Ops = plain.OPS) -> SpeechModel:
         folder = checkpoint(name)
         config = read_config(folder)
-        return assemble(name, config, filled(folder, config), read_tokenizer(folder, config.text_vocabulary))
+        tokenizer = read_tokenizer(folder, config.text_vocabulary)
+        return assemble(name, config, filled(folder, config, ops), tokenizer, ops=ops)
 
     return load
 

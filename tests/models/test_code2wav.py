@@ -16,7 +16,7 @@ from omni_recipe import FRAMES, own_codes
 from torch import Tensor
 
 from omnitts_cli.families.qwen3_omni.names.codec import UNUSED, code2wav_names
-from omnitts_cli.kernels import plain_codec
+from omnitts_cli.kernels import cpu, plain_codec
 from omnitts_cli.kernels.ops import CodecOps
 from omnitts_cli.models.code2wav import Code2Wav, Code2WavShape
 from omnitts_cli.models.codec_transformer import TransformerShape
@@ -96,7 +96,14 @@ def test_one_frame_is_shorter_by_what_is_missing(codec: Code2Wav, codes: Tensor)
     assert near(codec(codes)[:, : 1920 - 555], sound)
 
 
-@pytest.mark.parametrize("ops", [pytest.param(None, id="step"), pytest.param(plain_codec.OPS, id="tracks")])
+@pytest.mark.parametrize(
+    "ops",
+    [
+        pytest.param(None, id="step"),
+        pytest.param(plain_codec.OPS, id="tracks"),
+        pytest.param(cpu.OPS.codec, id="cpu"),
+    ],
+)
 def test_new_and_old_streams_share_a_step(codec: Code2Wav, codes: Tensor, ops: CodecOps | None) -> None:
     """A row that begins hears silence before it; its neighbour, in the middle of its sound, loses nothing."""
     streams, slots = codec.streams(3, 4, ops), torch.tensor([2, 0])

@@ -9,14 +9,18 @@ import pytest
 import torch
 from torch import Tensor
 
-from omnitts_cli.kernels import plain_codec
+from omnitts_cli.kernels import cpu, plain_codec
 from omnitts_cli.kernels.ops import CodecOps
 from omnitts_cli.models.codec_decoder import CodecDecoder, DecoderShape
 from omnitts_cli.models.codec_transformer import TransformerShape
 
 BOUND = 1e-5
 Measure = Callable[[Tensor, Tensor], float]
-TABLES = [pytest.param(None, id="step"), pytest.param(plain_codec.OPS, id="tracks")]
+TABLES = [
+    pytest.param(None, id="step"),
+    pytest.param(plain_codec.OPS, id="tracks"),
+    pytest.param(cpu.OPS.codec, id="cpu"),
+]
 
 
 def other_decoder(stretches: tuple[int, ...]) -> CodecDecoder:
@@ -68,11 +72,12 @@ def test_chunks_are_the_whole(decoder: CodecDecoder, error: Measure, ops: CodecO
     assert error(spoken(decoder, ops, codes, sizes), decoder(codes)) < BOUND
 
 
+@pytest.mark.parametrize("ops", TABLES[1:])
 @pytest.mark.parametrize("stretches", [(), (2,), (1, 3), (2, 1)], ids=str)
-def test_other_shapes(error: Measure, stretches: tuple[int, ...]) -> None:
+def test_other_shapes(error: Measure, stretches: tuple[int, ...], ops: CodecOps) -> None:
     decoder = other_decoder(stretches)
     codes = random_codes(decoder, 3, 12)
-    assert error(spoken(decoder, plain_codec.OPS, codes, [5, 1, 6]), decoder(codes)) < BOUND
+    assert error(spoken(decoder, ops, codes, [5, 1, 6]), decoder(codes)) < BOUND
 
 
 @pytest.mark.parametrize("ops", TABLES)

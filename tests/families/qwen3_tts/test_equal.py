@@ -11,6 +11,8 @@ import torch
 from golden_cases import CASES, asked, near
 from torch import Tensor
 
+from omnitts_cli.kernels import cpu, plain
+from omnitts_cli.kernels.ops import Ops
 from omnitts_cli.kernels.plain import keep_likely
 from omnitts_cli.models.roles import Prompt, SpeechModel
 from omnitts_cli.models.sampling import Controls, choose_first, choose_rest, first_scores
@@ -73,11 +75,12 @@ def speak(model: SpeechModel, prompt: Prompt, penalty: float, most: int) -> Tens
     return torch.cat(frames)
 
 
+@pytest.mark.parametrize("ops", [pytest.param(plain.OPS, id="plain"), pytest.param(cpu.OPS, id="cpu")])
 @pytest.mark.parametrize("name", [name for name in CASES if not name.endswith("sampled")])
 def test_free_running_frames_and_their_sound(
-    name: str, case: Callable[[str], Any], tiny_model: Callable[[str], SpeechModel]
+    name: str, ops: Ops, case: Callable[[str], Any], tiny_model: Callable[..., SpeechModel]
 ) -> None:
-    golden, model = case(name), tiny_model(name.split("/")[0])
+    golden, model = case(name), tiny_model(name.split("/")[0], ops)
     most = golden.meta["arguments"]["max_new_tokens"] - 1  # the official package never speaks its last token
     for index, request in enumerate(asked(golden)):
         prompt = model.prompter.prompt(request)
@@ -88,7 +91,9 @@ def test_free_running_frames_and_their_sound(
         before = torch.zeros(0, frames.shape[1], dtype=torch.int64)
         if prompt.reference is not None:
             before = torch.from_numpy(prompt.reference)
-        sound = model.codec(torch.cat([before, frames])[None])[0, len(before) * model.facts.samples_per_frame :]
+        codes = torch.cat([before, frames])[None]
+        sound = model.codec.streams(1, codes.shape[1], ops.codec).speak(codes, torch.tensor([0]))[0]
+        sound = sound[len(before) * model.facts.samples_per_frame :]
         assert len(sound) == golden.meta["wav_lengths"][index]
         key = f"wav.{index}"
         assert near(golden.same(key, sound), golden.tensors[key])

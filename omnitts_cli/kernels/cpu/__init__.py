@@ -1,0 +1,13 @@
+"""Twins of the plain operations on a CPU, for frames of few rows: there, asking takes longer than doing."""
+
+from dataclasses import replace
+
+from omnitts_cli.kernels import plain
+from omnitts_cli.kernels.cpu import codec
+from omnitts_cli.kernels.cpu.draw import choose
+from omnitts_cli.kernels.cpu.frame import begin, finish, first_scores
+from omnitts_cli.kernels.cpu.stack import walk
+
+OPS = replace(
+    plain.OPS, choose=choose, begin=begin, first_scores=first_scores, finish=finish, walk=walk, codec=codec.OPS
+)

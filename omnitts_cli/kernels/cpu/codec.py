@@ -1,0 +1,170 @@
+"""The streaming codec on a CPU: few passes over the sound, each by whichever library is quickest at it.
+
+Convolutions of few columns are one product of matrices, because the convolution of a library first lays the
+weights out anew; longer ones are a library's, told that channels come last, as they do here. NumPy's sine takes
+0.4 of the time of torch's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from omnitts_cli.kernels import plain_codec
+from omnitts_cli.kernels.ops import Product
+from omnitts_cli.kernels.tracks import Tracks
+
+FEW = 4
+"""Columns, in outputs of a layer, up to which laying out the weights anew takes longer than the columns."""
+
+
+def snake(x: Tensor, scale: Tensor, inverse: Tensor, heard: Tensor) -> None:
+    wave = x * scale
+    np.sin(wave.numpy(), out=wave.numpy())
+    torch.addcmul(x, wave.square_(), inverse, out=heard)
+
+
+def windows(x: Tensor, taps: int, dilation: int = 1) -> Tensor:
+    """x [B, length, C] -> [B, columns, taps, C], what each column hears; no copy."""
+    row, step, channel = x.stride()
+    columns = x.shape[1] - (taps - 1) * dilation
+    return x.as_strided((x.shape[0], columns, taps, x.shape[2]), (row, step, dilation * step, channel))
+
+
+def multiply(x: Tensor, layer: Product) -> Tensor:
+    """weight [x(t), x(t + dilation), ...] + bias: [B, columns, outputs]."""
+    if layer.taps == 1:
+        return F.linear(x, layer.weight, layer.bias)
+    outputs, inputs = layer.weight.shape[0], x.shape[2]
+    heard = windows(x, layer.taps, layer.dilation)
+    if heard.shape[0] * heard.shape[1] <= FEW * outputs:
+        return F.linear(heard.flatten(2), layer.weight, layer.bias)
+    # [B, inputs, 1, length] and [outputs, inputs, 1, taps], both with channels last in memory
+    image = x.transpose(1, 2)[:, :, None]
+    kernel = layer.weight.view(outputs, layer.taps, inputs).transpose(1, 2)[:, :, None]
+    return F.conv2d(image, kernel, layer.bias, dilation=(1, layer.dilation))[:, :, 0].transpose(1, 2)
+
+
+def product(
+    x: Tensor,
+    layer: Product,
+    residual: Tensor | None = None,
+    wide: Tensor | None = None,
+    heard: Tensor | None = None,
+) -> None:
+    if layer.eps is not None:
+        x = x * torch.rsqrt(torch.linalg.vector_norm(x, 2, -1, True).square_().div_(x.shape[-1]).add_(layer.eps))
+    y = multiply(x, layer)
+    if residual is not None:
+        y = torch.add(y, residual, out=y if wide is None else wide)
+    elif wide is not None:
+        y = wide.copy_(y)
+    if heard is not None:
+        bend(y, layer, heard)
+
+
+def bend(y: Tensor, layer: Product, heard: Tensor) -> None:
+    if layer.bend == "snake":
+        assert layer.scale is not None and layer.inverse is not None
+        snake(y, layer.scale, layer.inverse, heard)
+    elif layer.bend == "gelu":
+        heard.copy_(F.gelu(y))
+    elif layer.bend == "gate":
+        gate, up = y.chunk(2, -1)
+        torch.mul(F.silu(gate), up, out=heard)
+    else:
+        heard.copy_(y)
+
+
+def unit(x: Tensor, wide: Product, point: Product, residual: Tensor, keep: bool, heard: Tensor) -> None:
+    between = multiply(x, wide)
+    bend(between, wide, between)
+    product(between, point, residual=residual, wide=residual if keep else None, heard=heard)
+
+
+def attend(
+    qkv: Tensor,
+    pace: Tensor,
+    frames: Tensor,
+    slots: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    window: int,
+    heard: Tensor,
+) -> None:
+    (_, heads, ring, depth), length = keys.shape, qkv.shape[1]
+    speed = pace.numpy()
+    for row, slot in enumerate(slots.tolist()):
+        before = int(frames[slot])
+        ages = np.arange(max(before - window + 1, 0), before + length)  # of all frames that somebody hears
+        fresh = ages[-length:]
+        angle = (fresh[:, None].astype(np.float32) * speed)[:, None, None]  # [T, 1, 1, D / 2]
+        cos, sin = np.cos(angle), np.sin(angle)
+        parts = qkv[row].numpy().reshape(length, 3, heads, 2, depth // 2)
+        low, high = parts[:, :2, :, 0], parts[:, :2, :, 1]  # of queries and keys: [T, 2, heads, D / 2]
+        turned = np.concatenate([low * cos - high * sin, high * cos + low * sin], -1)
+        held = keys[slot].numpy(), values[slot].numpy()  # [heads, ring, D]
+        held[0][:, fresh % ring] = turned[:, 1].swapaxes(0, 1)
+        held[1][:, fresh % ring] = parts[:, 2].reshape(length, heads, depth).swapaxes(0, 1)
+        distance = fresh[:, None] - ages
+        made = F.scaled_dot_product_attention(
+            torch.from_numpy(turned[:, 0].swapaxes(0, 1)[None]),
+            *(torch.from_numpy(one[None, :, ages % ring]) for one in held),
+            torch.from_numpy((distance >= 0) & (distance < window)),
+        )
+        heard[row] = made[0].transpose(0, 1).flatten(1)
+
+
+def mix(x: Tensor, weight: Tensor, bias: Tensor, eps: float, heard: Tensor) -> None:
+    y = (windows(x, weight.shape[0]) * weight).sum(2).add_(bias)
+    heard.copy_(F.layer_norm(y, y.shape[-1:], eps=eps))
+
+
+def close(x: Tensor, weight: Tensor, bias: Tensor, sound: Tensor) -> None:
+    rows, columns = sound.shape
+    taps = weight.shape[0]
+    shares = x @ weight.t()  # [B, length, taps]: what each column gives to the `taps` samples that hear it
+    slanted = shares.as_strided((rows, columns, taps), (shares.stride(0), taps, taps + 1))
+    torch.sum(slanted, -1, out=sound)
+    sound.add_(bias).clamp_(-1.0, 1.0)
+
+
+def recall(buffer: Tensor, tracks: Tracks, past: Tensor, slots: Tensor, length: int) -> None:
+    held, whole = past.numpy(), buffer.numpy()
+    for row, slot in enumerate(slots.tolist()):
+        for first, last, front, _ in places(tracks, slots.shape[0], row, length):
+            whole[front : front + last - first] = held[slot, first:last]
+
+
+def keep(buffer: Tensor, tracks: Tracks, past: Tensor, slots: Tensor, frames: Tensor, length: int) -> None:
+    held, whole = past.numpy(), buffer.numpy()
+    for row, slot in enumerate(slots.tolist()):
+        for first, last, _, back in places(tracks, slots.shape[0], row, length):
+            held[slot, first:last] = whole[back - (last - first) : back]
+        frames[slot] += length
+
+
+def places(tracks: Tracks, rows: int, row: int, length: int) -> Iterator[tuple[int, int, int, int]]:
+    """Of each track: from where to where it lies in a stream's state, and where `row` begins and ends in the buffer."""
+    first = before = 0
+    for part in tracks.parts:
+        last, size = first + part.past * part.channels, (part.past + part.rate * length) * part.channels
+        yield first, last, before + row * size, before + (row + 1) * size
+        first, before = last, before + rows * size
+
+
+OPS = replace(
+    plain_codec.OPS,
+    product=product,
+    unit=unit,
+    attend=attend,
+    mix=mix,
+    close=close,
+    recall=recall,
+    keep=keep,
+)

@@ -1,0 +1,80 @@
+"""A frame's bookkeeping on a CPU: slot by slot, as one would write it without a device."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from omnitts_cli.kernels import plain_frame
+from omnitts_cli.kernels.plain_frame import BROKEN, END, LIMIT, RUNNING, STALL, Columns, Tables
+
+
+def begin(table: Columns, slots: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    if table.row.dtype != torch.float32:  # NumPy knows no bfloat16
+        return plain_frame.begin(table, slots)
+    where = slots.tolist()
+    made = table.report.numpy()[0, where]
+    rows = table.row.numpy()[where]
+    text, pad, written = table.text.numpy(), table.pad.numpy(), table.written.numpy()
+    live, closed = table.live.numpy(), table.closed.numpy()
+    may = np.empty(len(where), np.bool_)
+    for row, (slot, frame) in enumerate(zip(where, made.tolist(), strict=True)):
+        there = frame <= written[slot]
+        may[row] = live[slot] and (frame == 0 or there or closed[slot])
+        if frame > 0:
+            rows[row] += text[slot, (frame - 1) % text.shape[1]] if there else pad[slot]
+    positions = table.position.numpy()[where]
+    return torch.from_numpy(rows), torch.from_numpy(positions), torch.from_numpy(made), torch.from_numpy(may)
+
+
+def first_scores(logits: Tensor, heard: Tensor, penalty: Tensor, endless: Tensor, end: int) -> Tensor:
+    told, count = logits.float().numpy(), heard.shape[1]
+    scores = np.full_like(told, -np.inf)
+    scores[:, :count] = told[:, :count]
+    for row, factor in enumerate(penalty.tolist()):
+        if factor != 1:
+            again = heard[row].numpy().nonzero()[0]
+            audio = scores[row, again]
+            scores[row, again] = np.where(audio < 0, audio * factor, audio / factor)
+    scores[:, end] = np.where(endless.numpy(), -np.inf, told[:, end])
+    return torch.from_numpy(scores)
+
+
+def finish(
+    table: Columns,
+    slots: Tensor,
+    made: Tensor,
+    may: Tensor,
+    logits: Tensor,
+    codes: Tensor,
+    ignore_end: Tensor,
+    tables: Tables,
+    end: int,
+    stall: int,
+) -> None:
+    rows = zip(slots.tolist(), made.tolist(), may.tolist(), codes.tolist(), ignore_end.tolist(), strict=True)
+    finite = np.isfinite(logits.float().numpy()).all(-1)
+    all_made, stops = table.report.numpy()
+    live, repeats, last = table.live.numpy(), table.repeats.numpy(), table.last.numpy()
+    for row, (slot, frame, moves, own, endless) in enumerate(rows):
+        # an entry behind `made` is not yet a frame, so rows that do not go may write theirs
+        table.codes[slot, int(table.reference[slot]) + frame] = codes[row]
+        if not moves:
+            continue
+        first = own[0]
+        if not finite[row]:
+            stops[slot] = BROKEN
+        elif first == end:
+            stops[slot] = END
+        else:
+            table.heard[slot, min(first, table.heard.shape[1] - 1)] = True
+            table.row[slot] = tables.frame(codes[row : row + 1])[0]
+            table.position[slot] += 1
+            all_made[slot] = frame + 1
+            # a user's fixed number of frames is made whatever it sounds like
+            repeats[slot] = 0 if endless else repeats[slot] + 1 if first == last[slot] else 1
+            last[slot] = first
+            limit = int(table.limit[slot])
+            stops[slot] = LIMIT if frame + 1 >= limit else STALL if repeats[slot] >= stall else RUNNING
+        live[slot] = stops[slot] == RUNNING

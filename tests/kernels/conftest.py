@@ -1,0 +1,157 @@
+"""A table of slots in every state, and what a fast twin of a frame's bookkeeping must do to it."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from omnitts_cli.kernels import plain_frame
+
+SLOTS, RING, FRAMES, GROUPS, AUDIO, VOCABULARY, WIDTH, END = 41, 4, 12, 5, 10, 24, 24, 15
+Check = Callable[[Callable[..., Any]], None]
+
+
+@dataclass
+class Table:
+    """Every slot in a state of its own; the last one is the spare."""
+
+    row: Tensor
+    text: Tensor
+    pad: Tensor
+    position: Tensor
+    report: Tensor
+    live: Tensor
+    limit: Tensor
+    codes: Tensor
+    reference: Tensor
+    heard: Tensor
+    last: Tensor
+    repeats: Tensor
+    written: Tensor
+    closed: Tensor
+
+    def to(self, where: torch.device, dtype: torch.dtype) -> Table:
+        put = {name: x.to(where, dtype) if x.is_floating_point() else x.to(where) for name, x in vars(self).items()}
+        return Table(**put)
+
+
+@dataclass
+class Rows:
+    """The rows of codes."""
+
+    first: Tensor
+    rest: Tensor
+
+    def frame(self, codes: Tensor) -> Tensor:
+        rest = [self.rest[group, codes[:, group + 1]] for group in range(GROUPS - 1)]
+        return torch.stack([self.first[codes[:, 0]], *rest]).sum(0)
+
+
+@pytest.fixture
+def where() -> torch.device:
+    return torch.device("cpu")
+
+
+@pytest.fixture
+def dtype() -> torch.dtype:
+    return torch.float32
+
+
+@pytest.fixture
+def made() -> torch.Generator:
+    return torch.Generator().manual_seed(7)
+
+
+@pytest.fixture
+def table(made: torch.Generator, where: torch.device, dtype: torch.dtype) -> Table:
+    def whole(below: int) -> Tensor:
+        return torch.randint(0, below, (SLOTS,), generator=made)
+
+    def real(*shape: int) -> Tensor:
+        return torch.randn(shape, generator=made)
+
+    live = whole(4) > 0
+    live[-1] = False
+    table = Table(
+        row=real(SLOTS, WIDTH),
+        text=real(SLOTS, RING, WIDTH),
+        pad=real(SLOTS, WIDTH),
+        position=whole(50),
+        report=torch.stack([whole(6), whole(5) * ~live]),
+        live=live,
+        limit=whole(6) + 1,
+        codes=torch.randint(0, AUDIO, (SLOTS, FRAMES, GROUPS), generator=made),
+        reference=whole(4),
+        heard=torch.rand(SLOTS, AUDIO, generator=made) < 0.3,
+        last=whole(AUDIO),
+        repeats=whole(4),
+        written=whole(7),
+        closed=whole(2) > 0,
+    )
+    return table.to(where, dtype)
+
+
+@pytest.fixture
+def slots(where: torch.device) -> Tensor:
+    """Every slot once, out of order, and the spare one twice more."""
+    order = torch.randperm(SLOTS, generator=torch.Generator().manual_seed(8))
+    return torch.cat([order, torch.tensor([SLOTS - 1] * 2)]).to(where)
+
+
+@pytest.fixture
+def begins_alike(table: Table, slots: Tensor) -> Check:
+    def check(begin: Callable[..., Any]) -> None:
+        for fast, truth in zip(begin(table, slots), plain_frame.begin(table, slots), strict=True):
+            assert fast.dtype == truth.dtype and torch.equal(fast, truth)
+
+    return check
+
+
+@pytest.fixture
+def scores_alike(made: torch.Generator, where: torch.device, dtype: torch.dtype) -> Check:
+    def check(first_scores: Callable[..., Any]) -> None:
+        logits = (3 * torch.randn(40, VOCABULARY, generator=made)).to(where, dtype)
+        heard = (torch.rand(40, AUDIO, generator=made) < 0.5).to(where)
+        penalty = (torch.rand(40, generator=made) + 0.5).to(where)
+        endless = (torch.rand(40, generator=made) < 0.5).to(where)
+        truth = plain_frame.first_scores(logits, heard, penalty, endless, END)
+        torch.testing.assert_close(first_scores(logits, heard, penalty, endless, END), truth, rtol=1e-6, atol=0)
+        assert truth[~endless, END].isfinite().all() and not truth[endless, END].isfinite().any()
+
+    return check
+
+
+@pytest.fixture
+def finishes_alike(
+    table: Table, slots: Tensor, made: torch.Generator, where: torch.device, dtype: torch.dtype
+) -> Check:
+    def check(finish: Callable[..., Any]) -> None:
+        count = len(slots)
+        codes = torch.randint(0, AUDIO, (count, GROUPS), generator=made).to(where)
+        codes[::7, 0] = END
+        codes[1::3, 0] = table.last[slots[1::3]]
+        logits = torch.randn(count, VOCABULARY, generator=made).to(where, dtype)
+        logits[::5, 3], logits[2::11, 20] = float("nan"), float("-inf")
+        ignore_end = (torch.rand(count, generator=made) < 0.3).to(where)
+        first = torch.randn(VOCABULARY, WIDTH, generator=made)
+        rest = torch.randn(GROUPS - 1, AUDIO, WIDTH, generator=made)
+        rows = Rows(first.to(where, dtype), rest.to(where, dtype))
+        _, _, frames, may = plain_frame.begin(table, slots)
+
+        fast, truth = copy.deepcopy(table), copy.deepcopy(table)
+        finish(fast, slots, frames, may, logits, codes, ignore_end, rows, END, 3)
+        plain_frame.finish(truth, slots, frames, may, logits, codes, ignore_end, rows, END, 3)
+        torch.testing.assert_close(fast.row, truth.row, rtol=1e-2 if dtype == torch.bfloat16 else 1e-6, atol=1e-6)
+        # where the spare slot writes twice, anybody may come last
+        assert torch.equal(fast.codes[:-1], truth.codes[:-1])
+        for name in ("position", "report", "live", "heard", "last", "repeats"):
+            assert torch.equal(getattr(fast, name), getattr(truth, name)), name
+        assert set(truth.report[1][table.live].tolist()) == set(range(5))
+
+    return check

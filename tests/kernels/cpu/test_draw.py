@@ -1,0 +1,52 @@
+"""Codes drawn row by row are those that the plain operation draws."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from omnitts_cli.kernels import plain
+from omnitts_cli.kernels.cpu.draw import choose, uniform
+
+SETTINGS = [
+    (0.0, 0, 1.0),
+    (0.9, 50, 1.0),
+    (1.0, 0, 1.0),
+    (0.7, 20, 0.8),
+    (1.3, 1, 1.0),
+    (0.5, 0, 0.3),
+    (2.0, 300, 0.99),
+]
+
+
+@pytest.mark.parametrize("size", [24, 300, 2048])
+def test_codes_and_settings_by_row(size: int) -> None:
+    rows, made = 8 * len(SETTINGS), torch.Generator().manual_seed(size)
+    logits = 3 * torch.randn(rows, size, generator=made)
+    logits[::5, : size // 3] = float("-inf")
+    logits[::3] = logits[::3].round()  # many are equal
+    seeds = torch.randint(-(2**62), 2**62, (rows,), generator=made)
+    frames = torch.randint(0, 9000, (rows,), generator=made)
+    columns = [torch.tensor(column).repeat(8) for column in zip(*SETTINGS, strict=True)]
+    for group in (0, 7):
+        truth = plain.choose(logits, seeds, frames, group, *columns)
+        made_here = choose(logits, seeds, frames, group, *columns)
+        assert made_here.dtype == truth.dtype and torch.equal(made_here, truth)
+
+
+def test_chance_has_the_same_bits() -> None:
+    made = torch.Generator().manual_seed(1)
+    seeds = torch.randint(-(2**63), 2**63 - 1, (200,), generator=made)
+    frames = torch.randint(0, 9000, (200,), generator=made)
+    for group in (0, 15):
+        truth = plain.uniform(seeds, frames, group).tolist()
+        assert [uniform(*where, group) for where in zip(seeds.tolist(), frames.tolist(), strict=True)] == truth
+
+
+def test_what_is_no_number_is_answered_all_the_same() -> None:
+    """The frame's bookkeeping finds out and ends the request."""
+    logits = torch.zeros(3, 8)
+    logits[0, 5], logits[1, 2], logits[2] = float("nan"), float("inf"), float("-inf")
+    one = torch.ones(3)
+    codes = choose(logits, torch.zeros(3).long(), torch.zeros(3).long(), 0, one, torch.full((3,), 4), one * 0.9)
+    assert ((codes >= 0) & (codes < 8)).all() and codes.tolist()[:2] == [5, 2]

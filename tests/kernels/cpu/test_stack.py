@@ -1,0 +1,62 @@
+"""A stack as one operation gives the hidden states and fills the cache as layer by layer does."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+
+import pytest
+import torch
+
+from omnitts_cli.kernels import cpu, plain
+from omnitts_cli.models.layers import FEW, Stack, StackShape
+
+SHAPE = StackShape(hidden=24, inner=40, layers=3, heads=6, kv_heads=2, head_dim=8, eps=1e-6, rope_theta=1e4)
+
+
+def stack_of(shape: StackShape = SHAPE) -> Stack:
+    made = torch.Generator().manual_seed(0)
+    stack = Stack(shape, cpu.OPS).requires_grad_(False)
+    for weight in stack.parameters():
+        weight.copy_(1 + 0.3 * torch.randn(weight.shape, generator=made))
+        if weight.dim() == 2:
+            weight.sub_(1).mul_(0.7)
+    stack.fold()
+    return stack
+
+
+@pytest.mark.parametrize("shape", [SHAPE, replace(SHAPE, heads=2, kv_heads=1), replace(SHAPE, heads=2)], ids=str)
+@pytest.mark.parametrize("rows", [1, 2, 5])
+@pytest.mark.parametrize("slots", [[0], [2], [3, 0, 1]])
+def test_hidden_states_and_cache(shape: StackShape, slots: list[int], rows: int) -> None:
+    stack, made = stack_of(shape), torch.Generator().manual_seed(len(slots) + rows)
+    assert stack.walk is not None
+    fast = stack.cache(4, 20, "cpu", torch.float32)
+    fast.keys.normal_(generator=made)
+    fast.values.normal_(generator=made)
+    truth = copy.deepcopy(fast)
+    x = torch.randn(len(slots), rows, shape.hidden, generator=made)
+    starts = torch.randint(0, 20 - rows, (len(slots), 1), generator=made)
+    asked = (x, starts + torch.arange(rows), torch.tensor(slots))
+    said = stack.cached(*asked, fast, 20)
+    stack.walk = None
+    stack.ops = plain.OPS
+    torch.testing.assert_close(said, stack.cached(*asked, truth, 20), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(fast.keys, truth.keys, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(fast.values, truth.values, rtol=1e-4, atol=1e-5)
+
+
+def test_many_rows_and_what_is_not_float32_go_layer_by_layer() -> None:
+    stack = stack_of()
+    refused: list[int] = []
+    stack.walk = lambda rows, *rest: refused.append(rows.shape[1])
+    cache, slot = stack.cache(1, FEW + 1, "cpu", torch.float32), torch.tensor([0])
+    many = stack.cached(torch.ones(1, FEW + 1, SHAPE.hidden), torch.arange(FEW + 1)[None], slot, cache, FEW + 1)
+    assert many.shape == (1, FEW + 1, SHAPE.hidden) and not refused
+    stack.bfloat16().fold()
+    assert stack.walk is None
+
+
+def test_large_weights_are_not_kept_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("omnitts_cli.kernels.cpu.stack.SMALL", 1000)
+    assert stack_of().walk is None
