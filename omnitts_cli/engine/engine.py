@@ -145,7 +145,7 @@ class Engine:
 
     # ---- turning
 
-    @torch.no_grad()
+    @torch.inference_mode()
     def step(self) -> list[News]:
         """One turn: every slot that can gains a frame, and what has arrived is handed out.
 
