@@ -5,6 +5,8 @@ On a fake device whose memory can really go wrong it is held by npu/on_lane.py, 
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -13,6 +15,8 @@ from typing import Any
 import pytest
 import torch
 
+from omnitts_cli.devices import streams
+from omnitts_cli.devices.cuda import CUDADevice, CUDALane
 from omnitts_cli.devices.streams import WARM_UPS, StreamDevice, StreamLane
 
 told: list[str] = []
@@ -86,3 +90,14 @@ def test_how_waits_are_treated_is_put_back(way: str) -> None:
     with pytest.raises(ZeroDivisionError), getattr(Device(), way)():
         raise ZeroDivisionError
     assert modes == ["default", {"quiet": "error", "watched": "warn"}[way], "default"]
+
+
+def test_everything_that_is_asked_of_the_package_is_in_torch_cuda() -> None:
+    names = set(re.findall(r"\bapi\.(\w+)", inspect.getsource(streams)))
+    assert {"Stream", "Event", "graph", "mem_get_info"} <= names
+    assert [name for name in names if not hasattr(torch.cuda, name)] == []
+    assert (CUDALane.api, CUDALane.new_graph, CUDADevice.api) == (torch.cuda, torch.cuda.CUDAGraph, torch.cuda)
+    for name, given in {"Stream": {"device", "priority"}, "Event": {"blocking"}, "graph": {"pool", "stream"}}.items():
+        made = getattr(torch.cuda, name)
+        known = inspect.signature(made.__init__ if name == "graph" else made.__new__).parameters
+        assert given <= known.keys(), name
