@@ -76,6 +76,11 @@ class Stack(nn.Module):
         blocks = [Block(**{name: getattr(layer, name).detach() for name in names}) for layer in self.layers]
         self.walk = self.ops.walk(blocks, self.norm.detach(), self.shape.kv_heads, self.shape.eps)
 
+    def lay(self, weight: nn.Parameter) -> None:
+        """A weight beside this stack in the memory order of its own: an input's share of all outputs side by side."""
+        if self.walk is not None:
+            weight.data = weight.data.mT.contiguous().mT
+
     def forward(self, rows: Tensor) -> Tensor:
         """The whole sequence at once, causal, without a cache: what training and evaluation need.
 

@@ -52,8 +52,10 @@ class Predictor(nn.Module):
         at = self.shape.stack
         self.turns = angles(torch.arange(self.shape.groups, device=self.heads.device), at.head_dim, at.rope_theta)
         self.stack.fold()
+        self.stack.lay(self.heads)
         if self.project is None:
             return
+        self.stack.lay(self.project.weight)
         weight, bias = self.project.weight.float(), self.project.bias.float()
         tables = [embedder.first[: self.shape.codes], *embedder.rest[:-1]]
         narrow = [torch.addmm(bias, table.float(), weight.T).to(self.heads.dtype) for table in tables]

@@ -31,6 +31,11 @@ class Talker(nn.Module):
         self.head = nn.Parameter(torch.empty(shape.vocabulary, shape.stack.hidden))
         nn.init.normal_(self.head, std=0.02)
 
+    def fold(self) -> None:
+        """For speaking, as a stack's. Training does without."""
+        self.stack.fold()
+        self.stack.lay(self.head)
+
     def cache(self, slots: int, capacity: int) -> KVCache:
         """Empty keys and values for `slots` requests of up to `capacity` positions."""
         return self.stack.cache(slots, capacity, self.head.device, self.head.dtype)

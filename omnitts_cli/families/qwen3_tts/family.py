@@ -123,7 +123,7 @@ def assemble(
     for part in parts.all():
         part.module.eval().requires_grad_(False)
     decoder.prepare()
-    language.talker.stack.fold()
+    language.talker.fold()
     language.predictor.fold(language.embedder)
     cloner = None
     if parts.encoder and parts.speaker:

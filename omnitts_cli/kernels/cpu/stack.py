@@ -75,8 +75,7 @@ class Walk:
         parts = qkv.reshape(len(qkv), -1, depth)
         qk, v = parts[:, :turned], parts[:, turned:]
         size = np.add.reduce(qk * qk, -1, keepdims=True)
-        size *= 1 / depth
-        size += self._eps
+        size += depth * self._eps
         qk = qk / np.sqrt(size, out=size)
         qk *= layer.qk_norm
         halves = qk.reshape(len(qk), turned, 2, -1)
@@ -95,7 +94,7 @@ class Walk:
             )
             for query, (slot, place) in zip(queries, places.where, strict=True)
         ]
-        return torch.cat(heard).view(len(qk), -1)
+        return (torch.cat(heard) if len(heard) > 1 else heard[0]).view(len(qk), -1)
 
 
 @dataclass(frozen=True)
@@ -119,17 +118,18 @@ class _Layer:
     """Weights [inputs, outputs], as a product of one row reads them fastest."""
 
     qkv: Tensor
-    qk_norm: np.ndarray  # [heads + kv, D]
+    qk_norm: np.ndarray  # [heads + kv, D], times the root of D: heads are divided by their norm, not by its mean
     out: Tensor
     gate_up: Tensor
     down: Tensor
 
     @staticmethod
     def of(block: Block, kv_heads: int) -> _Layer:
-        heads = block.out.shape[1] // block.q_norm.shape[0]
+        depth = block.q_norm.shape[0]
+        norms = [block.q_norm.expand(block.out.shape[1] // depth, -1), block.k_norm.expand(kv_heads, -1)]
         return _Layer(
             qkv=(block.qkv * block.input_norm).t().contiguous(),
-            qk_norm=torch.cat([block.q_norm.expand(heads, -1), block.k_norm.expand(kv_heads, -1)]).numpy(),
+            qk_norm=torch.cat(norms).mul_(depth**0.5).numpy(),
             out=block.out.t().contiguous(),
             gate_up=(block.gate_up * block.mlp_norm).t().contiguous(),
             down=block.down.t().contiguous(),
