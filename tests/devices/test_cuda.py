@@ -54,12 +54,16 @@ def clips(made: Engine, asked: list[Request]) -> dict[str, Clip]:
     return {name: Clip.join(parts) for name, parts in chunks.items()}
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-def test_captured_is_eager_twice_and_interleaved(dtype: torch.dtype) -> None:
-    eager = clips(engine(False, dtype), requests())
+@pytest.mark.parametrize(("dtype", "count"), [(torch.float32, 7), (torch.bfloat16, 4)], ids=str)
+def test_captured_is_eager_twice_and_interleaved(dtype: torch.dtype, count: int) -> None:
+    """bfloat16 only with as many requests as slots: who shares a frame with those that wait for a slot depends on
+    the clock, products of other sizes round otherwise, and 8 bits of mantissa are few enough to change a draw.
+    """
+    asked = requests()[:count]
+    eager = clips(engine(False, dtype), asked)
     captured = engine(True, dtype)
     for _ in range(2):  # a graph's buffers are used again by the second run
-        again = clips(captured, requests())
+        again = clips(captured, asked)
         assert again.keys() == eager.keys()
         for name, clip in eager.items():
             assert (again[name].codes == clip.codes).all()
