@@ -49,7 +49,7 @@ def test_every_voice_is_understood_and_none_is_another(engine: Engine) -> None:
     texts = sentences()[10:26]
     voices = [VOICES[n % len(VOICES)] for n in range(len(texts))]
     heard = [said(engine, text, Named(voice)) for text, voice in zip(texts, voices, strict=True)]
-    assert error_rate(texts, heard, recogniser()) <= 0.50
+    assert error_rate(texts, heard, recogniser()) <= 0.45
     pitches = {voice: pitch(np.concatenate(heard[n :: len(VOICES)])) for n, voice in enumerate(VOICES)}
     assert pitches["clara"] > pitches["ruth"] > pitches["angus"] > pitches["otto"]
     assert pitches["finn"] > pitches["angus"] and pitches["leo"] > pitches["henry"]

@@ -17,6 +17,7 @@ from omnitts_cli.training.codec_stage import CodecStage, train_codec
 from omnitts_cli.training.export import export, export_codec
 from omnitts_cli.training.journal import Journal
 from omnitts_cli.training.judge import PARTS, judge
+from omnitts_cli.training.picture import draw
 from omnitts_cli.training.polish_stage import PolishStage
 from omnitts_cli.training.pool import Classroom, SoundPool
 from omnitts_cli.training.recipe import Recipe
@@ -25,7 +26,7 @@ from omnitts_cli.training.speech_stage import train_speech
 from omnitts_cli.training.team import Team
 from omnitts_cli.training.tokens import Tokens
 
-STAGES = ("texts", "codec", "polish", "speech", "export", "judge")
+STAGES = ("texts", "codec", "polish", "speech", "export", "picture", "judge")
 LEARNING = ("codec", "polish", "speech")
 TEXTS = "texts.txt"
 
@@ -72,6 +73,9 @@ class Rebuild:
             export(self.recipe, self.work, self._tokens(), self.work / MODEL)
         else:
             export_codec(self.recipe, self.work, self.work / MODEL / CODEC_FOLDER)
+
+    def picture(self) -> None:
+        draw(self.work / "curves.jsonl", self.work / "curves.png")
 
     def judge(self, model: Path | None, asked: list[str], seeds: int) -> None:
         """Every line of what the model must be able to do, to judged.json."""

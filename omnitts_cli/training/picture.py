@@ -1,0 +1,56 @@
+"""A picture of the journal: how each loss of each stage fell, stretch after stretch."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from omnitts_cli.errors import OmniError
+
+PANELS = {
+    "codec": ("mel", "wave", "commit", "phones"),
+    "polish": ("mel", "wave", "critics", "feature"),
+    "speech": ("first", "held_first", "phones", "held_phones", "held_cloned", "held_swapped", "held_described"),
+}
+
+
+def curves(journal: Path) -> dict[str, list[dict[str, Any]]]:
+    """The lines of each stage that tell losses, at `minutes` of all its stretches together."""
+    found: dict[str, list[dict[str, Any]]] = {stage: [] for stage in PANELS}
+    done = dict.fromkeys(PANELS, 0.0)  # minutes of the stretches before
+    last = dict.fromkeys(PANELS, 0.0)
+    for line in map(json.loads, journal.read_text().splitlines()):
+        stage = line["stage"]
+        if stage not in PANELS:
+            continue
+        if line["seconds"] / 60 < last[stage]:
+            done[stage] += last[stage]
+        last[stage] = line["seconds"] / 60
+        if "step" in line and "event" not in line:
+            found[stage].append(line | {"minutes": done[stage] + last[stage]})
+    return found
+
+
+def draw(journal: Path, picture: Path) -> None:
+    """One panel a stage."""
+    try:
+        import matplotlib
+    except ImportError:
+        raise OmniError("a picture needs matplotlib", hint='pip install "omnitts-cli[bench]"') from None
+    matplotlib.use("Agg")  # a file, no window
+    from matplotlib import pyplot
+
+    told = {stage: lines for stage, lines in curves(journal).items() if lines}
+    if not told:
+        raise OmniError(f"{journal} tells no losses yet")
+    figure, panels = pyplot.subplots(len(told), 1, figsize=(8, 3.2 * len(told)), layout="constrained", squeeze=False)
+    for panel, (stage, lines) in zip(panels[:, 0], told.items(), strict=True):
+        for name in PANELS[stage]:
+            known = [line for line in lines if name in line]
+            panel.plot([line["minutes"] for line in known], [line[name] for line in known], label=name)
+        panel.set(title=stage, xlabel="minutes", yscale="log")
+        panel.grid(alpha=0.3)
+        panel.legend(fontsize="small")
+    figure.savefig(picture)
+    pyplot.close(figure)

@@ -1,0 +1,44 @@
+"""The journal as a picture: stretches of a stage stand behind each other."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from omnitts_cli.errors import OmniError
+from omnitts_cli.training.picture import curves, draw
+
+LINES = (
+    {"stage": "codec", "seconds": 1.0, "event": "start"},
+    {"stage": "codec", "seconds": 60.0, "step": 500, "mel": 2.0, "phones": 3.0},
+    {"stage": "speech", "seconds": 30.0, "step": 500, "first": 4.0, "held_first": 5.0},
+    {"stage": "codec", "seconds": 2.0, "event": "phase", "step": 0},
+    {"stage": "codec", "seconds": 90.0, "step": 500, "mel": 1.0, "phones": 2.0},
+    {"stage": "judge", "seconds": 1.0, "weights": {}},
+)
+
+
+def journal(folder: Path, lines: tuple[dict[str, object], ...] = LINES) -> Path:
+    path = folder / "curves.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def test_a_later_stretch_goes_on_where_the_one_before_ended(tmp_path: Path) -> None:
+    found = curves(journal(tmp_path))
+    assert [(line["minutes"], line["mel"]) for line in found["codec"]] == [(1.0, 2.0), (2.5, 1.0)]
+    assert [line["minutes"] for line in found["speech"]] == [0.5] and found["polish"] == []
+
+
+def test_a_picture_is_drawn(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    draw(journal(tmp_path), tmp_path / "curves.png")
+    assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_journal_without_losses_is_refused(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    with pytest.raises(OmniError, match="no losses"):
+        draw(journal(tmp_path, LINES[:1]), tmp_path / "curves.png")
