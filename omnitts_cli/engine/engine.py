@@ -145,7 +145,7 @@ class Engine:
 
     # ---- turning
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def step(self) -> list[News]:
         """One turn: every slot that can gains a frame, and what has arrived is handed out.
 
