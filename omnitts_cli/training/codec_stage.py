@@ -156,7 +156,7 @@ def train_codec(
     """Learn for `minutes` from where `folder` says the codec is; leave it there."""
     journal = Journal(folder / team.curves, kind.NAME, team.leads)
     lane = device.lane()
-    with lane:
+    with lane, torch.inference_mode(False):  # a lane may be made for speaking alone
         pool.add(room.heard(at_least=64))
         stage = kind(recipe, device, pool, team)
         started = True

@@ -159,7 +159,7 @@ def train_speech(
     journal = Journal(folder / team.curves, "speech", team.leads)
     ids = [e.ids for e in tokens.encoder().encode_batch(texts)]
     lane = device.lane()
-    with lane:
+    with lane, torch.inference_mode(False):  # a lane may be made for speaking alone
         encoder = settled_codec(recipe, folder).encoder.to(device.torch_device)
         lessons = Lessons(recipe, encoder, ids, 200_000 if device.captures else 2_000, tokens)
         while not lessons.ready(2_000 if device.captures else 1):
