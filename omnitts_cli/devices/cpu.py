@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import platform
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from omnitts_cli import settings
+from omnitts_cli.devices.host import physical_cores, processor, told_threads
 from omnitts_cli.kernels import cpu
 from omnitts_cli.kernels.ops import Ops
-
-CONTAINER = Path("/sys/fs/cgroup/cpu.max")
 
 
 class CPUFetch:
@@ -114,42 +108,3 @@ class CPUDevice:
     @contextmanager
     def watched(self) -> Iterator[Callable[[], int | None]]:
         yield lambda: None
-
-
-def processor() -> str:
-    """What the processor calls itself."""
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as file:
-            return next(line.split(":", 1)[1].strip() for line in file if line.startswith("model name"))
-    except (OSError, StopIteration):  # another system, or a processor that tells less
-        return platform.processor() or platform.machine()
-
-
-def told_threads() -> int | None:
-    told = settings.variable("OMP_NUM_THREADS") or ""
-    return int(told) if told.isdecimal() and 0 < int(told) <= 1024 else None
-
-
-def physical_cores() -> int:
-    """Hyper-threads share one vector unit, so more threads than cores slow the products down."""
-    try:
-        usable = os.sched_getaffinity(0)
-    except AttributeError:
-        usable = set(range(os.cpu_count() or 1))
-    seen = set()
-    for number in usable:
-        try:
-            with open(f"/sys/devices/system/cpu/cpu{number}/topology/thread_siblings_list") as file:
-                seen.add(file.read().strip())
-        except OSError:
-            seen.add(str(number))
-    return max(1, min(len(seen), quota()))
-
-
-def quota() -> int:
-    """Cores' worth of time that a container may use; more threads than that would be put aside in turns."""
-    try:
-        most, period = CONTAINER.read_text().split()
-        return max(1, round(int(most) / int(period)))
-    except (OSError, ValueError):  # no container, or "max"
-        return sys.maxsize
