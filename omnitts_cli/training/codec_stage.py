@@ -66,7 +66,7 @@ class CodecStage:
         fast = self.device.captures
         return torch.optim.AdamW(
             weights,
-            lr=self.rate if fast else self.schedule.rate,
+            lr=self.rate,
             betas=(0.8, 0.99),
             weight_decay=1e-3,
             fused=fast,

@@ -59,7 +59,7 @@ class SpeechStage:
         fast = device.captures
         self.optimiser = torch.optim.AdamW(
             self.learned,
-            lr=self.rate if fast else self.plan.rate,
+            lr=self.rate,
             betas=(0.9, 0.98),
             weight_decay=self.plan.weight_decay,
             fused=fast,

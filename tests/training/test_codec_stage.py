@@ -56,6 +56,17 @@ def test_a_step_moves_what_should_move(small: Recipe, classroom: Classroom) -> N
     assert bool(stage.losses.isfinite().all()) and bool((stage.losses > 0).all())
 
 
+def test_it_learns_at_the_rate_that_the_journal_tells(small: Recipe, classroom: Classroom) -> None:
+    pool = SoundPool(0.01, torch.device("cpu"))
+    pool.add(classroom.heard(at_least=4))
+    stage = CodecStage(small, CPUDevice(1), pool, Team())
+    before = [weight.detach().clone() for weight in stage.learned]
+    stage.learn(bypass=True)
+    stage.rate.fill_(0.0)
+    stage.update()
+    assert all(torch.equal(old, new) for old, new in zip(before, stage.learned, strict=True))
+
+
 def test_drawn_sound_comes_with_its_own_phones() -> None:
     pool = SoundPool(0.001, torch.device("cpu"))
     for length, phone in ((3, 7), (5, 9)):

@@ -37,6 +37,18 @@ def test_a_step_never_asks_for_a_number(one_length: Recipe, stage_of: Build) -> 
         float(stage.losses[0])
 
 
+def test_it_learns_at_the_rate_that_the_journal_tells(one_length: Recipe, stage_of: Build) -> None:
+    stage = stage_of(one_length)
+    before = [weight.detach().clone() for weight in stage.learned]
+    stage.learn(0)
+    stage.rate.fill_(0.0)
+    stage.update()
+    assert all(torch.equal(old, new) for old, new in zip(before, stage.learned, strict=True))
+    stage.rate.fill_(0.1)
+    stage.update()
+    assert not torch.equal(before[0], stage.learned[0])
+
+
 def test_a_checkpoint_is_a_beginning(small: Recipe, stage_of: Build, tmp_path: Path) -> None:
     old, new = stage_of(small), stage_of(small)
     with torch.no_grad():
