@@ -26,7 +26,7 @@ from omnitts_cli.training.speech_stage import train_speech
 from omnitts_cli.training.team import Team
 from omnitts_cli.training.tokens import Tokens
 
-STAGES = ("texts", "codec", "polish", "speech", "export", "picture", "judge")
+STAGES = ("texts", "codec", "polish", "speech", "export", "judge", "picture")
 LEARNING = ("codec", "polish", "speech")
 TEXTS = "texts.txt"
 

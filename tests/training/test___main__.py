@@ -11,14 +11,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 import soundfile
 import torch
 
 from omnitts_cli.build import open_engine
 from omnitts_cli.devices.cpu import CPUDevice
+from omnitts_cli.errors import OmniError
 from omnitts_cli.request import Request
 from omnitts_cli.training import parts
-from omnitts_cli.training.__main__ import Rebuild
+from omnitts_cli.training.__main__ import STAGES, Rebuild, main
+from omnitts_cli.training.picture import draw
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.settled import exported_speech
 from omnitts_cli.training.team import Team
@@ -93,3 +96,15 @@ def by_the_command(model: Path, clip: np.ndarray, folder: Path) -> None:
         )
         assert done.returncode == 0, done.stderr
         assert len(soundfile.read(sound)[0]) > 0
+
+
+def test_all_is_done_where_no_picture_can_be_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+    for stage in STAGES:
+        monkeypatch.setattr(Rebuild, stage, lambda *_, stage=stage: done.append(stage))
+    monkeypatch.setattr(Rebuild, "picture", lambda rebuild: draw(rebuild.work / "none", rebuild.work / "none.png"))
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setattr(sys, "argv", ["training", "all", "--work", str(tmp_path), "--device", "cpu"])
+    with pytest.raises(OmniError, match="matplotlib"):
+        main()
+    assert done == [stage for stage in STAGES if stage != "picture"]
