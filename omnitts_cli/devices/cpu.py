@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import numpy as np
@@ -28,14 +28,19 @@ class CPUFetch:
 
 
 class CPULane:
-    """Work runs at once, in inference mode: to count a tensor's versions is a twentieth of a small operation."""
+    """Work runs at once, in inference mode: to count a tensor's versions is a twentieth of a small operation.
+
+    NumPy does not warn of numbers that are not finite: a frame's end finds them, and the engine says so in words.
+    """
 
     def __init__(self) -> None:
-        self._entered: list[torch.inference_mode] = []
+        self._entered: list[ExitStack] = []
 
     def __enter__(self) -> CPULane:
-        self._entered.append(torch.inference_mode())
-        self._entered[-1].__enter__()
+        with ExitStack() as entered:
+            entered.enter_context(torch.inference_mode())
+            entered.enter_context(np.errstate(all="ignore"))
+            self._entered.append(entered.pop_all())
         return self
 
     def __exit__(self, *exc: Any) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -41,3 +43,12 @@ def test_what_goes_to_the_device_is_a_copy(cpu: CPUDevice) -> None:
     tensor = cpu.to_device(array)
     array[:] = 0
     assert tensor.tolist() == [1, 1, 1]
+
+
+def test_a_lane_is_in_inference_mode_and_silent_about_what_is_not_finite(cpu: CPUDevice) -> None:
+    lane = cpu.lane()
+    before = np.geterr()
+    with lane, lane, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert torch.is_inference_mode_enabled() and np.isinf(np.float32(1e30) * np.float32(1e30))
+    assert not torch.is_inference_mode_enabled() and np.geterr() == before

@@ -19,9 +19,11 @@ def choose(
 
 def code(scores: np.ndarray, group: int, seed: int, frame: int, temperature: float, top_k: int, top_p: float) -> int:
     likeliest = int(scores.argmax())
-    if temperature <= 0 or not math.isfinite(scores[likeliest]):
+    if temperature <= 0:
         return likeliest
     scaled = scores / temperature
+    if not math.isfinite(scaled[likeliest]):  # broken, or a temperature of next to nothing
+        return likeliest
     least = -math.inf
     if 0 < top_k < scores.size:
         least = np.partition(scaled, -top_k)[-top_k]

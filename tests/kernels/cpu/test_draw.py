@@ -50,3 +50,12 @@ def test_what_is_no_number_is_answered_all_the_same() -> None:
     one = torch.ones(3)
     codes = choose(logits, torch.zeros(3).long(), torch.zeros(3).long(), 0, one, torch.full((3,), 4), one * 0.9)
     assert ((codes >= 0) & (codes < 8)).all() and codes.tolist()[:2] == [5, 2]
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # a lane asks NumPy not to warn
+@pytest.mark.parametrize("temperature", [1e-38, 1e-45])
+def test_next_to_no_temperature_is_none(temperature: float) -> None:
+    logits = 5 * torch.randn(4, 32, generator=torch.Generator().manual_seed(2))
+    whole, column = torch.zeros(4, dtype=torch.int64), torch.full((4,), temperature)
+    for top_p in (1.0, 0.5):
+        assert torch.equal(choose(logits, whole, whole, 0, column, whole, torch.full((4,), top_p)), logits.argmax(-1))
