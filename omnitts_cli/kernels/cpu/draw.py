@@ -41,7 +41,7 @@ def nucleus(scaled: np.ndarray, chance: np.ndarray, top_p: float) -> np.ndarray:
     """Which of the codes hold the first `top_p` of the mass; ties with the last of them are kept."""
     order = scaled.argsort()[::-1]
     larger = chance[order].cumsum() - chance[order]  # mass of the strictly more likely ones
-    inside = np.count_nonzero(larger < top_p * chance.sum())
+    inside = int(np.count_nonzero(larger < top_p * chance.sum()))
     return scaled >= scaled[order[max(inside, 1) - 1]]
 
 
