@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from pathlib import Path
 
 import torch
@@ -13,6 +12,7 @@ from torch import Tensor, nn
 from omnitts_cli.devices.device import Device
 from omnitts_cli.training import parts
 from omnitts_cli.training.journal import Budget, Journal, falling_rate
+from omnitts_cli.training.learning import half, optimiser
 from omnitts_cli.training.mel_distance import MelDistance
 from omnitts_cli.training.pool import Classroom, SoundPool
 from omnitts_cli.training.quantise import LearningQuantiser
@@ -63,15 +63,7 @@ class CodecStage:
         return self.encoder, self.decoder, self.phones
 
     def optimiser_of(self, weights: list[nn.Parameter]) -> torch.optim.Optimizer:
-        fast = self.device.captures
-        return torch.optim.AdamW(
-            weights,
-            lr=self.rate,
-            betas=(0.8, 0.99),
-            weight_decay=1e-3,
-            fused=fast,
-            capturable=fast,
-        )
+        return optimiser(self.device, weights, self.rate, (0.8, 0.99), 1e-3)
 
     def modules(self) -> dict[str, nn.Module]:
         return {m: getattr(self, m) for m in ("encoder", "decoder", "quantiser", "phones")}
@@ -80,12 +72,6 @@ class CodecStage:
         for name, module in self.modules().items():
             if found := parts.under(name, tensors):  # critics come with the polish alone
                 module.load_state_dict(found)
-
-    def half(self) -> torch.autocast | nullcontext:
-        """bfloat16 where the device is fast at it; the cache would outlive a captured step."""
-        if not self.device.captures:
-            return nullcontext()
-        return torch.autocast(self.device.torch_device.type, torch.bfloat16, cache_enabled=False)
 
     def learn(self, bypass: bool) -> None:
         """One batch of examples, to `slopes`, and to what the books measure; the losses are added to `losses`."""
@@ -100,12 +86,12 @@ class CodecStage:
 
     def repeat(self, true: Tensor, bypass: bool) -> tuple[Tensor, Tensor, Tensor]:
         """Sound [B, n] -> the same through the codec, the leading group's entries, and what the books cost."""
-        with self.half():
+        with half(self.device):
             latent = self.hear(true)
         quantised, leading, commit = self.quantiser(
             latent, self.encoder.quantiser, self.decoder.quantiser, self.plan.shorter, bypass
         )
-        with self.half():
+        with half(self.device):
             made = self.sound(quantised).float()
         return made, leading, commit
 

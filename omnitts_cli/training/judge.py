@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import random
@@ -21,6 +20,7 @@ from omnitts_cli.training.hearing import Sounding, distance, heard, pitch
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.settled import exported_codec
 from omnitts_cli.training.teacher import SAMPLE_RATE, Teacher, TeacherVoice
+from omnitts_cli.weights.verify import sha256_of
 
 PARTS = ("spoken", "codec", "runaways", "clone", "design", "speed")
 BASES_REPEATED = ("rms", "slt", "awb")
@@ -227,11 +227,6 @@ def judge(model: Path, recipe: Recipe, parts: Sequence[str], seeds: int, flite: 
         (notes / f"{part}.json").write_text(json.dumps(ways[part](), indent=1) + "\n")
     found = {path.stem: json.loads(path.read_text()) for path in sorted(notes.glob("*.json"))}
     whole = folder / "judged.json"
-    sums = {str(path.relative_to(model)): sha256(path) for path in sorted(model.rglob("*.safetensors"))}
+    sums = {str(path.relative_to(model)): sha256_of(path) for path in sorted(model.rglob("*.safetensors"))}
     whole.write_text(json.dumps({"weights": sums, **found}, indent=1) + "\n")
     return whole
-
-
-def sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from omnitts_cli.devices.device import Device
 from omnitts_cli.training.codec_stage import CodecStage
 from omnitts_cli.training.critics import Critics, critic_loss, maker_losses
+from omnitts_cli.training.learning import half
 from omnitts_cli.training.pool import SoundPool
 from omnitts_cli.training.recipe import Polish, Recipe
 from omnitts_cli.training.team import Team, joined_slopes
@@ -57,7 +58,7 @@ class PolishStage(CodecStage):
 
     def _judge(self, made: Tensor, true: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Ask the critics: (their own loss, how badly they were fooled, how far features are apart)."""
-        with self.half():
+        with half(self.device):
             true_opinions, true_features = self.critics(true)
             known_opinions, _ = self.critics(made.detach())
             opinions, features = self.critics(made)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from omnitts_cli.training.guesses import Guesses
 from omnitts_cli.training.held_strangers import held_strangers
 from omnitts_cli.training.ids import TextIds, codec_ids
 from omnitts_cli.training.journal import Budget, Journal, falling_rate
+from omnitts_cli.training.learning import half, optimiser
 from omnitts_cli.training.lessons import Lessons
 from omnitts_cli.training.pool import Classroom
 from omnitts_cli.training.recipe import Recipe
@@ -56,17 +56,9 @@ class SpeechStage:
         self.offsets = torch.tensor(first, device=where)  # of each group in one joined table
         self.rate = torch.tensor(self.plan.rate, device=where)
         self.losses = torch.zeros(len(LOSSES), device=where)
-        fast = device.captures
-        self.optimiser = torch.optim.AdamW(
-            self.learned,
-            lr=self.rate,
-            betas=(0.9, 0.98),
-            weight_decay=self.plan.weight_decay,
-            fused=fast,
-            capturable=fast,
-        )
+        self.optimiser = optimiser(device, self.learned, self.rate, (0.9, 0.98), self.plan.weight_decay)
         self.talk, self.predict = self.speech.talker.forward, self.speech.predictor.forward
-        if self.plan.compile and fast:
+        if self.plan.compile and device.captures:
             self.talk, self.predict = torch.compile(self.talk), torch.compile(self.predict)
 
     def learn(self, number: int) -> None:
@@ -74,12 +66,9 @@ class SpeechStage:
         table, strangers = self.lessons.tables[number], self.lessons.strangers[number]
         size = self.plan.positions // table.rows
         batch = draw_mixed(table, strangers, size, self.recipe, self.codec_ids, self.text_ids)
-        half = nullcontext()
-        if self.device.captures:
-            half = torch.autocast(self.device.torch_device.type, torch.bfloat16, cache_enabled=False)
         vectors = self.speech.speaker(batch.mel)  # small, and in the precision that speaking has it in
         guess = self.guesses(vectors, batch.made)
-        with half:
+        with half(self.device):
             hidden = self.talk(F.dropout(self.rows(batch, vectors), self.plan.dropout))
             scores = self.speech.talker.logits(hidden).float()
             first = F.cross_entropy(scores.flatten(0, 1), batch.target.flatten(), ignore_index=-100)

@@ -1,0 +1,25 @@
+"""What every stage learns with: the precision of its products, and the optimiser, both fit for capture."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+
+import torch
+from torch import Tensor, nn
+
+from omnitts_cli.devices.device import Device
+
+
+def half(device: Device) -> torch.autocast | nullcontext[None]:
+    """bfloat16 where the device is fast at it; the cache would outlive a captured step."""
+    if not device.captures:
+        return nullcontext()
+    return torch.autocast(device.torch_device.type, torch.bfloat16, cache_enabled=False)
+
+
+def optimiser(
+    device: Device, weights: list[nn.Parameter], rate: Tensor, betas: tuple[float, float], weight_decay: float
+) -> torch.optim.Optimizer:
+    """`rate` is read at every step, so that whoever fills it sets the pace."""
+    fast = device.captures
+    return torch.optim.AdamW(weights, lr=rate, betas=betas, weight_decay=weight_decay, fused=fast, capturable=fast)
