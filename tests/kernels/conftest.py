@@ -1,4 +1,4 @@
-"""A table of slots in every state, and what a fast twin of a frame's bookkeeping must do to it."""
+"""What fast twins are tried with: settings of a draw, and a table of slots in every state."""
 
 from __future__ import annotations
 
@@ -15,6 +15,17 @@ from omnitts_cli.kernels import plain_frame
 
 SLOTS, RING, FRAMES, GROUPS, AUDIO, VOCABULARY, WIDTH, END = 41, 4, 12, 5, 10, 24, 24, 15
 Check = Callable[[Callable[..., Any]], None]
+Setting = tuple[float, int, float]
+SETTINGS: list[Setting] = [
+    (0.0, 0, 1.0),
+    (0.9, 50, 1.0),
+    (1.0, 0, 1.0),
+    (0.7, 20, 0.8),
+    (1.3, 1, 1.0),
+    (0.5, 0, 0.3),
+    (2.0, 300, 0.99),
+]
+"""Temperature, top-k and top-p of a draw."""
 
 
 @dataclass
@@ -51,6 +62,16 @@ class Rows:
     def frame(self, codes: Tensor) -> Tensor:
         rest = [self.rest[group, codes[:, group + 1]] for group in range(GROUPS - 1)]
         return torch.stack([self.first[codes[:, 0]], *rest]).sum(0)
+
+
+@pytest.fixture
+def settings() -> list[Setting]:
+    return SETTINGS
+
+
+@pytest.fixture(params=SETTINGS, ids=str)
+def setting(request: pytest.FixtureRequest) -> Setting:
+    return request.param
 
 
 @pytest.fixture

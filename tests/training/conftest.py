@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -99,3 +101,16 @@ def _utterance(text: int, number: int, voice: TeacherVoice) -> Utterance:
     spoken = Hummer().speak(SENTENCES[text], voice)
     sound = np.round(spoken.sound * 32767).astype(np.int16)
     return Utterance(text, number, sound, spoken.phones, voice if number == PASSING else None)
+
+
+@pytest.fixture
+def as_team_of_two(tmp_path: Path) -> Callable[[str], subprocess.CompletedProcess[str]]:
+    """Runs a script as both members of a team; it lies in `tmp_path`, and may leave there what it found."""
+
+    def run(script: str) -> subprocess.CompletedProcess[str]:
+        path = tmp_path / "member.py"
+        path.write_text(script)
+        launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone", str(path)]
+        return subprocess.run(launcher, capture_output=True, text=True, timeout=120, check=True)
+
+    return run

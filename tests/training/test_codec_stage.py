@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -106,11 +105,8 @@ team.close()
 """
 
 
-def test_a_team_of_two_ends_its_steps_alike(tmp_path: Path) -> None:
-    script = tmp_path / "member.py"
-    script.write_text(MEMBER)
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone", str(script)]
-    subprocess.run(launcher, capture_output=True, text=True, timeout=120, check=True)
+def test_a_team_of_two_ends_its_steps_alike(tmp_path: Path, as_team_of_two: Callable[[str], object]) -> None:
+    as_team_of_two(MEMBER)
     (first, heard), (second, also_heard) = (torch.load(tmp_path / f"left.{rank}") for rank in range(2))
     assert not torch.equal(heard, also_heard)  # each has its own speech
     assert all(torch.allclose(first[name], second[name], atol=1e-6) for name in first)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -34,11 +34,10 @@ team.close()
 """
 
 
-def test_two_members_take_the_same_step(tmp_path: Path) -> None:
-    script = tmp_path / "member.py"
-    script.write_text(MEMBER)
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone", str(script)]
-    done = subprocess.run(launcher, capture_output=True, text=True, timeout=120, check=True)
+def test_two_members_take_the_same_step(
+    tmp_path: Path, as_team_of_two: Callable[[str], subprocess.CompletedProcess[str]]
+) -> None:
+    done = as_team_of_two(MEMBER)
     # a file for each: what two processes print at once may be mixed up
     said = sorted(tmp_path.glob("said.*"))
     assert len(said) == 2, done.stderr

@@ -8,26 +8,16 @@ import torch
 from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.cpu.draw import choose, uniform
 
-SETTINGS = [
-    (0.0, 0, 1.0),
-    (0.9, 50, 1.0),
-    (1.0, 0, 1.0),
-    (0.7, 20, 0.8),
-    (1.3, 1, 1.0),
-    (0.5, 0, 0.3),
-    (2.0, 300, 0.99),
-]
-
 
 @pytest.mark.parametrize("size", [24, 300, 2048])
-def test_codes_and_settings_by_row(size: int) -> None:
-    rows, made = 8 * len(SETTINGS), torch.Generator().manual_seed(size)
+def test_codes_and_settings_by_row(size: int, settings: list[tuple[float, int, float]]) -> None:
+    rows, made = 8 * len(settings), torch.Generator().manual_seed(size)
     logits = 3 * torch.randn(rows, size, generator=made)
     logits[::5, : size // 3] = float("-inf")
     logits[::3] = logits[::3].round()  # many are equal
     seeds = torch.randint(-(2**62), 2**62, (rows,), generator=made)
     frames = torch.randint(0, 9000, (rows,), generator=made)
-    columns = [torch.tensor(column).repeat(8) for column in zip(*SETTINGS, strict=True)]
+    columns = [torch.tensor(column).repeat(8) for column in zip(*settings, strict=True)]
     for group in (0, 7):
         truth = plain.choose(logits, seeds, frames, group, *columns)
         made_here = choose(logits, seeds, frames, group, *columns)
