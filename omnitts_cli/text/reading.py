@@ -29,7 +29,8 @@ def parts_of(piece: Piece, longest: int | None) -> list[Piece]:
         return [piece]
     splitter = Splitter(largest=longest, pauses=False)
     parts = [part for part in splitter.feed(piece.text) + splitter.flush() if part.speech]
-    return [replace(piece, text=part.text, gap=part.gap if n else piece.gap) for n, part in enumerate(parts)]
+    # a sentence keeps its closing marks together, and only they may lie beyond
+    return [replace(piece, text=part.text[:longest], gap=part.gap if n else piece.gap) for n, part in enumerate(parts)]
 
 
 def heard(piece: Piece, read: Read, longest: int | None) -> list[tuple[Piece, str]]:

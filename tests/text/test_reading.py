@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from omnitts_cli.text.piece import Piece
@@ -51,6 +51,7 @@ def test_subtitles_keep_the_digits_of_a_long_piece() -> None:
     assert "five" in found[0][1] and "5" in found[0][0].text
 
 
+@example("1111111111111111111..", 20)
 @given(st.text("ab1.,! -5%\n", min_size=1, max_size=400), st.integers(20, 120))
 def test_nothing_is_lost_and_nothing_is_too_long(text: str, longest: int) -> None:
     text = " ".join(text.split())
