@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -14,7 +15,7 @@ from omnitts_cli.cli.completion import COMPLETING
 from omnitts_cli.cli.console import console
 from omnitts_cli.cli.declare import command
 from omnitts_cli.cli.grammar import Command, Commands, Refusal, in_our_words
-from omnitts_cli.errors import OmniError
+from omnitts_cli.errors import OmniError, OutputError
 
 app = typer.Typer(
     name="omnitts",
@@ -85,7 +86,7 @@ def run(arguments: list[str]) -> int:
         except (signals.PipeClosed, SystemExit):  # Typer leaves by SystemExit when the reader of help has gone
             return pipe_closed()
         except Exception as error:
-            return internal(error)
+            return failed(no_space(error)) if is_full(error) else internal(error)
         finally:
             console.stdout.release()
 
@@ -99,7 +100,7 @@ def failed(error: OmniError) -> int:
         console.error_record(error)
     except BrokenPipeError:
         return pipe_closed()
-    except OmniError:  # no stdout for the record; the exit code says it
+    except (OmniError, OSError):  # no stdout for the record, or no room; the exit code says it
         pass
     return error.exit_code
 
@@ -111,6 +112,17 @@ def pipe_closed() -> int:
         os.dup2(nowhere, descriptor)
     os.close(nowhere)
     return signals.PIPE_CLOSED
+
+
+def is_full(error: Exception) -> bool:
+    """Whether a disk had no room. Who writes sound says so in more words; this is for all the rest."""
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+def no_space(error: Any) -> OutputError:
+    """Lines on stdout have no file name of their own."""
+    name = error.filename or "standard output"
+    return OutputError(f"cannot write {name}: no space left", hint="free some space, or send it elsewhere")
 
 
 def internal(error: Exception) -> int:

@@ -178,7 +178,12 @@ class Console:
             return
         self.stand_still()
         encoding = sys.stderr.encoding or "utf-8"
-        print(text.encode(encoding, "backslashreplace").decode(encoding), file=sys.stderr, flush=True)
+        try:
+            print(text.encode(encoding, "backslashreplace").decode(encoding), file=sys.stderr, flush=True)
+        except BrokenPipeError:
+            raise
+        except OSError:  # a full disk, say: the words are lost, the exit code is not
+            pass
 
 
 def visible(text: str) -> str:

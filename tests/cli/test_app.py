@@ -14,6 +14,8 @@ import pytest
 
 from omnitts_cli.errors import OmniError
 
+PYTHON = [sys.executable, "-m", "omnitts_cli"]
+
 Call = Callable[..., Any]
 
 COMMANDS = (
@@ -226,3 +228,22 @@ def test_json_survives_a_name_that_is_no_text(started: Call) -> None:
     out, _ = process.communicate(timeout=60)
     assert process.returncode == 3
     assert json.loads(out)["code"] == "bad_input"
+
+
+needs_full = pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device that is always full is Linux's own")
+
+
+@needs_full
+@pytest.mark.parametrize("words", ["voices list", "--version", "say --help", "config show --json"])
+def test_a_full_stdout_is_8_whatever_goes_there(home: Path, words: str) -> None:
+    with open("/dev/full", "wb") as full:
+        process = subprocess.run([*PYTHON, *words.split()], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert process.returncode == 8
+    assert process.stderr.startswith("error: cannot write standard output: no space left\n")
+
+
+@needs_full
+def test_a_full_stderr_costs_the_message_and_not_the_exit_code(home: Path) -> None:
+    with open("/dev/full", "wb") as full:
+        assert subprocess.run([*PYTHON, "say", "-f", "nowhere"], stderr=full).returncode == 3
+        assert subprocess.run([*PYTHON, "say", "-f", "nowhere", "--json"], stdout=full, stderr=full).returncode == 3
