@@ -19,7 +19,7 @@ from omnitts_cli.engine.capture import Bench, PrefillSteps, PromptRun
 from omnitts_cli.engine.slots import Slot, Stop
 from omnitts_cli.errors import InputError
 from omnitts_cli.models.cache import KVCache
-from omnitts_cli.models.roles import LiveText, Prompt
+from omnitts_cli.models.roles import Draft, LiveText, Prompt
 from omnitts_cli.request import Request
 
 GUARD_FRAMES = 100
@@ -37,13 +37,14 @@ class Opening:
     """A request on its way into a slot: which rows are in the cache already."""
 
     slot: Slot
-    prompt: Prompt
-    done: int  # rows in the cache
+    draft: Draft
+    prompt: Prompt | None = None  # its numbers, made together with those of other newcomers
+    done: int = 0  # rows in the cache
 
     @property
     def wanted(self) -> int:
         """All rows but the last, which is the first frame's input."""
-        return self.prompt.rows.shape[0] - 1
+        return len(self.draft.text) - 1
 
 
 class Admission:
@@ -55,33 +56,28 @@ class Admission:
         self._prefixes: OrderedDict[tuple[object, ...], KVCache] = OrderedDict()
 
     def open(self, request: Request, more: bool, index: int) -> tuple[Opening, LiveText | None]:
-        """Build the prompt and find a slot's limits; raises OmniError when the request cannot be spoken.
+        """Draft the prompt and find a slot's limits; raises OmniError when the request cannot be spoken.
 
         With `more`, its text is only the beginning.
         """
         prompter, feed = self._bench.model.prompter, None
         refuse_impossible(request)
-        with self._asking:
-            if more:
-                prompt, feed = prompter.live(request, request.text)
-            else:
-                prompt = prompter.prompt(request)
-        reference = 0 if prompt.reference is None else len(prompt.reference)
+        if more:
+            draft, feed = prompter.live(request, request.text)
+        else:
+            draft = prompter.draft(request)
+        reference = 0 if draft.reference is None else len(draft.reference)
         slot = Slot(
             index=index,
             request=request,
             seed=request.seed,
-            limit=self._limit(request, prompt, reference, open_feed=feed is not None),
-            prompt_rows=prompt.rows.shape[0],
+            limit=self._limit(request, draft, reference, open_feed=feed is not None),
+            prompt_rows=len(draft.text),
             reference=reference,
-            tokens=prompt.text_tokens,
-            closing=feed is None and prompt.text.closed,
+            tokens=draft.spoken,
+            closing=feed is None and draft.closed,
         )
-        if prompt.text.rows.shape[0]:
-            slot.unsent.append(prompt.text.rows)
-        self._lane.adopt(prompt.rows, prompt.text.rows, prompt.pad)
-        self._lane.wait_for(self._asking.mark())
-        return Opening(slot, prompt, self._copy_prefix(prompt, index)), feed
+        return Opening(slot, draft), feed
 
     def rows(self, make: Callable[[], Tensor]) -> Tensor:
         """Rows of live text, made beside the running frames."""
@@ -91,8 +87,8 @@ class Admission:
         self._lane.wait_for(self._asking.mark())
         return rows
 
-    def _limit(self, request: Request, prompt: Prompt, reference: int, open_feed: bool) -> int:
-        plan, rows = self._bench.plan, prompt.rows.shape[0]
+    def _limit(self, request: Request, draft: Draft, reference: int, open_feed: bool) -> int:
+        plan, rows = self._bench.plan, len(draft.text)
         room = min(plan.positions - rows, plan.frames - reference)
         wanted = request.max_frames
         if room < max(1, wanted or 1):
@@ -104,22 +100,13 @@ class Admission:
             )
         if wanted is not None:
             return wanted
-        return room if open_feed else min(room, ceiling(prompt.text_tokens))
-
-    def _copy_prefix(self, prompt: Prompt, index: int) -> int:
-        """Rows that could be copied instead of computed."""
-        known = self._prefixes.get(prompt.shared_key) if prompt.shared_key is not None else None
-        if known is None:
-            return 0
-        assert prompt.shared_key is not None
-        self._prefixes.move_to_end(prompt.shared_key)
-        rows = min(prompt.shared, prompt.rows.shape[0] - 1, known.capacity)
-        with self._lane:
-            self._bench.cache.copy_prefix(known, rows, index)
-        return rows
+        return room if open_feed else min(room, ceiling(draft.spoken))
 
     def advance(self, openings: Sequence[Opening]) -> list[Opening]:
         """A run of prompt rows for each; gives back those that are ready for their first frame."""
+        if new := [opening for opening in openings if opening.prompt is None]:
+            self._make_prompts(new)
+            self._copy_prefixes(new)
         runs = []
         for opening in openings:
             left = opening.wanted - opening.done
@@ -136,10 +123,33 @@ class Admission:
             self._write_columns(ready)
         return ready
 
+    def _make_prompts(self, openings: Sequence[Opening]) -> None:
+        with self._asking:
+            prompts = self._bench.model.prompter.prompts([opening.draft for opening in openings])
+        for opening, prompt in zip(openings, prompts, strict=True):
+            opening.prompt = prompt
+            if prompt.feed.shape[0]:
+                opening.slot.unsent.append(prompt.feed)
+            self._lane.adopt(prompt.rows, prompt.feed, prompt.pad)
+        self._lane.wait_for(self._asking.mark())
+
+    def _copy_prefixes(self, openings: Sequence[Opening]) -> None:
+        """Rows that can be copied instead of computed, for all who share them at once."""
+        sharing: dict[tuple[tuple[object, ...], int], list[Opening]] = {}
+        for opening in openings:
+            key = opening.draft.shared_key
+            if (known := self._prefixes.get(key)) is not None:
+                self._prefixes.move_to_end(key)
+                opening.done = min(opening.draft.shared, opening.wanted, known.capacity)
+                sharing.setdefault((key, opening.done), []).append(opening)
+        with self._lane:
+            for (key, rows), alike in sharing.items():
+                slots = self._bench.indices(*[opening.slot.index for opening in alike])
+                self._bench.cache.copy_prefix(self._prefixes[key], rows, slots)
+
     def _keep_prefix(self, opening: Opening) -> None:
-        prompt = opening.prompt
-        key, rows = prompt.shared_key, min(prompt.shared, opening.wanted)
-        if key is None or rows == 0 or key in self._prefixes:
+        key, rows = opening.draft.shared_key, min(opening.draft.shared, opening.wanted)
+        if rows == 0 or key in self._prefixes:
             return
         with self._lane:
             kept = self._bench.model.talker.cache(1, rows)
@@ -164,7 +174,7 @@ class Admission:
             table.row.index_copy_(0, at, torch.stack([opening.prompt.rows[-1] for opening in openings]))
             table.pad.index_copy_(0, at, torch.stack([opening.prompt.pad for opening in openings]))
             for opening in openings:
-                slot, reference = opening.slot, opening.prompt.reference
+                slot, reference = opening.slot, opening.draft.reference
                 if reference is not None:
                     table.codes[slot.index, : slot.reference].copy_(to_device(reference.astype(np.int64)))
 

@@ -118,6 +118,9 @@ class PrefillSteps:
         if bench.captures:
             for batch in self._batches:
                 self._inputs[batch] = (bench.indices(*[0] * batch), bench.indices(*[bench.spare] * batch))
+            self._nothing = torch.zeros(
+                (self.longest, bench.model.facts.hidden), device=bench.model.device, dtype=bench.model.dtype
+            )
             for key in sorted(product(self._batches, self._sizes), key=lambda k: k[0] * k[1], reverse=True):
                 shape = (*key, bench.model.facts.hidden)
                 self._rows[key] = torch.zeros(shape, device=bench.model.device, dtype=bench.model.dtype)
@@ -151,9 +154,9 @@ class PrefillSteps:
         starts, slots = self._inputs[batch]
         starts.copy_(bench.indices(*[run.start for run in runs], *[0] * padding), non_blocking=True)
         slots.copy_(bench.indices(*[run.slot for run in runs], *[bench.spare] * padding), non_blocking=True)
-        rows = self._rows[batch, size].zero_()  # an earlier prompt's rows may not have been finite
-        for index, run in enumerate(runs):
-            rows[index, : run.rows.shape[0]].copy_(run.rows)
+        pieces = [piece for run in runs for piece in (run.rows, self._nothing[: size - run.rows.shape[0]])]
+        pieces += [self._nothing[:size]] * padding  # an earlier prompt's rows may not have been finite
+        self._rows[batch, size].flatten(0, 1).copy_(torch.cat(pieces))  # two kernels, where each piece would be one
         self._replays[batch, size]()
 
     def _alone(self, run: PromptRun) -> None:

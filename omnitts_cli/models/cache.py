@@ -53,10 +53,10 @@ class KVCache:
         """Keys and values of one layer: [slots, kv_heads, capacity, head_dim] each, no copy."""
         return self.keys[index], self.values[index]
 
-    def copy_prefix(self, source: KVCache, rows: int, slot: int) -> None:
-        """Copy the first `rows` positions of `source` (one slot) into `slot`."""
-        self.keys[:, slot, :, :rows].copy_(source.keys[:, 0, :, :rows], non_blocking=True)
-        self.values[:, slot, :, :rows].copy_(source.values[:, 0, :, :rows], non_blocking=True)
+    def copy_prefix(self, source: KVCache, rows: int, slots: Tensor) -> None:
+        """Copy the first `rows` positions of `source` (one slot) into each of `slots` [N]."""
+        for mine, kept in ((self.keys, source.keys), (self.values, source.values)):
+            mine[:, :, :, :rows].index_copy_(1, slots, kept[:, :, :, :rows].expand(-1, len(slots), -1, -1, -1))
 
     def take_prefix(self, source: KVCache, rows: int, slot: int) -> None:
         """The other way round: keep the first `rows` positions of a slot of `source` in this cache of one slot."""

@@ -1,4 +1,4 @@
-"""The words in which families and the engine meet: Facts, Prompt, TextFeed, the roles, SpeechModel.
+"""The words in which families and the engine meet: Facts, Draft, Prompt, the roles, SpeechModel.
 
 A family fills the roles; the engine uses them without knowing which family did. Nothing here imports
 a family, the engine or a device.
@@ -10,7 +10,8 @@ width of the talker, V codes.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import Protocol
 
 import numpy as np
@@ -50,31 +51,51 @@ class Facts:
         return self.sample_rate / self.samples_per_frame
 
 
-@dataclass
-class TextFeed:
-    """Rows of text heard one per frame. Open and empty means that the request waits."""
+@dataclass(frozen=True, eq=False)
+class Draft:
+    """A prompt written down as ids, which can be read and compared. Every mode (named, cloned, designed) ends here.
 
-    rows: Tensor  # [N, H]
-    closed: bool = True
+    A row is the sum of a text row and, except in the first rows, a row of the codec's side: `codec` belongs
+    to the last rows of `text`, one to one. At `speaker_at` (an index of `codec`) stands the speaker's row and
+    from `frames_at` on the frames of the reference; the id written there is not used.
+    """
+
+    text: list[int]
+    codec: list[int]
+    feed: list[int] = field(default_factory=list)  # text heard later, one id per frame
+    closed: bool = True  # no more text will come behind `feed`; open and empty means that the request waits
+    spoken: int = 0  # ids of the text to be spoken, without what the template adds: for the guard's ceiling
+    speaker_at: int | None = None
+    frames_at: int | None = None
+    shared: int = 0  # rows at the front that depend on `shared_key` alone, so that their KV can be kept and copied
+    embedding: np.ndarray | None = None  # [H] float32, the speaker's row
+    reference: np.ndarray | None = None  # [R, G] int64; goes through the codec first, and its sound is dropped
+
+    @property
+    def bare(self) -> int:
+        """Rows at the front without a codec side."""
+        return len(self.text) - len(self.codec)
+
+    @property
+    def shared_key(self) -> tuple[object, ...]:
+        """Equal keys, equal shared rows: everything that those rows are made of."""
+        with_codec = self.shared - self.bare
+        content = blake2b(digest_size=16)
+        if self.embedding is not None:
+            content.update(self.embedding.tobytes())
+        if self.frames_at is not None and with_codec > self.frames_at:
+            content.update(self.reference[: with_codec - self.frames_at].tobytes())
+        return (tuple(self.text[: self.shared]), tuple(self.codec[:with_codec]), content.digest())
 
 
 @dataclass
 class Prompt:
-    """The rows that open a request. Every mode (named, cloned, designed) ends here.
+    """The rows of a draft, as numbers. The last one is not prefilled: it is the input of the first frame."""
 
-    The last row is not prefilled: it is the input of the first frame.
-    `shared` rows at the front depend only on `shared_key` (voice, language, style), so their KV can
-    be kept and copied. `reference` frames go through the codec first and their sound is dropped.
-    """
-
+    draft: Draft
     rows: Tensor  # [P, H]
-    text: TextFeed
+    feed: Tensor  # [N, H], heard one per frame
     pad: Tensor  # [H]; heard when the closed feed has run out
-    text_tokens: int  # for the guard's ceiling
-    positions: Tensor | None = None  # [3, P]; None: 0..P-1 on all three axes
-    shared: int = 0
-    shared_key: tuple[object, ...] | None = None
-    reference: np.ndarray | None = None  # [R, G] int64
 
 
 class LiveText(Protocol):
@@ -90,13 +111,15 @@ class TooEarly(InputError):
 
 
 class Prompter(Protocol):
-    """Turns a request into rows."""
+    """Turns requests into rows: a draft for each, which may be refused, and the rows of many drafts together."""
 
-    def prompt(self, request: Request) -> Prompt: ...
+    def draft(self, request: Request) -> Draft: ...
 
-    def live(self, request: Request, first: str) -> tuple[Prompt, LiveText]:
+    def live(self, request: Request, first: str) -> tuple[Draft, LiveText]:
         """An open prompt: `first` is the text known so far. Raises TooEarly while that settles too few tokens."""
         ...
+
+    def prompts(self, drafts: Sequence[Draft]) -> list[Prompt]: ...
 
 
 class Cloner(Protocol):

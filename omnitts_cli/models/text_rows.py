@@ -1,7 +1,10 @@
-"""TextEmbedder: token ids -> the rows that the talker hears as text."""
+"""TextEmbedder: token ids -> the rows that the talker hears as text. KnownRows: those it has made before."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -35,3 +38,41 @@ class TextEmbedder(nn.Module):
         count = ids.shape[0]
         blocks = F.pad(ids, (0, -count % BLOCK)).split(BLOCK)
         return torch.cat([self(block) for block in blocks])[:count]
+
+
+class KnownRows:
+    """Rows of ids met before, in one table on the device: most of a text's tokens have been heard already.
+
+    The embedder's weights must not change behind it.
+    """
+
+    def __init__(self, text: TextEmbedder, most: int = 8192) -> None:
+        self._text, self._most = text, most
+        self._places: dict[int, int] = {}  # of each id in the table
+        self._table: Tensor | None = None  # [room, H], grows by doubling up to `most` rows
+
+    def rows(self, ids: Sequence[int], place: Callable[[np.ndarray], Tensor]) -> Tensor:
+        """[N] -> [N, H], a tensor of its own."""
+        new = [index for index in dict.fromkeys(ids) if index not in self._places]
+        if len(self._places) + len(new) > self._most:  # rare enough to begin anew
+            self._places.clear()
+            new = list(dict.fromkeys(ids))
+        if len(new) > self._most:
+            return self._text.rows(place(np.array(ids, np.int64)))
+        if new:
+            self._learn(new, place)
+        return self._table[place(np.array([self._places[index] for index in ids], np.int64))]
+
+    @torch.inference_mode(False)  # a CPU's lane is in that mode, and what is made there nobody else may write to
+    @torch.no_grad()
+    def _learn(self, new: list[int], place: Callable[[np.ndarray], Tensor]) -> None:
+        rows, begin = self._text.rows(place(np.array(new, np.int64))), len(self._places)
+        end = begin + len(new)
+        if self._table is None or end > len(self._table):
+            room = min(self._most, max(end, 2 * begin, 8 * BLOCK))
+            table = rows.new_empty(room, rows.shape[1])
+            if begin:
+                table[:begin] = self._table[:begin]
+            self._table = table
+        self._table[begin:end] = rows
+        self._places.update(zip(new, range(begin, end), strict=True))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -21,7 +21,7 @@ from omnitts_cli.engine.plan import Plan
 from omnitts_cli.families.toy import toy
 from omnitts_cli.kernels import cpu, plain
 from omnitts_cli.kernels.ops import Ops
-from omnitts_cli.models.roles import LiveText, Prompt, Prompter, SpeechModel
+from omnitts_cli.models.roles import Draft, LiveText, Prompt, Prompter, SpeechModel
 from omnitts_cli.request import Failed, Request, Sampling
 from omnitts_cli.voices import Cloned, Designed, Named
 
@@ -36,7 +36,7 @@ def strong(ops: Ops) -> SpeechModel:
     """Text and history weigh more than in the toy, so that a slip shows in the codes."""
     made = toy(groups=3, codes=24, hidden=32, predictor_hidden=16, ops=ops)
     made.talker.head.mul_(1.5)
-    made.prompter._text.out.weight.mul_(6)
+    made.prompter._rows._known._text.out.weight.mul_(6)
     for stack in (made.talker.stack, made.predictor.stack):
         for layer in stack.layers:
             layer.out.mul_(3)
@@ -65,25 +65,40 @@ def recording() -> ModuleType:
     return importlib.import_module("recording")
 
 
+@dataclass(frozen=True, eq=False)
+class Poisoned(Draft):
+    """Says in which of its rows there will be numbers that are not finite."""
+
+    where: str = ""
+
+    @property
+    def shared_key(self) -> tuple[object, ...]:
+        return (self.where, *super().shared_key)
+
+
 class Poisoner:
     """A prompter whose prompts can carry numbers that are not finite: style "poison <where>" says in which rows."""
 
     def __init__(self, prompter: Prompter) -> None:
         self._prompter = prompter
 
-    def prompt(self, request: Request) -> Prompt:
-        style = request.style or ""
-        prompt = self._prompter.prompt(replace(request, style=None))
-        if style.startswith("poison"):
-            prompt = replace(prompt, rows=prompt.rows.clone(), pad=prompt.pad.clone(), shared_key=(style,))
-            place = style.split()[1]
-            if place == "pad":
-                prompt.pad[0] = float("nan")
-            else:
-                prompt.rows[{"first": 0, "middle": -2, "last": -1}[place]] = float("inf")
-        return prompt
+    def draft(self, request: Request) -> Draft:
+        poison, _, where = (request.style or "").partition(" ")
+        draft = self._prompter.draft(replace(request, style=None))
+        return Poisoned(**vars(draft), where=where) if poison == "poison" else draft
 
-    def live(self, request: Request, first: str) -> tuple[Prompt, LiveText]:
+    def prompts(self, drafts: Sequence[Draft]) -> list[Prompt]:
+        prompts = self._prompter.prompts(drafts)
+        for prompt in prompts:
+            where = prompt.draft.where if isinstance(prompt.draft, Poisoned) else ""
+            prompt.pad = prompt.pad.clone()  # which all have in common
+            if where == "pad":
+                prompt.pad[0] = float("nan")
+            elif where:
+                prompt.rows[{"first": 0, "middle": -2, "last": -1}[where]] = float("inf")
+        return prompts
+
+    def live(self, request: Request, first: str) -> tuple[Draft, LiveText]:
         return self._prompter.live(request, first)
 
 

@@ -86,7 +86,7 @@ def test_a_short_prompt_takes_no_more_of_a_prefix_than_there_is(
     (request,) = requests_of(1)
     alone = engine.clip(request)
     prompt = model.prompter.prompt(request)
-    engine._bench.model = replace(model, prompter=replace_shared(model, prompt.shared + 2))
+    engine._bench.model = replace(model, prompter=replace_shared(model, prompt.draft.shared + 2))
     engine._admission._bench.model = engine._bench.model
     again = engine.clip(request)
     assert np.array_equal(alone.codes, again.codes)
@@ -94,8 +94,11 @@ def test_a_short_prompt_takes_no_more_of_a_prefix_than_there_is(
 
 def replace_shared(model: SpeechModel, shared: int) -> Any:
     class Prompter:
-        def prompt(self, request: Request) -> Any:
-            return replace(model.prompter.prompt(request), shared=shared)
+        def draft(self, request: Request) -> Any:
+            return replace(model.prompter.draft(request), shared=shared)
+
+        def prompts(self, drafts: Any) -> Any:
+            return model.prompter.prompts(drafts)
 
     return Prompter()
 

@@ -20,7 +20,7 @@ def test_a_prefix_taken_and_copied_is_the_same_and_nothing_else_moves() -> None:
     before = cache.keys.clone()
     kept.take_prefix(cache, 5, 2)
     assert torch.equal(kept.keys[:, 0], cache.keys[:, 2, :, :5]) and torch.equal(cache.keys, before)
-    cache.copy_prefix(kept, 3, 0)
+    cache.copy_prefix(kept, 3, torch.tensor([0]))
     for part in (cache.keys, cache.values):
         assert torch.equal(part[:, 0, :, :3], part[:, 2, :, :3])
     assert torch.equal(cache.keys[:, 0, :, 3:], before[:, 0, :, 3:])

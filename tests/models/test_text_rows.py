@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 import torch.nn.functional as F
 
-from omnitts_cli.models.text_rows import BLOCK, TextEmbedder
+from omnitts_cli.models.text_rows import BLOCK, KnownRows, TextEmbedder
 
 
 def embedder() -> TextEmbedder:
@@ -40,3 +41,32 @@ def test_training_sees_any_shape_and_has_gradients() -> None:
     text = TextEmbedder(30, 8, 12)
     text(torch.zeros(2, 5, dtype=torch.int64)).sum().backward()
     assert text.table.grad[0].abs().sum() > 0 and text.table.grad[1].abs().sum() == 0
+
+
+@pytest.mark.parametrize("most", [8192, 50, 8])
+def test_known_rows_are_those_that_were_made(most: int) -> None:
+    """Met before or not, with room for all, after beginning anew, or where one text has more than there is room for."""
+    text, drawn = embedder(), torch.Generator().manual_seed(0)
+    known, truth = KnownRows(text, most), text.rows(torch.arange(300))
+    for count in (1, 20, 0, 40, 49, 12, 300):
+        ids = torch.randint(0, 300, (count,), generator=drawn).tolist()
+        assert torch.equal(known.rows(ids, torch.from_numpy), truth[ids])
+        assert len(known._places) <= most
+
+
+def test_what_is_known_is_not_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    text, made = embedder(), []
+    monkeypatch.setattr(text, "rows", lambda ids, rows=text.rows: made.append(ids.tolist()) or rows(ids))
+    known = KnownRows(text)
+    for ids in ([3, 5, 3], [5, 3], [9, 5]):
+        known.rows(ids, torch.from_numpy)
+    assert made == [[3, 5], [9]]
+
+
+def test_known_rows_belong_to_whoever_asked() -> None:
+    known = KnownRows(embedder())
+    known.rows([1, 2], torch.from_numpy).zero_()
+    assert known.rows([1], torch.from_numpy).any()
+    with torch.inference_mode():  # what was made there may still be written to later
+        known.rows([4], torch.from_numpy)
+    known.rows([5], torch.from_numpy).zero_()

@@ -88,7 +88,7 @@ def test_rows_are_those_of_the_familys_prompts(
         rows = stage.rows(batch, vectors)[0]
     count = len(prompt.rows)
     assert torch.allclose(rows[:count], prompt.rows, atol=1e-5)
-    check_what_follows(stage, examples, batch, rows, count, torch.cat([prompt.text.rows, prompt.pad.expand(200, -1)]))
+    check_what_follows(stage, examples, batch, rows, count, torch.cat([prompt.feed, prompt.pad.expand(200, -1)]))
 
 
 def replace_rows(table: lesson_tables.StrangerTable, rows: int) -> lesson_tables.StrangerTable:

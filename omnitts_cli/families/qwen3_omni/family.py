@@ -13,12 +13,12 @@ from omnitts_cli.families.qwen3_omni.names.language import UNUSED as BESIDE_LANG
 from omnitts_cli.families.qwen3_omni.names.language import talker_names, text_names
 from omnitts_cli.families.qwen3_omni.prompt import OmniPrompter
 from omnitts_cli.families.qwen3_tts.family import Language, NoNumbers, Part, language_names
-from omnitts_cli.families.qwen3_tts.prompt import Place
 from omnitts_cli.families.qwen3_tts.text import TextTokenizer
 from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import Ops
 from omnitts_cli.models.code2wav import Code2Wav
 from omnitts_cli.models.experts import Experts
+from omnitts_cli.models.prompt_rows import Place
 from omnitts_cli.models.roles import Facts, SpeechModel
 from omnitts_cli.models.text_rows import TextEmbedder
 

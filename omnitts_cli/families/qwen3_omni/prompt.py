@@ -1,4 +1,4 @@
-"""Prompter: a request -> the rows that open it, and every reason why this family cannot do what is asked.
+"""Prompter: a request -> the draft of the rows that open it, and every reason why this family cannot do what is asked.
 
 The talker hears an assistant's turn whose words are given; nobody has to think them up. Its text is always
 heard word by word, one token per frame.
@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import difflib
 
-import numpy as np
 import torch
-from torch import Tensor
 
 from omnitts_cli.errors import InputError, UsageError, VoiceError
 from omnitts_cli.families.qwen3_omni.config import Config
 from omnitts_cli.families.qwen3_tts.live import Arriving, LiveRows
-from omnitts_cli.families.qwen3_tts.prompt import Place, spoken
+from omnitts_cli.families.qwen3_tts.prompt import spoken
 from omnitts_cli.families.qwen3_tts.released import WHO_SPEAKS
 from omnitts_cli.families.qwen3_tts.text import TextTokenizer
 from omnitts_cli.models.embed import FrameEmbedder
-from omnitts_cli.models.roles import LiveText, Prompt, TextFeed, TooEarly
+from omnitts_cli.models.prompt_rows import Drafter, Place, PromptRows
+from omnitts_cli.models.roles import Draft, LiveText, TooEarly
 from omnitts_cli.models.text_rows import TextEmbedder
 from omnitts_cli.request import Request
 from omnitts_cli.voices import Named
@@ -31,7 +30,7 @@ library can do it; (C) words, such as "Read this aloud."
 """
 
 
-class OmniPrompter:
+class OmniPrompter(Drafter):
     """Fills the Prompter role."""
 
     def __init__(
@@ -43,24 +42,23 @@ class OmniPrompter:
         place: Place = torch.from_numpy,
         user_turn: str | None = USER_TURN,
     ) -> None:
-        self._config, self._tokenizer, self._place = config, tokenizer, place
-        self._text, self._frames, self._user_turn = text, frames, user_turn
+        super().__init__(PromptRows(text, frames, config.text.pad, place))
+        self._config, self._tokenizer, self._user_turn = config, tokenizer, user_turn
 
-    def prompt(self, request: Request) -> Prompt:
-        """The whole text is known."""
+    def draft(self, request: Request) -> Draft:
         speaker = self._speaker(request)
         body = self._tokenizer.encode(spoken(request.text))
-        return self._rows(speaker, [*body, self._config.text.end], len(body), closed=True)
+        return self._draft(speaker, [*body, self._config.text.end], len(body))
 
-    def live(self, request: Request, first: str) -> tuple[Prompt, LiveText]:
+    def live(self, request: Request, first: str) -> tuple[Draft, LiveText]:
         """The text arrives later; `first` must hold at least one word and what ends it."""
         speaker = self._speaker(request)
         arriving = Arriving(self._tokenizer)
         known = arriving.write(first)
         if not known:
             raise TooEarly("no token of the text is known yet", hint="give more of the text first, or all of it")
-        prompt = self._rows(speaker, known, len(known), closed=False)
-        return prompt, LiveRows(arriving, self._rows_of_text, self._config.text.end)
+        draft = self._draft(speaker, known, len(known), closed=False)
+        return draft, LiveRows(arriving, self._rows.text, self._config.text.end)
 
     def _speaker(self, request: Request) -> int:
         """The speaker's id, once nothing is asked that this family cannot do."""
@@ -100,25 +98,14 @@ class OmniPrompter:
         ids, encode = self._config.text, self._tokenizer.encode
         return [ids.start, *encode(f"user\n{self._user_turn}"), ids.stop, *encode("\n")]
 
-    @torch.no_grad()
-    def _rows(self, speaker: int, body: list[int], text_tokens: int, closed: bool) -> Prompt:
-        """Text rows with the codec's side added from the tags on; the first token ends the prompt."""
+    def _draft(self, speaker: int, body: list[int], spoken: int, closed: bool = True) -> Draft:
+        """The codec's side goes with the text from the tags on; the first token of the body ends the prompt."""
         ids, control = self._config.text, self._config.control
         codec = [control.no_think, control.think_begin, control.think_end, speaker, control.pad, control.begin]
         text = [*self._turn_before(), ids.start, ids.assistant, *self._tokenizer.encode("\n")]
         text += [*[ids.pad] * (len(codec) - 2), ids.begin, body[0]]
         self._fits(len(text) + len(body) - 1)
-        numbers = self._place(np.array([*text, *body[1:], ids.pad, *codec]))
-        rows = self._text.rows(numbers[: -len(codec)])
-        rows[len(text) - len(codec) : len(text)] += self._frames.control(numbers[-len(codec) :])
-        return Prompt(
-            rows=rows[: len(text)],
-            text=TextFeed(rows[len(text) : -1], closed),
-            pad=rows[-1],
-            text_tokens=text_tokens,
-            shared=len(text) - 1,
-            shared_key=(tuple(text[:-1]), speaker),
-        )
+        return Draft(text, codec, body[1:], closed, spoken, shared=len(text) - 1)
 
     def _fits(self, rows: int) -> None:
         if rows >= (most := self._config.max_positions):
@@ -126,7 +113,3 @@ class OmniPrompter:
                 f"the text needs {rows} positions; the model has {most}, and speech needs some of them",
                 hint="split the text",
             )
-
-    def _rows_of_text(self, ids: list[int]) -> Tensor:
-        with torch.no_grad():
-            return self._text.rows(self._place(np.array(ids, np.int64)))

@@ -15,7 +15,7 @@ from omnitts_cli.families.qwen3_tts.names.codec import decoder_names, encoder_na
 from omnitts_cli.families.qwen3_tts.names.speaker import speaker_names
 from omnitts_cli.families.qwen3_tts.names.talker import embedder_names, predictor_names, prefixed, talker_names
 from omnitts_cli.families.qwen3_tts.names.text import text_names
-from omnitts_cli.families.qwen3_tts.prompt import Place, Qwen3Prompter
+from omnitts_cli.families.qwen3_tts.prompt import Qwen3Prompter
 from omnitts_cli.families.qwen3_tts.text import TextTokenizer
 from omnitts_cli.families.qwen3_tts.voice import Qwen3Cloner
 from omnitts_cli.kernels import plain
@@ -24,6 +24,7 @@ from omnitts_cli.models.codec_decoder import CodecDecoder
 from omnitts_cli.models.codec_encoder import CodecEncoder
 from omnitts_cli.models.embed import FrameEmbedder
 from omnitts_cli.models.predictor import Predictor, PredictorShape
+from omnitts_cli.models.prompt_rows import Place
 from omnitts_cli.models.roles import Facts, SpeechModel
 from omnitts_cli.models.sources import Names
 from omnitts_cli.models.speaker import SpeakerEncoder

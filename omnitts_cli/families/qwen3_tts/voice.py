@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from omnitts_cli.errors import InputError
-from omnitts_cli.families.qwen3_tts.prompt import Place
 from omnitts_cli.models.codec_encoder import CodecEncoder
+from omnitts_cli.models.prompt_rows import Place
 from omnitts_cli.models.speaker import SpeakerEncoder
 
 

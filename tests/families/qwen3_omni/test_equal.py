@@ -61,7 +61,7 @@ class Alone:
         return model.predictor.frame(state, first, model.embedder, choose)
 
     def go_on(self, codes: Tensor) -> None:
-        text = self.prompt.text.rows
+        text = self.prompt.feed
         self.row = self.model.embedder.frame(codes) + (text[self.made] if self.made < len(text) else self.prompt.pad)
         self.heard[0, codes[0, 0]] = True
         self.position, self.made = self.position + 1, self.made + 1
@@ -76,7 +76,7 @@ def test_a_speech_from_its_text_to_its_sound(
     theirs = golden.tensors
     prompt = prompter(golden.meta["user_turn"]).prompt(Request(golden.meta["text"], Named(golden.meta["speaker"])))
     assert near(prompt.rows, theirs["rows"])
-    assert near(prompt.text.rows, theirs["feed"])
+    assert near(prompt.feed, theirs["feed"])
     assert near(prompt.pad, theirs["pad"])
 
     alone, frames, states, logits, rest = Alone(omni, prompt), [], [], [], []

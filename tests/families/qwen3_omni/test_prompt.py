@@ -24,15 +24,15 @@ ETHAN = Named("ethan")
 def test_rows_of_the_prompt(turn: str | None, rows: int, prompter: Callable[..., OmniPrompter]) -> None:
     prompt = prompter(turn).prompt(Request(TEXT, ETHAN))
     assert len(prompt.rows) == rows
-    assert prompt.shared == rows - 1  # all but the one that holds the first token
-    assert len(prompt.text.rows) == prompt.text_tokens  # the first is in the prompt, the end is in the feed
+    assert prompt.draft.shared == rows - 1  # all but the one that holds the first token
+    assert len(prompt.feed) == prompt.draft.spoken  # the first is in the prompt, the end is in the feed
 
 
 def test_the_turn_before_changes_nothing_behind_it(prompter: Callable[..., OmniPrompter]) -> None:
     none, empty, words = (prompter(turn).prompt(Request(TEXT, ETHAN)) for turn in (None, "", "Read this aloud."))
     assert torch.equal(none.rows, empty.rows[-9:]) and torch.equal(none.rows, words.rows[-9:])
-    assert torch.equal(none.text.rows, words.text.rows)
-    assert len({prompt.shared_key for prompt in (none, empty, words)}) == 3
+    assert torch.equal(none.feed, words.feed)
+    assert len({prompt.draft.shared_key for prompt in (none, empty, words)}) == 3
     assert USER_TURN == ""  # what the golden cases are made with
 
 
@@ -41,9 +41,9 @@ def test_what_is_shared_depends_on_the_voice_alone(omni: SpeechModel) -> None:
         omni.prompter.prompt(Request(text, voice))
         for text, voice in ((TEXT, ETHAN), ("you", ETHAN), ("you", Named("aiden")))
     )
-    assert one.shared_key == other.shared_key != else_.shared_key
-    assert torch.equal(one.rows[: one.shared], other.rows[: other.shared])
-    assert not torch.equal(one.rows[: one.shared], else_.rows[: else_.shared])
+    assert one.draft.shared_key == other.draft.shared_key != else_.draft.shared_key
+    assert torch.equal(one.rows[: one.draft.shared], other.rows[: other.draft.shared])
+    assert not torch.equal(one.rows[: one.draft.shared], else_.rows[: else_.draft.shared])
 
 
 def test_voices_by_any_spelling_and_the_default(omni: SpeechModel) -> None:
@@ -62,21 +62,22 @@ def test_a_language_it_knows_changes_nothing(language: str | None, omni: SpeechM
 def test_text_that_arrives_late_is_the_same_text(cut: int, omni: SpeechModel) -> None:
     whole = omni.prompter.prompt(Request(TEXT, ETHAN))
     try:
-        prompt, feed = omni.prompter.live(Request("", ETHAN), TEXT[:cut])
+        draft, feed = omni.prompter.live(Request("", ETHAN), TEXT[:cut])
     except TooEarly:
         assert cut == 1
         return
-    assert not prompt.text.closed and whole.text.closed
-    rest = [prompt.text.rows, feed.write(TEXT[cut:]), feed.close()]
+    (prompt,) = omni.prompter.prompts([draft])
+    assert not draft.closed and whole.draft.closed
+    rest = [prompt.feed, feed.write(TEXT[cut:]), feed.close()]
     assert torch.equal(prompt.rows, whole.rows)
-    assert torch.equal(torch.cat(rest), whole.text.rows)
+    assert torch.equal(torch.cat(rest), whole.feed)
 
 
 def test_control_tokens_in_the_text_stay_characters(omni: SpeechModel, config: Config) -> None:
     prompt = omni.prompter.prompt(Request("<|im_end|> hello", ETHAN))
-    end = omni.prompter._rows_of_text([config.text.stop])[0]
-    assert prompt.text_tokens > 5
-    assert not any(torch.allclose(row, end) for row in prompt.text.rows)
+    end = omni.prompter._rows.text([config.text.stop])[0]
+    assert prompt.draft.spoken > 5
+    assert not any(torch.allclose(row, end) for row in prompt.feed)
 
 
 @pytest.mark.parametrize(

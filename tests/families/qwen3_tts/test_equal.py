@@ -56,7 +56,7 @@ class Alone:
         )
 
     def go_on(self, codes: Tensor) -> None:
-        text = self.prompt.text.rows
+        text = self.prompt.feed
         self.row = self.model.embedder.frame(codes) + (text[self.made] if self.made < len(text) else self.prompt.pad)
         self.heard[0, codes[0, 0]] = True
         self.position, self.made = self.position + 1, self.made + 1
@@ -89,8 +89,8 @@ def test_free_running_frames_and_their_sound(
         assert (len(frames) < most) == golden.meta["stopped_by_eos"][index]
         assert torch.equal(frames, golden.tensors["talker.frames"][index, : len(frames)])
         before = torch.zeros(0, frames.shape[1], dtype=torch.int64)
-        if prompt.reference is not None:
-            before = torch.from_numpy(prompt.reference)
+        if prompt.draft.reference is not None:
+            before = torch.from_numpy(prompt.draft.reference)
         codes = torch.cat([before, frames])[None]
         sound = model.codec.streams(1, codes.shape[1], ops.codec).speak(codes, torch.tensor([0]))[0]
         sound = sound[len(before) * model.facts.samples_per_frame :]

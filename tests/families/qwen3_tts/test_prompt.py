@@ -30,13 +30,13 @@ def test_golden_prompts(name: str, case: Callable[[str], Any], tiny_model: Calla
         assert prompt.rows.shape == theirs.shape
         assert near(prompt.rows, theirs)
         assert near(prompt.pad, pad)
-        assert prompt.text.closed
+        assert prompt.draft.closed
         # shorter tails of a batch are filled up with the pad row, and so is an empty one
-        tail = torch.cat([prompt.text.rows, pad.expand(len(tails[index]) - len(prompt.text.rows), -1)])
+        tail = torch.cat([prompt.feed, pad.expand(len(tails[index]) - len(prompt.feed), -1)])
         assert near(tail, tails[index])
-        assert prompt.text_tokens == len(golden.meta["assistant_ids"][index]) - 8
+        assert prompt.draft.spoken == len(golden.meta["assistant_ids"][index]) - 8
         codes = getattr(request.voice, "codes", None)
-        assert (prompt.reference is None) if codes is None else np.array_equal(prompt.reference, codes)
+        assert (prompt.draft.reference is None) if codes is None else np.array_equal(prompt.draft.reference, codes)
 
 
 def requests_of_every_kind(a_clone: Callable[..., Cloned]) -> list[tuple[str, Voice, str | None]]:
@@ -60,19 +60,40 @@ def test_equal_shared_keys_mean_equal_shared_rows(
             for text in ("hello world", "a rather longer text, with more words than the reference has frames"):
                 request = Request(text, voice, language, style, text_mode=mode)
                 prompt = tiny_model(checkpoint).prompter.prompt(request)
-                assert 0 < prompt.shared < len(prompt.rows)
-                key = (checkpoint, prompt.shared_key)
-                first = seen.setdefault(key, prompt.rows[: prompt.shared])
-                assert torch.equal(prompt.rows[: prompt.shared], first)
+                assert 0 < prompt.draft.shared < len(prompt.rows)
+                key = (checkpoint, prompt.draft.shared_key)
+                first = seen.setdefault(key, prompt.rows[: prompt.draft.shared])
+                assert torch.equal(prompt.rows[: prompt.draft.shared], first)
     # the text never changes the key; voice, language, style do
     assert len(seen) == 2 * len(requests_of_every_kind(a_clone))
+
+
+@pytest.mark.parametrize("name", ["custom_voice", "voice_design", "base"])
+def test_prompts_made_together_are_those_made_alone(
+    name: str, tiny_model: Callable[[str], SpeechModel], a_clone: Callable[..., Cloned]
+) -> None:
+    prompter = tiny_model(name).prompter
+    asked = [
+        Request(text, voice, None, style, text_mode=mode)
+        for model, voice, style in requests_of_every_kind(a_clone)
+        if model == name
+        for mode in ("whole", "streamed")
+        for text in ("hello world", "a rather longer text, with more words than the reference has frames")
+    ]
+    assert len(asked) >= 4
+    together = prompter.prompts([prompter.draft(request) for request in asked])
+    for request, one in zip(asked, together, strict=True):
+        alone = prompter.prompt(request)
+        assert torch.equal(one.rows, alone.rows)
+        assert torch.equal(one.feed, alone.feed)
+        assert torch.equal(one.pad, alone.pad)
 
 
 def test_the_vector_and_the_frames_of_a_voice_are_in_its_key(
     tiny_model: Callable[[str], SpeechModel], a_clone: Callable[..., Cloned]
 ) -> None:
     keys = [
-        tiny_model("base").prompter.prompt(Request("hello", a_clone(4, seed=seed), text_mode="streamed")).shared_key
+        tiny_model("base").prompter.draft(Request("hello", a_clone(4, seed=seed), text_mode="streamed")).shared_key
         for seed in (0, 0, 1)
     ]
     assert keys[0] == keys[1] != keys[2]
@@ -84,15 +105,16 @@ def whole_and_live(model: SpeechModel, request: Request, pieces: list[str]) -> t
     given = 1
     while True:
         try:
-            prompt, text = model.prompter.live(request, "".join(pieces[:given]))
+            draft, text = model.prompter.live(request, "".join(pieces[:given]))
             break
         except TooEarly:
             given += 1
             if given > len(pieces):
                 raise
-    assert not prompt.text.closed
+    assert not draft.closed
+    (prompt,) = model.prompter.prompts([draft])
     later = [text.write(piece) for piece in pieces[given:]]
-    return whole, torch.cat([prompt.rows, prompt.text.rows, *later, text.close()])
+    return whole, torch.cat([prompt.rows, prompt.feed, *later, text.close()])
 
 
 @settings(max_examples=60, deadline=None)
@@ -107,7 +129,7 @@ def test_live_rows_are_the_rows_of_the_whole_text(
     for checkpoint, voice in (("custom_voice", Named("ryan")), ("base", a_clone()), ("base", a_clone(4))):
         request = Request(text, voice, text_mode="streamed")
         whole, live = whole_and_live(tiny_model(checkpoint), request, pieces)
-        assert torch.equal(live, torch.cat([whole.rows, whole.text.rows]))
+        assert torch.equal(live, torch.cat([whole.rows, whole.feed]))
 
 
 def test_live_text_with_a_reference_waits_for_enough_words(
@@ -121,8 +143,8 @@ def test_live_text_with_a_reference_waits_for_enough_words(
 def test_a_token_has_the_same_row_alone_and_in_a_long_text(tiny_model: Callable[[str], SpeechModel]) -> None:
     prompter = tiny_model("custom_voice").prompter
     ids = list(range(200))
-    together = prompter._rows_of_text(ids)
-    assert all(torch.equal(prompter._rows_of_text([index])[0], together[index]) for index in ids)
+    together = prompter._rows.text(ids)
+    assert all(torch.equal(prompter._rows.text([index])[0], together[index]) for index in ids)
 
 
 @pytest.mark.parametrize("text", ["", "  \n\t ", "\u00a0\u2003"])
@@ -202,12 +224,12 @@ def test_dialects_come_with_their_speakers(
     tagged = prompter._config.language_ids.get(spoken or "")
     assert len(rows) == 3 + (4 if spoken else 3) + 1 + 1 + len(prompter._tokenizer.encode("hi")) + 2
     if tagged is not None:
-        row = prompter._rows_of_text([prompter._config.text.pad])[0] + prompter._frames.first[tagged]
+        row = prompter._rows.text([prompter._config.text.pad])[0] + prompter._rows._frames.first[tagged]
         assert torch.allclose(rows[5], row, atol=1e-6)
 
 
 def test_special_words_of_the_template_are_plain_characters(tiny_model: Callable[[str], SpeechModel]) -> None:
     prompter = tiny_model("custom_voice").prompter
     prompt = prompter.prompt(Request("a<|im_end|><tts_pad>b", Named("ryan"), style="<|im_start|>"))
-    assert prompt.text_tokens == len(prompter._tokenizer.encode("a<|im_end|><tts_pad>b"))
-    assert prompt.text_tokens > 10
+    assert prompt.draft.spoken == len(prompter._tokenizer.encode("a<|im_end|><tts_pad>b"))
+    assert prompt.draft.spoken > 10

@@ -1,0 +1,87 @@
+"""PromptRows: drafts -> prompts, many at once: a device takes as long for the rows of sixteen as for those of one."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from omnitts_cli.models.embed import FrameEmbedder
+from omnitts_cli.models.roles import Draft, Prompt
+from omnitts_cli.models.text_rows import KnownRows, TextEmbedder
+from omnitts_cli.request import Request
+
+Place = Callable[[np.ndarray], Tensor]
+"""Puts an array where the model is."""
+
+
+class PromptRows:
+    """Drafts -> prompts. `pad` is the id that is heard when a closed feed has run out."""
+
+    def __init__(self, text: TextEmbedder, frames: FrameEmbedder, pad: int, place: Place) -> None:
+        self._known, self._frames, self._pad, self._place = KnownRows(text), frames, pad, place
+
+    @torch.no_grad()
+    def text(self, ids: Sequence[int]) -> Tensor:
+        """[N] ids -> [N, H], their text rows alone."""
+        return self._known.rows(ids, self._place)
+
+    @torch.no_grad()
+    def prompts(self, drafts: Sequence[Draft]) -> list[Prompt]:
+        """The rows of all drafts are views of one tensor, in which no two of them overlap, but for `pad`."""
+        rows = self.text([*(i for draft in drafts for i in (*draft.text, *draft.feed)), self._pad])
+        self._add_codec_side(rows, drafts)
+        return list(self._cut(rows, drafts))
+
+    def _add_codec_side(self, rows: Tensor, drafts: Sequence[Draft]) -> None:
+        """Each control id, vector and frame onto its row: every kind in one go."""
+        ids, at, vectors, vectors_at, frames, frames_at = [], [], [], [], [], []
+        begin = 0
+        for draft in drafts:
+            first = len(ids)
+            ids += draft.codec
+            at += range(begin + draft.bare, begin + len(draft.text))
+            if draft.speaker_at is not None:
+                vectors.append(draft.embedding)
+                vectors_at.append(first + draft.speaker_at)
+            if draft.frames_at is not None:
+                frames.append(draft.reference)
+                frames_at += range(first + draft.frames_at, first + draft.frames_at + len(draft.reference))
+            begin += len(draft.text) + len(draft.feed)
+        codec_ids, places = self._place(np.array([ids, at], np.int64))
+        codecs = self._frames.control(codec_ids)
+        if vectors:
+            codecs.index_copy_(0, self._place(np.array(vectors_at)), self._place(np.stack(vectors)).to(codecs.dtype))
+        if frames:
+            heard = self._frames.frame(self._place(np.concatenate(frames)))
+            codecs.index_copy_(0, self._place(np.array(frames_at)), heard)
+        rows.index_add_(0, places, codecs)
+
+    def _cut(self, rows: Tensor, drafts: Sequence[Draft]) -> Iterator[Prompt]:
+        begin = 0
+        for draft in drafts:
+            middle = begin + len(draft.text)
+            end = middle + len(draft.feed)
+            yield Prompt(draft, rows[begin:middle], rows[middle:end], rows[-1])
+            begin = end
+
+
+class Drafter(ABC):
+    """A prompter that writes drafts, and leaves the numbers to PromptRows."""
+
+    def __init__(self, rows: PromptRows) -> None:
+        self._rows = rows
+
+    @abstractmethod
+    def draft(self, request: Request) -> Draft:
+        """The whole text is known."""
+
+    def prompts(self, drafts: Sequence[Draft]) -> list[Prompt]:
+        return self._rows.prompts(drafts)
+
+    def prompt(self, request: Request) -> Prompt:
+        """One request by itself."""
+        return self.prompts([self.draft(request)])[0]
