@@ -18,7 +18,7 @@ from omnitts_cli.models.cache import KVCache, angles
 from omnitts_cli.models.experts import Experts, ExpertShape
 
 FEW = 16
-"""Rows up to which a stack may be one operation: those of frames. A prompt's are more, and its products take longer."""
+"""Rows of a slot up to which a stack may be one operation. A prompt has more, and its products take longer."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class Stack(nn.Module):
 
     def cached(self, rows: Tensor, positions: Tensor, slots: Tensor, cache: KVCache, width: int) -> Tensor:
         """Rows at `positions` [B, P] of `slots` [B], after what the cache holds; the cache is written."""
-        if self.walk is not None and positions.numel() <= FEW:
+        if self.walk is not None and positions.shape[1] <= FEW:
             return self.walk(rows, positions, slots, cache.cos, cache.sin, cache.keys, cache.values)
 
         def attend(index: int, qkv: Tensor) -> Tensor:

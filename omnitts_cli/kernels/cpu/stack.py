@@ -7,8 +7,9 @@ are NumPy's, which begins sooner; products and attention are torch's, into memor
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,6 +20,12 @@ from omnitts_cli.kernels.ops import Block
 
 SMALL = 64 << 20
 """Bytes of a stack above which products take all the time, and a second copy of the weights too much memory."""
+
+FEW = 5
+"""Rows from which one norm for all of them takes less time than one after another."""
+
+NEAR = 128
+"""Positions apart from which slots share no attention: to read what is masked would take longer than to ask twice."""
 
 SIGNS = np.array([[-1], [1]], np.float32)
 
@@ -50,23 +57,34 @@ class Walk:
         places = _Places.of(positions, slots, cos, sin)
         x = rows.flatten(0, 1).clone()
         normed, first = torch.empty_like(x), self._layers[0]
-        pairs = list(zip(x.numpy(), normed.numpy(), strict=True))
+        norm = self._norm(x.numpy(), normed.numpy())
         qkv, thought = (x.new_empty(len(x), weight.shape[1]) for weight in (first.qkv, first.gate_up))
         gate, up = thought.chunk(2, 1)
         for layer, own_keys, own_values in zip(self._layers, keys.numpy(), values.numpy(), strict=True):
-            self._norm(pairs)
+            norm()
             torch.mm(normed, layer.qkv, out=qkv)
             x.addmm_(self._attend(layer, qkv.numpy(), places, own_keys, own_values), layer.out)
-            self._norm(pairs)
+            norm()
             torch.mm(normed, layer.gate_up, out=thought)
             x.addmm_(F.silu(gate, inplace=True).mul_(up), layer.down)
-        self._norm(pairs)
+        norm()
         return normed.mul_(self._weight).view(rows.shape)
 
-    def _norm(self, pairs: list[tuple[np.ndarray, np.ndarray]]) -> None:
-        """Each row over its root mean square, into its place."""
-        for row, out in pairs:
-            np.multiply(row, (float(row.dot(row)) / row.size + self._eps) ** -0.5, out=out)
+    def _norm(self, rows: np.ndarray, out: np.ndarray) -> Callable[[], None]:
+        """What puts each row over its root mean square into its place in `out`."""
+        count, pairs = rows.shape[1], list(zip(rows, out, strict=True))
+
+        def one_by_one() -> None:
+            for row, place in pairs:
+                np.multiply(row, (float(row.dot(row)) / count + self._eps) ** -0.5, out=place)
+
+        def together() -> None:
+            size = np.einsum("ij,ij->i", rows, rows)[:, None]
+            size /= count
+            size += self._eps
+            np.divide(rows, np.sqrt(size, out=size), out=out)
+
+        return one_by_one if len(pairs) < FEW else together
 
     def _attend(self, layer: _Layer, qkv: np.ndarray, places: _Places, keys: np.ndarray, values: np.ndarray) -> Tensor:
         """qkv [N, (heads + 2 kv) D], keys and values [slots, kv, capacity, D] -> [N, heads * D]."""
@@ -82,35 +100,68 @@ class Walk:
         made = halves * places.cos
         made += halves[:, :, ::-1] * places.sin
         made = made.reshape(len(qk), turned, depth)
-        for row, (slot, place) in enumerate(places.where):
-            keys[slot, :, place] = made[row, heads:]
-            values[slot, :, place] = v[row]
-        queries = made[:, :heads].reshape(len(qk), 1, kv_heads, -1, depth)
-        heard = [
-            F.scaled_dot_product_attention(
-                torch.from_numpy(query),
-                torch.from_numpy(keys[slot : slot + 1, :, : place + 1]),
-                torch.from_numpy(values[slot : slot + 1, :, : place + 1]),
+        queries = made[:, :heads].reshape(len(qk), kv_heads, -1, depth)
+        heard = np.empty_like(queries)
+        for side in places.sides:
+            own_keys, own_values = keys[side.slots], values[side.slots]
+            own_keys[side.at], own_values[side.at] = made[side.rows, heads:], v[side.rows]
+            said = F.scaled_dot_product_attention(
+                torch.from_numpy(queries[side.rows]),
+                torch.from_numpy(own_keys[:, :, : side.width]),
+                torch.from_numpy(own_values[:, :, : side.width]),
+                side.mask,
             )
-            for query, (slot, place) in zip(queries, places.where, strict=True)
-        ]
-        return (torch.cat(heard) if len(heard) > 1 else heard[0]).view(len(qk), -1)
+            if len(said) == len(qk):
+                return said.view(len(qk), -1)
+            heard[side.rows] = said.numpy()
+        return torch.from_numpy(heard.reshape(len(qk), -1))
+
+
+@dataclass(frozen=True)
+class _Side:
+    """Rows of slots that lie side by side, one of each: one attention for all of them."""
+
+    rows: slice
+    slots: slice
+    at: tuple[Any, ...]  # where their keys and values go, in those of these slots
+    width: int
+    mask: Tensor | None  # [slots, 1, 1, width] float32, where not all stand at the same place
+
+    @staticmethod
+    def of(rows: slice, slots: slice, places: list[int]) -> _Side:
+        last, everyone = max(places), slice(None)
+        if min(places) == last:
+            return _Side(rows, slots, (everyone, everyone, last), last + 1, None)
+        where = np.array(places)
+        beyond = np.arange(last + 1) > where[:, None, None, None]
+        mask = torch.from_numpy(np.where(beyond, np.float32(-np.inf), np.float32(0)))
+        return _Side(rows, slots, (np.arange(len(places)), everyone, where), last + 1, mask)
 
 
 @dataclass(frozen=True)
 class _Places:
     """Where the N rows stand, and their rotation."""
 
-    where: list[tuple[int, int]]  # slot, position
+    sides: list[_Side]  # those of a slot in the order of its rows
     cos: np.ndarray  # [N, 1, 1, D / 2]
     sin: np.ndarray  # [N, 1, 2, D / 2], negative for the first half
 
     @staticmethod
     def of(positions: Tensor, slots: Tensor, cos: Tensor, sin: Tensor) -> _Places:
-        at = positions.flatten().tolist()
-        whose = [slot for slot in slots.tolist() for _ in range(positions.shape[1])]
-        turns = cos.numpy()[at], sin.numpy()[at]
-        return _Places(list(zip(whose, at, strict=True)), turns[0][:, None, None], turns[1][:, None, None] * SIGNS)
+        places, who, count = positions.T.tolist(), slots.tolist(), positions.shape[1]
+        starts, sides = places[0], []
+        first = 0
+        for last in range(1, len(who) + 1):
+            beside = last < len(who) and who[last] == who[last - 1] + 1
+            if beside and abs(starts[last] - starts[first]) < NEAR:
+                continue
+            mine = slice(who[first], who[last - 1] + 1)
+            for row, column in enumerate(places):
+                sides.append(_Side.of(slice(first * count + row, last * count, count), mine, column[first:last]))
+            first = last
+        where = positions.flatten().tolist()
+        turns = cos.numpy()[where], sin.numpy()[where]
+        return _Places(sides, turns[0][:, None, None], turns[1][:, None, None] * SIGNS)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,8 @@ import pytest
 import torch
 
 from omnitts_cli.kernels import cpu, plain
+from omnitts_cli.kernels.cpu.stack import _Places
+from omnitts_cli.kernels.cpu.stack import _Places
 from omnitts_cli.models.layers import FEW, Stack, StackShape
 
 SHAPE = StackShape(hidden=24, inner=40, layers=3, heads=6, kv_heads=2, head_dim=8, eps=1e-6, rope_theta=1e4)
@@ -27,8 +29,13 @@ def stack_of(shape: StackShape = SHAPE) -> Stack:
 
 @pytest.mark.parametrize("shape", [SHAPE, replace(SHAPE, heads=2, kv_heads=1), replace(SHAPE, heads=2)], ids=str)
 @pytest.mark.parametrize("rows", [1, 2, 5])
-@pytest.mark.parametrize("slots", [[0], [2], [3, 0, 1]])
-def test_hidden_states_and_cache(shape: StackShape, slots: list[int], rows: int) -> None:
+@pytest.mark.parametrize("slots", [[0], [2], [3, 0, 1], [0, 1, 2, 3]])
+@pytest.mark.parametrize("apart", [0, 2, 14])
+def test_hidden_states_and_cache(
+    shape: StackShape, slots: list[int], apart: int, rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At one place, or some places apart: together, some of them together, each alone."""
+    monkeypatch.setattr("omnitts_cli.kernels.cpu.stack.NEAR", 5)
     stack, made = stack_of(shape), torch.Generator().manual_seed(len(slots) + rows)
     assert stack.walk is not None
     fast = stack.cache(4, 20, "cpu", torch.float32)
@@ -36,7 +43,7 @@ def test_hidden_states_and_cache(shape: StackShape, slots: list[int], rows: int)
     fast.values.normal_(generator=made)
     truth = copy.deepcopy(fast)
     x = torch.randn(len(slots), rows, shape.hidden, generator=made)
-    starts = torch.randint(0, 20 - rows, (len(slots), 1), generator=made)
+    starts = torch.randint(0, apart + 1, (len(slots), 1), generator=made)
     asked = (x, starts + torch.arange(rows), torch.tensor(slots))
     said = stack.cached(*asked, fast, 20)
     stack.walk = None
@@ -44,6 +51,50 @@ def test_hidden_states_and_cache(shape: StackShape, slots: list[int], rows: int)
     torch.testing.assert_close(said, stack.cached(*asked, truth, 20), rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(fast.keys, truth.keys, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(fast.values, truth.values, rtol=1e-4, atol=1e-5)
+
+
+def test_slots_far_apart_ask_alone() -> None:
+    cos, sin = torch.ones(2, 600, 4)
+    slots = torch.tensor([4, 5, 6, 8])
+    for places, sides in (([9, 9, 9, 9], 2), ([9, 40, 99, 99], 2), ([9, 500, 501, 501], 3)):
+        made = _Places.of(torch.tensor(places)[:, None], slots, cos, sin)
+        assert len(made.sides) == sides and max(side.width for side in made.sides) == max(places) + 1
+
+
+def test_what_is_beyond_a_row_is_not_heard() -> None:
+    """Slots of different length share an attention; what an earlier request left behind a place counts for nothing."""
+    stack, made = stack_of(), torch.Generator().manual_seed(3)
+    assert stack.walk is not None
+    cache = stack.cache(2, 20, "cpu", torch.float32)
+    cache.keys.normal_(generator=made)
+    cache.values.normal_(generator=made)
+    asked = torch.randn(2, 1, SHAPE.hidden, generator=made), torch.tensor([[4], [15]]), torch.tensor([0, 1])
+    said = stack.cached(*asked, copy.deepcopy(cache), 20)
+    for held in (cache.keys, cache.values):
+        held[:, 0, :, 5:].mul_(7)
+    assert torch.equal(stack.cached(*asked, cache, 20), said)
+
+
+def test_slots_far_apart_ask_alone() -> None:
+    cos, sin = torch.ones(2, 600, 4)
+    slots = torch.tensor([4, 5, 6, 8])
+    for places, sides in (([9, 9, 9, 9], 2), ([9, 40, 99, 99], 2), ([9, 500, 501, 501], 3)):
+        made = _Places.of(torch.tensor(places)[:, None], slots, cos, sin)
+        assert len(made.sides) == sides and max(side.width for side in made.sides) == max(places) + 1
+
+
+def test_what_is_beyond_a_row_is_not_heard() -> None:
+    """Slots of different length share an attention; what an earlier request left behind a place counts for nothing."""
+    stack, made = stack_of(), torch.Generator().manual_seed(3)
+    assert stack.walk is not None
+    cache = stack.cache(2, 20, "cpu", torch.float32)
+    cache.keys.normal_(generator=made)
+    cache.values.normal_(generator=made)
+    asked = torch.randn(2, 1, SHAPE.hidden, generator=made), torch.tensor([[4], [15]]), torch.tensor([0, 1])
+    said = stack.cached(*asked, copy.deepcopy(cache), 20)
+    for held in (cache.keys, cache.values):
+        held[:, 0, :, 5:].mul_(7)
+    assert torch.equal(stack.cached(*asked, cache, 20), said)
 
 
 def test_many_rows_and_what_is_not_float32_go_layer_by_layer() -> None:
