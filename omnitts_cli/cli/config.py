@@ -13,7 +13,7 @@ from omnitts_cli.cli.declare import Field, command, fields_of
 from omnitts_cli.cli.grammar import Command, group
 from omnitts_cli.cli.options import GROUPS, Telling
 from omnitts_cli.cli.stage import make_folder
-from omnitts_cli.errors import SettingsError, UsageError
+from omnitts_cli.errors import UsageError
 from omnitts_cli.presets import nearest
 
 app = group("Show and change settings.")
@@ -23,12 +23,18 @@ Value = Annotated[str, typer.Argument(metavar="VALUE", help="What it is to be.")
 
 
 def path(telling: Telling) -> None:
-    """Print the settings files that are read, strongest first."""
+    """Print the file that `set` writes, and on stderr the others that are read.
+
+    So $(omnitts config path) is one path. With --json all of them, strongest first.
+    """
     from omnitts_cli.cli import defaults
 
+    target = user_file()
     for place in defaults.places():
-        console.result(f"{place}{'' if place.is_file() else '  (not there)'}")
+        if place != target:
+            console.note(f"{'also read' if place.is_file() else 'would be read too'}: {place}")
         console.record(status="ok", path=str(place), exists=place.is_file())
+    console.result(str(target))
 
 
 def show(
@@ -55,22 +61,27 @@ def show(
 
 def set(telling: Telling, name: Key, value: Value) -> None:
     """Write one setting into the user's file."""
+    from omnitts_cli.cli.defaults import spelled
+    from omnitts_cli.cli.toml_edit import with_key
+
     field = find(name)
-    read = field.opt.read(value, f"--{key(field)}")
+    read = spelled(field, value, f"--{key(field)}")
     target = user_file()
-    save(target, [f"{name} = {toml(read)}", *without(lines_of(target), name)], name)
+    save(target, with_key(text_of(target), name, toml(read)))
     console.note(f"{name} = {toml(read)}   in {target}")
     console.record(status="ok", path=str(target), key=name, value=read)
 
 
 def unset(telling: Telling, name: Key) -> None:
     """Take one setting out of the user's file."""
+    from omnitts_cli.cli.toml_edit import without_key
+
     find(name)
     target = user_file()
-    before = lines_of(target)
-    lines = without(before, name)
-    if lines != before:
-        save(target, lines, name)
+    before = text_of(target)
+    text = without_key(before, name)
+    if text != before:
+        save(target, text)
     console.note(f"{name} is not set in {target}")
     console.record(status="ok", path=str(target), key=name)
 
@@ -91,8 +102,14 @@ def find(name: str) -> Field:
     """The option of that name, or an error with the nearest."""
     fields = {key(field): field for field in all_fields()}
     if name not in fields:
+        from omnitts_cli.cli.settings_file import SECTIONS
+
         close = nearest(name, list(fields))
-        raise UsageError(f"no setting '{name}'", hint=f"did you mean '{close}'?" if close else "omnitts config show")
+        hint = f"did you mean '{close}'?" if close else "omnitts config show"
+        command, _, rest = name.partition(".")
+        if rest and command in SECTIONS:
+            hint = f"what is for one command stands below [{command}] in {user_file()}; only you can write there"
+        raise UsageError(f"no setting '{name}'", hint=hint)
     return fields[name]
 
 
@@ -110,12 +127,17 @@ def foreign_rows(origin: bool) -> list[list[str]]:
 
 
 def toml(value: Any) -> str:
-    """A value as TOML; the strings of JSON are strings of TOML."""
+    """A value as TOML; the strings of JSON are strings of TOML, less a bare DEL."""
     import json
 
     if isinstance(value, bool):
         return "true" if value else "false"
-    return json.dumps(list(value) if isinstance(value, tuple) else value, ensure_ascii=False)
+    text = json.dumps(list(value) if isinstance(value, tuple) else value, ensure_ascii=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise UsageError(f"{value!r} is not UTF-8, and a settings file holds nothing else") from None
+    return text.replace("\x7f", "\\u007f")
 
 
 def user_file() -> Path:
@@ -125,32 +147,17 @@ def user_file() -> Path:
     return found[0] if len(found) == 1 else found[1]
 
 
-def lines_of(target: Path) -> list[str]:
-    """The file's lines. What is set goes to the top, in front of every table."""
+def text_of(target: Path) -> str:
+    """What stands in the file, if that is right; nothing where there is none."""
     from omnitts_cli.cli import settings_file
 
-    if not target.exists():
-        return []
-    return settings_file.read(target).text.splitlines()
+    return settings_file.read(target).text if target.exists() else ""
 
 
-def without(lines: list[str], name: str) -> list[str]:
-    """The lines, less the one that sets `name`. Tables are left alone: they are for one command, or a preset."""
-    top = next((at for at, line in enumerate(lines) if line.lstrip().startswith("[")), len(lines))
-    return [line for line in lines[:top] if line.split("=")[0].strip() not in (name, f'"{name}"')] + lines[top:]
-
-
-def save(target: Path, lines: list[str], name: str) -> None:
-    """Replaces the file in one step, and only by one that can be read."""
-    import tomllib
-
+def save(target: Path, text: str) -> None:
+    """Replaces the file in one step."""
     from omnitts_cli.audio.target import open_target
 
-    text = "\n".join(lines) + "\n"
-    try:
-        tomllib.loads(text)
-    except tomllib.TOMLDecodeError:  # a value over several lines, say
-        raise SettingsError(f"{target}: '{name}' is set in a way that only you can change", hint="edit it") from None
     make_folder(target.parent)
     place = open_target(target)
     place.file.write(text.encode())

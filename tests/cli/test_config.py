@@ -132,16 +132,36 @@ def test_set_and_unset_leave_tables_and_presets_alone(omnitts: Call, home: Path)
     tables = '[say]\nvoice = "ann"\n[presets.mine]\nspeed = 1.5\n'
     path = user_file(home, f'"voice" = "ben"\n{tables}')
     assert omnitts("config", "set", "voice", "eric").code == omnitts("config", "set", "speed", "1.1").code == 0
-    assert path.read_text() == f'speed = 1.1\nvoice = "eric"\n{tables}'
+    assert path.read_text() == f'voice = "eric"\nspeed = 1.1\n{tables}'
     assert omnitts("config", "unset", "voice").code == omnitts("config", "unset", "speed").code == 0
     assert path.read_text() == tables
 
 
-def test_a_file_that_would_break_is_left_as_it_is(omnitts: Call, home: Path) -> None:
-    text = 'lexicon = [\n "a",\n]\n'
+def test_a_value_over_several_lines_is_one_value(omnitts: Call, home: Path) -> None:
+    text = 'instruct = """\nslowly,\nvoice = b"""\nlexicon = [\n "a",\n]\n'
     path = user_file(home, text)
-    done = omnitts("config", "unset", "lexicon")
-    assert done.code == 3 and "'lexicon'" in done.err and path.read_text() == text
+    assert omnitts("config", "set", "voice", "leo").code == 0
+    assert path.read_text() == f'{text}voice = "leo"\n'
+    assert omnitts("config", "set", "instruct", "one\ntwo").code == omnitts("config", "unset", "lexicon").code == 0
+    assert value(omnitts, "instruct") == ("one\ntwo", str(path))
+    assert path.read_text() == 'instruct = "one\\ntwo"\nvoice = "leo"\n'
+
+
+def test_what_may_be_given_more_than_once_is_set_as_in_the_environment(omnitts: Call, home: Path) -> None:
+    assert omnitts("config", "set", "lexicon", "a,b").code == 0
+    assert value(omnitts, "lexicon")[0] == ["a", "b"]
+
+
+def test_what_a_file_cannot_hold(omnitts: Call, home: Path) -> None:
+    assert omnitts("config", "set", "instruct", "a\x7fb\x01").code == 0
+    assert value(omnitts, "instruct")[0] == "a\x7fb\x01"
+    done = omnitts("config", "set", "voice", "\udcff.voice")  # a file name that is no text
+    assert done.code == 2 and "UTF-8" in done.err and value(omnitts, "voice")[1] == "default"
+
+
+def test_a_setting_of_one_command_is_only_for_an_editor(omnitts: Call, home: Path) -> None:
+    done = omnitts("config", "set", "say.voice", "leo")
+    assert done.code == 2 and "below [say] in " in done.err and "config.toml" in done.err
 
 
 def test_a_folder_that_cannot_be_made_is_8(omnitts: Call, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,7 +187,10 @@ def test_set_refuses_what_no_option_takes(omnitts: Call, key: str, text: str) ->
 
 
 def test_paths_and_secrets(omnitts: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert b"config.toml" in omnitts("config", "path").out
+    done = omnitts("config", "path")
+    assert done.out.count(b"\n") == 1 and done.out.endswith(b"/config.toml\n")  # an editor can be given that
+    assert "would be read too: omnitts.toml\n" in done.err
+    assert len(omnitts("config", "path", "--json").objects) == 3
     monkeypatch.setenv("OMNITTS_CONFIG", "only.toml")
     Path("only.toml").touch()
     assert omnitts("config", "path").out == b"only.toml\n"

@@ -1,0 +1,71 @@
+"""Editing a settings file: one key above the tables is set or taken out; the rest stays as a person wrote it.
+
+Tables are left alone: they are for one command, or a preset.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A key and its value: lines `start` to `end`, the latter not included, and the comment behind them."""
+
+    key: str
+    start: int
+    end: int
+    comment: str
+
+
+def with_key(text: str, name: str, value: str) -> str:
+    """The text with `name = value` in it: where the key stood, else behind the last key above the tables."""
+    lines = text.split("\n")
+    found = statements(lines)
+    for one in found:
+        if one.key == name:
+            lines[one.start : one.end] = [f"{name} = {value}{one.comment}"]
+            return "\n".join(lines)
+    lines.insert(found[-1].end if found else 0, f"{name} = {value}")
+    return "\n".join(lines)
+
+
+def without_key(text: str, name: str) -> str:
+    """The text less the key, however many lines its value has."""
+    lines = text.split("\n")
+    for one in statements(lines):
+        if one.key == name:
+            del lines[one.start : one.end]
+            return "\n".join(lines)
+    return text
+
+
+def statements(lines: list[str]) -> list[Statement]:
+    """The keys above the first table. A statement ends with the first line up to which it can be read."""
+    found, start = [], 0
+    while start < len(lines) and not lines[start].lstrip().startswith("["):
+        end = next((e for e in range(start + 1, len(lines) + 1) if parsed(lines[start:e]) is not None), len(lines))
+        keys = parsed(lines[start:end])
+        if keys:
+            found.append(Statement(next(iter(keys)), start, end, comment_behind(lines[start:end])))
+        start = end
+    return found
+
+
+def comment_behind(lines: list[str]) -> str:
+    """The comment at the end of a statement, with the space in front of it: what can go and nothing changes."""
+    whole, last = parsed(lines), lines[-1]
+    for at, letter in enumerate(last):
+        if letter == "#" and parsed([*lines[:-1], last[:at]]) == whole:
+            return last[len(last[:at].rstrip()) :]
+    return last[len(last.rstrip("\r")) :]
+
+
+def parsed(lines: list[str]) -> dict[str, object] | None:
+    """What the lines say on their own, or None where they break off inside a value."""
+    import tomllib
+
+    try:
+        return tomllib.loads("\n".join(lines) + "\n")
+    except tomllib.TOMLDecodeError:
+        return None
