@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -125,10 +125,11 @@ def names() -> list[str]:
     return sorted(path.stem for path in folder().glob("*.toml"))
 
 
-def load(name: str) -> Preset:
-    """The preset called `name`."""
+def load(name: str, others: Iterable[str] = ()) -> Preset:
+    """The preset called `name`. `others` are those of a person's own, which a message names too."""
     if name not in names():
-        guess = nearest(name, names())
-        hint = f"did you mean '{guess}'?" if guess else "presets: " + ", ".join(names())
+        known = sorted({*names(), *others})
+        guess = nearest(name, known)
+        hint = f"did you mean '{guess}'?" if guess else "presets: " + ", ".join(known)
         raise UsageError(f"preset '{name}' not found", hint=hint)
     return read(folder() / f"{name}.toml")

@@ -64,7 +64,7 @@ class Layers:
         from omnitts_cli.cli import settings_file
 
         own = settings_file.own_presets(existing_files())
-        preset = own[name] if name in own else presets.load(name)
+        preset = own[name] if name in own else presets.load(name, others=own)
         values = {key: value for key, value in preset.settings().items() if key in self._fields}
         return Layer(f"preset {name}", values)
 

@@ -35,11 +35,21 @@ class SettingsFile:
         return values
 
     def presets(self) -> dict[str, presets.Preset]:
-        own = self.tables.get("presets", {})
-        source = f"{self.path}, preset"
-        return {
-            name: presets.Preset(name=name, **presets.check(table, f"{source} {name}")) for name, table in own.items()
-        }
+        return {name: self._preset(name, table) for name, table in self.tables.get("presets", {}).items()}
+
+    def _preset(self, name: str, table: Any) -> presets.Preset:
+        source = f"{self.path}, preset {name}"
+        if not isinstance(table, dict):
+            raise SettingsError(
+                f"{self.place(name)}: {name} = {table!r} is not a preset",
+                hint=f"a preset is a table of its own: [presets.{name}]",
+                where=(str(self.path), self.line(name)),
+            )
+        for key in table:
+            if key in all_names() and key.replace("-", "_") not in presets.RULES:
+                hint = f"put it in front of the tables, or type --{key} beside --preset {name}"
+                raise SettingsError(f"{source}: a preset does not set '{key}'", hint=hint)
+        return presets.Preset(name=name, **presets.check(table, source))
 
     def _checked(self, field: Field, key: str, value: Any) -> Any:
         """The value, if the option takes it as it is or, for text, as it would be typed."""

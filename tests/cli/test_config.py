@@ -82,6 +82,8 @@ def test_presets_of_ones_own(omnitts: Call, home: Path) -> None:
     assert pieces(omnitts, "--preset", "mine") == 1
     done = omnitts("say", "--dry-run", "--preset", "stduio", "Hello")
     assert done.code == 2 and "studio" in done.err
+    assert "mine, studio" in omnitts("say", "--dry-run", "--preset", "nothing", "Hello").err
+    assert "'mine'?" in omnitts("say", "--dry-run", "--preset", "mnie", "Hello").err
 
 
 @pytest.mark.parametrize(
@@ -93,6 +95,8 @@ def test_presets_of_ones_own(omnitts: Call, home: Path) -> None:
         ("no-clobber = 1", ["line 1"]),
         ("speed = 1\nspeed = 2", ["config.toml"]),
         ("[presets.mine]\nsped = 1", ["preset mine", "speed"]),
+        ("[presets.mine]\nvoice = 'leo'", ["preset mine", "a preset does not set 'voice'", "in front of the tables"]),
+        ("[presets]\nspeed = 1", ["[presets.speed]"]),
         ("[said]\nspeed = 1", ["said"]),
         ("speed = nan", ["line 1"]),
     ],
