@@ -97,27 +97,26 @@ def attend(
     window: int,
     heard: Tensor,
 ) -> None:
-    (_, heads, ring, depth), length = keys.shape, qkv.shape[1]
-    speed = pace.numpy()
-    for row, slot in enumerate(slots.tolist()):
-        before = int(frames[slot])
-        ages = np.arange(max(before - window + 1, 0), before + length)  # of all frames that somebody hears
-        fresh = ages[-length:]
-        angle = (fresh[:, None].astype(np.float32) * speed)[:, None, None]  # [T, 1, 1, D / 2]
-        cos, sin = np.cos(angle), np.sin(angle)
-        parts = qkv[row].numpy().reshape(length, 3, heads, 2, depth // 2)
-        low, high = parts[:, :2, :, 0], parts[:, :2, :, 1]  # of queries and keys: [T, 2, heads, D / 2]
-        turned = np.concatenate([low * cos - high * sin, high * cos + low * sin], -1)
-        held = keys[slot].numpy(), values[slot].numpy()  # [heads, ring, D]
-        held[0][:, fresh % ring] = turned[:, 1].swapaxes(0, 1)
-        held[1][:, fresh % ring] = parts[:, 2].reshape(length, heads, depth).swapaxes(0, 1)
-        distance = fresh[:, None] - ages
-        made = F.scaled_dot_product_attention(
-            torch.from_numpy(turned[:, 0].swapaxes(0, 1)[None]),
-            *(torch.from_numpy(one[None, :, ages % ring]) for one in held),
-            torch.from_numpy((distance >= 0) & (distance < window)),
-        )
-        heard[row] = made[0].transpose(0, 1).flatten(1)
+    (_, heads, ring, depth), (rows, length, _) = keys.shape, qkv.shape
+    who, before = slots.numpy()[:, None], frames.numpy()[slots.numpy()][:, None]  # [B, 1]
+    ages = before + np.arange(1 - window, length)  # [B, window - 1 + T], of all frames that somebody hears
+    fresh = ages[:, -length:]
+    angle = (fresh[..., None].astype(np.float32) * pace.numpy())[:, :, None, None]  # [B, T, 1, 1, D / 2]
+    cos, sin = np.cos(angle), np.sin(angle)
+    parts = qkv.numpy().reshape(rows, length, 3, heads, 2, depth // 2)
+    low, high = parts[:, :, :2, :, 0], parts[:, :, :2, :, 1]  # of queries and keys: [B, T, 2, heads, D / 2]
+    turned = np.concatenate([low * cos - high * sin, high * cos + low * sin], -1)
+    queries = torch.from_numpy(turned[:, :, 0].swapaxes(1, 2))
+    all_keys, all_values = keys.numpy(), values.numpy()  # [slots, heads, ring, D]
+    all_keys[who, :, fresh % ring] = turned[:, :, 1]
+    all_values[who, :, fresh % ring] = parts[:, :, 2].reshape(rows, length, heads, depth)
+    # what a young stream has no frames for is not read at all: it may be anything, and is not heard
+    real = np.where(ages < 0, before, ages) % ring
+    held_keys, held_values = (torch.from_numpy(one[who, :, real].swapaxes(1, 2)) for one in (all_keys, all_values))
+    distance = fresh[:, :, None] - ages[:, None]  # [B, T, window - 1 + T]
+    seen = torch.from_numpy((distance >= 0) & (distance < window) & (ages >= 0)[:, None])
+    made = F.scaled_dot_product_attention(queries, held_keys, held_values, seen[:, None])
+    heard.copy_(made.transpose(1, 2).flatten(2))
 
 
 def mix(x: Tensor, weight: Tensor, bias: Tensor, eps: float, heard: Tensor) -> None:
