@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from omnitts_cli.errors import OmniError
 from omnitts_cli.voices import Named, Voice
 
 TextMode = Literal["whole", "streamed"]
+COLDEST = 1e-30
+"""The least temperature that anything is drawn at: scores divided by less may leave float32. Below it is greedy."""
 
 
 @dataclass(frozen=True)
@@ -28,9 +30,18 @@ class Sampling:
     predictor_top_p: float | None = None
 
     def over(self, defaults: Sampling) -> Sampling:
-        """These settings, with every `None` taken from `defaults`."""
+        """These settings, with every `None` taken from `defaults`, as every device's draw can follow them."""
         names = self.__dataclass_fields__
-        return Sampling(**{n: getattr(defaults if getattr(self, n) is None else self, n) for n in names})
+        settled = Sampling(**{n: getattr(defaults if getattr(self, n) is None else self, n) for n in names})
+        return replace(
+            settled,
+            temperature=drawable(settled.temperature),
+            predictor_temperature=drawable(settled.predictor_temperature),
+        )
+
+
+def drawable(temperature: float | None) -> float | None:
+    return 0.0 if temperature is not None and temperature < COLDEST else temperature
 
 
 @dataclass(frozen=True)

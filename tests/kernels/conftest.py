@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from omnitts_cli.kernels import plain_frame
+from omnitts_cli.request import COLDEST
 
 SLOTS, RING, FRAMES, GROUPS, AUDIO, VOCABULARY, WIDTH, END = 41, 4, 12, 5, 10, 24, 24, 15
 Check = Callable[[Callable[..., Any]], None]
@@ -24,6 +25,8 @@ SETTINGS: list[Setting] = [
     (1.3, 1, 1.0),
     (0.5, 0, 0.3),
     (2.0, 300, 0.99),
+    (COLDEST, 0, 1.0),
+    (COLDEST, 20, 0.8),
 ]
 """Temperature, top-k and top-p of a draw."""
 

@@ -13,6 +13,7 @@ from torch import Tensor
 from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import Normed
 from omnitts_cli.models.cache import angles
+from omnitts_cli.request import COLDEST
 
 
 def random(*shape: int, seed: int = 0) -> Tensor:
@@ -230,6 +231,13 @@ def test_what_is_kept(values: list[int], temperature: float, top_k: int, top_p: 
         assert torch.equal(kept, reference(logits, temperature, top_k, top_p) > 0)
     elif top_p == 1.0 and top_k:
         assert kept.sum() >= min(top_k, len(values))
+
+
+@pytest.mark.parametrize("top_p", [1.0, 0.5])
+def test_the_coldest_draw_is_the_likeliest_code(top_p: float) -> None:
+    logits = 1e4 * torch.randn(64, 300, generator=torch.Generator().manual_seed(5))
+    whole, cold = torch.arange(64), torch.full((64,), COLDEST)
+    assert torch.equal(plain.choose(logits, whole, whole, 0, cold, whole * 0, cold * 0 + top_p), logits.argmax(-1))
 
 
 def test_what_is_suppressed_is_never_drawn() -> None:
