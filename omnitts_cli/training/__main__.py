@@ -8,10 +8,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
 from pathlib import Path
 
 from omnitts_cli.devices.choose import choose
 from omnitts_cli.devices.device import Device
+from omnitts_cli.errors import OmniError
 from omnitts_cli.training import evaluate, recipe, texts
 from omnitts_cli.training.codec_stage import CodecStage, train_codec
 from omnitts_cli.training.export import export, export_codec
@@ -125,4 +127,9 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except OmniError as error:
+        told = {"": error.message, "cause: ": error.cause, "try: ": error.hint}
+        sys.stderr.writelines(f"{what}{words}\n" for what, words in told.items() if words)
+        sys.exit(error.exit_code)

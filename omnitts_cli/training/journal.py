@@ -14,7 +14,9 @@ class Journal:
 
     def __init__(self, path: Path, stage: str, echo: bool = True) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
+        broken_off = path.exists() and path.read_bytes()[-1:] not in (b"", b"\n")  # a process was killed here
         self._file = path.open("a")
+        self._file.write("\n" if broken_off else "")
         self._stage, self._echo, self._started = stage, echo, time.monotonic()
 
     @property

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from omnitts_cli.errors import OmniError
+from omnitts_cli.errors import InputError, OmniError
 
 PANELS = {
     "codec": ("mel", "wave", "commit", "phones"),
@@ -20,7 +21,7 @@ def curves(journal: Path) -> dict[str, list[dict[str, Any]]]:
     found: dict[str, list[dict[str, Any]]] = {stage: [] for stage in PANELS}
     done = dict.fromkeys(PANELS, 0.0)  # minutes of the stretches before
     last = dict.fromkeys(PANELS, 0.0)
-    for line in map(json.loads, journal.read_text().splitlines()):
+    for line in lines_of(journal):
         stage = line["stage"]
         if stage not in PANELS:
             continue
@@ -30,6 +31,21 @@ def curves(journal: Path) -> dict[str, list[dict[str, Any]]]:
         if "step" in line and "event" not in line:
             found[stage].append(line | {"minutes": done[stage] + last[stage]})
     return found
+
+
+def lines_of(journal: Path) -> Iterator[dict[str, Any]]:
+    """The lines that are whole. A process that was killed has left half of one."""
+    try:
+        text = journal.read_text()
+    except OSError as error:
+        raise InputError(f"{journal} cannot be read", cause=error.strerror, hint="train a stage first") from None
+    for line in text.splitlines():
+        try:
+            told = json.loads(line)
+        except json.JSONDecodeError:
+            continue
+        if isinstance(told, dict) and {"stage", "seconds"} <= told.keys():
+            yield told
 
 
 def draw(journal: Path, picture: Path) -> None:

@@ -108,3 +108,11 @@ def test_all_is_done_where_no_picture_can_be_drawn(tmp_path: Path, monkeypatch: 
     with pytest.raises(OmniError, match="matplotlib"):
         main()
     assert done == [stage for stage in STAGES if stage != "picture"]
+
+
+def test_what_a_person_can_mend_is_told_in_words(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    picture = [sys.executable, "-m", "omnitts_cli.training", "picture", "--device", "cpu", "--work", str(tmp_path)]
+    done = subprocess.run(picture, capture_output=True, text=True)
+    assert done.returncode == 3 and "Traceback" not in done.stderr
+    assert done.stderr.startswith(f"{tmp_path}/curves.jsonl cannot be read\n")

@@ -15,6 +15,15 @@ def test_a_line_is_json(tmp_path: Path) -> None:
     assert line["stage"] == "codec" and line["step"] == 3 and line["mel"] == 0.1235
 
 
+def test_a_line_that_was_cut_off_takes_no_other_with_it(tmp_path: Path) -> None:
+    path = tmp_path / "curves.jsonl"
+    path.write_text('{"stage": "codec"}\n{"stage": "co')
+    for _ in range(2):
+        Journal(path, "codec", echo=False).write(step=1)
+    lines = path.read_text().splitlines()
+    assert lines[1] == '{"stage": "co' and [json.loads(line)["step"] for line in lines[2:]] == [1, 1]
+
+
 def test_the_rate_follows_the_time() -> None:
     assert falling_rate(0.0, 1.0, 0.1, 0, 10) < 0.11 < 0.9 < falling_rate(0.0, 1.0, 0.1, 100, 10)
     short = Budget(0.001)

@@ -32,6 +32,22 @@ def test_a_later_stretch_goes_on_where_the_one_before_ended(tmp_path: Path) -> N
     assert [line["minutes"] for line in found["speech"]] == [0.5] and found["polish"] == []
 
 
+def test_a_line_that_was_cut_off_is_passed_over(tmp_path: Path) -> None:
+    path = journal(tmp_path)
+    whole = curves(path)
+    with path.open("a") as file:
+        file.write('{"stage": "codec", "seconds": 120.0, "st')  # the process was killed here
+    assert curves(path) == whole
+    with path.open("a") as file:
+        file.write('{"stage": "speech"}\n7\n')  # and one from before a file closed its lines
+    assert curves(path) == whole
+
+
+def test_a_journal_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(OmniError, match=r"curves\.jsonl cannot be read"):
+        curves(tmp_path / "curves.jsonl")
+
+
 def test_a_picture_is_drawn(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     draw(journal(tmp_path), tmp_path / "curves.png")
