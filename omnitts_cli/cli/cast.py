@@ -90,6 +90,15 @@ def language_of(code: str, script: Script, model: SpeechModel) -> tuple[str | No
     return LANGUAGES[code], code
 
 
+def code_of(language: str | None, model: SpeechModel) -> str:
+    """The code of the language that is spoken; auto where the model chose among several, and does not tell."""
+    from omnitts_cli.text.language import LANGUAGES
+
+    if language is None and len(model.languages) == 1:
+        language = next(iter(model.languages))
+    return next((code for code, name in LANGUAGES.items() if name == language), "auto")
+
+
 def looks_like(script: Script, *, patient: bool) -> str | None:
     """The code of the language that the first piece is in; None where that is not clear.
 

@@ -73,7 +73,7 @@ class Job:
                 subs.write(results.subtitles(account, subs.path))
             if codes:
                 codes.write(results.codes(account, engine.model.facts.groups))
-            results.report(self, engine, place, account, tape, manner.request.voice)
+            results.report(self, engine, place, account, tape, manner.request)
             for take in range(1, len(self.takes)):
                 self.another(take, engine, manner)
 
@@ -84,7 +84,7 @@ class Job:
         try:
             script, texts = self.script()
             account, tape = job.speak(engine, place, replace(manner, seed=manner.seed + take), script, texts)
-            results.report(job, engine, place, account, tape, manner.request.voice)
+            results.report(job, engine, place, account, tape, manner.request)
         finally:
             place.sink.discard()
 
@@ -134,7 +134,7 @@ class Job:
         import secrets
 
         from omnitts_cli.cli.speaking import Manner
-        from omnitts_cli.request import Request, Sampling
+        from omnitts_cli.request import Request, Sampling, drawable
 
         speech = self.speech
         language, code = cast.language_of(speech.lang, script, engine.model)
@@ -143,7 +143,7 @@ class Job:
             top_k=speech.top_k,
             top_p=speech.top_p,
             repetition_penalty=speech.repetition_penalty,
-            predictor_temperature=0.0 if speech.temperature == 0 else None,  # greedy is greedy in every group
+            predictor_temperature=0.0 if drawable(speech.temperature) == 0 else None,  # greedy is so in every group
         )
         request = Request(
             text="",

@@ -20,14 +20,15 @@ if TYPE_CHECKING:
     from omnitts_cli.cli.stage import Stage
     from omnitts_cli.cli.tape import Tape
     from omnitts_cli.engine.engine import Engine
+    from omnitts_cli.request import Request
     from omnitts_cli.text.subtitles import Sentence
-    from omnitts_cli.voices import Voice
 
 LEVEL_STEPS, LEVEL_STEP_DB = 8, 6.0
 
 
-def report(job: Job, engine: Engine, place: Stage, account: Account, tape: Tape, voice: Voice) -> None:
+def report(job: Job, engine: Engine, place: Stage, account: Account, tape: Tape, request: Request) -> None:
     """What was made, for programs and for people."""
+    from omnitts_cli.cli.cast import code_of
     from omnitts_cli.cli.speaking import numbers
     from omnitts_cli.text.subtitles import sentence_rows
 
@@ -42,8 +43,8 @@ def report(job: Job, engine: Engine, place: Stage, account: Account, tape: Tape,
         sample_rate=place.form.rate,
         channels=1,
         **measured,
-        lang=job.speech.lang,
-        voice=job.speech.voice or getattr(voice, "speaker", None),
+        lang=code_of(request.language, model),
+        voice=job.speech.voice or getattr(request.voice, "speaker", None),
         model=model.name,
         model_sha256=model.sha256,
         device=engine.device.name,

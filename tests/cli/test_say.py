@@ -56,6 +56,29 @@ def test_no_play_names_a_file_by_its_format(omnitts: Call) -> None:
     assert omnitts("say", *TOY, "--no-play", "-F", "flac", "Hello.").out == b"speech.flac\n"
 
 
+@pytest.mark.parametrize(
+    ("options", "spoken"),
+    [([], "auto"), (["-l", "de"], "de"), (["-l", "detect"], "en")],
+)
+def test_json_tells_the_language_that_was_spoken(omnitts: Call, options: list[str], spoken: str) -> None:
+    text = "This is a sentence that nobody would take for another language."
+    assert omnitts("say", *TOY, "-o", "a.wav", "--json", *options, text).json["lang"] == spoken
+
+
+def test_a_model_of_one_language_speaks_that(omnitts: Call, landed: Path) -> None:
+    arguments = ("--max-frames", "12", "-o", "a.wav", "--json", "Hello.")
+    assert omnitts("say", *arguments).json["lang"] == "en"
+
+
+def test_a_temperature_of_next_to_nothing_is_greedy_in_every_group(omnitts: Call) -> None:
+    for temperature in ("0", "1e-40"):
+        done = omnitts(
+            "say", *TOY, "--temperature", temperature, "--codes", f"{temperature}.st", "-o", "a.wav", "Hello."
+        )
+        assert done.code == 0
+    assert Path("0.st").read_bytes() == Path("1e-40.st").read_bytes()
+
+
 def test_play_without_a_loudspeaker_is_5_before_a_model_is_looked_for(omnitts: Call, silent_machine: None) -> None:
     done = omnitts("say", "-m", "nowhere", "--play", "Hello.")
     assert done.code == 5
