@@ -11,6 +11,7 @@ from omnitts_cli import presets
 from omnitts_cli.cli.declare import Field
 from omnitts_cli.errors import SettingsError
 from omnitts_cli.kinds import SWITCH
+from omnitts_cli.presets import Preset
 
 SECTIONS = ("say", "clone", "design", "play", "voices", "models", "codec", "bench", "doctor", "config")
 
@@ -34,10 +35,10 @@ class SettingsFile:
                 values[name] = self._checked(fields[name], key, value)
         return values
 
-    def presets(self) -> dict[str, presets.Preset]:
+    def presets(self) -> dict[str, Preset]:
         return {name: self._preset(name, table) for name, table in self.tables.get("presets", {}).items()}
 
-    def _preset(self, name: str, table: Any) -> presets.Preset:
+    def _preset(self, name: str, table: Any) -> Preset:
         source = f"{self.path}, preset {name}"
         if not isinstance(table, dict):
             raise SettingsError(
@@ -49,7 +50,7 @@ class SettingsFile:
             if key in all_names() and key.replace("-", "_") not in presets.RULES:
                 hint = f"put it in front of the tables, or type --{key} beside --preset {name}"
                 raise SettingsError(f"{source}: a preset does not set '{key}'", hint=hint)
-        return presets.Preset(name=name, **presets.check(table, source))
+        return Preset(name=name, **presets.check(table, source))
 
     def _checked(self, field: Field, key: str, value: Any) -> Any:
         """The value, if the option takes it as it is or, for text, as it would be typed."""
@@ -121,9 +122,9 @@ def all_names() -> list[str]:
     return [field.name.replace("_", "-") for group in groups for field in fields_of(group)]
 
 
-def own_presets(paths: list[Path]) -> dict[str, presets.Preset]:
+def own_presets(paths: list[Path]) -> dict[str, Preset]:
     """The presets of all files; the strongest file wins a name."""
-    found: dict[str, presets.Preset] = {}
+    found: dict[str, Preset] = {}
     for path in reversed(paths):
         found.update(read(path).presets())
     return found
