@@ -18,11 +18,13 @@ from omnitts_cli.kernels.ops import Ops
 
 
 class Fetch(Protocol):
-    """Tensors on their way to the host. The arrays belong to whoever waits for them."""
+    """Tensors on their way to the host."""
 
     def done(self) -> bool: ...
 
-    def wait(self) -> list[np.ndarray]: ...
+    def wait(self) -> list[np.ndarray]:
+        """Once: the arrays belong to whoever waited for them."""
+        ...
 
 
 class Lane(Protocol):

@@ -20,7 +20,7 @@ WARM_UPS = 2
 
 
 class PinnedFetch:
-    """Owns its pinned buffers until it is dropped, so nobody rewrites what a reader may still see."""
+    """Owns its pinned buffers until a reader does, so nobody rewrites what may still be seen."""
 
     def __init__(self, api: Any, tensors: tuple[Tensor, ...]) -> None:
         self._buffers = [torch.empty(t.shape, dtype=t.dtype, pin_memory=True) for t in tensors]
@@ -34,7 +34,7 @@ class PinnedFetch:
 
     def wait(self) -> list[np.ndarray]:
         self._event.synchronize()
-        return [buffer.numpy().copy() for buffer in self._buffers]
+        return [buffer.numpy() for buffer in self._buffers]  # no copy: an array keeps its buffer alive
 
 
 class StreamLane:

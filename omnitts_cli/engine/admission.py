@@ -16,7 +16,7 @@ from torch import Tensor
 
 from omnitts_cli.devices.device import Lane
 from omnitts_cli.engine.capture import Bench, PrefillSteps, PromptRun
-from omnitts_cli.engine.slots import Slot, Stop
+from omnitts_cli.engine.slots import FLAGS, REAL, WHOLE, Slot, Stop
 from omnitts_cli.errors import InputError
 from omnitts_cli.models.cache import KVCache
 from omnitts_cli.models.roles import Draft, LiveText, Prompt
@@ -159,17 +159,18 @@ class Admission:
             self._prefixes.popitem(last=False)
 
     def _write_columns(self, openings: Sequence[Opening]) -> None:
-        """Column by column for all of them, as every write is a kernel of its own."""
-        table, facts = self._bench.table, [self._facts(opening) for opening in openings]
-        whole, real = facts[0]
-        to_device = self._bench.device.to_device
-        slots = np.array([opening.slot.index for opening in openings], np.int64)
-        wholes = np.array([slots, *zip(*(row.values() for row, _ in facts), strict=True)], np.int64)
-        reals = np.array([*zip(*(row.values() for _, row in facts), strict=True)], np.float32)
+        """For all of them together, as every write is a kernel of its own."""
+        table, facts, to_device = self._bench.table, [], self._bench.device.to_device
+        for opening in openings:
+            opening.slot.closed = opening.slot.closing and not opening.slot.unsent
+            facts.append(self._facts(opening))
+        numbers = [[fact[name] for fact in facts] for name in (*WHOLE, *FLAGS)]
+        numbers.insert(0, [opening.slot.index for opening in openings])
+        reals = [[fact[name] for fact in facts] for name in REAL]
         with self._lane:
-            at, *wholes_there = to_device(wholes)
-            for column, values in zip([*whole, *real], [*wholes_there, *to_device(reals)], strict=True):
-                column.index_copy_(0, at, values.to(column.dtype))
+            uploaded = to_device(np.array(numbers, np.int64))
+            at, wholes, flags = uploaded[0], uploaded[1 : 1 + len(WHOLE)], uploaded[1 + len(WHOLE) :]
+            table.write(at, wholes, flags.bool(), to_device(np.array(reals, np.float32)))
             table.heard.index_fill_(0, at, False)
             table.row.index_copy_(0, at, torch.stack([opening.prompt.rows[-1] for opening in openings]))
             table.pad.index_copy_(0, at, torch.stack([opening.prompt.pad for opening in openings]))
@@ -178,35 +179,31 @@ class Admission:
                 if reference is not None:
                     table.codes[slot.index, : slot.reference].copy_(to_device(reference.astype(np.int64)))
 
-    def _facts(self, opening: Opening) -> tuple[dict[Tensor, int], dict[Tensor, float]]:
-        """What a slot begins with, by column: whole numbers and real ones."""
-        slot, table = opening.slot, self._bench.table
+    def _facts(self, opening: Opening) -> dict[str, float]:
+        """What a slot begins with, by column."""
+        slot = opening.slot
         settings = slot.request.sampling.over(self._bench.model.sampling)
-        controls = table.controls
-        whole = {
-            table.position: opening.wanted,
-            table.made: 0,
-            table.stop: int(Stop.RUNNING),
-            table.limit: slot.limit,
-            table.reference: slot.reference,
-            table.last: -1,
-            table.repeats: 0,
-            table.written: 0,
-            table.closed: 0,
-            table.live: 1,
-            controls.seed: slot.seed,
-            controls.top_k: settings.top_k,
-            controls.predictor_top_k: settings.predictor_top_k,
-            controls.ignore_end: int(slot.request.ignore_end),
+        return {
+            "position": opening.wanted,
+            "made": 0,
+            "stop": Stop.RUNNING,
+            "limit": slot.limit,
+            "reference": slot.reference,
+            "last": -1,
+            "repeats": 0,
+            "written": 0,
+            "closed": slot.closed,
+            "live": True,
+            "seed": slot.seed,
+            "top_k": settings.top_k,
+            "predictor_top_k": settings.predictor_top_k,
+            "ignore_end": slot.request.ignore_end,
+            "temperature": settings.temperature,
+            "top_p": settings.top_p,
+            "penalty": settings.repetition_penalty,
+            "predictor_temperature": settings.predictor_temperature,
+            "predictor_top_p": settings.predictor_top_p,
         }
-        real = {
-            controls.temperature: settings.temperature,
-            controls.top_p: settings.top_p,
-            controls.penalty: settings.repetition_penalty,
-            controls.predictor_temperature: settings.predictor_temperature,
-            controls.predictor_top_p: settings.predictor_top_p,
-        }
-        return whole, real
 
 
 def refuse_impossible(request: Request) -> None:
@@ -219,6 +216,8 @@ def refuse_impossible(request: Request) -> None:
 
 def top_up(bench: Bench, lane: Lane, slot: Slot) -> None:
     """Send the text rows for which the slot's ring has room; close the feed behind the last one."""
+    if not slot.unsent and slot.closed == slot.closing:
+        return
     ring = bench.plan.text_rows
     table = bench.table
     with lane:

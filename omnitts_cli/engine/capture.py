@@ -51,7 +51,7 @@ class Bench:
     def captures(self) -> bool:
         return self.plan.capture and self.device.captures
 
-    def indices(self, *numbers: int) -> Tensor:
+    def indices(self, *numbers: int | Sequence[int]) -> Tensor:
         return self.device.to_device(np.asarray(numbers, np.int64))
 
     def width(self, last: int) -> int:
@@ -112,12 +112,12 @@ class PrefillSteps:
         self._sizes = self._sizes or (bench.cache.capacity,)
         most = bench.plan.admissions
         self._batches = (*(size for size in PROMPTS if size < most), most)
-        self._inputs: dict[int, tuple[Tensor, Tensor]] = {}  # by batch: starts, slots
+        self._inputs: dict[int, Tensor] = {}  # by batch: starts and slots [2, batch]
         self._rows: dict[tuple[int, int], Tensor] = {}
         self._replays: dict[tuple[int, int], Replay] = {}
         if bench.captures:
             for batch in self._batches:
-                self._inputs[batch] = (bench.indices(*[0] * batch), bench.indices(*[bench.spare] * batch))
+                self._inputs[batch] = bench.indices([0] * batch, [bench.spare] * batch)
             self._nothing = torch.zeros(
                 (self.longest, bench.model.facts.hidden), device=bench.model.device, dtype=bench.model.dtype
             )
@@ -151,9 +151,9 @@ class PrefillSteps:
         bench = self._bench
         batch = fitting(self._batches, len(runs))
         padding = batch - len(runs)
-        starts, slots = self._inputs[batch]
-        starts.copy_(bench.indices(*[run.start for run in runs], *[0] * padding), non_blocking=True)
-        slots.copy_(bench.indices(*[run.slot for run in runs], *[bench.spare] * padding), non_blocking=True)
+        starts, slots = [run.start for run in runs], [run.slot for run in runs]
+        inputs = bench.indices(starts + [0] * padding, slots + [bench.spare] * padding)
+        self._inputs[batch].copy_(inputs, non_blocking=True)
         pieces = [piece for run in runs for piece in (run.rows, self._nothing[: size - run.rows.shape[0]])]
         pieces += [self._nothing[:size]] * padding  # an earlier prompt's rows may not have been finite
         self._rows[batch, size].flatten(0, 1).copy_(torch.cat(pieces))  # two kernels, where each piece would be one
@@ -175,8 +175,8 @@ class SoundSteps:
         self._streams = model.codec.streams(plan.slots + 1, max(plan.chunks), model.ops.codec)
         most = min(plan.slots, max(plan.sound_rows))
         self._row_sizes = (*(rows for rows in plan.sound_rows if rows < most), most)
-        self._slots = {rows: bench.indices(*[bench.spare] * rows) for rows in self._row_sizes}
-        self._starts = {rows: bench.indices(*[0] * rows) for rows in self._row_sizes}
+        # by rows: slots, and the frame from which each is decoded [2, rows]
+        self._inputs = {rows: bench.indices([bench.spare] * rows, [0] * rows) for rows in self._row_sizes}
         self._out: dict[tuple[int, int], tuple[Tensor, Tensor]] = {}
         self._replays: dict[tuple[int, int], Replay] = {}
         if bench.captures:
@@ -190,28 +190,26 @@ class SoundSteps:
         return max(self._row_sizes)
 
     def _run(self, frames: int, rows: int) -> None:
-        table, slots = self._bench.table, self._slots[rows]
-        index = self._starts[rows][:, None] + torch.arange(frames, device=slots.device)
+        table, (slots, starts) = self._bench.table, self._inputs[rows]
+        index = starts[:, None] + torch.arange(frames, device=slots.device)
         codes = table.codes[slots[:, None], index]
         self._out[frames, rows] = (self._streams.speak(codes, slots), codes)
 
-    def clear(self, slot: int) -> None:
-        """A new stream starts in `slot`."""
+    def clear(self, slots: Sequence[int]) -> None:
+        """New streams start in `slots`."""
         with self._lane:
-            self._streams.clear(slot)
+            self._streams.clear(self._bench.indices(*slots))
 
     def launch(self, frames: int, slots: Sequence[int], starts: Sequence[int]) -> Fetch:
         """Decode `frames` frames of each slot from its `starts`; what comes back is [sound, codes] by row."""
         rows = fitting(self._row_sizes, len(slots)) if self._bench.device.pads else len(slots)
         padding = rows - len(slots)
         with self._lane:
-            slots_now = self._bench.indices(*slots, *[self._bench.spare] * padding)
-            starts_now = self._bench.indices(*starts, *[0] * padding)
+            inputs = self._bench.indices([*slots, *[self._bench.spare] * padding], [*starts, *[0] * padding])
             if (frames, rows) in self._replays:
-                self._slots[rows].copy_(slots_now, non_blocking=True)
-                self._starts[rows].copy_(starts_now, non_blocking=True)
+                self._inputs[rows].copy_(inputs, non_blocking=True)
                 self._replays[frames, rows]()
             else:
-                self._slots[rows], self._starts[rows] = slots_now, starts_now
+                self._inputs[rows] = inputs
                 self._run(frames, rows)
             return self._lane.fetch(*self._out[frames, rows])

@@ -250,12 +250,15 @@ class Engine:
 
     def _admit(self) -> None:
         self._opening = [one for one in self._opening if one[0].slot is one[1].slot]  # the others were cancelled
+        began = len(self._opening)
         # a burst of newcomers enters over several turns, so that the first of them speaks at once
         while self._free and len(self._opening) < self.plan.admissions:
             ticket = next((t for t in self._waiting if t.speakable), None)
             if ticket is None:
                 break
             self._open(ticket)
+        if new := [opening.slot.index for _, opening in self._opening[began:]]:
+            self._sounds.clear(new)
         ready = self._admission.advance([opening for _, opening in self._opening])
         for ticket, opening in self._opening:
             if opening in ready:
@@ -277,7 +280,6 @@ class Engine:
         self._waiting.remove(ticket)
         self._free.pop()
         ticket.slot, opening.slot.paused = opening.slot, ticket.paused
-        self._sounds.clear(index)
         self._opening.append((ticket, opening))
 
     # ---- frames

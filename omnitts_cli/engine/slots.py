@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import IntEnum
 
 import torch
@@ -26,10 +26,20 @@ class Stop(IntEnum):
     BROKEN = plain_frame.BROKEN
 
 
+WHOLE = ("position", "made", "stop", "limit", "reference", "last", "repeats", "written")
+WHOLE += ("seed", "top_k", "predictor_top_k")
+FLAGS = ("live", "closed", "ignore_end")
+REAL = ("temperature", "top_p", "penalty", "predictor_temperature", "predictor_top_p")
+"""Columns of one number a slot, by their type: each kind side by side, so that newcomers are written in three goes."""
+
+
 @dataclass(frozen=True)
 class SlotTable:
     """One row per slot and one spare row for padding. Only frames and admissions write it."""
 
+    wholes: Tensor  # [WHOLE, slots] int64; the columns below and the controls are views of these three
+    flags: Tensor  # [FLAGS, slots] bool
+    reals: Tensor  # [REAL, slots] float32
     row: Tensor  # [slots, H] what the talker hears next, without its text row
     position: Tensor  # [slots] int64, of that row
     report: Tensor  # [2, slots] int64: `made` and `stop` side by side, what the host reads after a frame
@@ -60,29 +70,36 @@ class SlotTable:
     def empty(plan: Plan, facts: Facts, device: torch.device, dtype: torch.dtype) -> SlotTable:
         rows = plan.slots + 1
 
-        def whole(*shape: int) -> Tensor:
-            return torch.zeros((rows, *shape), dtype=torch.int64, device=device)
+        def zeros(*shape: int, dtype: torch.dtype = dtype) -> Tensor:
+            return torch.zeros(shape, dtype=dtype, device=device)
 
-        def real(*shape: int) -> Tensor:
-            return torch.zeros((rows, *shape), dtype=dtype, device=device)
-
+        wholes, flags = zeros(len(WHOLE), rows, dtype=torch.int64), zeros(len(FLAGS), rows, dtype=torch.bool)
+        reals = zeros(len(REAL), rows, dtype=torch.float32)
+        columns = dict(zip((*WHOLE, *FLAGS, *REAL), (*wholes, *flags, *reals), strict=True))
+        columns["penalty"].fill_(1.0)
+        controls = Controls(**{f.name: columns.pop(f.name) for f in fields(Controls)})
+        made = WHOLE.index("made")
+        for reported in ("made", "stop"):
+            del columns[reported]
         return SlotTable(
-            row=real(facts.hidden),
-            position=whole(),
-            report=torch.zeros((2, rows), dtype=torch.int64, device=device),
-            live=whole().bool(),
-            limit=whole(),
-            codes=whole(plan.frames, facts.groups),
-            reference=whole(),
-            heard=whole(facts.codes).bool(),
-            last=whole(),
-            repeats=whole(),
-            text=real(plan.text_rows, facts.hidden),
-            written=whole(),
-            closed=whole().bool(),
-            pad=real(facts.hidden),
-            controls=Controls.empty(rows, device),
+            wholes=wholes,
+            flags=flags,
+            reals=reals,
+            row=zeros(rows, facts.hidden),
+            report=wholes[made : made + 2],
+            codes=zeros(rows, plan.frames, facts.groups, dtype=torch.int64),
+            heard=zeros(rows, facts.codes, dtype=torch.bool),
+            text=zeros(rows, plan.text_rows, facts.hidden),
+            pad=zeros(rows, facts.hidden),
+            controls=controls,
+            **columns,
         )
+
+    def write(self, slots: Tensor, wholes: Tensor, flags: Tensor, reals: Tensor) -> None:
+        """All columns of one number for `slots` [N]: [WHOLE, N], [FLAGS, N], [REAL, N]."""
+        self.wholes.index_copy_(1, slots, wholes)
+        self.flags.index_copy_(1, slots, flags)
+        self.reals.index_copy_(1, slots, reals)
 
 
 @dataclass(eq=False)

@@ -40,10 +40,11 @@ class StepStreams:
     def prepare(self, sizes: Sequence[tuple[int, int]]) -> None:
         """Before the first of many calls: their sizes, (frames, rows)."""
 
-    def clear(self, slot: int) -> None:
-        """A new stream starts in `slot`."""
+    def clear(self, slots: Tensor) -> None:
+        """New streams start in `slots` [N]."""
         for name, held in self._state.items():
-            held[slot].copy_(self._fresh[name][0])
+            fresh = self._fresh[name]
+            held.index_copy_(0, slots, fresh.expand(len(slots), *fresh.shape[1:]))
 
     def speak(self, codes: Tensor, slots: Tensor) -> Tensor:
         """The next codes [B, T, G] of slots [B] -> sound [B, T * samples_per_frame], float32."""
@@ -87,10 +88,10 @@ class TrackStreams:
 
         self._ops.ready(step)
 
-    def clear(self, slot: int) -> None:
-        """A new stream starts in `slot`. Keys and values may stay: nobody looks before the first frame."""
-        self._past[slot].zero_()
-        self._frames[slot].zero_()
+    def clear(self, slots: Tensor) -> None:
+        """New streams start in `slots` [N]. Keys and values may stay: nobody looks before the first frame."""
+        self._past.index_fill_(0, slots, 0)
+        self._frames.index_fill_(0, slots, 0)
 
     def speak(self, codes: Tensor, slots: Tensor) -> Tensor:
         """The next codes [B, T, G] of slots [B] -> sound [B, T * samples_per_frame], float32."""

@@ -163,7 +163,7 @@ class CodecStreams(Protocol):
 
     def prepare(self, sizes: Sequence[tuple[int, int]]) -> None: ...  # (frames, rows) of calls to come
 
-    def clear(self, slot: int) -> None: ...
+    def clear(self, slots: Tensor) -> None: ...  # [N]
 
     def speak(self, codes: Tensor, slots: Tensor) -> Tensor: ...  # [B, T, G], [B] -> [B, samples]
 

@@ -31,7 +31,7 @@ class Kept:
         """Without the stores that have an upper bound: prefixes of voices, inputs and sound of each size."""
         engine._admission._prefixes.clear()
         engine._sounds._out.clear()
-        inputs = {id(one) for store in (engine._sounds._slots, engine._sounds._starts) for one in store.values()}
+        inputs = {id(one) for one in engine._sounds._inputs.values()}
         gc.collect()
         objects = gc.get_objects()
         tensors = [one for one in objects if issubclass(type(one), torch.Tensor) and id(one) not in inputs]

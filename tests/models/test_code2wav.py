@@ -113,7 +113,7 @@ def test_new_and_old_streams_share_a_step(codec: Code2Wav, codes: Tensor, ops: C
     assert both.shape == (2, 4 * 1920)
     assert near(both[:1, 555:], codec(new))
     assert near(torch.cat([first, both[1:]], 1)[:, 555:], codec(old))
-    streams.clear(2)
+    streams.clear(slots[:1])
     sound = streams.speak(new, slots[:1])
     assert near(sound[:, 555:], codec(new)) and not sound[:, :555].any()
 
@@ -123,7 +123,7 @@ def test_streams_over_a_table_of_operations_are_the_whole(codec: Code2Wav, codes
     streams, slots = codec.streams(2, 20, plain_codec.OPS), torch.tensor([1])
     streams.prepare([(size, 1) for size in set(sizes)])
     for _ in range(2):  # the second time in a slot that has spoken
-        streams.clear(1)
+        streams.clear(slots)
         at, chunks = 0, []
         for size in sizes:
             chunks.append(streams.speak(codes[:, at : at + size], slots))

@@ -56,8 +56,7 @@ def spoken(decoder: CodecDecoder, ops: CodecOps | None, codes: Tensor, sizes: li
     streams = decoder.streams(5, max(sizes), ops)
     streams.prepare([(size, len(slots)) for size in sizes])
     streams.speak(codes[:, -1:], slots)
-    for slot in slots.tolist():
-        streams.clear(slot)
+    streams.clear(slots)
     parts, start = [], 0
     for size in sizes:
         parts.append(streams.speak(codes[:, start : start + size], slots))
@@ -104,8 +103,7 @@ def test_a_broken_stream_leaves_nothing_behind(decoder: CodecDecoder, ops: Codec
         for tensor in held.values() if isinstance(held, dict) else [held]:
             if isinstance(tensor, Tensor) and tensor.is_floating_point() and tensor.shape[0] == 2:
                 tensor[0] = float("nan")
-    for slot in (0, 1):
-        streams.clear(slot)
+    streams.clear(slots)
     assert torch.equal(streams.speak(codes, slots), clean)
 
 

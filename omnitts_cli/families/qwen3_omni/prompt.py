@@ -43,7 +43,8 @@ class OmniPrompter(Drafter):
         user_turn: str | None = USER_TURN,
     ) -> None:
         super().__init__(PromptRows(text, frames, config.text.pad, place))
-        self._config, self._tokenizer, self._user_turn = config, tokenizer, user_turn
+        self._config, self._tokenizer = config, tokenizer
+        self._turn_before = [] if user_turn is None else self._turn(user_turn)
 
     def draft(self, request: Request) -> Draft:
         speaker = self._speaker(request)
@@ -92,17 +93,15 @@ class OmniPrompter(Drafter):
             raise VoiceError(f"this model has no voice called {name!a}", hint=hint)
         return speakers[name.lower()]
 
-    def _turn_before(self) -> list[int]:
-        if self._user_turn is None:
-            return []
-        ids, encode = self._config.text, self._tokenizer.encode
-        return [ids.start, *encode(f"user\n{self._user_turn}"), ids.stop, *encode("\n")]
+    def _turn(self, words: str) -> list[int]:
+        ids, tokenizer = self._config.text, self._tokenizer
+        return [ids.start, *tokenizer.encode(f"user\n{words}"), ids.stop, *tokenizer.newline]
 
     def _draft(self, speaker: int, body: list[int], spoken: int, closed: bool = True) -> Draft:
         """The codec's side goes with the text from the tags on; the first token of the body ends the prompt."""
         ids, control = self._config.text, self._config.control
         codec = [control.no_think, control.think_begin, control.think_end, speaker, control.pad, control.begin]
-        text = [*self._turn_before(), ids.start, ids.assistant, *self._tokenizer.encode("\n")]
+        text = [*self._turn_before, ids.start, ids.assistant, *self._tokenizer.newline]
         text += [*[ids.pad] * (len(codec) - 2), ids.begin, body[0]]
         self._fits(len(text) + len(body) - 1)
         return Draft(text, codec, body[1:], closed, spoken, shared=len(text) - 1)

@@ -39,13 +39,12 @@ class Opening:
 def opening(request: Request, config: Config, tokenizer: TextTokenizer) -> Opening:
     """The opening of a request, or the error that says what this model lacks and which one has it."""
     language = _language(request.language, config)
-    newline = tokenizer.encode("\n")
-    role = [config.text.start, config.text.assistant, *newline]
+    role = [config.text.start, config.text.assistant, *tokenizer.newline]
 
     def instruction(words: str) -> list[int]:
-        words = words.strip()
-        body = tokenizer.encode(f"user\n{words}")
-        return [config.text.start, *body, config.text.stop, *newline] if words else []
+        if not (words := words.strip()):
+            return []
+        return [config.text.start, *tokenizer.encode(f"user\n{words}"), config.text.stop, *tokenizer.newline]
 
     match request.voice:
         case Named() as voice:

@@ -43,6 +43,7 @@ class TextTokenizer:
         to_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
         self._bpe.pre_tokenizer = pre_tokenizers.Sequence([self._words, to_bytes])
         self.size = max(vocabulary.values()) + 1
+        self.newline = self.encode("\n")  # part of every prompt
 
     def encode(self, text: str) -> list[int]:
         """The ids of exactly this text; nothing is added or stripped."""
