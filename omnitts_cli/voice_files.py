@@ -205,6 +205,19 @@ def blend(parts: Sequence[tuple[SavedVoice, float]], name: str) -> SavedVoice:
     return SavedVoice(name, Cloned(np.asarray(vector, np.float32)), {**about, "source": f"blend of {source}"})
 
 
+def load_parts(parts: Sequence[tuple[str, float]]) -> list[tuple[SavedVoice, float]]:
+    """The voices of a blend. Those of a model have no vector of their own to go into one."""
+    saved = names()
+    for name, _ in parts:
+        if name not in saved:
+            raise VoiceError(
+                f"voice '{name[:80]}' cannot be blended: it is not a saved one",
+                cause="saved: " + (", ".join(saved) or "none"),
+                hint="omnitts voices save NAME -r clip.wav keeps the voice of a clip",
+            )
+    return [(load(name), weight) for name, weight in parts]
+
+
 def parse_blend(text: str) -> list[tuple[str, float]]:
     """`a:60,b:40` as names and weights."""
     parts = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+from pathlib import Path
 
 HEAD_BYTES = 64
 
@@ -21,6 +22,18 @@ OTHERS: list[tuple[bytes, str]] = [
 ]
 
 NEEDS_FFMPEG = {"m4a", "a Matroska or WebM film", "a WMA file", "aac"}
+
+
+RECORDINGS = {"wav", "rifx", "rf64", "w64", "aiff", "caf", "au", "flac", "ogg", "mp3"} | NEEDS_FFMPEG
+
+
+def is_recording(path: Path) -> bool:
+    """Whether a file begins like sound, whatever it is called."""
+    try:
+        with path.open("rb") as file:
+            return kind_of(file.read(HEAD_BYTES)) in RECORDINGS
+    except (OSError, ValueError):
+        return False
 
 
 def kind_of(head: bytes) -> str:

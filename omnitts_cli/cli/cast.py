@@ -27,8 +27,7 @@ def saved_voice(name: str | None) -> SavedVoice | None:
     if name is None:
         return None
     if ":" in name or "," in name:
-        parts = voice_files.parse_blend(name)
-        return voice_files.blend([(voice_files.load(part), weight) for part, weight in parts], name)
+        return voice_files.blend(voice_files.load_parts(voice_files.parse_blend(name)), name)
     if name.endswith(voice_files.SUFFIX):
         return voice_files.read(Path(name))
     return voice_files.load(name) if name in voice_files.names() else None
@@ -42,6 +41,8 @@ def named_voice(name: str | None, model: SpeechModel) -> Voice:
         return Named(next(iter(model.speakers), ""))
     if name.lower() in (speaker.lower() for speaker in model.speakers):
         return Named(name)
+    if Path(name).is_file():
+        raise VoiceError(f"{name} is a file and no voice", hint=f'omnitts clone -r {name} "text" speaks like a clip')
     known = [*model.speakers, *voice_files.names()]
     close = nearest(name.lower(), known)
     hint = "omnitts voices list" + (f"      (closest: '{close}')" if close else "")

@@ -225,5 +225,10 @@ def keep(voice: Cloned, clip: Clip, engine: Engine, recording: Recording) -> Non
         "consent": clip.consent or "",
         "source": "clone",
     }
+    if clip.save_voice in engine.model.speakers:
+        console.warning(
+            f"'{clip.save_voice}' is a voice of {engine.model.name} too; -v {clip.save_voice} is the saved one now",
+            hint=f"omnitts voices rm {clip.save_voice} undoes it",
+        )
     path = voice_files.save(SavedVoice(str(clip.save_voice), voice, {k: v for k, v in about.items() if v}))
     console.note(f"voice '{clip.save_voice}' is kept in {path}")

@@ -65,7 +65,7 @@ def pull(
     from omnitts_cli.weights import store
 
     if network.offline:
-        raise ModelError(f"model '{name}' cannot be fetched: --offline is set", hint=f"omnitts models pull {name}")
+        raise ModelError(f"model '{name}' cannot be fetched: --offline is set", hint="leave --offline out")
     with Progress(f"fetching {name}", telling.progress) as progress:
         found = store.pull(name, revision=revision, mirror=mirror, report=lambda news: tell(progress, news))
     console.result(str(found.folder))

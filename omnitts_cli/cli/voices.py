@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from omnitts_cli import voice_files
+from omnitts_cli.audio.magic import is_recording
 from omnitts_cli.cli import clone
 from omnitts_cli.cli.clone import Clip
 from omnitts_cli.cli.console import console
@@ -130,6 +131,8 @@ def export(
 ) -> None:
     """Write a saved voice into a file."""
     voice = voice_files.load(name)
+    if Path(file).is_dir():
+        raise UsageError(f"{file} is a folder", hint=f"omnitts voices export {name} {Path(file) / name}{SUFFIX}")
     if not file.endswith(SUFFIX):
         raise UsageError(f"{file} does not end in {SUFFIX}", hint=f"omnitts voices export {name} {file}{SUFFIX}")
     if Path(file).exists():
@@ -145,6 +148,11 @@ def import_(
     name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="Call it so.")] = None,
 ) -> None:
     """Take a voice file in."""
+    if is_recording(Path(file)):
+        raise InputError(
+            f"{file} is a recording, not a voice file",
+            hint=f"omnitts voices save NAME -r {file} keeps the voice in it",
+        )
     voice = voice_files.read(Path(file))
     kept = voice_files.save(SavedVoice(name or voice.name, voice.voice, voice.about))
     console.note(f"voice '{name or voice.name}' is kept in {kept}")
@@ -157,7 +165,7 @@ def blend(
     telling: Telling,
 ) -> None:
     """Make a voice between others."""
-    weighted = [(voice_files.load(part), weight) for part, weight in voice_files.parse_blend(" ".join(parts))]
+    weighted = voice_files.load_parts(voice_files.parse_blend(" ".join(parts)))
     path = voice_files.save(voice_files.blend(weighted, voice_files.check_name(name)))
     console.note(f"voice '{name}' is kept in {path}")
     console.record(status="ok", name=name, file=str(path))

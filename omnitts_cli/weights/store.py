@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from omnitts_cli.weights import pull as pulling
 from omnitts_cli.weights import verify as verifying
 from omnitts_cli.weights.cached import local
 from omnitts_cli.weights.fetch import Report
-from omnitts_cli.weights.find import TINY, find
+from omnitts_cli.weights.find import TINY, here, not_here
 from omnitts_cli.weights.header import shown
 from omnitts_cli.weights.hub import cache_folder
 from omnitts_cli.weights.names import Found, HubName, hub_name
@@ -81,10 +82,12 @@ def pull(
 
 def path(name: str, *, variant: str | None = None) -> Path:
     """Where a model is, without asking the network."""
-    folder = find(name, variant=variant, offline=True).folder
-    if folder is None:
+    found = here(name, variant=variant)
+    if isinstance(found, HubName):
+        raise not_here(found)
+    if found.folder is None:
         raise UsageError(f"'{shown(name)}' has no folder: it is made up when it is loaded")
-    return folder
+    return found.folder
 
 
 def verify(name: str, *, variant: str | None = None) -> list[verifying.Checked]:
@@ -111,9 +114,16 @@ def rm(name: str, *, variant: str | None = None, dry_run: bool = False) -> int:
 
 def _on_hub(name: str, variant: str | None, verb: str) -> HubName:
     wanted = hub_name(name, variant)
-    if wanted is None:
+    if wanted is not None:
+        return wanted
+    if name == EMBEDDED:
+        raise UsageError(f"'{name}' cannot be {verb}", hint="it is inside the package")
+    if name.startswith("random:") or Path(name).is_absolute():
         raise UsageError(f"'{shown(name)}' cannot be {verb}", hint="only models of the Hub can: omnitts models list")
-    return wanted
+    known = [*RELEASED, *ALIASES]
+    close = difflib.get_close_matches(name.lower(), known, 1)
+    hint = "omnitts models list --remote" + (f"      (closest: '{close[0]}')" if close else "   or hf:ORG/REPO")
+    raise UsageError(f"no model '{shown(name)}' on the Hub that could be {verb}", hint=hint)
 
 
 def _bytes_in(folder: Path) -> int:

@@ -39,6 +39,22 @@ def test_what_cannot_be_done_says_so(omnitts: Call, arguments: list[str], code: 
     assert done.code == code and "try:" in done.err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["path", "1.7b"], ["is not on this machine\n"]),
+        (["rm", "tiny"], ["'tiny' cannot be removed", "inside the package"]),
+        (["pull", "tiny"], ["inside the package"]),
+        (["pull", "1.7-base"], ["no model '1.7-base' on the Hub", "1.7b-base"]),
+        (["pull", "nope"], ["omnitts models list --remote", "hf:ORG/REPO"]),
+        (["pull", "1.7b", "--offline"], ["leave --offline out"]),
+    ],
+)
+def test_the_reason_is_the_users_own(omnitts: Call, arguments: list[str], words: list[str]) -> None:
+    err = omnitts("models", *arguments).err
+    assert all(word in err for word in words), err
+
+
 def test_a_folder_is_its_own_path(omnitts: Call, checkpoint: Callable[[str], Path]) -> None:
     folder = checkpoint("base")
     assert omnitts("models", "path", str(folder)).out.decode().strip() == str(folder)

@@ -208,6 +208,34 @@ def test_case_42_a_blend_that_cannot_be(omnitts: Call, parts: list[str]) -> None
     assert omnitts("voices", "blend", "c", *[p for p in parts if not p.startswith("-")]).code == 3
 
 
+def test_a_voice_of_the_model_is_no_part_of_a_blend(omnitts: Call) -> None:
+    saved("a")
+    for arguments in (["say", "-v", "a:1,ann:1", "Hello."], ["voices", "blend", "c", "a:1", "ann:1"]):
+        done = omnitts(*arguments)
+        assert done.code == 4 and "voice 'ann' cannot be blended: it is not a saved one" in done.err
+        assert "omnitts voices save NAME -r clip.wav" in done.err
+
+
+def test_a_saved_voice_that_hides_one_of_the_model_is_told(omnitts: Call, clip: str) -> None:
+    done = omnitts("voices", "save", "ann", "-m", "random:toy", "-r", clip)
+    assert done.code == 0 and "warning: 'ann' is a voice of random:toy too; -v ann is the saved one now" in done.err
+    assert "warning" not in omnitts("voices", "save", "anna", "-m", "random:toy", "-r", clip).err
+
+
+def test_a_recording_in_the_place_of_a_voice_is_told(omnitts: Call, clip: str) -> None:
+    done = omnitts("voices", "import", clip)
+    assert done.code == 3 and f"{clip} is a recording, not a voice file" in done.err
+    assert f"omnitts voices save NAME -r {clip}" in done.err
+    done = omnitts("say", *TOY, "-v", clip, "Hello.", "-o", "a.wav")
+    assert done.code == 4 and f"omnitts clone -r {clip}" in done.err
+
+
+def test_export_into_a_folder_names_a_file_in_it(omnitts: Call, home: Path) -> None:
+    saved("me")
+    done = omnitts("voices", "export", "me", str(home))
+    assert done.code == 2 and f"omnitts voices export me {home}/me.voice" in done.err
+
+
 def test_case_42_a_voice_of_another_model_says_which(omnitts: Call) -> None:
     saved("far", model="1.7b-base", width=2048)
     done = omnitts("say", *TOY, "-v", "far", "-o", "a.wav", "Hello there.")
