@@ -1,4 +1,4 @@
-"""A frame's bookkeeping on a CPU: slot by slot, as one would write it without a device."""
+"""A frame's bookkeeping on a CPU: what NumPy does to all slots in one step, and the rest slot by slot."""
 
 from __future__ import annotations
 
@@ -31,12 +31,8 @@ def begin(table: Columns, slots: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor
 def first_scores(logits: Tensor, heard: Tensor, penalty: Tensor, endless: Tensor, end: int) -> Tensor:
     told, count = logits.float().numpy(), heard.shape[1]
     scores = np.full_like(told, -np.inf)
-    scores[:, :count] = told[:, :count]
-    for row, factor in enumerate(penalty.tolist()):
-        if factor != 1:
-            again = heard[row].numpy().nonzero()[0]
-            audio = scores[row, again]
-            scores[row, again] = np.where(audio < 0, audio * factor, audio / factor)
+    audio, factor = told[:, :count], penalty.numpy()[:, None]
+    scores[:, :count] = np.where(heard.numpy(), np.where(audio < 0, audio * factor, audio / factor), audio)
     scores[:, end] = np.where(endless.numpy(), -np.inf, told[:, end])
     return torch.from_numpy(scores)
 
@@ -53,28 +49,32 @@ def finish(
     end: int,
     stall: int,
 ) -> None:
-    rows = zip(slots.tolist(), made.tolist(), may.tolist(), codes.tolist(), ignore_end.tolist(), strict=True)
+    where, before, own = slots.numpy(), made.numpy(), codes.numpy()
     finite = np.isfinite(logits.float().numpy()).all(-1)
     all_made, stops = table.report.numpy()
     live, repeats, last = table.live.numpy(), table.repeats.numpy(), table.last.numpy()
-    for row, (slot, frame, moves, own, endless) in enumerate(rows):
-        # an entry behind `made` is not yet a frame, so rows that do not go may write theirs
-        table.codes[slot, int(table.reference[slot]) + frame] = codes[row]
+    heard, limit, position = table.heard.numpy(), table.limit.numpy(), table.position.numpy()
+    # an entry behind `made` is not yet a frame, so rows that do not go may write theirs
+    table.codes.numpy()[where, table.reference.numpy()[where] + before] = own
+    going = []
+    rows = zip(where.tolist(), before.tolist(), own[:, 0].tolist(), may.tolist(), ignore_end.tolist(), strict=True)
+    for row, (slot, frame, first, moves, endless) in enumerate(rows):
         if not moves:
             continue
-        first = own[0]
         if not finite[row]:
             stops[slot] = BROKEN
         elif first == end:
             stops[slot] = END
         else:
-            table.heard[slot, min(first, table.heard.shape[1] - 1)] = True
-            table.row[slot] = tables.frame(codes[row : row + 1])[0]
-            table.position[slot] += 1
+            going.append(row)
+            heard[slot, min(first, heard.shape[1] - 1)] = True
+            position[slot] += 1
             all_made[slot] = frame + 1
             # a user's fixed number of frames is made whatever it sounds like
             repeats[slot] = 0 if endless else repeats[slot] + 1 if first == last[slot] else 1
             last[slot] = first
-            limit = int(table.limit[slot])
-            stops[slot] = LIMIT if frame + 1 >= limit else STALL if repeats[slot] >= stall else RUNNING
+            stops[slot] = LIMIT if frame + 1 >= limit[slot] else STALL if repeats[slot] >= stall else RUNNING
         live[slot] = stops[slot] == RUNNING
+    if len(going) < len(own):
+        slots, codes = slots[going], codes[going]
+    table.row.index_copy_(0, slots, tables.frame(codes))
