@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
+from omnitts_cli.audio.magic import is_recording
 from omnitts_cli.cli.console import console
 from omnitts_cli.cli.declare import command
 from omnitts_cli.cli.engine_room import engine_for
@@ -16,7 +18,7 @@ from omnitts_cli.cli.grammar import Command, group
 from omnitts_cli.cli.options import Intent, Machine, Model, Network, Output, Telling
 from omnitts_cli.cli.results import packed
 from omnitts_cli.cli.signals import held
-from omnitts_cli.cli.stage import SideFile, open_stage, reserve
+from omnitts_cli.cli.stage import SideFile, StdoutFile, open_stage, reserve
 from omnitts_cli.errors import InputError, UsageError
 
 if TYPE_CHECKING:
@@ -29,8 +31,10 @@ app = group("Sound to codes and back, as safetensors.")
 LARGEST_BYTES = 2**30
 CHUNK = 32  # frames decoded at once
 
-Sound = Annotated[str, typer.Argument(metavar="SOUND", help="wav, flac, mp3, ogg or opus.")]
-Codes = Annotated[str, typer.Argument(metavar="CODES", help="A safetensors file with the tensor `codes`.")]
+Sound = Annotated[str, typer.Argument(metavar="SOUND", help="wav, flac, mp3, ogg or opus; - is stdin.")]
+Codes = Annotated[
+    str, typer.Argument(metavar="CODES", help="A safetensors file with the tensor `codes`; - is stdin or stdout.")
+]
 
 
 def encode(
@@ -39,10 +43,10 @@ def encode(
     """Sound to codes."""
     from omnitts_cli.audio.read import read_clip
 
-    recording = read_clip(sound, shortest_s=0.0, longest_s=3600.0)
+    recording = read_clip(sound, shortest_s=0.0, longest_s=3600.0, stdin=stdin_of(sound))
     for notice in recording.notices:
         console.warning(notice)
-    target = SideFile(file, no_clobber=False)
+    target = StdoutFile() if file == "-" else SideFile(file, no_clobber=False)
     try:
         with engine_for(model.model, "base", machine, network, telling) as engine:
             if engine.model.cloner is None:
@@ -65,7 +69,7 @@ def decode(
     telling: Telling,
 ) -> None:
     """Codes to sound."""
-    frames = read_codes(Path(file))
+    frames = read_codes(file)
     with ExitStack() as closing:
         place = reserve(output)
         closing.callback(lambda: place.sink.discard())
@@ -101,22 +105,43 @@ def at_rate(sound: np.ndarray, rate: int, wanted: int) -> np.ndarray:
     return resample(sound, rate, wanted)
 
 
-def read_codes(path: Path) -> np.ndarray:
-    """[frames, groups] int64, from a file that holds nothing else."""
-    from safetensors import SafetensorError, safe_open
+def stdin_of(name: str) -> BinaryIO | None:
+    return sys.stdin.buffer if name == "-" and sys.stdin else None
 
-    if not path.is_file():
-        raise InputError(f"code file {path} not found or no file")
+
+def read_codes(name: str) -> np.ndarray:
+    """[frames, groups] int64, from a file that holds nothing else."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    shown = "on standard input" if name == "-" else name
     try:
-        if path.stat().st_size > LARGEST_BYTES:
-            raise ValueError("the file is too large")
-        with safe_open(path, framework="numpy") as file:
-            codes: np.ndarray = file.get_tensor("codes")
+        codes = load(bytes_of(name))["codes"]
+    except KeyError:
+        raise unusable(shown, "it has no tensor `codes` of whole numbers") from None
     except (SafetensorError, ValueError, OSError) as error:
-        raise InputError(f"code file {path} cannot be used", cause=str(error)[:200]) from None
+        raise unusable(shown, str(error)) from None
     if codes.ndim != 2 or codes.dtype.kind != "i" or not codes.size or codes.min() < 0:
-        raise InputError(f"code file {path} cannot be used", cause=f"`codes` is {codes.dtype} of shape {codes.shape}")
+        raise unusable(shown, f"`codes` is {codes.dtype} of shape {codes.shape}")
     return codes
+
+
+def bytes_of(name: str) -> bytes:
+    """The file whole, up to a size that no speech needs."""
+    path, stdin = Path(name), stdin_of(name)
+    if stdin is None and not path.is_file():
+        raise InputError(f"code file {name} not found or no file")
+    if stdin is None and is_recording(path):
+        raise InputError(f"{name} is a recording, not a code file", hint=f"omnitts codec encode {name} OUT.safetensors")
+    with nullcontext(stdin) if stdin is not None else path.open("rb") as file:
+        data = file.read(LARGEST_BYTES + 1)
+    if len(data) > LARGEST_BYTES:
+        raise ValueError("the file is too large")
+    return data
+
+
+def unusable(shown: str, why: str) -> InputError:
+    return InputError(f"code file {shown} cannot be used", cause=why[:200])
 
 
 def decoded(engine: Engine, codes: np.ndarray) -> Iterator[np.ndarray]:

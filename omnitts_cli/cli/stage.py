@@ -137,6 +137,25 @@ class SideFile:
         self._target.remove()
 
 
+class StdoutFile:
+    """Standard output in the place of such a file. Results for programs go to stderr then, as beside sound."""
+
+    def __init__(self) -> None:
+        if console.stdout.is_terminal():
+            raise UsageError("refusing to write codes to the terminal", hint="name a file, or pipe them on")
+        console.audio_on_stdout = True
+
+    def write(self, data: bytes) -> None:
+        from omnitts_cli.audio.outlet import Outlet
+
+        outlet = Outlet(console.stdout.file, "standard output")
+        outlet.write(data)
+        outlet.check()
+
+    def discard(self) -> None:
+        """What has left cannot be called back."""
+
+
 def list_speakers() -> None:
     """--audio-device list."""
     from omnitts_cli.audio.speaker import list_devices

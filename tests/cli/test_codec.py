@@ -36,6 +36,26 @@ def test_there_and_back(omnitts: Call, tone: str) -> None:
     assert soundfile.info("b.wav").frames == len(codes) * 640
 
 
+def test_a_dash_is_stdin_and_stdout(omnitts: Call, tone: str) -> None:
+    omnitts("codec", "encode", tone, "a.safetensors", *TOY)
+    omnitts("codec", "decode", "a.safetensors", "-o", "b.wav", *TOY)
+    Path("a.wav").write_bytes(Path(tone).read_bytes())
+    through = omnitts("codec", "encode", "-", "-", *TOY, "--json", stdin=Path(tone).read_bytes())
+    assert through.code == 0 and through.out == Path("a.safetensors").read_bytes()
+    assert '"output": "-"' in through.err
+    back = omnitts("codec", "decode", "-", "-o", "c.wav", *TOY, stdin=through.out)
+    assert back.code == 0, back.err
+    assert Path("c.wav").read_bytes() == Path("b.wav").read_bytes()
+    assert not Path("-").exists()
+    broken = omnitts("codec", "decode", "-", "-o", "c.wav", *TOY, stdin=b"none")
+    assert broken.code == 3 and "code file on standard input cannot be used" in broken.err
+
+
+def test_a_recording_is_no_code_file(omnitts: Call, tone: str) -> None:
+    done = omnitts("codec", "decode", tone, "-o", "b.wav", *TOY)
+    assert done.code == 3 and f"{tone} is a recording" in done.err and f"omnitts codec encode {tone}" in done.err
+
+
 def test_decode_says_the_same_as_say(omnitts: Call) -> None:
     omnitts("say", *TOY, "--seed", "5", "--max-frames", "40", "-o", "a.wav", "--codes", "c.safetensors", "Hello there.")
     assert omnitts("codec", "decode", "c.safetensors", "-o", "b.wav", *TOY).code == 0
