@@ -41,7 +41,7 @@ def check_clip(recording: Recording) -> list[str]:
     figures = measure(recording.sound, recording.rate)
     if figures.peak_db < SILENT_PEAK_DB:
         raise InputError(
-            f"reference clip {recording.name} is silent (peak {shown(figures.peak_db)} over {figures.seconds:.1f} s)",
+            f"reference clip {recording.name} is silent ({peak(figures.peak_db)} over {figures.seconds:.1f} s)",
             hint="record again nearer the microphone, or choose a part: --ref-start 2 --ref-end 8",
         )
     return warnings(figures)
@@ -129,3 +129,7 @@ def check_transcript(columns: int, seconds: float) -> list[str]:
 def shown(db: float) -> str:
     """-91.2 -> `−91 dBFS`."""
     return "no signal at all" if db == -np.inf else f"{db:.0f} dBFS".replace("-", "−")
+
+
+def peak(db: float) -> str:
+    return shown(db) if db == -np.inf else f"peak {shown(db)}"

@@ -36,6 +36,16 @@ def is_recording(path: Path) -> bool:
         return False
 
 
+def no_text(head: bytes) -> str | None:
+    """What a file is that surely holds no text, in words. A mark of UTF-16 begins like a frame of MP3."""
+    if is_text(head) or mpeg_kind(head):
+        return None
+    kind = kind_of(head)
+    if kind in RECORDINGS:
+        return f"sound ({kind})"
+    return kind if kind in [words for _, words in OTHERS] else None
+
+
 def kind_of(head: bytes) -> str:
     """wav, rf64, w64, aiff, caf, au, flac, ogg, mp3, aac or m4a; else words such as `a PNG picture`."""
     for start, kind in ((b"fLaC", "flac"), (b"OggS", "ogg"), (b"ID3", "mp3"), (b".snd", "au"), (b"caff", "caf")):

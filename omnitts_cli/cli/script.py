@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import queue
 import select
+import stat
 import sys
 import threading
 from collections.abc import Iterable, Iterator
@@ -118,6 +119,7 @@ def open_script(words: list[str] | None, options: TextIn, language: str | None, 
     """The text that the command was given; an error where there is none or two. `language`: a code, or None."""
     from omnitts_cli.text import inputs
 
+    words, options = as_meant(words, options)
     check_sources(words, options, command)
     how = text_options(options, language)
     if words:
@@ -125,7 +127,7 @@ def open_script(words: list[str] | None, options: TextIn, language: str | None, 
         return Written(inputs.require_speech(inputs.pieces_of_text(text, how), text), len(text))
     if reads_pipe(options):
         return Piped(lines_of_stdin(how))
-    sources = [source(name) for name in options.file]
+    sources = [source(name, options) for name in options.file]
     return Written(inputs.require_speech(pieces_of_files(sources, options, how)), known_chars(options.file))
 
 
@@ -134,12 +136,22 @@ def live_texts(words: list[str] | None, options: TextIn, command: str) -> Iterat
     from omnitts_cli.text.clean import clean
     from omnitts_cli.text.decode import decode
 
+    words, options = as_meant(words, options)
     check_sources(words, options, command)
     if words:
         return iter([clean(as_utf8(" ".join(words)))])
     if reads_pipe(options):
         return texts_of_stdin(options)
-    return (clean(decode(source(name).read(), options.encoding, name)) for name in options.file)
+    return (clean(decode(opened(name).read(), options.encoding, name)) for name in options.file)
+
+
+def as_meant(words: list[str] | None, options: TextIn) -> tuple[list[str] | None, TextIn]:
+    """A dash in the place of the words is stdin, as it is behind -f."""
+    from dataclasses import replace
+
+    if words != ["-"] or options.file:
+        return words, options
+    return None, replace(options, file=("-",))
 
 
 def as_utf8(text: str) -> str:
@@ -173,8 +185,27 @@ def text_options(options: TextIn, language: str | None) -> TextOptions:
     return TextOptions(options.split, language, options.encoding, lexicon)  # type: ignore[arg-type]
 
 
-def source(name: str) -> BinaryIO:
-    """An open file of text, or stdin; opened at once, so that a wrong name is told before anything is loaded."""
+def source(name: str, options: TextIn) -> BinaryIO | None:
+    """An open pipe of text; None for a file, which is opened again at its turn, as there may be thousands.
+
+    Looked at here, so that a wrong name is told before anything is loaded.
+    """
+    from omnitts_cli.audio.magic import HEAD_BYTES, no_text
+    from omnitts_cli.text.inputs import input_format
+
+    file = opened(name)
+    if name == "-" or not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        return file
+    with file:
+        other = no_text(file.read(HEAD_BYTES))
+    if other and input_format(name, options.input_format) != "epub":
+        hint = "--input-format epub, if it is a book" if "ZIP" in other else "give the words as text"
+        raise InputError(f"text file {name} looks like {other}", hint=hint)
+    return None
+
+
+def opened(name: str) -> BinaryIO:
+    """A file of text, or all of stdin."""
     if name == "-":
         return BytesIO(sys.stdin.buffer.read())
     try:
@@ -186,18 +217,19 @@ def source(name: str) -> BinaryIO:
         raise InputError(f"cannot read text file {name}: {reason.lower()}") from None
 
 
-def pieces_of_files(sources: list[BinaryIO], options: TextIn, how: TextOptions) -> Iterator[Piece]:
+def pieces_of_files(sources: list[BinaryIO | None], options: TextIn, how: TextOptions) -> Iterator[Piece]:
     from dataclasses import replace
 
     from omnitts_cli.text.inputs import input_format, pieces_of_document
 
     paragraph = 0
-    for number, (name, file) in enumerate(zip(options.file or ("-",), sources, strict=True)):
+    for number, (name, pipe) in enumerate(zip(options.file or ("-",), sources, strict=True)):
         notices: list[str] = []
-        for piece in pieces_of_document(file, input_format(name, options.input_format), how, name, notices):
-            # a file begins a paragraph of its own
-            gap = "paragraph" if number and piece.start == 0 and piece.speech else piece.gap
-            yield replace(piece, gap=gap, paragraph=paragraph + piece.paragraph)
+        with pipe or opened(name) as file:
+            for piece in pieces_of_document(file, input_format(name, options.input_format), how, name, notices):
+                # a file begins a paragraph of its own
+                gap = "paragraph" if number and piece.start == 0 and piece.speech else piece.gap
+                yield replace(piece, gap=gap, paragraph=paragraph + piece.paragraph)
         for notice in notices:
             console.warning(notice)
         paragraph += 1

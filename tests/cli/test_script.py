@@ -76,6 +76,47 @@ def test_case_60_words_that_the_locale_could_not_read_are_utf_8(omnitts: Call) -
     assert omnitts("say", "--dry-run", "na\udcff enough").code == 3
 
 
+def test_a_lone_dash_is_stdin_as_everywhere(omnitts: Call) -> None:
+    assert pieces(omnitts, "-", stdin=b"From a pipe.") == pieces(omnitts, "-f", "-", stdin=b"From a pipe.")
+    assert pieces(omnitts, "--", "-", "is a dash") == ["- is a dash"]
+    Path("a.txt").write_text("A file.")
+    assert omnitts("say", "--dry-run", "-", "-f", "a.txt", stdin=b"From a pipe.").code == 2
+    assert omnitts("clone", "-r", "-", "-", stdin=b"From a pipe.").code == 2
+
+
+@pytest.mark.parametrize(
+    ("head", "words"),
+    [
+        (b"RIFF\x24\0\0\0WAVEfmt ", "looks like sound (wav)"),
+        (b"%PDF-1.7\n", "looks like a PDF document"),
+        (b"PK\x03\x04\x14\0", "looks like a ZIP archive"),
+    ],
+)
+def test_what_is_surely_no_text_is_called_what_it_is(omnitts: Call, head: bytes, words: str) -> None:
+    Path("a").write_bytes(head + bytes(range(256)))
+    done = omnitts("say", "-f", "a", "-o", "a.wav")
+    assert done.code == 3 and f"text file a {words}" in done.err and "--encoding" not in done.err
+
+
+def test_utf_16_is_text(omnitts: Call) -> None:
+    Path("a.txt").write_text("Hello there.", "utf-16")
+    assert pieces(omnitts, "-f", "a.txt") == ["Hello there."]
+
+
+def test_more_files_than_a_process_may_have_open(omnitts: Call) -> None:
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    names = [f"{number}.txt" for number in range(200)]
+    for name in names:
+        Path(name).write_text(f"{name}.")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (128, hard))
+    try:
+        assert len(pieces(omnitts, *[word for name in names for word in ("-f", name)])) == 200
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
 def test_a_folder_is_no_text(omnitts: Call) -> None:
     Path("folder").mkdir()
     assert omnitts("say", "--dry-run", "-f", "folder").code == 3

@@ -82,7 +82,8 @@ def doubts(cues: list[Cue], name: str) -> list[str]:
     overlapping = sum(1 for one, other in pairwise(cues) if other.start_s < one.end_s)
     if overlapping:
         found.append(
-            f"{name}: {overlapping} subtitles begin before the one before has ended; all are spoken, one by one"
+            f"{name}: {overlapping} subtitle{'s begin' if overlapping > 1 else ' begins'} before the one before has"
+            " ended; all are spoken, one by one"
         )
     if any(one.line > other.line for one, other in pairwise(cues)):
         found.append(f"{name}: subtitles are not in order of their times; they are spoken in that order")
