@@ -50,10 +50,13 @@ def due(slot: Slot, available: int, lead_s: float, sizes: Sequence[int], first: 
     return Due(slot, wanted, lead_s)
 
 
-def together(dues: Sequence[Due], most_rows: int) -> list[list[Due]]:
-    """Groups of equal size, the most urgent group first."""
+def together(dues: Sequence[Due], most_rows: int, most_frames: int | None = None) -> list[list[Due]]:
+    """Groups of equal size, the most urgent group first. `most_frames` counts those of a whole group."""
     groups: dict[int, list[Due]] = {}
     for one in sorted(dues, key=lambda d: d.urgency):
         groups.setdefault(one.frames, []).append(one)
-    batches = [g[i : i + most_rows] for g in groups.values() for i in range(0, len(g), most_rows)]
+    batches = []
+    for frames, group in groups.items():
+        rows = most_rows if most_frames is None else min(most_rows, max(most_frames // frames, 1))
+        batches += [group[i : i + rows] for i in range(0, len(group), rows)]
     return sorted(batches, key=lambda batch: batch[0].urgency)

@@ -325,7 +325,7 @@ class Engine:
             return False
         now, launched = time.perf_counter(), False
         dues = [one for ticket, slot in self._slots() if (one := self._due(slot, now)) is not None]
-        for batch in chunker.together(dues, self._sounds.most_rows):
+        for batch in chunker.together(dues, self._sounds.most_rows, self.plan.sound_frames):
             if len(self._jobs) >= SOUND_JOBS:
                 break
             frames, slots = batch[0].frames, [one.slot for one in batch]

@@ -22,6 +22,7 @@ class Plan:
     buckets: tuple[int, ...]
     chunks: tuple[int, ...] = (1, 2, 4, 8, 16)
     sound_rows: tuple[int, ...] = (1, 2, 4, 8, 16, 32)  # streams decoded together
+    sound_frames: int | None = None  # frames decoded together, of all streams; None: any number
     prefill_rows: tuple[int, ...] = (16, 32, 64, 128, 256)
     first_chunk: int = 1
     admissions: int = 16  # prompts given a run of rows between two frames
@@ -36,6 +37,7 @@ class Plan:
         assert 1 <= self.slots <= max(self.buckets), "all slots must fit into the largest bucket"
         ascending = all(sooner < later for sooner, later in pairwise(self.chunks))
         assert self.chunks[0] == 1 and ascending, "any number of frames must be a sum of chunks"
+        assert self.sound_frames is None or self.sound_frames >= 1
         assert self.text_rows >= 1 and self.first_chunk >= 1 and self.admissions >= 1
         assert self.stall_frames >= LEAST_FRAMES, "frames before the first possible end go to the codec unseen"
 

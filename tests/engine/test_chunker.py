@@ -110,5 +110,13 @@ def test_together_groups_equals_and_puts_the_most_urgent_first(slot_of: Callable
     assert together([], 4) == []
 
 
+def test_together_counts_the_frames_of_all(slot_of: Callable[..., Slot]) -> None:
+    dues = [Due(slot_of(), frames, float(i)) for i, frames in enumerate([4] * 7 + [1] * 3 + [16] * 2)]
+    batches = together(dues, most_rows=8, most_frames=12)
+    assert [(batch[0].frames, len(batch)) for batch in batches] == [(4, 3), (4, 3), (4, 1), (1, 3), (16, 1), (16, 1)]
+    assert [due for batch in batches for due in batch] == dues
+    assert [len(batch) for batch in together(dues, most_rows=2, most_frames=12)[:4]] == [2, 2, 2, 1]
+
+
 def test_largest() -> None:
     assert [largest(SIZES, most) for most in (0, 1, 3, 16, 99)] == [0, 1, 2, 16, 16]

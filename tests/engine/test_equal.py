@@ -43,8 +43,8 @@ def test_the_operations_of_a_cpu_say_the_same(
     """Slot by slot instead of op by op, a stack at once: alone, side by side, and cut in other places."""
     requests = requests_of(14)
     plain = speak(requests, 5)
-    for slots, chunks in ((1, (1, 2, 4, 8, 16)), (5, (1, 3, 5))):
-        fast = speak(requests, engine=engine_of(slots, of=on_cpu, chunks=chunks))
+    for slots, chunks, frames in ((1, (1, 2, 4, 8, 16), None), (5, (1, 3, 5), None), (5, (1, 2, 4), 6)):
+        fast = speak(requests, engine=engine_of(slots, of=on_cpu, chunks=chunks, sound_frames=frames))
         for name in plain:
             same(plain[name], fast[name])
 
