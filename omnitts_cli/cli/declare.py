@@ -54,8 +54,10 @@ class Opt:
             return self.kind.read(text)
         except ValueError:
             close = nearest(text.lower(), list(self.kind.choices))
-            hint = f"{source} {close or self.metavar}"
-            raise UsageError(f"{source} '{text[:80]}' is not {self.kind.words}", hint=hint) from None
+            takes = close or self.metavar or "true|false"
+            hint = f"{source} {takes}" if source.startswith("-") else f"{source}={takes}"
+            wrong = f"'{text[:80]}' is not {self.kind.words}" if text else "is empty"
+            raise UsageError(f"{source} {wrong}", hint=hint) from None
 
 
 @dataclass(frozen=True)
@@ -131,6 +133,7 @@ def command(body: Callable[..., None], typed_only: Collection[str] = ()) -> Call
         for group in built.values():
             if hasattr(group, "apply"):
                 group.apply()
+        defaults.warn_of_strangers(layers)
         console.stdout.claim()
         try:
             body(**typed, **built)

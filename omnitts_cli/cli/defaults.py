@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from omnitts_cli import presets, settings
+from omnitts_cli.cli.console import console
 from omnitts_cli.cli.declare import Field
 from omnitts_cli.errors import SettingsError
 
@@ -41,6 +42,10 @@ class Layers:
     def value(self, field: Field, *, typed_only: bool = False) -> Any:
         return self.layers[0].values.get(field.name, field.default) if typed_only else self.origin(field)[0]
 
+    def has(self, name: str) -> bool:
+        """Whether the command has such an option."""
+        return name in self._fields
+
     def origin(self, field: Field) -> tuple[Any, str]:
         """The value of an option and where it comes from."""
         for layer in self.layers:
@@ -67,6 +72,21 @@ class Layers:
         preset = own[name] if name in own else presets.load(name, others=own)
         values = {key: value for key, value in preset.settings().items() if key in self._fields}
         return Layer(f"preset {name}", values)
+
+
+def warn_of_strangers(layers: Layers) -> None:
+    """A variable that is meant for us and that no option has: most likely a typing error."""
+    unknown = [name for name in settings.ours() if name != "config" and not layers.has(name)]
+    if not unknown:
+        return
+    from omnitts_cli.cli import settings_file
+
+    known = [name.replace("-", "_") for name in settings_file.all_names()]  # of other commands too
+    for name in unknown:
+        if name not in known:
+            close = presets.nearest(name, known)
+            hint = f"{settings.PREFIX}{close.upper()}" if close else "omnitts config show names them all"
+            console.warning(f"{settings.PREFIX}{name.upper()} is no setting", hint=hint)
 
 
 def spelled(field: Field, text: str, source: str) -> Any:

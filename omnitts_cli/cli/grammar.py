@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from typing import Any
 
 import typer
@@ -17,6 +18,8 @@ Refusal: type[BaseException] = typer.BadParameter.__bases__[0]
 
 
 PYTHON_TYPE = re.compile(r" <(?:str|list\[str\])>")
+EXTRA = re.compile(r"Got unexpected extra argument\S* \((.*)\)", re.DOTALL)
+LONGEST_HINT = 100
 
 
 class Command(TyperCommand):
@@ -26,7 +29,11 @@ class Command(TyperCommand):
         return PYTHON_TYPE.sub(lambda found: " " * len(found[0]), super().get_help(ctx))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        _, _, seen = self.make_parser(ctx).parse_args(args=list(args))
+        try:
+            _, _, seen = self.make_parser(ctx).parse_args(args=list(args))
+        except Refusal as refusal:
+            refusal.ctx = ctx  # type: ignore[attr-defined]  # for the name of the command
+            raise
         once = [param for param in seen if param.param_type_name == "option" and not param.multiple]
         twice = next((param for param in once if once.count(param) > 1), None)
         if twice is not None and not ctx.resilient_parsing:
@@ -55,9 +62,10 @@ class Commands(TyperGroup):
         return super().resolve_command(ctx, args)
 
     def _suggestion(self, ctx: Any, args: list[str]) -> str:
-        close = nearest(args[0], list(self.commands))
+        close = nearest(args[0].lower(), list(self.commands))
         if close:
-            return f"{ctx.command_path} {close}"
+            meant = f"{ctx.command_path} {shlex.join([close, *args[1:]])}"
+            return meant if len(meant) <= LONGEST_HINT else f"{ctx.command_path} {close}"
         if "say" in self.commands:
             return f'omnitts say "{" ".join(args)[:60]}"'
         return f"{ctx.command_path} --help"
@@ -72,7 +80,7 @@ def in_our_words(refusal: Any) -> UsageError:
         known = [name for param in ctx.command.params for name in param.opts + param.secondary_opts] if ctx else []
         close = nearest(option, [name for name in known if name.startswith("--")])
         return UsageError(f"unknown option '{option}'", hint=close_option(path, option, close))
-    message = refusal.format_message().rstrip(".")
+    message = EXTRA.sub(r"unexpected: \1", refusal.format_message().rstrip("."))
     return UsageError(message[:1].lower() + message[1:], hint=f"{path} --help")
 
 

@@ -114,6 +114,44 @@ def test_case_84_text_that_begins_with_a_dash_is_2_and_never_spoken(omnitts: Cal
     assert omnitts("say", "--dry-run", "--", text).out.strip().endswith(text.encode())
 
 
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["bench", "--plot"], ["try: omnitts bench --help"]),
+        (["bench", "hello", "you"], ["unexpected: hello you", "omnitts bench --help"]),
+        (["SAY", "hi there"], ["omnitts say 'hi there'"]),
+        (["sya", "-o", "a.wav", "hi"], ["omnitts say -o a.wav hi"]),
+        (["voices", "lst"], ["omnitts voices list"]),
+        (["say", "-o", "", "hi"], ["--output is empty"]),
+        (["say", "--seed=", "hi"], ["--seed is empty"]),
+    ],
+)
+def test_a_refusal_ends_in_what_can_be_pasted(omnitts: Call, arguments: list[str], words: list[str]) -> None:
+    done = omnitts(*arguments)
+    assert done.code == 2 and all(word in done.err for word in words), done.err
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "hint"),
+    [("QUIET", "maybe", "OMNITTS_QUIET=true|false"), ("SEED", "x", "OMNITTS_SEED=N"), ("SPLIT", "lin", "SPLIT=line")],
+)
+def test_a_wrong_variable_is_told_as_one(
+    omnitts: Call, monkeypatch: pytest.MonkeyPatch, name: str, text: str, hint: str
+) -> None:
+    monkeypatch.setenv(f"OMNITTS_{name}", text)
+    done = omnitts("say", "--dry-run", "Hello")
+    assert done.code == 2 and done.err.rstrip().endswith(hint)
+
+
+def test_a_variable_that_no_option_has_is_a_warning(omnitts: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMNITTS_CONCURRENCY", "1")  # of bench
+    assert "warning" not in omnitts("say", "--dry-run", "Hello").err
+    monkeypatch.setenv("OMNITTS_SEEED", "1")
+    done = omnitts("say", "--dry-run", "Hello")
+    assert done.code == 0 and "warning: OMNITTS_SEEED is no setting\n  try: OMNITTS_SEED" in done.err
+    assert "SEEED" not in omnitts("say", "--dry-run", "-q", "Hello").err
+
+
 def test_case_84_no_abbreviations(omnitts: Call) -> None:
     assert omnitts("say", "--spee", "1", "Hello").code == 2
 
