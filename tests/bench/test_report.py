@@ -123,22 +123,16 @@ def test_ratios_say_how_much_longer_the_other_takes(a_level: Any) -> None:
 
 
 def row_of(streams: int, found: list[Report]) -> str:
-    """A line of the README's table: the figures of all modes in one cell; a level that was cut off has a dash.
-
-    Recorded against eager is the last mode's: the others shared their host.
-    """
-    cells: list[list[str]] = [[], [], [], []]
+    """A line of the README's table: the figures of all modes in one cell."""
+    cells: list[list[str]] = [[], [], [], [], []]
     for report in found:
-        level = next((one for one in report.levels if (one.concurrency, one.variant) == (streams, None)), None)
-        figures = ["–"] * 4
-        if level:
-            figures = [f"{level.rtf['median']:.3f}", f"{level.audio_throughput:.0f}"]
-            figures += [f"{level.ttfp_ms[which]:.0f}" for which in ("median", "p99")]
-        for cell, figure in zip(cells, figures, strict=True):
+        level = next(one for one in report.levels if (one.concurrency, one.variant) == (streams, None))
+        ratio = next(one for one in report.ratios if one["concurrency"] == streams)
+        figures = [f"{level.rtf['median']:.3f}", f"{level.audio_throughput:.0f}"]
+        figures += [f"{level.ttfp_ms[which]:.0f}" for which in ("median", "p99")]
+        for cell, figure in zip(cells, [*figures, f"{ratio['seconds_per_audio_s']:.1f}"], strict=True):
             cell.append(figure)
-    ratio = next(one for one in found[-1].ratios if one["concurrency"] == streams)
-    joined = " | ".join(" / ".join(cell) for cell in cells)
-    return f"| {streams} | {joined} | {ratio['seconds_per_audio_s']:.1f} x |"
+    return f"| {streams} | {' | '.join(' / '.join(cell) for cell in cells)} |"
 
 
 def test_the_table_of_the_readme_says_what_was_measured() -> None:
