@@ -1,6 +1,19 @@
-"""python -m omnitts_cli."""
+"""python -m omnitts_cli, and the installed command: ready for Ctrl-C before anything is imported."""
 
-from omnitts_cli.cli.app import main
+from __future__ import annotations
+
+import signal
+
+
+def main() -> None:
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        # Python's own handler would end the first tenth of a second in a traceback; the command sets its own soon.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+    from omnitts_cli.cli import app
+
+    app.main()
+
 
 if __name__ == "__main__":
     main()

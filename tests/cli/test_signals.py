@@ -96,6 +96,20 @@ def test_case_53_ctrl_c_is_130_within_two_seconds(in_phase: Call, phase: str) ->
     assert left() in ([], ["a.partial.wav"])
 
 
+def test_case_53_ctrl_c_while_the_command_is_still_being_imported(home: Path) -> None:
+    """The first heavy import is a stand-in that takes for ever."""
+    (home / "typer.py").write_text("import sys, time\nprint('REACHED', file=sys.stderr, flush=True)\ntime.sleep(30)\n")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "omnitts_cli", "say", "Hello."],
+        stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, preexec_fn=heed_signals,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(home), *sys.path])},
+    )  # fmt: skip
+    assert process.stderr is not None and process.stderr.readline() == b"REACHED\n"
+    process.send_signal(signal.SIGINT)
+    assert process.wait(20) == -signal.SIGINT  # a shell calls it 130
+    assert process.stderr.read() == b""
+
+
 def test_case_53_finished_sentences_are_kept(in_phase: Call) -> None:
     process = in_phase("middle", "say", *TOY, "-o", "a.wav", BOOK)
     process.send_signal(signal.SIGINT)
