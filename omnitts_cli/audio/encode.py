@@ -6,6 +6,7 @@ end position, exact at the rates it knows. MP3 has padding that only the tag at 
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, Literal, Protocol, get_args
@@ -25,6 +26,8 @@ SUFFIXES: dict[str, FormatName] = {
     ".mp3": "mp3", ".opus": "opus", ".ogg": "ogg", ".oga": "ogg",
 }  # fmt: skip
 OTHER_AUDIO = {".m4a", ".m4b", ".mp4", ".aac", ".wma", ".aiff", ".aif", ".webm", ".amr", ".ac3", ".caf", ".w64"}
+
+LIKE_A_FORMAT = re.compile(r"\.(?=\d*[a-z])\w{2,5}", re.IGNORECASE | re.ASCII)  # .flc; not .2 nor .recording
 
 OPUS_RATES = (8_000, 12_000, 16_000, 24_000, 48_000)
 MP3_RATES = (8_000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000)
@@ -73,6 +76,9 @@ def choose_format(
         raise UsageError(f"--sample-rate {wanted} is outside {LOWEST_OUTPUT_RATE}-{HIGHEST_OUTPUT_RATE} Hz")
     possible = possible_rate(chosen, wanted)
     notices = () if possible == wanted else (f"{chosen} has no {wanted} Hz; writing {possible} Hz",)
+    suffix = PurePath(target or "").suffix
+    if name is None and LIKE_A_FORMAT.fullmatch(suffix) and suffix.lower() not in SUFFIXES:
+        notices += (f"no format is called {suffix}; {target} gets {chosen} (-F says which)",)
     return SoundFormat(chosen, possible, subtype or "pcm16", notices)  # type: ignore[arg-type]
 
 

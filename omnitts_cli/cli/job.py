@@ -228,15 +228,18 @@ def known_of(name: str, variant: str) -> tuple[str, int | None]:
     """What a model takes of the memory, in words, and the longest piece that it says well; nothing is loaded."""
     from omnitts_cli.families.qwen3_tts.fields import Fields
     from omnitts_cli.families.qwen3_tts.ours import longest_piece, ours_in
-    from omnitts_cli.weights.find import find
+    from omnitts_cli.weights.find import here
+    from omnitts_cli.weights.names import HubName
 
     try:
-        folder = find(name, variant=variant, offline=True).folder
-        if folder is None:
+        found = here(name, variant=variant)
+        if isinstance(found, HubName):
+            return f"; model {name} is not on this machine", None
+        if (folder := found.folder) is None:
             return "", None
         longest = longest_piece(ours_in(Fields.read(folder / "config.json")))
-    except OmniError:
-        return f"; model {name} is not on this machine", None
+    except OmniError as error:
+        return f"; {error.message}", None
     return f"; model {name}: {size(sum(file.stat().st_size for file in folder.rglob('*.safetensors')))}", longest
 
 

@@ -26,13 +26,13 @@ def check_folder(folder: Path) -> Path:
         codec = real / "speech_tokenizer"
         if codec.is_dir():
             entries += codec.iterdir()
+        _check_content(real, {entry.name for entry in entries if entry.parent == real})
         for entry in entries:
             _check_entry(entry, real)
     except ModelError:
         raise
     except (OSError, RuntimeError, ValueError) as error:  # RuntimeError: no home folder; ValueError: a NUL in the name
         raise ModelError(f"model folder '{shown(folder, 400)}' cannot be read", cause=_reason(error)) from None
-    _check_content(real, {entry.name for entry in entries if entry.parent == real})
     return real
 
 

@@ -186,7 +186,20 @@ def test_dry_run_loads_nothing(omnitts: Call) -> None:
     done = omnitts("say", "-m", "nowhere", "--dry-run", "--json", "Hello there, this is one. This is another one.")
     assert done.code == 0
     assert [piece["text"] for piece in done.objects] == ["Hello there, this is one.", "This is another one."]
-    assert "2 pieces, about 0:03; model nowhere is not on this machine" in done.err
+    assert "2 pieces, about 0:03; model 'nowhere' not found" in done.err
+
+
+def test_dry_run_of_what_is_no_model_says_so(omnitts: Call) -> None:
+    Path("words").mkdir()
+    assert omnitts("say", "-m", "words", "--dry-run", "Hello.").err.endswith("/words is not a model folder\n")
+    assert omnitts("say", "-m", "1.7b", "--dry-run", "Hello.").err.endswith("; model 1.7b is not on this machine\n")
+
+
+def test_a_suffix_that_is_no_format_is_told(omnitts: Call) -> None:
+    done = omnitts("say", *TOY, "-o", "a.flc", "Hello.")
+    assert done.code == 0 and "warning: no format is called .flc; a.flc gets wav (-F says which)" in done.err
+    for silent in (["-o", "a.tmp", "-F", "wav"], ["-o", "a"], ["-o", "take.2"], ["-o", "a.WAV"], ["-o", "a.recording"]):
+        assert "no format" not in omnitts("say", *TOY, *silent, "Hello.").err
 
 
 def test_dry_run_tells_what_the_model_weighs(omnitts: Call, checkpoint: Call) -> None:

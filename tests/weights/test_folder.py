@@ -111,6 +111,12 @@ def test_names_that_windows_cannot_have(model: Path, name: str) -> None:
     assert "cannot have this name" in (refused(model).cause or "")
 
 
+def test_what_is_no_model_folder_is_told_before_odd_names(tmp_path: Path) -> None:
+    (tmp_path / "what?.txt").touch()
+    with pytest.raises(ModelError, match="is not a model folder"):
+        check_folder(tmp_path)
+
+
 @pytest.mark.parametrize("name", ["console.json", "auxiliary.txt", ".gitattributes", "com.json", "模型.txt"])
 def test_names_that_are_fine(model: Path, name: str) -> None:
     (model / name).write_text("{}")
