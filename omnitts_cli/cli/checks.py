@@ -151,7 +151,11 @@ def embedded_voice() -> Check:
     if problem:
         return Check("embedded voice", "fail", f"{problem.message}: {problem.cause}", problem.hint)
     weight = sum(file.stat().st_size for file in Path(str(folder)).rglob("*") if file.is_file())
-    compared = "as shipped" if all(file.state == verifying.OK for file in checked) else "not compared: no wheel"
+    compared = (
+        "as shipped"
+        if all(file.state == verifying.OK for file in checked)
+        else "not compared: not installed from a wheel"
+    )
     return Check("embedded voice", "ok", f"{EMBEDDED}, {len(speakers(''))} voices, {size(weight)}, {compared}")
 
 

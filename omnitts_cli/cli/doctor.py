@@ -26,4 +26,5 @@ def doctor(machine: Machine, network: Network, telling: Telling) -> None:
         checks=[{"name": c.name, "status": c.status, "message": c.words, "fix": c.fix, **c.numbers} for c in found],
     )
     if not speaks:
-        raise DeviceError("no device of this machine can speak", hint="see the lines marked warn or fail")
+        which = "no device can speak" if machine.device == "auto" else f"{machine.device} cannot speak"
+        raise DeviceError(f"{which} on this machine", hint="see the lines marked warn or fail")

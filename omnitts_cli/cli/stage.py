@@ -72,6 +72,11 @@ def open_stage(output: Output, rate: int) -> Stage:
             return Stage(file, form, rate, path)
         try:
             speaker = open_speaker(rate, output.audio_device)
+        except DeviceError as error:
+            file.discard()
+            without = f"omnitts say without --play writes {path}; omnitts doctor tells more"
+            hint = error.hint if output.audio_device else without
+            raise DeviceError(error.message, cause=error.cause, hint=hint) from None
         except BaseException:
             file.discard()
             raise

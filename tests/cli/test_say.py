@@ -79,6 +79,13 @@ def test_a_temperature_of_next_to_nothing_is_greedy_in_every_group(omnitts: Call
     assert Path("0.st").read_bytes() == Path("1e-40.st").read_bytes()
 
 
+def test_play_without_a_loudspeaker_beside_a_file_says_what_to_leave_out(omnitts: Call, silent_machine: None) -> None:
+    for command in (["say", "--play"], ["play"]):
+        done = omnitts(*command, *TOY, "-o", "a.wav", "Hello.")
+        assert done.code == 5 and "try: omnitts say without --play writes a.wav" in done.err
+    assert left_in(Path()) == []
+
+
 def test_play_without_a_loudspeaker_is_5_before_a_model_is_looked_for(omnitts: Call, silent_machine: None) -> None:
     done = omnitts("say", "-m", "nowhere", "--play", "Hello.")
     assert done.code == 5
