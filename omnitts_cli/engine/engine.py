@@ -11,7 +11,6 @@ import itertools
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -19,62 +18,21 @@ from torch import Tensor
 
 from omnitts_cli.audio.chunk import Chunk, Clip, Stopped
 from omnitts_cli.devices.device import Device, Fetch
-from omnitts_cli.engine import chunker
 from omnitts_cli.engine.admission import Admission, Opening, ceiling, top_up
-from omnitts_cli.engine.capture import Bench, FrameSteps, PrefillSteps, SoundSteps
+from omnitts_cli.engine.capture import Bench, FrameSteps, PrefillSteps
+from omnitts_cli.engine.codec_jobs import CodecJobs, Decoded
 from omnitts_cli.engine.inbox import Inbox
 from omnitts_cli.engine.meter import AUDIBLE, RequestMeter
 from omnitts_cli.engine.plan import Plan
 from omnitts_cli.engine.slots import Slot, SlotTable, Stop
+from omnitts_cli.engine.ticket import Ticket
 from omnitts_cli.errors import ModelError, OmniError, UsageError
-from omnitts_cli.models.roles import LiveText, SpeechModel, TooEarly
+from omnitts_cli.models.roles import SpeechModel, TooEarly
 from omnitts_cli.request import Failed, Request
 
 News = Chunk | Failed
 
 STOPPED: dict[Stop, Stopped] = {Stop.END: "end", Stop.LIMIT: "limit", Stop.STALL: "stall"}
-
-SOUND_JOBS = 4
-"""Codec jobs under way at once; more would only queue, and an urgent one must not wait long."""
-
-
-@dataclass(eq=False)
-class Ticket:
-    """One request from submission to its last chunk."""
-
-    id: str
-    request: Request
-    meter: RequestMeter
-    live: bool  # its text arrives in pieces
-    open_text: bool  # more of it may still arrive
-    early: str = ""  # text that arrived before the request had a slot
-    too_early: bool = False  # that text does not suffice to begin with
-    paused: bool = False
-    slot: Slot | None = None
-    feed: LiveText | None = None
-
-    @property
-    def speakable(self) -> bool:
-        """Whether a prompt can be built: an open request needs its first words."""
-        return not self.open_text or (bool(self.early.strip()) and not self.too_early)
-
-    @property
-    def known(self) -> Request:
-        """The request with all the text that has arrived. Live text is streamed, whenever it came."""
-        return replace(self.request, text=self.early, text_mode="streamed") if self.live else self.request
-
-
-@dataclass(eq=False)
-class SoundJob:
-    """A run of the codec under way: which frames of whom."""
-
-    fetch: Fetch
-    rows: list[tuple[Ticket, Slot, int]]  # ticket, slot, first frame
-
-    @property
-    def awaited(self) -> bool:
-        """Somebody's first sound is in it, which is worth waiting for: the next frame is under way already."""
-        return any(slot.first_sound is None and start >= slot.reference for _, slot, start in self.rows)
 
 
 class Engine:
@@ -86,10 +44,10 @@ class Engine:
         table = SlotTable.empty(plan, model.facts, model.device, model.dtype)
         cache = model.talker.cache(plan.slots + 1, plan.positions)
         self._bench = Bench(model, device, plan, table, cache)
-        self._frame_lane, self._sound_lane = device.lane(urgent=True), device.lane()
+        self._frame_lane = device.lane(urgent=True)
         self._frames = FrameSteps(self._bench, self._frame_lane)
         prefill = PrefillSteps(self._bench, self._frame_lane)
-        self._sounds = SoundSteps(self._bench, self._sound_lane)
+        self._codec = CodecJobs(self._bench, self._frame_lane)
         self._admission = Admission(self._bench, self._frame_lane, prefill)
         self._inbox = Inbox()
         self._ids = itertools.count(1)
@@ -99,7 +57,6 @@ class Engine:
         self._running: dict[int, Ticket] = {}  # by slot index, in order of admission
         self._free = list(range(plan.slots - 1, -1, -1))
         self._reports: deque[tuple[Fetch, list[tuple[int, Ticket]]]] = deque()
-        self._jobs: deque[SoundJob] = deque()
         self._news: list[News] = []
         self.frames_launched = 0
         device.settle()
@@ -155,9 +112,9 @@ class Engine:
             ask()
         self._admit()
         launched = self._launch_frame()
-        decoded = self._launch_sound()
+        decoded = self._codec.launch(slot for _, slot in self._slots())
         self._collect_reports(everything=not launched)
-        decoded |= self._launch_sound()
+        decoded |= self._codec.launch(slot for _, slot in self._slots())
         self._collect_sound(wait=not launched and not decoded and not self._opening)
         news, self._news = self._news, []
         return news
@@ -182,7 +139,7 @@ class Engine:
 
     @property
     def _idle(self) -> bool:
-        if self._reports or self._jobs or self._opening or self._news or not self._tickets:
+        if self._reports or self._codec.under_way or self._opening or self._news or not self._tickets:
             return False
         if any(ticket.speakable for ticket in self._waiting) and self._free:
             return False
@@ -258,7 +215,7 @@ class Engine:
                 break
             self._open(ticket)
         if new := [opening.slot.index for _, opening in self._opening[began:]]:
-            self._sounds.clear(new)
+            self._codec.clear(new)
         ready = self._admission.advance([opening for _, opening in self._opening])
         for ticket, opening in self._opening:
             if opening in ready:
@@ -320,49 +277,14 @@ class Engine:
 
     # ---- sound
 
-    def _launch_sound(self) -> bool:
-        if len(self._jobs) >= SOUND_JOBS:
-            return False
-        now, launched = time.perf_counter(), False
-        dues = [one for ticket, slot in self._slots() if (one := self._due(slot, now)) is not None]
-        for batch in chunker.together(dues, self._sounds.most_rows, self.plan.sound_frames):
-            if len(self._jobs) >= SOUND_JOBS:
-                break
-            frames, slots = batch[0].frames, [one.slot for one in batch]
-            starts = [slot.decoding for slot in slots]
-            if any(slot.unreported(start + frames) for slot, start in zip(slots, starts, strict=True)):
-                self._sound_lane.wait_for(self._frame_lane.mark())
-            fetch = self._sounds.launch(frames, [slot.index for slot in slots], starts)
-            rows = [(self._running[s.index], s, start) for s, start in zip(slots, starts, strict=True)]
-            self._jobs.append(SoundJob(fetch, rows))
-            for slot in slots:
-                slot.decoding += frames
-                slot.jobs += 1
-            launched = True
-        return launched
-
-    def _due(self, slot: Slot, now: float) -> chunker.Due | None:
-        if slot.silent:
-            return None
-        facts, plan = self.model.facts, self.plan
-        # the end code cannot come sooner, so these frames are certain before they are reported
-        made = max(slot.made, min(slot.launched, facts.least_frames)) if slot.stop is Stop.RUNNING else slot.made
-        frame_s = 1 / facts.frame_rate
-        heard = slot.delivered - slot.reference
-        lead_s = 0.0 if slot.first_sound is None else heard * frame_s - (now - slot.first_sound)
-        return chunker.due(slot, slot.reference + made, lead_s, plan.chunks, plan.first_chunk, frame_s)
-
     def _collect_sound(self, wait: bool) -> None:
-        while self._jobs and (wait or self._jobs[0].awaited or self._jobs[0].fetch.done()):
-            wait = False  # one result is enough to go on with
-            job = self._jobs.popleft()
-            sound, codes = job.fetch.wait()
-            for row, (ticket, slot, start) in enumerate(job.rows):
-                slot.jobs -= 1
-                if ticket.slot is slot:
-                    self._deliver(ticket, slot, start, sound[row], codes[row])
+        for decoded in self._codec.collect(wait):
+            ticket = self._running.get(decoded.slot.index)
+            if ticket is not None and ticket.slot is decoded.slot:  # it has not ended since
+                self._deliver(ticket, decoded)
 
-    def _deliver(self, ticket: Ticket, slot: Slot, start: int, sound: np.ndarray, codes: np.ndarray) -> None:
+    def _deliver(self, ticket: Ticket, decoded: Decoded) -> None:
+        slot, start, sound, codes = decoded.slot, decoded.start, decoded.sound, decoded.codes
         frames = codes.shape[0]
         slot.delivered = start + frames
         if start < slot.reference:

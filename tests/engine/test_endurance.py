@@ -30,8 +30,8 @@ class Kept:
     def now(engine: Engine) -> Kept:
         """Without the stores that have an upper bound: prefixes of voices, inputs and sound of each size."""
         engine._admission._prefixes.clear()
-        engine._sounds._out.clear()
-        inputs = {id(one) for one in engine._sounds._inputs.values()}
+        engine._codec._steps._out.clear()
+        inputs = {id(one) for one in engine._codec._steps._inputs.values()}
         gc.collect()
         objects = gc.get_objects()
         tensors = [one for one in objects if issubclass(type(one), torch.Tensor) and id(one) not in inputs]
@@ -82,7 +82,7 @@ def endure(engine: Engine, requests_of: Callable[..., list[Request]], join: Any,
         assert over.keys() == asked
         assert sum(isinstance(result, Clip) and len(result.codes) > 0 for result in over.values()) > len(over) / 2
         assert sorted(engine._free) == list(range(engine.plan.slots)) and not engine._tickets
-        assert not (engine._running or engine._opening or engine._waiting or engine._jobs or engine._news)
+        assert not (engine._running or engine._opening or engine._waiting or engine._codec.under_way or engine._news)
         assert len(engine._admission._prefixes) <= engine.plan.prefixes
         del news, over, asked
         kept.append(Kept.now(engine))
