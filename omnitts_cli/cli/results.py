@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from math import log10
+from math import floor, log10
 from typing import TYPE_CHECKING, Any
 
 from omnitts_cli.cli.console import console
@@ -32,9 +32,10 @@ def report(job: Job, engine: Engine, place: Stage, account: Account, tape: Tape,
     from omnitts_cli.cli.speaking import numbers
     from omnitts_cli.text.subtitles import sentence_rows
 
+    louder = getattr(place.sink, "applied_db", 0.0)  # by --loudness, behind the tape
+    warn_if_clipped(tape.peak_dbfs + louder, job.speech.volume, place)
     console.fold()
     model, measured = engine.model, numbers(account, tape)
-    louder = getattr(place.sink, "applied_db", 0.0)  # by --loudness, behind the tape
     console.record(
         status="ok",
         command=job.command,
@@ -60,6 +61,15 @@ def report(job: Job, engine: Engine, place: Stage, account: Account, tape: Tape,
     rtf = f"  RTF {measured['rtf']:.3f}" if measured["rtf"] else ""
     line = f"{duration(tape.seconds)} of speech{where}{rtf}  seed {account.seed}"
     (console.note if place.named else console.detail)(line)
+
+
+def warn_if_clipped(peak_dbfs: float, volume_db: float, place: Stage) -> None:
+    """Whole numbers end at full scale; a WAV of floats does not."""
+    if round(peak_dbfs, 1) > 0 and place.form.subtype != "float":
+        console.warning(
+            f"the sound is clipped: its peaks are {peak_dbfs:.1f} dB above full scale",
+            hint=f"--volume {floor(volume_db - peak_dbfs)}, or --loudness -16, which leaves the peaks whole",
+        )
 
 
 def tell(progress: Progress, script: Script, place: Stage, account: Account, tape: Tape) -> None:

@@ -166,6 +166,16 @@ def test_speed_and_loudness_change_what_they_say(omnitts: Call) -> None:
     assert np.abs(c).max() == pytest.approx(np.abs(a).max() * 10 ** (-6 / 20), abs=1e-3)
 
 
+def test_sound_that_a_volume_cuts_off_is_told(omnitts: Call) -> None:
+    loud = ("say", *TOY, "--volume", "40", "--json", "-o", "a.wav", "Hello there.")
+    (_, warning) = omnitts(*loud).json["warnings"]
+    assert warning.startswith("the sound is clipped: its peaks are ")
+    hint = omnitts(*loud).err.partition("try: --volume ")[2].partition(",")[0]
+    for whole in (["--volume", hint], ["--loudness", "-20"], ["--subtype", "float"]):
+        given = loud if whole[0] != "--volume" else ("say", *TOY, "--json", "-o", "a.wav", "Hello there.")
+        assert not [one for one in omnitts(*given, *whole).json["warnings"] if "clipped" in one], whole
+
+
 def test_json_tells_how_loud_it_is(omnitts: Call) -> None:
     loud = omnitts("say", *TOY, "-o", "a.wav", "--json", "Hello there.").json
     soft = omnitts("say", *TOY, "-o", "b.wav", "--json", "--loudness", "-30", "Hello there.").json
