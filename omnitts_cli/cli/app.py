@@ -83,8 +83,9 @@ def run(arguments: list[str]) -> int:
         except signals.Stopped as stopped:
             console.note(stopped.word)
             return stopped.exit_code
-        except (signals.PipeClosed, SystemExit):  # Typer leaves by SystemExit when the reader of help has gone
-            return pipe_closed()
+        except (signals.PipeClosed, SystemExit) as left:  # so Typer leaves when the reader of help has gone
+            answered = isinstance(left, SystemExit) and settings.variable(COMPLETING)  # or a shell has its answer
+            return int(left.code or 0) if answered else pipe_closed()
         except Exception as error:
             return failed(no_space(error)) if is_full(error) else internal(error)
         finally:

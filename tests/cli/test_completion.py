@@ -37,5 +37,26 @@ def test_a_shell_gets_its_answer(words: str, answer: str) -> None:
     assert answer in done.stdout.split()
 
 
+@pytest.mark.parametrize(("words", "answer"), [("omnitts say --lo", 0), ("omnitts say --nothing-like-it", 1)])
+def test_fish_is_told_by_the_exit_code_whether_there_is_an_answer(words: str, answer: int) -> None:
+    asked = {"_OMNITTS_COMPLETE": "complete_fish", "_TYPER_COMPLETE_ARGS": words}
+    for action, code in (("is-args", answer), ("get-args", 0)):
+        environment = {**os.environ, **asked, "_TYPER_COMPLETE_FISH_ACTION": action}
+        done = subprocess.run([sys.executable, "-m", "omnitts_cli"], capture_output=True, text=True, env=environment)
+        assert done.returncode == code and done.stderr == ""
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="no fish")
+def test_fish_completes_options_and_values(home: Path) -> None:
+    """In fish itself, with the command of this very checkout."""
+    command = home / "omnitts"
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m omnitts_cli "$@"\n')
+    command.chmod(0o755)
+    ask = 'omnitts completion fish | source; complete -C "omnitts say --lo"; complete -C "omnitts say -l f"'
+    environment = {**os.environ, "PATH": f"{home}:{os.environ['PATH']}", "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(["fish", "-c", ask], capture_output=True, text=True, env=environment)
+    assert [line.split("\t")[0] for line in done.stdout.splitlines()] == ["--loudness", "fr"], done.stderr
+
+
 def test_an_unknown_shell_is_2(omnitts: Callable[..., Any]) -> None:
     assert omnitts("completion", "tcsh").code == 2
