@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from omnitts_cli.cli import bench
+from omnitts_cli.cli import bench, bench_job
 
 TOY = ("bench", "-m", "random:toy", "--offline", "-d", "cpu", "-t", "1", "--frames", "5")
 QUICK = (*TOY, "-c", "2", "-n", "4", "--warmup", "1", "-q")
@@ -212,7 +212,7 @@ def test_the_key_comes_from_a_file_and_goes_nowhere_else(omnitts: Callable[..., 
 
 
 def test_secrets_on_the_command_line_are_not_reported() -> None:
-    shown = bench.shown_command(["x", "bench", "--body", '{"api_key": "s3cret", "speed": 1}', "--api-key-file", "k"])
+    shown = bench_job.shown_command(["x", "bench", "--body", '{"api_key": "s3cret", "speed": 1}', "--api-key-file", "k"])
     assert "s3cret" not in shown
     assert "speed" in shown
     assert shown.endswith("--api-key-file k")

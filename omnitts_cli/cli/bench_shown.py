@@ -1,0 +1,108 @@
+"""What `omnitts bench` shows while it measures and afterwards, and what makes it fail."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from omnitts_cli.cli.console import console
+from omnitts_cli.cli.progress import style
+from omnitts_cli.errors import PartialError, RegressionError
+
+if TYPE_CHECKING:
+    from omnitts_cli.bench.job import Job
+    from omnitts_cli.bench.record import Heard
+    from omnitts_cli.bench.report import Report
+    from omnitts_cli.bench.stats import Level
+    from omnitts_cli.cli.bench import Answer
+
+
+class Watcher:
+    """Progress on stderr: a bar on a terminal, a line per level elsewhere, JSON for programs."""
+
+    def __init__(self, job: Job, wanted: str) -> None:
+        planned = job.shape.planned()
+        self._planned = planned * (2 if job.versus else 1) if planned else None
+        self._style, self._done, self._bar = style(wanted), 0, None
+
+    def __enter__(self) -> Self:
+        if self._style == "bar":
+            from tqdm import tqdm
+
+            self._bar = tqdm(
+                total=self._planned, unit="req", desc="bench", leave=False, file=sys.stderr, dynamic_ncols=True
+            )
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+    def heard(self, heard: Heard) -> None:
+        """A request has ended."""
+        self._done += 1
+        if self._bar is not None:
+            self._bar.update()
+        if self._style == "json":
+            event = {"event": "progress", "done": self._done, "of": self._planned, "failure": heard.failure}
+            console.event(json.dumps(event))
+
+    def known(self, level: Level) -> None:
+        """A level is finished."""
+        from omnitts_cli.bench.show import one_line
+
+        if self._bar is not None:
+            self._bar.set_postfix_str(one_line(level))
+        elif self._style == "plain":
+            console.note(one_line(level))
+
+
+def present(report: Report, answer: Answer) -> None:
+    """The report in every form that was asked for."""
+    from omnitts_cli.bench import plot, show
+    from omnitts_cli.bench import report as reports
+
+    if answer.save:
+        reports.save(Path(answer.save), report, append=answer.append)
+    console.record(status="ok", **report.to_json())
+    forms = {"table": show.table, "md": show.markdown, "csv": show.comma_separated, "json": reports.text}
+    console.result(forms[answer.report_format](report))
+    if answer.plot == "-":
+        beside(plot.in_letters(report), answer)
+    elif answer.plot is not None:
+        plot.draw(report, Path(answer.plot))
+
+
+def beside(text: str, answer: Answer) -> None:
+    """What people read, on stdout only where nothing but people reads it."""
+    if console.json or answer.report_format in ("csv", "json"):
+        console.note(text)
+    else:
+        console.result("\n" + text)
+
+
+def judge(report: Report, before: Report, answer: Answer) -> None:
+    """--compare."""
+    from omnitts_cli.bench import show
+    from omnitts_cli.bench.compare import compare
+
+    found = compare(report, before, answer.tolerance)
+    beside(show.comparison(found, answer.tolerance), answer)
+    if found.regressions:
+        more = f", and {len(found.regressions) - 1} more" if len(found.regressions) > 1 else ""
+        raise RegressionError(
+            f"worse than {answer.compare} by more than {answer.tolerance:g} %",
+            cause=found.regressions[0] + more,
+            hint="measure again on an idle machine, or allow more: --tolerance",
+        )
+
+
+def refuse_failures(report: Report) -> None:
+    """Requests that failed make the command fail, after everything was shown."""
+    failed = sum(level.failed for level in report.levels)
+    if failed:
+        asked = failed + sum(level.requests for level in report.levels)
+        reasons = {reason for level in report.levels for reason in level.failures}
+        raise PartialError(f"{failed} of {asked} requests failed", cause="; ".join(sorted(reasons))[:300])
