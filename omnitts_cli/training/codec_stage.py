@@ -77,17 +77,20 @@ class CodecStage:
         """One batch of examples, to `slopes`, and to what the books measure; the losses are added to `losses`."""
         plan = self.plan
         true, said = self.pool.draw(plan.batch, plan.frames)
-        made, leading, commit = self.repeat(true, bypass)
+        made, leading, commit = self.repeat(self.heard(true), bypass)
         mel, wave = self.mel(made, true), (made - true).abs().mean()
         phones = F.cross_entropy(self.phones(leading).view(-1, len(PHONES)), said.flatten())
         self.slopes.zero_()
         (plan.mel * mel + plan.wave * wave + plan.commit * commit + plan.phones * phones).backward()
         self.losses += torch.stack([mel, wave, commit, phones]).detach()
 
-    def repeat(self, true: Tensor, bypass: bool) -> tuple[Tensor, Tensor, Tensor]:
-        """Sound [B, n] -> the same through the codec, the leading group's entries, and what the books cost."""
+    def heard(self, sound: Tensor) -> Tensor:
+        """Sound [B, n] -> [B, T, width], before it becomes codes."""
         with half(self.device):
-            latent = self.hear(true)
+            return self.hear(sound)
+
+    def repeat(self, latent: Tensor, bypass: bool) -> tuple[Tensor, Tensor, Tensor]:
+        """What was heard -> its sound [B, n], the leading group's entries, and what the books cost."""
         quantised, leading, commit = self.quantiser(
             latent, self.encoder.quantiser, self.decoder.quantiser, self.plan.shorter, bypass
         )

@@ -1,7 +1,8 @@
 """The polish: codes stay what they are, and the codec's speaking half alone goes on, under critics.
 
 Critics trade a little clarity for voices that sound less dull. They come last, because codes that move while critics
-judge the sound cost more clarity than they give (see benchmarks/LOG.md).
+judge the sound cost more clarity than they give. What gives the clarity back is the codec's own hearing: it has learned
+to tell phones apart, and must hear in the sound that is made what it heard in the clip (see benchmarks/LOG.md).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ class PolishStage(CodecStage):
     """The codec, of which only the decoder learns, and its critics."""
 
     NAME = "polish"
-    LOSSES = ("mel", "wave", "critics", "fooled", "feature")
+    LOSSES = ("mel", "wave", "critics", "fooled", "feature", "heard")
 
     def __init__(self, recipe: Recipe, device: Device, pool: SoundPool, team: Team) -> None:
         self.critics = Critics(recipe.polish.critic_width).to(device.torch_device)
@@ -46,15 +47,19 @@ class PolishStage(CodecStage):
         """One batch of examples, to the slopes of the decoder and of its critics."""
         plan, polish = self.plan, self.schedule
         true, _ = self.pool.draw(plan.batch, plan.frames)
-        made, _, _ = self.repeat(true, bypass)
+        with torch.no_grad():
+            meant = self.heard(true)
+        made, _, _ = self.repeat(meant, bypass)
         mel, wave = self.mel(made, true), (made - true).abs().mean()
+        heard = (self.heard(made) - meant).float().abs().mean() / meant.float().abs().mean()
         shown = plan.batch // polish.judged
         own, fooled, feature = self._judge(made[:shown], true[:shown])
         self.slopes.zero_()
-        (plan.mel * mel + plan.wave * wave + polish.adversary * fooled + polish.feature * feature).backward()
+        close = plan.mel * mel + plan.wave * wave + polish.heard * heard
+        (close + polish.adversary * fooled + polish.feature * feature).backward()
         self.critic_slopes.zero_()  # of what the decoder asked them
         own.backward()
-        self.losses += torch.stack([mel, wave, own, fooled, feature]).detach()
+        self.losses += torch.stack([mel, wave, own, fooled, feature, heard]).detach()
 
     def _judge(self, made: Tensor, true: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Ask the critics: (their own loss, how badly they were fooled, how far features are apart)."""

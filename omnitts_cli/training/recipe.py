@@ -76,6 +76,7 @@ class Polish:
     judged: int
     feature: float
     adversary: float
+    heard: float
 
 
 @dataclass(frozen=True)
