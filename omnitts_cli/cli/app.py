@@ -83,9 +83,10 @@ def run(arguments: list[str]) -> int:
         except signals.Stopped as stopped:
             console.note(stopped.word)
             return stopped.exit_code
-        except (signals.PipeClosed, SystemExit) as left:  # so Typer leaves when the reader of help has gone
-            answered = isinstance(left, SystemExit) and settings.variable(COMPLETING)  # or a shell has its answer
-            return int(left.code or 0) if answered else pipe_closed()
+        except signals.PipeClosed:
+            return pipe_closed()
+        except SystemExit as left:  # so Typer leaves when a shell has its answer, or the reader of help has gone
+            return int(left.code or 0) if settings.variable(COMPLETING) else pipe_closed()
         except Exception as error:
             return failed(no_space(error)) if is_full(error) else internal(error)
         finally:

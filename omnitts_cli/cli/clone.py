@@ -13,7 +13,6 @@ from omnitts_cli.cli.console import console
 from omnitts_cli.cli.declare import Opt
 from omnitts_cli.cli.job import Job
 from omnitts_cli.cli.options import Intent, Machine, Network, Results, Speech, Telling, TextIn, Words
-from omnitts_cli.cli.script import as_meant
 from omnitts_cli.errors import InputError, UsageError
 from omnitts_cli.kinds import ANY_TEXT, SWITCH, TEXT, number
 from omnitts_cli.voice_files import SavedVoice
@@ -71,6 +70,8 @@ def clone(
     omnitts clone -r me.wav "Good morning"
     omnitts clone -r me.wav --ref-text "what I said" "Good morning" --save-voice me -o hi.wav
     """
+    from omnitts_cli.cli.script import as_meant
+
     words, text = as_meant(words, text)
     refuse_contradictions(clip, text, speech.voice)
     for name in clip.ref_audio:

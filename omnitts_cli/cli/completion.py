@@ -14,9 +14,18 @@ COMPLETING = "_OMNITTS_COMPLETE"  # set by the scripts when a shell asks
 SHELLS = {"bash": "bash", "zsh": "zsh", "fish": "fish", "powershell": "powershell", "pwsh": "pwsh"}
 
 
+def shell_names(incomplete: str) -> list[str]:
+    return [name for name in SHELLS if name.startswith(incomplete)]
+
+
 def completion(
     telling: Telling,
-    shell: Annotated[str, typer.Argument(metavar="bash|zsh|fish|powershell", help="The shell.", show_default=False)],
+    shell: Annotated[
+        str,
+        typer.Argument(
+            metavar="bash|zsh|fish|powershell", help="The shell.", show_default=False, autocompletion=shell_names
+        ),
+    ],
 ) -> None:
     """Print the completion script of a shell.
 

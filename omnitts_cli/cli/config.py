@@ -18,7 +18,15 @@ from omnitts_cli.presets import nearest
 
 app = group("Show and change settings.")
 
-Key = Annotated[str, typer.Argument(metavar="KEY", help="The long name of an option, as in 'sentence-gap'.")]
+
+def key_names(incomplete: str) -> list[str]:
+    return [name for name in map(key, all_fields()) if name.startswith(incomplete)]
+
+
+Key = Annotated[
+    str,
+    typer.Argument(metavar="KEY", help="The long name of an option, as in 'sentence-gap'.", autocompletion=key_names),
+]
 Value = Annotated[str, typer.Argument(metavar="VALUE", help="What it is to be.")]
 
 

@@ -24,6 +24,18 @@ def preset_names(incomplete: str) -> list[str]:
     return [name for name in presets.names() if name.startswith(incomplete)]
 
 
+def voice_names(incomplete: str) -> list[str]:
+    """The saved voices and those that the embedded model describes; its family would take seconds to import."""
+    import json
+
+    from omnitts_cli import voice_files
+    from omnitts_cli.weights.find import TINY
+
+    config = TINY / "config.json"
+    described = json.loads(config.read_text("utf-8"))["omnitts"]["voices"] if config.is_file() else {}
+    return [name for name in [*voice_files.names(), *described] if name.startswith(incomplete)]
+
+
 def model_names(incomplete: str) -> list[str]:
     return [name for name in (EMBEDDED, "0.6b", "1.7b", "omni") if name.startswith(incomplete)]
 
@@ -102,6 +114,7 @@ class Speech(Model):
             "A voice of the model, a saved one, or a .voice file; a:60,b:40 blends.",
             "NAME|FILE",
             shown="the model's first",
+            complete=voice_names,
         ),
     ] = None
     lang: Annotated[

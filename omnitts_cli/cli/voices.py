@@ -15,7 +15,7 @@ from omnitts_cli.cli.console import console
 from omnitts_cli.cli.declare import command
 from omnitts_cli.cli.engine_room import engine_for
 from omnitts_cli.cli.grammar import Command, group
-from omnitts_cli.cli.options import Intent, Machine, Model, Network, Results, Speech, Telling, TextIn
+from omnitts_cli.cli.options import Intent, Machine, Model, Network, Results, Speech, Telling, TextIn, voice_names
 from omnitts_cli.errors import InputError, ModelError, UsageError
 from omnitts_cli.settings import EMBEDDED
 from omnitts_cli.text.language import LANGUAGES, language_code
@@ -82,7 +82,9 @@ def show(name: Name, telling: Telling) -> None:
 
 
 def preview(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A saved voice, or one of the model.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="A saved voice, or one of the model.", autocompletion=voice_names)
+    ],
     speech: Speech,
     output: Results,
     machine: Machine,
@@ -107,6 +109,8 @@ def save(
     """Keep the voice of a clip."""
     from dataclasses import replace
 
+    if clip.save_voice not in (None, name):
+        raise UsageError("--save-voice and NAME exclude each other", hint=f"omnitts voices save {name} -r CLIP")
     clip = replace(clip, save_voice=name)
     clone.refuse_contradictions(clip, TextIn(), None, command=f"voices save {name}")
     recording, transcript = clone.hear(clip, clone.transcript_of(clip), offline=network.offline)

@@ -26,7 +26,15 @@ def test_case_87_the_script_loads(omnitts: Callable[..., Any], shell: str) -> No
 
 @pytest.mark.parametrize(
     ("words", "answer"),
-    [("omnitts sa", "say"), ("omnitts say --sp", "--speed"), ("omnitts say --preset st", "studio")],
+    [
+        ("omnitts sa", "say"),
+        ("omnitts say --sp", "--speed"),
+        ("omnitts say --preset st", "studio"),
+        ("omnitts say -v cl", "clara"),
+        ("omnitts voices preview cl", "clara"),
+        ("omnitts config set sentence", "sentence-gap"),
+        ("omnitts completion z", "zsh"),
+    ],
 )
 def test_a_shell_gets_its_answer(words: str, answer: str) -> None:
     environment = {

@@ -145,6 +145,11 @@ def test_save_without_a_clip_names_its_own_command(omnitts: Call) -> None:
     assert done.code == 2 and "omnitts voices save me -r CLIP" in done.err
 
 
+def test_save_has_its_name_already(omnitts: Call, clip: str) -> None:
+    done = omnitts("voices", "save", "me", "--save-voice", "you", "-m", "random:toy", "-r", clip)
+    assert done.code == 2 and "--save-voice and NAME exclude each other" in done.err and voice_files.names() == []
+
+
 def test_list_shows_saved_voices_for_people_and_programs(omnitts: Call, no_model: None) -> None:
     assert "no voices yet" in omnitts("voices", "list").err
     saved("anna")
