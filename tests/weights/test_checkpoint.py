@@ -131,7 +131,7 @@ def spoil(model: Path, file: str, change: Callable[[dict[str, Tensor]], None]) -
     return refused(model)
 
 
-def test_nan(model: Path) -> None:
+def test_case_38_nan(model: Path) -> None:
     error = spoil(model, WEIGHTS, lambda t: t["talker.codec_head.weight"].view(-1)[7:8].fill_(torch.nan))
     assert error.cause == "tensor 'talker.codec_head.weight' holds NaN or infinity"
     assert str(model / WEIGHTS) in error.message
@@ -142,18 +142,18 @@ def test_infinity_in_the_codec(model: Path) -> None:
     assert error.cause == "tensor 'decoder.decoder.6.conv.bias' holds NaN or infinity"
 
 
-def test_missing_tensor(model: Path) -> None:
+def test_case_38_missing_tensor(model: Path) -> None:
     error = spoil(model, WEIGHTS, lambda t: t.pop("talker.model.norm.weight"))
     assert error.cause == "missing: talker.model.norm.weight"
     assert str(model / WEIGHTS) in error.message
 
 
-def test_extra_tensor(model: Path) -> None:
+def test_case_38_extra_tensor(model: Path) -> None:
     error = spoil(model, WEIGHTS, lambda t: t.update({"talker.model.layers.99.mlp.up_proj.weight": torch.zeros(2)}))
     assert "unexpected: talker.model.layers.99" in (error.cause or "")
 
 
-def test_wrong_shapes(model: Path) -> None:
+def test_case_38_wrong_shapes(model: Path) -> None:
     def transpose(tensors: dict[str, Tensor]) -> None:
         for name in list(tensors):
             if name.endswith(".down_proj.weight"):
@@ -164,13 +164,13 @@ def test_wrong_shapes(model: Path) -> None:
     assert (error.cause or "").count("expected") == 3 and (error.cause or "").endswith("; and 2 more")
 
 
-def test_wrong_dtype(model: Path) -> None:
+def test_case_38_wrong_dtype(model: Path) -> None:
     error = spoil(model, WEIGHTS, lambda t: t.update({k: v.to(torch.int8) for k, v in t.items()}))
     assert "is int8, not a float that can be loaded" in (error.cause or "")
 
 
 @pytest.mark.parametrize("other", ["custom_voice_small", "base_large"])
-def test_weights_of_another_model(model: Path, checkpoint: Callable[[str], Path], other: str) -> None:
+def test_case_38_weights_of_another_model(model: Path, checkpoint: Callable[[str], Path], other: str) -> None:
     shutil.copy(checkpoint(other) / WEIGHTS, model / WEIGHTS)
     if other == "base_large":
         assert load(model), "a speaker encoder that is not used does no harm"

@@ -52,7 +52,7 @@ def test_a_link_to_a_good_folder(model: Path, tmp_path: Path) -> None:
     assert find(str(tmp_path / "link")).folder == model.resolve()
 
 
-def test_code_in_the_folder_is_left_alone(model: Path, tmp_path: Path) -> None:
+def test_case_40_code_in_the_folder_is_left_alone(model: Path, tmp_path: Path) -> None:
     marker = tmp_path / "marker"
     code = f"open({str(marker)!r}, 'w')"
     for name in ("modeling.py", "__init__.py", "conftest.py", "sitecustomize.py"):
@@ -63,7 +63,7 @@ def test_code_in_the_folder_is_left_alone(model: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("place", ["model.safetensors", "vocab.json", "speech_tokenizer/config.json"])
-def test_a_link_out_of_the_folder(model: Path, tmp_path: Path, place: str) -> None:
+def test_case_40_a_link_out_of_the_folder(model: Path, tmp_path: Path, place: str) -> None:
     (tmp_path / "secret").write_text("{}")
     (model / place).unlink(missing_ok=True)
     (model / place).symlink_to(tmp_path / "secret")
@@ -106,7 +106,7 @@ def test_the_hubs_cache_links_to_its_blobs(model: Path, tmp_path: Path) -> None:
     "name",
     ["CON", "con.json", "aux.safetensors", "NUL", "LPT1.txt", "com¹", "a:b", "a?", "dot.", "space ", "a\\b", "a\x1bb"],
 )
-def test_names_that_windows_cannot_have(model: Path, name: str) -> None:
+def test_case_40_names_that_windows_cannot_have(model: Path, name: str) -> None:
     (model / name).write_text("{}")
     assert "cannot have this name" in (refused(model).cause or "")
 
@@ -126,7 +126,7 @@ def test_names_that_are_fine(model: Path, name: str) -> None:
 @pytest.mark.parametrize(
     "name", ["pytorch_model.bin", "model.pt", "model.PTH", "epoch.ckpt", "weights.pkl", "codes.npy", "all.npz"]
 )
-def test_only_safetensors(model: Path, tmp_path: Path, name: str) -> None:
+def test_case_39_only_safetensors(model: Path, tmp_path: Path, name: str) -> None:
     for path in model.rglob("*.safetensors"):
         path.unlink()
     marker = tmp_path / "marker"
@@ -137,7 +137,7 @@ def test_only_safetensors(model: Path, tmp_path: Path, name: str) -> None:
     assert not marker.exists()
 
 
-def test_unsafe_files_beside_safe_ones_are_never_opened(model: Path, tmp_path: Path) -> None:
+def test_case_39_unsafe_files_beside_safe_ones_are_never_opened(model: Path, tmp_path: Path) -> None:
     marker = tmp_path / "marker"
     torch.save({"x": Trap(marker)}, model / "optimizer.pt")
     np.save(model / "codes.npy", np.array([Trap(marker)], dtype=object), allow_pickle=True)

@@ -170,7 +170,7 @@ def refused(path: Path) -> ModelError:
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_hostile(tmp_path: Path, name: str) -> None:
+def test_case_37_hostile(tmp_path: Path, name: str) -> None:
     content, words = HOSTILE[name]
     path = tmp_path / "model.safetensors"
     path.write_bytes(content)
@@ -180,7 +180,7 @@ def test_hostile(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", RUNNABLE)
-def test_nothing_is_unpickled(tmp_path: Path, name: str) -> None:
+def test_case_39_nothing_is_unpickled(tmp_path: Path, name: str) -> None:
     make, words = RUNNABLE[name]
     marker = tmp_path / "marker"
     path = tmp_path / "model.safetensors"
@@ -195,7 +195,7 @@ def test_the_trap_works(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("length", [HEADER_LIMIT + 1, 100_000_001])
-def test_a_header_too_long_is_not_even_read(tmp_path: Path, length: int) -> None:
+def test_case_37_a_header_too_long_is_not_even_read(tmp_path: Path, length: int) -> None:
     path = tmp_path / "model.safetensors"
     with path.open("wb") as file:
         file.write(packed(b"{", length=length))
@@ -212,7 +212,7 @@ def test_a_header_too_long_is_not_even_read(tmp_path: Path, length: int) -> None
     ],
     ids=["many tensors", "much metadata", "a long list"],
 )
-def test_the_largest_header_is_still_quick(tmp_path: Path, header: bytes) -> None:
+def test_case_37_the_largest_header_is_still_quick(tmp_path: Path, header: bytes) -> None:
     assert HEADER_LIMIT / 2 < len(header) < HEADER_LIMIT
     path = tmp_path / "model.safetensors"
     path.write_bytes(packed(header))

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import socket
+import ssl
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -122,7 +126,7 @@ def test_two_at_once_fetch_once(hub: Hub, tmp_path: Path) -> None:
     assert (cache(tmp_path) / "blobs" / hub.sha256("model.safetensors")).read_bytes() == hub.files["model.safetensors"]
 
 
-def test_a_killed_process_leaves_a_part_that_the_next_one_uses(hub: Hub, tmp_path: Path) -> None:
+def test_case_55_a_killed_process_leaves_a_part_that_the_next_one_uses(hub: Hub, tmp_path: Path) -> None:
     hub.fails("GET", "/model.safetensors", send=200_000, stall=True)
     program = (
         "import sys; from huggingface_hub import constants; constants.DOWNLOAD_CHUNK_SIZE = 1024;"
@@ -175,7 +179,7 @@ def test_wrong_bytes_are_not_believed(hub: Hub, tmp_path: Path) -> None:
     assert not part(hub, tmp_path).exists()
 
 
-def test_another_length_is_not_believed(hub: Hub) -> None:
+def test_case_56_another_length_is_not_believed(hub: Hub) -> None:
     hub.fails("GET", "/model.safetensors", replace=b"x" * 1000, times=9)
     assert "could not be fetched" in refused(hub).message
 
@@ -193,7 +197,7 @@ def test_another_length_is_not_believed(hub: Hub) -> None:
         (418, "", "refused to send"),
     ],
 )
-def test_the_hub_says_no(hub: Hub, status: int, code: str, words: str) -> None:
+def test_case_56_the_hub_says_no(hub: Hub, status: int, code: str, words: str) -> None:
     hub.fails("GET", REPO, status=status, headers={"X-Error-Code": code}, times=9)
     error = refused(hub)
     assert words in error.message and REPO in error.message
@@ -202,7 +206,7 @@ def test_the_hub_says_no(hub: Hub, status: int, code: str, words: str) -> None:
 
 
 @pytest.mark.parametrize("status", [429, 500, 502, 503, 504])
-def test_a_busy_hub_is_asked_again_after_growing_waits(
+def test_case_56_a_busy_hub_is_asked_again_after_growing_waits(
     hub: Hub, status: int, capfd: pytest.CaptureFixture[str]
 ) -> None:
     hub.fails("GET", REPO, status=status, times=2)
@@ -236,7 +240,7 @@ def test_a_small_file_that_went_away(hub: Hub) -> None:
     assert "lacks a file" in refused(hub).message
 
 
-def test_silence_is_not_waited_for(hub: Hub) -> None:
+def test_case_56_silence_is_not_waited_for(hub: Hub) -> None:
     hub.fails("GET", "/model.safetensors", send=2048, stall=True, times=1)
     pull(WANTED)
     assert hub.asked_for(f"{hub.commit}/model.safetensors")[-1].endswith(" from 2048")
@@ -248,7 +252,7 @@ def test_a_hub_that_never_answers(hub: Hub) -> None:
     assert "could not be fetched" in error.message and "network" in (error.cause or "")
 
 
-def test_a_login_page_instead_of_the_hub(hub: Hub) -> None:
+def test_case_56_a_login_page_instead_of_the_hub(hub: Hub) -> None:
     hub.fails("GET", REPO, status=200, body=b"<html>Welcome to our hotel</html>", times=99)
     error = refused(hub)
     assert "is not a Hub" in error.message and "HF_ENDPOINT" in (error.hint or "")
@@ -260,17 +264,43 @@ def test_an_answer_of_another_kind(hub: Hub, body: bytes) -> None:
     assert "is not a Hub" in refused(hub).message
 
 
-def test_a_login_page_instead_of_a_file(hub: Hub) -> None:
+def test_case_56_a_login_page_instead_of_a_file(hub: Hub) -> None:
     hub.fails("GET", "/model.safetensors", status=200, body=b"<html>Welcome</html>", times=99)
     assert "could not be fetched" in refused(hub).message
 
 
-def test_nobody_there(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_case_56_nobody_there(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     from huggingface_hub import constants
 
     monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
     error = refused(hub)
     assert "network: " in (error.cause or "") and "proxies" in (error.hint or "")
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl to make a certificate with")
+def test_case_56_a_certificate_that_nobody_vouches_for(
+    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from huggingface_hub import constants
+
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    made = ["-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=127.0.0.1"]
+    subprocess.run(["openssl", "req", "-x509", *made, "-keyout", key, "-out", certificate], check=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    server = HTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    server.handle_error = lambda *_: None  # type: ignore[method-assign]
+    thread = Thread(target=server.serve_forever)
+    thread.start()
+    monkeypatch.setattr(constants, "ENDPOINT", f"https://127.0.0.1:{server.server_port}")
+    try:
+        error = refused(hub)
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+    assert "could not be fetched" in error.message and "certificate" in (error.cause or "").lower()
 
 
 @pytest.mark.parametrize("missing", ["config.json", "model.safetensors"])
@@ -281,8 +311,6 @@ def test_a_repository_that_is_no_speech_model(hub: Hub, missing: str) -> None:
 
 
 def test_no_room(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    import shutil
-
     monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10**9, 10**9 - 5, 5))  # type: ignore[attr-defined]
     error = refused(hub)
     assert "not enough room" in error.message and "GB are needed" in (error.cause or "")
