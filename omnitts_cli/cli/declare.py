@@ -124,8 +124,9 @@ def command(body: Callable[..., None], typed_only: Collection[str] = ()) -> Call
 
         given = {field.name: field.typed(typed.pop(field.name)) for group in fields.values() for field in group}
         layers = defaults.Layers(section, given, [field for group in fields.values() for field in group])
+        without = {*typed_only, "file"} if typed.get("words") else typed_only  # words that were typed are the text
         values = {
-            field.name: layers.value(field, typed_only=field.name in typed_only)
+            field.name: layers.value(field, typed_only=field.name in without)
             for group in fields.values()
             for field in group
         }

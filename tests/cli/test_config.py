@@ -54,6 +54,18 @@ def test_typed_goes_over_everything(omnitts: Call, monkeypatch: pytest.MonkeyPat
     assert pieces(omnitts, "--split", "line") == 2
 
 
+def test_words_that_were_typed_go_over_a_file_that_was_not(
+    omnitts: Call, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("a.txt").write_text("From a file.")
+    user_file(home, 'file = ["a.txt"]\n')
+    assert omnitts("say", "--dry-run", "--json").json["text"] == "From a file."
+    assert omnitts("say", "--dry-run", "--json", "Typed.").json["text"] == "Typed."
+    monkeypatch.setenv("OMNITTS_FILE", "a.txt")
+    assert omnitts("say", "--dry-run", "--json", "Typed.").json["text"] == "Typed."
+    assert omnitts("say", "--dry-run", "--json", "Typed.", "-f", "a.txt").code == 2
+
+
 def test_falsy_values_count_as_given(omnitts: Call, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     user_file(home, "sentence-gap = 9\nno-clobber = true\n")
     monkeypatch.setenv("OMNITTS_SENTENCE_GAP", "0")
