@@ -137,7 +137,7 @@ class Console:
     def error_record(self, error: OmniError) -> None:
         fields = {"status": "error", "code": error.code, "exit": error.exit_code, "message": error.message}
         where = {"where": dict(zip(("file", "line"), error.where, strict=True))} if error.where else {}
-        self.record(**fields, hint=error.hint, **where)
+        self.record(**fields, cause=error.cause, hint=error.hint, **where)
 
     def _json(self, record: Mapping[str, Any]) -> None:
         text = json.dumps(record, ensure_ascii=False, allow_nan=False)

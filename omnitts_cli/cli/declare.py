@@ -53,7 +53,9 @@ class Opt:
         try:
             return self.kind.read(text)
         except ValueError:
-            close = nearest(text.lower(), list(self.kind.choices))
+            typed = text.lower()
+            close = nearest(typed, list(self.kind.choices))
+            close = close or next((one for one in self.kind.choices if typed.startswith(f"{one}-")), None)  # en-US
             takes = close or self.metavar or "true|false"
             hint = f"{source} {takes}" if source.startswith("-") else f"{source}={takes}"
             wrong = f"'{text[:80]}' is not {self.kind.words}" if text else "is empty"

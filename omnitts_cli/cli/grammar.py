@@ -52,7 +52,15 @@ class Commands(TyperGroup):
             raise typer.Exit(2)
         # A --help that was not typed would be read as a value, for which Typer imports pydantic: 50 ms.
         ctx.default_map = {**(ctx.default_map or {}), "help": False}
-        rest: list[str] = super().parse_args(ctx, args)
+        given = list(args)
+        try:
+            rest: list[str] = super().parse_args(ctx, args)
+        except Refusal as refusal:
+            option, word = getattr(refusal, "option_name", None), next((w for w in given if w in self.commands), None)
+            if option and word and not ctx.resilient_parsing:
+                hint = f"options go behind the command: {ctx.command_path} {word} {option}"
+                raise UsageError(f"unknown option '{option}'", hint=hint) from None
+            raise
         return rest
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:

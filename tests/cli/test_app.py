@@ -122,6 +122,9 @@ def test_case_84_text_that_begins_with_a_dash_is_2_and_never_spoken(omnitts: Cal
         (["SAY", "hi there"], ["omnitts say 'hi there'"]),
         (["sya", "-o", "a.wav", "hi"], ["omnitts say -o a.wav hi"]),
         (["voices", "lst"], ["omnitts voices list"]),
+        (["--json", "say", "hi"], ["unknown option '--json'", "options go behind the command: omnitts say --json"]),
+        (["-q", "voices", "list"], ["options go behind the command: omnitts voices -q"]),
+        (["say", "-l", "en-US", "hi"], ["--lang en\n"]),
         (["say", "-o", "", "hi"], ["--output is empty"]),
         (["say", "--seed=", "hi"], ["--seed is empty"]),
     ],
@@ -191,7 +194,8 @@ def test_case_86_every_failure_is_json_and_words(omnitts: Call, arguments: list[
     done = omnitts(*arguments, "--json")
     assert done.code == code
     record = done.json
-    assert {"schema", "status", "code", "exit", "message", "hint"} <= set(record)
+    assert {"schema", "status", "code", "exit", "message", "cause", "hint"} <= set(record)
+    assert record["cause"] is None or f"  cause: {record['cause']}\n" in done.err
     assert (record["schema"], record["status"], record["exit"], record["code"]) == (1, "error", code, word)
     assert done.err.startswith("error: ") and len(done.err.splitlines()) <= 4
     assert "Traceback" not in done.err
