@@ -10,7 +10,6 @@ import torch
 
 from omnitts_cli.kernels import cpu, plain
 from omnitts_cli.kernels.cpu.stack import _Places
-from omnitts_cli.kernels.cpu.stack import _Places
 from omnitts_cli.models.layers import FEW, Stack, StackShape
 
 SHAPE = StackShape(hidden=24, inner=40, layers=3, heads=6, kv_heads=2, head_dim=8, eps=1e-6, rope_theta=1e4)
