@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from omnitts_cli.audio.outlet import write_error
+from omnitts_cli.audio.outlet import Outlet, write_error
 from omnitts_cli.errors import InputError, OutputError
 
 LONGEST_NAME = 255  # bytes, on all file systems in common use
@@ -120,6 +120,18 @@ def _open(path: Path, no_clobber: bool) -> Target:
     remove_stale(real)
     temporary, file = open_temporary(real, mode)
     return Target(path, file, temporary, no_clobber=no_clobber)
+
+
+def put(path: Path, data: bytes) -> None:
+    """A small file, whole or not at all."""
+    target = open_target(path)
+    try:
+        outlet = Outlet(target.file, str(path))
+        outlet.write(data)
+        outlet.check()
+        target.put_in_place()
+    finally:
+        target.remove()
 
 
 def existing_mode(path: Path) -> int | None:

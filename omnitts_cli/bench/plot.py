@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+from omnitts_cli.audio.target import put
 from omnitts_cli.bench import report as reports
 from omnitts_cli.bench.compare import named
 from omnitts_cli.bench.report import Report
 from omnitts_cli.bench.stats import Level
-from omnitts_cli.errors import OutputError, UsageError
+from omnitts_cli.errors import UsageError
 
 SUFFIXES = (".png", ".svg", ".pdf")
 BAR = 40
@@ -51,12 +53,10 @@ def draw(report: Report, path: Path) -> None:
                     label = f"{figure_name} {words}{variant}"
                     below.plot(at, numbers(heights), style, marker="o", label=label)
     axes(above, below, report)
-    try:
-        figure.savefig(path)
-    except OSError as error:
-        raise OutputError(f"{path} cannot be written", cause=error.strerror, hint="--plot another place") from None
-    finally:
-        pyplot.close(figure)
+    drawn = BytesIO()
+    figure.savefig(drawn, format=path.suffix[1:].lower())
+    pyplot.close(figure)
+    put(path, drawn.getvalue())
 
 
 def axes(above: Any, below: Any, report: Report) -> None:

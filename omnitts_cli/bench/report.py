@@ -90,10 +90,13 @@ def check(path: Path, option: str) -> None:
 
 def save(path: Path, report: Report, *, append: bool = False) -> None:
     """Write the file, or with `append` one more line of it."""
-    line = json.dumps(report.to_json(), ensure_ascii=False, allow_nan=False)
+    from omnitts_cli.audio.target import put
+
+    if not append:  # what was there before, an older report or fewer levels of this one, is never lost
+        return put(path, (text(report) + "\n").encode())
     try:
-        with path.open("a" if append else "w", encoding="utf-8") as file:
-            file.write((line if append else text(report)) + "\n")
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(report.to_json(), ensure_ascii=False, allow_nan=False) + "\n")
     except OSError as error:
         raise OutputError(f"{path} cannot be written", cause=error.strerror, hint="--save another place") from None
 

@@ -164,9 +164,7 @@ def text_of(target: Path) -> str:
 
 def save(target: Path, text: str) -> None:
     """Replaces the file in one step."""
-    from omnitts_cli.audio.target import open_target
+    from omnitts_cli.audio.target import put
 
     make_folder(target.parent)
-    place = open_target(target)
-    place.file.write(text.encode())
-    place.put_in_place()
+    put(target, text.encode())

@@ -85,3 +85,26 @@ def test_a_file_system_without_links_still_has_no_clobber(tmp_path: Path, monkey
     opened.file.write(b"new")
     opened.put_in_place()
     assert (tmp_path / "a.bin").read_bytes() == b"new"
+
+
+def test_a_file_that_is_written_at_once_is_whole_or_the_old_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.json"
+    target.put(path, b"old")
+    assert path.read_bytes() == b"old"
+
+    def full(*args: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(target.os, "fsync", full)
+    with pytest.raises(OutputError, match=r"a\.json: no space left"):
+        target.put(path, b"new")
+    monkeypatch.undo()
+    assert path.read_bytes() == b"old" and list(tmp_path.iterdir()) == [path]
+
+
+def test_a_device_is_written_in_place(tmp_path: Path) -> None:
+    target.put(Path("/dev/null"), b"gone")
+    with pytest.raises(OutputError, match="/dev/full: no space left"):
+        target.put(Path("/dev/full"), b"kept")

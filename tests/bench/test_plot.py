@@ -51,5 +51,5 @@ def test_a_picture_is_a_picture(tmp_path: Path, a_report: Report, a_level: Any) 
     assert (tmp_path / "out.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
     plot.draw(replace(a_report, levels=[a_level(concurrency=None, rate=2.0)]), tmp_path / "out.svg")
     assert b"<svg" in (tmp_path / "out.svg").read_bytes()
-    with pytest.raises(OutputError, match="cannot be written"):
+    with pytest.raises(OutputError, match="its folder does not exist"):
         plot.draw(a_report, tmp_path / "none" / "out.png")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from dataclasses import asdict
 from pathlib import Path
@@ -101,8 +102,24 @@ def test_places_that_cannot_be_used_are_told(tmp_path: Path, a_report: Report) -
     with pytest.raises(InputError, match="no JSON"):
         (tmp_path / "bin").write_bytes(b"\xff\xfe")
         reports.read(tmp_path / "bin")
-    with pytest.raises(OutputError, match="cannot be written"):
-        reports.save(tmp_path / "no" / "folder.json", a_report)
+    for append in (False, True):
+        with pytest.raises(OutputError, match="cannot"):
+            reports.save(tmp_path / "no" / "folder.json", a_report, append=append)
+
+
+def test_a_disk_that_is_full_costs_no_older_report(
+    tmp_path: Path, a_report: Report, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "kept.json"
+    path.write_text("older")
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("omnitts_cli.audio.target.os.fsync", full)
+    with pytest.raises(OutputError, match="no space left"):
+        reports.save(path, a_report)
+    assert path.read_text() == "older" and list(tmp_path.iterdir()) == [path]
 
 
 def test_ratios_say_how_much_longer_the_other_takes(a_level: Any) -> None:
