@@ -9,6 +9,7 @@ from typing import Any
 
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
 WHOLE = re.compile(r"[+-]?\d{1,18}", re.ASCII)
+STDOUT = ("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")  # descriptor 1 is not theirs while a command works
 YES, NO = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
@@ -76,5 +77,6 @@ def either(word: str, kind: Kind) -> Kind:
 
 
 TEXT = Kind("text", str, is_text)
+TARGET = Kind("text", lambda text: "-" if text in STDOUT else text, is_text)
 ANY_TEXT = Kind("text", str, lambda value: isinstance(value, str))
 SWITCH = Kind("true or false", parse_switch, lambda value: isinstance(value, bool))

@@ -20,6 +20,7 @@ from omnitts_cli.cli.results import packed
 from omnitts_cli.cli.signals import held
 from omnitts_cli.cli.stage import SideFile, StdoutFile, open_stage, reserve
 from omnitts_cli.errors import InputError, UsageError
+from omnitts_cli.kinds import TARGET
 
 if TYPE_CHECKING:
     import numpy as np
@@ -43,6 +44,7 @@ def encode(
     """Sound to codes."""
     from omnitts_cli.audio.read import read_clip
 
+    file = TARGET.read(file)
     recording = read_clip(sound, shortest_s=0.0, longest_s=3600.0, stdin=stdin_of(sound))
     for notice in recording.notices:
         console.warning(notice)

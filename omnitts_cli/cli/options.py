@@ -10,7 +10,7 @@ import typer
 from omnitts_cli.cli.console import console
 from omnitts_cli.cli.declare import Opt
 from omnitts_cli.errors import UsageError
-from omnitts_cli.kinds import ANY_TEXT, SWITCH, TEXT, either, number, one_of, whole
+from omnitts_cli.kinds import ANY_TEXT, SWITCH, TARGET, TEXT, either, number, one_of, whole
 from omnitts_cli.presets import RULES
 from omnitts_cli.settings import EMBEDDED
 from omnitts_cli.text.language import LANGUAGES
@@ -188,7 +188,7 @@ class Output:
 
     output: Annotated[
         str | None,
-        Opt("-o --output", TEXT, "File for the sound; - is stdout.", "PATH|-", shown="play, else speech.wav"),
+        Opt("-o --output", TARGET, "File for the sound; - is stdout.", "PATH|-", shown="play, else speech.wav"),
     ] = None
     format: Annotated[
         str | None,
@@ -215,8 +215,8 @@ class Output:
 class Results(Output):
     """Where everything goes."""
 
-    subs: Annotated[str | None, Opt("--subs", TEXT, "Times of the sentences, as .srt, .vtt or .json.", "PATH")] = None
-    codes: Annotated[str | None, Opt("--codes", TEXT, "The generated codes, as safetensors.", "PATH")] = None
+    subs: Annotated[str | None, Opt("--subs", TARGET, "Times of the sentences, as .srt, .vtt or .json.", "PATH")] = None
+    codes: Annotated[str | None, Opt("--codes", TARGET, "The generated codes, as safetensors.", "PATH")] = None
     dry_run: Annotated[bool, Opt("--dry-run", SWITCH, "Show the pieces; load nothing.")] = False
 
 

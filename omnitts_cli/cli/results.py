@@ -77,7 +77,9 @@ def tell(progress: Progress, script: Script, place: Stage, account: Account, tap
     wall = max(time.perf_counter() - account.began, 1e-9)  # clocks may stand still
     share = min(1.0, account.chars / script.chars) if script.chars else None
     if not tape.samples:
-        return progress.update(share, f"{account.pieces} pieces", done_chars=account.chars, audio_s=0.0)
+        return progress.update(
+            share, f"{account.pieces} piece{'s' * (account.pieces != 1)}", done_chars=account.chars, audio_s=0.0
+        )
     speed = tape.seconds / wall
     left = wall / share - wall if share else None
     if place.speaker:

@@ -190,7 +190,7 @@ class Speaking:
         seeds = [str(sub_seed(self.manner.seed, take.number, n)) for n in range(take.tries + 1)]
         tries = "1 try" if len(seeds) == 1 else f"{len(seeds)} tries"
         return GuardError(
-            f"piece {take.number + 1} {misbehaved(take)} ({tries}, seeds {', '.join(seeds)})",
+            f"piece {take.number + 1} {misbehaved(take)} ({tries}, seed{'s' * (len(seeds) > 1)} {', '.join(seeds)})",
             cause=quoted(take),
             hint="--normalize, a longer sentence, another --seed, or a larger model: -m 1.7b",
         )

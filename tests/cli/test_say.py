@@ -46,6 +46,16 @@ def test_a_file_and_a_silent_stdout(omnitts: Call) -> None:
     assert left_in(Path()) == ["a.wav"]
 
 
+@pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/1"])
+def test_other_names_of_stdout_are_stdout(omnitts: Call, name: str) -> None:
+    done = omnitts("say", *TOY, "-q", "-o", name, "Hello there.")
+    assert done.code == 0 and done.out == omnitts("say", *TOY, "-q", "-o", "-", "Hello there.").out
+    assert done.out.startswith(b"RIFF") and done.err == ""
+    assert omnitts("say", *TOY, "--subs", name, "-o", "a.wav", "Hello there.").code == 2
+    made = omnitts("codec", "encode", "-", name, *TOY[:2], stdin=done.out)
+    assert made.code == 0 and b'"codes"' in made.out
+
+
 def test_no_output_and_no_loudspeaker_is_a_named_file(omnitts: Call, silent_machine: None) -> None:
     names = [omnitts("say", *TOY, "Hello there.").out for _ in range(2)]
     assert names == [b"speech.wav\n", b"speech-2.wav\n"]
