@@ -75,7 +75,9 @@ def choose_format(
     if not LOWEST_OUTPUT_RATE <= wanted <= HIGHEST_OUTPUT_RATE:
         raise UsageError(f"--sample-rate {wanted} is outside {LOWEST_OUTPUT_RATE}-{HIGHEST_OUTPUT_RATE} Hz")
     possible = possible_rate(chosen, wanted)
-    notices = () if possible == wanted else (f"{chosen} has no {wanted} Hz; writing {possible} Hz",)
+    notices: tuple[str, ...] = ()
+    if possible != wanted:
+        notices += (f"{chosen} has no {wanted} Hz; writing {possible} Hz",)
     suffix = PurePath(target or "").suffix
     if name is None and LIKE_A_FORMAT.fullmatch(suffix) and suffix.lower() not in SUFFIXES:
         notices += (f"no format is called {suffix}; {target} gets {chosen} (-F says which)",)
