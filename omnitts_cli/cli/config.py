@@ -77,6 +77,7 @@ def set(telling: Telling, name: Key, value: Value) -> None:
     target = user_file()
     save(target, with_key(text_of(target), name, toml(read)))
     console.note(f"{name} = {toml(read)}   in {target}")
+    warn_of_stronger(field, target)
     console.record(status="ok", path=str(target), key=name, value=read)
 
 
@@ -84,18 +85,29 @@ def unset(telling: Telling, name: Key) -> None:
     """Take one setting out of the user's file."""
     from omnitts_cli.cli.toml_edit import without_key
 
-    find(name)
+    field = find(name)
     target = user_file()
     before = text_of(target)
     text = without_key(before, name)
     if text != before:
         save(target, text)
     console.note(f"{name} is not set in {target}")
+    warn_of_stronger(field, target)
     console.record(status="ok", path=str(target), key=name)
 
 
 for body in (path, show, set, unset):
     app.command(cls=Command)(command(body))
+
+
+def warn_of_stronger(field: Field, target: Path) -> None:
+    """Where a setting comes from a place that goes over the user's file."""
+    from omnitts_cli.cli.defaults import Layers, places
+
+    value, source = Layers("config", {}, all_fields()).origin(field)
+    stronger = [str(place) for place in places()[: places().index(target)]]
+    if source in ("environment", *stronger):
+        console.warning(f"{key(field)} is still {shown(value)}, from {source}")
 
 
 def all_fields() -> list[Field]:

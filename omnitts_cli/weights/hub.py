@@ -186,6 +186,12 @@ def explained(error: BaseException, repo: str) -> ModelError:
             cause=shown(error, 100),
             hint="a login page of the network, or a wrong HF_ENDPOINT?",
         )
+    if type(error).__name__ == "UnsupportedProtocol":
+        return ModelError(
+            f"'{name}' could not be fetched",
+            cause="the address of the hub does not begin with http:// or https://",
+            hint="correct HF_ENDPOINT, or --mirror",
+        )
     return _unreachable(name, shown(str(error).split("\n")[0], 100) or type(error).__name__)
 
 

@@ -153,6 +153,14 @@ def test_set_and_unset_leave_tables_and_presets_alone(omnitts: Call, home: Path)
     assert path.read_text() == tables
 
 
+def test_set_tells_what_goes_over_it(omnitts: Call, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "warning" not in omnitts("config", "set", "speed", "1.1").err
+    Path("omnitts.toml").write_text("speed = 1.2")
+    assert "warning: speed is still 1.2, from omnitts.toml" in omnitts("config", "set", "speed", "1.3").err
+    monkeypatch.setenv("OMNITTS_SPEED", "1.4")
+    assert "warning: speed is still 1.4, from environment" in omnitts("config", "unset", "speed").err
+
+
 def test_a_value_over_several_lines_is_one_value(omnitts: Call, home: Path) -> None:
     text = 'instruct = """\nslowly,\nvoice = b"""\nlexicon = [\n "a",\n]\n'
     path = user_file(home, text)

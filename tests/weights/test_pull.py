@@ -277,6 +277,14 @@ def test_case_56_nobody_there(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None
     assert "network: " in (error.cause or "") and "proxies" in (error.hint or "")
 
 
+def test_an_address_that_is_none(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "ENDPOINT", "nonsense")
+    error = refused(hub)
+    assert "http://" in (error.cause or "") and "HF_ENDPOINT" in (error.hint or "")
+
+
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl to make a certificate with")
 def test_case_56_a_certificate_that_nobody_vouches_for(
     hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
