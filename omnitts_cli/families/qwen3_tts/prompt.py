@@ -59,10 +59,10 @@ class Qwen3Prompter(Drafter):
         draft = self._ids(start, body, mode)
         rows, most = len(draft.text) + len(draft.feed), self._config.max_positions
         if rows >= most:
-            raise InputError(
-                f"text and reference need {rows} positions; the model has {most}, and speech needs some of them",
-                hint="split the text, or use a shorter reference clip",
-            )
+            what, hint = "the text needs", "split the text"
+            if start.codes is not None:
+                what, hint = "text and reference need", f"{hint}, or use a shorter reference clip"
+            raise InputError(f"{what} {rows} positions; the model has {most}, and speech needs some of them", hint=hint)
         return replace(draft, spoken=spoken, closed=closed, embedding=start.embedding, reference=start.codes)
 
     def _ids(self, start: Opening, body: list[int], mode: TextMode) -> Draft:

@@ -153,9 +153,11 @@ def test_nothing_to_speak(text: str, tiny_model: Callable[[str], SpeechModel]) -
         tiny_model("custom_voice").prompter.prompt(Request(text, Named("ryan")))
 
 
-def test_text_that_outgrows_the_model(tiny_model: Callable[[str], SpeechModel]) -> None:
-    with pytest.raises(InputError, match="32768"):
-        tiny_model("custom_voice").prompter.prompt(Request("x " * 40_000, Named("ryan")))
+def test_text_that_outgrows_the_model(tiny_model: Callable[[str], SpeechModel], a_clone: Callable[..., Cloned]) -> None:
+    for name, voice, clip in (("custom_voice", Named("ryan"), False), ("base", a_clone(4), True)):
+        with pytest.raises(InputError, match="32768") as refused:
+            tiny_model(name).prompter.draft(Request("x " * 40_000, voice))
+        assert ("reference" in f"{refused.value} {refused.value.hint}") is clip
 
 
 @pytest.mark.parametrize(
