@@ -14,7 +14,7 @@ from pathlib import Path
 from omnitts_cli.devices.choose import choose
 from omnitts_cli.devices.device import Device
 from omnitts_cli.errors import OmniError
-from omnitts_cli.training import evaluate, recipe, texts
+from omnitts_cli.training import evaluate, parts, recipe, texts
 from omnitts_cli.training.codec_stage import CodecStage, train_codec
 from omnitts_cli.training.export import export, export_codec
 from omnitts_cli.training.journal import Journal
@@ -22,13 +22,15 @@ from omnitts_cli.training.judge import PARTS, judge
 from omnitts_cli.training.picture import draw
 from omnitts_cli.training.polish_stage import PolishStage
 from omnitts_cli.training.pool import Classroom, SoundPool
+from omnitts_cli.training.quieten import clips, quieten
 from omnitts_cli.training.recipe import Recipe
-from omnitts_cli.training.settled import CODEC_FOLDER, MODEL, settled_codec
+from omnitts_cli.training.settled import CODEC_FOLDER, MODEL, STEM, settled_codec
 from omnitts_cli.training.speech_stage import train_speech
+from omnitts_cli.training.teacher import Teacher
 from omnitts_cli.training.team import Team
 from omnitts_cli.training.tokens import Tokens
 
-STAGES = ("texts", "codec", "polish", "speech", "export", "judge", "picture")
+STAGES = ("texts", "codec", "polish", "quieten", "speech", "export", "judge", "picture")
 LEARNING = ("codec", "polish", "speech")
 TEXTS = "texts.txt"
 
@@ -58,6 +60,15 @@ class Rebuild:
     def polish(self, minutes: float | None = None) -> None:
         settled_codec(self.recipe, self.work)  # or says that there is none
         self._codec(PolishStage, self.recipe.polish.minutes if minutes is None else minutes)
+
+    def quieten(self) -> None:
+        """What the polish says above the teacher's band is taken out of the codec's last layer."""
+        codec, tensors = settled_codec(self.recipe, self.work), parts.load(self.work, STEM)
+        before, after = quieten(codec, clips(self.recipe, self._read(), Teacher(self._flite)))
+        closing = codec.decoder.closing.state_dict(prefix="decoder.closing.")
+        assert closing.keys() <= tensors.keys()
+        parts.save(self.work, STEM, tensors | closing)
+        Journal(self.work / "curves.jsonl", "quieten").write(above_db_before=before, above_db=after)
 
     def _codec(self, kind: type[CodecStage], minutes: float) -> None:
         pool = SoundPool(self.recipe.teacher.hours, self.device.torch_device)

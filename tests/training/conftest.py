@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from omnitts_cli.devices.cpu import CPUDevice
-from omnitts_cli.training import pool, recipe
+from omnitts_cli.training import __main__, pool, recipe
 from omnitts_cli.training.lessons import Lessons
 from omnitts_cli.training.pool import PASSING, Utterance
 from omnitts_cli.training.recipe import Recipe
@@ -48,7 +48,8 @@ class Hummer:
 
 @pytest.fixture
 def hummer(monkeypatch: pytest.MonkeyPatch) -> type[Hummer]:
-    monkeypatch.setattr(pool, "Teacher", Hummer)
+    for room in (pool, __main__):
+        monkeypatch.setattr(room, "Teacher", Hummer)
     return Hummer
 
 

@@ -45,12 +45,15 @@ def test_a_miniature_learns_is_exported_and_speaks(small: Recipe, tokens: Tokens
     for minutes in (0.08, 0.02):  # the second call goes on from the first
         rebuild.codec(minutes)
         rebuild.polish(0.02)
+        rebuild.quieten()
         rebuild.speech(minutes)
     rebuild.export()
     assert curves(work, "codec", "mel")[-1] < curves(work, "codec", "mel")[0]
     assert curves(work, "speech", "first")[-1] < curves(work, "speech", "first")[0]
     assert curves(work, "speech", "resumed") == curves(work, "codec", "resumed") == [False, True]
     assert curves(work, "polish", "resumed") == [True, True]
+    befores, afters = curves(work, "quieten", "above_db_before"), curves(work, "quieten", "above_db")
+    assert all(after < before for before, after in zip(befores, afters, strict=True))
     with open_engine(str(work / "tiny"), device="cpu", threads=1, slots=1, capture=False) as engine:
         clip = engine.clip(Request("The cat.", Named("ruth"), max_frames=5))
         voice = engine.model.cloner.embedding(clip.pcm)
