@@ -11,7 +11,7 @@ from omnitts_cli.errors import InputError, OmniError
 
 PANELS = {
     "codec": ("mel", "wave", "commit", "phones"),
-    "polish": ("mel", "wave", "critics", "feature"),
+    "polish": ("mel", "wave", "critics", "feature", "heard"),
     "speech": ("first", "held_first", "phones", "held_phones", "held_cloned", "held_swapped", "held_described"),
 }
 
