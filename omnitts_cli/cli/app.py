@@ -5,38 +5,24 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from collections.abc import Iterable
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 
 from omnitts_cli import settings
-from omnitts_cli.cli import bench, clone, codec, completion, config, design, doctor, models, play, say, signals, voices
+from omnitts_cli.cli import completion, signals
 from omnitts_cli.cli.completion import COMPLETING
 from omnitts_cli.cli.console import console
 from omnitts_cli.cli.declare import command
 from omnitts_cli.cli.grammar import Command, Commands, Refusal, in_our_words
 from omnitts_cli.errors import OmniError, OutputError
 
-app = typer.Typer(
-    name="omnitts",
-    cls=Commands,
-    no_args_is_help=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    add_completion=False,  # its options cost every command an import of pydantic; `omnitts completion` does the job
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-app.command(cls=Command)(command(say.say))
-app.command(cls=Command)(command(clone.clone, typed_only={"voice"}))
-app.command(cls=Command)(command(design.design, typed_only={"voice", "instruct"}))
-app.command(cls=Command)(command(play.play))
-app.add_typer(voices.app, name="voices")
-app.add_typer(models.app, name="models")
-app.add_typer(codec.app, name="codec")
-app.command(cls=Command)(command(bench.bench))
-app.command(cls=Command)(command(doctor.doctor))
-app.add_typer(config.app, name="config")
-app.command(cls=Command)(command(completion.completion))
+COMMANDS = ("say", "clone", "design", "play", "voices", "models", "codec", "bench", "doctor", "config", "completion")
+"""Each is a module of this folder, with a function of that name or, where it has commands of its own, an `app`."""
+
+TYPED_ONLY = {"clone": {"voice"}, "design": {"voice", "instruct"}}
 
 
 def show_version(wanted: bool) -> None:
@@ -48,7 +34,6 @@ def show_version(wanted: bool) -> None:
         raise typer.Exit()
 
 
-@app.callback()
 def root(
     version: Annotated[
         bool, typer.Option("-V", "--version", callback=show_version, is_eager=True, help="Show the version.")
@@ -65,6 +50,32 @@ def root(
     """
 
 
+def app_of(names: Iterable[str]) -> typer.Typer:
+    app = typer.Typer(
+        name="omnitts",
+        cls=Commands,
+        no_args_is_help=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        add_completion=False,  # its options cost every command an import of pydantic; `omnitts completion` does the job
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(root)
+    for name in names:
+        module = import_module(f"omnitts_cli.cli.{name}")
+        if hasattr(module, "app"):
+            app.add_typer(module.app, name=name)
+        else:
+            app.command(cls=Command)(command(getattr(module, name), TYPED_ONLY.get(name, ())))
+    return app
+
+
+def asked_for(arguments: list[str]) -> Iterable[str]:
+    """The command that stands first, alone: to declare all the others takes longer than its help."""
+    alone = arguments and arguments[0] in COMMANDS and not settings.variable(COMPLETING)
+    return arguments[:1] if alone else COMMANDS
+
+
 def run(arguments: list[str]) -> int:
     """One command from its arguments to its exit code."""
     console.reset()
@@ -74,7 +85,7 @@ def run(arguments: list[str]) -> int:
         completion.prepare()
     with signals.handled():
         try:
-            code = app(arguments, prog_name="omnitts", standalone_mode=False)
+            code = app_of(asked_for(arguments))(arguments, prog_name="omnitts", standalone_mode=False)
             return code if isinstance(code, int) else 0
         except OmniError as error:
             return failed(error)

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from omnitts_cli.cli import app
+from omnitts_cli.cli.completion import COMPLETING
 from omnitts_cli.errors import OmniError
 
 PYTHON = [sys.executable, "-m", "omnitts_cli"]
@@ -68,6 +70,14 @@ def test_case_83_help_is_instant_and_imports_nothing_heavy(command: list[str], c
     if seconds >= 0.15:  # one more chance on a machine that was busy
         seconds = min(helped(command, compiled)[1] for _ in range(3))
     assert seconds < 0.15
+
+
+def test_a_command_is_declared_alone_and_all_of_them_where_none_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert list(app.asked_for(["say", "clone"])) == ["say"]
+    for arguments in ([], ["--help"], ["sya"], ["-V", "say"]):
+        assert tuple(app.asked_for(arguments)) == app.COMMANDS
+    monkeypatch.setenv(COMPLETING, "complete_bash")  # a shell asks for what could stand there
+    assert tuple(app.asked_for(["say"])) == app.COMMANDS
 
 
 def test_case_83_help_fits_a_narrow_or_dumb_terminal(compiled: Path) -> None:
