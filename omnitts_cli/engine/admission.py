@@ -53,6 +53,7 @@ class Admission:
     def __init__(self, bench: Bench, lane: Lane, prefill: PrefillSteps) -> None:
         self._bench, self._lane, self._prefill = bench, lane, prefill
         self._asking = bench.device.lane()  # prompts are built beside the running frames
+        self._prompter = bench.model.prompter.fresh()
         self._prefixes: OrderedDict[tuple[object, ...], KVCache] = OrderedDict()
 
     def open(self, request: Request, more: bool, index: int) -> tuple[Opening, LiveText | None]:
@@ -60,12 +61,12 @@ class Admission:
 
         With `more`, its text is only the beginning.
         """
-        prompter, feed = self._bench.model.prompter, None
+        feed = None
         refuse_impossible(request)
         if more:
-            draft, feed = prompter.live(request, request.text)
+            draft, feed = self._prompter.live(request, request.text)
         else:
-            draft = prompter.draft(request)
+            draft = self._prompter.draft(request)
         reference = 0 if draft.reference is None else len(draft.reference)
         slot = Slot(
             index=index,
@@ -125,7 +126,7 @@ class Admission:
 
     def _make_prompts(self, openings: Sequence[Opening]) -> None:
         with self._asking:
-            prompts = self._bench.model.prompter.prompts([opening.draft for opening in openings])
+            prompts = self._prompter.prompts([opening.draft for opening in openings])
         for opening, prompt in zip(openings, prompts, strict=True):
             opening.prompt = prompt
             if prompt.feed.shape[0]:

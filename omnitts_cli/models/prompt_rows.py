@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from typing import Self
 
 import numpy as np
 import torch
@@ -22,7 +24,12 @@ class PromptRows:
     """Drafts -> prompts. `pad` is the id that is heard when a closed feed has run out."""
 
     def __init__(self, text: TextEmbedder, frames: FrameEmbedder, pad: int, place: Place) -> None:
+        self._parts = (text, frames, pad, place)
         self._known, self._frames, self._pad, self._place = KnownRows(text), frames, pad, place
+
+    def fresh(self) -> PromptRows:
+        """The same that has met no token yet."""
+        return PromptRows(*self._parts)
 
     @torch.no_grad()
     def text(self, ids: Sequence[int]) -> Tensor:
@@ -78,6 +85,12 @@ class Drafter(ABC):
     @abstractmethod
     def draft(self, request: Request) -> Draft:
         """The whole text is known."""
+
+    def fresh(self) -> Self:
+        """The same with rows of its own: what they remember lies in the lane of whoever asked for it."""
+        made = copy.copy(self)
+        made._rows = self._rows.fresh()
+        return made
 
     def prompts(self, drafts: Sequence[Draft]) -> list[Prompt]:
         return self._rows.prompts(drafts)

@@ -113,6 +113,10 @@ class TooEarly(InputError):
 class Prompter(Protocol):
     """Turns requests into rows: a draft for each, which may be refused, and the rows of many drafts together."""
 
+    def fresh(self) -> Prompter:
+        """One for another engine: nothing that it keeps on the device is shared."""
+        ...
+
     def draft(self, request: Request) -> Draft: ...
 
     def live(self, request: Request, first: str) -> tuple[Draft, LiveText]:

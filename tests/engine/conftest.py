@@ -82,6 +82,9 @@ class Poisoner:
     def __init__(self, prompter: Prompter) -> None:
         self._prompter = prompter
 
+    def fresh(self) -> Poisoner:
+        return Poisoner(self._prompter.fresh())
+
     def draft(self, request: Request) -> Draft:
         poison, _, where = (request.style or "").partition(" ")
         draft = self._prompter.draft(replace(request, style=None))

@@ -86,8 +86,7 @@ def test_a_short_prompt_takes_no_more_of_a_prefix_than_there_is(
     (request,) = requests_of(1)
     alone = engine.clip(request)
     prompt = model.prompter.prompt(request)
-    engine._bench.model = replace(model, prompter=replace_shared(model, prompt.draft.shared + 2))
-    engine._admission._bench.model = engine._bench.model
+    engine._admission._prompter = replace_shared(model, prompt.draft.shared + 2)
     again = engine.clip(request)
     assert np.array_equal(alone.codes, again.codes)
 
@@ -155,3 +154,9 @@ def test_a_burst_enters_over_several_turns(
         running.append(len(engine._running))
     assert running == [min(9, slots * (turn + 1)) for turn in range(9)]
     assert engine.frames_launched == 9
+
+
+def test_engines_of_one_model_share_no_rows(engine_of: Callable[..., Engine]) -> None:
+    """What a prompter remembers lies in its engine's lane, and lanes of two engines do not wait for each other."""
+    one, other = (engine_of(1)._admission._prompter for _ in range(2))
+    assert one._rows is not other._rows and one._rows._known is not other._rows._known
