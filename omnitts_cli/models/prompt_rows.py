@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from omnitts_cli.errors import InputError
 from omnitts_cli.models.embed import FrameEmbedder
 from omnitts_cli.models.roles import Draft, Prompt
 from omnitts_cli.models.text_rows import KnownRows, TextEmbedder
@@ -24,12 +25,12 @@ class PromptRows:
     """Drafts -> prompts. `pad` is the id that is heard when a closed feed has run out."""
 
     def __init__(self, text: TextEmbedder, frames: FrameEmbedder, pad: int, place: Place) -> None:
-        self._parts = (text, frames, pad, place)
-        self._known, self._frames, self._pad, self._place = KnownRows(text), frames, pad, place
+        self._text, self._frames, self._pad, self._place = text, frames, pad, place
+        self._known = KnownRows(text)
 
     def fresh(self) -> PromptRows:
         """The same that has met no token yet."""
-        return PromptRows(*self._parts)
+        return PromptRows(self._text, self._frames, self._pad, self._place)
 
     @torch.no_grad()
     def text(self, ids: Sequence[int]) -> Tensor:
@@ -74,6 +75,15 @@ class PromptRows:
             end = middle + len(draft.feed)
             yield Prompt(draft, rows[begin:middle], rows[middle:end], rows[-1])
             begin = end
+
+
+def refuse_too_long(draft: Draft, most: int) -> None:
+    """`most`: positions that the model has."""
+    rows, what, hint = len(draft.text) + len(draft.feed), "the text needs", "split the text"
+    if draft.reference is not None:
+        what, hint = "text and reference need", f"{hint}, or use a shorter reference clip"
+    if rows >= most:
+        raise InputError(f"{what} {rows} positions; the model has {most}, and speech needs some of them", hint=hint)
 
 
 class Drafter(ABC):

@@ -36,7 +36,7 @@ def strong(ops: Ops) -> SpeechModel:
     """Text and history weigh more than in the toy, so that a slip shows in the codes."""
     made = toy(groups=3, codes=24, hidden=32, predictor_hidden=16, ops=ops)
     made.talker.head.mul_(1.5)
-    made.prompter._rows._known._text.out.weight.mul_(6)
+    made.prompter._rows._text.out.weight.mul_(6)
     for stack in (made.talker.stack, made.predictor.stack):
         for layer in stack.layers:
             layer.out.mul_(3)

@@ -10,14 +10,14 @@ import difflib
 
 import torch
 
-from omnitts_cli.errors import InputError, UsageError, VoiceError
+from omnitts_cli.errors import UsageError, VoiceError
 from omnitts_cli.families.qwen3_omni.config import Config
 from omnitts_cli.families.qwen3_tts.live import Arriving, LiveRows
 from omnitts_cli.families.qwen3_tts.prompt import spoken
 from omnitts_cli.families.qwen3_tts.released import WHO_SPEAKS
 from omnitts_cli.families.qwen3_tts.text import TextTokenizer
 from omnitts_cli.models.embed import FrameEmbedder
-from omnitts_cli.models.prompt_rows import Drafter, Place, PromptRows
+from omnitts_cli.models.prompt_rows import Drafter, Place, PromptRows, refuse_too_long
 from omnitts_cli.models.roles import Draft, LiveText, TooEarly
 from omnitts_cli.models.text_rows import TextEmbedder
 from omnitts_cli.request import Request
@@ -103,12 +103,6 @@ class OmniPrompter(Drafter):
         codec = [control.no_think, control.think_begin, control.think_end, speaker, control.pad, control.begin]
         text = [*self._turn_before, ids.start, ids.assistant, *self._tokenizer.newline]
         text += [*[ids.pad] * (len(codec) - 2), ids.begin, body[0]]
-        self._fits(len(text) + len(body) - 1)
-        return Draft(text, codec, body[1:], closed, spoken, shared=len(text) - 1)
-
-    def _fits(self, rows: int) -> None:
-        if rows >= (most := self._config.max_positions):
-            raise InputError(
-                f"the text needs {rows} positions; the model has {most}, and speech needs some of them",
-                hint="split the text",
-            )
+        draft = Draft(text, codec, body[1:], closed, spoken, shared=len(text) - 1)
+        refuse_too_long(draft, self._config.max_positions)
+        return draft

@@ -12,7 +12,7 @@ from omnitts_cli.families.qwen3_tts.live import Arriving, LiveRows
 from omnitts_cli.families.qwen3_tts.opening import Opening, opening
 from omnitts_cli.families.qwen3_tts.text import TextTokenizer
 from omnitts_cli.models.embed import FrameEmbedder
-from omnitts_cli.models.prompt_rows import Drafter, Place, PromptRows
+from omnitts_cli.models.prompt_rows import Drafter, Place, PromptRows, refuse_too_long
 from omnitts_cli.models.roles import Draft, LiveText, TooEarly
 from omnitts_cli.models.text_rows import TextEmbedder
 from omnitts_cli.request import Request, TextMode
@@ -57,13 +57,9 @@ class Qwen3Prompter(Drafter):
 
     def _draft(self, start: Opening, body: list[int], mode: TextMode, spoken: int, closed: bool = True) -> Draft:
         draft = self._ids(start, body, mode)
-        rows, most = len(draft.text) + len(draft.feed), self._config.max_positions
-        if rows >= most:
-            what, hint = "the text needs", "split the text"
-            if start.codes is not None:
-                what, hint = "text and reference need", f"{hint}, or use a shorter reference clip"
-            raise InputError(f"{what} {rows} positions; the model has {most}, and speech needs some of them", hint=hint)
-        return replace(draft, spoken=spoken, closed=closed, embedding=start.embedding, reference=start.codes)
+        draft = replace(draft, spoken=spoken, closed=closed, embedding=start.embedding, reference=start.codes)
+        refuse_too_long(draft, self._config.max_positions)
+        return draft
 
     def _ids(self, start: Opening, body: list[int], mode: TextMode) -> Draft:
         """The head, then one of four endings: text whole or streamed, with or without a reference."""

@@ -38,7 +38,7 @@ def prompter(omni: SpeechModel) -> Callable[..., OmniPrompter]:
 
     def make(user_turn: str | None) -> OmniPrompter:
         its: Any = omni.prompter
-        text, frames = its._rows._known._text, its._rows._frames
+        text, frames = its._rows._text, its._rows._frames
         return OmniPrompter(its._config, its._tokenizer, text, frames, user_turn=user_turn)
 
     return make
