@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import html
 import os
 import re
 import subprocess
@@ -10,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import omnitts_cli
 from omnitts_cli.errors import OmniError
 
 HOUSE = Path(__file__).parent.parent
@@ -33,7 +36,9 @@ def elsewhere(tmp_path: Path) -> tuple[Path, dict[str, str]]:
     command.chmod(0o755)
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("OMNITTS_", "XDG_"))}
     path = f"{command.parent}:{kept.get('PATH', '')}"
-    return tmp_path / "here", {**kept, "PATH": path, "HOME": str(tmp_path), "OMNITTS_THREADS": "1"}
+    ours = str(Path(omnitts_cli.__file__).parent.parent)  # the package under test, installed or not
+    kept |= {"PATH": path, "PYTHONPATH": ours, "HOME": str(tmp_path), "OMNITTS_THREADS": "1"}
+    return tmp_path / "here", kept
 
 
 @pytest.mark.parametrize("line", examples())
@@ -41,6 +46,26 @@ def test_case_88_an_example_runs_as_written(line: str, elsewhere: tuple[Path, di
     folder, environment = elsewhere
     done = subprocess.run(["sh", "-c", line], cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_front_page_is_short() -> None:
+    assert len(README.splitlines()) <= 200
+
+
+def test_links_lead_to_files() -> None:
+    links = re.findall(r"\]\(([^)#:]+)\)", README)
+    assert len(links) > 10
+    assert [link for link in links if not (HOUSE / link).exists()] == []
+
+
+def test_the_picture_shows_the_commands_of_its_script() -> None:
+    """`python samples/terminal.py` draws it again."""
+    session = re.search(r"^SESSION = (\(.*?^\))", (HOUSE / "samples" / "terminal.py").read_text("utf-8"), re.M | re.S)
+    assert session
+    picture = (HOUSE / "samples" / "terminal.svg").read_text("utf-8")
+    drawn = re.sub(r"\s|\u00a0", "", html.unescape(re.sub(r"<[^>]+>", "", picture)))
+    missing = [command for command in ast.literal_eval(session[1]) if re.sub(r"\s", "", command) not in drawn]
+    assert missing == []
 
 
 def test_every_fence_says_whether_it_is_run() -> None:
@@ -51,7 +76,7 @@ def test_every_fence_says_whether_it_is_run() -> None:
 
 def test_the_two_commands_of_the_set_up_are_there() -> None:
     lines = [line for _, text in FENCES for line in text.splitlines()]
-    assert any(line.startswith("pip install . && omnitts ") for line in lines)
+    assert any(line.startswith("pip install . && omnitts say ") for line in lines)
     assert 'pip install ".[test]" && pytest' in lines
 
 
@@ -66,7 +91,8 @@ def test_the_map_is_true() -> None:
 
 
 def test_the_exit_codes_are_those_of_the_errors() -> None:
-    table = dict(re.findall(r"^\| (\d) \| (\w+) \|", README, re.MULTILINE))
+    page = (HOUSE / "omnitts_cli" / "help" / "exit-codes.md").read_text("utf-8")
+    table = dict(re.findall(r"^\| (\d) \| (\w+) \|", page, re.MULTILINE))
     children = [kind for kind in every(OmniError) if kind.code]
     assert {str(kind.exit_code): kind.code for kind in children} == {k: v for k, v in table.items() if k != "0"}
 

@@ -12,14 +12,16 @@ from typing import Annotated, Any
 import typer
 
 from omnitts_cli import settings
-from omnitts_cli.cli import completion, signals
+from omnitts_cli.cli import completion, help, signals
 from omnitts_cli.cli.completion import COMPLETING
 from omnitts_cli.cli.console import console
 from omnitts_cli.cli.declare import command
 from omnitts_cli.cli.grammar import Command, Commands, Refusal, in_our_words
 from omnitts_cli.errors import OmniError, OutputError
 
-COMMANDS = ("say", "clone", "design", "play", "voices", "models", "codec", "bench", "doctor", "config", "completion")
+COMMANDS = (
+    "say", "clone", "design", "play", "voices", "models", "codec", "bench", "doctor", "config", "completion", "help",
+)  # fmt: skip
 """Each is a module of this folder, with a function of that name or, where it has commands of its own, an `app`."""
 
 TYPED_ONLY = {"clone": {"voice"}, "design": {"voice", "instruct"}}
@@ -66,7 +68,8 @@ def app_of(names: Iterable[str]) -> typer.Typer:
         if hasattr(module, "app"):
             app.add_typer(module.app, name=name)
         else:
-            app.command(cls=Command)(command(getattr(module, name), TYPED_ONLY.get(name, ())))
+            body = getattr(module, name)  # help works whatever the settings files say
+            app.command(cls=Command)(body if name == "help" else command(body, TYPED_ONLY.get(name, ())))
     return app
 
 
@@ -79,6 +82,7 @@ def asked_for(arguments: list[str]) -> Iterable[str]:
 def run(arguments: list[str]) -> int:
     """One command from its arguments to its exit code."""
     console.reset()
+    arguments = help.as_option(arguments, COMMANDS)
     options = arguments[: arguments.index("--")] if "--" in arguments else arguments
     console.json, console.debug = "--json" in options, "--debug" in options
     if settings.variable(COMPLETING):

@@ -61,6 +61,7 @@ class Commands(TyperGroup):
                 hint = f"options go behind the command: {ctx.command_path} {word} {option}"
                 raise UsageError(f"unknown option '{option}'", hint=hint) from None
             raise
+        del ctx.default_map["help"]  # else the defaults of the command `help`
         return rest
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:

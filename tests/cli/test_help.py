@@ -1,0 +1,135 @@
+"""omnitts help: pages from the package, for people and for pipes, and examples that name real commands and options."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.main import get_command
+
+from omnitts_cli.cli import help
+from omnitts_cli.cli.app import COMMANDS, app_of
+
+Call = Callable[..., Any]
+
+HOUSE = Path(__file__).parent.parent.parent
+PAGES = {path.stem: path.read_text("utf-8") for path in help.PAGES.glob("*.md")}
+DOCUMENTS = {**PAGES, "README": (HOUSE / "README.md").read_text("utf-8")}
+EXAMPLE = re.compile(r"(?:^|[|;&(] *|`)(omnitts(?: [^|;&`#\n]+)?)", re.MULTILINE)
+
+
+def test_every_page_is_listed_with_one_line(omnitts: Call) -> None:
+    assert set(help.TOPICS) == set(PAGES)
+    lines = omnitts("help").out.decode().splitlines()
+    listed = {line.split()[0]: line.split(maxsplit=1)[1] for line in lines if line.startswith("  ")}
+    assert list(listed) == list(help.TOPICS)
+    assert max(map(len, lines)) <= 80
+    for topic, text in PAGES.items():
+        assert text.startswith(f"# {topic}: {listed[topic]}\n")
+
+
+@pytest.mark.parametrize("topic", help.TOPICS)
+def test_a_page_in_a_pipe_is_plain_text_of_80_columns(omnitts: Call, topic: str) -> None:
+    done = omnitts("help", topic)
+    text = done.out.decode()
+    assert done.code == 0 and done.err == ""
+    assert text.startswith(f"{topic}: ")
+    assert not re.search(r"\033|^#|\*\*|```| $|\n\n\n", text, re.MULTILINE)
+    assert max(map(len, text.splitlines())) <= 80
+    for example in re.findall(r"^```\w*\n(.*?)^```", PAGES[topic], re.MULTILINE | re.DOTALL):
+        assert all(f"    {line}\n" in text for line in example.splitlines() if line)  # never wrapped
+
+
+def test_a_page_on_a_terminal_has_colour_and_its_width(tmp_path: Path, omnitts: Call, monkeypatch: Any) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr("omnitts_cli.cli.stdout.Stdout.is_terminal", lambda self: True)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    coloured = omnitts("help", "exit-codes").out.decode()
+    assert "\033[1mexit-codes: " in coloured
+    monkeypatch.delenv("FORCE_COLOR")
+    monkeypatch.setenv("NO_COLOR", "1")
+    plain = omnitts("help", "exit-codes").out.decode()
+    assert "\033" not in plain and 40 < max(map(len, plain.splitlines())) <= 60
+
+
+def test_help_of_a_command_is_its_help_option(omnitts: Call) -> None:
+    for words in (["say"], ["voices", "save"], ["config", "set"], ["help"], ["doctor"]):
+        assert omnitts("help", *words).out == omnitts(*words, "--help").out
+
+
+def test_a_topic_goes_before_a_command_of_that_name(omnitts: Call) -> None:
+    assert omnitts("help", "voices").out.startswith(b"voices: ")
+    assert b"`omnitts voices --help`".replace(b"`", b"") in omnitts("help", "voices").out
+    for name in set(help.TOPICS) & set(COMMANDS):
+        assert f"`omnitts {name} --help`" in PAGES[name]
+
+
+def test_an_unknown_topic_is_2_with_the_nearest(omnitts: Call) -> None:
+    done = omnitts("help", "voice")
+    assert done.code == 2 and done.err == "error: no help for 'voice'\n  try: omnitts help voices\n"
+    assert omnitts("help", "quantum").err.endswith("try: omnitts help\n")
+
+
+def test_help_does_not_read_settings(omnitts: Call, home: Path) -> None:
+    Path("omnitts.toml").write_text("voice = [broken")
+    assert omnitts("help", "settings").code == 0
+
+
+def test_a_closed_pipe_ends_help_quietly() -> None:
+    command = "import sys; from omnitts_cli.cli.app import main; sys.argv[1:] = ['help', 'speed']; main()"
+    done = subprocess.run(
+        ["bash", "-c", f'set -o pipefail; {shlex.quote(__import__("sys").executable)} -c "{command}" | true'],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode in (0, 141) and done.stderr == ""
+
+
+def examples() -> Iterator[tuple[str, str]]:
+    """Every command line of ours in the fences and inline code of the pages and the README."""
+    for name, text in DOCUMENTS.items():
+        for found in EXAMPLE.finditer(text):
+            yield name, found[1].strip()
+
+
+@pytest.fixture(scope="module")
+def commands() -> Any:
+    return get_command(app_of(COMMANDS))
+
+
+def test_the_examples_name_commands_and_options_that_exist(commands: Any) -> None:
+    lines = sorted(set(examples()))
+    assert len(lines) > 60
+    for name, line in lines:
+        words = shlex.split(line.replace("<", "_").replace(">", "_"))[1:]
+        command: Any = commands
+        while words and words[0] in getattr(command, "commands", {}):
+            command = command.commands[words.pop(0)]
+        if words and words[0] == "help":
+            continue
+        assert not (words and hasattr(command, "commands") and not words[0].startswith("-")), (name, line)
+        context = command.make_context(command.name, [], resilient_parsing=True)
+        command.make_parser(context).parse_args(args=words)  # raises where an option is unknown
+
+
+def test_options_and_pages_that_the_text_names_exist(commands: Any) -> None:
+    known = {"--help", "--no-play"}
+
+    def look(command: Any) -> None:
+        known.update(name for param in command.params for name in (*param.opts, *param.secondary_opts))
+        for child in getattr(command, "commands", {}).values():
+            look(child)
+
+    look(commands)
+    for name, text in DOCUMENTS.items():
+        text = re.sub(r"^```text\n.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+        inline = re.findall(r"`(--[a-z-]+)", text)
+        assert set(inline) - known == set(), name
+        topics = re.findall(r"omnitts help ([a-z-]+)", text)
+        assert set(topics) <= {*help.TOPICS, *COMMANDS}, name
