@@ -71,7 +71,7 @@ class Commands(TyperGroup):
         return super().resolve_command(ctx, args)
 
     def _suggestion(self, ctx: Any, args: list[str]) -> str:
-        close = nearest(args[0].lower(), list(self.commands))
+        close = nearest(args[0].lower(), [name for name in self.commands if name != "help"])  # "hello" is to be spoken
         if close:
             meant = f"{ctx.command_path} {shlex.join([close, *args[1:]])}"
             return meant if len(meant) <= LONGEST_HINT else f"{ctx.command_path} {close}"
