@@ -33,7 +33,7 @@ def steps_for(options: argparse.Namespace, settings: Any, model: Any, device: An
     plan = build.plan_for(model, device, settings)
     plan = replace(plan, chunks=tuple(sorted(options.chunks)), sound_rows=tuple(sorted(options.rows)))
     table = SlotTable.empty(plan, model.facts, model.device, model.dtype)
-    return SoundSteps(Bench(model, device, plan, table, model.talker.cache(1, 8)), device.lane())
+    return SoundSteps(Bench(model, device, plan, table, model.talker.cache(1, 8)), device.stream())
 
 
 def main() -> None:

@@ -38,8 +38,8 @@ def frames(options: argparse.Namespace, settings: Any, model: Any, device: Any, 
     table = SlotTable.empty(plan, model.facts, model.device, model.dtype)
     cache = model.talker.cache(plan.slots + 1, plan.positions)
     table.position.fill_(options.position)
-    lane = device.lane(urgent=True)
-    steps = FrameSteps(Bench(model, device, plan, table, cache), lane)
+    stream = device.stream(urgent=True)
+    steps = FrameSteps(Bench(model, device, plan, table, cache), stream)
     found = []
     for batch in options.batches:
         slots = list(range(batch))

@@ -44,7 +44,7 @@ def frame_of(model: Any, device: Any, batch: int, greedy: bool) -> Any:
             hidden, first, model.embedder, lambda group, scores: choose_rest(group, scores, made, controls, model.ops)
         )
 
-    return device.lane(urgent=True).capture(step)
+    return device.stream(urgent=True).capture(step)
 
 
 def main() -> None:

@@ -60,20 +60,20 @@ def load_model(arguments: argparse.Namespace, settings: Any) -> tuple[Any, Any, 
     device = choose(settings.device, settings.threads)
     began = time.perf_counter()
     model = build.load_model(arguments.model, device, settings=settings)
-    device.settle()
+    device.synchronize()
     return model, device, time.perf_counter() - began
 
 
 def timed(device: Any, run: Callable[[], object], turns: int, rounds: int = 7) -> dict[str, float]:
     """Milliseconds of one `run`: several rounds of `turns` runs back to back, and their median and best."""
     run()
-    device.settle()
+    device.synchronize()
     found = []
     for _ in range(rounds):
         began = time.perf_counter()
         for _ in range(turns):
             run()
-        device.settle()
+        device.synchronize()
         found.append((time.perf_counter() - began) * 1000 / turns)
     return {"ms": statistics.median(found), "best_ms": min(found)}
 

@@ -87,9 +87,9 @@ def measure(engine: Any, options: argparse.Namespace, level: int) -> dict[str, A
     work = works(options, engine.model)
     with EngineTarget(engine) as target:
         together(target, work, level, 1)
-        engine.device.settle()
+        engine.device.synchronize()
         launched = engine.frames_launched
-        with engine.device.watched() as waits:
+        with engine.device.count_syncs() as waits:
             if options.arrivals == "together":
                 run = together(target, work, level, options.rounds)
             else:

@@ -43,7 +43,7 @@ def open_engine(name: str, settings: EngineSettings, variant: str, report: Repor
     began = time.perf_counter()
     device = build.device_for(name, settings)
     model = build.load_model(name, device, variant=variant, settings=settings, report=report)
-    device.settle()
+    device.synchronize()
     loaded = time.perf_counter()
     return started(model, device, build.plan_for(model, device, settings), loaded - began)
 

@@ -49,7 +49,7 @@ class EngineTarget:
     @contextmanager
     def gauged(self) -> Iterator[Gauge]:
         gauge, before = Gauge(), self._engine.frames_launched
-        with self._engine.device.watched() as waits:
+        with self._engine.device.count_syncs() as waits:
             yield gauge
         gauge.frames = self._engine.frames_launched - before
         gauge.syncs = waits()

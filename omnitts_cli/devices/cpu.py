@@ -1,4 +1,4 @@
-"""The CPU as a device: lanes run at once, capture returns the step itself."""
+"""The CPU as a device: streams run at once, capture returns the step itself."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ class CPUFetch:
         return self._arrays
 
 
-class CPULane:
-    """Work runs at once, in inference mode: to count a tensor's versions is a twentieth of a small operation.
+class CPUStream:
+    """Work runs at once, in inference mode: skipping version counters saves about 5 % of a small op.
 
-    NumPy does not warn of numbers that are not finite: a frame's end finds them, and the engine says so in words.
+    NumPy's warnings about NaN and infinity are off: the end of a frame finds them and the engine reports them.
     """
 
     def __init__(self) -> None:
         self._entered: list[ExitStack] = []
 
-    def __enter__(self) -> CPULane:
+    def __enter__(self) -> CPUStream:
         with ExitStack() as entered:
             entered.enter_context(torch.inference_mode())
             entered.enter_context(np.errstate(all="ignore"))
@@ -46,13 +46,13 @@ class CPULane:
     def __exit__(self, *exc: Any) -> None:
         self._entered.pop().__exit__(*exc)
 
-    def mark(self) -> object:
+    def record_event(self) -> object:
         return None
 
-    def wait_for(self, mark: object) -> None:
+    def wait_event(self, event: object) -> None:
         return None
 
-    def adopt(self, *tensors: Tensor) -> None:
+    def keep_alive(self, *tensors: Tensor) -> None:
         return None
 
     def fetch(self, *tensors: Tensor) -> CPUFetch:
@@ -79,13 +79,13 @@ class CPUDevice:
     def ops(self) -> Ops:
         return cpu.OPS
 
-    def lane(self, urgent: bool = False) -> CPULane:
-        return CPULane()
+    def stream(self, urgent: bool = False) -> CPUStream:
+        return CPUStream()
 
     def to_device(self, array: np.ndarray) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(array)).clone()
 
-    def settle(self) -> None:
+    def synchronize(self) -> None:
         return None
 
     def free_bytes(self) -> int:
@@ -107,9 +107,9 @@ class CPUDevice:
         return isinstance(error, MemoryError)
 
     @contextmanager
-    def quiet(self) -> Iterator[None]:
+    def no_sync(self) -> Iterator[None]:
         yield
 
     @contextmanager
-    def watched(self) -> Iterator[Callable[[], int | None]]:
+    def count_syncs(self) -> Iterator[Callable[[], int | None]]:
         yield lambda: None

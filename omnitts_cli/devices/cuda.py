@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from omnitts_cli.devices.streams import StreamDevice, StreamLane
+from omnitts_cli.devices.accelerator import Accelerator, AcceleratorStream
 from omnitts_cli.errors import DeviceError
 from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import Ops
@@ -13,11 +13,11 @@ KERNELS_FROM = (8, 0)
 """Compute capability from which our own kernels are used: matrix units with float32 sums for bfloat16."""
 
 
-class CUDALane(StreamLane):
+class CUDAStream(AcceleratorStream):
     api, new_graph = torch.cuda, torch.cuda.CUDAGraph
 
 
-class CUDADevice(StreamDevice):
+class CUDADevice(Accelerator):
     few_graphs = False
     api = torch.cuda
     waited = "called a synchronizing CUDA operation"  # torch also warns once that its counting is new, which is no wait
@@ -50,8 +50,8 @@ class CUDADevice(StreamDevice):
             return plain.OPS
         return OPS
 
-    def lane(self, urgent: bool = False) -> CUDALane:
-        return CUDALane(self.torch_device, urgent)
+    def stream(self, urgent: bool = False) -> CUDAStream:
+        return CUDAStream(self.torch_device, urgent)
 
     def is_out_of_memory(self, error: BaseException) -> bool:
         return isinstance(error, torch.cuda.OutOfMemoryError)

@@ -1,7 +1,7 @@
-"""Device, Lane, Fetch: what the engine asks of an accelerator, and nothing else.
+"""Device, Stream, Fetch: what the engine asks of an accelerator, and nothing else.
 
-Work goes into lanes. A lane keeps its own order; two lanes run side by side unless one waits for a
-mark of the other. Results come back as fetches, which can be asked and awaited without stopping a lane.
+Work is issued into streams. A stream keeps its own order; two streams run concurrently unless one waits for an event
+of the other. Results come back as fetches, which can be polled and awaited without stopping a stream.
 """
 
 from __future__ import annotations
@@ -20,72 +20,86 @@ from omnitts_cli.kernels.ops import Ops
 class Fetch(Protocol):
     """Tensors on their way to the host."""
 
-    def done(self) -> bool: ...
+    def done(self) -> bool:
+        """Whether `wait` would return at once."""
+        ...
 
     def wait(self) -> list[np.ndarray]:
-        """Once: the arrays belong to whoever waited for them."""
+        """The arrays; call it once. They belong to the caller."""
         ...
 
 
-class Lane(Protocol):
-    """An ordered queue of device work. `with lane:` sends what is issued inside to it."""
+class Stream(Protocol):
+    """An ordered queue of device work. `with stream:` issues the work inside into it."""
 
-    def __enter__(self) -> Lane: ...
+    def __enter__(self) -> Stream: ...
 
     def __exit__(self, *exc: object) -> None: ...
 
-    def mark(self) -> object:
-        """A point behind everything issued so far."""
+    def record_event(self) -> object:
+        """An event that completes after everything issued so far."""
         ...
 
-    def wait_for(self, mark: object) -> None:
-        """What is issued from now on comes after the mark, which may be of another lane."""
+    def wait_event(self, event: object) -> None:
+        """Work issued from now on runs after the event, which may belong to another stream."""
         ...
 
-    def adopt(self, *tensors: Tensor) -> None:
-        """Tensors of another lane that this lane's work reads: their memory stays until it has."""
+    def keep_alive(self, *tensors: Tensor) -> None:
+        """Tensors of another stream that this stream reads: their memory is not reused before it has."""
         ...
 
     def fetch(self, *tensors: Tensor) -> Fetch:
-        """Copy to the host behind the work issued so far, without stopping for it."""
+        """Copy to the host after the work issued so far, without stopping the stream."""
         ...
 
     def capture(self, step: Callable[[], None]) -> Callable[[], None]:
-        """Record a step of fixed shapes and addresses; what comes back replays it in this lane."""
+        """Record a step of fixed shapes and addresses; returns a function that replays it in this stream."""
         ...
 
 
 class Device(Protocol):
+    """One accelerator, or the CPU."""
+
     name: str  # as the user says it: "cpu", "cuda:0"
     card: str  # as the hardware calls itself
     torch_device: torch.device
-    dtype: torch.dtype  # of the language side, unless the user says otherwise
+    dtype: torch.dtype  # of the language side, unless the user chooses another
     captures: bool  # whether a captured step is faster than the step itself
     pads: bool  # whether batches are padded to few bucket sizes
-    few_graphs: bool  # whether recordings are scarce, so that fewer sizes are recorded
+    few_graphs: bool  # whether graphs are scarce, so that fewer sizes are captured
 
-    def ops(self) -> Ops: ...
+    def ops(self) -> Ops:
+        """The fastest operations of this device."""
+        ...
 
-    def lane(self, urgent: bool = False) -> Lane: ...
+    def stream(self, urgent: bool = False) -> Stream:
+        """A new stream; an urgent one has a higher priority."""
+        ...
 
     def to_device(self, array: np.ndarray) -> Tensor:
-        """A copy on the device, without stopping a lane; in order with the lane it is issued in."""
+        """A copy on the device, asynchronous, in the order of the current stream."""
         ...
 
-    def settle(self) -> None:
-        """Wait for everything; at start-up and for measurements only."""
+    def synchronize(self) -> None:
+        """Wait for all streams; for start-up and measurements only."""
         ...
 
-    def free_bytes(self) -> int: ...
+    def free_bytes(self) -> int:
+        """Memory that is free now."""
+        ...
 
-    def peak_bytes(self) -> int: ...
+    def peak_bytes(self) -> int:
+        """The most memory that was in use."""
+        ...
 
-    def is_out_of_memory(self, error: BaseException) -> bool: ...
+    def is_out_of_memory(self, error: BaseException) -> bool:
+        """Whether `error` says that memory ran out."""
+        ...
 
-    def quiet(self) -> AbstractContextManager[None]:
+    def no_sync(self) -> AbstractContextManager[None]:
         """Raise inside if the host waits for the device other than through a fetch (for tests)."""
         ...
 
-    def watched(self) -> AbstractContextManager[Callable[[], int | None]]:
-        """Count inside how often the host did; the count is None where nobody can tell (for measurements)."""
+    def count_syncs(self) -> AbstractContextManager[Callable[[], int | None]]:
+        """Count how often the host does so; the count is None where it cannot be known (for measurements)."""
         ...

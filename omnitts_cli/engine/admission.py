@@ -1,6 +1,6 @@
 """Admission: a request becomes a prompt, the prompt fills the cache, the slot's columns are written.
 
-Prefill is given to the frame lane in runs, so that a long prompt never holds back the others for more
+Prefill is given to the frame stream in runs, so that a long prompt never holds back the others for more
 than one run. What depends only on voice and language is prefilled once and copied afterwards.
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from omnitts_cli.devices.device import Lane
+from omnitts_cli.devices.device import Stream
 from omnitts_cli.engine.capture import Bench, PrefillSteps, PromptRun
 from omnitts_cli.engine.slots import FLAGS, REAL, WHOLE, Slot, Stop
 from omnitts_cli.errors import InputError
@@ -50,9 +50,9 @@ class Opening:
 class Admission:
     """Turns requests into running slots, a run of prompt rows at a time."""
 
-    def __init__(self, bench: Bench, lane: Lane, prefill: PrefillSteps) -> None:
-        self._bench, self._lane, self._prefill = bench, lane, prefill
-        self._asking = bench.device.lane()  # prompts are built beside the running frames
+    def __init__(self, bench: Bench, stream: Stream, prefill: PrefillSteps) -> None:
+        self._bench, self._stream, self._prefill = bench, stream, prefill
+        self._asking = bench.device.stream()  # prompts are built beside the running frames
         self._prompter = bench.model.prompter.fresh()
         self._prefixes: OrderedDict[tuple[object, ...], KVCache] = OrderedDict()
 
@@ -84,8 +84,8 @@ class Admission:
         """Rows of live text, made beside the running frames."""
         with self._asking:
             rows = make()
-        self._lane.adopt(rows)
-        self._lane.wait_for(self._asking.mark())
+        self._stream.keep_alive(rows)
+        self._stream.wait_event(self._asking.record_event())
         return rows
 
     def _limit(self, request: Request, draft: Draft, reference: int, open_feed: bool) -> int:
@@ -131,8 +131,8 @@ class Admission:
             opening.prompt = prompt
             if prompt.feed.shape[0]:
                 opening.slot.unsent.append(prompt.feed)
-            self._lane.adopt(prompt.rows, prompt.feed, prompt.pad)
-        self._lane.wait_for(self._asking.mark())
+            self._stream.keep_alive(prompt.rows, prompt.feed, prompt.pad)
+        self._stream.wait_event(self._asking.record_event())
 
     def _copy_prefixes(self, openings: Sequence[Opening]) -> None:
         """Rows that can be copied instead of computed, for all who share them at once."""
@@ -143,7 +143,7 @@ class Admission:
                 self._prefixes.move_to_end(key)
                 opening.done = min(opening.draft.shared, opening.wanted, known.capacity)
                 sharing.setdefault((key, opening.done), []).append(opening)
-        with self._lane:
+        with self._stream:
             for (key, rows), alike in sharing.items():
                 slots = self._bench.indices(*[opening.slot.index for opening in alike])
                 self._bench.cache.copy_prefix(self._prefixes[key], rows, slots)
@@ -152,7 +152,7 @@ class Admission:
         key, rows = opening.draft.shared_key, min(opening.draft.shared, opening.wanted)
         if rows == 0 or key in self._prefixes:
             return
-        with self._lane:
+        with self._stream:
             kept = self._bench.model.talker.cache(1, rows)
             kept.take_prefix(self._bench.cache, rows, opening.slot.index)
         self._prefixes[key] = kept
@@ -168,11 +168,11 @@ class Admission:
         numbers = [[fact[name] for fact in facts] for name in (*WHOLE, *FLAGS)]
         numbers.insert(0, [opening.slot.index for opening in openings])
         reals = [[fact[name] for fact in facts] for name in REAL]
-        with self._lane:
+        with self._stream:
             uploaded = to_device(np.array(numbers, np.int64))
             at, wholes, flags = uploaded[0], uploaded[1 : 1 + len(WHOLE)], uploaded[1 + len(WHOLE) :]
             table.write(at, wholes, flags.bool(), to_device(np.array(reals, np.float32)))
-            table.heard.index_fill_(0, at, False)
+            table.seen.index_fill_(0, at, False)
             table.row.index_copy_(0, at, torch.stack([opening.prompt.rows[-1] for opening in openings]))
             table.pad.index_copy_(0, at, torch.stack([opening.prompt.pad for opening in openings]))
             for opening in openings:
@@ -215,13 +215,13 @@ def refuse_impossible(request: Request) -> None:
         raise InputError(f"the seed {request.seed} does not fit into 64 bits", hint=f"--seed {request.seed % 2**32}")
 
 
-def top_up(bench: Bench, lane: Lane, slot: Slot) -> None:
+def top_up(bench: Bench, stream: Stream, slot: Slot) -> None:
     """Send the text rows for which the slot's ring has room; close the feed behind the last one."""
     if not slot.unsent and slot.closed == slot.closing:
         return
     ring = bench.plan.text_rows
     table = bench.table
-    with lane:
+    with stream:
         while slot.unsent:
             room = ring + max(slot.launched - 1, 0) - slot.written
             if room <= 0:

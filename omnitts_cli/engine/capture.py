@@ -1,7 +1,7 @@
 """Captured steps: which steps are recorded, for which sizes, over which fixed buffers.
 
 Three steps exist: a frame per batch bucket, a prefill per prompt length, a codec chunk per (frames,
-rows). Batches are padded to the next size with the spare slot. The mechanism is the lane's.
+rows). Batches are padded to the next size with the spare slot. The mechanism is the stream's.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from omnitts_cli.devices.device import Device, Fetch, Lane
+from omnitts_cli.devices.device import Device, Fetch, Stream
 from omnitts_cli.engine.frame import frame
 from omnitts_cli.engine.plan import Plan
 from omnitts_cli.engine.slots import SlotTable
 from omnitts_cli.models.cache import KVCache
 from omnitts_cli.models.roles import SpeechModel
+from omnitts_cli.models.slot_decoder import slot_decoder
 
 Replay = Callable[[], None]
 
@@ -62,15 +63,15 @@ class Bench:
 class FrameSteps:
     """One captured frame per batch bucket."""
 
-    def __init__(self, bench: Bench, lane: Lane) -> None:
-        self._bench, self._lane = bench, lane
+    def __init__(self, bench: Bench, stream: Stream) -> None:
+        self._bench, self._stream = bench, stream
         spare = [bench.spare]
         self._slots = {size: bench.indices(*spare * size) for size in bench.plan.buckets}
         self._held: dict[int, tuple[int, ...]] = {}
         self._replays: dict[int, Replay] = {}
         if bench.captures:
             for size in sorted(bench.plan.buckets, reverse=True):  # the biggest first: the others fit in its memory
-                self._replays[size] = lane.capture(lambda size=size: self._run(size, bench.cache.capacity))
+                self._replays[size] = stream.capture(lambda size=size: self._run(size, bench.cache.capacity))
 
     def _run(self, size: int, width: int) -> None:
         bench = self._bench
@@ -80,7 +81,7 @@ class FrameSteps:
         """One frame for `slots`; no position of theirs is beyond `last`."""
         size = fitting(self._bench.plan.buckets, len(slots))
         held = (*slots, *[self._bench.spare] * (size - len(slots)))
-        with self._lane:
+        with self._stream:
             if self._held.get(size) != held:
                 self._slots[size].copy_(self._bench.indices(*held), non_blocking=True)
                 self._held[size] = held
@@ -106,8 +107,8 @@ PROMPTS = (1, 4)
 class PrefillSteps:
     """Prompt rows into the cache, a few requests together; long prompts go in runs of the largest size."""
 
-    def __init__(self, bench: Bench, lane: Lane) -> None:
-        self._bench, self._lane = bench, lane
+    def __init__(self, bench: Bench, stream: Stream) -> None:
+        self._bench, self._stream = bench, stream
         self._sizes = tuple(size for size in bench.plan.prefill_rows if size < bench.cache.capacity)
         self._sizes = self._sizes or (bench.cache.capacity,)
         most = bench.plan.admissions
@@ -124,7 +125,7 @@ class PrefillSteps:
             for key in sorted(product(self._batches, self._sizes), key=lambda k: k[0] * k[1], reverse=True):
                 shape = (*key, bench.model.facts.hidden)
                 self._rows[key] = torch.zeros(shape, device=bench.model.device, dtype=bench.model.dtype)
-                self._replays[key] = lane.capture(lambda key=key: self._captured(*key))
+                self._replays[key] = stream.capture(lambda key=key: self._captured(*key))
 
     @property
     def longest(self) -> int:
@@ -140,7 +141,7 @@ class PrefillSteps:
         size = fitting(self._sizes, max(run.rows.shape[0] for run in runs))
         # padding must stay inside the cache; near its end the exact length is run uncaptured
         padded = bool(self._replays) and all(run.start + size <= self._bench.cache.capacity for run in runs)
-        with self._lane:
+        with self._stream:
             if padded:
                 self._together(runs, size)
             else:
@@ -169,10 +170,10 @@ class PrefillSteps:
 class SoundSteps:
     """A chunk of the codec for several streams whose state lives in slots."""
 
-    def __init__(self, bench: Bench, lane: Lane) -> None:
-        self._bench, self._lane = bench, lane
+    def __init__(self, bench: Bench, stream: Stream) -> None:
+        self._bench, self._stream = bench, stream
         model, plan = bench.model, bench.plan
-        self._streams = model.codec.streams(plan.slots + 1, max(plan.chunks), model.ops.codec)
+        self._decoder = slot_decoder(model.codec, plan.slots + 1, max(plan.chunks), model.ops.codec)
         most = min(plan.slots, max(plan.sound_rows))
         self._row_sizes = (*(rows for rows in plan.sound_rows if rows < most), most)
         # by rows: slots, and the frame from which each is decoded [2, rows]
@@ -181,9 +182,9 @@ class SoundSteps:
         self._replays: dict[tuple[int, int], Replay] = {}
         if bench.captures:
             sizes = [(frames, rows) for frames in plan.chunks for rows in self._row_sizes]
-            self._streams.prepare(sizes)
+            self._decoder.prepare(sizes)
             for key in sorted(sizes, key=lambda s: s[0] * s[1], reverse=True):
-                self._replays[key] = lane.capture(lambda key=key: self._run(*key))
+                self._replays[key] = stream.capture(lambda key=key: self._run(*key))
 
     @property
     def most_rows(self) -> int:
@@ -193,18 +194,18 @@ class SoundSteps:
         table, (slots, starts) = self._bench.table, self._inputs[rows]
         index = starts[:, None] + torch.arange(frames, device=slots.device)
         codes = table.codes[slots[:, None], index]
-        self._out[frames, rows] = (self._streams.speak(codes, slots), codes)
+        self._out[frames, rows] = (self._decoder.decode(codes, slots), codes)
 
     def clear(self, slots: Sequence[int]) -> None:
         """New streams start in `slots`."""
-        with self._lane:
-            self._streams.clear(self._bench.indices(*slots))
+        with self._stream:
+            self._decoder.clear(self._bench.indices(*slots))
 
     def launch(self, frames: int, slots: Sequence[int], starts: Sequence[int]) -> Fetch:
         """Decode `frames` frames of each slot from its `starts`; what comes back is [sound, codes] by row."""
         rows = fitting(self._row_sizes, len(slots)) if self._bench.device.pads else len(slots)
         padding = rows - len(slots)
-        with self._lane:
+        with self._stream:
             inputs = self._bench.indices([*slots, *[self._bench.spare] * padding], [*starts, *[0] * padding])
             if (frames, rows) in self._replays:
                 self._inputs[rows].copy_(inputs, non_blocking=True)
@@ -212,4 +213,4 @@ class SoundSteps:
             else:
                 self._inputs[rows] = inputs
                 self._run(frames, rows)
-            return self._lane.fetch(*self._out[frames, rows])
+            return self._stream.fetch(*self._out[frames, rows])

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from omnitts_cli.devices.device import Fetch, Lane
+from omnitts_cli.devices.device import Fetch, Stream
 from omnitts_cli.engine import chunker
 from omnitts_cli.engine.capture import Bench, SoundSteps
 from omnitts_cli.engine.slots import Slot, Stop
@@ -42,12 +42,12 @@ class Job:
 
 
 class CodecJobs:
-    """Chunks go to the codec in a lane of its own, behind the frames that they are made of."""
+    """Chunks go to the codec in a stream of its own, behind the frames that they are made of."""
 
-    def __init__(self, bench: Bench, frame_lane: Lane) -> None:
-        self._facts, self._plan, self._frame_lane = bench.model.facts, bench.plan, frame_lane
-        self._lane = bench.device.lane()
-        self._steps = SoundSteps(bench, self._lane)
+    def __init__(self, bench: Bench, frame_stream: Stream) -> None:
+        self._facts, self._plan, self._frame_stream = bench.model.facts, bench.plan, frame_stream
+        self._stream = bench.device.stream()
+        self._steps = SoundSteps(bench, self._stream)
         self._jobs: deque[Job] = deque()
 
     @property
@@ -69,7 +69,7 @@ class CodecJobs:
                 break
             frames, rows = batch[0].frames, [(one.slot, one.slot.decoding) for one in batch]
             if any(slot.unreported(start + frames) for slot, start in rows):
-                self._lane.wait_for(self._frame_lane.mark())
+                self._stream.wait_event(self._frame_stream.record_event())
             fetch = self._steps.launch(frames, [slot.index for slot, _ in rows], [start for _, start in rows])
             self._jobs.append(Job(fetch, rows))
             for slot, _ in rows:

@@ -44,11 +44,11 @@ class Engine:
         table = SlotTable.empty(plan, model.facts, model.device, model.dtype)
         cache = model.talker.cache(plan.slots + 1, plan.positions)
         self._bench = Bench(model, device, plan, table, cache)
-        self._frame_lane = device.lane(urgent=True)
-        self._frames = FrameSteps(self._bench, self._frame_lane)
-        prefill = PrefillSteps(self._bench, self._frame_lane)
-        self._codec = CodecJobs(self._bench, self._frame_lane)
-        self._admission = Admission(self._bench, self._frame_lane, prefill)
+        self._frame_stream = device.stream(urgent=True)
+        self._frames = FrameSteps(self._bench, self._frame_stream)
+        prefill = PrefillSteps(self._bench, self._frame_stream)
+        self._codec = CodecJobs(self._bench, self._frame_stream)
+        self._admission = Admission(self._bench, self._frame_stream, prefill)
         self._inbox = Inbox()
         self._ids = itertools.count(1)
         self._tickets: dict[str, Ticket] = {}
@@ -59,7 +59,7 @@ class Engine:
         self._reports: deque[tuple[Fetch, list[tuple[int, Ticket]]]] = deque()
         self._news: list[News] = []
         self.frames_launched = 0
-        device.settle()
+        device.synchronize()
 
     # ---- asking, from any thread
 
@@ -183,7 +183,7 @@ class Engine:
         self._send_text(ticket, slot, rows)
         if slot.request.max_frames is None:  # now the length of the text is known
             slot.limit = min(slot.limit, max(ceiling(slot.tokens), slot.launched + 1))
-            with self._frame_lane:
+            with self._frame_stream:
                 self._bench.table.limit[slot.index].fill_(slot.limit)
 
     def _send_text(self, ticket: Ticket, slot: Slot, rows: Tensor) -> None:
@@ -191,7 +191,7 @@ class Engine:
         if rows.shape[0]:
             slot.unsent.append(rows)
         if self._running.get(slot.index) is ticket:  # a slot that is not yet open has its columns still to come
-            top_up(self._bench, self._frame_lane, slot)
+            top_up(self._bench, self._frame_stream, slot)
 
     def _set_paused(self, ticket: Ticket, paused: bool) -> None:
         ticket.paused = paused
@@ -219,7 +219,7 @@ class Engine:
         ready = self._admission.advance([opening for _, opening in self._opening])
         for ticket, opening in self._opening:
             if opening in ready:
-                top_up(self._bench, self._frame_lane, opening.slot)
+                top_up(self._bench, self._frame_stream, opening.slot)
                 self._running[opening.slot.index] = ticket
         self._opening = [one for one in self._opening if one[1] not in ready]
 
@@ -251,8 +251,8 @@ class Engine:
         for _, slot in rows:
             slot.launched += 1
             if slot.unsent:
-                top_up(self._bench, self._frame_lane, slot)
-        report = self._frame_lane.fetch(self._bench.table.report)
+                top_up(self._bench, self._frame_stream, slot)
+        report = self._frame_stream.fetch(self._bench.table.report)
         self._reports.append((report, [(slot.index, ticket) for ticket, slot in rows]))
         self.frames_launched += 1
         return True
@@ -340,7 +340,7 @@ class Engine:
         self._tickets.pop(ticket.id, None)
         if slot is None:
             return
-        with self._frame_lane:
+        with self._frame_stream:
             self._bench.table.live[slot.index].fill_(False)
             if slot.stop in (Stop.RUNNING, Stop.BROKEN):  # nobody knows that its latest frames were finite
                 self._bench.cache.clear(slot.index)

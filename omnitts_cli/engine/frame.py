@@ -20,7 +20,7 @@ def frame(model: SpeechModel, table: SlotTable, cache: KVCache, slots: Tensor, w
     rows, positions, made, may = ops.begin(table, slots)
     hidden = model.talker.step(rows, positions, slots, cache, width)
     logits = model.talker.logits(hidden)
-    first = choose_first(logits, table.heard[slots], made, controls, facts, ops)
+    first = choose_first(logits, table.seen[slots], made, controls, facts, ops)
     codes = model.predictor.frame(
         hidden, first, model.embedder, lambda group, scores: choose_rest(group, scores, made, controls, ops)
     )

@@ -47,7 +47,7 @@ class SlotTable:
     limit: Tensor  # [slots] int64 frames at most
     codes: Tensor  # [slots, frames, G] int64; reference frames come first
     reference: Tensor  # [slots] int64 reference frames in `codes`
-    heard: Tensor  # [slots, codes] bool: group-0 codes made by this request
+    seen: Tensor  # [slots, codes] bool: group-0 codes made by this request
     last: Tensor  # [slots] int64 latest group-0 code
     repeats: Tensor  # [slots] int64 how long it has been the same
     text: Tensor  # [slots, text rows, H], a ring: row k is heard after frame k
@@ -88,7 +88,7 @@ class SlotTable:
             row=zeros(rows, facts.hidden),
             report=wholes[made : made + 2],
             codes=zeros(rows, plan.frames, facts.groups, dtype=torch.int64),
-            heard=zeros(rows, facts.codes, dtype=torch.bool),
+            seen=zeros(rows, facts.codes, dtype=torch.bool),
             text=zeros(rows, plan.text_rows, facts.hidden),
             pad=zeros(rows, facts.hidden),
             controls=controls,

@@ -1,63 +1,24 @@
-"""Ops and CodecOps: the tables of operations that layers call.
+"""Ops and CodecOps: the operations that layers call, as typed tables. A device hands the tables out.
 
-A device hands them out; the plain twins are the truth.
+The plain versions in `kernels/plain*.py` define what each operation computes; every faster version is tested against
+them. Letters in shape comments: B rows, P positions, H hidden width, D width of a head, V codes, G code groups,
+T frames, C channels, E experts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
-
-@dataclass(frozen=True)
-class Product:
-    """A product of the codec: y = weight [x(t), x(t + dilation), ...] + bias, normed before and bent behind."""
-
-    weight: Tensor  # [outputs, taps * inputs] operands
-    bias: Tensor | None = None  # [outputs] float32
-    taps: int = 1
-    dilation: int = 1
-    eps: float | None = None  # of the RMS norm of x, whose weight is part of `weight`
-    bend: str = ""  # "snake", "gelu", "gate" (silu of the first half times the second), or nothing
-    scale: Tensor | None = None  # [outputs] float32, of the snake
-    inverse: Tensor | None = None
-    counts: Tensor | None = None  # int32 zeros, left as zeros: for kernels that share one product out
+from omnitts_cli.kernels.tracks import Tracks
 
 
 @dataclass(frozen=True)
-class CodecOps:
-    """Each entry has the signature and the meaning of its twin in `kernels/plain_codec.py`."""
-
-    operand: torch.dtype  # what products hear; sums are float32
-    entries: Callable[..., None]
-    product: Callable[..., None]
-    unit: Callable[..., None]
-    attend: Callable[..., None]
-    mix: Callable[..., None]
-    close: Callable[..., None]
-    hush: Callable[..., None]
-    recall: Callable[..., None]
-    keep: Callable[..., None]
-    ready: Callable[[Callable[[], None]], None]
-
-
-@dataclass(frozen=True)
-class ExpertBlock:
-    """Many small gated MLPs: each row chooses some of the first `count`, and hears all that lie behind them."""
-
-    router: Tensor  # [count, H], and one more row where some are heard by all: how loud they are
-    gate_up: Tensor  # [experts, 2 I, H], gate over up
-    down: Tensor  # [experts, H, I]
-    count: int
-    chosen: int
-    renormalised: bool  # the chosen ones' weights add up to one
-
-
-@dataclass(frozen=True)
-class Block:
+class LayerWeights:
     """Weights of one layer of a decoder stack."""
 
     input_norm: Tensor  # [H]
@@ -72,28 +33,225 @@ class Block:
 
 @dataclass(frozen=True)
 class Normed:
-    """Rows that the next product hears through a norm."""
+    """Rows whose RMS norm is the input of the next product."""
 
-    rows: Tensor  # [..., H], to which the layer's result will be added
+    rows: Tensor  # [..., H], the residual stream
     weight: Tensor  # [H]
     eps: float
-    value: Tensor | None = None  # [..., H] the norm, where whoever made the rows has computed it
+    value: Tensor | None = None  # [..., H] the norm, if the operation that made the rows has computed it
+
+
+@dataclass(frozen=True)
+class ExpertBlock:
+    """A mixture of experts: each row is routed to some of the first `count`; the rest process every row."""
+
+    router: Tensor  # [count, H], plus one row for the gate of the shared experts, if there are any
+    gate_up: Tensor  # [experts, 2 I, H], gate over up
+    down: Tensor  # [experts, H, I]
+    count: int
+    chosen: int
+    renormalised: bool  # the chosen experts' weights add up to one
+
+
+class Columns(Protocol):
+    """The slot table, by column, which frames read and write."""
+
+    row: Tensor  # [slots, H]
+    position: Tensor  # [slots] int64, as every column without another type
+    report: Tensor  # [2, slots]: frames made, and the stop reason
+    live: Tensor  # [slots] bool
+    limit: Tensor
+    codes: Tensor  # [slots, frames, G]
+    reference: Tensor
+    seen: Tensor  # [slots, codes] bool
+    last: Tensor
+    repeats: Tensor
+    text: Tensor  # [slots, text rows, H]
+    written: Tensor
+    closed: Tensor  # [slots] bool
+    pad: Tensor  # [slots, H]
+
+
+class CodeTables(Protocol):
+    """Embeddings of the codes, by group."""
+
+    first: Tensor  # [V, H]
+    rest: Tensor  # [G - 1, codes, H]
+
+    def frame(self, codes: Tensor) -> Tensor:
+        """[..., G] -> [..., H], the sum over the groups."""
+        ...
+
+
+class Linear(Protocol):
+    def __call__(self, x: Tensor, weight: Tensor, bias: Tensor | None = None, /) -> Tensor:
+        """x [..., inputs], weight [outputs, inputs] -> [..., outputs]."""
+        ...
+
+
+class AttendCached(Protocol):
+    def __call__(
+        self,
+        qkv: Tensor,  # [B, P, (heads + 2 kv) D]
+        q_weight: Tensor,  # [D]
+        k_weight: Tensor,  # [D]
+        eps: float,
+        cos: Tensor,  # [capacity, D / 2] float32, by position
+        sin: Tensor,
+        keys: Tensor,  # [slots, kv, capacity, D], written at `positions`
+        values: Tensor,
+        slots: Tensor,  # [B] int64
+        positions: Tensor,  # [B, P] int64
+        width: int,  # every position of this call is below it
+        /,
+    ) -> Tensor:
+        """Norm and rotate queries and keys, write keys and values, attend to all positions so far: [B, P, heads D]."""
+        ...
+
+
+class Choose(Protocol):
+    def __call__(
+        self,
+        logits: Tensor,  # [B, V]
+        seeds: Tensor,  # [B] int64
+        frames: Tensor,  # [B] int64
+        group: int,
+        temperature: Tensor,  # [B] float32; 0 is greedy
+        top_k: Tensor,  # [B] int64; 0 keeps all
+        top_p: Tensor,  # [B] float32
+        /,
+    ) -> Tensor:
+        """One code per row: [B] int64."""
+        ...
+
+
+class FinishFrame(Protocol):
+    def __call__(
+        self,
+        table: Columns,
+        slots: Tensor,  # [B] int64
+        made: Tensor,  # [B], as `begin` returned it
+        may: Tensor,  # [B] bool, likewise
+        logits: Tensor,  # [B, V]
+        codes: Tensor,  # [B, G]; group 0 may be the end code
+        ignore_end: Tensor,  # [B] bool
+        tables: CodeTables,
+        end: int,
+        stall: int,
+        /,
+    ) -> None:
+        """Write the results of a frame into the table."""
+        ...
+
+
+class FusedStack(Protocol):
+    def __call__(
+        self,
+        rows: Tensor,  # [B, P, H]
+        positions: Tensor,  # [B, P] int64
+        slots: Tensor,  # [B] int64
+        cos: Tensor,  # [capacity, D / 2] float32
+        sin: Tensor,
+        keys: Tensor,  # [layers, slots, kv, capacity, D], written
+        values: Tensor,
+        /,
+    ) -> Tensor:
+        """All layers and the final norm: [B, P, H]."""
+        ...
+
+
+FuseStack = Callable[[Sequence[LayerWeights], Tensor, int, float], FusedStack | None]
+"""(layers, final norm [H], kv heads, eps) -> the stack as one operation, or None where layer by layer is as fast."""
 
 
 @dataclass(frozen=True)
 class Ops:
-    """Each entry has the signature and the meaning of its twin in `kernels/plain.py` or `kernels/plain_frame.py`."""
+    """Operations of the language side. The plain versions are in `kernels/plain.py` and `kernels/plain_frame.py`."""
 
-    linear: Callable[..., Tensor]
-    norm: Callable[[Normed], Tensor]
-    norm_linear: Callable[[Normed, Tensor], Tensor]
-    norm_swiglu: Callable[[Normed, Tensor], Tensor]
+    linear: Linear
+    norm: Callable[[Normed], Tensor]  # -> [..., H]
+    norm_linear: Callable[[Normed, Tensor], Tensor]  # weight [outputs, H] -> [..., outputs]
+    norm_swiglu: Callable[[Normed, Tensor], Tensor]  # gate_up [2 inner, H] -> silu(gate) * up [..., inner]
+    # x [..., inputs], weight [H, inputs], residual [..., H], norm [H], eps -> residual + x weight, with that norm
     linear_add: Callable[[Tensor, Tensor, Tensor, Tensor, float], Normed]
-    attend_cached: Callable[..., Tensor]
-    choose: Callable[..., Tensor]
-    experts: Callable[[Tensor, Tensor, float, ExpertBlock], Tensor]
-    begin: Callable[..., tuple[Tensor, Tensor, Tensor, Tensor]]
+    attend_cached: AttendCached
+    choose: Choose
+    experts: Callable[[Tensor, Tensor, float, ExpertBlock], Tensor]  # x [..., H], norm [H], eps -> x + experts(norm(x))
+    # table, slots [B] -> input rows [B, H], positions [B], frames made [B], whether each may advance [B] bool
+    begin: Callable[[Columns, Tensor], tuple[Tensor, Tensor, Tensor, Tensor]]
+    # logits [B, V], seen [B, codes] bool, penalty [B], not yet allowed to end [B] bool, end code -> [B, V] float32
     first_scores: Callable[[Tensor, Tensor, Tensor, Tensor, int], Tensor]
-    finish: Callable[..., None]
-    codec: CodecOps | None = None  # None: the codec's own layers do the work
-    walk: Callable[..., Callable[..., Tensor] | None] | None = None  # makes one operation of a whole small stack
+    finish: FinishFrame
+    codec: CodecOps | None = None  # None: the codec runs its own layers
+    fuse_stack: FuseStack | None = None
+
+
+@dataclass(frozen=True)
+class Product:
+    """y = activation(weight [x(t), x(t + dilation), ...] + bias): a linear layer or convolution of the codec."""
+
+    weight: Tensor  # [outputs, taps * inputs] operands
+    bias: Tensor | None = None  # [outputs] float32
+    taps: int = 1
+    dilation: int = 1
+    eps: float | None = None  # of an RMS norm of x before the product; its weight is folded into `weight`
+    activation: str = ""  # "snake", "gelu", "swiglu" (silu of the first half times the second), or none
+    scale: Tensor | None = None  # [outputs] float32, of snake
+    inverse: Tensor | None = None
+    counts: Tensor | None = None  # int32 zeros, left as zeros: semaphores for kernels that split one product
+
+
+class CodecProduct(Protocol):
+    def __call__(
+        self,
+        x: Tensor,  # [B, columns + (taps - 1) * dilation, inputs]
+        layer: Product,
+        residual: Tensor | None = None,  # [B, columns, outputs] float32, added to the sum
+        out_f32: Tensor | None = None,  # the same shape, written; may be `residual` itself
+        out: Tensor | None = None,  # [B, columns, outputs] operands (half as many for swiglu), written
+    ) -> None:
+        """`out_f32` gets weight x + bias + residual; `out` gets the activation of it."""
+        ...
+
+
+class CodecAttend(Protocol):
+    def __call__(
+        self,
+        qkv: Tensor,  # [B, T, 3 * heads * D] float32
+        rates: Tensor,  # [D / 2] float32: rotation per frame, in radians
+        frames: Tensor,  # [slots] int64 frames before this call
+        slots: Tensor,  # [B] int64
+        keys: Tensor,  # [slots, heads, ring, D] operands; frame f is stored at f % ring; written
+        values: Tensor,
+        window: int,  # frames each frame attends to, itself included; ring >= window - 1 + T
+        out: Tensor,  # [B, T, heads * D] operands, written
+        /,
+    ) -> None:
+        """Rotate, attend to the last `window` frames, write the new keys and values."""
+        ...
+
+
+@dataclass(frozen=True)
+class CodecOps:
+    """Operations of the streaming codec. The plain versions are in `kernels/plain_codec.py`; results are written
+    into tensors of the caller."""
+
+    operand: torch.dtype  # number format of the inputs of products; sums are float32
+    # codes [B, T, G], books [G, V, W] float32 -> out [B, T, 2 W] operands
+    embed_codes: Callable[[Tensor, Tensor, Tensor], None]
+    product: CodecProduct
+    # x, convolution, pointwise, residual [B, columns, C] float32 in place if the flag is set, out [B, columns, C]
+    residual_unit: Callable[[Tensor, Product, Product, Tensor, bool, Tensor], None]
+    attend: CodecAttend
+    # x [B, columns + taps - 1, C], weight [taps, C], bias [C], eps -> out [B, columns, C]: depthwise, then layer norm
+    depthwise_norm: Callable[[Tensor, Tensor, Tensor, float, Tensor], None]
+    # x [B, columns + taps - 1, C], weight [taps, C], bias [1] -> sound [B, columns] float32 in -1..1
+    output_conv: Callable[[Tensor, Tensor, Tensor, Tensor], None]
+    # frames [slots], slots [B], cut, made [B, columns, C], float32 twin of it or None: the first `cut` columns become
+    # zero in streams that begin with this call
+    zero_start: Callable[[Tensor, Tensor, int, Tensor, Tensor | None], None]
+    # buffer, tracks, history [slots, kept], slots [B], frames of this call: the front of every track, from the slots
+    load_history: Callable[[Tensor, Tracks, Tensor, Tensor, int], None]
+    # buffer, tracks, history [slots, kept], slots [B], frames [slots] (advanced), frames of this call: the reverse
+    store_history: Callable[[Tensor, Tracks, Tensor, Tensor, Tensor, int], None]
+    warm_up: Callable[[Callable[[], None]], None]  # compile whatever the given function will call

@@ -1,54 +1,24 @@
-"""Plain PyTorch version of a frame's bookkeeping: what a slot hears next, what group 0 may be, what has come of it.
+"""Plain PyTorch version of a frame's bookkeeping: each slot's next input, the scores of group 0, the table after it.
 
-The truth that faster twins are compared with. Rows that may not move (ended, waiting for text, padding) are
-computed like the others and change nothing. The same slot may be given more than once when it may not move.
+The reference for faster versions. Rows that may not advance (ended, waiting for text, padding) are computed like the
+others and change nothing. A slot that may not advance may occur more than once.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import torch
 from torch import Tensor
+
+from omnitts_cli.kernels.ops import CodeTables, Columns
 
 RUNNING, END, LIMIT, STALL, BROKEN = range(5)
 """Why a slot has stopped."""
 
 
-class Columns(Protocol):
-    """A table of slots, by column. Frames read and write it; its owner says what each column means."""
-
-    row: Tensor  # [slots, H]
-    position: Tensor  # [slots] int64, like all that are not said to be otherwise
-    report: Tensor  # [2, slots]: frames made, and why it stopped
-    live: Tensor  # [slots] bool
-    limit: Tensor
-    codes: Tensor  # [slots, frames, G]
-    reference: Tensor
-    heard: Tensor  # [slots, codes] bool
-    last: Tensor
-    repeats: Tensor
-    text: Tensor  # [slots, text rows, H]
-    written: Tensor
-    closed: Tensor  # [slots] bool
-    pad: Tensor  # [slots, H]
-
-
-class Tables(Protocol):
-    """The rows of codes."""
-
-    first: Tensor  # [V, H]
-    rest: Tensor  # [G - 1, codes, H]
-
-    def frame(self, codes: Tensor) -> Tensor:
-        """[..., G] -> [..., H]"""
-        ...
-
-
 def begin(table: Columns, slots: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """For each slot [B]: what it hears now [B, H], at which position, frames made so far, and whether it may move.
+    """For each slot [B]: its input row [B, H], its position, frames made so far, and whether it may advance.
 
-    Frame k is followed by text row k. An open, empty feed has to wait.
+    Text row k is added to the input after frame k. A slot with an open, empty feed has to wait.
     """
     made = table.report[0][slots]
     index = made - 1
@@ -62,16 +32,16 @@ def begin(table: Columns, slots: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor
 
 def first_scores(
     logits: Tensor,  # [B, V]
-    heard: Tensor,  # [B, codes] bool: what the repetition penalty is for
+    seen: Tensor,  # [B, codes] bool: codes that the repetition penalty applies to
     penalty: Tensor,  # [B] float32
-    endless: Tensor,  # [B] bool: may not end yet
+    endless: Tensor,  # [B] bool: not yet allowed to end
     end: int,
 ) -> Tensor:
-    """Group 0 before temperature: penalty, least length, suppression. [B, V] float32."""
+    """Scores of group 0 before temperature: repetition penalty, minimum length, suppression. [B, V] float32."""
     scores = logits.float()
-    count = heard.shape[1]
+    count = seen.shape[1]
     audio, penalty = scores[:, :count], penalty[:, None]
-    audio = torch.where(heard, torch.where(audio < 0, audio * penalty, audio / penalty), audio)
+    audio = torch.where(seen, torch.where(audio < 0, audio * penalty, audio / penalty), audio)
     out = torch.full_like(scores, float("-inf"))
     out[:, :count] = audio
     out[:, end] = scores[:, end].masked_fill(endless, float("-inf"))
@@ -92,27 +62,27 @@ def finish(
     made: Tensor,  # [B], of `begin`
     may: Tensor,
     logits: Tensor,  # [B, V]
-    codes: Tensor,  # [B, G], the first of which may be the end
+    codes: Tensor,  # [B, G]; group 0 may be the end code
     ignore_end: Tensor,  # [B] bool
-    tables: Tables,
+    tables: CodeTables,
     end: int,
     stall: int,
 ) -> None:
-    """Write down what came of this frame, in place."""
+    """Write the results of this frame into the table, in place."""
     first = codes[:, 0]
     broken = may & ~torch.isfinite(logits).all(-1)
     ended = may & (first == end)
     go = may & ~ended & ~broken
 
-    # an entry behind `made` is not yet a frame, so rows that do not go may write theirs
+    # entries from `made` on are not frames yet, so rows that do not advance may write theirs too
     table.codes[slots, table.reference[slots] + made] = codes
-    audio = first.clamp(max=table.heard.shape[1] - 1)
-    table.heard[slots, audio] = table.heard[slots, audio] | go
+    audio = first.clamp(max=table.seen.shape[1] - 1)
+    table.seen[slots, audio] = table.seen[slots, audio] | go
     table.row[slots] = torch.where(go[:, None], tables.frame(codes), table.row[slots])
     table.position[slots] += go
     table.report[0][slots] = made + go
     repeats = torch.where(go & (first == table.last[slots]), table.repeats[slots] + 1, 1)
-    # a user's fixed number of frames is made whatever it sounds like
+    # a request for a fixed number of frames has no stall limit
     repeats = torch.where(ignore_end, 0, repeats)
     table.repeats[slots] = torch.where(go, repeats, table.repeats[slots])
     table.last[slots] = torch.where(go, first, table.last[slots])

@@ -1,8 +1,8 @@
-"""Tracks: what the codec's layers that look back hear, laid end to end in one buffer, and what a stream keeps of it.
+"""Tracks: the inputs of the codec's causal layers in one buffer, and how much of each a stream keeps as history.
 
-A track is [B, past + T * rate, channels]: first what the stream remembers, then what this call adds. A
-layer reads one unbroken stretch of time, whatever the size of the chunk, and remembering is a copy of the
-track's last `past` columns. The tracks' tails, laid end to end in the same order, are a stream's state.
+A track is [B, past + T * rate, channels]: the stream's history first, then the columns of this call. A layer reads
+contiguous time, whatever the size of the chunk, and saving the history is a copy of the track's last `past` columns.
+The histories of all tracks, concatenated in the same order, are a stream's convolution state.
 """
 
 from __future__ import annotations
@@ -13,11 +13,13 @@ import torch
 from torch import Tensor
 
 BLOCK = 1024
-"""Numbers that one program of a kernel copies."""
+"""Elements copied by one program of a kernel."""
 
 
 @dataclass(frozen=True)
 class Track:
+    """One layer's input."""
+
     past: int  # columns
     rate: int  # columns a frame
     channels: int
@@ -25,11 +27,14 @@ class Track:
 
 @dataclass(frozen=True)
 class Tracks:
+    """All of them, in the order of the layers."""
+
     parts: tuple[Track, ...]
     table: Tensor  # [blocks, 5] int64: past before, rate before, past, rate (all times channels), first number
 
     @staticmethod
     def of(parts: list[Track], device: torch.device) -> Tracks:
+        """The tracks, with the table that a kernel copies by."""
         blocks, before_past, before_rate = [], 0, 0
         for part in parts:
             past, rate = part.past * part.channels, part.rate * part.channels
@@ -39,10 +44,11 @@ class Tracks:
 
     @property
     def kept(self) -> int:
-        """Numbers that a stream remembers."""
+        """Elements of history per stream."""
         return sum(part.past * part.channels for part in self.parts)
 
     def size(self, rows: int, frames: int) -> int:
+        """Elements of the buffer of one call."""
         return rows * sum((part.past + part.rate * frames) * part.channels for part in self.parts)
 
     def views(self, buffer: Tensor, rows: int, frames: int) -> list[Tensor]:

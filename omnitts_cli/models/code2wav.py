@@ -18,12 +18,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from omnitts_cli.kernels.ops import CodecOps
 from omnitts_cli.models.codec_decoder import Rise, Stretch
 from omnitts_cli.models.codec_layers import CausalConv, Snake
-from omnitts_cli.models.codec_streams import StepStreams, TrackStreams
 from omnitts_cli.models.codec_transformer import TransformerShape, WindowedTransformer
-from omnitts_cli.models.roles import CodecState, CodecStreams
+from omnitts_cli.models.roles import CodecState
 
 
 @dataclass(frozen=True)
@@ -84,7 +82,7 @@ class Code2Wav(nn.Module):
         self.eval().requires_grad_(False)
         for module in self.modules():
             if isinstance(module, Snake):
-                module.fold()
+                module.freeze_factors()
 
     def forward(self, codes: Tensor) -> Tensor:
         """codes [B, T, G] -> sound [B, T * samples_per_frame - missing_samples] in -1..1, float32."""
@@ -107,12 +105,6 @@ class Code2Wav(nn.Module):
         shapes["keys"] = shapes["values"] = self.transformer.past_shape
         state = {name: torch.zeros(rows, *shape, device=device, dtype=dtype) for name, shape in shapes.items()}
         return state | {"frames": torch.zeros(rows, device=device, dtype=torch.int64)}
-
-    def streams(self, slots: int, longest: int, ops: CodecOps | None = None) -> CodecStreams:
-        """Streams that live in slots, for chunks of up to `longest` frames, over the operations of a device."""
-        if ops is None:
-            return StepStreams(self, slots, self.table.device, self.table.dtype)
-        return TrackStreams(self, slots, longest, ops)
 
     def _remembering(self) -> list[tuple[str, nn.Module]]:
         """Every convolution with a tail."""

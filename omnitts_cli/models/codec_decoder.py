@@ -12,12 +12,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from omnitts_cli.kernels.ops import CodecOps
 from omnitts_cli.models.codec_layers import CausalConv, CausalRise, ConvNeXt, ResidualUnit, Snake, spread
-from omnitts_cli.models.codec_streams import StepStreams, TrackStreams
 from omnitts_cli.models.codec_transformer import TransformerShape, WindowedTransformer
 from omnitts_cli.models.quantiser import SplitQuantiser
-from omnitts_cli.models.roles import CodecState, CodecStreams
+from omnitts_cli.models.roles import CodecState
 
 
 @dataclass(frozen=True)
@@ -99,7 +97,7 @@ class CodecDecoder(nn.Module):
         kept = {id(weight) for weight in self.quantiser.parameters()}
         for module in self.modules():
             if isinstance(module, Snake):
-                module.fold()
+                module.freeze_factors()
                 continue
             for weight in module.parameters(recurse=False):
                 if id(weight) not in kept:
@@ -125,13 +123,6 @@ class CodecDecoder(nn.Module):
         shapes["keys"] = shapes["values"] = self.transformer.past_shape
         state = {name: torch.zeros(rows, *shape, device=device, dtype=dtype) for name, shape in shapes.items()}
         return state | {"frames": torch.zeros(rows, device=device, dtype=torch.int64)}
-
-    def streams(self, slots: int, longest: int, ops: CodecOps | None = None) -> CodecStreams:
-        """Streams that live in slots, for chunks of up to `longest` frames, over the operations of a device."""
-        weight = self.opening.conv.weight
-        if ops is None:
-            return StepStreams(self, slots, weight.device, weight.dtype)
-        return TrackStreams(self, slots, longest, ops)
 
     def _remembering(self) -> list[tuple[str, nn.Module]]:
         """Every convolution with a tail, in the order of the sound."""

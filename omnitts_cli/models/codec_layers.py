@@ -97,7 +97,7 @@ class Snake(nn.Module):
         scale, height = self.alpha.float().exp(), self.beta.float().exp()
         return scale[:, None], (1.0 / (height + 1e-9))[:, None]
 
-    def fold(self) -> None:
+    def freeze_factors(self) -> None:
         """Compute the factors once. Until the module is told to train, changed weights go unnoticed."""
         with torch.no_grad():
             self.scale, self.inverse = self.factors()

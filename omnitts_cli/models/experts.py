@@ -51,7 +51,7 @@ class Experts(nn.Module):
         return ops.experts(x, norm, eps, self.block())
 
     @torch.no_grad()
-    def fold(self) -> None:
+    def merge_shared(self) -> None:
         """Lay the shared expert behind the others once, so that no step has to; the last change before use."""
         self.router.data, self.gate_up.data, self.down.data = self._joined()
         self.shared_gate = self.shared_gate_up = self.shared_down = None

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from omnitts_cli.kernels import plain
-from omnitts_cli.kernels.ops import Block, Normed, Ops
+from omnitts_cli.kernels.ops import FusedStack, LayerWeights, Normed, Ops
 from omnitts_cli.models.cache import KVCache, angles
 from omnitts_cli.models.experts import Experts, ExpertShape
 
@@ -66,19 +66,19 @@ class Stack(nn.Module):
         self.shape, self.ops = shape, ops
         self.layers = nn.ModuleList(Layer(shape) for _ in range(shape.layers))
         self.norm = nn.Parameter(torch.ones(shape.hidden))
-        self.walk: Callable[..., Tensor] | None = None
+        self.fused: FusedStack | None = None
 
-    def fold(self) -> None:
-        """For speaking, where a device makes one operation of a stack. Changed weights go unnoticed from then on."""
-        if self.ops.walk is None or self.shape.experts is not None:
+    def fuse(self) -> None:
+        """For inference, on devices that run a stack as one operation. Later changes of the weights are not seen."""
+        if self.ops.fuse_stack is None or self.shape.experts is not None:
             return
-        names = [field.name for field in fields(Block)]
-        blocks = [Block(**{name: getattr(layer, name).detach() for name in names}) for layer in self.layers]
-        self.walk = self.ops.walk(blocks, self.norm.detach(), self.shape.kv_heads, self.shape.eps)
+        names = [field.name for field in fields(LayerWeights)]
+        blocks = [LayerWeights(**{name: getattr(layer, name).detach() for name in names}) for layer in self.layers]
+        self.fused = self.ops.fuse_stack(blocks, self.norm.detach(), self.shape.kv_heads, self.shape.eps)
 
-    def lay(self, weight: nn.Parameter) -> None:
-        """A weight beside this stack in the memory order of its own: an input's share of all outputs side by side."""
-        if self.walk is not None:
+    def to_input_major(self, weight: nn.Parameter) -> None:
+        """Store `weight` input-major, the layout the fused CPU stack reads."""
+        if self.fused is not None:
             weight.data = weight.data.mT.contiguous().mT
 
     def forward(self, rows: Tensor) -> Tensor:
@@ -96,12 +96,12 @@ class Stack(nn.Module):
             q, k, v = (x.transpose(1, 2) for x in (q, k.repeat_interleave(shared, 2), v.repeat_interleave(shared, 2)))
             return F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2)
 
-        return self._walk(rows, attend)
+        return self._run(rows, attend)
 
     def cached(self, rows: Tensor, positions: Tensor, slots: Tensor, cache: KVCache, width: int) -> Tensor:
         """Rows at `positions` [B, P] of `slots` [B], after what the cache holds; the cache is written."""
-        if self.walk is not None and positions.shape[1] <= FEW:
-            return self.walk(rows, positions, slots, cache.cos, cache.sin, cache.keys, cache.values)
+        if self.fused is not None and positions.shape[1] <= FEW:
+            return self.fused(rows, positions, slots, cache.cos, cache.sin, cache.keys, cache.values)
 
         def attend(index: int, qkv: Tensor) -> Tensor:
             layer = self.layers[index]
@@ -120,7 +120,7 @@ class Stack(nn.Module):
                 width,
             )
 
-        return self._walk(rows, attend)
+        return self._run(rows, attend)
 
     def cache(
         self,
@@ -134,7 +134,7 @@ class Stack(nn.Module):
         at = self.shape
         return KVCache.empty(at.layers, slots, capacity, at.kv_heads, at.head_dim, at.rope_theta, device, dtype, turns)
 
-    def _walk(self, rows: Tensor, attend: Callable[[int, Tensor], Tensor]) -> Tensor:
+    def _run(self, rows: Tensor, attend: Callable[[int, Tensor], Tensor]) -> Tensor:
         """`attend` takes a layer's index and its projection, and gives the heads side by side."""
         ops, eps = self.ops, self.shape.eps
         norms = [*(layer.input_norm for layer in self.layers[1:]), self.norm]

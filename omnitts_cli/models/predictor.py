@@ -44,18 +44,18 @@ class Predictor(nn.Module):
         self.register_buffer("narrowed", None, persistent=False)
         self.turns: tuple[Tensor, Tensor] | None = None
 
-    def fold(self, embedder: FrameEmbedder) -> None:
+    def prepare(self, embedder: FrameEmbedder) -> None:
         """Project the embedder's audio rows once, for speaking: a frame then looks its rows up. Rotations likewise.
 
         Computed in float32 and rounded once. Training does without.
         """
         at = self.shape.stack
         self.turns = angles(torch.arange(self.shape.groups, device=self.heads.device), at.head_dim, at.rope_theta)
-        self.stack.fold()
-        self.stack.lay(self.heads)
+        self.stack.fuse()
+        self.stack.to_input_major(self.heads)
         if self.project is None:
             return
-        self.stack.lay(self.project.weight)
+        self.stack.to_input_major(self.project.weight)
         weight, bias = self.project.weight.float(), self.project.bias.float()
         tables = [embedder.first[: self.shape.codes], *embedder.rest[:-1]]
         narrow = [torch.addmm(bias, table.float(), weight.T).to(self.heads.dtype) for table in tables]

@@ -97,7 +97,7 @@ class Drafter(ABC):
         """The whole text is known."""
 
     def fresh(self) -> Self:
-        """The same with rows of its own: what they remember lies in the lane of whoever asked for it."""
+        """The same with rows of its own: what they remember lies in the stream of whoever asked for it."""
         made = copy.copy(self)
         made._rows = self._rows.fresh()
         return made

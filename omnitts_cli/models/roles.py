@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from omnitts_cli.errors import InputError
 from omnitts_cli.kernels import plain
-from omnitts_cli.kernels.ops import CodecOps, Ops
+from omnitts_cli.kernels.ops import Ops
 from omnitts_cli.models.cache import KVCache
 from omnitts_cli.request import Request, Sampling
 
@@ -162,14 +162,14 @@ CodecState = dict[str, Tensor]
 """Everything a stream carries from chunk to chunk; each tensor has the stream as its first axis."""
 
 
-class CodecStreams(Protocol):
-    """Streams of a codec that live in slots, which it fills and reads by itself."""
+class SlotDecoder(Protocol):
+    """A codec with the state of many streams in slots."""
 
-    def prepare(self, sizes: Sequence[tuple[int, int]]) -> None: ...  # (frames, rows) of calls to come
+    def prepare(self, sizes: Sequence[tuple[int, int]]) -> None: ...  # (frames, rows) of later calls
 
     def clear(self, slots: Tensor) -> None: ...  # [N]
 
-    def speak(self, codes: Tensor, slots: Tensor) -> Tensor: ...  # [B, T, G], [B] -> [B, samples]
+    def decode(self, codes: Tensor, slots: Tensor) -> Tensor: ...  # [B, T, G], [B] -> [B, samples]
 
 
 class Codec(Protocol):
@@ -180,8 +180,6 @@ class Codec(Protocol):
     def initial_state(self, rows: int, device: torch.device | str, dtype: torch.dtype) -> CodecState: ...
 
     def step(self, codes: Tensor, state: CodecState) -> tuple[Tensor, CodecState]: ...
-
-    def streams(self, slots: int, longest: int, ops: CodecOps | None) -> CodecStreams: ...
 
 
 @dataclass

@@ -31,10 +31,10 @@ class Talker(nn.Module):
         self.head = nn.Parameter(torch.empty(shape.vocabulary, shape.stack.hidden))
         nn.init.normal_(self.head, std=0.02)
 
-    def fold(self) -> None:
-        """For speaking, as a stack's. Training does without."""
-        self.stack.fold()
-        self.stack.lay(self.head)
+    def prepare(self) -> None:
+        """Make a loaded talker ready for inference; training does not call this."""
+        self.stack.fuse()
+        self.stack.to_input_major(self.head)
 
     def cache(self, slots: int, capacity: int) -> KVCache:
         """Empty keys and values for `slots` requests of up to `capacity` positions."""

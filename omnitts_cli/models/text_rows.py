@@ -63,7 +63,7 @@ class KnownRows:
             self._learn(new, place)
         return self._table[place(np.array([self._places[index] for index in ids], np.int64))]
 
-    @torch.inference_mode(False)  # a CPU's lane is in that mode, and what is made there nobody else may write to
+    @torch.inference_mode(False)  # a CPU's stream is in that mode, and what is made there nobody else may write to
     @torch.no_grad()
     def _learn(self, new: list[int], place: Callable[[np.ndarray], Tensor]) -> None:
         rows, begin = self._text.rows(place(np.array(new, np.int64))), len(self._places)

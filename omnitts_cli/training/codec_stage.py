@@ -144,8 +144,8 @@ def train_codec(
 ) -> None:
     """Learn for `minutes` from where `folder` says the codec is; leave it there."""
     journal = Journal(folder / team.curves, kind.NAME, team.leads)
-    lane = device.lane()
-    with lane, torch.inference_mode(False):  # a lane may be made for speaking alone
+    stream = device.stream()
+    with stream, torch.inference_mode(False):  # a stream may be made for speaking alone
         pool.add(room.heard(at_least=64))
         stage = kind(recipe, device, pool, team)
         started = True
@@ -158,7 +158,7 @@ def train_codec(
         stage.start_alike()
         weights = sum(p.numel() for p in stage.learned)
         journal.write(event="start", resumed=started, weights=weights, hours=pool.hours, members=team.size)
-        Loop(stage, lane.capture, room, journal, folder, Budget(minutes), started).run()
+        Loop(stage, stream.capture, room, journal, folder, Budget(minutes), started).run()
         if team.leads:
             stage.save(folder)
     journal.write(event="end", hours=pool.hours)

@@ -147,8 +147,8 @@ def train_speech(
     """Learn for `minutes` from where `folder` says the language side is, with the codec that lies there."""
     journal = Journal(folder / team.curves, "speech", team.leads)
     ids = [e.ids for e in tokens.encoder().encode_batch(texts)]
-    lane = device.lane()
-    with lane, torch.inference_mode(False):  # a lane may be made for speaking alone
+    stream = device.stream()
+    with stream, torch.inference_mode(False):  # a stream may be made for speaking alone
         encoder = settled_codec(recipe, folder).encoder.to(device.torch_device)
         lessons = Lessons(recipe, encoder, ids, 200_000 if device.captures else 2_000, tokens)
         while not lessons.ready(2_000 if device.captures else 1):
@@ -163,8 +163,8 @@ def train_speech(
         team.start_alike(stage.learned)
         weights = sum(p.numel() for p in stage.speech.parameters())
         journal.write(event="start", resumed=bool(saved or finished), weights=weights, members=team.size)
-        learn = [lane.capture(lambda n=n: stage.learn(n)) for n in range(len(lessons.tables))]
-        _loop(stage, learn, lane.capture(stage.update), room, journal, folder, Budget(minutes))
+        learn = [stream.capture(lambda n=n: stage.learn(n)) for n in range(len(lessons.tables))]
+        _loop(stage, learn, stream.capture(stage.update), room, journal, folder, Budget(minutes))
         if team.leads:
             stage.save(folder)
     journal.write(event="end", hours=lessons.seconds / 3600)

@@ -66,7 +66,7 @@ class FakeEngine:
 
     def __init__(self, scripts: Sequence[Script]) -> None:
         self.model = SimpleNamespace(facts=SimpleNamespace(sample_rate=RATE))
-        self.device = SimpleNamespace(watched=watched, peak_bytes=lambda: 123 << 20)
+        self.device = SimpleNamespace(count_syncs=count_syncs, peak_bytes=lambda: 123 << 20)
         self.plan = SimpleNamespace(slots=99, capture=False)
         self.frames_launched = 0
         self.told: list[Told] = []
@@ -118,7 +118,7 @@ class FakeEngine:
 
 
 @contextmanager
-def watched() -> Iterator[Callable[[], int | None]]:
+def count_syncs() -> Iterator[Callable[[], int | None]]:
     yield lambda: 7
 
 

@@ -24,14 +24,14 @@ def test_it_says_what_it_is(cpu: CPUDevice) -> None:
 
 
 def test_nobody_can_count_waits_here_so_nobody_says_zero(cpu: CPUDevice) -> None:
-    with cpu.watched() as waits:
+    with cpu.count_syncs() as waits:
         torch.ones(3).sum().item()
     assert waits() is None
 
 
 def test_a_fetch_is_a_copy(cpu: CPUDevice) -> None:
     tensor = torch.ones(3)
-    fetch = cpu.lane().fetch(tensor, tensor.bfloat16())
+    fetch = cpu.stream().fetch(tensor, tensor.bfloat16())
     tensor.zero_()
     assert fetch.done()
     assert [array.tolist() for array in fetch.wait()] == [[1, 1, 1], [1, 1, 1]]
@@ -45,10 +45,10 @@ def test_what_goes_to_the_device_is_a_copy(cpu: CPUDevice) -> None:
     assert tensor.tolist() == [1, 1, 1]
 
 
-def test_a_lane_is_in_inference_mode_and_silent_about_what_is_not_finite(cpu: CPUDevice) -> None:
-    lane = cpu.lane()
+def test_a_stream_is_in_inference_mode_and_silent_about_what_is_not_finite(cpu: CPUDevice) -> None:
+    stream = cpu.stream()
     before = np.geterr()
-    with lane, lane, warnings.catch_warnings():
+    with stream, stream, warnings.catch_warnings():
         warnings.simplefilter("error")
         assert torch.is_inference_mode_enabled() and np.isinf(np.float32(1e30) * np.float32(1e30))
     assert not torch.is_inference_mode_enabled() and np.geterr() == before

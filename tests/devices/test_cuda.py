@@ -81,7 +81,7 @@ def test_no_host_waits_inside_the_loop() -> None:
     for request in requests(60):
         made.submit(request)
     heard = 0
-    with made.device.quiet():  # raises where the host waits other than through a fetch
+    with made.device.no_sync():  # raises where the host waits other than through a fetch
         while made.busy:
             heard += sum(news.codes.shape[0] for news in made.step())
     assert heard == sum(60 + i for i in range(7))
@@ -100,12 +100,12 @@ def test_waits_are_counted() -> None:
 
     device = CUDADevice(0)
     tensor = torch.ones(3, device=device.torch_device)
-    with device.watched() as waits:
+    with device.count_syncs() as waits:
         assert waits() == 0
         tensor.sum().item()
         tensor.cpu()
         assert waits() == 2
-        device.lane().fetch(tensor).wait()
+        device.stream().fetch(tensor).wait()
     assert waits() == 2
     tensor.sum().item()
     assert waits() == 2

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from omnitts_cli.devices import cpu, cuda, device, host, streams
+from omnitts_cli.devices import accelerator, cpu, cuda, device, host
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.devices.npu.device import NPUDevice
 
@@ -35,26 +35,26 @@ def offered(kind: type) -> set[str]:
     ("role", "kinds"),
     [
         (device.Device, (cpu.CPUDevice, cuda.CUDADevice, NPUDevice)),
-        (device.Lane, (cpu.CPULane, streams.StreamLane)),
-        (device.Fetch, (cpu.CPUFetch, streams.PinnedFetch)),
+        (device.Stream, (cpu.CPUStream, accelerator.AcceleratorStream)),
+        (device.Fetch, (cpu.CPUFetch, accelerator.PinnedFetch)),
     ],
-    ids=["device", "lane", "fetch"],
+    ids=["device", "stream", "fetch"],
 )
 def test_every_device_answers_everything(role: type, kinds: tuple[type, ...]) -> None:
     for kind in kinds:
         assert asked(role) <= offered(kind), kind.__name__
 
 
-def test_work_in_a_lane_of_the_cpu_is_done_at_once() -> None:
+def test_work_in_a_stream_of_the_cpu_is_done_at_once() -> None:
     one = CPUDevice(1)
-    first, second = one.lane(urgent=True), one.lane()
+    first, second = one.stream(urgent=True), one.stream()
     total = torch.zeros(1)
     with first:
         total += 1
         with second:
             total *= 5
-    second.wait_for(first.mark())
-    first.adopt(total)
+    second.wait_event(first.record_event())
+    first.keep_alive(total)
     fetch = second.fetch(total)
     total += 100
     assert fetch.done() and fetch.wait()[0].tolist() == [5.0]
@@ -62,7 +62,7 @@ def test_work_in_a_lane_of_the_cpu_is_done_at_once() -> None:
 
 def test_a_captured_step_of_the_cpu_is_the_step() -> None:
     calls: list[int] = []
-    replay = CPUDevice(1).lane().capture(lambda: calls.append(1))
+    replay = CPUDevice(1).stream().capture(lambda: calls.append(1))
     before = len(calls)
     replay()
     replay()

@@ -40,7 +40,7 @@ def strong(ops: Ops) -> SpeechModel:
     for stack in (made.talker.stack, made.predictor.stack):
         for layer in stack.layers:
             layer.out.mul_(3)
-        stack.fold()
+        stack.fuse()
     return made
 
 
@@ -216,7 +216,7 @@ def at_rest(engine: Engine) -> None:
     assert not engine.busy
     assert sorted(engine._free) == list(range(engine.plan.slots))
     assert not (engine._running or engine._opening or engine._waiting or engine._tickets)
-    engine.device.settle()
+    engine.device.synchronize()
     assert not engine._bench.table.live.any()
 
 

@@ -1,12 +1,12 @@
-"""A device that records, for tests: lanes are real queues, captured steps replay from fixed addresses.
+"""A device that records, for tests: streams are real queues, captured steps replay from fixed addresses.
 
-Whatever happens inside a lane is caught op by op. A captured step is a list of ops over the tensors of
+Whatever happens inside a stream is caught op by op. A captured step is a list of ops over the tensors of
 its recording, replayed without the Python around it: values that were baked in stay baked in, outputs
-land where they landed, and what an op leaves behind is spoilt before each replay. With `late`, lanes
-lag behind the host and behind each other at random, as streams do, and only marks put them in order.
+land where they landed, and what an op leaves behind is spoilt before each replay. With `late`, streams
+lag behind the host and behind each other at random, as streams do, and only events put them in order.
 
 It fails when a step reads a value on the host, uses a hidden generator, moves its inputs, or reads
-another lane's fresh memory without having adopted it.
+another stream's fresh memory without keeping it alive.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ READS = {aten._local_scalar_dense, aten.nonzero, aten.masked_select, aten.equal,
 
 EMPTY = {aten.empty, aten.empty_like, aten.new_empty, aten.empty_strided, aten.new_empty_strided}
 
-PACES = (0.02, 0.3, 1.0)  # some lanes are slow
+PACES = (0.02, 0.3, 1.0)  # some streams are slow
 
 SPOILT = {torch.bool: True, torch.int64: -(2**40), torch.int32: -(2**20), torch.uint8: 77}
 """What stands in results before they are computed; NaN elsewhere."""
@@ -62,10 +62,10 @@ def storage(tensor: Tensor) -> int:
 
 @dataclass
 class Home:
-    """Which lane made a tensor's memory, and which others promised to be done before it goes."""
+    """Which stream made a tensor's memory, and which others promised to be done before it goes."""
 
-    lane: Lane
-    adopted: set[int] = field(default_factory=set)
+    stream: Stream
+    kept: set[int] = field(default_factory=set)
 
 
 @dataclass
@@ -105,7 +105,7 @@ class Catch(TorchDispatchMode):
 def refuse_reads(func: Any, args: Any) -> None:
     indices = args[1] if func.overloadpacket in (aten.index, aten.index_put, aten.index_put_) else ()
     if func.overloadpacket in READS or any(i is not None and i.dtype == torch.bool for i in indices):
-        raise HostRead(f"{func} inside a lane: the host would wait for the device")
+        raise HostRead(f"{func} inside a stream: the host would wait for the device")
     if torch.Tag.nondeterministic_seeded in func.tags and "attention" not in str(func):  # no dropout here
         raise Hazard(f"{func} draws from a hidden generator")
 
@@ -165,7 +165,7 @@ class Graph:
 
 
 @dataclass(eq=False)
-class Mark:
+class Event:
     done: bool = False
 
     def run(self) -> None:
@@ -174,10 +174,10 @@ class Mark:
 
 @dataclass(eq=False)
 class Wait:
-    mark: Mark
+    event: Event
 
     def run(self) -> None:
-        assert self.mark.done
+        assert self.event.done
 
 
 class Fetch:
@@ -199,13 +199,13 @@ class Fetch:
         return self._arrays
 
 
-class Lane:
+class Stream:
     def __init__(self, device: RecordingDevice) -> None:
         self._device = device
         self.queue: deque[Any] = deque()
         self._modes: list[Catch] = []
 
-    def __enter__(self) -> Lane:
+    def __enter__(self) -> Stream:
         self._modes.append(Catch(self._caught))
         self._modes[-1].__enter__()
         return self
@@ -225,12 +225,12 @@ class Lane:
         inputs = tensors_of((args, kwargs))
         for tensor in inputs:
             home = getattr(tensor, "home", None)
-            if home is not None and home.lane is not self and id(self) not in home.adopted:
-                raise Hazard(f"{func} reads memory of another lane that was not adopted")
+            if home is not None and home.stream is not self and id(self) not in home.kept:
+                raise Hazard(f"{func} reads memory of another stream that was not kept alive")
         if writes(func):
             self._send(Op(func, args, kwargs, []))
             return args[0]
-        result = func(*args, **kwargs)  # late lanes: for the shape; the values may be yesterday's
+        result = func(*args, **kwargs)  # late streams: for the shape; the values may be yesterday's
         outs = fresh(result, {storage(t) for t in inputs})
         homes = [t.home for t in inputs if hasattr(t, "home")]
         for tensor in tensors_of(result):
@@ -242,19 +242,19 @@ class Lane:
             self.queue.append(Op(func, args, kwargs, outs))
         return result
 
-    def mark(self) -> Mark:
-        mark = Mark()
-        self._send(mark)
-        return mark
+    def record_event(self) -> Event:
+        event = Event()
+        self._send(event)
+        return event
 
-    def wait_for(self, mark: object) -> None:
-        assert isinstance(mark, Mark)
-        self._send(Wait(mark))
+    def wait_event(self, event: object) -> None:
+        assert isinstance(event, Event)
+        self._send(Wait(event))
 
-    def adopt(self, *tensors: Tensor) -> None:
+    def keep_alive(self, *tensors: Tensor) -> None:
         for tensor in tensors:
             if hasattr(tensor, "home"):
-                tensor.home.adopted.add(id(self))
+                tensor.home.kept.add(id(self))
 
     def fetch(self, *tensors: Tensor) -> Fetch:
         fetch = Fetch(self._device, tensors)
@@ -262,7 +262,7 @@ class Lane:
         return fetch
 
     def capture(self, step: Callable[[], None]) -> Callable[[], None]:
-        self._device.settle()
+        self._device.synchronize()
         step()  # a warm-up, as devices need one
         graph = Graph(step)
         self._device.graphs += 1
@@ -292,7 +292,7 @@ class Watch(TorchFunctionMode):
 
 
 class RecordingDevice:
-    """`late`: lanes run when somebody waits for them, in an order that `seed` draws."""
+    """`late`: streams run when somebody waits for them, in an order that `seed` draws."""
 
     name = "recording"
     torch_device = torch.device("cpu")
@@ -302,7 +302,7 @@ class RecordingDevice:
     def __init__(self, late: bool = False, seed: int = 0, captures: bool = True, pads: bool = True) -> None:
         self.late, self.captures, self.pads = late, captures, pads
         self._dice = random.Random(seed)
-        self._lanes: list[Lane] = []
+        self._streams: list[Stream] = []
         self._pace: list[float] = []
         self.at_work = False
         self.sent = self.graphs = self.replays = 0
@@ -310,21 +310,21 @@ class RecordingDevice:
     def ops(self) -> Ops:
         return plain.OPS
 
-    def lane(self, urgent: bool = False) -> Lane:
-        self._lanes.append(Lane(self))
+    def stream(self, urgent: bool = False) -> Stream:
+        self._streams.append(Stream(self))
         self._pace.append(self._dice.choice(PACES))
-        return self._lanes[-1]
+        return self._streams[-1]
 
     def deal_again(self, seed: int) -> None:
-        """Another order of events and other lanes slow, for an engine that is used again."""
+        """Another order of events and other streams slow, for an engine that is used again."""
         self._dice.seed(seed)
-        self._pace = [self._dice.choice(PACES) for _ in self._lanes]
+        self._pace = [self._dice.choice(PACES) for _ in self._streams]
 
     def to_device(self, array: np.ndarray) -> Tensor:
         return torch.from_numpy(np.array(array)).clone()
 
-    def settle(self) -> None:
-        self.run_until(lambda: not any(lane.queue for lane in self._lanes))
+    def synchronize(self) -> None:
+        self.run_until(lambda: not any(stream.queue for stream in self._streams))
 
     def free_bytes(self) -> int:
         return 1 << 30
@@ -336,17 +336,17 @@ class RecordingDevice:
         return isinstance(error, MemoryError)
 
     @contextmanager
-    def quiet(self) -> Iterator[None]:
+    def no_sync(self) -> Iterator[None]:
         with Watch(self, strict=True):
             yield
 
     @contextmanager
-    def watched(self) -> Iterator[Callable[[], int | None]]:
+    def count_syncs(self) -> Iterator[Callable[[], int | None]]:
         with Watch(self, strict=False) as watch:
             yield lambda: watch.count
 
     def running(self, work: Any) -> None:
-        """One piece of a lane's work, now."""
+        """One piece of a stream's work, now."""
         before = self.at_work, Catch.inside
         self.at_work = Catch.inside = True
         try:
@@ -356,22 +356,22 @@ class RecordingDevice:
             self.at_work, Catch.inside = before
 
     def pass_time(self) -> None:
-        """The lanes get on a little while the host looks elsewhere."""
+        """The streams get on a little while the host looks elsewhere."""
         while self._dice.random() < 0.7 and self._turn():
             pass
 
     def run_until(self, ready: Callable[[], bool]) -> None:
         while not ready():
-            assert self._turn(), "the host waits for something that no lane will ever do"
+            assert self._turn(), "the host waits for something that no stream will ever do"
 
     def _turn(self) -> bool:
         able = [
             index
-            for index, lane in enumerate(self._lanes)
-            if lane.queue and not (isinstance(lane.queue[0], Wait) and not lane.queue[0].mark.done)
+            for index, stream in enumerate(self._streams)
+            if stream.queue and not (isinstance(stream.queue[0], Wait) and not stream.queue[0].event.done)
         ]
         if not able:
             return False
         index = self._dice.choices(able, [self._pace[i] for i in able])[0]
-        self.running(self._lanes[index].queue.popleft())
+        self.running(self._streams[index].queue.popleft())
         return True

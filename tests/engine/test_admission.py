@@ -39,7 +39,7 @@ def holds(engine: Engine, slot: int, request: Request) -> None:
     assert controls.predictor_top_k[slot] == wanted.predictor_top_k
     assert controls.predictor_top_p[slot] == np.float32(wanted.predictor_top_p)
     assert (controls.seed[slot], controls.ignore_end[slot]) == (request.seed, request.ignore_end)
-    assert table.limit[slot] == request.max_frames and table.made[slot] == 1 and table.heard[slot].sum() == 1
+    assert table.limit[slot] == request.max_frames and table.made[slot] == 1 and table.seen[slot].sum() == 1
     reference = getattr(request.voice, "codes", None)
     assert table.reference[slot] == (0 if reference is None else len(reference))
     if reference is not None:
@@ -110,7 +110,7 @@ def test_host_and_device_agree_about_the_ring(model: SpeechModel, data: st.DataO
     table = SlotTable.empty(plan, model.facts, torch.device("cpu"), torch.float32)
     table.live[0] = True
     device = CPUDevice(1)
-    bench, lane = Bench(model, device, plan, table, model.talker.cache(2, 8)), device.lane()
+    bench, stream = Bench(model, device, plan, table, model.talker.cache(2, 8)), device.stream()
     slot = Slot(0, Request("x"), 0, limit=1000, prompt_rows=3, reference=0, tokens=0, closing=False)
     count, sent = data.draw(st.integers(0, 25), label="rows"), 0
     rows = torch.arange(1.0, count + 1)[:, None].expand(-1, model.facts.hidden)
@@ -121,10 +121,10 @@ def test_host_and_device_agree_about_the_ring(model: SpeechModel, data: st.DataO
             piece = data.draw(st.integers(1, count - sent), label="piece")
             slot.unsent.append(rows[sent : sent + piece])
             sent += piece
-            top_up(bench, lane, slot)
+            top_up(bench, stream, slot)
         elif sent == count and not slot.closing:
             slot.closing = True
-            top_up(bench, lane, slot)
+            top_up(bench, stream, slot)
         if slot.launched > count + 3:
             break
         if slot.runnable:
@@ -133,7 +133,7 @@ def test_host_and_device_agree_about_the_ring(model: SpeechModel, data: st.DataO
             assert may.all(), "launched, but the device would wait"
             heard.append(float(row[0, 0]))
             slot.launched += 1
-            top_up(bench, lane, slot)
+            top_up(bench, stream, slot)
         else:
             assert slot.hungry and not slot.unsent, "text is there, but the slot starves"
     assert list(heard) == [0.0, *range(1, count + 1), *[0.0] * 3][: len(heard)] and slot.launched > count + 3
@@ -157,6 +157,6 @@ def test_a_burst_enters_over_several_turns(
 
 
 def test_engines_of_one_model_share_no_rows(engine_of: Callable[..., Engine]) -> None:
-    """What a prompter remembers lies in its engine's lane, and lanes of two engines do not wait for each other."""
+    """What a prompter remembers lies in its engine's stream, and streams of two engines do not wait for each other."""
     one, other = (engine_of(1)._admission._prompter for _ in range(2))
     assert one._rows is not other._rows and one._rows._known is not other._rows._known

@@ -1,4 +1,4 @@
-"""Captured equals eager, on a device that replays from fixed addresses and on one whose lanes lag."""
+"""Captured equals eager, on a device that replays from fixed addresses and on one whose streams lag."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_two_requests_interleaved(
 
 
 @pytest.mark.parametrize("slots", [1, 3])
-def test_lanes_that_lag_change_nothing(
+def test_streams_that_lag_change_nothing(
     engine_of: Callable[..., Engine],
     speak: Speak,
     requests_of: Requests,
@@ -79,7 +79,7 @@ def test_lanes_that_lag_change_nothing(
     same: Callable[..., None],
     slots: int,
 ) -> None:
-    """Streams run behind the host and behind each other; only marks hold them together."""
+    """Streams run behind the host and behind each other; only events hold them together."""
     engine = engine_of(slots, device=recording.RecordingDevice(late=True), **FEW)
     for seed in range(4):
         engine.device.deal_again(seed)
@@ -107,7 +107,7 @@ def test_the_host_never_waits_inside_a_turn(captured: Engine, requests_of: Reque
     for request in requests_of(6, max_frames=40, ignore_end=True):
         captured.submit(request)
     before = captured.frames_launched
-    with captured.device.watched() as waits:
+    with captured.device.count_syncs() as waits:
         while captured.busy:
             captured.step()
             if captured.frames_launched - before == 30:
@@ -123,7 +123,7 @@ def test_uncaptured_steps_do_not_wait_either(
     engine = engine_of(3, device=recording.RecordingDevice(captures=False))
     for request in requests_of(4, max_frames=8, ignore_end=True):
         engine.submit(request)
-    with engine.device.quiet():
+    with engine.device.no_sync():
         while engine.busy:
             engine.step()
     assert engine.frames_launched > 8
@@ -134,22 +134,22 @@ def test_uncaptured_steps_do_not_wait_either(
 
 def stack(recording: ModuleType, late: bool = False) -> tuple[Any, Any]:
     device = recording.RecordingDevice(late=late)
-    return device, device.lane()
+    return device, device.stream()
 
 
 def test_a_replay_works_on_its_own_addresses(recording: ModuleType) -> None:
-    _, lane = stack(recording)
+    _, stream = stack(recording)
     x, out = torch.ones(3), torch.zeros(3)
-    replay = lane.capture(lambda: out.copy_((x * 2).cumsum(0)))
+    replay = stream.capture(lambda: out.copy_((x * 2).cumsum(0)))
     x.fill_(5)
     replay()
     assert out.tolist() == [10.0, 20.0, 30.0]
 
 
 def test_values_of_python_are_baked_in(recording: ModuleType) -> None:
-    _, lane = stack(recording)
+    _, stream = stack(recording)
     out, scale = torch.zeros(1), {"by": 2.0}
-    replay = lane.capture(lambda: out.add_(scale["by"]))
+    replay = stream.capture(lambda: out.add_(scale["by"]))
     out.zero_()
     scale["by"] = 100.0
     replay()
@@ -160,11 +160,11 @@ def test_values_of_python_are_baked_in(recording: ModuleType) -> None:
     "read", [lambda x: x.sum().item(), lambda x: bool(x.any()), lambda x: x[x > 0], lambda x: x.nonzero()]
 )
 def test_a_step_that_reads_is_refused(recording: ModuleType, read: Callable[[torch.Tensor], object]) -> None:
-    _, lane = stack(recording)
+    _, stream = stack(recording)
     x = torch.ones(3)
     with pytest.raises(recording.HostRead):
-        lane.capture(lambda: read(x))
-    with lane, pytest.raises(recording.HostRead):
+        stream.capture(lambda: read(x))
+    with stream, pytest.raises(recording.HostRead):
         read(x)
 
 
@@ -172,23 +172,23 @@ def test_a_step_that_reads_is_refused(recording: ModuleType, read: Callable[[tor
 def test_reads_by_the_host_are_counted(recording: ModuleType, read: str) -> None:
     device, _ = stack(recording)
     x = torch.ones(1)
-    with device.watched() as waits:
+    with device.count_syncs() as waits:
         getattr(x, read)()
     assert waits() == 1
-    with device.quiet(), pytest.raises(recording.HostRead):
+    with device.no_sync(), pytest.raises(recording.HostRead):
         getattr(x, read)()
 
 
 def test_a_hidden_generator_is_refused(recording: ModuleType) -> None:
-    _, lane = stack(recording)
+    _, stream = stack(recording)
     with pytest.raises(recording.Hazard, match="generator"):
-        lane.capture(lambda: torch.rand(3))
+        stream.capture(lambda: torch.rand(3))
 
 
 def test_an_input_that_moves_is_noticed(recording: ModuleType) -> None:
-    _, lane = stack(recording)
+    _, stream = stack(recording)
     x, out = torch.ones(3), torch.zeros(3)
-    replay = lane.capture(lambda: out.copy_(x * 2))
+    replay = stream.capture(lambda: out.copy_(x * 2))
     x.set_(torch.ones(3))
     with pytest.raises(recording.Hazard, match="moved"):
         replay()
@@ -196,7 +196,7 @@ def test_an_input_that_moves_is_noticed(recording: ModuleType) -> None:
 
 def test_what_a_replay_leaves_behind_is_spoilt(recording: ModuleType) -> None:
     """A step that adds to what it made last time reads rubbish."""
-    _, lane = stack(recording)
+    _, stream = stack(recording)
     out, left = torch.zeros(3), {}
 
     def step() -> None:
@@ -204,36 +204,36 @@ def test_what_a_replay_leaves_behind_is_spoilt(recording: ModuleType) -> None:
         out.copy_(fresh)
         left["x"] = fresh
 
-    lane.capture(step)()
+    stream.capture(step)()
     assert out.isnan().all()
 
 
-def test_lanes_without_a_mark_come_in_any_order(recording: ModuleType) -> None:
-    """The same work with and without waiting: only the mark makes the sum certain."""
+def test_streams_without_a_mark_come_in_any_order(recording: ModuleType) -> None:
+    """The same work with and without waiting: only the event makes the sum certain."""
     seen: dict[bool, set[float]] = {True: set(), False: set()}
     for seed in range(20):
         for waits in (True, False):
             device = recording.RecordingDevice(late=True, seed=seed)
-            first, second = device.lane(), device.lane()
+            first, second = device.stream(), device.stream()
             x, out = torch.zeros(1), torch.zeros(1)
             with first:
                 x.fill_(7)
             if waits:
-                second.wait_for(first.mark())
+                second.wait_event(first.record_event())
             with second:
                 out.copy_(x)
             seen[waits].add(float(second.fetch(out).wait()[0][0]))
     assert seen[True] == {7.0} and seen[False] == {0.0, 7.0}
 
 
-def test_memory_of_another_lane_must_be_adopted(recording: ModuleType) -> None:
+def test_memory_of_another_stream_must_be_kept_alive(recording: ModuleType) -> None:
     device, first = stack(recording)
-    second = device.lane()
+    second = device.stream()
     with first:
         x = torch.ones(3) + 1
-    with second, pytest.raises(recording.Hazard, match="adopted"):
+    with second, pytest.raises(recording.Hazard, match="kept alive"):
         x * 2
-    second.adopt(x)
+    second.keep_alive(x)
     with second:
         assert (x[1:] * 2).shape == (2,)
 

@@ -28,7 +28,7 @@ def bench(model: SpeechModel, plan_of: Callable[..., Plan]) -> Bench:
 
 @pytest.fixture
 def jobs(bench: Bench) -> CodecJobs:
-    made = CodecJobs(bench, bench.device.lane())
+    made = CodecJobs(bench, bench.device.stream())
     made.clear(range(6))
     return made
 

@@ -166,7 +166,7 @@ FEW = {"chunks": (1, 2), "prefill_rows": (16, 32), "ahead": 3}
 def poisoned_engine(
     request: pytest.FixtureRequest, recording: ModuleType, poisonable: SpeechModel, engine_of: Callable[..., Engine]
 ) -> Engine:
-    """Two slots; "late" has captured steps and lanes that lag."""
+    """Two slots; "late" has captured steps and streams that lag."""
     device = None if request.param == "eager" else recording.RecordingDevice(late=True)
     return engine_of(2, of=poisonable, device=device, **FEW)
 

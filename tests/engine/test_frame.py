@@ -48,7 +48,7 @@ def test_text_row_k_is_heard_after_frame_k(model: SpeechModel) -> None:
 
 
 def columns(table: SlotTable, slot: int) -> dict[str, torch.Tensor]:
-    names = ("row", "position", "live", "reference", "heard", "last", "repeats", "written", "made", "stop")
+    names = ("row", "position", "live", "reference", "seen", "last", "repeats", "written", "made", "stop")
     return {name: getattr(table, name)[slot].clone() for name in names}
 
 
@@ -67,7 +67,7 @@ def test_rows_that_may_not_move_change_nothing(model: SpeechModel) -> None:
         after = columns(table, slot)
         assert all(torch.equal(before[slot][name], after[name]) for name in after), slot
         assert torch.equal(table.codes[slot, : before[slot]["made"]], kept[slot, : before[slot]["made"]])
-    assert table.made[0] == 1 and table.position[0] == 1 and table.heard[0].sum() == 1
+    assert table.made[0] == 1 and table.position[0] == 1 and table.seen[0].sum() == 1
     torch.testing.assert_close(table.row[0], model.embedder.frame(table.codes[0, 0]))
 
 
@@ -80,7 +80,7 @@ def test_codes_of_a_reference_stay_in_front(model: SpeechModel) -> None:
     for _ in range(3):
         frame(model, table, cache, torch.tensor([0, 1]), 40, 50)
     assert (table.codes[1, :5] == 7).all() and table.made[1] == 3
-    assert not table.heard[1].all() and table.heard[1].sum() <= 3  # the reference does not count as heard
+    assert not table.seen[1].all() and table.seen[1].sum() <= 3  # the reference does not count as heard
 
 
 @torch.no_grad()

@@ -56,7 +56,7 @@ class Kit:
     join: Callable[..., dict[str, Any]]
     rested: Callable[[Engine], None]
     recording: ModuleType
-    late: Engine | None = None  # with captured steps and lanes that lag; kept while it comes to rest
+    late: Engine | None = None  # with captured steps and streams that lag; kept while it comes to rest
     steps: int = 0
 
     def late_engine(self, seed: int) -> Engine:

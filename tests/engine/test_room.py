@@ -30,7 +30,7 @@ class SmallDevice(CPUDevice):
             raise MemoryError
         return super().to_device(array)
 
-    def settle(self) -> None:
+    def synchronize(self) -> None:
         self.starting = False
 
 

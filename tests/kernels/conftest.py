@@ -44,7 +44,7 @@ class Table:
     limit: Tensor
     codes: Tensor
     reference: Tensor
-    heard: Tensor
+    seen: Tensor
     last: Tensor
     repeats: Tensor
     written: Tensor
@@ -112,7 +112,7 @@ def table(made: torch.Generator, where: torch.device, dtype: torch.dtype) -> Tab
         limit=whole(6) + 1,
         codes=torch.randint(0, AUDIO, (SLOTS, FRAMES, GROUPS), generator=made),
         reference=whole(4),
-        heard=torch.rand(SLOTS, AUDIO, generator=made) < 0.3,
+        seen=torch.rand(SLOTS, AUDIO, generator=made) < 0.3,
         last=whole(AUDIO),
         repeats=whole(4),
         written=whole(7),
@@ -174,7 +174,7 @@ def finishes_alike(
         torch.testing.assert_close(fast.row, truth.row, rtol=1e-2 if dtype == torch.bfloat16 else 1e-6, atol=1e-6)
         # where the spare slot writes twice, anybody may come last
         assert torch.equal(fast.codes[:-1], truth.codes[:-1])
-        for name in ("position", "report", "live", "heard", "last", "repeats"):
+        for name in ("position", "report", "live", "seen", "last", "repeats"):
             assert torch.equal(getattr(fast, name), getattr(truth, name)), name
         assert set(truth.report[1][table.live].tolist()) == set(range(5))
 

@@ -20,6 +20,7 @@ from omnitts_cli.kernels import cpu, plain_codec
 from omnitts_cli.kernels.ops import CodecOps
 from omnitts_cli.models.code2wav import Code2Wav, Code2WavShape
 from omnitts_cli.models.codec_transformer import TransformerShape
+from omnitts_cli.models.slot_decoder import slot_decoder
 from omnitts_cli.weights.checkpoint import Checkpoint
 from omnitts_cli.weights.load import fill
 
@@ -106,27 +107,27 @@ def test_one_frame_is_shorter_by_what_is_missing(codec: Code2Wav, codes: Tensor)
 )
 def test_new_and_old_streams_share_a_step(codec: Code2Wav, codes: Tensor, ops: CodecOps | None) -> None:
     """A row that begins hears silence before it; its neighbour, in the middle of its sound, loses nothing."""
-    streams, slots = codec.streams(3, 4, ops), torch.tensor([2, 0])
+    streams, slots = slot_decoder(codec, 3, 4, ops), torch.tensor([2, 0])
     old, new = codes[:, :8], codes[:, 20:24]
-    first = streams.speak(old[:, :4], slots[1:])
-    both = streams.speak(torch.cat([new, old[:, 4:]]), slots)
+    first = streams.decode(old[:, :4], slots[1:])
+    both = streams.decode(torch.cat([new, old[:, 4:]]), slots)
     assert both.shape == (2, 4 * 1920)
     assert near(both[:1, 555:], codec(new))
     assert near(torch.cat([first, both[1:]], 1)[:, 555:], codec(old))
     streams.clear(slots[:1])
-    sound = streams.speak(new, slots[:1])
+    sound = streams.decode(new, slots[:1])
     assert near(sound[:, 555:], codec(new)) and not sound[:, :555].any()
 
 
 @pytest.mark.parametrize("sizes", [[1] * 20, [1, 2, 4, 8, 5], [20]], ids=str)
 def test_streams_over_a_table_of_operations_are_the_whole(codec: Code2Wav, codes: Tensor, sizes: list[int]) -> None:
-    streams, slots = codec.streams(2, 20, plain_codec.OPS), torch.tensor([1])
+    streams, slots = slot_decoder(codec, 2, 20, plain_codec.OPS), torch.tensor([1])
     streams.prepare([(size, 1) for size in set(sizes)])
     for _ in range(2):  # the second time in a slot that has spoken
         streams.clear(slots)
         at, chunks = 0, []
         for size in sizes:
-            chunks.append(streams.speak(codes[:, at : at + size], slots))
+            chunks.append(streams.decode(codes[:, at : at + size], slots))
             at += size
         assert near(torch.cat(chunks, 1)[:, 555:], codec(codes[:, :20]))
 

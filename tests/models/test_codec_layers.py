@@ -86,7 +86,7 @@ def test_snake() -> None:
         a, b = layer.alpha.exp()[:, None], layer.beta.exp()[:, None]
         wanted = x + torch.sin(x * a) ** 2 / (b + 1e-9)
         torch.testing.assert_close(layer(x), wanted)
-        layer.eval().fold()
+        layer.eval().freeze_factors()
         torch.testing.assert_close(layer(x), wanted)
 
 

@@ -48,7 +48,7 @@ def test_folded_is_unfolded(shared: int) -> None:
     experts, x, norm = made(replace(SHAPE, shared=shared)), rows(5).view(1, 5, 32), torch.rand(32) + 0.5
     before = experts(x, norm, 1e-6)
     torch.testing.assert_close(before, x + mixture(rms_norm(x, norm, 1e-6), experts.block()))
-    experts.fold()
+    experts.merge_shared()
     assert torch.equal(experts(x, norm, 1e-6), before)
     assert {name for name, _ in experts.named_parameters()} == {"router", "gate_up", "down"}
 

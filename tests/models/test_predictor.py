@@ -47,7 +47,7 @@ def test_folded_tables_change_nothing(name: str, language: Any) -> None:
     """With and without a projection; the end code has no row in them and does no harm."""
     roles = language(name)
     folded = copy.deepcopy(roles.predictor)
-    folded.fold(roles.embedder)
+    folded.prepare(roles.embedder)
     assert (folded.narrowed is None) == (folded.project is None)
     generator = torch.Generator().manual_seed(0)
     shape = folded.shape

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from omnitts_cli.devices.device import Lane
+from omnitts_cli.devices.accelerator import Accelerator
+from omnitts_cli.devices.device import Stream
 from omnitts_cli.devices.npu import versions
-from omnitts_cli.devices.streams import StreamDevice
 from omnitts_cli.errors import DeviceError
 from omnitts_cli.kernels.ops import Ops
 from omnitts_cli.settings import variable
@@ -14,7 +14,7 @@ from omnitts_cli.settings import variable
 VISIBLE = "ASCEND_RT_VISIBLE_DEVICES"
 
 
-class NPUDevice(StreamDevice):
+class NPUDevice(Accelerator):
     """`index` counts the devices that ASCEND_RT_VISIBLE_DEVICES leaves visible."""
 
     few_graphs = True
@@ -39,10 +39,10 @@ class NPUDevice(StreamDevice):
 
         return OPS
 
-    def lane(self, urgent: bool = False) -> Lane:
-        from omnitts_cli.devices.npu.lane import NPULane
+    def stream(self, urgent: bool = False) -> Stream:
+        from omnitts_cli.devices.npu.stream import NPUStream
 
-        return NPULane(self.torch_device, urgent)
+        return NPUStream(self.torch_device, urgent)
 
     def is_out_of_memory(self, error: BaseException) -> bool:
         """torch_npu has no class of its own for it, and says so in these words."""

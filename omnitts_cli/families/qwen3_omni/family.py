@@ -62,7 +62,7 @@ def assemble(
         part.module.eval().requires_grad_(False)
     for module in language.modules():
         if isinstance(module, Experts):
-            module.fold()
+            module.merge_shared()
     codec.prepare()
     head = language.talker.head
     return SpeechModel(

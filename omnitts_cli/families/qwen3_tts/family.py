@@ -124,8 +124,8 @@ def assemble(
     for part in parts.all():
         part.module.eval().requires_grad_(False)
     decoder.prepare()
-    language.talker.fold()
-    language.predictor.fold(language.embedder)
+    language.talker.prepare()
+    language.predictor.prepare(language.embedder)
     cloner = None
     if parts.encoder and parts.speaker:
         cloner = Qwen3Cloner(parts.encoder.module, parts.speaker.module, place)

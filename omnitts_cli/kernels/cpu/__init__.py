@@ -6,8 +6,14 @@ from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.cpu import codec
 from omnitts_cli.kernels.cpu.draw import choose
 from omnitts_cli.kernels.cpu.frame import begin, finish, first_scores
-from omnitts_cli.kernels.cpu.stack import walk
+from omnitts_cli.kernels.cpu.stack import fuse_stack
 
 OPS = replace(
-    plain.OPS, choose=choose, begin=begin, first_scores=first_scores, finish=finish, walk=walk, codec=codec.OPS
+    plain.OPS,
+    choose=choose,
+    begin=begin,
+    first_scores=first_scores,
+    finish=finish,
+    fuse_stack=fuse_stack,
+    codec=codec.OPS,
 )

@@ -23,10 +23,10 @@ FEW = 4
 """Columns, in outputs of a layer, up to which laying out the weights anew takes longer than the columns."""
 
 
-def snake(x: Tensor, scale: Tensor, inverse: Tensor, heard: Tensor) -> None:
+def snake(x: Tensor, scale: Tensor, inverse: Tensor, out: Tensor) -> None:
     wave = x * scale
     np.sin(wave.numpy(), out=wave.numpy())
-    torch.addcmul(x, wave.square_(), inverse, out=heard)
+    torch.addcmul(x, wave.square_(), inverse, out=out)
 
 
 def windows(x: Tensor, taps: int, dilation: int = 1) -> Tensor:
@@ -54,54 +54,54 @@ def product(
     x: Tensor,
     layer: Product,
     residual: Tensor | None = None,
-    wide: Tensor | None = None,
-    heard: Tensor | None = None,
+    out_f32: Tensor | None = None,
+    out: Tensor | None = None,
 ) -> None:
     if layer.eps is not None:
         x = x * torch.rsqrt(torch.linalg.vector_norm(x, 2, -1, True).square_().div_(x.shape[-1]).add_(layer.eps))
     y = multiply(x, layer)
     if residual is not None:
-        y = torch.add(y, residual, out=y if wide is None else wide)
-    elif wide is not None:
-        y = wide.copy_(y)
-    if heard is not None:
-        bend(y, layer, heard)
+        y = torch.add(y, residual, out=y if out_f32 is None else out_f32)
+    elif out_f32 is not None:
+        y = out_f32.copy_(y)
+    if out is not None:
+        activate(y, layer, out)
 
 
-def bend(y: Tensor, layer: Product, heard: Tensor) -> None:
-    if layer.bend == "snake":
+def activate(y: Tensor, layer: Product, out: Tensor) -> None:
+    if layer.activation == "snake":
         assert layer.scale is not None and layer.inverse is not None
-        snake(y, layer.scale, layer.inverse, heard)
-    elif layer.bend == "gelu":
-        heard.copy_(F.gelu(y))
-    elif layer.bend == "gate":
+        snake(y, layer.scale, layer.inverse, out)
+    elif layer.activation == "gelu":
+        out.copy_(F.gelu(y))
+    elif layer.activation == "swiglu":
         gate, up = y.chunk(2, -1)
-        torch.mul(F.silu(gate), up, out=heard)
+        torch.mul(F.silu(gate), up, out=out)
     else:
-        heard.copy_(y)
+        out.copy_(y)
 
 
-def unit(x: Tensor, wide: Product, point: Product, residual: Tensor, keep: bool, heard: Tensor) -> None:
-    between = multiply(x, wide)
-    bend(between, wide, between)
-    product(between, point, residual=residual, wide=residual if keep else None, heard=heard)
+def residual_unit(x: Tensor, conv: Product, point: Product, residual: Tensor, keep: bool, out: Tensor) -> None:
+    between = multiply(x, conv)
+    activate(between, conv, between)
+    product(between, point, residual=residual, out_f32=residual if keep else None, out=out)
 
 
 def attend(
     qkv: Tensor,
-    pace: Tensor,
+    rates: Tensor,
     frames: Tensor,
     slots: Tensor,
     keys: Tensor,
     values: Tensor,
     window: int,
-    heard: Tensor,
+    out: Tensor,
 ) -> None:
     (_, heads, ring, depth), (rows, length, _) = keys.shape, qkv.shape
     who, before = slots.numpy()[:, None], frames.numpy()[slots.numpy()][:, None]  # [B, 1]
     ages = before + np.arange(1 - window, length)  # [B, window - 1 + T], of all frames that somebody hears
     fresh = ages[:, -length:]
-    angle = (fresh[..., None].astype(np.float32) * pace.numpy())[:, :, None, None]  # [B, T, 1, 1, D / 2]
+    angle = (fresh[..., None].astype(np.float32) * rates.numpy())[:, :, None, None]  # [B, T, 1, 1, D / 2]
     cos, sin = np.cos(angle), np.sin(angle)
     parts = qkv.numpy().reshape(rows, length, 3, heads, 2, depth // 2)
     low, high = parts[:, :, :2, :, 0], parts[:, :, :2, :, 1]  # of queries and keys: [B, T, 2, heads, D / 2]
@@ -110,21 +110,21 @@ def attend(
     all_keys, all_values = keys.numpy(), values.numpy()  # [slots, heads, ring, D]
     all_keys[who, :, fresh % ring] = turned[:, :, 1]
     all_values[who, :, fresh % ring] = parts[:, :, 2].reshape(rows, length, heads, depth)
-    # what a young stream has no frames for is not read at all: it may be anything, and is not heard
+    # skip ring entries before the stream's first frame: they are uninitialised
     real = np.where(ages < 0, before, ages) % ring
     held_keys, held_values = (torch.from_numpy(one[who, :, real].swapaxes(1, 2)) for one in (all_keys, all_values))
     distance = fresh[:, :, None] - ages[:, None]  # [B, T, window - 1 + T]
     seen = torch.from_numpy((distance >= 0) & (distance < window) & (ages >= 0)[:, None])
     made = F.scaled_dot_product_attention(queries, held_keys, held_values, seen[:, None])
-    heard.copy_(made.transpose(1, 2).flatten(2))
+    out.copy_(made.transpose(1, 2).flatten(2))
 
 
-def mix(x: Tensor, weight: Tensor, bias: Tensor, eps: float, heard: Tensor) -> None:
+def depthwise_norm(x: Tensor, weight: Tensor, bias: Tensor, eps: float, out: Tensor) -> None:
     y = (windows(x, weight.shape[0]) * weight).sum(2).add_(bias)
-    heard.copy_(F.layer_norm(y, y.shape[-1:], eps=eps))
+    out.copy_(F.layer_norm(y, y.shape[-1:], eps=eps))
 
 
-def close(x: Tensor, weight: Tensor, bias: Tensor, sound: Tensor) -> None:
+def output_conv(x: Tensor, weight: Tensor, bias: Tensor, sound: Tensor) -> None:
     rows, columns = sound.shape
     taps = weight.shape[0]
     shares = x @ weight.t()  # [B, length, taps]: what each column gives to the `taps` samples that hear it
@@ -133,15 +133,15 @@ def close(x: Tensor, weight: Tensor, bias: Tensor, sound: Tensor) -> None:
     sound.add_(bias).clamp_(-1.0, 1.0)
 
 
-def recall(buffer: Tensor, tracks: Tracks, past: Tensor, slots: Tensor, length: int) -> None:
-    held, whole = past.numpy(), buffer.numpy()
+def load_history(buffer: Tensor, tracks: Tracks, history: Tensor, slots: Tensor, length: int) -> None:
+    held, whole = history.numpy(), buffer.numpy()
     for row, slot in enumerate(slots.tolist()):
         for first, last, front, _ in places(tracks, slots.shape[0], row, length):
             whole[front : front + last - first] = held[slot, first:last]
 
 
-def keep(buffer: Tensor, tracks: Tracks, past: Tensor, slots: Tensor, frames: Tensor, length: int) -> None:
-    held, whole = past.numpy(), buffer.numpy()
+def store_history(buffer: Tensor, tracks: Tracks, history: Tensor, slots: Tensor, frames: Tensor, length: int) -> None:
+    held, whole = history.numpy(), buffer.numpy()
     for row, slot in enumerate(slots.tolist()):
         for first, last, _, back in places(tracks, slots.shape[0], row, length):
             held[slot, first:last] = whole[back - (last - first) : back]
@@ -160,10 +160,10 @@ def places(tracks: Tracks, rows: int, row: int, length: int) -> Iterator[tuple[i
 OPS = replace(
     plain_codec.OPS,
     product=product,
-    unit=unit,
+    residual_unit=residual_unit,
     attend=attend,
-    mix=mix,
-    close=close,
-    recall=recall,
-    keep=keep,
+    depthwise_norm=depthwise_norm,
+    output_conv=output_conv,
+    load_history=load_history,
+    store_history=store_history,
 )

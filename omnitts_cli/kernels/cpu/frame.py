@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from omnitts_cli.kernels import plain_frame
-from omnitts_cli.kernels.plain_frame import BROKEN, END, LIMIT, RUNNING, STALL, Columns, Tables
+from omnitts_cli.kernels.ops import CodeTables, Columns
+from omnitts_cli.kernels.plain_frame import BROKEN, END, LIMIT, RUNNING, STALL
 
 
 def begin(table: Columns, slots: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -28,11 +29,11 @@ def begin(table: Columns, slots: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor
     return torch.from_numpy(rows), torch.from_numpy(positions), torch.from_numpy(made), torch.from_numpy(may)
 
 
-def first_scores(logits: Tensor, heard: Tensor, penalty: Tensor, endless: Tensor, end: int) -> Tensor:
-    told, count = logits.float().numpy(), heard.shape[1]
+def first_scores(logits: Tensor, seen: Tensor, penalty: Tensor, endless: Tensor, end: int) -> Tensor:
+    told, count = logits.float().numpy(), seen.shape[1]
     scores = np.full_like(told, -np.inf)
     audio, factor = told[:, :count], penalty.numpy()[:, None]
-    scores[:, :count] = np.where(heard.numpy(), np.where(audio < 0, audio * factor, audio / factor), audio)
+    scores[:, :count] = np.where(seen.numpy(), np.where(audio < 0, audio * factor, audio / factor), audio)
     scores[:, end] = np.where(endless.numpy(), -np.inf, told[:, end])
     return torch.from_numpy(scores)
 
@@ -45,7 +46,7 @@ def finish(
     logits: Tensor,
     codes: Tensor,
     ignore_end: Tensor,
-    tables: Tables,
+    tables: CodeTables,
     end: int,
     stall: int,
 ) -> None:
@@ -53,7 +54,7 @@ def finish(
     finite = np.isfinite(logits.float().numpy()).all(-1)
     all_made, stops = table.report.numpy()
     live, repeats, last = table.live.numpy(), table.repeats.numpy(), table.last.numpy()
-    heard, limit, position = table.heard.numpy(), table.limit.numpy(), table.position.numpy()
+    seen, limit, position = table.seen.numpy(), table.limit.numpy(), table.position.numpy()
     # an entry behind `made` is not yet a frame, so rows that do not go may write theirs
     table.codes.numpy()[where, table.reference.numpy()[where] + before] = own
     going = []
@@ -67,7 +68,7 @@ def finish(
             stops[slot] = END
         else:
             going.append(row)
-            heard[slot, min(first, heard.shape[1] - 1)] = True
+            seen[slot, min(first, seen.shape[1] - 1)] = True
             position[slot] += 1
             all_made[slot] = frame + 1
             # a user's fixed number of frames is made whatever it sounds like

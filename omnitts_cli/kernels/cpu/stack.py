@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from omnitts_cli.kernels.ops import Block
+from omnitts_cli.kernels.ops import LayerWeights
 
 SMALL = 64 << 20
 """Bytes of a stack above which products take all the time, and a second copy of the weights too much memory."""
@@ -30,17 +30,17 @@ NEAR = 128
 SIGNS = np.array([[-1], [1]], np.float32)
 
 
-def walk(blocks: Sequence[Block], norm: Tensor, kv_heads: int, eps: float) -> Walk | None:
+def fuse_stack(blocks: Sequence[LayerWeights], norm: Tensor, kv_heads: int, eps: float) -> FusedStack | None:
     """The stack as one operation; None where layer by layer is as good."""
     weights = [weight for block in blocks for weight in vars(block).values()]
     small = sum(weight.nbytes for weight in weights) <= SMALL
-    return Walk(blocks, norm, kv_heads, eps) if small and norm.dtype == torch.float32 else None
+    return FusedStack(blocks, norm, kv_heads, eps) if small and norm.dtype == torch.float32 else None
 
 
-class Walk:
+class FusedStack:
     """The blocks, and the norm behind them."""
 
-    def __init__(self, blocks: Sequence[Block], norm: Tensor, kv_heads: int, eps: float) -> None:
+    def __init__(self, blocks: Sequence[LayerWeights], norm: Tensor, kv_heads: int, eps: float) -> None:
         self._layers = [_Layer.of(block, kv_heads) for block in blocks]
         self._weight, self._kv_heads, self._eps = norm, kv_heads, eps
 
@@ -175,7 +175,7 @@ class _Layer:
     down: Tensor
 
     @staticmethod
-    def of(block: Block, kv_heads: int) -> _Layer:
+    def of(block: LayerWeights, kv_heads: int) -> _Layer:
         depth = block.q_norm.shape[0]
         norms = [block.q_norm.expand(block.out.shape[1] // depth, -1), block.k_norm.expand(kv_heads, -1)]
         return _Layer(

@@ -3,21 +3,29 @@
 import torch
 
 from omnitts_cli.kernels.ops import CodecOps
-from omnitts_cli.kernels.triton.codec_products import product, unit
-from omnitts_cli.kernels.triton.codec_ready import ready
-from omnitts_cli.kernels.triton.codec_rest import attend, close, entries, hush, keep, mix, recall
+from omnitts_cli.kernels.triton.codec_products import product, residual_unit
+from omnitts_cli.kernels.triton.codec_ready import warm_up
+from omnitts_cli.kernels.triton.codec_rest import (
+    attend,
+    depthwise_norm,
+    embed_codes,
+    load_history,
+    output_conv,
+    store_history,
+    zero_start,
+)
 
 OPS = CodecOps(
     # the 10 bits of mantissa that TF32 has, at twice its speed
     operand=torch.float16,
-    entries=entries,
+    embed_codes=embed_codes,
     product=product,
-    unit=unit,
+    residual_unit=residual_unit,
     attend=attend,
-    mix=mix,
-    close=close,
-    hush=hush,
-    recall=recall,
-    keep=keep,
-    ready=ready,
+    depthwise_norm=depthwise_norm,
+    output_conv=output_conv,
+    zero_start=zero_start,
+    load_history=load_history,
+    store_history=store_history,
+    warm_up=warm_up,
 )

@@ -17,10 +17,10 @@ from omnitts_cli.kernels.ops import Product
 from omnitts_cli.kernels.triton.codec_ready import run
 from omnitts_cli.kernels.triton.room import stages_in
 
-BENDS = {"": 0, "snake": 1, "gelu": 2, "gate": 3}
+ACTIVATIONS = {"": 0, "snake": 1, "gelu": 2, "swiglu": 3}
 SNAKE = tl.constexpr(1)
 GELU = tl.constexpr(2)
-GATE = tl.constexpr(3)
+SWIGLU = tl.constexpr(3)
 
 TILES = ((64, 128, 64, 4, 4), (64, 64, 64, 4, 4), (32, 32, 128, 4, 4), (16, 64, 128, 4, 4))
 """(columns, outputs, inputs a turn, warps, stages), large ones first. All numbers here were measured on one H200
@@ -67,7 +67,7 @@ def _product(  # noqa: C901, PLR0915 - one kernel, whose branches are settled wh
     x, weight, bias, scale, inverse, residual, wide, heard, sums, counts,
     x_stride, residual_stride, wide_stride, heard_stride, count, columns, outputs, inputs, width, hop, share, parts,
     eps: tl.constexpr, turns: tl.constexpr, normed: tl.constexpr, biased: tl.constexpr,
-    bend: tl.constexpr, adds: tl.constexpr, keeps: tl.constexpr, gives: tl.constexpr, shared: tl.constexpr,
+    activation: tl.constexpr, adds: tl.constexpr, keeps: tl.constexpr, gives: tl.constexpr, shared: tl.constexpr,
     precision: tl.constexpr, block_m: tl.constexpr, block_n: tl.constexpr, block_k: tl.constexpr,
 ):  # fmt: skip
     """`turns` per tap; 0 where there is one tap, so that products of any width are one kernel."""
@@ -97,7 +97,7 @@ def _product(  # noqa: C901, PLR0915 - one kernel, whose branches are settled wh
         part = operand(part, kind)
         tile = tl.load(lines + turn * block_k, known[:, None], 0.0)
         total = tl.dot(part, tl.trans(tile), total, input_precision=precision)
-        if bend == GATE:
+        if activation == SWIGLU:
             tile = tl.load(lines + turn * block_k + outputs * width, known[:, None], 0.0)
             second = tl.dot(part, tl.trans(tile), second, input_precision=precision)
     if shared:
@@ -126,11 +126,11 @@ def _product(  # noqa: C901, PLR0915 - one kernel, whose branches are settled wh
     if keeps:
         tl.store(wide + (batch * wide_stride)[:, None] + place, total, inside)
     if gives:
-        if bend == SNAKE:
+        if activation == SNAKE:
             total = snake(total, tl.load(scale + n, known, 0.0)[None, :], tl.load(inverse + n, known, 0.0)[None, :])
-        if bend == GELU:
+        if activation == GELU:
             total = 0.5 * total * (1.0 + tl.erf(total * 0.7071067811865476))
-        if bend == GATE:
+        if activation == SWIGLU:
             if biased:
                 second += tl.load(bias + outputs + n, known, 0.0)[None, :]
             total = total * tl.sigmoid(total) * second
@@ -234,11 +234,15 @@ def block_of(inputs: int, most: int) -> int:
 
 
 def product(
-    x: Tensor, layer: Product, residual: Tensor | None = None, wide: Tensor | None = None, heard: Tensor | None = None
+    x: Tensor,
+    layer: Product,
+    residual: Tensor | None = None,
+    out_f32: Tensor | None = None,
+    out: Tensor | None = None,
 ) -> None:
     rows, length, inputs = x.shape
     columns = length - (layer.taps - 1) * layer.dilation
-    gated, normed, kind = layer.bend == "gate", layer.eps is not None, layer.weight.dtype
+    gated, normed, kind = layer.activation == "swiglu", layer.eps is not None, layer.weight.dtype
     outputs, width = layer.weight.shape[0] // (2 if gated else 1), layer.weight.shape[1]
     count = rows * columns
     block_m, block_n, block_k, warps, stages = fitting_tile(
@@ -246,7 +250,7 @@ def product(
     )
     block_k = block_of(inputs, block_k if kind.itemsize == 2 else block_k // 2)
     if block_k < 16:
-        return plain_codec.product(x, layer, residual, wide, heard)
+        return plain_codec.product(x, layer, residual, out_f32, out)
     stages = stages_in((block_m + block_n * (2 if gated else 1)) * block_k * kind.itemsize, stages)
     grid = (triton.cdiv(outputs, block_n), triton.cdiv(count, block_m))
     tiles, turns, share, parts, sums = grid[0] * grid[1], width // block_k, 0, 1, None
@@ -260,31 +264,31 @@ def product(
 
     run(
         _product, (*grid, parts),
-        x, layer.weight, layer.bias, layer.scale, layer.inverse, residual, wide, heard, sums, layer.counts,
-        stride(x), stride(residual), stride(wide), stride(heard), count, columns, outputs, inputs, width,
+        x, layer.weight, layer.bias, layer.scale, layer.inverse, residual, out_f32, out, sums, layer.counts,
+        stride(x), stride(residual), stride(out_f32), stride(out), count, columns, outputs, inputs, width,
         layer.dilation * inputs, share, parts, layer.eps, inputs // block_k if layer.taps > 1 else 0, normed,
-        layer.bias is not None, BENDS[layer.bend],
-        residual is not None, wide is not None, heard is not None, parts > 1, precision(kind),
+        layer.bias is not None, ACTIVATIONS[layer.activation],
+        residual is not None, out_f32 is not None, out is not None, parts > 1, precision(kind),
         block_m, block_n, block_k, num_warps=warps, num_stages=stages,
     )  # fmt: skip
 
 
-def unit(x: Tensor, wide: Product, point: Product, residual: Tensor, keep: bool, heard: Tensor) -> None:
+def residual_unit(x: Tensor, conv: Product, point: Product, residual: Tensor, keep: bool, out: Tensor) -> None:
     rows, columns, inputs = residual.shape
-    count, kind = rows * columns, wide.weight.dtype
+    count, kind = rows * columns, conv.weight.dtype
     large = 1 << inputs.bit_length() - 1
     small = inputs - large
     tile = UNIT_TILES.get(large) if kind.itemsize == 2 and small == large // 2 else None
     if tile is None or triton.cdiv(count, tile[0]) < UNIT_ENOUGH:
         between = torch.empty(residual.shape, dtype=kind, device=x.device)
-        product(x, wide, heard=between)
-        return product(between, point, residual=residual, wide=residual if keep else None, heard=heard)
+        product(x, conv, out=between)
+        return product(between, point, residual=residual, out_f32=residual if keep else None, out=out)
     block_m, block_k, warps, stages = tile
     stages = stages_in((block_m + inputs) * block_k * kind.itemsize, stages)
     run(
         _unit, (triton.cdiv(count, block_m),),
-        x, wide.weight, wide.bias, wide.scale, wide.inverse, point.weight, point.bias, point.scale, point.inverse,
-        residual, heard, x.stride(0), residual.stride(0), heard.stride(0), count, columns, wide.dilation * inputs,
-        wide.taps, inputs // block_k, keep, precision(kind), block_m, block_k, large, small,
+        x, conv.weight, conv.bias, conv.scale, conv.inverse, point.weight, point.bias, point.scale, point.inverse,
+        residual, out, x.stride(0), residual.stride(0), out.stride(0), count, columns, conv.dilation * inputs,
+        conv.taps, inputs // block_k, keep, precision(kind), block_m, block_k, large, small,
         num_warps=warps, num_stages=stages,
     )  # fmt: skip

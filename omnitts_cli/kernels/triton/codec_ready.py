@@ -23,7 +23,7 @@ def run(kernel: Any, grid: tuple[int, ...], *given: object, **options: int) -> N
         kernel[grid](*given, **options)
 
 
-def ready(step: Callable[[], None]) -> None:
+def warm_up(step: Callable[[], None]) -> None:
     """Compile what `step` launches and wait for it; nothing of it is run."""
     if triton.knobs.runtime.interpret:
         return

@@ -31,7 +31,7 @@ def _entries(codes, books, heard, columns, stride, groups: tl.constexpr, size: t
     tl.store(heard + width + lane, operand(rest, kind), inside)
 
 
-def entries(codes: Tensor, books: Tensor, heard: Tensor) -> None:
+def embed_codes(codes: Tensor, books: Tensor, heard: Tensor) -> None:
     rows, columns, groups = codes.shape
     _, size, width = books.shape
     run(
@@ -142,7 +142,7 @@ def _mix(x, weight, bias, heard, columns, x_stride, heard_stride, eps: tl.conste
     tl.store(heard + batch * heard_stride + column * channels + c, operand(y, heard.dtype.element_ty), inside)
 
 
-def mix(x: Tensor, weight: Tensor, bias: Tensor, eps: float, heard: Tensor) -> None:
+def depthwise_norm(x: Tensor, weight: Tensor, bias: Tensor, eps: float, heard: Tensor) -> None:
     rows, columns, channels = heard.shape
     run(
         _mix, (rows * columns,),
@@ -167,7 +167,7 @@ def _close(x, weight, bias, sound, count, columns, x_stride, taps: tl.constexpr,
     tl.store(sound + m, tl.minimum(tl.maximum(y, -1.0), 1.0), there)
 
 
-def close(x: Tensor, weight: Tensor, bias: Tensor, sound: Tensor) -> None:
+def output_conv(x: Tensor, weight: Tensor, bias: Tensor, sound: Tensor) -> None:
     rows, columns = sound.shape
     taps, channels = weight.shape
     run(
@@ -188,12 +188,12 @@ def _hush(heard, wide, frames, slots, count, heard_stride, wide_stride, keeps: t
             tl.store(wide + row * wide_stride + j, silence, j < count)
 
 
-def hush(frames: Tensor, slots: Tensor, cut: int, heard: Tensor, wide: Tensor | None = None) -> None:
-    rows, count = heard.shape[0], cut * heard.shape[2]
+def zero_start(frames: Tensor, slots: Tensor, cut: int, made: Tensor, made_f32: Tensor | None) -> None:
+    rows, count = made.shape[0], cut * made.shape[2]
     run(
         _hush, (rows, triton.cdiv(count, BLOCK)),
-        heard, wide, frames, slots, count, heard.stride(0), 0 if wide is None else wide.stride(0), wide is not None,
-        BLOCK, num_warps=4,
+        made, made_f32, frames, slots, count, made.stride(0), 0 if made_f32 is None else made_f32.stride(0),
+        made_f32 is not None, BLOCK, num_warps=4,
     )  # fmt: skip
 
 
@@ -218,17 +218,17 @@ def _carry(
         tl.store(there, tl.load(here, inside), inside)
 
 
-def recall(buffer: Tensor, tracks: Tracks, past: Tensor, slots: Tensor, length: int) -> None:
+def load_history(buffer: Tensor, tracks: Tracks, history: Tensor, slots: Tensor, length: int) -> None:
     rows = slots.shape[0]
     run(
         _carry, (tracks.table.shape[0], rows),
-        buffer, past, tracks.table, slots, None, past.shape[1], rows, length, False, BLOCK, num_warps=4,
+        buffer, history, tracks.table, slots, None, history.shape[1], rows, length, False, BLOCK, num_warps=4,
     )  # fmt: skip
 
 
-def keep(buffer: Tensor, tracks: Tracks, past: Tensor, slots: Tensor, frames: Tensor, length: int) -> None:
+def store_history(buffer: Tensor, tracks: Tracks, history: Tensor, slots: Tensor, frames: Tensor, length: int) -> None:
     rows = slots.shape[0]
     run(
         _carry, (tracks.table.shape[0], rows),
-        buffer, past, tracks.table, slots, frames, past.shape[1], rows, length, True, BLOCK, num_warps=4,
+        buffer, history, tracks.table, slots, frames, history.shape[1], rows, length, True, BLOCK, num_warps=4,
     )  # fmt: skip

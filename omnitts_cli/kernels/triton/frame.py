@@ -8,7 +8,7 @@ import triton.language as tl
 from torch import Tensor
 
 from omnitts_cli.kernels import plain_frame
-from omnitts_cli.kernels.plain_frame import Columns, Tables
+from omnitts_cli.kernels.ops import CodeTables, Columns
 from omnitts_cli.kernels.triton.overlap import announce, overlaps, wait
 
 RUNNING = tl.constexpr(plain_frame.RUNNING)
@@ -140,14 +140,14 @@ def _finish(
 
 def finish(
     table: Columns, slots: Tensor, made: Tensor, may: Tensor, logits: Tensor, codes: Tensor, ignore_end: Tensor,
-    tables: Tables, end: int, stall: int,
+    tables: CodeTables, end: int, stall: int,
 ) -> None:  # fmt: skip
     logits, codes = logits.contiguous(), codes.contiguous()
     (count, frames, groups), (batch, size), width = table.codes.shape, logits.shape, table.row.shape[1]
     power = triton.next_power_of_2
     _finish[(batch,)](
-        table.row, table.position, table.report, table.live, table.limit, table.codes, table.reference, table.heard,
+        table.row, table.position, table.report, table.live, table.limit, table.codes, table.reference, table.seen,
         table.last, table.repeats, slots, made, may, logits, codes, ignore_end, tables.first, tables.rest,
-        count, frames, groups, table.heard.shape[1], size, width, end, stall,
+        count, frames, groups, table.seen.shape[1], size, width, end, stall,
         power(width), power(size), power(groups), overlaps(), num_warps=8, launch_pdl=overlaps(),
     )  # fmt: skip

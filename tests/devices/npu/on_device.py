@@ -50,7 +50,7 @@ def test_it_says_what_it_is() -> None:
     assert device.captures and device.pads and device.few_graphs
     assert device.free_bytes() == 1 << 30
     assert device.peak_bytes() == 1 << 20
-    device.settle()
+    device.synchronize()
     assert fake_npu.waits.seen[-1] == "synchronize"
 
 
@@ -88,7 +88,7 @@ def test_memory_that_is_short_is_recognised() -> None:
 def test_its_ops_replace_what_the_vendor_has() -> None:
     ops = NPUDevice().ops()
     same = {name for name in vars(plain.OPS) if getattr(ops, name) is getattr(plain.OPS, name)}
-    assert same == {"linear", "codec", "walk", "begin", "first_scores", "finish"}
+    assert same == {"linear", "codec", "fuse_stack", "begin", "first_scores", "finish"}
 
 
 def test_fewer_sizes_are_recorded() -> None:

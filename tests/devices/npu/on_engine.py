@@ -25,7 +25,7 @@ from fake_graphs import Hazard
 torch_npu = fake_npu.install(os.environ["FAKE_NPU_VERSION"])
 
 from omnitts_cli.audio.chunk import Clip  # noqa: E402
-from omnitts_cli.devices import streams  # noqa: E402
+from omnitts_cli.devices import accelerator  # noqa: E402
 from omnitts_cli.devices.cpu import CPUDevice  # noqa: E402
 from omnitts_cli.devices.npu import operators  # noqa: E402
 from omnitts_cli.devices.npu.device import NPUDevice  # noqa: E402
@@ -168,7 +168,7 @@ def test_no_host_waits_inside_the_loop(requests: list[Request]) -> None:
     clips(engine, requests)
     for request in requests:
         engine.submit(request)
-    with engine.device.quiet():  # raises where the host waits other than through a fetch
+    with engine.device.no_sync():  # raises where the host waits other than through a fetch
         heard = sum(news.codes.shape[0] for _ in iter(lambda: engine.busy, False) for news in engine.step())
     assert heard >= 7 + 9 + 11
 
@@ -191,7 +191,7 @@ def test_a_fetch_that_keeps_the_devices_memory_is_seen(
         def wait(self) -> list[np.ndarray]:
             return [view.cpu().numpy() for view in self._views]
 
-    monkeypatch.setattr(streams, "PinnedFetch", Lazy)
+    monkeypatch.setattr(accelerator, "PinnedFetch", Lazy)
     with pytest.raises(Hazard, match="overwritten"):
         clips(engine_on(NPUDevice()), requests)
 

@@ -125,13 +125,13 @@ def test_the_host_never_waits(omni: SpeechModel, recording: ModuleType) -> None:
         busy.submit(request)
     turns = 0
     while busy.busy:
-        with device.quiet():
+        with device.no_sync():
             busy.step()
         turns += 1
     assert turns > 10
 
 
-def test_lanes_that_lag_change_nothing(omni: SpeechModel, alone: dict[str, Clip], recording: ModuleType) -> None:
+def test_streams_that_lag_change_nothing(omni: SpeechModel, alone: dict[str, Clip], recording: ModuleType) -> None:
     late = engine(omni, 3, recording.RecordingDevice(late=True, seed=4))
     for name, clip in clips(late.speak(requests(5))).items():
         same(alone[name], clip)
@@ -146,8 +146,8 @@ def test_captured_experts_are_eager_in_every_form(rows: int, dtype: torch.dtype,
     for weight in made.parameters():
         weight.mul_(10)
     block = made.block()
-    lane, x, out = recording.RecordingDevice().lane(), torch.zeros(rows, 32, dtype=dtype), []
-    replay = lane.capture(lambda: out.append(mixture(x, block)))
+    stream, x, out = recording.RecordingDevice().stream(), torch.zeros(rows, 32, dtype=dtype), []
+    replay = stream.capture(lambda: out.append(mixture(x, block)))
     for seed in range(4):
         x.copy_(torch.randn(x.shape, generator=torch.Generator().manual_seed(seed)))
         replay()

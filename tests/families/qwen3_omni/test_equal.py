@@ -114,4 +114,4 @@ def test_a_block_of_experts(omni: SpeechModel, omni_folder: Any, omni_case: Call
     for _ in range(2):  # as it comes from the file, then folded
         assert near(mixture(golden["rows"], block.block()), golden["made"])
         assert near(torch.cat([mixture(row[None], block.block()) for row in golden["rows"]]), golden["made"])
-        block.fold()
+        block.merge_shared()

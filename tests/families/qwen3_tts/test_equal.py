@@ -16,6 +16,7 @@ from omnitts_cli.kernels.ops import Ops
 from omnitts_cli.kernels.plain import keep_likely
 from omnitts_cli.models.roles import Prompt, SpeechModel
 from omnitts_cli.models.sampling import Controls, choose_first, choose_rest, first_scores
+from omnitts_cli.models.slot_decoder import slot_decoder
 
 
 class Alone:
@@ -92,7 +93,7 @@ def test_free_running_frames_and_their_sound(
         if prompt.draft.reference is not None:
             before = torch.from_numpy(prompt.draft.reference)
         codes = torch.cat([before, frames])[None]
-        sound = model.codec.streams(1, codes.shape[1], ops.codec).speak(codes, torch.tensor([0]))[0]
+        sound = slot_decoder(model.codec, 1, codes.shape[1], ops.codec).decode(codes, torch.tensor([0]))[0]
         sound = sound[len(before) * model.facts.samples_per_frame :]
         assert len(sound) == golden.meta["wav_lengths"][index]
         key = f"wav.{index}"

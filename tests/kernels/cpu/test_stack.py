@@ -22,7 +22,7 @@ def stack_of(shape: StackShape = SHAPE) -> Stack:
         weight.copy_(1 + 0.3 * torch.randn(weight.shape, generator=made))
         if weight.dim() == 2:
             weight.sub_(1).mul_(0.7)
-    stack.fold()
+    stack.fuse()
     return stack
 
 
@@ -36,7 +36,7 @@ def test_hidden_states_and_cache(
     """At one place, or some places apart: together, some of them together, each alone."""
     monkeypatch.setattr("omnitts_cli.kernels.cpu.stack.NEAR", 5)
     stack, made = stack_of(shape), torch.Generator().manual_seed(len(slots) + rows)
-    assert stack.walk is not None
+    assert stack.fused is not None
     fast = stack.cache(4, 20, "cpu", torch.float32)
     fast.keys.normal_(generator=made)
     fast.values.normal_(generator=made)
@@ -45,7 +45,7 @@ def test_hidden_states_and_cache(
     starts = torch.randint(0, apart + 1, (len(slots), 1), generator=made)
     asked = (x, starts + torch.arange(rows), torch.tensor(slots))
     said = stack.cached(*asked, fast, 20)
-    stack.walk = None
+    stack.fused = None
     stack.ops = plain.OPS
     torch.testing.assert_close(said, stack.cached(*asked, truth, 20), rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(fast.keys, truth.keys, rtol=1e-4, atol=1e-5)
@@ -63,7 +63,7 @@ def test_slots_far_apart_ask_alone() -> None:
 def test_what_is_beyond_a_row_is_not_heard() -> None:
     """Slots of different length share an attention; what an earlier request left behind a place counts for nothing."""
     stack, made = stack_of(), torch.Generator().manual_seed(3)
-    assert stack.walk is not None
+    assert stack.fused is not None
     cache = stack.cache(2, 20, "cpu", torch.float32)
     cache.keys.normal_(generator=made)
     cache.values.normal_(generator=made)
@@ -77,14 +77,14 @@ def test_what_is_beyond_a_row_is_not_heard() -> None:
 def test_many_rows_and_what_is_not_float32_go_layer_by_layer() -> None:
     stack = stack_of()
     refused: list[int] = []
-    stack.walk = lambda rows, *rest: refused.append(rows.shape[1])
+    stack.fused = lambda rows, *rest: refused.append(rows.shape[1])
     cache, slot = stack.cache(1, FEW + 1, "cpu", torch.float32), torch.tensor([0])
     many = stack.cached(torch.ones(1, FEW + 1, SHAPE.hidden), torch.arange(FEW + 1)[None], slot, cache, FEW + 1)
     assert many.shape == (1, FEW + 1, SHAPE.hidden) and not refused
-    stack.bfloat16().fold()
-    assert stack.walk is None
+    stack.bfloat16().fuse()
+    assert stack.fused is None
 
 
 def test_large_weights_are_not_kept_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("omnitts_cli.kernels.cpu.stack.SMALL", 1000)
-    assert stack_of().walk is None
+    assert stack_of().fused is None

@@ -20,6 +20,7 @@ from omnitts_cli.kernels.ops import CodecOps, Product
 from omnitts_cli.models.code2wav import Code2Wav, Code2WavShape
 from omnitts_cli.models.codec_decoder import CodecDecoder, DecoderShape
 from omnitts_cli.models.codec_transformer import TransformerShape
+from omnitts_cli.models.slot_decoder import slot_decoder
 
 triton = pytest.importorskip("triton")
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
@@ -65,21 +66,23 @@ def distance(got: Tensor, wanted: Tensor) -> float:
 
 
 def layer(
-    outputs: int, inputs: int, kind: torch.dtype = torch.float32, taps: int = 1, bend: str = "", **more
+    outputs: int, inputs: int, kind: torch.dtype = torch.float32, taps: int = 1, activation: str = "", **more
 ) -> Product:
     weight = (random(outputs, taps * inputs) * (taps * inputs) ** -0.5).to(kind)
     counts = torch.zeros(64, dtype=torch.int32, device=DEVICE)
-    snake = {"scale": random(outputs, seed=1), "inverse": random(outputs, seed=2)} if bend == "snake" else {}
-    return Product(weight, random(outputs, seed=3), taps, bend=bend, counts=counts, **snake, **more)
+    snake = {"scale": random(outputs, seed=1), "inverse": random(outputs, seed=2)} if activation == "snake" else {}
+    return Product(weight, random(outputs, seed=3), taps, activation=activation, counts=counts, **snake, **more)
 
 
 @pytest.mark.parametrize(
     ("made", "columns", "residual"),
     [
-        pytest.param({"outputs": 48, "inputs": 32, "taps": 7, "dilation": 3, "bend": "snake"}, 40, True, id="conv"),
+        pytest.param(
+            {"outputs": 48, "inputs": 32, "taps": 7, "dilation": 3, "activation": "snake"}, 40, True, id="conv"
+        ),
         pytest.param({"outputs": 32, "inputs": 96, "taps": 2}, 5, False, id="rise, shared out"),
-        pytest.param({"outputs": 64, "inputs": 64, "bend": "gelu"}, 9, False, id="gelu"),
-        pytest.param({"outputs": 64, "inputs": 64, "eps": 1e-5, "bend": "gate"}, 9, False, id="norm and gate"),
+        pytest.param({"outputs": 64, "inputs": 64, "activation": "gelu"}, 9, False, id="gelu"),
+        pytest.param({"outputs": 64, "inputs": 64, "eps": 1e-5, "activation": "swiglu"}, 9, False, id="norm and gate"),
         pytest.param({"outputs": 32, "inputs": 64, "eps": 1e-5}, 3, True, id="norm and residual"),
         pytest.param({"outputs": 24, "inputs": 24}, 3, False, id="odd sizes go the plain way"),
     ],
@@ -87,14 +90,14 @@ def layer(
 def test_product(products: ModuleType, made: dict, columns: int, residual: bool) -> None:
     one = layer(**made)
     x = random(2, columns + (one.taps - 1) * one.dilation, made["inputs"])
-    outputs = made["outputs"] // (2 if one.bend == "gate" else 1)
+    outputs = made["outputs"] // (2 if one.activation == "swiglu" else 1)
     results = []
     for product in (plain_codec.product, products.product):
         # heard lies in a track, behind its past
         track = torch.full((2, 4 + columns, outputs), 7.0, device=DEVICE)
         wide = random(2, columns, made["outputs"], seed=4)
-        given = {"wide": wide, "residual": wide if residual else None} if one.bend != "gate" else {}
-        product(x, one, heard=track[:, 4:], **given)
+        given = {"out_f32": wide, "residual": wide if residual else None} if one.activation != "swiglu" else {}
+        product(x, one, out=track[:, 4:], **given)
         results.append((track, wide))
     for got, wanted in zip(*reversed(results), strict=True):
         assert distance(got, wanted) < BOUND
@@ -107,11 +110,11 @@ def test_product(products: ModuleType, made: dict, columns: int, residual: bool)
 def test_whole_unit(products: ModuleType, monkeypatch: pytest.MonkeyPatch, inputs: int, keep: bool) -> None:
     monkeypatch.setattr(products, "UNIT_ENOUGH", 1)
     kind = torch.float16
-    wide = layer(inputs, inputs, kind, taps=7, bend="snake", dilation=3)
-    point = layer(inputs, inputs, kind, bend="snake")
+    wide = layer(inputs, inputs, kind, taps=7, activation="snake", dilation=3)
+    point = layer(inputs, inputs, kind, activation="snake")
     x = random(2, 40 + 18, inputs).to(kind)
     results = []
-    for unit in (plain_codec.unit, products.unit):
+    for unit in (plain_codec.residual_unit, products.residual_unit):
         residual, heard = random(2, 40, inputs, seed=5), torch.zeros(2, 40, inputs, dtype=kind, device=DEVICE)
         unit(x, wide, point, residual, keep, heard)
         results.append((residual, heard))
@@ -121,10 +124,10 @@ def test_whole_unit(products: ModuleType, monkeypatch: pytest.MonkeyPatch, input
 
 def test_snake_of_large_angles(products: ModuleType) -> None:
     """The sine's angle may be far from zero."""
-    one = replace(layer(32, 32, bend="snake"), scale=torch.full((32,), 40.0, device=DEVICE))
+    one = replace(layer(32, 32, activation="snake"), scale=torch.full((32,), 40.0, device=DEVICE))
     x = 30 * random(1, 16, 32)
     got, wanted = torch.empty_like(x), torch.empty_like(x)
-    products.product(x, one, heard=got)
+    products.product(x, one, out=got)
     exact = replace(one, **{name: getattr(one, name).double() for name in ("weight", "bias", "scale", "inverse")})
     y = torch.nn.functional.linear(x.double(), exact.weight, exact.bias)
     wanted = plain_codec.snake(y, exact.scale, exact.inverse)
@@ -135,7 +138,7 @@ def test_snake_of_large_angles(products: ModuleType) -> None:
 def test_half_precision_saturates(products: ModuleType) -> None:
     one = layer(32, 32, torch.float16)
     heard = torch.zeros(1, 16, 32, dtype=torch.float16, device=DEVICE)
-    products.product((60_000 * random(1, 16, 32).sign()).half(), one, heard=heard)
+    products.product((60_000 * random(1, 16, 32).sign()).half(), one, out=heard)
     assert heard.isfinite().all()
     assert heard.abs().max() == 65504
 
@@ -163,20 +166,20 @@ def decoder() -> CodecDecoder:
 def test_streams_are_the_whole(products: ModuleType, kind: torch.dtype, bound: float) -> None:
     made = decoder()
     codes = torch.randint(0, 8, (2, 6, 2), generator=torch.Generator().manual_seed(1)).to(DEVICE)
-    streams, slots = made.streams(3, 3, ops(kind)), torch.tensor([2, 0], device=DEVICE)
-    sound = torch.cat([streams.speak(codes[:, at : at + size], slots) for at, size in ((0, 1), (1, 3), (4, 2))], 1)
+    streams, slots = slot_decoder(made, 3, 3, ops(kind)), torch.tensor([2, 0], device=DEVICE)
+    sound = torch.cat([streams.decode(codes[:, at : at + size], slots) for at, size in ((0, 1), (1, 3), (4, 2))], 1)
     assert distance(sound, made(codes)) < bound
 
 
 @pytest.mark.parametrize("keeps", [True, False])
 def test_hush_silences_those_who_begin(products: ModuleType, keeps: bool) -> None:
-    from omnitts_cli.kernels.triton.codec_rest import hush
+    from omnitts_cli.kernels.triton.codec_rest import zero_start
 
     frames, slots = torch.tensor([0, 3, 0], device=DEVICE), torch.tensor([1, 2], device=DEVICE)
     track, wide = random(2, 50, 48), random(2, 40, 48)
     heard, wanted = track[:, 10:], [track.clone(), wide.clone()]
-    hush(frames, slots, 23, heard, wide if keeps else None)
-    plain_codec.hush(frames, slots, 23, wanted[0][:, 10:], wanted[1] if keeps else None)
+    zero_start(frames, slots, 23, heard, wide if keeps else None)
+    plain_codec.zero_start(frames, slots, 23, wanted[0][:, 10:], wanted[1] if keeps else None)
     assert torch.equal(track, wanted[0]) and torch.equal(wide, wanted[1])
     assert not heard[1, :23].any() and heard[1, 23:].all() and heard[0].all()
 
@@ -197,9 +200,9 @@ def test_streams_that_lose_their_first_samples(products: ModuleType, kind: torch
     made.prepare()
     made = made.to(DEVICE)
     codes = torch.randint(0, 8, (2, 6, 2), generator=torch.Generator().manual_seed(1)).to(DEVICE)
-    streams, slots = made.streams(3, 4, ops(kind)), torch.tensor([2, 0], device=DEVICE)
-    old = [streams.speak(codes[:1, :2], slots[:1])]
-    both = streams.speak(torch.stack([codes[0, 2:], codes[1, :4]]), slots)
+    streams, slots = slot_decoder(made, 3, 4, ops(kind)), torch.tensor([2, 0], device=DEVICE)
+    old = [streams.decode(codes[:1, :2], slots[:1])]
+    both = streams.decode(torch.stack([codes[0, 2:], codes[1, :4]]), slots)
     old.append(both[:1])
     assert distance(torch.cat(old, 1)[:, shape.missing_samples :], made(codes[:1])) < bound
     assert distance(both[1:, shape.missing_samples :], made(codes[1:, :4])) < bound
@@ -209,16 +212,16 @@ def test_streams_that_lose_their_first_samples(products: ModuleType, kind: torch
 def test_captured_is_eager() -> None:
     made = decoder()
     codes = torch.randint(0, 8, (2, 3, 2), device=DEVICE)
-    eager, captured = (made.streams(3, 3, ops(torch.float16)) for _ in range(2))
+    eager, captured = (slot_decoder(made, 3, 3, ops(torch.float16)) for _ in range(2))
     slots = torch.tensor([2, 0], device=DEVICE)
-    captured.speak(codes, slots)
+    captured.decode(codes, slots)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        sound = captured.speak(codes, slots)
+        sound = captured.decode(codes, slots)
     captured.clear(slots)
     for _ in range(3):
         graph.replay()
-        assert torch.equal(sound, eager.speak(codes, slots))
+        assert torch.equal(sound, eager.decode(codes, slots))
 
 
 @pytest.mark.skipif(INTERPRETED, reason="the interpreter compiles nothing")
@@ -226,10 +229,13 @@ def test_ready_compiles_everything_and_runs_nothing(monkeypatch: pytest.MonkeyPa
     from triton.runtime.jit import JITFunction
 
     made = decoder()
-    streams, codes = made.streams(3, 3, ops(torch.float16)), torch.zeros(2, 3, 2, dtype=torch.int64, device=DEVICE)
+    streams, codes = (
+        slot_decoder(made, 3, 3, ops(torch.float16)),
+        torch.zeros(2, 3, 2, dtype=torch.int64, device=DEVICE),
+    )
     streams.prepare([(3, 2)])
     assert not streams._frames.any()  # type: ignore[attr-defined]
     compiled: list[object] = []
     monkeypatch.setattr(JITFunction, "_do_compile", lambda *given, **more: compiled.append(given))
-    streams.speak(codes, torch.tensor([2, 0], device=DEVICE))
+    streams.decode(codes, torch.tensor([2, 0], device=DEVICE))
     assert not compiled

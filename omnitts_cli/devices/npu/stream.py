@@ -1,6 +1,6 @@
-"""Lanes of an NPU: like those of any accelerator with streams, but recordings can use the card's streams up.
+"""Streams of an NPU: like those of any accelerator, except that captures can use up the card's streams.
 
-No operator of ours is given lengths by the host, so a replay needs no `graph.update` before it.
+No operator here takes lengths from the host, so a replay needs no `graph.update` before it.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from typing import Any
 
 import torch_npu
 
-from omnitts_cli.devices.streams import StreamLane
+from omnitts_cli.devices.accelerator import AcceleratorStream
 from omnitts_cli.errors import DeviceError
 
 NO_STREAMS = "207008"
 """The runtime's error when a recording wants more of the card's streams than are left."""
 
 
-class NPULane(StreamLane):
+class NPUStream(AcceleratorStream):
     api, new_graph = torch_npu.npu, torch_npu.npu.NPUGraph
 
     def _record(self, graph: Any, step: Callable[[], None]) -> None:

@@ -13,6 +13,7 @@ from omnitts_cli.kernels import cpu, plain_codec
 from omnitts_cli.kernels.ops import CodecOps
 from omnitts_cli.models.codec_decoder import CodecDecoder, DecoderShape
 from omnitts_cli.models.codec_transformer import TransformerShape
+from omnitts_cli.models.slot_decoder import slot_decoder
 
 BOUND = 1e-5
 Measure = Callable[[Tensor, Tensor], float]
@@ -53,13 +54,13 @@ def random_codes(decoder: CodecDecoder, rows: int, frames: int) -> Tensor:
 def spoken(decoder: CodecDecoder, ops: CodecOps | None, codes: Tensor, sizes: list[int]) -> Tensor:
     """Rows of `codes` in slots 3, 0, 2, ... of streams that have spoken before."""
     slots = torch.tensor([3, 0, 2])[: codes.shape[0]]
-    streams = decoder.streams(5, max(sizes), ops)
+    streams = slot_decoder(decoder, 5, max(sizes), ops)
     streams.prepare([(size, len(slots)) for size in sizes])
-    streams.speak(codes[:, -1:], slots)
+    streams.decode(codes[:, -1:], slots)
     streams.clear(slots)
     parts, start = [], 0
     for size in sizes:
-        parts.append(streams.speak(codes[:, start : start + size], slots))
+        parts.append(streams.decode(codes[:, start : start + size], slots))
         start += size
     return torch.cat(parts, 1)
 
@@ -82,13 +83,13 @@ def test_other_shapes(error: Measure, stretches: tuple[int, ...], ops: CodecOps)
 @pytest.mark.parametrize("ops", TABLES)
 def test_slots_of_different_age_share_a_call(decoder: CodecDecoder, error: Measure, ops: CodecOps | None) -> None:
     codes = random_codes(decoder, 2, decoder.shape.window + 6)
-    streams, samples = decoder.streams(3, 8, ops), decoder.shape.samples_per_frame
+    streams, samples = slot_decoder(decoder, 3, 8, ops), decoder.shape.samples_per_frame
     old, new = torch.tensor([2]), torch.tensor([1])
     for frame in range(0, decoder.shape.window + 2, 2):
-        streams.speak(codes[:1, frame : frame + 2], old)
+        streams.decode(codes[:1, frame : frame + 2], old)
     age = decoder.shape.window + 2
     both = torch.stack([codes[0, age : age + 3], codes[1, :3]])
-    sound = streams.speak(both, torch.cat([old, new]))
+    sound = streams.decode(both, torch.cat([old, new]))
     assert error(sound[:1], decoder(codes[:1])[:, age * samples : (age + 3) * samples]) < BOUND
     assert error(sound[1:], decoder(codes[1:])[:, : 3 * samples]) < BOUND
 
@@ -97,14 +98,14 @@ def test_slots_of_different_age_share_a_call(decoder: CodecDecoder, error: Measu
 def test_a_broken_stream_leaves_nothing_behind(decoder: CodecDecoder, ops: CodecOps | None) -> None:
     """A slot whose stream went wrong is as good as new after `clear`."""
     codes = random_codes(decoder, 2, 4)
-    slots, streams = torch.tensor([0, 1]), decoder.streams(2, 4, ops)
-    clean = streams.speak(codes, slots)
+    slots, streams = torch.tensor([0, 1]), slot_decoder(decoder, 2, 4, ops)
+    clean = streams.decode(codes, slots)
     for held in vars(streams).values():
         for tensor in held.values() if isinstance(held, dict) else [held]:
             if isinstance(tensor, Tensor) and tensor.is_floating_point() and tensor.shape[0] == 2:
                 tensor[0] = float("nan")
     streams.clear(slots)
-    assert torch.equal(streams.speak(codes, slots), clean)
+    assert torch.equal(streams.decode(codes, slots), clean)
 
 
 def test_halves_are_as_good_as_ten_bits(decoder: CodecDecoder, error: Measure) -> None:

@@ -1,4 +1,4 @@
-"""Lanes, fetches and captured steps of an NPU, most of them from devices/streams.py, in a process with a fake one."""
+"""Streams, fetches and captured steps of an NPU, in a process with a fake one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-INSIDE = "on_lane.py"
+INSIDE = "on_stream.py"
 TABLES = json.loads((HERE / "vendor.json").read_text("utf-8"))
 
 
@@ -24,7 +24,7 @@ def test_on_the_fake_npu(inside: str, proof: Callable[[str, str, str], None]) ->
 def test_the_fake_has_the_vendors_interface(version: str) -> None:
     """Names, order and defaults of everything that graphs, streams and memory are asked for."""
     told = {name: text for file in TABLES[version]["interface"].values() for name, text in file.items()}
-    program = f"import sys; sys.path.insert(0, {str(HERE)!r}); import test_lane; test_lane.tell()"
+    program = f"import sys; sys.path.insert(0, {str(HERE)!r}); import test_stream; test_stream.tell()"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     ours = json.loads(done.stdout)
     if version == "2.9.0":  # an argument that came later, and that we do not use

@@ -1,4 +1,4 @@
-"""Proofs about lanes, fetches and captured steps on the fake NPU; slips are seen. Run by test_lane.py."""
+"""Proofs about streams, fetches and captured steps on the fake NPU; slips are seen. Run by test_stream.py."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fake_graphs import Hazard
 torch_npu = fake_npu.install(os.environ["FAKE_NPU_VERSION"])
 
 from omnitts_cli.devices.npu.device import NPUDevice  # noqa: E402
-from omnitts_cli.devices.npu.lane import NPULane  # noqa: E402
+from omnitts_cli.devices.npu.stream import NPUStream  # noqa: E402
 from omnitts_cli.errors import DeviceError  # noqa: E402
 
 HALF = torch.bfloat16
@@ -39,58 +39,58 @@ def device() -> NPUDevice:
 
 
 @pytest.fixture
-def lane(device: NPUDevice) -> NPULane:
-    return device.lane()
+def stream(device: NPUDevice) -> NPUStream:
+    return device.stream()
 
 
 def ones(*shape: int, **more: Any) -> torch.Tensor:
     return torch.ones(*shape, device="npu", **more)
 
 
-def test_a_fetch_brings_what_was_there_when_it_was_asked_for(lane: NPULane) -> None:
+def test_a_fetch_brings_what_was_there_when_it_was_asked_for(stream: NPUStream) -> None:
     tensor, whole = ones(3), ones(2, dtype=torch.int64)
-    fetch = lane.fetch(tensor, whole)
+    fetch = stream.fetch(tensor, whole)
     tensor.zero_()
     assert [array.tolist() for array in fetch.wait()] == [[1, 1, 1], [1, 1]]
 
 
-def test_a_fetch_is_not_done_at_once_and_does_not_wait(device: NPUDevice, lane: NPULane) -> None:
+def test_a_fetch_is_not_done_at_once_and_does_not_wait(device: NPUDevice, stream: NPUStream) -> None:
     tensor = ones(3)
-    with device.quiet():
-        fetch = lane.fetch(tensor)
+    with device.no_sync():
+        fetch = stream.fetch(tensor)
         assert not fetch.done()
         assert fetch.done()
         assert fetch.wait()[0].tolist() == [1, 1, 1]
 
 
-def test_what_was_fetched_belongs_to_the_reader(lane: NPULane) -> None:
-    first = lane.fetch(ones(3)).wait()[0]
+def test_what_was_fetched_belongs_to_the_reader(stream: NPUStream) -> None:
+    first = stream.fetch(ones(3)).wait()[0]
     first[:] = 7
-    assert lane.fetch(ones(3)).wait()[0].tolist() == [1, 1, 1]
+    assert stream.fetch(ones(3)).wait()[0].tolist() == [1, 1, 1]
     assert first.tolist() == [7, 7, 7]
 
 
-def test_sending_does_not_wait(device: NPUDevice, lane: NPULane) -> None:
+def test_sending_does_not_wait(device: NPUDevice, stream: NPUStream) -> None:
     array = np.arange(6, dtype=np.int64)[::2]
-    with device.quiet(), lane:
+    with device.no_sync(), stream:
         tensor = device.to_device(array)
     array[:] = 9
     assert tensor.device == device.torch_device
     assert tensor.cpu().tolist() == [0, 2, 4]
 
 
-def test_marks_put_lanes_in_order(device: NPUDevice, lane: NPULane) -> None:
-    other = device.lane(urgent=True)
-    lane.wait_for(other.mark())
-    lane.adopt(ones(2))
-    with lane:
-        assert torch_npu.npu.current_stream() is lane._stream
+def test_events_put_streams_in_order(device: NPUDevice, stream: NPUStream) -> None:
+    other = device.stream(urgent=True)
+    stream.wait_event(other.record_event())
+    stream.keep_alive(ones(2))
+    with stream:
+        assert torch_npu.npu.current_stream() is stream._stream
         with other:
             assert torch_npu.npu.current_stream() is other._stream
-    assert (other._stream.priority, lane._stream.priority) == (-1, 0)
+    assert (other._stream.priority, stream._stream.priority) == (-1, 0)
 
 
-def test_a_captured_step_replays_over_the_same_memory(lane: NPULane) -> None:
+def test_a_captured_step_replays_over_the_same_memory(stream: NPUStream) -> None:
     there, out, runs = ones(4), {}, []
 
     def step() -> None:
@@ -98,7 +98,7 @@ def test_a_captured_step_replays_over_the_same_memory(lane: NPULane) -> None:
         out["double"] = there * 2
         there.add_(out["double"].sum())
 
-    replay = lane.capture(step)
+    replay = stream.capture(step)
     before = there.cpu().tolist()
     ran = len(runs)
     there.fill_(1)
@@ -109,39 +109,39 @@ def test_a_captured_step_replays_over_the_same_memory(lane: NPULane) -> None:
     assert there.cpu().tolist() == [81.0] * 4 != before
 
 
-def refused(step: Callable[[], object], lane: NPULane, match: str) -> None:
+def refused(step: Callable[[], object], stream: NPUStream, match: str) -> None:
     with pytest.raises(Hazard, match=match):
-        lane.capture(lambda: step())()
+        stream.capture(lambda: step())()
 
 
-def test_a_host_that_reads_inside_a_frame_is_seen(lane: NPULane) -> None:
+def test_a_host_that_reads_inside_a_frame_is_seen(stream: NPUStream) -> None:
     x = ones(3)
-    refused(lambda: x.sum().item(), lane, "waits for the device inside a capture")
-    refused(lambda: x.cpu(), lane, "inside a capture")
-    refused(lambda: x[x > 0], lane, "inside a capture")  # what cannot be captured: its size is a value
-    refused(lambda: torch_npu.npu.synchronize(), lane, "inside a capture")
+    refused(lambda: x.sum().item(), stream, "waits for the device inside a capture")
+    refused(lambda: x.cpu(), stream, "inside a capture")
+    refused(lambda: x[x > 0], stream, "inside a capture")  # what cannot be captured: its size is a value
+    refused(lambda: torch_npu.npu.synchronize(), stream, "inside a capture")
 
 
-def test_values_of_the_host_inside_a_frame_are_seen(device: NPUDevice, lane: NPULane) -> None:
-    refused(lambda: device.to_device(np.zeros(2)[:1].astype(np.float32)), lane, "baked in")
+def test_values_of_the_host_inside_a_frame_are_seen(device: NPUDevice, stream: NPUStream) -> None:
+    refused(lambda: device.to_device(np.zeros(2)[:1].astype(np.float32)), stream, "baked in")
 
 
 def test_a_host_that_waits_outside_a_fetch_is_seen_and_counted(device: NPUDevice) -> None:
     x = ones(3)
-    with device.watched() as count:
+    with device.count_syncs() as count:
         assert count() == 0
         x.sum().item()
         x.cpu()
         torch.zeros(3).to("npu")
         assert count() == 3
-    with device.quiet(), pytest.raises(RuntimeError, match="synchronizing"):
+    with device.no_sync(), pytest.raises(RuntimeError, match="synchronizing"):
         x.sum().item()
     x.sum().item()
     assert count() == 3
 
 
-def test_a_capture_inside_a_capture_is_seen(device: NPUDevice, lane: NPULane) -> None:
-    x, other = ones(3), device.lane()
+def test_a_capture_inside_a_capture_is_seen(device: NPUDevice, stream: NPUStream) -> None:
+    x, other = ones(3), device.stream()
     calls = []
 
     def step() -> None:
@@ -151,13 +151,13 @@ def test_a_capture_inside_a_capture_is_seen(device: NPUDevice, lane: NPULane) ->
                 x.add_(1)
 
     with pytest.raises(Hazard, match="inside a capture"):
-        lane.capture(step)
+        stream.capture(step)
     assert len(calls) == 3
 
 
 @pytest.mark.parametrize("said", ["[Error]: error code 207008, stream resources\nmore", "error code 507011"])
 def test_a_card_without_streams_left_is_told_in_words(
-    lane: NPULane, monkeypatch: pytest.MonkeyPatch, said: str
+    stream: NPUStream, monkeypatch: pytest.MonkeyPatch, said: str
 ) -> None:
     def full(self: Any, *exc: Any) -> None:
         real(self, *exc)
@@ -166,7 +166,7 @@ def test_a_card_without_streams_left_is_told_in_words(
     real = torch_npu.npu.graph.__exit__
     monkeypatch.setattr(torch_npu.npu.graph, "__exit__", full)
     with pytest.raises((DeviceError, RuntimeError)) as caught:
-        lane.capture(lambda: ones(3))
+        stream.capture(lambda: ones(3))
     if "207008" in said:
         assert isinstance(caught.value, DeviceError) and "no streams left" in caught.value.message
         assert "-b" in str(caught.value.hint)
@@ -174,19 +174,19 @@ def test_a_card_without_streams_left_is_told_in_words(
         assert str(caught.value) == said
 
 
-def test_memory_that_moves_between_replays_is_seen(lane: NPULane) -> None:
+def test_memory_that_moves_between_replays_is_seen(stream: NPUStream) -> None:
     held = {"row": ones(3)}
     out = ones(3)
-    replay = lane.capture(lambda: out.copy_(held["row"] * 2))
+    replay = stream.capture(lambda: out.copy_(held["row"] * 2))
     replay()
     held["row"] = ones(3) * 5  # a new tensor; the graph knows the old address
     with pytest.raises(Hazard, match="moved or is gone"):
         replay()
 
 
-def test_a_view_kept_across_replays_is_seen(lane: NPULane) -> None:
+def test_a_view_kept_across_replays_is_seen(stream: NPUStream) -> None:
     x, out = ones(2, 3), {}
-    replay = lane.capture(lambda: out.update(double=x * 2))
+    replay = stream.capture(lambda: out.update(double=x * 2))
     replay()
     kept = out["double"][0]
     detached = out["double"].detach()
@@ -210,11 +210,11 @@ def attend(lengths: list[int] | None) -> torch.Tensor:
 ATTENTION = [torch.randn(1, 2, size, 16).to(HALF).to("npu") for size in (1, 8, 8)]
 
 
-def test_lengths_of_the_host_without_an_update_are_seen(lane: NPULane) -> None:
-    replay = lane.capture(lambda: attend([3]))
+def test_lengths_of_the_host_without_an_update_are_seen(stream: NPUStream) -> None:
+    replay = stream.capture(lambda: attend([3]))
     with pytest.raises(Hazard, match="without an update"):
         replay()
-    lane.capture(lambda: attend(None))()  # none, none needed
+    stream.capture(lambda: attend(None))()  # none, none needed
 
 
 def test_an_update_lasts_for_one_replay() -> None:

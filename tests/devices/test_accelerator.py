@@ -1,6 +1,6 @@
 """Streams: the shared half of CUDA and the NPU, over a package of a few lines that writes down what it is asked.
 
-On a fake device whose memory can really go wrong it is held by npu/on_lane.py, on a GPU by test_cuda.py.
+On a fake device whose memory can really go wrong it is held by npu/on_stream.py, on a GPU by test_cuda.py.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from typing import Any
 import pytest
 import torch
 
-from omnitts_cli.devices import streams
-from omnitts_cli.devices.cuda import CUDADevice, CUDALane
-from omnitts_cli.devices.streams import WARM_UPS, StreamDevice, StreamLane
+from omnitts_cli.devices import accelerator
+from omnitts_cli.devices.accelerator import WARM_UPS, Accelerator, AcceleratorStream
+from omnitts_cli.devices.cuda import CUDADevice, CUDAStream
 
 told: list[str] = []
 
 
 class Event:
     def record(self, stream: Any) -> None:
-        told.append(f"mark {stream.priority}")
+        told.append(f"record {stream.priority}")
 
 
 class Stream(SimpleNamespace):
@@ -44,7 +44,7 @@ class Graph:
         told.append("replay")
 
 
-class Lane(StreamLane):
+class OneStream(AcceleratorStream):
     api = SimpleNamespace(
         Event=Event,
         Stream=Stream,
@@ -62,8 +62,8 @@ def fresh() -> None:
 
 
 def test_a_step_is_warmed_up_in_its_stream_and_recorded_between_two_waits() -> None:
-    lane = Lane(torch.device("cpu"), urgent=True)
-    replay = lane.capture(lambda: told.append("step"))
+    stream = OneStream(torch.device("cpu"), urgent=True)
+    replay = stream.capture(lambda: told.append("step"))
     warm = ["in stream -1", *["step"] * WARM_UPS, "out stream -1"]
     assert told == ["synchronize", *warm, "synchronize", "in graph of pool", "step", "out graph of pool"]
     told.clear()
@@ -71,32 +71,32 @@ def test_a_step_is_warmed_up_in_its_stream_and_recorded_between_two_waits() -> N
     assert told == ["in stream -1", "replay", "out stream -1"]
 
 
-def test_a_mark_is_of_its_own_stream_and_others_wait_for_it() -> None:
-    lane, other = Lane(torch.device("cpu"), urgent=False), Lane(torch.device("cpu"), urgent=True)
-    lane.wait_for(other.mark())
-    assert told == ["mark -1", "wait 0"]
+def test_an_event_is_of_its_own_stream_and_others_wait_for_it() -> None:
+    stream, other = OneStream(torch.device("cpu"), urgent=False), OneStream(torch.device("cpu"), urgent=True)
+    stream.wait_event(other.record_event())
+    assert told == ["record -1", "wait 0"]
     with pytest.raises(AssertionError):
-        lane.wait_for("a mark of something else")
+        stream.wait_event("an event of something else")
 
 
-@pytest.mark.parametrize("way", ["quiet", "watched"])
+@pytest.mark.parametrize("way", ["no_sync", "count_syncs"])
 def test_how_waits_are_treated_is_put_back(way: str) -> None:
     modes = ["default"]
 
-    class Device(StreamDevice):
+    class Device(Accelerator):
         api = SimpleNamespace(get_sync_debug_mode=lambda: modes[-1], set_sync_debug_mode=modes.append)
         waited = "waited"
 
     with pytest.raises(ZeroDivisionError), getattr(Device(), way)():
         raise ZeroDivisionError
-    assert modes == ["default", {"quiet": "error", "watched": "warn"}[way], "default"]
+    assert modes == ["default", {"no_sync": "error", "count_syncs": "warn"}[way], "default"]
 
 
 def test_everything_that_is_asked_of_the_package_is_in_torch_cuda() -> None:
-    names = set(re.findall(r"\bapi\.(\w+)", inspect.getsource(streams)))
+    names = set(re.findall(r"\bapi\.(\w+)", inspect.getsource(accelerator)))
     assert {"Stream", "Event", "graph", "mem_get_info"} <= names
     assert [name for name in names if not hasattr(torch.cuda, name)] == []
-    assert (CUDALane.api, CUDALane.new_graph, CUDADevice.api) == (torch.cuda, torch.cuda.CUDAGraph, torch.cuda)
+    assert (CUDAStream.api, CUDAStream.new_graph, CUDADevice.api) == (torch.cuda, torch.cuda.CUDAGraph, torch.cuda)
     for name, given in {"Stream": {"device", "priority"}, "Event": {"blocking"}, "graph": {"pool", "stream"}}.items():
         made = getattr(torch.cuda, name)
         known = inspect.signature(made.__init__ if name == "graph" else made.__new__).parameters

@@ -1,7 +1,6 @@
-"""Streams: an accelerator whose torch package speaks as torch.cuda does. What CUDA and the NPU have in common.
+"""Accelerator: a device whose torch package has the interface of torch.cuda; the code that CUDA and the NPU share.
 
-Streams are lanes, graphs are captured steps, pinned memory is for what crosses over. `api` is that package; a child
-names it, and adds what only its own hardware does.
+`api` is that package. A subclass names it and adds what only its own hardware does.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ WARM_UPS = 2
 
 
 class PinnedFetch:
-    """Owns its pinned buffers until a reader does, so nobody rewrites what may still be seen."""
+    """Copies into pinned buffers of its own, which are never written again."""
 
     def __init__(self, api: Any, tensors: tuple[Tensor, ...]) -> None:
         self._buffers = [torch.empty(t.shape, dtype=t.dtype, pin_memory=True) for t in tensors]
@@ -37,8 +36,8 @@ class PinnedFetch:
         return [buffer.numpy() for buffer in self._buffers]  # no copy: an array keeps its buffer alive
 
 
-class StreamLane:
-    """One stream with a graph memory pool of its own: graphs of one pool must not run side by side."""
+class AcceleratorStream:
+    """One stream with its own graph memory pool: graphs that share a pool must not run concurrently."""
 
     api: Any
     new_graph: Callable[[], Any]
@@ -57,16 +56,16 @@ class StreamLane:
     def __exit__(self, *exc: object) -> None:
         self._entered.pop().__exit__(*exc)
 
-    def mark(self) -> object:
+    def record_event(self) -> object:
         event = self.api.Event()
         event.record(self._stream)
         return event
 
-    def wait_for(self, mark: object) -> None:
-        assert isinstance(mark, self.api.Event)
-        self._stream.wait_event(mark)
+    def wait_event(self, event: object) -> None:
+        assert isinstance(event, self.api.Event)
+        self._stream.wait_event(event)
 
-    def adopt(self, *tensors: Tensor) -> None:
+    def keep_alive(self, *tensors: Tensor) -> None:
         for tensor in tensors:
             tensor.record_stream(self._stream)
 
@@ -75,7 +74,7 @@ class StreamLane:
             return PinnedFetch(self.api, tensors)
 
     def capture(self, step: Callable[[], None]) -> Callable[[], None]:
-        self.api.synchronize()  # the step's buffers were made in another stream
+        self.api.synchronize()  # the step's buffers were created in another stream
         with self:
             for _ in range(WARM_UPS):
                 step()
@@ -94,21 +93,21 @@ class StreamLane:
             step()
 
 
-class StreamDevice:
-    """The half of a Device that is the same for both."""
+class Accelerator:
+    """The part of a Device that is the same for both."""
 
     captures = True
     pads = True
     api: Any
     torch_device: torch.device
-    waited: str  # what the package's warning says where the host has waited
+    waited: str  # part of the warning that the package gives when the host has waited
 
     def to_device(self, array: np.ndarray) -> Tensor:
         # the pinned allocator keeps the block until the copy has run
         pinned = torch.from_numpy(np.ascontiguousarray(array)).pin_memory()
         return pinned.to(self.torch_device, non_blocking=True)
 
-    def settle(self) -> None:
+    def synchronize(self) -> None:
         self.api.synchronize(self.torch_device)
 
     def free_bytes(self) -> int:
@@ -118,7 +117,7 @@ class StreamDevice:
         return self.api.max_memory_allocated(self.torch_device)
 
     @contextmanager
-    def quiet(self) -> Iterator[None]:
+    def no_sync(self) -> Iterator[None]:
         before = self.api.get_sync_debug_mode()
         self.api.set_sync_debug_mode("error")
         try:
@@ -127,10 +126,10 @@ class StreamDevice:
             self.api.set_sync_debug_mode(before)
 
     @contextmanager
-    def watched(self) -> Iterator[Callable[[], int | None]]:
+    def count_syncs(self) -> Iterator[Callable[[], int | None]]:
         before = self.api.get_sync_debug_mode()
         with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")  # by itself Python tells each place only once
+            warnings.simplefilter("always")  # by default Python shows each place only once
             self.api.set_sync_debug_mode("warn")
             try:
                 yield lambda: sum(self.waited in str(warning.message) for warning in caught)

@@ -1,36 +1,41 @@
-"""Streams of the codec that live in slots of a device: the next codes of some slots in, their sound out.
+"""SlotDecoder: the codec for many streams, each with its state in a slot: the next codes of some slots -> their sound.
 
-Two kinds. One calls a codec's own step on the slots' rows of its state. The other walks a decoder, that of
-`codec_decoder.py` or `code2wav.py`, over a table of operations, with time as the middle axis: weights are laid
-out anew, norms and scales become part of them, and linear layers with nothing in between are multiplied
-together, once.
+Two kinds. One calls the codec's own `step` on the slots' rows of its state. The other runs a decoder (of
+`codec_decoder.py` or `code2wav.py`) over a table of operations, with time as the middle axis. It rearranges the weights
+once: norms and scales are folded into them, and consecutive linear layers become one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor, nn
 
 from omnitts_cli.kernels.ops import CodecOps, Product
 from omnitts_cli.kernels.tracks import Track, Tracks
+from omnitts_cli.models.code2wav import Code2Wav
+from omnitts_cli.models.codec_decoder import CodecDecoder, Rise, Stretch
 from omnitts_cli.models.codec_layers import Snake
 from omnitts_cli.models.codec_transformer import WindowedLayer, WindowedTransformer
-from omnitts_cli.models.roles import Codec
-
-if TYPE_CHECKING:
-    from omnitts_cli.models.code2wav import Code2Wav
-    from omnitts_cli.models.codec_decoder import CodecDecoder, Rise, Stretch
+from omnitts_cli.models.roles import Codec, SlotDecoder
 
 COUNTS = 1024
-"""Tiles of one product that kernels can count; a product of more keeps the device busy without being shared out."""
+"""Semaphores for kernels that split one product; a product of more tiles fills the device without being split."""
 
 
-class StepStreams:
-    """A codec's own step, with the slots' rows of its state taken out and put back."""
+def slot_decoder(codec: Codec, slots: int, longest: int, ops: CodecOps | None = None) -> SlotDecoder:
+    """A decoder with `slots` slots for chunks of up to `longest` frames; `ops` are those of the device."""
+    if ops is None or not isinstance(codec, CodecDecoder | Code2Wav):
+        weight = next(codec.parameters())
+        return StepSlotDecoder(codec, slots, weight.device, weight.dtype)
+    return FusedSlotDecoder(codec, slots, longest, ops)
+
+
+class StepSlotDecoder:
+    """Runs the codec's own step on the slots' rows of its state."""
 
     def __init__(self, codec: Codec, slots: int, device: torch.device, dtype: torch.dtype) -> None:
         self._codec = codec
@@ -38,7 +43,7 @@ class StepStreams:
         self._fresh = codec.initial_state(1, device, dtype)
 
     def prepare(self, sizes: Sequence[tuple[int, int]]) -> None:
-        """Before the first of many calls: their sizes, (frames, rows)."""
+        """Announce the sizes of later calls, (frames, rows); nothing to do here."""
 
     def clear(self, slots: Tensor) -> None:
         """New streams start in `slots` [N]."""
@@ -46,7 +51,7 @@ class StepStreams:
             fresh = self._fresh[name]
             held.index_copy_(0, slots, fresh.expand(len(slots), *fresh.shape[1:]))
 
-    def speak(self, codes: Tensor, slots: Tensor) -> Tensor:
+    def decode(self, codes: Tensor, slots: Tensor) -> Tensor:
         """The next codes [B, T, G] of slots [B] -> sound [B, T * samples_per_frame], float32."""
         before = {name: held.index_select(0, slots) for name, held in self._state.items()}
         sound, after = self._codec.step(codes, before)
@@ -55,8 +60,8 @@ class StepStreams:
         return sound
 
 
-class TrackStreams:
-    """The decoder over `ops`; a chunk has at most `longest` frames."""
+class FusedSlotDecoder:
+    """Runs the decoder over `ops`; a chunk has at most `longest` frames."""
 
     def __init__(self, decoder: CodecDecoder | Code2Wav, slots: int, longest: int, ops: CodecOps) -> None:
         device = decoder.closing.conv.weight.device
@@ -70,60 +75,60 @@ class TrackStreams:
                 decoder, _Maker(ops.operand, torch.zeros(COUNTS, dtype=torch.int32, device=device))
             )
         self._tracks = Tracks.of(_tracks(decoder), device)
-        self._past = torch.zeros(slots, self._tracks.kept, dtype=ops.operand, device=device)
+        self._history = torch.zeros(slots, self._tracks.kept, dtype=ops.operand, device=device)
         self._frames = torch.zeros(slots, dtype=torch.int64, device=device)
         rings = (at.layers, slots, at.heads, window - 1 + longest, at.head_dim)
         self._keys = torch.zeros(rings, dtype=ops.operand, device=device)
         self._values = torch.zeros(rings, dtype=ops.operand, device=device)
         exponents = torch.arange(0, at.head_dim, 2, device=device, dtype=torch.float32) / at.head_dim
-        self._pace = at.rope_theta**-exponents
+        self._rates = at.rope_theta**-exponents
 
     def prepare(self, sizes: Sequence[tuple[int, int]]) -> None:
-        """Before the first of many calls: their sizes, (frames, rows)."""
+        """Compile the kernels for later calls of these sizes, (frames, rows)."""
 
         def step() -> None:
             for frames, rows in sizes:
-                codes = torch.zeros(rows, frames, self._groups, dtype=torch.int64, device=self._past.device)
-                self.speak(codes, codes[:, 0, 0])
+                codes = torch.zeros(rows, frames, self._groups, dtype=torch.int64, device=self._history.device)
+                self.decode(codes, codes[:, 0, 0])
 
-        self._ops.ready(step)
+        self._ops.warm_up(step)
 
     def clear(self, slots: Tensor) -> None:
-        """New streams start in `slots` [N]. Keys and values may stay: nobody looks before the first frame."""
-        self._past.index_fill_(0, slots, 0)
+        """New streams start in `slots` [N]. Keys and values stay: those before the first frame are masked."""
+        self._history.index_fill_(0, slots, 0)
         self._frames.index_fill_(0, slots, 0)
 
-    def speak(self, codes: Tensor, slots: Tensor) -> Tensor:
+    def decode(self, codes: Tensor, slots: Tensor) -> Tensor:
         """The next codes [B, T, G] of slots [B] -> sound [B, T * samples_per_frame], float32."""
         ops, layout, (rows, length, _) = self._ops, self._layout, codes.shape
         buffer = torch.empty(self._tracks.size(rows, length), dtype=ops.operand, device=codes.device)
-        ops.recall(buffer, self._tracks, self._past, slots, length)
-        # each track with the part of it that this call adds, in the order of the sound
+        ops.load_history(buffer, self._tracks, self._history, slots, length)
+        # each track with the part that this call adds, in the order of the layers
         whole = self._tracks.views(buffer, rows, length)
         tracks = iter([(view, view[:, at.past :]) for view, at in zip(whole, self._tracks.parts, strict=True)])
         if layout.opening is None:
             x = self._mean(codes)
         else:
             track, new = next(tracks)
-            ops.entries(codes, layout.opening.books, new)
+            ops.embed_codes(codes, layout.opening.books, new)
             x = _wide(codes, length, layout.opening.product)
-            ops.product(track, layout.opening.product, wide=x)
+            ops.product(track, layout.opening.product, out_f32=x)
         self._attend(x, slots)
         track, new = next(tracks)
         for stretch in layout.stretches:
             x, track, new = self._stretch(x, stretch, track, new, tracks)
         if not layout.stretches:
-            ops.product(x, layout.leaving, heard=new)
+            ops.product(x, layout.leaving, out=new)
         widened = next(tracks)
-        ops.product(track, layout.widen, heard=widened[1])
+        ops.product(track, layout.widen, out=widened[1])
         track = widened[0]
         for rise, cut in zip(layout.rises, self._cuts, strict=True):
             track = self._rise(rise, track, tracks, slots, cut)
         sound = torch.empty(rows, length * self._samples, device=codes.device)
-        ops.close(track, layout.closing, layout.closing_bias, sound)
+        ops.output_conv(track, layout.closing, layout.closing_bias, sound)
         if self._cuts[-1]:
-            ops.hush(self._frames, slots, self._cuts[-1], sound[..., None])
-        ops.keep(buffer, self._tracks, self._past, slots, self._frames, length)
+            ops.zero_start(self._frames, slots, self._cuts[-1], sound[..., None], None)
+        ops.store_history(buffer, self._tracks, self._history, slots, self._frames, length)
         return sound
 
     def _attend(self, x: Tensor, slots: Tensor) -> None:
@@ -132,14 +137,14 @@ class TrackStreams:
         rows, length, _ = x.shape
         for index, layer in enumerate(self._layout.layers):
             qkv = _wide(x, length, layer.qkv)
-            ops.product(x, layer.qkv, wide=qkv)
-            heard = x.new_empty(rows, length, layer.out.weight.shape[1], dtype=ops.operand)
+            ops.product(x, layer.qkv, out_f32=qkv)
+            attended = x.new_empty(rows, length, layer.out.weight.shape[1], dtype=ops.operand)
             keys, values = self._keys[index], self._values[index]
-            ops.attend(qkv, self._pace, self._frames, slots, keys, values, self._window, heard)
-            ops.product(heard, layer.out, residual=x, wide=x)
-            thought = x.new_empty(rows, length, layer.down.weight.shape[1], dtype=ops.operand)
-            ops.product(x, layer.gate_up, heard=thought)
-            ops.product(thought, layer.down, residual=x, wide=x)
+            ops.attend(qkv, self._rates, self._frames, slots, keys, values, self._window, attended)
+            ops.product(attended, layer.out, residual=x, out_f32=x)
+            hidden = x.new_empty(rows, length, layer.down.weight.shape[1], dtype=ops.operand)
+            ops.product(x, layer.gate_up, out=hidden)
+            ops.product(hidden, layer.down, residual=x, out_f32=x)
 
     def _stretch(
         self, x: Tensor, stretch: _Stretch, track: Tensor, new: Tensor, tracks: Iterator[tuple[Tensor, Tensor]]
@@ -148,35 +153,35 @@ class TrackStreams:
         ops = self._ops
         rows, columns, _ = new.shape
         wide = torch.empty(new.shape, device=x.device)
-        blocks = (rows, x.shape[1], -1)  # the samples that come of one input lie side by side
-        ops.product(x, stretch.rise, wide=wide.view(blocks), heard=new.view(blocks))
+        blocks = (rows, x.shape[1], -1)  # the samples made from one input are contiguous
+        ops.product(x, stretch.rise, out_f32=wide.view(blocks), out=new.view(blocks))
         mixed = torch.empty(new.shape, dtype=ops.operand, device=x.device)
-        ops.mix(track, stretch.weight, stretch.bias, stretch.eps, mixed)
-        thought = x.new_empty(rows, columns, stretch.down.weight.shape[1], dtype=ops.operand)
-        ops.product(mixed, stretch.up, heard=thought)
+        ops.depthwise_norm(track, stretch.weight, stretch.bias, stretch.eps, mixed)
+        hidden = x.new_empty(rows, columns, stretch.down.weight.shape[1], dtype=ops.operand)
+        ops.product(mixed, stretch.up, out=hidden)
         track, new = next(tracks)
-        x = new if stretch.last else mixed  # where the next layer finds it
-        ops.product(thought, stretch.down, residual=wide, heard=x)
+        x = new if stretch.last else mixed  # the input of the next layer
+        ops.product(hidden, stretch.down, residual=wide, out=x)
         return x, track, new
 
     def _rise(
         self, rise: _Rise, track: Tensor, tracks: Iterator[tuple[Tensor, Tensor]], slots: Tensor, cut: int
     ) -> Tensor:
-        """The track of a rise -> the track behind it; a stream that begins hears silence for `cut` columns."""
+        """The track of a rise -> the track after it; a new stream starts with `cut` columns of zeros."""
         ops = self._ops
         following, new = next(tracks)
         wide = torch.empty(new.shape, device=track.device)
         blocks = (new.shape[0], track.shape[1] - rise.rise.taps + 1, -1)
-        ops.product(track, rise.rise, wide=wide.view(blocks), heard=new.view(blocks))
+        ops.product(track, rise.rise, out_f32=wide.view(blocks), out=new.view(blocks))
         if cut:
-            ops.hush(self._frames, slots, cut, new, wide)
+            ops.zero_start(self._frames, slots, cut, new, wide)
         for index, (conv, point) in enumerate(rise.units):
             track = following
             following, new = next(tracks)
             more = index + 1 < len(rise.units)
-            ops.unit(track, conv, point, wide, more, new)
+            ops.residual_unit(track, conv, point, wide, more, new)
             if cut:
-                ops.hush(self._frames, slots, cut, new, wide if more else None)
+                ops.zero_start(self._frames, slots, cut, new, wide if more else None)
         return following
 
 
@@ -185,12 +190,12 @@ def _wide(like: Tensor, columns: int, layer: Product) -> Tensor:
 
 
 def _opened(decoder: CodecDecoder | Code2Wav) -> TypeGuard[CodecDecoder]:
-    """Whether books and a convolution stand in front of the transformer; else it hears the mean of a table's rows."""
+    """Whether code books and a convolution precede the transformer; otherwise its input is the mean of table rows."""
     return hasattr(decoder, "opening")
 
 
 def _tracks(decoder: CodecDecoder | Code2Wav) -> list[Track]:
-    """Every layer that looks back, in the order of the sound."""
+    """The input of every causal layer, in order."""
     rate, tracks = 1, []
     if _opened(decoder):
         tracks.append(Track(decoder.opening.past_shape[1], 1, 2 * decoder.quantiser.leading.books.shape[-1]))
@@ -230,7 +235,7 @@ class _Stretch:
     eps: float
     up: Product
     down: Product
-    last: bool  # a track follows, not another stretch
+    last: bool  # the next layer reads a track
 
 
 @dataclass(frozen=True)
@@ -241,7 +246,7 @@ class _Rise:
 
 @dataclass(frozen=True)
 class _Maker:
-    """Makes products in the device's format."""
+    """Makes products in the number format of the device."""
 
     kind: torch.dtype
     counts: Tensor
@@ -251,20 +256,20 @@ class _Maker:
         return Product(weight.to(self.kind).contiguous(), bias, counts=self.counts, **more)
 
     def conv(self, conv: nn.Conv1d, snake: Snake) -> Product:
-        """A convolution and the snake behind it."""
+        """A convolution and the snake after it."""
         weight = conv.weight.transpose(1, 2).flatten(1)  # [outputs, taps * inputs]
         scale, inverse = (factor.flatten() for factor in snake.factors())
         (taps,), (dilation,) = conv.kernel_size, conv.dilation
-        return self(weight, conv.bias, taps=taps, dilation=dilation, bend="snake", scale=scale, inverse=inverse)
+        return self(weight, conv.bias, taps=taps, dilation=dilation, activation="snake", scale=scale, inverse=inverse)
 
 
 @dataclass(frozen=True)
 class _Layout:
-    """The decoder's weights as operands of products."""
+    """The decoder's weights, rearranged as operands of products."""
 
     opening: _Opening | None
     layers: list[_Layer]
-    leaving: Product  # of the transformer; with stretches, part of the first one
+    leaving: Product  # the transformer's output; with stretches, folded into the first one
     stretches: list[_Stretch]
     widen: Product
     rises: list[_Rise]
@@ -275,7 +280,7 @@ class _Layout:
     def of(decoder: CodecDecoder | Code2Wav, make: _Maker) -> _Layout:
         eps = decoder.shape.transformer.eps
         leaving, bias = _leaving(decoder.transformer)
-        behind = [rise.snake for rise in decoder.rises] + [decoder.snake]  # widen, and each rise
+        after = [rise.snake for rise in decoder.rises] + [decoder.snake]  # after widen and after each rise
         count = len(decoder.stretches)
         return _Layout(
             opening=_opening(decoder, make) if _opened(decoder) else None,
@@ -285,15 +290,15 @@ class _Layout:
                 _stretch(stretch, make, None if i else (leaving, bias, eps), i + 1 == count)
                 for i, stretch in enumerate(decoder.stretches)
             ],
-            widen=make.conv(decoder.widen.conv, behind[0]),
-            rises=[_rise(rise, snake, make) for rise, snake in zip(decoder.rises, behind[1:], strict=True)],
+            widen=make.conv(decoder.widen.conv, after[0]),
+            rises=[_rise(rise, snake, make) for rise, snake in zip(decoder.rises, after[1:], strict=True)],
             closing=decoder.closing.conv.weight[0].float().T.contiguous(),
             closing_bias=decoder.closing.conv.bias.float(),
         )
 
 
 def _opening(decoder: CodecDecoder, make: _Maker) -> _Opening:
-    """codes -> entries -> latent -> opening -> hidden: all linear behind the entries."""
+    """codes -> entries -> latent -> opening -> hidden: everything after the entries is linear, so it is one product."""
     quantiser, opening, into = decoder.quantiser, decoder.opening.conv, decoder.transformer.into
     spread = torch.cat([quantiser.leading.out.weight, quantiser.residual.out.weight], 1).double()
     weight = torch.einsum("hl,lqk,qe->hke", into.weight.double(), opening.weight.double(), spread)
@@ -305,7 +310,7 @@ def _opening(decoder: CodecDecoder, make: _Maker) -> _Opening:
 
 
 def _leaving(transformer: WindowedTransformer) -> tuple[Tensor, Tensor]:
-    """Weight and bias of what leaves the transformer; the last norm's weight is part of it."""
+    """Weight and bias of the transformer's output layer, with the weight of the last norm folded in."""
     norm = transformer.norm.double()
     if isinstance(transformer.out, nn.Identity):
         return norm.diag(), torch.zeros_like(norm)
@@ -313,8 +318,8 @@ def _leaving(transformer: WindowedTransformer) -> tuple[Tensor, Tensor]:
 
 
 def _layer(layer: WindowedLayer, make: _Maker) -> _Layer:
-    def normed(weight: Tensor, norm: Tensor, bend: str = "") -> Product:
-        return make(weight.float() * norm.float(), eps=layer.eps, bend=bend)
+    def normed(weight: Tensor, norm: Tensor, activation: str = "") -> Product:
+        return make(weight.float() * norm.float(), eps=layer.eps, activation=activation)
 
     def scaled(weight: Tensor, scale: Tensor) -> Product:
         return make(weight.float() * scale.float()[:, None])
@@ -322,13 +327,13 @@ def _layer(layer: WindowedLayer, make: _Maker) -> _Layer:
     return _Layer(
         qkv=normed(layer.attention.qkv.weight, layer.attention_norm),
         out=scaled(layer.attention.out.weight, layer.attention_scale),
-        gate_up=normed(layer.gate_up.weight, layer.mlp_norm, "gate"),
+        gate_up=normed(layer.gate_up.weight, layer.mlp_norm, "swiglu"),
         down=scaled(layer.down.weight, layer.mlp_scale),
     )
 
 
 def _stretch(stretch: Stretch, make: _Maker, before: tuple[Tensor, Tensor, float] | None, last: bool) -> _Stretch:
-    """`before`: weight, bias and eps of a normed linear layer right in front."""
+    """`before`: weight, bias and eps of a normed linear layer directly before it."""
     rate, mix = stretch.rise.stride[0], stretch.mix
     weight = stretch.rise.weight.double().permute(2, 1, 0).flatten(0, 1)  # [rate * C, inputs]
     bias, eps = stretch.rise.bias.double().repeat(rate), None
@@ -341,24 +346,26 @@ def _stretch(stretch: Stretch, make: _Maker, before: tuple[Tensor, Tensor, float
         weight=mix.depthwise.conv.weight[:, 0].float().T.contiguous(),
         bias=mix.depthwise.conv.bias.float(),
         eps=mix.norm.eps,
-        up=make(up * mix.norm.weight.float(), mix.up.bias.float() + up @ mix.norm.bias.float(), bend="gelu"),
+        up=make(up * mix.norm.weight.float(), mix.up.bias.float() + up @ mix.norm.bias.float(), activation="gelu"),
         down=make(mix.down.weight.float() * scale[:, None], mix.down.bias.float() * scale),
         last=last,
     )
 
 
 def _rise(rise: Rise, end: Snake, make: _Maker) -> _Rise:
-    """`end` bends what comes behind the last unit."""
+    """`end` is the activation after the last unit."""
     conv, rate = rise.rise.conv, rise.rise.rate
-    # [inputs, outputs, blocks, rate]: block b is what an input gives to the b-th column from its own on
-    blocks = conv.weight.unflatten(2, (-1, rate)).flip(2)  # the tap that hears the oldest column comes first
+    # [inputs, outputs, blocks, rate]: block b is the contribution of an input to the b-th column from its own on
+    blocks = conv.weight.unflatten(2, (-1, rate)).flip(2)  # the tap of the oldest column comes first
     weight = blocks.permute(3, 1, 2, 0).flatten(2).flatten(0, 1)  # [rate * outputs, taps * inputs]
     scale, inverse = (factor.flatten().repeat(rate) for factor in rise.units[0].before.factors())
-    behind = [unit.before for unit in rise.units[1:]] + [end]
+    after = [unit.before for unit in rise.units[1:]] + [end]
     return _Rise(
-        rise=make(weight, conv.bias.repeat(rate), taps=blocks.shape[2], bend="snake", scale=scale, inverse=inverse),
+        rise=make(
+            weight, conv.bias.repeat(rate), taps=blocks.shape[2], activation="snake", scale=scale, inverse=inverse
+        ),
         units=[
             (make.conv(unit.wide.conv, unit.after), make.conv(unit.point, snake))
-            for unit, snake in zip(rise.units, behind, strict=True)
+            for unit, snake in zip(rise.units, after, strict=True)
         ],
     )
