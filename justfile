@@ -1,4 +1,4 @@
-# The team's verbs. `just` alone lists them.
+# Shortcuts for development. `just` lists them.
 
 _list:
     @just --list
@@ -7,7 +7,7 @@ _list:
 test *args:
     pytest {{args}}
 
-# style, import rows, types, house rules
+# style, import layers, types, house rules
 lint:
     ruff check .
     ruff format --check .
@@ -15,7 +15,7 @@ lint:
     mypy
     pytest -q tests/test_house.py
 
-# what can be fixed by machine
+# fix what can be fixed automatically
 fix:
     ruff check --fix .
     ruff format .
@@ -24,6 +24,6 @@ fix:
 bench *args:
     omnitts bench {{args}}
 
-# the examples of the README, and that every command has help
+# run the README examples; check that every command has help
 docs:
     pytest -q tests/test_docs.py

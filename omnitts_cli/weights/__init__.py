@@ -1,1 +1,1 @@
-"""Disk: finding checkpoints and filling modules from them."""
+"""Finding, downloading and verifying checkpoints, and loading them into modules."""

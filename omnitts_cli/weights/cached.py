@@ -1,4 +1,4 @@
-"""What the Hub's cache on this machine already holds. Never asks the network."""
+"""Models that are already in the local Hub cache. Makes no network call."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from omnitts_cli.weights.released import Released
 
 
 def local(wanted: HubName) -> Found | None:
-    """The wanted model from the Hub's cache, if all of it is there."""
+    """The wanted model from the Hub cache, if it is complete."""
     root = cache_folder(wanted.repo)
     for commit in _commits(root, wanted):
         folder = root / "snapshots" / commit
@@ -21,10 +21,10 @@ def local(wanted: HubName) -> Found | None:
 
 
 def _commits(root: Path, wanted: HubName) -> list[str]:
-    """Commits in the cache that may be the wanted one, best first."""
+    """Cached commits that may be the wanted one, best first."""
     here = sorted(path.name for path in root.glob("snapshots/*"))
     if (released := wanted.released) is not None:
-        # Another commit will do when its weights are the same; `_whole` compares their sizes.
+        # Another commit will do if its weights are the same; `_whole` compares their sizes.
         return sorted(here, key=lambda commit: not commit.startswith(released.revision))
     ref = root / "refs" / (wanted.revision or "main")
     commit = ref.read_text("utf-8").strip() if ref.is_file() else wanted.revision
@@ -32,7 +32,7 @@ def _commits(root: Path, wanted: HubName) -> list[str]:
 
 
 def _whole(folder: Path, released: Released | None) -> bool:
-    """config.json is put in its place last. Of a released model the sizes are known, too."""
+    """Whether a download has finished: config.json is written last, and the sizes of released models are known."""
     if not (folder / "config.json").exists():
         return False
     weights = [file for file in released.files if file.sha256] if released else []

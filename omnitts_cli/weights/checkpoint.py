@@ -1,7 +1,7 @@
-"""Checkpoint: the tensors of one model folder, read block by block and checked on the way. Nothing is kept in memory.
+"""Checkpoint: the tensors of one model folder, read and checked block by block.
 
-Blocks are read rather than mapped: a mapped file counts as memory of the process for as long as it is
-open, and a file that shrinks under a mapping ends the process without a word.
+Files are read rather than memory-mapped: mapped pages count towards the memory of the process, and a file that
+shrinks while it is mapped kills the process with SIGBUS.
 """
 
 from __future__ import annotations
@@ -42,24 +42,23 @@ _SHARD = re.compile(r"model-\d{5}-of-(\d{5})\.safetensors")
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """The headers of one or several safetensors files; their data stays on disk until asked for."""
+    """The headers of one or several safetensors files; their data stays on disk until it is read."""
 
-    path: Path  # what to call it in messages: the file, or the folder of several
+    path: Path  # for messages: the file, or the folder of several
     headers: tuple[Header, ...]
 
     @staticmethod
     def open(path: Path | str) -> Checkpoint:
-        """A safetensors file, or a folder holding model.safetensors or its numbered parts.
+        """A safetensors file, or a folder with model.safetensors or numbered shards.
 
-        With an index beside them, parts may be left out that hold nothing of use; a tensor that is needed
-        after all is missed by whoever asks for it.
+        If there is an index, shards may be missing; reading a tensor of a missing shard raises KeyError.
         """
         path = Path(path)
         headers = tuple(read_header(file) for file in (_files(path) if path.is_dir() else [path]))
         seen: set[str] = set()
         for header in headers:
             if twice := seen & header.tensors.keys():
-                raise damaged(header.path, f"tensor '{shown(min(twice))}' is in another part of the model too")
+                raise damaged(header.path, f"tensor '{shown(min(twice))}' is in two files of the model")
             seen |= header.tensors.keys()
         return Checkpoint(headers[0].path if len(headers) == 1 else path, headers)
 
@@ -81,13 +80,13 @@ class Checkpoint:
         return self._find(name)[1].shape
 
     def tensor(self, name: str) -> Tensor:
-        """One whole tensor, on the CPU, in the dtype of the file."""
+        """One tensor, on the CPU, in the dtype of the file."""
         whole = torch.empty(self.shape(name), dtype=DTYPES[self._find(name)[1].dtype])
         self.read_into(name, whole)
         return whole
 
     def read_into(self, name: str, target: Tensor, check: Callable[[str, Tensor], None] | None = None) -> None:
-        """Fill a contiguous tensor of the same number of items; `check` sees every block before it is copied."""
+        """Fill a contiguous tensor of the same size; `check` is called with every block before it is copied."""
         header, entry = self._find(name)
         flat = target.view(-1)
         at = 0
@@ -105,7 +104,7 @@ class Checkpoint:
 
 
 def _files(folder: Path) -> list[Path]:
-    """model.safetensors, or the parts of one numbered set."""
+    """model.safetensors, or the shards of one numbered set."""
     whole = folder / "model.safetensors"
     parts = sorted(path for path in folder.iterdir() if _SHARD.fullmatch(path.name))
     if not parts or whole.exists():
@@ -115,15 +114,15 @@ def _files(folder: Path) -> list[Path]:
     missing = [path.name for path in wanted if path not in parts]
     if set(parts) - set(wanted) or (missing and not (folder / INDEX).is_file()):
         raise ModelError(
-            f"{shown(folder, 400)} does not hold one whole model",
-            cause=f"{missing[0]} is missing" if missing else "it mixes parts of several models",
-            hint="`omnitts models pull` fetches a whole model",
+            f"{shown(folder, 400)} does not hold a complete model",
+            cause=f"{missing[0]} is missing" if missing else "it mixes shards of several models",
+            hint="omnitts models pull NAME",
         )
     return parts
 
 
 def _blocks(header: Header, entry: Entry) -> Iterator[Tensor]:
-    """Runs of items, each valid until the next: one small buffer serves a tensor of any size."""
+    """Yields blocks of a tensor, each valid until the next: they share one small buffer."""
     dtype = DTYPES[entry.dtype]
     buffer = torch.empty(min(BLOCK_BYTES, entry.size_bytes), dtype=torch.uint8)
     view = memoryview(buffer.numpy())  # type: ignore[arg-type]
@@ -144,5 +143,5 @@ def _read_fully(header: Header, readinto: Callable[[memoryview], int | None], ta
     while target:
         got = readinto(target)
         if not got:
-            raise damaged(header.path, "it was cut while being read")
+            raise damaged(header.path, "it became shorter while it was read")
         target = target[got:]

@@ -1,7 +1,7 @@
-"""Fetching one large file: continues where the last try stopped, and is only believed when its SHA-256 is right.
+"""Download one large file: resume where the last attempt stopped, and accept it only if its SHA-256 matches.
 
-huggingface_hub throws a broken download away and starts again from zero; for a file of gigabytes that is too
-dear. So the large files are fetched here, by its own HTTP function, into the place where its cache expects them.
+huggingface_hub discards an interrupted download and starts from zero, which is too expensive for gigabytes. Large
+files are therefore downloaded here, with its own HTTP function, to the place where its cache expects them.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from omnitts_cli.weights.hub import failures
 from omnitts_cli.weights.released import File
 
 REPORT_S = 0.2
-WORTH_A_TRY_BYTES = 2**20  # less may be a page that explains why there is nothing
+WORTH_A_TRY_BYTES = 2**20  # fewer bytes may be an error page
 _SPARE_BYTES = 64 * 2**20
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a download is. The first report comes before the first byte."""
+    """Progress of a download. The first report comes before the first byte."""
 
     model: str
-    folder: Path  # where it goes
+    folder: Path  # where it is stored
     done_bytes: int
     total_bytes: int
-    resumed_bytes: int  # were already here when this run began
+    resumed_bytes: int  # already downloaded when this run began
     seconds: float
 
     @property
@@ -45,23 +45,23 @@ Report = Callable[[Progress], None]
 
 
 def part_of(blob: Path) -> Path:
-    """Where the unfinished bytes of a file wait. Named by content, so another run or revision can go on with them."""
+    """The partial file. It is named by content hash, so another run or revision can resume it."""
     return blob.with_name(f"{blob.name}.omnitts-part")
 
 
 def fetch(file: File, url: str, headers: dict[str, str], blob: Path, arrived: Callable[[int], None]) -> None:
-    """Fetch `file` to `blob`. `arrived` hears the size of every piece; negative when pieces had to be dropped."""
+    """Download `file` to `blob`. `arrived` is called with the size of every piece, negative if bytes were discarded."""
     from filelock import FileLock
 
     assert file.sha256 is not None
     part = part_of(blob)
     blob.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{part}.lock"):
-        if blob.exists():  # another process was faster
+        if blob.exists():  # another process has finished it
             arrived(file.size_bytes - _size(part))
             return
         _check_room(file.size_bytes - _size(part), blob.parent)
-        # A part may be the trouble itself: a wrong sum after continuing gets one fresh try.
+        # The partial file may be corrupt: if the hash is wrong after resuming, start once more from zero.
         for _ in range(2):
             resumed = _size(part)
             digest = _persistently(part, url, headers, file.size_bytes, arrived)
@@ -73,14 +73,14 @@ def fetch(file: File, url: str, headers: dict[str, str], blob: Path, arrived: Ca
             if not resumed:
                 break
     raise ModelError(
-        f"{shown(file.path)} arrived damaged",
+        f"{shown(file.path)} is corrupt after the download",
         cause=f"its SHA-256 is {digest[:12]}…, it should be {file.sha256[:12]}…",
-        hint="run the same command again, or another mirror",
+        hint="run the same command again, or choose another mirror: --mirror URL",
     )
 
 
 def _persistently(part: Path, url: str, headers: dict[str, str], size: int, arrived: Callable[[int], None]) -> str:
-    """Pick a broken line up again for as long as every try brings a good piece."""
+    """Reconnect for as long as every attempt brings enough new bytes."""
     while True:
         before = _size(part)
         try:
@@ -91,7 +91,7 @@ def _persistently(part: Path, url: str, headers: dict[str, str], size: int, arri
 
 
 def _continue(part: Path, url: str, headers: dict[str, str], size: int, arrived: Callable[[int], None]) -> str:
-    """Append what is missing; the SHA-256 of the whole."""
+    """Append the missing bytes; returns the SHA-256 of the whole file."""
     from huggingface_hub.file_download import http_get
 
     with part.open("a+b") as raw:
@@ -108,7 +108,7 @@ def _continue(part: Path, url: str, headers: dict[str, str], size: int, arrived:
 
 
 class _Hashed:
-    """What http_get sees of the part file: every byte is counted and summed as it is written."""
+    """The partial file as http_get sees it: counts and hashes every byte as it is written."""
 
     def __init__(self, raw: BufferedRandom, arrived: Callable[[int], None]) -> None:
         self.raw, self.arrived = raw, arrived
@@ -129,7 +129,7 @@ class _Hashed:
         return self.raw.seek(offset)
 
     def truncate(self) -> int:
-        """http_get starts again from zero when the server ignores the range."""
+        """Called by http_get when the server ignores the range and sends the file from its start."""
         end = self.raw.seek(0, os.SEEK_END)
         kept = self.raw.truncate(0)
         self.digest = hashlib.sha256()
@@ -145,14 +145,14 @@ def _check_room(needed_bytes: int, folder: Path) -> None:
     free = shutil.disk_usage(folder).free
     if free < needed_bytes + _SPARE_BYTES:
         raise ModelError(
-            f"not enough room in {shown(folder, 400)}",
+            f"not enough disk space in {shown(folder, 400)}",
             cause=f"{needed_bytes / 1e9:.1f} GB are needed, {free / 1e9:.1f} GB are free",
-            hint="make room, or set HF_HOME to a folder on another disk",
+            hint="free some space, or set HF_HOME to a folder on another disk",
         )
 
 
 class Meter:
-    """Adds up what has arrived of a whole model and reports now and then."""
+    """Adds up the downloaded bytes of a model and reports progress at intervals."""
 
     def __init__(self, model: str, folder: Path, total_bytes: int, here_bytes: int, report: Report | None) -> None:
         self.model, self.folder, self.total_bytes = model, folder, total_bytes
@@ -162,7 +162,7 @@ class Meter:
 
     def arrived(self, size: int) -> None:
         self.done_bytes += size
-        # Bytes of an earlier run that had to be dropped were not saved after all.
+        # Discarded bytes of an earlier run do not count as resumed.
         self.resumed_bytes = min(self.resumed_bytes, self.done_bytes)
         if time.monotonic() - self.told >= REPORT_S:
             self.tell()

@@ -1,4 +1,4 @@
-"""A model's name, as the user says it -> the folder that holds it; fetched first where that is allowed."""
+"""From a model name as typed to its folder; downloads it first where that is allowed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TINY = Path(__file__).parent.parent / "embedded" / EMBEDDED
 def find(name: str, *, variant: str | None = None, offline: bool = False, report: Report | None = None) -> Found:
     """The model called `name`: tiny, 0.6b, 1.7b-base, a folder, hf:ORG/REPO[@REVISION] or random:SIZE.
 
-    `variant` completes a bare size. Nothing is asked of the network when the model is on this machine.
+    `variant` completes a bare size. Makes no network call if the model is on this machine.
     """
     found = here(name, variant=variant)
     if isinstance(found, Found):
@@ -33,7 +33,7 @@ def find(name: str, *, variant: str | None = None, offline: bool = False, report
 
 
 def here(name: str, *, variant: str | None = None) -> Found | HubName:
-    """The same without the network: the model, or what to fetch where it is not on this machine."""
+    """The same without the network: the model, or what to download if it is not on this machine."""
     if name.startswith("random:"):
         return Found(None, name)
     if name == EMBEDDED:
@@ -43,11 +43,11 @@ def here(name: str, *, variant: str | None = None) -> Found | HubName:
 
 
 def not_here(wanted: HubName, why: str = "") -> ModelError:
-    """The error for a model that would have to be fetched."""
-    size = f"     ({wanted.released.size_bytes / 1e9:.1f} GB, once)" if wanted.released else ""
+    """The error for a model that would have to be downloaded."""
+    size = f"   ({wanted.released.size_bytes / 1e9:.1f} GB, once)" if wanted.released else ""
     return ModelError(
         f"model '{shown(wanted.name)}' is not on this machine{why}",
-        hint=f"omnitts models pull {shown(wanted.name)}{size}    or: -m {EMBEDDED}",
+        hint=f"omnitts models pull {shown(wanted.name)}{size}   or   -m {EMBEDDED}",
     )
 
 
@@ -55,7 +55,7 @@ def _tiny() -> Found:
     if not TINY.exists():
         raise ModelError(
             "the embedded voice 'tiny' is missing from this installation",
-            hint="install omnitts again, or name a model: -m 0.6b     (2.5 GB, fetched once)",
+            hint="reinstall omnitts, or use another model: -m 0.6b   (2.5 GB, downloaded once)",
         )
     return Found(check_folder(TINY), EMBEDDED)
 
@@ -74,5 +74,5 @@ def _folder(name: str) -> Found:
     if close:
         hint = f"-m {close[0]}"
     elif looks_like_a_repository(name):
-        hint = f"-m hf:{name}   if it is on the Hub"
+        hint = f"-m hf:{name}   if it is on the Hugging Face Hub"
     raise ModelError(f"model '{shown(name, 400)}' not found", hint=hint)

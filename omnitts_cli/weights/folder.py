@@ -1,4 +1,4 @@
-"""A model folder that came from somewhere: is it one we may read? Nothing in it is ever executed or unpickled."""
+"""Check an untrusted model folder before it is read. Nothing in it is ever executed or unpickled."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from pathlib import Path
 from omnitts_cli.errors import ModelError
 from omnitts_cli.weights.header import shown
 
-# Formats that are, or may hide, pickled Python objects.
+# Formats that are, or may contain, pickled Python objects.
 UNSAFE_SUFFIXES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle", ".npy", ".npz", ".joblib", ".nemo")
-SMALL_FILE_LIMIT = 64 * 2**20  # every file but the weights; the largest real one is 11 MB
+SMALL_FILE_LIMIT = 64 * 2**20  # for every file except the weights; the largest real one is 11 MB
 
 _RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]|conin\$|conout\$)(\..*)?", re.IGNORECASE)
 _NOT_ON_WINDOWS = re.compile(r'[<>:"|?*\\\x00-\x1f]|[. ]$')
 
 
 def check_folder(folder: Path) -> Path:
-    """The folder with its links resolved, or a ModelError that says what is wrong with it."""
+    """The resolved folder, or a ModelError that says what is wrong with it."""
     try:
         real = folder.expanduser().resolve(strict=True)
         if not real.is_dir():
@@ -46,15 +46,15 @@ def _reason(error: Exception) -> str:
 def _check_entry(entry: Path, folder: Path) -> None:
     name = f"{shown(folder, 400)} holds '{shown(entry.relative_to(folder))}'"
     if _RESERVED.fullmatch(entry.name) or _NOT_ON_WINDOWS.search(entry.name):
-        raise ModelError(name, cause="a file cannot have this name on every system", hint="remove or rename it")
+        raise ModelError(name, cause="this file name is not allowed on every system", hint="remove or rename it")
     if entry.is_symlink() and not entry.resolve().is_relative_to(_allowed_root(folder)):
-        raise ModelError(name, cause="it is a link that leads out of the folder", hint="put the file itself there")
+        raise ModelError(name, cause="it is a link to a place outside the folder", hint="replace the link by the file")
     if entry.suffix in (".json", ".txt") and entry.is_file() and entry.stat().st_size > SMALL_FILE_LIMIT:
-        raise ModelError(name, cause=f"it has {entry.stat().st_size:,} bytes; {SMALL_FILE_LIMIT:,} is the limit")
+        raise ModelError(name, cause=f"it has {entry.stat().st_size:,} bytes; the limit is {SMALL_FILE_LIMIT:,}")
 
 
 def _allowed_root(folder: Path) -> Path:
-    """Links may lead anywhere inside the folder; in the Hub's cache they lead to blobs beside the snapshot."""
+    """Where links may point: inside the folder; in the Hub cache, also to the blobs beside the snapshot."""
     if folder.parent.name == "snapshots" and folder.parent.parent.name.startswith("models--"):
         return folder.parents[2]
     return folder
@@ -67,7 +67,7 @@ def _check_content(folder: Path, names: set[str]) -> None:
     if unsafe and not any(name.endswith(".safetensors") for name in names):
         raise ModelError(
             f"{shown(folder, 400)} holds its weights as {shown(unsafe[0])}, which can run code when opened",
-            hint="only safetensors is read: ask its author for model.safetensors",
+            hint="only safetensors weights are read: ask the author for model.safetensors",
         )
     missing = "model.safetensors" if "config.json" in names else "config.json"
     raise ModelError(f"{shown(folder, 400)} is not a model folder", cause=f"{missing} is missing", hint=_LAYOUT)

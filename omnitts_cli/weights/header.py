@@ -1,8 +1,7 @@
-"""Strict reading of a safetensors header: what is in the file and where, or one ModelError. No torch here.
+"""Strict reading of a safetensors header: the tensors and their offsets, or a ModelError. Does not import torch.
 
-The file is a stranger's. Nothing is trusted before it is checked, nothing large is allocated, and no
-other format is ever opened: an archive or a pickle under a .safetensors name is only recognised by its
-first bytes.
+The file is untrusted. Every value is checked before it is used, nothing large is allocated, and no other format is
+ever opened: an archive or a pickle with the suffix .safetensors is recognised by its first bytes and refused.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from omnitts_cli.errors import ModelError
 
 # The format allows 100 MB. The largest header of the families has about 1 MB; 4 MB are parsed well within a second.
 HEADER_LIMIT = 4 * 2**20
-INDEX = "model.safetensors.index.json"  # beside numbered parts: which tensor is in which
+INDEX = "model.safetensors.index.json"  # beside numbered shards: which tensor is in which shard
 RANK_LIMIT = 8
 DIMENSION_LIMIT = 2**40
 
@@ -76,7 +75,7 @@ class Header:
 
 
 def shown(text: object, limit: int = 120) -> str:
-    """Words from a file, safe to print: no control characters, no lone surrogates, no megabytes."""
+    """Text from a file, safe to print: without control characters or lone surrogates, and cut to `limit`."""
     whole = "".join(c if c.isprintable() else "?" for c in str(text)[: limit + 1])
     return whole if len(whole) <= limit else whole[: limit - 1] + "…"
 
@@ -95,7 +94,7 @@ def read_header(path: Path) -> Header:
     except OSError as error:
         raise unreadable(path, error) from None
     if len(raw) < length:
-        raise damaged(path, "it was cut while being read")
+        raise damaged(path, "it became shorter while it was read")
     table = _table(path, raw)
     metadata = _metadata(path, table.pop("__metadata__", None))
     tensors = {name: _entry(path, name, value, 8 + length) for name, value in table.items()}
@@ -107,12 +106,12 @@ def damaged(path: Path, what: str) -> ModelError:
     return ModelError(
         f"{shown(path, 400)} is not a usable safetensors file",
         cause=what,
-        hint="`omnitts models verify` finds damaged files, `omnitts models pull` fetches them again",
+        hint="omnitts models verify   finds damaged files; omnitts models pull downloads them again",
     )
 
 
 def unreadable(path: Path, error: OSError) -> ModelError:
-    return ModelError(f"{shown(path, 400)} cannot be read", cause=error.strerror or type(error).__name__)
+    return ModelError(f"cannot read {shown(path, 400)}", cause=error.strerror or type(error).__name__)
 
 
 def _regular_file_bytes(path: Path) -> int:
@@ -121,11 +120,11 @@ def _regular_file_bytes(path: Path) -> int:
     except FileNotFoundError:
         raise ModelError(
             f"{shown(path, 400)} is missing",
-            hint="`omnitts models pull` fetches a whole model; a model folder needs all its files",
+            hint="omnitts models pull NAME   downloads a complete model",
         ) from None
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        raise ModelError(f"{shown(path, 400)} cannot be read", cause=shown(error)) from None
-    # A pipe or a device could block for ever or never end.
+        raise ModelError(f"cannot read {shown(path, 400)}", cause=shown(error)) from None
+    # A pipe or a device could block, or never end.
     if not stat.S_ISREG(status.st_mode):
         raise damaged(path, "it is a folder" if stat.S_ISDIR(status.st_mode) else "it is not a regular file")
     return status.st_size
@@ -135,13 +134,13 @@ def _wrong_start(start: bytes, length: int, file_bytes: int) -> str:
     if not start:
         return "the file is empty"
     for magic, name in LOOKS_LIKE:
-        # With a brace in its place, the first bytes are a length that happens to look like something.
+        # If a brace follows, these bytes are a header length that happens to look like another format.
         if start.startswith(magic) and start[8:9] != b"{":
-            return f"it looks like {name}; only safetensors is read, other formats can run code"
+            return f"it looks like {name}; only safetensors is read, because other formats can run code"
     if file_bytes < 8 or length > file_bytes - 8:
-        return f"its header should be {length:,} bytes long, but the file has only {file_bytes:,}: cut off or damaged"
+        return f"its header should have {length:,} bytes, but the file has only {file_bytes:,}: damaged or truncated"
     if length > HEADER_LIMIT:
-        return f"its header is {length:,} bytes long; {HEADER_LIMIT:,} is the limit"
+        return f"its header is {length:,} bytes long; the limit is {HEADER_LIMIT:,}"
     return "it does not begin with a safetensors header"
 
 
@@ -169,7 +168,7 @@ def _metadata(path: Path, metadata: object) -> dict[str, str]:
     if metadata is None:
         return {}
     if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
-        raise damaged(path, "its __metadata__ is not a table of words")
+        raise damaged(path, "its __metadata__ is not a table of strings")
     return metadata
 
 
@@ -182,7 +181,7 @@ def _entry(path: Path, name: str, value: object, data_start: int) -> Entry:
     dtype, shape, offsets = value["dtype"], value["shape"], value["data_offsets"]
     if not isinstance(dtype, str) or dtype not in ITEM_BYTES:
         raise wrong(f"has the unknown dtype '{shown(dtype, 20)}'")
-    # Rank and size are bounded before they are multiplied: a product of a million long numbers takes minutes.
+    # Rank and sizes are checked before they are multiplied: a product of a million long integers takes minutes.
     if not _counts(shape, DIMENSION_LIMIT) or len(shape) > RANK_LIMIT:
         raise wrong("has an impossible shape")
     if not _counts(offsets, 2**63) or len(offsets) != 2 or offsets[0] > offsets[1]:
@@ -194,12 +193,12 @@ def _entry(path: Path, name: str, value: object, data_start: int) -> Entry:
 
 
 def _counts(value: object, limit: int) -> bool:
-    # type() and not isinstance(): true and false are ints to Python
+    # type() instead of isinstance(): bool is a subclass of int
     return isinstance(value, list) and all(type(n) is int and 0 <= n < limit for n in value)
 
 
 def _no_gaps(path: Path, tensors: dict[str, Entry], data_start: int, file_bytes: int) -> None:
-    """The tensors must cover the data exactly: bytes that are shared, skipped or left over hide something."""
+    """The tensors must cover the data exactly: overlaps, gaps and trailing bytes are refused."""
     at = data_start
     for name, entry in sorted(tensors.items(), key=lambda item: (item[1].begin, item[1].size_bytes)):
         if entry.begin != at:
@@ -207,6 +206,6 @@ def _no_gaps(path: Path, tensors: dict[str, Entry], data_start: int, file_bytes:
             raise damaged(path, f"tensor '{shown(name)}' {fault} at byte {entry.begin:,}")
         at += entry.size_bytes
     if at > file_bytes:
-        raise damaged(path, f"it should be {at:,} bytes long but has only {file_bytes:,}: it was cut off")
+        raise damaged(path, f"it should be {at:,} bytes long but has only {file_bytes:,}: it is truncated")
     if at < file_bytes:
-        raise damaged(path, f"{file_bytes - at:,} bytes after the last tensor belong to nothing")
+        raise damaged(path, f"{file_bytes - at:,} bytes after the last tensor belong to no tensor")

@@ -1,7 +1,6 @@
-"""The only file that talks to the Hugging Face Hub: what a repository holds, and its answers in our words.
+"""The only file that talks to the Hugging Face Hub: what a repository holds, and errors as ModelError.
 
-huggingface_hub is imported late. It knows the cache folder, the endpoint (HF_ENDPOINT), tokens and proxies;
-none of these is read here.
+huggingface_hub is imported late. It handles the cache folder, the endpoint (HF_ENDPOINT), tokens and proxies.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ from omnitts_cli.errors import ModelError
 from omnitts_cli.weights.header import INDEX, shown
 from omnitts_cli.weights.released import File
 
-ANSWER_S = 10.0  # how long the Hub may think about one question
-WAITS_S = (1.0, 4.0)  # between tries
+ANSWER_S = 10.0  # timeout of one request
+WAITS_S = (1.0, 4.0)  # between attempts
 _BUSY = (408, 429, 500, 502, 503, 504)
 
 _ROOT_FILES = ("vocab.json", "merges.txt", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
@@ -28,7 +27,7 @@ _CONFIG_FILES = ("config.json", "generation_config.json", "preprocessor_config.j
 
 @dataclass(frozen=True)
 class Listing:
-    """What one commit of a repository holds, as far as we need it."""
+    """The files of one commit of a repository, as far as we need them."""
 
     repo: str
     commit: str
@@ -36,7 +35,7 @@ class Listing:
 
 
 def needed(path: str) -> bool:
-    """Whether a file of a repository is fetched: no code, no pictures, no other weight formats."""
+    """Whether a file of a repository is downloaded: not code, pictures or other weight formats."""
     where = PurePosixPath(path)
     if where.parent.as_posix() not in (".", "speech_tokenizer"):
         return False
@@ -45,7 +44,7 @@ def needed(path: str) -> bool:
 
 
 def cache_folder(repo: str) -> Path:
-    """Where the Hub's cache keeps everything of one repository."""
+    """The folder of one repository in the Hub cache."""
     from huggingface_hub import constants
     from huggingface_hub.file_download import repo_folder_name
 
@@ -53,14 +52,14 @@ def cache_folder(repo: str) -> Path:
 
 
 def told_offline() -> bool:
-    """Whether the Hub's own switch (HF_HUB_OFFLINE) forbids the network."""
+    """Whether HF_HUB_OFFLINE forbids the network."""
     from huggingface_hub import constants
 
     return bool(constants.HF_HUB_OFFLINE)
 
 
 def listing(repo: str, revision: str | None, endpoint: str | None) -> Listing:
-    """Ask what `revision` (None: the main branch) of a repository is."""
+    """The commit and files of a `revision` (None: the main branch) of a repository."""
     from huggingface_hub import HfApi
 
     api = HfApi(endpoint=endpoint, library_name="omnitts")
@@ -70,7 +69,7 @@ def listing(repo: str, revision: str | None, endpoint: str | None) -> Listing:
         )
         files = tuple(_file(sibling) for sibling in info.siblings or () if needed(sibling.rfilename))
         if not info.sha:
-            raise ValueError("the answer names no commit")
+            raise ValueError("the answer does not name a commit")
     return Listing(repo, info.sha, files)
 
 
@@ -80,7 +79,7 @@ def _file(sibling: Any) -> File:
 
 
 def link(repo: str, path: str, commit: str, endpoint: str | None) -> Path:
-    """One file in its place in the cache, fetched if it is small or not there yet."""
+    """The path of one file in the cache; downloads it if it is missing."""
     from huggingface_hub import hf_hub_download
 
     with asking(repo):
@@ -90,7 +89,7 @@ def link(repo: str, path: str, commit: str, endpoint: str | None) -> Path:
 
 
 def address(repo: str, path: str, commit: str, endpoint: str | None) -> tuple[str, dict[str, str]]:
-    """The address of a file, and the headers that the Hub wants to see."""
+    """The URL of a file, and the headers of the request."""
     from huggingface_hub import hf_hub_url
     from huggingface_hub.utils import build_hf_headers
 
@@ -98,14 +97,14 @@ def address(repo: str, path: str, commit: str, endpoint: str | None) -> tuple[st
 
 
 def _patiently(ask: Callable[[], Any]) -> Any:
-    """Ask again after growing waits when the Hub is busy or the line is bad."""
+    """Retry with growing delays if the Hub is busy or the connection fails."""
     from huggingface_hub.errors import LocalEntryNotFoundError
 
     for wait in WAITS_S:
         try:
             return ask()
         except failures() as error:
-            # "not found locally" is what hf_hub_download says when it could not reach the Hub
+            # hf_hub_download raises LocalEntryNotFoundError if it could not reach the Hub
             status = _status(error)
             gone = status is not None or isinstance(error, LocalEntryNotFoundError)
             if (gone and status not in _BUSY) or isinstance(error, ValueError):
@@ -115,7 +114,7 @@ def _patiently(ask: Callable[[], Any]) -> Any:
 
 
 def failures() -> tuple[type[Exception], ...]:
-    """Everything that a request may end with: the HTTP library's own base class differs between Hub versions."""
+    """Everything that a request may raise: the HTTP library's base class differs between Hub versions."""
     from huggingface_hub.errors import HfHubHTTPError
 
     base = [k for k in HfHubHTTPError.__mro__ if issubclass(k, Exception) and k is not Exception]
@@ -128,7 +127,7 @@ def _status(error: BaseException) -> int | None:
 
 @contextmanager
 def asking(repo: str) -> Iterator[None]:
-    """Turns what goes wrong between us and the Hub into one ModelError, and keeps the Hub's library silent."""
+    """Turns every failure of a request into a ModelError, and silences the Hub library."""
     from huggingface_hub.utils import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars, logging
 
     level, bars = logging.get_verbosity(), not are_progress_bars_disabled()
@@ -147,50 +146,50 @@ def asking(repo: str) -> Iterator[None]:
 
 
 def explained(error: BaseException, repo: str) -> ModelError:
-    """What the Hub or the network said, with a next step."""
+    """The failure as a ModelError with a next step."""
     from huggingface_hub import errors
 
     name = shown(repo)
     match error:
         case errors.GatedRepoError():
             return ModelError(
-                f"'{name}' is gated: its owner has to let you in",
+                f"'{name}' is gated: you need its owner's permission",
                 cause=f"the Hub answered {_status(error)}",
-                hint=f"accept the terms on the page of {name}, then `hf auth login`",
+                hint=f"accept the terms on the page of {name}, then run: hf auth login",
             )
         case errors.RevisionNotFoundError():
-            return ModelError(f"'{name}' has no such revision", hint="leave out @REVISION for the newest one")
+            return ModelError(f"'{name}' has no such revision", hint="leave out @REVISION to get the newest one")
         case errors.RepositoryNotFoundError():
             return ModelError(
                 f"the Hub has no model '{name}', or it is private",
                 cause=f"the Hub answered {_status(error)}",
-                hint="check the spelling; `hf auth login` opens private ones",
+                hint="check the spelling; for private models: hf auth login",
             )
         case errors.EntryNotFoundError() if _status(error) is not None:
-            return ModelError(f"'{name}' lacks a file that a speech model needs", cause="the Hub answered 404")
+            return ModelError(f"'{name}' has no complete speech model", cause="the Hub answered 404")
         case errors.LocalEntryNotFoundError() | errors.OfflineModeIsEnabled():
             return _unreachable(name, "no answer")
     if (status := _status(error)) is not None:
         return ModelError(
             f"the Hub refused to send '{name}'",
             cause=f"it answered {status}{_MEANING.get(status, '')}",
-            hint="try again later: what has arrived is kept" if status in _BUSY else "`hf auth login`, or a mirror",
+            hint="try again later; the download will continue"
+            if status in _BUSY
+            else "hf auth login   or   --mirror URL",
         )
     if isinstance(error, OSError) and (error.filename or error.errno == errno.ENOSPC):
-        return ModelError(
-            f"'{name}' cannot be stored", cause=shown(error, 300), hint="set HF_HOME to a folder that can be written"
-        )
+        return ModelError(f"cannot store '{name}'", cause=shown(error, 300), hint="set HF_HOME to a writable folder")
     if isinstance(error, (ValueError, KeyError, TypeError)):
         return ModelError(
-            f"what answered for '{name}' is not a Hub",
+            f"the server that answered for '{name}' is not a Hub",
             cause=shown(error, 100),
-            hint="a login page of the network, or a wrong HF_ENDPOINT?",
+            hint="check HF_ENDPOINT, and whether the network has a login page",
         )
     if type(error).__name__ == "UnsupportedProtocol":
         return ModelError(
-            f"'{name}' could not be fetched",
-            cause="the address of the hub does not begin with http:// or https://",
-            hint="correct HF_ENDPOINT, or --mirror",
+            f"cannot download '{name}'",
+            cause="the URL of the hub does not begin with http:// or https://",
+            hint="correct HF_ENDPOINT or --mirror",
         )
     return _unreachable(name, shown(str(error).split("\n")[0], 100) or type(error).__name__)
 
@@ -200,7 +199,7 @@ _MEANING = {429: " (too many requests)", 403: " (forbidden)", 401: " (not logged
 
 def _unreachable(name: str, cause: str) -> ModelError:
     return ModelError(
-        f"'{name}' could not be fetched",
+        f"cannot download '{name}'",
         cause=f"network: {cause}",
-        hint="check the network and proxies, then run the same command again: what has arrived is kept",
+        hint="check the network and proxies, then run the same command again; the download will continue",
     )

@@ -1,7 +1,7 @@
-"""fill: a module built without numbers gets them from a checkpoint, through a family's rename table.
+"""fill: loads a checkpoint into a module that was built without values, through a family's rename table.
 
-Everything a header can tell (missing, extra, wrong shape, wrong dtype) is told before the first number is
-read. Numbers go straight to the device, one tensor at a time and in their final dtype.
+Missing or extra tensors, wrong shapes and wrong dtypes are reported from the headers, before any data is read.
+Tensors go straight to the device, one at a time and in their final dtype.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ def fill(
     keep_float32: Sequence[str] = (),
     unused: Sequence[str] | None = (),
 ) -> None:
-    """Give every parameter and buffer named in `names` its numbers, on `device` and in `dtype`.
+    """Load every parameter and buffer named in `names`, on `device` and in `dtype`.
 
-    `keep_float32`: patterns of our names that stay float32. `unused`: patterns of the checkpoint's names that
-    may be left over; None when other modules are filled from the same files. Computed buffers, which are not
-    in `names`, keep their values and move along.
+    `keep_float32`: patterns of our names that stay float32. `unused`: patterns of checkpoint names that may be
+    left over; None if other modules are loaded from the same files. Computed buffers, which are not in `names`,
+    keep their values and move to the device.
     """
     ours = tensors_of(module)
     _promise_complete(ours, names)
@@ -57,18 +57,18 @@ def tensors_of(module: nn.Module) -> dict[str, Tensor]:
 
 
 def _promise_complete(ours: dict[str, Tensor], names: Names) -> None:
-    """Our own modules and tables agree; a user cannot cause the opposite."""
+    """Asserts that module and rename table agree; user input cannot break this."""
     unknown = names.keys() - ours.keys()
-    assert not unknown, f"the rename table names what the module lacks: {sorted(unknown)[:3]}"
-    # A computed buffer may stay as it is; a parameter or a buffer without values may not.
+    assert not unknown, f"the rename table names tensors that the module lacks: {sorted(unknown)[:3]}"
+    # A computed buffer may keep its values; a parameter, or a buffer without values, must be in the table.
     empty = [n for n, old in ours.items() if n not in names and (old.is_meta or isinstance(old, nn.Parameter))]
-    assert not empty, f"the rename table says nothing about {empty[:3]}"
+    assert not empty, f"the rename table lacks {empty[:3]}"
 
 
 def _differences(
     ours: dict[str, Tensor], names: Names, files: Checkpoint, unused: Sequence[str] | None
 ) -> Iterable[str]:
-    """One line for each way in which the checkpoint is not what the module expects."""
+    """One line for each difference between the checkpoint and what the module expects."""
     theirs = files.names()
     used: set[str] = set()
     for name, source in names.items():
@@ -116,23 +116,23 @@ def _misfits(target: Tensor, source: Source, parts: dict[str, tuple[torch.dtype,
 def _made_shape(source: Derived, shapes: list[tuple[int, ...]]) -> tuple[int, ...] | None:
     """The shape that a computation would give, found without reading the files.
 
-    On "meta" this imports torch's compiler, a second; so one number is spread over each shape instead,
-    unless an axis of 1 could be spread to any size by the other tensors.
+    The "meta" device would import torch's compiler, which takes a second, so an expanded scalar stands for each
+    tensor; not if an axis has size 1, which would broadcast against the other tensors.
     """
     place = "meta" if any(1 in shape for shape in shapes) else "cpu"
     try:
         return tuple(source.compute(*(torch.zeros((), device=place).expand(shape) for shape in shapes)).shape)
     except (RuntimeError, IndexError, ValueError):
-        return None  # the tensors do not even fit one another
+        return None  # the tensors do not fit each other
 
 
 def _mismatch(files: Checkpoint, wrong: list[str]) -> ModelError:
     count = f"{len(wrong)} differences: " if len(wrong) > 1 else ""
     more = f"; and {len(wrong) - 3} more" if len(wrong) > 3 else ""
     return ModelError(
-        f"{shown(files.path, 400)} does not hold the weights that its config.json describes",
+        f"the weights in {shown(files.path, 400)} do not match its config.json",
         cause=count + "; ".join(wrong[:3]) + more,
-        hint="config.json and weights must come from one model: `omnitts models pull` fetches a matching set",
+        hint="take config.json and weights from the same model: omnitts models pull NAME",
     )
 
 
@@ -158,19 +158,19 @@ def _read(source: Source, files: Checkpoint, target: Tensor) -> None:
 
 
 def _usable(files: Checkpoint, dtype: torch.dtype) -> Callable[[str, Tensor], None]:
-    """A check that refuses NaN, infinity, and numbers that `dtype` cannot hold."""
+    """A check that refuses NaN, infinity, and values outside the range of `dtype`."""
     largest = torch.finfo(dtype).max
 
     def check(name: str, block: Tensor) -> None:
-        # NaN travels through aminmax, at a thirtieth of the cost of isfinite().all()
+        # aminmax propagates NaN and costs a thirtieth of isfinite().all()
         low, high = (float(end) for end in torch.aminmax(block))
         if -largest <= low and high <= largest:
             return
         finite = low - low == 0 == high - high
         raise ModelError(
-            f"{shown(files.file_of(name), 400)} holds a number that cannot be used",
+            f"{shown(files.file_of(name), 400)} holds values that cannot be used",
             cause=f"tensor '{shown(name)}' {f'does not fit {_plain(dtype)}' if finite else 'holds NaN or infinity'}",
-            hint="--dtype bf16 or fp32" if finite else "`omnitts models verify` finds damaged files",
+            hint="--dtype bf16   or   --dtype fp32" if finite else "omnitts models verify",
         )
 
     return check
@@ -181,7 +181,7 @@ def _plain(dtype: torch.dtype) -> str:
 
 
 def put(module: nn.Module, name: str, value: Tensor) -> None:
-    """Put a tensor in the place of the one called `name`."""
+    """Replace the tensor called `name`."""
     path, _, leaf = name.rpartition(".")
     owner = module.get_submodule(path)
     old = getattr(owner, leaf)

@@ -1,4 +1,4 @@
-"""What a model is called: the words that a user may give, and what they mean on the Hub."""
+"""Model names that a user may type, and what they mean on the Hub."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _HUB_NAME = re.compile(rf"hf:(?P<repo>{_REPO})(?:@(?P<revision>\w[\w./-]{{0,127}
 
 @dataclass(frozen=True)
 class Found:
-    """A model on this machine. Only a random model, which its family makes up, has no folder."""
+    """A model on this machine. Only a random model has no folder."""
 
     folder: Path | None
     name: str
@@ -25,7 +25,7 @@ class Found:
 
 @dataclass(frozen=True)
 class HubName:
-    """A repository and what of it is wanted; `released` when it is one of ours, at its pinned revision."""
+    """A repository and revision; `released` if it is in our table, at its pinned revision."""
 
     name: str
     repo: str
@@ -34,17 +34,17 @@ class HubName:
 
     @property
     def tensors(self) -> tuple[str, ...] | None:
-        """Patterns of the tensors that are wanted; None: all."""
+        """Patterns of the wanted tensors; None: all."""
         return TENSORS.get(self.repo)
 
 
 def hub_name(name: str, variant: str | None = None) -> HubName | None:
-    """What `name` means on the Hub; None when it can only be a folder."""
+    """What `name` means on the Hub; None if it can only be a folder."""
     short = name.lower().replace("_", "")
     if short in SIZES:
         short = f"{short}-{(variant or VARIANTS[0]).replace('_', '')}"
         if short not in RELEASED:
-            raise UsageError(f"there is no {name} model that can do this", hint="-m 1.7b can: use the larger one")
+            raise UsageError(f"there is no {name} model for this", hint="-m 1.7b")
     if short in RELEASED:
         model = RELEASED[short]
         return HubName(model.name, model.repo, model.revision, model)
@@ -54,7 +54,7 @@ def hub_name(name: str, variant: str | None = None) -> HubName | None:
         return None
     parts = _HUB_NAME.fullmatch(name)
     if parts is None or ".." in name or "--" in parts["repo"]:
-        raise ModelError(f"'{shown(name)}' is not a name on the Hub", hint="hf:ORG/REPO or hf:ORG/REPO@REVISION")
+        raise ModelError(f"'{shown(name)}' is not a valid name on the Hub", hint="hf:ORG/REPO or hf:ORG/REPO@REVISION")
     return HubName(name, parts["repo"], parts["revision"])
 
 

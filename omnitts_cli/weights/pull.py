@@ -1,4 +1,4 @@
-"""Fetching a whole model from the Hub into its cache: only what is needed, large files first and resumable."""
+"""Download a model from the Hub into its cache: only the files that are needed, large ones first and resumable."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from omnitts_cli.weights.released import File
 
 
 def pull(wanted: HubName, *, mirror: str | None = None, report: Report | None = None) -> Found:
-    """Fetch what is missing of a model. `mirror`: another address than the Hub's own."""
+    """Download the missing files of a model. `mirror`: the URL of another hub."""
     listing = _pinned(wanted, mirror) if wanted.released else hub.listing(wanted.repo, wanted.revision, mirror)
     files = sorted((_known(wanted, file) for file in listing.files), key=_order)
     _promised(wanted, files)
@@ -30,7 +30,7 @@ def pull(wanted: HubName, *, mirror: str | None = None, report: Report | None = 
             if file.sha256 and not blobs[file.path].exists():
                 url, headers = hub.address(wanted.repo, file.path, listing.commit, mirror)
                 fetch(file, url, headers, blobs[file.path], meter.arrived)
-            # Of a large file this only makes the name that leads to it.
+            # For a large file this only makes the link to its blob.
             hub.link(wanted.repo, file.path, listing.commit, mirror)
             if not file.sha256:
                 meter.arrived(file.size_bytes)
@@ -43,9 +43,9 @@ def pull(wanted: HubName, *, mirror: str | None = None, report: Report | None = 
 
 
 def _pinned(wanted: HubName, mirror: str | None) -> hub.Listing:
-    """The pinned revision, or the main branch: the weights are known by their SHA-256 anyway.
+    """The pinned revision, or the main branch if it cannot be resolved: the weights are checked by SHA-256 anyway.
 
-    Only the first digits of the pinned commits are known, and the Hub need not understand those.
+    Only the first digits of the pinned commits are known, and the Hub may not accept abbreviated ones.
     """
     assert wanted.revision is not None
     main = hub.listing(wanted.repo, None, mirror)
@@ -58,22 +58,22 @@ def _pinned(wanted: HubName, mirror: str | None) -> hub.Listing:
 
 
 def _known(wanted: HubName, file: File) -> File:
-    """What we know ourselves about a file goes before what the Hub says."""
+    """The file with our own size and hash, which take precedence over what the Hub reports."""
     known = {ours.path: ours for ours in wanted.released.files} if wanted.released else {}
     ours = known.get(file.path)
     if ours is None or ours.sha256 is None:
         return file
     if file.sha256 not in (None, ours.sha256):
         raise ModelError(
-            f"the Hub offers another {shown(file.path)} for '{wanted.name}' than the one that was released",
+            f"{shown(file.path)} of '{wanted.name}' on the Hub is not the released one",
             cause=f"its SHA-256 is {shown(file.sha256)[:12]}…, it should be {ours.sha256[:12]}…",
-            hint=f"if you trust it: -m hf:{wanted.repo}",
+            hint=f"-m hf:{wanted.repo}   uses it anyway, if you trust it",
         )
     return ours
 
 
 def _order(file: File) -> tuple[bool, bool, str]:
-    """Weights first, config.json last: where it is, everything is."""
+    """Weights first, config.json last: its presence marks a complete download."""
     return file.path == "config.json", file.sha256 is None, file.path
 
 
@@ -82,14 +82,14 @@ def _promised(wanted: HubName, files: list[File]) -> None:
     if "config.json" in paths and any(path.endswith(".safetensors") for path in paths):
         return
     raise ModelError(
-        f"'{shown(wanted.repo)}' is not a model that can be used here",
+        f"'{shown(wanted.repo)}' cannot be used as a model",
         cause="it has no safetensors weights" if "config.json" in paths else "it has no config.json",
-        hint="only safetensors is read: other weight formats can run code",
+        hint="only safetensors weights are read, because other formats can run code",
     )
 
 
 def _of_use(wanted: HubName, files: list[File], commit: str, mirror: str | None) -> list[File]:
-    """Without the numbered parts that hold no tensor we want, where the repository says what is where."""
+    """The files without the shards that hold no wanted tensor, if the repository has an index."""
     if wanted.tensors is None or all(file.path != INDEX for file in files):
         return files
     index = hub.link(wanted.repo, INDEX, commit, mirror)
@@ -98,7 +98,7 @@ def _of_use(wanted: HubName, files: list[File], commit: str, mirror: str | None)
         useful = {place for name, place in places.items() if any(fnmatchcase(name, one) for one in wanted.tensors)}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ModelError(
-            f"'{wanted.name}' cannot be fetched in part", cause=f"{INDEX} cannot be read: {shown(error, 100)}"
+            f"the shards of '{wanted.name}' cannot be selected", cause=f"cannot read {INDEX}: {shown(error, 100)}"
         ) from None
     return [file for file in files if not file.path.endswith(".safetensors") or file.path in useful]
 

@@ -1,7 +1,7 @@
-"""random_fill: a module of any size gets made-up numbers, the same on every device, in seconds and without a file.
+"""random_fill: fills a module with pseudo-random weights, the same on every device, in seconds and without a file.
 
-A random model is as large and as fast as a real one, and its values stay as calm over hundreds of frames,
-so speed and memory can be measured where no weights are.
+A random model is as large and as fast as a real one, and its activations stay in range over hundreds of frames, so
+speed and memory can be measured without the released weights.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from torch import Tensor, nn
 
 from omnitts_cli.weights.load import put, tensors_of
 
-BLOCK = 2**17  # numbers made at a time: what fits in a cache
+BLOCK = 2**17  # values made at a time; fits in a CPU cache
 
-# The first pattern that fits a parameter of ours: how its numbers lie about their mean. None: by the width of
-# the input, so that what comes out is about as large as what went in.
+# The mean and standard deviation of a parameter, by the first pattern that matches its name. None: scaled by the
+# number of inputs, so that activations keep their size.
 _KINDS: tuple[tuple[str, float, float | None], ...] = (
     ("*bias", 0.0, 0.02),
     ("*norm*", 1.0, 0.1),
     ("*scale", 0.1, 0.02),
     ("*.alpha", 0.0, 0.1),  # exponents
     ("*.beta", 0.0, 0.1),
-    ("*.table", 0.0, 0.3),  # rows that are looked up
+    ("*.table", 0.0, 0.3),  # lookup tables
     ("*.first", 0.0, 0.3),
     ("*.rest", 0.0, 0.3),
     ("*.books", 0.0, 0.7),
     ("*", 0.0, None),
 )
 
-# Logits far enough apart to choose by; a waveform that neither clips nor grows from unit to unit.
+# Gains that keep logits apart, and a waveform that neither clips nor grows from layer to layer.
 _GAINS = (("*head", 2.5), ("*heads", 2.5), ("*units.*.point.*", 0.25), ("*rise.*", 0.6), ("closing.*", 1.5))
 
 
@@ -45,7 +45,7 @@ def random_fill(
     *,
     keep_float32: Sequence[str] = (),
 ) -> None:
-    """Give every parameter, and every buffer without values, numbers that depend on `seed` and its name only."""
+    """Fill every parameter, and every buffer without values, with values that depend on `seed` and its name only."""
     for name, old in tensors_of(module).items():
         if not old.is_meta and not isinstance(old, nn.Parameter):
             put(module, name, old.to(device))  # a computed buffer
@@ -68,33 +68,33 @@ def _spread(name: str, shape: tuple[int, ...]) -> tuple[float, float]:
 
 
 def _inputs(name: str, shape: tuple[int, ...]) -> int:
-    """How many numbers are added up to one output."""
+    """The number of inputs of one output (fan-in)."""
     if fnmatchcase(name, "*heads"):  # [G, V, H]
         return shape[-1]
     if fnmatchcase(
         name, "*rise.*"
-    ):  # transposed, [in, out, k]: every output hears k / stride = 2 inputs of each channel
+    ):  # transposed, [in, out, k]: every output sums k / stride = 2 inputs of each channel
         return 2 * shape[0]
     return prod(shape[1:])
 
 
 def _scatter(flat: Tensor, label: str, mean: float, spread: float) -> None:
-    """Fill with pseudo-random numbers: integer arithmetic of a counter, so every device makes the same ones."""
+    """Fill with pseudo-random values from an integer hash of a counter, identical on every device."""
     digest = hashlib.blake2b(label.encode(), digest_size=8).digest()
     start, stride = (int.from_bytes(digest[at : at + 4], "little", signed=True) for at in (0, 4))
     for begin in range(0, flat.numel(), BLOCK):
         end = min(begin + BLOCK, flat.numel())
-        # An odd stride visits every number of 32 bits once before it repeats.
+        # An odd stride visits every 32-bit value once before it repeats.
         bits = torch.arange(begin, end, dtype=torch.int32, device=flat.device).mul_(stride | 1).add_(start)
         bits = _mixed(bits)
-        # The sum of two even distributions of 16 bits: a triangle of standard deviation 26755
+        # The sum of two uniform 16-bit values: a triangular distribution with standard deviation 26755
         sums = (bits & 0xFFFF).add_((bits >> 16).bitwise_and_(0xFFFF)).sub_(0xFFFF)
         flat[begin:end].copy_(sums.float().mul_(spread / 26755.0).add_(mean))
 
 
 def _mixed(bits: Tensor) -> Tensor:
-    """A one-to-one scrambling of 32 bits, by the published constants of the `lowbias32` hash. In place."""
-    # shifted copies keep their sign, so it is masked away
+    """The published `lowbias32` hash, a bijection on 32 bits. In place."""
+    # >> is an arithmetic shift, so the sign bits are masked
     bits ^= (bits >> 16).bitwise_and_(0xFFFF)
     bits *= 0x7FEB352D
     bits ^= (bits >> 15).bitwise_and_(0x1FFFF)

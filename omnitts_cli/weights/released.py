@@ -1,4 +1,4 @@
-"""The released models by our short names: where they are, how large, and the SHA-256 of their weights."""
+"""The released models by short name: repository, size, and the SHA-256 of their weights."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _CODEC_CONFIG_BYTES = 2336
 
 @dataclass(frozen=True)
 class File:
-    """One file of a model. Small files are known by their size only."""
+    """One file of a model. For small files only the size is known."""
 
     path: str
     size_bytes: int
@@ -100,10 +100,10 @@ _ALL = (
 
 OMNI = "Qwen/Qwen3-Omni-30B-A3B-Instruct"
 ALIASES = {"omni": OMNI}
-"""Names for models of which we know the repository but not the sums: its newest commit is fetched."""
+"""Models without known hashes: the newest commit of the repository is downloaded."""
 
 TENSORS = {OMNI: ("talker.*", "code2wav.*", "thinker.model.embed_tokens.*")}
-"""What is fetched of a repository that holds far more than speaking needs: the parts with any of these tensors."""
+"""For repositories that hold far more than speech needs: only shards with one of these tensors are downloaded."""
 
 RELEASED = {model.name: model for model in _ALL}
 SIZES = ("0.6b", "1.7b")

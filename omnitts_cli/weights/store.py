@@ -22,7 +22,7 @@ from omnitts_cli.weights.released import ALIASES, RELEASED
 
 @dataclass(frozen=True)
 class Local:
-    """A model, or the beginning of one, on this machine."""
+    """A complete or partly downloaded model on this machine."""
 
     name: str
     folder: Path
@@ -32,7 +32,7 @@ class Local:
 
 
 def local_models() -> list[Local]:
-    """Everything that -m would find without a network, and downloads that were broken off."""
+    """Everything that -m finds without a network, and interrupted downloads."""
     models = [Local(EMBEDDED, TINY, _bytes_in(TINY), None, True)] if TINY.exists() else []
     for wanted in [hub_name(name) for name in (*RELEASED, *ALIASES)] + _strangers():
         assert wanted is not None
@@ -53,7 +53,7 @@ def local_models() -> list[Local]:
 
 
 def _strangers() -> list[HubName | None]:
-    """Speech models in the Hub's cache that are not in our table; other people's models live there too."""
+    """Speech models in the Hub cache that are not in our table; the cache holds other kinds of models too."""
     ours = {model.repo for model in RELEASED.values()}
     cache = cache_folder("a/b").parent
     repos = (
@@ -71,8 +71,8 @@ def pull(
     mirror: str | None = None,
     report: Report | None = None,
 ) -> Found:
-    """Fetch a model now, even if an older one of its name is here. A `revision` leaves the pinned one."""
-    wanted = _on_hub(name, variant, "fetched")
+    """Download a model, even if an older version is here. `revision` overrides the pinned one."""
+    wanted = _on_hub(name, variant, "downloaded")
     if revision is not None:
         wanted = replace(wanted, revision=revision, released=None)
     elif (found := local(wanted)) is not None and wanted.released is not None:
@@ -86,19 +86,19 @@ def path(name: str, *, variant: str | None = None) -> Path:
     if isinstance(found, HubName):
         raise not_here(found)
     if found.folder is None:
-        raise UsageError(f"'{shown(name)}' has no folder: it is made up when it is loaded")
+        raise UsageError(f"'{shown(name)}' has no folder: it is generated when it is loaded")
     return found.folder
 
 
 def verify(name: str, *, variant: str | None = None) -> list[verifying.Checked]:
-    """Read every file of a model and compare. Raises nothing for a damaged one: the list says it."""
+    """Check every file of a model. Damaged files are in the returned list, not raised."""
     wanted = hub_name(name, variant)
     released = wanted.released if wanted else None
     return verifying.verify(path(name, variant=variant), released)
 
 
 def rm(name: str, *, variant: str | None = None, dry_run: bool = False) -> int:
-    """Remove a model of the Hub's cache, and what is there of an unfinished one. Says how many bytes."""
+    """Remove a model from the Hub cache, complete or not; returns the number of bytes."""
     wanted = _on_hub(name, variant, "removed")
     root = cache_folder(wanted.repo)
     if not root.exists():
@@ -108,7 +108,7 @@ def rm(name: str, *, variant: str | None = None, dry_run: bool = False) -> int:
         try:
             shutil.rmtree(root)
         except OSError as error:
-            raise ModelError(f"model '{shown(name)}' cannot be removed", cause=shown(error, 300)) from None
+            raise ModelError(f"cannot remove model '{shown(name)}'", cause=shown(error, 300)) from None
     return size
 
 
@@ -117,15 +117,16 @@ def _on_hub(name: str, variant: str | None, verb: str) -> HubName:
     if wanted is not None:
         return wanted
     if name == EMBEDDED:
-        raise UsageError(f"'{name}' cannot be {verb}", hint="it is inside the package")
+        raise UsageError(f"'{name}' cannot be {verb}: it is inside the package", hint="omnitts models list")
     if name.startswith("random:") or Path(name).is_absolute():
-        raise UsageError(f"'{shown(name)}' cannot be {verb}", hint="only models of the Hub can: omnitts models list")
+        why = "it does not come from the Hub"
+        raise UsageError(f"'{shown(name)}' cannot be {verb}: {why}", hint="omnitts models list")
     known = [*RELEASED, *ALIASES]
     close = difflib.get_close_matches(name.lower(), known, 1)
     hint = "omnitts models list --remote" + (f"      (closest: '{close[0]}')" if close else "   or hf:ORG/REPO")
-    raise UsageError(f"no model '{shown(name)}' on the Hub that could be {verb}", hint=hint)
+    raise UsageError(f"no model '{shown(name)}' on the Hub", hint=hint)
 
 
 def _bytes_in(folder: Path) -> int:
-    """Bytes on disk: a link counts nothing, what it leads to counts where it lies."""
+    """Bytes on disk; links are not followed."""
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file() and not file.is_symlink())

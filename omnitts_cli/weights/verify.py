@@ -1,4 +1,4 @@
-"""Is a model on this machine still what it was? SHA-256 against the released table, or against the Hub's own names."""
+"""Verify a local model: its SHA-256 against the released table, or against the hashes in the Hub cache."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from omnitts_cli.weights.released import RELEASED, File, Released
 
 OK, DAMAGED, MISSING, UNKNOWN = "ok", "damaged", "missing", "unknown"
 
-SMALL_BYTES = 64 * 2**20  # summed in a twentieth of a second
+SMALL_BYTES = 64 * 2**20  # hashed in about 50 ms
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _GIT_SHA1 = re.compile(r"[0-9a-f]{40}")
@@ -25,7 +25,7 @@ _GIT_SHA1 = re.compile(r"[0-9a-f]{40}")
 
 @dataclass(frozen=True)
 class Checked:
-    """What became of one file."""
+    """The result for one file."""
 
     path: str
     state: str  # ok | damaged | missing | unknown
@@ -33,7 +33,7 @@ class Checked:
 
 
 def verify(folder: Path, released: Released | None = None) -> list[Checked]:
-    """Every file of a model folder, read whole. `unknown`: nothing says what it should be."""
+    """Check every file of a model folder. `unknown`: there is no hash to compare with."""
     expected = {file.path: file for file in released.files} if released else {}
     paths = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file() or path.is_symlink()}
     packed = {} if released else shipped(folder)
@@ -41,7 +41,7 @@ def verify(folder: Path, released: Released | None = None) -> list[Checked]:
 
 
 def shipped(folder: Path) -> dict[str, str]:
-    """The sums that the installed package keeps of its own files in this folder; nothing in a source tree."""
+    """SHA-256 of the files that the installed wheel placed in this folder; empty in a source tree."""
     try:
         files = metadata.files("omnitts-cli") or []
     except metadata.PackageNotFoundError:
@@ -77,13 +77,15 @@ def _check(folder: Path, path: str, expected: File | None, packed: Mapping[str, 
 
 
 def _compared(path: str, is_: str, should: str) -> Checked:
-    return Checked(path, OK) if is_ == should else Checked(path, DAMAGED, f"sum {is_[:12]}…, should be {should[:12]}…")
+    if is_ == should:
+        return Checked(path, OK)
+    return Checked(path, DAMAGED, f"SHA-256 {is_[:12]}…, expected {should[:12]}…")
 
 
 def _recognised(path: str, digest: str) -> Checked:
-    """Weights in a plain folder: are they released ones?"""
+    """Weights in a plain folder: whether they are released ones."""
     owners = [model.name for model in RELEASED.values() for file in model.files if file.sha256 == digest]
-    return Checked(path, OK, f"as in {owners[0]}") if owners else Checked(path, UNKNOWN, f"SHA-256 {digest}")
+    return Checked(path, OK, f"same as in {owners[0]}") if owners else Checked(path, UNKNOWN, f"SHA-256 {digest}")
 
 
 def sha256_of(path: Path) -> str:
@@ -95,9 +97,9 @@ def sha256_of(path: Path) -> str:
 
 
 def model_sha256(folder: Path) -> str | None:
-    """What to call a model in a report: the sum of its weights, where that costs no gigabytes of reading."""
+    """The SHA-256 of a model's weights for reports, unless gigabytes would have to be read for it."""
     weights = (folder / "model.safetensors").resolve()
-    if _SHA256.fullmatch(weights.name):  # the Hub's cache names files so
+    if _SHA256.fullmatch(weights.name):  # file names in the Hub cache are hashes
         return weights.name
     small = weights.is_file() and weights.stat().st_size <= SMALL_BYTES
     return sha256_of(weights) if small else None
@@ -110,7 +112,7 @@ def _git_sha1_of(path: Path) -> str:
 
 
 def problem(name: str, checked: list[Checked]) -> ModelError | None:
-    """What to tell the user when something is wrong."""
+    """The error for damaged or missing files; None if there are none."""
     bad = [file for file in checked if file.state in (DAMAGED, MISSING)]
     if not bad:
         return None

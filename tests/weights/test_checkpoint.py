@@ -91,7 +91,7 @@ class TestFile:
         content = (model / file).read_bytes()
         (model / file).write_bytes(content[: int(len(content) * share)])
         error = refused(model)
-        assert file in error.message and "cut off" in (error.cause or "")
+        assert file in error.message and "truncated" in (error.cause or "")
         assert "models verify" in (error.hint or "") and "models pull" in (error.hint or "")
 
     def test_appended(self, model: Path, file: str) -> None:
@@ -224,7 +224,7 @@ def test_with_an_index_a_part_may_be_left_out_until_it_is_needed(model: Path) ->
 def test_parts_of_two_models(model: Path) -> None:
     parts = split(model / WEIGHTS, 2)
     shutil.copy(parts[0], model / "model-00001-of-00003.safetensors")
-    assert "mixes parts" in (refused(model).cause or "") or "is missing" in (refused(model).cause or "")
+    assert "mixes shards" in (refused(model).cause or "") or "is missing" in (refused(model).cause or "")
 
 
 def test_a_tensor_in_two_parts(model: Path) -> None:
@@ -232,7 +232,7 @@ def test_a_tensor_in_two_parts(model: Path) -> None:
     tensors = load_file(second)
     name, value = next(iter(load_file(first).items()))
     save_file(tensors | {name: value}, second)
-    assert f"'{name}' is in another part" in (refused(model).cause or "")
+    assert f"'{name}' is in two files of the model" in (refused(model).cause or "")
 
 
 def test_unknown_tensor_is_our_own_mistake(model: Path) -> None:

@@ -84,7 +84,7 @@ def test_repositories_and_revisions() -> None:
     ],
 )
 def test_names_that_no_repository_has(name: str) -> None:
-    with pytest.raises(ModelError, match="is not a name on the Hub") as caught:
+    with pytest.raises(ModelError, match="is not a valid name on the Hub") as caught:
         find(name)
     assert caught.value.message.isprintable() and len(caught.value.message) < 200
 

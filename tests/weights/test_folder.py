@@ -68,7 +68,7 @@ def test_case_40_a_link_out_of_the_folder(model: Path, tmp_path: Path, place: st
     (model / place).unlink(missing_ok=True)
     (model / place).symlink_to(tmp_path / "secret")
     error = refused(model)
-    assert place in error.message and "leads out of the folder" in (error.cause or "")
+    assert place in error.message and "to a place outside the folder" in (error.cause or "")
 
 
 def test_a_folder_that_is_a_link_out(model: Path, tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_a_link_that_leads_nowhere_or_to_itself(model: Path) -> None:
     assert refused(model).message
     (model / "loop.json").unlink()
     (model / "dangling.json").symlink_to("/nowhere/at/all")
-    assert "leads out" in (refused(model).cause or "")
+    assert "outside the folder" in (refused(model).cause or "")
 
 
 def test_links_inside_are_fine(model: Path) -> None:
@@ -99,7 +99,7 @@ def test_the_hubs_cache_links_to_its_blobs(model: Path, tmp_path: Path) -> None:
     moved = model.rename(snapshots / "abc")
     assert check_folder(moved) == moved.resolve()
     (moved / "vocab.json").symlink_to("/etc/hostname")
-    assert "leads out" in (refused(moved).cause or "")
+    assert "outside the folder" in (refused(moved).cause or "")
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_the_hubs_cache_links_to_its_blobs(model: Path, tmp_path: Path) -> None:
 )
 def test_case_40_names_that_windows_cannot_have(model: Path, name: str) -> None:
     (model / name).write_text("{}")
-    assert "cannot have this name" in (refused(model).cause or "")
+    assert "is not allowed" in (refused(model).cause or "")
 
 
 def test_what_is_no_model_folder_is_told_before_odd_names(tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ def test_a_file_is_missing(model: Path, missing: str) -> None:
 def test_a_config_of_gigabytes(model: Path) -> None:
     with (model / "config.json").open("r+b") as file:
         file.truncate(SMALL_FILE_LIMIT + 1)
-    assert "is the limit" in (refused(model).cause or "")
+    assert "the limit is" in (refused(model).cause or "")
 
 
 def test_a_file_where_a_folder_should_be(model: Path) -> None:

@@ -115,7 +115,7 @@ def test_another_revision_of_a_released_model(hub: Hub, ours: str) -> None:
 def test_what_is_not_of_the_hub_is_not_removed(hub: Hub, name: str) -> None:
     with pytest.raises(UsageError, match="cannot be removed"):
         store.rm(name)
-    with pytest.raises(UsageError, match="cannot be fetched"):
+    with pytest.raises(UsageError, match="cannot be downloaded"):
         store.pull(name)
 
 

@@ -64,7 +64,7 @@ def test_case_36_one_bit(model: Path, at: int) -> None:
     assert states(checked)["model.safetensors"] == "damaged"
     error = problem("1.7b-base", checked)
     assert error is not None and error.exit_code == 4
-    assert "model.safetensors is damaged (sum " in (error.cause or "")
+    assert "model.safetensors is damaged (SHA-256 " in (error.cause or "")
     assert error.hint == "omnitts models rm 1.7b-base && omnitts models pull 1.7b-base"
 
 
@@ -105,7 +105,7 @@ def test_released_weights_in_a_plain_folder(model: Path, monkeypatch: pytest.Mon
     assert verify(model)[1].note == f"SHA-256 {sha256_of(model / 'model.safetensors')}"
     monkeypatch.setitem(RELEASED, "1.7b-base", release(model))
     checked = {file.path: file for file in verify(model)}["model.safetensors"]
-    assert (checked.state, checked.note) == ("ok", "as in 1.7b-base")
+    assert (checked.state, checked.note) == ("ok", "same as in 1.7b-base")
 
 
 def test_what_a_report_calls_a_model(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
