@@ -32,6 +32,10 @@ FOREIGN = (
     "ASCEND_RT_VISIBLE_DEVICES",
 )
 SECRET = ("HF_TOKEN",)
+NATIVE = "OMNITTS_NATIVE"
+"""0: do without the compiled library of the CPU, for comparisons."""
+SWITCHES = ("config", "native")
+"""Variables of ours that are not options: OMNITTS_CONFIG, OMNITTS_NATIVE."""
 
 
 def variable(name: str) -> str | None:

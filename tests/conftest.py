@@ -27,9 +27,16 @@ import omni_recipe  # noqa: E402
 from recipe import build_checkpoint  # noqa: E402
 from trim import expand  # noqa: E402
 
+from omnitts_cli.kernels.cpu import build  # noqa: E402
+
 
 def pytest_configure() -> None:
-    """A shell starts its background jobs with Ctrl-C ignored, and every child inherits that; tests send it."""
+    """A shell starts its background jobs with Ctrl-C ignored, and every child inherits that; tests send it.
+
+    The CPU's library is compiled where it is missing and there is a compiler: a checkout has none.
+    """
+    if not build.library().exists() and build.compiler() and os.environ.get("OMNITTS_NATIVE") != "0":
+        build.build()
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -76,7 +76,7 @@ class Layers:
 
 def warn_of_strangers(layers: Layers) -> None:
     """A variable that is meant for us and that no option has: most likely a typing error."""
-    unknown = [name for name in settings.ours() if name != "config" and not layers.has(name)]
+    unknown = [name for name in settings.ours() if name not in settings.SWITCHES and not layers.has(name)]
     if not unknown:
         return
     from omnitts_cli.cli import settings_file

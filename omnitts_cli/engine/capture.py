@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from omnitts_cli.devices.device import Device, Fetch, Stream
-from omnitts_cli.engine.frame import frame
+from omnitts_cli.engine.frame import frame, fused_frame
 from omnitts_cli.engine.plan import Plan
 from omnitts_cli.engine.slots import SlotTable
 from omnitts_cli.models.cache import KVCache
@@ -69,12 +69,16 @@ class FrameSteps:
         self._slots = {size: bench.indices(*spare * size) for size in bench.plan.buckets}
         self._held: dict[int, tuple[int, ...]] = {}
         self._replays: dict[int, Replay] = {}
+        self._fused = fused_frame(bench.model, bench.table, bench.cache, bench.plan.stall_frames)
         if bench.captures:
             for size in sorted(bench.plan.buckets, reverse=True):  # the biggest first: the others fit in its memory
                 self._replays[size] = stream.capture(lambda size=size: self._run(size, bench.cache.capacity))
 
     def _run(self, size: int, width: int) -> None:
         bench = self._bench
+        if self._fused is not None:
+            self._fused(self._slots[size])
+            return
         frame(bench.model, bench.table, bench.cache, self._slots[size], width, bench.plan.stall_frames)
 
     def launch(self, slots: Sequence[int], last: int) -> None:

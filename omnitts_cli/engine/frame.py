@@ -5,9 +5,12 @@ A plain function of fixed shapes without a word from the host, so that it can be
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from torch import Tensor
 
 from omnitts_cli.engine.slots import SlotTable
+from omnitts_cli.kernels.ops import FrameParts
 from omnitts_cli.models.cache import KVCache
 from omnitts_cli.models.roles import SpeechModel
 from omnitts_cli.models.sampling import choose_first, choose_rest
@@ -25,3 +28,30 @@ def frame(model: SpeechModel, table: SlotTable, cache: KVCache, slots: Tensor, w
         hidden, first, model.embedder, lambda group, scores: choose_rest(group, scores, made, controls, ops)
     )
     ops.finish(table, slots, made, may, logits, codes, controls.ignore_end, model.embedder, facts.end_code, stall)
+
+
+def fused_frame(model: SpeechModel, table: SlotTable, cache: KVCache, stall: int) -> Callable[[Tensor], None] | None:
+    """`frame` as one operation on slots [B], where the device has one for this model."""
+    facts, ops, predictor = model.facts, model.ops, model.predictor
+    if ops.fuse_frame is None or predictor.stack.fused is None or model.talker.stack.fused is None:
+        return None
+    project = None if predictor.project is None else (predictor.project.weight.data, predictor.project.bias.data)
+    return ops.fuse_frame(
+        FrameParts(
+            talker=model.talker.stack.fused,
+            predictor=predictor.stack.fused,
+            cache=cache,
+            turns=predictor.turns,
+            head=model.talker.head.data,
+            heads=predictor.heads.data,
+            project=project,
+            inputs=predictor.tables(model.embedder),
+            first=model.embedder.first.data,
+            rest=model.embedder.rest.data,
+            table=table,
+            controls=table.controls,
+            end=facts.end_code,
+            least_frames=facts.least_frames,
+            stall=stall,
+        )
+    )

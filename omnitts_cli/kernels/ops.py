@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -165,6 +165,27 @@ FuseStack = Callable[[Sequence[LayerWeights], Tensor, int, float], FusedStack | 
 
 
 @dataclass(frozen=True)
+class FrameParts:
+    """Everything that one frame reads and writes, for a device that runs it as one operation."""
+
+    talker: FusedStack
+    predictor: FusedStack
+    cache: Any  # the talker's: keys, values, cos, sin
+    turns: tuple[Tensor, Tensor]  # cosine and sine of the predictor's positions, [G, D / 2]
+    head: Tensor  # [V, H]
+    heads: Tensor  # [G - 1, codes, P]
+    project: tuple[Tensor, Tensor] | None  # weight [P, H] and bias from the talker's width to the predictor's
+    inputs: list[Tensor]  # [codes, P] each: the predictor's input rows after groups 0..G-2
+    first: Tensor  # [V, H] embeddings of group 0
+    rest: Tensor  # [G - 1, codes, H] embeddings of the other groups
+    table: Columns
+    controls: Any  # sampling settings of each slot, by column
+    end: int  # the code that ends a speech
+    least_frames: int
+    stall: int
+
+
+@dataclass(frozen=True)
 class Ops:
     """Operations of the language side. The plain versions are in `kernels/plain.py` and `kernels/plain_frame.py`."""
 
@@ -184,6 +205,8 @@ class Ops:
     finish: FinishFrame
     codec: CodecOps | None = None  # None: the codec runs its own layers
     fuse_stack: FuseStack | None = None
+    # a whole frame of slots [B] as one operation, or None where the model's stacks are not fused ones of the device
+    fuse_frame: Callable[[FrameParts], Callable[[Tensor], None] | None] | None = None
 
 
 @dataclass(frozen=True)

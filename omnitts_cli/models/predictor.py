@@ -57,9 +57,14 @@ class Predictor(nn.Module):
             return
         self.stack.to_input_major(self.project.weight)
         weight, bias = self.project.weight.float(), self.project.bias.float()
-        tables = [embedder.first[: self.shape.codes], *embedder.rest[:-1]]
-        narrow = [torch.addmm(bias, table.float(), weight.T).to(self.heads.dtype) for table in tables]
+        narrow = [torch.addmm(bias, table.float(), weight.T).to(self.heads.dtype) for table in self.tables(embedder)]
         self.narrowed = torch.stack(narrow)  # [G-1, codes, P]
+
+    def tables(self, embedder: FrameEmbedder) -> list[Tensor]:
+        """The rows that this stack reads after codes of groups 0..G-2: [codes, P] each, projected if `prepare` did that."""
+        if self.narrowed is not None:
+            return list(self.narrowed)
+        return [embedder.first.data[: self.shape.codes], *embedder.rest.data[:-1]]
 
     def narrow(self, rows: Tensor) -> Tensor:
         """Rows of the talker's width -> rows of this stack's width."""

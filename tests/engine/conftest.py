@@ -57,6 +57,15 @@ def on_cpu() -> SpeechModel:
 
 
 @pytest.fixture(scope="session")
+def in_c() -> SpeechModel:
+    """The same with stacks, frames and codec of the compiled library."""
+    ops = cpu.native()
+    if ops is None:
+        pytest.skip("the library of the CPU was not compiled")
+    return strong(ops)
+
+
+@pytest.fixture(scope="session")
 def recording() -> ModuleType:
     """The module beside this file; tests are no package."""
     here = str(Path(__file__).parent)

@@ -33,15 +33,17 @@ def test_batched_is_single(speak: Speak, requests_of: Requests, same: Callable[.
             same(alone[name], together[name])
 
 
+@pytest.mark.parametrize("operations", ["on_cpu", "in_c"])
 def test_the_operations_of_a_cpu_say_the_same(
-    on_cpu: SpeechModel,
+    operations: str,
+    request: pytest.FixtureRequest,
     speak: Speak,
     engine_of: Callable[..., Engine],
     requests_of: Requests,
     same: Callable[..., None],
 ) -> None:
     """Slot by slot instead of op by op, a stack at once: alone, side by side, and cut in other places."""
-    requests = requests_of(14)
+    requests, on_cpu = requests_of(14), request.getfixturevalue(operations)
     plain = speak(requests, 5)
     for slots, chunks, frames in ((1, (1, 2, 4, 8, 16), None), (5, (1, 3, 5), None), (5, (1, 2, 4), 6)):
         fast = speak(requests, engine=engine_of(slots, of=on_cpu, chunks=chunks, sound_frames=frames))

@@ -1,19 +1,32 @@
-"""Twins of the plain operations on a CPU, for frames of few rows: there, asking takes longer than doing."""
+"""Operations for a CPU, for frames of few rows, where call overhead dominates: in C where it was compiled, or in Python."""
 
 from dataclasses import replace
+from functools import partial
 
 from omnitts_cli.kernels import plain
-from omnitts_cli.kernels.cpu import codec
-from omnitts_cli.kernels.cpu.draw import choose
+from omnitts_cli.kernels.cpu import codec, draw, language, library, stack
 from omnitts_cli.kernels.cpu.frame import begin, finish, first_scores
-from omnitts_cli.kernels.cpu.stack import fuse_stack
+from omnitts_cli.kernels.ops import Ops
 
 OPS = replace(
     plain.OPS,
-    choose=choose,
+    choose=draw.choose,
     begin=begin,
     first_scores=first_scores,
     finish=finish,
-    fuse_stack=fuse_stack,
+    fuse_stack=stack.fuse_stack,
     codec=codec.OPS,
 )
+
+
+def native(variant: str | None = None) -> Ops | None:
+    """The same with stacks, draws and frames in C; None where the library was not compiled."""
+    found = library.load(variant)
+    if found is None:
+        return None
+    return replace(
+        OPS,
+        choose=partial(language.choose, found),
+        fuse_stack=partial(language.fuse_stack, found),
+        fuse_frame=partial(language.fuse_frame, found),
+    )

@@ -88,7 +88,7 @@ def test_memory_that_is_short_is_recognised() -> None:
 def test_its_ops_replace_what_the_vendor_has() -> None:
     ops = NPUDevice().ops()
     same = {name for name in vars(plain.OPS) if getattr(ops, name) is getattr(plain.OPS, name)}
-    assert same == {"linear", "codec", "fuse_stack", "begin", "first_scores", "finish"}
+    assert same == {"linear", "codec", "fuse_stack", "fuse_frame", "begin", "first_scores", "finish"}
 
 
 def test_fewer_sizes_are_recorded() -> None:

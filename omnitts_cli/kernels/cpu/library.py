@@ -1,0 +1,116 @@
+"""The compiled library: its structures, its functions, and why there may be none.
+
+Structures have the fields of their namesakes in `native/*.c`, in the same order. ctypes releases Python's lock during a
+call. The library keeps no state of its own, so threads and forked processes may call it at once.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from omnitts_cli.kernels.cpu import build
+
+PANEL = 16
+P, N, REAL = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
+
+
+@dataclass(frozen=True)
+class Library:
+    """The functions of one instruction set."""
+
+    variant: str
+    stack: Callable[..., int]
+    choose: Callable[..., int]
+    frame: Callable[..., int]
+
+
+ARGUMENTS = {"stack": (P, P, P, N, P, P, P), "choose": (P, N, N, N, P, P, P, P, P, P), "frame": (P, P, N)}
+
+
+def load(variant: str | None = None) -> Library | None:
+    """The library of these sources for the best or the named instruction set; None where it was not built."""
+    found = _opened()
+    if found is None:
+        return None
+    variant = variant or _variants(found)[0]
+    functions = {name: getattr(found, f"{name}_{variant}") for name in ARGUMENTS}
+    for name, function in functions.items():
+        function.argtypes, function.restype = ARGUMENTS[name], ctypes.c_int
+    return Library(variant, **functions)
+
+
+def usable() -> list[str]:
+    """The instruction sets in the library that this processor has, fastest first."""
+    found = _opened()
+    return [] if found is None else _variants(found)
+
+
+def _opened() -> ctypes.CDLL | None:
+    try:
+        return ctypes.CDLL(str(build.library()))
+    except OSError:
+        return None
+
+
+def _variants(found: ctypes.CDLL) -> list[str]:
+    found.native_variant.restype = ctypes.c_char_p
+    compiled = list(build.variants())
+    return compiled[compiled.index(found.native_variant().decode()) :]
+
+
+def check(status: int) -> None:
+    if status:
+        raise MemoryError("the CPU library found no memory")
+
+
+def panels(weight: Tensor) -> Tensor:
+    """[outputs, inputs] -> [outputs / PANEL, inputs, PANEL], the last panel filled up with zeros."""
+    weight = F.pad(weight.detach().float(), (0, 0, 0, -weight.shape[0] % PANEL))
+    return weight.view(-1, PANEL, weight.shape[1]).transpose(1, 2).contiguous()
+
+
+def address(tensor: Tensor, dtype: torch.dtype = torch.float32) -> int:
+    """Where a tensor lies; whoever passes the address on keeps the tensor."""
+    assert tensor.dtype == dtype and tensor.is_contiguous() and tensor.device.type == "cpu"
+    return tensor.data_ptr()
+
+
+class Layer(ctypes.Structure):
+    _fields_ = [(name, P) for name in ("qkv", "qk_norm", "out", "gate_up", "down")]
+
+
+class Stack(ctypes.Structure):
+    _fields_ = [
+        *((name, N) for name in ("hidden", "inner", "heads", "kv_heads", "depth", "layers")),
+        ("eps", REAL),
+        ("norm", P),
+        ("layer", P),
+    ]
+
+
+class Cache(ctypes.Structure):
+    _fields_ = [(name, P) for name in ("keys", "values", "cos", "sin")] + [("slots", N), ("capacity", N)]
+
+
+class Frame(ctypes.Structure):
+    _fields_ = [
+        ("talker", P),
+        ("predictor", P),
+        ("cache", Cache),
+        *((name, P) for name in ("turns_cos", "turns_sin", "head", "heads", "project", "project_bias", "inputs")),
+        *((name, P) for name in ("first", "rest")),
+        *((name, N) for name in ("vocabulary", "audio", "end", "groups", "codes", "least_frames", "stall")),
+        *((name, N) for name in ("text_rows", "frames")),
+        *((name, P) for name in ("row", "text", "pad")),
+        *((name, P) for name in ("position", "made", "stop", "limit", "made_codes", "reference", "last", "repeats")),
+        *((name, P) for name in ("written", "live", "closed", "seen")),
+        *((name, P) for name in ("seed", "top_k", "predictor_top_k")),
+        *((name, P) for name in ("temperature", "top_p", "penalty", "predictor_temperature", "predictor_top_p")),
+        ("ignore_end", P),
+    ]

@@ -1,0 +1,387 @@
+// The language side: a stack of decoder layers, draws of codes, and a whole frame of many slots.
+//
+// Twins in Python: stack.py, draw.py, frame.py of this folder. Nothing here keeps state; memory comes from the caller,
+// or lives for one call.
+#include "vectors.h"
+
+typedef struct { // weights in panels, with the norm in front of each multiplied in
+    const float *qkv;
+    const float *qk_norm; // [heads + kv_heads, depth]
+    const float *out, *gate_up, *down; // gate_up: panels of the gate, then panels of up
+} Layer;
+
+typedef struct {
+    int64_t hidden, inner, heads, kv_heads, depth, layers;
+    float eps;
+    const float *norm; // [hidden]
+    const Layer *layer;
+} Stack;
+
+typedef struct { // keys and values [layers, slots, kv_heads, capacity, depth]; cos and sin [capacity, depth / 2]
+    float *keys, *values;
+    const float *cos, *sin;
+    int64_t slots, capacity;
+} Cache;
+
+static int64_t stack_room(const Stack *s, int64_t rows) {
+    int64_t heads = (s->heads + 2 * s->kv_heads) * s->depth;
+    return rows * (padded(s->hidden) + padded(heads) + s->heads * s->depth + 2 * padded(s->inner));
+}
+
+// Queries and keys: each head over its root mean square, times its weight, rotated.
+static void turn_heads(const Stack *s, const Layer *l, const float *cos, const float *sin, float *qk) {
+    int64_t half = s->depth / 2;
+    for (int64_t head = 0; head < s->heads + s->kv_heads; head++, qk += s->depth) {
+        rms_norm(qk, qk, s->depth, s->eps);
+        const float *weight = l->qk_norm + head * s->depth;
+        for (int64_t i = 0; i < half; i++) {
+            float low = qk[i] * weight[i], high = qk[i + half] * weight[i + half];
+            qk[i] = low * cos[i] - high * sin[i];
+            qk[i + half] = high * cos[i] + low * sin[i];
+        }
+    }
+}
+
+static void attend(const float *query, const float *keys, const float *values, int64_t length, int64_t depth,
+                   float *scores, float *out) {
+    float root = 1.0f / sqrtf((float)depth);
+    for (int64_t i = 0; i < length; i++) scores[i] = dot(query, keys + i * depth, depth) * root;
+    float inverse = softmax(scores, length);
+    memset(out, 0, 4 * depth);
+    for (int64_t i = 0; i < length; i++) add_scaled(out, values + i * depth, scores[i], depth);
+    for (int64_t i = 0; i < depth; i++) out[i] *= inverse;
+}
+
+// x [rows, padded hidden] through all layers, in place; `normed` gets the result. `room` has stack_room floats,
+// `scores` one for each position. Rows of one slot come in the order of their positions.
+static void run_stack(const Stack *s, const Cache *cache, float *x, int64_t rows, const int64_t *slots,
+                      const int64_t *positions, float *normed, float *room, float *scores) {
+    const int64_t depth = s->depth, heads = s->heads * depth, kv = s->kv_heads * depth;
+    const int64_t wide = padded(s->hidden), qkv_wide = padded(heads + 2 * kv), inner = padded(s->inner);
+    float *qkv = room, *attended = qkv + rows * qkv_wide, *gate = attended + rows * heads;
+    for (int64_t layer = 0; layer < s->layers; layer++) {
+        const Layer *l = s->layer + layer;
+        for (int64_t r = 0; r < rows; r++) rms_norm(x + r * wide, normed + r * wide, s->hidden, s->eps);
+        multiply(plain_rows(normed, wide, s->hidden), rows, l->qkv, qkv_wide, qkv, qkv_wide, 0);
+        for (int64_t r = 0; r < rows; r++) {
+            float *own = qkv + r * qkv_wide;
+            const int64_t turn = positions[r] * (depth / 2);
+            turn_heads(s, l, cache->cos + turn, cache->sin + turn, own);
+            for (int64_t h = 0; h < s->kv_heads; h++) {
+                int64_t at = (((layer * cache->slots + slots[r]) * s->kv_heads + h) * cache->capacity + positions[r]) * depth;
+                memcpy(cache->keys + at, own + heads + h * depth, 4 * depth);
+                memcpy(cache->values + at, own + heads + kv + h * depth, 4 * depth);
+            }
+        }
+        for (int64_t r = 0; r < rows; r++)
+            for (int64_t h = 0; h < s->heads; h++) {
+                int64_t shared = h / (s->heads / s->kv_heads);
+                int64_t at = ((layer * cache->slots + slots[r]) * s->kv_heads + shared) * cache->capacity * depth;
+                attend(qkv + r * qkv_wide + h * depth, cache->keys + at, cache->values + at, positions[r] + 1, depth,
+                       scores, attended + r * heads + h * depth);
+            }
+        multiply(plain_rows(attended, heads, heads), rows, l->out, wide, x, wide, 1);
+        for (int64_t r = 0; r < rows; r++) rms_norm(x + r * wide, normed + r * wide, s->hidden, s->eps);
+        multiply(plain_rows(normed, wide, s->hidden), rows, l->gate_up, 2 * inner, gate, 2 * inner, 0);
+        for (int64_t r = 0; r < rows; r++) {
+            float *own = gate + r * 2 * inner;
+            for (int64_t i = 0; i < inner; i += LANES) store(own + i, silu(load(own + i)) * load(own + inner + i));
+        }
+        multiply(plain_rows(gate, 2 * inner, s->inner), rows, l->down, wide, x, wide, 1);
+    }
+    for (int64_t r = 0; r < rows; r++) {
+        rms_norm(x + r * wide, normed + r * wide, s->hidden, s->eps);
+        for (int64_t i = 0; i < s->hidden; i++) normed[r * wide + i] *= s->norm[i];
+    }
+}
+
+// rows [N, hidden] at `positions` of `slots` -> out [N, hidden], which may be the same memory. 0, or 1 without memory.
+EXPORT int FUNCTION(stack)(const Stack *s, const Cache *cache, const float *rows, int64_t count, const int64_t *slots,
+                           const int64_t *positions, float *out) {
+    int64_t wide = padded(s->hidden), room = stack_room(s, count), copy = count * wide;
+    float *memory = calloc(room + 2 * copy + cache->capacity, 4);
+    if (!memory) return 1;
+    float *x = memory + room, *normed = x + copy;
+    for (int64_t r = 0; r < count; r++) memcpy(x + r * wide, rows + r * s->hidden, 4 * s->hidden);
+    run_stack(s, cache, x, count, slots, positions, normed, memory, normed + copy);
+    for (int64_t r = 0; r < count; r++) memcpy(out + r * s->hidden, normed + r * wide, 4 * s->hidden);
+    free(memory);
+    return 0;
+}
+
+// ---- draws
+
+static uint32_t mix(uint32_t x) {
+    x = (x ^ x >> 16) * 0x21F0AAADu;
+    x = (x ^ x >> 15) * 0x735A2D97u;
+    return x ^ x >> 15;
+}
+
+// A number in [0, 1) addressed by (seed, frame, group), and by nothing else.
+static double uniform(int64_t seed, int64_t frame, int64_t group) {
+    uint32_t bits = mix(mix(mix((uint32_t)(frame * 64 + group)) ^ (uint32_t)seed) ^ (uint32_t)((uint64_t)seed >> 32));
+    return (bits >> 8) * 0x1p-24;
+}
+
+// Whole numbers in the order of the floats they stand for.
+static int32_t ordered(float x) {
+    int32_t bits;
+    memcpy(&bits, &x, 4);
+    return bits < 0 ? bits ^ 0x7FFFFFFF : bits;
+}
+
+// The rank-th largest of `size` floats, bit by bit: how many are at least as large decides each.
+static float rank_th(const float *x, int64_t size, int64_t rank, int32_t *keys) {
+    for (int64_t i = 0; i < size; i++) keys[i] = ordered(x[i]);
+    int32_t least = INT32_MIN;
+    for (int bit = 31; bit >= 0; bit--) {
+        int32_t higher = (int32_t)((uint32_t)least + (1u << bit)), count = 0;
+        for (int64_t i = 0; i < size; i++) count += keys[i] >= higher;
+        if (count >= rank) least = higher;
+    }
+    int32_t bits = least < 0 ? least ^ 0x7FFFFFFF : least;
+    float value;
+    memcpy(&value, &bits, 4);
+    return value;
+}
+
+typedef struct {
+    double chance;
+    float score;
+} Likely;
+
+static int descending(const void *a, const void *b) {
+    float x = ((const Likely *)a)->score, y = ((const Likely *)b)->score;
+    return (x < y) - (x > y);
+}
+
+// The least score inside the first `top_p` of the mass; `likely` gets sorted.
+static float nucleus(Likely *likely, int64_t count, double top_p) {
+    qsort(likely, count, sizeof *likely, descending);
+    double sum = 0, larger = 0;
+    for (int64_t i = 0; i < count; i++) sum += likely[i].chance;
+    int64_t inside = 0;
+    for (; inside < count && larger < top_p * sum; inside++) larger += likely[inside].chance;
+    return likely[inside ? inside - 1 : 0].score;
+}
+
+typedef struct {
+    int64_t seed, frame, top_k;
+    float temperature, top_p;
+} Chance;
+
+static int64_t draw_room(int64_t size) { return size * (4 + 4 + sizeof(Likely)); } // bytes
+
+static int64_t draw(float *scores, int64_t size, int64_t group, const Chance *c, char *room) {
+    int64_t likeliest = 0;
+    for (int64_t i = 0; i < size; i++) {
+        if (isnan(scores[i])) return i;
+        if (scores[i] > scores[likeliest]) likeliest = i;
+    }
+    if (!(c->temperature > 0)) return likeliest;
+    for (int64_t i = 0; i < size; i++) scores[i] /= c->temperature;
+    float top = scores[likeliest], least = -INFINITY;
+    if (!isfinite(top)) return likeliest; // broken, or a temperature of next to nothing
+    Likely *likely = (Likely *)room;
+    int32_t *keys = (int32_t *)(likely + size), *may = keys + size;
+    if (0 < c->top_k && c->top_k < size) least = rank_th(scores, size, c->top_k, keys);
+    int64_t count = 0;
+    for (int64_t i = 0; i < size; i++) {
+        if (!(scores[i] >= least)) continue;
+        may[count] = (int32_t)i;
+        likely[count++] = (Likely){exp((double)(scores[i] - top)), scores[i]};
+    }
+    if (c->top_p < 1) {
+        int64_t all_of_them = count;
+        least = nucleus(likely, count, c->top_p);
+        count = 0;
+        for (int64_t k = 0; k < all_of_them; k++)
+            if (scores[may[k]] >= least) {
+                likely[count].chance = exp((double)(scores[may[k]] - top));
+                may[count++] = may[k];
+            }
+    }
+    double mass = 0;
+    for (int64_t k = 0; k < count; k++) likely[k].chance = mass += likely[k].chance;
+    double target = uniform(c->seed, c->frame, group) * mass;
+    int64_t drawn = 0;
+    while (drawn < count - 1 && likely[drawn].chance <= target) drawn++;
+    return may[drawn];
+}
+
+// One code for each row of logits [rows, size]. 0, or 1 without memory.
+EXPORT int FUNCTION(choose)(const float *logits, int64_t rows, int64_t size, int64_t group, const int64_t *seeds,
+                            const int64_t *frames, const float *temperature, const int64_t *top_k, const float *top_p,
+                            int64_t *codes) {
+    char *room = malloc(draw_room(size) + 4 * size);
+    if (!room) return 1;
+    float *own = (float *)(room + draw_room(size));
+    for (int64_t r = 0; r < rows; r++) {
+        Chance c = {seeds[r], frames[r], top_k[r], temperature[r], top_p[r]};
+        memcpy(own, logits + r * size, 4 * size);
+        codes[r] = draw(own, size, group, &c, room);
+    }
+    free(room);
+    return 0;
+}
+
+// ---- a frame
+
+enum { RUNNING, END, LIMIT, STALL, BROKEN }; // why a slot has stopped, as plain_frame.py has it
+
+typedef struct { // everything that a frame reads and writes; columns have one entry a slot
+    const Stack *talker, *predictor;
+    Cache cache; // the talker's
+    const float *turns_cos, *turns_sin; // of the predictor's positions
+    const float *head; // [vocabulary] outputs in panels
+    const float *heads; // [groups - 1] times [codes] outputs in panels
+    const float *project, *project_bias; // the talker's width to the predictor's; NULL where they are the same
+    const float *const *inputs; // [groups - 1] tables: the predictor's input row after each code of a group
+    const float *first, *rest; // [vocabulary, hidden] and [groups - 1, codes, hidden]: the talker's next row is their sum
+    int64_t vocabulary, audio, end, groups, codes, least_frames, stall;
+    int64_t text_rows, frames;
+    float *row;
+    const float *text, *pad;
+    int64_t *position, *made, *stop, *limit, *made_codes, *reference, *last, *repeats, *written;
+    uint8_t *live, *closed, *seen;
+    const int64_t *seed, *top_k, *predictor_top_k;
+    const float *temperature, *top_p, *penalty, *predictor_temperature, *predictor_top_p;
+    const uint8_t *ignore_end;
+} Frame;
+
+// Whether a slot makes a frame now, and if so the row that its talker reads.
+static int begin(const Frame *f, int64_t slot, float *x) {
+    const int64_t hidden = f->talker->hidden, made = f->made[slot];
+    int there = made <= f->written[slot];
+    if (!f->live[slot] || !(made == 0 || there || f->closed[slot])) return 0;
+    memcpy(x, f->row + slot * hidden, 4 * hidden);
+    if (made == 0) return 1;
+    const float *text = there ? f->text + (slot * f->text_rows + (made - 1) % f->text_rows) * hidden : f->pad + slot * hidden;
+    for (int64_t i = 0; i < hidden; i++) x[i] += text[i];
+    return 1;
+}
+
+// Group 0 before temperature: repetition penalty, least length, nothing but audio codes and the end.
+static void first_scores(const Frame *f, int64_t slot, const float *logits, float *scores) {
+    const uint8_t *seen = f->seen + slot * f->audio;
+    float penalty = f->penalty[slot];
+    for (int64_t i = 0; i < f->vocabulary; i++) scores[i] = -INFINITY;
+    for (int64_t i = 0; i < f->audio; i++)
+        scores[i] = !seen[i] ? logits[i] : logits[i] < 0 ? logits[i] * penalty : logits[i] / penalty;
+    int endless = f->made[slot] < f->least_frames || f->ignore_end[slot];
+    scores[f->end] = endless ? -INFINITY : logits[f->end];
+}
+
+static void finish(const Frame *f, int64_t slot, const float *logits, const int64_t *codes) {
+    const int64_t hidden = f->talker->hidden, made = f->made[slot], first = codes[0];
+    memcpy(f->made_codes + (slot * f->frames + f->reference[slot] + made) * f->groups, codes, 8 * f->groups);
+    int finite = 1;
+    for (int64_t i = 0; i < f->vocabulary; i++) finite &= isfinite(logits[i]) != 0;
+    if (!finite || first == f->end) {
+        f->stop[slot] = finite ? END : BROKEN;
+        f->live[slot] = 0;
+        return;
+    }
+    f->seen[slot * f->audio + (first < f->audio ? first : f->audio - 1)] = 1;
+    f->position[slot]++;
+    f->made[slot] = made + 1;
+    // a user's fixed number of frames is made whatever it sounds like
+    f->repeats[slot] = f->ignore_end[slot] ? 0 : first == f->last[slot] ? f->repeats[slot] + 1 : 1;
+    f->last[slot] = first;
+    f->stop[slot] = made + 1 >= f->limit[slot] ? LIMIT : f->repeats[slot] >= f->stall ? STALL : RUNNING;
+    f->live[slot] = f->stop[slot] == RUNNING;
+    float *row = f->row + slot * hidden;
+    memcpy(row, f->first + first * hidden, 4 * hidden);
+    for (int64_t g = 1; g < f->groups; g++)
+        add_scaled(row, f->rest + ((g - 1) * f->codes + codes[g]) * hidden, 1.0f, hidden);
+}
+
+typedef struct { // memory of one call for up to `rows` rows
+    float *x, *hidden, *normed, *room, *logits, *scores, *keys, *values;
+    int64_t *slots, *two, *positions, *codes;
+    char *draw;
+} Work;
+
+// codes[row][0] is given; the rest is drawn. The first pass reads two rows: the talker's hidden state and that code's.
+static void predict(const Frame *f, const int64_t *slots, int64_t count, Work *w) {
+    const Stack *s = f->predictor;
+    const int64_t wide = padded(s->hidden), talker = padded(f->talker->hidden), outputs = padded(f->codes);
+    Cache cache = {w->keys, w->values, f->turns_cos, f->turns_sin, count, f->groups};
+    memset(w->x, 0, 4 * 2 * count * wide);
+    for (int64_t r = 0; r < count; r++) {
+        float *x = w->x + 2 * r * wide;
+        if (f->project) {
+            multiply(plain_rows(w->hidden + r * talker, talker, f->talker->hidden), 1, f->project, wide, x, wide, 0);
+            add_scaled(x, f->project_bias, 1.0f, s->hidden);
+        } else
+            memcpy(x, w->hidden + r * talker, 4 * s->hidden);
+    }
+    for (int64_t g = 1; g < f->groups; g++) {
+        const int64_t each = g == 1 ? 2 : 1; // rows a slot
+        for (int64_t r = 0; r < count; r++) {
+            int64_t code = w->codes[r * f->groups + g - 1], at = each * r + each - 1;
+            if (code >= f->codes) code = f->codes - 1; // the end has no row here; what follows it is never used
+            memcpy(w->x + at * wide, f->inputs[g - 1] + code * s->hidden, 4 * s->hidden);
+            for (int64_t k = 0; k < each; k++) {
+                w->two[each * r + k] = r;
+                w->positions[each * r + k] = g == 1 ? k : g;
+            }
+        }
+        run_stack(s, &cache, w->x, each * count, w->two, w->positions, w->normed, w->room, w->scores);
+        multiply(plain_rows(w->normed + (each - 1) * wide, each * wide, s->hidden), count,
+                 f->heads + (g - 1) * outputs * s->hidden, outputs, w->logits, outputs, 0);
+        for (int64_t r = 0; r < count; r++) {
+            int64_t slot = slots[r];
+            Chance c = {f->seed[slot], f->made[slot], f->predictor_top_k[slot], f->predictor_temperature[slot],
+                        f->predictor_top_p[slot]};
+            w->codes[r * f->groups + g] = draw(w->logits + r * outputs, f->codes, g, &c, w->draw);
+        }
+    }
+}
+
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+
+// One frame for each of `slots` [count] that can make one: talker, group 0, predictor, next row, why it stopped.
+// Twice the same slot is the same as once. 0, or 1 without memory.
+EXPORT int FUNCTION(frame)(const Frame *f, const int64_t *slots, int64_t count) {
+    const Stack *t = f->talker, *p = f->predictor;
+    const int64_t wide = padded(t->hidden), vocabulary = padded(f->vocabulary), narrow = padded(p->hidden);
+    const int64_t kv = p->layers * count * p->kv_heads * f->groups * p->depth, x = count * larger(wide, 2 * narrow);
+    const int64_t sizes[] = {x, count * wide, x, larger(stack_room(t, count), stack_room(p, 2 * count)),
+                             count * vocabulary, count * padded(f->codes), larger(f->cache.capacity, f->groups), vocabulary, kv, kv};
+    int64_t floats = 0;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) floats += sizes[i];
+    int64_t wholes = count * (1 + 2 + 2 + f->groups);
+    char *memory = calloc(1, 4 * floats + 8 * wholes + draw_room(larger(f->vocabulary, f->codes)));
+    if (!memory) return 1;
+    Work w;
+    w.slots = (int64_t *)memory, w.two = w.slots + count, w.positions = w.two + 2 * count, w.codes = w.positions + 2 * count;
+    w.draw = (char *)(w.codes + count * f->groups);
+    w.x = (float *)(w.draw + draw_room(larger(f->vocabulary, f->codes)));
+    w.hidden = w.x + sizes[0], w.normed = w.hidden + sizes[1], w.room = w.normed + sizes[2];
+    float *first_logits = w.room + sizes[3];
+    w.logits = first_logits + sizes[4], w.scores = w.logits + sizes[5];
+    float *scores = w.scores + sizes[6];
+    w.keys = scores + sizes[7], w.values = w.keys + sizes[8];
+
+    int64_t rows = 0;
+    for (int64_t i = 0; i < count; i++) {
+        int64_t again = 0;
+        while (again < rows && w.slots[again] != slots[i]) again++;
+        if (again < rows || !begin(f, slots[i], w.x + rows * wide)) continue;
+        w.positions[rows] = f->position[slots[i]];
+        w.slots[rows++] = slots[i];
+    }
+    run_stack(t, &f->cache, w.x, rows, w.slots, w.positions, w.hidden, w.room, w.scores);
+    multiply(plain_rows(w.hidden, wide, t->hidden), rows, f->head, vocabulary, first_logits, vocabulary, 0);
+    for (int64_t r = 0; r < rows; r++) {
+        int64_t slot = w.slots[r];
+        first_scores(f, slot, first_logits + r * vocabulary, scores);
+        Chance c = {f->seed[slot], f->made[slot], f->top_k[slot], f->temperature[slot], f->top_p[slot]};
+        w.codes[r * f->groups] = draw(scores, f->vocabulary, 0, &c, w.draw);
+    }
+    predict(f, w.slots, rows, &w);
+    for (int64_t r = 0; r < rows; r++) finish(f, w.slots[r], first_logits + r * vocabulary, w.codes + r * f->groups);
+    free(memory);
+    return 0;
+}

@@ -1,0 +1,217 @@
+// Vectors of floats, a few functions of them, and the matrix product that everything else is made of.
+//
+// Every file is compiled once per instruction set. FUNCTION(name) adds the set's suffix, so that all of them fit into
+// one library. The order of every sum depends on the shapes alone: a row gives the same bits whatever is beside it.
+#pragma once
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define JOIN_(a, b) a##_##b
+#define JOIN(a, b) JOIN_(a, b)
+#define FUNCTION(name) JOIN(name, VARIANT)
+#define EXPORT __attribute__((visibility("default")))
+#define INLINE static inline __attribute__((always_inline))
+#ifdef __clang__
+#define UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define UNROLL _Pragma("GCC unroll 16")
+#endif
+
+#if defined(__AVX512F__)
+#include <immintrin.h>
+enum { LANES = 16, MOST_ROWS = 12, MOST_SUMS = 24 }; // of 32 registers
+#elif defined(__AVX2__) && defined(__FMA__)
+enum { LANES = 8, MOST_ROWS = 6, MOST_SUMS = 12 }; // of 16
+#elif defined(__aarch64__)
+enum { LANES = 4, MOST_ROWS = 6, MOST_SUMS = 24 }; // of 32
+#else
+enum { LANES = 4, MOST_ROWS = 3, MOST_SUMS = 12 }; // of 16
+#endif
+enum { PANEL = 16, PARTS = PANEL / LANES }; // outputs whose weights lie side by side, and vectors of them
+
+typedef float vec __attribute__((vector_size(4 * LANES)));
+typedef int32_t ivec __attribute__((vector_size(4 * LANES)));
+typedef float unaligned __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+
+INLINE vec load(const float *x) { return *(const unaligned *)x; }
+INLINE void store(float *x, vec v) { *(unaligned *)x = v; }
+INLINE vec all(float x) { return x - (vec){0}; }
+INLINE vec blend(ivec mask, vec yes, vec no) { return (vec)((mask & (ivec)yes) | (~mask & (ivec)no)); }
+
+INLINE float total(vec v) {
+#if defined(__AVX512F__)
+    return _mm512_reduce_add_ps((__m512)v);
+#else
+    float x[LANES];
+    store(x, v);
+    for (int half = LANES / 2; half; half /= 2)
+        for (int i = 0; i < half; i++) x[i] += x[i + half];
+    return x[0];
+#endif
+}
+
+INLINE int64_t padded(int64_t n) { return (n + PANEL - 1) / PANEL * PANEL; }
+
+// e^x within 2e-7 of its value; below -87 it is next to nothing, above 88 it is e^88.
+INLINE vec exponential(vec x) {
+    x = blend(x < all(-87.0f), all(-87.0f), x);
+    x = blend(x > all(88.0f), all(88.0f), x);
+    const vec magic = all(12582912.0f); // 1.5 * 2^23: adding it rounds to a whole number
+    vec n = x * 1.44269504f + magic;
+    ivec power = ((ivec)n << 23) + (127 << 23); // the low bits of `magic` are zeros
+    n -= magic;
+    vec r = x - n * 0.693359375f;
+    r -= n * -2.12194440e-4f;
+    vec p = all(1.9875691500e-4f);
+    p = p * r + 1.3981999507e-3f;
+    p = p * r + 8.3334519073e-3f;
+    p = p * r + 4.1665795894e-2f;
+    p = p * r + 1.6666665459e-1f;
+    p = p * r + 5.0000001201e-1f;
+    return (p * (r * r) + r + 1.0f) * (vec)power;
+}
+
+INLINE vec silu(vec x) { return x / (1.0f + exponential(-x)); }
+
+// x + sin^2(x * scale) * inverse. The square has the period pi and is even, so one polynomial on -pi/2..pi/2 is enough.
+INLINE vec snake(vec x, vec scale, vec inverse) {
+    const vec magic = all(12582912.0f);
+    vec a = x * scale;
+    vec n = a * 0.318309886f + magic - magic;
+    vec r = a - n * 3.140625f;
+    r -= n * 9.67502593994140625e-4f;
+    r -= n * 1.509957990978376432e-7f;
+    vec q = r * r, p = all(-2.3889859e-8f);
+    p = p * q + 2.7525562e-6f;
+    p = p * q + -1.9840874e-4f;
+    p = p * q + 8.3333310e-3f;
+    p = p * q + -1.6666667e-1f;
+    r += r * (q * p);
+    return x + r * r * inverse;
+}
+
+INLINE float dot(const float *a, const float *b, int64_t n) {
+    vec even = all(0), odd = all(0);
+    int64_t i = 0;
+    for (; i + 2 * LANES <= n; i += 2 * LANES) {
+        even += load(a + i) * load(b + i);
+        odd += load(a + i + LANES) * load(b + i + LANES);
+    }
+    for (; i + LANES <= n; i += LANES) even += load(a + i) * load(b + i);
+    float sum = total(even + odd);
+    for (; i < n; i++) sum += a[i] * b[i];
+    return sum;
+}
+
+INLINE void add_scaled(float *y, const float *x, float factor, int64_t n) {
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES) store(y + i, load(y + i) + load(x + i) * factor);
+    for (; i < n; i++) y[i] += x[i] * factor;
+}
+
+// x[0..n) -> x / sqrt(mean of squares + eps)
+INLINE void rms_norm(const float *x, float *y, int64_t n, float eps) {
+    float factor = 1.0f / sqrtf(dot(x, x, n) / (float)n + eps);
+    for (int64_t i = 0; i < n; i++) y[i] = x[i] * factor;
+}
+
+// e^(x - most) of n scores in place, and one over their sum.
+INLINE float softmax(float *x, int64_t n) {
+    float top = x[0];
+    for (int64_t i = 1; i < n; i++) top = x[i] > top ? x[i] : top;
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES) store(x + i, exponential(load(x + i) - top));
+    if (i < n) {
+        float rest[LANES] = {0};
+        memcpy(rest, x + i, 4 * (n - i));
+        store(rest, exponential(load(rest) - top));
+        memcpy(x + i, rest, 4 * (n - i));
+    }
+    float sum = 0;
+    for (i = 0; i < n; i++) sum += x[i];
+    return 1.0f / sum;
+}
+
+// Rows of a product. Row r reads `taps` pieces of `inputs` floats, from x + r * step on, `tap_step` apart.
+typedef struct {
+    const float *x;
+    int64_t step, taps, tap_step, inputs;
+} Rows;
+
+// `rows` rows times `panels` panels, in registers: both are constants where this is inlined.
+INLINE void tile(const int rows, const int panels, Rows in, const float *weight, float *y, int64_t y_step, int add) {
+    const int parts = panels * PARTS;
+    const int64_t panel = in.taps * in.inputs * PANEL;
+    vec sum[MOST_ROWS][8];
+    UNROLL for (int r = 0; r < rows; r++)
+        UNROLL for (int p = 0; p < parts; p++) sum[r][p] = all(0);
+    for (int64_t tap = 0; tap < in.taps; tap++) {
+        const float *x = in.x + tap * in.tap_step;
+        for (int64_t k = 0; k < in.inputs; k++, weight += PANEL) {
+            vec w[8];
+            UNROLL for (int p = 0; p < parts; p++) w[p] = load(weight + p / PARTS * panel + p % PARTS * LANES);
+            UNROLL for (int r = 0; r < rows; r++) {
+                vec value = all(x[r * in.step + k]);
+                UNROLL for (int p = 0; p < parts; p++) sum[r][p] += value * w[p];
+            }
+        }
+    }
+    UNROLL for (int r = 0; r < rows; r++)
+        UNROLL for (int p = 0; p < parts; p++) {
+            float *out = y + r * y_step + p * LANES;
+            store(out, add ? load(out) + sum[r][p] : sum[r][p]);
+        }
+}
+
+// As many panels at once as there are registers for their sums: few rows need several to keep the multipliers busy.
+#define TRY(rows, count)                                                                                               \
+    if (rows * count * PARTS <= MOST_SUMS && count * PARTS <= 8 && panels >= count) {                                  \
+        tile(rows, count, in, weight, y, y_step, add);                                                                 \
+        panels -= count, weight += count * panel, y += count * PANEL;                                                  \
+        continue;                                                                                                      \
+    }
+#define TILES(rows)                                                                                                    \
+    static void tiles_##rows(int64_t panels, Rows in, const float *weight, float *y, int64_t y_step, int add) {        \
+        const int64_t panel = in.taps * in.inputs * PANEL;                                                             \
+        while (panels > 0) {                                                                                           \
+            TRY(rows, 8) TRY(rows, 4) TRY(rows, 2) TRY(rows, 1)                                                        \
+        }                                                                                                              \
+    }
+TILES(1) TILES(2) TILES(3)
+#if defined(__AVX2__) || defined(__aarch64__)
+TILES(4) TILES(5) TILES(6)
+#endif
+#if defined(__AVX512F__)
+TILES(7) TILES(8) TILES(9) TILES(10) TILES(11) TILES(12)
+#endif
+
+static void (*const TILES_OF[])(int64_t, Rows, const float *, float *, int64_t, int) = {
+    tiles_1, tiles_2, tiles_3,
+#if defined(__AVX2__) || defined(__aarch64__)
+    tiles_4, tiles_5, tiles_6,
+#endif
+#if defined(__AVX512F__)
+    tiles_7, tiles_8, tiles_9, tiles_10, tiles_11, tiles_12,
+#endif
+};
+
+// y[row] = W x[row], or += with `add`: `weight` in panels [outputs / PANEL][taps * inputs][PANEL], `outputs` padded to
+// whole panels, as the rows of y are. Panels stay in the nearest cache while all rows pass.
+static void multiply(Rows in, int64_t rows, const float *weight, int64_t outputs, float *y, int64_t y_step, int add) {
+    int64_t blocks = (rows + MOST_ROWS - 1) / MOST_ROWS, panel = in.taps * in.inputs * PANEL;
+    int64_t group = rows > MOST_ROWS ? 2 : outputs / PANEL; // panels
+    for (int64_t first = 0; first < outputs; first += group * PANEL) {
+        int64_t panels = (outputs - first) / PANEL < group ? (outputs - first) / PANEL : group;
+        for (int64_t block = 0, row = 0; block < blocks; block++) {
+            int64_t end = (block + 1) * rows / blocks;
+            Rows here = in;
+            here.x += row * in.step;
+            TILES_OF[end - row - 1](panels, here, weight + first / PANEL * panel, y + row * y_step + first, y_step, add);
+            row = end;
+        }
+    }
+}
+
+INLINE Rows plain_rows(const float *x, int64_t step, int64_t inputs) { return (Rows){x, step, 1, 0, inputs}; }

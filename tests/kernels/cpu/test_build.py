@@ -1,0 +1,72 @@
+"""The CPU's library is compiled where there is a compiler, and its name says of which sources."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from omnitts_cli.kernels.cpu import build
+
+HERE = Path(build.__file__)
+
+
+def test_without_a_compiler_it_says_so(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(build.shutil, "which", lambda name: None)
+    monkeypatch.setattr(sys, "argv", ["build"])
+    assert build.compiler() is None and build.main() == 1
+    assert capsys.readouterr().err == "no C compiler found (looked for cc, gcc, clang)\n"
+
+
+def test_a_compiler_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    broken = tmp_path / "broken"
+    broken.write_text("#!/bin/sh\necho out of order; exit 3\n")
+    broken.chmod(0o755)
+    (tmp_path / "to").mkdir()
+    with pytest.raises(build.BuildError, match="out of order"):
+        build.build(str(broken), target=tmp_path / "to" / "native.so")
+    assert list((tmp_path / "to").iterdir()) == []
+
+
+def test_the_name_goes_with_the_sources(tmp_path: Path) -> None:
+    copied = tmp_path / "native"
+    shutil.copytree(build.FOLDER, copied, ignore=shutil.ignore_patterns("*.so"))
+    before = build.library(copied).name
+    assert before == build.library().name
+    (copied / "language.c").write_text("// changed\n")
+    assert build.library(copied).name != before
+
+
+def test_an_installer_needs_the_standard_library_only() -> None:
+    lines = (
+        "import runpy, sys; runpy.run_path(sys.argv[1]); print('torch' in sys.modules, 'omnitts_cli' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-I", "-c", lines, str(HERE)], capture_output=True, text=True, check=True)
+    assert done.stdout == "False False\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["gcc", "clang"])
+def test_both_compilers(command: str, tmp_path: Path) -> None:
+    if shutil.which(command) is None:
+        pytest.skip(f"there is no {command}")
+    made = build.build(command, ("-Wall", "-Wextra", "-Werror"), tmp_path / "native.so")
+    assert os.listdir(tmp_path) == ["native.so"]
+    library = ctypes.CDLL(str(made))
+    assert all(hasattr(library, f"frame_{variant}") for variant in build.variants())
+
+
+@pytest.mark.slow
+def test_two_at_once(tmp_path: Path) -> None:
+    if build.compiler() is None:
+        pytest.skip("there is no compiler")
+    lines = f"from pathlib import Path; import runpy; runpy.run_path({str(HERE)!r})['build'](target=Path('native.so'))"
+    running = [subprocess.Popen([sys.executable, "-c", lines], cwd=tmp_path) for _ in range(2)]
+    assert [process.wait() for process in running] == [0, 0]
+    assert os.listdir(tmp_path) == ["native.so"]
+    ctypes.CDLL(str(tmp_path / "native.so"))

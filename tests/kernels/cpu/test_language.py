@@ -1,0 +1,124 @@
+"""Stacks, draws and frames in C give what the plain operations give, and a row never depends on its neighbours."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+
+import pytest
+import torch
+
+from omnitts_cli.kernels import plain
+from omnitts_cli.kernels.cpu import language, library
+from omnitts_cli.kernels.cpu.draw import choose
+from omnitts_cli.models.layers import Stack, StackShape
+
+SHAPE = StackShape(hidden=24, inner=40, layers=3, heads=6, kv_heads=2, head_dim=8, eps=1e-6, rope_theta=1e4)
+LARGE = StackShape(hidden=192, inner=384, layers=2, heads=3, kv_heads=1, head_dim=64, eps=1e-6, rope_theta=1e4)
+SHAPES = [SHAPE, replace(SHAPE, heads=2, kv_heads=1), replace(SHAPE, heads=2), replace(SHAPE, hidden=37), LARGE]
+
+
+@pytest.fixture(params=["avx512", "avx2", "plain"])
+def native(request: pytest.FixtureRequest) -> library.Library:
+    if request.param not in library.usable():
+        pytest.skip("not compiled, or not of this processor")
+    found = library.load(request.param)
+    assert found is not None and found.variant == request.param
+    return found
+
+
+def stack_of(shape: StackShape, native: library.Library) -> Stack:
+    made = torch.Generator().manual_seed(0)
+    ops = replace(plain.OPS, fuse_stack=lambda *about: language.fuse_stack(native, *about))
+    stack = Stack(shape, ops).requires_grad_(False)
+    for weight in stack.parameters():
+        weight.copy_(1 + 0.3 * torch.randn(weight.shape, generator=made))
+        if weight.dim() == 2:
+            weight.sub_(1).mul_(3.4 / weight.shape[1] ** 0.5)
+    stack.fuse()
+    assert isinstance(stack.fused, language.NativeStack)
+    return stack
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("rows", [1, 2, 5, 40])
+@pytest.mark.parametrize("slots", [[2], [3, 0, 1], [0, 1, 2, 3]])
+def test_hidden_states_and_cache(shape: StackShape, slots: list[int], rows: int, native: library.Library) -> None:
+    stack, made = stack_of(shape, native), torch.Generator().manual_seed(len(slots) + rows)
+    fast = stack.cache(4, 60, "cpu", torch.float32)
+    fast.keys.normal_(generator=made)
+    fast.values.normal_(generator=made)
+    truth = copy.deepcopy(fast)
+    x = torch.randn(len(slots), rows, shape.hidden, generator=made)
+    starts = torch.randint(0, 20, (len(slots), 1), generator=made)
+    asked = (x, starts + torch.arange(rows), torch.tensor(slots))
+    said = stack.fused(*asked, fast.cos, fast.sin, fast.keys, fast.values)
+    stack.fused = None
+    torch.testing.assert_close(said, stack.cached(*asked, truth, 60), rtol=1e-4, atol=2e-5)
+    torch.testing.assert_close(fast.keys, truth.keys, rtol=1e-4, atol=2e-5)
+    torch.testing.assert_close(fast.values, truth.values, rtol=1e-4, atol=2e-5)
+
+
+@pytest.mark.parametrize("shape", [SHAPE, LARGE], ids=str)
+def test_a_row_has_the_same_bits_alone_and_among_others(shape: StackShape, native: library.Library) -> None:
+    """One row or forty, one prompt or four: no sum is taken in another order."""
+    stack, made = stack_of(shape, native), torch.Generator().manual_seed(1)
+    whole = stack.cache(4, 40, "cpu", torch.float32)
+    rows, slots = torch.randn(4, 40, shape.hidden, generator=made), torch.arange(4)
+    places = torch.arange(40).expand(4, -1)
+    held = whole.cos, whole.sin, whole.keys, whole.values
+    together = stack.fused(rows, places, slots, *held)
+    for size in (1, 3, 7, 13):
+        alone = stack.cache(4, 40, "cpu", torch.float32)
+        held = alone.cos, alone.sin, alone.keys, alone.values
+        for slot in (0, 3):
+            for start in range(0, 40, size):
+                part = slice(start, start + size)
+                said = stack.fused(rows[slot : slot + 1, part], places[:1, part], slots[slot : slot + 1], *held)
+                assert torch.equal(said[0], together[slot, part])
+        assert torch.equal(alone.keys[:, 0], whole.keys[:, 0])
+
+
+def test_what_is_large_or_not_float32_is_refused(native: library.Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    stack = stack_of(SHAPE, native)
+    stack.bfloat16().fuse()
+    assert stack.fused is None
+    monkeypatch.setattr("omnitts_cli.kernels.cpu.language.SMALL", 1000)
+    stack.float().fuse()
+    assert stack.fused is None
+
+
+@pytest.mark.parametrize("size", [24, 300, 2048])
+def test_codes_and_settings_by_row(
+    size: int, settings: list[tuple[float, int, float]], native: library.Library
+) -> None:
+    rows, made = 8 * len(settings), torch.Generator().manual_seed(size)
+    logits = 3 * torch.randn(rows, size, generator=made)
+    logits[::5, : size // 3] = float("-inf")
+    logits[::3] = logits[::3].round()  # many are equal
+    logits[1::7, 0] = -0.0
+    seeds = torch.randint(-(2**62), 2**62, (rows,), generator=made)
+    frames = torch.randint(0, 9000, (rows,), generator=made)
+    columns = [torch.tensor(column).repeat(8) for column in zip(*settings, strict=True)]
+    for group in (0, 7):
+        truth = choose(logits, seeds, frames, group, *columns)
+        made_here = language.choose(native, logits, seeds, frames, group, *columns)
+        assert made_here.dtype == truth.dtype and torch.equal(made_here, truth)
+        assert torch.equal(made_here, plain.choose(logits, seeds, frames, group, *columns))
+
+
+def test_what_is_not_a_number_is_answered_all_the_same(native: library.Library) -> None:
+    logits = torch.zeros(3, 8)
+    logits[0, 5], logits[1, 2], logits[2] = float("nan"), float("inf"), float("-inf")
+    one, whole = torch.ones(3), torch.zeros(3, dtype=torch.int64)
+    codes = language.choose(native, logits, whole, whole, 0, one, torch.full((3,), 4), one * 0.9)
+    assert ((codes >= 0) & (codes < 8)).all() and codes.tolist()[:2] == [5, 2]
+
+
+@pytest.mark.parametrize("temperature", [1e-38, 1e-45])
+def test_next_to_no_temperature_is_none(temperature: float, native: library.Library) -> None:
+    logits = 5 * torch.randn(4, 32, generator=torch.Generator().manual_seed(2))
+    whole, column = torch.zeros(4, dtype=torch.int64), torch.full((4,), temperature)
+    for top_p in (1.0, 0.5):
+        codes = language.choose(native, logits, whole, whole, 0, column, whole, torch.full((4,), top_p))
+        assert torch.equal(codes, logits.argmax(-1))

@@ -1,0 +1,51 @@
+"""What is loaded, and what happens where there is nothing to load."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from omnitts_cli.devices.cpu import CPUDevice
+from omnitts_cli.kernels import cpu
+from omnitts_cli.kernels.cpu import build, library
+
+
+def test_a_weight_in_panels() -> None:
+    weight = torch.arange(20 * 3.0).view(20, 3)
+    made = library.panels(weight)
+    assert made.shape == (2, 3, 16) and made[1, 2, 3] == weight[19, 2] and not made[1, :, 4:].any()
+
+
+def test_a_strange_tensor_has_no_address() -> None:
+    for tensor in (torch.ones(2, 3).T, torch.ones(2).bfloat16(), torch.ones(2, device="meta")):
+        with pytest.raises(AssertionError):
+            library.address(tensor)
+
+
+def test_no_memory_is_an_error_that_the_engine_knows() -> None:
+    with pytest.raises(MemoryError) as caught:
+        library.check(1)
+    assert CPUDevice(1).is_out_of_memory(caught.value)
+
+
+@pytest.mark.parametrize("content", [None, b"", b"not a library"])
+def test_without_a_library_python_does_it(
+    content: bytes | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "native.so"
+    if content is not None:
+        place.write_bytes(content)
+    monkeypatch.setattr(build, "library", lambda: place)
+    assert library.load() is None and library.usable() == [] and cpu.native() is None
+    assert CPUDevice(1).ops() is cpu.OPS
+
+
+def test_the_environment_switches_it_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    if not library.usable():
+        pytest.skip("the library of the CPU was not compiled")
+    monkeypatch.delenv("OMNITTS_NATIVE", raising=False)
+    assert CPUDevice(1).ops().fuse_frame is not None
+    monkeypatch.setenv("OMNITTS_NATIVE", "0")
+    assert CPUDevice(1).ops() is cpu.OPS
