@@ -61,7 +61,7 @@ class Predictor(nn.Module):
         self.narrowed = torch.stack(narrow)  # [G-1, codes, P]
 
     def tables(self, embedder: FrameEmbedder) -> list[Tensor]:
-        """The rows that this stack reads after codes of groups 0..G-2: [codes, P] each, projected if `prepare` did that."""
+        """Input rows of this stack after codes of groups 0..G-2: [codes, P] each, projected if `prepare` did that."""
         if self.narrowed is not None:
             return list(self.narrowed)
         return [embedder.first.data[: self.shape.codes], *embedder.rest.data[:-1]]

@@ -1,4 +1,4 @@
-"""Operations for a CPU, for frames of few rows, where call overhead dominates: in C where it was compiled, or in Python."""
+"""Operations for a CPU and few rows, where call overhead dominates: in C where that was compiled, or in Python."""
 
 from dataclasses import replace
 from functools import partial
