@@ -1,50 +1,19 @@
 """Written English -> English as it is read aloud: numbers, dates, times, money, units and signs as words.
 
-`spell_out` leaves alone what is already words. `plain_letters` goes on to what a model reads that was
-taught with letters and simple punctuation only; what it cannot turn into those it refuses.
+`spell_out` leaves alone what is already words. `plain_letters` goes on to what a model reads that was taught
+with letters and simple punctuation only; it refuses what it cannot turn into those. The rules are in `spoken/`,
+and tests/text/written_forms.tsv says what each written form becomes.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable
+from functools import cache
 
 from omnitts_cli.errors import InputError
-from omnitts_cli.text.numerals import cardinal, decade, digits, number, ordinal, whole, year
+from omnitts_cli.text.spoken import amounts, codes, dates, short_forms, units
 
-MONTHS = "January February March April May June July August September October November December".split()
-MONTH = r"(?P<month>Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?|Sept?(?:ember)?"
-MONTH += r"|Oct(?:ober)?|Nov(?:ember)?|Dec(?:ember)?)\.?"
-FIGURE = r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+"
-
-MONEY = {
-    "$": ("dollar", "cent"), "€": ("euro", "cent"), "£": ("pound", "penny"), "¥": ("yen", ""), "₹": ("rupee", "paisa"),
-}  # fmt: skip
-SAME_IN_PLURAL = {"yen", "hertz", "kilohertz", "megahertz", "gigahertz"}
-LARGE = {"k": "thousand", "m": "million", "bn": "billion", "b": "billion", "tn": "trillion"}
-UNITS = {
-    "km/h": "kilometer per hour", "m/s": "meter per second", "mph": "mile per hour", "kph": "kilometer per hour",
-    "km": "kilometer", "cm": "centimeter", "mm": "millimeter", "µm": "micrometer", "nm": "nanometer", "m": "meter",
-    "kg": "kilogram", "mg": "milligram", "g": "gram", "lbs": "pound", "lb": "pound", "oz": "ounce", "ft": "foot",
-    "mi": "mile", "ml": "milliliter", "ms": "millisecond", "µs": "microsecond", "ns": "nanosecond", "hrs": "hour",
-    "hr": "hour", "mins": "minute", "min": "minute", "secs": "second", "sec": "second", "s": "second", "h": "hour",
-    "Hz": "hertz", "kHz": "kilohertz", "MHz": "megahertz", "GHz": "gigahertz", "kB": "kilobyte", "KB": "kilobyte",
-    "MB": "megabyte", "GB": "gigabyte", "TB": "terabyte", "KiB": "kibibyte", "MiB": "mebibyte", "GiB": "gibibyte",
-    "kW": "kilowatt", "MW": "megawatt", "W": "watt", "V": "volt", "mAh": "milliampere hour", "dB": "decibel",
-    "px": "pixel", "fps": "frame per second", "°C": "degree Celsius", "°F": "degree Fahrenheit", "°": "degree",
-}  # fmt: skip
-UNIT = "|".join(re.escape(unit) for unit in sorted(UNITS, key=len, reverse=True))
-PARTS = {2: "half", 3: "third", 4: "quarter"}
-SHORT = {
-    "Mr": "Mister", "Mrs": "Missus", "Ms": "Miz", "Dr": "Doctor", "Prof": "Professor", "Jr": "Junior",
-    "Sr": "Senior", "vs": "versus", "etc": "et cetera", "approx": "approximately", "e.g": "for example",
-    "i.e": "that is", "Gen": "General", "Capt": "Captain", "Lt": "Lieutenant", "Sgt": "Sergeant", "Gov": "Governor",
-    "Rev": "Reverend", "Inc": "Incorporated", "Ltd": "Limited", "Corp": "Corporation", "Dept": "Department",
-}  # fmt: skip
-ENDS = {"Jr", "Sr", "etc", "Inc", "Ltd", "Corp"}  # whose stop may also end the sentence
-ADDRESS = {".": "dot", "/": "slash", "@": "at", "-": "dash", "_": "underscore", ":": "colon", "?": "question mark",
-           "=": "equals", "&": "and", "#": "hash", "%": "percent", "~": "tilde", "+": "plus"}  # fmt: skip
 SIGNS = {
     "&": "and", "@": "at", "+": "plus", "=": "equals", "×": "times", "÷": "divided by", "<": "less than",
     ">": "greater than", "±": "plus or minus", "%": "percent", "‰": "per mille", "°": "degrees", "§": "section",
@@ -53,145 +22,70 @@ SIGNS = {
 }  # fmt: skip
 
 
-def plural(unit: str, count: str) -> str:
-    """The unit behind a number: meter per second -> meters per second, unless there is one of them."""
-    head, *rest = unit.split(" ", 1)
-    if count in ("1", "1.0") or head in SAME_IN_PLURAL:
-        return unit
-    heads = {"foot": "feet", "penny": "pence", "paisa": "paise", "milliampere": "milliampere"}
-    tail = [f"{rest[0]}s"] if head == "milliampere" else rest
-    return " ".join([heads.get(head, f"{head}s"), *tail])
+# At each place of a text the first rule that fits there reads it.
+RULES = (*codes.ADDRESSES, *dates.RULES, *codes.RULES, *short_forms.RULES, *amounts.RULES)
+GROUP_NAME = re.compile(r"\(\?P<\w+>")
+ANY_RULE = re.compile(
+    "|".join(f"(?P<rule{n}>{GROUP_NAME.sub('(?:', pattern)})" for n, (pattern, _) in enumerate(RULES))
+)
 
-
-def address(found: re.Match[str]) -> str:
-    text = re.sub(r"^(?:https?|ftp)://", "", found[0])
-    words = re.sub(r"[^A-Za-z0-9]", lambda sign: f" {ADDRESS.get(sign[0], '')} ", text.rstrip("/"))
-    return re.sub(r"\d+", lambda run: f" {whole(run[0])} ", words)
-
-
-def iso_date(found: re.Match[str]) -> str:
-    month, day = int(found["iso_month"]), int(found["iso_day"])
-    return f"{MONTHS[month - 1]} {ordinal(day)}, {year(int(found['iso_year']))}"
-
-
-def month(written: str) -> str:
-    return next(name for name in MONTHS if name.startswith(written[:3]))
-
-
-def month_first(found: re.Match[str]) -> str:
-    name = month(found["month"])
-    end = f", {year(int(found['its_year']))}" if found["its_year"] else ""
-    return f"{name} {ordinal(int(found['day']))}{end}"
-
-
-def day_first(found: re.Match[str]) -> str:
-    name = month(found["its_month"])
-    end = f", {year(int(found['that_year']))}" if found["that_year"] else ""
-    the = "" if found.string[max(0, found.start() - 4) : found.start()].lower() == "the " else "the "
-    return f"{the}{ordinal(int(found['date']))} of {name}{end}"
-
-
-def clock(found: re.Match[str]) -> str:
-    hour, minute = int(found["hour"]), int(found["minute"])
-    half = f" {found['half'][0].lower()} m" if found["half"] else ""
-    if not minute:
-        words = cardinal(hour) + (half or (" o'clock" if hour <= 12 else " hundred"))
-    else:
-        words = f"{cardinal(hour)} {'oh ' if minute < 10 else ''}{cardinal(minute)}{half}"
-    if found["second"]:
-        seconds = int(found["second"])
-        words += f" and {cardinal(seconds)} {plural('second', str(seconds))}"
-    return words
-
-
-def money(found: re.Match[str]) -> str:
-    one, hundredth = MONEY[found["coin"]]
-    amount, large = found["amount"], found["large"]
-    if large:
-        return f"{number(amount)} {LARGE.get(large.lower(), large)} {plural(one, '2')}"
-    units, _, cents = amount.replace(",", "").partition(".")
-    if len(cents) != 2 or not hundredth:
-        return f"{number(amount)} {plural(one, amount)}"
-    words = [f"{whole(units)} {plural(one, units)}"] if int(units or 0) or not int(cents) else []
-    if int(cents):
-        words.append(f"{cardinal(int(cents))} {plural(hundredth, str(int(cents)))}")
-    return " and ".join(words)
-
-
-def fraction(found: re.Match[str]) -> str:
-    above, below = int(found["above"]), int(found["below"])
-    if above >= below or not above or below > 10:
-        return f"{whole(found['above'])} over {whole(found['below'])}"
-    part = PARTS.get(below, ordinal(below))
-    several = "halves" if part == "half" else f"{part}s"
-    return f"{cardinal(above)} {part if above == 1 else several}"
-
-
-def bare(found: re.Match[str]) -> str:
-    """A number on its own; four digits without a comma are mostly a year."""
-    text = found["number"]
-    if re.fullmatch(r"1[1-9]\d\d|20\d\d", text):
-        return year(int(text))
-    return number(text)
-
-
-def shortened(found: re.Match[str]) -> str:
-    word = found["short"]
-    after = found.string[found.end() : found.end() + 2]
-    stop = "." if word in ENDS and not after.strip() else ""
-    return SHORT[word] + stop
-
-
-# In this order at each place; every alternative begins and ends so that no number is cut in two.
-RULES: tuple[tuple[str, Callable[[re.Match[str]], str]], ...] = (
-    (r"(?:https?|ftp)://[^\s<>\"')]{0,2000}[\w/]|\bwww\.[\w.-]{1,200}\w|\b[\w.+-]{1,64}@[\w-]{1,64}(?:\.\w{1,24}){1,8}",
-     address),
-    (r"\b(?P<iso_year>[12]\d{3})-(?P<iso_month>0[1-9]|1[0-2])-(?P<iso_day>0[1-9]|[12]\d|3[01])\b", iso_date),
-    (rf"\b(?P<date>[12]\d|3[01]|0?[1-9])(?:st|nd|rd|th)? {MONTH.replace('month', 'its_month')}(?!\w)"
-     r"(?:,? (?P<that_year>[12]\d{3})\b)?", day_first),
-    (rf"\b{MONTH} (?P<day>[12]\d|3[01]|0?[1-9])(?:st|nd|rd|th)?(?:,? (?P<its_year>[12]\d{{3}}))?(?![\w,.]*\d)",
-     month_first),
-    (r"(?<![\d:])(?P<hour>[01]?\d|2[0-3]):(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d))?"
-     r"(?![\d:])(?: ?(?P<half>[AaPp]\.?[Mm]\b\.?))?", clock),
-    (r"\b(?P<hours>1[0-2]|[1-9]) ?(?P<noon>[AaPp])\.?[Mm]\b\.?",
-     lambda found: f"{cardinal(int(found['hours']))} {found['noon'].lower()} m"),
-    (rf"(?P<coin>[{''.join(MONEY)}]) ?(?P<amount>{FIGURE})"
-     r"(?:(?: ?(?P<large>million|billion|trillion|thousand|bn|tn|[kKMB]))\b)?", money),
-    (r"\b\d{3}[-. ]\d{3}[-. ]\d{4}\b|\b\d{3}-\d{4}\b",
-     lambda found: ", ".join(digits(part) for part in re.split(r"[-. ]", found[0]))),
-    (r"\b\d+(?:\.\d+){2,}\b", lambda found: " point ".join(whole(part) for part in found[0].split("."))),
-    (r"(?<![\w])'?(?P<decade>(?:1[1-9]|20)?\d0)'?s\b", lambda found: decade(int(found["decade"]))),
-    (r"\b(?P<nth>\d{1,15})(?:st|nd|rd|th)\b", lambda found: ordinal(int(found["nth"]))),
-    (r"(?<![\d/.])(?P<above>\d{1,4})[/⁄](?P<below>[1-9]\d{0,3})(?![\d/])", fraction),
-    (rf"\b(?P<low>{FIGURE}) ?[-–] ?(?=\d)",
-     lambda found: (year(int(found["low"])) if len(found["low"]) == 4 and "." not in found["low"] else
-                    number(found["low"])) + " to "),
-    (rf"(?P<count>{FIGURE}) ?%", lambda found: f"{number(found['count'])} percent"),
-    (rf"(?P<much>{FIGURE}) ?(?P<unit>{UNIT})(?![\w/])",
-     lambda found: f"{number(found['much'])} {plural(UNITS[found['unit']], found['much'])}"),
-    (r"\bNos?\. ?(?=\d)|#(?=\d)", lambda found: "number "),
-    (rf"(?P<short>\b(?:{'|'.join(re.escape(word) for word in SHORT)}))\.", shortened),
-    (r"(?<![\w.)])[-−](?=\.?\d)", lambda found: "minus "),
-    (r"(?<=[a-z0-9]{2})\.(?=[a-z]{2})", lambda found: "dot"),
-    (rf"(?:(?<!\w)'(?=\d))?(?P<number>{FIGURE})", bare),
-)  # fmt: skip
-SPOKEN = re.compile("|".join(f"(?P<rule{n}>{pattern})" for n, (pattern, _) in enumerate(RULES)))
+SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ", "0123456789+-n")
+SUPERSCRIPT = re.compile("(?<=[\\w)])[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ]+")
+FRACTION_AFTER_DIGIT = re.compile("(?<=\\d) ?(?=[¼½¾⅐-⅞])")
+NOTE_AFTER = re.compile(r"[A-Za-z]{3}\Z")
+FUNCTIONS = ("sin", "cos", "tan", "log")
+AREA = {"²": "square", "³": "cubic"}
 
 
 def spell_out(text: str) -> str:
     """The text with its numbers, dates, times, money, units and common short forms as words."""
     if not text.isascii():
-        text = "".join(unicodedata.normalize("NFKC", c) if unicodedata.category(c) in ("No", "Nd", "So") else c
-                       for c in text)  # fmt: skip
-    return re.sub(" {2,}", " ", SPOKEN.sub(spoken, text))
+        text = without_superscripts(FRACTION_AFTER_DIGIT.sub("\u2064", text))
+        text = "".join(unicodedata.normalize("NFKC", c) if foldable(c) else c for c in text)
+    return re.sub(" {2,}", " ", ANY_RULE.sub(spoken, text)).replace("\u2064", " ")
+
+
+def foldable(character: str) -> bool:
+    """Digits of other scripts, fractions and enclosed letters; not the signs that a rule reads."""
+    return character not in "²³№" and unicodedata.category(character) in ("No", "Nd", "So")
+
+
+def without_superscripts(text: str) -> str:
+    """x² -> x^2, but not in a unit, which a rule reads; a mark after a word is a footnote's and is not spoken."""
+
+    def plain(found: re.Match[str]) -> str:
+        before = text[max(0, found.start() - 24) : found.start()]
+        if found[0] in AREA and MEASURED_UNIT.search(before):
+            return found[0]
+        if NOTE_AFTER.search(before) and not before.endswith(FUNCTIONS):
+            return ""
+        return f"^{found[0].translate(SUPERSCRIPTS)}"
+
+    return SUPERSCRIPT.sub(plain, text)
+
+
+MEASURED_UNIT = re.compile(rf"(?:\d ?|/|per )(?:{units.UNIT})\Z")
+
+
+@cache
+def pattern_of(rule: int) -> re.Pattern[str]:
+    """The pattern of one rule with the names of its groups; most texts need few of them."""
+    return re.compile(RULES[rule][0])
 
 
 def spoken(found: re.Match[str]) -> str:
     """The words of one match; apart from letters that it was written together with, as in H2O."""
     rule = next(n for n in range(len(RULES)) if found[f"rule{n}"] is not None)
+    own = pattern_of(rule).match(found.string, found.start())
+    assert own is not None and own.end() == found.end(), "a rule reads the same alone as among the others"
+    words = RULES[rule][1](own)
+    if words == found[0]:
+        return words
     start, end = found.span()
     before, after = found.string[max(0, start - 1) : start], found.string[end : end + 1]
-    return f"{' ' * before.isalnum()}{RULES[rule][1](found)}{' ' * after.isalnum()}"
+    return (
+        f"{' ' * (before.isalnum() and words[:1].isalnum())}{words}{' ' * (after.isalnum() and words[-1:].isalnum())}"
+    )
 
 
 FOLDED = str.maketrans({

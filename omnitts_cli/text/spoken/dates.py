@@ -1,0 +1,170 @@
+"""Dates, times of day, durations and decades."""
+
+from __future__ import annotations
+
+import re
+
+from omnitts_cli.text.numerals import cardinal, decade, ordinal, year
+from omnitts_cli.text.spoken.units import plural
+
+Match = re.Match[str]
+
+MONTHS = "January February March April May June July August September October November December".split()
+DAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
+MONTH_NAME = (
+    r"(?:Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?|Sept?(?:ember)?"
+    r"|Oct(?:ober)?|Nov(?:ember)?|Dec(?:ember)?)"
+)
+SHORT_MONTH = r"(?:Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)"
+SHORT_DAY = r"(?:Mon|Tues?|Wed|Thu(?:rs?)?|Fri|Sat|Sun)"
+DAY = r"(?:[12]\d|3[01]|0?[1-9])"
+YEAR = r"[12]\d{3}"
+HOUR = r"(?:[01]?\d|2[0-4])"
+HALF = r"(?: ?(?P<half>[AaPp]\.?[Mm]\b\.?))"
+
+ROUND = {2: "tens", 3: "hundreds", 4: "thousands"}
+PIVOT = 50
+"""A year of two digits below this is in the 2000s."""
+
+AGES = re.compile(r"\b(?:the|his|her|their|my|your|our|its|early|mid|late|low|high|upper|lower)[ -]\Z", re.IGNORECASE)
+"""Words before `30s` that make it a decade or an age; without them it is thirty seconds."""
+
+
+def month(written: str) -> str:
+    return next(name for name in MONTHS if name.startswith(written[:3]))
+
+
+def weekday(written: str) -> str:
+    return next(name for name in DAYS if name.startswith(written[:3]))
+
+
+def full_year(written: str) -> int:
+    if len(written) > 2:
+        return int(written)
+    return int(written) + (2000 if int(written) < PIVOT else 1900)
+
+
+def date_words(day: int, month: int, its_year: str | None) -> str:
+    """March fourth, twenty twenty five."""
+    end = f", {year(full_year(its_year))}" if its_year else ""
+    return f"{MONTHS[month - 1]} {ordinal(day)}{end}"
+
+
+def iso_date(found: Match) -> str:
+    words = date_words(int(found["day"]), int(found["month"]), found["year"])
+    if found["hour"] is None:
+        return words
+    seconds = found["second"] or "00"
+    time = time_words(int(found["hour"]), int(found["minute"]), int(seconds))
+    return f"{words}, {time}{' U T C' if found['zone'] else ''}"
+
+
+def slash_date(found: Match) -> str:
+    """3/4/2025: the month comes first, as in the United States, unless it cannot be one. Neither: left alone."""
+    first, second = int(found["first"]), int(found["second"])
+    if first <= 12 and second <= 31:
+        return date_words(second, first, found["year"])
+    if second <= 12 and first <= 31:
+        return f"{the(found)}{ordinal(first)} of {MONTHS[second - 1]}, {year(full_year(found['year']))}"
+    return found[0]
+
+
+def dotted_date(found: Match) -> str:
+    """25.12.2025: the day comes first wherever dots are used."""
+    return f"{the(found)}{ordinal(int(found['day']))} of {MONTHS[int(found['month']) - 1]}, {year(int(found['year']))}"
+
+
+def month_first(found: Match) -> str:
+    until = f" to {ordinal(int(found['until']))}" if found["until"] else ""
+    end = f", {year(int(found['year']))}" if found["year"] else ""
+    return f"{month(found['month'])} {ordinal(int(found['day']))}{until}{end}"
+
+
+def day_first(found: Match) -> str:
+    begin = f"{ordinal(int(found['from']))} to the " if found["from"] else ""
+    end = f", {year(int(found['year']))}" if found["year"] else ""
+    return f"{the(found)}{begin}{ordinal(int(found['day']))} of {month(found['month'])}{end}"
+
+
+def the(found: Match) -> str:
+    """The article of a date, unless it is written already."""
+    return "" if found.string[max(0, found.start() - 4) : found.start()].lower() == "the " else "the "
+
+
+def month_and_year(found: Match) -> str:
+    return f"{month(found['month'])} {year(int(found['year']))}"
+
+
+def short_range(found: Match) -> str:
+    name = weekday if re.fullmatch(SHORT_DAY, found["from"]) else month
+    return f"{name(found['from'])} to {name(found['until'])}"
+
+
+def time_words(hour: int, minute: int, second: int = 0, half: str = "") -> str:
+    if not minute and not second and not half and hour in (0, 24):
+        return "midnight"
+    if not minute:
+        words = cardinal(hour) + (half or (" o'clock" if hour <= 12 else " hundred"))
+    else:
+        words = f"{cardinal(hour)} {'oh ' if minute < 10 else ''}{cardinal(minute)}{half}"
+    if second:
+        words += f" and {cardinal(second)} {plural('second', str(second))}"
+    return words
+
+
+def clock(found: Match) -> str:
+    half = f" {found['half'][0].lower()} m" if found["half"] else ""
+    return time_words(int(found["hour"]), int(found["minute"]), int(found["second"] or 0), half)
+
+
+def dotted_clock(found: Match) -> str:
+    return time_words(int(found["hour"]), int(found["minute"]), 0, f" {found['half'][0].lower()} m")
+
+
+def noon(found: Match) -> str:
+    return f"{cardinal(int(found['hour']))} {found['half'][0].lower()} m"
+
+
+def duration(found: Match) -> str:
+    """1h 30m 5s -> one hour thirty minutes five seconds."""
+    named = {"days": "day", "hours": "hour", "minutes": "minute", "seconds": "second"}
+    return " ".join(
+        f"{cardinal(int(found[part]))} {plural(name, found[part])}" for part, name in named.items() if found[part]
+    )
+
+
+def decade_or_seconds(found: Match) -> str:
+    """1990s and the 30s are decades, 30s alone are seconds."""
+    figure, before = found["figure"], found.string[max(0, found.start() - 10) : found.start()]
+    if len(figure) == 4 or found["mark"] or AGES.search(before):
+        return decade(int(figure))
+    return f"{cardinal(int(figure))} {plural('second', figure)}"
+
+
+RULES = (
+    (rf"\b(?P<year>{YEAR})[-/](?P<month>0[1-9]|1[0-2])[-/](?P<day>0[1-9]|[12]\d|3[01])"
+     rf"(?:[T ](?P<hour>{HOUR}):(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d)(?:\.\d{{1,9}})?)?(?P<zone>Z)?)?(?![\d-])",
+     iso_date),
+    (rf"(?<![\d/.-])(?P<first>{DAY})/(?P<second>{DAY})/(?P<year>{YEAR}|\d\d)(?![\d/-])", slash_date),
+    (rf"(?<![\d/.-])(?P<first>{DAY})-(?P<second>{DAY})-(?P<year>{YEAR})(?![\d/-])", slash_date),
+    (rf"(?<![\d.])(?P<day>{DAY})\.(?P<month>1[0-2]|0?[1-9])\.(?P<year>{YEAR})(?![\d.]*\d)", dotted_date),
+    (rf"\b(?:(?P<from>{DAY})(?:st|nd|rd|th)? ?[-–] ?)?(?P<day>{DAY})(?:st|nd|rd|th)? (?:of )?(?P<month>{MONTH_NAME})"
+     rf"(?!\w)\.?(?:,? (?P<year>{YEAR})\b)?", day_first),
+    (rf"\b(?P<month>{MONTH_NAME})\.? (?P<day>{DAY})(?:st|nd|rd|th)?(?: ?[-–] ?(?P<until>{DAY})(?:st|nd|rd|th)?)?"
+     rf"(?:,? (?P<year>{YEAR}))?(?![\w,.:%]*\d|[%:])", month_first),
+    (rf"\b(?P<month>{SHORT_MONTH})\.?,? (?P<year>{YEAR})\b", month_and_year),
+    (rf"\b(?P<month>{SHORT_MONTH})\.(?=[ ,])", lambda found: month(found["month"])),
+    (rf"\b(?P<from>{SHORT_DAY}|{SHORT_MONTH})\.?[-–](?P<until>{SHORT_DAY}|{SHORT_MONTH})\b\.?", short_range),
+    (r"\b(?P<day>Mon|Tues?|Wed|Thu(?:rs?)?|Fri|Sat)\.(?=[ ,])", lambda found: weekday(found["day"])),
+    (rf"(?<![\d:.])(?P<hour>{HOUR}):(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d))?(?![\d:]|\.\d){HALF}?", clock),
+    (rf"(?<![\d:.])(?P<hour>1[0-2]|[1-9])\.(?P<minute>[0-5]\d){HALF}", dotted_clock),
+    (rf"(?<![\d.,:])(?P<hour>1[0-2]|[1-9]){HALF}", noon),
+    (r"\b(?P<hour>1\d|2[0-3]|\d)h(?P<minute>[0-5]\d)\b",
+     lambda found: time_words(int(found["hour"]), int(found["minute"]))),
+    (r"\b(?:(?P<days>\d{1,4})d ?)?(?P<hours>\d{1,4}) ?(?:hrs?|h) ?(?P<minutes>\d{1,2}) ?(?:mins?|m)\b"
+     r"(?: ?(?P<seconds>\d{1,2}) ?s\b)?", duration),
+    (r"\b(?P<days>)(?P<hours>)(?P<minutes>\d{1,4}) ?(?:mins?|m) ?(?P<seconds>\d{1,2}) ?(?:secs?|s)\b", duration),
+    (r"\b(?P<days>\d{1,4})d (?P<hours>\d{1,2})h\b(?P<minutes>)(?P<seconds>)", duration),
+    (r"(?<!\w)(?P<figure>10{1,3})s(?= of\b)", lambda found: ROUND[len(found["figure"])]),
+    (r"(?<!\w)(?P<mark>['’]?)(?P<figure>(?:1[1-9]|20)?\d0)['’]?s\b", decade_or_seconds),
+)  # fmt: skip
