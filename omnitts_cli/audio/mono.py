@@ -17,7 +17,7 @@ def to_mono(samples: np.ndarray) -> tuple[np.ndarray, list[str]]:
     best = int(np.argmax(power))
     sound = np.ascontiguousarray(samples[:, best])
     if all(np.max(np.abs(samples[:, c] - sound), initial=0.0) <= EQUAL for c in range(channels)):
-        return sound, [f"the clip has {channels} equal channels; one is used"]
+        return sound, [f"the clip has {channels} identical channels; one is used"]
     notice = f"the clip has {channels} channels; channel {best + 1}, the loudest, is used"
     if channels == 2 and correlation(samples[:, 0], samples[:, 1]) < OPPOSITE:
         notice += " (the two are in opposite phase: their sum would be silence)"

@@ -71,3 +71,13 @@ def dbfs(level: float) -> float:
 def peak_dbfs(samples: np.ndarray) -> float:
     """The loudest sample in dB below full scale."""
     return dbfs(float(np.max(np.abs(samples)))) if samples.size else -math.inf
+
+
+def clipped_share(sound: np.ndarray) -> float:
+    """The share of samples inside runs of three or more at one same extreme value."""
+    peak = float(np.max(np.abs(sound), initial=0.0))
+    if peak < 0.5:
+        return 0.0
+    flat = np.abs(sound) >= 0.999 * peak
+    inside = flat[:-2] & flat[1:-1] & flat[2:]
+    return float(np.count_nonzero(inside)) / max(1, sound.size)

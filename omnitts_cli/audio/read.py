@@ -14,6 +14,7 @@ from omnitts_cli.audio import magic, mp3head, oggend, wavehead
 from omnitts_cli.audio.foreign import through_ffmpeg
 from omnitts_cli.audio.handle import Handle
 from omnitts_cli.audio.mono import to_mono
+from omnitts_cli.audio.pcm import clipped_share
 from omnitts_cli.audio.resample import check_rate, resample
 from omnitts_cli.errors import InputError
 
@@ -39,6 +40,7 @@ class Recording:
     source_channels: int
     source_s: float | None  # length of the whole file; None where the file does not say
     notices: list[str] = field(default_factory=list)
+    clipped: float | None = None  # share of samples in flat tops, at the rate of the file; None: not measured
 
     @property
     def seconds(self) -> float:
@@ -108,8 +110,9 @@ def read_clip(
         notices.append(f"the clip has {opened.rate} Hz only: the voice will sound dull; 16000 Hz or more is better")
     total = None if opened.frames is None else opened.frames / opened.rate
     return Recording(
-        resample(sound, opened.rate, rate), rate, name, opened.rate, opened.channels, total, opened.notices + notices
-    )
+        resample(sound, opened.rate, rate), rate, name, opened.rate, opened.channels, total, opened.notices + notices,
+        clipped_share(sound),
+    )  # fmt: skip
 
 
 def checked_part(start: float | None, end: float | None) -> Part:

@@ -99,9 +99,9 @@ def level_bar(level: float) -> str:
 
 
 def sentences(account: Account) -> list[Sentence]:
-    from omnitts_cli.text.subtitles import Sentence
+    from omnitts_cli.text.subtitles import Sentence, joined
 
-    return [Sentence(one.start, one.end, one.text) for one in account.sentences]
+    return joined([Sentence(one.start, one.end, one.text) for one in account.sentences])
 
 
 def subtitles(account: Account, path: Path) -> bytes:

@@ -215,7 +215,7 @@ class Speaking:
         with held():
             self.tape.pause(gap + take.piece.pause_s)
         if take.request is not None:
-            self.account.sentences.append(Sentence(take.piece.text, self.tape.seconds))
+            self.account.sentences.append(Sentence(take.piece.as_written, self.tape.seconds))
 
     def _write(self, take: Take) -> None:
         samples = take.sound.popleft()
@@ -233,7 +233,10 @@ class Speaking:
         with held():
             self.tape.end_piece()
         sentence = self.account.sentences[-1]
-        sentence.text, sentence.end = take.piece.text.strip(), self.tape.seconds  # live, words came after its start
+        sentence.text, sentence.end = (
+            take.piece.as_written.strip(),
+            self.tape.seconds,
+        )  # live words came later
         if self.manner.keep_codes:
             self.account.codes.extend(take.codes)
 
@@ -245,7 +248,7 @@ def misbehaved(take: Take) -> str:
 
 
 def quoted(take: Take) -> str:
-    text = take.piece.text
+    text = take.piece.as_written
     return f'text "{text if len(text) <= 60 else text[:57] + "..."}"'
 
 

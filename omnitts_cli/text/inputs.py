@@ -16,10 +16,11 @@ from omnitts_cli.text.lexicon import Lexicon
 from omnitts_cli.text.piece import Piece
 from omnitts_cli.text.split import Mode, Splitter
 
-InputFormat = Literal["text", "md", "ssml", "srt", "epub"]
+InputFormat = Literal["text", "md", "ssml", "srt", "epub", "html"]
 INPUT_FORMATS: tuple[InputFormat, ...] = get_args(InputFormat)
 SUFFIXES: dict[str, InputFormat] = {
     ".md": "md", ".markdown": "md", ".ssml": "ssml", ".srt": "srt", ".vtt": "srt", ".epub": "epub",
+    ".html": "html", ".htm": "html", ".xhtml": "html",
 }  # fmt: skip
 READ_BYTES = 65_536
 SAMPLE_CHARACTERS = 2_000
@@ -83,12 +84,21 @@ class TextStream:
 def with_lexicon(pieces: list[Piece], lexicon: Lexicon) -> list[Piece]:
     if not len(lexicon):
         return pieces
-    return [replace(piece, text=lexicon.apply(piece.text)) if piece.speech else piece for piece in pieces]
+    return [replace(piece, text=lexicon.apply(piece.text), written=piece.text) if piece.speech else piece
+            for piece in pieces]  # fmt: skip
 
 
-def pieces_of_text(text: str, options: TextOptions | None = None) -> Iterator[Piece]:
-    """The pieces of a text that is all there, such as the command's own words."""
+def pieces_of_text(
+    text: str, options: TextOptions | None = None, form: InputFormat = "text", notices: list[str] | None = None
+) -> Iterator[Piece]:
+    """The pieces of a text that is all there, such as the command's own words, in any format that is text."""
     chosen = options or TextOptions()
+    if form == "epub":
+        raise UsageError("an EPUB book is a file, not words", hint="omnitts say -f book.epub")
+    if form != "text":
+        yield from pieces_of_document(BytesIO(text.encode()), form, replace(chosen, encoding=None), "the text",
+                                      [] if notices is None else notices)  # fmt: skip
+        return
     splitter = chosen.splitter()
     yield from with_lexicon(splitter.feed(clean(text)) + splitter.flush(), chosen.lexicon)
 
@@ -141,7 +151,12 @@ def blocks_of(
     if form == "srt":
         from omnitts_cli.text.formats.srt import srt_blocks
 
+        notices.append(f"{name}: subtitles are read one after the other; their times are not kept")
         return srt_blocks(clean(text), name, notices)
+    if form == "html":
+        from omnitts_cli.text.formats.html import html_blocks
+
+        return html_blocks(text)
     from omnitts_cli.text.formats.markdown import markdown_blocks
 
     return markdown_blocks(clean(text))

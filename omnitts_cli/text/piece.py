@@ -22,6 +22,11 @@ class Piece:
     paragraph: int = 0
     gap: Break = "none"
     pause_s: float = 0.0
+    written: str = ""  # what subtitles show, where a lexicon or words for numbers have changed the text
+
+    @property
+    def as_written(self) -> str:
+        return self.written or self.text
 
     @property
     def speech(self) -> bool:

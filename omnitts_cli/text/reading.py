@@ -1,11 +1,13 @@
-"""Reading: a piece as the model hears it: cut where it is more than the model says well in one go, and in words that
-the model can read. Subtitles and results keep it as written.
+"""Reading: a piece as the model reads it: cut where it is more than the model says well in one go, and in words that
+the model can read. Each part keeps the text as it was written, for subtitles and results.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from difflib import SequenceMatcher
 
 from omnitts_cli.text.piece import Piece
 from omnitts_cli.text.split import Splitter
@@ -13,14 +15,15 @@ from omnitts_cli.text.split import Splitter
 Read = Callable[[str], str]
 
 GROWTH = 4 / 3  # numbers as words may make a piece so much longer before it is cut again
+GOES_ON = "…"  # as written: a part of one long number, all of which is shown with its first part
 
 
 def readings(piece: Piece, read: Read | None, longest: int | None) -> list[tuple[Piece, str]]:
-    """The parts of a piece, each with the text that the model hears. `longest`: letters that it says well in one go."""
+    """The parts of a piece, each with the text for the model. `longest`: letters that it says well in one go."""
     parts = parts_of(piece, longest)
-    return (
-        [(part, part.text) for part in parts] if read is None else [r for p in parts for r in heard(p, read, longest)]
-    )
+    if read is None:
+        return [(part, part.text) for part in parts]
+    return [reading for part in parts for reading in read_part(part, read, longest)]
 
 
 def parts_of(piece: Piece, longest: int | None) -> list[Piece]:
@@ -30,12 +33,50 @@ def parts_of(piece: Piece, longest: int | None) -> list[Piece]:
     splitter = Splitter(largest=longest, pauses=False)
     parts = [part for part in splitter.feed(piece.text) + splitter.flush() if part.speech]
     # a sentence keeps its closing marks together, and only they may lie beyond
-    return [replace(piece, text=part.text[:longest], gap=part.gap if n else piece.gap) for n, part in enumerate(parts)]
+    texts = [part.text[:longest] for part in parts]
+    written = shares(piece.written, texts) if piece.written else [""] * len(parts)
+    return [
+        replace(piece, text=text, written=own, gap=part.gap if n else piece.gap)
+        for n, (part, text, own) in enumerate(zip(parts, texts, written, strict=True))
+    ]
 
 
-def heard(piece: Piece, read: Read, longest: int | None) -> list[tuple[Piece, str]]:
-    """The piece as it is read; cut again, now in words, where those are too many."""
+def read_part(piece: Piece, read: Read, longest: int | None) -> list[tuple[Piece, str]]:
+    """The piece in words; cut again where those are too many."""
     text = read(piece.text)
     if longest is None or len(text) <= longest * GROWTH:
         return [(piece, text)]
-    return [(part, read(part.text)) for part in parts_of(replace(piece, text=text), longest)]
+    parts = parts_of(replace(piece, text=text, written=piece.as_written), longest)
+    return [(part, read(part.text)) for part in parts]
+
+
+def shares(written: str, parts: Sequence[str]) -> list[str]:
+    """The words of `written`, dealt out to the parts of the text that was made of them.
+
+    What became several words belongs to the part where they begin.
+    """
+    words = written.split()
+    made = [plain(word) for part in parts for word in part.split()]
+    changes = SequenceMatcher(None, [plain(word) for word in words], made, autojunk=False).get_opcodes()
+    found, begin, spoken = [], 0, 0
+    for part in parts:
+        spoken += len(part.split())
+        end = max(begin, written_before(changes, spoken))
+        found.append(" ".join(words[begin:end]) or GOES_ON)
+        begin = end
+    return found
+
+
+def written_before(changes: Sequence[tuple[str, int, int, int, int]], spoken: int) -> int:
+    """How many written words the first `spoken` words were made of."""
+    for change, first, last, made_first, made_last in changes:
+        if spoken <= made_last:
+            if change == "equal":
+                return first + spoken - made_first
+            return last if spoken > made_first else first
+    return changes[-1][2] if changes else 0
+
+
+def plain(word: str) -> str:
+    """A word without its marks and capitals, so that the two texts can be compared."""
+    return re.sub(r"\W+", "", word).casefold() or word

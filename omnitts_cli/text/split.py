@@ -13,6 +13,7 @@ from typing import Literal
 from omnitts_cli.text.abbreviations import rules_for
 from omnitts_cli.text.boundary import CJK, CLOSERS, GERMAN_CLOSERS, STOPS, WIDE, ends_sentence
 from omnitts_cli.text.clean import has_speech
+from omnitts_cli.text.language import detect
 from omnitts_cli.text.piece import Break, Piece
 
 Mode = Literal["auto", "line", "paragraph", "none"]
@@ -41,8 +42,19 @@ WIDE_CHARACTER = re.compile(f"[{WIDE}]")
 WHOLE_WORD = re.compile(r"\W*\w+\W")
 LIST_ITEM = re.compile(r"[ \t]*(?:[-*•–—+>]|\d{1,3}[.)])[ \t]")
 LIST_ITEM_LONGEST = 40
-HEAD_IS_KNOWN = re.compile(r"\n|\S{5}|\S[ \t]")
+HEAD_IS_KNOWN = re.compile(r"\n|\S[ \t]+\S")
 BETTER_CUTS = (re.compile("[;；:：—–](?=[ \n]|[^ -~])|[；：]"), re.compile("[,，、､](?! ?\\d)"), re.compile("[ \n]"))
+ENTRY_STARTS = {
+    "hash": re.compile(r"(?=[a-f]*\d)[0-9a-f]{7,40}\Z"),
+    "number": re.compile(r"[\[(]?\d"),
+    "label": re.compile(r"[\w.-]{1,24}(?:\([^()]{0,40}\))?!?:\Z"),
+    "bracket": re.compile(r"\[\w"),
+    "capital": re.compile(r"[\"'“‘]?[A-Z]"),
+}
+NEVER_LAST = frozenset(
+    "the a an of to in for and or by with from as at on is are was were be been his her their its our my your that "
+    "which who this these those but than into not no if when where while because mr mrs ms dr st prof".split()
+)
 CJK_NEWLINE = re.compile(rf"(?<={CJK.pattern})[ \t]*\n[ \t]*(?={CJK.pattern})")
 
 
@@ -72,6 +84,7 @@ class Splitter:
         self._line_columns = 0  # of the part of this line that is gone
         self._line_inked = False  # whether that part had anything but blanks
         self._wrapped = False  # the open piece goes on over a line end
+        self._entry = ""  # how the line above begins, where it could be one entry of a list or a log
         self._paragraph = 0
         self._spoken = False
         self._ready: list[Piece] = []
@@ -211,6 +224,8 @@ class Splitter:
             self._close(at + 1, "paragraph")
         elif self.mode == "paragraph" or (self.mode == "auto" and self._goes_on(line, at)):
             self._wrapped = True
+            whole = not self._line_inked and not self._text[self._start : self._line_start].strip()
+            self._entry = open_entry(line) if whole and self.mode == "auto" else ""
             if self.mode == "paragraph" and self._stopped(line):
                 self._soft = at + 1
         else:
@@ -234,16 +249,11 @@ class Splitter:
         return bool(stops) and ends_sentence(before, stops, closers, False, "", self._rules)
 
     def _continue_line(self, final: bool) -> bool:
-        """At the start of the line below a broken one: a list item begins a piece of its own."""
+        """At the start of the line below a broken one: an entry of a list or a log begins a piece of its own."""
         head = self._text[self._line_start : self._line_start + LIST_ITEM_LONGEST]
-        if (
-            not final
-            and len(head) < LIST_ITEM_LONGEST
-            and "\n" not in head
-            and not re.search(r"\S\S\S\S\S|\S +\S", head)
-        ):
+        if not final and len(head) < LIST_ITEM_LONGEST and not HEAD_IS_KNOWN.search(head):
             return False
-        if self.mode == "auto" and LIST_ITEM.match(head):
+        if self.mode == "auto" and (LIST_ITEM.match(head) or (self._entry and self._entry == entry_start(head))):
             self._close(self._line_start, "sentence")
         self._wrapped = False
         return True
@@ -297,6 +307,32 @@ class Splitter:
         self._scan = max(self._scan, end)
         if gap != "none":
             self._wrapped = False
+
+
+def open_entry(line: str) -> str:
+    """How a whole line begins, where the next one may be another entry of the same list or log.
+
+    A capital letter says so only in English, whose nouns do not have one; and only where the line does not end with a
+    word that something must follow.
+    """
+    start = entry_start(line)
+    if start == "capital" and (not may_end_an_entry(line) or detect(line).language != "en"):
+        return ""
+    return start
+
+
+def entry_start(line: str) -> str:
+    """How a line begins: two in a row that begin alike with a hash, a number or a label are two entries."""
+    first = next(iter(line.split(None, 1)), "")
+    for name, form in ENTRY_STARTS.items():
+        if form.match(first):
+            return name
+    return ""
+
+
+def may_end_an_entry(line: str) -> bool:
+    last = next(iter(line.rsplit(None, 1)[-1:]), "")
+    return not last.endswith((",", "-", "–", "—", "(")) and last.lower().rstrip(".") not in NEVER_LAST
 
 
 def could_be_pause(text: str) -> bool:

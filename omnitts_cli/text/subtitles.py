@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Literal, get_args
 
 from omnitts_cli.errors import UsageError
+from omnitts_cli.text.reading import GOES_ON
 
 SubtitleFormat = Literal["srt", "vtt", "json"]
 SUBTITLE_FORMATS: tuple[SubtitleFormat, ...] = get_args(SubtitleFormat)
@@ -21,6 +22,17 @@ class Sentence:
     start_s: float
     end_s: float
     text: str
+
+
+def joined(sentences: Sequence[Sentence]) -> list[Sentence]:
+    """The sentences; what only goes on with a long number lengthens the one that shows it."""
+    found: list[Sentence] = []
+    for sentence in sentences:
+        if sentence.text == GOES_ON and found:
+            found[-1] = replace(found[-1], end_s=sentence.end_s)
+        else:
+            found.append(sentence)
+    return found
 
 
 def subtitle_format(path: str) -> SubtitleFormat:

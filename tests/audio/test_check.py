@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from omnitts_cli.audio.check import check_clip, check_transcript, measure
-from omnitts_cli.audio.read import Recording
+from omnitts_cli.audio.read import Recording, read_clip
 from omnitts_cli.errors import InputError
 
 Speech = Callable[..., np.ndarray]
@@ -83,3 +84,26 @@ def test_transcripts_that_can() -> None:
 @pytest.mark.parametrize("size", [0, 1, 5, 480])
 def test_very_short_sounds_are_measured_without_a_crash(size: int) -> None:
     assert measure(np.full(size, 0.5, np.float32), 24000).seconds == size / 24000
+
+
+@pytest.mark.parametrize("rate", [16_000, 22_050, 24_000, 44_100, 48_000])
+def test_B2_clipping_is_seen_at_the_rate_of_the_file(rate: int, speech: Speech, clip: Callable[..., Path]) -> None:
+    loud = np.clip(speech(5.0, rate) * 6, -1, 1)
+    assert any("is clipped (" in sentence for sentence in check_clip(read_clip(clip("loud.wav", loud, rate))))
+    assert check_clip(read_clip(clip("good.wav", speech(5.0, rate), rate))) == []
+
+
+def test_B2_two_channels_and_a_part_of_a_clip(speech: Speech, clip: Callable[..., Path]) -> None:
+    loud = np.clip(speech(6.0, 44_100) * 6, -1, 1)
+    path = clip("stereo.wav", np.stack([loud * 0.2, loud], axis=1), 44_100)
+    assert any("is clipped (" in sentence for sentence in check_clip(read_clip(path, start=1.0, end=5.0)))
+
+
+def test_B12_a_short_vowel_is_not_a_steady_tone() -> None:
+    t = np.arange(round(0.8 * 24_000)) / 24_000
+    voice = np.sin(2 * np.pi * np.cumsum(170 + 12 * np.sin(2 * np.pi * 1.5 * t)) / 24_000)  # an "oo", nearly one line
+    noise = np.random.default_rng(1).standard_normal(t.size) * 0.003
+    sound = (voice * 0.3 * np.hanning(t.size) + noise).astype(np.float32)
+    assert not any("steady tone" in sentence for sentence in check_clip(recording(sound)))
+    steady = (0.3 * np.sin(2 * np.pi * 170 * t) + noise).astype(np.float32)
+    assert any("steady tone" in sentence for sentence in check_clip(recording(steady)))

@@ -225,7 +225,7 @@ def test_case_12_channels_become_one_and_it_is_said(clip: Clip, speech: Speech) 
     sound = speech(4.0)
     cases = {
         "mono": ([sound], None),
-        "equal": ([sound, sound], "2 equal channels"),
+        "equal": ([sound, sound], "2 identical channels"),
         "opposite": ([sound, -sound], "opposite phase"),
         "one side": ([np.zeros_like(sound), sound], "channel 2, the loudest"),
         "5.1": ([sound * k for k in (0.1, 0.2, 0.9, 0.0, 0.3, 0.1)], "6 channels; channel 3"),

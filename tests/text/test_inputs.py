@@ -121,3 +121,22 @@ def test_case_32_an_epub_through_the_front_door() -> None:
         archive.writestr("x", "y")
     with pytest.raises(InputError, match=r"doc lacks 'META-INF/container\.xml'"):
         spoken(file.getvalue(), "epub")
+
+
+def test_B10_words_may_be_of_any_format() -> None:
+    words = "<speak>One here.<break time='1s'/>Two there.</speak>"
+    assert [p.text or p.pause_s for p in pieces_of_text(words, form="ssml")] == ["One here.", 1.0, "Two there."]
+    assert [p.text for p in pieces_of_text("<p>One here.</p><script>x</script>", form="html")] == ["One here."]
+    with pytest.raises(UsageError, match="EPUB"):
+        list(pieces_of_text("x", form="epub"))
+
+
+def test_B10_html_is_a_format_of_its_own() -> None:
+    assert [input_format(p) for p in ("a.html", "a.HTM", "a.xhtml")] == ["html"] * 3
+    assert spoken(b"<html><body><p>Hello there you.</p></body></html>", "html") == ["Hello there you."]
+
+
+def test_B10_that_the_times_of_subtitles_are_not_kept_is_told() -> None:
+    notices: list[str] = []
+    spoken(b"1\n00:00:01,000 --> 00:00:02,000\nHello there you.\n", "srt", notices)
+    assert notices == ["doc: subtitles are read one after the other; their times are not kept"]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from omnitts_cli.text.inputs import TextOptions, pieces_of_text
+from omnitts_cli.text.lexicon import Lexicon
 from omnitts_cli.text.piece import Piece
-from omnitts_cli.text.reading import GROWTH, parts_of, readings
+from omnitts_cli.text.reading import GOES_ON, GROWTH, parts_of, readings
 from omnitts_cli.text.spell_out import plain_letters
 
 LONG = "The first half of it is here, with a comma before the second; and the third begins behind a semicolon."
@@ -49,6 +53,26 @@ def test_subtitles_keep_the_digits_of_a_long_piece() -> None:
     found = readings(Piece(text, 0, len(text)), plain_letters, 110)
     assert "".join(part.text + " " for part, _ in found).split() == text.split()
     assert "five" in found[0][1] and "5" in found[0][0].text
+
+
+def test_B10_subtitles_show_every_piece_as_it_was_written() -> None:
+    text = "Dr. Smith paid $42.50 at 221B Baker St. on 3/4/2025, and Mr. and Mrs. Jones paid $1,234.56 at 9:05 pm."
+    found = readings(Piece(text, 0, len(text)), plain_letters, 60)
+    assert len(found) > 2
+    assert " ".join(part.as_written for part, _ in found if part.as_written != GOES_ON) == text
+    assert all(not any(c.isdigit() for c in read) for _, read in found)
+    one = readings(Piece("Pay " + "9" * 60 + " now.", 0, 69), plain_letters, 60)
+    assert one[0][0].as_written.startswith("Pay 999") and one[1][0].as_written == GOES_ON
+
+
+def test_B10_subtitles_show_what_a_lexicon_has_replaced() -> None:
+    lexicon = Lexicon()
+    lexicon.add([("omnitts", "omni tee tee ess")])
+    (piece,) = pieces_of_text("We speak with omnitts today.", TextOptions(lexicon=lexicon))
+    assert piece.text == "We speak with omni tee tee ess today."
+    assert piece.as_written == "We speak with omnitts today."
+    parts = parts_of(replace(piece, text=piece.text * 2, written=piece.written * 2), 30)
+    assert " ".join(part.as_written for part in parts) == piece.written * 2
 
 
 @example("1111111111111111111..", 20)

@@ -190,6 +190,33 @@ def test_a_list_item_below_a_broken_line_is_its_own() -> None:
     assert texts(f"{long}\n- next item\n12. another\nlast\n") == [long, "- next item", "12. another", "last"]
 
 
+def test_B10_entries_of_a_log_are_not_run_together() -> None:
+    lines = [
+        "99d0ddd One check for prompts that outgrow a model, for both families; rows remember their parts once",
+        "b0a2878 Each engine has a prompter of its own: rows of text that one keeps lie in its lane",
+        "e4f80c0 A command imports and declares itself alone",
+    ]
+    assert texts("\n".join(lines)) == lines
+    subjects = [line.split(" ", 1)[1] for line in lines]
+    assert texts("\n".join(subjects)) == subjects
+    labels = ["fix(cli): the seed is printed whenever it was drawn by the command", "docs: the new words of the help"]
+    assert texts("\n".join(labels)) == labels
+    stamps = [
+        "2026-11-21 17:05:00 ERROR the disk is full and nothing more can be written",
+        "2026-11-21 17:05:01 INFO x y",
+    ]
+    assert texts("\n".join(stamps)) == stamps
+
+
+def test_B10_prose_that_is_broken_before_a_capital_still_goes_on() -> None:
+    text = (
+        "They had all been very happy when they went together to see the\nQueen of England and her three small dogs.\n"
+    )
+    assert texts(text) == [text.strip().replace("\n", " ")]
+    german = "Als er am nächsten Morgen in die Stadt ging, sah er vor dem alten\nHaus einen Mann mit einem Hut.\n"
+    assert texts(german) == [german.strip().replace("\n", " ")]
+
+
 def test_chinese_lines_are_joined_without_a_space() -> None:
     long = "这是一个很长的句子没有标点符号只是为了测试换行的时候会发生什么事情"
     assert texts(long + "\n" + "接着写。\n", language="zh") == [long + "接着写。"]

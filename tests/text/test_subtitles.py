@@ -7,7 +7,7 @@ import json
 import pytest
 
 from omnitts_cli.errors import UsageError
-from omnitts_cli.text.subtitles import Sentence, clock, render, subtitle_format
+from omnitts_cli.text.subtitles import Sentence, clock, joined, render, subtitle_format
 
 SENTENCES = [Sentence(0.0, 2.1, "Hello there."), Sentence(2.35, 3725.5, "A <b> & 1 --> 2\n\nnew line")]
 
@@ -63,3 +63,9 @@ def test_pysubs2_reads_them(form: str) -> None:
     read = pysubs2.SSAFile.from_string(render(SENTENCES, form), format_=form)  # type: ignore[arg-type]
     assert [(e.start, e.end) for e in read] == [(0, 2100), (2350, 3725500)]
     assert read[0].plaintext == "Hello there."
+
+
+def test_B10_a_number_spoken_in_two_parts_is_one_cue() -> None:
+    parts = [Sentence(0.0, 1.0, "Call 123 456"), Sentence(1.0, 2.5, "…"), Sentence(3.0, 4.0, "Now.")]
+    assert joined(parts) == [Sentence(0.0, 2.5, "Call 123 456"), Sentence(3.0, 4.0, "Now.")]
+    assert joined([Sentence(0.0, 1.0, "…")]) == [Sentence(0.0, 1.0, "…")]

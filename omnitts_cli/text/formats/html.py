@@ -1,7 +1,11 @@
-"""The words of an HTML page or an EPUB chapter. Forgiving: nothing in a page can be wrong enough to fail."""
+"""The words of an HTML page or an EPUB chapter. Forgiving: nothing in a page can be wrong enough to fail.
+
+Scripts, menus, code blocks and footnotes are not spoken.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
 
@@ -11,7 +15,15 @@ BLOCKS = {
     "p", "div", "h1", "h2", "h3", "h4", "h5", "h6", "li", "ul", "ol", "dl", "dt", "dd", "blockquote", "section",
     "article", "header", "footer", "table", "tr", "figure", "figcaption", "hr", "body", "aside", "main", "pre",
 }  # fmt: skip
-SKIPPED = {"script", "style", "head", "nav", "template", "svg", "math", "rt", "rp"}
+SKIPPED = {"script", "style", "head", "nav", "template", "svg", "math", "rt", "rp", "pre"}
+VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
+NOTES = {
+    "noteref", "footnote", "footnotes", "endnote", "endnotes", "rearnote", "rearnotes", "backlink", "doc-noteref",
+    "doc-footnote", "doc-endnote", "doc-endnotes", "doc-backlink", "pagebreak", "doc-pagebreak",
+}  # fmt: skip
+NOTE_MARK = re.compile(r"\s*[\[(]?(?:\d{1,3}|[*†‡§a-z])[\])]?\s*")
+BACK_LINK = re.compile(r"[↩↑⤴](?:\ufe0e|\ufe0f)?")
+BASE = re.compile(r"(?:\d|(?<![A-Za-z])[A-Za-z]|\))\Z")  # what a raised number is a power of
 
 
 def html_blocks(page: str) -> Iterator[Block]:
@@ -31,34 +43,61 @@ class Reader(HTMLParser):
         self.blocks: list[Block] = []
         self._words: list[str] = []
         self._skipped: list[str] = []
+        self._raised: int | None = None  # where in _words the open <sup> begins
 
     def paragraph(self) -> None:
-        lines = [" ".join(line.split()) for line in "".join(self._words).split("\v")]
-        self._words = []
+        lines = [" ".join(line.split()).replace(" , ", ", ") for line in "".join(self._words).split("\v")]
+        self._words, self._raised = [], None
         text = "\n".join(line for line in lines if line)
         if text:
             self.blocks.append(Block(text))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag in SKIPPED:
+        if self._skipped:
+            if tag == self._skipped[-1]:
+                self._skipped.append(tag)
+        elif tag in SKIPPED or (is_note(attrs) and tag not in VOID):
             self._skipped.append(tag)
+            if tag in BLOCKS:
+                self.paragraph()
         elif tag in BLOCKS:
             self.paragraph()
         elif tag == "br":
             self._words.append("\v")
         elif tag in ("td", "th"):
-            self._words.append(", " if self._words else "")
+            self._words.append(", " if "".join(self._words).strip() else "")
+        elif tag == "sup":
+            self._raised = len(self._words)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag not in SKIPPED:
+        if tag not in SKIPPED and not is_note(attrs):
             self.handle_starttag(tag, attrs)
 
     def handle_endtag(self, tag: str) -> None:
         if self._skipped and tag == self._skipped[-1]:
             self._skipped.pop()
+        elif self._skipped:
+            return
         elif tag in BLOCKS:
             self.paragraph()
+        elif tag == "sup" and self._raised is not None:
+            self._lower()
 
     def handle_data(self, data: str) -> None:
         if not self._skipped:
-            self._words.append(data)
+            self._words.append(BACK_LINK.sub("", data))
+
+    def _lower(self) -> None:
+        """What was raised: a power after a number or a letter, else the mark of a footnote, which is not spoken."""
+        assert self._raised is not None
+        raised = "".join(self._words[self._raised :])
+        before = "".join(self._words[: self._raised])
+        if NOTE_MARK.fullmatch(raised):
+            power = BASE.search(before) is not None and raised.strip().isalnum()
+            self._words[self._raised :] = [f"^{raised.strip()}"] if power else []
+        self._raised = None
+
+
+def is_note(attrs: list[tuple[str, str | None]]) -> bool:
+    """Whether an element is a footnote, the link to one, or the link back."""
+    return any(name in ("epub:type", "role") and NOTES & set((value or "").lower().split()) for name, value in attrs)

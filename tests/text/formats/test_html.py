@@ -32,3 +32,24 @@ def test_table_cells_are_separated() -> None:
 )
 def test_nothing_fails(parts: list[str]) -> None:
     assert all(text.strip() for text in texts("".join(parts)))
+
+
+def test_B10_code_blocks_and_notes_are_not_read_aloud() -> None:
+    page = (
+        '<p>Words<sup><a href="#n1">1</a></sup> go on<a epub:type="noteref" href="#n2">2</a>.</p>'
+        "<pre><code>x = 1</code></pre><p>Inline <code>x</code> stays.</p>"
+        '<aside epub:type="footnote"><p>The note.<a href="#r1">↩</a></p></aside>'
+        '<section role="doc-endnotes"><section>Deep.</section><p>More notes.</p></section><p>End.↩</p>'
+    )
+    assert texts(page) == ["Words go on.", "Inline x stays.", "End."]
+
+
+def test_B10_powers_are_not_notes() -> None:
+    assert texts("<p>10<sup>6</sup> and x<sup>2</sup>, the 5<sup>th</sup>, said<sup>3</sup>.</p>") == [
+        "10^6 and x^2, the 5th, said."
+    ]
+
+
+def test_B10_a_table_row_does_not_begin_with_a_comma() -> None:
+    page = "<table>\n <tr>\n  <td>a</td>\n  <td>b</td>\n </tr>\n <tr><th></th><td>c</td></tr></table>"
+    assert texts(page) == ["a, b", "c"]

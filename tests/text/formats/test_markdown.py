@@ -46,3 +46,16 @@ def test_hostile_nesting_is_harmless(source: str) -> None:
     began = time.perf_counter()
     list(markdown_blocks(source))
     assert time.perf_counter() - began < 10
+
+
+def test_B10_front_matter_is_not_read_aloud() -> None:
+    assert texts("---\ntitle: My doc\ntags: [a, b]\n---\n\n# Title\n\nWords.") == ["Title", "Words."]
+    assert texts("+++\ntitle = 'x'\n+++\nWords.") == ["Words."]
+    assert texts("---\n\nA rule, then words.\n\n---\n\nMore.") == ["A rule, then words.", "More."], "two rules"
+    assert texts("---\ntitle: no end\n") == ["title: no end"]
+
+
+def test_B10_footnotes_and_check_boxes() -> None:
+    items = "- [ ] todo\n- [x] done\n- [link](x) stays"
+    source = f"Text[^1] goes on[^note].\n\n{items}\n\n[^1]: The note.\n    More of it.\n\nEnd."
+    assert texts(source) == ["Text goes on.", "todo", "done", "link stays", "End."]
