@@ -30,9 +30,9 @@ def frames(options: argparse.Namespace, settings: Any, model: Any, device: Any, 
     """Every batch size of one set of captured frames."""
     from dataclasses import replace
 
-    from omnitts_cli import build
     from omnitts_cli.engine.capture import Bench, FrameSteps
     from omnitts_cli.engine.slots import SlotTable
+    from omnitts_cli.speech import load as build
 
     plan = replace(build.plan_for(model, device, settings), buckets=tuple(options.batches), capture=capture)
     table = SlotTable.empty(plan, model.facts, model.device, model.dtype)

@@ -117,10 +117,10 @@ class Omnitts:
 
     def __init__(self, options: argparse.Namespace) -> None:
         sys.path.insert(0, str(HERE.parent))
-        from omnitts_cli import build
         from omnitts_cli.devices.choose import choose
         from omnitts_cli.engine.engine import Engine
-        from omnitts_cli.settings import EngineSettings
+        from omnitts_cli.settings.engine import EngineSettings
+        from omnitts_cli.speech import load as build
 
         dtype = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}[options.dtype]
         settings = EngineSettings(options.device, dtype, options.slots, 60.0, threads=options.threads, offline=True)

@@ -41,7 +41,7 @@ def numbers(text: str) -> list[int]:
 
 
 def settings_of(arguments: argparse.Namespace, **more: Any) -> Any:
-    from omnitts_cli.settings import EngineSettings
+    from omnitts_cli.settings.engine import EngineSettings
 
     return EngineSettings(
         device=arguments.device,
@@ -54,8 +54,8 @@ def settings_of(arguments: argparse.Namespace, **more: Any) -> Any:
 
 def load_model(arguments: argparse.Namespace, settings: Any) -> tuple[Any, Any, float]:
     """The model, its device, and the seconds that loading took."""
-    from omnitts_cli import build
     from omnitts_cli.devices.choose import choose
+    from omnitts_cli.speech import load as build
 
     device = choose(settings.device, settings.threads)
     began = time.perf_counter()

@@ -111,8 +111,8 @@ def opened(
     options: argparse.Namespace, settings: Any, model: Any, device: Any, load_s: float
 ) -> tuple[Any, dict[str, Any]]:
     """An engine, and what its rows have in common."""
-    from omnitts_cli import build
     from omnitts_cli.engine.engine import Engine
+    from omnitts_cli.speech import load as build
 
     began = time.perf_counter()
     engine = Engine(model, device, build.plan_for(model, device, settings))

@@ -29,6 +29,8 @@ from trim import expand  # noqa: E402
 
 from omnitts_cli.kernels.cpu import build  # noqa: E402
 
+pytest_plugins = ("command",)  # fixtures of tests/support/command.py: the command as a test calls it
+
 
 def pytest_configure() -> None:
     """A shell starts its background jobs with Ctrl-C ignored, and every child inherits that; tests send it.

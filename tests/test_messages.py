@@ -18,7 +18,7 @@ PACKAGE = HOUSE / "omnitts_cli"
 DOCUMENTS = [HOUSE / "README.md", HOUSE / "CHANGELOG.md", HOUSE / "CONTRIBUTING.md", *PACKAGE.glob("help/*.md")]
 
 SPEAKING = re.compile(
-    r"(?:Error|Opt|Option|Argument|Check|Kind|note|warning|detail|problem|group|confirm|append|line|result|wrong|unusable"
+    r"(?:Error|Setting|for_[a-z]+|Option|Argument|Check|Kind|note|warning|detail|problem|group|confirm|append|line|result|wrong|unusable"
     r"|Notice|notice|tell|extend)$"
 )
 """Calls whose words are for people, by the end of their names."""
@@ -82,7 +82,7 @@ def docstrings(tree: ast.Module) -> set[int]:
 def is_command(path: Path, node: ast.AST) -> bool:
     """Whether the docstring of a function is its help: public functions of a file of commands."""
     return path.parent.name == "cli" and isinstance(node, ast.FunctionDef) and any(
-        "Telling" in ast.unparse(arg.annotation) for arg in node.args.args if arg.annotation
+        "Messages" in ast.unparse(arg.annotation) for arg in node.args.args if arg.annotation
     )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from omnitts_cli.errors import UsageError, VoiceError
-from omnitts_cli.settings import EngineSettings
+from omnitts_cli.settings.engine import EngineSettings
 from omnitts_cli.voices import Designed, Named, Voice
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Opened:
 
 def open_engine(name: str, settings: EngineSettings, variant: str, report: Report | None = None) -> Opened:
     """An engine for the model called `name`; `variant` completes a bare size."""
-    from omnitts_cli import build
+    from omnitts_cli.speech import load as build
 
     began = time.perf_counter()
     device = build.device_for(name, settings)

@@ -19,7 +19,7 @@ from omnitts_cli.bench.server import Address, Asking, ServerTarget
 from omnitts_cli.bench.target import Target
 from omnitts_cli.bench.workload import Text, Workload
 from omnitts_cli.errors import UsageError
-from omnitts_cli.settings import EngineSettings
+from omnitts_cli.settings.engine import EngineSettings
 from omnitts_cli.text.spell_out import plain_letters
 from omnitts_cli.voices import Named
 

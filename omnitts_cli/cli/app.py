@@ -11,20 +11,20 @@ from typing import Annotated, Any
 
 import typer
 
-from omnitts_cli import settings
-from omnitts_cli.cli import completion, help, signals
+from omnitts_cli.cli import completion, help
 from omnitts_cli.cli.completion import COMPLETING
-from omnitts_cli.cli.console import console
-from omnitts_cli.cli.declare import command
-from omnitts_cli.cli.grammar import Command, Commands, Refusal, in_our_words
+from omnitts_cli.cli.declare import Command, Commands, Refusal, command, in_our_words
 from omnitts_cli.errors import OmniError, OutputError
+from omnitts_cli.settings import environment
+from omnitts_cli.terminal import signals
+from omnitts_cli.terminal.console import console
 
 COMMANDS = (
     "say", "clone", "design", "play", "voices", "models", "codec", "bench", "doctor", "config", "completion", "help",
 )  # fmt: skip
 """Each is a module of this folder, with a function of that name or, where it has commands of its own, an `app`."""
 
-TYPED_ONLY = {"clone": {"voice"}, "design": {"voice", "instruct"}}
+TYPED_ONLY = {"clone": {"voice"}, "design": {"voice", "style"}}
 
 
 def show_version(wanted: bool) -> None:
@@ -75,7 +75,7 @@ def app_of(names: Iterable[str]) -> typer.Typer:
 
 def asked_for(arguments: list[str]) -> Iterable[str]:
     """The command that stands first, alone: to declare all the others takes longer than its help."""
-    alone = arguments and arguments[0] in COMMANDS and not settings.variable(COMPLETING)
+    alone = arguments and arguments[0] in COMMANDS and not environment.variable(COMPLETING)
     return arguments[:1] if alone else COMMANDS
 
 
@@ -85,7 +85,7 @@ def run(arguments: list[str]) -> int:
     arguments = help.as_option(arguments, COMMANDS)
     options = arguments[: arguments.index("--")] if "--" in arguments else arguments
     console.json, console.debug = "--json" in options, "--debug" in options
-    if settings.variable(COMPLETING):
+    if environment.variable(COMPLETING):
         completion.prepare()
     with signals.handled():
         try:
@@ -101,7 +101,7 @@ def run(arguments: list[str]) -> int:
         except signals.PipeClosed:
             return pipe_closed()
         except SystemExit as left:  # so Typer leaves when a shell has its answer, or the reader of help has gone
-            return int(left.code or 0) if settings.variable(COMPLETING) else pipe_closed()
+            return int(left.code or 0) if environment.variable(COMPLETING) else pipe_closed()
         except Exception as error:
             return failed(no_space(error)) if is_full(error) else internal(error)
         finally:
@@ -168,8 +168,8 @@ def written(report: str) -> str:
 
 def main() -> None:
     """The entry point of the installed command."""
-    settings.hold_back_backends()
-    settings.let_threads_sleep()
+    environment.hold_back_backends()
+    environment.let_threads_sleep()
     code = run(sys.argv[1:])
     try:
         sys.stdout.flush()

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from omnitts_cli.cli.declare import fields_of
 from omnitts_cli.errors import UsageError
+from omnitts_cli.settings.setting import fields_of
 
 if TYPE_CHECKING:
-    from omnitts_cli.cli.bench import Answer, Load, Server, What
-    from omnitts_cli.cli.options import Machine
+    from omnitts_cli.settings.commands import Answer, Load, Server, What
+    from omnitts_cli.settings.table import Machine
 
 
 def refuse_contradictions(load: Load, what: What, server: Server, answer: Answer, machine: Machine) -> None:
@@ -69,4 +69,4 @@ def refuse_without_server(server: Server) -> None:
     group: type = type(server)
     for field in fields_of(group):
         if getattr(server, field.name) != field.default:
-            raise UsageError(f"{field.opt.name} does nothing without --url", hint="--url http://127.0.0.1:8000")
+            raise UsageError(f"{field.setting.option} does nothing without --url", hint="--url http://127.0.0.1:8000")

@@ -11,25 +11,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omnitts_cli.errors import InputError, UsageError
-from omnitts_cli.settings import EMBEDDED
+from omnitts_cli.settings.environment import EMBEDDED
 from omnitts_cli.text.language import LANGUAGES
 
 if TYPE_CHECKING:
     from omnitts_cli.bench.job import Job, Speaker, Texts
     from omnitts_cli.bench.server import Asking
-    from omnitts_cli.cli.bench import Answer, Load, Server, What
-    from omnitts_cli.cli.options import Machine, Network, Telling
+    from omnitts_cli.settings.commands import Answer, Load, Server, What
+    from omnitts_cli.settings.table import Machine, Messages, Network
 
 SECRET = re.compile(r"""((?:key|token|secret|password)["']?\s*[:=]\s*)("[^"]*"|[^\s,}]+)""", re.IGNORECASE)
 
 
 def job_of(
-    load: Load, what: What, server: Server, answer: Answer, machine: Machine, network: Network, telling: Telling
+    load: Load, what: What, server: Server, answer: Answer, machine: Machine, network: Network, messages: Messages
 ) -> Job:
     from omnitts_cli.bench.campaign import Shape
     from omnitts_cli.bench.job import Job, slot_seconds
     from omnitts_cli.bench.keep import Keeper
-    from omnitts_cli.settings import EngineSettings
+    from omnitts_cli.settings.engine import EngineSettings
 
     shape = Shape(
         levels=load.concurrency or (1, 4, 10),
@@ -47,7 +47,7 @@ def job_of(
     settings = EngineSettings(
         device=machine.device,
         dtype=machine.dtype,
-        slots=auto_slots if machine.batch_size == "auto" else int(machine.batch_size),
+        slots=auto_slots if machine.slots == "auto" else int(machine.slots),
         seconds=slot_seconds(load.frames, speaker.reference_s),
         first_chunk=machine.first_chunk,
         chunk=machine.chunk,
@@ -66,7 +66,7 @@ def job_of(
         url=server.url,
         asking=asking_of(what, server) if server.url else None,
         keeper=Keeper(Path(answer.save_audio)) if answer.save_audio else None,
-        fetched=fetching(telling),
+        fetched=fetching(messages),
     )
 
 
@@ -81,14 +81,14 @@ def speaker_of(what: What) -> Speaker:
         clip, rate = recording.sound, recording.rate
     clones = what.ref_audio is not None or what.ref_text is not None or what.ref_fresh
     mode = "clone" if what.mode is None and clones else what.mode
-    return Speaker(mode, what.voice, what.instruct, clip, rate, what.ref_text, what.ref_fresh)
+    return Speaker(mode, what.voice, what.style, clip, rate, what.ref_text, what.ref_fresh)
 
 
 def texts_of(what: What) -> Texts:
     from omnitts_cli.bench.job import Texts
     from omnitts_cli.bench.workload import read_texts
 
-    language = LANGUAGES.get(what.lang)
+    language = LANGUAGES.get(what.language)
     given = tuple(read_texts(Path(what.texts), language)) if what.texts else ()
     return Texts(given, what.length, language)  # type: ignore[arg-type]
 
@@ -132,12 +132,12 @@ def shown_command(arguments: list[str]) -> str:
     return SECRET.sub(r"\1***", shlex.join(["omnitts", *arguments[1:]]))
 
 
-def fetching(telling: Telling) -> Callable[[Any], None]:
+def fetching(messages: Messages) -> Callable[[Any], None]:
     """What is said while a model is fetched."""
     from omnitts_cli.cli.models import tell
-    from omnitts_cli.cli.progress import Progress
+    from omnitts_cli.terminal.progress import Progress
 
-    bar = Progress("fetching", telling.progress)
+    bar = Progress("fetching", messages.progress)
 
     def report(news: Any) -> None:
         tell(bar, news)

@@ -7,16 +7,16 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from omnitts_cli.cli.console import console
-from omnitts_cli.cli.progress import style
 from omnitts_cli.errors import PartialError, RegressionError
+from omnitts_cli.terminal.console import console
+from omnitts_cli.terminal.progress import style
 
 if TYPE_CHECKING:
     from omnitts_cli.bench.job import Job
     from omnitts_cli.bench.record import Heard
     from omnitts_cli.bench.report import Report
     from omnitts_cli.bench.stats import Level
-    from omnitts_cli.cli.bench import Answer
+    from omnitts_cli.settings.commands import Answer
 
 
 class Watcher:

@@ -14,9 +14,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal
 
-from omnitts_cli.cli.options import Machine, Network
 from omnitts_cli.errors import DeviceError, OmniError
-from omnitts_cli.settings import EMBEDDED
+from omnitts_cli.settings.environment import EMBEDDED
+from omnitts_cli.settings.table import Machine, Network
 
 Status = Literal["ok", "warn", "fail"]
 
@@ -74,9 +74,10 @@ def packages() -> Check:
 
 
 def settings_files() -> Check:
-    from omnitts_cli.cli import defaults, settings_file
+    from omnitts_cli.settings import file as settings_file
+    from omnitts_cli.settings import layers
 
-    paths = defaults.existing_files()
+    paths = layers.existing_files()
     for path in paths:
         settings_file.read(path)
     return Check("settings", "ok", ", ".join(map(str, paths)) or "no settings files")
@@ -140,8 +141,8 @@ def cache() -> Check:
 
 def embedded_voice() -> Check:
     """The voice inside the package: whether its files are what was shipped."""
-    from omnitts_cli.cli.progress import size
     from omnitts_cli.cli.voices import speakers
+    from omnitts_cli.terminal.progress import size
     from omnitts_cli.weights import find, store
     from omnitts_cli.weights import verify as verifying
 

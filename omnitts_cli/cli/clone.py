@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from omnitts_cli import voice_files
-from omnitts_cli.cli import cast, reading, stage
-from omnitts_cli.cli.console import console
-from omnitts_cli.cli.declare import Opt
+from omnitts_cli.cli import sound_out
+from omnitts_cli.cli.declare import Words
 from omnitts_cli.cli.job import Job
-from omnitts_cli.cli.options import Intent, Machine, Network, Results, Speech, Telling, TextIn, Words
 from omnitts_cli.errors import InputError, UsageError
-from omnitts_cli.kinds import ANY_TEXT, SWITCH, TEXT, number
-from omnitts_cli.voice_files import SavedVoice
+from omnitts_cli.settings.commands import Clip
+from omnitts_cli.settings.table import Intent, Machine, Messages, Network, Results, Speech, TextIn
+from omnitts_cli.speech import normalize as reading
+from omnitts_cli.speech import voice_files
+from omnitts_cli.speech import voices as cast
+from omnitts_cli.speech.voice_files import SavedVoice
+from omnitts_cli.terminal.console import console
 
 if TYPE_CHECKING:
     from omnitts_cli.audio.read import Recording
@@ -26,33 +28,6 @@ if TYPE_CHECKING:
 BREATH_S = 0.2
 
 
-@dataclass(frozen=True)
-class Clip:
-    """The clip whose voice is heard, and what is known about it."""
-
-    ref_audio: Annotated[
-        tuple[str, ...],
-        Opt("-r --ref-audio", TEXT, "Clip of one speaker, 3 to 30 s; - is stdin. Repeatable.", "PATH|-", many=True),
-    ] = ()
-    ref_text: Annotated[
-        tuple[str, ...],
-        Opt("--ref-text", ANY_TEXT, "The exact words of the clip, or @FILE. Repeatable.", "TEXT|@FILE", many=True),
-    ] = ()
-    transcribe: Annotated[
-        bool, Opt("--transcribe", SWITCH, "Have a recogniser write the words down; needs the extra [asr].")
-    ] = False
-    ref_start: Annotated[
-        float | None, Opt("--ref-start", number(0, 1e6), "Use the clip from here.", "S", shown="its start")
-    ] = None
-    ref_end: Annotated[
-        float | None, Opt("--ref-end", number(0, 1e6), "Use the clip up to here.", "S", shown="its end")
-    ] = None
-    ref_pad: Annotated[float, Opt("--ref-pad", number(0, 5), "Silence behind the clip.", "S")] = 0.0
-    save_voice: Annotated[str | None, Opt("--save-voice", TEXT, "Keep the voice for say -v NAME.", "NAME")] = None
-    consent: Annotated[str | None, Opt("--consent", TEXT, "Who agreed, and when; kept with the voice.", "TEXT")] = None
-    check: Annotated[bool, Opt("--check/--no-check", SWITCH, "Look for silence, noise and clipping.")] = True
-
-
 def clone(
     clip: Clip,
     text: TextIn,
@@ -61,7 +36,7 @@ def clone(
     machine: Machine,
     intent: Intent,
     network: Network,
-    telling: Telling,
+    messages: Messages,
     words: Words = None,
 ) -> None:
     """Speak text in the voice of a clip.
@@ -70,12 +45,12 @@ def clone(
     omnitts clone -r me.wav "Good morning"
     omnitts clone -r me.wav --ref-text "what I said" "Good morning" --save-voice me -o hi.wav
     """
-    from omnitts_cli.cli.script import as_meant
+    from omnitts_cli.cli.text_in import as_meant
 
     words, text = as_meant(words, text)
     refuse_contradictions(clip, text, speech.voice)
     for name in clip.ref_audio:
-        stage.refuse_same(output, name)
+        sound_out.refuse_same(output, name)
     recording, transcript = hear(clip, transcript_of(clip), offline=network.offline)
 
     def voice(engine: Engine) -> Voice:
@@ -85,8 +60,8 @@ def clone(
             keep(heard, clip, engine, recording)
         return heard
 
-    job = Job("clone", words, text, speech, output, machine, network, telling)
-    job.perform(voice, variant="base", style=speech.instruct)
+    job = Job("clone", words, text, speech, output, machine, network, messages)
+    job.perform(voice, variant="base", style=speech.style)
 
 
 def refuse_contradictions(clip: Clip, text: TextIn, voice: str | None, command: str = 'clone "text"') -> None:
@@ -140,7 +115,7 @@ def hear(clip: Clip, transcript: str | None, *, offline: bool = False) -> tuple[
     recording = recorded(clip)
     doubts = list(recording.notices)
     if clip.transcribe:
-        from omnitts_cli.cli.transcribe import transcribe
+        from omnitts_cli.speech.transcribe import transcribe
 
         transcript = transcribe(recording.sound, recording.rate, offline=offline)
     if clip.check:

@@ -11,16 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 import typer
 
 from omnitts_cli.audio.magic import is_recording
-from omnitts_cli.cli.console import console
-from omnitts_cli.cli.declare import command
+from omnitts_cli.cli.declare import Command, command, group
 from omnitts_cli.cli.engine_room import engine_for
-from omnitts_cli.cli.grammar import Command, group
-from omnitts_cli.cli.options import Intent, Machine, Model, Network, Output, Telling
 from omnitts_cli.cli.results import packed
-from omnitts_cli.cli.signals import held
-from omnitts_cli.cli.stage import SideFile, StdoutFile, open_stage, reserve
+from omnitts_cli.cli.sound_out import SideFile, StdoutFile, open_stage, reserve
 from omnitts_cli.errors import InputError, UsageError
-from omnitts_cli.kinds import TARGET
+from omnitts_cli.settings.kinds import TARGET
+from omnitts_cli.settings.table import Intent, Machine, Messages, Model, Network, Output
+from omnitts_cli.terminal.console import console
+from omnitts_cli.terminal.signals import held
 
 if TYPE_CHECKING:
     import numpy as np
@@ -39,7 +38,7 @@ Codes = Annotated[
 
 
 def encode(
-    sound: Sound, file: Codes, model: Model, machine: Machine, intent: Intent, network: Network, telling: Telling
+    sound: Sound, file: Codes, model: Model, machine: Machine, intent: Intent, network: Network, messages: Messages
 ) -> None:
     """Sound to codes."""
     from omnitts_cli.audio.read import read_clip
@@ -50,7 +49,7 @@ def encode(
         console.warning(notice)
     target = StdoutFile() if file == "-" else SideFile(file, no_clobber=False)
     try:
-        with engine_for(model.model, "base", machine, network, telling) as engine:
+        with engine_for(model.model, "base", machine, network, messages) as engine:
             if engine.model.cloner is None:
                 raise UsageError(f"{engine.model.name} has no encoder", hint="-m 0.6b or -m 1.7b can")
             made = engine.model.cloner.codes(at_rate(recording.sound, recording.rate, engine.model.facts.sample_rate))
@@ -68,14 +67,14 @@ def decode(
     machine: Machine,
     intent: Intent,
     network: Network,
-    telling: Telling,
+    messages: Messages,
 ) -> None:
     """Codes to sound."""
     frames = read_codes(file)
     with ExitStack() as closing:
         place = reserve(output)
         closing.callback(lambda: place.sink.discard())
-        engine = closing.enter_context(engine_for(model.model, "base", machine, network, telling))
+        engine = closing.enter_context(engine_for(model.model, "base", machine, network, messages))
         facts = engine.model.facts
         if frames.shape[1] != facts.groups or frames.max() >= facts.codes:
             raise InputError(

@@ -6,9 +6,10 @@ from typing import Annotated
 
 import typer
 
-from omnitts_cli.cli.console import console
-from omnitts_cli.cli.options import Telling
 from omnitts_cli.errors import UsageError
+from omnitts_cli.settings.environment import EMBEDDED
+from omnitts_cli.settings.table import Messages
+from omnitts_cli.terminal.console import console
 
 COMPLETING = "_OMNITTS_COMPLETE"  # set by the scripts when a shell asks
 SHELLS = {"bash": "bash", "zsh": "zsh", "fish": "fish", "powershell": "powershell", "pwsh": "pwsh"}
@@ -19,7 +20,7 @@ def shell_names(incomplete: str) -> list[str]:
 
 
 def completion(
-    telling: Telling,
+    messages: Messages,
     shell: Annotated[
         str,
         typer.Argument(
@@ -41,6 +42,32 @@ def completion(
     script = get_completion_script(prog_name="omnitts", complete_var=COMPLETING, shell=SHELLS[shell])
     console.result(script)
     console.record(status="ok", shell=shell, script=script)
+
+
+def preset_names(incomplete: str) -> list[str]:
+    from omnitts_cli.settings import presets
+
+    return [name for name in presets.names() if name.startswith(incomplete)]
+
+
+def voice_names(incomplete: str) -> list[str]:
+    """The saved voices and those that the embedded model describes; its family would take seconds to import."""
+    import json
+
+    from omnitts_cli.speech import voice_files
+    from omnitts_cli.weights.find import TINY
+
+    config = TINY / "config.json"
+    described = json.loads(config.read_text("utf-8"))["omnitts"]["voices"] if config.is_file() else {}
+    return [name for name in [*voice_files.names(), *described] if name.startswith(incomplete)]
+
+
+def model_names(incomplete: str) -> list[str]:
+    return [name for name in (EMBEDDED, "0.6b", "1.7b", "omni") if name.startswith(incomplete)]
+
+
+CHOICES = {"models": model_names, "voices": voice_names, "presets": preset_names}
+"""What a shell offers for a setting, by its `complete`."""
 
 
 def prepare() -> None:

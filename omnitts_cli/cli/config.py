@@ -7,14 +7,14 @@ from typing import Annotated, Any
 
 import typer
 
-from omnitts_cli import settings
-from omnitts_cli.cli.console import console
-from omnitts_cli.cli.declare import Field, command, fields_of
-from omnitts_cli.cli.grammar import Command, group
-from omnitts_cli.cli.options import GROUPS, Telling
-from omnitts_cli.cli.stage import make_folder
+from omnitts_cli.cli.declare import Command, command, group
+from omnitts_cli.cli.sound_out import make_folder
 from omnitts_cli.errors import UsageError
-from omnitts_cli.presets import nearest
+from omnitts_cli.settings import environment
+from omnitts_cli.settings.kinds import nearest
+from omnitts_cli.settings.setting import Field, fields_of
+from omnitts_cli.settings.table import SHARED, Messages
+from omnitts_cli.terminal.console import console
 
 app = group("Show and change settings.")
 
@@ -30,15 +30,16 @@ Key = Annotated[
 Value = Annotated[str, typer.Argument(metavar="VALUE", help="What it is to be.")]
 
 
-def path(telling: Telling) -> None:
+def path(messages: Messages) -> None:
     """Print the file that `set` writes, and on stderr the others that are read.
 
     So $(omnitts config path) is one path. With --json all of them, strongest first.
     """
-    from omnitts_cli.cli import defaults
+
+    from omnitts_cli.settings import layers
 
     target = user_file()
-    for place in defaults.places():
+    for place in layers.places():
         if place != target:
             console.note(f"{'also read' if place.is_file() else 'would be read too'}: {place}")
         console.record(status="ok", path=str(place), exists=place.is_file())
@@ -46,7 +47,7 @@ def path(telling: Telling) -> None:
 
 
 def show(
-    telling: Telling, origin: Annotated[bool, typer.Option("--origin", help="Say where each comes from.")] = False
+    messages: Messages, origin: Annotated[bool, typer.Option("--origin", help="Say where each comes from.")] = False
 ) -> None:
     """Print every setting as it would be used.
 
@@ -54,7 +55,7 @@ def show(
     the only settings file. Of others: HF_HOME, HF_ENDPOINT, HF_TOKEN, HF_HUB_OFFLINE, NO_COLOR,
     FORCE_COLOR, XDG_*, OMP_NUM_THREADS, CUDA_VISIBLE_DEVICES, ASCEND_RT_VISIBLE_DEVICES.
     """
-    from omnitts_cli.cli.defaults import Layers
+    from omnitts_cli.settings.layers import Layers
 
     fields = all_fields()
     layers = Layers("config", {}, fields)
@@ -67,28 +68,28 @@ def show(
     console.table(rows)
 
 
-def set(telling: Telling, name: Key, value: Value) -> None:
+def set(messages: Messages, name: Key, value: Value) -> None:
     """Write one setting into the user's file."""
-    from omnitts_cli.cli.defaults import spelled
-    from omnitts_cli.cli.toml_edit import with_key
+    from omnitts_cli.settings.edit import with_key, without_key
 
     field = find(name)
-    read = spelled(field, value, f"--{key(field)}")
+    read = field.spelled(value, f"--{key(field)}")
     target = user_file()
-    save(target, with_key(text_of(target), name, toml(read)))
+    name = key(field)
+    save(target, with_key(without_key(text_of(target), field.former_key), name, toml(read)))
     console.note(f"{name} = {toml(read)}   in {target}")
     warn_of_stronger(field, target)
     console.record(status="ok", path=str(target), key=name, value=read)
 
 
-def unset(telling: Telling, name: Key) -> None:
+def unset(messages: Messages, name: Key) -> None:
     """Take one setting out of the user's file."""
-    from omnitts_cli.cli.toml_edit import without_key
+    from omnitts_cli.settings.edit import without_key
 
     field = find(name)
     target = user_file()
     before = text_of(target)
-    text = without_key(before, name)
+    text = without_key(without_key(before, key(field)), field.former_key)
     if text != before:
         save(target, text)
     console.note(f"{name} is not set in {target}")
@@ -102,7 +103,7 @@ for body in (path, show, set, unset):
 
 def warn_of_stronger(field: Field, target: Path) -> None:
     """Where a setting comes from a place that goes over the user's file."""
-    from omnitts_cli.cli.defaults import Layers, places
+    from omnitts_cli.settings.layers import Layers, places
 
     value, source = Layers("config", {}, all_fields()).origin(field)
     stronger = [str(place) for place in places()[: places().index(target)]]
@@ -111,7 +112,7 @@ def warn_of_stronger(field: Field, target: Path) -> None:
 
 
 def all_fields() -> list[Field]:
-    return [field for options in GROUPS for field in fields_of(options)]
+    return [field for options in SHARED for field in fields_of(options)]
 
 
 def key(field: Field) -> str:
@@ -121,8 +122,11 @@ def key(field: Field) -> str:
 def find(name: str) -> Field:
     """The option of that name, or an error with the nearest."""
     fields = {key(field): field for field in all_fields()}
+    former = {field.former_key: field for field in fields.values() if field.former_key}
+    if name in former:
+        return former[name]
     if name not in fields:
-        from omnitts_cli.cli.settings_file import SECTIONS
+        from omnitts_cli.settings.file import SECTIONS
 
         close = nearest(name, list(fields))
         hint = f"did you mean '{close}'?" if close else "omnitts config show"
@@ -139,10 +143,10 @@ def shown(value: Any) -> str:
 
 def foreign_rows(origin: bool) -> list[list[str]]:
     rows = []
-    for name in settings.FOREIGN:
-        value = settings.variable(name)
+    for name in environment.FOREIGN:
+        value = environment.variable(name)
         if value is not None:
-            rows.append([name, "(set)" if name in settings.SECRET else value] + (["environment"] if origin else []))
+            rows.append([name, "(set)" if name in environment.SECRET else value] + (["environment"] if origin else []))
     return rows
 
 
@@ -161,15 +165,15 @@ def toml(value: Any) -> str:
 
 
 def user_file() -> Path:
-    from omnitts_cli.cli import defaults
+    from omnitts_cli.settings import layers
 
-    found = defaults.places()
+    found = layers.places()
     return found[0] if len(found) == 1 else found[1]
 
 
 def text_of(target: Path) -> str:
     """What stands in the file, if that is right; nothing where there is none."""
-    from omnitts_cli.cli import settings_file
+    from omnitts_cli.settings import file as settings_file
 
     return settings_file.read(target).text if target.exists() else ""
 

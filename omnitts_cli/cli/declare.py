@@ -1,114 +1,186 @@
-"""How a command is declared: groups of options as dataclasses, each option once, in one place.
+"""How a command is declared: groups of settings become the options that Typer sees; and our words for its refusals.
 
-`command` turns a function whose parameters are such groups into what Typer wants: a function with one
-parameter per option. Every value arrives as text and is read by the option's Kind, whether it was
-typed, came from the environment, a settings file or a preset; so all of them are equally strict.
+`command` turns a function whose parameters are groups of settings into what Typer wants: a function with one
+parameter per option. Every value arrives as text and is read by the setting's Kind, whether it was typed, came from
+the environment, a settings file or a preset; so all of them are equally strict.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import functools
 import inspect
+import re
+import shlex
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
-from typing import Annotated, Any, Optional, get_args, get_type_hints
+from typing import Annotated, Any, Optional, get_type_hints
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
-from omnitts_cli.cli.console import console
-from omnitts_cli.cli.signals import PipeClosed
+from omnitts_cli.cli.completion import CHOICES
 from omnitts_cli.errors import UsageError
-from omnitts_cli.kinds import SWITCH, Kind
-from omnitts_cli.presets import nearest
+from omnitts_cli.settings.kinds import SWITCH, nearest
+from omnitts_cli.settings.layers import PROJECT_FILE, Layers, strangers
+from omnitts_cli.settings.setting import Field, fields_of
+from omnitts_cli.settings.table import Messages, former_options
+from omnitts_cli.terminal.console import console
+from omnitts_cli.terminal.signals import PipeClosed
+
+# The parser's own exceptions live in a private module; this public one names their common base.
+Refusal: type[BaseException] = typer.BadParameter.__bases__[0]
 
 
-@dataclass(frozen=True)
-class Opt:
-    """One option: its spellings, what it takes, its line of help, and how help shows its default."""
+PYTHON_TYPE = re.compile(r" <(?:str|list\[str\])>")
+EXTRA = re.compile(r"Got unexpected extra argument\S* \((.*)\)", re.DOTALL)
+LONGEST_HINT = 100
 
-    flags: str  # as typed, a space between spellings
-    kind: Kind
-    help: str
-    takes: str = ""  # the placeholder in help; by itself the choices
-    many: bool = False
-    shown: str = ""
-    complete: Callable[[str], list[str]] | None = None
 
-    @property
-    def spellings(self) -> list[str]:
-        return self.flags.split()
+Words = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="TEXT", show_default=False, help="Text; put -- first if it begins with a dash."),
+]
 
-    @property
-    def name(self) -> str:
-        """The spelling that messages use."""
-        return next((s for s in self.spellings if s.startswith("--")), self.spellings[0]).split("/")[0]
 
-    @property
-    def metavar(self) -> str:
-        return self.takes or "|".join(self.kind.choices)
+class Command(TyperCommand):
+    """A command that takes each option once, and whose help speaks of no types of Python."""
 
-    def read(self, text: str, source: str) -> Any:
-        """The value of what was typed behind `source`, or an error that names both."""
+    def get_help(self, ctx: Any) -> str:
+        return PYTHON_TYPE.sub(lambda found: " " * len(found[0]), super().get_help(ctx))
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         try:
-            return self.kind.read(text)
-        except ValueError:
-            typed = text.lower()
-            close = nearest(typed, list(self.kind.choices))
-            close = close or next((one for one in self.kind.choices if typed.startswith(f"{one}-")), None)  # en-US
-            takes = close or self.metavar or "true|false"
-            hint = f"{source} {takes}" if source.startswith("-") else f"{source}={takes}"
-            wrong = f"'{text[:80]}' is not {self.kind.words}" if text else "is empty"
-            raise UsageError(f"{source} {wrong}", hint=hint) from None
+            args = self._renamed(args)
+            _, _, seen = self.make_parser(ctx).parse_args(args=list(args))
+        except Refusal as refusal:
+            refusal.ctx = ctx  # type: ignore[attr-defined]  # for the name of the command
+            raise
+        once = [param for param in seen if param.param_type_name == "option" and not param.multiple]
+        twice = next((param for param in once if once.count(param) > 1), None)
+        if twice is not None and not ctx.resilient_parsing:
+            name = max(twice.opts, key=len)
+            raise UsageError(f"{name} is given more than once", hint=f"{ctx.command_path} --help")
+        rest: list[str] = super().parse_args(ctx, args)
+        return rest
+
+    def _renamed(self, args: list[str]) -> list[str]:
+        """The arguments, with former spellings of options (help does not show them) as they are called now."""
+        end = args.index("--") if "--" in args else len(args)
+        own = {one for param in self.params for one in param.opts}
+
+        def renamed(argument: str) -> str:
+            name, equals, value = argument.partition("=")
+            known = name in own or not name.startswith("--")
+            now = name if known else former_options().get(name, name)
+            return f"{now}{equals}{value}" if now in own else argument
+
+        return [renamed(argument) for argument in args[:end]] + args[end:]
 
 
-@dataclass(frozen=True)
-class Field:
-    """An option together with the name and default of its place in a group."""
+class Commands(TyperGroup):
+    """A group of commands. With nothing behind it, help goes to stderr; a wrong word gets a suggestion."""
 
-    name: str
-    opt: Opt
-    default: Any
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if not args and not ctx.resilient_parsing:
+            console.note(ctx.get_help())
+            raise typer.Exit(2)
+        # A --help that was not typed would be read as a value, for which Typer imports pydantic: 50 ms.
+        ctx.default_map = {**(ctx.default_map or {}), "help": False}
+        given = list(args)
+        try:
+            rest: list[str] = super().parse_args(ctx, args)
+        except Refusal as refusal:
+            option, word = getattr(refusal, "option_name", None), next((w for w in given if w in self.commands), None)
+            if option and word and not ctx.resilient_parsing:
+                hint = f"options go behind the command: {ctx.command_path} {word} {option}"
+                raise UsageError(f"unknown option '{option}'", hint=hint) from None
+            raise
+        del ctx.default_map["help"]  # else the defaults of the command `help`
+        return rest
 
-    @functools.cached_property
-    def parameter(self) -> inspect.Parameter:
-        """The parameter that Typer sees. Its default is None: not given."""
-        base = bool if self.opt.kind is SWITCH else list[str] if self.opt.many else str
-        told = not (self.default is None or isinstance(self.default, bool) or self.default in ("", ()))
-        default = f"{self.default:g}" if isinstance(self.default, float) else f"{self.default}"
-        shown = self.opt.shown or (default if told else "")
-        complete = self.opt.complete or (self._choices if self.opt.kind.choices else None)
-        option = typer.Option(
-            *self.opt.spellings,
-            help=f"{self.opt.help} [{shown}]" if shown else self.opt.help,
-            metavar=None if self.opt.kind is SWITCH else self.opt.metavar,
-            show_default=False,
-            autocompletion=complete,
-        )
-        annotation = Annotated[Optional[base], option]  # type: ignore[valid-type] # noqa: UP045
-        return inspect.Parameter(self.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        word = args[0]
+        if word not in self.commands and not ctx.resilient_parsing:
+            raise UsageError(f"no such command '{word}'", hint=self._suggestion(ctx, args))
+        return super().resolve_command(ctx, args)
 
-    def _choices(self, incomplete: str) -> list[str]:
-        return [choice for choice in self.opt.kind.choices if choice.startswith(incomplete)]
-
-    def typed(self, value: Any) -> Any:
-        """What was typed, read; None where nothing was."""
-        if value is None or value == [] or self.opt.kind is SWITCH:
-            return None if value == [] else value
-        if self.opt.many:
-            return tuple(self.opt.read(text, self.opt.name) for text in value)
-        return self.opt.read(value, self.opt.name)
+    def _suggestion(self, ctx: Any, args: list[str]) -> str:
+        close = nearest(args[0].lower(), [name for name in self.commands if name != "help"])  # "hello" is to be spoken
+        if close:
+            meant = f"{ctx.command_path} {shlex.join([close, *args[1:]])}"
+            return meant if len(meant) <= LONGEST_HINT else f"{ctx.command_path} {close}"
+        if "say" in self.commands:
+            return f'omnitts say "{" ".join(args)[:60]}"'
+        return f"{ctx.command_path} --help"
 
 
-@functools.cache
-def fields_of(group: type) -> tuple[Field, ...]:
-    """The options of a group, in the order of declaration. Kept, as most commands share most groups."""
-    hints = get_type_hints(group, include_extras=True)
-    fields = []
-    for field in dataclasses.fields(group):
-        opt = next(extra for extra in get_args(hints[field.name])[1:] if isinstance(extra, Opt))
-        fields.append(Field(field.name, opt, field.default))
-    return tuple(fields)
+def in_our_words(refusal: Any) -> UsageError:
+    """The parser's refusal as one of our errors."""
+    ctx = getattr(refusal, "ctx", None)
+    path = ctx.command_path if ctx else "omnitts"
+    option = getattr(refusal, "option_name", None)
+    if option and hasattr(refusal, "possibilities"):
+        known = [name for param in ctx.command.params for name in param.opts + param.secondary_opts] if ctx else []
+        close = nearest(option, [name for name in known if name.startswith("--")])
+        return UsageError(f"unknown option '{option}'", hint=close_option(path, option, close))
+    message = EXTRA.sub(r"unexpected: \1", refusal.format_message().rstrip("."))
+    return UsageError(message[:1].lower() + message[1:], hint=f"{path} --help")
+
+
+def close_option(path: str, option: str, close: str | None) -> str:
+    if close:
+        return f"{close}   (for text that begins with a dash: {path} -- '{option}')"
+    return f"{path} --help   (for text that begins with a dash: {path} -- '{option}')"
+
+
+def group(help: str) -> typer.Typer:
+    """A Typer with our grammar, set for speed: no rich, no traceback machinery."""
+    return typer.Typer(
+        cls=Commands, help=help, no_args_is_help=False, pretty_exceptions_enable=False, rich_markup_mode=None
+    )
+
+
+def parameter(field: Field) -> inspect.Parameter:
+    """The parameter that Typer sees. Its default is None: not given."""
+    setting, default = field.setting, field.default
+    base = bool if setting.kind is SWITCH else list[str] if setting.many else str
+    told = not (default is None or isinstance(default, bool) or default in ("", ()))
+    words = f"{default:g}" if isinstance(default, float) else f"{default}"
+    shown = setting.shown or (words if told else "")
+
+    def choices(incomplete: str) -> list[str]:
+        return [choice for choice in setting.kind.choices if choice.startswith(incomplete)]
+
+    option = typer.Option(
+        *setting.spellings,
+        help=f"{setting.help} [{shown}]" if shown else setting.help,
+        metavar=None if setting.kind is SWITCH else setting.metavar,
+        show_default=False,
+        autocompletion=CHOICES.get(setting.complete) or (choices if setting.kind.choices else None),
+    )
+    annotation = Annotated[Optional[base], option]  # type: ignore[valid-type] # noqa: UP045
+    return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+
+
+def listen_to(messages: Messages) -> None:
+    """What is said while working, as it was asked for."""
+    if messages.quiet and messages.verbose:
+        raise UsageError("-q and --verbose contradict each other", hint="leave one of them out")
+    console.listen_to(
+        quiet=messages.quiet,
+        verbose=messages.verbose,
+        debug=messages.debug,
+        json=messages.json,
+        color=messages.color,
+    )
+
+
+def warn(layers: Layers) -> None:
+    """Of variables that are no setting, and of what a project file must not set."""
+    for name, hint in strangers(layers):
+        console.warning(f"{name} is no setting", hint=hint)
+    if layers.refused:
+        keys = ", ".join(layers.refused)
+        console.warning(f"{PROJECT_FILE} in this folder may not set {keys}", hint="set it in $(omnitts config path)")
 
 
 def command(body: Callable[..., None], typed_only: Collection[str] = ()) -> Callable[..., None]:
@@ -122,10 +194,8 @@ def command(body: Callable[..., None], typed_only: Collection[str] = ()) -> Call
     section = body.__module__.rpartition(".")[2]
 
     def run(**typed: Any) -> None:
-        from omnitts_cli.cli import defaults
-
         given = {field.name: field.typed(typed.pop(field.name)) for group in fields.values() for field in group}
-        layers = defaults.Layers(section, given, [field for group in fields.values() for field in group])
+        layers = Layers(section, given, [field for group in fields.values() for field in group])
         without = {*typed_only, "file"} if typed.get("words") else typed_only  # words that were typed are the text
         values = {
             field.name: layers.value(field, typed_only=field.name in without)
@@ -134,9 +204,9 @@ def command(body: Callable[..., None], typed_only: Collection[str] = ()) -> Call
         }
         built = {name: groups[name](**{f.name: values[f.name] for f in fields[name]}) for name in groups}
         for group in built.values():
-            if hasattr(group, "apply"):
-                group.apply()
-        defaults.warn_of_strangers(layers)
+            if isinstance(group, Messages):
+                listen_to(group)
+        warn(layers)
         console.stdout.claim()
         try:
             body(**typed, **built)
@@ -145,7 +215,7 @@ def command(body: Callable[..., None], typed_only: Collection[str] = ()) -> Call
 
     own = [p for p in inspect.signature(body, eval_str=True).parameters.values() if p.name not in groups]
     own = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own]
-    parameters = own + [field.parameter for group in fields.values() for field in group]
+    parameters = own + [parameter(field) for group in fields.values() for field in group]
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {p.name: p.annotation for p in parameters}
     run.__name__, run.__doc__, run.__module__ = body.__name__, body.__doc__, body.__module__

@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from omnitts_cli import voice_files
-from omnitts_cli.cli import cast, clone, stage
-from omnitts_cli.cli.declare import Opt
+from omnitts_cli.cli import clone, sound_out
+from omnitts_cli.cli.declare import Words
 from omnitts_cli.cli.engine_room import engine_for
 from omnitts_cli.cli.job import Job
-from omnitts_cli.cli.options import Intent, Machine, Network, Results, Speech, Telling, TextIn, Words
 from omnitts_cli.errors import UsageError
-from omnitts_cli.kinds import TEXT, whole
+from omnitts_cli.settings.commands import Clip, Takes
+from omnitts_cli.settings.table import Intent, Machine, Messages, Network, Results, Speech, TextIn
+from omnitts_cli.speech import voice_files
+from omnitts_cli.speech import voices as cast
 
 if TYPE_CHECKING:
     from omnitts_cli.engine.engine import Engine
     from omnitts_cli.voices import Voice
-
-
-@dataclass(frozen=True)
-class Takes:
-    """How many tries of a voice, where they go, and whether one is kept."""
-
-    candidates: Annotated[int, Opt("--candidates", whole(1, 100), "Takes with different seeds.", "N")] = 1
-    output_dir: Annotated[str | None, Opt("-O --output-dir", TEXT, "Folder for take-1, take-2 ...", "DIR")] = None
-    save_voice: Annotated[
-        str | None, Opt("--save-voice", TEXT, "Keep the voice of the one take, by cloning it.", "NAME")
-    ] = None
 
 
 def design(
@@ -39,7 +29,7 @@ def design(
     machine: Machine,
     intent: Intent,
     network: Network,
-    telling: Telling,
+    messages: Messages,
     words: Words = None,
 ) -> None:
     """Speak text in a voice made from a description.
@@ -51,10 +41,10 @@ def design(
     from omnitts_cli.voices import Designed
 
     refuse_contradictions(takes, text, speech, output, words)
-    description = Designed(speech.instruct or "")
+    description = Designed(speech.style or "")
     outputs = tuple(outputs_of(takes, output))
     job = Job(
-        "design", words, text, speech, outputs[0], machine, network, telling,
+        "design", words, text, speech, outputs[0], machine, network, messages,
         takes=outputs, names_outputs=takes.output_dir is not None,
     )  # fmt: skip
 
@@ -64,14 +54,14 @@ def design(
 
     job.perform(voice, variant="voice_design")
     if takes.save_voice and not (output.dry_run or output.audio_device == "list"):
-        clip = clone.Clip(ref_audio=(str(outputs[0].output),), save_voice=takes.save_voice, check=False)
+        clip = Clip(ref_audio=(str(outputs[0].output),), save_voice=takes.save_voice, check=False)
         recording, _ = clone.hear(clip, None)
-        with engine_for(speech.model, "base", machine, network, telling) as engine:
+        with engine_for(speech.model, "base", machine, network, messages) as engine:
             clone.keep(clone.cloned(engine, recording, None), clip, engine, recording)
 
 
 def refuse_contradictions(takes: Takes, text: TextIn, speech: Speech, output: Results, words: list[str] | None) -> None:
-    if speech.instruct is None:
+    if speech.style is None:
         raise UsageError("no description of the voice", hint='-i "a deep, calm voice"')
     if speech.voice is not None:
         raise UsageError("--voice and a description exclude each other", hint="omnitts say -v NAME, or leave -v out")
@@ -97,7 +87,7 @@ def outputs_of(takes: Takes, output: Results) -> list[Results]:
         return [output]
     folder = Path(takes.output_dir)
     if not output.dry_run:
-        stage.make_folder(folder)
+        sound_out.make_folder(folder)
     suffix = output.format or "wav"
     names = [folder / f"take-{number}.{suffix}" for number in range(1, takes.candidates + 1)]
     return [replace(output, output=str(name)) for name in names]

@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 from omnitts_cli.cli.checks import SENTENCE, Check
-from omnitts_cli.cli.options import Machine, Network
 from omnitts_cli.errors import OmniError
-from omnitts_cli.settings import EMBEDDED
+from omnitts_cli.settings.environment import EMBEDDED
+from omnitts_cli.settings.table import Machine, Network
 
 
 def all_of(machine: Machine) -> Iterator[Check]:
@@ -43,9 +43,9 @@ def all_of(machine: Machine) -> Iterator[Check]:
 
 def speech(machine: Machine) -> Check:
     """A real sentence, with its real-time factor."""
-    from omnitts_cli import build
     from omnitts_cli.cli.engine_room import settings_for
     from omnitts_cli.request import Request
+    from omnitts_cli.speech import load as build
 
     name = f"speech on {machine.device}"
     settings = settings_for(machine, Network(offline=True))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from omnitts_cli.cli.console import console
-from omnitts_cli.cli.options import Machine, Network, Telling
 from omnitts_cli.errors import DeviceError
+from omnitts_cli.settings.table import Machine, Messages, Network
+from omnitts_cli.terminal.console import console
 
 
-def doctor(machine: Machine, network: Network, telling: Telling) -> None:
+def doctor(machine: Machine, network: Network, messages: Messages) -> None:
     """Check this machine. Exit code 0 if it can speak on some device, else 5.
 
     \b

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from omnitts_cli.cli.console import console
-from omnitts_cli.cli.options import Machine, Network, Telling
-from omnitts_cli.cli.progress import Progress, style
-from omnitts_cli.settings import EMBEDDED
+from omnitts_cli.settings.environment import EMBEDDED
+from omnitts_cli.settings.table import Machine, Messages, Network
+from omnitts_cli.terminal.console import console
+from omnitts_cli.terminal.progress import Progress, style
 
 if TYPE_CHECKING:
     from omnitts_cli.engine.engine import Engine
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
 
 @contextmanager
 def engine_for(
-    model: str | None, variant: str, machine: Machine, network: Network, telling: Telling
+    model: str | None, variant: str, machine: Machine, network: Network, messages: Messages
 ) -> Iterator[Engine]:
     """The engine for a model. `variant` completes a bare size: custom_voice, base or voice_design."""
     name = model or EMBEDDED
     words = f"loading {name}{'' if machine.device == 'auto' else f' on {machine.device}'} ..."
     console.detail(words)
-    if style(telling.progress) == "bar":
+    if style(messages.progress) == "bar":
         console.redraw(words)
-    from omnitts_cli import build  # seconds of imports: after the word to the person
     from omnitts_cli.cli.models import tell
+    from omnitts_cli.speech import load as build  # seconds of imports: after the word to the person
 
     settings = settings_for(machine, network)
     console.detail(f"settings: {settings}")
-    with Progress(f"fetching {name}", telling.progress) as progress:
+    with Progress(f"fetching {name}", messages.progress) as progress:
         opened = build.open_engine(
             name,
             variant=variant,
@@ -59,7 +59,7 @@ def settings_for(machine: Machine, network: Network) -> dict[str, Any]:
     return {
         "device": machine.device,
         "dtype": machine.dtype,
-        "slots": None if machine.batch_size == "auto" else int(machine.batch_size),
+        "slots": None if machine.slots == "auto" else int(machine.slots),
         "first_chunk": machine.first_chunk,
         "chunk": machine.chunk,
         "threads": machine.threads,

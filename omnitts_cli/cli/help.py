@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
-from omnitts_cli.cli.console import console
-from omnitts_cli.cli.signals import PipeClosed
 from omnitts_cli.errors import UsageError
-from omnitts_cli.presets import nearest
+from omnitts_cli.settings.kinds import nearest
+from omnitts_cli.terminal.console import console
+from omnitts_cli.terminal.signals import PipeClosed
 
 if TYPE_CHECKING:
     from rich.markdown import Markdown

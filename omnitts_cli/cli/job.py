@@ -8,22 +8,24 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from omnitts_cli.cli import cast, reading, results, stage
-from omnitts_cli.cli.console import console
+from omnitts_cli.cli import results, sound_out
 from omnitts_cli.cli.engine_room import engine_for
-from omnitts_cli.cli.options import Machine, Network, Results, Speech, Telling, TextIn
-from omnitts_cli.cli.progress import Progress, duration, size
-from omnitts_cli.cli.signals import Stopped, held
 from omnitts_cli.errors import DeviceError, OmniError, OutputError, UsageError
-from omnitts_cli.settings import EMBEDDED
+from omnitts_cli.settings.environment import EMBEDDED
+from omnitts_cli.settings.table import Machine, Messages, Network, Results, Speech, TextIn
+from omnitts_cli.speech import normalize as reading
+from omnitts_cli.speech import voices as cast
+from omnitts_cli.terminal.console import console
+from omnitts_cli.terminal.progress import Progress, duration, size
+from omnitts_cli.terminal.signals import Stopped, held
 from omnitts_cli.text.language import LANGUAGES
 
 if TYPE_CHECKING:
-    from omnitts_cli.cli.script import Script
-    from omnitts_cli.cli.speaking import Account, Manner, Speaking
-    from omnitts_cli.cli.stage import SideFile, Stage
-    from omnitts_cli.cli.tape import Tape
+    from omnitts_cli.cli.sound_out import SideFile, Stage
     from omnitts_cli.engine.engine import Engine
+    from omnitts_cli.speech.script import Script
+    from omnitts_cli.speech.speaking import Account, Manner, Speaking
+    from omnitts_cli.speech.tape import Tape
     from omnitts_cli.voices import Voice
 
 VoiceOf = Callable[["Engine"], "Voice"]
@@ -44,7 +46,7 @@ class Job:
     output: Results
     machine: Machine
     network: Network
-    telling: Telling
+    messages: Messages
     live: bool = False
     takes: tuple[Results, ...] = ()  # where more than one take of the same goes; the first is `output`
     names_outputs: bool = False  # the names of the files are ours: they are told on stdout
@@ -52,7 +54,7 @@ class Job:
     def perform(self, voice_of: VoiceOf, *, variant: str, model: str | None = None, style: str | None = None) -> None:
         """Text in, sound out. `voice_of` gets the open engine and says who speaks."""
         if self.output.audio_device == "list":
-            return stage.list_speakers()
+            return sound_out.list_speakers()
         if self.speech.max_frames is not None and self.speech.max_seconds is not None:
             raise UsageError("--max-frames and --max-seconds exclude each other", hint="leave one of them out")
         name = self.speech.model or model or EMBEDDED
@@ -61,11 +63,11 @@ class Job:
             return rehearse(script, name, variant, whole=self.whole)
         with ExitStack() as closing:
             with held():  # a signal between the two lines would leave a temporary file behind
-                place = stage.reserve(self.output)
+                place = sound_out.reserve(self.output)
                 closing.callback(lambda: place.sink.discard())  # of the sink that it will have by then
             subs, codes = self.side_files(closing)
             script.peek(FIRST_S)  # an empty one is told now
-            engine = closing.enter_context(engine_for(name, variant, self.machine, self.network, self.telling))
+            engine = closing.enter_context(engine_for(name, variant, self.machine, self.network, self.messages))
             place = self.prepared(place, engine.model.facts.sample_rate)
             manner = self.manner(engine, place, script, voice_of(engine), style, keep_codes=codes is not None)
             account, tape = self.speak(engine, place, manner, script, texts)
@@ -80,7 +82,7 @@ class Job:
     def another(self, take: int, engine: Engine, manner: Manner) -> None:
         """The same again with another seed, into another place."""
         job = replace(self, output=self.takes[take])
-        place = job.prepared(stage.reserve(job.output), engine.model.facts.sample_rate)
+        place = job.prepared(sound_out.reserve(job.output), engine.model.facts.sample_rate)
         try:
             script, texts = self.script()
             account, tape = job.speak(engine, place, replace(manner, seed=manner.seed + take), script, texts)
@@ -95,11 +97,12 @@ class Job:
 
     def script(self) -> tuple[Script, Iterator[str] | None]:
         """The pieces to speak; for live speech the text as it arrives instead."""
-        from omnitts_cli.cli.script import Heard, live_texts, open_script
+        from omnitts_cli.cli.text_in import live_texts, open_script
+        from omnitts_cli.speech.script import Heard
 
         if self.live:
             return Heard(), live_texts(self.words, self.text, self.command)
-        known = self.speech.lang if self.speech.lang in LANGUAGES else None
+        known = self.speech.language if self.speech.language in LANGUAGES else None
         return open_script(self.words, self.text, known, self.command), None
 
     def side_files(self, closing: ExitStack) -> tuple[SideFile | None, SideFile | None]:
@@ -110,7 +113,7 @@ class Job:
             subtitle_format(self.output.subs)
         found = []
         for path in (self.output.subs, self.output.codes):
-            file = stage.SideFile(path, no_clobber=self.output.no_clobber) if path else None
+            file = sound_out.SideFile(path, no_clobber=self.output.no_clobber) if path else None
             if file:
                 closing.callback(file.discard)
             found.append(file)
@@ -122,7 +125,7 @@ class Job:
 
         if rate != place.rate:
             place.sink.discard()
-            place = stage.open_stage(self.output, rate)
+            place = sound_out.open_stage(self.output, rate)
         if self.speech.loudness != "off":
             place.sink = LoudnessSink(place.sink, float(self.speech.loudness), rate)
         return place
@@ -133,11 +136,11 @@ class Job:
         """How this command speaks; the seed is drawn here if none was given, and told in the result."""
         import secrets
 
-        from omnitts_cli.cli.speaking import Manner
         from omnitts_cli.request import Request, Sampling, drawable
+        from omnitts_cli.speech.speaking import Manner
 
         speech = self.speech
-        language, code = cast.language_of(speech.lang, script, engine.model)
+        language, code = cast.language_of(speech.language, script, engine.model)
         sampling = Sampling(
             temperature=speech.temperature,
             top_k=speech.top_k,
@@ -172,19 +175,19 @@ class Job:
     ) -> tuple[Account, Tape]:
         """The script through the engine to the stage; what was finished is kept whatever happens."""
         from omnitts_cli.audio.loudness import Meter
-        from omnitts_cli.cli.live import LiveSpeaking
-        from omnitts_cli.cli.speaking import Speaking
-        from omnitts_cli.cli.tape import Tape
+        from omnitts_cli.speech.live import LiveSpeaking
+        from omnitts_cli.speech.speaking import Speaking
+        from omnitts_cli.speech.tape import Tape
 
         meter = Meter(place.rate) if console.json else None
         tape = Tape(place.sink, place.rate, speed=self.speech.speed, volume_db=self.speech.volume, meter=meter)
         title = "playing" if self.command == "play" else "speaking"
-        with Progress(title, self.telling.progress) as progress, ExitStack() as closing:
-            telling = partial(results.tell, progress, script, place)
+        with Progress(title, self.messages.progress) as progress, ExitStack() as closing:
+            messages = partial(results.tell, progress, script, place)
             if texts is None:
-                speaking = Speaking(engine, tape, manner, telling)
+                speaking = Speaking(engine, tape, manner, messages)
             else:
-                speaking = LiveSpeaking(engine, tape, manner, telling, texts)
+                speaking = LiveSpeaking(engine, tape, manner, messages, texts)
             if self.command == "play":
                 closing.enter_context(remote_control(place, speaking))
             try:
@@ -258,7 +261,7 @@ def rescued(error: OmniError | Stopped, place: Stage) -> OmniError | Stopped:
 
 def remote_control(place: Stage, speaking: Speaking) -> AbstractContextManager[bool]:
     """Space pauses and goes on, q stops."""
-    from omnitts_cli.cli.keys import pressed
+    from omnitts_cli.terminal.keys import pressed
 
     speaker = place.speaker
     assert speaker is not None

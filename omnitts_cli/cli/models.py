@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from omnitts_cli.cli.console import console
-from omnitts_cli.cli.declare import command
-from omnitts_cli.cli.grammar import Command, group
-from omnitts_cli.cli.options import Network, Telling, model_names
-from omnitts_cli.cli.progress import Progress, duration, size
+from omnitts_cli.cli.completion import model_names
+from omnitts_cli.cli.declare import Command, command, group
 from omnitts_cli.errors import ModelError
+from omnitts_cli.settings.table import Messages, Network
+from omnitts_cli.terminal.console import console
+from omnitts_cli.terminal.progress import Progress, duration, size
 
 if TYPE_CHECKING:
     from omnitts_cli.weights.fetch import Progress as Fetched
@@ -25,7 +25,7 @@ Yes = Annotated[bool, typer.Option("-y", "--yes", help="Do not ask.")]
 
 
 def list_(
-    telling: Telling,
+    messages: Messages,
     remote: Annotated[bool, typer.Option("--remote", help="Also those that could be fetched.")] = False,
 ) -> None:
     """Show the models, what they weigh and where they are."""
@@ -54,7 +54,7 @@ def list_(
 
 def pull(
     name: Name,
-    telling: Telling,
+    messages: Messages,
     network: Network,
     revision: Annotated[
         str | None, typer.Option("--revision", metavar="REV", help="Another than the pinned one.")
@@ -66,13 +66,13 @@ def pull(
 
     if network.offline:
         raise ModelError(f"model '{name}' cannot be fetched: --offline is set", hint="leave --offline out")
-    with Progress(f"fetching {name}", telling.progress) as progress:
+    with Progress(f"fetching {name}", messages.progress) as progress:
         found = store.pull(name, revision=revision, mirror=mirror, report=lambda news: tell(progress, news))
     console.result(str(found.folder))
     console.record(status="ok", name=found.name, folder=str(found.folder), revision=found.revision)
 
 
-def path(name: Name, telling: Telling) -> None:
+def path(name: Name, messages: Messages) -> None:
     """Print the folder of a model."""
     from omnitts_cli.weights import store
 
@@ -82,7 +82,7 @@ def path(name: Name, telling: Telling) -> None:
 
 
 def verify(
-    telling: Telling, name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="All, if left out.")] = None
+    messages: Messages, name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="All, if left out.")] = None
 ) -> None:
     """Read every file of a model and compare it with what it should be."""
     from omnitts_cli.weights import store
@@ -102,12 +102,12 @@ def verify(
         raise problems[-1]
 
 
-def rm(name: Name, telling: Telling, yes: Yes = False) -> None:
+def rm(name: Name, messages: Messages, yes: Yes = False) -> None:
     """Remove a model that was fetched."""
     from omnitts_cli.weights import store
 
     weight = store.rm(name, dry_run=True)
-    if not yes and not telling.no_input and console.asks() and not console.confirm(f"remove {name}, {size(weight)}?"):
+    if not yes and not messages.no_input and console.asks() and not console.confirm(f"remove {name}, {size(weight)}?"):
         return console.note(f"{name} is still here")
     store.rm(name)
     console.note(f"removed {name}, {size(weight)}")

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Annotated
+from dataclasses import replace
 
-from omnitts_cli.cli import stage
-from omnitts_cli.cli.declare import Opt
+from omnitts_cli.cli import sound_out
+from omnitts_cli.cli.declare import Words
 from omnitts_cli.cli.job import Job
-from omnitts_cli.cli.options import Intent, Machine, Network, Results, Speech, Telling, TextIn, Words
 from omnitts_cli.cli.say import voice_for
 from omnitts_cli.errors import UsageError
-from omnitts_cli.kinds import SWITCH
-
-
-@dataclass(frozen=True)
-class Live:
-    """How text is heard that is still being written."""
-
-    live: Annotated[bool, Opt("--live", SWITCH, "Word by word, into an open text feed.")] = False
+from omnitts_cli.settings.commands import Live
+from omnitts_cli.settings.table import Intent, Machine, Messages, Network, Results, Speech, TextIn
 
 
 def play(
@@ -29,7 +21,7 @@ def play(
     machine: Machine,
     intent: Intent,
     network: Network,
-    telling: Telling,
+    messages: Messages,
     words: Words = None,
 ) -> None:
     """Speak live: stdin as it arrives, a file, or words. Space pauses, q stops.
@@ -40,11 +32,11 @@ def play(
     some-language-model | omnitts play --live
     """
     if output.audio_device == "list":
-        return stage.list_speakers()
+        return sound_out.list_speakers()
     if output.play is False:
         raise UsageError("play without playing", hint="omnitts say --no-play")
     if output.output == "-":
         raise UsageError("play is for the loudspeaker", hint="omnitts say -o -")
-    job = Job("play", words, text, speech, replace(output, play=True), machine, network, telling, live.live)
+    job = Job("play", words, text, speech, replace(output, play=True), machine, network, messages, live.live)
     voice, variant, model = voice_for(speech)
-    job.perform(voice, variant=variant, model=model, style=speech.instruct)
+    job.perform(voice, variant=variant, model=model, style=speech.style)

@@ -6,8 +6,8 @@ import time
 from math import floor, log10
 from typing import TYPE_CHECKING, Any
 
-from omnitts_cli.cli.console import console
-from omnitts_cli.cli.progress import Progress, duration
+from omnitts_cli.terminal.console import console
+from omnitts_cli.terminal.progress import Progress, duration
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     import numpy as np
 
     from omnitts_cli.cli.job import Job
-    from omnitts_cli.cli.script import Script
-    from omnitts_cli.cli.speaking import Account
-    from omnitts_cli.cli.stage import Stage
-    from omnitts_cli.cli.tape import Tape
+    from omnitts_cli.cli.sound_out import Stage
     from omnitts_cli.engine.engine import Engine
     from omnitts_cli.request import Request
+    from omnitts_cli.speech.script import Script
+    from omnitts_cli.speech.speaking import Account
+    from omnitts_cli.speech.tape import Tape
     from omnitts_cli.text.subtitles import Sentence
 
 LEVEL_STEPS, LEVEL_STEP_DB = 8, 6.0
@@ -28,8 +28,8 @@ LEVEL_STEPS, LEVEL_STEP_DB = 8, 6.0
 
 def report(job: Job, engine: Engine, place: Stage, account: Account, tape: Tape, request: Request) -> None:
     """What was made, for programs and for people."""
-    from omnitts_cli.cli.cast import code_of
-    from omnitts_cli.cli.speaking import numbers
+    from omnitts_cli.speech.speaking import numbers
+    from omnitts_cli.speech.voices import code_of
     from omnitts_cli.text.subtitles import sentence_rows
 
     louder = getattr(place.sink, "applied_db", 0.0)  # by --loudness, behind the tape

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from omnitts_cli.cli import cast
+from omnitts_cli.cli.declare import Words
 from omnitts_cli.cli.job import Job, VoiceOf
-from omnitts_cli.cli.options import Intent, Machine, Network, Results, Speech, Telling, TextIn, Words
+from omnitts_cli.settings.table import Intent, Machine, Messages, Network, Results, Speech, TextIn
+from omnitts_cli.speech import voices as cast
 
 if TYPE_CHECKING:
     from omnitts_cli.engine.engine import Engine
@@ -20,7 +21,7 @@ def say(
     machine: Machine,
     intent: Intent,
     network: Network,
-    telling: Telling,
+    messages: Messages,
     words: Words = None,
 ) -> None:
     """Speak text.
@@ -31,9 +32,9 @@ def say(
     omnitts say -f book.md -o book.flac
     cat book.txt | omnitts say -o - | ffmpeg -i - book.opus
     """
-    job = Job("say", words, text, speech, output, machine, network, telling)
+    job = Job("say", words, text, speech, output, machine, network, messages)
     voice, variant, model = voice_for(speech)
-    job.perform(voice, variant=variant, model=model, style=speech.instruct)
+    job.perform(voice, variant=variant, model=model, style=speech.style)
 
 
 def voice_for(speech: Speech) -> tuple[VoiceOf, str, str | None]:

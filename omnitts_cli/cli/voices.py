@@ -7,19 +7,19 @@ from typing import Annotated
 
 import typer
 
-from omnitts_cli import voice_files
 from omnitts_cli.audio.magic import is_recording
 from omnitts_cli.cli import clone
-from omnitts_cli.cli.clone import Clip
-from omnitts_cli.cli.console import console
-from omnitts_cli.cli.declare import command
+from omnitts_cli.cli.completion import voice_names
+from omnitts_cli.cli.declare import Command, command, group
 from omnitts_cli.cli.engine_room import engine_for
-from omnitts_cli.cli.grammar import Command, group
-from omnitts_cli.cli.options import Intent, Machine, Model, Network, Results, Speech, Telling, TextIn, voice_names
 from omnitts_cli.errors import InputError, ModelError, UsageError
-from omnitts_cli.settings import EMBEDDED
+from omnitts_cli.settings.commands import Clip
+from omnitts_cli.settings.environment import EMBEDDED
+from omnitts_cli.settings.table import Intent, Machine, Messages, Model, Network, Results, Speech, TextIn
+from omnitts_cli.speech import voice_files
+from omnitts_cli.speech.voice_files import SUFFIX, SavedVoice
+from omnitts_cli.terminal.console import console
 from omnitts_cli.text.language import LANGUAGES, language_code
-from omnitts_cli.voice_files import SUFFIX, SavedVoice
 
 app = group("Voices: list, show, preview, save, rm, export, import, blend.")
 
@@ -36,7 +36,7 @@ SAMPLE = "The kettle is on, and the bread is still warm from the oven."
 
 
 def list_(
-    telling: Telling,
+    messages: Messages,
     model: Annotated[str, typer.Option("-m", "--model", metavar="NAME", help="Also the voices of this model.")] = "",
     lang: Annotated[str, typer.Option("-l", "--lang", metavar="CODE", help="Only those of this language.")] = "",
 ) -> None:
@@ -63,7 +63,7 @@ def list_(
         console.note('no voices yet\n  try: omnitts clone -r me.wav --save-voice me "Good morning"')
 
 
-def show(name: Name, telling: Telling) -> None:
+def show(name: Name, messages: Messages) -> None:
     """Say everything that is known about a voice."""
     if name not in voice_files.names():
         for known, words, of in speakers(""):
@@ -90,7 +90,7 @@ def preview(
     machine: Machine,
     intent: Intent,
     network: Network,
-    telling: Telling,
+    messages: Messages,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="What it says.")] = SAMPLE,
 ) -> None:
     """Hear a voice."""
@@ -100,11 +100,11 @@ def preview(
 
     if speech.voice is not None:
         raise UsageError("--voice and NAME exclude each other", hint=f"omnitts voices preview {name}")
-    say(TextIn(), replace(speech, voice=name), output, machine, intent, network, telling, words=[text])
+    say(TextIn(), replace(speech, voice=name), output, machine, intent, network, messages, words=[text])
 
 
 def save(
-    name: NewName, clip: Clip, model: Model, machine: Machine, intent: Intent, network: Network, telling: Telling
+    name: NewName, clip: Clip, model: Model, machine: Machine, intent: Intent, network: Network, messages: Messages
 ) -> None:
     """Keep the voice of a clip."""
     from dataclasses import replace
@@ -115,15 +115,15 @@ def save(
     clone.refuse_contradictions(clip, TextIn(), None, command=f"voices save {name}")
     recording, transcript = clone.hear(clip, clone.transcript_of(clip), offline=network.offline)
     clone.tell_without(transcript)
-    with engine_for(model.model, "base", machine, network, telling) as engine:
+    with engine_for(model.model, "base", machine, network, messages) as engine:
         clone.keep(clone.cloned(engine, recording, transcript), clip, engine, recording)
     console.record(status="ok", name=name, file=str(voice_files.find(name)))
 
 
-def rm(name: Name, telling: Telling, yes: Yes = False) -> None:
+def rm(name: Name, messages: Messages, yes: Yes = False) -> None:
     """Remove a saved voice."""
     path = voice_files.find(name)
-    if not yes and not telling.no_input and console.asks() and not console.confirm(f"remove voice {name}?"):
+    if not yes and not messages.no_input and console.asks() and not console.confirm(f"remove voice {name}?"):
         return console.note(f"{name} is still here")
     path.unlink()
     console.note(f"removed {name}")
@@ -131,7 +131,7 @@ def rm(name: Name, telling: Telling, yes: Yes = False) -> None:
 
 
 def export(
-    name: Name, file: Annotated[str, typer.Argument(metavar=f"FILE{SUFFIX}", help="Where to.")], telling: Telling
+    name: Name, file: Annotated[str, typer.Argument(metavar=f"FILE{SUFFIX}", help="Where to.")], messages: Messages
 ) -> None:
     """Write a saved voice into a file."""
     voice = voice_files.load(name)
@@ -148,7 +148,7 @@ def export(
 
 def import_(
     file: Annotated[str, typer.Argument(metavar=f"FILE{SUFFIX}", help="A voice file.")],
-    telling: Telling,
+    messages: Messages,
     name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="Call it so.")] = None,
 ) -> None:
     """Take a voice file in."""
@@ -166,7 +166,7 @@ def import_(
 def blend(
     name: NewName,
     parts: Annotated[list[str], typer.Argument(metavar="A:60 B:40", help="Saved voices and their weights.")],
-    telling: Telling,
+    messages: Messages,
 ) -> None:
     """Make a voice between others."""
     weighted = voice_files.load_parts(voice_files.parse_blend(" ".join(parts)))

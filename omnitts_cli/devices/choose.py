@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from omnitts_cli import settings
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.devices.cuda import CUDADevice
 from omnitts_cli.devices.device import Device
 from omnitts_cli.devices.npu.device import NPUDevice
 from omnitts_cli.devices.npu.versions import installed as software_of_npu
 from omnitts_cli.errors import DeviceError, UsageError
+from omnitts_cli.settings import environment
 
 NAMES = "auto, cpu, cuda[:N] or npu[:N]"
 DRIVER = Path("/proc/driver/nvidia/version")
@@ -47,7 +47,7 @@ def _accelerator() -> Device | None:
 
 def broken_cuda() -> DeviceError | None:
     """Why a GPU cannot be used although its driver is here; None where it can, is hidden, or where there is none."""
-    if not DRIVER.exists() or settings.variable("CUDA_VISIBLE_DEVICES") == "-1":
+    if not DRIVER.exists() or environment.variable("CUDA_VISIBLE_DEVICES") == "-1":
         return None
     try:
         CUDADevice()

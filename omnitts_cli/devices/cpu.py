@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from omnitts_cli import settings
 from omnitts_cli.devices.host import physical_cores, processor, told_threads
 from omnitts_cli.kernels import cpu
 from omnitts_cli.kernels.ops import Ops
+from omnitts_cli.settings import environment
 
 
 class CPUFetch:
@@ -75,7 +75,7 @@ class CPUDevice:
 
     def __init__(self, threads: int | None = None) -> None:
         torch.set_num_threads(threads or told_threads() or physical_cores())
-        self._ops = (cpu.native() if settings.variable(settings.NATIVE) != "0" else None) or cpu.OPS
+        self._ops = (cpu.native() if environment.variable(environment.NATIVE) != "0" else None) or cpu.OPS
         self.card = f"{processor()}, {torch.get_num_threads()} threads"
 
     def ops(self) -> Ops:

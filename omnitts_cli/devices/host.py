@@ -7,7 +7,7 @@ import platform
 import sys
 from pathlib import Path
 
-from omnitts_cli import settings
+from omnitts_cli.settings import environment
 
 CONTAINER = Path("/sys/fs/cgroup/cpu.max")
 
@@ -22,7 +22,7 @@ def processor() -> str:
 
 
 def told_threads() -> int | None:
-    told = settings.variable("OMP_NUM_THREADS") or ""
+    told = environment.variable("OMP_NUM_THREADS") or ""
     return int(told) if told.isdecimal() and 0 < int(told) <= 1024 else None
 
 

@@ -6,7 +6,7 @@ import difflib
 from pathlib import Path
 
 from omnitts_cli.errors import ModelError
-from omnitts_cli.settings import EMBEDDED
+from omnitts_cli.settings.environment import EMBEDDED
 from omnitts_cli.weights import hub
 from omnitts_cli.weights.cached import local
 from omnitts_cli.weights.fetch import Report

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from omnitts_cli.errors import ModelError, UsageError
-from omnitts_cli.settings import EMBEDDED
+from omnitts_cli.settings.environment import EMBEDDED
 from omnitts_cli.weights import pull as pulling
 from omnitts_cli.weights import verify as verifying
 from omnitts_cli.weights.cached import local

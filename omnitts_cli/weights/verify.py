@@ -11,7 +11,7 @@ from importlib import metadata
 from pathlib import Path
 
 from omnitts_cli.errors import ModelError
-from omnitts_cli.settings import EMBEDDED
+from omnitts_cli.settings.environment import EMBEDDED
 from omnitts_cli.weights.header import shown, unreadable
 from omnitts_cli.weights.released import RELEASED, File, Released
 

@@ -12,7 +12,7 @@ from omnitts_cli.bench.engines import Opened
 from omnitts_cli.errors import UsageError, VoiceError
 from omnitts_cli.families.toy import toy
 from omnitts_cli.request import Request
-from omnitts_cli.settings import EngineSettings
+from omnitts_cli.settings.engine import EngineSettings
 from omnitts_cli.voices import Cloned, Designed, Named
 
 SETTINGS = EngineSettings(device="cpu", threads=1, slots=4, seconds=10.0, offline=True)

@@ -18,7 +18,7 @@ from omnitts_cli.bench.job import Job, Speaker, Texts, slot_seconds
 from omnitts_cli.bench.server import Asking
 from omnitts_cli.bench.workload import Text
 from omnitts_cli.errors import UsageError
-from omnitts_cli.settings import EngineSettings
+from omnitts_cli.settings.engine import EngineSettings
 
 SETTINGS = EngineSettings(device="cpu", threads=1, slots=4, seconds=10.0, offline=True)
 

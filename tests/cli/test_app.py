@@ -134,7 +134,7 @@ def test_case_84_text_that_begins_with_a_dash_is_2_and_never_spoken(omnitts: Cal
         (["voices", "lst"], ["omnitts voices list"]),
         (["--json", "say", "hi"], ["unknown option '--json'", "options go behind the command: omnitts say --json"]),
         (["-q", "voices", "list"], ["options go behind the command: omnitts voices -q"]),
-        (["say", "-l", "en-US", "hi"], ["--lang en\n"]),
+        (["say", "-l", "en-US", "hi"], ["--language en\n"]),
         (["say", "-o", "", "hi"], ["--output is empty"]),
         (["say", "--seed=", "hi"], ["--seed is empty"]),
     ],

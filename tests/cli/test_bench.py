@@ -109,7 +109,6 @@ def test_the_report_is_kept_and_compared(omnitts: Callable[..., Any], home: Path
 def test_a_run_that_is_cut_short_has_kept_its_levels(
     omnitts: Callable[..., Any], home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from omnitts_cli.cli import bench
 
     def interrupted(*given: Any) -> None:
         raise KeyboardInterrupt
@@ -333,5 +332,6 @@ def test_how_to_ask_a_server_needs_a_server(omnitts: Callable[..., Any], options
 
 def test_the_limits_of_goodput_are_those_that_are_measured() -> None:
     from omnitts_cli.bench import stats
+    from omnitts_cli.settings import commands
 
-    assert set(bench.LIMITS) == set(stats.LIMITS)  # named twice, so that help needs no numpy
+    assert set(commands.LIMITS) == set(stats.LIMITS)  # named twice, so that help needs no numpy

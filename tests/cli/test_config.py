@@ -162,13 +162,13 @@ def test_set_tells_what_goes_over_it(omnitts: Call, home: Path, monkeypatch: pyt
 
 
 def test_a_value_over_several_lines_is_one_value(omnitts: Call, home: Path) -> None:
-    text = 'instruct = """\nslowly,\nvoice = b"""\nlexicon = [\n "a",\n]\n'
+    text = 'style = """\nslowly,\nvoice = b"""\nlexicon = [\n "a",\n]\n'
     path = user_file(home, text)
     assert omnitts("config", "set", "voice", "leo").code == 0
     assert path.read_text() == f'{text}voice = "leo"\n'
-    assert omnitts("config", "set", "instruct", "one\ntwo").code == omnitts("config", "unset", "lexicon").code == 0
-    assert value(omnitts, "instruct") == ("one\ntwo", str(path))
-    assert path.read_text() == 'instruct = "one\\ntwo"\nvoice = "leo"\n'
+    assert omnitts("config", "set", "style", "one\ntwo").code == omnitts("config", "unset", "lexicon").code == 0
+    assert value(omnitts, "style") == ("one\ntwo", str(path))
+    assert path.read_text() == 'style = "one\\ntwo"\nvoice = "leo"\n'
 
 
 def test_what_may_be_given_more_than_once_is_set_as_in_the_environment(omnitts: Call, home: Path) -> None:
@@ -177,8 +177,8 @@ def test_what_may_be_given_more_than_once_is_set_as_in_the_environment(omnitts: 
 
 
 def test_what_a_file_cannot_hold(omnitts: Call, home: Path) -> None:
-    assert omnitts("config", "set", "instruct", "a\x7fb\x01").code == 0
-    assert value(omnitts, "instruct")[0] == "a\x7fb\x01"
+    assert omnitts("config", "set", "style", "a\x7fb\x01").code == 0
+    assert value(omnitts, "style")[0] == "a\x7fb\x01"
     done = omnitts("config", "set", "voice", "\udcff.voice")  # a file name that is no text
     assert done.code == 2 and "UTF-8" in done.err and value(omnitts, "voice")[1] == "default"
 

@@ -16,7 +16,7 @@ Call = Callable[..., Any]
 @pytest.fixture
 def speaking(monkeypatch: pytest.MonkeyPatch, silent_machine: None) -> None:
     """The embedded voice, played by the toy."""
-    from omnitts_cli import build
+    from omnitts_cli.speech import load as build
 
     plain = build.open_engine
     monkeypatch.setattr(build, "open_engine", lambda name, **options: plain("random:toy", **options))

@@ -130,7 +130,7 @@ def test_a_gpu_that_was_passed_over_is_told(omnitts: Call, landed: Path, monkeyp
 def test_a_person_on_a_terminal_is_told_what_loads(
     omnitts: Call, landed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from omnitts_cli.cli.console import Console
+    from omnitts_cli.terminal.console import Console
 
     assert "loading" not in omnitts("say", *SHORT, "Hello there.").err
     monkeypatch.setattr(Console, "animates", staticmethod(lambda: True))
@@ -142,7 +142,7 @@ def test_a_person_on_a_terminal_is_told_what_loads(
 def test_the_words_of_a_clip_are_read_as_texts_are(
     omnitts: Call, checkpoint: Call, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from omnitts_cli import voice_files
+    from omnitts_cli.speech import voice_files
     from omnitts_cli.weights import find
 
     folder = home / "tiny"

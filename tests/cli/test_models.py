@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from omnitts_cli.cli.models import tell
-from omnitts_cli.cli.progress import Progress
+from omnitts_cli.terminal.progress import Progress
 from omnitts_cli.weights.fetch import Progress as Fetched
 
 Call = Callable[..., Any]

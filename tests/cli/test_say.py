@@ -286,7 +286,7 @@ def test_a_device_that_is_not_there_is_5(omnitts: Call) -> None:
 
 
 def test_runaway_speech_is_7_and_finished_pieces_are_kept(omnitts: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    from omnitts_cli.cli import speaking
+    from omnitts_cli.speech import speaking
 
     def judge(self: Any, take: Any) -> None:
         take.stopped = "end" if take.number == 0 else "limit"
@@ -459,7 +459,7 @@ def test_case_50_files_are_read_by_others(omnitts: Call, form: str) -> None:
 def test_case_51_a_model_that_gives_no_numbers_never_aborts(
     omnitts: Call, monkeypatch: pytest.MonkeyPatch, form: str
 ) -> None:
-    from omnitts_cli.cli import speaking
+    from omnitts_cli.speech import speaking
 
     plain = speaking.Speaking._hear
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import soundfile
 
-from omnitts_cli import voice_files
-from omnitts_cli.voice_files import SavedVoice
+from omnitts_cli.speech import voice_files
+from omnitts_cli.speech.voice_files import SavedVoice
 from omnitts_cli.voices import Cloned
 
 Call = Callable[..., Any]

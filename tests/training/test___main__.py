@@ -15,10 +15,10 @@ import pytest
 import soundfile
 import torch
 
-from omnitts_cli.build import open_engine
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.errors import OmniError
 from omnitts_cli.request import Request
+from omnitts_cli.speech.load import open_engine
 from omnitts_cli.training import parts
 from omnitts_cli.training.__main__ import STAGES, Rebuild, main
 from omnitts_cli.training.picture import draw

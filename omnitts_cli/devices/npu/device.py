@@ -9,7 +9,7 @@ from omnitts_cli.devices.device import Stream
 from omnitts_cli.devices.npu import versions
 from omnitts_cli.errors import DeviceError
 from omnitts_cli.kernels.ops import Ops
-from omnitts_cli.settings import variable
+from omnitts_cli.settings.environment import variable
 
 VISIBLE = "ASCEND_RT_VISIBLE_DEVICES"
 

@@ -20,10 +20,8 @@ import fake_npu
 
 torch_npu = fake_npu.install(os.environ["FAKE_NPU_VERSION"])
 
-from omnitts_cli import build  # noqa: E402
 from omnitts_cli.cli import device_checks  # noqa: E402
 from omnitts_cli.cli.checks import Check  # noqa: E402
-from omnitts_cli.cli.options import Machine  # noqa: E402
 from omnitts_cli.devices.choose import broken_npu, choose  # noqa: E402
 from omnitts_cli.devices.npu.device import NPUDevice  # noqa: E402
 from omnitts_cli.engine.plan import Plan  # noqa: E402
@@ -32,6 +30,8 @@ from omnitts_cli.kernels import plain  # noqa: E402
 from omnitts_cli.models.roles import Cloner  # noqa: E402
 from omnitts_cli.request import Request  # noqa: E402
 from omnitts_cli.settings import EngineSettings  # noqa: E402
+from omnitts_cli.settings.table import Machine  # noqa: E402
+from omnitts_cli.speech import load as build  # noqa: E402
 from omnitts_cli.voices import Cloned, Named  # noqa: E402
 
 

@@ -19,8 +19,8 @@ def test_on_the_fake_npu(inside: str, proof: Callable[[str, str, str], None]) ->
 @pytest.mark.npu
 def test_on_a_real_npu_the_engine_speaks() -> None:
     """For whoever has the hardware: pytest -m npu"""
-    from omnitts_cli import build
     from omnitts_cli.request import Request
+    from omnitts_cli.speech import load as build
     from omnitts_cli.voices import Named
 
     codes = []

@@ -16,7 +16,6 @@ import pytest
 import torch
 from safetensors.numpy import save_file
 
-from omnitts_cli.build import load_model, open_engine
 from omnitts_cli.cli.codec import decoded
 from omnitts_cli.cli.voices import speakers
 from omnitts_cli.devices.cpu import CPUDevice
@@ -27,7 +26,8 @@ from omnitts_cli.families.qwen3_omni.config import Config
 from omnitts_cli.families.qwen3_omni.family import parts
 from omnitts_cli.models.roles import SpeechModel
 from omnitts_cli.request import Request
-from omnitts_cli.settings import EngineSettings
+from omnitts_cli.settings.engine import EngineSettings
+from omnitts_cli.speech.load import load_model, open_engine
 from omnitts_cli.voices import Named
 from omnitts_cli.weights.checkpoint import Checkpoint
 from omnitts_cli.weights.load import sources_of

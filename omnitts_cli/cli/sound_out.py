@@ -1,0 +1,181 @@
+"""Stage: where the sound goes. Everything that can be wrong with it is found before a model is looked for."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from omnitts_cli.errors import DeviceError, InputError, OutputError, UsageError
+from omnitts_cli.terminal.console import console
+
+if TYPE_CHECKING:
+    from omnitts_cli.audio.encode import SoundFormat
+    from omnitts_cli.audio.sinks import Sink
+    from omnitts_cli.audio.speaker import SpeakerSink
+    from omnitts_cli.settings.table import Output
+
+RATE = 24_000  # of every released model
+
+
+@dataclass
+class Stage:
+    """The sink and what it is called. `path` None: stdout or only the loudspeaker."""
+
+    sink: Sink
+    form: SoundFormat
+    rate: int
+    path: Path | None = None
+    speaker: SpeakerSink | None = None
+    named: bool = False  # the name was ours, so it is told on stdout
+
+    @property
+    def shown(self) -> str | None:
+        """The output's name in results."""
+        return str(self.path) if self.path else "-" if console.audio_on_stdout else None
+
+    @property
+    def safe(self) -> bool:
+        """Whether a piece can be checked whole before anybody hears it."""
+        return self.path is not None and self.speaker is None
+
+
+def reserve(output: Output) -> Stage:
+    """The stage before a model is known. What cannot be taken back, such as a pipe's first bytes, waits."""
+    from omnitts_cli.audio.sinks import MemorySink, refuse_terminal
+
+    in_place = output.output == "-" or (output.output is not None and is_special(Path(output.output)))
+    if not in_place:
+        return open_stage(output, RATE)
+    if output.output == "-":
+        if output.play:
+            hint = "-o - | tee speech.wav | ffplay -nodisp -autoexit -"
+            raise UsageError("--play and -o - exclude each other", hint=hint)
+        console.audio_on_stdout = True
+        refuse_terminal(console.stdout.file)
+    return Stage(MemorySink(), chosen_format(output, RATE), rate=0)
+
+
+def open_stage(output: Output, rate: int) -> Stage:
+    """The sink for -o, --play and what is there, for sound of that rate."""
+    from omnitts_cli.audio.sinks import FileSink, PipeSink, TeeSink
+    from omnitts_cli.audio.speaker import open_speaker
+
+    form = chosen_format(output, rate)
+    if output.output == "-":
+        return Stage(PipeSink(console.stdout.file, form, rate), form, rate)
+    if output.output is not None:
+        path = Path(output.output)
+        file = FileSink(path, form, rate, no_clobber=output.no_clobber)
+        if not output.play:
+            return Stage(file, form, rate, path)
+        try:
+            speaker = open_speaker(rate, output.audio_device)
+        except DeviceError as error:
+            file.discard()
+            without = f"omnitts say without --play writes {path}; omnitts doctor tells more"
+            hint = error.hint if output.audio_device else without
+            raise DeviceError(error.message, cause=error.cause, hint=hint) from None
+        except BaseException:
+            file.discard()
+            raise
+        return Stage(TeeSink([file, speaker]), form, rate, path, speaker)
+    if output.play is not False:
+        try:
+            speaker = open_speaker(rate, output.audio_device)
+            return Stage(speaker, form, rate, None, speaker)
+        except DeviceError:
+            if output.play or output.audio_device:
+                raise
+    return named_by_us(form, rate)
+
+
+def chosen_format(output: Output, rate: int) -> SoundFormat:
+    from omnitts_cli.audio.encode import choose_format
+
+    return choose_format(output.output, output.format, model_rate=rate, rate=output.sample_rate, subtype=output.subtype)
+
+
+def is_special(path: Path) -> bool:
+    """A FIFO, a device: written in place, so not before we are ready."""
+    return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
+
+
+def named_by_us(form: SoundFormat, rate: int) -> Stage:
+    """speech.wav, or the next free number; taken at once, so that two runs never take the same."""
+    from omnitts_cli.audio.sinks import FileSink
+    from omnitts_cli.audio.target import free_name
+
+    path = free_name(Path(), suffix=form.suffix)
+    return Stage(FileSink(path, form, rate, no_clobber=True), form, rate, path, named=True)
+
+
+def make_folder(folder: Path) -> None:
+    """The folder, if it is not there yet."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"cannot make the folder {folder}: {(error.strerror or str(error)).lower()}") from None
+
+
+class SideFile:
+    """A file beside the sound (--subs, --codes): its name is checked first, its content written last."""
+
+    def __init__(self, path: str, *, no_clobber: bool) -> None:
+        from omnitts_cli.audio.target import open_target
+
+        if path == "-":
+            raise UsageError("only the sound can go to stdout", hint="give --subs and --codes the name of a file")
+        self._target = open_target(Path(path), no_clobber=no_clobber)
+        self.path = Path(path)
+
+    def write(self, data: bytes) -> None:
+        from omnitts_cli.audio.outlet import Outlet
+
+        outlet = Outlet(self._target.file, str(self.path))
+        outlet.write(data)
+        outlet.check()
+        self._target.put_in_place()
+
+    def discard(self) -> None:
+        self._target.remove()
+
+
+class StdoutFile:
+    """Standard output in the place of such a file. Results for programs go to stderr then, as beside sound."""
+
+    def __init__(self) -> None:
+        if console.stdout.is_terminal():
+            raise UsageError("refusing to write codes to the terminal", hint="name a file, or pipe them on")
+        console.audio_on_stdout = True
+
+    def write(self, data: bytes) -> None:
+        from omnitts_cli.audio.outlet import Outlet
+
+        outlet = Outlet(console.stdout.file, "standard output")
+        outlet.write(data)
+        outlet.check()
+
+    def discard(self) -> None:
+        """What has left cannot be called back."""
+
+
+def list_speakers() -> None:
+    """--audio-device list."""
+    from omnitts_cli.audio.speaker import list_devices
+
+    names = list_devices()
+    if not names:
+        raise DeviceError("there is no sound output on this machine", hint="-o speech.wav writes a file")
+    for name in names:
+        console.result(name)
+        console.record(status="ok", audio_device=name)
+
+
+def refuse_same(output: Output, clip: str) -> None:
+    """The result must not replace its own source."""
+    if output.output and clip != "-" and output.output != "-":
+        one, other = Path(clip), Path(output.output)
+        if one.exists() and other.exists() and one.samefile(other):
+            raise InputError(f"{output.output} is the reference clip itself", hint="choose another name for -o")

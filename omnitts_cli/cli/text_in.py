@@ -1,0 +1,185 @@
+"""Where the text comes from: words on the command line, files, or a pipe that may stay open."""
+
+from __future__ import annotations
+
+import os
+import select
+import stat
+import sys
+from collections.abc import Iterable, Iterator
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from omnitts_cli.errors import InputError, UsageError
+from omnitts_cli.speech.script import Piped, Script, Written
+from omnitts_cli.terminal.console import console
+
+if TYPE_CHECKING:
+    from omnitts_cli.settings.table import TextIn
+    from omnitts_cli.text.inputs import TextOptions
+    from omnitts_cli.text.piece import Piece
+
+STDIN_BLOCK = 1 << 16
+QUIET_S = 0.3  # a pipe that says nothing for so long has finished its sentence
+
+
+def open_script(words: list[str] | None, options: TextIn, language: str | None, command: str) -> Script:
+    """The text that the command was given; an error where there is none or two. `language`: a code, or None."""
+    from omnitts_cli.text import inputs
+
+    words, options = as_meant(words, options)
+    check_sources(words, options, command)
+    how = text_options(options, language)
+    if words:
+        text = as_utf8(" ".join(words))
+        return Written(inputs.require_speech(inputs.pieces_of_text(text, how), text), len(text))
+    if reads_pipe(options):
+        return Piped(lines_of_stdin(how))
+    sources = [source(name, options) for name in options.file]
+    return Written(inputs.require_speech(pieces_of_files(sources, options, how)), known_chars(options.file))
+
+
+def live_texts(words: list[str] | None, options: TextIn, command: str) -> Iterator[str]:
+    """The same text as it arrives, in no particular pieces."""
+    from omnitts_cli.text.clean import clean
+    from omnitts_cli.text.decode import decode
+
+    words, options = as_meant(words, options)
+    check_sources(words, options, command)
+    if words:
+        return iter([clean(as_utf8(" ".join(words)))])
+    if reads_pipe(options):
+        return texts_of_stdin(options)
+    return (clean(decode(opened(name).read(), options.encoding, name)) for name in options.file)
+
+
+def as_meant(words: list[str] | None, options: TextIn) -> tuple[list[str] | None, TextIn]:
+    """A dash in the place of the words is stdin, as it is behind -f."""
+    from dataclasses import replace
+
+    if words != ["-"] or options.file:
+        return words, options
+    return None, replace(options, file=("-",))
+
+
+def as_utf8(text: str) -> str:
+    """Words of the command line that the locale could not read are UTF-8 all the same."""
+    try:
+        return os.fsencode(text).decode()
+    except UnicodeError:  # half of a pair, or no UTF-8: told where the text is cleaned
+        return text
+
+
+def check_sources(words: list[str] | None, options: TextIn, command: str) -> None:
+    if words and options.file:
+        raise UsageError("text is given twice, as words and by --file", hint="leave one of them out")
+    if options.file.count("-") > 1:
+        raise UsageError("stdin can be read only once", hint="give -f - once")
+    if not words and not options.file and (sys.stdin is None or sys.stdin.isatty()):
+        hint = f'omnitts {command} "Hello there"   or   omnitts {command} --help'
+        raise UsageError("no text to speak", hint=hint)
+
+
+def reads_pipe(options: TextIn) -> bool:
+    """Whether the text is plain and comes from a pipe that may stay open."""
+    return options.file in ((), ("-",)) and options.input_format in ("auto", "text")
+
+
+def text_options(options: TextIn, language: str | None) -> TextOptions:
+    from omnitts_cli.text.inputs import TextOptions
+    from omnitts_cli.text.lexicon import load_lexicon
+
+    lexicon = load_lexicon([Path(name) for name in options.lexicon])
+    return TextOptions(options.split, language, options.encoding, lexicon)  # type: ignore[arg-type]
+
+
+def source(name: str, options: TextIn) -> BinaryIO | None:
+    """An open pipe of text; None for a file, which is opened again at its turn, as there may be thousands.
+
+    Looked at here, so that a wrong name is told before anything is loaded.
+    """
+    from omnitts_cli.audio.magic import HEAD_BYTES, no_text
+    from omnitts_cli.text.inputs import input_format
+
+    file = opened(name)
+    if name == "-" or not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        return file
+    with file:
+        other = no_text(file.read(HEAD_BYTES))
+    if other and input_format(name, options.input_format) != "epub":
+        hint = "--input-format epub, if it is a book" if "ZIP" in other else "give the words as text"
+        raise InputError(f"text file {name} looks like {other}", hint=hint)
+    return None
+
+
+def opened(name: str) -> BinaryIO:
+    """A file of text, or all of stdin."""
+    if name == "-":
+        return BytesIO(sys.stdin.buffer.read())
+    try:
+        if Path(name).is_dir():
+            raise IsADirectoryError(0, "it is a folder")
+        return open(name, "rb")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError(f"cannot read text file {name}: {reason.lower()}") from None
+
+
+def pieces_of_files(sources: list[BinaryIO | None], options: TextIn, how: TextOptions) -> Iterator[Piece]:
+    from dataclasses import replace
+
+    from omnitts_cli.text.inputs import input_format, pieces_of_document
+
+    paragraph = 0
+    for number, (name, pipe) in enumerate(zip(options.file or ("-",), sources, strict=True)):
+        notices: list[str] = []
+        with pipe or opened(name) as file:
+            for piece in pieces_of_document(file, input_format(name, options.input_format), how, name, notices):
+                # a file begins a paragraph of its own
+                gap = "paragraph" if number and piece.start == 0 and piece.speech else piece.gap
+                yield replace(piece, gap=gap, paragraph=paragraph + piece.paragraph)
+        for notice in notices:
+            console.warning(notice)
+        paragraph += 1
+
+
+def known_chars(names: Iterable[str]) -> int | None:
+    """How long the text is, about, for the progress line: plain files have about a character per byte."""
+    try:
+        return sum(os.path.getsize(name) for name in names) or None
+    except OSError:
+        return None
+
+
+def texts_of_stdin(options: TextIn) -> Iterator[str]:
+    """Stdin as clean text, as soon as it is certain."""
+    from omnitts_cli.text.clean import Cleaner
+    from omnitts_cli.text.decode import Decoder
+
+    decoder, cleaner = Decoder(options.encoding), Cleaner()
+    descriptor = sys.stdin.fileno()
+    while data := os.read(descriptor, STDIN_BLOCK):
+        yield cleaner.feed(decoder.feed(data))
+    yield cleaner.feed(decoder.feed(b"", final=True)) + cleaner.flush()
+
+
+def quiet(descriptor: int) -> bool:
+    """Whether a pipe has said nothing for a moment."""
+    return not select.select([descriptor], [], [], QUIET_S)[0]
+
+
+def lines_of_stdin(how: TextOptions) -> Iterator[list[Piece]]:
+    """Stdin in pieces, line by line while it is open; an empty one is an error."""
+    from omnitts_cli.text.clean import nothing_to_speak
+    from omnitts_cli.text.inputs import TextStream
+
+    stream, descriptor, found = TextStream(how), sys.stdin.fileno(), False
+    while data := os.read(descriptor, STDIN_BLOCK):
+        for pieces in (stream.feed(data), stream.idle() if quiet(descriptor) else []):
+            found = found or any(piece.speech for piece in pieces)
+            yield pieces
+    pieces = stream.flush()
+    if not (found or any(piece.speech for piece in pieces)):
+        raise nothing_to_speak("")
+    yield pieces

@@ -1,0 +1,1 @@
+"""Settings: the table of all settings, and the places where their values come from."""

@@ -1,0 +1,57 @@
+"""EngineSettings: how to run a model on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from omnitts_cli.errors import SettingsError
+from omnitts_cli.settings import kinds
+from omnitts_cli.settings.setting import fields_of
+from omnitts_cli.settings.table import SLOTS, Machine, Network
+
+
+@dataclass(frozen=True)
+class EngineSettings:
+    """How to run a model on this machine. None leaves the choice to the device."""
+
+    device: str = "auto"
+    dtype: str = "auto"  # of the language side: as stored where the device is quick with it, else float32
+    slots: int | None = None  # requests spoken together
+    seconds: float = 120.0  # longest speech of one request, its reference included
+    first_chunk: int = 1  # frames in the first chunk of sound
+    chunk: int = 16  # most frames in a later one
+    threads: int | None = None  # on the CPU
+    capture: bool = True  # record steps where the device can replay them
+    offline: bool = False  # ask nothing of the network
+    mistral_pattern: bool = False  # cut words as the official package does for local folders
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value, kind = getattr(self, field.name), RULES[field.name]
+            if not kind.accepts(value) and not (value is None and field.default is None):
+                raise SettingsError(f"{field.name} = {value!r} is not {kind.words}")
+
+    @staticmethod
+    def of(values: Mapping[str, Any], source: str) -> EngineSettings:
+        """Settings from a table; an unknown key is an error that names `source` and the nearest key."""
+        for key in values:
+            if key not in RULES:
+                close = kinds.nearest(key, list(RULES))
+                hint = f"did you mean '{close}'?" if close else "known keys: " + ", ".join(RULES)
+                raise SettingsError(f"{source}: unknown key '{key}'", hint=hint)
+        try:
+            return EngineSettings(**values)
+        except SettingsError as error:
+            raise SettingsError(f"{source}: {error.message}") from None
+
+
+RULES: Mapping[str, kinds.Kind] = {
+    **{field.name: field.setting.kind for group in (Machine, Network) for field in fields_of(group)},
+    "slots": SLOTS,  # None in the place of the option's "auto"
+    "seconds": kinds.number(1, 2400),
+    "capture": kinds.SWITCH,
+    "mistral_pattern": kinds.SWITCH,
+}
+"""What each field takes: what the option of that name does."""

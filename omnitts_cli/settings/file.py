@@ -1,0 +1,121 @@
+"""A settings file (config.toml): keys are long option names, one table per command, presets of one's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from omnitts_cli.errors import SettingsError
+from omnitts_cli.settings import presets
+from omnitts_cli.settings.commands import ALL
+from omnitts_cli.settings.kinds import nearest
+from omnitts_cli.settings.presets import Preset
+from omnitts_cli.settings.setting import Field, fields_of, former_names
+
+SECTIONS = ("say", "clone", "design", "play", "voices", "models", "codec", "bench", "doctor", "config")
+
+
+@dataclass(frozen=True)
+class SettingsFile:
+    """A file whose keys are all known; values are checked by the option that takes them."""
+
+    path: Path
+    text: str
+    tables: Mapping[str, Any]
+
+    def values(self, section: str, fields: Mapping[str, Field]) -> dict[str, Any]:
+        """What the file says for the options of one command; its own table goes over the top level."""
+        general = {k: v for k, v in self.tables.items() if not isinstance(v, dict)}
+        own = self.tables.get(section, {})
+        former, values = former_names(fields), {}
+        for key, value in {**general, **own}.items():
+            name = key.replace("-", "_")
+            name = former.get(name, name)
+            if name in fields:
+                values[name] = self._checked(fields[name], key, value)
+        return values
+
+    def presets(self) -> dict[str, Preset]:
+        return {name: self._preset(name, table) for name, table in self.tables.get("presets", {}).items()}
+
+    def _preset(self, name: str, table: Any) -> Preset:
+        source = f"{self.path}, preset {name}"
+        if not isinstance(table, dict):
+            raise SettingsError(
+                f"{self.place(name)}: {name} = {table!r} is not a preset",
+                hint=f"a preset is a table of its own: [presets.{name}]",
+                where=(str(self.path), self.line(name)),
+            )
+        able = {*presets.settable(), *former_names(presets.settable())}
+        for key in table:
+            if key in all_names() and key.replace("-", "_") not in able:
+                hint = f"put it in front of the tables, or type --{key} beside --preset {name}"
+                raise SettingsError(f"{source}: a preset does not set '{key}'", hint=hint)
+        return presets.check(name, table, source)
+
+    def _checked(self, field: Field, key: str, value: Any) -> Any:
+        """The value, if the option takes it as it is or, for text, as it would be typed."""
+        values = list(value) if field.setting.many and isinstance(value, list) else [value]
+        for item in values:
+            if not field.setting.accepts(item):
+                raise SettingsError(
+                    f"{self.place(key)}: {key} = {value!r} is not {field.setting.kind.words}",
+                    hint=f"correct '{key}'",
+                    where=(str(self.path), self.line(key)),
+                )
+        return tuple(values) if field.setting.many else value
+
+    def place(self, key: str) -> str:
+        """The file with the line of a key."""
+        number = self.line(key)
+        return str(self.path) if number is None else f"{self.path} line {number}"
+
+    def line(self, key: str) -> int | None:
+        for number, line in enumerate(self.text.splitlines(), 1):
+            if line.split("=")[0].strip() in (key, f'"{key}"', f"[{key}]"):
+                return number
+        return None
+
+
+def read(path: Path) -> SettingsFile:
+    """The file, if it is TOML and every key in it is known."""
+    import tomllib
+
+    try:
+        text = path.read_text("utf-8")
+        tables = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path}: not a TOML file that can be read", cause=str(error)) from None
+    except OSError as error:
+        raise SettingsError(f"{path}: cannot be read", cause=error.strerror) from None
+    found = SettingsFile(path, text, tables)
+    refuse_unknown(found)
+    return found
+
+
+def refuse_unknown(file: SettingsFile) -> None:
+    known = all_names()
+    for key, value in file.tables.items():
+        if key == "presets" and isinstance(value, dict):
+            file.presets()
+        elif key in SECTIONS and isinstance(value, dict):
+            check_keys(file, value, known)
+        else:
+            check_keys(file, [key], known)
+
+
+def check_keys(file: SettingsFile, keys: Iterable[str], known: list[str]) -> None:
+    for key in keys:
+        if key not in known:
+            guess = nearest(key, [*known, *SECTIONS])
+            hint = f"did you mean '{guess}'?" if guess else "keys are the long names of options"
+            where = (str(file.path), file.line(key))
+            raise SettingsError(f"{file.place(key)}: unknown key '{key}'", hint=hint, where=where)
+
+
+def all_names() -> list[str]:
+    """Every long option name that may stand in a file, former ones included."""
+    fields = [field for group in ALL for field in fields_of(group)]
+    return [name.replace("_", "-") for one in fields for name in (one.name, one.setting.former) if name]

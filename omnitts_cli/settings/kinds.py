@@ -1,0 +1,89 @@
+"""Kind: which values a setting takes. The same for an option, the environment, a settings file and a preset."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
+WHOLE = re.compile(r"[+-]?\d{1,18}", re.ASCII)
+STDOUT = ("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")  # descriptor 1 is not theirs while a command works
+YES, NO = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """`words` completes "is not ..."; `parse` reads what a person typed and raises ValueError."""
+
+    words: str
+    parse: Callable[[str], Any]
+    accepts: Callable[[Any], bool]
+    choices: tuple[str, ...] = ()
+
+    def read(self, text: str) -> Any:
+        """The value that `text` spells, or ValueError."""
+        value = self.parse(text)
+        if not self.accepts(value):
+            raise ValueError(text)
+        return value
+
+
+def nearest(word: str, known: list[str]) -> str | None:
+    """The known word that a person most likely meant."""
+    close = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    return close[0] if close else None
+
+
+def parse_number(text: str) -> float:
+    """Plain digits only: Python's own float also takes nan, inf, 1_0 and the digits of other scripts."""
+    if not NUMBER.fullmatch(text):
+        raise ValueError(text)
+    return float(text)
+
+
+def parse_whole(text: str) -> int:
+    if not WHOLE.fullmatch(text):
+        raise ValueError(text)
+    return int(text)
+
+
+def parse_switch(text: str) -> bool:
+    if text.lower() not in YES + NO:
+        raise ValueError(text)
+    return text.lower() in YES
+
+
+def is_text(value: Any) -> bool:
+    return isinstance(value, str) and bool(value)
+
+
+def one_of(*words: str) -> Kind:
+    return Kind("one of " + ", ".join(words), str.lower, lambda value: value in words, words)
+
+
+def whole(low: int, high: int) -> Kind:
+    return Kind(f"a whole number from {low} to {high}", parse_whole, lambda v: type(v) is int and low <= v <= high)
+
+
+def number(low: float, high: float) -> Kind:
+    return Kind(
+        f"a number from {low:g} to {high:g}", parse_number, lambda v: type(v) in (int, float) and low <= v <= high
+    )
+
+
+def either(word: str, kind: Kind) -> Kind:
+    """`kind`, or one word such as "auto" or "off"."""
+
+    def parse(text: str) -> Any:
+        return word if text.lower() == word else kind.parse(text)
+
+    return Kind(f"{kind.words}, or {word}", parse, lambda v: v == word or kind.accepts(v))
+
+
+TEXT = Kind("text", str, is_text)
+TARGET = Kind("text", lambda text: "-" if text in STDOUT else text, is_text)
+ANY_TEXT = Kind("text", str, lambda value: isinstance(value, str))
+SWITCH = Kind("true or false", parse_switch, lambda value: isinstance(value, bool))

@@ -1,0 +1,86 @@
+"""Presets: named intents. Reads `presets/*.toml`; an unknown key is an error that names the nearest known one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from omnitts_cli.errors import SettingsError, UsageError
+from omnitts_cli.settings.kinds import TEXT, nearest
+from omnitts_cli.settings.setting import Field, fields_of, former_names
+from omnitts_cli.settings.table import SHARED
+
+
+@dataclass(frozen=True)
+class Preset:
+    """What an intent sets: values by the names of settings. What is not there stays open.
+
+    An option given by hand goes over the preset, the preset over the defaults.
+    """
+
+    name: str
+    about: str = ""
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+
+def settable() -> dict[str, Field]:
+    """The settings that a preset may decide, by name."""
+    return {one.name: one for group in SHARED for one in fields_of(group) if one.setting.preset}
+
+
+def check(name: str, table: Mapping[str, Any], source: str) -> Preset:
+    """The preset of a table, or an error that names `source` and the key. Keys are long names of options."""
+    known = settable()
+    former = former_names(known)
+    values: dict[str, Any] = {}
+    for key, value in table.items():
+        own = key.replace("-", "_")
+        own = former.get(own, own)
+        if "_" in key or (own not in known and key != "about"):
+            spelled = ["about", *(one.key for one in known.values())]
+            guess = nearest(key.replace("_", "-"), [*spelled, *(name.replace("_", "-") for name in former)])
+            hint = f"did you mean '{guess}'?" if guess else "known keys: " + ", ".join(spelled)
+            raise SettingsError(f"{source}: unknown key '{key}'", hint=hint)
+        accepted = TEXT.accepts(value) if key == "about" else known[own].setting.accepts(value)
+        if not accepted:
+            words = TEXT.words if key == "about" else known[own].setting.kind.words
+            raise SettingsError(f"{source}: {key} = {value!r} is not {words}", hint=f"correct '{key}'")
+        values[own] = value
+    about = values.pop("about", "")
+    return Preset(name, about, values)
+
+
+def read(path: Path) -> Preset:
+    """One preset file."""
+    import tomllib
+
+    try:
+        table = tomllib.loads(path.read_text("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path}: not a TOML file that can be read", cause=str(error)) from None
+    except OSError as error:
+        raise SettingsError(f"{path}: cannot be read", cause=error.strerror) from None
+    return check(path.stem, table, str(path))
+
+
+def folder() -> Path:
+    """Where the presets are: package data in a wheel, `presets/` in the source tree."""
+    package = Path(__file__).parents[1]
+    packed = package / "presets_data"
+    return packed if packed.is_dir() else package.parent / "presets"
+
+
+def names() -> list[str]:
+    return sorted(path.stem for path in folder().glob("*.toml"))
+
+
+def load(name: str, others: Iterable[str] = ()) -> Preset:
+    """The preset called `name`. `others` are those of a person's own, which a message names too."""
+    if name not in names():
+        known = sorted({*names(), *others})
+        guess = nearest(name, known)
+        hint = f"did you mean '{guess}'?" if guess else "presets: " + ", ".join(known)
+        raise UsageError(f"preset '{name}' not found", hint=hint)
+    return read(folder() / f"{name}.toml")

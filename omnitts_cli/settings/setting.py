@@ -1,0 +1,118 @@
+"""Setting: one row of the table. Its name and default are those of the field that carries it."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, get_args, get_type_hints
+
+from omnitts_cli.errors import UsageError
+from omnitts_cli.settings.kinds import SWITCH, Kind, nearest
+
+Group = Literal["text", "voice", "sampling", "output", "machine", "messages", "load", "server", "report"]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a setting takes, what help says about it, and where it may stand.
+
+    Every setting is an option, a variable and a key of the settings file. A preset sets those with `preset`. A project
+    file, which may come with somebody else's archive, sets those with `project`: taste, never where something is
+    written, read or fetched from.
+    """
+
+    flags: str  # as typed, a space between spellings
+    kind: Kind
+    help: str
+    takes: str = ""  # the placeholder in help; by itself the choices
+    many: bool = False
+    shown: str = ""  # the default, in words
+    group: Group = "messages"  # the heading in help
+    main: bool = False  # one of the few that most people need
+    preset: bool = False
+    project: bool = False
+    complete: Literal["", "models", "voices", "presets"] = ""  # what a shell offers
+    former: str = ""  # the name that it had before; still understood everywhere
+
+    @property
+    def spellings(self) -> list[str]:
+        """All spellings, as typed."""
+        return self.flags.split()
+
+    @property
+    def option(self) -> str:
+        """The spelling that messages use."""
+        return next((s for s in self.spellings if s.startswith("--")), self.spellings[0]).split("/")[0]
+
+    @property
+    def metavar(self) -> str:
+        """The placeholder in help."""
+        return self.takes or "|".join(self.kind.choices)
+
+    def read(self, text: str, source: str) -> Any:
+        """The value of what was typed for `source`, or an error that names both."""
+        try:
+            return self.kind.read(text)
+        except ValueError:
+            typed = text.lower()
+            close = nearest(typed, list(self.kind.choices))
+            close = close or next((one for one in self.kind.choices if typed.startswith(f"{one}-")), None)  # en-US
+            takes = close or self.metavar or "true|false"
+            hint = f"{source} {takes}" if source.startswith("-") else f"{source}={takes}"
+            wrong = f"'{text[:80]}' is not {self.kind.words}" if text else "is empty"
+            raise UsageError(f"{source} {wrong}", hint=hint) from None
+
+    def accepts(self, value: Any) -> bool:
+        """Whether a value from a file is right; true and false only for switches."""
+        return self.kind.accepts(value) and isinstance(value, bool) == (self.kind is SWITCH)
+
+
+@dataclass(frozen=True)
+class Field:
+    """A setting together with the name and default of its place in a group."""
+
+    name: str
+    setting: Setting
+    default: Any
+
+    @property
+    def key(self) -> str:
+        """Its name in files: `sentence-gap`."""
+        return self.name.replace("_", "-")
+
+    @property
+    def former_key(self) -> str:
+        """Its former name in files; empty where it never had another."""
+        return self.setting.former.replace("_", "-")
+
+    def typed(self, value: Any) -> Any:
+        """What was typed, read; None where nothing was."""
+        if value is None or value == [] or self.setting.kind is SWITCH:
+            return None if value == [] else value
+        if self.setting.many:
+            return tuple(self.setting.read(text, self.setting.option) for text in value)
+        return self.setting.read(value, self.setting.option)
+
+    def spelled(self, text: str, source: str) -> Any:
+        """The value of a text from somewhere other than the command line."""
+        parts = text.split(",") if self.setting.many else [text]
+        read = [self.setting.read(part, source) for part in parts]
+        return tuple(read) if self.setting.many else read[0]
+
+
+@functools.cache
+def fields_of(group: type) -> tuple[Field, ...]:
+    """The settings of a group, in the order of declaration. Kept, as most commands share most groups."""
+    hints = get_type_hints(group, include_extras=True)
+    fields = []
+    for field in dataclasses.fields(group):
+        setting = next(extra for extra in get_args(hints[field.name])[1:] if isinstance(extra, Setting))
+        fields.append(Field(field.name, setting, field.default))
+    return tuple(fields)
+
+
+def former_names(fields: Mapping[str, Field]) -> dict[str, str]:
+    """Former name -> name."""
+    return {field.setting.former: name for name, field in fields.items() if field.setting.former}

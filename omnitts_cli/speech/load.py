@@ -1,0 +1,154 @@
+"""Build: a model's name and settings -> a SpeechModel or an open Engine. The only file that knows every room."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from omnitts_cli.devices.choose import choose
+from omnitts_cli.devices.device import Device
+from omnitts_cli.engine.engine import Engine
+from omnitts_cli.engine.plan import Plan
+from omnitts_cli.engine.room import start
+from omnitts_cli.errors import ModelError
+from omnitts_cli.families.known import FAMILIES, family_of
+from omnitts_cli.families.qwen3_tts import released
+from omnitts_cli.families.qwen3_tts.family import HEAD
+from omnitts_cli.families.qwen3_tts.text import TextTokenizer, byte_vocabulary, read_tokenizer
+from omnitts_cli.families.toy import toy
+from omnitts_cli.models.roles import SpeechModel
+from omnitts_cli.settings.engine import EngineSettings
+from omnitts_cli.settings.environment import EMBEDDED, variable
+from omnitts_cli.weights.checkpoint import Checkpoint
+from omnitts_cli.weights.fetch import Report
+from omnitts_cli.weights.find import TINY, find
+from omnitts_cli.weights.load import fill
+from omnitts_cli.weights.random_fill import random_fill
+from omnitts_cli.weights.verify import model_sha256
+
+RANDOM = "random:"
+SMALL = 64 << 20  # bytes of weights
+SOUND_FRAMES = 20
+"""Frames that a CPU decodes together. More is no faster a frame; from 32 MiB on, which are 32 frames of the embedded
+voice, memory comes fresh from the system at every call, and a frame takes a quarter longer.
+"""
+DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
+DEFAULT = EngineSettings()
+
+
+@contextmanager
+def open_engine(
+    name: str,
+    *,
+    variant: str | None = None,
+    report: Report | None = None,
+    tell: Callable[[str], None] = lambda line: None,
+    **options: Any,
+) -> Iterator[Engine]:
+    """An engine for the model called `name`. `options` are those of EngineSettings; `tell` hears of fewer slots."""
+    settings = EngineSettings.of(options, "open_engine")
+    device = device_for(name, settings)
+    model = load_model(name, device, variant=variant, settings=settings, report=report)
+    yield start(model, device, plan_for(model, device, settings), tell)
+
+
+def device_for(name: str, settings: EngineSettings) -> Device:
+    return choose(settings.device, settings.threads or threads_for(name))
+
+
+def threads_for(name: str) -> int | None:
+    """One for a small model, such as the embedded voice: its products are too small to be shared. On two cores of a
+    machine with other work, two threads took 2 to 5 times as long as one; None leaves it to the device.
+    """
+    folder = TINY if name == EMBEDDED else Path(name)
+    try:
+        small = (folder.expanduser() / "model.safetensors").stat().st_size < SMALL
+    except (OSError, RuntimeError, ValueError):  # not a folder, or nothing that could be one
+        return None
+    return 1 if small and variable("OMP_NUM_THREADS") is None else None
+
+
+def load_model(
+    name: str,
+    device: Device,
+    *,
+    variant: str | None = None,
+    settings: EngineSettings = DEFAULT,
+    report: Report | None = None,
+) -> SpeechModel:
+    """The model called `name`, ready to speak on `device`. `variant` completes a bare size such as "0.6b"."""
+    if name.startswith(RANDOM):
+        return _random(name.removeprefix(RANDOM).lower(), variant, device, settings)
+    found = find(name, variant=variant, offline=settings.offline, report=report)
+    assert found.folder is not None
+    return _stored(found.folder, found.name, device, settings)
+
+
+def _stored(folder: Path, name: str, device: Device, settings: EngineSettings) -> SpeechModel:
+    family = family_of(folder)
+    config = family.read_config(folder)
+    tokenizer = read_tokenizer(folder, config.text_vocabulary, settings.mistral_pattern)
+    pieces = family.parts(config, device.ops())
+    files = {part.folder: Checkpoint.open(folder / part.folder) for part in pieces.all()}
+    stored = files[""].names().get(HEAD)
+    language = _dtype(settings.dtype, device, stored[0] if stored else None)
+    for part in pieces.all():
+        dtype = torch.float32 if part.float32 else language
+        fill(part.module, part.names, files[part.folder], device.torch_device, dtype, unused=part.leftover)
+    model = family.assemble(name, config, pieces, tokenizer, device.to_device, device.ops())
+    return replace(model, sha256=model_sha256(folder))
+
+
+def _random(name: str, variant: str | None, device: Device, settings: EngineSettings) -> SpeechModel:
+    """Made-up weights of a released size, for measurements without a download; no file is read."""
+    language = _dtype(settings.dtype, device)
+    if name == "toy":
+        return toy(device=device.torch_device, dtype=language, place=device.to_device, ops=device.ops())
+    here = Path(f"{RANDOM}{name}")
+    short = f"{name}-{variant or 'custom_voice'}" if name in released.SIZES else name
+    short = short.replace("_", "")
+    family = next((family for family in FAMILIES.values() if short in family.made_up), None)
+    if family is None:
+        names = ("toy", *(name for one in FAMILIES.values() for name in one.made_up))
+        hint = f"made-up models: {', '.join(f'{RANDOM}{name}' for name in names)}"
+        raise ModelError(f"there is no model '{here}'", hint=hint)
+    config = family.released_config(here, short)
+    pieces = family.parts(config, device.ops())
+    for part in pieces.all():
+        random_fill(part.module, 0, device.torch_device, torch.float32 if part.float32 else language)
+    tokenizer = TextTokenizer(byte_vocabulary(), [])
+    return family.assemble(str(here), config, pieces, tokenizer, device.to_device, device.ops())
+
+
+def _dtype(wanted: str, device: Device, stored: torch.dtype | None = None) -> torch.dtype:
+    """The number format of the language side; the codec and the encoders always work in float32."""
+    if wanted in DTYPES:
+        return DTYPES[wanted]
+    # float16 overflows in the predictor, so what is stored in it is spoken in the device's own format
+    return torch.float32 if stored == torch.float32 else device.dtype
+
+
+def plan_for(model: SpeechModel, device: Device, settings: EngineSettings = DEFAULT) -> Plan:
+    """The engine's fixed sizes on this device. No slot is longer than what the model can keep apart by position."""
+    slots = settings.slots or (32 if device.captures else 4)
+    sizes = [1]
+    while sizes[-1] < settings.chunk:
+        sizes.append(min(2 * sizes[-1], settings.chunk))
+    plan = Plan.of(
+        slots,
+        settings.seconds,
+        model.facts.frame_rate,
+        pads=device.pads,
+        chunks=tuple(sorted({*sizes, min(settings.first_chunk, settings.chunk)})),
+        first_chunk=min(settings.first_chunk, settings.chunk),
+        capture=settings.capture and device.captures,
+        sound_frames=None if device.captures else SOUND_FRAMES,
+    )
+    most = model.facts.max_positions
+    plan = replace(plan, positions=min(plan.positions, most), frames=min(plan.frames, most))
+    return plan.with_few_graphs() if device.few_graphs else plan

@@ -1,0 +1,74 @@
+"""Transcribe: the words of a clip, by a recogniser that somebody else made and that is installed on purpose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from omnitts_cli.audio.pcm import to_int16
+from omnitts_cli.audio.resample import resample
+from omnitts_cli.errors import InputError, ModelError, UsageError
+from omnitts_cli.terminal.console import console
+
+HEARD_AT = 16_000
+SIZE = "small"  # of Whisper: 0.5 GB, good for all ten languages
+
+Hear = Callable[[np.ndarray], str]
+"""Mono float32 at 16 kHz -> words; may be empty."""
+
+
+def transcribe(sound: np.ndarray, rate: int, *, offline: bool) -> str:
+    """What is said in a sound. The person is told, because a wrong word spoils the voice."""
+    words = " ".join(recogniser(offline)(resample(sound, rate, HEARD_AT)).split())
+    if not words:
+        raise InputError("no words were recognised in the clip", hint='--ref-text "what is said in it"')
+    console.note(f"heard in the clip: {words}\n  try: --ref-text with the right words, if these are not")
+    return words
+
+
+def recogniser(offline: bool) -> Hear:
+    """Whisper where it is installed, else PocketSphinx."""
+    for make in (whisper, sphinx):
+        try:
+            return make(offline)
+        except ImportError:
+            continue
+    raise UsageError(
+        "--transcribe needs the extra [asr], which is not installed",
+        hint='pip install "omnitts-cli[asr]"   or   --ref-text "what is said in the clip"',
+    )
+
+
+def whisper(offline: bool) -> Hear:
+    from faster_whisper import WhisperModel
+
+    console.detail(f"recognising with Whisper ({SIZE}), fetched once")
+    try:
+        model: Any = WhisperModel(SIZE, device="cpu", compute_type="int8", local_files_only=offline)
+    except Exception as error:  # of the hub, the network or a file: all its own kinds
+        reason = str(error).splitlines()[0][:200]
+        raise ModelError(
+            "the recogniser's model cannot be loaded", cause=reason, hint='--ref-text "what is said in the clip"'
+        ) from None
+    return lambda sound: "".join(part.text for part in model.transcribe(sound)[0])
+
+
+def sphinx(offline: bool) -> Hear:
+    """English only, and rough; but all of it is in the package."""
+    from pocketsphinx import Decoder
+
+    console.warning(
+        "PocketSphinx knows English only and mishears words", hint='pip install "omnitts-cli[asr]" hears better'
+    )
+    decoder: Any = Decoder(samprate=HEARD_AT, loglevel="FATAL")
+
+    def hear(sound: np.ndarray) -> str:
+        decoder.start_utt()
+        decoder.process_raw(to_int16(sound).tobytes(), full_utt=True)
+        decoder.end_utt()
+        best = decoder.hyp()
+        return best.hypstr if best else ""
+
+    return hear

@@ -1,0 +1,239 @@
+"""The one place that prints: errors and warnings on stderr, results on the data channel, JSON for machines."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from omnitts_cli.errors import OmniError
+from omnitts_cli.settings import environment
+from omnitts_cli.terminal.stdout import Stdout
+
+SCHEMA = 1
+MOST_ALIKE = 3
+MORE = {"cut": "pieces cut at the length that was asked for", "guard": "pieces cut where they misbehaved"}
+RED, YELLOW, DIM, BOLD, PLAIN = "\033[31m", "\033[33m", "\033[2m", "\033[1m", "\033[0m"
+
+
+class Console:
+    """How loud, how coloured, and where the JSON goes. Set once per command from its options."""
+
+    def __init__(self) -> None:
+        self.stdout = Stdout()
+        self.quiet = self.verbose = self.debug = self.json = False
+        self.color = "auto"
+        self.audio_on_stdout = False
+        self.warnings: list[str] = []
+        self._alike: Counter[str] = Counter()
+        self._moving = False  # a line of progress stands on the terminal
+
+    def listen_to(self, *, quiet: bool, verbose: bool, debug: bool, json: bool, color: str) -> None:
+        self.quiet, self.verbose, self.debug, self.json, self.color = quiet, verbose or debug, debug, json, color
+
+    def reset(self) -> None:
+        """As new, for the next call of main() in one process."""
+        self.__init__()  # type: ignore[misc]
+
+    # To people, on stderr.
+
+    def problem(self, error: OmniError) -> None:
+        """An error in at most four lines: what, why, what to do."""
+        self._say(self._painted(RED, "error:"), error.message, error.cause, error.hint)
+
+    def warning(self, message: str, *, cause: str | None = None, hint: str | None = None, kind: str = "") -> None:
+        """Something the person should know; the work goes on. Said once; of one `kind` only the first few."""
+        if message in self.warnings:
+            return
+        if kind:
+            self._alike[kind] += 1
+            if self._alike[kind] > MOST_ALIKE:
+                return
+        self.warnings.append(message)
+        if not self.quiet:
+            self._say(self._painted(YELLOW, "warning:"), message, cause, hint)
+
+    def fold(self) -> None:
+        """How many more warnings there were of each kind."""
+        for kind, count in self._alike.items():
+            if count > MOST_ALIKE:
+                self.warning(f"... and {count - MOST_ALIKE} more like this: {MORE[kind]}")
+        self._alike.clear()
+
+    def note(self, message: str) -> None:
+        """One plain line about what is going on."""
+        if not self.quiet:
+            self._write(visible(message))
+
+    def detail(self, message: str) -> None:
+        """For --verbose."""
+        if self.verbose and not self.quiet:
+            self._write(self._painted(DIM, visible(message)))
+
+    def event(self, line: str) -> None:
+        """A line of progress, which was asked for or belongs there."""
+        self._write(line)
+
+    def redraw(self, line: str) -> None:
+        """A line that replaces the one before. Only for terminals."""
+        self._moving = bool(line)
+        print(f"\r\033[K{visible(line)}", end="", file=sys.stderr, flush=True)
+
+    def stand_still(self) -> None:
+        """Takes the moving line away."""
+        if self._moving:
+            self.redraw("")
+
+    def asks(self) -> bool:
+        """Whether a person is there to answer."""
+        return sys.stdin is not None and sys.stdin.isatty() and sys.stderr is not None and sys.stderr.isatty()
+
+    def confirm(self, question: str) -> bool:
+        """Yes or no; anything but yes is no."""
+        print(f"{visible(question)} [y/N] ", end="", file=sys.stderr, flush=True)
+        return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+    # Results, on the data channel.
+
+    def result(self, text: str) -> None:
+        """One line of what was asked for: a name, a path, a row of a table."""
+        if not self.json:
+            self.stdout.line(text)
+
+    def table(self, rows: Sequence[Sequence[str]], *, head: Sequence[str] = ()) -> None:
+        """Columns for people on a terminal; tabs for programs otherwise. The last column is cut to the width."""
+        if self.json or not rows:
+            return
+        if not self.stdout.is_terminal():
+            for row in rows:
+                self.stdout.line("\t".join(plain(cell) for cell in row))
+            return
+        for line in columns(rows, head, shutil.get_terminal_size().columns):
+            self.stdout.line(line)
+
+    def check(self, status: str, name: str, words: str, fix: str | None) -> None:
+        """One line of the doctor's, and what to do where something is wrong."""
+        if self.json:
+            return
+        mark = {"ok": "\033[32m", "warn": YELLOW, "fail": RED}[status]
+        colour = self.stdout.is_terminal() and self.paints()
+        shown = f"{mark}{status:<4}{PLAIN}" if colour else f"{status:<4}"
+        width = shutil.get_terminal_size().columns if self.stdout.is_terminal() else 10_000
+        for line in wrapped(f"{name}: {visible(words)}", width - 6):
+            self.stdout.line(f"{shown}  {line}")
+            shown = "    "
+        for line in wrapped(f"try: {visible(fix)}" if fix else "", width - 8):
+            self.stdout.line(f"        {line}")
+
+    def record(self, **fields: Any) -> None:
+        """One JSON object, if --json was asked for."""
+        if self.json:
+            self._json({"schema": SCHEMA, **fields})
+
+    def error_record(self, error: OmniError) -> None:
+        fields = {"status": "error", "code": error.code, "exit": error.exit_code, "message": error.message}
+        where = {"where": dict(zip(("file", "line"), error.where, strict=True))} if error.where else {}
+        self.record(**fields, cause=error.cause, hint=error.hint, **where)
+
+    def _json(self, record: Mapping[str, Any]) -> None:
+        text = json.dumps(record, ensure_ascii=False, allow_nan=False)
+        if self.audio_on_stdout:
+            self._write(text)
+        else:
+            # A lone surrogate (a file name that is no text) becomes its \u escape, which is valid JSON.
+            self.stdout.line(text.encode("utf-8", "backslashreplace").decode())
+
+    def paints(self) -> bool:
+        """Whether stderr gets colours."""
+        if self.color != "auto":
+            return self.color == "always"
+        if environment.variable("NO_COLOR"):
+            return False
+        if environment.variable("FORCE_COLOR"):
+            return True
+        return self.animates()
+
+    @staticmethod
+    def animates() -> bool:
+        """Whether stderr is a terminal that can move its cursor."""
+        return sys.stderr is not None and sys.stderr.isatty() and environment.variable("TERM") != "dumb"
+
+    def _painted(self, paint: str, text: str) -> str:
+        return f"{paint}{text}{PLAIN}" if self.paints() else text
+
+    def _say(self, title: str, message: str, cause: str | None, hint: str | None) -> None:
+        lines = [f"{title} {visible(message)}"]
+        if cause:
+            lines.append(f"  cause: {visible(cause)}")
+        if hint:
+            lines.append(f"  try: {visible(hint)}")
+        self._write("\n".join(lines))
+
+    def _write(self, text: str) -> None:
+        if sys.stderr is None:
+            return
+        self.stand_still()
+        encoding = sys.stderr.encoding or "utf-8"
+        try:
+            print(text.encode(encoding, "backslashreplace").decode(encoding), file=sys.stderr, flush=True)
+        except BrokenPipeError:
+            raise
+        except OSError:  # a full disk, say: the words are lost, the exit code is not
+            pass
+
+
+def visible(text: str) -> str:
+    """The text with every control character spelled out: nothing of a user's text steers a terminal."""
+    return "".join(c if harmless(c) else escaped(c) for c in text)
+
+
+def harmless(character: str) -> bool:
+    """Printable; newlines are ours. Format characters (bidi overrides, tags) and surrogates are not."""
+    return character == "\n" or unicodedata.category(character) not in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
+
+
+def escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode() if not character.isascii() else f"\\x{ord(character):02x}"
+
+
+def plain(cell: str) -> str:
+    """A cell on one line without tabs."""
+    return visible(" ".join(cell.split()))
+
+
+def columns(rows: Sequence[Sequence[str]], head: Sequence[str], width: int) -> Iterable[str]:
+    """Aligned lines no wider than the terminal; one long cell (a path, say) does not push the last column out."""
+    cells = [[plain(cell) for cell in row] for row in ([list(head)] if head else []) + [list(row) for row in rows]]
+    widths = [max(cell_width(row[i]) for row in cells) for i in range(len(cells[0]))]
+    if sum(widths) + 2 * len(widths) > width:
+        widths = [min(widest, max(12, width // 4)) for widest in widths[:-1]] + widths[-1:]
+    for row in cells:
+        fitting = [*map(cut, row[:-1], widths), row[-1]]
+        padded = [cell + " " * (widths[i] - cell_width(cell)) for i, cell in enumerate(fitting)]
+        yield cut("  ".join(padded).rstrip(), width)
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """Lines no wider than that, cut at spaces where there are any."""
+    import textwrap
+
+    return textwrap.wrap(text, max(width, 20), subsequent_indent="  ", break_on_hyphens=False)
+
+
+def cell_width(text: str) -> int:
+    """Columns on a terminal: East Asian letters take two, combining marks none."""
+    wide = sum(unicodedata.east_asian_width(c) in ("W", "F") for c in text)
+    return len(text) + wide - sum(bool(unicodedata.combining(c)) for c in text)
+
+
+def cut(text: str, width: int) -> str:
+    while cell_width(text) > width:
+        text = text[: width - 2] + "…" if len(text) > width else text[:-2] + "…"
+    return text
+
+
+console = Console()

@@ -1,0 +1,96 @@
+"""Progress on stderr: a bar on a terminal, a plain line now and then elsewhere, JSON for programs, or nothing."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from omnitts_cli.terminal.console import console
+
+Style = Literal["bar", "plain", "json", "none"]
+
+PLAIN_EVERY_S = 10.0
+BAR_EVERY_S = 0.1
+JSON_EVERY_S = 0.5
+LONGEST_BAR = 24
+
+
+def style(wanted: str) -> Style:
+    """What `--progress` means here and now. Asked for by name it is given, except a bar where none can be drawn."""
+    if wanted in ("json", "none"):
+        return "json" if wanted == "json" else "none"
+    if console.quiet or (console.json and wanted == "auto"):
+        return "none"
+    return "bar" if wanted != "plain" and console.animates() else "plain"
+
+
+class Progress:
+    """One line that moves. `update` may be called as often as one likes."""
+
+    def __init__(self, title: str, wanted: str, clock: Any = time.monotonic) -> None:
+        self.title, self.style, self._clock = title, style(wanted), clock
+        self.began = self._told = clock()
+        self._drawn = False
+        if self.style == "bar":
+            self._told -= BAR_EVERY_S  # the first line at once
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.clear()
+
+    def update(self, share: float | None, words: str, **numbers: Any) -> None:
+        """`share` 0..1, or None where the end is not known; `words` for people, `numbers` for programs."""
+        every = {"bar": BAR_EVERY_S, "plain": PLAIN_EVERY_S, "json": JSON_EVERY_S, "none": float("inf")}[self.style]
+        now = self._clock()
+        if now - self._told < every:
+            return
+        self._told = now
+        if self.style == "json":
+            console.event(json.dumps({"event": "progress", "title": self.title, "share": share, **numbers}))
+        elif self.style == "plain":
+            console.event(" ".join([self.title, *([f"{share:.0%}"] if share is not None else []), words]))
+        else:
+            console.redraw(self._line(share, words))
+            self._drawn = True
+
+    def _line(self, share: float | None, words: str) -> str:
+        width = shutil.get_terminal_size().columns - 1
+        head, tail = f"{self.title} ", f" {words}"
+        if share is None:
+            return (head + words)[:width]
+        tail = f" {share:4.0%} {words}"
+        room = min(LONGEST_BAR, width - len(head) - len(tail))
+        if room < 8:
+            return (head + tail.strip())[:width]
+        full = int(share * room)
+        return head + "━" * full + "─" * (room - full) + tail
+
+    def clear(self) -> None:
+        """Takes the line away, so that what follows stands alone."""
+        if self._drawn:
+            console.redraw("")
+            self._drawn = False
+
+
+def duration(seconds: float) -> str:
+    """1:05 or 2:03:04."""
+    whole = max(0, round(seconds))
+    minutes, rest = divmod(whole, 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def size(count: float) -> str:
+    """Bytes for people."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000 or unit == "GB":
+            return f"{count:.0f} {unit}" if unit in ("B", "kB") else f"{count:.1f} {unit}"
+        count /= 1000
+    raise AssertionError

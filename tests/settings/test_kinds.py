@@ -1,0 +1,41 @@
+"""Kinds: what a person types is read strictly."""
+
+from __future__ import annotations
+
+import pytest
+
+from omnitts_cli.settings.kinds import SWITCH, TEXT, either, number, one_of, whole
+
+NO_NUMBER = ["", " ", "-1", "1e309", "nan", "inf", "-inf", "１", "1_0", "10" * 15, "0x10", "1,5", "one", "1 ", "٣"]
+
+
+@pytest.mark.parametrize("text", [*NO_NUMBER, "0.49", "2.01"])
+def test_a_number_takes_plain_digits_within_its_limits(text: str) -> None:
+    with pytest.raises(ValueError):
+        number(0.5, 2).read(text)
+
+
+@pytest.mark.parametrize("text", [*NO_NUMBER, "1.5", "1e1", "101"])
+def test_a_whole_number_takes_plain_digits_within_its_limits(text: str) -> None:
+    with pytest.raises(ValueError):
+        whole(0, 100).read(text)
+
+
+def test_numbers_are_read() -> None:
+    assert [number(0.5, 2).read(text) for text in ("1", "1.", "+.5", "2e0", "15e-1")] == [1, 1, 0.5, 2, 1.5]
+    assert [whole(-5, 5).read(text) for text in ("0", "-5", "+3")] == [0, -5, 3]
+
+
+def test_words_and_switches() -> None:
+    assert one_of("wav", "mp3").read("WAV") == "wav"
+    assert [SWITCH.read(text) for text in ("1", "Yes", "off", "false")] == [True, True, False, False]
+    assert either("auto", whole(1, 8)).read("AUTO") == "auto"
+    assert either("auto", whole(1, 8)).read("8") == 8
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"), [(one_of("a"), "b"), (SWITCH, "maybe"), (TEXT, ""), (either("auto", whole(1, 8)), "9")]
+)
+def test_what_is_nothing_of_the_kind_is_refused(kind, text) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(ValueError):
+        kind.read(text)

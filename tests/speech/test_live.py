@@ -1,0 +1,75 @@
+"""Live speech: where words are cut, and that every one of them is fed in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from omnitts_cli.audio.sinks import MemorySink
+from omnitts_cli.errors import InputError
+from omnitts_cli.request import Request
+from omnitts_cli.speech import load as build
+from omnitts_cli.speech.live import ENOUGH_CHARS, LiveSpeaking, cut
+from omnitts_cli.speech.script import Heard
+from omnitts_cli.speech.speaking import Manner
+from omnitts_cli.speech.tape import Tape
+
+WORDS = [f"word{n} and " for n in range(60)] + ["now it ends. ", "Here is ", "another one."]
+
+
+def test_parts_end_with_their_sentences() -> None:
+    assert list(cut("One. Two")) == [("One.", True), (" Two", False)]
+    assert list(cut("3.5 is")) == [("3.5 is", False)]
+    assert [part for part, _ in cut("一。二。")] == ["一。", "二。"]
+
+
+def spoken(texts: Iterator[str], **how: Any) -> tuple[Any, MemorySink, list[str]]:
+    fed: list[str] = []
+    with build.open_engine("random:toy", threads=1) as engine:
+        plain_submit, plain_feed = engine.submit, engine.feed
+
+        def submit(request: Request, *, live: bool = False) -> str:
+            fed.append(request.text)
+            return plain_submit(request, live=live)
+
+        def feed(name: str, text: str) -> None:
+            fed[-1] += text
+            plain_feed(name, text)
+
+        engine.submit, engine.feed = submit, feed  # type: ignore[method-assign]
+        sink = MemorySink()
+        speaking = LiveSpeaking(engine, Tape(sink, 8000), Manner(Request(""), seed=5, **how), None, texts)
+        return speaking.speak(Heard()), sink, fed
+
+
+def test_every_word_is_fed_and_a_new_request_takes_over() -> None:
+    account, sink, fed = spoken(iter(WORDS))
+    assert "".join("".join(fed).split()) == "".join("".join(WORDS).split())
+    assert len(fed) == account.pieces == 2
+    assert len(fed[0]) >= ENOUGH_CHARS and fed[0].endswith("ends.")
+    assert sink.sound.size > 0
+    assert [sentence.text for sentence in account.sentences] == [one.strip() for one in fed]
+
+
+def test_a_request_is_never_more_than_the_model_says_in_one_go() -> None:
+    whole = ["".join(WORDS), "Then, in one go, came a sentence that was much too long for the model to say. Ah."]
+    for texts in (WORDS, whole):
+        _, _, fed = spoken(iter(texts), longest=60)
+        assert "".join("".join(fed).split()) == "".join("".join(texts).split())
+        assert len(fed) > 5 and all(len(one) <= 60 and one.endswith((" ", ".")) for one in fed)
+
+
+def test_a_broken_text_ends_it_with_its_error() -> None:
+    def texts() -> Iterator[str]:
+        yield "Hello there. "
+        raise InputError("not utf-8")
+
+    with pytest.raises(InputError):
+        spoken(texts())
+
+
+def test_nothing_at_all_is_no_sound() -> None:
+    account, sink, _ = spoken(iter(["", "  ", "\n"]))
+    assert account.pieces == 0 and sink.sound.size == 0

@@ -1,0 +1,94 @@
+"""Normalize: which models get words for numbers, and which get the text as it is."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from omnitts_cli.errors import UsageError
+from omnitts_cli.speech.live import whole_words
+from omnitts_cli.speech.normalize import normaliser, reader
+
+Call = Callable[..., Any]
+PLAIN: Any = SimpleNamespace(plain_letters=True)
+LARGE: Any = SimpleNamespace(plain_letters=False)
+
+
+def test_a_model_of_plain_letters_gets_them() -> None:
+    read = reader(None, None, PLAIN)
+    assert read is not None and read("It is 5 o'clock — now") == "It is five o'clock, now."
+    assert reader(False, "en", PLAIN) is None
+    parts = reader(None, None, PLAIN, parts=True)
+    assert parts is not None and parts(" 5 o'clock ") == " five o'clock "
+
+
+def test_the_others_get_the_text_as_it_is_unless_asked() -> None:
+    assert reader(None, "en", LARGE) is None
+    read = reader(True, "en", LARGE)
+    assert read is not None and read("5 € — “now”") == "five € — “now”"
+
+
+def test_a_language_without_rules_is_2(omnitts: Call) -> None:
+    with pytest.raises(UsageError, match="no rules for 'fr'"):
+        normaliser("fr")
+    toy = ["say", "-m", "random:toy", "--max-frames", "6", "-o", "a.wav", "--normalize"]
+    assert omnitts(*toy, "-l", "de", "Um 5 Uhr.").code == 2
+    assert omnitts(*toy, "-l", "en", "At 5 o'clock.").code == 0
+
+
+def test_chinese_needs_the_extra_and_uses_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "wetext", None)
+    with pytest.raises(UsageError, match=r"extra \[tn\]"):
+        normaliser("zh")
+    extra = ModuleType("wetext")
+    extra.Normalizer = lambda lang, operator: SimpleNamespace(normalize=lambda text: f"{lang} {operator} {text}")  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "wetext", extra)
+    assert normaliser("zh")("5") == "zh tn 5"
+
+
+def test_the_extra_itself() -> None:
+    pytest.importorskip("wetext")
+    assert normaliser("zh")("占50%。") == "占百分之五十。"
+
+
+def test_subtitles_and_results_keep_what_was_written(omnitts: Call, landed: Path) -> None:
+    call = ["say", "--max-frames", "6", "--seed", "1", "-o", "a.wav", "--subs", "a.srt", "--json"]
+    done = omnitts(*call, "It costs $5.50 today.")
+    assert done.code == 0, done.err
+    assert done.json["sentences"][0]["text"] == "It costs $5.50 today."
+    assert "$5.50" in Path("a.srt").read_text()
+
+
+def test_words_of_live_text_are_whole() -> None:
+    def arriving() -> Iterator[str]:
+        yield from ["It is 1", "2,0", "00 m", "eters.\n", "Next"]
+
+    assert list(whole_words(arriving())) == ["It is ", "12,000 ", "meters.\n", "Next"]
+
+
+@pytest.fixture
+def short_winded(checkpoint: Callable[[str], Path], tmp_path: Path) -> str:
+    """A folder, named by its path, that says 60 letters well."""
+    folder = shutil.copytree(checkpoint("custom_voice"), tmp_path / "own")
+    config = json.loads((folder / "config.json").read_text())
+    config["omnitts"] = {"longest_piece": 60}
+    (folder / "config.json").write_text(json.dumps(config))
+    return str(folder)
+
+
+def test_a_folder_says_how_much_it_says_in_one_go(omnitts: Call, short_winded: str) -> None:
+    call = ["say", "-m", short_winded, "--max-frames", "4", "--seed", "1", "-o", "a.wav", "--json", LONG]
+    told = omnitts(*call).json
+    assert told["pieces"] == len(told["sentences"]) > 3
+    assert all(len(sentence["text"]) <= 60 for sentence in told["sentences"])
+    rehearsed = omnitts("say", "-m", short_winded, "--dry-run", "--json", LONG).objects
+    assert [one["text"] for one in rehearsed] == [one["text"] for one in told["sentences"]]
+    assert omnitts(*call, "--split", "none").json["pieces"] == 1
+    assert len(omnitts("say", "-m", short_winded, "--dry-run", "--json", "--split", "none", LONG).objects) == 1

@@ -1,0 +1,83 @@
+"""--transcribe: the words of a clip by whichever recogniser is installed."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+
+from omnitts_cli.errors import InputError, ModelError, UsageError
+from omnitts_cli.speech import transcribe
+
+Call = Callable[..., Any]
+SOUND = np.zeros(48_000, np.float32)
+
+
+def whisper(monkeypatch: pytest.MonkeyPatch, words: str = "", broken: bool = False) -> None:
+    """A faster_whisper that hears these words in anything."""
+
+    def model(size: str, **options: Any) -> Any:
+        if broken:
+            raise RuntimeError("no network\nand more")
+        parts = [SimpleNamespace(text=f" {word}") for word in words.split()]
+        return SimpleNamespace(transcribe=lambda sound: (iter(parts), None))
+
+    module = ModuleType("faster_whisper")
+    module.WhisperModel = model  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "faster_whisper", module)
+
+
+def test_without_a_recogniser_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "faster_whisper", None)
+    monkeypatch.setitem(sys.modules, "pocketsphinx", None)
+    with pytest.raises(UsageError) as raised:
+        transcribe.transcribe(SOUND, 24_000, offline=False)
+    assert "omnitts-cli[asr]" in str(raised.value.hint)
+
+
+def test_the_words_are_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    whisper(monkeypatch, "what was said")
+    assert transcribe.transcribe(SOUND, 24_000, offline=False) == "what was said"
+    assert "heard in the clip: what was said" in capsys.readouterr().err
+
+
+def test_no_words_and_no_model_are_errors(monkeypatch: pytest.MonkeyPatch) -> None:
+    whisper(monkeypatch)
+    with pytest.raises(InputError, match="no words"):
+        transcribe.transcribe(SOUND, 24_000, offline=False)
+    whisper(monkeypatch, broken=True)
+    with pytest.raises(ModelError) as raised:
+        transcribe.transcribe(SOUND, 24_000, offline=True)
+    assert raised.value.cause == "no network"
+
+
+@pytest.mark.skipif(shutil.which("flite") is None, reason="flite is not installed")
+def test_pocketsphinx_hears_english(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    pytest.importorskip("pocketsphinx")
+    monkeypatch.setitem(sys.modules, "faster_whisper", None)
+    said = "Glue the sheet to the dark blue background."
+    subprocess.run(["flite", "-voice", "rms", "-t", said, "-o", str(tmp_path / "a.wav")], check=True)
+    sound, rate = soundfile.read(tmp_path / "a.wav", dtype="float32")
+    assert "dark blue background" in transcribe.transcribe(sound, rate, offline=True)
+
+
+def test_clone_takes_the_transcript(omnitts: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    time = np.arange(96_000) / 24_000
+    sound = 0.1 * sum(np.sin(2 * np.pi * 130 * k * time) / k for k in range(1, 9)) * (1 + np.sin(2 * np.pi * 3 * time))
+    soundfile.write("clip.wav", sound, 24_000)
+    whisper(monkeypatch, "these are the words of it, more or less, all of them")
+    clone = ["clone", "-m", "random:toy", "--max-frames", "6", "-r", "clip.wav", "-o", "a.wav", "--transcribe"]
+    done = omnitts(*clone, "--save-voice", "me", "Hello there.")
+    assert done.code == 0, done.err
+    assert "no --ref-text" not in done.err
+    assert omnitts("voices", "show", "me", "--json").json["transcript"].startswith("these are the words")
+    assert omnitts(*clone, "--ref-text", "words", "Hello.").code == 2
+    assert Path("a.wav").exists()

@@ -1,0 +1,120 @@
+"""Voice files: what is written comes back, and what is wrong in one is told without harm."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import save
+
+from omnitts_cli.errors import InputError, OmniError, UsageError
+from omnitts_cli.speech import voice_files
+from omnitts_cli.speech.voice_files import SavedVoice
+from omnitts_cli.voices import Cloned
+
+ABOUT = {"format": 1, "name": "anna"}
+
+
+def written(path: Path, tensors: dict[str, Any], about: Any = ABOUT) -> Path:
+    path.write_bytes(save(tensors, {"voice": json.dumps(about)}))
+    return path
+
+
+def test_what_is_written_comes_back(tmp_path: Path) -> None:
+    voice = Cloned(np.arange(8, dtype=np.float32), np.arange(12).reshape(3, 4), "what was said")
+    path = tmp_path / "anna.voice"
+    voice_files.write(SavedVoice("anna", voice, {"model": "tiny", "consent": "yes"}), path)
+    found = voice_files.read(path)
+    assert found.name == "anna" and found.about == {"model": "tiny", "consent": "yes"}
+    assert np.array_equal(found.voice.embedding, voice.embedding)
+    assert found.voice.transcript == "what was said" and np.array_equal(found.voice.codes, voice.codes)
+    assert [one.name for one in tmp_path.iterdir()] == ["anna.voice"]
+
+
+class Payload:
+    """Unpickling this would make a file."""
+
+    def __init__(self, marker: Path) -> None:
+        self.marker = marker
+
+    def __reduce__(self) -> Any:
+        return (Path.touch, (self.marker,))
+
+
+def test_a_pickle_is_never_opened(tmp_path: Path) -> None:
+    path, marker = tmp_path / "bad.voice", tmp_path / "marker"
+    path.write_bytes(pickle.dumps(Payload(marker)))
+    with pytest.raises(InputError):
+        voice_files.read(path)
+    assert not marker.exists()
+
+
+VECTOR = {"embedding": np.ones(4, np.float32)}
+CODES = {"codes": np.ones((2, 3), np.int64)}
+WRONG = {
+    "no vector": ({"codes": np.ones((2, 3), np.int64)}, ABOUT),
+    "another tensor": ({**VECTOR, "extra": np.ones(1, np.float32)}, ABOUT),
+    "a matrix": ({"embedding": np.ones((2, 2), np.float32)}, ABOUT),
+    "another type": ({"embedding": np.ones(4, np.float64)}, ABOUT),
+    "no number": ({"embedding": np.full(4, np.nan, np.float32)}, ABOUT),
+    "a line of codes": ({**VECTOR, "codes": np.ones(3, np.int64)}, ABOUT),
+    "codes below zero": ({**VECTOR, "codes": -np.ones((2, 3), np.int64)}, {**ABOUT, "transcript": "hi"}),
+    "codes without words": ({**VECTOR, **CODES}, ABOUT),
+    "words without codes": (VECTOR, {**ABOUT, "transcript": "hi"}),
+    "another format": (VECTOR, {"format": 2, "name": "anna"}),
+    "an unknown field": (VECTOR, {**ABOUT, "colour": "red"}),
+    "a number for a word": (VECTOR, {**ABOUT, "licence": 3}),
+    "a list": (VECTOR, [1]),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_case_42_what_is_wrong_is_told(tmp_path: Path, case: str) -> None:
+    with pytest.raises(InputError, match=r"bad\.voice"):
+        voice_files.read(written(tmp_path / "bad.voice", *WRONG[case]))
+
+
+@pytest.mark.parametrize("data", [b"", b"x" * 9, b"\xff" * 64, (2**62).to_bytes(8, "little") + b"{}" * 9, b"\0" * 4096])
+def test_bytes_that_are_no_voice(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "bad.voice").write_bytes(data)
+    with pytest.raises(InputError):
+        voice_files.read(tmp_path / "bad.voice")
+
+
+def test_every_truncation_is_told(tmp_path: Path) -> None:
+    whole = written(tmp_path / "whole.voice", VECTOR).read_bytes()
+    for length in range(len(whole)):
+        (tmp_path / "cut.voice").write_bytes(whole[:length])
+        with pytest.raises(InputError):
+            voice_files.read(tmp_path / "cut.voice")
+
+
+def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "large.voice"
+    with path.open("wb") as file:
+        file.truncate(voice_files.LARGEST_BYTES + 1)
+    with pytest.raises(InputError) as caught:
+        voice_files.read(path)
+    assert "bytes" in str(caught.value.cause)
+
+
+@pytest.mark.parametrize("name", ["anna", "a", "0.1_x-y", "n" * 64])
+def test_names_that_may_be(name: str) -> None:
+    assert voice_files.check_name(name) == name
+
+
+@pytest.mark.parametrize("name", ["", "Anna", "a/b", "..", ".a", "con", "com1.x", "n" * 65, "a\n", "ä", "a."])
+def test_names_that_may_not_be(name: str) -> None:
+    with pytest.raises(UsageError):
+        voice_files.check_name(name)
+
+
+def test_a_blend_is_weighted() -> None:
+    one, two = (SavedVoice(n, Cloned(np.full(3, v, np.float32))) for n, v in (("a", 0.0), ("b", 10.0)))
+    assert voice_files.blend([(one, 3), (two, 1)], "c").voice.embedding == pytest.approx(2.5)
+    with pytest.raises(OmniError):
+        voice_files.blend([(one, 1)], "c")

@@ -1,0 +1,57 @@
+"""Console: nothing of a user's text steers a terminal, tables fit, words stay short."""
+
+from __future__ import annotations
+
+import pytest
+
+from omnitts_cli.errors import InputError
+from omnitts_cli.terminal.console import Console, cell_width, columns, visible
+
+
+@pytest.mark.parametrize(
+    "text", ["\x1b[31m", "\x07", "\x9b", "\u202e", "\u2028", "\ud800", "\x00", "\x7f", "\U000e0041"]
+)
+def test_case_26_control_characters_are_spelled_out(text: str) -> None:
+    assert not set(visible(text)) & set(text) - set("[31m")
+    assert visible(text).startswith("\\")
+
+
+def test_plain_text_stays() -> None:
+    assert visible("Grüße, 世界!\n") == "Grüße, 世界!\n"
+
+
+@pytest.mark.parametrize("width", [40, 80])
+def test_tables_fit(width: int) -> None:
+    rows = [["名前" * 3, "saved", "x" * 100], ["b", "model", "y\ty"]]
+    lines = list(columns(rows, ["NAME", "KIND", "ABOUT"], width))
+    assert all(cell_width(line) <= width for line in lines)
+    assert [line.index("KIND") for line in lines[:1]] == [14]
+
+
+def test_an_error_has_four_lines_at_most(capsys: pytest.CaptureFixture[str]) -> None:
+    Console().problem(InputError("what", cause="why", hint="do this"))
+    assert capsys.readouterr().err == "error: what\n  cause: why\n  try: do this\n"
+
+
+def test_a_warning_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+    console = Console()
+    console.warning("odd")
+    console.warning("odd")
+    assert capsys.readouterr().err.count("odd") == 1
+    assert console.warnings == ["odd"]
+
+
+def test_quiet_keeps_errors_only(capsys: pytest.CaptureFixture[str]) -> None:
+    console = Console()
+    console.quiet = True
+    console.warning("odd")
+    console.note("note")
+    console.problem(InputError("what"))
+    assert capsys.readouterr().err == "error: what\n"
+
+
+def test_a_long_path_leaves_room_for_the_words_behind_it() -> None:
+    rows = [["me", "saved", "/a/very/long/path/of/a/model/somewhere/on/the/disk", "my own voice"]]
+    for width in (40, 60):
+        head, line = columns(rows, ["NAME", "KIND", "MODEL", "ABOUT"], width)
+        assert "my own" in line and "…" in line and max(map(cell_width, (head, line))) <= width

@@ -1,0 +1,72 @@
+"""Progress: a bar that fits, plain lines without escapes, JSON for programs."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from omnitts_cli.terminal.console import console
+from omnitts_cli.terminal.progress import Progress, duration, size, style
+
+
+@pytest.fixture(autouse=True)
+def fresh_console() -> None:
+    console.reset()
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_off_a_terminal_there_is_a_plain_line_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
+    clock = Clock()
+    progress = Progress("speaking", "auto", clock)
+    for clock.now in (1.0, 9.0, 10.0, 11.0, 20.5):
+        progress.update(0.5, "audio 0:10")
+    err = capsys.readouterr().err
+    assert err == "speaking 50% audio 0:10\n" * 2
+
+
+@pytest.mark.parametrize("width", [20, 40, 80, 200])
+def test_a_bar_fits_its_terminal(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    progress = Progress("speaking", "none")
+    for share in (None, 0.0, 0.5, 1.0):
+        assert len(progress._line(share, "audio 3:41  12.4× realtime  RTF 0.081  eta 0:09")) < width
+
+
+def test_a_bar_is_drawn_and_taken_away(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(console, "animates", lambda: True)
+    with Progress("speaking", "auto") as progress:
+        progress.update(0.25, "words")
+    err = capsys.readouterr().err
+    assert " 25% words" in err and err.endswith("\r\033[K")
+
+
+def test_json_is_one_object_per_line(capsys: pytest.CaptureFixture[str]) -> None:
+    clock = Clock()
+    progress = Progress("speaking", "json", clock)
+    clock.now = 1.0
+    progress.update(0.5, "words", audio_s=1.5)
+    assert json.loads(capsys.readouterr().err) == {
+        "event": "progress",
+        "title": "speaking",
+        "share": 0.5,
+        "audio_s": 1.5,
+    }
+
+
+def test_quiet_and_json_results_have_no_progress() -> None:
+    console.quiet = True
+    assert style("auto") == style("bar") == style("plain") == "none"
+    assert style("json") == "json"
+
+
+def test_numbers_for_people() -> None:
+    assert [duration(s) for s in (0, 59.6, 65, 3723)] == ["0:00", "1:00", "1:05", "1:02:03"]
+    assert [size(n) for n in (9, 1500, 2_500_000, 3.9e9)] == ["9 B", "2 kB", "2.5 MB", "3.9 GB"]

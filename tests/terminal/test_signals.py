@@ -1,0 +1,196 @@
+"""Signals: the exit code of each, at every phase, and nothing half-made left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import wave
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from omnitts_cli.terminal import signals
+
+Call = Callable[..., Any]
+Process = subprocess.Popen[bytes]
+
+TOY = ["-m", "random:toy", "--seed", "5", "--max-frames", "40", "-b", "1"]
+BOOK = "Here is a sentence of some length to speak. " * 60
+
+# The command with a mark on stderr when a phase begins, so that a signal can be sent in it.
+PHASES = """
+import sys, time
+phase, arguments = sys.argv[1], sys.argv[2:]
+def reached(name):
+    if name == phase:
+        print("REACHED", file=sys.stderr, flush=True)
+        time.sleep(30 if name in ("import", "load") else 0.01)
+from omnitts_cli.cli import app, engine_room, job
+from omnitts_cli.speech import speaking
+plain_engine, plain_write, plain_files = engine_room.engine_for, speaking.Speaking._write, job.Job.side_files
+def engine_for(*a, **k):
+    reached("load")
+    return plain_engine(*a, **k)
+def write(self, take):
+    plain_write(self, take)
+    reached("first" if self.account.pieces < 8 else "middle")
+def side_files(self, closing):
+    reached("import")
+    return plain_files(self, closing)
+job.engine_for, speaking.Speaking._write, job.Job.side_files = engine_for, write, side_files
+sys.argv = ["omnitts", *arguments]
+app.main()
+"""
+
+
+HEEDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def heed_signals() -> None:
+    """In the child: tests that run in the background of a shell inherit SIGINT as ignored."""
+    for number in HEEDED:
+        signal.signal(number, signal.SIG_DFL)
+
+
+@pytest.fixture
+def in_phase(home: Path) -> Any:
+    """`in_phase("load", "say", ...)`: a process that has just reached the phase."""
+    processes: list[Process] = []
+
+    def start(phase: str, *arguments: str) -> Process:
+        process = subprocess.Popen(
+            [sys.executable, "-c", PHASES, phase, *arguments],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=heed_signals,
+        )  # fmt: skip
+        processes.append(process)
+        assert process.stderr is not None
+        while line := process.stderr.readline():
+            if b"REACHED" in line:
+                return process
+        raise AssertionError("the phase was never reached")
+
+    yield start
+    for process in processes:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+def left() -> list[str]:
+    return sorted(path.name for path in Path().iterdir())
+
+
+@pytest.mark.parametrize("phase", ["import", "load", "first"])
+def test_case_53_ctrl_c_is_130_within_two_seconds(in_phase: Call, phase: str) -> None:
+    process = in_phase(phase, "say", *TOY, "-o", "a.wav", BOOK)
+    began = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    assert process.wait(20) == 130
+    assert time.monotonic() - began < 2.0 + 1.0  # a busy machine may be late
+    rest = process.stderr.read()
+    assert b"interrupted" in rest and b"Traceback" not in rest
+    assert left() in ([], ["a.partial.wav"])
+
+
+def test_case_53_ctrl_c_while_the_command_is_still_being_imported(home: Path) -> None:
+    """The first heavy import is a stand-in that takes for ever."""
+    (home / "typer.py").write_text("import sys, time\nprint('REACHED', file=sys.stderr, flush=True)\ntime.sleep(30)\n")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "omnitts_cli", "say", "Hello."],
+        stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, preexec_fn=heed_signals,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(home), *sys.path])},
+    )  # fmt: skip
+    assert process.stderr is not None and process.stderr.readline() == b"REACHED\n"
+    process.send_signal(signal.SIGINT)
+    assert process.wait(20) == -signal.SIGINT  # a shell calls it 130
+    assert process.stderr.read() == b""
+
+
+def test_case_53_finished_sentences_are_kept(in_phase: Call) -> None:
+    process = in_phase("middle", "say", *TOY, "-o", "a.wav", BOOK)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(20) == 130
+    assert b"a.partial.wav" in process.stderr.read()
+    assert left() == ["a.partial.wav"]
+    with wave.open("a.partial.wav") as file:
+        assert file.getnframes() >= 40 * 640
+
+
+@pytest.mark.parametrize(("name", "code"), [("SIGTERM", 143), ("SIGHUP", 129)])
+@pytest.mark.parametrize("phase", ["load", "middle"])
+def test_case_54_term_and_hangup(in_phase: Call, phase: str, name: str, code: int) -> None:
+    process = in_phase(phase, "say", *TOY, "-o", "a.wav", BOOK)
+    process.send_signal(getattr(signal, name))
+    assert process.wait(20) == code
+    assert left() == ([] if phase == "load" else ["a.partial.wav"])
+
+
+def test_case_54_stop_and_continue(in_phase: Call) -> None:
+    process = in_phase("first", "say", *TOY[:-2], "-o", "a.wav", "Here is a sentence of some length to speak. " * 4)
+    process.send_signal(signal.SIGTSTP)
+    time.sleep(0.2)
+    process.send_signal(signal.SIGCONT)
+    assert process.wait(60) == 0
+    assert left() == ["a.wav"]
+
+
+def test_case_54_after_kill_the_next_run_heals(in_phase: Call, omnitts: Call) -> None:
+    process = in_phase("middle", "say", *TOY, "-o", "a.wav", BOOK)
+    process.kill()
+    process.wait(20)
+    assert [name for name in left() if name.startswith(".a.wav.part-")]
+    assert omnitts("say", *TOY, "-o", "a.wav", "Hello there.").code == 0
+    assert left() == ["a.wav"]
+
+
+def test_case_53_twice_ends_at_once(in_phase: Call) -> None:
+    """A second signal does not wait for anything: here for a reader that never comes."""
+    process = in_phase("first", "say", *TOY, "-o", "-", BOOK)
+    time.sleep(0.5)  # the pipe is full by now, or soon
+    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(10) == 130
+
+
+def test_case_62_what_nohup_ignores_stays_ignored(home: Path) -> None:
+    probe = """if True:
+        import signal
+        from omnitts_cli.terminal import signals
+        with signals.handled():
+            print("kept", signal.getsignal(signal.SIGHUP) == signal.SIG_IGN)
+    """
+    done = subprocess.run(["nohup", sys.executable, "-c", probe], capture_output=True, text=True)
+    assert "kept True" in done.stdout
+
+
+@pytest.fixture
+def heeding() -> Iterator[None]:
+    """This process heeds signals, and is as before afterwards."""
+    before = {number: signal.getsignal(number) for number in HEEDED}
+    heed_signals()
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def test_a_block_is_not_interrupted(heeding: None) -> None:
+    seen = []
+    with pytest.raises(signals.Stopped) as stopped, signals.handled():
+        with signals.held():
+            os.kill(os.getpid(), signal.SIGTERM)
+            seen.append("whole")
+        seen.append("never")
+    assert seen == ["whole"]
+    assert stopped.value.exit_code == 143
+
+
+def test_the_former_handlers_come_back(heeding: None) -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with signals.handled():
+        assert signal.getsignal(signal.SIGINT) is signals.stop
+    assert signal.getsignal(signal.SIGINT) is before
