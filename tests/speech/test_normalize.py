@@ -17,6 +17,7 @@ from omnitts_cli.speech.live import whole_words
 from omnitts_cli.speech.normalize import normaliser, reader
 
 Call = Callable[..., Any]
+LONG = "It was a long sentence of many words, " * 5 + "and it cost $5."
 PLAIN: Any = SimpleNamespace(plain_letters=True)
 LARGE: Any = SimpleNamespace(plain_letters=False)
 
@@ -32,7 +33,7 @@ def test_a_model_of_plain_letters_gets_them() -> None:
 def test_the_others_get_the_text_as_it_is_unless_asked() -> None:
     assert reader(None, "en", LARGE) is None
     read = reader(True, "en", LARGE)
-    assert read is not None and read("5 € — “now”") == "five € — “now”"
+    assert read is not None and read("5 € — “now”") == "five euros — “now”"
 
 
 def test_a_language_without_rules_is_2(omnitts: Call) -> None:
