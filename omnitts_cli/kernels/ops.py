@@ -255,6 +255,31 @@ class CodecAttend(Protocol):
 
 
 @dataclass(frozen=True)
+class DecoderParts:
+    """A decoder that begins with code books: its weights, and the state of its slots. For devices that run it as one
+    operation; the layers are those of `models/slot_decoder.py`.
+    """
+
+    books: Tensor  # [G, V, W] float32
+    opening: Product
+    layers: Sequence[Any]  # of the transformer
+    leaving: Product
+    stretches: Sequence[Any]
+    widen: Product
+    rises: Sequence[Any]
+    closing: Tensor  # [taps, C] float32
+    closing_bias: Tensor  # [1]
+    tracks: Tracks
+    rates: Tensor  # [D / 2] float32: rotation per frame, in radians
+    window: int
+    samples: int  # a frame
+    history: Tensor  # [slots, kept], written as the rest
+    frames: Tensor  # [slots] int64
+    keys: Tensor  # [layers, slots, heads, ring, D]
+    values: Tensor
+
+
+@dataclass(frozen=True)
 class CodecOps:
     """Operations of the streaming codec. The plain versions are in `kernels/plain_codec.py`; results are written
     into tensors of the caller."""
@@ -278,3 +303,5 @@ class CodecOps:
     # buffer, tracks, history [slots, kept], slots [B], frames [slots] (advanced), frames of this call: the reverse
     store_history: Callable[[Tensor, Tracks, Tensor, Tensor, Tensor, int], None]
     warm_up: Callable[[Callable[[], None]], None]  # compile whatever the given function will call
+    # codes [B, T, G], slots [B] -> sound [B, samples] as one operation; None where layer by layer is as fast
+    fuse_decoder: Callable[[DecoderParts], Callable[[Tensor, Tensor], Tensor] | None] | None = None

@@ -7,14 +7,14 @@ once: norms and scales are folded into them, and consecutive linear layers becom
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor, nn
 
-from omnitts_cli.kernels.ops import CodecOps, Product
+from omnitts_cli.kernels.ops import CodecOps, DecoderParts, Product
 from omnitts_cli.kernels.tracks import Track, Tracks
 from omnitts_cli.models.code2wav import Code2Wav
 from omnitts_cli.models.codec_decoder import CodecDecoder, Rise, Stretch
@@ -82,6 +82,33 @@ class FusedSlotDecoder:
         self._values = torch.zeros(rings, dtype=ops.operand, device=device)
         exponents = torch.arange(0, at.head_dim, 2, device=device, dtype=torch.float32) / at.head_dim
         self._rates = at.rope_theta**-exponents
+        self._fused = self._fuse()
+
+    def _fuse(self) -> Callable[[Tensor, Tensor], Tensor] | None:
+        """`decode` as one operation, where the device has one for such a decoder."""
+        layout = self._layout
+        if self._ops.fuse_decoder is None or layout.opening is None or any(self._cuts):
+            return None
+        parts = DecoderParts(
+            books=layout.opening.books,
+            opening=layout.opening.product,
+            layers=layout.layers,
+            leaving=layout.leaving,
+            stretches=layout.stretches,
+            widen=layout.widen,
+            rises=layout.rises,
+            closing=layout.closing,
+            closing_bias=layout.closing_bias,
+            tracks=self._tracks,
+            rates=self._rates,
+            window=self._window,
+            samples=self._samples,
+            history=self._history,
+            frames=self._frames,
+            keys=self._keys,
+            values=self._values,
+        )
+        return self._ops.fuse_decoder(parts)
 
     def prepare(self, sizes: Sequence[tuple[int, int]]) -> None:
         """Compile the kernels for later calls of these sizes, (frames, rows)."""
@@ -100,6 +127,8 @@ class FusedSlotDecoder:
 
     def decode(self, codes: Tensor, slots: Tensor) -> Tensor:
         """The next codes [B, T, G] of slots [B] -> sound [B, T * samples_per_frame], float32."""
+        if self._fused is not None:
+            return self._fused(codes, slots)
         ops, layout, (rows, length, _) = self._ops, self._layout, codes.shape
         buffer = torch.empty(self._tracks.size(rows, length), dtype=ops.operand, device=codes.device)
         ops.load_history(buffer, self._tracks, self._history, slots, length)

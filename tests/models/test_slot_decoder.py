@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from omnitts_cli.kernels import cpu, plain_codec
+from omnitts_cli.kernels.cpu import library
 from omnitts_cli.kernels.ops import CodecOps
 from omnitts_cli.models.codec_decoder import CodecDecoder, DecoderShape
 from omnitts_cli.models.codec_transformer import TransformerShape
@@ -21,6 +22,7 @@ TABLES = [
     pytest.param(None, id="step"),
     pytest.param(plain_codec.OPS, id="tracks"),
     pytest.param(cpu.OPS.codec, id="cpu"),
+    *(pytest.param(cpu.native(name).codec, id=name) for name in library.usable()),
 ]
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 from functools import partial
 
 from omnitts_cli.kernels import plain
-from omnitts_cli.kernels.cpu import codec, draw, language, library, stack
+from omnitts_cli.kernels.cpu import codec, decoder, draw, language, library, stack
 from omnitts_cli.kernels.cpu.frame import begin, finish, first_scores
 from omnitts_cli.kernels.ops import Ops
 
@@ -20,7 +20,7 @@ OPS = replace(
 
 
 def native(variant: str | None = None) -> Ops | None:
-    """The same with stacks, draws and frames in C; None where the library was not compiled."""
+    """The same with stacks, draws, frames and the codec in C; None where the library was not compiled."""
     found = library.load(variant)
     if found is None:
         return None
@@ -29,4 +29,5 @@ def native(variant: str | None = None) -> Ops | None:
         choose=partial(language.choose, found),
         fuse_stack=partial(language.fuse_stack, found),
         fuse_frame=partial(language.fuse_frame, found),
+        codec=replace(codec.OPS, fuse_decoder=partial(decoder.fuse_decoder, found)),
     )

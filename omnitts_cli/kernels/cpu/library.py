@@ -28,9 +28,15 @@ class Library:
     stack: Callable[..., int]
     choose: Callable[..., int]
     frame: Callable[..., int]
+    decode: Callable[..., int]
 
 
-ARGUMENTS = {"stack": (P, P, P, N, P, P, P), "choose": (P, N, N, N, P, P, P, P, P, P), "frame": (P, P, N)}
+ARGUMENTS = {
+    "stack": (P, P, P, N, P, P, P),
+    "choose": (P, N, N, N, P, P, P, P, P, P),
+    "frame": (P, P, N),
+    "decode": (P, P, P, N, N, P),
+}
 
 
 def load(variant: str | None = None) -> Library | None:
@@ -113,4 +119,48 @@ class Frame(ctypes.Structure):
         *((name, P) for name in ("seed", "top_k", "predictor_top_k")),
         *((name, P) for name in ("temperature", "top_p", "penalty", "predictor_temperature", "predictor_top_p")),
         ("ignore_end", P),
+    ]
+
+
+class Product(ctypes.Structure):
+    _fields_ = [
+        *((name, P) for name in ("weight", "bias", "scale", "inverse")),
+        *((name, N) for name in ("outputs", "inputs", "taps", "dilation", "activation")),
+        ("eps", REAL),
+    ]
+
+
+class DecoderLayer(ctypes.Structure):
+    _fields_ = [(name, Product) for name in ("qkv", "out", "gate_up", "down")]
+
+
+class Stretch(ctypes.Structure):
+    _fields_ = [
+        *((name, Product) for name in ("rise", "up", "down")),
+        ("weight", P),
+        ("bias", P),
+        ("taps", N),
+        ("eps", REAL),
+    ]
+
+
+class Unit(ctypes.Structure):
+    _fields_ = [("conv", Product), ("point", Product)]
+
+
+class Rise(ctypes.Structure):
+    _fields_ = [("rise", Product), ("unit", P), ("units", N)]
+
+
+class Track(ctypes.Structure):
+    _fields_ = [(name, N) for name in ("past", "rate", "channels")]
+
+
+class Decoder(ctypes.Structure):
+    _fields_ = [
+        *((name, Product) for name in ("opening", "leaving", "widen")),
+        *((name, P) for name in ("layer", "stretch", "rise", "track", "books", "closing", "closing_bias", "rates")),
+        *((name, N) for name in ("layers", "stretches", "rises", "tracks", "groups", "codes", "book", "closing_taps")),
+        *((name, N) for name in ("heads", "depth", "window", "ring", "slots", "kept", "samples")),
+        *((name, P) for name in ("history", "keys", "values", "frames")),
     ]

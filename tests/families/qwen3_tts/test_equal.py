@@ -76,7 +76,11 @@ def speak(model: SpeechModel, prompt: Prompt, penalty: float, most: int) -> Tens
     return torch.cat(frames)
 
 
-@pytest.mark.parametrize("ops", [pytest.param(plain.OPS, id="plain"), pytest.param(cpu.OPS, id="cpu")])
+TABLES = [pytest.param(plain.OPS, id="plain"), pytest.param(cpu.OPS, id="cpu")]
+TABLES += [pytest.param(ops, id="native") for ops in [cpu.native()] if ops]
+
+
+@pytest.mark.parametrize("ops", TABLES)
 @pytest.mark.parametrize("name", [name for name in CASES if not name.endswith("sampled")])
 def test_free_running_frames_and_their_sound(
     name: str, ops: Ops, case: Callable[[str], Any], tiny_model: Callable[..., SpeechModel]

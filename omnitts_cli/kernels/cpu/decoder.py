@@ -1,0 +1,125 @@
+"""The codec's decoder in C: the next codes of some streams -> their sound, as one call."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from omnitts_cli.kernels.cpu import library
+from omnitts_cli.kernels.cpu.library import PANEL, Library, address, check, panels
+from omnitts_cli.kernels.cpu.stack import SMALL
+from omnitts_cli.kernels.ops import DecoderParts, Product
+
+ACTIVATIONS = ("", "snake", "gelu", "swiglu")
+MOST_TRACKS = 64
+
+
+def fuse_decoder(native: Library, parts: DecoderParts) -> Callable[[Tensor, Tensor], Tensor] | None:
+    """A decoder as one call; None where its products take all the time, which a library shares out to threads."""
+    products = [
+        parts.widen,
+        *(product for unit in parts.rises for pair in unit.units for product in (unit.rise, *pair)),
+    ]
+    large = sum(product.weight.nbytes for product in products) > SMALL
+    return None if large or len(parts.tracks.parts) > MOST_TRACKS else NativeDecoder(native, parts)
+
+
+class NativeDecoder:
+    """Codes [B, T, G] of slots [B] -> sound [B, samples]. Keeps what its structure points to."""
+
+    def __init__(self, native: Library, parts: DecoderParts) -> None:
+        self._decode, self._samples, self._kept = native.decode, parts.samples, [parts]
+        opening = self._product(parts.opening)
+        tracks = [library.Track(part.past, part.rate, part.channels) for part in parts.tracks.parts]
+        _, slots, heads, ring, depth = parts.keys.shape
+        self._struct = library.Decoder(
+            opening=opening,
+            leaving=self._product(parts.leaving),
+            widen=self._product(parts.widen),
+            layer=self._array([self._layer(layer) for layer in parts.layers]),
+            stretch=self._array([self._stretch(stretch) for stretch in parts.stretches]),
+            rise=self._array([self._rise(rise) for rise in parts.rises]),
+            track=self._array(tracks),
+            books=self._address(parts.books),
+            closing=self._address(parts.closing),
+            closing_bias=self._address(parts.closing_bias),
+            rates=self._address(parts.rates),
+            layers=len(parts.layers),
+            stretches=len(parts.stretches),
+            rises=len(parts.rises),
+            tracks=len(tracks),
+            groups=parts.books.shape[0],
+            codes=parts.books.shape[1],
+            book=parts.books.shape[2],
+            closing_taps=parts.closing.shape[0],
+            heads=heads,
+            depth=depth,
+            window=parts.window,
+            ring=ring,
+            slots=slots,
+            kept=parts.tracks.kept,
+            samples=parts.samples,
+            history=address(parts.history),
+            keys=address(parts.keys),
+            values=address(parts.values),
+            frames=address(parts.frames, torch.int64),
+        )
+
+    def __call__(self, codes: Tensor, slots: Tensor) -> Tensor:
+        codes, (rows, frames, _) = codes.contiguous(), codes.shape
+        sound = torch.empty(rows, frames * self._samples)
+        where = address(codes, torch.int64), address(slots, torch.int64)
+        check(self._decode(ctypes.byref(self._struct), *where, rows, frames, address(sound)))
+        return sound
+
+    def _address(self, tensor: Tensor) -> int:
+        self._kept.append(tensor)
+        return address(tensor)
+
+    def _array(self, structs: Sequence[Any]) -> int | None:
+        if not structs:
+            return None
+        array = (type(structs[0]) * len(structs))(*structs)
+        self._kept.append(array)
+        return ctypes.addressof(array)
+
+    def _product(self, product: Product) -> library.Product:
+        outputs, weight = product.weight.shape[0], product.weight
+        halves = weight.chunk(2) if product.activation == "swiglu" else (weight,)
+        padded = {
+            name: vector if vector is None else self._address(F.pad(vector.float(), (0, -outputs % PANEL)).contiguous())
+            for name, vector in (("bias", product.bias), ("scale", product.scale), ("inverse", product.inverse))
+        }
+        return library.Product(
+            weight=self._address(torch.cat([panels(half) for half in halves])),
+            outputs=outputs,
+            inputs=weight.shape[1] // product.taps,
+            taps=product.taps,
+            dilation=product.dilation,
+            activation=ACTIVATIONS.index(product.activation),
+            eps=-1.0 if product.eps is None else product.eps,
+            **padded,
+        )
+
+    def _layer(self, layer: Any) -> library.DecoderLayer:
+        return library.DecoderLayer(*map(self._product, (layer.qkv, layer.out, layer.gate_up, layer.down)))
+
+    def _stretch(self, stretch: Any) -> library.Stretch:
+        return library.Stretch(
+            rise=self._product(stretch.rise),
+            up=self._product(stretch.up),
+            down=self._product(stretch.down),
+            weight=self._address(stretch.weight),
+            bias=self._address(stretch.bias),
+            taps=stretch.weight.shape[0],
+            eps=stretch.eps,
+        )
+
+    def _rise(self, rise: Any) -> library.Rise:
+        units = [library.Unit(*map(self._product, pair)) for pair in rise.units]
+        return library.Rise(rise=self._product(rise.rise), unit=self._array(units), units=len(units))
