@@ -26,14 +26,14 @@ def steps_for(options: argparse.Namespace, settings: Any, model: Any, device: An
     """The engine's own codec steps, with the sizes that were asked for."""
     from dataclasses import replace
 
-    from omnitts_cli.engine.capture import Bench, SoundSteps
+    from omnitts_cli.engine.capture import SoundSteps, StepContext
     from omnitts_cli.engine.slots import SlotTable
     from omnitts_cli.speech import load as build
 
     plan = build.plan_for(model, device, settings)
     plan = replace(plan, chunks=tuple(sorted(options.chunks)), sound_rows=tuple(sorted(options.rows)))
     table = SlotTable.empty(plan, model.facts, model.device, model.dtype)
-    return SoundSteps(Bench(model, device, plan, table, model.talker.cache(1, 8)), device.stream())
+    return SoundSteps(StepContext(model, device, plan, table, model.talker.cache(1, 8)), device.stream())
 
 
 def main() -> None:

@@ -30,7 +30,7 @@ def frames(options: argparse.Namespace, settings: Any, model: Any, device: Any, 
     """Every batch size of one set of captured frames."""
     from dataclasses import replace
 
-    from omnitts_cli.engine.capture import Bench, FrameSteps
+    from omnitts_cli.engine.capture import FrameSteps, StepContext
     from omnitts_cli.engine.slots import SlotTable
     from omnitts_cli.speech import load as build
 
@@ -39,7 +39,7 @@ def frames(options: argparse.Namespace, settings: Any, model: Any, device: Any, 
     cache = model.talker.cache(plan.slots + 1, plan.positions)
     table.position.fill_(options.position)
     stream = device.stream(urgent=True)
-    steps = FrameSteps(Bench(model, device, plan, table, cache), stream)
+    steps = FrameSteps(StepContext(model, device, plan, table, cache), stream)
     found = []
     for batch in options.batches:
         slots = list(range(batch))

@@ -43,7 +43,7 @@ class Heard:
     broken: bool = False  # samples that are no numbers were heard
 
     def hear(self, pcm: np.ndarray, now: float) -> None:
-        self.meter.hear(pcm, now)
+        self.meter.add(pcm, now)
         if not np.isfinite(pcm).all():
             self.broken = True
         if self.keep:

@@ -1,4 +1,4 @@
-"""CodecJobs: which frames of whom the codec works on, and the sound that has come back."""
+"""CodecJobs: which frames are being decoded, and the sound that has come back."""
 
 from __future__ import annotations
 
@@ -11,83 +11,85 @@ import numpy as np
 
 from omnitts_cli.devices.device import Fetch, Stream
 from omnitts_cli.engine import chunker
-from omnitts_cli.engine.capture import Bench, SoundSteps
-from omnitts_cli.engine.slots import Slot, Stop
+from omnitts_cli.engine.capture import SoundSteps, StepContext
+from omnitts_cli.engine.record import Record, State
 
 MOST = 4
-"""Jobs under way at once; more would only queue, and an urgent one must not wait long."""
+"""Jobs in flight at once; more would only queue up, and an urgent one must not wait long."""
 
 
 @dataclass(frozen=True, eq=False)
 class Decoded:
-    """Frames of one slot from `start` on, as sound. The arrays are parts of a job's own."""
+    """Frames of one request from `start` on, as sound. The arrays are views of a job's."""
 
-    slot: Slot
+    record: Record
     start: int
     sound: np.ndarray  # [T * samples per frame] float32
     codes: np.ndarray  # [T, G] int64
 
 
 @dataclass(frozen=True, eq=False)
-class Job:
-    """A run of the codec under way."""
+class CodecJob:
+    """A run of the codec in flight."""
 
     fetch: Fetch
-    rows: list[tuple[Slot, int]]  # first frame of each
+    rows: list[tuple[Record, int]]  # first frame of each
 
     @property
     def awaited(self) -> bool:
-        """Somebody's first sound is in it, which is worth waiting for: the next frame is under way already."""
-        return any(slot.first_sound is None and start >= slot.reference for slot, start in self.rows)
+        """It holds somebody's first sound, which is worth waiting for: the next frame has been launched already."""
+        return any(record.first_sound is None and start >= record.reference for record, start in self.rows)
 
 
 class CodecJobs:
-    """Chunks go to the codec in a stream of its own, behind the frames that they are made of."""
+    """Decodes chunks in a stream of its own, after the frames that they are made of."""
 
-    def __init__(self, bench: Bench, frame_stream: Stream) -> None:
-        self._facts, self._plan, self._frame_stream = bench.model.facts, bench.plan, frame_stream
-        self._stream = bench.device.stream()
-        self._steps = SoundSteps(bench, self._stream)
-        self._jobs: deque[Job] = deque()
+    def __init__(self, context: StepContext, frame_stream: Stream) -> None:
+        self._facts, self._plan, self._frame_stream = context.model.facts, context.plan, frame_stream
+        self._stream = context.device.stream()
+        self._steps = SoundSteps(context, self._stream)
+        self._jobs: deque[CodecJob] = deque()
 
     @property
-    def under_way(self) -> bool:
-        return bool(self._jobs)
+    def in_flight(self) -> int:
+        """Jobs whose sound has not been collected."""
+        return len(self._jobs)
 
     def clear(self, slots: Sequence[int]) -> None:
         """New requests begin in `slots`."""
         self._steps.clear(slots)
 
-    def launch(self, slots: Iterable[Slot]) -> bool:
-        """Decode what is due, as far as there is room; says whether anything was launched."""
+    def launch(self, records: Iterable[Record]) -> bool:
+        """Decode what is due, as far as there is room; returns whether anything was launched."""
         if len(self._jobs) >= MOST:
             return False
         now, launched = time.perf_counter(), False
-        dues = [one for slot in slots if (one := self._due(slot, now)) is not None]
+        dues = [one for record in records if (one := self._due(record, now)) is not None]
         for batch in chunker.together(dues, self._steps.most_rows, self._plan.sound_frames):
             if len(self._jobs) >= MOST:
                 break
-            frames, rows = batch[0].frames, [(one.slot, one.slot.decoding) for one in batch]
-            if any(slot.unreported(start + frames) for slot, start in rows):
+            frames, rows = batch[0].frames, [(one.record, one.record.decoding) for one in batch]
+            if any(record.unreported(start + frames) for record, start in rows):
                 self._stream.wait_event(self._frame_stream.record_event())
-            fetch = self._steps.launch(frames, [slot.index for slot, _ in rows], [start for _, start in rows])
-            self._jobs.append(Job(fetch, rows))
-            for slot, _ in rows:
-                slot.decoding += frames
-                slot.jobs += 1
+            fetch = self._steps.launch(frames, [record.slot for record, _ in rows], [start for _, start in rows])
+            self._jobs.append(CodecJob(fetch, rows))
+            for record, _ in rows:
+                record.decoding += frames
+                record.jobs += 1
             launched = True
         return launched
 
-    def _due(self, slot: Slot, now: float) -> chunker.Due | None:
-        if slot.silent:
+    def _due(self, record: Record, now: float) -> chunker.Due | None:
+        if record.silent:
             return None
-        facts, plan = self._facts, self._plan
-        # the end code cannot come sooner, so these frames are certain before they are reported
-        made = max(slot.made, min(slot.launched, facts.least_frames)) if slot.stop is Stop.RUNNING else slot.made
+        facts, plan, made = self._facts, self._plan, record.made
+        if record.state is State.RUNNING:
+            # the end code cannot come sooner, so these frames are certain before they are reported
+            made = max(made, min(record.launched, facts.least_frames))
         frame_s = 1 / facts.frame_rate
-        heard = slot.delivered - slot.reference
-        lead_s = 0.0 if slot.first_sound is None else heard * frame_s - (now - slot.first_sound)
-        return chunker.due(slot, slot.reference + made, lead_s, plan.chunks, plan.first_chunk, frame_s)
+        played = record.delivered - record.reference
+        lead_s = 0.0 if record.first_sound is None else played * frame_s - (now - record.first_sound)
+        return chunker.due(record, record.reference + made, lead_s, plan.chunks, plan.first_chunk, frame_s)
 
     def collect(self, wait: bool) -> Iterator[Decoded]:
         """What has come back, and with `wait` at least one job's."""
@@ -95,6 +97,6 @@ class CodecJobs:
             wait = False  # one result is enough to go on with
             job = self._jobs.popleft()
             sound, codes = job.fetch.wait()
-            for row, (slot, start) in enumerate(job.rows):
-                slot.jobs -= 1
-                yield Decoded(slot, start, sound[row], codes[row])
+            for row, (record, start) in enumerate(job.rows):
+                record.jobs -= 1
+                yield Decoded(record, start, sound[row], codes[row])

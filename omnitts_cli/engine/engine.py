@@ -1,8 +1,8 @@
 """Engine: submit, feed, cancel, step, speak. The one loop.
 
-Whole files, streams, batches and live text all drive `step`: take what was asked, admit, launch a
-frame, launch the codec, collect what has arrived. The host never waits for a frame it has just
-launched; it reads the reports of earlier ones.
+Whole files, streams, batches and live text all drive `step`: take the calls of other threads, admit requests, launch a
+frame, launch the codec, collect what has arrived. The host never waits for a frame it has just launched; it reads the
+reports of earlier ones.
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ from torch import Tensor
 
 from omnitts_cli.audio.chunk import Chunk, Clip, Stopped
 from omnitts_cli.devices.device import Device, Fetch
-from omnitts_cli.engine.admission import Admission, Opening, ceiling, top_up
-from omnitts_cli.engine.capture import Bench, FrameSteps, PrefillSteps
+from omnitts_cli.engine.admission import Admission, runaway_limit, top_up
+from omnitts_cli.engine.capture import FrameSteps, PrefillSteps, StepContext
 from omnitts_cli.engine.codec_jobs import CodecJobs, Decoded
 from omnitts_cli.engine.inbox import Inbox
 from omnitts_cli.engine.meter import AUDIBLE, RequestMeter
 from omnitts_cli.engine.plan import Plan
-from omnitts_cli.engine.slots import Slot, SlotTable, Stop
-from omnitts_cli.engine.ticket import Ticket
-from omnitts_cli.errors import ModelError, OmniError, UsageError
+from omnitts_cli.engine.record import Record, State
+from omnitts_cli.engine.slots import SlotTable, Stop
+from omnitts_cli.engine.snapshot import RequestSnapshot, Snapshot
+from omnitts_cli.errors import InputError, ModelError, OmniError, UsageError
 from omnitts_cli.models.roles import SpeechModel, TooEarly
 from omnitts_cli.request import Failed, Request
 
@@ -43,79 +44,80 @@ class Engine:
         self.model, self.device, self.plan = model, device, plan
         table = SlotTable.empty(plan, model.facts, model.device, model.dtype)
         cache = model.talker.cache(plan.slots + 1, plan.positions)
-        self._bench = Bench(model, device, plan, table, cache)
+        self._context = StepContext(model, device, plan, table, cache)
         self._frame_stream = device.stream(urgent=True)
-        self._frames = FrameSteps(self._bench, self._frame_stream)
-        prefill = PrefillSteps(self._bench, self._frame_stream)
-        self._codec = CodecJobs(self._bench, self._frame_stream)
-        self._admission = Admission(self._bench, self._frame_stream, prefill)
+        self._frames = FrameSteps(self._context, self._frame_stream)
+        prefill = PrefillSteps(self._context, self._frame_stream)
+        self._codec = CodecJobs(self._context, self._frame_stream)
+        self._admission = Admission(self._context, self._frame_stream, prefill)
         self._inbox = Inbox()
         self._ids = itertools.count(1)
-        self._tickets: dict[str, Ticket] = {}
-        self._waiting: deque[Ticket] = deque()
-        self._opening: list[tuple[Ticket, Opening]] = []
-        self._running: dict[int, Ticket] = {}  # by slot index, in order of admission
+        self._records: dict[str, Record] = {}  # all that are not done, by id
+        self._waiting: deque[Record] = deque()
+        self._admitted: list[Record] = []  # those with a slot, in the order in which they got it
         self._free = list(range(plan.slots - 1, -1, -1))
-        self._reports: deque[tuple[Fetch, list[tuple[int, Ticket]]]] = deque()
+        self._reports: deque[tuple[Fetch, list[Record]]] = deque()
         self._news: list[News] = []
         self.frames_launched = 0
         device.synchronize()
 
-    # ---- asking, from any thread
+    # ---- calls from any thread
 
     def submit(self, request: Request, *, live: bool = False) -> str:
-        """Ask for speech. With `live`, more text may follow through `feed`, until `finish`."""
-        name = request.id or next(name for n in self._ids if (name := f"r{n}") not in self._tickets)
+        """Queue a request and return its id. With `live`, more text may follow through `feed`, until `finish`."""
+        name = request.id or next(name for n in self._ids if (name := f"r{n}") not in self._records)
         meter = RequestMeter(self.model.facts.sample_rate, time.perf_counter())
-        ticket = Ticket(name, request, meter, live=live, open_text=live, early=request.text)
-        if self._tickets.setdefault(name, ticket) is not ticket:
+        record = Record(name, request, meter, live=live, open_text=live, early=request.text)
+        if self._records.setdefault(name, record) is not record:
             raise UsageError(f"a request with the id '{name}' is already being spoken")
-        self._ask(name, self._waiting.append)
+        self._call(name, self._waiting.append)
         return name
 
     def feed(self, name: str, text: str) -> None:
         """More text for a live request."""
-        self._ask(name, lambda ticket: self._hear_text(ticket, text))
+        self._call(name, lambda record: self._add_text(record, text))
 
     def finish(self, name: str) -> None:
         """No more text will come for a live request; it speaks to its end."""
-        self._ask(name, self._close_text)
+        self._call(name, self._close_text)
 
     def cancel(self, name: str) -> None:
-        """Stop a request; its slot is free by the next frame and its last chunk says "cancelled"."""
-        self._ask(name, self._cancel)
+        """Stop a request in whatever state; the next step frees its slot and its last chunk says "cancelled"."""
+        self._call(name, self._cancel)
 
     def pause(self, name: str) -> None:
         """A slow listener: this request makes no more frames until `resume`. The others go on."""
-        self._ask(name, lambda ticket: self._set_paused(ticket, True))
+        self._call(name, lambda record: setattr(record, "paused", True))
 
     def resume(self, name: str) -> None:
-        self._ask(name, lambda ticket: self._set_paused(ticket, False))
+        """Let a paused request go on."""
+        self._call(name, lambda record: setattr(record, "paused", False))
 
     def meter(self, name: str) -> RequestMeter:
-        """The meter of a request that is still known, that is until its last chunk was handed out."""
-        return self._tickets[name].meter
+        """The meter of a request whose last chunk has not been handed out."""
+        return self._records[name].meter
 
     @property
     def busy(self) -> bool:
-        return bool(self._tickets) or bool(self._inbox) or bool(self._news)
+        """Whether a request, a call or a chunk is left for `step`."""
+        return bool(self._records) or bool(self._inbox) or bool(self._news)
 
-    # ---- turning
+    # ---- the loop, on one thread
 
     @torch.no_grad()
     def step(self) -> list[News]:
-        """One turn: every slot that can gains a frame, and what has arrived is handed out.
+        """One turn: every request that can gains a frame; returns the chunks and failures that have arrived.
 
-        Sleeps only when nothing is under way and every request waits for its caller.
+        Sleeps only when nothing is in flight and every request waits for its caller.
         """
-        for ask in self._inbox.take(wait=self._idle):
-            ask()
+        for call in self._inbox.take(wait=self._idle):
+            call()
         self._admit()
         launched = self._launch_frame()
-        decoded = self._codec.launch(slot for _, slot in self._slots())
+        decoded = self._codec.launch(self._speaking())
         self._collect_reports(everything=not launched)
-        decoded |= self._codec.launch(slot for _, slot in self._slots())
-        self._collect_sound(wait=not launched and not decoded and not self._opening)
+        decoded |= self._codec.launch(self._speaking())
+        self._collect_sound(wait=not launched and not decoded and not self._opening())
         news, self._news = self._news, []
         return news
 
@@ -127,7 +129,16 @@ class Engine:
             yield from self.step()
 
     def clip(self, request: Request) -> Clip:
-        """One request, whole: the join of its chunks. What happens to others meanwhile is told by the next step."""
+        """One request, whole: the join of its chunks. Chunks of other requests are returned by the next step.
+
+        Raises InputError for a text that is longer than the model says in one go, which it would cut off.
+        """
+        longest = self.model.longest_piece
+        if longest is not None and len(request.text) > longest:
+            raise InputError(
+                f"the text has {len(request.text)} characters; {self.model.name} speaks at most {longest} at once",
+                hint="`speak` of the Python API and `omnitts say` split it into sentences",
+            )
         name, mine, others = self.submit(request), [], []
         while not any(isinstance(news, Failed) or news.last for news in mine[-1:]):
             for news in self.step():
@@ -137,123 +148,134 @@ class Engine:
             raise mine[-1].error
         return Clip.join(mine)
 
+    def snapshot(self) -> Snapshot:
+        """What the engine holds now. Call it from the thread that calls `step`, between two steps."""
+        return Snapshot(
+            requests={name: RequestSnapshot.of(record) for name, record in list(self._records.items())},
+            free=tuple(sorted(self._free)),
+            calls=bool(self._inbox),
+            sleeps=self._idle and not self._inbox,
+            chunks=len(self._news),
+            reports=len(self._reports),
+            codec_jobs=self._codec.in_flight,
+            prefixes=self._admission.prefixes,
+        )
+
+    def columns(self, slot: int) -> dict[str, np.ndarray]:
+        """The slot's row of every column of the table, read from the device, for which it waits."""
+        self.device.synchronize()
+        table = self._context.table
+        columns = vars(table) | vars(table.controls) | {"made": table.made, "stop": table.stop}
+        for several in ("wholes", "flags", "reals", "report", "controls"):
+            del columns[several]
+        return {name: read(column[slot]) for name, column in columns.items()}
+
     @property
     def _idle(self) -> bool:
-        if self._reports or self._codec.under_way or self._opening or self._news or not self._tickets:
+        if self._reports or self._codec.in_flight or self._news or not self._records or self._opening():
             return False
-        if any(ticket.speakable for ticket in self._waiting) and self._free:
+        if self._free and any(record.speakable for record in self._waiting):
             return False
-        return not any(slot.runnable or slot.undecoded for _, slot in self._slots())
+        return not any(record.runnable or record.undecoded for record in self._admitted)
 
-    def _slots(self) -> list[tuple[Ticket, Slot]]:
-        return [(ticket, ticket.slot) for ticket in self._running.values() if ticket.slot is not None]
+    def _opening(self) -> list[Record]:
+        return [record for record in self._admitted if record.state is State.OPENING]
 
-    # ---- asks, on the engine's thread
+    def _speaking(self) -> list[Record]:
+        return [record for record in self._admitted if record.state is not State.OPENING]
 
-    def _ask(self, name: str, what: Callable[[Ticket], None]) -> None:
-        ticket = self._tickets.get(name)
-        if ticket is not None:  # a request that has just ended needs nothing any more
-            self._inbox.put(lambda: self._answer(ticket, what))
+    # ---- what other threads have called, on the engine's thread
 
-    def _answer(self, ticket: Ticket, what: Callable[[Ticket], None]) -> None:
-        if self._tickets.get(ticket.id) is not ticket:  # it has ended since, and another may have its id
+    def _call(self, name: str, what: Callable[[Record], None]) -> None:
+        record = self._records.get(name)
+        if record is not None:  # else it has just ended
+            self._inbox.put(lambda: self._run(record, what))
+
+    def _run(self, record: Record, what: Callable[[Record], None]) -> None:
+        if record.state is State.DONE:  # it has ended since the call
             return
         try:
-            what(ticket)
+            what(record)
         except OmniError as error:
-            self._fail(ticket, error)
+            self._fail(record, error)
 
-    def _hear_text(self, ticket: Ticket, text: str) -> None:
-        if not ticket.open_text:
+    def _add_text(self, record: Record, text: str) -> None:
+        if not record.open_text:
             return
-        if ticket.feed is None or ticket.slot is None:
-            ticket.early, ticket.too_early = ticket.early + text, False
+        if record.feed is None:
+            record.early, record.too_early = record.early + text, False
             return
-        self._send_text(ticket, ticket.slot, self._admission.rows(lambda: ticket.feed.write(text)))
+        feed = record.feed
+        self._send_text(record, self._admission.rows(lambda: feed.write(text)))
 
-    def _close_text(self, ticket: Ticket) -> None:
-        if not ticket.open_text:
+    def _close_text(self, record: Record) -> None:
+        if not record.open_text:
             return
-        ticket.open_text = False
-        slot = ticket.slot
-        if ticket.feed is None or slot is None:
+        record.open_text = False
+        if record.feed is None:
             return
-        rows = self._admission.rows(ticket.feed.close)
-        slot.closing = True
-        self._send_text(ticket, slot, rows)
-        if slot.request.max_frames is None:  # now the length of the text is known
-            slot.limit = min(slot.limit, max(ceiling(slot.tokens), slot.launched + 1))
+        rows = self._admission.rows(record.feed.close)
+        record.closing = True
+        self._send_text(record, rows)
+        if record.request.max_frames is None:  # now the length of the text is known
+            record.limit = min(record.limit, max(runaway_limit(record.tokens), record.launched + 1))
             with self._frame_stream:
-                self._bench.table.limit[slot.index].fill_(slot.limit)
+                self._context.table.limit[record.slot].fill_(record.limit)
 
-    def _send_text(self, ticket: Ticket, slot: Slot, rows: Tensor) -> None:
-        slot.tokens += rows.shape[0]
+    def _send_text(self, record: Record, rows: Tensor) -> None:
+        record.tokens += rows.shape[0]
         if rows.shape[0]:
-            slot.unsent.append(rows)
-        if self._running.get(slot.index) is ticket:  # a slot that is not yet open has its columns still to come
-            top_up(self._bench, self._frame_stream, slot)
+            record.unsent.append(rows)
+        if record.has_columns:
+            top_up(self._context, self._frame_stream, record)
 
-    def _set_paused(self, ticket: Ticket, paused: bool) -> None:
-        ticket.paused = paused
-        if ticket.slot is not None:
-            ticket.slot.paused = paused
-
-    def _cancel(self, ticket: Ticket) -> None:
-        if ticket in self._waiting:
-            self._waiting.remove(ticket)
-        self._end(ticket, "cancelled")
+    def _cancel(self, record: Record) -> None:
+        self._end(record, "cancelled")
 
     # ---- admission
 
     def _admit(self) -> None:
-        self._opening = [one for one in self._opening if one[0].slot is one[1].slot]  # the others were cancelled
-        began = len(self._opening)
-        # a burst of newcomers enters over several turns, so that the first of them speaks at once
-        while self._free and len(self._opening) < self.plan.admissions:
-            ticket = next((t for t in self._waiting if t.speakable), None)
-            if ticket is None:
+        opening, new = self._opening(), []
+        # a burst of requests is admitted over several turns, so that the first of them speaks at once
+        while self._free and len(opening) + len(new) < self.plan.admissions:
+            record = next((record for record in self._waiting if record.speakable), None)
+            if record is None:
                 break
-            self._open(ticket)
-        if new := [opening.slot.index for _, opening in self._opening[began:]]:
-            self._codec.clear(new)
-        ready = self._admission.advance([opening for _, opening in self._opening])
-        for ticket, opening in self._opening:
-            if opening in ready:
-                top_up(self._bench, self._frame_stream, opening.slot)
-                self._running[opening.slot.index] = ticket
-        self._opening = [one for one in self._opening if one[1] not in ready]
+            if self._open(record):
+                new.append(record)
+        if new:
+            self._codec.clear([record.slot for record in new])
+        for record in self._admission.advance([*opening, *new]):
+            top_up(self._context, self._frame_stream, record)
 
-    def _open(self, ticket: Ticket) -> None:
-        index = self._free[-1]
+    def _open(self, record: Record) -> bool:
+        """Give a waiting request a slot; returns whether it could be given one."""
         try:
-            opening, ticket.feed = self._admission.open(ticket.known, ticket.open_text, index)
+            self._admission.open(record, self._free[-1])
         except TooEarly:  # it keeps its place in the queue until there is more text
-            ticket.too_early = True
-            return
+            record.too_early = True
+            return False
         except OmniError as error:
-            self._waiting.remove(ticket)
-            self._fail(ticket, error)
-            return
-        self._waiting.remove(ticket)
+            self._fail(record, error)
+            return False
+        self._waiting.remove(record)
         self._free.pop()
-        ticket.slot, opening.slot.paused = opening.slot, ticket.paused
-        self._opening.append((ticket, opening))
+        self._admitted.append(record)
+        return True
 
     # ---- frames
 
     def _launch_frame(self) -> bool:
-        rows = [(ticket, slot) for ticket, slot in self._slots() if slot.runnable]
+        rows = [record for record in self._admitted if record.runnable]
         if not rows:
             return False
-        self._frames.launch(
-            [slot.index for _, slot in rows], max(slot.prompt_rows - 1 + slot.launched for _, slot in rows)
-        )
-        for _, slot in rows:
-            slot.launched += 1
-            if slot.unsent:
-                top_up(self._bench, self._frame_stream, slot)
-        report = self._frame_stream.fetch(self._bench.table.report)
-        self._reports.append((report, [(slot.index, ticket) for ticket, slot in rows]))
+        last = max(record.prompt_rows - 1 + record.launched for record in rows)
+        self._frames.launch([record.slot for record in rows], last)
+        for record in rows:
+            record.launched += 1
+            if record.unsent:
+                top_up(self._context, self._frame_stream, record)
+        self._reports.append((self._frame_stream.fetch(self._context.table.report), rows))
         self.frames_launched += 1
         return True
 
@@ -264,85 +286,90 @@ class Engine:
                 return
             self._reports.popleft()
             made, stop = fetch.wait()[0]
-            for index, ticket in rows:
-                slot = ticket.slot
-                if self._running.get(index) is not ticket or slot is None or slot.stop is not Stop.RUNNING:
-                    continue  # it has ended since this frame was launched
-                slot.made, slot.stop = int(made[index]), Stop(int(stop[index]))
-                if slot.stop is Stop.BROKEN:
-                    what = f"the model gave numbers that are not finite at frame {slot.made + 1}"
-                    self._fail(ticket, ModelError(what, hint="--dtype fp32"))
-                elif slot.stop is not Stop.RUNNING and slot.final == slot.delivered:
-                    self._end(ticket, STOPPED[slot.stop])
+            for record in rows:
+                if record.state is State.RUNNING:  # else it has ended since this frame was launched
+                    self._report(record, int(made[record.slot]), Stop(int(stop[record.slot])))
+
+    def _report(self, record: Record, made: int, stop: Stop) -> None:
+        record.made, record.stop = made, stop
+        if stop is Stop.RUNNING:
+            return
+        if stop is Stop.BROKEN:
+            what = f"the model gave numbers that are not finite at frame {made + 1}"
+            self._fail(record, ModelError(what, hint="--dtype fp32"))
+            return
+        record.state = State.FINISHING
+        if record.final == record.delivered:
+            self._end(record, STOPPED[stop])
 
     # ---- sound
 
     def _collect_sound(self, wait: bool) -> None:
         for decoded in self._codec.collect(wait):
-            ticket = self._running.get(decoded.slot.index)
-            if ticket is not None and ticket.slot is decoded.slot:  # it has not ended since
-                self._deliver(ticket, decoded)
+            if decoded.record.state is not State.DONE:
+                self._deliver(decoded)
 
-    def _deliver(self, ticket: Ticket, decoded: Decoded) -> None:
-        slot, start, sound, codes = decoded.slot, decoded.start, decoded.sound, decoded.codes
+    def _deliver(self, decoded: Decoded) -> None:
+        record, start, sound, codes = decoded.record, decoded.start, decoded.sound, decoded.codes
         frames = codes.shape[0]
-        slot.delivered = start + frames
-        if start < slot.reference:
+        record.delivered = start + frames
+        if start < record.reference:
             return
-        now = time.perf_counter()
-        slot.first_sound = slot.first_sound or now
-        kept = self._until_silence(slot, sound, frames)
+        record.first_sound = record.first_sound or time.perf_counter()
+        kept = self._until_silence(record, sound, frames)
         per_frame = sound.shape[0] // frames
-        last = slot.silent or slot.delivered == slot.final
-        stopped = None if not last else "silence" if slot.silent else STOPPED[slot.stop]
+        last = record.silent or record.delivered == record.final
+        stopped = None if not last else "silence" if record.silent else STOPPED[record.stop]
         missing = self.model.facts.missing_samples if start == 0 else 0
-        self._hand_out(ticket, slot, sound[missing : kept * per_frame].copy(), codes[:kept].copy(), stopped)
-        if last:
-            self._forget(ticket, stopped)
+        self._hand_out(record, sound[missing : kept * per_frame].copy(), codes[:kept].copy(), stopped)
 
-    def _until_silence(self, slot: Slot, sound: np.ndarray, frames: int) -> int:
+    def _until_silence(self, record: Record, sound: np.ndarray, frames: int) -> int:
         """How many frames to keep: all, unless the request has now been silent for too long."""
-        if slot.request.ignore_end:
+        if record.request.ignore_end:
             return frames
         for index, peak in enumerate(np.abs(sound).reshape(frames, -1).max(1)):
-            slot.quiet = slot.quiet + 1 if peak < AUDIBLE else 0
-            if slot.quiet >= self.plan.silence_frames:
-                slot.silent = True
+            record.quiet = record.quiet + 1 if peak < AUDIBLE else 0
+            if record.quiet >= self.plan.silence_frames:
+                record.silent = True
                 return index + 1
         return frames
 
     # ---- handing out
 
-    def _hand_out(
-        self, ticket: Ticket, slot: Slot | None, pcm: np.ndarray, codes: np.ndarray, stopped: Stopped | None
-    ) -> None:
-        """A chunk for the caller; with `stopped` it is the last."""
-        ticket.meter.hear(pcm, time.perf_counter())
-        index = 0
-        if slot is not None:
-            index, slot.chunks = slot.chunks, slot.chunks + 1
-        self._news.append(Chunk(ticket.id, index, pcm, codes, stopped is not None, stopped))
+    def _hand_out(self, record: Record, pcm: np.ndarray, codes: np.ndarray, stopped: Stopped | None) -> None:
+        """A chunk for the caller; with `stopped` it is the last and the request is done."""
+        record.meter.add(pcm, time.perf_counter())
+        self._news.append(Chunk(record.id, record.chunks, pcm, codes, stopped is not None, stopped))
+        record.chunks += 1
+        if stopped is not None:
+            self._retire(record, stopped)
 
-    def _end(self, ticket: Ticket, stopped: Stopped) -> None:
+    def _end(self, record: Record, stopped: Stopped) -> None:
         """An empty last chunk says why there is no more."""
         codes = np.zeros((0, self.model.facts.groups), np.int64)
-        self._hand_out(ticket, ticket.slot, np.zeros(0, np.float32), codes, stopped)
-        self._forget(ticket, stopped)
+        self._hand_out(record, np.zeros(0, np.float32), codes, stopped)
 
-    def _fail(self, ticket: Ticket, error: OmniError) -> None:
-        self._news.append(Failed(ticket.id, error))
-        self._forget(ticket, "failed")
+    def _fail(self, record: Record, error: OmniError) -> None:
+        self._news.append(Failed(record.id, error))
+        self._retire(record, "failed")
 
-    def _forget(self, ticket: Ticket, stopped: str) -> None:
-        """The request is over and its slot is free."""
-        slot, ticket.slot = ticket.slot, None
-        ticket.meter.end(time.perf_counter(), stopped)
-        self._tickets.pop(ticket.id, None)
-        if slot is None:
+    def _retire(self, record: Record, stopped: str) -> None:
+        """The request is done; its slot is free."""
+        record.meter.end(time.perf_counter(), stopped)
+        before, record.state = record.state, State.DONE
+        del self._records[record.id]
+        if record in self._waiting:
+            self._waiting.remove(record)
+        if before is State.WAITING:
             return
         with self._frame_stream:
-            self._bench.table.live[slot.index].fill_(False)
-            if slot.stop in (Stop.RUNNING, Stop.BROKEN):  # nobody knows that its latest frames were finite
-                self._bench.cache.clear(slot.index)
-        self._running.pop(slot.index, None)
-        self._free.append(slot.index)
+            self._context.table.live[record.slot].fill_(False)
+            if record.stop in (Stop.RUNNING, Stop.BROKEN):  # its latest frames may hold NaN
+                self._context.cache.clear(record.slot)
+        self._admitted.remove(record)
+        self._free.append(record.slot)
+
+
+def read(tensor: Tensor) -> np.ndarray:
+    """The tensor on the host; NumPy has no bfloat16."""
+    return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).cpu().numpy()

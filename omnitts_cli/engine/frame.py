@@ -1,6 +1,6 @@
 """One frame for many slots: talker, group 0, predictor, next input, stop flags.
 
-A plain function of fixed shapes without a word from the host, so that it can be captured whole.
+A plain function of fixed shapes that never reads a value on the host, so it can be captured as one graph.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Inbox: what other threads ask of the engine, and the wake-up that belongs to it.
+"""Inbox: calls of other threads to the engine, and the wake-up for them.
 
-Everything is appended and awaited under one lock, so that no wake-up can be missed.
+Calls are added and awaited under one lock, so no wake-up can be missed.
 """
 
 from __future__ import annotations
@@ -9,28 +9,31 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-Ask = Callable[[], None]
+Call = Callable[[], None]
 
 
 class Inbox:
+    """A queue of functions that the engine's thread will call."""
+
     def __init__(self) -> None:
-        self._asks: deque[Ask] = deque()
-        self._news = threading.Condition()
+        self._calls: deque[Call] = deque()
+        self._added = threading.Condition()
 
-    def put(self, ask: Ask) -> None:
-        with self._news:
-            self._asks.append(ask)
-            self._news.notify()
+    def put(self, call: Call) -> None:
+        """Add a call and wake the engine if it sleeps."""
+        with self._added:
+            self._calls.append(call)
+            self._added.notify()
 
-    def take(self, wait: bool) -> list[Ask]:
-        """Everything asked so far; with `wait`, sleeps until there is something."""
-        with self._news:
-            while wait and not self._asks:
-                self._news.wait()
-            asks = list(self._asks)
-            self._asks.clear()
-        return asks
+    def take(self, wait: bool) -> list[Call]:
+        """All calls so far; with `wait`, sleeps until there is one."""
+        with self._added:
+            while wait and not self._calls:
+                self._added.wait()
+            calls = list(self._calls)
+            self._calls.clear()
+        return calls
 
     def __bool__(self) -> bool:
-        with self._news:
-            return bool(self._asks)
+        with self._added:
+            return bool(self._calls)

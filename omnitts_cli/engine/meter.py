@@ -1,7 +1,7 @@
-"""Meter: when sound came out, and what a listener would have felt. The only place that computes speed.
+"""Meter: when sound came out, and what a listener would have noticed. The only place that computes speed.
 
-RTF is compute time over audio time: less is better, everywhere. The clock of a request starts when it
-is submitted; a chunk is playable when the caller has it.
+RTF is compute time over audio time: lower is better. The clock of a request starts when it is submitted; a chunk is
+playable when the caller has it.
 """
 
 from __future__ import annotations
@@ -25,13 +25,14 @@ class RequestMeter:
     sample_rate: int
     submitted: float
     arrivals: list[tuple[float, int]] = field(default_factory=list)  # (time, samples)
-    audible: float | None = None  # time at which a player that starts at once sounds the first audible sample
-    onset_s: float | None = None  # silence in front of that sample
+    audible: float | None = None  # when a player that starts at once plays the first audible sample
+    onset_s: float | None = None  # silence before that sample
     plays_until: float = 0.0  # end of what that player holds
     ended: float | None = None
     stopped: str | None = None
 
-    def hear(self, pcm: np.ndarray, now: float) -> None:
+    def add(self, pcm: np.ndarray, now: float) -> None:
+        """Sound that arrived at `now`."""
         if not pcm.size:
             return
         start = max(now, self.plays_until)
@@ -44,6 +45,7 @@ class RequestMeter:
         self.plays_until = start + pcm.size / self.sample_rate
 
     def end(self, now: float, stopped: str | None) -> None:
+        """The request is over, and why."""
         self.ended, self.stopped = now, stopped
 
     @property
@@ -57,7 +59,7 @@ class RequestMeter:
 
     @property
     def audible_s(self) -> float | None:
-        """From submission to the first sound that can be heard; silence in front of it is waited for."""
+        """From submission to the first audible sample; leading silence counts."""
         return None if self.audible is None else self.audible - self.submitted
 
     @property

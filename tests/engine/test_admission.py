@@ -3,61 +3,61 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from engine_kit import engine_of, requests_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omnitts_cli.devices.cpu import CPUDevice
-from omnitts_cli.engine.admission import ceiling, top_up
-from omnitts_cli.engine.capture import Bench
+from omnitts_cli.engine.admission import runaway_limit, top_up
+from omnitts_cli.engine.capture import StepContext
 from omnitts_cli.engine.engine import Engine
+from omnitts_cli.engine.meter import RequestMeter
 from omnitts_cli.engine.plan import Plan
-from omnitts_cli.engine.slots import Slot, SlotTable
+from omnitts_cli.engine.record import Record, State
+from omnitts_cli.engine.slots import SlotTable
 from omnitts_cli.kernels import plain_frame
 from omnitts_cli.models.roles import SpeechModel
 from omnitts_cli.request import Request
 
 
-def test_the_ceiling_is_well_above_the_slowest_speech() -> None:
-    assert ceiling(0) == 100 and ceiling(10) - ceiling(9) == 12
+def test_the_runaway_limit_is_well_above_the_slowest_speech() -> None:
+    assert runaway_limit(0) == 100 and runaway_limit(10) - runaway_limit(9) == 12
 
 
 def holds(engine: Engine, slot: int, request: Request) -> None:
     """The slot's columns, a frame after it was opened, are what was asked."""
-    table, controls = engine._bench.table, engine._bench.table.controls
+    columns = engine.columns(slot)
     wanted = request.sampling.over(engine.model.sampling)
-    assert controls.temperature[slot] == np.float32(wanted.temperature) and controls.top_k[slot] == wanted.top_k
-    assert controls.top_p[slot] == np.float32(wanted.top_p)
-    assert controls.penalty[slot] == np.float32(wanted.repetition_penalty)
-    assert controls.predictor_temperature[slot] == np.float32(wanted.predictor_temperature)
-    assert controls.predictor_top_k[slot] == wanted.predictor_top_k
-    assert controls.predictor_top_p[slot] == np.float32(wanted.predictor_top_p)
-    assert (controls.seed[slot], controls.ignore_end[slot]) == (request.seed, request.ignore_end)
-    assert table.limit[slot] == request.max_frames and table.made[slot] == 1 and table.seen[slot].sum() == 1
+    assert columns["temperature"] == np.float32(wanted.temperature) and columns["top_k"] == wanted.top_k
+    assert columns["top_p"] == np.float32(wanted.top_p)
+    assert columns["penalty"] == np.float32(wanted.repetition_penalty)
+    assert columns["predictor_temperature"] == np.float32(wanted.predictor_temperature)
+    assert columns["predictor_top_k"] == wanted.predictor_top_k
+    assert columns["predictor_top_p"] == np.float32(wanted.predictor_top_p)
+    assert (columns["seed"], columns["ignore_end"]) == (request.seed, request.ignore_end)
+    assert columns["limit"] == request.max_frames and columns["made"] == 1 and columns["seen"].sum() == 1
     reference = getattr(request.voice, "codes", None)
-    assert table.reference[slot] == (0 if reference is None else len(reference))
+    assert columns["reference"] == (0 if reference is None else len(reference))
     if reference is not None:
-        assert np.array_equal(table.codes[slot, : len(reference)], reference)
+        assert np.array_equal(columns["codes"][: len(reference)], reference)
 
 
-def asked(requests_of: Callable[..., list[Request]], number: int) -> Request:
+def asked(number: int) -> Request:
     (request,) = requests_of(1, start=number, seed=-(5 + number), ignore_end=number == 3, max_frames=9 + number)
     return request
 
 
-def test_columns_say_what_was_asked(
-    engine_of: Callable[..., Engine], requests_of: Callable[..., list[Request]]
-) -> None:
+def test_columns_say_what_was_asked() -> None:
     """Each of them, also where the last owner of the slot had something else."""
     engine = engine_of(1)
     for number in (3, 1, 0):
-        request = asked(requests_of, number)
+        request = asked(number)
         engine.submit(request)
         engine.step()
         holds(engine, 0, request)
@@ -65,22 +65,18 @@ def test_columns_say_what_was_asked(
             engine.step()
 
 
-def test_newcomers_of_one_turn_have_each_their_own_columns(
-    engine_of: Callable[..., Engine], requests_of: Callable[..., list[Request]]
-) -> None:
+def test_newcomers_of_one_turn_have_each_their_own_columns() -> None:
     engine = engine_of(4, admissions=4)
-    numbers = {engine.submit(asked(requests_of, number)): number for number in (3, 1, 0)}
+    numbers = {engine.submit(asked(number)): number for number in (3, 1, 0)}
     engine.step()
-    slots = {engine._tickets[name].slot.index: number for name, number in numbers.items()}
+    slots = {engine.snapshot().requests[name].slot: number for name, number in numbers.items()}
     assert len(slots) == 3
     for slot, number in slots.items():
-        holds(engine, slot, asked(requests_of, number))
-    assert not engine._bench.table.live[3]
+        holds(engine, slot, asked(number))
+    assert not engine.columns(3)["live"]
 
 
-def test_a_short_prompt_takes_no_more_of_a_prefix_than_there_is(
-    engine_of: Callable[..., Engine], requests_of: Callable[..., list[Request]], model: SpeechModel
-) -> None:
+def test_a_short_prompt_takes_no_more_of_a_prefix_than_there_is(model: SpeechModel) -> None:
     """Should two prompts of one key ever share different numbers of rows, the smaller number is copied."""
     engine = engine_of(1)
     (request,) = requests_of(1)
@@ -110,8 +106,8 @@ def test_host_and_device_agree_about_the_ring(model: SpeechModel, data: st.DataO
     table = SlotTable.empty(plan, model.facts, torch.device("cpu"), torch.float32)
     table.live[0] = True
     device = CPUDevice(1)
-    bench, stream = Bench(model, device, plan, table, model.talker.cache(2, 8)), device.stream()
-    slot = Slot(0, Request("x"), 0, limit=1000, prompt_rows=3, reference=0, tokens=0, closing=False)
+    context, stream = StepContext(model, device, plan, table, model.talker.cache(2, 8)), device.stream()
+    record = Record("x", Request("x"), RequestMeter(8000, 0.0), State.RUNNING, slot=0, limit=1000, closing=False)
     count, sent = data.draw(st.integers(0, 25), label="rows"), 0
     rows = torch.arange(1.0, count + 1)[:, None].expand(-1, model.facts.hidden)
     heard: deque[float] = deque()
@@ -119,31 +115,29 @@ def test_host_and_device_agree_about_the_ring(model: SpeechModel, data: st.DataO
     for _ in range(400):
         if sent < count and data.draw(st.integers(0, 3), label="send") == 0:
             piece = data.draw(st.integers(1, count - sent), label="piece")
-            slot.unsent.append(rows[sent : sent + piece])
+            record.unsent.append(rows[sent : sent + piece])
             sent += piece
-            top_up(bench, stream, slot)
-        elif sent == count and not slot.closing:
-            slot.closing = True
-            top_up(bench, stream, slot)
-        if slot.launched > count + 3:
+            top_up(context, stream, record)
+        elif sent == count and not record.closing:
+            record.closing = True
+            top_up(context, stream, record)
+        if record.launched > count + 3:
             break
-        if slot.runnable:
-            table.made[slot.index] = slot.launched
+        if record.runnable:
+            table.made[0] = record.launched
             row, _, _, may = plain_frame.begin(table, index)
             assert may.all(), "launched, but the device would wait"
             heard.append(float(row[0, 0]))
-            slot.launched += 1
-            top_up(bench, stream, slot)
+            record.launched += 1
+            top_up(context, stream, record)
         else:
-            assert slot.hungry and not slot.unsent, "text is there, but the slot starves"
-    assert list(heard) == [0.0, *range(1, count + 1), *[0.0] * 3][: len(heard)] and slot.launched > count + 3
-    assert slot.closed and table.closed[0]
+            assert record.starved and not record.unsent, "text is there, but the slot starves"
+    assert list(heard) == [0.0, *range(1, count + 1), *[0.0] * 3][: len(heard)] and record.launched > count + 3
+    assert record.closed and table.closed[0]
 
 
 @pytest.mark.parametrize("slots", [1, 3])
-def test_a_burst_enters_over_several_turns(
-    engine_of: Callable[..., Engine], requests_of: Callable[..., list[Request]], slots: int
-) -> None:
+def test_a_burst_enters_over_several_turns(slots: int) -> None:
     """No more prompts are built between two frames than the plan says, and frames go on meanwhile."""
     engine = engine_of(9, admissions=slots)
     for request in requests_of(9, max_frames=30, ignore_end=True):
@@ -151,12 +145,12 @@ def test_a_burst_enters_over_several_turns(
     running = []
     for _ in range(9):
         engine.step()
-        running.append(len(engine._running))
+        running.append(len(engine.snapshot().by_state(State.RUNNING, State.FINISHING)))
     assert running == [min(9, slots * (turn + 1)) for turn in range(9)]
     assert engine.frames_launched == 9
 
 
-def test_engines_of_one_model_share_no_rows(engine_of: Callable[..., Engine]) -> None:
+def test_engines_of_one_model_share_no_rows() -> None:
     """What a prompter remembers lies in its engine's stream, and streams of two engines do not wait for each other."""
     one, other = (engine_of(1)._admission._prompter for _ in range(2))
     assert one._rows is not other._rows and one._rows._known is not other._rows._known

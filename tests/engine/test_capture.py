@@ -4,27 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from types import ModuleType
 from typing import Any
 
 import pytest
+import recording_device
 import torch
+from engine_kit import engine_of, join, requests_of, same, solo, speak
 
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.engine.capture import fitting, round_up
 from omnitts_cli.engine.engine import Engine
 from omnitts_cli.models.roles import SpeechModel
-from omnitts_cli.request import Request
 
-Speak = Callable[..., dict[str, Any]]
-Requests = Callable[..., list[Request]]
 FEW = {"chunks": (1, 2, 4), "prefill_rows": (16, 32)}  # fewer graphs to record
 
 
 @pytest.fixture(scope="module")
-def captured(engine_of: Callable[..., Engine], recording: ModuleType) -> Engine:
+def captured() -> Engine:
     """Five slots, a bucket for each number of rows."""
-    return engine_of(5, device=recording.RecordingDevice(), **FEW)
+    return engine_of(5, device=recording_device.RecordingDevice(), **FEW)
 
 
 def test_sizes() -> None:
@@ -32,9 +30,7 @@ def test_sizes() -> None:
     assert [round_up(number, 32) for number in (1, 32, 33)] == [32, 32, 64]
 
 
-def test_captured_is_eager(
-    captured: Engine, speak: Speak, requests_of: Requests, solo: Any, same: Callable[..., None]
-) -> None:
+def test_captured_is_eager(captured: Engine) -> None:
     """Every kind of voice, greedy and sampled, in every bucket, twice, among different neighbours."""
     buckets = set()
     launch = captured._frames.launch
@@ -48,9 +44,7 @@ def test_captured_is_eager(
     assert device.graphs == 5 + 3 * 2 + 3 * 4 and device.replays > 300
 
 
-def test_two_requests_interleaved(
-    captured: Engine, requests_of: Requests, solo: Any, same: Callable[..., None], join: Any
-) -> None:
+def test_two_requests_interleaved(captured: Engine) -> None:
     """Each sits out while the other makes some frames, so that no replay finds what the last one left."""
     one, other = requests_of(2, max_frames=20, ignore_end=True)
     captured.submit(one)
@@ -70,17 +64,9 @@ def test_two_requests_interleaved(
 
 
 @pytest.mark.parametrize("slots", [1, 3])
-def test_streams_that_lag_change_nothing(
-    engine_of: Callable[..., Engine],
-    speak: Speak,
-    requests_of: Requests,
-    recording: ModuleType,
-    solo: Any,
-    same: Callable[..., None],
-    slots: int,
-) -> None:
+def test_streams_that_lag_change_nothing(slots: int) -> None:
     """Streams run behind the host and behind each other; only events hold them together."""
-    engine = engine_of(slots, device=recording.RecordingDevice(late=True), **FEW)
+    engine = engine_of(slots, device=recording_device.RecordingDevice(late=True), **FEW)
     for seed in range(4):
         engine.device.deal_again(seed)
         requests = requests_of(2 * slots + 1, start=seed)
@@ -89,9 +75,7 @@ def test_streams_that_lag_change_nothing(
             same(solo(request), over[request.id])
 
 
-def test_buckets_with_padding(
-    engine_of: Callable[..., Engine], speak: Speak, requests_of: Requests, solo: Any, same: Any
-) -> None:
+def test_buckets_with_padding() -> None:
     """Three requests in a batch of four, five in one of eight: the spare slot fills up."""
     device = CPUDevice(1)
     device.pads = True
@@ -102,7 +86,7 @@ def test_buckets_with_padding(
             same(solo(request), over[request.id])
 
 
-def test_the_host_never_waits_inside_a_turn(captured: Engine, requests_of: Requests, recording: ModuleType) -> None:
+def test_the_host_never_waits_inside_a_turn(captured: Engine) -> None:
     """No value is read and nothing copied out but through fetches, over 100 frames with joins and leaves."""
     for request in requests_of(6, max_frames=40, ignore_end=True):
         captured.submit(request)
@@ -117,10 +101,8 @@ def test_the_host_never_waits_inside_a_turn(captured: Engine, requests_of: Reque
     assert waits() == 0
 
 
-def test_uncaptured_steps_do_not_wait_either(
-    engine_of: Callable[..., Engine], requests_of: Requests, recording: ModuleType
-) -> None:
-    engine = engine_of(3, device=recording.RecordingDevice(captures=False))
+def test_uncaptured_steps_do_not_wait_either() -> None:
+    engine = engine_of(3, device=recording_device.RecordingDevice(captures=False))
     for request in requests_of(4, max_frames=8, ignore_end=True):
         engine.submit(request)
     with engine.device.no_sync():
@@ -132,13 +114,13 @@ def test_uncaptured_steps_do_not_wait_either(
 # ---- the device itself: it must see what it is there to see
 
 
-def stack(recording: ModuleType, late: bool = False) -> tuple[Any, Any]:
-    device = recording.RecordingDevice(late=late)
+def device_and_stream(late: bool = False) -> tuple[Any, Any]:
+    device = recording_device.RecordingDevice(late=late)
     return device, device.stream()
 
 
-def test_a_replay_works_on_its_own_addresses(recording: ModuleType) -> None:
-    _, stream = stack(recording)
+def test_a_replay_works_on_its_own_addresses() -> None:
+    _, stream = device_and_stream()
     x, out = torch.ones(3), torch.zeros(3)
     replay = stream.capture(lambda: out.copy_((x * 2).cumsum(0)))
     x.fill_(5)
@@ -146,8 +128,8 @@ def test_a_replay_works_on_its_own_addresses(recording: ModuleType) -> None:
     assert out.tolist() == [10.0, 20.0, 30.0]
 
 
-def test_values_of_python_are_baked_in(recording: ModuleType) -> None:
-    _, stream = stack(recording)
+def test_values_of_python_are_baked_in() -> None:
+    _, stream = device_and_stream()
     out, scale = torch.zeros(1), {"by": 2.0}
     replay = stream.capture(lambda: out.add_(scale["by"]))
     out.zero_()
@@ -159,44 +141,44 @@ def test_values_of_python_are_baked_in(recording: ModuleType) -> None:
 @pytest.mark.parametrize(
     "read", [lambda x: x.sum().item(), lambda x: bool(x.any()), lambda x: x[x > 0], lambda x: x.nonzero()]
 )
-def test_a_step_that_reads_is_refused(recording: ModuleType, read: Callable[[torch.Tensor], object]) -> None:
-    _, stream = stack(recording)
+def test_a_step_that_reads_is_refused(read: Callable[[torch.Tensor], object]) -> None:
+    _, stream = device_and_stream()
     x = torch.ones(3)
-    with pytest.raises(recording.HostRead):
+    with pytest.raises(recording_device.HostRead):
         stream.capture(lambda: read(x))
-    with stream, pytest.raises(recording.HostRead):
+    with stream, pytest.raises(recording_device.HostRead):
         read(x)
 
 
 @pytest.mark.parametrize("read", ["tolist", "numpy", "item", "cpu", "__bool__"])
-def test_reads_by_the_host_are_counted(recording: ModuleType, read: str) -> None:
-    device, _ = stack(recording)
+def test_reads_by_the_host_are_counted(read: str) -> None:
+    device, _ = device_and_stream()
     x = torch.ones(1)
     with device.count_syncs() as waits:
         getattr(x, read)()
     assert waits() == 1
-    with device.no_sync(), pytest.raises(recording.HostRead):
+    with device.no_sync(), pytest.raises(recording_device.HostRead):
         getattr(x, read)()
 
 
-def test_a_hidden_generator_is_refused(recording: ModuleType) -> None:
-    _, stream = stack(recording)
-    with pytest.raises(recording.Hazard, match="generator"):
+def test_a_hidden_generator_is_refused() -> None:
+    _, stream = device_and_stream()
+    with pytest.raises(recording_device.Hazard, match="generator"):
         stream.capture(lambda: torch.rand(3))
 
 
-def test_an_input_that_moves_is_noticed(recording: ModuleType) -> None:
-    _, stream = stack(recording)
+def test_an_input_that_moves_is_noticed() -> None:
+    _, stream = device_and_stream()
     x, out = torch.ones(3), torch.zeros(3)
     replay = stream.capture(lambda: out.copy_(x * 2))
     x.set_(torch.ones(3))
-    with pytest.raises(recording.Hazard, match="moved"):
+    with pytest.raises(recording_device.Hazard, match="moved"):
         replay()
 
 
-def test_what_a_replay_leaves_behind_is_spoilt(recording: ModuleType) -> None:
+def test_what_a_replay_leaves_behind_is_spoilt() -> None:
     """A step that adds to what it made last time reads rubbish."""
-    _, stream = stack(recording)
+    _, stream = device_and_stream()
     out, left = torch.zeros(3), {}
 
     def step() -> None:
@@ -208,12 +190,12 @@ def test_what_a_replay_leaves_behind_is_spoilt(recording: ModuleType) -> None:
     assert out.isnan().all()
 
 
-def test_streams_without_a_mark_come_in_any_order(recording: ModuleType) -> None:
+def test_streams_without_a_mark_come_in_any_order() -> None:
     """The same work with and without waiting: only the event makes the sum certain."""
     seen: dict[bool, set[float]] = {True: set(), False: set()}
     for seed in range(20):
         for waits in (True, False):
-            device = recording.RecordingDevice(late=True, seed=seed)
+            device = recording_device.RecordingDevice(late=True, seed=seed)
             first, second = device.stream(), device.stream()
             x, out = torch.zeros(1), torch.zeros(1)
             with first:
@@ -226,21 +208,19 @@ def test_streams_without_a_mark_come_in_any_order(recording: ModuleType) -> None
     assert seen[True] == {7.0} and seen[False] == {0.0, 7.0}
 
 
-def test_memory_of_another_stream_must_be_kept_alive(recording: ModuleType) -> None:
-    device, first = stack(recording)
+def test_memory_of_another_stream_must_be_kept_alive() -> None:
+    device, first = device_and_stream()
     second = device.stream()
     with first:
         x = torch.ones(3) + 1
-    with second, pytest.raises(recording.Hazard, match="kept alive"):
+    with second, pytest.raises(recording_device.Hazard, match="kept alive"):
         x * 2
     second.keep_alive(x)
     with second:
         assert (x[1:] * 2).shape == (2,)
 
 
-def test_a_model_that_reads_is_caught(
-    model: SpeechModel, engine_of: Callable[..., Engine], recording: ModuleType
-) -> None:
+def test_a_model_that_reads_is_caught(model: SpeechModel) -> None:
     """The whole way down: a talker that looks at a value cannot be captured."""
 
     class Curious(type(model.talker)):
@@ -249,5 +229,5 @@ def test_a_model_that_reads_is_caught(
 
     talker = type(model.talker).__new__(Curious)
     talker.__dict__ = model.talker.__dict__
-    with pytest.raises(recording.HostRead):
-        engine_of(1, of=replace(model, talker=talker), device=recording.RecordingDevice(), **FEW)
+    with pytest.raises(recording_device.HostRead):
+        engine_of(1, of=replace(model, talker=talker), device=recording_device.RecordingDevice(), **FEW)

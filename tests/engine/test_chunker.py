@@ -2,75 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from omnitts_cli.engine.chunker import LEAST_LEAD_S, Due, due, largest, together
-from omnitts_cli.engine.slots import Slot, Stop
+from omnitts_cli.engine.meter import RequestMeter
+from omnitts_cli.engine.record import Record, State
 from omnitts_cli.request import Request
 
 SIZES = (1, 2, 4, 8, 16)
 FRAME_S = 0.08
 
 
-@pytest.fixture
-def slot_of() -> Callable[..., Slot]:
-    """A slot in the middle of its speech unless said otherwise."""
-
-    def make(**facts: object) -> Slot:
-        slot = Slot(0, Request("hi"), seed=0, limit=100, prompt_rows=9, reference=0, tokens=2)
-        slot.launched, slot.closed = 20, True
-        for name, value in facts.items():
-            setattr(slot, name, value)
-        return slot
-
-    return make
+def speaking(**facts: object) -> Record:
+    """A request in the middle of its speech unless said otherwise."""
+    usual = {"state": State.RUNNING, "limit": 100, "launched": 20, "closed": True}
+    return Record("x", Request("hi"), RequestMeter(8000, 0.0), **usual | facts)
 
 
-def frames(slot: Slot, available: int, lead_s: float = 0.0, first: int = 1) -> int | None:
-    one = due(slot, available, lead_s, SIZES, first, FRAME_S)
+def frames(record: Record, available: int, lead_s: float = 0.0, first: int = 1) -> int | None:
+    one = due(record, available, lead_s, SIZES, first, FRAME_S)
     return None if one is None else one.frames
 
 
-def test_the_first_chunk_goes_as_soon_as_it_is_there(slot_of: Callable[..., Slot]) -> None:
-    assert frames(slot_of(), 0) is None
-    assert frames(slot_of(), 1) == 1
-    assert frames(slot_of(), 5) == 1
-    assert frames(slot_of(), 1, first=2) is None
-    assert frames(slot_of(), 2, first=2) == 2
+def test_the_first_chunk_goes_as_soon_as_it_is_there() -> None:
+    assert frames(speaking(), 0) is None
+    assert frames(speaking(), 1) == 1
+    assert frames(speaking(), 5) == 1
+    assert frames(speaking(), 1, first=2) is None
+    assert frames(speaking(), 2, first=2) == 2
 
 
-@pytest.mark.parametrize("facts", [{"stop": Stop.END}, {"paused": True}, {"closed": False, "written": 3}])
-def test_a_first_chunk_that_will_not_grow_goes_as_it_is(slot_of: Callable[..., Slot], facts: dict[str, object]) -> None:
-    assert frames(slot_of(**facts), 1, first=4) == 1
+@pytest.mark.parametrize("facts", [{"state": State.FINISHING}, {"paused": True}, {"closed": False, "written": 3}])
+def test_a_first_chunk_that_will_not_grow_goes_as_it_is(facts: dict[str, object]) -> None:
+    assert frames(speaking(**facts), 1, first=4) == 1
 
 
-def test_a_reference_goes_first_and_alone(slot_of: Callable[..., Slot]) -> None:
-    assert frames(slot_of(reference=21), 23) == 16
-    assert frames(slot_of(reference=21, decoding=16), 23) == 4
-    assert frames(slot_of(reference=21, decoding=20), 23) == 1
-    one = due(slot_of(reference=21), 23, 0.0, SIZES, 1, FRAME_S)
+def test_a_reference_goes_first_and_alone() -> None:
+    assert frames(speaking(reference=21), 23) == 16
+    assert frames(speaking(reference=21, decoding=16), 23) == 4
+    assert frames(speaking(reference=21, decoding=20), 23) == 1
+    one = due(speaking(reference=21), 23, 0.0, SIZES, 1, FRAME_S)
     assert one is not None and one.urgency < 0
-    assert frames(slot_of(reference=21, decoding=21), 23) == 1  # now the first chunk that is heard
+    assert frames(speaking(reference=21, decoding=21), 23) == 1  # now the first chunk that is heard
 
 
-def test_chunks_grow_with_the_lead(slot_of: Callable[..., Slot]) -> None:
-    speaking = slot_of(decoding=4, first_sound=1.0)
-    assert [frames(speaking, 40, lead) for lead in (0.26, 0.4, 0.7, 1.5, 9.0)] == [1, 2, 4, 8, 16]
-    assert frames(speaking, 7, 9.0) is None
+def test_chunks_grow_with_the_lead() -> None:
+    one = speaking(decoding=4, first_sound=1.0)
+    assert [frames(one, 40, lead) for lead in (0.26, 0.4, 0.7, 1.5, 9.0)] == [1, 2, 4, 8, 16]
+    assert frames(one, 7, 9.0) is None
 
 
-def test_whoever_is_about_to_run_dry_gets_all_there_is(slot_of: Callable[..., Slot]) -> None:
-    assert frames(slot_of(decoding=4, first_sound=1.0), 11, LEAST_LEAD_S / 2) == 4
-    busy = slot_of(decoding=4, first_sound=1.0, jobs=1)
+def test_whoever_is_about_to_run_dry_gets_all_there_is() -> None:
+    assert frames(speaking(decoding=4, first_sound=1.0), 11, LEAST_LEAD_S / 2) == 4
+    busy = speaking(decoding=4, first_sound=1.0, jobs=1)
     assert frames(busy, 11, LEAST_LEAD_S / 2) == 1
 
 
-def test_the_end_is_decoded_whatever_the_lead(slot_of: Callable[..., Slot]) -> None:
-    assert frames(slot_of(decoding=4, first_sound=1.0, stop=Stop.LIMIT), 7, 60.0) == 2
+def test_the_end_is_decoded_whatever_the_lead() -> None:
+    assert frames(speaking(decoding=4, first_sound=1.0, state=State.FINISHING), 7, 60.0) == 2
 
 
 @given(
@@ -87,31 +78,34 @@ def test_never_more_than_there_is_and_never_nothing(
     made: int, reference: int, behind: int, lead_s: float, first: int, heard: bool, over: bool, sizes: tuple[int, ...]
 ) -> None:
     available = reference + made
-    slot = Slot(0, Request("hi"), 0, 100, 9, reference, 2, launched=20, closed=True)
-    slot.decoding = min(behind, available)
-    slot.first_sound = 1.0 if heard and slot.decoding > reference else None
-    slot.stop = Stop.END if over else Stop.RUNNING
-    one = due(slot, available, lead_s, sizes, first, FRAME_S)
-    pending = available - slot.decoding
+    decoding = min(behind, available)
+    record = speaking(
+        reference=reference,
+        decoding=decoding,
+        first_sound=1.0 if heard and decoding > reference else None,
+        state=State.FINISHING if over else State.RUNNING,
+    )
+    one = due(record, available, lead_s, sizes, first, FRAME_S)
+    pending = available - decoding
     if one is not None:
         assert one.frames in sizes and one.frames <= pending
-        assert slot.decoding >= reference or slot.decoding + one.frames <= reference
+        assert decoding >= reference or decoding + one.frames <= reference
     elif over:
         assert pending <= 0
     else:
         assert pending < max(first, max(sizes))
 
 
-def test_together_groups_equals_and_puts_the_most_urgent_first(slot_of: Callable[..., Slot]) -> None:
-    dues = [Due(slot_of(), frames, urgency) for frames, urgency in ((4, 2.0), (1, 0.5), (4, 0.1), (1, 0.0), (4, 3.0))]
+def test_together_groups_equals_and_puts_the_most_urgent_first() -> None:
+    dues = [Due(speaking(), frames, urgency) for frames, urgency in ((4, 2.0), (1, 0.5), (4, 0.1), (1, 0.0), (4, 3.0))]
     batches = together(dues, most_rows=2)
     assert [[d.urgency for d in batch] for batch in batches] == [[0.0, 0.5], [0.1, 2.0], [3.0]]
     assert all(len({d.frames for d in batch}) == 1 for batch in batches)
     assert together([], 4) == []
 
 
-def test_together_counts_the_frames_of_all(slot_of: Callable[..., Slot]) -> None:
-    dues = [Due(slot_of(), frames, float(i)) for i, frames in enumerate([4] * 7 + [1] * 3 + [16] * 2)]
+def test_together_counts_the_frames_of_all() -> None:
+    dues = [Due(speaking(), frames, float(i)) for i, frames in enumerate([4] * 7 + [1] * 3 + [16] * 2)]
     batches = together(dues, most_rows=8, most_frames=12)
     assert [(batch[0].frames, len(batch)) for batch in batches] == [(4, 3), (4, 3), (4, 1), (1, 3), (16, 1), (16, 1)]
     assert [due for batch in batches for due in batch] == dues

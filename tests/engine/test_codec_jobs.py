@@ -2,76 +2,73 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 import torch
+from engine_kit import plan_of
 
 from omnitts_cli.devices.cpu import CPUDevice
-from omnitts_cli.engine.capture import Bench
+from omnitts_cli.engine.capture import StepContext
 from omnitts_cli.engine.codec_jobs import MOST, CodecJobs
-from omnitts_cli.engine.plan import Plan
-from omnitts_cli.engine.slots import Slot, SlotTable
+from omnitts_cli.engine.meter import RequestMeter
+from omnitts_cli.engine.record import Record, State
+from omnitts_cli.engine.slots import SlotTable
 from omnitts_cli.models.roles import SpeechModel
 from omnitts_cli.request import Request
 
 
 @pytest.fixture
-def bench(model: SpeechModel, plan_of: Callable[..., Plan]) -> Bench:
+def context(model: SpeechModel) -> StepContext:
     plan, device = plan_of(6), CPUDevice(1)
     table = SlotTable.empty(plan, model.facts, torch.device("cpu"), torch.float32)
     torch.manual_seed(0)
     table.codes.copy_(torch.randint(0, model.facts.codes, table.codes.shape))
-    return Bench(model, device, plan, table, model.talker.cache(plan.slots + 1, plan.positions))
+    return StepContext(model, device, plan, table, model.talker.cache(plan.slots + 1, plan.positions))
 
 
 @pytest.fixture
-def jobs(bench: Bench) -> CodecJobs:
-    made = CodecJobs(bench, bench.device.stream())
+def jobs(context: StepContext) -> CodecJobs:
+    made = CodecJobs(context, context.device.stream())
     made.clear(range(6))
     return made
 
 
-def slot(index: int, made: int, **more: int) -> Slot:
-    asked = Slot(index, Request("x"), 0, limit=90, prompt_rows=3, reference=0, tokens=0)
-    asked.made = asked.launched = made
-    for name, value in more.items():
-        setattr(asked, name, value)
-    return asked
+def record(slot: int, made: int, **more: int) -> Record:
+    meter = RequestMeter(8000, 0.0)
+    return Record("x", Request("x"), meter, State.RUNNING, slot=slot, limit=90, made=made, launched=made, **more)
 
 
-def test_the_first_chunk_is_one_frame_of_whoever_has_one(jobs: CodecJobs, bench: Bench) -> None:
-    slots = [slot(0, 5), slot(1, 0), slot(2, 1)]
-    assert jobs.launch(slots) and jobs.under_way
-    found = {one.slot.index: one for one in jobs.collect(wait=True)}
-    assert sorted(found) == [0, 2] and not jobs.under_way
+def test_the_first_chunk_is_one_frame_of_whoever_has_one(jobs: CodecJobs, context: StepContext) -> None:
+    slots = [record(0, 5), record(1, 0), record(2, 1)]
+    assert jobs.launch(slots) and jobs.in_flight
+    found = {one.record.slot: one for one in jobs.collect(wait=True)}
+    assert sorted(found) == [0, 2] and not jobs.in_flight
     for index, one in found.items():
-        assert (one.slot, one.start, one.codes.shape[0]) == (slots[index], 0, 1)
-        assert one.sound.shape == (bench.model.facts.samples_per_frame,)
-        assert np.array_equal(one.codes, bench.table.codes[index, :1])
+        assert (one.record, one.start, one.codes.shape[0]) == (slots[index], 0, 1)
+        assert one.sound.shape == (context.model.facts.samples_per_frame,)
+        assert np.array_equal(one.codes, context.table.codes[index, :1])
     assert [one.decoding for one in slots] == [1, 0, 1] and [one.jobs for one in slots] == [0, 0, 0]
 
 
-def test_chunk_after_chunk_is_the_whole(jobs: CodecJobs, bench: Bench) -> None:
-    (asked,), sound = [slot(3, 11)], []
+def test_chunk_after_chunk_is_the_whole(jobs: CodecJobs, context: StepContext) -> None:
+    (asked,), sound = [record(3, 11)], []
     while jobs.launch([asked]):
         for one in jobs.collect(wait=True):
             assert one.start == asked.delivered
             asked.delivered += one.codes.shape[0]
             asked.first_sound = asked.first_sound or 1.0
             sound.append(one.sound)
-    whole = bench.model.codec(bench.table.codes[3:4, :11])[0].numpy()
+    whole = context.model.codec(context.table.codes[3:4, :11])[0].numpy()
     assert asked.delivered == 11
     assert np.abs(np.concatenate(sound) - whole).max() < 1e-5
 
 
 def test_nobody_queues_behind_more_than_a_few(jobs: CodecJobs) -> None:
-    launched = [jobs.launch([slot(index, 1)]) for index in range(MOST + 1)]
+    launched = [jobs.launch([record(index, 1)]) for index in range(MOST + 1)]
     assert launched == [True] * MOST + [False]
 
 
 def test_nothing_due_nothing_launched(jobs: CodecJobs) -> None:
     assert not jobs.launch([])
-    assert not jobs.launch([slot(0, 0), slot(1, 7, silent=True), slot(2, 4, decoding=4)])
+    assert not jobs.launch([record(0, 0), record(1, 7, silent=True), record(2, 4, decoding=4)])
     assert list(jobs.collect(wait=True)) == []

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import gc
 import random
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from engine_kit import engine_of, join, requests_of, rested
 
 from omnitts_cli.audio.chunk import Clip
 from omnitts_cli.engine.engine import Engine, News
-from omnitts_cli.request import Failed, Request
+from omnitts_cli.request import Failed
 from omnitts_cli.voices import Named
 
 
@@ -38,32 +37,30 @@ class Kept:
         return Kept(len(objects), len(tensors), sum(one.untyped_storage().nbytes() for one in tensors))
 
 
-def hour(
-    engine: Engine, requests_of: Callable[..., list[Request]], dice: random.Random, frames: int
-) -> tuple[set[str], list[News]]:
+def hour(engine: Engine, dice: random.Random, frames: int) -> tuple[set[str], list[News]]:
     """At least so many frames of requests that come, go, wait, and fail at random."""
     asked: set[str] = set()
     news: list[News] = []
     made = 0
     while made < frames or engine.busy:
-        if made < frames and len(engine._tickets) < 2 * engine.plan.slots:
-            asked.add(one_more(engine, requests_of, dice, len(asked)))
-        if dice.random() < 0.05 and engine._tickets:
-            name = dice.choice(list(engine._tickets))
+        if made < frames and len(engine.snapshot().requests) < 2 * engine.plan.slots:
+            asked.add(one_more(engine, dice, len(asked)))
+        if dice.random() < 0.05 and engine.busy:
+            name = dice.choice(list(engine.snapshot().requests) or ["nobody"])
             dice.choice([engine.cancel, engine.pause, engine.resume, engine.finish])(name)
-        if engine._inbox or not engine._idle:
+        if not engine.snapshot().sleeps:
             for one in engine.step():
                 made += 0 if isinstance(one, Failed) else len(one.codes)
                 news.append(one)
         else:
-            for name in list(engine._tickets):  # everybody waits: for more text or for the end of a pause
+            for name in engine.snapshot().requests:  # everybody waits: for more text or for the end of a pause
                 engine.resume(name)
                 engine.feed(name, "a few words more ")
                 engine.finish(name)
     return asked, news
 
 
-def one_more(engine: Engine, requests_of: Callable[..., list[Request]], dice: random.Random, number: int) -> str:
+def one_more(engine: Engine, dice: random.Random, number: int) -> str:
     (request,) = requests_of(
         1, start=dice.randrange(35), id=f"n{number}", seed=dice.randrange(2**40), max_frames=dice.randint(1, 80)
     )
@@ -74,16 +71,15 @@ def one_more(engine: Engine, requests_of: Callable[..., list[Request]], dice: ra
     return engine.submit(request, live=dice.random() < 0.2)
 
 
-def endure(engine: Engine, requests_of: Callable[..., list[Request]], join: Any, hours: int, frames: int) -> list[Kept]:
+def endure(engine: Engine, hours: int, frames: int) -> list[Kept]:
     dice, kept = random.Random(0), []
     for _ in range(hours):
-        asked, news = hour(engine, requests_of, dice, frames)
+        asked, news = hour(engine, dice, frames)
         over = join(news)
         assert over.keys() == asked
         assert sum(isinstance(result, Clip) and len(result.codes) > 0 for result in over.values()) > len(over) / 2
-        assert sorted(engine._free) == list(range(engine.plan.slots)) and not engine._tickets
-        assert not (engine._running or engine._opening or engine._waiting or engine._codec.under_way or engine._news)
-        assert len(engine._admission._prefixes) <= engine.plan.prefixes
+        rested(engine)
+        assert engine.snapshot().prefixes <= engine.plan.prefixes
         del news, over, asked
         kept.append(Kept.now(engine))
     return kept
@@ -95,19 +91,14 @@ def grown(kept: list[Kept], name: str) -> float:
     return float(np.polyfit(range(len(values)), values, 1)[0])
 
 
-def test_a_while(
-    engine_of: Callable[..., Engine], requests_of: Callable[..., list[Request]], join: Any, rested: Any
-) -> None:
+def test_a_while() -> None:
     engine = engine_of(8, prefixes=4, text_rows=16)
-    kept = endure(engine, requests_of, join, hours=6, frames=80)
+    kept = endure(engine, hours=6, frames=80)
     assert grown(kept, "tensors") < 1 and grown(kept, "bytes") < 512 and grown(kept, "objects") < 40
 
 
 @pytest.mark.slow
-def test_at_least_20000_frames(
-    engine_of: Callable[..., Engine], requests_of: Callable[..., list[Request]], join: Any, rested: Any
-) -> None:
+def test_at_least_20000_frames() -> None:
     engine = engine_of(16, prefixes=4, text_rows=16)
-    kept = endure(engine, requests_of, join, hours=12, frames=1700)
-    rested(engine)
+    kept = endure(engine, hours=12, frames=1700)
     assert grown(kept, "tensors") < 0.5 and grown(kept, "bytes") < 64 and grown(kept, "objects") < 10

@@ -5,26 +5,27 @@ from __future__ import annotations
 import copy
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
-from types import ModuleType
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import recording_device
 import torch
+from engine_kit import engine_of, join, requests_of, rested, same, solo, speak, to_the_end, turns
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from omnitts_cli.audio.chunk import Chunk, Clip
+from omnitts_cli.audio.chunk import Chunk
 from omnitts_cli.engine import admission
 from omnitts_cli.engine.engine import Engine, News
+from omnitts_cli.engine.record import State
 from omnitts_cli.errors import InputError, ModelError, UsageError, VoiceError
 from omnitts_cli.models.roles import LEAST_FRAMES, SpeechModel
 from omnitts_cli.request import Failed, Request, Sampling
 from omnitts_cli.voices import Named
 
-Speak = Callable[..., dict[str, Any]]
-Requests = Callable[..., list[Request]]
 quick = settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
 
 
@@ -54,20 +55,20 @@ def silent(model: SpeechModel) -> SpeechModel:
 # ---- how speech ends
 
 
-def test_max_frames_is_exact(speak: Speak, requests_of: Requests) -> None:
+def test_max_frames_is_exact() -> None:
     for frames in (1, 2, 3, 17):
         for request in requests_of(2, max_frames=frames, ignore_end=True):
             clip = speak([request], 1)[request.id]
             assert (len(clip.codes), clip.stopped) == (frames, "limit")
 
 
-def test_ignore_end_never_ends_by_itself(speak: Speak, requests_of: Requests, solo: Callable[..., Clip]) -> None:
+def test_ignore_end_never_ends_by_itself() -> None:
     for request in requests_of(4, max_frames=60):
         assert len(speak([replace(request, ignore_end=True)], 1)[request.id].codes) == 60
     assert any(solo(request).stopped == "end" for request in requests_of(4, max_frames=60))
 
 
-def test_speech_has_its_least_length(model: SpeechModel, speak: Speak, requests_of: Requests) -> None:
+def test_speech_has_its_least_length(model: SpeechModel) -> None:
     """A model that wants to end at once still makes the official two frames."""
 
     def impatient(talker: Any) -> None:
@@ -85,16 +86,14 @@ def test_speech_has_its_least_length(model: SpeechModel, speak: Speak, requests_
         assert (len(clip.codes), clip.stopped) == (LEAST_FRAMES, "end")
 
 
-def test_the_guard_stops_a_runaway(speak: Speak, requests_of: Requests) -> None:
+def test_the_guard_stops_a_runaway() -> None:
     request = requests_of(1, text="ab", max_frames=None, ignore_end=True)[0]
     clip = speak([request], 1, seconds=30)[request.id]
-    assert (len(clip.codes), clip.stopped) == (admission.ceiling(2), "limit")
+    assert (len(clip.codes), clip.stopped) == (admission.runaway_limit(2), "limit")
 
 
 @pytest.mark.parametrize("prompt_rows", [96, 0])
-def test_a_short_slot_stops_a_long_request(
-    model: SpeechModel, engine_of: Callable[..., Engine], speak: Speak, requests_of: Requests, prompt_rows: int
-) -> None:
+def test_a_short_slot_stops_a_long_request(model: SpeechModel, prompt_rows: int) -> None:
     """Up to the last frame, or the last position, of the slot; its neighbour's numbers stay its own."""
     engine = engine_of(2, seconds=3, prompt_rows=prompt_rows)
     request = requests_of(1, max_frames=None, ignore_end=True)[0]
@@ -105,7 +104,7 @@ def test_a_short_slot_stops_a_long_request(
     assert [(len(clip.codes), clip.stopped) for clip in over.values()] == [(room, "limit")] * 2
 
 
-def test_a_request_that_cannot_fit_is_refused_with_numbers(speak: Speak, requests_of: Requests) -> None:
+def test_a_request_that_cannot_fit_is_refused_with_numbers() -> None:
     request = requests_of(1, max_frames=500)[0]
     failed = speak([request], 1, seconds=3)[request.id]
     assert isinstance(failed, Failed) and isinstance(failed.error, InputError)
@@ -114,13 +113,13 @@ def test_a_request_that_cannot_fit_is_refused_with_numbers(speak: Speak, request
 
 
 @pytest.mark.parametrize("frames", [0, -3])
-def test_no_frames_at_all_is_refused(speak: Speak, requests_of: Requests, frames: int) -> None:
+def test_no_frames_at_all_is_refused(frames: int) -> None:
     request = requests_of(1, max_frames=frames)[0]
     failed = speak([request], 1)[request.id]
     assert isinstance(failed, Failed) and str(frames) in failed.error.message
 
 
-def test_seeds_of_64_bits(speak: Speak, requests_of: Requests, same: Callable[..., None]) -> None:
+def test_seeds_of_64_bits() -> None:
     good = [2**63 - 1, -(2**63), -1, 0]
     over = speak([requests_of(1, seed=seed, id=str(seed))[0] for seed in [*good, 2**63]], 2)
     assert isinstance(over.pop(str(2**63)), Failed)
@@ -128,7 +127,7 @@ def test_seeds_of_64_bits(speak: Speak, requests_of: Requests, same: Callable[..
 
 
 @pytest.mark.parametrize("stall", [2, 5, 30])
-def test_a_stall_ends_that_request(monotonous: SpeechModel, speak: Speak, requests_of: Requests, stall: int) -> None:
+def test_a_stall_ends_that_request(monotonous: SpeechModel, stall: int) -> None:
     greedy = Sampling(temperature=0.0)
     requests = [
         *requests_of(1, sampling=greedy, max_frames=None, id="stuck"),
@@ -141,9 +140,7 @@ def test_a_stall_ends_that_request(monotonous: SpeechModel, speak: Speak, reques
 
 
 @pytest.mark.parametrize("chunks", [(1,), (1, 2, 4, 8, 16)])
-def test_silence_ends_that_request(
-    silent: SpeechModel, engine_of: Callable[..., Engine], speak: Speak, requests_of: Requests, chunks: tuple[int, ...]
-) -> None:
+def test_silence_ends_that_request(silent: SpeechModel, chunks: tuple[int, ...]) -> None:
     engine = engine_of(2, of=silent, silence_frames=10, chunks=chunks)
     requests = [
         *requests_of(1, start=9, max_frames=None, id="quiet"),
@@ -163,23 +160,14 @@ FEW = {"chunks": (1, 2), "prefill_rows": (16, 32), "ahead": 3}
 
 
 @pytest.fixture(scope="module", params=["eager", "late"])
-def poisoned_engine(
-    request: pytest.FixtureRequest, recording: ModuleType, poisonable: SpeechModel, engine_of: Callable[..., Engine]
-) -> Engine:
+def poisoned_engine(request: pytest.FixtureRequest, poisonable: SpeechModel) -> Engine:
     """Two slots; "late" has captured steps and streams that lag."""
-    device = None if request.param == "eager" else recording.RecordingDevice(late=True)
+    device = None if request.param == "eager" else recording_device.RecordingDevice(late=True)
     return engine_of(2, of=poisonable, device=device, **FEW)
 
 
 @pytest.mark.parametrize("where", ["first", "middle", "last", "pad"])
-def test_numbers_that_are_not_finite_end_that_request_alone(
-    poisoned_engine: Engine,
-    speak: Speak,
-    requests_of: Requests,
-    solo: Callable[..., Clip],
-    same: Callable[..., None],
-    where: str,
-) -> None:
+def test_numbers_that_are_not_finite_end_that_request_alone(poisoned_engine: Engine, where: str) -> None:
     """Its neighbours, and those who get its slot, its prefill buffers or a prefix later, hear nothing of it."""
     engine, requests = poisoned_engine, requests_of(6, max_frames=12)
     bad = [replace(request, id=f"bad{request.id}", style=f"poison {where}", text_mode="whole") for request in requests]
@@ -191,9 +179,7 @@ def test_numbers_that_are_not_finite_end_that_request_alone(
         same(solo(request), over[request.id])
 
 
-def test_cancelled_before_anybody_knew_that_it_is_broken(
-    poisoned_engine: Engine, requests_of: Requests, solo: Callable[..., Clip], same: Callable[..., None]
-) -> None:
+def test_cancelled_before_anybody_knew_that_it_is_broken(poisoned_engine: Engine) -> None:
     engine, good = poisoned_engine, requests_of(2, max_frames=6)
     for count in range(5):
         for name in ("bad", "worse"):
@@ -208,7 +194,7 @@ def test_cancelled_before_anybody_knew_that_it_is_broken(
             engine.step()
 
 
-def test_unknown_voice_fails_alone(engine_of: Callable[..., Engine], requests_of: Requests) -> None:
+def test_unknown_voice_fails_alone() -> None:
     with pytest.raises(VoiceError, match="nobody"):
         engine_of(1).clip(requests_of(1, voice=Named("nobody"))[0])
 
@@ -217,26 +203,21 @@ def test_unknown_voice_fails_alone(engine_of: Callable[..., Engine], requests_of
 
 
 @pytest.mark.parametrize("late", [False, True])
-def test_cancel_in_every_phase(
-    engine_of: Callable[..., Engine],
-    requests_of: Requests,
-    solo: Callable[..., Clip],
-    same: Callable[..., None],
-    join: Callable[..., dict[str, Any]],
-    rested: Callable[[Engine], None],
-    recording: ModuleType,
-    late: bool,
-) -> None:
+def test_cancel_in_every_phase(late: bool) -> None:
     """Waiting, opening, speaking, before and after the first chunk; the next one in the slot starts clean."""
     engine = engine_of(
-        1, device=recording.RecordingDevice(late=True) if late else None, prefill_rows=(4,), chunks=(1, 2), ahead=3
+        1,
+        device=recording_device.RecordingDevice(late=True) if late else None,
+        prefill_rows=(4,),
+        chunks=(1, 2),
+        ahead=3,
     )
-    for turns in (0, 1, 2, 3, 4, 5, 6, 8):
+    for count in (0, 1, 2, 3, 4, 5, 6, 8):
         news: list[News] = []
         first, second, third = requests_of(3, max_frames=10)
         for request in (first, second, third):
             engine.submit(request)
-        for _ in range(turns):
+        for _ in range(count):
             news += engine.step()
         engine.cancel(second.id)
         engine.cancel(first.id)
@@ -250,7 +231,7 @@ def test_cancel_in_every_phase(
         rested(engine)
 
 
-def test_a_cancelled_slot_is_free_by_the_next_frame(engine_of: Callable[..., Engine], requests_of: Requests) -> None:
+def test_a_cancelled_slot_is_free_by_the_next_frame() -> None:
     engine = engine_of(1)
     first, second = requests_of(2, ignore_end=True)
     engine.submit(first)
@@ -258,27 +239,41 @@ def test_a_cancelled_slot_is_free_by_the_next_frame(engine_of: Callable[..., Eng
     for _ in range(4):
         engine.step()
     engine.cancel(first.id)
-    news, before = engine.step(), engine.frames_launched
+    news = engine.step()
     assert [n.stopped for n in news if n.request == first.id and n.last] == ["cancelled"]
     engine.step()
-    assert engine.frames_launched > before - 1 and engine._running[0].id == second.id
+    assert engine.snapshot().by_state(State.RUNNING) == [second.id]
 
 
-def test_late_words_for_an_old_request_do_not_reach_a_new_one_of_its_name(
-    engine_of: Callable[..., Engine],
-    requests_of: Requests,
-    join: Callable[..., dict[str, Any]],
-    rested: Callable[[Engine], None],
-) -> None:
+def test_cancelling_frees_the_slot_in_every_state() -> None:
+    engine = engine_of(1, device=recording_device.RecordingDevice(late=True), prefill_rows=(4,), chunks=(1,), ahead=3)
+    (request,), seen = requests_of(1, max_frames=4, ignore_end=True), set()
+    for count in range(60):
+        engine.device.deal_again(count)
+        engine.submit(request)
+        news = turns(engine, count % 20)
+        if state := next((one.state for one in engine.snapshot().requests.values()), None):
+            seen.add(state)
+            engine.cancel(request.id)
+            news += engine.step()
+            assert engine.snapshot().free == (0,) and not engine.snapshot().requests
+        assert join(news)[request.id].stopped in ("cancelled", "limit")
+    assert seen == {State.WAITING, State.OPENING, State.RUNNING, State.FINISHING}
+
+
+def test_late_words_for_an_old_request_do_not_reach_a_new_one_of_its_name() -> None:
     engine = engine_of(1)
     request = requests_of(1, max_frames=3, ignore_end=True)[0]
     engine.submit(request)
-    old = engine._tickets[request.id]
-    while engine.busy:
-        engine.step()
+    late = []
+    inbox = engine._inbox  # another thread's call, made while the old request was known, arrives after its end
+    engine._inbox = SimpleNamespace(put=late.append)
+    engine.cancel(request.id)
+    engine._inbox = inbox
+    to_the_end(engine)
     engine.submit(request)
-    engine._inbox.put(lambda: engine._answer(old, engine._cancel))  # as another thread's late cancel arrives
-    over = join(news for _ in iter(lambda: engine.busy, False) for news in engine.step())
+    inbox.put(late[0])
+    over = join(to_the_end(engine))
     assert over[request.id].stopped == "limit"
     rested(engine)
 
@@ -286,21 +281,18 @@ def test_late_words_for_an_old_request_do_not_reach_a_new_one_of_its_name(
 # ---- names, meters, clip
 
 
-def test_a_name_can_be_used_once_at_a_time(
-    engine_of: Callable[..., Engine], requests_of: Requests, rested: Callable[[Engine], None]
-) -> None:
+def test_a_name_can_be_used_once_at_a_time() -> None:
     engine = engine_of(1)
     request = requests_of(1)[0]
     engine.submit(request)
     with pytest.raises(UsageError, match=request.id):
         engine.submit(request)
-    while engine.busy:
-        engine.step()
+    to_the_end(engine)
     assert len(engine.clip(request).codes)
     rested(engine)
 
 
-def test_names_of_ours_step_aside(engine_of: Callable[..., Engine], requests_of: Requests) -> None:
+def test_names_of_ours_step_aside() -> None:
     engine = engine_of(1)
     engine.submit(requests_of(1, id="r1")[0])
     nameless = requests_of(1, id="")[0]
@@ -308,9 +300,7 @@ def test_names_of_ours_step_aside(engine_of: Callable[..., Engine], requests_of:
     assert len({"r1", *names}) == 4
 
 
-def test_many_threads_may_submit_at_once(
-    engine_of: Callable[..., Engine], requests_of: Requests, join: Callable[..., dict[str, Any]]
-) -> None:
+def test_many_threads_may_submit_at_once() -> None:
     engine, refused = engine_of(4), []
 
     def submit() -> None:
@@ -325,28 +315,22 @@ def test_many_threads_may_submit_at_once(
         thread.start()
     for thread in threads:
         thread.join()
-    over = join(news for _ in iter(lambda: engine.busy, False) for news in engine.step())
+    over = join(to_the_end(engine))
     assert len(over) == 10 and len(refused) == 30
 
 
-def test_clip_leaves_the_others_theirs(
-    engine_of: Callable[..., Engine],
-    requests_of: Requests,
-    solo: Callable[..., Clip],
-    same: Callable[..., None],
-    join: Callable[..., dict[str, Any]],
-) -> None:
+def test_clip_leaves_the_others_theirs() -> None:
     engine = engine_of(3)
     mine, other, nobody = requests_of(3)
     engine.submit(other)
     engine.submit(replace(nobody, voice=Named("nobody")))
     same(solo(mine), engine.clip(mine))
-    over = join(news for _ in iter(lambda: engine.busy, False) for news in engine.step())
+    over = join(to_the_end(engine))
     same(solo(other), over[other.id])
     assert isinstance(over[nobody.id], Failed)
 
 
-def test_the_meter_knows_when_and_how_it_ended(engine_of: Callable[..., Engine], requests_of: Requests) -> None:
+def test_the_meter_knows_when_and_how_it_ended() -> None:
     engine = engine_of(2)
     good, bad, gone = requests_of(3)
     for request in (good, replace(bad, voice=Named("nobody")), gone):
@@ -361,34 +345,28 @@ def test_the_meter_knows_when_and_how_it_ended(engine_of: Callable[..., Engine],
     assert 0 < meters[good.id].first_s <= meters[good.id].wall_s
 
 
-def test_gradients_are_nobodys_business(
-    engine_of: Callable[..., Engine], model: SpeechModel, requests_of: Requests
-) -> None:
+def test_gradients_are_nobodys_business(model: SpeechModel) -> None:
     grown = altered(model, talker=lambda t: t.requires_grad_(True), embedder=lambda e: e.requires_grad_(True))
     with torch.enable_grad():
         engine = engine_of(1, of=grown)
         engine.clip(requests_of(1)[0])
-    assert not engine._bench.table.row.requires_grad
+    assert engine.columns(0)["made"] > 0  # a row with a gradient could not be read
+
+
+def test_clip_refuses_what_it_would_cut_off(model: SpeechModel) -> None:
+    engine = engine_of(1, of=replace(model, longest_piece=20))
+    assert engine.clip(requests_of(1, text="x" * 20)[0]).stopped
+    with pytest.raises(InputError, match=r"21 characters; random:toy speaks at most 20") as caught:
+        engine.clip(requests_of(1, text="x" * 21)[0])
+    assert "split" in caught.value.hint
+    assert not engine.busy
 
 
 # ---- pauses
 
 
-def turns(engine: Engine, count: int) -> Iterator[News]:
-    for _ in range(count):
-        if engine.busy and (engine._inbox or not engine._idle):
-            yield from engine.step()
-
-
 @pytest.mark.parametrize("before", [0, 1, 2, 3, 7])
-def test_a_pause_holds_one_and_changes_nobody(
-    engine_of: Callable[..., Engine],
-    requests_of: Requests,
-    solo: Callable[..., Clip],
-    same: Callable[..., None],
-    join: Callable[..., dict[str, Any]],
-    before: int,
-) -> None:
+def test_a_pause_holds_one_and_changes_nobody(before: int) -> None:
     engine = engine_of(2, first_chunk=2)
     patient, other = requests_of(2, max_frames=25, ignore_end=True)
     engine.submit(patient)
@@ -398,7 +376,7 @@ def test_a_pause_holds_one_and_changes_nobody(
     news += turns(engine, 60)
     heard = sum(len(one.codes) for one in news if one.request == patient.id)
     assert heard <= before and [one.stopped for one in news if one.request == other.id][-1] == "limit"
-    assert engine._idle, "a paused request keeps the loop turning"
+    assert engine.snapshot().sleeps, "a paused request keeps the loop turning"
     engine.resume(patient.id)
     news += turns(engine, 200)
     over = join(news)
@@ -406,15 +384,13 @@ def test_a_pause_holds_one_and_changes_nobody(
         same(solo(request), over[request.id])
 
 
-def test_a_paused_request_can_be_cancelled(
-    engine_of: Callable[..., Engine], requests_of: Requests, rested: Callable[[Engine], None]
-) -> None:
+def test_a_paused_request_can_be_cancelled() -> None:
     engine = engine_of(1)
     engine.submit(requests_of(1)[0])
     list(turns(engine, 5))
     engine.pause("q0")
     list(turns(engine, 20))
-    assert engine._idle
+    assert engine.snapshot().sleeps
     engine.cancel("q0")
     assert [one.stopped for one in turns(engine, 5)] == ["cancelled"]
     rested(engine)
@@ -425,7 +401,7 @@ def test_a_paused_request_can_be_cancelled(
 TEXT = "one two, three four five; six seven and eight"
 
 
-def live(requests_of: Requests, number: int = 0) -> Request:
+def live(number: int = 0) -> Request:
     """A request without its text; cloned with a reference for number 1."""
     return requests_of(7, text="", max_frames=48, ignore_end=True, text_mode="streamed")[number]
 
@@ -433,17 +409,9 @@ def live(requests_of: Requests, number: int = 0) -> Request:
 @quick
 @given(data=st.data())
 @pytest.mark.parametrize("number", [0, 1, 4])
-def test_text_in_pieces_is_text_at_once(
-    engine_of: Callable[..., Engine],
-    requests_of: Requests,
-    solo: Callable[..., Clip],
-    same: Callable[..., None],
-    join: Callable[..., dict[str, Any]],
-    number: int,
-    data: st.DataObject,
-) -> None:
+def test_text_in_pieces_is_text_at_once(number: int, data: st.DataObject) -> None:
     """Wherever it is cut, whenever the pieces come, also before the slot is there and while it is opening."""
-    request = live(requests_of, number)
+    request = live(number)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(TEXT)), max_size=8), label="cuts"))
     engine = engine_of(
         data.draw(st.integers(1, 2), label="slots"),
@@ -468,32 +436,28 @@ def test_text_in_pieces_is_text_at_once(
     same(solo(neighbour), over["neighbour"])
 
 
-def test_a_starving_request_waits_and_keeps_its_sound_coming(
-    engine_of: Callable[..., Engine], requests_of: Requests, rested: Callable[[Engine], None]
-) -> None:
+def test_a_starving_request_waits_and_keeps_its_sound_coming() -> None:
     """What has been made is heard before the next word comes, whatever the first chunk should have been."""
     engine = engine_of(1, first_chunk=4)
-    request = live(requests_of)
+    request = live()
     engine.submit(replace(request, text="hi "), live=True)
     news = list(turns(engine, 100))
-    assert engine._idle
+    assert engine.snapshot().sleeps
     settled = sum(len(one.codes) for one in news)
     assert 0 < settled < 6
     engine.feed(request.id, "you there ")
     more = sum(len(one.codes) for one in turns(engine, 100))
-    assert engine._idle and 0 < more < 14
+    assert engine.snapshot().sleeps and 0 < more < 14
     engine.finish(request.id)
     assert [one.stopped for one in turns(engine, 300)][-1] == "limit"
     rested(engine)
 
 
-def test_the_guard_of_live_text_comes_with_its_end(
-    engine_of: Callable[..., Engine], requests_of: Requests, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_guard_of_live_text_comes_with_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(admission, "GUARD_FRAMES", 10)
     monkeypatch.setattr(admission, "GUARD_FRAMES_PER_TOKEN", 1)
     engine = engine_of(1)
-    engine.submit(replace(live(requests_of), text="good morning ", max_frames=None), live=True)
+    engine.submit(replace(live(), text="good morning ", max_frames=None), live=True)
     news = list(turns(engine, 60))
     engine.finish("q0")
     news += turns(engine, 100)
@@ -501,26 +465,20 @@ def test_the_guard_of_live_text_comes_with_its_end(
     assert sum(len(one.codes) for one in news) <= 10 + len("good morning") + 1
 
 
-def test_nothing_but_white_space_is_told(engine_of: Callable[..., Engine], requests_of: Requests) -> None:
+def test_nothing_but_white_space_is_told() -> None:
     engine = engine_of(1)
-    engine.submit(live(requests_of), live=True)
+    engine.submit(live(), live=True)
     engine.feed("q0", " \n")
-    assert not list(turns(engine, 5)) and engine._idle
+    assert not list(turns(engine, 5)) and engine.snapshot().sleeps
     engine.finish("q0")
     (failed,) = turns(engine, 5)
     assert isinstance(failed, Failed) and isinstance(failed.error, InputError)
 
 
-def test_text_that_cannot_be_spoken_fails_its_request_alone(
-    engine_of: Callable[..., Engine],
-    requests_of: Requests,
-    solo: Callable[..., Clip],
-    same: Callable[..., None],
-    join: Callable[..., dict[str, Any]],
-) -> None:
+def test_text_that_cannot_be_spoken_fails_its_request_alone() -> None:
     """The words of others in the same turn are not lost."""
     engine = engine_of(2)
-    bad, good = live(requests_of), replace(live(requests_of), id="good")
+    bad, good = live(), replace(live(), id="good")
     for request in (bad, good):
         engine.submit(replace(request, text="well then "), live=True)
     news = list(turns(engine, 4))
@@ -536,7 +494,7 @@ def test_text_that_cannot_be_spoken_fails_its_request_alone(
 # ---- sleeping and waking
 
 
-def test_an_engine_with_nothing_to_do_sleeps(engine_of: Callable[..., Engine], requests_of: Requests) -> None:
+def test_an_engine_with_nothing_to_do_sleeps() -> None:
     engine, used, over = engine_of(2), [], []
 
     def drive() -> None:
@@ -544,8 +502,8 @@ def test_an_engine_with_nothing_to_do_sleeps(engine_of: Callable[..., Engine], r
             over.extend(engine.step())
         used.append(time.thread_time())
 
-    engine.submit(replace(live(requests_of), text="hi "), live=True)
-    engine.submit(replace(live(requests_of), id="mute"), live=True)
+    engine.submit(replace(live(), text="hi "), live=True)
+    engine.submit(replace(live(), id="mute"), live=True)
     engine.submit(requests_of(1, id="paused")[0])
     engine.pause("paused")
     thread = threading.Thread(target=drive)
@@ -568,7 +526,7 @@ def test_an_engine_with_nothing_to_do_sleeps(engine_of: Callable[..., Engine], r
     assert {one.request for one in over if isinstance(one, Chunk) and one.last} == {"q0", "mute", "paused"}
 
 
-def test_no_wake_up_is_missed(engine_of: Callable[..., Engine], requests_of: Requests) -> None:
+def test_no_wake_up_is_missed() -> None:
     """A word at a time from another thread, each of which may find the engine asleep, awake or between."""
     engine, rounds = engine_of(2), 12
 
@@ -580,7 +538,7 @@ def test_no_wake_up_is_missed(engine_of: Callable[..., Engine], requests_of: Req
             engine.resume(name)
         engine.finish(name)
 
-    names = [engine.submit(replace(live(requests_of), id=f"t{n}", max_frames=30), live=True) for n in range(3)]
+    names = [engine.submit(replace(live(), id=f"t{n}", max_frames=30), live=True) for n in range(3)]
     threads = [threading.Thread(target=talk, args=(name,)) for name in names]
     ended: list[str] = []
 

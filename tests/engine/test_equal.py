@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from engine_kit import engine_of, join, requests_of, rested, same, solo, speak
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from omnitts_cli.audio.chunk import Clip
-from omnitts_cli.engine.engine import Engine, News
+from omnitts_cli.engine.engine import News
 from omnitts_cli.models.roles import SpeechModel
-from omnitts_cli.request import Failed, Request
+from omnitts_cli.request import Failed
 from omnitts_cli.voices import Cloned, Named
 
-Speak = Callable[..., dict[str, Any]]
-Requests = Callable[..., list[Request]]
 quick = settings(max_examples=7, deadline=None, suppress_health_check=list(HealthCheck))
 
 
-def test_batched_is_single(speak: Speak, requests_of: Requests, same: Callable[..., None]) -> None:
+def test_batched_is_single() -> None:
     requests = requests_of(12)
     alone = speak(requests, 1)
     for slots, order in ((5, requests[::-1]), (12, requests[7:] + requests[:7])):
@@ -34,14 +31,7 @@ def test_batched_is_single(speak: Speak, requests_of: Requests, same: Callable[.
 
 
 @pytest.mark.parametrize("operations", ["on_cpu", "in_c"])
-def test_the_operations_of_a_cpu_say_the_same(
-    operations: str,
-    request: pytest.FixtureRequest,
-    speak: Speak,
-    engine_of: Callable[..., Engine],
-    requests_of: Requests,
-    same: Callable[..., None],
-) -> None:
+def test_the_operations_of_a_cpu_say_the_same(operations: str, request: pytest.FixtureRequest) -> None:
     """Slot by slot instead of op by op, a stack at once: alone, side by side, and cut in other places."""
     requests, on_cpu = requests_of(14), request.getfixturevalue(operations)
     plain = speak(requests, 5)
@@ -51,7 +41,7 @@ def test_the_operations_of_a_cpu_say_the_same(
             same(plain[name], fast[name])
 
 
-def test_requests_differ(speak: Speak, requests_of: Requests) -> None:
+def test_requests_differ() -> None:
     """The other tests compare something only if voice, text, taste and seed all matter."""
     first = requests_of(1, max_frames=20, ignore_end=True, text_mode="streamed")[0]
     others = [
@@ -67,14 +57,7 @@ def test_requests_differ(speak: Speak, requests_of: Requests) -> None:
 
 @quick
 @given(data=st.data())
-def test_any_order_of_arrival(
-    engine_of: Callable[..., Engine],
-    requests_of: Requests,
-    solo: Callable[[Request], Clip],
-    join: Callable[..., dict[str, Any]],
-    same: Callable[..., None],
-    data: st.DataObject,
-) -> None:
+def test_any_order_of_arrival(data: st.DataObject) -> None:
     """Late joins and early leaves: requests come in any order with any number of turns between them."""
     engine = engine_of(data.draw(st.integers(1, 5), label="slots"))
     news: list[News] = []
@@ -91,15 +74,7 @@ def test_any_order_of_arrival(
 
 @quick
 @given(data=st.data())
-def test_cancelling_one_changes_nobody_else(
-    engine_of: Callable[..., Engine],
-    requests_of: Requests,
-    solo: Callable[[Request], Clip],
-    join: Callable[..., dict[str, Any]],
-    same: Callable[..., None],
-    rested: Callable[[Engine], None],
-    data: st.DataObject,
-) -> None:
+def test_cancelling_one_changes_nobody_else(data: st.DataObject) -> None:
     engine = engine_of(3)
     news: list[News] = []
     for request in requests_of(7):
@@ -123,9 +98,7 @@ def test_cancelling_one_changes_nobody_else(
             same(whole, got)
 
 
-def test_failures_change_nobody_else(
-    speak: Speak, requests_of: Requests, solo: Callable[[Request], Clip], same: Callable[..., None]
-) -> None:
+def test_failures_change_nobody_else() -> None:
     requests = requests_of(6)
     bad = [
         replace(requests[0], id="nobody", voice=Named("nobody")),
@@ -144,24 +117,14 @@ def test_failures_change_nobody_else(
 
 @pytest.mark.parametrize("first_chunk", [1, 2, 5])
 @pytest.mark.parametrize("chunks", [(1,), (1, 2), (1, 3, 5), (1, 2, 4, 8, 16), (1, 16)])
-def test_streamed_is_whole(
-    model: SpeechModel,
-    speak: Speak,
-    requests_of: Requests,
-    solo: Callable[[Request], Clip],
-    same: Callable[..., None],
-    chunks: tuple[int, ...],
-    first_chunk: int,
-) -> None:
+def test_streamed_is_whole(model: SpeechModel, chunks: tuple[int, ...], first_chunk: int) -> None:
     requests = requests_of(5)
     over = speak(requests, 3, chunks=chunks, first_chunk=first_chunk)
     for request in requests:
         same(solo(request), over[request.id])
 
 
-def test_the_sound_is_the_codec_over_all_codes(
-    model: SpeechModel, engine_of: Callable[..., Engine], requests_of: Requests
-) -> None:
+def test_the_sound_is_the_codec_over_all_codes(model: SpeechModel) -> None:
     """Chunk by chunk: exact numbers of samples, the reference heard first and dropped."""
     engine, chunks = engine_of(3), {}
     for chunk in engine.speak(requests_of(7)):
@@ -181,7 +144,7 @@ def test_the_sound_is_the_codec_over_all_codes(
     assert dropped == 2
 
 
-def test_a_reference_of_any_length(model: SpeechModel, speak: Speak, requests_of: Requests) -> None:
+def test_a_reference_of_any_length(model: SpeechModel) -> None:
     rng = np.random.default_rng(3)
     requests = []
     for frames in (1, 2, 15, 16, 17, 33):
@@ -196,7 +159,7 @@ def test_a_reference_of_any_length(model: SpeechModel, speak: Speak, requests_of
         np.testing.assert_allclose(clip.pcm, whole[-len(clip.pcm) :], rtol=0, atol=2e-5)
 
 
-def test_long_prompts_in_several_runs(speak: Speak, requests_of: Requests, same: Callable[..., None]) -> None:
+def test_long_prompts_in_several_runs() -> None:
     requests = requests_of(7)
     at_once = speak(requests, 3, prefill_rows=(128,))
     for sizes in ((1,), (4,), (3, 8)):
@@ -206,44 +169,36 @@ def test_long_prompts_in_several_runs(speak: Speak, requests_of: Requests, same:
 
 
 @pytest.mark.parametrize("rows", [1, 2, 7])
-def test_text_longer_than_its_ring(speak: Speak, requests_of: Requests, same: Callable[..., None], rows: int) -> None:
+def test_text_longer_than_its_ring(rows: int) -> None:
     requests = requests_of(4, text="a longer text, heard row by row", text_mode="streamed", ignore_end=True)
     roomy, narrow = speak(requests, 2), speak(requests, 2, text_rows=rows)
     for name in roomy:
         same(roomy[name], narrow[name])
 
 
-def test_a_prefix_from_the_store_is_as_good_as_new(
-    speak: Speak,
-    engine_of: Callable[..., Engine],
-    requests_of: Requests,
-    solo: Callable[..., Clip],
-    same: Callable[..., None],
-) -> None:
+def test_a_prefix_from_the_store_is_as_good_as_new() -> None:
     for kept in (64, 1, 0):
         engine = engine_of(2, prefixes=kept)
         again = [replace(request, id=f"again{request.id}") for request in requests_of(7)]
         over = speak([*requests_of(7), *again], engine=engine)
-        assert len(engine._admission._prefixes) <= kept
+        assert engine.snapshot().prefixes <= kept
         for request in requests_of(7):
             same(solo(request), over[request.id])
             same(solo(request), over[f"again{request.id}"])
 
 
-def test_a_prefix_is_copied_instead_of_computed(engine_of: Callable[..., Engine], requests_of: Requests) -> None:
+def test_a_prefix_is_copied_instead_of_computed() -> None:
     engine, rows = engine_of(1), []
     prefill = engine.model.talker.prefill
-    engine._bench.model = replace(engine.model, talker=copy.copy(engine.model.talker))
-    engine._bench.model.talker.prefill = lambda given, *more: rows.append(given.shape[1]) or prefill(given, *more)
+    engine._context.model = replace(engine.model, talker=copy.copy(engine.model.talker))
+    engine._context.model.talker.prefill = lambda given, *more: rows.append(given.shape[1]) or prefill(given, *more)
     for name in ("one", "two"):
         engine.clip(requests_of(1, id=name)[0])
     assert 0 < rows[1] < rows[0]
 
 
 @pytest.mark.parametrize("ahead", [1, 2, 5])
-def test_reading_reports_late_changes_nothing(
-    speak: Speak, requests_of: Requests, solo: Callable[..., Clip], same: Callable[..., None], ahead: int
-) -> None:
+def test_reading_reports_late_changes_nothing(ahead: int) -> None:
     over = speak(requests_of(6), 2, ahead=ahead)
     for request in requests_of(6):
         same(solo(request), over[request.id])

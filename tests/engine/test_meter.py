@@ -18,7 +18,7 @@ def meter(*packets: tuple[float, int] | tuple[float, int, int]) -> RequestMeter:
     for at, samples, *silent in packets:
         pcm = np.full(samples, 0.5, np.float32)
         pcm[: silent[0] if silent else 0] = 0
-        found.hear(pcm, 10.0 + at)
+        found.add(pcm, 10.0 + at)
     return found
 
 
@@ -53,9 +53,9 @@ def test_a_silent_packet_is_played_before_the_next_one_is_heard() -> None:
 
 def test_what_is_below_the_line_is_silence() -> None:
     one = RequestMeter(RATE, 0.0)
-    one.hear(np.full(100, AUDIBLE * 0.99, np.float32), 1.0)
+    one.add(np.full(100, AUDIBLE * 0.99, np.float32), 1.0)
     assert one.audible_s is None
-    one.hear(np.full(100, -AUDIBLE * 1.01, np.float32), 1.0)
+    one.add(np.full(100, -AUDIBLE * 1.01, np.float32), 1.0)
     assert one.audible_s == pytest.approx(1.1)
 
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from recording_device import RecordingDevice
 
 from omnitts_cli.audio.chunk import Chunk, Clip
 from omnitts_cli.devices.cpu import CPUDevice
@@ -27,15 +24,6 @@ from omnitts_cli.voices import Named
 TEXTS = ("hello world", "the quick brown fox jumps over the lazy dog.", "你好，世界。", "hello", "do you hear this?")
 TASTES = (Sampling(), Sampling(temperature=0.0, predictor_temperature=0.0), Sampling(temperature=1.2, top_p=0.9))
 MISSING = 555
-
-
-@pytest.fixture(scope="module")
-def recording() -> ModuleType:
-    """The recording device of the engine's tests; tests are no package."""
-    here = str(Path(__file__).parents[2] / "engine")
-    if here not in sys.path:
-        sys.path.insert(0, here)
-    return importlib.import_module("recording")
 
 
 def requests(count: int, **same: Any) -> list[Request]:
@@ -108,9 +96,9 @@ def test_batched_is_single(slots: int, omni: SpeechModel, alone: dict[str, Clip]
         same(alone[name], clip)
 
 
-def test_captured_is_eager(omni: SpeechModel, alone: dict[str, Clip], recording: ModuleType) -> None:
+def test_captured_is_eager(omni: SpeechModel, alone: dict[str, Clip]) -> None:
     """From fixed addresses, with padded batches and prompts; few rows and many."""
-    device = recording.RecordingDevice()
+    device = RecordingDevice()
     captured = engine(omni, FEW + 2, device)
     for order in (requests(9), requests(9)[::-1]):
         for name, clip in clips(captured.speak(order)).items():
@@ -118,8 +106,8 @@ def test_captured_is_eager(omni: SpeechModel, alone: dict[str, Clip], recording:
     assert device.graphs > 10 and device.replays > 50
 
 
-def test_the_host_never_waits(omni: SpeechModel, recording: ModuleType) -> None:
-    device = recording.RecordingDevice()
+def test_the_host_never_waits(omni: SpeechModel) -> None:
+    device = RecordingDevice()
     busy = engine(omni, 6, device)
     for request in requests(6):
         busy.submit(request)
@@ -131,22 +119,22 @@ def test_the_host_never_waits(omni: SpeechModel, recording: ModuleType) -> None:
     assert turns > 10
 
 
-def test_streams_that_lag_change_nothing(omni: SpeechModel, alone: dict[str, Clip], recording: ModuleType) -> None:
-    late = engine(omni, 3, recording.RecordingDevice(late=True, seed=4))
+def test_streams_that_lag_change_nothing(omni: SpeechModel, alone: dict[str, Clip]) -> None:
+    late = engine(omni, 3, RecordingDevice(late=True, seed=4))
     for name, clip in clips(late.speak(requests(5))).items():
         same(alone[name], clip)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("rows", [1, FEW, FEW + 4])
-def test_captured_experts_are_eager_in_every_form(rows: int, dtype: torch.dtype, recording: ModuleType) -> None:
+def test_captured_experts_are_eager_in_every_form(rows: int, dtype: torch.dtype) -> None:
     """Whom a row hears changes from replay to replay; nothing of that may be baked in."""
     torch.manual_seed(0)
     made = Experts(32, ExpertShape(count=8, chosen=3, inner=16, shared=8)).to(dtype).requires_grad_(False)
     for weight in made.parameters():
         weight.mul_(10)
     block = made.block()
-    stream, x, out = recording.RecordingDevice().stream(), torch.zeros(rows, 32, dtype=dtype), []
+    stream, x, out = RecordingDevice().stream(), torch.zeros(rows, 32, dtype=dtype), []
     replay = stream.capture(lambda: out.append(mixture(x, block)))
     for seed in range(4):
         x.copy_(torch.randn(x.shape, generator=torch.Generator().manual_seed(seed)))
