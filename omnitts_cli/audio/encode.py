@@ -77,10 +77,10 @@ def choose_format(
     possible = possible_rate(chosen, wanted)
     notices: tuple[str, ...] = ()
     if possible != wanted:
-        notices += (f"{chosen} has no {wanted} Hz; writing {possible} Hz",)
+        notices += (f"{chosen} does not support {wanted} Hz; writing {possible} Hz",)
     suffix = PurePath(target or "").suffix
     if name is None and LIKE_A_FORMAT.fullmatch(suffix) and suffix.lower() not in SUFFIXES:
-        notices += (f"no format is called {suffix}; {target} gets {chosen} (-F says which)",)
+        notices += (f"unknown suffix {suffix}; {target} is written as {chosen} (choose with -F)",)
     return SoundFormat(chosen, possible, subtype or "pcm16", notices)  # type: ignore[arg-type]
 
 
@@ -94,7 +94,7 @@ def format_name(target: str | None, name: str | None) -> FormatName:
     if suffix in OTHER_AUDIO:
         raise UsageError(
             f"omnitts does not write {suffix} files",
-            hint=f"-o with {', '.join(sorted(set(SUFFIXES)))}, or name one by -F",
+            hint=f"-o with {', '.join(sorted(set(SUFFIXES)))}, or choose a format with -F",
         )
     return SUFFIXES.get(suffix, "wav")
 
@@ -137,7 +137,7 @@ class LibraryEncoder:
             outlet.check()
             raise OutputError(
                 f"cannot write {form.name}: {error.error_string}",
-                hint="-F wav always works; omnitts doctor lists formats",
+                hint="-F wav always works; omnitts doctor lists the formats",
             ) from error
         outlet.check()
 

@@ -16,7 +16,7 @@ def through_ffmpeg(path: str | None, data: BinaryIO, name: str, kind: str, until
     program = shutil.which("ffmpeg")
     if program is None:
         raise InputError(
-            f"reference clip {name} is {kind}, which needs the program ffmpeg, and that is not installed",
+            f"reference clip {name} is {kind}; reading it needs ffmpeg, which is not installed",
             hint="install ffmpeg, or convert the clip to wav or flac",
         )
     source = "pipe:0" if path is None else f"file:{path}"

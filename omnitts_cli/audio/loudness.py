@@ -152,13 +152,15 @@ class LoudnessSink(BaseSink):
     def _factor(self) -> np.float32:
         measured = self._meter.lufs()
         if not math.isfinite(measured):
-            self.notices.append("the sound is too short or too quiet for --loudness; its level is unchanged")
+            self.notices.append("too short or too quiet for --loudness; the level is unchanged")
             return np.float32(1.0)
         factor = gain(self._target - measured)
         if self._meter.peak * factor > HIGHEST_PEAK:
             factor = np.float32(HIGHEST_PEAK / self._meter.peak)
             reached = measured + 20.0 * math.log10(float(factor))
-            self.notices.append(f"{reached:.1f} LUFS instead of {self._target:g}: louder would pass -1 dBFS")
+            self.notices.append(
+                f"loudness is {reached:.1f} LUFS instead of {self._target:g}: more gain would exceed -1 dBFS"
+            )
         return factor
 
     def interrupt(self) -> Path | None:

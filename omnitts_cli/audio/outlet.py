@@ -99,12 +99,14 @@ def appends(descriptor: int) -> bool:
     return bool(fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_APPEND)
 
 
+STDOUT = "standard output"  # the name of a target that has no path
+
 REASONS = {
     errno.EACCES: "no permission",
     errno.EPERM: "no permission",
     errno.EROFS: "the file system is read-only",
     errno.ENOENT: "its folder does not exist",
-    errno.ENOTDIR: "a part of its path is no folder",
+    errno.ENOTDIR: "a part of its path is not a folder",
     errno.EISDIR: "it is a folder",
     errno.ENAMETOOLONG: "its name is too long",
     errno.ENOSPC: "no space left",
@@ -112,27 +114,33 @@ REASONS = {
     errno.EFBIG: "the file would be larger than allowed",
     errno.EIO: "the device reported an error",
     errno.ELOOP: "too many links follow each other",
-    errno.ENXIO: "nobody reads from it",
+    errno.ENXIO: "no process is reading from it",
 }
 
 
 def write_error(name: str, error: OSError, written: int = 0) -> OmniError:
-    """The error of a person's words for a failed open, write, sync or rename of `name`."""
+    """The error for a failed open, write, sync or rename of `name`."""
     reason = REASONS.get(error.errno or 0, (error.strerror or str(error)).lower())
     cause, hint = None, None
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         cause = f"{written:,} bytes were written{free_bytes(name)}"
         hint = "free some space or choose another folder; -F opus needs about a tenth of wav"
+        if name == STDOUT:
+            hint = "send it to a file on another disk; -F opus needs about a tenth of wav"
     elif error.errno == errno.ENOENT:
-        hint = f"mkdir -p {os.path.dirname(name) or '.'}"
+        folder = os.path.dirname(name) or "."
+        if os.path.isdir(folder):  # /proc, say
+            reason, hint = f"no file can be created in {folder}", "choose another folder"
+        else:
+            hint = f"mkdir -p {folder}"
     return OutputError(f"cannot write {name}: {reason}", cause=cause, hint=hint)
 
 
 def free_bytes(name: str) -> str:
-    """The free space beside `name`, as the rest of a sentence; nothing for a device such as /dev/full."""
+    """The free space beside `name`, as the rest of a sentence; nothing for a stream or a device such as /dev/full."""
     folder = os.path.dirname(os.path.abspath(name))
     try:
         free = shutil.disk_usage(folder).free
     except OSError:
         return ""
-    return "" if folder == "/dev" else f"; {free:,} bytes are free in {folder}"
+    return "" if name == STDOUT or folder == "/dev" else f"; {free:,} bytes are free in {folder}"

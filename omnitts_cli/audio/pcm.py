@@ -23,8 +23,8 @@ def require_finite(samples: np.ndarray) -> None:
     if not finite.all():
         bad = int(finite.size - finite.sum())
         raise GuardError(
-            f"the model made sound that is no number in {bad} of {finite.size} samples",
-            cause="NaN or infinite samples would be noise, or would end the program inside an encoder",
+            f"the model produced NaN or infinite samples ({bad} of {finite.size})",
+            cause="they would be noise, or crash the encoder",
             hint="try another --seed or --dtype fp32; omnitts doctor checks the device",
         )
 

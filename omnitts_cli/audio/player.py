@@ -32,6 +32,8 @@ class PlayerOutput:
     def __init__(self, name: str, program: str, rate: int) -> None:
         self.name, self.rate, self.stutters = name, rate, 0
         self._sent = 0
+        self._played_s, self._asked_at = 0.0, time.monotonic()
+        self._paused = False
         self._child = subprocess.Popen(
             [program, *COMMANDS[name].format(rate=rate).split()],
             stdin=subprocess.PIPE,
@@ -42,7 +44,13 @@ class PlayerOutput:
 
     @property
     def played_s(self) -> float:
-        return self._sent / self.rate
+        """Seconds of sound that were heard: a player takes sound ahead of time but plays it in real time."""
+        now = time.monotonic()
+        ahead_s = self._sent / self.rate - self._played_s
+        if not self._paused:
+            self._played_s += min(ahead_s, now - self._asked_at)
+        self._asked_at = now
+        return self._played_s
 
     def works(self) -> bool:
         """Whether the player is still there after its first moment, with a little silence to play."""
@@ -58,6 +66,7 @@ class PlayerOutput:
 
     def write(self, samples: np.ndarray) -> None:
         assert self._child.stdin is not None
+        _ = self.played_s  # time that passed while there was nothing to play does not count
         try:
             self._child.stdin.write(to_bytes(samples, "pcm16"))
             self._child.stdin.flush()
@@ -66,6 +75,8 @@ class PlayerOutput:
         self._sent += samples.size
 
     def pause(self, paused: bool) -> None:
+        _ = self.played_s
+        self._paused = paused
         self._send(signal.SIGSTOP if paused else signal.SIGCONT)
 
     def drain(self) -> None:
@@ -74,6 +85,7 @@ class PlayerOutput:
             self._child.stdin.close()
         while self._child.poll() is None:
             time.sleep(0.02)  # short, so that Ctrl-C is heard
+        self._played_s = self._sent / self.rate
         if self._child.returncode:
             raise DeviceError(f"the player {self.name} failed with exit code {self._child.returncode}")
 

@@ -107,7 +107,9 @@ def read_clip(
             hint="3-30 s of one speaker give a good voice",
         )
     if opened.rate < 16_000:
-        notices.append(f"the clip has {opened.rate} Hz only: the voice will sound dull; 16000 Hz or more is better")
+        notices.append(
+            f"the clip is sampled at {opened.rate} Hz: the voice will sound dull; 16000 Hz or more is better"
+        )
     total = None if opened.frames is None else opened.frames / opened.rate
     return Recording(
         resample(sound, opened.rate, rate), rate, name, opened.rate, opened.channels, total, opened.notices + notices,
@@ -119,7 +121,7 @@ def checked_part(start: float | None, end: float | None) -> Part:
     for option, value in (("--ref-start", start), ("--ref-end", end)):
         if value is not None and not 0.0 <= value < 1e9:
             raise InputError(
-                f"{option} {value:g} is no time in a clip", hint="seconds from the clip's start, 0 or more"
+                f"{option} {value:g} is not a position in a clip", hint="seconds from the clip's start, 0 or more"
             )
     if start is not None and end is not None and end <= start:
         raise InputError(f"--ref-end {end:g} is not after --ref-start {start:g}")
@@ -133,7 +135,7 @@ def open_source(source: str | os.PathLike[str], name: str, stdin: BinaryIO | Non
     """An open, seekable, non-empty file. Pipes and devices only through `-`, and only so many bytes of them."""
     if os.fspath(source) == "-":
         if stdin is None:
-            raise InputError("there is no standard input to read a reference clip from")
+            raise InputError("cannot read a reference clip from standard input: it is closed")
         data = stdin.read(STDIN_BYTES + 1)
         if len(data) > STDIN_BYTES:
             raise InputError(f"the reference clip on standard input is larger than {STDIN_BYTES >> 20} MiB")
@@ -219,11 +221,11 @@ def open_wav(file: BinaryIO, name: str) -> Opened:
     file.seek(0)
     opened = open_library(file, name, wavehead.true_lengths(head))
     if head.streamed:
-        opened.notices.append("the clip was written to a pipe and does not know its length; all of it is used")
+        opened.notices.append("the clip was written to a pipe and has no length in its header; all of it is used")
     elif head.missing:
         opened.truncated = True
         opened.notices.append(
-            f"the clip is cut off: its header says {head.claimed:,} bytes of samples, {head.there:,} are there"
+            f"the clip is cut off: its header promises {head.claimed:,} bytes of samples, {head.there:,} are there"
         )
     if head.data_bytes % head.frame_bytes:
         opened.notices.append(f"the clip ends inside a sample ({head.data_bytes:,} bytes of data); the rest is dropped")
@@ -241,7 +243,7 @@ def open_library(file: BinaryIO, name: str, patches: dict[int, bytes] | None = N
         raise InputError(f"reference clip {name} cannot be decoded", cause=reason) from error
     if not 1 <= decoder.channels <= wavehead.MOST_CHANNELS:
         raise InputError(
-            f"reference clip {name} has {decoder.channels} channels", hint="a clip of one speaker has 1 or 2"
+            f"reference clip {name} has {decoder.channels} channels", hint="use a clip with 1 or 2 channels"
         )
     check_rate(decoder.samplerate)
     frames = decoder.frames if 0 <= decoder.frames < UNKNOWN_FRAMES else None
@@ -262,7 +264,7 @@ def read_part(opened: Opened, part: Part, name: str, longest_s: float) -> np.nda
     limit_s = longest_s if part.end is None else part.end - part.start
     wanted = round(limit_s * opened.rate)
     if min(wanted, opened.frames or wanted) * opened.channels > LARGEST_SAMPLES:
-        raise InputError(f"reference clip {name} is too much sound to take in at once", hint=example(name, part.start))
+        raise InputError(f"reference clip {name} has too many samples to read at once", hint=example(name, part.start))
     samples = decode(opened, round(part.start * opened.rate), wanted + 1, name)
     if samples.shape[0] > wanted and part.end is None:
         raise too_long(name, None, longest_s)
@@ -361,12 +363,12 @@ def clean(samples: np.ndarray, name: str) -> tuple[np.ndarray, list[str]]:
     if not finite.all():
         bad = int(finite.size - finite.sum())
         raise InputError(
-            f"reference clip {name} is damaged: {bad:,} of {finite.size:,} samples are no numbers (NaN or infinite)",
-            hint="make the clip again, or choose another part by --ref-start and --ref-end",
+            f"reference clip {name} is damaged: {bad:,} of {finite.size:,} samples are NaN or infinite",
+            hint="record it again, or choose another part: --ref-start S --ref-end S",
         )
     sound, notices = to_mono(samples)
     peak = float(np.max(np.abs(sound), initial=0.0))
     if peak > LOUD:
         sound = sound / np.float32(peak)
-        notices.append(f"the clip goes up to {peak:g} where 1 is full scale; it was scaled down")
+        notices.append(f"the clip peaks at {peak:g} where 1 is full scale; it was scaled down")
     return np.where(np.abs(sound) < TINY, np.float32(0.0), sound), notices

@@ -56,7 +56,8 @@ class SpeakerSink(BaseSink):
     def __init__(self, output: Output, source_rate: int = 24_000) -> None:
         super().__init__()
         self.output = output
-        self.level = 0.0  # RMS of the newest block, 0..1
+        self._levels: deque[tuple[float, float]] = deque()  # (end in seconds, RMS 0..1) of what is not heard yet
+        self._written_s = 0.0
         self._resampler = Resampler(source_rate, output.rate)
         self._feed = max(1, int(output.rate * FEED_S))
         self._open = True
@@ -71,15 +72,24 @@ class SpeakerSink(BaseSink):
         """How often the stored sound ran out."""
         return self.output.stutters
 
+    @property
+    def level(self) -> float:
+        """RMS of what is heard now, 0..1; 0 when nothing is."""
+        played_s = self.output.played_s
+        while self._levels and self._levels[0][0] <= played_s:
+            self._levels.popleft()
+        return self._levels[0][1] if self._levels else 0.0
+
     def write(self, samples: np.ndarray) -> None:
         require_finite(samples)
-        if samples.size:
-            self.level = math.sqrt(float(np.mean(np.square(samples, dtype=np.float64))))
         self._play(self._resampler.feed(samples))
 
     def _play(self, samples: np.ndarray) -> None:
         for start in range(0, samples.size, self._feed):
-            self.output.write(np.clip(samples[start : start + self._feed], -1.0, 1.0))
+            block = np.clip(samples[start : start + self._feed], -1.0, 1.0)
+            self._written_s += block.size / self.output.rate
+            self._levels.append((self._written_s, math.sqrt(float(np.mean(np.square(block, dtype=np.float64))))))
+            self.output.write(block)
 
     def pause(self, paused: bool = True) -> None:
         """Holds the sound, or lets it go on."""
@@ -120,7 +130,7 @@ def open_speaker(source_rate: int = 24_000, device: str | None = None) -> Speake
     raise DeviceError(
         "there is no sound output on this machine",
         cause=f"{reason.message}; pw-play, paplay, aplay and ffplay were tried too",
-        hint="-o speech.wav writes a file; omnitts doctor tells more",
+        hint="-o speech.wav writes a file; omnitts doctor shows more",
     ) from reason
 
 
@@ -234,7 +244,7 @@ class PortAudioOutput:
 
     def _refuse_gone(self) -> None:
         if self._ended:
-            raise DeviceError("the sound output went away while it was playing", hint="-o speech.wav keeps the sound")
+            raise DeviceError("the sound output disappeared during playback", hint="-o speech.wav keeps the sound")
 
     def pause(self, paused: bool) -> None:
         with self._change:

@@ -39,7 +39,7 @@ class Target:
     def _rename(self, temporary: Path) -> None:
         if self._no_clobber and not self._claim(temporary):
             kept = self.keep_partial()
-            raise exists_error(self.path, hint=f"another program made it meanwhile; this sound is in {kept}")
+            raise exists_error(self.path, hint=f"another program created it meanwhile; this sound is in {kept}")
         if not self._no_clobber:
             os.replace(temporary, self._real)
         self._temporary = None
@@ -193,7 +193,7 @@ def sync_folder(folder: Path) -> None:
 
 def exists_error(path: Path, hint: str) -> InputError:
     """The answer of --no-clobber."""
-    return InputError(f"{path} exists already and --no-clobber is set", hint=hint)
+    return InputError(f"{path} already exists and --no-clobber is set", hint=hint)
 
 
 def free_name(folder: Path, stem: str = "speech", suffix: str = ".wav") -> Path:

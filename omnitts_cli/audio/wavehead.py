@@ -60,7 +60,7 @@ def read_head(file: BinaryIO, name: str) -> WaveHead:
             return checked_head(form, position + 8, length, size - position - 8, name)
         position += 8 + length + length % 2
     raise InputError(
-        f"reference clip {name} holds no audio", cause=f"its WAV header has no samples behind it ({size} bytes)"
+        f"reference clip {name} holds no audio", cause=f"its WAV header is not followed by samples ({size} bytes)"
     )
 
 
@@ -76,7 +76,7 @@ def checked_head(form: bytes, data_at: int, claimed: int, there: int, name: str)
     elif bits > 64 or (bits == 0 and form[:2] in (b"\x01\0", b"\x03\0", b"\xfe\xff")):
         problem = f"it says {bits} bits per sample"
     if problem:
-        raise InputError(f"reference clip {name} has a header that cannot be true", cause=problem)
+        raise InputError(f"reference clip {name} has an invalid header", cause=problem)
     if claimed == 0 and there == 0:
         raise InputError(f"reference clip {name} holds no audio", cause="its WAV header says 0 bytes of samples")
     return WaveHead(channels, rate, bits, max(1, frame_bytes), data_at, claimed, there)

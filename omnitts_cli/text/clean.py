@@ -56,8 +56,8 @@ class Cleaner:
         broken = SURROGATE.search(text)
         if broken:
             raise InputError(
-                f"the text is broken at character {self._position + broken.start()}: half of a character pair",
-                hint="this happens when bytes of another encoding are taken as UTF-8; see --encoding with -f",
+                f"the text is broken at character {self._position + broken.start()}: one half of a surrogate pair",
+                hint="the text may be in another encoding: --encoding NAME with -f FILE",
             )
         self._position += len(text)
         text = ESCAPE.sub("", text)

@@ -63,7 +63,7 @@ class Decoder:
         return InputError(
             f"{self._name} is not {self._encoding} text: byte 0x{byte} at offset {offset}",
             cause=error.reason,
-            hint="--encoding cp1252 (or latin-1, gb18030, shift_jis, euc-kr, koi8-r ...) names another encoding",
+            hint="--encoding cp1252    or latin-1, gb18030, shift_jis, euc-kr, koi8-r ...",
         )
 
 
@@ -72,9 +72,11 @@ def checked_encoding(name: str) -> str:
     try:
         info = codecs.lookup(name)
     except (LookupError, ValueError):
-        raise UsageError(f"unknown --encoding '{name}'", hint="for example utf-8, cp1252, utf-16, gb18030") from None
+        raise UsageError(
+            f"unknown --encoding '{name}'", hint="--encoding utf-8   or cp1252, utf-16, gb18030 ..."
+        ) from None
     if not info._is_text_encoding or info.incrementaldecoder is None:
-        raise UsageError(f"--encoding '{name}' is no encoding of text")
+        raise UsageError(f"--encoding '{name}' is not a text encoding")
     return info.name
 
 

@@ -138,7 +138,7 @@ def blocks_of(
     """The blocks of a document; InputError where it breaks its format's rules or our limits."""
     data = file.read(LARGEST_DOCUMENT + 1)
     if len(data) > LARGEST_DOCUMENT:
-        raise InputError(f"{name} is larger than {LARGEST_DOCUMENT >> 20} MiB; only plain text may be")
+        raise InputError(f"{name} is larger than {LARGEST_DOCUMENT >> 20} MiB; only plain text has no limit")
     if form == "epub":
         from omnitts_cli.text.formats.epub import epub_blocks
 

@@ -138,7 +138,7 @@ def refuse_foreign(text: str) -> None:
     if foreign:
         shown = "".join(dict.fromkeys(foreign))[:SHOWN_LETTERS]
         raise InputError(
-            f"this model reads English letters; '{shown}' are none",
+            f"this model reads Latin letters only; cannot read '{shown}'",
             cause=f'text "{text[:60]}"',
-            hint="-m 0.6b and -m 1.7b read ten languages; or give the words by --lexicon",
+            hint="-m 0.6b   or -m 1.7b (ten languages), or --lexicon FILE with English spellings",
         )

@@ -39,9 +39,7 @@ def subtitle_format(path: str) -> SubtitleFormat:
     """The format of `--subs PATH`, by its suffix."""
     suffix = PurePath(path).suffix.lower().lstrip(".")
     if suffix not in SUBTITLE_FORMATS:
-        raise UsageError(
-            f"--subs {path}: the suffix '{suffix}' is no subtitle format", hint="one of: .srt, .vtt, .json"
-        )
+        raise UsageError(f"--subs {path}: '{suffix}' is not a subtitle format", hint="one of: .srt, .vtt, .json")
     return suffix  # type: ignore[return-value]
 
 

@@ -76,3 +76,26 @@ def test_case_53_stopping_leaves_no_child(install, monkeypatch: pytest.MonkeyPat
     output.stop()
     assert output._child.poll() is not None
     assert time.perf_counter() - began < 2
+
+
+def test_B6_what_was_heard_runs_in_real_time_and_stands_still_in_a_pause(install, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    now = [100.0]
+    monkeypatch.setattr(player.time, "monotonic", lambda: now[0])
+    install("aplay", "exec cat > /dev/null")
+    output = find_player(24000)
+    assert output is not None
+    output.write(np.zeros(24000, np.float32))  # the player takes a second at once, and 0.05 s of silence before
+    now[0] += 0.5
+    assert output.played_s == pytest.approx(0.5)
+    output.pause(True)
+    now[0] += 5.0
+    assert output.played_s == pytest.approx(0.5)
+    output.pause(False)
+    now[0] += 0.25
+    assert output.played_s == pytest.approx(0.75)
+    now[0] += 60.0
+    assert output.played_s == pytest.approx(1.05), "no more than it was given"
+    output.write(np.zeros(2400, np.float32))
+    now[0] += 0.05
+    assert output.played_s == pytest.approx(1.10), "the time without sound does not count"
+    output.stop()

@@ -216,14 +216,14 @@ def test_case_46_a_symlink_stays_and_its_target_is_replaced(tmp_path: Path) -> N
 def test_no_clobber(tmp_path: Path) -> None:
     path = tmp_path / "a.wav"
     path.write_bytes(b"old")
-    with pytest.raises(InputError, match="exists already") as caught:
+    with pytest.raises(InputError, match="already exists") as caught:
         FileSink(path, WAV, no_clobber=True)
     assert caught.value.exit_code == 3 and path.read_bytes() == b"old"
 
 
 def test_no_clobber_when_another_program_was_faster(tmp_path: Path) -> None:
     path = tmp_path / "a.wav"
-    with pytest.raises(InputError, match="exists already") as caught, FileSink(path, WAV, no_clobber=True) as sink:
+    with pytest.raises(InputError, match="already exists") as caught, FileSink(path, WAV, no_clobber=True) as sink:
         sink.write(TONE)
         path.write_bytes(b"theirs")
         sink.finish()

@@ -158,7 +158,7 @@ def test_case_59_a_device_that_goes_away_ends_the_waiting(portaudio: FakePortAud
     (stream,) = Stream.made
     sink.write(TONE)
     stream.finished()
-    with pytest.raises(DeviceError, match="went away") as caught:
+    with pytest.raises(DeviceError, match="disappeared") as caught:
         sink.finish()
     assert caught.value.exit_code == 5
 

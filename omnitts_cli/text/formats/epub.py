@@ -67,7 +67,7 @@ class Book:
         container = parse(self.text(CONTAINER), f"{self._name}: {CONTAINER}")
         paths = [item.get("full-path") for item in container.iter() if local(item.tag) == "rootfile"]
         if not paths or not paths[0]:
-            raise InputError(f"{self._name} does not say where its contents are ({CONTAINER})")
+            raise InputError(f"{self._name} does not say where its chapters are ({CONTAINER})")
         path = self._inside("", paths[0])
         return posixpath.dirname(path), parse(self.text(path), f"{self._name}: {path}")
 
@@ -75,7 +75,7 @@ class Book:
         """The entry name that a link means; links that leave the book are refused."""
         path = posixpath.normpath(posixpath.join(folder, unquote(link.split("#", 1)[0])))
         if path.startswith(("../", "/")) or path == ".." or "\\" in path or "\0" in path:
-            raise InputError(f"{self._name} refers to '{safe_for_terminal(link, 80)}', outside of itself")
+            raise InputError(f"{self._name} refers to '{safe_for_terminal(link, 80)}', which is outside the book")
         return path
 
     def _refuse_encrypted(self, wanted: list[str]) -> None:
@@ -98,7 +98,7 @@ class Book:
         if info.file_size > LARGEST_ENTRY or (info.file_size > 2**20 and info.file_size / packed > LARGEST_RATIO):
             raise InputError(
                 f"{self._name}: '{safe_for_terminal(entry, 80)}' unpacks {packed:,} bytes to {info.file_size:,}",
-                cause="that is how a zip bomb looks; it is not read",
+                cause="it looks like a zip bomb and is not read",
             )
         with self._archive.open(info) as file:
             data = file.read(LARGEST_ENTRY + 1)

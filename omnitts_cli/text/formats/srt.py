@@ -82,9 +82,9 @@ def doubts(cues: list[Cue], name: str) -> list[str]:
     overlapping = sum(1 for one, other in pairwise(cues) if other.start_s < one.end_s)
     if overlapping:
         found.append(
-            f"{name}: {overlapping} subtitle{'s begin' if overlapping > 1 else ' begins'} before the one before has"
+            f"{name}: {overlapping} subtitle{'s begin' if overlapping > 1 else ' begins'} before the previous one has"
             " ended; all are spoken, one by one"
         )
     if any(one.line > other.line for one, other in pairwise(cues)):
-        found.append(f"{name}: subtitles are not in order of their times; they are spoken in that order")
+        found.append(f"{name}: subtitles are not sorted by time; they are spoken sorted by time")
     return found

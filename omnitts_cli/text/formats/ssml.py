@@ -41,7 +41,7 @@ def parse(text: str, name: str) -> Any:
         return fromstring(text, forbid_dtd=True)
     except defusedxml.DefusedXmlException as error:
         raise InputError(
-            f"{name} declares a document type or entities, which are not read", cause=type(error).__name__
+            f"{name} declares a document type or entities, which are refused", cause=type(error).__name__
         ) from error
     except (ParseError, ValueError) as error:
         raise InputError(f"{name} is not well-formed XML: {error}") from error
@@ -104,7 +104,7 @@ class Reader:
             found = TIME.fullmatch(time.strip())
             if found is None:
                 raise InputError(
-                    f"{self._name}: <break time='{time[:40]}'> is no time", hint='time="0.8s" or time="800ms"'
+                    f"{self._name}: <break time='{time[:40]}'> is not a time", hint='time="0.8s" or time="800ms"'
                 )
             return min(LONGEST_BREAK_S, float(found[1]) / (1000.0 if found[2] == "ms" else 1.0))
         if strength not in BREAKS:

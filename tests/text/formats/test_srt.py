@@ -43,7 +43,7 @@ def test_case_33_odd_times_are_told_and_all_is_spoken() -> None:
     )
     notices: list[str] = []
     assert " ".join(b.text for b in srt_blocks(text, "a.srt", notices)) == "zeroth first second third"
-    assert [word in " ".join(notices) for word in ("negative time or length (2", "begins before", "not in order")] == [
+    assert [word in " ".join(notices) for word in ("negative time or length (2", "begins before", "not sorted")] == [
         True
     ] * 3
 

@@ -43,7 +43,7 @@ BOMB = '<!DOCTYPE x [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;&a;&a;">]><speak>&b;</s
         ("<speak><blink>x</blink></speak>", "unknown tag <blink>"),
         ("<html>x</html>", "not SSML"),
         ("just text", "not well-formed"),
-        ('<speak><break time="soon"/></speak>', "is no time"),
+        ('<speak><break time="soon"/></speak>', "is not a time"),
         ('<speak><break strength="huge"/></speak>', "unknown <break strength"),
         ("", "not well-formed"),
     ],
