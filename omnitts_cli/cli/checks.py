@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from omnitts_cli.errors import DeviceError, OmniError
-from omnitts_cli.settings.environment import EMBEDDED
+from omnitts_cli.settings.environment import EMBEDDED, NATIVE, variable
 from omnitts_cli.settings.table import Machine, Network
 
 Status = Literal["ok", "warn", "fail"]
@@ -39,7 +39,18 @@ class Check:
 
 def all_of(machine: Machine, network: Network) -> Iterator[Check]:
     """Every check, as its answer becomes known."""
-    for ask in (python, packages, settings_files, text, audio_files, sound_output, ffmpeg, cache, embedded_voice):
+    for ask in (
+        python,
+        packages,
+        settings_files,
+        text,
+        audio_files,
+        sound_output,
+        ffmpeg,
+        cpu_library,
+        cache,
+        embedded_voice,
+    ):
         yield asked(ask)
     yield asked(hub, network.offline)
     yield from devices(machine)
@@ -118,6 +129,18 @@ def sound_output() -> Check:
 def ffmpeg() -> Check:
     path = shutil.which("ffmpeg")
     return Check("ffmpeg", "ok", path or "not installed; only needed to read m4a and aac clips")
+
+
+def cpu_library() -> Check:
+    from omnitts_cli.kernels.cpu import library
+
+    variants = library.usable()
+    if not variants:
+        words = "not compiled; on a CPU speech takes two to three times as long"
+        return Check("cpu library", "warn", words, "install a C compiler, then: python -m omnitts_cli.kernels.cpu")
+    if variable(NATIVE) == "0":
+        return Check("cpu library", "warn", f"switched off by {NATIVE}=0", f"unset {NATIVE}")
+    return Check("cpu library", "ok", f"compiled, for {variants[0]}", numbers={"variant": variants[0]})
 
 
 def cache() -> Check:

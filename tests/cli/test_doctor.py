@@ -53,3 +53,16 @@ def test_a_check_that_breaks_is_a_finding(omnitts: Call, monkeypatch: pytest.Mon
     done = omnitts("doctor", "--offline")
     assert done.code == 0
     assert b"fail" in done.out and b"ZeroDivisionError" in done.out
+
+
+def test_it_says_who_does_the_work_of_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    from omnitts_cli.kernels.cpu import library
+
+    monkeypatch.delenv("OMNITTS_NATIVE", raising=False)
+    monkeypatch.setattr(library, "usable", lambda: ["avx2", "plain"])
+    assert checks.cpu_library() == Check("cpu library", "ok", "compiled, for avx2", numbers={"variant": "avx2"})
+    monkeypatch.setenv("OMNITTS_NATIVE", "0")
+    assert checks.cpu_library().words == "switched off by OMNITTS_NATIVE=0"
+    monkeypatch.setattr(library, "usable", list)
+    made = checks.cpu_library()
+    assert made.status == "warn" and made.words.startswith("not compiled") and "kernels.cpu" in str(made.fix)

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import ctypes
 import os
+import runpy
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 
 from omnitts_cli.kernels.cpu import build
 
 HERE = Path(build.__file__)
+HOUSE = Path(__file__).parents[3]
 
 
 def test_without_a_compiler_it_says_so(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -48,6 +52,46 @@ def test_an_installer_needs_the_standard_library_only() -> None:
     )
     done = subprocess.run([sys.executable, "-I", "-c", lines, str(HERE)], capture_output=True, text=True, check=True)
     assert done.stdout == "False False\n"
+
+
+class Hook:
+    """Stands for the interface of hatchling, which is installed where packages are built."""
+
+    def __init__(self) -> None:
+        self.root, self.app, self.warnings = str(HOUSE), self, list[str]()
+
+    def display_warning(self, words: str) -> None:
+        self.warnings.append(words)
+
+
+@pytest.fixture
+def hook(monkeypatch: pytest.MonkeyPatch) -> Hook:
+    interface = ModuleType("hatchling.builders.hooks.plugin.interface")
+    interface.BuildHookInterface = Hook
+    for name in ("hatchling", "hatchling.builders", "hatchling.builders.hooks", "hatchling.builders.hooks.plugin"):
+        monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    monkeypatch.setitem(sys.modules, interface.__name__, interface)
+    return runpy.run_path(str(HOUSE / "hatch_build.py"))["CPULibrary"]()
+
+
+def test_an_install_without_a_compiler_goes_on(hook: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for command in ("false", "no-such-compiler"):
+        monkeypatch.setenv("CC", command)
+        built: dict[str, Any] = {"force_include": {}, "pure_python": True}
+        hook.initialize("standard", built)
+        assert built == {"force_include": {}, "pure_python": True}
+    assert len(hook.warnings) == 2 and all("The CPU library is left out" in words for words in hook.warnings)
+
+
+@pytest.mark.slow
+def test_a_wheel_is_for_one_platform_and_any_python(hook: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    if build.compiler() is None:
+        pytest.skip("there is no compiler")
+    monkeypatch.delenv("CC", raising=False)
+    built: dict[str, Any] = {"force_include": {}, "pure_python": True}
+    hook.initialize("standard", built)
+    assert list(built["force_include"]) == [str(build.library())] and not built["pure_python"]
+    assert built["tag"].startswith("py3-none-") and "any" not in built["tag"] and not hook.warnings
 
 
 @pytest.mark.slow

@@ -1,0 +1,32 @@
+"""Installing compiles the CPU library where there is a C compiler ($CC, or cc, gcc, clang), and does without otherwise.
+
+A wheel with the library is for one platform and any Python 3: the library does not use Python's interface.
+"""
+
+from __future__ import annotations
+
+import os
+import runpy
+import sysconfig
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+FOLDER = "omnitts_cli/kernels/cpu"
+
+
+class CPULibrary(BuildHookInterface):
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        build = runpy.run_path(str(Path(self.root, FOLDER, "build.py")))
+        try:
+            made = build["build"](os.environ.get("CC") or None)
+        except (build["BuildError"], OSError) as error:
+            self.app.display_warning(f"The CPU library is left out; Python does its work, slower: {error}")
+            return
+        if version == "editable":  # it is used where it lies
+            return
+        build_data["force_include"][str(made)] = f"{FOLDER}/native/{made.name}"
+        build_data["pure_python"] = False
+        platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+        build_data["tag"] = f"py3-none-{platform}"
