@@ -24,6 +24,9 @@ COMMANDS = (
 )  # fmt: skip
 """Each is a module of this folder, with a function of that name or, where it has commands of its own, an `app`."""
 
+TOLERANT = {"doctor"}
+"""Commands that help to mend a settings file, and so must survive it."""
+
 TYPED_ONLY = {"clone": {"voice"}, "design": {"voice", "style"}}
 
 
@@ -69,7 +72,8 @@ def app_of(names: Iterable[str]) -> typer.Typer:
             app.add_typer(module.app, name=name)
         else:
             body = getattr(module, name)  # help works whatever the settings files say
-            app.command(cls=Command)(body if name == "help" else command(body, TYPED_ONLY.get(name, ())))
+            declared = body if name == "help" else command(body, TYPED_ONLY.get(name, ()), tolerant=name in TOLERANT)
+            app.command(cls=Command)(declared)
     return app
 
 

@@ -42,7 +42,7 @@ def all_of(machine: Machine, network: Network) -> Iterator[Check]:
     for ask in (
         python,
         packages,
-        settings_files,
+        settings,
         text,
         audio_files,
         sound_output,
@@ -80,17 +80,16 @@ def packages() -> Check:
         except PackageNotFoundError:
             missing.append(name)
     if missing:
-        return Check("packages", "fail", "missing: " + ", ".join(missing), "pip install omnitts-cli")
+        return Check("packages", "fail", "missing: " + ", ".join(missing), f"pip install {' '.join(missing)}")
     return Check("packages", "ok", ", ".join(found))
 
 
-def settings_files() -> Check:
-    from omnitts_cli.settings import file as settings_file
+def settings() -> Check:
     from omnitts_cli.settings import layers
 
     paths = layers.existing_files()
     for path in paths:
-        settings_file.read(path)
+        layers.read(path).check_values()
     return Check("settings", "ok", ", ".join(map(str, paths)) or "no settings files")
 
 

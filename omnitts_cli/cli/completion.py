@@ -50,16 +50,21 @@ def preset_names(incomplete: str) -> list[str]:
     return [name for name in presets.names() if name.startswith(incomplete)]
 
 
-def voice_names(incomplete: str) -> list[str]:
-    """The saved voices and those that the embedded model describes; its family would take seconds to import."""
+def embedded_voices() -> list[str]:
+    """The voices of the embedded model, its default first; its family would take seconds to import."""
     import json
 
-    from omnitts_cli.speech import voice_files
     from omnitts_cli.weights.find import TINY
 
     config = TINY / "config.json"
-    described = json.loads(config.read_text("utf-8"))["omnitts"]["voices"] if config.is_file() else {}
-    return [name for name in [*voice_files.names(), *described] if name.startswith(incomplete)]
+    return list(json.loads(config.read_text("utf-8"))["omnitts"]["voices"]) if config.is_file() else []
+
+
+def voice_names(incomplete: str) -> list[str]:
+    """The saved voices and those of the embedded model."""
+    from omnitts_cli.speech import voice_files
+
+    return [name for name in [*voice_files.names(), *embedded_voices()] if name.startswith(incomplete)]
 
 
 def model_names(incomplete: str) -> list[str]:

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from omnitts_cli.cli.declare import Command, command, group
+from omnitts_cli.cli.declare import Command, command, group, warn
 from omnitts_cli.cli.sound_out import make_folder
-from omnitts_cli.errors import UsageError
+from omnitts_cli.errors import InputError, SettingsError, UsageError
 from omnitts_cli.settings import environment
 from omnitts_cli.settings.kinds import nearest
 from omnitts_cli.settings.setting import Field, fields_of
@@ -31,25 +31,26 @@ Value = Annotated[str, typer.Argument(metavar="VALUE", help="What it is to be.")
 
 
 def path(messages: Messages) -> None:
-    """Print the file that `set` writes, and on stderr the others that are read.
+    """Print the path of the file that `set` writes.
 
-    So $(omnitts config path) is one path. With --json all of them, strongest first.
+    On a terminal also the other files that count, strongest first; --json lists all of them.
     """
-
     from omnitts_cli.settings import layers
 
     target = user_file()
     for place in layers.places():
-        if place != target:
-            console.note(f"{'also read' if place.is_file() else 'would be read too'}: {place}")
+        if place != target and console.stdout.is_terminal():
+            console.note(f"also read{'' if place.is_file() else ' if present'}: {place}{of_project(place)}")
         console.record(status="ok", path=str(place), exists=place.is_file())
     console.result(str(target))
 
 
 def show(
-    messages: Messages, origin: Annotated[bool, typer.Option("--origin", help="Say where each comes from.")] = False
+    messages: Messages,
+    every: Annotated[bool, typer.Option("--all", help="Also the settings that have their default.")] = False,
+    origin: Annotated[bool, typer.Option("--origin", help="Say where each comes from, and which files count.")] = False,
 ) -> None:
-    """Print every setting as it would be used.
+    """Print the settings that differ from their defaults, and the model and the voice.
 
     Environment: OMNITTS_ and the option's name in capitals, as in OMNITTS_VOICE; OMNITTS_CONFIG names
     the only settings file. Of others: HF_HOME, HF_ENDPOINT, HF_TOKEN, HF_HUB_OFFLINE, NO_COLOR,
@@ -58,14 +59,30 @@ def show(
     from omnitts_cli.settings.layers import Layers
 
     fields = all_fields()
-    layers = Layers("config", {}, fields)
+    layers = Layers("config", {}, fields, tolerant=True)
+    warn(layers)
     rows = []
     for field in fields:
         value, source = layers.origin(field)
-        rows.append([key(field), shown(value), source] if origin else [key(field), shown(value)])
         console.record(status="ok", key=key(field), value=value, origin=source)
-    rows += foreign_rows(origin)
-    console.table(rows)
+        if every or source != "default" or field.name in ("model", "voice"):
+            words = shown(value) or resolved(field, layers) or ""
+            rows.append([key(field), words, source] if origin else [key(field), words])
+    console.table(rows + foreign_rows(origin))
+    if origin:
+        tell_of_files()
+
+
+def get(messages: Messages, name: Key) -> None:
+    """Print one setting as it would be used."""
+    from omnitts_cli.settings.layers import Layers
+
+    field = find(name)
+    layers = Layers("config", {}, all_fields(), tolerant=True)
+    warn(layers)
+    value, source = layers.origin(field)
+    console.result(shown(value) or resolved(field, layers) or "")
+    console.record(status="ok", key=key(field), value=value, origin=source)
 
 
 def set(messages: Messages, name: Key, value: Value) -> None:
@@ -83,32 +100,91 @@ def set(messages: Messages, name: Key, value: Value) -> None:
 
 
 def unset(messages: Messages, name: Key) -> None:
-    """Take one setting out of the user's file."""
+    """Remove one setting from the user's file, also one that is misspelt there."""
     from omnitts_cli.settings.edit import without_key
 
-    field = find(name)
     target = user_file()
     before = text_of(target)
-    text = without_key(without_key(before, key(field)), field.former_key)
+    text = without_key(before, name)
+    field = None if text != before else find(name)
+    if field is not None:
+        name = key(field)
+        text = without_key(without_key(before, name), field.former_key)
     if text != before:
         save(target, text)
-    console.note(f"{name} is not set in {target}")
-    warn_of_stronger(field, target)
+    console.note(f"removed {name} from {target}" if text != before else f"{name} was not set in {target}")
+    if name in {key(one) for one in all_fields()}:
+        warn_of_stronger(find(name), target)
     console.record(status="ok", path=str(target), key=name)
 
 
-for body in (path, show, set, unset):
-    app.command(cls=Command)(command(body))
+def edit(messages: Messages) -> None:
+    """Open the user's file in $VISUAL or $EDITOR, and check it afterwards."""
+    import shlex
+    import subprocess
+
+    from omnitts_cli.settings import layers
+
+    target = user_file()
+    editor = environment.variable("VISUAL") or environment.variable("EDITOR")
+    if editor is None:
+        raise UsageError(
+            "neither VISUAL nor EDITOR names an editor", hint=f"EDITOR=nano omnitts config edit   ({target})"
+        )
+    make_folder(target.parent)
+    try:
+        done = subprocess.run([*shlex.split(editor), str(target)], check=False)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"cannot start the editor '{editor}'", cause=str(error), hint="EDITOR=nano") from None
+    if done.returncode:
+        raise InputError(
+            f"the editor '{editor}' ended with exit code {done.returncode}", hint=f"edit {target} yourself"
+        )
+    if target.is_file():
+        layers.read(target)
+        console.note(f"{target} is in order")
+    console.record(status="ok", path=str(target))
+
+
+for body in (path, show, get, set, unset, edit):
+    app.command(cls=Command)(command(body, tolerant=True))
 
 
 def warn_of_stronger(field: Field, target: Path) -> None:
     """Where a setting comes from a place that goes over the user's file."""
     from omnitts_cli.settings.layers import Layers, places
 
-    value, source = Layers("config", {}, all_fields()).origin(field)
+    value, source = Layers("config", {}, all_fields(), tolerant=True).origin(field)
     stronger = [str(place) for place in places()[: places().index(target)]]
     if source in ("environment", *stronger):
         console.warning(f"{key(field)} is still {shown(value)}, from {source}")
+
+
+def tell_of_files() -> None:
+    """Which files count, strongest first, and what the one of the project may do."""
+    from omnitts_cli.settings import layers
+
+    for place in layers.places():
+        state = "read" if place.is_file() else "not there"
+        console.note(f"{state}: {place}{of_project(place)}")
+
+
+def of_project(place: Path) -> str:
+    from omnitts_cli.settings.layers import is_project
+
+    return "   (of the project: may set how speech sounds, not files, models or devices)" if is_project(place) else ""
+
+
+def resolved(field: Field, layers: Any) -> str | None:
+    """What an open setting comes to: the embedded model, and its first voice."""
+    from omnitts_cli.cli.completion import embedded_voices
+
+    if field.name == "model":
+        return environment.EMBEDDED
+    model = layers.origin(next(one for one in all_fields() if one.name == "model"))[0]
+    if field.name == "voice" and model in (None, environment.EMBEDDED):
+        return next(iter(embedded_voices()), None)
+    return None
 
 
 def all_fields() -> list[Field]:
@@ -167,15 +243,19 @@ def toml(value: Any) -> str:
 def user_file() -> Path:
     from omnitts_cli.settings import layers
 
-    found = layers.places()
-    return found[0] if len(found) == 1 else found[1]
+    return layers.user_file()
 
 
 def text_of(target: Path) -> str:
-    """What stands in the file, if that is right; nothing where there is none."""
+    """What stands in the file, wrong keys included; nothing where there is none. It must be TOML to be changed."""
     from omnitts_cli.settings import file as settings_file
 
-    return settings_file.read(target).text if target.exists() else ""
+    if not target.exists():
+        return ""
+    try:
+        return settings_file.text_of(target)[0]
+    except SettingsError as error:
+        raise SettingsError(error.message, cause=error.cause, hint="omnitts config edit", where=error.where) from None
 
 
 def save(target: Path, text: str) -> None:

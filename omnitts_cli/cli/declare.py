@@ -20,7 +20,7 @@ from typer.core import TyperCommand, TyperGroup
 from omnitts_cli.cli.completion import CHOICES
 from omnitts_cli.errors import UsageError
 from omnitts_cli.settings.kinds import SWITCH, nearest
-from omnitts_cli.settings.layers import PROJECT_FILE, Layers, strangers
+from omnitts_cli.settings.layers import Layers, strangers
 from omnitts_cli.settings.setting import Field, fields_of
 from omnitts_cli.settings.table import Messages, former_options
 from omnitts_cli.terminal.console import console
@@ -33,6 +33,43 @@ Refusal: type[BaseException] = typer.BadParameter.__bases__[0]
 PYTHON_TYPE = re.compile(r" <(?:str|list\[str\])>")
 EXTRA = re.compile(r"Got unexpected extra argument\S* \((.*)\)", re.DOTALL)
 LONGEST_HINT = 100
+OPTIONS_MEANT = {
+    "--rate": "--speed 1.2   (times the usual rate)",
+    "--wpm": "--speed 1.2   (times the usual rate)",
+    "--ssml": "--input-format ssml",
+    "--html": "--input-format html",
+    "--markdown": "--input-format md",
+    "--ref-audio": 'omnitts clone -r CLIP "text"',
+    "--reference": 'omnitts clone -r CLIP "text"',
+    "--clone": 'omnitts clone -r CLIP "text"',
+    "--description": 'omnitts design -i "a deep, slow man" "text"',
+    "--out": "-o FILE",
+    "--output-file": "-o FILE",
+    "--text": 'omnitts say "text"',
+    "--speaker": "-v NAME",
+    "--list-voices": "omnitts voices list",
+    "--verbosity": "--verbose",
+    "--cuda": "-d cuda",
+    "--gpu": "-d cuda",
+    "--cpu": "-d cpu",
+    "--pitch": "omnitts design makes deeper or higher voices; there is no --pitch",
+}
+"""Options of other tools, and what they are called here."""
+
+WORDS_MEANT = {
+    "version": "omnitts --version",
+    "list": "omnitts voices list",
+    "ls": "omnitts voices list",
+    "speakers": "omnitts voices list",
+    "tts": 'omnitts say "text"',
+    "speak": 'omnitts say "text"',
+    "settings": "omnitts config show",
+    "check": "omnitts doctor",
+    "download": "omnitts models pull NAME",
+    "pull": "omnitts models pull NAME",
+    "benchmark": "omnitts bench",
+}
+"""Words that stand where a command should, and the command that was meant."""
 
 
 Words = Annotated[
@@ -104,6 +141,9 @@ class Commands(TyperGroup):
         return super().resolve_command(ctx, args)
 
     def _suggestion(self, ctx: Any, args: list[str]) -> str:
+        meant = WORDS_MEANT.get(args[0].lower()) if len(args) == 1 and "say" in self.commands else None
+        if meant:
+            return meant
         close = nearest(args[0].lower(), [name for name in self.commands if name != "help"])  # "hello" is to be spoken
         if close:
             meant = f"{ctx.command_path} {shlex.join([close, *args[1:]])}"
@@ -120,6 +160,9 @@ def in_our_words(refusal: Any) -> UsageError:
     option = getattr(refusal, "option_name", None)
     if option and hasattr(refusal, "possibilities"):
         known = [name for param in ctx.command.params for name in param.opts + param.secondary_opts] if ctx else []
+        meant = OPTIONS_MEANT.get(option)
+        if meant:
+            return UsageError(f"unknown option '{option}'", hint=meant)
         close = nearest(option, [name for name in known if name.startswith("--")])
         return UsageError(f"unknown option '{option}'", hint=close_option(path, option, close))
     message = EXTRA.sub(r"unexpected: \1", refusal.format_message().rstrip("."))
@@ -175,17 +218,18 @@ def listen_to(messages: Messages) -> None:
 
 
 def warn(layers: Layers) -> None:
-    """Of variables that are no setting, and of what a project file must not set."""
+    """About variables that are not settings, and files that cannot be used."""
     for name, hint in strangers(layers):
-        console.warning(f"{name} is no setting", hint=hint)
-    if layers.refused:
-        keys = ", ".join(layers.refused)
-        console.warning(f"{PROJECT_FILE} in this folder may not set {keys}", hint="set it in $(omnitts config path)")
+        console.warning(f"unknown setting {name}", hint=hint)
+    for error in layers.broken:
+        console.warning(f"{error.message}; its settings are left out", cause=error.cause, hint=error.hint)
 
 
-def command(body: Callable[..., None], typed_only: Collection[str] = ()) -> Callable[..., None]:
-    """The function that Typer calls for `body`. Options in `typed_only` have no say unless they are typed:
-    a voice in a settings file is for `say`, not against `clone`.
+def command(
+    body: Callable[..., None], typed_only: Collection[str] = (), *, tolerant: bool = False
+) -> Callable[..., None]:
+    """The function that Typer calls for `body`. Options in `typed_only` count only when they are typed: a voice in a
+    settings file is for `say`, not against `clone`. A `tolerant` command works although a settings file is broken.
     """
     hints = get_type_hints(body, include_extras=True)
     hints.pop("return", None)
@@ -195,7 +239,7 @@ def command(body: Callable[..., None], typed_only: Collection[str] = ()) -> Call
 
     def run(**typed: Any) -> None:
         given = {field.name: field.typed(typed.pop(field.name)) for group in fields.values() for field in group}
-        layers = Layers(section, given, [field for group in fields.values() for field in group])
+        layers = Layers(section, given, [field for group in fields.values() for field in group], tolerant=tolerant)
         without = {*typed_only, "file"} if typed.get("words") else typed_only  # words that were typed are the text
         values = {
             field.name: layers.value(field, typed_only=field.name in without)

@@ -177,7 +177,7 @@ def blend(
 
 for body in (show, preview, save, rm, export, blend):
     app.command(cls=Command)(command(body, typed_only={"voice"}))  # NAME says which, whatever a settings file does
-app.command("list", cls=Command)(command(list_))
+app.command("list", cls=Command)(command(list_, tolerant=True))
 app.command("import", cls=Command)(command(import_))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +37,12 @@ class SettingsFile:
             if name in fields:
                 values[name] = self._checked(fields[name], key, value)
         return values
+
+    def check_values(self) -> None:
+        """Every value, whichever command takes it; an error for the first wrong one."""
+        fields = {one.name: one for group in ALL for one in fields_of(group)}
+        for section in SECTIONS:
+            self.values(section, fields)
 
     def presets(self) -> dict[str, Preset]:
         return {name: self._preset(name, table) for name, table in self.tables.get("presets", {}).items()}
@@ -81,18 +88,26 @@ class SettingsFile:
 
 def read(path: Path) -> SettingsFile:
     """The file, if it is TOML and every key in it is known."""
+    text, tables = text_of(path)
+    found = SettingsFile(path, text, tables)
+    refuse_unknown(found)
+    return found
+
+
+def text_of(path: Path) -> tuple[str, dict[str, Any]]:
+    """The text of a file, and its tables; its keys may be unknown."""
     import tomllib
 
     try:
         text = path.read_text("utf-8")
-        tables = tomllib.loads(text)
+        return text, tomllib.loads(text)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{path}: not a TOML file that can be read", cause=str(error)) from None
+        line = re.search(r"at line (\d+)", str(error))
+        where = (str(path), int(line[1]) if line else None)
+        message = f"{path}: not a TOML file that can be read"
+        raise SettingsError(message, cause=str(error), hint="omnitts config edit", where=where) from None
     except OSError as error:
         raise SettingsError(f"{path}: cannot be read", cause=error.strerror) from None
-    found = SettingsFile(path, text, tables)
-    refuse_unknown(found)
-    return found
 
 
 def refuse_unknown(file: SettingsFile) -> None:
@@ -104,6 +119,25 @@ def refuse_unknown(file: SettingsFile) -> None:
             check_keys(file, value, known)
         else:
             check_keys(file, [key], known)
+
+
+def refuse_places(file: SettingsFile, user_file: Path) -> None:
+    """A project file may have come with somebody else's archive: it sets how speech sounds, and nothing else."""
+    fields = [one for group in reversed(ALL) for one in fields_of(group)]  # of two with one name the shared one counts
+    known = {name: one for one in fields for name in (one.key, one.former_key) if name}
+    presets_of = file.tables.get("presets", {})
+    tables = [file.tables, *(file.tables.get(name, {}) for name in SECTIONS), *presets_of.values()]
+    for key, value in [item for table in tables if isinstance(table, dict) for item in table.items()]:
+        if key not in known or isinstance(value, dict):
+            continue
+        names_a_file = key == "voice" and isinstance(value, str) and (value.endswith(".voice") or "/" in value)
+        if names_a_file or not known[key].setting.project:
+            raise SettingsError(
+                f"{file.place(key)}: a project file may not set '{key}'" + " to a file" * names_a_file,
+                cause="it may have come with somebody else's files, so it never names what is read, written or fetched",
+                hint=f"move it to {user_file}, or trust this file: OMNITTS_CONFIG={file.path}",
+                where=(str(file.path), file.line(key)),
+            )
 
 
 def check_keys(file: SettingsFile, keys: Iterable[str], known: list[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,6 +23,18 @@ class Kind:
     parse: Callable[[str], Any]
     accepts: Callable[[Any], bool]
     choices: tuple[str, ...] = ()
+    limits: tuple[float, float] | None = None  # of numbers
+
+    def example(self, text: str) -> str | None:
+        """The nearest number to `text` that is accepted; None for what is not a number."""
+        if self.limits is None:
+            return None
+        low, high = self.limits
+        try:
+            wanted = float(text)
+        except ValueError:
+            wanted = math.nan
+        return f"{max(low, min(high, 1 if math.isnan(wanted) else wanted)):g}"
 
     def read(self, text: str) -> Any:
         """The value that `text` spells, or ValueError."""
@@ -65,12 +78,20 @@ def one_of(*words: str) -> Kind:
 
 
 def whole(low: int, high: int) -> Kind:
-    return Kind(f"a whole number from {low} to {high}", parse_whole, lambda v: type(v) is int and low <= v <= high)
+    return Kind(
+        f"a whole number from {low} to {high}",
+        parse_whole,
+        lambda v: type(v) is int and low <= v <= high,
+        limits=(low, high),
+    )
 
 
 def number(low: float, high: float) -> Kind:
     return Kind(
-        f"a number from {low:g} to {high:g}", parse_number, lambda v: type(v) in (int, float) and low <= v <= high
+        f"a number from {low:g} to {high:g}",
+        parse_number,
+        lambda v: type(v) in (int, float) and low <= v <= high,
+        limits=(low, high),
     )
 
 
@@ -80,7 +101,7 @@ def either(word: str, kind: Kind) -> Kind:
     def parse(text: str) -> Any:
         return word if text.lower() == word else kind.parse(text)
 
-    return Kind(f"{kind.words}, or {word}", parse, lambda v: v == word or kind.accepts(v))
+    return Kind(f"{kind.words}, or {word}", parse, lambda v: v == word or kind.accepts(v), limits=kind.limits)
 
 
 TEXT = Kind("text", str, is_text)

@@ -6,19 +6,22 @@ file; a preset that one of these named; the default.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from omnitts_cli.errors import SettingsError
+from omnitts_cli.errors import OmniError, SettingsError
 from omnitts_cli.settings import environment, presets
 from omnitts_cli.settings import file as settings_file
+from omnitts_cli.settings.file import SettingsFile
 from omnitts_cli.settings.kinds import nearest
 from omnitts_cli.settings.presets import Preset
 from omnitts_cli.settings.setting import Field, former_names
 
 PROJECT_FILE = "omnitts.toml"
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -30,18 +33,35 @@ class Layer:
 
 
 class Layers:
-    """All origins of one command's options, strongest first. `refused`: what the project file sets and must not."""
+    """All origins of one command's options, strongest first.
 
-    def __init__(self, section: str, typed: Mapping[str, Any], fields: list[Field]) -> None:
+    `tolerant` is for the commands that mend settings: a file or variable that cannot be used is left out, and the
+    error is kept in `broken`.
+    """
+
+    def __init__(self, section: str, typed: Mapping[str, Any], fields: list[Field], *, tolerant: bool = False) -> None:
         self._fields = {field.name: field for field in fields}
         self._former = former_names(self._fields)
-        self.refused: list[str] = []
+        self._tolerant = tolerant
+        self.broken: list[OmniError] = []
         given = Layer("typed", {name: value for name, value in typed.items() if value is not None})
-        files = [self._file(path, section) for path in existing_files()]
-        below = [self._environment(), *files]
+        paths = self._usable(existing_files, list[Path]())
+        files = [self._usable(partial(self._file, path, section), Layer(str(path), {})) for path in paths]
+        below = [self._usable(self._environment, Layer("environment", {})), *files]
         named = next((layer for layer in [given, *below] if layer.values.get("preset")), None)
-        chosen = [self._preset(named.values["preset"])] if named and "preset" in self._fields else []
+        chosen = []
+        if named and "preset" in self._fields:
+            chosen = [self._usable(partial(self._preset, named.values["preset"]), Layer("preset", {}))]
         self.layers = [given, *chosen, *below] if named is given else [given, *below, *chosen]
+
+    def _usable(self, read: Callable[[], T], otherwise: T) -> T:
+        try:
+            return read()
+        except OmniError as error:
+            if not self._tolerant:
+                raise
+            self.broken.append(error)
+            return otherwise
 
     def value(self, field: Field, *, typed_only: bool = False) -> Any:
         return self.layers[0].values.get(field.name, field.default) if typed_only else self.origin(field)[0]
@@ -66,13 +86,7 @@ class Layers:
         return Layer("environment", values)
 
     def _file(self, path: Path, section: str) -> Layer:
-        values = settings_file.read(path).values(section, self._fields)
-        if is_project(path):
-            self.refused = [
-                one.key for name, one in self._fields.items() if name in values and not may(one, values[name])
-            ]
-            values = {name: value for name, value in values.items() if may(self._fields[name], value)}
-        return Layer(str(path), values)
+        return Layer(str(path), read(path).values(section, self._fields))
 
     def _preset(self, name: str) -> Layer:
         own = own_presets()
@@ -81,25 +95,31 @@ class Layers:
         return Layer(f"preset {name}", values)
 
 
-def may(field: Field, value: Any) -> bool:
-    """Whether a project file sets this. It may have come with somebody else's archive, so only taste, and no file."""
-    return field.setting.project and not (isinstance(value, str) and value.endswith(".voice"))
-
-
 def is_project(path: Path) -> bool:
     """Whether this is the project's file, found in the working folder rather than named."""
     return path == Path(PROJECT_FILE) and not environment.ours().get("config")
 
 
-def own_presets() -> dict[str, Preset]:
-    """The presets of all files; the strongest file wins a name. Those of a project file keep to what it may set."""
-    found: dict[str, Preset] = {}
-    known = presets.settable()
-    for path in reversed(existing_files()):
-        for name, preset in settings_file.read(path).presets().items():
-            values = {k: v for k, v in preset.values.items() if not is_project(path) or may(known[k], v)}
-            found[name] = replace(preset, values=values)
+def read(path: Path) -> SettingsFile:
+    """A settings file; one that was found in the working folder must keep to what a project may set."""
+    found = settings_file.read(path)
+    if is_project(path):
+        settings_file.refuse_places(found, user_file())
     return found
+
+
+def own_presets() -> dict[str, Preset]:
+    """The presets of all files; the strongest file wins a name."""
+    found: dict[str, Preset] = {}
+    for path in reversed(existing_files()):
+        found.update(read(path).presets())
+    return found
+
+
+def user_file() -> Path:
+    """The file that `omnitts config set` writes."""
+    found = places()
+    return found[0] if len(found) == 1 else found[1]
 
 
 def strangers(layers: Layers) -> list[tuple[str, str]]:

@@ -59,7 +59,7 @@ class Setting:
             typed = text.lower()
             close = nearest(typed, list(self.kind.choices))
             close = close or next((one for one in self.kind.choices if typed.startswith(f"{one}-")), None)  # en-US
-            takes = close or self.metavar or "true|false"
+            takes = close or self.kind.example(text) or self.metavar or "true|false"
             hint = f"{source} {takes}" if source.startswith("-") else f"{source}={takes}"
             wrong = f"'{text[:80]}' is not {self.kind.words}" if text else "is empty"
             raise UsageError(f"{source} {wrong}", hint=hint) from None

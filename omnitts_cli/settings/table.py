@@ -12,7 +12,7 @@ from omnitts_cli.settings.setting import Setting, fields_of
 from omnitts_cli.text.language import LANGUAGES
 
 SLOTS = whole(1, 1024)
-INPUT_FORMATS = ("auto", "text", "md", "ssml", "srt", "epub")
+INPUT_FORMATS = ("auto", "text", "md", "html", "ssml", "srt", "epub")
 
 for_text = partial(Setting, group="text")
 for_voice = partial(Setting, group="voice")
@@ -80,6 +80,7 @@ class TextIn:
             SWITCH,
             "Numbers, dates, units and signs as words.",
             shown="on where the model reads letters only",
+            preset=True,
             project=True,
         ),
     ] = None
@@ -117,6 +118,7 @@ class Speech(Model):
             "NAME|FILE",
             shown="the model's first",
             main=True,
+            preset=True,
             project=True,
             complete="voices",
         ),
@@ -129,6 +131,7 @@ class Speech(Model):
             "zh en ja ko de fr ru pt es it; auto leaves it to the model, detect looks at the text.",
             "CODE",
             main=True,
+            preset=True,
             project=True,
             former="lang",
         ),
@@ -141,6 +144,7 @@ class Speech(Model):
             "How to speak, or for design who speaks.",
             "TEXT",
             main=True,
+            preset=True,
             project=True,
             former="instruct",
         ),
@@ -339,6 +343,7 @@ class Intent:
             "fast, studio, live or batch, or one of the settings file.",
             "NAME",
             main=True,
+            project=True,
             complete="presets",
         ),
     ] = None

@@ -146,7 +146,7 @@ def test_a_refusal_ends_in_what_can_be_pasted(omnitts: Call, arguments: list[str
 
 @pytest.mark.parametrize(
     ("name", "text", "hint"),
-    [("QUIET", "maybe", "OMNITTS_QUIET=true|false"), ("SEED", "x", "OMNITTS_SEED=N"), ("SPLIT", "lin", "SPLIT=line")],
+    [("QUIET", "maybe", "OMNITTS_QUIET=true|false"), ("SEED", "x", "OMNITTS_SEED=1"), ("SPLIT", "lin", "SPLIT=line")],
 )
 def test_a_wrong_variable_is_told_as_one(
     omnitts: Call, monkeypatch: pytest.MonkeyPatch, name: str, text: str, hint: str
@@ -161,7 +161,7 @@ def test_a_variable_that_no_option_has_is_a_warning(omnitts: Call, monkeypatch: 
     assert "warning" not in omnitts("say", "--dry-run", "Hello").err
     monkeypatch.setenv("OMNITTS_SEEED", "1")
     done = omnitts("say", "--dry-run", "Hello")
-    assert done.code == 0 and "warning: OMNITTS_SEEED is no setting\n  try: OMNITTS_SEED" in done.err
+    assert done.code == 0 and "warning: unknown setting OMNITTS_SEEED\n  try: OMNITTS_SEED" in done.err
     assert "SEEED" not in omnitts("say", "--dry-run", "-q", "Hello").err
 
 
@@ -299,3 +299,30 @@ def test_a_full_stderr_costs_the_message_and_not_the_exit_code(home: Path) -> No
     with open("/dev/full", "wb") as full:
         assert subprocess.run([*PYTHON, "say", "-f", "nowhere"], stderr=full).returncode == 3
         assert subprocess.run([*PYTHON, "say", "-f", "nowhere", "--json"], stdout=full, stderr=full).returncode == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (("version",), "omnitts --version"),
+        (("list",), "omnitts voices list"),
+        (("say", "--rate", "200", "hi"), "--speed 1.2"),
+        (("say", "--ref-audio", "a.wav", "hi"), "omnitts clone -r CLIP"),
+        (("say", "--ssml", "hi"), "--input-format ssml"),
+        (("say", "--speed", "300", "hi"), "--speed 2"),
+        (("say", "--speed", "-1", "hi"), "--speed 0.5"),
+        (("say", "--speed", "nan", "hi"), "--speed 1"),
+        (("say", "--seed", "-4", "hi"), "--seed 0"),
+        (("say", "-t", "0", "hi"), "--threads 1"),
+        (("say", "--sample-rate", "1", "hi"), "--sample-rate 8000"),
+        (("say", "--loudness", "-99", "hi"), "--loudness -70"),
+    ],
+)
+def test_B9_what_is_suggested_is_what_was_meant(omnitts: Call, arguments: tuple[str, ...], hint: str) -> None:
+    done = omnitts(*arguments)
+    assert done.code == 2 and f"  try: {hint}" in done.err, done.err
+
+
+def test_B9_reading_a_setting_is_not_turned_into_writing_it(omnitts: Call) -> None:
+    assert omnitts("config", "get", "voice").code == 0
+    assert "omnitts config get" in omnitts("config", "gte", "voice").err

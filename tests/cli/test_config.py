@@ -107,7 +107,7 @@ def test_presets_of_ones_own(omnitts: Call, home: Path) -> None:
         ("no-clobber = 1", ["line 1"]),
         ("speed = 1\nspeed = 2", ["config.toml"]),
         ("[presets.mine]\nsped = 1", ["preset mine", "speed"]),
-        ("[presets.mine]\nvoice = 'leo'", ["preset mine", "a preset does not set 'voice'", "in front of the tables"]),
+        ("[presets.mine]\noutput = 'a.wav'", ["preset mine", "does not set 'output'", "in front of the tables"]),
         ("[presets]\nspeed = 1", ["[presets.speed]"]),
         ("[said]\nspeed = 1", ["said"]),
         ("speed = nan", ["line 1"]),
@@ -213,7 +213,7 @@ def test_set_refuses_what_no_option_takes(omnitts: Call, key: str, text: str) ->
 def test_paths_and_secrets(omnitts: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     done = omnitts("config", "path")
     assert done.out.count(b"\n") == 1 and done.out.endswith(b"/config.toml\n")  # an editor can be given that
-    assert "would be read too: omnitts.toml\n" in done.err
+    assert done.err == "", '$EDITOR "$(omnitts config path)" shows nothing else'
     assert len(omnitts("config", "path", "--json").objects) == 3
     monkeypatch.setenv("OMNITTS_CONFIG", "only.toml")
     Path("only.toml").touch()
@@ -231,3 +231,124 @@ def test_programs_are_told_the_file_and_the_line(omnitts: Call) -> None:
     Path("words").write_text("a\tb\nno tab\n")
     done = omnitts("say", "--json", "--lexicon", "words", "Hello.")
     assert done.code == 3 and done.json["where"] == {"file": "words", "line": 2}
+
+
+@pytest.mark.parametrize(
+    ("line", "key"),
+    [
+        ('output = "../../hijack.wav"', "output"),
+        ('subs = "x.srt"', "subs"),
+        ('codes = "x"', "codes"),
+        ('model = "hf:someone/model"', "model"),
+        ('lexicon = ["/etc/passwd"]', "lexicon"),
+        ('file = ["/etc/passwd"]', "file"),
+        ("play = true", "play"),
+        ('device = "cuda"', "device"),
+        ('audio-device = "2"', "audio-device"),
+        ("offline = false", "offline"),
+        ('[say]\noutput = "x.wav"', "output"),
+        ('[clone]\nref-audio = ["x.wav"]', "ref-audio"),
+        ('[design]\noutput-dir = "x"', "output-dir"),
+        ('[bench]\nurl = "http://127.0.0.1:1"', "url"),
+        ('[bench]\nsave = "x.json"', "save"),
+        ('[presets.fast]\nmodel = "hf:someone/model"', "model"),
+        ('voice = "x.voice"', "voice"),
+        ('voice = "../x.voice"', "voice"),
+        ("batch-size = 2", "batch-size"),
+    ],
+)
+def test_B1_a_project_file_never_says_what_is_read_written_or_fetched(omnitts: Call, line: str, key: str) -> None:
+    Path("omnitts.toml").write_text(f"speed = 1.1\n{line}\n")
+    done = omnitts("say", "--dry-run", "hi")
+    assert done.code == 3 and f"a project file may not set '{key}'" in done.err
+    assert "omnitts.toml line" in done.err and "OMNITTS_CONFIG=omnitts.toml" in done.err
+    assert not Path("../../hijack.wav").exists()
+
+
+def test_B1_a_project_file_sets_taste(omnitts: Call, home: Path) -> None:
+    user_file(home, '[presets.mine]\nmodel = "random:toy"\n')
+    taste = 'voice = "ben"\nspeed = 1.5\nlanguage = "en"\nseed = 3\npreset = "mine"\nsplit = "line"\n'
+    Path("omnitts.toml").write_text(f"{taste}[presets.p]\nspeed = 2.0\n")
+    for key, wanted in (("voice", "ben"), ("speed", 1.5), ("language", "en"), ("seed", 3), ("preset", "mine")):
+        assert value(omnitts, key) == (wanted, "omnitts.toml")
+    assert pieces(omnitts) == 2
+
+
+def test_B1_a_file_that_was_named_is_ones_own(omnitts: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("omnitts.toml").write_text('output = "x.wav"')
+    monkeypatch.setenv("OMNITTS_CONFIG", "omnitts.toml")
+    assert value(omnitts, "output") == ("x.wav", "omnitts.toml")
+
+
+def test_B1_show_origin_says_which_files_count(omnitts: Call, home: Path) -> None:
+    path = user_file(home, "speed = 1.1")
+    Path("omnitts.toml").write_text("speed = 1.2")
+    err = omnitts("config", "show", "--origin").err
+    assert "read: omnitts.toml   (of the project: may set how speech sounds" in err
+    assert f"read: {path}\n" in err and "not there: /" in err
+
+
+BROKEN = ("voise = 'kurt'", "speed = 'fast'", "[presets.mine]\nsped = 1", "speed = = 1")
+
+
+@pytest.mark.parametrize("text", BROKEN)
+def test_B4_a_broken_file_does_not_lock_out_what_mends_it(omnitts: Call, home: Path, text: str) -> None:
+    path = user_file(home, f"{text}\n")
+    assert omnitts("say", "--dry-run", "hi").code == 3, "speaking is refused"
+    assert omnitts("config", "path").out == f"{path}\n".encode()
+    for command in (("config", "path"), ("config", "show"), ("config", "get", "voice"), ("voices", "list")):
+        assert omnitts(*command).code == 0, command
+    assert "its settings are left out" in omnitts("config", "show").err
+    (check,) = [one for one in omnitts("doctor", "--offline", "--json").json["checks"] if one["name"] == "settings"]
+    assert check["status"] == "fail" and str(path) in str(check)
+
+
+def test_B4_a_wrong_key_is_removed_by_its_name(omnitts: Call, home: Path) -> None:
+    path = user_file(home, 'voise = "kurt"\nspeed = "fast"\nretries = 1\n')
+    assert omnitts("config", "unset", "voise").code == 0
+    assert omnitts("config", "unset", "speed").code == 0
+    assert path.read_text() == "retries = 1\n"
+    assert omnitts("say", "--dry-run", "hi").code == 0
+    assert omnitts("config", "unset", "voise").code == 2, "it is neither there nor a setting"
+
+
+def test_B4_what_cannot_be_changed_names_the_editor(omnitts: Call, home: Path) -> None:
+    user_file(home, "speed = = 1\n")
+    for command in (("set", "voice", "leo"), ("unset", "voice")):
+        done = omnitts("config", *command)
+        assert done.code == 3 and "omnitts config edit" in done.err
+
+
+def test_B4_a_preset_sets_a_voice(omnitts: Call, home: Path) -> None:
+    user_file(home, '[presets.narrator]\nvoice = "ben"\nspeed = 0.9\n')
+    toy = ("-m", "random:toy", "--max-frames", "12", "-o", "a.wav", "Hello there.", "--json")
+    assert omnitts("say", "--preset", "narrator", *toy).json["voice"] == "ben"
+    assert omnitts("say", "--preset", "narrator", "-v", "ann", *toy).json["voice"] == "ann"
+    assert omnitts("design", "--preset", "narrator", "-i", "deep", *toy).code == 0, "a voice is not against design"
+
+
+def test_get_and_edit(omnitts: Call, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert omnitts("config", "get", "voice").out == b"henry\n"
+    assert omnitts("config", "get", "model").out == b"tiny\n"
+    path = user_file(home, "sentence-gap = 7\n")
+    assert omnitts("config", "get", "sentence-gap").out == b"7\n"
+    assert omnitts("config", "get", "sentense-gap").code == 2
+    editor = home / "editor"
+    editor.write_text("#!/bin/sh\necho 'speed = 1.5' >> \"$1\"\n")
+    editor.chmod(0o755)
+    monkeypatch.setenv("EDITOR", str(editor))
+    monkeypatch.delenv("VISUAL", raising=False)
+    assert omnitts("config", "edit").code == 0 and path.read_text() == "sentence-gap = 7\nspeed = 1.5\n"
+    done = omnitts("config", "edit")
+    assert done.code == 3 and "Cannot overwrite" in done.err, "the key is there twice now"
+    monkeypatch.setenv("EDITOR", "no-such-editor")
+    assert omnitts("config", "edit").code == 2
+    monkeypatch.delenv("EDITOR")
+    assert "EDITOR=nano" in omnitts("config", "edit").err
+
+
+def test_show_is_short_and_says_who_speaks(omnitts: Call, home: Path) -> None:
+    user_file(home, "speed = 1.5\n")
+    lines = omnitts("config", "show").out.decode().splitlines()
+    assert {"model\ttiny", "voice\thenry", "speed\t1.5"} <= set(lines) and len(lines) < 12
+    assert any(line.startswith("chunk\t") for line in omnitts("config", "show", "--all").out.decode().splitlines())
