@@ -102,6 +102,9 @@ class Accelerator:
     torch_device: torch.device
     waited: str  # part of the warning that the package gives when the host has waited
 
+    def workers(self) -> None:
+        return None
+
     def to_device(self, array: np.ndarray) -> Tensor:
         # the pinned allocator keeps the block until the copy has run
         pinned = torch.from_numpy(np.ascontiguousarray(array)).pin_memory()

@@ -18,8 +18,11 @@ DRIVER = Path("/proc/driver/nvidia/version")
 _NAME = re.compile(r"(auto|cpu|cuda|npu)(?::(\d{1,3}))?", re.ASCII)
 
 
-def choose(name: str = "auto", threads: int | None = None) -> Device:
-    """The device called `name`. Only "auto" may settle for the CPU; a named device is that one or an error."""
+def choose(name: str = "auto", threads: int | None = None, cores: int | None = None) -> Device:
+    """The device called `name`. Only "auto" may settle for the CPU; a named device is that one or an error.
+
+    `threads` and `cores` are those of a CPU.
+    """
     parts = _NAME.fullmatch(name.lower())
     if parts is None or (parts[2] and parts[1] not in ("cuda", "npu")):
         if name.lower().startswith("mps"):
@@ -27,12 +30,12 @@ def choose(name: str = "auto", threads: int | None = None) -> Device:
         raise UsageError(f"{name!a} is not a device", hint=f"devices are {NAMES}")
     kind, index = parts[1], int(parts[2] or 0)
     if kind == "cpu":
-        return CPUDevice(threads)
+        return CPUDevice(threads, cores)
     if kind == "cuda":
         return CUDADevice(index)
     if kind == "npu":
         return NPUDevice(index)
-    return _accelerator() or CPUDevice(threads)
+    return _accelerator() or CPUDevice(threads, cores)
 
 
 def _accelerator() -> Device | None:

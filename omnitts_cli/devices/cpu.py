@@ -11,9 +11,13 @@ import torch
 from torch import Tensor
 
 from omnitts_cli.devices.host import physical_cores, processor, told_threads
+from omnitts_cli.devices.workers import Workers
 from omnitts_cli.kernels import cpu
 from omnitts_cli.kernels.ops import Ops
 from omnitts_cli.settings import environment
+
+MOST_WORKERS = 4
+"""The engine has no more jobs of the codec in flight."""
 
 
 class CPUFetch:
@@ -64,7 +68,10 @@ class CPUStream:
 
 
 class CPUDevice:
-    """`threads` None: what OMP_NUM_THREADS says, else one thread per physical core."""
+    """`threads`: of torch's products; None: what OMP_NUM_THREADS says, else one per physical core.
+
+    `cores`: how many may work at once; None: as many as `threads`.
+    """
 
     name = "cpu"
     torch_device = torch.device("cpu")
@@ -73,8 +80,9 @@ class CPUDevice:
     pads = False
     few_graphs = False
 
-    def __init__(self, threads: int | None = None) -> None:
+    def __init__(self, threads: int | None = None, cores: int | None = None) -> None:
         torch.set_num_threads(threads or told_threads() or physical_cores())
+        self._cores = cores or torch.get_num_threads()
         self._ops = (cpu.native() if environment.variable(environment.NATIVE) != "0" else None) or cpu.OPS
         self.card = f"{processor()}, {torch.get_num_threads()} threads"
 
@@ -83,6 +91,9 @@ class CPUDevice:
 
     def stream(self, urgent: bool = False) -> CPUStream:
         return CPUStream()
+
+    def workers(self) -> Workers | None:
+        return Workers(min(self._cores, MOST_WORKERS)) if self._cores > 1 else None
 
     def to_device(self, array: np.ndarray) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(array)).clone()

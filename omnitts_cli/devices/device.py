@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from omnitts_cli.devices.workers import Workers
 from omnitts_cli.kernels.ops import Ops
 
 
@@ -74,6 +75,10 @@ class Device(Protocol):
 
     def stream(self, urgent: bool = False) -> Stream:
         """A new stream; an urgent one has a higher priority."""
+        ...
+
+    def workers(self) -> Workers | None:
+        """Threads for work in C that would keep the engine's own thread waiting; None where streams do without."""
         ...
 
     def to_device(self, array: np.ndarray) -> Tensor:

@@ -183,6 +183,7 @@ class SoundSteps:
         self._context, self._stream = context, stream
         model, plan = context.model, context.plan
         self._decoder = slot_decoder(model.codec, plan.slots + 1, max(plan.chunks), model.ops.codec)
+        self._workers = context.device.workers() if self._decoder.in_c else None
         most = min(plan.slots, max(plan.sound_rows))
         self._row_sizes = (*(rows for rows in plan.sound_rows if rows < most), most)
         # by rows: slots, and the frame from which each is decoded [2, rows]
@@ -200,16 +201,24 @@ class SoundSteps:
         """Slots decoded together at most."""
         return max(self._row_sizes)
 
-    def _run(self, frames: int, rows: int) -> None:
-        table, (slots, starts) = self._context.table, self._inputs[rows]
+    def _codes(self, frames: int, rows: int) -> tuple[Tensor, Tensor]:
+        """The codes to decode [rows, frames, G], and their slots."""
+        slots, starts = self._inputs[rows]
         index = starts[:, None] + torch.arange(frames, device=slots.device)
-        codes = table.codes[slots[:, None], index]
+        return self._context.table.codes[slots[:, None], index], slots
+
+    def _run(self, frames: int, rows: int) -> None:
+        codes, slots = self._codes(frames, rows)
         self._out[frames, rows] = (self._decoder.decode(codes, slots), codes)
 
     def clear(self, slots: Sequence[int]) -> None:
         """New streams start in `slots`."""
         with self._stream:
-            self._decoder.clear(self._context.indices(*slots))
+            indices = self._context.indices(*slots)
+            if self._workers is None:
+                self._decoder.clear(indices)
+            else:  # a job of a cancelled request may still be in the queue
+                self._workers.run(lambda: self._decoder.clear(indices) or (), slots)
 
     def launch(self, frames: int, slots: Sequence[int], starts: Sequence[int]) -> Fetch:
         """Decode `frames` frames of each slot from its entry of `starts`; the fetch holds [sound, codes] by row."""
@@ -222,5 +231,8 @@ class SoundSteps:
                 self._replays[frames, rows]()
             else:
                 self._inputs[rows] = inputs
+                if self._workers is not None:
+                    codes, where = self._codes(frames, rows)
+                    return self._workers.run(lambda: (self._decoder.decode(codes, where), codes), slots)
                 self._run(frames, rows)
             return self._stream.fetch(*self._out[frames, rows])

@@ -165,6 +165,8 @@ CodecState = dict[str, Tensor]
 class SlotDecoder(Protocol):
     """A codec with the state of many streams in slots."""
 
+    in_c: bool  # decoding is one call that releases Python's lock; calls for different slots may run at once
+
     def prepare(self, sizes: Sequence[tuple[int, int]]) -> None: ...  # (frames, rows) of later calls
 
     def clear(self, slots: Tensor) -> None: ...  # [N]

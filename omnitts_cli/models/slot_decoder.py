@@ -37,6 +37,8 @@ def slot_decoder(codec: Codec, slots: int, longest: int, ops: CodecOps | None = 
 class StepSlotDecoder:
     """Runs the codec's own step on the slots' rows of its state."""
 
+    in_c = False
+
     def __init__(self, codec: Codec, slots: int, device: torch.device, dtype: torch.dtype) -> None:
         self._codec = codec
         self._state = codec.initial_state(slots, device, dtype)
@@ -83,6 +85,7 @@ class FusedSlotDecoder:
         exponents = torch.arange(0, at.head_dim, 2, device=device, dtype=torch.float32) / at.head_dim
         self._rates = at.rope_theta**-exponents
         self._fused = self._fuse()
+        self.in_c = self._fused is not None
 
     def _fuse(self) -> Callable[[Tensor, Tensor], Tensor] | None:
         """`decode` as one operation, where the device has one for such a decoder."""

@@ -12,6 +12,7 @@ import torch
 
 from omnitts_cli.devices.choose import choose
 from omnitts_cli.devices.device import Device
+from omnitts_cli.devices.host import physical_cores, told_threads
 from omnitts_cli.engine.engine import Engine
 from omnitts_cli.engine.plan import Plan
 from omnitts_cli.engine.room import start
@@ -58,7 +59,8 @@ def open_engine(
 
 
 def device_for(name: str, settings: EngineSettings) -> Device:
-    return choose(settings.device, settings.threads or threads_for(name))
+    cores = settings.threads or told_threads() or physical_cores()
+    return choose(settings.device, settings.threads or threads_for(name), cores)
 
 
 def threads_for(name: str) -> int | None:

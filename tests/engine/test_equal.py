@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from omnitts_cli.audio.chunk import Clip
+from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.engine.engine import News
 from omnitts_cli.models.roles import SpeechModel
 from omnitts_cli.request import Failed
@@ -39,6 +41,21 @@ def test_the_operations_of_a_cpu_say_the_same(operations: str, request: pytest.F
         fast = speak(requests, engine=engine_of(slots, of=on_cpu, chunks=chunks, sound_frames=frames))
         for name in plain:
             same(plain[name], fast[name])
+
+
+def test_threads_for_the_codec_change_nothing(in_c: SpeechModel) -> None:
+    """Neither codes nor a bit of the sound, with two engines at once on threads of their own."""
+    requests = requests_of(14)
+    alone = speak(requests, engine=engine_of(3, of=in_c))
+
+    def spoken(slots: int) -> dict[str, Clip | Failed]:
+        return speak(requests, engine=engine_of(slots, device=CPUDevice(1, cores=3), of=in_c, chunks=(1, 3, 5)))
+
+    with ThreadPoolExecutor(2) as threads:
+        for result in threads.map(spoken, (5, 2)):
+            for name, clip in alone.items():
+                same(clip, result[name])
+                assert not isinstance(clip, Clip) or np.array_equal(clip.pcm, result[name].pcm)
 
 
 def test_requests_differ() -> None:

@@ -320,6 +320,9 @@ class RecordingDevice:
         self._dice.seed(seed)
         self._pace = [self._dice.choice(PACES) for _ in self._streams]
 
+    def workers(self) -> None:
+        return None
+
     def to_device(self, array: np.ndarray) -> Tensor:
         return torch.from_numpy(np.array(array)).clone()
 
