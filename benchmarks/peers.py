@@ -150,7 +150,7 @@ def write_config(folder: Path, options: argparse.Namespace) -> None:
 
 def tokenizer_files(folder: Path) -> dict[Path, Any]:
     """Bytes as text, padded with words that never occur, so that the special tokens have their released numbers."""
-    from omnitts_cli.families.qwen3_tts.text import byte_vocabulary
+    from omnitts_cli.families.common.tokenizer import byte_vocabulary
 
     vocabulary = dict(byte_vocabulary())
     vocabulary |= {ROLE[:end]: ROLE_ID - len(ROLE) + end for end in range(2, len(ROLE) + 1)}

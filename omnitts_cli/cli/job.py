@@ -229,7 +229,7 @@ def rehearse(script: Script, model: str, variant: str, *, whole: bool) -> None:
 
 def known_of(name: str, variant: str) -> tuple[str, int | None]:
     """What a model takes of the memory, in words, and the longest piece that it says well; nothing is loaded."""
-    from omnitts_cli.families.qwen3_tts.fields import Fields
+    from omnitts_cli.families.common.fields import Fields
     from omnitts_cli.families.qwen3_tts.ours import longest_piece, ours_in
     from omnitts_cli.weights.find import here
     from omnitts_cli.weights.names import HubName

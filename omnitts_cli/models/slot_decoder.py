@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeGuard
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from omnitts_cli.kernels.ops import CodecOps, DecoderParts, Product
 from omnitts_cli.kernels.tracks import Track, Tracks
-from omnitts_cli.models.code2wav import Code2Wav
-from omnitts_cli.models.codec_decoder import CodecDecoder, Rise, Stretch
+from omnitts_cli.models.codec_base import Rise, Stretch, UpsamplingDecoder
+from omnitts_cli.models.codec_decoder import CodecDecoder
 from omnitts_cli.models.codec_layers import Snake
 from omnitts_cli.models.codec_transformer import WindowedLayer, WindowedTransformer
 from omnitts_cli.models.roles import Codec, SlotDecoder
@@ -28,7 +28,7 @@ COUNTS = 1024
 
 def slot_decoder(codec: Codec, slots: int, longest: int, ops: CodecOps | None = None) -> SlotDecoder:
     """A decoder with `slots` slots for chunks of up to `longest` frames; `ops` are those of the device."""
-    if ops is None or not isinstance(codec, CodecDecoder | Code2Wav):
+    if ops is None or not isinstance(codec, UpsamplingDecoder):
         weight = next(codec.parameters())
         return StepSlotDecoder(codec, slots, weight.device, weight.dtype)
     return FusedSlotDecoder(codec, slots, longest, ops)
@@ -65,12 +65,11 @@ class StepSlotDecoder:
 class FusedSlotDecoder:
     """Runs the decoder over `ops`; a chunk has at most `longest` frames."""
 
-    def __init__(self, decoder: CodecDecoder | Code2Wav, slots: int, longest: int, ops: CodecOps) -> None:
+    def __init__(self, decoder: UpsamplingDecoder, slots: int, longest: int, ops: CodecOps) -> None:
         device = decoder.closing.conv.weight.device
         at, window = decoder.shape.transformer, decoder.shape.window
         self._ops, self._window, self._samples = ops, window, decoder.shape.samples_per_frame
-        if not _opened(decoder):
-            self._mean = decoder.mean
+        self._embed = decoder.embed
         self._groups, self._cuts = decoder.shape.groups, decoder.shape.cuts
         with torch.no_grad():
             self._layout = _Layout.of(
@@ -139,7 +138,7 @@ class FusedSlotDecoder:
         whole = self._tracks.views(buffer, rows, length)
         tracks = iter([(view, view[:, at.past :]) for view, at in zip(whole, self._tracks.parts, strict=True)])
         if layout.opening is None:
-            x = self._mean(codes)
+            x = self._embed(codes)
         else:
             track, new = next(tracks)
             ops.embed_codes(codes, layout.opening.books, new)
@@ -221,15 +220,10 @@ def _wide(like: Tensor, columns: int, layer: Product) -> Tensor:
     return torch.empty(like.shape[0], columns, layer.weight.shape[0], device=like.device)
 
 
-def _opened(decoder: CodecDecoder | Code2Wav) -> TypeGuard[CodecDecoder]:
-    """Whether code books and a convolution precede the transformer; otherwise its input is the mean of table rows."""
-    return hasattr(decoder, "opening")
-
-
-def _tracks(decoder: CodecDecoder | Code2Wav) -> list[Track]:
+def _tracks(decoder: UpsamplingDecoder) -> list[Track]:
     """The input of every causal layer, in order."""
     rate, tracks = 1, []
-    if _opened(decoder):
+    if isinstance(decoder, CodecDecoder):
         tracks.append(Track(decoder.opening.past_shape[1], 1, 2 * decoder.quantiser.leading.books.shape[-1]))
     for stretch in decoder.stretches:
         rate *= stretch.rise.stride[0]
@@ -309,13 +303,13 @@ class _Layout:
     closing_bias: Tensor
 
     @staticmethod
-    def of(decoder: CodecDecoder | Code2Wav, make: _Maker) -> _Layout:
+    def of(decoder: UpsamplingDecoder, make: _Maker) -> _Layout:
         eps = decoder.shape.transformer.eps
         leaving, bias = _leaving(decoder.transformer)
         after = [rise.snake for rise in decoder.rises] + [decoder.snake]  # after widen and after each rise
         count = len(decoder.stretches)
         return _Layout(
-            opening=_opening(decoder, make) if _opened(decoder) else None,
+            opening=_opening(decoder, make) if isinstance(decoder, CodecDecoder) else None,
             layers=[_layer(layer, make) for layer in decoder.transformer.layers],
             leaving=make(leaving, bias, eps=eps),
             stretches=[

@@ -17,10 +17,9 @@ from omnitts_cli.engine.engine import Engine
 from omnitts_cli.engine.plan import Plan
 from omnitts_cli.engine.room import start
 from omnitts_cli.errors import ModelError
-from omnitts_cli.families.known import FAMILIES, family_of
-from omnitts_cli.families.qwen3_tts import released
-from omnitts_cli.families.qwen3_tts.family import HEAD
-from omnitts_cli.families.qwen3_tts.text import TextTokenizer, byte_vocabulary, read_tokenizer
+from omnitts_cli.families.common.names import HEAD
+from omnitts_cli.families.common.tokenizer import TextTokenizer, byte_vocabulary, read_tokenizer
+from omnitts_cli.families.known import families, family_of
 from omnitts_cli.families.toy import toy
 from omnitts_cli.models.roles import SpeechModel
 from omnitts_cli.settings.engine import EngineSettings
@@ -112,14 +111,12 @@ def _random(name: str, variant: str | None, device: Device, settings: EngineSett
     if name == "toy":
         return toy(device=device.torch_device, dtype=language, place=device.to_device, ops=device.ops())
     here = Path(f"{RANDOM}{name}")
-    short = f"{name}-{variant or 'custom_voice'}" if name in released.SIZES else name
-    short = short.replace("_", "")
-    family = next((family for family in FAMILIES.values() if short in family.made_up), None)
+    family = next((one for one in families() if one.complete(name, variant) in one.made_up), None)
     if family is None:
-        names = ("toy", *(name for one in FAMILIES.values() for name in one.made_up))
+        names = ("toy", *(name for one in families() for name in one.made_up))
         hint = f"made-up models: {', '.join(f'{RANDOM}{name}' for name in names)}"
         raise ModelError(f"there is no model '{here}'", hint=hint)
-    config = family.released_config(here, short)
+    config = family.made_up_config(here, family.complete(name, variant))
     pieces = family.parts(config, device.ops())
     for part in pieces.all():
         random_fill(part.module, 0, device.torch_device, torch.float32 if part.float32 else language)

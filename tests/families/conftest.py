@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 
+from omnitts_cli.families.common.tokenizer import read_tokenizer
 from omnitts_cli.families.qwen3_tts.config import Config, read_config
 from omnitts_cli.families.qwen3_tts.family import Parts, assemble, parts
-from omnitts_cli.families.qwen3_tts.text import read_tokenizer
 from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import Ops
 from omnitts_cli.models.roles import SpeechModel

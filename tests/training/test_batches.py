@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from omnitts_cli.devices.cpu import CPUDevice
+from omnitts_cli.families.common.tokenizer import read_tokenizer
 from omnitts_cli.families.qwen3_tts.config import read_config
 from omnitts_cli.families.qwen3_tts.prompt import Qwen3Prompter
-from omnitts_cli.families.qwen3_tts.text import read_tokenizer
 from omnitts_cli.request import Request
 from omnitts_cli.training import lessons as lesson_tables
 from omnitts_cli.training.batches import Batch, Examples, cloned, designed, draw, draw_mixed, lay_out, named

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from omnitts_cli.errors import ModelError
+from omnitts_cli.families.common.codec_config import SAMPLES_PER_FRAME, upsampling_fields
+from omnitts_cli.families.common.fields import WIDTH, Fields
+from omnitts_cli.families.common.ids import CODES, GROUPS, POSITIONS, TOKENS, TextIds, same_tokens, text_ids
+from omnitts_cli.families.common.stack_config import stack_shape
 from omnitts_cli.families.qwen3_omni.released import DEFAULT_VOICE, FAMILY, LANGUAGES, PREDICTOR_SAMPLING, VOICES
-from omnitts_cli.families.qwen3_tts.config import CODES, GROUPS, POSITIONS, TOKENS, TextIds, same_tokens, text_ids
-from omnitts_cli.families.qwen3_tts.fields import HEADS, LAYERS, WIDTH, Fields
-from omnitts_cli.families.qwen3_tts.stack_config import rope_theta, stack_shape
 from omnitts_cli.models.code2wav import Code2WavShape
-from omnitts_cli.models.codec_transformer import TransformerShape
 from omnitts_cli.models.experts import ExpertShape
 from omnitts_cli.models.predictor import PredictorShape
 from omnitts_cli.models.talker import TalkerShape
@@ -25,7 +25,7 @@ from omnitts_cli.request import Sampling
 SAMPLE_RATE = 24_000
 """In no file of the release."""
 
-EXPERTS, RATE, RATES, SAMPLES_PER_FRAME, WINDOW = 1024, 64, 8, 2**15, 4096
+EXPERTS = 1024
 PARAMETERS = 2**36
 
 
@@ -132,33 +132,7 @@ def _experts(at: Fields) -> ExpertShape:
 
 
 def _codec(at: Fields, groups: int, codes: int) -> Code2WavShape:
-    at.must_be("hidden_act", "silu")
-    at.must_be("attention_bias", False)
-    at.agree("num_quantizers", groups, "talker_config.num_code_groups")
-    at.agree("codebook_size", codes, "talker_config.code_predictor_config.vocab_size")
-    heads, hidden = at.whole("num_attention_heads", HEADS), at.whole("hidden_size", WIDTH)
-    at.agree("num_key_value_heads", heads, "num_attention_heads")
-    at.divides("num_attention_heads", 2 * heads, "hidden_size", hidden)  # what a head hears is used in halves
-    width, rises = at.whole("decoder_dim", WIDTH), at.wholes("upsample_rates", RATE, RATES)
-    if width % 2 ** len(rises):
-        raise at.problem("decoder_dim", f"{width} cannot be halved {len(rises)} times, once for each of upsample_rates")
-    shape = Code2WavShape(
-        groups=groups,
-        codes=codes,
-        width=width,
-        transformer=TransformerShape(
-            hidden=hidden,
-            inner=at.whole("intermediate_size", 8 * WIDTH),
-            layers=at.whole("num_hidden_layers", LAYERS),
-            heads=heads,
-            head_dim=hidden // heads,
-            eps=at.number("rms_norm_eps", 1e-12, 0.1),
-            rope_theta=rope_theta(at),
-        ),
-        window=at.whole("sliding_window", WINDOW),
-        stretches=at.wholes("upsampling_ratios", RATE, RATES),
-        rises=rises,
-    )
+    shape = Code2WavShape(**upsampling_fields(at, groups, codes, shared_width=True))
     at.at_most("the product of the upsampling rates", shape.samples_per_frame, SAMPLES_PER_FRAME)
     at.at_most("samples lost at the beginning", shape.missing_samples, shape.samples_per_frame - 1)
     return shape

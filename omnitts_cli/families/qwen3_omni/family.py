@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 
-from omnitts_cli.families.qwen3_omni.config import SAMPLE_RATE, Config
+from omnitts_cli.families.common.family import Family
+from omnitts_cli.families.common.fields import Fields
+from omnitts_cli.families.common.parts import Language, Part, SkipInit, language_names
+from omnitts_cli.families.common.tokenizer import TextTokenizer
+from omnitts_cli.families.qwen3_omni import released
+from omnitts_cli.families.qwen3_omni.config import SAMPLE_RATE, Config, config_of, read_config
 from omnitts_cli.families.qwen3_omni.names.codec import UNUSED as BESIDE_CODEC
 from omnitts_cli.families.qwen3_omni.names.codec import code2wav_names
 from omnitts_cli.families.qwen3_omni.names.language import UNUSED as BESIDE_LANGUAGE
 from omnitts_cli.families.qwen3_omni.names.language import talker_names, text_names
 from omnitts_cli.families.qwen3_omni.prompt import OmniPrompter
-from omnitts_cli.families.qwen3_tts.family import Language, NoNumbers, Part, language_names
-from omnitts_cli.families.qwen3_tts.text import TextTokenizer
 from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import Ops
 from omnitts_cli.models.code2wav import Code2Wav
@@ -36,7 +40,7 @@ class Parts:
 
 def parts(config: Config, ops: Ops = plain.OPS) -> Parts:
     """The modules of a config, without numbers: nothing large is allocated before the files are compared."""
-    with torch.device("meta"), NoNumbers():
+    with torch.device("meta"), SkipInit():
         hidden = config.talker.stack.hidden
         text = TextEmbedder(config.text_vocabulary, config.text_width, hidden, config.text_inner)
         language, codec = Language(config.talker, config.predictor, text, ops), Code2Wav(config.codec)
@@ -97,3 +101,19 @@ def facts(config: Config) -> Facts:
         missing_samples=config.codec.missing_samples,
         least_frames=0,
     )
+
+
+def _made_up_config(file: Path, name: str) -> Config:
+    return config_of(Fields(file, released.CONFIG), Fields(file, {}))
+
+
+FAMILY = Family(
+    model_type=released.FAMILY,
+    read_config=read_config,
+    parts=parts,
+    assemble=assemble,
+    voices=lambda config: config.about,
+    languages=lambda config: config.languages,
+    made_up=(released.NAME,),
+    made_up_config=_made_up_config,
+)

@@ -6,16 +6,19 @@ heard word by word, one token per frame.
 
 from __future__ import annotations
 
-import difflib
-
 import torch
 
-from omnitts_cli.errors import UsageError, VoiceError
+from omnitts_cli.errors import UsageError
+from omnitts_cli.families.common.live import Arriving, LiveRows
+from omnitts_cli.families.common.refusals import (
+    no_instructions,
+    text_to_speak,
+    unknown_language,
+    unknown_voice,
+    wrong_kind,
+)
+from omnitts_cli.families.common.tokenizer import TextTokenizer
 from omnitts_cli.families.qwen3_omni.config import Config
-from omnitts_cli.families.qwen3_tts.live import Arriving, LiveRows
-from omnitts_cli.families.qwen3_tts.prompt import spoken
-from omnitts_cli.families.qwen3_tts.released import WHO_SPEAKS
-from omnitts_cli.families.qwen3_tts.text import TextTokenizer
 from omnitts_cli.models.embed import FrameEmbedder
 from omnitts_cli.models.prompt_rows import Drafter, Place, PromptRows, refuse_too_long
 from omnitts_cli.models.roles import Draft, LiveText, TooEarly
@@ -48,7 +51,7 @@ class OmniPrompter(Drafter):
 
     def draft(self, request: Request) -> Draft:
         speaker = self._speaker(request)
-        body = self._tokenizer.encode(spoken(request.text))
+        body = self._tokenizer.encode(text_to_speak(request.text))
         return self._draft(speaker, [*body, self._config.text.end], len(body))
 
     def live(self, request: Request, first: str) -> tuple[Draft, LiveText]:
@@ -67,30 +70,22 @@ class OmniPrompter(Drafter):
             case Named(speaker=name):
                 pass
             case other:
-                kind = type(other).__name__.lower()
-                raise VoiceError(f"this model speaks with named voices, not with {kind} ones", hint=WHO_SPEAKS[kind])
+                raise wrong_kind(type(other).__name__.lower(), ["named"])
         if request.style and request.style.strip():
-            raise UsageError("this model does not obey an instruction", hint="`-m 1.7b` does, with a named voice")
+            raise no_instructions()
         if request.text_mode == "whole":
             raise UsageError(
-                "this model hears its text word by word, not whole",
+                "this model takes its text word by word, not whole",
                 hint="leave out --text-mode, or use `-m 0.6b` or `-m 1.7b`",
             )
         language = (request.language or "auto").lower()
         if language not in ("auto", *self._config.languages):
-            raise UsageError(
-                f"this model does not speak {request.language!a}", hint=f"it speaks {', '.join(self._config.languages)}"
-            )
-        return self._id(name)
-
-    def _id(self, name: str) -> int:
+            raise unknown_language(request.language, self._config.languages)
         speakers = self._config.speakers
         if not name:
             return next(iter(speakers.values()))
         if name.lower() not in speakers:
-            close = difflib.get_close_matches(name.lower(), speakers, n=1)
-            hint = f"did you mean {close[0]}?" if close else f"its voices are {', '.join(speakers)}"
-            raise VoiceError(f"this model has no voice called {name!a}", hint=hint)
+            raise unknown_voice(name, speakers)
         return speakers[name.lower()]
 
     def _turn(self, words: str) -> list[int]:

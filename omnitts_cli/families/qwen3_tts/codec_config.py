@@ -2,43 +2,34 @@
 
 from __future__ import annotations
 
-from omnitts_cli.families.qwen3_tts.fields import HEADS, LAYERS, WIDTH, Fields
+from omnitts_cli.families.common.codec_config import (
+    RATE,
+    RATES,
+    SAMPLES_PER_FRAME,
+    transformer_shape,
+    upsampling_fields,
+)
+from omnitts_cli.families.common.fields import WIDTH, Fields
 from omnitts_cli.models.codec_decoder import DecoderShape
 from omnitts_cli.models.codec_encoder import EncoderShape
-from omnitts_cli.models.codec_transformer import TransformerShape
 from omnitts_cli.models.mel import MelShape
 from omnitts_cli.models.speaker import SpeakerShape
 
 CODEC = "qwen3_tts_tokenizer_12hz"
-RATE, RATES, SAMPLES_PER_FRAME = 64, 8, 2**15
-KERNEL, WINDOW, BOOKS = 64, 4096, 256
-WINDOW_KEYS = 2**24  # numbers kept for one stream of sound
+KERNEL, BOOKS = 64, 256
+WINDOW_KEYS = 2**24  # keys of one stream
 
 
 def decoder_shape(codec: Fields, groups: int, codes: int) -> DecoderShape:
     codec.word("model_type", [CODEC])
     at = codec.part("decoder_config")
-    at.must_be("hidden_act", "silu")
-    at.must_be("attention_bias", False)
     at.must_be("num_semantic_quantizers", 1)
-    at.agree("num_quantizers", groups, "talker_config.num_code_groups")
-    at.agree("codebook_size", codes, "talker_config.code_predictor_config.vocab_size")
-    at.agree("num_key_value_heads", at.whole("num_attention_heads", HEADS), "num_attention_heads")
-    width, rises = at.whole("decoder_dim", WIDTH), at.wholes("upsample_rates", RATE, RATES)
-    if width % 2 ** len(rises):
-        raise at.problem("decoder_dim", f"{width} cannot be halved {len(rises)} times, once for each of upsample_rates")
     quantised = at.even("codebook_dim", WIDTH)
     shape = DecoderShape(
-        groups=groups,
-        codes=codes,
+        **upsampling_fields(at, groups, codes),
         book_width=quantised // 2,
         quantised=quantised,
         latent=at.whole("latent_dim", WIDTH),
-        width=width,
-        transformer=_transformer(at, "rms_norm_eps"),
-        window=at.whole("sliding_window", WINDOW),
-        stretches=at.wholes("upsampling_ratios", RATE, RATES),
-        rises=rises,
     )
     codec.agree("decode_upsample_rate", shape.samples_per_frame, "the product of the upsampling rates")
     codec.at_most("decode_upsample_rate", shape.samples_per_frame, SAMPLES_PER_FRAME)
@@ -54,7 +45,6 @@ def encoder_shape(codec: Fields, groups: int, codes: int, samples_per_frame: int
     codec.agree("encoder_valid_num_quantizers", groups, "talker_config.num_code_groups")
     codec.agree("input_sample_rate", codec.whole("output_sample_rate", 192_000), "output_sample_rate")
     at.agree("codebook_size", codes, "talker_config.code_predictor_config.vocab_size")
-    at.agree("num_key_value_heads", at.whole("num_attention_heads", HEADS), "num_attention_heads")
     if (books := at.whole("num_quantizers", BOOKS)) < groups:
         raise at.problem("num_quantizers", f"{books} are fewer than the {groups} code groups")
     shape = EncoderShape(
@@ -63,7 +53,7 @@ def encoder_shape(codec: Fields, groups: int, codes: int, samples_per_frame: int
         book_width=at.whole("codebook_dim", WIDTH),
         filters=at.whole("num_filters", WIDTH),
         falls=at.wholes("upsampling_ratios", RATE, RATES)[::-1],  # stored in the order of the way back
-        transformer=_transformer(at, "norm_eps", least=0),  # convolutions alone can hear
+        transformer=transformer_shape(at, "norm_eps", least=0),  # convolutions alone are an encoder
         dilations=_dilations(at),
         kernel=at.whole("kernel_size", KERNEL),
         unit_kernel=at.whole("residual_kernel_size", KERNEL),
@@ -93,18 +83,6 @@ _ENCODER_CHOICES: dict[str, object] = {
 def _dilations(at: Fields) -> tuple[int, ...]:
     growth = at.whole("dilation_growth_rate", 8)
     return tuple(growth**unit for unit in range(at.whole("num_residual_layers", 4)))
-
-
-def _transformer(at: Fields, eps: str, least: int = 1) -> TransformerShape:
-    return TransformerShape(
-        hidden=at.whole("hidden_size", WIDTH),
-        inner=at.whole("intermediate_size", 8 * WIDTH),
-        layers=at.whole("num_hidden_layers", LAYERS, least),
-        heads=at.whole("num_attention_heads", HEADS),
-        head_dim=at.even("head_dim", 1024),
-        eps=at.number(eps, 1e-12, 0.1),
-        rope_theta=at.number("rope_theta", 1.0, 1e12),
-    )
 
 
 def speaker_shape(top: Fields, hidden: int, rate: int) -> SpeakerShape:

@@ -8,11 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from omnitts_cli.families.common.fields import WIDTH, Fields
+from omnitts_cli.families.common.ids import CODES, GROUPS, POSITIONS, TOKENS, TextIds, same_tokens, text_ids
+from omnitts_cli.families.common.stack_config import stack_shape
 from omnitts_cli.families.qwen3_tts.codec_config import CODEC, decoder_shape, encoder_shape, speaker_shape
-from omnitts_cli.families.qwen3_tts.fields import WIDTH, Fields
 from omnitts_cli.families.qwen3_tts.ours import longest_piece, ours_in, plain_letters
 from omnitts_cli.families.qwen3_tts.released import KINDS, VOICES
-from omnitts_cli.families.qwen3_tts.stack_config import stack_shape
 from omnitts_cli.models.codec_decoder import DecoderShape
 from omnitts_cli.models.codec_encoder import EncoderShape
 from omnitts_cli.models.predictor import PredictorShape
@@ -20,7 +21,6 @@ from omnitts_cli.models.speaker import SpeakerShape
 from omnitts_cli.models.talker import TalkerShape
 from omnitts_cli.request import Sampling
 
-GROUPS, CODES, TOKENS, POSITIONS = 64, 2**16, 2**21, 2**20
 FRAME_RATE = 100
 PARAMETERS = 2**36
 
@@ -39,18 +39,6 @@ class ControlIds:
     no_think: int
     think_begin: int
     think_end: int
-
-
-@dataclass(frozen=True)
-class TextIds:
-    """Tokens that the template places by number."""
-
-    start: int  # of a turn
-    stop: int
-    assistant: int
-    pad: int
-    begin: int
-    end: int
 
 
 @dataclass(frozen=True)
@@ -151,37 +139,6 @@ def _kinds(top: Fields, ours: Fields) -> frozenset[str]:
     if unknown := set(kinds) - set(KINDS.values()):
         raise ours.problem("kinds", f"{min(unknown)!a} is not one of {', '.join(KINDS.values())}")
     return frozenset(kinds) or frozenset([kind])
-
-
-def text_ids(top: Fields, vocabulary: int) -> TextIds:
-    def token(key: str) -> int:
-        return top.whole(f"{key}_token_id", vocabulary - 1, 0)
-
-    return TextIds(
-        start=token("im_start"),
-        stop=token("im_end"),
-        assistant=token("assistant"),
-        pad=token("tts_pad"),
-        begin=token("tts_bos"),
-        end=token("tts_eos"),
-    )
-
-
-def same_tokens(tokenizer: Fields, text: TextIds) -> None:
-    """config.json names the tokens of the template by number, the tokenizer by word: they must agree."""
-    if not tokenizer.has("added_tokens_decoder"):
-        return
-    added = tokenizer.part("added_tokens_decoder")
-    for word, id in {
-        "<|im_start|>": text.start,
-        "<|im_end|>": text.stop,
-        "<tts_pad>": text.pad,
-        "<tts_text_bos>": text.begin,
-        "<tts_text_eod>": text.end,
-    }.items():
-        entry = added.part(str(id)) if added.has(str(id)) else None
-        if entry is not None and entry.text("content") != word:
-            raise added.problem(str(id), f"{entry.text('content')!a} is not {word}, which config.json has at {id}")
 
 
 def _control_ids(talker: Fields, codes: int, vocabulary: int) -> ControlIds:

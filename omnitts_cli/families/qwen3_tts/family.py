@@ -2,59 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
 
 import torch
-from torch import nn
-from torch.overrides import TorchFunctionMode
 
-from omnitts_cli.families.qwen3_tts.config import CODEC_FOLDER, Config
+from omnitts_cli.families.common.family import Family
+from omnitts_cli.families.common.fields import Fields
+from omnitts_cli.families.common.names import talker_names, text_names
+from omnitts_cli.families.common.parts import Language, Part, SkipInit, language_names
+from omnitts_cli.families.common.tokenizer import TextTokenizer
+from omnitts_cli.families.qwen3_tts import released
+from omnitts_cli.families.qwen3_tts.config import CODEC_FOLDER, Config, config_of, read_config
 from omnitts_cli.families.qwen3_tts.names.codec import decoder_names, encoder_names
 from omnitts_cli.families.qwen3_tts.names.speaker import speaker_names
-from omnitts_cli.families.qwen3_tts.names.talker import embedder_names, predictor_names, prefixed, talker_names
-from omnitts_cli.families.qwen3_tts.names.text import text_names
 from omnitts_cli.families.qwen3_tts.prompt import Qwen3Prompter
-from omnitts_cli.families.qwen3_tts.text import TextTokenizer
 from omnitts_cli.families.qwen3_tts.voice import Qwen3Cloner
 from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import Ops
 from omnitts_cli.models.codec_decoder import CodecDecoder
 from omnitts_cli.models.codec_encoder import CodecEncoder
-from omnitts_cli.models.embed import FrameEmbedder
-from omnitts_cli.models.predictor import Predictor, PredictorShape
 from omnitts_cli.models.prompt_rows import Place
 from omnitts_cli.models.roles import Facts, SpeechModel
-from omnitts_cli.models.sources import Names
 from omnitts_cli.models.speaker import SpeakerEncoder
-from omnitts_cli.models.talker import Talker, TalkerShape
 from omnitts_cli.models.text_rows import TextEmbedder
-
-HEAD = "talker.codec_head.weight"
-"""A large tensor of the language side: the format it is stored in is the format of them all."""
-
-
-class Language(nn.Module):
-    """Everything between text and codes: the modules that share one number format."""
-
-    def __init__(self, talker: TalkerShape, predictor: PredictorShape, text: TextEmbedder, ops: Ops) -> None:
-        super().__init__()
-        self.talker = Talker(talker, ops)
-        self.predictor = Predictor(predictor, ops)
-        self.embedder = FrameEmbedder(talker.vocabulary, predictor.groups, predictor.codes, talker.stack.hidden)
-        self.text = text
-
-
-@dataclass(frozen=True)
-class Part:
-    """A module and the tensors that fill it. `leftover`: names in the same file that belong to other parts."""
-
-    module: nn.Module
-    names: Names
-    folder: str  # inside the model folder
-    leftover: tuple[str, ...] | None
-    float32: bool = True
 
 
 @dataclass(frozen=True)
@@ -70,22 +41,9 @@ class Parts:
         return [part for part in (self.language, self.decoder, self.encoder, self.speaker) if part is not None]
 
 
-class NoNumbers(TorchFunctionMode):
-    """Skips first values: on "meta" there is nothing to fill, and asking for it imports torch's compiler, 3 s."""
-
-    def __torch_function__(
-        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        if getattr(func, "__module__", None) == nn.init.__name__:
-            return args[0] if args else (kwargs or {})["tensor"]
-        if func is torch.randn:
-            func = torch.empty
-        return func(*args, **(kwargs or {}))
-
-
 def parts(config: Config, ops: Ops = plain.OPS) -> Parts:
     """The modules of a config, without numbers: nothing large is allocated before the files are compared."""
-    with torch.device("meta"), NoNumbers():
+    with torch.device("meta"), SkipInit():
         text = TextEmbedder(config.text_vocabulary, config.text_width, config.talker.stack.hidden)
         language, decoder = Language(config.talker, config.predictor, text, ops), CodecDecoder(config.decoder)
         encoder = CodecEncoder(config.encoder) if config.encoder else None
@@ -97,16 +55,6 @@ def parts(config: Config, ops: Ops = plain.OPS) -> Parts:
         Part(decoder, decoder_names(config.decoder), CODEC_FOLDER, ("encoder.*",)),
         Part(encoder, encoder_names(config.encoder), CODEC_FOLDER, None) if encoder else None,
         Part(speaker, speaker_names(config.speaker_encoder), "", None) if speaker else None,
-    )
-
-
-def language_names(predictor: PredictorShape, talker: Names, text: Names) -> Names:
-    """The rename table of `Language`."""
-    return (
-        prefixed("talker", talker)
-        | prefixed("predictor", predictor_names(predictor))
-        | prefixed("embedder", embedder_names(predictor.groups))
-        | prefixed("text", text)
     )
 
 
@@ -162,3 +110,27 @@ def facts(config: Config) -> Facts:
         samples_per_frame=config.decoder.samples_per_frame,
         max_positions=config.max_positions,
     )
+
+
+def _made_up_config(file: Path, name: str) -> Config:
+    top, codec = Fields(file, released.model_config(name)), Fields(file, released.CODEC_CONFIG)
+    return config_of(top, codec, Fields(file, {}))
+
+
+def _complete(name: str, variant: str | None) -> str:
+    """The whole name of a size, such as "0.6b", and a variant."""
+    name = f"{name}-{variant or 'custom_voice'}" if name in released.SIZES else name
+    return name.replace("_", "")
+
+
+FAMILY = Family(
+    model_type="qwen3_tts",
+    read_config=read_config,
+    parts=parts,
+    assemble=assemble,
+    voices=lambda config: {name: speaker.about for name, speaker in config.speakers.items()},
+    languages=lambda config: config.languages,
+    made_up=released.NAMES,
+    made_up_config=_made_up_config,
+    complete=_complete,
+)

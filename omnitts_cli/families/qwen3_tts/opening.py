@@ -5,16 +5,15 @@ Only this file looks at which of the three kinds of voice a request has.
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from omnitts_cli.errors import InputError, UsageError, VoiceError
+from omnitts_cli.families.common.refusals import no_instructions, unknown_language, unknown_voice, wrong_kind
+from omnitts_cli.families.common.tokenizer import TextTokenizer
 from omnitts_cli.families.qwen3_tts.config import Config
-from omnitts_cli.families.qwen3_tts.released import LANGUAGES, VOICES, WHO_SPEAKS
-from omnitts_cli.families.qwen3_tts.text import TextTokenizer
+from omnitts_cli.families.qwen3_tts.released import LANGUAGES, VOICES
 from omnitts_cli.request import Request
 from omnitts_cli.voices import Cloned, Designed, Named
 
@@ -65,8 +64,7 @@ def opening(request: Request, config: Config, tokenizer: TextTokenizer) -> Openi
 
 def _can(kind: str, config: Config) -> None:
     if kind not in config.kinds:
-        able = " and ".join(sorted(config.kinds))
-        raise VoiceError(f"this model speaks with {able} voices, not with {kind} ones", hint=WHO_SPEAKS[kind])
+        raise wrong_kind(kind, config.kinds)
 
 
 def _language(name: str | None, config: Config) -> int | None:
@@ -74,11 +72,8 @@ def _language(name: str | None, config: Config) -> int | None:
         return None
     if name.lower() in config.languages:
         return config.language_ids[name.lower()]
-    if name.lower() in LANGUAGES:
-        hint = f"`-m 0.6b` and `-m 1.7b` speak {name.lower()}"
-    else:
-        hint = _nearest(name, config.languages) or f"it speaks {', '.join(config.languages)}"
-    raise UsageError(f"this model does not speak {name!a}", hint=hint)
+    elsewhere = f"`-m 0.6b` and `-m 1.7b` speak {name.lower()}" if name.lower() in LANGUAGES else None
+    raise unknown_language(name, config.languages, elsewhere)
 
 
 def _speaker(name: str, language: int | None, config: Config) -> tuple[int | None, int | None]:
@@ -87,22 +82,16 @@ def _speaker(name: str, language: int | None, config: Config) -> tuple[int | Non
         return None, language
     speaker = config.speakers.get(name.lower())
     if speaker is None:
-        raise VoiceError(f"this model has no voice called {name!a}", hint=_other_voices(name, config))
+        elsewhere = f"{name.lower()} is a voice of `-m 0.6b` and `-m 1.7b`" if name.lower() in VOICES else None
+        raise unknown_voice(name, config.speakers, elsewhere)
     if speaker.dialect and language in (None, config.language_ids.get("chinese")):
         language = config.language_ids[speaker.dialect]
     return speaker.id, language
 
 
-def _other_voices(name: str, config: Config) -> str:
-    if name.lower() in VOICES:
-        return f"{name.lower()} is a voice of `-m 0.6b` and `-m 1.7b`"
-    known = ", ".join(config.speakers)
-    return _nearest(name, config.speakers) or (f"its voices are {known}" if known else "it has none by name")
-
-
 def _style(style: str | None, config: Config) -> str:
     if style and style.strip() and not config.obeys_style:
-        raise UsageError("this model does not obey an instruction", hint="`-m 1.7b` does, with a named voice")
+        raise no_instructions()
     return style or ""
 
 
@@ -151,8 +140,3 @@ def _transcript(voice: Cloned) -> str:
             hint="give the transcript of the clip (`--ref-text`), or clone without one",
         )
     return words
-
-
-def _nearest(word: str, known: Iterable[str]) -> str | None:
-    close = difflib.get_close_matches(word.lower(), list(known), n=1, cutoff=0.6)
-    return f"did you mean {close[0]}?" if close else None

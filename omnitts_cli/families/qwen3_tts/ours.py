@@ -15,7 +15,7 @@ Every key may be left out:
 
 from __future__ import annotations
 
-from omnitts_cli.families.qwen3_tts.fields import Fields
+from omnitts_cli.families.common.fields import Fields
 
 KEY = "omnitts"
 PIECE = 10_000  # letters; far more than any slot holds

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import torch
 
-from omnitts_cli.errors import InputError
+from omnitts_cli.families.common.live import Arriving, LiveRows
+from omnitts_cli.families.common.refusals import text_to_speak
+from omnitts_cli.families.common.tokenizer import TextTokenizer
 from omnitts_cli.families.qwen3_tts.config import Config
-from omnitts_cli.families.qwen3_tts.live import Arriving, LiveRows
 from omnitts_cli.families.qwen3_tts.opening import Opening, opening
-from omnitts_cli.families.qwen3_tts.text import TextTokenizer
 from omnitts_cli.models.embed import FrameEmbedder
 from omnitts_cli.models.prompt_rows import Drafter, Place, PromptRows, refuse_too_long
 from omnitts_cli.models.roles import Draft, LiveText, TooEarly
@@ -34,7 +34,7 @@ class Qwen3Prompter(Drafter):
 
     def draft(self, request: Request) -> Draft:
         start = opening(request, self._config, self._tokenizer)
-        body = self._tokenizer.encode(spoken(request.text))
+        body = self._tokenizer.encode(text_to_speak(request.text))
         mode = request.text_mode or ("streamed" if start.cloned else "whole")
         return self._draft(start, [*body, self._config.text.end], mode, spoken=len(body))
 
@@ -117,11 +117,3 @@ class Qwen3Prompter(Drafter):
             codec.append(control.pad)
         text = [*start.instruction, *start.role, *[ids.pad] * len(codec), ids.begin]
         return Draft(text, [*codec, control.pad], speaker_at=speaker_at)
-
-
-def spoken(text: str) -> str:
-    """The text without white space around it, which the template would mix with its own; or an error."""
-    text = text.strip()
-    if not text:
-        raise InputError("there is no text to speak", hint="give at least one word")
-    return text

@@ -16,12 +16,6 @@ NAMES = tuple(
     f"{size}-{variant}" for size in SIZES for variant in VARIANTS if (size, variant) != ("0.6b", "voicedesign")
 )
 
-WHO_SPEAKS = {
-    "named": "`omnitts say -m 0.6b` or `-m 1.7b` speaks with named voices",
-    "cloned": "`omnitts clone -m 0.6b` or `-m 1.7b` speaks with the voice of a clip",
-    "designed": "`omnitts design -m 1.7b` speaks with a voice made from a description",
-}
-
 VOICES = {
     "serena": "at home in Chinese",
     "vivian": "at home in Chinese",

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import torch
 
+from omnitts_cli.families.common.tokenizer import read_tokenizer
 from omnitts_cli.families.qwen3_omni.config import Config, read_config
 from omnitts_cli.families.qwen3_omni.family import assemble, parts
 from omnitts_cli.families.qwen3_omni.prompt import OmniPrompter
-from omnitts_cli.families.qwen3_tts.text import read_tokenizer
 from omnitts_cli.models.roles import SpeechModel
 from omnitts_cli.weights.checkpoint import Checkpoint
 from omnitts_cli.weights.load import fill

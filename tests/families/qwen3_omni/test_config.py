@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from omnitts_cli.errors import ModelError
+from omnitts_cli.families.common.fields import Fields
 from omnitts_cli.families.qwen3_omni import released
 from omnitts_cli.families.qwen3_omni.config import Config, config_of
 from omnitts_cli.families.qwen3_omni.family import facts, parts
-from omnitts_cli.families.qwen3_tts.fields import Fields
 from omnitts_cli.request import Sampling
 
 

@@ -20,7 +20,7 @@ from omnitts_cli.cli.codec import decoded
 from omnitts_cli.cli.voices import speakers
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.errors import ModelError
-from omnitts_cli.families.known import FAMILIES, family_of
+from omnitts_cli.families.known import family, family_of
 from omnitts_cli.families.qwen3_omni import released
 from omnitts_cli.families.qwen3_omni.config import Config
 from omnitts_cli.families.qwen3_omni.family import parts
@@ -55,7 +55,7 @@ def test_a_whole_model(omni: SpeechModel) -> None:
 
 
 def test_its_folder_is_told_from_the_first_familys(omni_folder: Path) -> None:
-    assert family_of(omni_folder) is FAMILIES["qwen3_omni_moe"]
+    assert family_of(omni_folder) is family("qwen3_omni_moe")
     model = load_model(str(omni_folder), CPUDevice(1))
     assert model.facts.missing_samples == 555 and set(model.speakers) == {"ethan", "chelsie", "aiden"}
 

@@ -15,11 +15,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from omnitts_cli.errors import ModelError
+from omnitts_cli.families.common.fields import Fields
+from omnitts_cli.families.common.tokenizer import TextTokenizer, byte_vocabulary
 from omnitts_cli.families.qwen3_tts import released
 from omnitts_cli.families.qwen3_tts.config import PARAMETERS, Config, Speaker, config_of, read_config
 from omnitts_cli.families.qwen3_tts.family import assemble, facts, parts
-from omnitts_cli.families.qwen3_tts.fields import Fields
-from omnitts_cli.families.qwen3_tts.text import TextTokenizer, byte_vocabulary
 from omnitts_cli.models.roles import SpeechModel
 from omnitts_cli.request import Request, Sampling
 from omnitts_cli.voices import Designed, Named

@@ -9,8 +9,9 @@ import pytest
 import torch
 from safetensors import safe_open
 
+from omnitts_cli.families.common.names import HEAD
 from omnitts_cli.families.qwen3_tts.config import read_config
-from omnitts_cli.families.qwen3_tts.family import HEAD, parts
+from omnitts_cli.families.qwen3_tts.family import parts
 from omnitts_cli.models.roles import SpeechModel
 from omnitts_cli.models.sources import One
 

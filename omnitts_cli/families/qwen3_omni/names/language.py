@@ -1,12 +1,12 @@
 """Rename tables of the language side: talker with experts, predictor, frame embedder, text rows.
 
-Predictor and frame embedder are stored as in the first family.
+Predictor and frame embedder are stored as in `families/common/names.py`.
 """
 
 from __future__ import annotations
 
-from omnitts_cli.families.qwen3_tts.names.talker import prefixed, stack_names
-from omnitts_cli.families.qwen3_tts.names.text import text_names as first_text_names
+from omnitts_cli.families.common import names
+from omnitts_cli.families.common.names import HEAD, prefixed, stack_names
 from omnitts_cli.models.experts import ExpertShape
 from omnitts_cli.models.sources import Join, Names, One
 from omnitts_cli.models.talker import TalkerShape
@@ -22,7 +22,7 @@ def talker_names(shape: TalkerShape) -> Names:
         del stack[f"layers.{index}.gate_up"], stack[f"layers.{index}.down"]
         block = expert_names(f"talker.model.layers.{index}.mlp", shape.stack.experts)
         stack |= prefixed(f"layers.{index}.experts", block)
-    return prefixed("stack", stack) | {"head": One("talker.codec_head.weight")}
+    return prefixed("stack", stack) | {"head": One(HEAD)}
 
 
 def expert_names(theirs: str, shape: ExpertShape) -> Names:
@@ -44,4 +44,4 @@ def expert_names(theirs: str, shape: ExpertShape) -> Names:
 
 
 def text_names() -> Names:
-    return first_text_names() | {"table": One("thinker.model.embed_tokens.weight")}
+    return names.text_names() | {"table": One("thinker.model.embed_tokens.weight")}

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from omnitts_cli.errors import InputError, ModelError
-from omnitts_cli.families.qwen3_tts.fields import Fields, read_file
+from omnitts_cli.families.common.fields import Fields, read_file
 
 # The published pattern of the Qwen2 tokenizer: it cuts text into words before any merging.
 QWEN2_PATTERN = (

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from torch import Tensor
 
-from omnitts_cli.families.qwen3_tts.text import TextTokenizer, printable
+from omnitts_cli.families.common.tokenizer import TextTokenizer, printable
 
 SHORT = 64  # characters that are looked at again with every piece of text
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from omnitts_cli.families.qwen3_tts.fields import HEADS, LAYERS, WIDTH, Fields
+from omnitts_cli.families.common.fields import HEADS, LAYERS, WIDTH, Fields
 from omnitts_cli.models.experts import ExpertShape
 from omnitts_cli.models.layers import StackShape
 

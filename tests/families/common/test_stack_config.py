@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from omnitts_cli.errors import ModelError
-from omnitts_cli.families.qwen3_tts.fields import Fields
-from omnitts_cli.families.qwen3_tts.stack_config import stack_shape
+from omnitts_cli.families.common.fields import Fields
+from omnitts_cli.families.common.stack_config import stack_shape
 from omnitts_cli.models.experts import ExpertShape
 
 STACK = {

@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from omnitts_cli.errors import InputError, ModelError
-from omnitts_cli.families.qwen3_tts.text import TextTokenizer, byte_vocabulary, read_tokenizer
+from omnitts_cli.families.common.tokenizer import TextTokenizer, byte_vocabulary, read_tokenizer
 
 ROWS = 640
 

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omnitts_cli.errors import InputError
-from omnitts_cli.families.qwen3_tts.live import Arriving, LiveRows
-from omnitts_cli.families.qwen3_tts.text import TextTokenizer, read_tokenizer
+from omnitts_cli.families.common.live import Arriving, LiveRows
+from omnitts_cli.families.common.tokenizer import TextTokenizer, read_tokenizer
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,25 @@
+"""Family: what the rest of the program asks of one published design."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from omnitts_cli.models.roles import SpeechModel
+
+
+@dataclass(frozen=True)
+class Family:
+    """A config is whatever `read_config` returns; only the family looks inside."""
+
+    model_type: str  # in config.json
+    read_config: Callable[[Path], Any]
+    parts: Callable[..., Any]  # config, ops -> an object whose `all()` lists its Parts
+    assemble: Callable[..., SpeechModel]  # name, config, filled parts, tokenizer, place, ops
+    voices: Callable[[Any], dict[str, str]]  # config -> each name with one line about it
+    languages: Callable[[Any], tuple[str, ...]]
+    made_up: tuple[str, ...]  # names of its models of random weights, without "random:"
+    made_up_config: Callable[[Path, str], Any]  # of one of these, and what to call its file
+    complete: Callable[[str, str | None], str] = lambda name, variant: name  # a short name and its variant -> a name

@@ -1,0 +1,52 @@
+"""Errors for what a model cannot speak: kinds of voices, names, languages, instructions."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+from omnitts_cli.errors import InputError, UsageError, VoiceError
+
+WHO_SPEAKS = {
+    "named": "`omnitts say -m 0.6b` or `-m 1.7b` speaks with named voices",
+    "cloned": "`omnitts clone -m 0.6b` or `-m 1.7b` speaks with the voice of a clip",
+    "designed": "`omnitts design -m 1.7b` speaks with a voice made from a description",
+}
+
+
+def wrong_kind(kind: str, kinds: Iterable[str]) -> VoiceError:
+    """The model speaks with other kinds of voices only."""
+    able = " and ".join(sorted(kinds))
+    return VoiceError(f"this model speaks with {able} voices, not with {kind} ones", hint=WHO_SPEAKS[kind])
+
+
+def unknown_voice(name: str, known: Iterable[str], elsewhere: str | None = None) -> VoiceError:
+    """The model has no voice of this name; `elsewhere` says which model has."""
+    names = ", ".join(known)
+    hint = elsewhere or nearest(name, known) or (f"its voices are {names}" if names else "it has no named voices")
+    return VoiceError(f"this model has no voice called {name!a}", hint=hint)
+
+
+def unknown_language(name: str, known: Iterable[str], elsewhere: str | None = None) -> UsageError:
+    """The model does not speak the language; `elsewhere` says which model does."""
+    hint = elsewhere or nearest(name, known) or f"it speaks {', '.join(known)}"
+    return UsageError(f"this model does not speak {name!a}", hint=hint)
+
+
+def no_instructions() -> UsageError:
+    """The model does not obey an instruction."""
+    return UsageError("this model does not obey an instruction", hint="`-m 1.7b` does, with a named voice")
+
+
+def text_to_speak(text: str) -> str:
+    """The text without white space around it, which the template would mix with its own; InputError if none is left."""
+    text = text.strip()
+    if not text:
+        raise InputError("there is no text to speak", hint="give at least one word")
+    return text
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """A hint that names the most similar known word, if there is one."""
+    close = difflib.get_close_matches(word.lower(), list(known), n=1, cutoff=0.6)
+    return f"did you mean {close[0]}?" if close else None
