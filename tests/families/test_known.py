@@ -22,7 +22,11 @@ from omnitts_cli.families.qwen3_tts.family import FAMILY as FIRST
 from omnitts_cli.families.toy import toy_config
 
 FAMILY = replace(
-    FIRST, model_type="third", made_up=("third",), made_up_config=lambda file, name: toy_config(), complete=lambda n, v: n
+    FIRST,
+    model_type="third",
+    made_up=("third",),
+    made_up_config=lambda file, name: toy_config(),
+    complete=lambda name, variant: name,
 )
 '''
 
