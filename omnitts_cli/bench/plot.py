@@ -30,7 +30,7 @@ def check(target: str) -> None:
     except ImportError:
         raise UsageError(
             f"--plot {target} needs matplotlib, which is not installed",
-            hint='pip install "omnitts-cli[bench]"   or   --plot -   for the terminal',
+            hint="pip install matplotlib   or   --plot -   for the terminal",
         ) from None
 
 

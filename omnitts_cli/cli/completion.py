@@ -71,6 +71,13 @@ def model_names(incomplete: str) -> list[str]:
     return [name for name in (EMBEDDED, "0.6b", "1.7b", "omni") if name.startswith(incomplete)]
 
 
+def hub_names(incomplete: str) -> list[str]:
+    """The models that can be downloaded: bare sizes, and each variant."""
+    from omnitts_cli.weights.released import ALIASES, RELEASED, SIZES
+
+    return [name for name in (*SIZES, *RELEASED, *ALIASES) if name.startswith(incomplete)]
+
+
 CHOICES = {"models": model_names, "voices": voice_names, "presets": preset_names}
 """What a shell offers for a setting, by its `complete`."""
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from omnitts_cli.cli.completion import model_names
+from omnitts_cli.cli.completion import hub_names
 from omnitts_cli.cli.declare import Command, command, group
 from omnitts_cli.errors import ModelError
 from omnitts_cli.settings.table import Messages, Network
@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 
 app = group("The models on this machine.")
 
-Name = Annotated[
-    str, typer.Argument(metavar="NAME", help="0.6b, 1.7b-base, hf:ORG/REPO ...", autocompletion=model_names)
-]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="0.6b, 1.7b-base, hf:ORG/REPO ...", autocompletion=hub_names)]
 Yes = Annotated[bool, typer.Option("-y", "--yes", help="Do not ask.")]
 
 

@@ -33,7 +33,9 @@ def open_script(words: list[str] | None, options: TextIn, language: str | None, 
     how = text_options(options, language)
     if words:
         text = as_utf8(" ".join(words))
-        return Written(inputs.require_speech(inputs.pieces_of_text(text, how), text), len(text))
+        form = inputs.input_format(None, options.input_format)
+        pieces = warned(inputs.pieces_of_text(text, how, form, how.notices), how.notices)
+        return Written(inputs.require_speech(pieces, text), len(text))
     if reads_pipe(options):
         return Piped(lines_of_stdin(how))
     sources = [source(name, options) for name in options.file]
@@ -135,13 +137,27 @@ def pieces_of_files(sources: list[BinaryIO | None], options: TextIn, how: TextOp
     for number, (name, pipe) in enumerate(zip(options.file or ("-",), sources, strict=True)):
         notices: list[str] = []
         with pipe or opened(name) as file:
-            for piece in pieces_of_document(file, input_format(name, options.input_format), how, name, notices):
+            form = input_format(name, options.input_format)
+            for piece in warned(pieces_of_document(file, form, how, name, notices), how.notices):
                 # a file begins a paragraph of its own
                 gap = "paragraph" if number and piece.start == 0 and piece.speech else piece.gap
                 yield replace(piece, gap=gap, paragraph=paragraph + piece.paragraph)
         for notice in notices:
             console.warning(notice)
         paragraph += 1
+
+
+def warned(pieces: Iterator[Piece], notices: list[str]) -> Iterator[Piece]:
+    """The same pieces; what is found to be odd in the text on the way is a warning."""
+    for piece in pieces:
+        tell(notices)
+        yield piece
+    tell(notices)
+
+
+def tell(notices: list[str]) -> None:
+    while notices:
+        console.warning(notices.pop(0))
 
 
 def known_chars(names: Iterable[str]) -> int | None:
@@ -178,8 +194,10 @@ def lines_of_stdin(how: TextOptions) -> Iterator[list[Piece]]:
     while data := os.read(descriptor, STDIN_BLOCK):
         for pieces in (stream.feed(data), stream.idle() if quiet(descriptor) else []):
             found = found or any(piece.speech for piece in pieces)
+            tell(how.notices)
             yield pieces
     pieces = stream.flush()
+    tell(how.notices)
     if not (found or any(piece.speech for piece in pieces)):
         raise nothing_to_speak("")
     yield pieces

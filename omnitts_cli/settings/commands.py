@@ -34,7 +34,7 @@ class Clip:
         ),
     ] = ()
     transcribe: Annotated[
-        bool, for_voice("--transcribe", SWITCH, "Have a recogniser write the words down; needs the extra [asr].")
+        bool, for_voice("--transcribe", SWITCH, "Have a recogniser write the words down; needs faster-whisper.")
     ] = False
     ref_start: Annotated[
         float | None, for_voice("--ref-start", number(0, 1e6), "Use the clip from here.", "S", shown="its start")

@@ -35,9 +35,10 @@ class TextOptions:
     encoding: str | None = None
     lexicon: Lexicon = field(default_factory=Lexicon)
     pauses: bool = True
+    notices: list[str] = field(default_factory=list)  # what was odd in the text, as it is found
 
     def splitter(self) -> Splitter:
-        return Splitter(self.mode, self.language, pauses=self.pauses)
+        return Splitter(self.mode, self.language, pauses=self.pauses, notices=self.notices)
 
 
 def input_format(path: str | None, name: str | None = None) -> InputFormat:

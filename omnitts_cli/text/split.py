@@ -69,8 +69,10 @@ class Splitter:
         largest: int | None = None,
         short: int = SHORT_COLUMNS,
         pauses: bool = True,
+        notices: list[str] | None = None,
     ) -> None:
         self.mode = mode
+        self._notices = [] if notices is None else notices  # about what the text asks for and does not get
         self._rules = rules_for(language)
         self._largest = largest or LARGEST_COLUMNS.get(mode, 0)
         self._short = short if mode == "auto" else 0
@@ -266,6 +268,8 @@ class Splitter:
             if mark:
                 self._close(at, "none")
                 seconds = float(mark[1]) / (1000.0 if mark[2] == "ms" else 1.0)
+                if seconds > LONGEST_PAUSE_S:
+                    self._notices.append(f"{mark[0]} is cut to {LONGEST_PAUSE_S:g} s, the longest pause")
                 self._pause(min(seconds, LONGEST_PAUSE_S), at, mark.end())
                 self._start = self._scan = self._soft = mark.end()
                 return True

@@ -53,7 +53,7 @@ def draw(journal: Path, picture: Path) -> None:
     try:
         import matplotlib
     except ImportError:
-        raise OmniError("a picture needs matplotlib", hint='pip install "omnitts-cli[bench]"') from None
+        raise OmniError("a picture needs matplotlib", hint="pip install matplotlib") from None
     matplotlib.use("Agg")  # a file, no window
     from matplotlib import pyplot
 

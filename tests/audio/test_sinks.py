@@ -413,3 +413,20 @@ def test_a_tee_gives_all_the_same(tmp_path: Path, speech: Callable[..., np.ndarr
         kept = tee.interrupt()
     assert kept == tmp_path / "a.partial.flac"
     assert np.allclose(soundfile.read(kept)[0], memory.sound, atol=1 / 32768)
+
+
+def test_a_long_file_takes_no_more_memory_than_a_short_one(tmp_path: Path) -> None:
+    import tracemalloc
+
+    def peak(blocks: int) -> int:
+        sink = FileSink(tmp_path / "a.wav", choose_format("a.wav", None, model_rate=24000))
+        block = np.zeros(24_000, np.float32)
+        tracemalloc.start()
+        for _ in range(blocks):
+            sink.write(block)
+        sink.finish()
+        found = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return found
+
+    assert peak(600) < peak(5) + 200_000, "ten minutes and five seconds"

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -326,3 +327,14 @@ def test_B9_what_is_suggested_is_what_was_meant(omnitts: Call, arguments: tuple[
 def test_B9_reading_a_setting_is_not_turned_into_writing_it(omnitts: Call) -> None:
     assert omnitts("config", "get", "voice").code == 0
     assert "omnitts config get" in omnitts("config", "gte", "voice").err
+
+
+def test_no_text_on_a_terminal_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    from omnitts_cli.cli.text_in import check_sources
+    from omnitts_cli.errors import UsageError
+    from omnitts_cli.settings.table import TextIn
+
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True))
+    with pytest.raises(UsageError, match="no text to speak") as caught:
+        check_sources(None, TextIn(), "say")
+    assert 'omnitts say "Hello there"' in str(caught.value.hint)

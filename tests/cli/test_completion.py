@@ -68,3 +68,22 @@ def test_fish_completes_options_and_values(home: Path) -> None:
 
 def test_an_unknown_shell_is_2(omnitts: Callable[..., Any]) -> None:
     assert omnitts("completion", "tcsh").code == 2
+
+
+def test_completion_knows_saved_voices(
+    omnitts: Callable[..., Any], home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import numpy as np
+
+    from omnitts_cli.cli.completion import voice_names
+    from omnitts_cli.speech import voice_files
+    from omnitts_cli.voices import Cloned
+
+    voice_files.save(voice_files.SavedVoice("claudia", Cloned(np.ones(4, np.float32)), {"model": "tiny"}))
+    assert {"claudia", "clara"} <= set(voice_names("cl")) and "henry" not in voice_names("cl")
+
+
+def test_B12_pull_offers_what_can_be_pulled() -> None:
+    from omnitts_cli.cli.completion import hub_names
+
+    assert "1.7b-base" in hub_names("") and "tiny" not in hub_names("")

@@ -284,6 +284,9 @@ def test_pause_marks_become_silence() -> None:
 
 def test_a_pause_has_a_limit_and_can_be_turned_off() -> None:
     assert [piece.pause_s for piece in split("[pause:99999s]a", "auto")] == [60.0, 0.0]
+    notices: list[str] = []
+    assert [p.pause_s for p in Splitter("auto", notices=notices).feed("[pause:90s][pause:60s]\n")] == [60.0, 60.0]
+    assert notices == ["[pause:90s] is cut to 60 s, the longest pause"]
     splitter = Splitter("auto", pauses=False)
     assert [p.text for p in splitter.feed("a [pause:1s] b\n")] == ["a [pause:1s] b"]
 

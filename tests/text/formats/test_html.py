@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -53,3 +54,11 @@ def test_B10_powers_are_not_notes() -> None:
 def test_B10_a_table_row_does_not_begin_with_a_comma() -> None:
     page = "<table>\n <tr>\n  <td>a</td>\n  <td>b</td>\n </tr>\n <tr><th></th><td>c</td></tr></table>"
     assert texts(page) == ["a, b", "c"]
+
+
+def test_B1_links_are_never_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[object] = []
+    monkeypatch.setattr("builtins.open", lambda *given, **_: opened.append(given))
+    monkeypatch.setattr("socket.socket", lambda *given, **_: opened.append(given))
+    page = '<p>words<img src="file:///etc/passwd"></p><iframe src="http://127.0.0.1:9/">x</iframe><object data="x"/>'
+    assert texts(page)[0] == "words" and opened == []

@@ -54,3 +54,12 @@ def test_case_31_hostile_or_wrong_documents(source: str, words: str) -> None:
         blocks(source)
     assert caught.value.exit_code == 3
     assert time.perf_counter() - began < 2
+
+
+def test_B1_links_are_never_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[object] = []
+    monkeypatch.setattr("builtins.open", lambda *given, **_: opened.append(given))
+    monkeypatch.setattr("socket.socket", lambda *given, **_: opened.append(given))
+    source = """<speak><lexicon uri="file:///etc/passwd"/><audio src="http://127.0.0.1:9/x.wav">fallback</audio>
+      <voice name="../../x.voice">spoken</voice></speak>"""
+    assert blocks(source) == ["fallback spoken"] and opened == []
