@@ -1,1 +1,39 @@
-"""Plain words of speech synthesis on the command line; heavy parts are imported late."""
+"""Speech from text: `import omnitts_cli as omnitts`, `omnitts.load("tiny").speak("Hello.").save("hello.wav")`.
+
+Importing this costs next to nothing; the heavy parts are imported with the first name that needs them.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from omnitts_cli.errors import Notice, OmniError
+    from omnitts_cli.speech.clip import Chunk, Clip
+    from omnitts_cli.speech.speaking import Stream
+    from omnitts_cli.speech.tts import TTS, load
+    from omnitts_cli.speech.voices import Voice
+
+__all__ = ["TTS", "Chunk", "Clip", "Notice", "OmniError", "Stream", "Voice", "load"]
+
+_PLACES = {
+    "TTS": "speech.tts",
+    "Chunk": "speech.clip",
+    "Clip": "speech.clip",
+    "Notice": "errors",
+    "OmniError": "errors",
+    "Stream": "speech.speaking",
+    "Voice": "speech.voices",
+    "load": "speech.tts",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -6,6 +6,8 @@ cause and a next step. The exit code is part of the contract; only `cli/app.py` 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 
 class OmniError(Exception):
     """Something a person can understand and act on. Never raised for our own mistakes."""
@@ -93,3 +95,17 @@ class RegressionError(OmniError):
 
     exit_code = 9
     code = "regression"
+
+
+@dataclass(frozen=True)
+class Notice:
+    """Something that a person should know; the work goes on. `plain`: information and not a warning."""
+
+    message: str
+    cause: str | None = None
+    hint: str | None = None
+    kind: str = ""  # the same for notices that may come many times
+    plain: bool = False
+
+    def __str__(self) -> str:
+        return self.message

@@ -11,7 +11,6 @@ import hashlib
 import json
 import os
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -30,9 +29,9 @@ LIMIT = 20_000_000  # bytes, so that package and tests stay light
 
 
 @pytest.fixture(scope="module")
-def engine() -> Iterator[Engine]:
-    with open_engine(str(TINY), device="cpu", threads=1, slots=1) as opened:
-        yield opened
+def engine() -> Engine:
+    opened = open_engine(str(TINY), device="cpu", threads=1, slots=1)
+    return opened
 
 
 def said(engine: Engine, text: str, voice: Voice, seed: int = 5) -> np.ndarray:

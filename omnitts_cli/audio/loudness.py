@@ -117,6 +117,17 @@ def lufs(samples: np.ndarray, rate: int) -> float:
     return meter.lufs()
 
 
+def level(samples: np.ndarray, rate: int, target_lufs: float) -> tuple[np.ndarray, float, list[str]]:
+    """Returns a whole sound at a target loudness, the decibels added, and notices for a person."""
+    from omnitts_cli.audio.sinks import MemorySink
+
+    inner = MemorySink()
+    sink = LoudnessSink(inner, target_lufs, rate)
+    sink.write(samples)
+    sink.finish()
+    return inner.sound, sink.applied_db, sink.notices
+
+
 class LoudnessSink(BaseSink):
     """Brings a whole sound to a target loudness in front of another sink. Nothing leaves before the end is known."""
 

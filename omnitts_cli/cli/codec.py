@@ -12,7 +12,7 @@ import typer
 
 from omnitts_cli.audio.magic import is_recording
 from omnitts_cli.cli.declare import Command, command, group
-from omnitts_cli.cli.engine_room import engine_for
+from omnitts_cli.cli.loading import opened_model
 from omnitts_cli.cli.results import packed
 from omnitts_cli.cli.sound_out import SideFile, StdoutFile, open_stage, reserve
 from omnitts_cli.errors import InputError, UsageError
@@ -49,7 +49,8 @@ def encode(
         console.warning(notice)
     target = StdoutFile() if file == "-" else SideFile(file, no_clobber=False)
     try:
-        with engine_for(model.model, "base", machine, network, messages) as engine:
+        with opened_model(model.model, "base", machine, network, messages) as tts:
+            engine = tts.engine
             if engine.model.cloner is None:
                 raise UsageError(f"{engine.model.name} has no encoder", hint="-m 0.6b or -m 1.7b can")
             made = engine.model.cloner.codes(at_rate(recording.sound, recording.rate, engine.model.facts.sample_rate))
@@ -74,7 +75,7 @@ def decode(
     with ExitStack() as closing:
         place = reserve(output)
         closing.callback(lambda: place.sink.discard())
-        engine = closing.enter_context(engine_for(model.model, "base", machine, network, messages))
+        engine = closing.enter_context(opened_model(model.model, "base", machine, network, messages)).engine
         facts = engine.model.facts
         if frames.shape[1] != facts.groups or frames.max() >= facts.codes:
             raise InputError(

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from omnitts_cli.cli import clone, sound_out
 from omnitts_cli.cli.declare import Words
-from omnitts_cli.cli.engine_room import engine_for
 from omnitts_cli.cli.job import Job
+from omnitts_cli.cli.loading import opened_model
 from omnitts_cli.errors import UsageError
 from omnitts_cli.settings.commands import Clip, Takes
 from omnitts_cli.settings.table import Intent, Machine, Messages, Network, Results, Speech, TextIn
 from omnitts_cli.speech import voice_files
-from omnitts_cli.speech import voices as cast
-
-if TYPE_CHECKING:
-    from omnitts_cli.engine.engine import Engine
-    from omnitts_cli.voices import Voice
 
 
 def design(
@@ -38,26 +32,20 @@ def design(
     omnitts design -i "elderly storyteller, slow, warm" "Once upon a time" -o tale.wav
     omnitts design -i "bright and quick" "Good morning" --candidates 3 -O takes
     """
-    from omnitts_cli.voices import Designed
-
     refuse_contradictions(takes, text, speech, output, words)
-    description = Designed(speech.style or "")
     outputs = tuple(outputs_of(takes, output))
     job = Job(
         "design", words, text, speech, outputs[0], machine, network, messages,
         takes=outputs, names_outputs=takes.output_dir is not None,
     )  # fmt: skip
-
-    def voice(engine: Engine) -> Voice:
-        cast.require("designed", engine.model)
-        return description
-
-    job.perform(voice, variant="voice_design")
+    with job.opened("voice_design") as ready:
+        if ready:
+            ready.speak(ready.tts.design(speech.style or ""))
     if takes.save_voice and not (output.dry_run or output.audio_device == "list"):
         clip = Clip(ref_audio=(str(outputs[0].output),), save_voice=takes.save_voice, check=False)
-        recording, _ = clone.hear(clip, None)
-        with engine_for(speech.model, "base", machine, network, messages) as engine:
-            clone.keep(clone.cloned(engine, recording, None), clip, engine, recording)
+        reference = clone.read(clip)
+        with opened_model(speech.model, "base", machine, network, messages) as tts:
+            clone.keep(tts.clone(reference), clip, tts)
 
 
 def refuse_contradictions(takes: Takes, text: TextIn, speech: Speech, output: Results, words: list[str] | None) -> None:

@@ -2,9 +2,40 @@
 
 from __future__ import annotations
 
-from omnitts_cli.errors import DeviceError
+import locale
+import platform
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Literal
+
+from omnitts_cli.errors import DeviceError, OmniError
+from omnitts_cli.settings.environment import EMBEDDED, NATIVE, variable
 from omnitts_cli.settings.table import Machine, Messages, Network
 from omnitts_cli.terminal.console import console
+
+Status = Literal["ok", "warn", "fail"]
+
+PACKAGES = ("torch", "transformers", "numpy", "soundfile", "safetensors", "huggingface_hub", "typer")
+ENOUGH_BYTES = 6 * 10**9  # for the largest model, once
+SENTENCE = "The quick brown fox jumps over the lazy dog."
+
+
+@dataclass(frozen=True)
+class Check:
+    """What was found. `speaks`: whether an ok here means that speech is possible."""
+
+    name: str
+    status: Status
+    words: str
+    fix: str | None = None
+    speaks: bool = False
+    numbers: dict[str, Any] = field(default_factory=dict)
 
 
 def doctor(machine: Machine, network: Network, messages: Messages) -> None:
@@ -14,10 +45,8 @@ def doctor(machine: Machine, network: Network, messages: Messages) -> None:
     omnitts doctor
     omnitts doctor --json | jq '.checks[]|select(.status!="ok")'
     """
-    from omnitts_cli.cli import checks
-
     found = []
-    for check in checks.all_of(machine, network):
+    for check in all_of(machine, network):
         found.append(check)
         console.check(check.status, check.name, check.words, check.fix)
     speaks = any(check.speaks and check.status == "ok" for check in found)
@@ -28,3 +57,216 @@ def doctor(machine: Machine, network: Network, messages: Messages) -> None:
     if not speaks:
         which = "no device can speak" if machine.device == "auto" else f"{machine.device} cannot speak"
         raise DeviceError(f"{which} on this machine", hint="see the lines marked warn or fail")
+
+
+def all_of(machine: Machine, network: Network) -> Iterator[Check]:
+    """Every check, as its answer becomes known."""
+    for ask in (
+        python,
+        packages,
+        settings,
+        text,
+        audio_files,
+        sound_output,
+        ffmpeg,
+        cpu_library,
+        cache,
+        embedded_voice,
+    ):
+        yield asked(ask)
+    yield asked(hub, network.offline)
+    yield from devices(machine)
+
+
+def asked(ask: Callable[..., Check], *about: Any) -> Check:
+    """The answer; a check that breaks is itself a finding."""
+    name = getattr(ask, "__name__", "check").replace("_", " ")
+    try:
+        return ask(*about)
+    except OmniError as error:
+        return Check(name, "fail", error.message, error.hint)
+    except Exception as error:
+        return Check(name, "fail", f"{type(error).__name__}: {error}"[:200])
+
+
+def python() -> Check:
+    words = f"{platform.python_version()} on {platform.system()} {platform.release()} {platform.machine()}"
+    return Check("python", "ok", words)
+
+
+def packages() -> Check:
+    found, missing = [], []
+    for name in PACKAGES:
+        try:
+            found.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            missing.append(name)
+    if missing:
+        return Check("packages", "fail", "missing: " + ", ".join(missing), f"pip install {' '.join(missing)}")
+    return Check("packages", "ok", ", ".join(found))
+
+
+def settings() -> Check:
+    from omnitts_cli.settings import layers
+
+    paths = layers.existing_files()
+    for path in paths:
+        layers.read(path).check_values()
+    return Check("settings", "ok", ", ".join(map(str, paths)) or "no settings files")
+
+
+def text() -> Check:
+    encoding = (sys.stdin.encoding if sys.stdin else None) or "none"
+    words = f"locale {locale.setlocale(locale.LC_CTYPE)}, stdin {encoding}"
+    if encoding.lower().replace("-", "") not in ("utf8", "none"):
+        return Check("text", "warn", words, "text is read as UTF-8 whatever the locale; name another by --encoding")
+    return Check("text", "ok", words)
+
+
+def audio_files() -> Check:
+    import soundfile
+
+    wanted = {"WAV", "FLAC", "OGG", "MP3"}
+    missing = sorted(wanted - set(soundfile.available_formats()))
+    words = f"libsndfile {soundfile.__libsndfile_version__}"
+    if missing:
+        return Check("audio files", "warn", f"{words} cannot write {', '.join(missing)}", "pip install -U soundfile")
+    return Check("audio files", "ok", f"{words}: wav flac mp3 ogg opus")
+
+
+def sound_output() -> Check:
+    from omnitts_cli.audio.speaker import open_speaker
+
+    try:
+        sink = open_speaker()
+    except DeviceError as error:
+        fix = "connect a loudspeaker, or install PortAudio or one of pw-play, paplay, aplay, ffplay"
+        return Check("sound output", "warn", f"{error.message}; files and pipes work", fix)
+    words = getattr(sink.output, "name", "PortAudio")
+    sink.discard()
+    return Check("sound output", "ok", words)
+
+
+def ffmpeg() -> Check:
+    path = shutil.which("ffmpeg")
+    return Check("ffmpeg", "ok", path or "not installed; only needed to read m4a and aac clips")
+
+
+def cpu_library() -> Check:
+    from omnitts_cli.kernels.cpu import library
+
+    variants = library.usable()
+    if not variants:
+        words = "not compiled; on a CPU speech takes two to three times as long"
+        return Check("cpu library", "warn", words, "install a C compiler, then: python -m omnitts_cli.kernels.cpu")
+    if variable(NATIVE) == "0":
+        return Check("cpu library", "warn", f"switched off by {NATIVE}=0", f"unset {NATIVE}")
+    return Check("cpu library", "ok", f"compiled, for {variants[0]}", numbers={"variant": variants[0]})
+
+
+def cache() -> Check:
+    from omnitts_cli.weights.hub import cache_folder
+
+    folder = cache_folder("a/b").parent
+    there = next(path for path in (folder, *folder.parents) if path.exists())
+    free = shutil.disk_usage(there).free
+    try:
+        with tempfile.TemporaryFile(dir=there):
+            pass
+    except OSError as error:
+        return Check(
+            "model cache", "warn", f"{folder} cannot be written: {error.strerror}", "set HF_HOME to another folder"
+        )
+    words = f"{folder}, {free / 1e9:.1f} GB free"
+    if free < ENOUGH_BYTES:
+        return Check("model cache", "warn", words, "the largest model needs 5 GB: free some, or set HF_HOME")
+    return Check("model cache", "ok", words)
+
+
+def embedded_voice() -> Check:
+    """The voice inside the package: whether its files are what was shipped."""
+    from omnitts_cli.cli.voices import speakers
+    from omnitts_cli.terminal.progress import size
+    from omnitts_cli.weights import find, store
+    from omnitts_cli.weights import verify as verifying
+
+    folder = find.find(EMBEDDED).folder
+    checked = store.verify(EMBEDDED)
+    problem = verifying.problem(EMBEDDED, checked)
+    if problem:
+        return Check("embedded voice", "fail", f"{problem.message}: {problem.cause}", problem.hint)
+    weight = sum(file.stat().st_size for file in Path(str(folder)).rglob("*") if file.is_file())
+    compared = (
+        "as shipped"
+        if all(file.state == verifying.OK for file in checked)
+        else "not compared: not installed from a wheel"
+    )
+    return Check("embedded voice", "ok", f"{EMBEDDED}, {len(speakers(''))} voices, {size(weight)}, {compared}")
+
+
+def hub(offline: bool) -> Check:
+    if offline:
+        return Check("hub", "ok", "not asked: --offline")
+    from huggingface_hub import HfApi
+
+    from omnitts_cli.weights.hub import told_offline
+
+    if told_offline():
+        return Check("hub", "ok", "not asked: HF_HUB_OFFLINE is set")
+    api = HfApi()
+    began = time.perf_counter()
+    try:
+        api.model_info("Qwen/Qwen3-TTS-12Hz-0.6B-Base", timeout=5)
+    except Exception as error:
+        words = f"{api.endpoint} cannot be reached: {type(error).__name__}"
+        return Check("hub", "warn", words, "models that are here work; HF_ENDPOINT names a mirror")
+    return Check("hub", "ok", f"{api.endpoint}, {time.perf_counter() - began:.1f} s")
+
+
+def devices(machine: Machine) -> Iterator[Check]:
+    """Every device of this machine; only the one that was named, if one was."""
+    import torch
+
+    from omnitts_cli.devices.choose import broken_cuda, broken_npu, choose
+
+    names = ["cpu"] if machine.device == "auto" else [machine.device]
+    if machine.device == "auto":
+        accelerator = choose("auto").name
+        names = [accelerator, "cpu"] if accelerator != "cpu" else names
+        if (error := broken_cuda()) is not None:
+            yield Check("device cuda", "warn", error.message, "a torch build that fits the driver: pytorch.org")
+        if accelerator != "npu:0" and (error := broken_npu()) is not None:
+            yield Check("device npu", "warn", error.message, error.hint)
+    for name in names:
+        try:
+            device = choose(name)
+            product = torch.ones(64, 64, device=device.torch_device) @ torch.ones(64, 64, device=device.torch_device)
+            free = device.free_bytes() / 2**30
+            right = float(product[0, 0]) == 64.0
+        except (OmniError, RuntimeError) as error:
+            yield Check(f"device {name}", "fail", str(error)[:200], getattr(error, "hint", None))
+            continue
+        words = f"{free:.1f} GiB free" if right else "computes wrong numbers"
+        yield Check(f"device {name}", "ok" if right else "fail", words, numbers={"free_gib": round(free, 1)})
+        yield speech(replace(machine, device=name))
+
+
+def speech(machine: Machine) -> Check:
+    """A real sentence, with its real-time factor."""
+    from omnitts_cli.cli.loading import settings_for
+    from omnitts_cli.speech import tts
+
+    name = f"speech on {machine.device}"
+    settings = settings_for(machine, Network(offline=True))
+    began = time.perf_counter()
+    try:
+        with tts.load(EMBEDDED, **settings) as opened:
+            loaded = time.perf_counter()
+            audio = opened.speak(SENTENCE, seed=0).seconds
+            spent = time.perf_counter() - loaded
+    except OmniError as error:
+        return Check(name, "warn", error.message, error.hint)
+    rtf = spent / audio if audio else None
+    words = f"{audio:.1f} s of speech in {spent:.1f} s" + (f", RTF {rtf:.2f}" if rtf else "")
+    numbers = {"rtf": rtf and round(rtf, 3), "load_s": round(loaded - began, 2)}
+    return Check(name, "ok" if audio else "fail", words, speaks=bool(audio), numbers=numbers)

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from omnitts_cli.cli import results, sound_out
-from omnitts_cli.cli.engine_room import engine_for
+from omnitts_cli.cli.loading import opened_model
 from omnitts_cli.errors import DeviceError, OmniError, OutputError, UsageError
 from omnitts_cli.settings.environment import EMBEDDED
 from omnitts_cli.settings.table import Machine, Messages, Network, Results, Speech, TextIn
-from omnitts_cli.speech import normalize as reading
-from omnitts_cli.speech import voices as cast
 from omnitts_cli.terminal.console import console
 from omnitts_cli.terminal.progress import Progress, duration, size
 from omnitts_cli.terminal.signals import Stopped, held
@@ -22,17 +20,13 @@ from omnitts_cli.text.language import LANGUAGES
 
 if TYPE_CHECKING:
     from omnitts_cli.cli.sound_out import SideFile, Stage
-    from omnitts_cli.engine.engine import Engine
     from omnitts_cli.speech.script import Script
-    from omnitts_cli.speech.speaking import Account, Manner, Speaking
-    from omnitts_cli.speech.tape import Tape
-    from omnitts_cli.voices import Voice
-
-VoiceOf = Callable[["Engine"], "Voice"]
+    from omnitts_cli.speech.speaking import Stream
+    from omnitts_cli.speech.tts import TTS
+    from omnitts_cli.speech.voices import Voice
 
 CHARS_PER_S = 14.0  # of English speech; for --dry-run only
-FIRST_S = 0.1  # /dev/null and the like have told by then that they are empty
-AHEAD = 4  # pieces taken beyond those in the making, so that no slot waits for the splitter
+FIRST_S = 0.1  # /dev/null and the like have ended by then
 
 
 @dataclass(frozen=True)
@@ -49,61 +43,45 @@ class Job:
     messages: Messages
     live: bool = False
     takes: tuple[Results, ...] = ()  # where more than one take of the same goes; the first is `output`
-    names_outputs: bool = False  # the names of the files are ours: they are told on stdout
+    names_outputs: bool = False  # the names of the files are ours: they are printed on stdout
 
-    def perform(self, voice_of: VoiceOf, *, variant: str, model: str | None = None, style: str | None = None) -> None:
-        """Text in, sound out. `voice_of` gets the open engine and says who speaks."""
+    def script(self) -> tuple[Script, Iterator[str] | None]:
+        """The pieces to speak; for live speech the text as it arrives as well."""
+        from omnitts_cli.cli.text_in import live_texts, open_script
+        from omnitts_cli.speech.script import Fed
+
+        if self.live:
+            return Fed(), live_texts(self.words, self.text, self.command)
+        known = self.speech.language if self.speech.language in LANGUAGES else None
+        return open_script(self.words, self.text, known, self.command), None
+
+    @contextmanager
+    def opened(self, variant: str, model: str | None = None) -> Iterator[Ready | None]:
+        """The model, once everything else is known to be right; None where none is needed.
+
+        `variant` completes a bare size such as 0.6b; `model` is the one that a saved voice brings along.
+        """
         if self.output.audio_device == "list":
-            return sound_out.list_speakers()
+            sound_out.list_speakers()
+            yield None
+            return
         if self.speech.max_frames is not None and self.speech.max_seconds is not None:
             raise UsageError("--max-frames and --max-seconds exclude each other", hint="leave one of them out")
         name = self.speech.model or model or EMBEDDED
         script, texts = self.script()
         if self.output.dry_run:
-            return rehearse(script, name, variant, whole=self.whole)
+            rehearse(script, name, variant, whole=self.text.split == "none")
+            yield None
+            return
         with ExitStack() as closing:
             with held():  # a signal between the two lines would leave a temporary file behind
                 place = sound_out.reserve(self.output)
                 closing.callback(lambda: place.sink.discard())  # of the sink that it will have by then
             subs, codes = self.side_files(closing)
-            script.peek(FIRST_S)  # an empty one is told now
-            engine = closing.enter_context(engine_for(name, variant, self.machine, self.network, self.messages))
-            place = self.prepared(place, engine.model.facts.sample_rate)
-            manner = self.manner(engine, place, script, voice_of(engine), style, keep_codes=codes is not None)
-            account, tape = self.speak(engine, place, manner, script, texts)
-            if subs:
-                subs.write(results.subtitles(account, subs.path))
-            if codes:
-                codes.write(results.codes(account, engine.model.facts.groups))
-            results.report(self, engine, place, account, tape, manner.request)
-            for take in range(1, len(self.takes)):
-                self.another(take, engine, manner)
-
-    def another(self, take: int, engine: Engine, manner: Manner) -> None:
-        """The same again with another seed, into another place."""
-        job = replace(self, output=self.takes[take])
-        place = job.prepared(sound_out.reserve(job.output), engine.model.facts.sample_rate)
-        try:
-            script, texts = self.script()
-            account, tape = job.speak(engine, place, replace(manner, seed=manner.seed + take), script, texts)
-            results.report(job, engine, place, account, tape, manner.request)
-        finally:
-            place.sink.discard()
-
-    @property
-    def whole(self) -> bool:
-        """--split none: the text is spoken in one go, however long it is."""
-        return self.text.split == "none"
-
-    def script(self) -> tuple[Script, Iterator[str] | None]:
-        """The pieces to speak; for live speech the text as it arrives instead."""
-        from omnitts_cli.cli.text_in import live_texts, open_script
-        from omnitts_cli.speech.script import Heard
-
-        if self.live:
-            return Heard(), live_texts(self.words, self.text, self.command)
-        known = self.speech.language if self.speech.language in LANGUAGES else None
-        return open_script(self.words, self.text, known, self.command), None
+            script.peek(FIRST_S)  # an empty one is refused now
+            tts = closing.enter_context(opened_model(name, variant, self.machine, self.network, self.messages))
+            place = self.prepared(place, tts.sample_rate)
+            yield Ready(self, tts, place, subs, codes, script, texts)
 
     def side_files(self, closing: ExitStack) -> tuple[SideFile | None, SideFile | None]:
         """The open files of --subs and --codes, which vanish if nothing comes of them."""
@@ -121,92 +99,86 @@ class Job:
 
     def prepared(self, place: Stage, rate: int) -> Stage:
         """The stage for the model's own rate, with --loudness in front of it."""
-        from omnitts_cli.audio.loudness import LoudnessSink
+        from omnitts_cli.audio.loudness import LoudnessSink, Meter
 
         if rate != place.rate:
             place.sink.discard()
             place = sound_out.open_stage(self.output, rate)
         if self.speech.loudness != "off":
             place.sink = LoudnessSink(place.sink, float(self.speech.loudness), rate)
+        place.meter = Meter(rate) if console.json else None
         return place
 
-    def manner(
-        self, engine: Engine, place: Stage, script: Script, voice: Voice, style: str | None, *, keep_codes: bool
-    ) -> Manner:
-        """How this command speaks; the seed is drawn here if none was given, and told in the result."""
-        import secrets
 
-        from omnitts_cli.request import Request, Sampling, drawable
-        from omnitts_cli.speech.speaking import Manner
+@dataclass
+class Ready:
+    """An open model, and the places that its speech goes to."""
 
-        speech = self.speech
-        language, code = cast.language_of(speech.language, script, engine.model)
-        sampling = Sampling(
-            temperature=speech.temperature,
-            top_k=speech.top_k,
-            top_p=speech.top_p,
-            repetition_penalty=speech.repetition_penalty,
-            predictor_temperature=0.0 if drawable(speech.temperature) == 0 else None,  # greedy is so in every group
-        )
-        request = Request(
-            text="",
-            voice=voice,
-            language=language,
-            style=style,
-            sampling=sampling,
-            text_mode=speech.text_mode,  # type: ignore[arg-type]
-            max_frames=cap(speech, engine.model.facts.frame_rate),
-        )
-        return Manner(
-            request=request,
-            seed=secrets.randbits(31) if speech.seed is None else speech.seed,
-            sentence_gap_s=self.text.sentence_gap / 1000,
-            paragraph_gap_s=self.text.paragraph_gap / 1000,
-            retries=speech.retries,
-            safe=place.safe if speech.safe is None else speech.safe,
-            ahead=engine.plan.slots + AHEAD,
-            keep_codes=keep_codes,
-            longest=None if self.whole else engine.model.longest_piece,
-            read=reading.reader(self.text.normalize, code, engine.model, parts=self.live),
-        )
+    job: Job
+    tts: TTS
+    place: Stage
+    subs: SideFile | None
+    codes: SideFile | None
+    script: Script
+    texts: Iterator[str] | None
 
-    def speak(
-        self, engine: Engine, place: Stage, manner: Manner, script: Script, texts: Iterator[str] | None
-    ) -> tuple[Account, Tape]:
-        """The script through the engine to the stage; what was finished is kept whatever happens."""
-        from omnitts_cli.audio.loudness import Meter
-        from omnitts_cli.speech.live import LiveSpeaking
-        from omnitts_cli.speech.speaking import Speaking
-        from omnitts_cli.speech.tape import Tape
+    def speak(self, voice: Voice | str | None, style: str | None = None) -> None:
+        """Speaks everything, and says what was made."""
+        job = self.job
+        speech = replace(job.speech, style=style)
+        stream = self.stream(voice, speech)
+        self.write(stream)
+        if self.subs:
+            self.subs.write(results.subtitles(stream.account, self.subs.path))
+        if self.codes:
+            self.codes.write(results.codes(stream.account, self.tts.engine.model.facts.groups))
+        results.report(job, self.tts, self.place, stream)
+        for take in range(1, len(job.takes)):
+            self.another(take, voice, replace(speech, seed=stream.seed + take))
 
-        meter = Meter(place.rate) if console.json else None
-        tape = Tape(place.sink, place.rate, speed=self.speech.speed, volume_db=self.speech.volume, meter=meter)
-        title = "playing" if self.command == "play" else "speaking"
-        with Progress(title, self.messages.progress) as progress, ExitStack() as closing:
-            messages = partial(results.tell, progress, script, place)
-            if texts is None:
-                speaking = Speaking(engine, tape, manner, messages)
-            else:
-                speaking = LiveSpeaking(engine, tape, manner, messages, texts)
-            if self.command == "play":
-                closing.enter_context(remote_control(place, speaking))
+    def another(self, take: int, voice: Voice | str | None, speech: Speech) -> None:
+        """The same again with another seed, into another place."""
+        job = replace(self.job, output=self.job.takes[take])
+        place = job.prepared(sound_out.reserve(job.output), self.tts.sample_rate)
+        try:
+            script, texts = job.script()
+            again = replace(self, job=job, place=place, script=script, texts=texts)
+            stream = again.stream(voice, speech)
+            again.write(stream)
+            results.report(job, self.tts, place, stream)
+        finally:
+            place.sink.discard()
+
+    def stream(self, voice: Voice | str | None, speech: Speech) -> Stream:
+        return self.tts.open(
+            self.script, voice, self.job.text, speech,
+            words=self.texts, safe=self.place.safe, keep_codes=self.codes is not None, tell=console.notice,
+        )  # fmt: skip
+
+    def write(self, stream: Stream) -> None:
+        """The stream into the sink; what was finished is kept whatever happens."""
+        job, place = self.job, self.place
+        title = "playing" if job.command == "play" else "speaking"
+        with Progress(title, job.messages.progress) as progress, ExitStack() as closing:
+            closing.enter_context(stream)
+            quit_asked: list[str] = []
+            if job.command == "play":
+                closing.enter_context(remote_control(place, stream, quit_asked))
+            tell = partial(results.tell, progress, self.script, place, stream)
             try:
-                account = speaking.speak(script)
+                for chunk in stream:
+                    with held():
+                        place.write(chunk.samples)
+                        if chunk.sentence is not None:
+                            place.sink.sentence_done()
+                    tell()
                 place.sink.finish()
             except (OmniError, Stopped) as error:
-                if speaking.quit and isinstance(error, DeviceError):  # the loudspeaker was told to stop
-                    return speaking.account, tape
+                if quit_asked and isinstance(error, DeviceError):  # the loudspeaker was told to stop
+                    return
                 raise rescued(error, place) from None
         for notice in place.sink.notices:
             console.warning(notice)
-        return account, tape
-
-
-def cap(speech: Speech, frame_rate: float) -> int | None:
-    """The most frames of a piece, if the person set a limit."""
-    if speech.max_seconds is None:
-        return speech.max_frames
-    return max(1, int(speech.max_seconds * frame_rate + 1e-6))  # 2.32 s at 12.5 are 29 frames, whatever floats say
 
 
 def rehearse(script: Script, model: str, variant: str, *, whole: bool) -> None:
@@ -259,7 +231,7 @@ def rescued(error: OmniError | Stopped, place: Stage) -> OmniError | Stopped:
     return error
 
 
-def remote_control(place: Stage, speaking: Speaking) -> AbstractContextManager[bool]:
+def remote_control(place: Stage, stream: Stream, quit_asked: list[str]) -> AbstractContextManager[bool]:
     """Space pauses and goes on, q stops."""
     from omnitts_cli.terminal.keys import pressed
 
@@ -273,7 +245,8 @@ def remote_control(place: Stage, speaking: Speaking) -> AbstractContextManager[b
             paused = not paused
             speaker.pause(paused)
         elif key == "q":
-            speaking.quit = True
+            quit_asked.append(key)
+            stream.close()
             speaker.discard()
 
     return pressed(act)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from omnitts_cli.cli import sound_out
 from omnitts_cli.cli.declare import Words
 from omnitts_cli.cli.job import Job
-from omnitts_cli.cli.say import voice_for
+from omnitts_cli.cli.say import speak
 from omnitts_cli.errors import UsageError
 from omnitts_cli.settings.commands import Live
 from omnitts_cli.settings.table import Intent, Machine, Messages, Network, Results, Speech, TextIn
@@ -37,6 +37,4 @@ def play(
         raise UsageError("play without playing", hint="omnitts say --no-play")
     if output.output == "-":
         raise UsageError("play is for the loudspeaker", hint="omnitts say -o -")
-    job = Job("play", words, text, speech, replace(output, play=True), machine, network, messages, live.live)
-    voice, variant, model = voice_for(speech)
-    job.perform(voice, variant=variant, model=model, style=speech.style)
+    speak(Job("play", words, text, speech, replace(output, play=True), machine, network, messages, live.live))

@@ -16,26 +16,25 @@ if TYPE_CHECKING:
 
     from omnitts_cli.cli.job import Job
     from omnitts_cli.cli.sound_out import Stage
-    from omnitts_cli.engine.engine import Engine
-    from omnitts_cli.request import Request
     from omnitts_cli.speech.script import Script
-    from omnitts_cli.speech.speaking import Account
-    from omnitts_cli.speech.tape import Tape
-    from omnitts_cli.text.subtitles import Sentence
+    from omnitts_cli.speech.speaking import Account, Stream
+    from omnitts_cli.speech.tts import TTS
 
 LEVEL_STEPS, LEVEL_STEP_DB = 8, 6.0
 
 
-def report(job: Job, engine: Engine, place: Stage, account: Account, tape: Tape, request: Request) -> None:
+def report(job: Job, tts: TTS, place: Stage, stream: Stream) -> None:
     """What was made, for programs and for people."""
-    from omnitts_cli.speech.speaking import numbers
+    from omnitts_cli.audio.pcm import dbfs
     from omnitts_cli.speech.voices import code_of
-    from omnitts_cli.text.subtitles import sentence_rows
+    from omnitts_cli.text.subtitles import joined, sentence_rows
 
-    louder = getattr(place.sink, "applied_db", 0.0)  # by --loudness, behind the tape
-    warn_if_clipped(tape.peak_dbfs + louder, job.speech.volume, place)
+    louder = getattr(place.sink, "applied_db", 0.0)  # by --loudness, after the stage has measured
+    peak = dbfs(place.peak) + louder
+    warn_if_clipped(peak, job.speech.volume, place)
     console.fold()
-    model, measured = engine.model, numbers(account, tape)
+    model, request, account, seconds = tts.engine.model, stream.manner.request, stream.account, stream.seconds
+    rtf = account.wall_s / seconds if seconds else None
     console.record(
         status="ok",
         command=job.command,
@@ -43,23 +42,32 @@ def report(job: Job, engine: Engine, place: Stage, account: Account, tape: Tape,
         format=place.form.name,
         sample_rate=place.form.rate,
         channels=1,
-        **measured,
+        audio_s=round(seconds, 3),
+        wall_s=round(account.wall_s, 3),
+        rtf=None if rtf is None else round(rtf, 4),
+        ttfa_s=None if account.first_sound_s is None else round(account.first_sound_s, 3),
+        pieces=account.pieces,
+        chars=account.chars,
+        seed=stream.seed,
+        retries=account.retries,
+        guard_hits=account.guard_hits,
+        stopped=account.stopped,
         lang=code_of(request.language, model),
         voice=job.speech.voice or getattr(request.voice, "speaker", None),
         model=model.name,
         model_sha256=model.sha256,
-        device=engine.device.name,
+        device=tts.engine.device.name,
         dtype=str(model.dtype).removeprefix("torch."),
-        peak_dbfs=round(tape.peak_dbfs + louder, 1) if tape.peak else None,
-        loudness_lufs=None if tape.lufs is None else round(tape.lufs + louder, 1),
+        peak_dbfs=round(peak, 1) if place.peak else None,
+        loudness_lufs=None if place.lufs is None else round(place.lufs + louder, 1),
         warnings=console.warnings,
-        sentences=sentence_rows(sentences(account)),
+        sentences=sentence_rows(joined(account.sentences)),
     )
     if place.named or job.names_outputs:
         console.result(str(place.path))
     where = f" in {place.path}" if place.path else ""
-    rtf = f"  RTF {measured['rtf']:.3f}" if measured["rtf"] else ""
-    line = f"{duration(tape.seconds)} of speech{where}{rtf}  seed {account.seed}"
+    told = f"  RTF {rtf:.3f}" if rtf else ""
+    line = f"{duration(seconds)} of speech{where}{told}  seed {stream.seed}"
     (console.note if place.named else console.detail)(line)
 
 
@@ -72,22 +80,23 @@ def warn_if_clipped(peak_dbfs: float, volume_db: float, place: Stage) -> None:
         )
 
 
-def tell(progress: Progress, script: Script, place: Stage, account: Account, tape: Tape) -> None:
+def tell(progress: Progress, script: Script, place: Stage, stream: Stream) -> None:
     """Where we are, for the progress line; while playing also how loud it is."""
+    account, seconds = stream.account, stream.seconds
     wall = max(time.perf_counter() - account.began, 1e-9)  # clocks may stand still
     share = min(1.0, account.chars / script.chars) if script.chars else None
-    if not tape.samples:
+    if not seconds:
         return progress.update(
             share, f"{account.pieces} piece{'s' * (account.pieces != 1)}", done_chars=account.chars, audio_s=0.0
         )
-    speed = tape.seconds / wall
+    speed = seconds / wall
     left = wall / share - wall if share else None
     if place.speaker:
-        words = f"{level_bar(place.speaker.level)} {duration(place.speaker.played_s)} of {duration(tape.seconds)}"
+        words = f"{level_bar(place.speaker.level)} {duration(place.speaker.played_s)} of {duration(seconds)}"
     else:
-        words = f"audio {duration(tape.seconds)}  {speed:.1f}× realtime  RTF {1 / speed:.3f}"
+        words = f"audio {duration(seconds)}  {speed:.1f}× realtime  RTF {1 / speed:.3f}"
         words += f"  eta {duration(left)}" if left is not None else ""
-    numbers: dict[str, Any] = {"audio_s": round(tape.seconds, 2), "speed_x": round(speed, 2)}
+    numbers: dict[str, Any] = {"audio_s": round(seconds, 2), "speed_x": round(speed, 2)}
     progress.update(share, words, done_chars=account.chars, **numbers, eta_s=None if left is None else round(left, 1))
 
 
@@ -98,17 +107,11 @@ def level_bar(level: float) -> str:
     return "▮" * full + "▯" * (LEVEL_STEPS - full)
 
 
-def sentences(account: Account) -> list[Sentence]:
-    from omnitts_cli.text.subtitles import Sentence, joined
-
-    return joined([Sentence(one.start, one.end, one.text) for one in account.sentences])
-
-
 def subtitles(account: Account, path: Path) -> bytes:
     """The times of the sentences as a subtitle file."""
-    from omnitts_cli.text.subtitles import render, subtitle_format
+    from omnitts_cli.text.subtitles import joined, render, subtitle_format
 
-    return render(sentences(account), subtitle_format(str(path))).encode()
+    return render(joined(account.sentences), subtitle_format(str(path))).encode()
 
 
 def codes(account: Account, groups: int) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from math import inf, isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,10 @@ from omnitts_cli.errors import DeviceError, InputError, OutputError, UsageError
 from omnitts_cli.terminal.console import console
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from omnitts_cli.audio.encode import SoundFormat
+    from omnitts_cli.audio.loudness import Meter
     from omnitts_cli.audio.sinks import Sink
     from omnitts_cli.audio.speaker import SpeakerSink
     from omnitts_cli.settings.table import Output
@@ -28,7 +32,23 @@ class Stage:
     rate: int
     path: Path | None = None
     speaker: SpeakerSink | None = None
-    named: bool = False  # the name was ours, so it is told on stdout
+    named: bool = False  # the name was ours, so it is printed on stdout
+    peak: float = 0.0  # of what was written
+    meter: Meter | None = None  # measures the loudness of what is written
+
+    def write(self, samples: np.ndarray) -> None:
+        """More sound into the sink."""
+        if samples.size:
+            self.peak = max(self.peak, float(abs(samples).max()))
+            if self.meter:
+                self.meter.feed(samples)
+            self.sink.write(samples)
+
+    @property
+    def lufs(self) -> float | None:
+        """How loud it all was, where that was measured and there was enough to measure."""
+        measured = self.meter.lufs() if self.meter else -inf
+        return measured if isfinite(measured) else None
 
     @property
     def shown(self) -> str | None:

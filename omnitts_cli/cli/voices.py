@@ -11,7 +11,7 @@ from omnitts_cli.audio.magic import is_recording
 from omnitts_cli.cli import clone
 from omnitts_cli.cli.completion import voice_names
 from omnitts_cli.cli.declare import Command, command, group
-from omnitts_cli.cli.engine_room import engine_for
+from omnitts_cli.cli.loading import opened_model
 from omnitts_cli.errors import InputError, ModelError, UsageError
 from omnitts_cli.settings.commands import Clip
 from omnitts_cli.settings.environment import EMBEDDED
@@ -113,10 +113,10 @@ def save(
         raise UsageError("--save-voice and NAME exclude each other", hint=f"omnitts voices save {name} -r CLIP")
     clip = replace(clip, save_voice=name)
     clone.refuse_contradictions(clip, TextIn(), None, command=f"voices save {name}")
-    recording, transcript = clone.hear(clip, clone.transcript_of(clip), offline=network.offline)
-    clone.tell_without(transcript)
-    with engine_for(model.model, "base", machine, network, messages) as engine:
-        clone.keep(clone.cloned(engine, recording, transcript), clip, engine, recording)
+    reference = clone.read(clip, offline=network.offline)
+    clone.tell_without(reference)
+    with opened_model(model.model, "base", machine, network, messages) as tts:
+        clone.keep(tts.clone(reference), clip, tts)
     console.record(status="ok", name=name, file=str(voice_files.find(name)))
 
 

@@ -6,6 +6,7 @@ import dataclasses
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
+from os import PathLike, fspath
 from typing import Any, Literal, get_args, get_type_hints
 
 from omnitts_cli.errors import UsageError
@@ -94,6 +95,18 @@ class Field:
         if self.setting.many:
             return tuple(self.setting.read(text, self.setting.option) for text in value)
         return self.setting.read(value, self.setting.option)
+
+    def checked(self, value: Any) -> Any:
+        """A value from a program: numbers of numpy and paths are taken as what they are."""
+        items = list(value) if self.setting.many and not isinstance(value, str) else [value]
+        found = [item.item() if hasattr(item, "item") else item for item in items]
+        found = [fspath(item) if isinstance(item, PathLike) else item for item in found]
+        for item in found:
+            if not self.setting.accepts(item):
+                raise UsageError(
+                    f"{self.name} = {item!r} is not {self.setting.kind.words}", hint=f"correct {self.name}="
+                )
+        return tuple(found) if self.setting.many else found[0]
 
     def spelled(self, text: str, source: str) -> Any:
         """The value of a text from somewhere other than the command line."""

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from omnitts_cli.devices.choose import choose
+from omnitts_cli.devices import choose
 from omnitts_cli.devices.device import Device
 from omnitts_cli.devices.host import physical_cores, told_threads
 from omnitts_cli.engine.engine import Engine
 from omnitts_cli.engine.plan import Plan
 from omnitts_cli.engine.room import start
-from omnitts_cli.errors import ModelError
+from omnitts_cli.errors import DeviceError, ModelError
 from omnitts_cli.families.common.names import HEAD
 from omnitts_cli.families.common.tokenizer import TextTokenizer, byte_vocabulary, read_tokenizer
 from omnitts_cli.families.known import families, family_of
@@ -41,7 +40,6 @@ DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 DEFAULT = EngineSettings()
 
 
-@contextmanager
 def open_engine(
     name: str,
     *,
@@ -49,17 +47,25 @@ def open_engine(
     report: Report | None = None,
     tell: Callable[[str], None] = lambda line: None,
     **options: Any,
-) -> Iterator[Engine]:
-    """An engine for the model called `name`. `options` are those of EngineSettings; `tell` hears of fewer slots."""
+) -> Engine:
+    """Returns an engine for the model called `name`. `options` are those of EngineSettings.
+
+    `tell` gets a line when there are fewer slots than asked for.
+    """
     settings = EngineSettings.of(options, "open_engine")
     device = device_for(name, settings)
     model = load_model(name, device, variant=variant, settings=settings, report=report)
-    yield start(model, device, plan_for(model, device, settings), tell)
+    return start(model, device, plan_for(model, device, settings), tell)
+
+
+def passed_over(device: Device) -> DeviceError | None:
+    """Why an accelerator that is there does not speak; None where there is none, or it does."""
+    return (choose.broken_cuda() or choose.broken_npu()) if device.name == "cpu" else None
 
 
 def device_for(name: str, settings: EngineSettings) -> Device:
     cores = settings.threads or told_threads() or physical_cores()
-    return choose(settings.device, settings.threads or threads_for(name), cores)
+    return choose.choose(settings.device, settings.threads or threads_for(name), cores)
 
 
 def threads_for(name: str) -> int | None:

@@ -6,10 +6,10 @@ digits and signs by themselves, and get the text as it is unless --normalize ask
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from omnitts_cli.errors import UsageError
-from omnitts_cli.terminal.console import console
+from omnitts_cli.errors import Notice, UsageError
 
 if TYPE_CHECKING:
     from omnitts_cli.models.roles import SpeechModel
@@ -24,7 +24,14 @@ def transcript(words: str, model: SpeechModel) -> str:
     return read(words) if read else words
 
 
-def reader(wanted: bool | None, language: str | None, model: SpeechModel, *, parts: bool = False) -> Read | None:
+def reader(
+    wanted: bool | None,
+    language: str | None,
+    model: SpeechModel,
+    *,
+    parts: bool = False,
+    tell: Callable[[Notice], None] = lambda notice: None,
+) -> Read | None:
     """How texts are read to this model; None: as they are. `language`: a code, or None where nobody knows.
 
     With `parts` they are no whole sentences.
@@ -36,7 +43,8 @@ def reader(wanted: bool | None, language: str | None, model: SpeechModel, *, par
 
         return plain_part if parts else plain_letters
     if language is None:
-        console.note("--normalize: the language of the text is not clear, so numbers are read in English; see -l")
+        what = "--normalize: the language of the text is not clear, so numbers are read in English; see -l"
+        tell(Notice(what, plain=True))
     return normaliser(language or "en")
 
 

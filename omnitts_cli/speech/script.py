@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, Protocol
 
@@ -17,18 +17,20 @@ PIECES_AHEAD = 256  # of a pipe that writes faster than we speak
 
 
 class Script(Protocol):
-    """`take` gives the next piece; None when none is known yet. `ended`: there will be no more.
-
-    `peek` gives the first piece without taking it, or raises if it is already certain that there is
-    nothing to speak.
-    """
+    """Where pieces come from."""
 
     ended: bool
-    chars: int | None  # of the whole text, where it is known
+    """There will be no more."""
+    chars: int | None
+    """Of the whole text, where it is known."""
+    notify: Callable[[], None]
+    """Called, in any thread, when a piece has become known."""
 
-    def take(self, wait_s: float) -> Piece | None: ...
+    def take(self, wait_s: float) -> Piece | None:
+        """Returns the next piece; None when none is known yet."""
 
-    def peek(self, wait_s: float) -> Piece | None: ...
+    def peek(self, wait_s: float) -> Piece | None:
+        """Returns the first piece without taking it, or raises if it is already certain that there is none."""
 
 
 class Written:
@@ -37,13 +39,16 @@ class Written:
     def __init__(self, pieces: Iterator[Piece], chars: int | None) -> None:
         self._pieces = pieces
         self.chars, self.ended = chars, False
+        self.notify: Callable[[], None] = lambda: None
 
     def take(self, wait_s: float) -> Piece | None:
+        """Returns the next piece."""
         piece = next(self._pieces, None)
         self.ended = piece is None
         return piece
 
     def peek(self, wait_s: float) -> Piece | None:
+        """Returns the first piece."""
         piece = next(self._pieces, None)
         if piece is not None:
             self._pieces = chain([piece], self._pieces)
@@ -56,6 +61,7 @@ class Piped:
     def __init__(self, lines: Iterator[list[Piece]]) -> None:
         self.chars: int | None = None
         self.ended = False
+        self.notify: Callable[[], None] = lambda: None
         self._first: list[Piece] = []
         self._queue: queue.Queue[Piece | OmniError | None] = queue.Queue(PIECES_AHEAD)
         threading.Thread(target=self._read, args=(lines,), daemon=True).start()
@@ -64,12 +70,17 @@ class Piped:
         try:
             for pieces in lines:
                 for piece in pieces:
-                    self._queue.put(piece)
+                    self._put(piece)
         except OmniError as error:
-            self._queue.put(error)
-        self._queue.put(None)
+            self._put(error)
+        self._put(None)
+
+    def _put(self, found: Piece | OmniError | None) -> None:
+        self._queue.put(found)
+        self.notify()
 
     def take(self, wait_s: float) -> Piece | None:
+        """Returns the next piece; None when none has been written within the time."""
         if self._first:
             return self._first.pop()
         if self.ended:
@@ -85,19 +96,21 @@ class Piped:
         return found
 
     def peek(self, wait_s: float) -> Piece | None:
-        self._first = [piece for piece in [self.take(wait_s)] if piece]
+        """Returns the first piece; None when none has been written within the time."""
+        self._first = self._first or [piece for piece in [self.take(wait_s)] if piece]
         return self._first[0] if self._first else None
 
 
-class Heard:
+class Fed:
     """The script of live speech has no pieces of its own; it only says whether it has ended."""
 
     def __init__(self) -> None:
         self.chars: int | None = None
         self.ended = False
+        self.notify: Callable[[], None] = lambda: None
 
     def take(self, wait_s: float) -> None:
-        return None
+        """Returns nothing."""
 
     def peek(self, wait_s: float) -> None:
-        return None
+        """Returns nothing."""

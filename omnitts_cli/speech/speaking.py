@@ -1,7 +1,7 @@
-"""Speaking: a script through the engine, many pieces at once, heard in their order.
+"""Speaking: a script through the engine, many pieces at once, given out in their order.
 
-The engine may finish the third piece first; it waits here. A piece that runs away or falls silent is
-tried again with another seed, as long as nobody has heard it.
+The engine may finish the third piece first; it waits here. A piece that runs away or falls silent is tried again with
+another seed, as long as none of it has been given out.
 """
 
 from __future__ import annotations
@@ -9,27 +9,28 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from omnitts_cli.audio.chunk import Chunk, Stopped
-from omnitts_cli.errors import GuardError
+from omnitts_cli.audio.chunk import Stopped
+from omnitts_cli.errors import GuardError, Notice
 from omnitts_cli.request import Failed, Request
-from omnitts_cli.speech.script import Script
+from omnitts_cli.speech.clip import Chunk, Clip, join
 from omnitts_cli.speech.tape import Tape
-from omnitts_cli.terminal.console import console
-from omnitts_cli.terminal.signals import held
 from omnitts_cli.text.reading import Read, readings
+from omnitts_cli.text.subtitles import Sentence, joined
 
 if TYPE_CHECKING:
-    from omnitts_cli.engine.engine import Engine
+    from omnitts_cli.speech.loop import Loop
+    from omnitts_cli.speech.script import Script
     from omnitts_cli.text.piece import Piece
 
-PIPE_POLL_S = 0.25
 SEED_BYTES = 6
+Tell = Callable[[Notice], None]
 
 
 @dataclass
@@ -39,28 +40,20 @@ class Take:
     number: int
     piece: Piece
     request: Request | None  # None: a pause
+    name: str = ""  # in the loop, of its present try
     sound: deque[np.ndarray] = field(default_factory=deque)
     codes: list[np.ndarray] = field(default_factory=list)
     seconds: float = 0.0
     tries: int = 0
     heard: bool = False
-    started: bool = False
+    began_s: float | None = None  # in the sound given out
     done: bool = False
     stopped: Stopped | None = None
 
 
 @dataclass
-class Sentence:
-    """What was said when, for subtitles and results."""
-
-    text: str
-    start: float
-    end: float = 0.0
-
-
-@dataclass
 class Account:
-    """What became of a script."""
+    """What has become of a script so far."""
 
     seed: int
     pieces: int = 0
@@ -73,6 +66,7 @@ class Account:
     wall_s: float = 0.0
     sentences: list[Sentence] = field(default_factory=list)
     codes: list[np.ndarray] = field(default_factory=list)
+    notices: list[Notice] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -83,50 +77,112 @@ class Manner:
     seed: int
     sentence_gap_s: float = 0.25
     paragraph_gap_s: float = 0.6
+    speed: float = 1.0
+    volume_db: float = 0.0
     retries: int = 2
     safe: bool = True
     ahead: int = 8
+    urgent: bool = False  # before requests that are not, where more are waiting than there are slots
     keep_codes: bool = False
-    read: Read | None = None  # what becomes of a text before the model hears it
+    read: Read | None = None  # what is done to a text before the model gets it
     longest: int | None = None  # letters that the model says well in one go
 
 
-class Speaking:
-    """One script, one engine, one tape."""
+class Stream:
+    """Speech as it is made: iterate over its chunks. Leaving it early, or `close`, frees its slots.
 
-    def __init__(
-        self, engine: Engine, tape: Tape, manner: Manner, tell: Callable[[Account, Tape], None] | None = None
-    ) -> None:
-        self.engine, self.tape, self.manner, self._tell = engine, tape, manner, tell
-        self.account = Account(manner.seed)
-        self.quit = False  # set by whoever has heard enough
+    `account` says what has become of it so far: the seed, the sentences with their times, notices, retries.
+    """
+
+    def __init__(self, loop: Loop, rate: int, manner: Manner, script: Script, tell: Tell | None = None) -> None:
+        self.sample_rate, self.manner, self.account = rate, manner, Account(manner.seed)
+        self._loop, self._script, self._tell = loop, script, tell
+        self._tape = Tape(rate, speed=manner.speed, volume_db=manner.volume_db)
         self._open: deque[Take] = deque()  # in the order of the script
-        self._by_id: dict[str, Take] = {}
+        self._news: SimpleQueue[Any] = SimpleQueue()
+        self._ended = False
+        script.notify = self._wake
+        self._chunks = self._made()
+        self._admit()
 
-    def speak(self, script: Script) -> Account:
-        """All of it. The sink is the caller's to finish."""
-        while (self._open or not script.ended) and not self.quit:
-            self._admit(script)
-            if self.engine.busy:
-                for news in self.engine.step():
-                    self._hear(news)
-            elif self._open and not self._open[0].done:
-                raise RuntimeError(f"the engine has forgotten piece {self._open[0].number + 1}")
-            self._emit()
-            if self._tell:
-                self._tell(self.account, self.tape)
-        self.account.wall_s = time.perf_counter() - self.account.began
-        return self.account
+    @property
+    def seconds(self) -> float:
+        """Returns how much sound has been given out."""
+        return self._tape.seconds
 
-    def _admit(self, script: Script) -> None:
-        """Takes pieces while there is room. Waits only when there is nothing else to do."""
-        while not script.ended and len(self._open) < self.manner.ahead:
-            piece = script.take(0.0 if self._open else PIPE_POLL_S)
+    @property
+    def seed(self) -> int:
+        """Returns the seed that gives the same speech again."""
+        return self.manner.seed
+
+    def __iter__(self) -> Iterator[Chunk]:
+        return self
+
+    def __next__(self) -> Chunk:
+        return next(self._chunks)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stops it: nothing more is made, and the slots are free. From any thread; the iteration ends."""
+        self._ended = True
+        for take in list(self._open):
+            if take.name:
+                self._loop.cancel(take.name)
+        self._wake()
+
+    def clip(self) -> Clip:
+        """Returns all of it as one clip."""
+        parts = [chunk.samples for chunk in self]
+        account = self.account
+        codes = np.concatenate(account.codes) if account.codes else np.zeros((0, 0), np.int64)
+        return Clip(
+            join(parts), self.sample_rate, self.seed, tuple(joined(account.sentences)), tuple(account.notices), codes
+        )
+
+    # ---- in the caller's thread
+
+    def _made(self) -> Iterator[Chunk]:
+        try:
+            while not self._ended:
+                moved = self._admit()
+                for samples, sentence in self._ready():
+                    moved = True
+                    if self.account.first_sound_s is None and samples.size:
+                        self.account.first_sound_s = time.perf_counter() - self.account.began
+                    yield Chunk(samples, self.sample_rate, sentence)
+                if not self._open and self._script.ended:
+                    break
+                if not moved:  # else there may be room for more pieces
+                    self._take_news(self._news.get())
+                while not self._news.empty():
+                    self._take_news(self._news.get())
+        finally:
+            self.account.wall_s = time.perf_counter() - self.account.began
+            self.close()
+
+    def _wake(self) -> None:
+        self._news.put(None)
+
+    def _admit(self) -> bool:
+        """Takes the pieces that are known while there is room. Returns whether there were any."""
+        took = False
+        while not self._script.ended and len(self._open) < self.manner.ahead:
+            piece = self._script.take(0.0)
             if piece is None:
-                return
+                break
+            took = True
             for part, text in readings(piece, self.manner.read, self.manner.longest):
                 self._take(part, text)
             self.account.chars += len(piece.text)
+        return took
 
     def _take(self, piece: Piece, text: str) -> None:
         request = replace(self.manner.request, text=text) if text else None
@@ -138,34 +194,40 @@ class Speaking:
 
     def _submit(self, take: Take) -> None:
         assert take.request is not None
-        name = f"{take.number}.{take.tries}"
-        seed = sub_seed(self.manner.seed, take.number, take.tries)
-        self._by_id[name] = take
-        self.engine.submit(replace(take.request, id=name, seed=seed))
+        news, tries = self._news, take.tries
+        request = replace(take.request, seed=sub_seed(self.manner.seed, take.number, tries))
+        take.name = self._loop.submit(request, lambda found: news.put((take, tries, found)), urgent=self.manner.urgent)
 
-    def _hear(self, news: Chunk | Failed) -> None:
-        take = self._by_id.get(news.request)
-        if take is None:
+    def _take_news(self, news: Any) -> None:
+        """What came of a take; None only wakes the iteration."""
+        if news is None:
             return
-        if isinstance(news, Failed):
-            raise news.error
-        take.sound.append(news.pcm)
-        take.seconds += news.pcm.size / self.tape.rate
-        take.codes.append(news.codes)
-        if news.last:
-            self._by_id.pop(news.request)
-            take.stopped = news.stopped
+        take, tries, found = news
+        if tries != take.tries:
+            return
+        if isinstance(found, Failed):
+            raise found.error
+        if isinstance(found, BaseException):  # the engine has stopped
+            raise found
+        take.sound.append(found.pcm)
+        take.seconds += found.pcm.size / self.sample_rate
+        if self.manner.keep_codes:
+            take.codes.append(found.codes)
+        if found.last:
+            take.name, take.stopped = "", found.stopped
             self._judge(take)
 
     def _judge(self, take: Take) -> None:
-        """Whether a piece that has ended may be heard as it is."""
+        """Whether a piece that has ended may be given out as it is."""
         assert take.request is not None
         if take.stopped in (None, "end"):
             take.done = True
             return
         if take.stopped == "limit" and take.request.max_frames is not None:
             frames = take.request.max_frames
-            console.warning(f"piece {take.number + 1} was cut at {frames} frames ({take.seconds:.2f} s)", kind="cut")
+            self._notice(
+                Notice(f"piece {take.number + 1} was cut at {frames} frames ({take.seconds:.2f} s)", kind="cut")
+            )
             self.account.stopped, take.done = "limit", True
             return
         self.account.guard_hits += 1
@@ -175,10 +237,14 @@ class Speaking:
         elif self.manner.safe:
             raise self._gave_up(take)
         else:
-            console.warning(
-                f"piece {take.number + 1} {misbehaved(take)}; it was cut there", cause=quoted(take), kind="guard"
-            )
+            what = f"piece {take.number + 1} {misbehaved(take)}; it was cut there"
+            self._notice(Notice(what, cause=quoted(take), kind="guard"))
             self.account.stopped, take.done = str(take.stopped), True
+
+    def _notice(self, notice: Notice) -> None:
+        self.account.notices.append(notice)
+        if self._tell:
+            self._tell(notice)
 
     def _again(self, take: Take) -> None:
         take.sound.clear()
@@ -195,50 +261,31 @@ class Speaking:
             hint="--normalize, a longer sentence, another --seed, or a larger model: -m 1.7b",
         )
 
-    def _emit(self) -> None:
-        """Hands over what is next in order: whole pieces where safe, every chunk at once where not."""
+    def _ready(self) -> Iterator[tuple[np.ndarray, Sentence | None]]:
+        """What is next in order: whole pieces where safe, every chunk at once where not."""
         while self._open:
             take = self._open[0]
             if not take.done and (self.manner.safe or not take.sound):
                 return
-            if not take.started:
-                self._start(take)
+            if take.began_s is None:
+                gap = take.piece.gap_s(self.manner.sentence_gap_s, self.manner.paragraph_gap_s) + take.piece.pause_s
+                if (silence := self._tape.pause(gap)).size:
+                    yield silence, None
+                take.began_s = self._tape.seconds
             while take.sound:
-                self._write(take)
+                samples = take.sound.popleft()
+                if samples.size:
+                    take.heard = True
+                    yield self._tape.write(samples), None
             if not take.done:
                 return
-            self._finish(self._open.popleft())
-
-    def _start(self, take: Take) -> None:
-        take.started = True
-        gap = take.piece.gap_s(self.manner.sentence_gap_s, self.manner.paragraph_gap_s)
-        with held():
-            self.tape.pause(gap + take.piece.pause_s)
-        if take.request is not None:
-            self.account.sentences.append(Sentence(take.piece.as_written, self.tape.seconds))
-
-    def _write(self, take: Take) -> None:
-        samples = take.sound.popleft()
-        if not samples.size:
-            return
-        take.heard = True
-        with held():
-            self.tape.write(samples)
-        if self.account.first_sound_s is None:
-            self.account.first_sound_s = time.perf_counter() - self.account.began
-
-    def _finish(self, take: Take) -> None:
-        if take.request is None:
-            return
-        with held():
-            self.tape.end_piece()
-        sentence = self.account.sentences[-1]
-        sentence.text, sentence.end = (
-            take.piece.as_written.strip(),
-            self.tape.seconds,
-        )  # live words came later
-        if self.manner.keep_codes:
-            self.account.codes.extend(take.codes)
+            self._open.popleft()
+            if take.request is not None:
+                rest = self._tape.end_piece()
+                sentence = Sentence(take.began_s, self._tape.seconds, take.piece.as_written.strip())
+                self.account.sentences.append(sentence)
+                self.account.codes.extend(take.codes)
+                yield rest, sentence
 
 
 def misbehaved(take: Take) -> str:
@@ -258,20 +305,3 @@ def sub_seed(seed: int, number: int, attempt: int) -> int:
         return seed
     digest = hashlib.blake2b(f"{seed} {number} {attempt}".encode(), digest_size=SEED_BYTES).digest()
     return int.from_bytes(digest, "big")
-
-
-def numbers(account: Account, tape: Tape) -> dict[str, Any]:
-    """The measured part of a result."""
-    rtf = account.wall_s / tape.seconds if tape.seconds else None
-    return {
-        "audio_s": round(tape.seconds, 3),
-        "wall_s": round(account.wall_s, 3),
-        "rtf": None if rtf is None else round(rtf, 4),
-        "ttfa_s": None if account.first_sound_s is None else round(account.first_sound_s, 3),
-        "pieces": account.pieces,
-        "chars": account.chars,
-        "seed": account.seed,
-        "retries": account.retries,
-        "guard_hits": account.guard_hits,
-        "stopped": account.stopped,
-    }

@@ -9,30 +9,30 @@ import numpy as np
 
 from omnitts_cli.audio.pcm import to_int16
 from omnitts_cli.audio.resample import resample
-from omnitts_cli.errors import InputError, ModelError, UsageError
-from omnitts_cli.terminal.console import console
+from omnitts_cli.errors import InputError, ModelError, Notice, UsageError
 
 HEARD_AT = 16_000
 SIZE = "small"  # of Whisper: 0.5 GB, good for all ten languages
 
+Tell = Callable[[Notice], None]
 Hear = Callable[[np.ndarray], str]
 """Mono float32 at 16 kHz -> words; may be empty."""
 
 
-def transcribe(sound: np.ndarray, rate: int, *, offline: bool) -> str:
+def transcribe(sound: np.ndarray, rate: int, *, offline: bool, tell: Tell) -> str:
     """What is said in a sound. The person is told, because a wrong word spoils the voice."""
-    words = " ".join(recogniser(offline)(resample(sound, rate, HEARD_AT)).split())
+    words = " ".join(recogniser(offline, tell)(resample(sound, rate, HEARD_AT)).split())
     if not words:
         raise InputError("no words were recognised in the clip", hint='--ref-text "what is said in it"')
-    console.note(f"heard in the clip: {words}\n  try: --ref-text with the right words, if these are not")
+    tell(Notice(f"heard in the clip: {words}", hint="--ref-text with the right words, if these are not", plain=True))
     return words
 
 
-def recogniser(offline: bool) -> Hear:
+def recogniser(offline: bool, tell: Tell) -> Hear:
     """Whisper where it is installed, else PocketSphinx."""
     for make in (whisper, sphinx):
         try:
-            return make(offline)
+            return make(offline, tell)
         except ImportError:
             continue
     raise UsageError(
@@ -41,10 +41,9 @@ def recogniser(offline: bool) -> Hear:
     )
 
 
-def whisper(offline: bool) -> Hear:
+def whisper(offline: bool, tell: Tell) -> Hear:
     from faster_whisper import WhisperModel
 
-    console.detail(f"recognising with Whisper ({SIZE}), fetched once")
     try:
         model: Any = WhisperModel(SIZE, device="cpu", compute_type="int8", local_files_only=offline)
     except Exception as error:  # of the hub, the network or a file: all its own kinds
@@ -55,12 +54,12 @@ def whisper(offline: bool) -> Hear:
     return lambda sound: "".join(part.text for part in model.transcribe(sound)[0])
 
 
-def sphinx(offline: bool) -> Hear:
+def sphinx(offline: bool, tell: Tell) -> Hear:
     """English only, and rough; but all of it is in the package."""
     from pocketsphinx import Decoder
 
-    console.warning(
-        "PocketSphinx knows English only and mishears words", hint='pip install "omnitts-cli[asr]" hears better'
+    tell(
+        Notice("PocketSphinx knows English only and mishears words", hint='pip install "omnitts-cli[asr]" hears better')
     )
     decoder: Any = Decoder(samprate=HEARD_AT, loglevel="FATAL")
 

@@ -1,48 +1,88 @@
-"""Cast: which voice speaks, from what the person typed and what the model can."""
+"""Voices: who speaks, of the model's own, saved, blended, cloned or designed. What is not there is refused here."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from omnitts_cli.errors import UsageError, VoiceError
+from omnitts_cli.errors import Notice, UsageError, VoiceError
 from omnitts_cli.settings.kinds import nearest
 from omnitts_cli.speech import voice_files
-from omnitts_cli.terminal.console import console
-
-POLL_S = 0.25
+from omnitts_cli.text.language import CERTAIN, FLOOR, LANGUAGES, detect
+from omnitts_cli.voices import Cloned, Designed, Named
 
 if TYPE_CHECKING:
     from omnitts_cli.models.roles import SpeechModel
     from omnitts_cli.speech.script import Script
-    from omnitts_cli.speech.voice_files import SavedVoice
-    from omnitts_cli.voices import Voice
+
+POLL_S = 0.25
 
 
-def saved_voice(name: str | None) -> SavedVoice | None:
-    """The saved voice, file or blend behind -v; None where only the model can know the name.
+@dataclass(frozen=True, eq=False)
+class Voice:
+    """Who speaks. `about` is what a voice file says of it; a designed voice keeps its seed."""
 
-    Looked up before a model is opened, because a saved voice brings its own model along.
+    identity: Named | Cloned | Designed
+    name: str = ""
+    about: Mapping[str, str] = field(default_factory=dict)
+    seed: int | None = None
+
+    def save(self, name: str, *, replace: bool = False, consent: str | None = None) -> Path:
+        """Keeps the voice of a clip for `voice=name` and `omnitts say -v NAME`. Returns the path of its file."""
+        if not isinstance(self.identity, Cloned):
+            what = "a designed voice" if isinstance(self.identity, Designed) else "a voice of the model"
+            hint = 'tts.clone(tts.speak("some sentences", voice=voice)).save(name)'
+            raise UsageError(f"{what} has no clip to save", hint=hint)
+        about = {**self.about, "made": time.strftime("%Y-%m-%d", time.gmtime()), "consent": consent or ""}
+        kept = voice_files.SavedVoice(name, self.identity, {k: v for k, v in about.items() if v})
+        return voice_files.save(kept, replace=replace)
+
+
+def saved_voice(name: str | None) -> Voice | None:
+    """The saved voice, the voice file or the blend of that name; None where only the model can know it.
+
+    A saved voice brings its own model along, so it is looked up before a model is opened.
     """
     if name is None:
         return None
     if ":" in name or "," in name:
-        return voice_files.blend(voice_files.load_parts(voice_files.parse_blend(name)), name)
-    if name.endswith(voice_files.SUFFIX):
-        return voice_files.read(Path(name))
-    return voice_files.load(name) if name in voice_files.names() else None
+        found = voice_files.blend(voice_files.load_parts(voice_files.parse_blend(name)), name)
+    elif name.endswith(voice_files.SUFFIX):
+        found = voice_files.read(Path(name))
+    elif name in voice_files.names():
+        found = voice_files.load(name)
+    else:
+        return None
+    return Voice(found.voice, found.name, found.about)
+
+
+def voice_for(voice: str | Voice | None, model: SpeechModel) -> Voice:
+    """The voice that is meant, if this model can speak it. None: the model's first."""
+    if isinstance(voice, str):
+        voice = saved_voice(voice) or named_voice(voice, model)
+    elif voice is None:
+        voice = named_voice(None, model)
+    if isinstance(voice.identity, Cloned):
+        check_match(voice, voice.identity, model)
+    elif isinstance(voice.identity, Designed):
+        require("designed", model)
+    return voice
 
 
 def named_voice(name: str | None, model: SpeechModel) -> Voice:
     """A voice of the model by name; without one its first."""
-    from omnitts_cli.voices import Named
-
     if name is None:
-        return Named(next(iter(model.speakers), ""))
+        first = next(iter(model.speakers), "")
+        return Voice(Named(first), first)
     if name.lower() in (speaker.lower() for speaker in model.speakers):
-        return Named(name)
+        return Voice(Named(name), name)
     if Path(name).is_file():
-        raise VoiceError(f"{name} is a file and no voice", hint=f'omnitts clone -r {name} "text" speaks like a clip')
+        raise VoiceError(
+            f"{name} is an audio file, not a voice", hint=f'omnitts clone -r {name} "text" speaks like the clip'
+        )
     known = [*model.speakers, *voice_files.names()]
     close = nearest(name.lower(), known)
     hint = "omnitts voices list" + (f"      (closest: '{close}')" if close else "")
@@ -61,28 +101,28 @@ def require(kind: str, model: SpeechModel) -> None:
         raise UsageError(f"{model.name} cannot {what}", hint=f"{others} can")
 
 
-def check_match(saved: SavedVoice, model: SpeechModel) -> None:
-    """A voice speaks only through the model that it was made with."""
-    width = saved.voice.embedding.size
+def check_match(voice: Voice, cloned: Cloned, model: SpeechModel) -> None:
+    """A cloned voice speaks only through the model that it was made with."""
+    width = cloned.embedding.size
     if width != model.facts.hidden and "cloned" in model.kinds:
-        made = saved.about.get("model", "another model")
+        made = voice.about.get("model", "another model")
         raise VoiceError(
-            f"voice '{saved.name}' was made with {made}; {model.name} cannot speak it",
+            f"voice '{voice.name}' was made with {made}; {model.name} cannot speak it",
             cause=f"its vector has {width} numbers, the model takes {model.facts.hidden}",
-            hint=f"-m {made}" if saved.about.get("model") else "make the voice again with this model",
+            hint=f"-m {made}" if voice.about.get("model") else "make the voice again with this model",
         )
 
 
-def language_of(code: str, script: Script, model: SpeechModel) -> tuple[str | None, str | None]:
+def language_of(
+    code: str, script: Script, model: SpeechModel, tell: Callable[[Notice], None]
+) -> tuple[str | None, str | None]:
     """The model's word for the language, None to leave the choice to the model; and the code of the text's.
 
     Only `detect` passes on what the text looks like; but a language that the model lacks is refused
     either way, before it is babbled.
     """
-    from omnitts_cli.text.language import LANGUAGES
-
     if code in ("auto", "detect"):
-        seen = looks_like(script, patient=code == "detect")
+        seen = looks_like(script, tell, patient=code == "detect")
         if seen is None:
             return None, None
         refuse_foreign(LANGUAGES[seen], model)
@@ -92,21 +132,17 @@ def language_of(code: str, script: Script, model: SpeechModel) -> tuple[str | No
 
 
 def code_of(language: str | None, model: SpeechModel) -> str:
-    """The code of the language that is spoken; auto where the model chose among several, and does not tell."""
-    from omnitts_cli.text.language import LANGUAGES
-
+    """The code of the language that is spoken; auto where the model chose among several, and does not say which."""
     if language is None and len(model.languages) == 1:
         language = next(iter(model.languages))
     return next((code for code, name in LANGUAGES.items() if name == language), "auto")
 
 
-def looks_like(script: Script, *, patient: bool) -> str | None:
+def looks_like(script: Script, tell: Callable[[Notice], None], *, patient: bool) -> str | None:
     """The code of the language that the first piece is in; None where that is not clear.
 
-    Who did not ask is not refused by a guess that may be wrong.
+    Never fails on a guess unless the user asked for detection.
     """
-    from omnitts_cli.text.language import CERTAIN, FLOOR, detect
-
     first = script.peek(0.0)
     while first is None and patient and not script.ended:
         first = script.peek(POLL_S)
@@ -114,7 +150,7 @@ def looks_like(script: Script, *, patient: bool) -> str | None:
     floor = CERTAIN if guess is not None and guess.script == "latin" and not patient else FLOOR
     if guess is None or guess.language is None or guess.confidence < floor:
         if patient:
-            console.note("the language of the text is not clear; the model decides")
+            tell(Notice("the language of the text is not clear; the model decides", plain=True))
         return None
     return guess.language
 

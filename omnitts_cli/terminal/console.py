@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from omnitts_cli.errors import OmniError
+from omnitts_cli.errors import Notice, OmniError
 from omnitts_cli.settings import environment
 from omnitts_cli.terminal.stdout import Stdout
 
@@ -56,6 +56,13 @@ class Console:
         self.warnings.append(message)
         if not self.quiet:
             self._say(self._painted(YELLOW, "warning:"), message, cause, hint)
+
+    def notice(self, notice: Notice) -> None:
+        """What speech found on its way."""
+        if notice.plain:
+            self.note("\n  try: ".join([notice.message, *([notice.hint] if notice.hint else [])]))
+        else:
+            self.warning(notice.message, cause=notice.cause, hint=notice.hint, kind=notice.kind)
 
     def fold(self) -> None:
         """How many more warnings there were of each kind."""

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from omnitts_cli.cli import checks, device_checks
-from omnitts_cli.cli.checks import Check
+from omnitts_cli.cli import doctor
+from omnitts_cli.cli.doctor import Check
 
 Call = Callable[..., Any]
 
@@ -48,8 +48,8 @@ def test_a_device_that_is_not_there_is_5(omnitts: Call, speaking: None) -> None:
 
 
 def test_a_check_that_breaks_is_a_finding(omnitts: Call, monkeypatch: pytest.MonkeyPatch, speaking: None) -> None:
-    monkeypatch.setattr(checks, "ffmpeg", lambda: 1 / 0)
-    monkeypatch.setattr(device_checks, "all_of", lambda machine: iter([Check("speech", "ok", "fine", speaks=True)]))
+    monkeypatch.setattr(doctor, "ffmpeg", lambda: 1 / 0)
+    monkeypatch.setattr(doctor, "devices", lambda machine: iter([Check("speech", "ok", "fine", speaks=True)]))
     done = omnitts("doctor", "--offline")
     assert done.code == 0
     assert b"fail" in done.out and b"ZeroDivisionError" in done.out
@@ -60,9 +60,9 @@ def test_it_says_who_does_the_work_of_a_cpu(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.delenv("OMNITTS_NATIVE", raising=False)
     monkeypatch.setattr(library, "usable", lambda: ["avx2", "plain"])
-    assert checks.cpu_library() == Check("cpu library", "ok", "compiled, for avx2", numbers={"variant": "avx2"})
+    assert doctor.cpu_library() == Check("cpu library", "ok", "compiled, for avx2", numbers={"variant": "avx2"})
     monkeypatch.setenv("OMNITTS_NATIVE", "0")
-    assert checks.cpu_library().words == "switched off by OMNITTS_NATIVE=0"
+    assert doctor.cpu_library().words == "switched off by OMNITTS_NATIVE=0"
     monkeypatch.setattr(library, "usable", list)
-    made = checks.cpu_library()
+    made = doctor.cpu_library()
     assert made.status == "warn" and made.words.startswith("not compiled") and "kernels.cpu" in str(made.fix)

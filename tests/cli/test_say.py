@@ -293,8 +293,8 @@ def test_runaway_speech_is_7_and_finished_pieces_are_kept(omnitts: Call, monkeyp
         take.request = speaking.replace(take.request, max_frames=None)
         plain(self, take)
 
-    plain = speaking.Speaking._judge
-    monkeypatch.setattr(speaking.Speaking, "_judge", judge)
+    plain = speaking.Stream._judge
+    monkeypatch.setattr(speaking.Stream, "_judge", judge)
     done = omnitts(
         "say", *TOY, "-b", "1", "--retries", "1", "-o", "a.wav", "Hello there, this is one. This is another one."
     )
@@ -461,13 +461,14 @@ def test_case_51_a_model_that_gives_no_numbers_never_aborts(
 ) -> None:
     from omnitts_cli.speech import speaking
 
-    plain = speaking.Speaking._hear
+    plain = speaking.Stream._take_news
 
-    def hear(self: Any, news: Any) -> None:
-        news.pcm[:] = np.nan
+    def take(self: Any, news: Any) -> None:
+        if news is not None:
+            news[2].pcm[:] = np.nan
         plain(self, news)
 
-    monkeypatch.setattr(speaking.Speaking, "_hear", hear)
+    monkeypatch.setattr(speaking.Stream, "_take_news", take)
     done = omnitts("say", *TOY, "-o", f"a.{form}", "-F", form, "Hello there.")
     assert done.code == 7
     assert left_in(Path()) == []

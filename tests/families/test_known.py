@@ -49,6 +49,6 @@ def test_a_third_family_is_a_folder_and_a_line(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setitem(known.FOLDERS, "third", "third")
     assert known.family_of(tmp_path).model_type == "third"
     assert load_model("random:third", CPUDevice(1)).facts.sample_rate == 8000
-    with open_engine("random:third", device="cpu", slots=1) as engine:
-        clip = engine.clip(Request("hello", max_frames=3, ignore_end=True))
+    engine = open_engine("random:third", device="cpu", slots=1)
+    clip = engine.clip(Request("hello", max_frames=3, ignore_end=True))
     assert len(clip.codes) == 3

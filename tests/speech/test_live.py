@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 
-from omnitts_cli.audio.sinks import MemorySink
 from omnitts_cli.errors import InputError
 from omnitts_cli.request import Request
-from omnitts_cli.speech import load as build
-from omnitts_cli.speech.live import ENOUGH_CHARS, LiveSpeaking, cut
-from omnitts_cli.speech.script import Heard
+from omnitts_cli.speech import load
+from omnitts_cli.speech.clip import Clip
+from omnitts_cli.speech.live import ENOUGH_CHARS, LiveStream, cut
+from omnitts_cli.speech.loop import Loop
 from omnitts_cli.speech.speaking import Manner
-from omnitts_cli.speech.tape import Tape
 
 WORDS = [f"word{n} and " for n in range(60)] + ["now it ends. ", "Here is ", "another one."]
 
@@ -25,31 +24,33 @@ def test_parts_end_with_their_sentences() -> None:
     assert [part for part, _ in cut("一。二。")] == ["一。", "二。"]
 
 
-def spoken(texts: Iterator[str], **how: Any) -> tuple[Any, MemorySink, list[str]]:
+def spoken(texts: Iterator[str], **how: Any) -> tuple[Any, Clip, list[str]]:
     fed: list[str] = []
-    with build.open_engine("random:toy", threads=1) as engine:
-        plain_submit, plain_feed = engine.submit, engine.feed
+    loop = Loop(load.open_engine("random:toy", threads=1))
+    plain_submit, plain_feed = loop.submit, loop.feed
 
-        def submit(request: Request, *, live: bool = False) -> str:
-            fed.append(request.text)
-            return plain_submit(request, live=live)
+    def submit(request: Request, *given: Any, **more: Any) -> str:
+        fed.append(request.text)
+        return plain_submit(request, *given, **more)
 
-        def feed(name: str, text: str) -> None:
-            fed[-1] += text
-            plain_feed(name, text)
+    def feed(name: str, text: str) -> None:
+        fed[-1] += text
+        plain_feed(name, text)
 
-        engine.submit, engine.feed = submit, feed  # type: ignore[method-assign]
-        sink = MemorySink()
-        speaking = LiveSpeaking(engine, Tape(sink, 8000), Manner(Request(""), seed=5, **how), None, texts)
-        return speaking.speak(Heard()), sink, fed
+    loop.submit, loop.feed = submit, feed  # type: ignore[method-assign]
+    try:
+        stream = LiveStream(loop, 8000, Manner(Request(""), seed=5, **how), texts)
+        return stream.account, stream.clip(), fed
+    finally:
+        loop.close()
 
 
 def test_every_word_is_fed_and_a_new_request_takes_over() -> None:
-    account, sink, fed = spoken(iter(WORDS))
+    account, clip, fed = spoken(iter(WORDS))
     assert "".join("".join(fed).split()) == "".join("".join(WORDS).split())
     assert len(fed) == account.pieces == 2
     assert len(fed[0]) >= ENOUGH_CHARS and fed[0].endswith("ends.")
-    assert sink.sound.size > 0
+    assert clip.samples.size > 0
     assert [sentence.text for sentence in account.sentences] == [one.strip() for one in fed]
 
 
@@ -71,5 +72,5 @@ def test_a_broken_text_ends_it_with_its_error() -> None:
 
 
 def test_nothing_at_all_is_no_sound() -> None:
-    account, sink, _ = spoken(iter(["", "  ", "\n"]))
-    assert account.pieces == 0 and sink.sound.size == 0
+    account, clip, _ = spoken(iter(["", "  ", "\n"]))
+    assert account.pieces == 0 and clip.samples.size == 0

@@ -63,8 +63,8 @@ def test_golden_folders_load(name: str, checkpoint: Callable[[str], Path], cpu: 
 
 
 def test_an_engine_for_a_folder_speaks(checkpoint: Callable[[str], Path]) -> None:
-    with open_engine(str(checkpoint("custom_voice")), device="cpu", threads=1, slots=1) as engine:
-        clip = engine.clip(Request("hello world", Named("ryan"), max_frames=5))
+    engine = open_engine(str(checkpoint("custom_voice")), device="cpu", threads=1, slots=1)
+    clip = engine.clip(Request("hello world", Named("ryan"), max_frames=5))
     assert clip.codes.shape == (5, 16) and clip.pcm.shape == (5 * 1920,)
     assert np.isfinite(clip.pcm).all()
 
@@ -180,20 +180,20 @@ def test_unknown_made_up_models(name: str, cpu: CPUDevice) -> None:
 
 
 def test_the_toy_by_name() -> None:
-    with open_engine("random:toy", device="cpu", threads=1, slots=2) as engine:
-        assert engine.model.kinds == {"named", "cloned", "designed"}
-        assert engine.plan.slots == 2
-        with pytest.raises(VoiceError):
-            engine.clip(Request("hi", Named("nobody")))
+    engine = open_engine("random:toy", device="cpu", threads=1, slots=2)
+    assert engine.model.kinds == {"named", "cloned", "designed"}
+    assert engine.plan.slots == 2
+    with pytest.raises(VoiceError):
+        engine.clip(Request("hi", Named("nobody")))
 
 
 def test_options_are_strict() -> None:
-    with pytest.raises(SettingsError, match="slot"), open_engine("random:toy", slot=3):
-        pass
-    with pytest.raises(UsageError, match="tpu"), open_engine("random:toy", device="tpu"):
-        pass
-    with pytest.raises(DeviceError, match="npu"), open_engine("random:toy", device="npu:0"):
-        pass
+    with pytest.raises(SettingsError, match="slot"):
+        open_engine("random:toy", slot=3)
+    with pytest.raises(UsageError, match="tpu"):
+        open_engine("random:toy", device="tpu")
+    with pytest.raises(DeviceError, match="npu"):
+        open_engine("random:toy", device="npu:0")
 
 
 @pytest.mark.parametrize(
@@ -233,15 +233,14 @@ def test_the_engine_speaks_as_the_official_package(
     """Rows of a batch side by side in the engine: their frames, their sound, and why they stopped."""
     golden = case(name)
     most = golden.meta["arguments"]["max_new_tokens"] - 1  # the official package never speaks its last token
-    with open_engine(str(checkpoint(name.split("/")[0])), device="cpu", threads=1, slots=3, seconds=10) as engine:
-        asked_for = [
-            replace(request, id=str(index), sampling=GREEDY, max_frames=most)
-            for index, request in enumerate(asked(golden))
-        ]
-        chunks: dict[str, list[Chunk]] = {request.id: [] for request in asked_for}
-        for news in engine.speak(asked_for):
-            assert isinstance(news, Chunk), news.error
-            chunks[news.request].append(news)
+    engine = open_engine(str(checkpoint(name.split("/")[0])), device="cpu", threads=1, slots=3, seconds=10)
+    asked_for = [
+        replace(request, id=str(index), sampling=GREEDY, max_frames=most) for index, request in enumerate(asked(golden))
+    ]
+    chunks: dict[str, list[Chunk]] = {request.id: [] for request in asked_for}
+    for news in engine.speak(asked_for):
+        assert isinstance(news, Chunk), news.error
+        chunks[news.request].append(news)
     for index, parts in enumerate(chunks.values()):
         clip, frames = Clip.join(parts), golden.meta["frame_lengths"][index]
         assert clip.stopped == ("end" if golden.meta["stopped_by_eos"][index] else "limit")

@@ -3,51 +3,60 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from omnitts_cli.audio.chunk import Chunk, Stopped
-from omnitts_cli.audio.sinks import MemorySink
 from omnitts_cli.errors import GuardError, InputError
 from omnitts_cli.request import Failed, Request
+from omnitts_cli.speech.clip import Clip
+from omnitts_cli.speech.loop import Loop
 from omnitts_cli.speech.script import Written
-from omnitts_cli.speech.speaking import Manner, Speaking, sub_seed
-from omnitts_cli.speech.tape import Tape
-from omnitts_cli.terminal.console import console
+from omnitts_cli.speech.speaking import Account, Manner, Stream, sub_seed
 from omnitts_cli.text.piece import Piece
 
 RATE = 8000
 
 
 class Scripted:
-    """An engine that hands out one chunk per step, in an order of its own. `ends` says how each request stops."""
+    """An engine that speaks one request per step: first those whose text is in `order`, in that order.
 
-    def __init__(self, order: Iterable[str], ends: dict[str, Stopped] | None = None) -> None:
+    `ends` says how the tries of a text stop, one after the other; the rest ends well.
+    """
+
+    plan = SimpleNamespace(slots=100)
+
+    def __init__(self, order: Iterable[str] = (), ends: dict[str, list[Stopped]] | None = None) -> None:
         self.order, self.ends = list(order), ends or {}
-        self.asked: dict[str, Request] = {}
-        self.waiting: list[str] = []
+        self.asked: list[Request] = []
+        self.waiting: list[Request] = []
+        self.cancelled: list[str] = []
 
     def submit(self, request: Request) -> str:
-        self.asked[request.id] = request
-        self.waiting.append(request.id)
+        self.asked.append(request)
+        self.waiting.append(request)
         return request.id
+
+    def cancel(self, name: str) -> None:
+        self.cancelled.append(name)
+        self.waiting = [request for request in self.waiting if request.id != name]
 
     @property
     def busy(self) -> bool:
         return bool(self.waiting)
 
     def step(self) -> list[Any]:
-        name = next((name for name in self.order if name in self.waiting), self.waiting[0])
-        self.waiting.remove(name)
-        level = 0.1 * (1 + int(name.split(".")[0]))
-        half = np.full(400, level, np.float32)
-        codes = np.zeros((1, 4), np.int64)
-        return [
-            Chunk(name, 0, half, codes),
-            Chunk(name, 1, half.copy(), codes, True, self.ends.get(name, "end")),
-        ]
+        texts = [request.text for request in self.waiting]
+        first = next((text for text in self.order if text in texts), texts[0])
+        request = self.waiting.pop(texts.index(first))
+        level = 0.1 * (1 + "abcdefgh".index(request.text[0]))
+        half, codes = np.full(400, level, np.float32), np.zeros((1, 4), np.int64)
+        ends = self.ends.get(request.text, [])
+        stopped: Stopped = ends.pop(0) if ends else "end"
+        return [Chunk(request.id, 0, half, codes), Chunk(request.id, 1, half.copy(), codes, True, stopped)]
 
 
 def script(*texts: str) -> Written:
@@ -55,25 +64,28 @@ def script(*texts: str) -> Written:
     return Written(iter(pieces), sum(map(len, texts)))
 
 
-def spoken(engine: Any, texts: Written, **manner: Any) -> tuple[Any, MemorySink]:
-    console.reset()
-    sink = MemorySink()
-    how = Manner(Request(""), seed=5, sentence_gap_s=0.0, **manner)
-    return Speaking(engine, Tape(sink, RATE), how).speak(texts), sink
+def spoken(engine: Any, texts: Written, **manner: Any) -> tuple[Account, Clip]:
+    how = Manner(Request(""), seed=5, **{"sentence_gap_s": 0.0, **manner})
+    loop = Loop(engine)
+    try:
+        stream = Stream(loop, RATE, how, texts)
+        return stream.account, stream.clip()
+    finally:
+        loop.close()
 
 
-def levels(sink: MemorySink) -> list[float]:
+def levels(clip: Clip) -> list[float]:
     """The level in the middle of each piece of 800 samples."""
-    return [round(float(sink.sound[at]), 2) for at in range(400, sink.sound.size, 800)]
+    return [round(float(clip.samples[at]), 2) for at in range(400, clip.samples.size, 800)]
 
 
 @pytest.mark.parametrize("safe", [True, False])
 def test_the_script_decides_the_order(safe: bool) -> None:
-    engine = Scripted(["2.0", "1.0", "0.0"])
-    account, sink = spoken(engine, script("a", "b", "c"), safe=safe)
-    assert levels(sink) == [0.1, 0.2, 0.3]
+    engine = Scripted("cba")
+    account, clip = spoken(engine, script("a", "b", "c"), safe=safe)
+    assert levels(clip) == [0.1, 0.2, 0.3]
     assert [one.text for one in account.sentences] == ["a", "b", "c"]
-    assert [one.start for one in account.sentences] == [0.0, 0.1, 0.2]
+    assert [one.start_s for one in account.sentences] == [0.0, 0.1, 0.2]
 
 
 def test_no_more_is_taken_than_there_is_room_for() -> None:
@@ -84,62 +96,63 @@ def test_no_more_is_taken_than_there_is_room_for() -> None:
             self.most = max(self.most, len(self.waiting) + 1)
             return super().submit(request)
 
-    engine = Counting([])
+    engine = Counting()
     spoken(engine, script(*"abcdefgh"), ahead=3)
     assert engine.most == 3
 
 
 @pytest.mark.parametrize("safe", [True, False])
 def test_a_piece_that_ran_away_is_tried_again_with_another_seed(safe: bool) -> None:
-    engine = Scripted([], {"1.0": "stall"})
-    account, sink = spoken(engine, script("a", "b", "c"), safe=True)
-    assert levels(sink) == [0.1, 0.2, 0.3]
+    engine = Scripted(ends={"b": ["stall"]})
+    account, clip = spoken(engine, script("a", "b", "c"), safe=True)
+    assert levels(clip) == [0.1, 0.2, 0.3]
     assert (account.retries, account.guard_hits) == (1, 1)
-    assert len({request.seed for request in engine.asked.values()}) == 4
+    assert len({request.seed for request in engine.asked}) == 4
 
 
 def test_after_all_tries_it_is_given_up_with_its_text_and_seeds() -> None:
-    engine = Scripted([], dict.fromkeys(("1.0", "1.1", "1.2"), "limit"))
+    engine = Scripted(ends={"bad text": ["limit"] * 3})
     with pytest.raises(GuardError, match="piece 2 kept talking") as caught:
-        spoken(engine, script("a", "odd text", "c"), retries=2)
-    assert "odd text" in str(caught.value.cause) and "3 tries" in str(caught.value)
+        spoken(engine, script("a", "bad text", "c"), retries=2)
+    assert "bad text" in str(caught.value.cause) and "3 tries" in str(caught.value)
 
 
-def test_what_was_heard_cannot_be_called_back() -> None:
-    engine = Scripted([], {"0.0": "silence"})
-    account, sink = spoken(engine, script("a", "b"), safe=False, retries=0)
-    assert levels(sink) == [0.1, 0.2]
-    assert account.stopped == "silence" and "fell silent" in console.warnings[0]
+def test_what_was_given_out_cannot_be_called_back() -> None:
+    engine = Scripted(ends={"a": ["silence"]})
+    account, clip = spoken(engine, script("a", "b"), safe=False, retries=0)
+    assert levels(clip) == [0.1, 0.2]
+    assert account.stopped == "silence" and "fell silent" in account.notices[0].message
 
 
 def test_a_cap_of_the_user_is_no_failure() -> None:
-    console.reset()
-    sink, engine = MemorySink(), Scripted([], {"0.0": "limit"})
     how = Manner(Request("", max_frames=2), seed=5)
-    account = Speaking(engine, Tape(sink, RATE), how).speak(script("a"))  # type: ignore[arg-type]
-    assert account.stopped == "limit" and account.guard_hits == 0
-    assert "cut at 2 frames" in console.warnings[0]
+    loop = Loop(Scripted(ends={"a": ["limit"]}))  # type: ignore[arg-type]
+    stream = Stream(loop, RATE, how, script("a"))
+    stream.clip()
+    loop.close()
+    assert stream.account.stopped == "limit" and stream.account.guard_hits == 0
+    assert "cut at 2 frames" in stream.account.notices[0].message
 
 
 def test_a_request_that_failed_ends_the_job() -> None:
     class Failing(Scripted):
         def step(self) -> list[Any]:
-            return [Failed(self.waiting.pop(0), InputError("no"))]
+            return [Failed(self.waiting.pop(0).id, InputError("no"))]
 
     with pytest.raises(InputError, match="no"):
-        spoken(Failing([]), script("a"))
+        spoken(Failing(), script("a"))
 
 
 def test_pauses_are_silence_in_their_place() -> None:
     pieces = [Piece("a", 0, 1), Piece("", 1, 2, pause_s=0.1), Piece("b", 2, 3)]
-    account, sink = spoken(Scripted([]), Written(iter(pieces), 3))
-    assert levels(sink) == [0.1, 0.0, 0.2]
+    account, clip = spoken(Scripted(), Written(iter(pieces), 3))
+    assert levels(clip) == [0.1, 0.0, 0.2]
     assert account.pieces == 2
 
 
 def test_codes_are_kept_only_when_they_are_wanted() -> None:
-    assert spoken(Scripted([]), script("a", "b"), keep_codes=True)[0].codes[0].shape == (1, 4)
-    assert spoken(Scripted([]), script("a", "b"))[0].codes == []
+    assert spoken(Scripted(), script("a", "b"), keep_codes=True)[0].codes[0].shape == (1, 4)
+    assert spoken(Scripted(), script("a", "b"))[0].codes == []
 
 
 def test_seeds_depend_on_seed_piece_and_try_only() -> None:
@@ -155,5 +168,27 @@ def test_an_engine_that_forgets_is_told_and_not_waited_for() -> None:
             self.waiting.clear()
             return []
 
-    with pytest.raises(RuntimeError, match="piece 1"):
-        spoken(Forgetful([]), script("a"))
+    with pytest.raises(RuntimeError, match="forgotten s1"):
+        spoken(Forgetful(), script("a"))
+
+
+def test_closing_a_stream_early_frees_its_slots() -> None:
+    engine = Scripted()
+    loop = Loop(engine)  # type: ignore[arg-type]
+    stream = Stream(loop, RATE, Manner(Request(""), seed=5, safe=False), Written(pauses_then("a", "b"), None))
+    next(stream)
+    stream.close()
+    assert list(stream) == []
+    loop.close()
+    assert set(engine.cancelled) <= {"s1", "s2"} and not engine.waiting
+
+
+def pauses_then(*texts: str) -> Any:
+    yield Piece("", 0, 0, pause_s=0.1)
+    yield from (Piece(text, 0, 1) for text in texts)
+
+
+def test_more_pauses_than_there_is_room_for() -> None:
+    pieces = [Piece("", n, n + 1, pause_s=0.05) for n in range(20)]
+    account, clip = spoken(Scripted(), Written(iter([*pieces, Piece("a", 20, 21)]), None), ahead=3)
+    assert clip.samples.size == 20 * 400 + 800 and account.pieces == 1

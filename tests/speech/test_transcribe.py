@@ -14,10 +14,11 @@ import numpy as np
 import pytest
 import soundfile
 
-from omnitts_cli.errors import InputError, ModelError, UsageError
+from omnitts_cli.errors import InputError, ModelError, Notice, UsageError
 from omnitts_cli.speech import transcribe
 
 Call = Callable[..., Any]
+NOTICES: list[Notice] = []
 SOUND = np.zeros(48_000, np.float32)
 
 
@@ -39,23 +40,23 @@ def test_without_a_recogniser_the_extra_is_named(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(sys.modules, "faster_whisper", None)
     monkeypatch.setitem(sys.modules, "pocketsphinx", None)
     with pytest.raises(UsageError) as raised:
-        transcribe.transcribe(SOUND, 24_000, offline=False)
+        transcribe.transcribe(SOUND, 24_000, offline=False, tell=NOTICES.append)
     assert "omnitts-cli[asr]" in str(raised.value.hint)
 
 
-def test_the_words_are_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_words_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     whisper(monkeypatch, "what was said")
-    assert transcribe.transcribe(SOUND, 24_000, offline=False) == "what was said"
-    assert "heard in the clip: what was said" in capsys.readouterr().err
+    assert transcribe.transcribe(SOUND, 24_000, offline=False, tell=NOTICES.append) == "what was said"
+    assert "heard in the clip: what was said" in NOTICES[-1].message
 
 
 def test_no_words_and_no_model_are_errors(monkeypatch: pytest.MonkeyPatch) -> None:
     whisper(monkeypatch)
     with pytest.raises(InputError, match="no words"):
-        transcribe.transcribe(SOUND, 24_000, offline=False)
+        transcribe.transcribe(SOUND, 24_000, offline=False, tell=NOTICES.append)
     whisper(monkeypatch, broken=True)
     with pytest.raises(ModelError) as raised:
-        transcribe.transcribe(SOUND, 24_000, offline=True)
+        transcribe.transcribe(SOUND, 24_000, offline=True, tell=NOTICES.append)
     assert raised.value.cause == "no network"
 
 
@@ -66,7 +67,7 @@ def test_pocketsphinx_hears_english(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     said = "Glue the sheet to the dark blue background."
     subprocess.run(["flite", "-voice", "rms", "-t", said, "-o", str(tmp_path / "a.wav")], check=True)
     sound, rate = soundfile.read(tmp_path / "a.wav", dtype="float32")
-    assert "dark blue background" in transcribe.transcribe(sound, rate, offline=True)
+    assert "dark blue background" in transcribe.transcribe(sound, rate, offline=True, tell=NOTICES.append)
 
 
 def test_clone_takes_the_transcript(omnitts: Call, monkeypatch: pytest.MonkeyPatch) -> None:

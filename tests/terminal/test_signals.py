@@ -30,19 +30,18 @@ def reached(name):
     if name == phase:
         print("REACHED", file=sys.stderr, flush=True)
         time.sleep(30 if name in ("import", "load") else 0.01)
-from omnitts_cli.cli import app, engine_room, job
-from omnitts_cli.speech import speaking
-plain_engine, plain_write, plain_files = engine_room.engine_for, speaking.Speaking._write, job.Job.side_files
-def engine_for(*a, **k):
+from omnitts_cli.cli import app, job, sound_out
+plain_model, plain_write, plain_files = job.opened_model, sound_out.Stage.write, job.Job.side_files
+def opened_model(*a, **k):
     reached("load")
-    return plain_engine(*a, **k)
-def write(self, take):
-    plain_write(self, take)
-    reached("first" if self.account.pieces < 8 else "middle")
+    return plain_model(*a, **k)
+def write(self, samples):
+    plain_write(self, samples)
+    reached("middle" if self.sink.sentences else "first")
 def side_files(self, closing):
     reached("import")
     return plain_files(self, closing)
-job.engine_for, speaking.Speaking._write, job.Job.side_files = engine_for, write, side_files
+job.opened_model, sound_out.Stage.write, job.Job.side_files = opened_model, write, side_files
 sys.argv = ["omnitts", *arguments]
 app.main()
 """

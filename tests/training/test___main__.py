@@ -54,12 +54,12 @@ def test_a_miniature_learns_is_exported_and_speaks(small: Recipe, tokens: Tokens
     assert curves(work, "polish", "resumed") == [True, True]
     befores, afters = curves(work, "quieten", "above_db_before"), curves(work, "quieten", "above_db")
     assert all(after < before for before, after in zip(befores, afters, strict=True))
-    with open_engine(str(work / "tiny"), device="cpu", threads=1, slots=1, capture=False) as engine:
-        clip = engine.clip(Request("The cat.", Named("ruth"), max_frames=5))
-        voice = engine.model.cloner.embedding(clip.pcm)
-        codes = engine.model.cloner.codes(clip.pcm)
-        others = (Cloned(voice), Cloned(voice, codes, "The cat."), Designed("a deep, slow male voice"))
-        spoken = [engine.clip(Request("Why not?", other, max_frames=5)) for other in others]
+    engine = open_engine(str(work / "tiny"), device="cpu", threads=1, slots=1, capture=False)
+    clip = engine.clip(Request("The cat.", Named("ruth"), max_frames=5))
+    voice = engine.model.cloner.embedding(clip.pcm)
+    codes = engine.model.cloner.codes(clip.pcm)
+    others = (Cloned(voice), Cloned(voice, codes, "The cat."), Designed("a deep, slow male voice"))
+    spoken = [engine.clip(Request("Why not?", other, max_frames=5)) for other in others]
     for heard in (clip, *spoken):
         assert len(heard.pcm) == 1920 * len(heard.codes) > 0
         assert abs(heard.pcm).max() > 0

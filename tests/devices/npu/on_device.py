@@ -20,8 +20,8 @@ import fake_npu
 
 torch_npu = fake_npu.install(os.environ["FAKE_NPU_VERSION"])
 
-from omnitts_cli.cli import device_checks  # noqa: E402
-from omnitts_cli.cli.checks import Check  # noqa: E402
+from omnitts_cli.cli import doctor  # noqa: E402
+from omnitts_cli.cli.doctor import Check  # noqa: E402
 from omnitts_cli.devices.choose import broken_npu, choose  # noqa: E402
 from omnitts_cli.devices.npu.device import NPUDevice  # noqa: E402
 from omnitts_cli.engine.plan import Plan  # noqa: E402
@@ -108,10 +108,10 @@ def recordings(plan: Plan) -> int:
 
 
 def test_a_model_by_name_speaks_on_it() -> None:
-    with build.open_engine("random:toy", device="npu", slots=1, seconds=2, chunk=2) as engine:
-        assert engine.device.name == "npu:0"
-        assert engine.model.dtype == torch.bfloat16
-        clip = engine.clip(Request("hello", Named("ann"), max_frames=3, ignore_end=True))
+    engine = build.open_engine("random:toy", device="npu", slots=1, seconds=2, chunk=2)
+    assert engine.device.name == "npu:0"
+    assert engine.model.dtype == torch.bfloat16
+    clip = engine.clip(Request("hello", Named("ann"), max_frames=3, ignore_end=True))
     assert clip.codes.shape[0] == 3
     assert clip.pcm.any()
 
@@ -125,11 +125,11 @@ def test_a_released_layout_is_loaded_cloned_and_spoken_as_on_the_cpu(
     codes = []
     for device in ("npu", "cpu"):
         options = {"dtype": "fp32", "slots": 1, "seconds": 2, "chunk": 2, "threads": 1}
-        with build.open_engine(folder, device=device, **options) as engine:
-            cloner = engine.model.cloner
-            voice = clone(cloner, sound) if cloner else Named(next(iter(engine.model.speakers)))
-            clip = engine.clip(Request("hello there", voice, seed=3, max_frames=6, ignore_end=True))
-            codes.append(clip.codes.tolist())
+        engine = build.open_engine(folder, device=device, **options)
+        cloner = engine.model.cloner
+        voice = clone(cloner, sound) if cloner else Named(next(iter(engine.model.speakers)))
+        clip = engine.clip(Request("hello there", voice, seed=3, max_frames=6, ignore_end=True))
+        codes.append(clip.codes.tolist())
     assert codes[0] == codes[1]
 
 
@@ -138,19 +138,19 @@ def clone(cloner: Cloner, sound: np.ndarray) -> Cloned:
 
 
 def test_the_doctor_has_lines_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(device_checks, "speech", lambda machine: Check(f"speech on {machine.device}", "ok", "yes"))
-    lines = {check.name: check for check in device_checks.all_of(Machine(device="auto"))}
+    monkeypatch.setattr(doctor, "speech", lambda machine: Check(f"speech on {machine.device}", "ok", "yes"))
+    lines = {check.name: check for check in doctor.devices(Machine(device="auto"))}
     assert lines["device npu:0"].status == "ok"
     assert "1.0 GiB free" in lines["device npu:0"].words
     assert "speech on npu:0" in lines
-    missing = next(iter(device_checks.all_of(Machine(device="npu:7"))))
+    missing = next(iter(doctor.devices(Machine(device="npu:7"))))
     assert (missing.status, missing.fix) == ("fail", "npu-smi info")
 
 
 def test_the_doctor_tells_of_software_that_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(device_checks, "speech", lambda machine: Check(f"speech on {machine.device}", "ok", "yes"))
+    monkeypatch.setattr(doctor, "speech", lambda machine: Check(f"speech on {machine.device}", "ok", "yes"))
     monkeypatch.setattr(torch_npu.npu.utils, "get_cann_version", lambda module="CANN": "8.0.RC3")
-    lines = {check.name: check for check in device_checks.all_of(Machine(device="auto"))}
+    lines = {check.name: check for check in doctor.devices(Machine(device="auto"))}
     assert lines["device npu"].status == "warn"
     assert "CANN is 8.0" in lines["device npu"].words
     assert "device npu:0" not in lines

@@ -1,0 +1,45 @@
+"""Loading: from the options to an open model, and a word to the person while it loads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from omnitts_cli.settings.environment import EMBEDDED
+from omnitts_cli.settings.table import Machine, Messages, Network
+from omnitts_cli.terminal.console import console
+from omnitts_cli.terminal.progress import Progress, style
+
+if TYPE_CHECKING:
+    from omnitts_cli.speech.tts import TTS
+
+
+@contextmanager
+def opened_model(
+    model: str | None, variant: str, machine: Machine, network: Network, messages: Messages
+) -> Iterator[TTS]:
+    """The open model. `variant` completes a bare size: custom_voice, base or voice_design."""
+    name = model or EMBEDDED
+    words = f"loading {name}{'' if machine.device == 'auto' else f' on {machine.device}'} ..."
+    console.detail(words)
+    if style(messages.progress) == "bar":
+        console.redraw(words)
+    from omnitts_cli.cli.models import tell
+    from omnitts_cli.speech import tts  # seconds of imports: after the word to the person
+
+    settings = settings_for(machine, network)
+    console.detail(f"settings: {settings}")
+    with Progress(f"fetching {name}", messages.progress) as progress:
+        spoken = tts.load(
+            name, variant=variant, fetching=lambda news: tell(progress, news), tell=console.notice, **settings
+        )
+        with spoken:
+            console.stand_still()
+            yield spoken
+
+
+def settings_for(machine: Machine, network: Network) -> dict[str, Any]:
+    """What the options say about running a model, in the words of EngineSettings."""
+    given = {name: getattr(machine, name) for name in machine.__dataclass_fields__}
+    return {**given, "slots": None if machine.slots == "auto" else int(machine.slots), "offline": network.offline}

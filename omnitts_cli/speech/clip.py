@@ -1,0 +1,63 @@
+"""Chunk and Clip: speech on its way, and speech that is all there. What a caller of TTS gets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
+
+import numpy as np
+
+from omnitts_cli.errors import Notice
+from omnitts_cli.text.subtitles import Sentence
+
+
+@dataclass(frozen=True, eq=False)
+class Chunk:
+    """A run of samples, playable as it is. The last chunk of a sentence carries it, and may have no samples."""
+
+    samples: np.ndarray  # [samples] float32
+    sample_rate: int
+    sentence: Sentence | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Clip:
+    """Speech that is all there: the join of its stream. The same text, voice and seed give it again."""
+
+    samples: np.ndarray  # [samples] float32
+    sample_rate: int
+    seed: int
+    sentences: tuple[Sentence, ...] = ()
+    notices: tuple[Notice, ...] = ()
+    codes: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), np.int64))  # [frames, groups]
+
+    @property
+    def seconds(self) -> float:
+        """Returns how long it is."""
+        return self.samples.size / self.sample_rate
+
+    def save(
+        self,
+        path: str | PathLike[str],
+        *,
+        format: str | None = None,
+        sample_rate: int | None = None,
+        subtype: str = "pcm16",
+    ) -> Path:
+        """Writes a sound file, whole or not at all, and returns its path. The format is that of the suffix."""
+        from omnitts_cli.audio.encode import choose_format
+        from omnitts_cli.audio.sinks import FileSink
+
+        path = Path(path)
+        form = choose_format(str(path), format, model_rate=self.sample_rate, rate=sample_rate, subtype=subtype)
+        with FileSink(path, form, self.sample_rate) as sink:
+            sink.write(self.samples)
+            sink.finish()
+        return path
+
+
+def join(parts: Sequence[np.ndarray]) -> np.ndarray:
+    """Returns all samples as one array."""
+    return np.concatenate(parts) if parts else np.zeros(0, np.float32)

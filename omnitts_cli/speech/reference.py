@@ -1,0 +1,148 @@
+"""Reference: the clip whose voice is cloned, its words, and what is doubtful about them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+import numpy as np
+
+from omnitts_cli.errors import InputError, Notice
+from omnitts_cli.speech import normalize, voices
+from omnitts_cli.speech.clip import Clip
+from omnitts_cli.speech.voices import Voice
+from omnitts_cli.voices import Cloned
+
+if TYPE_CHECKING:
+    from omnitts_cli.audio.read import Recording
+    from omnitts_cli.models.roles import SpeechModel
+
+BREATH_S = 0.2
+Tell = Callable[[Notice], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """A clip of one speaker, and its words where they are known."""
+
+    recording: Recording
+    transcript: str | None = None
+
+
+def reference(
+    clips: Sequence[str],
+    transcript: str | None = None,
+    *,
+    start: float | None = None,
+    end: float | None = None,
+    pad: float = 0.0,
+    check: bool = True,
+    transcribe: bool = False,
+    offline: bool = False,
+    stdin: BinaryIO | None = None,
+    tell: Tell,
+) -> Reference:
+    """Returns the clip, cut to what a model can use. `tell` gets a notice of everything doubtful about it."""
+    from omnitts_cli.audio.read import read_clip
+
+    recording = in_a_row([read_clip(name, start=start, end=end, stdin=stdin) for name in clips])
+    return prepared(recording, transcript, pad=pad, check=check, transcribe=transcribe, offline=offline, tell=tell)
+
+
+def prepared(
+    recording: Recording,
+    transcript: str | None,
+    *,
+    pad: float = 0.0,
+    check: bool = True,
+    transcribe: bool = False,
+    offline: bool = False,
+    tell: Tell,
+) -> Reference:
+    """Returns the recording as a reference."""
+    from omnitts_cli.audio.check import check_clip, check_transcript
+    from omnitts_cli.text.split import columns
+
+    doubts = list(recording.notices)
+    if transcribe:
+        from omnitts_cli.speech import transcribe as recognition
+
+        transcript = recognition.transcribe(recording.sound, recording.rate, offline=offline, tell=tell)
+    if check:
+        doubts += check_clip(recording)
+        if transcript is not None:
+            doubts += check_transcript(columns(transcript, 0, len(transcript)), recording.seconds)
+    for doubt in doubts:
+        tell(Notice(doubt))
+    recording, transcript = shortened(recording, transcript, tell)
+    if pad:  # some voices end the clip's last sound in the first of their own
+        recording = replace(recording, sound=np.pad(recording.sound, (0, int(pad * recording.rate))))
+    return Reference(recording, transcript)
+
+
+def in_a_row(recordings: Sequence[Recording]) -> Recording:
+    """Several clips as one, with a breath between them."""
+    first, *others = recordings
+    if not others:
+        return first
+    sounds = [first.sound]
+    for other in others:
+        sounds += [np.zeros(int(BREATH_S * first.rate), np.float32), other.sound]
+    return replace(
+        first, sound=np.concatenate(sounds), notices=[notice for one in recordings for notice in one.notices]
+    )
+
+
+def shortened(recording: Recording, transcript: str | None, tell: Tell) -> tuple[Recording, str | None]:
+    """A long clip cut at a pause, and its transcript at the same place."""
+    from omnitts_cli.audio.trim import trim
+    from omnitts_cli.text.split import split
+
+    sentences = None if transcript is None else list(split(transcript))
+    ends = None if sentences is None else [piece.end / len(str(transcript)) for piece in sentences]
+    cut = trim(recording.sound, recording.rate, ends)
+    if cut.notice is None:
+        return recording, transcript
+    tell(Notice(cut.notice))
+    if sentences is not None and cut.sentences is not None:
+        transcript = " ".join(piece.text for piece in sentences[: cut.sentences])
+    return replace(recording, sound=cut.sound), transcript
+
+
+def of_clip(clip: Clip) -> Recording:
+    """Speech of ours as a recording."""
+    from omnitts_cli.audio.read import Recording
+
+    return Recording(clip.samples, clip.sample_rate, "the clip", clip.sample_rate, 1, clip.seconds)
+
+
+def words_of(path: Path) -> str:
+    """The transcript in a file."""
+    from omnitts_cli.text.decode import decode
+
+    try:
+        return decode(path.read_bytes(), None, str(path)).strip()
+    except OSError as error:
+        raise InputError(f"cannot read transcript {path}: {(error.strerror or '').lower()}") from None
+
+
+def cloned(found: Reference, model: SpeechModel) -> Voice:
+    """Returns the voice of the clip, for this model."""
+    from omnitts_cli.audio.resample import resample
+
+    voices.require("cloned", model)
+    cloner, recording, transcript = model.cloner, found.recording, found.transcript
+    assert cloner is not None, "a model of cloned voices encodes clips"
+    sound = resample(recording.sound, recording.rate, model.facts.sample_rate)
+    codes = cloner.codes(sound) if transcript is not None else None
+    transcript = None if transcript is None else normalize.transcript(transcript, model)
+    about = {
+        "model": model.name,
+        "revision": model.sha256 or "",
+        "clip_sha256": hashlib.sha256(recording.sound.tobytes()).hexdigest(),
+        "source": "clone",
+    }
+    return Voice(Cloned(cloner.embedding(sound), codes, transcript), about={k: v for k, v in about.items() if v})

@@ -1,0 +1,329 @@
+"""TTS: an open model that speaks. What the command line, the bench, a server and a Python program have in common."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import weakref
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields, replace
+from os import PathLike, fspath
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from omnitts_cli.audio.loudness import level
+from omnitts_cli.errors import Notice, UsageError
+from omnitts_cli.request import Request, Sampling, drawable
+from omnitts_cli.settings.engine import EngineSettings
+from omnitts_cli.settings.environment import EMBEDDED
+from omnitts_cli.settings.kinds import nearest
+from omnitts_cli.settings.setting import fields_of, former_names
+from omnitts_cli.settings.table import SHARED, Machine, Network, Speech, TextIn
+from omnitts_cli.speech import load as loading
+from omnitts_cli.speech import normalize, voice_files, voices
+from omnitts_cli.speech import reference as references
+from omnitts_cli.speech.clip import Chunk, Clip
+from omnitts_cli.speech.live import LiveStream
+from omnitts_cli.speech.loop import Loop
+from omnitts_cli.speech.script import Fed, Script, Written
+from omnitts_cli.speech.speaking import Manner, Stream, Tell
+from omnitts_cli.speech.voices import Voice
+from omnitts_cli.text.language import LANGUAGES
+from omnitts_cli.voices import Designed
+
+if TYPE_CHECKING:
+    from omnitts_cli.engine.engine import Engine
+    from omnitts_cli.weights.fetch import Report
+
+AHEAD = 4  # pieces taken beyond those in the making, so that no slot waits for the splitter
+NOT_HERE = ("file", "model", "voice")
+"""Settings of the same groups that are no options of `speak`: they have a place of their own."""
+
+__all__ = ["TTS", "Chunk", "Clip", "Voice", "load"]
+
+
+def load(
+    model: str | PathLike[str] = EMBEDDED,
+    *,
+    variant: str = "custom_voice",
+    device: str = "auto",
+    dtype: str = "auto",
+    slots: int | None = None,
+    settings: bool = False,
+    fetching: Report | None = None,
+    tell: Tell | None = None,
+    **machine: Any,
+) -> TTS:
+    """Returns an open model: a name, a folder, or `hf:ORG/REPO[@REV]`.
+
+    `variant` completes a bare size such as "0.6b": custom_voice, base (clones) or voice_design. `machine` are further
+    fields of EngineSettings: first_chunk, chunk, threads, seconds, offline. Settings files and OMNITTS_ variables count
+    only with `settings`; then they also decide what `speak` is not told. `tell` gets notices as they come.
+    """
+    given = {"device": device, "dtype": dtype, "slots": slots, **machine}
+    defaults: dict[str, Any] = {}
+    name = fspath(model)
+    if settings:
+        name, given, defaults = with_settings(name, given)
+    notices: list[Notice] = []
+
+    def note(notice: Notice) -> None:
+        notices.append(notice)
+        if tell:
+            tell(notice)
+
+    engine = loading.open_engine(name, variant=variant, report=fetching, tell=lambda line: note(Notice(line)), **given)
+    if given["device"] == "auto" and (passed_over := loading.passed_over(engine.device)):
+        slower = f"running on the CPU, which is many times slower: {passed_over.message}"
+        note(Notice(slower, hint="omnitts doctor"))
+    return TTS(engine, defaults=defaults, notices=notices)
+
+
+def with_settings(name: str, given: Mapping[str, Any]) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """The model, what EngineSettings gets, and the defaults of `speak`, by the settings of this user."""
+    from omnitts_cli.settings.layers import Layers
+
+    plain = EngineSettings()
+    typed = {key: value for key, value in given.items() if value != getattr(plain, key, None)}
+    known = [field for group in SHARED for field in fields_of(group)]
+    layers = Layers("say", typed, known)
+    values = {field.name: layers.value(field) for field in known}
+    machine = {field.name: values[field.name] for group in (Machine, Network) for field in fields_of(group)}
+    machine["slots"] = None if machine["slots"] == "auto" else machine["slots"]
+    spoken = {field.name: values[field.name] for group in (TextIn, Speech) for field in fields_of(group)}
+    chosen = values["model"] if name == EMBEDDED and values["model"] else name
+    return chosen, {**machine, **typed}, {k: v for k, v in spoken.items() if k not in ("file", "model")}
+
+
+class TTS:
+    """An open model. Its methods may be called from several threads at once: one engine speaks for all of them.
+
+    Options of `speak`, `stream` and `speak_all` have the names of the command's: language, style, speed, temperature,
+    sentence_gap ... A voice is a name, a .voice file, a blend such as "a:60,b:40", or a Voice.
+    """
+
+    def __init__(
+        self, engine: Engine, *, defaults: Mapping[str, Any] | None = None, notices: Sequence[Notice] = ()
+    ) -> None:
+        self.engine = engine
+        self.notices = list(notices)  # of opening it
+        self._defaults = dict(defaults or {})
+        self._voice = self._defaults.pop("voice", None)
+        self.loop = Loop(engine)
+        self._finalizer = weakref.finalize(self, self.loop.close)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends all streams and the engine's thread."""
+        self._finalizer()
+
+    @property
+    def sample_rate(self) -> int:
+        """Returns the samples per second of everything that it speaks."""
+        return self.engine.model.facts.sample_rate
+
+    @property
+    def voices(self) -> tuple[str, ...]:
+        """Returns the names of the model's own voices and of the saved ones."""
+        saved = voice_files.names() if "cloned" in self.engine.model.kinds else []
+        return tuple(dict.fromkeys([*self.engine.model.speakers, *saved]))
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """Returns the codes of the languages that the model speaks: "en", "zh" ..."""
+        return tuple(code for code, name in LANGUAGES.items() if name in self.engine.model.languages)
+
+    # ---- speaking
+
+    def speak(
+        self, text: str, *, voice: str | Voice | None = None, seed: int | None = None, tell: Tell | None = None,
+        **options: Any,
+    ) -> Clip:  # fmt: skip
+        """Returns the speech of the whole text, however long, as one Clip. Sentences are checked, and tried again."""
+        settings = self._speech(seed, options)
+        loudness = settings[1].loudness
+        stream = self._stream(text, voice, settings, tell, safe=True, urgent=False)
+        clip = stream.clip()
+        if loudness == "off":
+            return clip
+        samples, _, notices = level(clip.samples, clip.sample_rate, float(loudness))
+        return replace(clip, samples=samples, notices=(*clip.notices, *map(Notice, notices)))
+
+    def stream(
+        self, text: str | Iterable[str], *, voice: str | Voice | None = None, seed: int | None = None,
+        tell: Tell | None = None, **options: Any,
+    ) -> Stream:  # fmt: skip
+        """Returns an iterator of Chunks, the first as soon as there is sound. Leaving it early frees its slots.
+
+        A text that is still being written, such as the words of a language model, is an iterable of strings.
+        """
+        settings = self._speech(seed, options)
+        if settings[1].loudness != "off":
+            raise UsageError("loudness needs the whole sound", hint="tts.speak(text, loudness=-16)")
+        return self._stream(text, voice, settings, tell, safe=False, urgent=True)
+
+    def speak_all(
+        self, texts: Iterable[str], *, voice: str | Voice | None = None, seed: int | None = None, **options: Any
+    ) -> list[Clip]:
+        """Returns a Clip for each text, in their order, made together. Text number n has the seed `seed` + n."""
+        first = secrets.randbits(31) if seed is None else seed
+        texts, failed = list(texts), threading.Event()
+
+        def one(number: int, text: str) -> Clip | None:
+            if failed.is_set():
+                return None
+            try:
+                return self.speak(text, voice=voice, seed=first + number, **options)
+            except BaseException:
+                failed.set()
+                raise
+
+        with ThreadPoolExecutor(self.engine.plan.slots, "omnitts speak_all") as pool:
+            made = list(pool.map(one, range(len(texts)), texts))
+        return [clip for clip in made if clip is not None]
+
+    def clone(
+        self,
+        audio: str | PathLike[str] | Clip | references.Reference | Sequence[str | PathLike[str]],
+        transcript: str | None = None,
+        *,
+        tell: Tell | None = None,
+        **options: Any,
+    ) -> Voice:
+        """Returns the voice of a clip: a file, several files, or a Clip. With its words it is closer to the clip.
+
+        Options: start, end (seconds), pad, check, transcribe.
+        """
+        told = tell or (lambda notice: None)
+        if isinstance(audio, references.Reference):
+            found = audio
+        elif isinstance(audio, Clip):
+            found = references.prepared(references.of_clip(audio), transcript, tell=told, **options)
+        else:
+            paths = [audio] if isinstance(audio, str | PathLike) else list(audio)
+            found = references.reference([fspath(path) for path in paths], transcript, tell=told, **options)
+        return references.cloned(found, self.engine.model)
+
+    def design(self, description: str, *, seed: int | None = None) -> Voice:
+        """Returns a voice made from a description. With a seed it speaks with that one unless another is given."""
+        voices.require("designed", self.engine.model)
+        return Voice(Designed(description), seed=seed)
+
+    # ---- for the command line and others who bring a script of their own
+
+    def open(
+        self,
+        script: Script,
+        voice: str | Voice | None,
+        text: TextIn,
+        speech: Speech,
+        *,
+        words: Iterator[str] | None = None,
+        safe: bool,
+        urgent: bool = False,
+        keep_codes: bool = False,
+        tell: Tell | None = None,
+    ) -> Stream:
+        """Returns the speech of a script, or of `words` that are still arriving. `safe`: unless `speech` says so."""
+        model = self.engine.model
+        told = tell or (lambda notice: None)
+        who = voices.voice_for(voice, model)
+        asked = "auto" if words is not None and speech.language == "detect" else speech.language  # nothing to look at
+        language, code = voices.language_of(asked, script, model, told)
+        whole = text.split == "none"  # the text is spoken in one go, however long it is
+        seed = speech.seed if speech.seed is not None else who.seed
+        manner = Manner(
+            request=Request(
+                text="",
+                voice=who.identity,
+                language=language,
+                style=speech.style,
+                sampling=sampling_of(speech),
+                text_mode=speech.text_mode,  # type: ignore[arg-type]
+                max_frames=cap(speech, model.facts.frame_rate),
+            ),
+            seed=secrets.randbits(31) if seed is None else seed,
+            sentence_gap_s=text.sentence_gap / 1000,
+            paragraph_gap_s=text.paragraph_gap / 1000,
+            speed=speech.speed,
+            volume_db=speech.volume,
+            retries=speech.retries,
+            safe=safe if speech.safe is None else speech.safe,
+            ahead=self.engine.plan.slots + AHEAD,
+            urgent=urgent,
+            keep_codes=keep_codes,
+            longest=None if whole else model.longest_piece,
+            read=normalize.reader(text.normalize, code, model, parts=words is not None, tell=told),
+        )
+        if words is not None:
+            return LiveStream(self.loop, self.sample_rate, manner, words, tell)
+        return Stream(self.loop, self.sample_rate, manner, script, tell)
+
+    def _stream(
+        self,
+        text: str | Iterable[str],
+        voice: str | Voice | None,
+        settings: tuple[TextIn, Speech],
+        tell: Tell | None,
+        *,
+        safe: bool,
+        urgent: bool,
+    ) -> Stream:
+        how, speech = settings
+        live = not isinstance(text, str)
+        notices: list[str] = []
+        script: Script = Fed() if live else script_of(text, how, speech.language, notices)  # type: ignore[arg-type]
+        return self.open(
+            script, self._voice if voice is None else voice, how, speech,
+            words=iter(text) if live else None, safe=safe, urgent=urgent, keep_codes=True, tell=tell,
+        )  # fmt: skip
+
+    def _speech(self, seed: int | None, options: Mapping[str, Any]) -> tuple[TextIn, Speech]:
+        """The options as groups of settings, each checked by its own."""
+        known = {f.name: f for group in (TextIn, Speech) for f in fields_of(group) if f.name not in NOT_HERE}
+        former, values = former_names(known), dict(self._defaults)
+        for key, value in {**options, "seed": seed}.items():
+            name = former.get(key, key)
+            if name not in known:
+                close = nearest(key, list(known))
+                hint = f"did you mean {close}=?" if close else "options: " + ", ".join(known)
+                raise UsageError(f"speak() has no option '{key}'", hint=hint)
+            if value is not None:
+                values[name] = known[name].checked(value)
+        return tuple(group(**{f.name: values[f.name] for f in fields_of(group) if f.name in values})
+                     for group in (TextIn, Speech))  # type: ignore[return-value]  # fmt: skip
+
+
+def script_of(text: str, how: TextIn, language: str, notices: list[str]) -> Script:
+    """The pieces of a text that is all there."""
+    from omnitts_cli.text import inputs
+    from omnitts_cli.text.lexicon import load_lexicon
+
+    known = language if language in LANGUAGES else None
+    lexicon = load_lexicon([Path(name) for name in how.lexicon])
+    options = inputs.TextOptions(how.split, known, None, lexicon)  # type: ignore[arg-type]
+    form = inputs.input_format(None, how.input_format)
+    return Written(inputs.require_speech(inputs.pieces_of_text(text, options, form, notices), text), len(text))
+
+
+def sampling_of(speech: Speech) -> Sampling:
+    """The sampling settings that were given; what was not is the model's own."""
+    given = {field.name: getattr(speech, field.name, None) for field in fields(Sampling)}
+    if drawable(speech.temperature) == 0:  # greedy is so in every group
+        given["predictor_temperature"] = 0.0
+    return Sampling(**given)
+
+
+def cap(speech: Speech, frame_rate: float) -> int | None:
+    """The most frames of a piece, if the user set a limit."""
+    if speech.max_seconds is None:
+        return speech.max_frames
+    if speech.max_frames is not None:
+        raise UsageError("use either --max-frames or --max-seconds, not both", hint="leave one of them out")
+    return max(1, int(speech.max_seconds * frame_rate + 1e-6))  # 2.32 s at 12.5 are 29 frames, whatever floats say
