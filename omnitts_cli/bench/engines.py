@@ -7,8 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from omnitts_cli.audio.read import Recording
 from omnitts_cli.errors import UsageError, VoiceError
 from omnitts_cli.settings.engine import EngineSettings
+from omnitts_cli.speech import reference, voices
 from omnitts_cli.voices import Designed, Named, Voice
 
 if TYPE_CHECKING:
@@ -88,29 +90,17 @@ def voice_for(
     if kind not in model.kinds:
         able = [mode for mode, (its, _) in KINDS.items() if its in model.kinds]
         raise VoiceError(f"{model.name} cannot speak in the mode '{mode}'", hint=f"--mode {able[0]}" if able else None)
-    if mode == "design":
-        return Designed(description or "")
     if mode == "clone":
         assert listen is not None
         return listen()
-    known = list(model.speakers)
-    if name is not None and name.lower() not in (speaker.lower() for speaker in known):
-        raise VoiceError(f"voice '{name}' not found", cause=f"{model.name} has {', '.join(known) or 'none'}")
-    return Named(name if name is not None else next(iter(known), ""))
+    return Designed(description or "") if mode == "design" else voices.named_voice(name, model).identity
 
 
 def listener(model: SpeechModel, sound: np.ndarray | None, transcript: str | None) -> Callable[[], Voice]:
-    """Hears a clip, once per call. Without a clip of the user's, six seconds of tones: the work is the same."""
-    from omnitts_cli.voices import Cloned
-
-    clip = tones(model.facts.sample_rate) if sound is None else sound
-
-    def listen() -> Voice:
-        assert model.cloner is not None
-        codes = model.cloner.codes(clip) if transcript is not None else None
-        return Cloned(model.cloner.embedding(clip), codes, transcript)
-
-    return listen
+    """Encodes a clip, once per call. Without a clip of the user's, six seconds of tones: the work is the same."""
+    rate = model.facts.sample_rate
+    clip = Recording(tones(rate) if sound is None else sound, rate, "the clip", rate, 1, None)
+    return lambda: reference.cloned(reference.Reference(clip, transcript), model).identity
 
 
 def tones(rate: int) -> np.ndarray:

@@ -20,7 +20,7 @@ from omnitts_cli.bench.target import Target
 from omnitts_cli.bench.workload import Text, Workload
 from omnitts_cli.errors import UsageError
 from omnitts_cli.settings.engine import EngineSettings
-from omnitts_cli.text.spell_out import plain_letters
+from omnitts_cli.speech.voices import refuse_foreign
 from omnitts_cli.voices import Named
 
 if TYPE_CHECKING:
@@ -153,15 +153,11 @@ class Job:
         )
 
     def _load(self, model: Any) -> Workload:
-        if self.texts.language is not None and self.texts.language not in model.languages:
-            raise UsageError(
-                f"{model.name} does not speak {self.texts.language}", cause=f"it speaks {', '.join(model.languages)}"
-            )
-        texts = workload.as_heard(self.texts.chosen(model.languages), model)
+        if self.texts.language is not None:
+            refuse_foreign(self.texts.language, model)
+        texts = workload.requests(self.texts.chosen(model.languages), model)
         mode = self.speaker.mode or engines.mode_of(model)
         sound, transcript = self.speaker.sound(model.facts.sample_rate), self.speaker.transcript
-        if transcript is not None and model.plain_letters:
-            transcript = plain_letters(transcript)
         listen = engines.listener(model, sound, transcript) if mode == "clone" else None
         voice = engines.voice_for(mode, model, self.speaker.voice, self.speaker.words, listen)
         style = self.speaker.words if mode != "design" else None

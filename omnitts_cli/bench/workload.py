@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from omnitts_cli.bench.record import Work
 from omnitts_cli.errors import InputError
 from omnitts_cli.request import Request
+from omnitts_cli.speech import normalize
 from omnitts_cli.text.clean import clean, nothing_to_speak
 from omnitts_cli.text.piece import Piece
 from omnitts_cli.text.reading import readings
-from omnitts_cli.text.spell_out import plain_letters
 from omnitts_cli.text.split import split
 from omnitts_cli.voices import Named, Voice
 
@@ -86,18 +86,18 @@ def read_texts(path: Path, language: str | None) -> list[Text]:
     return texts
 
 
-def as_heard(texts: Sequence[Text], model: SpeechModel) -> list[Text]:
-    """The texts as this model can hear them: what `say` makes of them where it must read plain letters or says little
-    in one go. To any other model a text is one request, as written.
+def requests(texts: Sequence[Text], model: SpeechModel) -> list[Text]:
+    """The texts as requests to this model: as `say` cuts and reads them where the model reads plain letters only or
+    says little in one go. To any other model a text is one request, as written.
     """
-    if not model.plain_letters and model.longest_piece is None:
+    read = normalize.reader(None, None, model)
+    if read is None and model.longest_piece is None:
         return list(texts)
-    read = plain_letters if model.plain_letters else None
     found = []
     for text in texts:
         pieces = split(clean(text.words)) if model.longest_piece else [Piece(text.words, 0, len(text.words))]
-        heard = (words for piece in pieces for _, words in readings(piece, read, model.longest_piece) if words)
-        found += [Text(words, text.language) for words in heard]
+        parts = (words for piece in pieces for _, words in readings(piece, read, model.longest_piece) if words)
+        found += [Text(words, text.language) for words in parts]
     if not found:
         raise nothing_to_speak(" ".join(text.words for text in texts))
     return found

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from omnitts_cli.bench import workload
-from omnitts_cli.bench.workload import Text, Workload, as_heard, of_length, read_texts, sample_texts
+from omnitts_cli.bench.workload import Text, Workload, of_length, read_texts, requests, sample_texts
 from omnitts_cli.errors import InputError
 
 TEN = ["chinese", "english", "french", "german", "italian", "japanese", "korean", "portuguese", "russian", "spanish"]
@@ -88,22 +88,22 @@ def able(longest: int | None = None, plain: bool = False) -> Any:
 
 def test_a_model_that_reads_everything_gets_the_texts_as_they_are() -> None:
     texts = [Text("It costs $5. Really, 5!", "english"), Text("五", "chinese")]
-    assert as_heard(texts, able()) == texts
+    assert requests(texts, able()) == texts
 
 
 def test_what_must_be_plain_is_read_and_what_is_long_is_cut() -> None:
     texts = [Text("It costs only $5. Really, no more than 5!", "english"), Text("--", "english")]
-    assert as_heard(texts, able(plain=True)) == [
+    assert requests(texts, able(plain=True)) == [
         Text("It costs only five dollars. Really, no more than five!", "english")
     ]
     pieces = ["It costs only five dollars.", "Really, no more than five!"]
-    assert as_heard(texts, able(40, plain=True)) == [Text(words, "english") for words in pieces]
-    assert [text.words for text in as_heard(texts[:1], able(40))] == ["It costs only $5.", "Really, no more than 5!"]
-    assert all(len(text.words) <= 110 for text in as_heard(sample_texts(["english"], "mix"), able(110, plain=True)))
+    assert requests(texts, able(40, plain=True)) == [Text(words, "english") for words in pieces]
+    assert [text.words for text in requests(texts[:1], able(40))] == ["It costs only $5.", "Really, no more than 5!"]
+    assert all(len(text.words) <= 110 for text in requests(sample_texts(["english"], "mix"), able(110, plain=True)))
 
 
 def test_what_the_model_cannot_say_is_refused() -> None:
     with pytest.raises(InputError, match="nothing to speak"):
-        as_heard([Text("--")], able(plain=True))
+        requests([Text("--")], able(plain=True))
     with pytest.raises(InputError, match="Latin letters"):
-        as_heard([Text("五")], able(plain=True))
+        requests([Text("五")], able(plain=True))

@@ -21,7 +21,8 @@ import numpy as np
 import pytest
 import soundfile
 
-from omnitts_cli.cli import bench, bench_job
+from omnitts_cli.bench import present
+from omnitts_cli.cli import bench
 
 TOY = ("bench", "-m", "random:toy", "--offline", "-d", "cpu", "-t", "1", "--frames", "5")
 QUICK = (*TOY, "-c", "2", "-n", "4", "--warmup", "1", "-q")
@@ -113,7 +114,7 @@ def test_a_run_that_is_cut_short_has_kept_its_levels(
     def interrupted(*given: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(bench, "present", interrupted)
+    monkeypatch.setattr(present, "present", interrupted)
     done = omnitts(*TOY, "-c", "1,2", "-n", "2", "--warmup", "0", "-q", "--save", "short.json")
     assert done.code == 130
     assert [level["concurrency"] for level in json.loads(Path("short.json").read_text())["levels"]] == [1, 2]
@@ -212,7 +213,7 @@ def test_the_key_comes_from_a_file_and_goes_nowhere_else(omnitts: Callable[..., 
 
 def test_secrets_on_the_command_line_are_not_reported() -> None:
     given = ["x", "bench", "--body", '{"api_key": "s3cret", "speed": 1}', "--api-key-file", "k"]
-    shown = bench_job.shown_command(given)
+    shown = bench.shown_command(given)
     assert "s3cret" not in shown
     assert "speed" in shown
     assert shown.endswith("--api-key-file k")
