@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
+from golden_set import omni_case, omni_golden
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from omni_recipe import FRAMES, own_codes
@@ -44,8 +43,8 @@ def codec(omni_folder: Path) -> Code2Wav:
 
 
 @pytest.fixture(scope="module")
-def codes(omni_golden: Path) -> Tensor:
-    seed = json.loads((omni_golden / "recipe" / "recipe.json").read_text())["seed"]
+def codes() -> Tensor:
+    seed = json.loads((omni_golden() / "recipe" / "recipe.json").read_text())["seed"]
     return own_codes(seed, SHAPE.groups, SHAPE.codes)[None]
 
 
@@ -69,7 +68,7 @@ def test_samples_are_counted_from_the_rates() -> None:
     assert replace(SHAPE, rises=(3, 2)).cuts == (3, 8)
 
 
-def test_sound_is_the_official_one(codec: Code2Wav, codes: Tensor, omni_case: Callable[[str], Any]) -> None:
+def test_sound_is_the_official_one(codec: Code2Wav, codes: Tensor) -> None:
     golden = omni_case("codec")
     sound = codec(codes)[0]
     assert len(sound) == golden.meta["samples"] == 1920 * FRAMES - 555

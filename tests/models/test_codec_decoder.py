@@ -8,13 +8,14 @@ from dataclasses import replace
 
 import pytest
 import torch
+from golden_set import case
+from tiny_models import error, make_decoder
 from torch import Tensor, nn
 
 from omnitts_cli.models.codec_decoder import CodecDecoder, decode_in_pieces
 
 BOUND = 1e-5
 Decoders = Callable[[], CodecDecoder]
-Measure = Callable[[Tensor, Tensor], float]
 
 
 def stream(decoder: CodecDecoder, codes: Tensor, sizes: list[int]) -> Tensor:
@@ -65,7 +66,7 @@ def heard_stages(decoder: CodecDecoder, codes: Tensor) -> dict[str, Tensor]:
     return stages | {"quantizer": decoder.quantiser.decode(codes).mT}
 
 
-def test_every_stage_of_forty_frames(decoder: CodecDecoder, case, error: Measure) -> None:
+def test_every_stage_of_forty_frames(decoder: CodecDecoder) -> None:
     golden = case("codec/decode_40")
     stages = heard_stages(decoder, golden.tensors["codes"][None])
     assert stages.keys() == golden.tensors.keys() - {"codes"}
@@ -73,7 +74,7 @@ def test_every_stage_of_forty_frames(decoder: CodecDecoder, case, error: Measure
     assert max(errors.values()) < BOUND, errors
 
 
-def test_long_clip_in_one_pass_and_in_the_published_pieces(decoder: CodecDecoder, case, error: Measure) -> None:
+def test_long_clip_in_one_pass_and_in_the_published_pieces(decoder: CodecDecoder) -> None:
     golden = case("codec/decode_340_chunked")
     codes = golden.tensors["codes"][None]
     whole, pieces = decoder(codes)[0], decode_in_pieces(decoder, codes)[0]
@@ -84,7 +85,7 @@ def test_long_clip_in_one_pass_and_in_the_published_pieces(decoder: CodecDecoder
     assert not torch.allclose(whole[seam:], pieces[seam:], atol=1e-6)
 
 
-def test_rows_of_different_length_in_one_batch(decoder: CodecDecoder, case, error: Measure) -> None:
+def test_rows_of_different_length_in_one_batch(decoder: CodecDecoder) -> None:
     golden = case("codec/decode_batch")
     rows = [golden.tensors[f"codes.{i}"] for i in range(3)]
     batch = decoder(nn.utils.rnn.pad_sequence(rows, batch_first=True))
@@ -94,21 +95,21 @@ def test_rows_of_different_length_in_one_batch(decoder: CodecDecoder, case, erro
 
 
 @pytest.mark.parametrize("size", [1, 2, 4, 8])
-def test_stream_is_whole(decoder: CodecDecoder, case, error: Measure, size: int) -> None:
+def test_stream_is_whole(decoder: CodecDecoder, size: int) -> None:
     codes = case("codec/decode_340_chunked").tensors["codes"][None]
     sizes = [size] * (340 // size) + ([340 % size] if 340 % size else [])
     assert error(stream(decoder, codes, sizes), decoder(codes)) < BOUND
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_stream_in_chunks_of_any_size_is_whole(decoder: CodecDecoder, error: Measure, seed: int) -> None:
+def test_stream_in_chunks_of_any_size_is_whole(decoder: CodecDecoder, seed: int) -> None:
     draw = random.Random(seed)
     sizes = [draw.choice([1, 1, 2, 3, 5, 8, 13, 30]) for _ in range(12)]
     codes = random_codes(decoder, 2, sum(sizes), seed)
     assert error(stream(decoder, codes, sizes), decoder(codes)) < BOUND
 
 
-def test_rows_of_different_age_share_a_step(decoder: CodecDecoder, error: Measure) -> None:
+def test_rows_of_different_age_share_a_step(decoder: CodecDecoder) -> None:
     """Each row is as if it were alone, whatever its neighbours did before: one is new, one has filled its window."""
     ages, size, steps = [0, 3, decoder.shape.window + 8], 2, 4
     codes = random_codes(decoder, 3, max(ages) + size * steps, seed=3)
@@ -129,7 +130,7 @@ def test_rows_of_different_age_share_a_step(decoder: CodecDecoder, error: Measur
     assert state["frames"].tolist() == [age + size * steps for age in ages]
 
 
-def test_reference_frames_first(decoder: CodecDecoder, error: Measure) -> None:
+def test_reference_frames_first(decoder: CodecDecoder) -> None:
     """A clone's stream goes on from its reference, whose own sound is dropped."""
     codes, reference = random_codes(decoder, 1, 37, seed=4), 16
     state = decoder.initial_state(1, "cpu", torch.float32)
@@ -154,7 +155,7 @@ def test_a_step_keeps_the_state_that_it_was_given(decoder: CodecDecoder) -> None
 
 
 @pytest.mark.parametrize("frames", [1, 4])
-def test_a_step_reads_no_number_on_the_host(make_decoder: Decoders, frames: int) -> None:
+def test_a_step_reads_no_number_on_the_host(frames: int) -> None:
     """On a device without numbers, any read of a value would raise: what is left can be captured."""
     decoder = make_decoder()
     decoder.prepare()
@@ -172,7 +173,7 @@ def test_frame_changes_no_earlier_sample(decoder: CodecDecoder) -> None:
     assert differs[0] == 9 * decoder.shape.samples_per_frame
 
 
-def test_sound_is_clamped_for_listeners_and_not_for_training(make_decoder: Decoders) -> None:
+def test_sound_is_clamped_for_listeners_and_not_for_training() -> None:
     decoder = make_decoder()
     with torch.no_grad():
         decoder.closing.conv.bias += 5.0
@@ -182,7 +183,7 @@ def test_sound_is_clamped_for_listeners_and_not_for_training(make_decoder: Decod
         assert decoder.step(codes, decoder.initial_state(1, "cpu", torch.float32))[0].max() == 1.0
 
 
-def test_gradients_reach_every_weight_that_speaks(make_decoder: Decoders) -> None:
+def test_gradients_reach_every_weight_that_speaks() -> None:
     decoder = make_decoder().train()
     latent = torch.randn(2, 5, decoder.shape.quantised, generator=torch.Generator().manual_seed(8), requires_grad=True)
     decoder.sound(latent).square().mean().backward()
@@ -191,7 +192,7 @@ def test_gradients_reach_every_weight_that_speaks(make_decoder: Decoders) -> Non
     assert all(name.startswith("quantiser.") for name in silent), silent
 
 
-def test_training_again_forgets_what_was_folded(make_decoder: Decoders) -> None:
+def test_training_again_forgets_what_was_folded() -> None:
     decoder = make_decoder()
     codes = random_codes(decoder, 1, 2, seed=9)
     decoder.prepare()
@@ -202,7 +203,7 @@ def test_training_again_forgets_what_was_folded(make_decoder: Decoders) -> None:
         assert not torch.allclose(decoder(codes), before, atol=1e-4)
 
 
-def test_bfloat16_is_close_and_streams(make_decoder: Decoders, decoder: CodecDecoder) -> None:
+def test_bfloat16_is_close_and_streams(decoder: CodecDecoder) -> None:
     small = make_decoder()
     small.prepare(torch.bfloat16)
     assert small.snake.scale is not None and small.snake.scale.dtype == torch.float32
@@ -219,7 +220,7 @@ def test_bfloat16_is_close_and_streams(make_decoder: Decoders, decoder: CodecDec
         assert noise < 10 ** (-25 / 10), f"{10 * noise.log10():.1f} dB"
 
 
-def test_other_sizes_follow_from_the_shape(decoder: CodecDecoder, error: Measure) -> None:
+def test_other_sizes_follow_from_the_shape(decoder: CodecDecoder) -> None:
     """Another codec: fewer groups, other rates, one stretch, a window of one frame."""
     shape = replace(
         decoder.shape, groups=4, codes=7, stretches=(3,), rises=(5, 2), dilations=(1, 2), window=1, kernel=5

@@ -8,15 +8,16 @@ from dataclasses import replace
 import pytest
 import soxr
 import torch
+from golden_set import case
+from tiny_models import error
 from torch import Tensor, nn
 
 from omnitts_cli.models.codec_encoder import CodecEncoder
 
 BOUND = 1e-5
-Measure = Callable[[Tensor, Tensor], float]
 
 
-def test_every_stage(encoder: CodecEncoder, case, error: Measure) -> None:
+def test_every_stage(encoder: CodecEncoder) -> None:
     golden = case("codec/encode_24k").tensors
     stages: dict[str, Tensor] = {}
 
@@ -36,7 +37,7 @@ def test_every_stage(encoder: CodecEncoder, case, error: Measure) -> None:
     assert torch.equal(codes, golden["codes_all_quantizers"][:, : encoder.shape.groups])
 
 
-def test_the_transformer_hears_a_long_clip_from_its_start(encoder: CodecEncoder, case, error: Measure) -> None:
+def test_the_transformer_hears_a_long_clip_from_its_start(encoder: CodecEncoder) -> None:
     """14 s are more steps than the window in the published config, which the official package does not apply."""
     golden = case("codec/encode_14s").tensors
     made: list[Tensor] = []
@@ -47,7 +48,7 @@ def test_the_transformer_hears_a_long_clip_from_its_start(encoder: CodecEncoder,
     assert torch.equal(codes, golden["codes"])
 
 
-def test_clips_of_a_batch_one_by_one(encoder: CodecEncoder, case) -> None:
+def test_clips_of_a_batch_one_by_one(encoder: CodecEncoder) -> None:
     """The official package encoded both at once; only the shorter clip's last, partial frame is another alone."""
     golden = case("codec/encode_batch").tensors
     short, long = (encoder(golden[f"audio.{i}"][None])[0] for i in (0, 1))
@@ -56,7 +57,7 @@ def test_clips_of_a_batch_one_by_one(encoder: CodecEncoder, case) -> None:
     assert len(short) == len(golden["codes.0"]) and len(golden["audio.0"]) % encoder.shape.samples_per_frame
 
 
-def test_clip_at_another_rate(encoder: CodecEncoder, case, error: Measure) -> None:
+def test_clip_at_another_rate(encoder: CodecEncoder) -> None:
     golden = case("codec/encode_batch").tensors
     resampled = torch.from_numpy(soxr.resample(golden["audio_16k"].numpy(), 16_000, 24_000, quality="HQ"))
     assert error(resampled, golden["audio_16k_resampled"]) < BOUND
@@ -73,7 +74,7 @@ CLONES = [
 
 
 @pytest.mark.parametrize("name", CLONES)
-def test_references_of_clones(encoder: CodecEncoder, case, name: str) -> None:
+def test_references_of_clones(encoder: CodecEncoder, name: str) -> None:
     golden = case(name).tensors
     clips = [key.removesuffix(".codes") for key in golden if key.endswith(".codes")]
     assert clips

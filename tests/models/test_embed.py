@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import torch
+from golden_set import case
+from tiny_models import language
 
 
 @torch.no_grad()
@@ -18,7 +18,7 @@ import torch
         "custom_voice/short_stream",
     ],
 )
-def test_inputs_of_the_official_steps(name: str, case: Any, language: Any) -> None:
+def test_inputs_of_the_official_steps(name: str) -> None:
     """Frame k comes with text row k, and with pad once the text has run out."""
     tensors, embedder = case(name).tensors, language(name.split("/")[0]).embedder
     frames, wanted = tensors["talker.frames"][0], tensors["talker.step_input"][0]
@@ -28,7 +28,7 @@ def test_inputs_of_the_official_steps(name: str, case: Any, language: Any) -> No
 
 
 @torch.no_grad()
-def test_a_frame_is_the_sum_of_its_groups(language: Any) -> None:
+def test_a_frame_is_the_sum_of_its_groups() -> None:
     embedder = language("base").embedder
     codes = torch.randint(0, 64, (2, 5, 16), generator=torch.Generator().manual_seed(0))
     rows = sum(embedder.group(group, codes[..., group]) for group in range(16))
@@ -38,7 +38,7 @@ def test_a_frame_is_the_sum_of_its_groups(language: Any) -> None:
 
 
 @torch.no_grad()
-def test_control_rows_are_those_of_group_0(language: Any) -> None:
+def test_control_rows_are_those_of_group_0() -> None:
     embedder = language("base").embedder
     last = embedder.first.shape[0] - 1
     assert torch.equal(embedder.control(torch.tensor([0, last])), embedder.first[[0, last]])

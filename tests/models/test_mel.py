@@ -5,13 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from golden_set import case
+from tiny_models import error
 
 from omnitts_cli.models.mel import MelShape, hertz, log_mel, mel_filters, mels
 
 SHAPE = MelShape()
 
 
-def test_official_spectrum(case, error) -> None:
+def test_official_spectrum() -> None:
     golden = case("base/speaker_frontend").tensors
     assert error(log_mel(golden["audio"], SHAPE), golden["log_mel"]) < 1e-5
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 import torch
+from golden_set import case
+from tiny_models import language
 from torch import Tensor
 
 close = {"rtol": 1e-4, "atol": 2e-5}
@@ -26,7 +27,7 @@ def forced(codes: Tensor, seen: list[Tensor]) -> Callable[[int, Tensor], Tensor]
 
 @torch.no_grad()
 @pytest.mark.parametrize("name", CASES)
-def test_logits_of_the_first_frame(name: str, case: Any, language: Any) -> None:
+def test_logits_of_the_first_frame(name: str) -> None:
     one, roles = case(name), language(name.split("/")[0])
     tensors, predictor = one.tensors, roles.predictor
     codes = tensors["talker.frames"][:, 0]  # [1, G]
@@ -43,7 +44,7 @@ def test_logits_of_the_first_frame(name: str, case: Any, language: Any) -> None:
 
 @torch.no_grad()
 @pytest.mark.parametrize("name", ["custom_voice", "custom_voice_small", "base_large"])
-def test_folded_tables_change_nothing(name: str, language: Any) -> None:
+def test_folded_tables_change_nothing(name: str) -> None:
     """With and without a projection; the end code has no row in them and does no harm."""
     roles = language(name)
     folded = copy.deepcopy(roles.predictor)
@@ -65,7 +66,7 @@ def test_folded_tables_change_nothing(name: str, language: Any) -> None:
 
 
 @torch.no_grad()
-def test_rows_of_a_batch_do_not_touch(language: Any) -> None:
+def test_rows_of_a_batch_do_not_touch() -> None:
     roles = language("custom_voice")
     generator = torch.Generator().manual_seed(2)
     hidden = torch.randn(3, 64, generator=generator)

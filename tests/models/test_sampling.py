@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from golden_set import case
 from torch import Tensor
 
 from omnitts_cli.kernels import plain
@@ -103,7 +104,7 @@ def test_columns_are_rows_of_a_table() -> None:
     assert empty.penalty.tolist() == [1.0] * 3 and not empty.ignore_end.any() and not empty.temperature.any()
 
 
-def test_scores_of_the_official_sampled_run(case: Any) -> None:
+def test_scores_of_the_official_sampled_run() -> None:
     """Logits in, history of the frames so far, and what is left after every processor out."""
     one = case("custom_voice/sampled")
     said, logits, wanted = one.meta["arguments"], one.tensors["talker.logits"][:, 0], one.tensors["talker.scores"][:, 0]

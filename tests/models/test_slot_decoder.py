@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 import torch
+from tiny_models import error
 from torch import Tensor
 
 from omnitts_cli.kernels import cpu, plain_codec
@@ -17,7 +17,6 @@ from omnitts_cli.models.codec_transformer import TransformerShape
 from omnitts_cli.models.slot_decoder import slot_decoder
 
 BOUND = 1e-5
-Measure = Callable[[Tensor, Tensor], float]
 TABLES = [
     pytest.param(None, id="step"),
     pytest.param(plain_codec.OPS, id="tracks"),
@@ -69,21 +68,21 @@ def spoken(decoder: CodecDecoder, ops: CodecOps | None, codes: Tensor, sizes: li
 
 @pytest.mark.parametrize("ops", TABLES)
 @pytest.mark.parametrize("sizes", [[1] * 15, [1, 2, 4, 8], [15], [7, 1, 7]], ids=str)
-def test_chunks_are_the_whole(decoder: CodecDecoder, error: Measure, ops: CodecOps | None, sizes: list[int]) -> None:
+def test_chunks_are_the_whole(decoder: CodecDecoder, ops: CodecOps | None, sizes: list[int]) -> None:
     codes = random_codes(decoder, 2, sum(sizes))
     assert error(spoken(decoder, ops, codes, sizes), decoder(codes)) < BOUND
 
 
 @pytest.mark.parametrize("ops", TABLES[1:])
 @pytest.mark.parametrize("stretches", [(), (2,), (1, 3), (2, 1)], ids=str)
-def test_other_shapes(error: Measure, stretches: tuple[int, ...], ops: CodecOps) -> None:
+def test_other_shapes(stretches: tuple[int, ...], ops: CodecOps) -> None:
     decoder = other_decoder(stretches)
     codes = random_codes(decoder, 3, 12)
     assert error(spoken(decoder, ops, codes, [5, 1, 6]), decoder(codes)) < BOUND
 
 
 @pytest.mark.parametrize("ops", TABLES)
-def test_slots_of_different_age_share_a_call(decoder: CodecDecoder, error: Measure, ops: CodecOps | None) -> None:
+def test_slots_of_different_age_share_a_call(decoder: CodecDecoder, ops: CodecOps | None) -> None:
     codes = random_codes(decoder, 2, decoder.shape.window + 6)
     streams, samples = slot_decoder(decoder, 3, 8, ops), decoder.shape.samples_per_frame
     old, new = torch.tensor([2]), torch.tensor([1])
@@ -110,7 +109,7 @@ def test_a_broken_stream_leaves_nothing_behind(decoder: CodecDecoder, ops: Codec
     assert torch.equal(streams.decode(codes, slots), clean)
 
 
-def test_halves_are_as_good_as_ten_bits(decoder: CodecDecoder, error: Measure) -> None:
+def test_halves_are_as_good_as_ten_bits(decoder: CodecDecoder) -> None:
     """float16 has the mantissa of TF32, which is what libraries give convolutions in float32."""
     codes = random_codes(decoder, 2, 12)
     whole = decoder(codes)

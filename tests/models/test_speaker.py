@@ -9,6 +9,8 @@ import pytest
 import soxr
 import torch
 import torch.nn.functional as F
+from golden_set import case
+from tiny_models import error, speaker_encoder
 from torch import Tensor
 
 from omnitts_cli.errors import InputError
@@ -17,10 +19,9 @@ from omnitts_cli.models.speaker import SpeakerEncoder, SpeakerShape
 
 BOUND = 1e-5
 Encoders = Callable[[str], SpeakerEncoder]
-Measure = Callable[[Tensor, Tensor], float]
 
 
-def test_every_block(speaker_encoder: Encoders, case, error: Measure) -> None:
+def test_every_block() -> None:
     golden, encoder = case("base/speaker_frontend").tensors, speaker_encoder("base")
     stages: dict[str, Tensor] = {}
     # these two modules are followed by an activation outside of them
@@ -46,7 +47,7 @@ CLONES = [
 
 
 @pytest.mark.parametrize("name", CLONES)
-def test_voices_of_clones(speaker_encoder: Encoders, case, error: Measure, name: str) -> None:
+def test_voices_of_clones(name: str) -> None:
     golden, encoder = case(name).tensors, speaker_encoder(name.split("/")[0])
     clips = [key.removesuffix(".speaker_embedding") for key in golden if key.endswith(".speaker_embedding")]
     assert clips
@@ -57,7 +58,7 @@ def test_voices_of_clones(speaker_encoder: Encoders, case, error: Measure, name:
         assert error(encoder.embed(sound), golden[f"{clip}.speaker_embedding"]) < BOUND
 
 
-def test_shortest_clip(speaker_encoder: Encoders) -> None:
+def test_shortest_clip() -> None:
     encoder = speaker_encoder("base")
     least = encoder.shape.shortest_samples
     assert least == 1280
@@ -79,7 +80,7 @@ def test_shortest_clip_follows_from_the_shape(change: dict[str, object]) -> None
         encoder.embed(torch.randn(least - 1))
 
 
-def test_bfloat16_weights(speaker_encoder: Encoders, case) -> None:
+def test_bfloat16_weights() -> None:
     sound = case("base/speaker_frontend").tensors["audio"][0]
     exact, small = speaker_encoder("base").embed(sound), speaker_encoder("base").to(torch.bfloat16).embed(sound)
     assert small.dtype == torch.bfloat16

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
+from golden_set import case
+from tiny_models import language
 from torch import Tensor
 
 CASES = (
@@ -25,14 +26,14 @@ def heard(tensors: dict[str, Tensor]) -> Tensor:
     return torch.cat([tensors["prefill.inputs_embeds"], tensors["talker.step_input"]], 1)
 
 
-def talker_of(language: Callable[[str], Any], name: str) -> Any:
+def talker_of(name: str) -> Any:
     return language(name.split("/")[0]).talker
 
 
 @torch.no_grad()
 @pytest.mark.parametrize("name", CASES)
-def test_hidden_states_and_logits(name: str, case: Any, language: Any) -> None:
-    one, talker = case(name), talker_of(language, name)
+def test_hidden_states_and_logits(name: str) -> None:
+    one, talker = case(name), talker_of(name)
     rows = heard(one.tensors)
     prompt = one.tensors["prefill.inputs_embeds"].shape[1]
     hidden = talker(rows)
@@ -45,8 +46,8 @@ def test_hidden_states_and_logits(name: str, case: Any, language: Any) -> None:
 @torch.no_grad()
 @pytest.mark.parametrize("name", CASES[:3])
 @pytest.mark.parametrize("run", [1, 3, 7, 1000])
-def test_prefill_in_runs_then_steps_is_the_whole(name: str, run: int, case: Any, language: Any) -> None:
-    one, talker = case(name), talker_of(language, name)
+def test_prefill_in_runs_then_steps_is_the_whole(name: str, run: int) -> None:
+    one, talker = case(name), talker_of(name)
     rows, whole = heard(one.tensors), talker(heard(one.tensors))
     prompt = one.tensors["prefill.inputs_embeds"].shape[1]
     cache = talker.cache(1, rows.shape[1] + 4)
@@ -61,7 +62,7 @@ def test_prefill_in_runs_then_steps_is_the_whole(name: str, run: int, case: Any,
 
 
 @torch.no_grad()
-def test_padding_on_the_right_harms_nobody(language: Any) -> None:
+def test_padding_on_the_right_harms_nobody() -> None:
     """Neither in the whole way nor in the cached one, where what it wrote is overwritten before it is read."""
     talker = language("custom_voice").talker
     rows = torch.randn(1, 9, 64, generator=torch.Generator().manual_seed(0))
@@ -77,7 +78,7 @@ def test_padding_on_the_right_harms_nobody(language: Any) -> None:
 
 
 @torch.no_grad()
-def test_rows_at_different_places_share_a_step(language: Any) -> None:
+def test_rows_at_different_places_share_a_step() -> None:
     """A batch of three slots, out of order, one at its start and one far on, is three steps alone."""
     talker = language("custom_voice").talker
     rows = torch.randn(3, 12, 64, generator=torch.Generator().manual_seed(1))

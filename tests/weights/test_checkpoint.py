@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from golden_set import checkpoint
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -36,7 +37,7 @@ def load(folder: Path) -> Parts:
 
 
 @pytest.mark.parametrize("name", CHECKPOINTS)
-def test_reference_checkpoints_load(checkpoint: Callable[[str], Path], name: str) -> None:
+def test_reference_checkpoints_load(name: str) -> None:
     folder = checkpoint(name)
     for part in load(folder).all():
         stored = load_file(folder / part.folder / "model.safetensors")
@@ -48,7 +49,7 @@ def test_reference_checkpoints_load(checkpoint: Callable[[str], Path], name: str
 
 
 @pytest.mark.parametrize("file", [WEIGHTS, CODEC])
-def test_every_tensor_is_read_as_the_official_reader_does(checkpoint: Callable[[str], Path], file: str) -> None:
+def test_every_tensor_is_read_as_the_official_reader_does(file: str) -> None:
     path = checkpoint("base") / file
     files, stored = Checkpoint.open(path), load_file(path)
     assert files.names() == {name: (value.dtype, tuple(value.shape)) for name, value in stored.items()}
@@ -56,7 +57,7 @@ def test_every_tensor_is_read_as_the_official_reader_does(checkpoint: Callable[[
 
 
 @pytest.fixture
-def model(checkpoint: Callable[[str], Path], tmp_path: Path) -> Path:
+def model(tmp_path: Path) -> Path:
     """A copy that may be spoilt."""
     return Path(shutil.copytree(checkpoint("custom_voice"), tmp_path / "model"))
 
@@ -170,7 +171,7 @@ def test_case_38_wrong_dtype(model: Path) -> None:
 
 
 @pytest.mark.parametrize("other", ["custom_voice_small", "base_large"])
-def test_case_38_weights_of_another_model(model: Path, checkpoint: Callable[[str], Path], other: str) -> None:
+def test_case_38_weights_of_another_model(model: Path, other: str) -> None:
     shutil.copy(checkpoint(other) / WEIGHTS, model / WEIGHTS)
     if other == "base_large":
         assert load(model), "a speaker encoder that is not used does no harm"

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 import torch
+from golden_set import checkpoint
 from torch import nn
 
 from omnitts_cli.families.qwen3_tts.config import read_config
@@ -90,7 +89,7 @@ def test_dtypes_and_buffers() -> None:
 
 
 @pytest.fixture(scope="module")
-def pieces(checkpoint: Callable[[str], Path]) -> Parts:
+def pieces() -> Parts:
     """The tiny shapes of a model that can clone, with random numbers."""
     made = parts(read_config(checkpoint("base_large")))
     for part in made.all():

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +19,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 import fake_npu
 
 torch_npu = fake_npu.install(os.environ["FAKE_NPU_VERSION"])
+
+from golden_set import checkpoint  # noqa: E402
 
 from omnitts_cli.cli import doctor  # noqa: E402
 from omnitts_cli.cli.doctor import Check  # noqa: E402
@@ -117,9 +119,7 @@ def test_a_model_by_name_speaks_on_it() -> None:
 
 
 @pytest.mark.parametrize("checkpoint_name", ["custom_voice", "base"])
-def test_a_released_layout_is_loaded_cloned_and_spoken_as_on_the_cpu(
-    checkpoint: Callable[[str], Path], checkpoint_name: str
-) -> None:
+def test_a_released_layout_is_loaded_cloned_and_spoken_as_on_the_cpu(checkpoint_name: str) -> None:
     folder = str(checkpoint(checkpoint_name))
     sound = np.random.default_rng(0).standard_normal(24_000).astype(np.float32) / 10
     codes = []

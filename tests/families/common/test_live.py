@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 import torch
+from golden_set import checkpoint
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,7 +16,7 @@ from omnitts_cli.families.common.tokenizer import TextTokenizer, read_tokenizer
 
 
 @pytest.fixture(scope="session")
-def tokenizer(checkpoint: Callable[[str], Path]) -> TextTokenizer:
+def tokenizer() -> TextTokenizer:
     return read_tokenizer(checkpoint("base"), 640)
 
 

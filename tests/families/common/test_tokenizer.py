@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from golden_cases import CASES
+from golden_set import case, checkpoint
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -19,18 +18,18 @@ ROWS = 640
 
 
 @pytest.fixture(scope="session")
-def tokenizer(checkpoint: Callable[[str], Path]) -> TextTokenizer:
+def tokenizer() -> TextTokenizer:
     return read_tokenizer(checkpoint("base"), ROWS)
 
 
 @pytest.fixture(scope="session")
-def compatible(checkpoint: Callable[[str], Path]) -> TextTokenizer:
+def compatible() -> TextTokenizer:
     """With the pattern that the official package uses by accident."""
     return read_tokenizer(checkpoint("base"), ROWS, mistral_pattern=True)
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_official_ids(name: str, case: Callable[[str], Any], tokenizer: TextTokenizer) -> None:
+def test_official_ids(name: str, tokenizer: TextTokenizer) -> None:
     meta = case(name).meta
     said = meta["arguments"]
     texts = said["text"] if isinstance(said["text"], list) else [said["text"]]
@@ -112,7 +111,7 @@ def test_a_finished_word_is_settled(tokenizer: TextTokenizer) -> None:
         assert tokenizer.settled(text) == settled
 
 
-def broken(checkpoint: Callable[[str], Path], folder: Path, **files: str) -> Path:
+def broken(folder: Path, **files: str) -> Path:
     for name in ("vocab.json", "merges.txt"):
         text = (checkpoint("base") / name).read_text(encoding="utf-8")
         (folder / name).write_text(files.get(name.split(".")[0], text), encoding="utf-8")
@@ -134,22 +133,20 @@ def broken(checkpoint: Callable[[str], Path], folder: Path, **files: str) -> Pat
         ('{"a": ' * 100_000, "not JSON"),
     ],
 )
-def test_a_vocabulary_that_cannot_be_used(
-    vocab: str, says: str, checkpoint: Callable[[str], Path], tmp_path: Path
-) -> None:
+def test_a_vocabulary_that_cannot_be_used(vocab: str, says: str, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"vocab\.json") as raised:
-        read_tokenizer(broken(checkpoint, tmp_path, vocab=vocab), ROWS)
+        read_tokenizer(broken(tmp_path, vocab=vocab), ROWS)
     assert says in raised.value.message
 
 
 @pytest.mark.parametrize("merges", ["a b c d", "ab", "h e\n  ", "no such", "h\te"])
-def test_merges_that_cannot_be_used(merges: str, checkpoint: Callable[[str], Path], tmp_path: Path) -> None:
+def test_merges_that_cannot_be_used(merges: str, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"merges\.txt:[123]:"):
-        read_tokenizer(broken(checkpoint, tmp_path, merges=f"#version: 0.2\n{merges}\n"), ROWS)
+        read_tokenizer(broken(tmp_path, merges=f"#version: 0.2\n{merges}\n"), ROWS)
 
 
-def test_a_merges_file_that_is_no_text(checkpoint: Callable[[str], Path], tmp_path: Path) -> None:
-    folder = broken(checkpoint, tmp_path)
+def test_a_merges_file_that_is_no_text(tmp_path: Path) -> None:
+    folder = broken(tmp_path)
     (folder / "merges.txt").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ModelError, match=r"merges\.txt"):
         read_tokenizer(folder, ROWS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from recording_device import RecordingDevice
+from tiny_models import tiny_model
 
 from omnitts_cli.audio.chunk import Chunk, Clip
 from omnitts_cli.devices.cpu import CPUDevice
@@ -179,9 +180,7 @@ class Hasty(torch.nn.Module):
         return logits
 
 
-def test_both_families_in_one_process(
-    omni: SpeechModel, tiny_model: Callable[[str], SpeechModel], alone: dict[str, Clip]
-) -> None:
+def test_both_families_in_one_process(omni: SpeechModel, alone: dict[str, Clip]) -> None:
     """Two engines take turns frame by frame; each says what it says by itself."""
     first = tiny_model("custom_voice")
     other = [replace(one, voice=Named("ryan")) for one in requests(4)]

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from golden_set import omni_case
 from torch import Tensor
 
 from omnitts_cli.families.qwen3_omni.names.language import expert_names
@@ -70,7 +71,7 @@ class Alone:
 @torch.no_grad()
 @pytest.mark.parametrize("name", CASES)
 def test_a_speech_from_its_text_to_its_sound(
-    name: str, omni: SpeechModel, prompter: Callable[..., OmniPrompter], omni_case: Callable[[str], Any]
+    name: str, omni: SpeechModel, prompter: Callable[..., OmniPrompter]
 ) -> None:
     golden = omni_case(name)
     theirs = golden.tensors
@@ -100,12 +101,12 @@ def test_a_speech_from_its_text_to_its_sound(
     assert near(sound[: len(theirs["sound"])], theirs["sound"])
 
 
-def test_one_of_the_speeches_ends_by_itself(omni_case: Callable[[str], Any]) -> None:
+def test_one_of_the_speeches_ends_by_itself() -> None:
     assert omni_case("say").meta["frames"] < MOST
 
 
 @torch.no_grad()
-def test_a_block_of_experts(omni: SpeechModel, omni_folder: Any, omni_case: Callable[[str], Any]) -> None:
+def test_a_block_of_experts(omni: SpeechModel, omni_folder: Any) -> None:
     golden = omni_case("experts").tensors
     shape = omni.talker.shape.stack.experts
     block = Experts(48, shape)

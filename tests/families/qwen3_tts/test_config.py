@@ -5,12 +5,12 @@ from __future__ import annotations
 import copy
 import json
 import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from golden_set import checkpoint
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -51,12 +51,12 @@ def put(files: Files, path: str, value: object) -> Files:
 
 
 @pytest.fixture(scope="session")
-def base(checkpoint: Callable[[str], Path]) -> Files:
+def base() -> Files:
     return files(checkpoint("base"))
 
 
 @pytest.fixture(scope="session")
-def named(checkpoint: Callable[[str], Path]) -> Files:
+def named() -> Files:
     return files(checkpoint("custom_voice"))
 
 
@@ -72,7 +72,7 @@ def test_a_named_model(named: Files) -> None:
 
 
 @pytest.mark.parametrize(("name", "kind"), [("voice_design", "designed"), ("base", "cloned"), ("base_large", "cloned")])
-def test_the_other_kinds(name: str, kind: str, checkpoint: Callable[[str], Path]) -> None:
+def test_the_other_kinds(name: str, kind: str) -> None:
     config = read_config(checkpoint(name))
     assert config.kinds == {kind} and not config.obeys_style and not config.speakers
     assert (config.encoder is None) == (config.speaker_encoder is None) == (kind != "cloned")
@@ -209,7 +209,7 @@ def test_a_file_that_is_too_large(tmp_path: Path) -> None:
         read_config(tmp_path)
 
 
-def test_tokens_that_the_tokenizer_has_elsewhere(checkpoint: Callable[[str], Path], tmp_path: Path) -> None:
+def test_tokens_that_the_tokenizer_has_elsewhere(tmp_path: Path) -> None:
     source = checkpoint("base")
     for name in ("config.json", "speech_tokenizer/config.json", "tokenizer_config.json"):
         (tmp_path / name).parent.mkdir(exist_ok=True)

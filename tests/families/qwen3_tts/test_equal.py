@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
 from golden_cases import CASES, asked, near
+from golden_set import case
+from tiny_models import tiny_model
 from torch import Tensor
 
 from omnitts_cli.kernels import cpu, plain
@@ -82,9 +81,7 @@ TABLES += [pytest.param(ops, id="native") for ops in [cpu.native()] if ops]
 
 @pytest.mark.parametrize("ops", TABLES)
 @pytest.mark.parametrize("name", [name for name in CASES if not name.endswith("sampled")])
-def test_free_running_frames_and_their_sound(
-    name: str, ops: Ops, case: Callable[[str], Any], tiny_model: Callable[..., SpeechModel]
-) -> None:
+def test_free_running_frames_and_their_sound(name: str, ops: Ops) -> None:
     golden, model = case(name), tiny_model(name.split("/")[0], ops)
     most = golden.meta["arguments"]["max_new_tokens"] - 1  # the official package never speaks its last token
     for index, request in enumerate(asked(golden)):
@@ -105,7 +102,7 @@ def test_free_running_frames_and_their_sound(
 
 
 @torch.no_grad()
-def test_scores_of_a_sampled_run(case: Callable[[str], Any], tiny_model: Callable[[str], SpeechModel]) -> None:
+def test_scores_of_a_sampled_run() -> None:
     """With the official frames forced, the logits and what is left of them after the processors are equal."""
     golden, model = case("custom_voice/sampled"), tiny_model("custom_voice")
     said = golden.meta["arguments"]
@@ -122,9 +119,7 @@ def test_scores_of_a_sampled_run(case: Callable[[str], Any], tiny_model: Callabl
         alone.go_on(frames[None, step])
 
 
-def test_a_clone_made_here_is_the_clone_made_there(
-    case: Callable[[str], Any], tiny_model: Callable[[str], SpeechModel]
-) -> None:
+def test_a_clone_made_here_is_the_clone_made_there() -> None:
     for name in ("base/icl_stream_text_longer", "base/icl_stream_codec_longer", "base_large/icl_nonstream"):
         golden, cloner = case(name), tiny_model(name.split("/")[0]).cloner
         sound = golden.tensors["ref.0.audio"].numpy()

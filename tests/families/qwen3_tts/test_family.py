@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 import torch
+from golden_set import checkpoint
 from safetensors import safe_open
+from tiny_models import tiny_model
 
 from omnitts_cli.families.common.names import HEAD
 from omnitts_cli.families.qwen3_tts.config import read_config
 from omnitts_cli.families.qwen3_tts.family import parts
-from omnitts_cli.models.roles import SpeechModel
 from omnitts_cli.models.sources import One
 
 
 @pytest.mark.parametrize("name", ["custom_voice", "custom_voice_small", "voice_design", "base", "base_large"])
-def test_every_parameter_has_a_source_and_every_tensor_a_reader(name: str, checkpoint: Callable[[str], Path]) -> None:
+def test_every_parameter_has_a_source_and_every_tensor_a_reader(name: str) -> None:
     folder = checkpoint(name)
     unread: dict[str, set[str]] = {}
     for part in parts(read_config(folder)).all():
@@ -32,17 +30,17 @@ def test_every_parameter_has_a_source_and_every_tensor_a_reader(name: str, check
     assert all(name.startswith("encoder.") for name in unread["speech_tokenizer"])
 
 
-def test_nothing_is_allocated_before_the_files_are_compared(checkpoint: Callable[[str], Path]) -> None:
+def test_nothing_is_allocated_before_the_files_are_compared() -> None:
     for part in parts(read_config(checkpoint("base"))).all():
         assert all(weight.is_meta for weight in part.module.parameters())
 
 
-def test_the_tensor_that_tells_the_stored_format(checkpoint: Callable[[str], Path]) -> None:
+def test_the_tensor_that_tells_the_stored_format() -> None:
     names = parts(read_config(checkpoint("base"))).language.names
     assert names["talker.head"] == One(HEAD)
 
 
-def test_a_whole_model(tiny_model: Callable[[str], SpeechModel]) -> None:
+def test_a_whole_model() -> None:
     model = tiny_model("custom_voice")
     assert model.name == "custom_voice" and model.kinds == {"named"} and model.cloner is None
     assert model.speakers["ryan"] == "at home in English" and len(model.speakers) == 9

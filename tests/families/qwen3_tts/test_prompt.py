@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
 from golden_cases import CASES, asked, near
+from golden_set import case
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiny_models import a_clone, tiny_model
 from torch import Tensor
 
 from omnitts_cli.errors import InputError, UsageError, VoiceError
@@ -20,7 +19,7 @@ from omnitts_cli.voices import Cloned, Designed, Named, Voice
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_golden_prompts(name: str, case: Callable[[str], Any], tiny_model: Callable[[str], SpeechModel]) -> None:
+def test_golden_prompts(name: str) -> None:
     golden, model = case(name), tiny_model(name.split("/")[0])
     rows, tails = golden.tensors["prefill.inputs_embeds"], golden.tensors["prefill.trailing_text_hidden"]
     pad = golden.tensors["prefill.tts_pad_embed"][0, 0]
@@ -39,7 +38,7 @@ def test_golden_prompts(name: str, case: Callable[[str], Any], tiny_model: Calla
         assert (prompt.draft.reference is None) if codes is None else np.array_equal(prompt.draft.reference, codes)
 
 
-def requests_of_every_kind(a_clone: Callable[..., Cloned]) -> list[tuple[str, Voice, str | None]]:
+def requests_of_every_kind() -> list[tuple[str, Voice, str | None]]:
     return [
         ("custom_voice", Named("ryan"), "whisper it"),
         ("custom_voice", Named(), None),
@@ -51,11 +50,9 @@ def requests_of_every_kind(a_clone: Callable[..., Cloned]) -> list[tuple[str, Vo
 
 
 @pytest.mark.parametrize("mode", ["whole", "streamed"])
-def test_equal_shared_keys_mean_equal_shared_rows(
-    mode: TextMode, tiny_model: Callable[[str], SpeechModel], a_clone: Callable[..., Cloned]
-) -> None:
+def test_equal_shared_keys_mean_equal_shared_rows(mode: TextMode) -> None:
     seen: dict[tuple[object, ...], Tensor] = {}
-    for checkpoint, voice, style in requests_of_every_kind(a_clone):
+    for checkpoint, voice, style in requests_of_every_kind():
         for language in (None, "english"):
             for text in ("hello world", "a rather longer text, with more words than the reference has frames"):
                 request = Request(text, voice, language, style, text_mode=mode)
@@ -65,17 +62,15 @@ def test_equal_shared_keys_mean_equal_shared_rows(
                 first = seen.setdefault(key, prompt.rows[: prompt.draft.shared])
                 assert torch.equal(prompt.rows[: prompt.draft.shared], first)
     # the text never changes the key; voice, language, style do
-    assert len(seen) == 2 * len(requests_of_every_kind(a_clone))
+    assert len(seen) == 2 * len(requests_of_every_kind())
 
 
 @pytest.mark.parametrize("name", ["custom_voice", "voice_design", "base"])
-def test_prompts_made_together_are_those_made_alone(
-    name: str, tiny_model: Callable[[str], SpeechModel], a_clone: Callable[..., Cloned]
-) -> None:
+def test_prompts_made_together_are_those_made_alone(name: str) -> None:
     prompter = tiny_model(name).prompter
     asked = [
         Request(text, voice, None, style, text_mode=mode)
-        for model, voice, style in requests_of_every_kind(a_clone)
+        for model, voice, style in requests_of_every_kind()
         if model == name
         for mode in ("whole", "streamed")
         for text in ("hello world", "a rather longer text, with more words than the reference has frames")
@@ -89,9 +84,7 @@ def test_prompts_made_together_are_those_made_alone(
         assert torch.equal(one.pad, alone.pad)
 
 
-def test_the_vector_and_the_frames_of_a_voice_are_in_its_key(
-    tiny_model: Callable[[str], SpeechModel], a_clone: Callable[..., Cloned]
-) -> None:
+def test_the_vector_and_the_frames_of_a_voice_are_in_its_key() -> None:
     keys = [
         tiny_model("base").prompter.draft(Request("hello", a_clone(4, seed=seed), text_mode="streamed")).shared_key
         for seed in (0, 0, 1)
@@ -119,9 +112,7 @@ def whole_and_live(model: SpeechModel, request: Request, pieces: list[str]) -> t
 
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
-def test_live_rows_are_the_rows_of_the_whole_text(
-    data: st.DataObject, tiny_model: Callable[[str], SpeechModel], a_clone: Callable[..., Cloned]
-) -> None:
+def test_live_rows_are_the_rows_of_the_whole_text(data: st.DataObject) -> None:
     text = data.draw(st.text(alphabet="ab 'sélLЖ你1.!?\n\u0301  ", max_size=80))
     text = f" she sells {text} and more"
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=12)))
@@ -132,15 +123,13 @@ def test_live_rows_are_the_rows_of_the_whole_text(
         assert torch.equal(live, torch.cat([whole.rows, whole.feed]))
 
 
-def test_live_text_with_a_reference_waits_for_enough_words(
-    tiny_model: Callable[[str], SpeechModel], a_clone: Callable[..., Cloned]
-) -> None:
+def test_live_text_with_a_reference_waits_for_enough_words() -> None:
     request = Request("", a_clone(30), text_mode="streamed")
     with pytest.raises(TooEarly, match="needs"):
         tiny_model("base").prompter.live(request, "hello world ")
 
 
-def test_a_token_has_the_same_row_alone_and_in_a_long_text(tiny_model: Callable[[str], SpeechModel]) -> None:
+def test_a_token_has_the_same_row_alone_and_in_a_long_text() -> None:
     prompter = tiny_model("custom_voice").prompter
     ids = list(range(200))
     together = prompter._rows.text(ids)
@@ -148,12 +137,12 @@ def test_a_token_has_the_same_row_alone_and_in_a_long_text(tiny_model: Callable[
 
 
 @pytest.mark.parametrize("text", ["", "  \n\t ", "\u00a0\u2003"])
-def test_nothing_to_speak(text: str, tiny_model: Callable[[str], SpeechModel]) -> None:
+def test_nothing_to_speak(text: str) -> None:
     with pytest.raises(InputError, match="no text"):
         tiny_model("custom_voice").prompter.prompt(Request(text, Named("ryan")))
 
 
-def test_text_that_outgrows_the_model(tiny_model: Callable[[str], SpeechModel], a_clone: Callable[..., Cloned]) -> None:
+def test_text_that_outgrows_the_model() -> None:
     for name, voice, clip in (("custom_voice", Named("ryan"), False), ("base", a_clone(4), True)):
         with pytest.raises(InputError, match="32768") as refused:
             tiny_model(name).prompter.draft(Request("x " * 40_000, voice))
@@ -185,19 +174,13 @@ def test_text_that_outgrows_the_model(tiny_model: Callable[[str], SpeechModel], 
         ("custom_voice", Request("half \udc80", Named("ryan")), InputError, "UTF-8"),
     ],
 )
-def test_what_a_model_cannot_do(
-    name: str,
-    request_: Request,
-    error: type[Exception],
-    says: str,
-    tiny_model: Callable[[str], SpeechModel],
-) -> None:
+def test_what_a_model_cannot_do(name: str, request_: Request, error: type[Exception], says: str) -> None:
     with pytest.raises(error) as raised:
         tiny_model(name).prompter.prompt(request_)
     assert says in f"{raised.value.message} {raised.value.hint}"
 
 
-def test_names_are_matched_without_regard_to_case(tiny_model: Callable[[str], SpeechModel]) -> None:
+def test_names_are_matched_without_regard_to_case() -> None:
     prompter = tiny_model("custom_voice").prompter
     plain = prompter.prompt(Request("hi", Named("uncle_fu"), "english"))
     assert torch.equal(prompter.prompt(Request("hi", Named("Uncle_Fu"), "ENGLISH")).rows, plain.rows)
@@ -217,9 +200,7 @@ def test_names_are_matched_without_regard_to_case(tiny_model: Callable[[str], Sp
         ("vivian", "chinese", "chinese"),
     ],
 )
-def test_dialects_come_with_their_speakers(
-    speaker: str, language: str | None, spoken: str | None, tiny_model: Callable[[str], SpeechModel]
-) -> None:
+def test_dialects_come_with_their_speakers(speaker: str, language: str | None, spoken: str | None) -> None:
     prompter = tiny_model("custom_voice").prompter
     rows = prompter.prompt(Request("hi", Named(speaker), language)).rows
     # role, then the tag: think, its begin, the language, its end; or three ids when no language is given
@@ -230,7 +211,7 @@ def test_dialects_come_with_their_speakers(
         assert torch.allclose(rows[5], row, atol=1e-6)
 
 
-def test_case_30_special_words_of_the_template_are_plain_characters(tiny_model: Callable[[str], SpeechModel]) -> None:
+def test_case_30_special_words_of_the_template_are_plain_characters() -> None:
     prompter = tiny_model("custom_voice").prompter
     prompt = prompter.prompt(Request("a<|im_end|><tts_pad>b", Named("ryan"), style="<|im_start|>"))
     assert prompt.draft.spoken == len(prompter._tokenizer.encode("a<|im_end|><tts_pad>b"))

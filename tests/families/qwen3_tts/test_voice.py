@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
 from golden_cases import CASES, near
+from golden_set import case
+from tiny_models import tiny_model
 
 from omnitts_cli.errors import InputError
-from omnitts_cli.models.roles import SpeechModel
 
 CLONES = [name for name in CASES if name.startswith("base")]
 
 
 @pytest.mark.parametrize("name", CLONES)
-def test_official_clones(name: str, case: Callable[[str], Any], tiny_model: Callable[[str], SpeechModel]) -> None:
+def test_official_clones(name: str) -> None:
     golden, cloner = case(name), tiny_model(name.split("/")[0]).cloner
     for index, reference in enumerate(golden.meta["reference"]):
         if reference["sample_rate"] != 24_000:
@@ -39,27 +37,27 @@ def test_official_clones(name: str, case: Callable[[str], Any], tiny_model: Call
         (np.r_[np.zeros(24_000), np.inf].astype(np.float32), "not finite"),
     ],
 )
-def test_what_is_no_clip(sound: np.ndarray, says: str, tiny_model: Callable[[str], SpeechModel]) -> None:
+def test_what_is_no_clip(sound: np.ndarray, says: str) -> None:
     cloner = tiny_model("base").cloner
     for hear in (cloner.codes, cloner.embedding):
         with pytest.raises(InputError, match=says):
             hear(sound)
 
 
-def test_a_clip_too_short_to_hear_a_voice_in(tiny_model: Callable[[str], SpeechModel]) -> None:
+def test_a_clip_too_short_to_hear_a_voice_in() -> None:
     with pytest.raises(InputError, match="too short"):
         tiny_model("base").cloner.embedding(np.zeros(300, np.float32))
 
 
 @pytest.mark.parametrize("samples", [1, 1919, 1920, 1921])
-def test_every_started_frame_counts(samples: int, tiny_model: Callable[[str], SpeechModel]) -> None:
+def test_every_started_frame_counts(samples: int) -> None:
     sound = np.linspace(-0.5, 0.5, samples, dtype=np.float32)
     codes = tiny_model("base").cloner.codes(sound)
     assert codes.shape == (-(-samples // 1920), 16)
     assert 0 <= codes.min() and codes.max() < 64
 
 
-def test_the_callers_sound_is_left_alone(tiny_model: Callable[[str], SpeechModel]) -> None:
+def test_the_callers_sound_is_left_alone() -> None:
     sound = np.random.default_rng(0).standard_normal(9_600).astype(np.float32)[::2]  # not contiguous
     before = sound.copy()
     cloner = tiny_model("base").cloner

@@ -1,0 +1,108 @@
+"""Models and parts of the tiny golden checkpoints, loaded the way families load them, without an engine."""
+
+from __future__ import annotations
+
+import functools
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from golden_set import checkpoint
+from torch import Tensor
+
+from omnitts_cli.families.common.fields import Fields
+from omnitts_cli.families.common.tokenizer import read_tokenizer
+from omnitts_cli.families.qwen3_tts.codec_config import decoder_shape, encoder_shape, speaker_shape
+from omnitts_cli.families.qwen3_tts.config import Config, read_config
+from omnitts_cli.families.qwen3_tts.family import Parts, assemble, parts
+from omnitts_cli.families.qwen3_tts.names.codec import decoder_names, encoder_names
+from omnitts_cli.families.qwen3_tts.names.speaker import speaker_names
+from omnitts_cli.kernels import plain
+from omnitts_cli.kernels.ops import Ops
+from omnitts_cli.models.codec_decoder import CodecDecoder
+from omnitts_cli.models.codec_encoder import CodecEncoder
+from omnitts_cli.models.roles import SpeechModel
+from omnitts_cli.models.speaker import SpeakerEncoder
+from omnitts_cli.voices import Cloned
+from omnitts_cli.weights.checkpoint import Checkpoint
+from omnitts_cli.weights.load import fill
+
+
+def filled(folder: Path, config: Config, ops: Ops = plain.OPS) -> Parts:
+    pieces = parts(config, ops)
+    for part in pieces.all():
+        files = Checkpoint.open(folder / part.folder)
+        fill(part.module, part.names, files, "cpu", torch.float32, unused=part.leftover)
+    return pieces
+
+
+@functools.cache
+def tiny_model(name: str, ops: Ops = plain.OPS) -> SpeechModel:
+    """A golden checkpoint as a SpeechModel in float32; shared, so leave it as it is."""
+    folder = checkpoint(name)
+    config = read_config(folder)
+    tokenizer = read_tokenizer(folder, config.text_vocabulary)
+    return assemble(name, config, filled(folder, config, ops), tokenizer, ops=ops)
+
+
+def a_clone(frames: int | None = None, transcript: str | None = "hello.", seed: int = 0) -> Cloned:
+    """A made-up cloned voice for models with 64 codes in 16 groups and a width of 64."""
+    rng = np.random.default_rng(seed)
+    embedding = rng.standard_normal(64).astype(np.float32)
+    if frames is None:
+        return Cloned(embedding)
+    return Cloned(embedding, rng.integers(0, 64, (frames, 16)), transcript)
+
+
+@functools.cache
+def language(name: str) -> Any:
+    """Talker, predictor and embedder of a tiny checkpoint, not prepared, by its name. Do not change them."""
+    folder = checkpoint(name)
+    part = parts(read_config(folder)).language
+    fill(part.module, part.names, Checkpoint.open(folder), "cpu", torch.float32, unused=part.leftover)
+    return part.module.eval().requires_grad_(False)
+
+
+def _codec() -> tuple[Checkpoint, Fields, int, int]:
+    folder = checkpoint("base") / "speech_tokenizer"
+    fields = Fields(folder, json.loads((folder / "config.json").read_text()))
+    decoder = fields.values["decoder_config"]
+    return Checkpoint.open(folder), fields, decoder["num_quantizers"], decoder["codebook_size"]
+
+
+def make_decoder() -> CodecDecoder:
+    """A fresh decoder each time, with the numbers of the tiny codec, not prepared."""
+    files, *config = _codec()
+    shape = decoder_shape(*config)
+    with torch.device("meta"):
+        made = CodecDecoder(shape)
+    fill(made, decoder_names(shape), files, "cpu", torch.float32, unused=("encoder.*",))
+    return made
+
+
+def make_encoder() -> CodecEncoder:
+    files, *config = _codec()
+    shape = encoder_shape(*config, decoder_shape(*config).samples_per_frame)
+    with torch.device("meta"):
+        made = CodecEncoder(shape)
+    fill(made, encoder_names(shape), files, "cpu", torch.float32, unused=None)
+    return made.eval().requires_grad_(False)
+
+
+def speaker_encoder(name: str) -> SpeakerEncoder:
+    """The speaker encoder of a checkpoint, by its name."""
+    folder = checkpoint(name)
+    config = read_config(folder)
+    shape = speaker_shape(Fields.read(folder / "config.json"), config.talker.stack.hidden, config.sample_rate)
+    with torch.device("meta"):
+        made = SpeakerEncoder(shape)
+    fill(made, speaker_names(shape), Checkpoint.open(folder), "cpu", torch.float32, unused=None)
+    return made.eval().requires_grad_(False)
+
+
+def error(got: Tensor, wanted: Tensor) -> float:
+    """Largest difference, relative to the largest wanted value."""
+    assert got.shape == wanted.shape
+    return float((got - wanted).abs().max() / wanted.abs().max())
