@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from omnitts_cli.errors import UsageError
 from omnitts_cli.settings.commands import Clip, Takes
 from omnitts_cli.settings.table import Intent, Machine, Messages, Network, Results, Speech, TextIn
 from omnitts_cli.speech import voice_files
+
+TAKE = re.compile(r"take-(\d{1,9})")
 
 
 def design(
@@ -56,7 +59,7 @@ def refuse_contradictions(takes: Takes, text: TextIn, speech: Speech, output: Re
     if takes.output_dir and output.output:
         raise UsageError("--output and --output-dir exclude each other", hint="leave one of them out")
     if takes.candidates > 1 and not takes.output_dir:
-        raise UsageError("several takes need a folder", hint=f"--candidates {takes.candidates} -O takes")
+        raise UsageError("--candidates needs --output-dir", hint=f"--candidates {takes.candidates} -O takes")
     if takes.candidates > 1 and (output.subs or output.codes):
         raise UsageError("--subs and --codes are for one take", hint="leave --candidates out")
     if takes.candidates > 1 and not words and text.file in ((), ("-",)):
@@ -70,12 +73,13 @@ def refuse_contradictions(takes: Takes, text: TextIn, speech: Speech, output: Re
 
 
 def outputs_of(takes: Takes, output: Results) -> list[Results]:
-    """Where each take goes."""
+    """Where each take goes: take-1, take-2 ..., after the takes that are there already."""
     if takes.output_dir is None:
         return [output]
     folder = Path(takes.output_dir)
     if not output.dry_run:
         sound_out.make_folder(folder)
-    suffix = output.format or "wav"
-    names = [folder / f"take-{number}.{suffix}" for number in range(1, takes.candidates + 1)]
-    return [replace(output, output=str(name)) for name in names]
+    there = [int(found[1]) for path in folder.glob("take-*") if (found := TAKE.fullmatch(path.stem))]
+    first, suffix = max(there, default=0) + 1, output.format or "wav"
+    names = [folder / f"take-{number}.{suffix}" for number in range(first, first + takes.candidates)]
+    return [replace(output, output=str(name), no_clobber=True) for name in names]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -14,7 +14,8 @@ from omnitts_cli.errors import DeviceError, OmniError, OutputError, UsageError
 from omnitts_cli.settings.environment import EMBEDDED
 from omnitts_cli.settings.table import Machine, Messages, Network, Results, Speech, TextIn
 from omnitts_cli.terminal.console import console
-from omnitts_cli.terminal.progress import Progress, duration, size
+from omnitts_cli.terminal.keys import pressed
+from omnitts_cli.terminal.progress import Progress, duration, size, ticking
 from omnitts_cli.terminal.signals import Stopped, held
 from omnitts_cli.text.language import LANGUAGES
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from omnitts_cli.speech.tts import TTS
     from omnitts_cli.speech.voices import Voice
 
-CHARS_PER_S = 14.0  # of English speech; for --dry-run only
 FIRST_S = 0.1  # /dev/null and the like have ended by then
 
 
@@ -70,7 +70,7 @@ class Job:
         name = self.speech.model or model or EMBEDDED
         script, texts = self.script()
         if self.output.dry_run:
-            rehearse(script, name, variant, whole=self.text.split == "none")
+            rehearse(script, name, variant, self.text)
             yield None
             return
         with ExitStack() as closing:
@@ -158,64 +158,85 @@ class Ready:
     def write(self, stream: Stream) -> None:
         """The stream into the sink; what was finished is kept whatever happens."""
         job, place = self.job, self.place
-        title = "playing" if job.command == "play" else "speaking"
-        with Progress(title, job.messages.progress) as progress, ExitStack() as closing:
+        playing = job.command == "play"
+        with Progress("playing" if playing else "speaking", job.messages.progress) as progress, ExitStack() as closing:
             closing.enter_context(stream)
-            quit_asked: list[str] = []
-            if job.command == "play":
-                closing.enter_context(remote_control(place, stream, quit_asked))
-            tell = partial(results.tell, progress, self.script, place, stream)
+            player = Player(place, stream)
+            look = partial(results.tell, progress, self.script, stream)
+            if playing:
+                player.listens = closing.enter_context(pressed(player.act))
+                look = partial(results.tell_playing, progress, self.script, place, stream, player)
+            closing.enter_context(ticking(look))
             try:
                 for chunk in stream:
                     with held():
                         place.write(chunk.samples)
                         if chunk.sentence is not None:
                             place.sink.sentence_done()
-                    tell()
+                    look()
                 place.sink.finish()
             except (OmniError, Stopped) as error:
-                if quit_asked and isinstance(error, DeviceError):  # the loudspeaker was told to stop
+                if player.quit and isinstance(error, DeviceError):  # the loudspeaker was told to stop
                     return
                 raise rescued(error, place) from None
         for notice in place.sink.notices:
             console.warning(notice)
 
 
-def rehearse(script: Script, model: str, variant: str, *, whole: bool) -> None:
-    """--dry-run: the pieces, how long they will be, and what the model weighs."""
-    from omnitts_cli.text.reading import parts_of
+def rehearse(script: Script, model: str, variant: str, text: TextIn) -> None:
+    """--dry-run: what will be spoken, how long it will be, and what the model weighs."""
+    from omnitts_cli.speech.normalize import reader
+    from omnitts_cli.speech.speaking import CHARS_PER_S
+    from omnitts_cli.text.language import detect
+    from omnitts_cli.text.reading import readings
 
-    weight, longest = known_of(model, variant)
-    number, seconds = 0, 0.0
+    known = known_of(model, variant)
+    rows: list[list[str]] = []
+    number, seconds, read = 0, 0.0, None
     while not script.ended:
         piece = script.take(0.25)
         if piece is None:
             continue
-        for part in parts_of(piece, None if whole else longest):
-            expected = part.pause_s or len(part.text) / CHARS_PER_S
+        if number == 0 and piece.speech:
+            read = reader(text.normalize, detect(piece.text).language, known)
+        for part, spoken in readings(piece, read, None if text.split == "none" else known.longest_piece):
+            expected = part.pause_s or len(spoken) / CHARS_PER_S
             number, seconds = number + 1, seconds + expected
-            console.table([[str(number), f"{expected:.1f} s", part.text or "(pause)"]])
-            console.record(status="ok", piece=number, expected_s=round(expected, 2), text=part.text)
-    console.note(f"{number} piece{'s' * (number != 1)}, about {duration(seconds)}{weight}")
+            rows.append([str(number), f"{expected:.1f} s", spoken or "(pause)"])
+            console.record(
+                status="ok", piece=number, expected_s=round(expected, 2), text=part.as_written, spoken=spoken
+            )
+    console.table(rows)
+    console.note(f"{number} piece{'s' * (number != 1)}, about {duration(seconds)}{known.weight}")
 
 
-def known_of(name: str, variant: str) -> tuple[str, int | None]:
-    """What a model takes of the memory, in words, and the longest piece that it says well; nothing is loaded."""
+@dataclass(frozen=True)
+class Known:
+    """What is known of a model without loading it."""
+
+    weight: str  # in words
+    longest_piece: int | None = None
+    plain_letters: bool = False
+
+
+def known_of(name: str, variant: str) -> Known:
+    """What a model takes of the memory, the longest piece that it says well, and whether it reads letters only."""
     from omnitts_cli.families.common.fields import Fields
-    from omnitts_cli.families.qwen3_tts.ours import longest_piece, ours_in
+    from omnitts_cli.families.qwen3_tts.ours import longest_piece, ours_in, plain_letters
     from omnitts_cli.weights.find import here
     from omnitts_cli.weights.names import HubName
 
     try:
         found = here(name, variant=variant)
         if isinstance(found, HubName):
-            return f"; model {name} is not on this machine", None
+            return Known(f"; model {name} is not on this machine")
         if (folder := found.folder) is None:
-            return "", None
-        longest = longest_piece(ours_in(Fields.read(folder / "config.json")))
+            return Known("")
+        ours = ours_in(Fields.read(folder / "config.json"))
+        weight = f"; model {name}: {size(sum(file.stat().st_size for file in folder.rglob('*.safetensors')))}"
+        return Known(weight, longest_piece(ours), plain_letters(ours))
     except OmniError as error:
-        return f"; {error.message}", None
-    return f"; model {name}: {size(sum(file.stat().st_size for file in folder.rglob('*.safetensors')))}", longest
+        return Known(f"; {error.message}")
 
 
 def rescued(error: OmniError | Stopped, place: Stage) -> OmniError | Stopped:
@@ -231,22 +252,23 @@ def rescued(error: OmniError | Stopped, place: Stage) -> OmniError | Stopped:
     return error
 
 
-def remote_control(place: Stage, stream: Stream, quit_asked: list[str]) -> AbstractContextManager[bool]:
-    """Space pauses and goes on, q stops."""
-    from omnitts_cli.terminal.keys import pressed
+@dataclass
+class Player:
+    """What the keys do while something plays: space pauses and goes on, q stops."""
 
-    speaker = place.speaker
-    assert speaker is not None
-    paused = False
+    place: Stage
+    stream: Stream
+    paused: bool = False
+    quit: bool = False
+    listens: bool = False  # whether there is a terminal to press keys on
 
-    def act(key: str) -> None:
-        nonlocal paused
+    def act(self, key: str) -> None:
+        speaker = self.place.speaker
+        assert speaker is not None
         if key == " ":
-            paused = not paused
-            speaker.pause(paused)
+            self.paused = not self.paused
+            speaker.pause(self.paused)
         elif key == "q":
-            quit_asked.append(key)
-            stream.close()
+            self.quit = True
+            self.stream.close()
             speaker.discard()
-
-    return pressed(act)

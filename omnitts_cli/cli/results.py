@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from math import floor, log10
-from typing import TYPE_CHECKING, Any
+from math import floor
+from typing import TYPE_CHECKING
 
 from omnitts_cli.terminal.console import console
+from omnitts_cli.terminal.playback import Playback
 from omnitts_cli.terminal.progress import Progress, duration
 
 if TYPE_CHECKING:
@@ -14,13 +15,13 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from omnitts_cli.cli.job import Job
+    from omnitts_cli.cli.job import Job, Player
     from omnitts_cli.cli.sound_out import Stage
     from omnitts_cli.speech.script import Script
     from omnitts_cli.speech.speaking import Account, Stream
     from omnitts_cli.speech.tts import TTS
 
-LEVEL_STEPS, LEVEL_STEP_DB = 8, 6.0
+STEADY_S = 1.0
 
 
 def report(job: Job, tts: TTS, place: Stage, stream: Stream) -> None:
@@ -68,7 +69,8 @@ def report(job: Job, tts: TTS, place: Stage, stream: Stream) -> None:
     where = f" in {place.path}" if place.path else ""
     told = f"  RTF {rtf:.3f}" if rtf else ""
     line = f"{duration(seconds)} of speech{where}{told}  seed {stream.seed}"
-    (console.note if place.named else console.detail)(line)
+    drawn = job.speech.seed is None and console.on_terminal()  # it would be lost
+    (console.note if place.named or job.names_outputs or drawn else console.detail)(line)
 
 
 def warn_if_clipped(peak_dbfs: float, volume_db: float, place: Stage) -> None:
@@ -80,31 +82,32 @@ def warn_if_clipped(peak_dbfs: float, volume_db: float, place: Stage) -> None:
         )
 
 
-def tell(progress: Progress, script: Script, place: Stage, stream: Stream) -> None:
-    """Where we are, for the progress line; while playing also how loud it is."""
-    account, seconds = stream.account, stream.seconds
+def tell(progress: Progress, script: Script, stream: Stream) -> None:
+    """Where we are, for the progress line: how much is made, what waits for its turn included."""
+    account, made_s = stream.account, stream.made_s
     wall = max(time.perf_counter() - account.began, 1e-9)  # clocks may stand still
-    share = min(1.0, account.chars / script.chars) if script.chars else None
-    if not seconds:
-        return progress.update(
-            share, f"{account.pieces} piece{'s' * (account.pieces != 1)}", done_chars=account.chars, audio_s=0.0
-        )
-    speed = seconds / wall
-    left = wall / share - wall if share else None
-    if place.speaker:
-        words = f"{level_bar(place.speaker.level)} {duration(place.speaker.played_s)} of {duration(seconds)}"
-    else:
-        words = f"audio {duration(seconds)}  {speed:.1f}× realtime  RTF {1 / speed:.3f}"
-        words += f"  eta {duration(left)}" if left is not None else ""
-    numbers: dict[str, Any] = {"audio_s": round(seconds, 2), "speed_x": round(speed, 2)}
-    progress.update(share, words, done_chars=account.chars, **numbers, eta_s=None if left is None else round(left, 1))
+    share = min(1.0, stream.made_chars() / script.chars) if script.chars else None
+    if not made_s:
+        return progress.update(share, "starting", done_chars=account.chars, audio_s=0.0)
+    speed = made_s / wall
+    left = wall / share - wall if share and wall > STEADY_S else None  # the first moments say nothing
+    words = f"audio {duration(made_s)}  {speed:.1f}× realtime" + (f"  eta {duration(left)}" if left is not None else "")
+    progress.update(
+        share, words, done_chars=account.chars, audio_s=round(made_s, 2), speed_x=round(speed, 2),
+        eta_s=None if left is None else round(left, 1),
+    )  # fmt: skip
 
 
-def level_bar(level: float) -> str:
-    """A level of 0..1 as steps from silence to full scale."""
-    steps = round(20 * log10(max(level, 1e-6)) / LEVEL_STEP_DB) + LEVEL_STEPS
-    full = max(0, min(LEVEL_STEPS, steps))
-    return "▮" * full + "▯" * (LEVEL_STEPS - full)
+def tell_playing(progress: Progress, script: Script, place: Stage, stream: Stream, player: Player) -> None:
+    """What was heard, for the line of `play`."""
+    speaker = place.speaker
+    assert speaker is not None
+    complete = script.ended and stream.finished
+    expected = None
+    if script.chars and (done := stream.made_chars()):
+        expected = stream.made_s * max(1.0, script.chars / done)
+    moment = Playback(speaker.played_s, stream.made_s, complete, expected, speaker.level, player.paused, player.listens)
+    progress.update(moment.share, moment.words, heard_s=round(moment.heard_s, 2), audio_s=round(moment.made_s, 2))
 
 
 def subtitles(account: Account, path: Path) -> bytes:

@@ -30,10 +30,13 @@ def say(
 
 def speak(job: Job) -> None:
     """The job in a voice of the model, or in a saved one, which brings its own model along."""
+    from omnitts_cli.speech.voice_files import model_of
     from omnitts_cli.speech.voices import saved_voice
 
     saved = saved_voice(job.speech.voice)
-    variant, model = ("base", saved.about.get("model")) if saved else ("custom_voice", None)
+    variant, model = "base" if saved else "custom_voice", None
+    if saved and job.speech.model is None:
+        model = model_of(saved.about, saved.name)
     with job.opened(variant, model) as ready:
         if ready:
             ready.speak(saved or job.speech.voice, job.speech.style)

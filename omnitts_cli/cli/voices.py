@@ -21,7 +21,7 @@ from omnitts_cli.speech.voice_files import SUFFIX, SavedVoice
 from omnitts_cli.terminal.console import console
 from omnitts_cli.text.language import LANGUAGES, language_code
 
-app = group("Voices: list, show, preview, save, rm, export, import, blend.")
+app = group("Voices: list, show, preview, save, rename, rm, export, import, blend.")
 
 
 def saved_names(incomplete: str) -> list[str]:
@@ -68,16 +68,21 @@ def show(name: Name, messages: Messages) -> None:
     if name not in voice_files.names():
         for known, words, of in speakers(""):
             if known == name.lower():
-                facts = {"name": known, "kind": "model", "model": of, "about": words}
-                console.table([[key, value] for key, value in facts.items()])
-                return console.record(status="ok", **facts)
+                own = {"name": known, "kind": "model", "model": of, "about": words}
+                console.table([[key, value] for key, value in own.items()])
+                return console.record(status="ok", **own)
     path = voice_files.find(name)
     voice = voice_files.read(path)
     codes = voice.voice.codes
-    facts = {"name": name, **voice.about, "frames": str(0 if codes is None else len(codes)), "file": str(path)}
+    facts: dict[str, str | int] = {
+        "name": name,
+        **voice.about,
+        "frames": 0 if codes is None else len(codes),
+        "file": str(path),
+    }
     if voice.voice.transcript is not None:
         facts["transcript"] = voice.voice.transcript
-    console.table([[key, value] for key, value in facts.items()])
+    console.table([[key, str(value)] for key, value in facts.items()])
     console.record(status="ok", **facts)
 
 
@@ -122,7 +127,7 @@ def save(
 
 def rm(name: Name, messages: Messages, yes: Yes = False) -> None:
     """Remove a saved voice."""
-    path = voice_files.find(name)
+    path = saved_file(name, "be removed")
     if not yes and not messages.no_input and console.asks() and not console.confirm(f"remove voice {name}?"):
         return console.note(f"{name} is still here")
     path.unlink()
@@ -134,7 +139,7 @@ def export(
     name: Name, file: Annotated[str, typer.Argument(metavar=f"FILE{SUFFIX}", help="Where to.")], messages: Messages
 ) -> None:
     """Write a saved voice into a file."""
-    voice = voice_files.load(name)
+    voice = voice_files.read(saved_file(name, "be exported"))
     if Path(file).is_dir():
         raise UsageError(f"{file} is a folder", hint=f"omnitts voices export {name} {Path(file) / name}{SUFFIX}")
     if not file.endswith(SUFFIX):
@@ -144,6 +149,29 @@ def export(
     voice_files.write(voice, Path(file))
     console.note(f"{name} is in {file}")
     console.record(status="ok", name=name, file=file)
+
+
+def rename(
+    name: Name, new: Annotated[str, typer.Argument(metavar="NEW", help="Its new name.")], messages: Messages
+) -> None:
+    """Give a saved voice another name."""
+    voice = voice_files.read(path := saved_file(name, "be renamed"))
+    kept = voice_files.save(SavedVoice(voice_files.check_name(new), voice.voice, voice.about))
+    path.unlink()
+    console.note(f"renamed {name} to {new}")
+    console.record(status="ok", name=new, file=str(kept))
+
+
+def saved_file(name: str, what: str) -> Path:
+    """The file of a saved voice; a voice of the model, which is listed but not saved, is refused as what it is."""
+    if name not in voice_files.names():
+        for known, _, model in speakers(""):
+            if known == name.lower():
+                raise UsageError(
+                    f"{known} is a voice of the model {model} and cannot {what}",
+                    hint=f"omnitts voices preview {known} -o {known}.wav   keeps how it sounds",
+                )
+    return voice_files.find(name)
 
 
 def import_(
@@ -165,17 +193,28 @@ def import_(
 
 def blend(
     name: NewName,
-    parts: Annotated[list[str], typer.Argument(metavar="A:60 B:40", help="Saved voices and their weights.")],
+    parts: Annotated[list[str], typer.Argument(metavar="A:60 B:40", help="Voices and their weights.")],
+    model: Model,
+    machine: Machine,
+    network: Network,
     messages: Messages,
 ) -> None:
-    """Make a voice between others."""
-    weighted = voice_files.load_parts(voice_files.parse_blend(" ".join(parts)))
-    path = voice_files.save(voice_files.blend(weighted, voice_files.check_name(name)))
-    console.note(f"voice '{name}' is kept in {path}")
+    """Blend voices, saved ones or the model's own, into a new one."""
+    from omnitts_cli.speech.voices import own_voice
+
+    wanted = voice_files.parse_blend(" ".join(parts))
+    voice_files.check_name(name)
+    if {part for part, _ in wanted} <= {*voice_files.names()}:
+        weighted = voice_files.load_parts(wanted)
+    else:
+        with opened_model(model.model, "base", machine, network, messages) as tts:
+            weighted = voice_files.load_parts(wanted, lambda part: own_voice(tts.engine.model, part))
+    path = voice_files.save(voice_files.blend(weighted, name))
+    console.note(f"saved voice '{name}' to {path}")
     console.record(status="ok", name=name, file=str(path))
 
 
-for body in (show, preview, save, rm, export, blend):
+for body in (show, preview, save, rename, rm, export, blend):
     app.command(cls=Command)(command(body, typed_only={"voice"}))  # NAME says which, whatever a settings file does
 app.command("list", cls=Command)(command(list_, tolerant=True))
 app.command("import", cls=Command)(command(import_))

@@ -206,3 +206,4 @@ class SpeechModel:
     sha256: str | None = None
     longest_piece: int | None = None  # letters of a text that it says well in one go
     plain_letters: bool = False  # it reads English letters and ,.!?'- only
+    vector_of: Callable[[str], np.ndarray] | None = None  # a named voice as a vector, where clones are spoken too

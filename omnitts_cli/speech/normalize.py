@@ -7,7 +7,7 @@ digits and signs by themselves, and get the text as it is unless --normalize ask
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from omnitts_cli.errors import Notice, UsageError
 
@@ -15,7 +15,14 @@ if TYPE_CHECKING:
     from omnitts_cli.models.roles import SpeechModel
     from omnitts_cli.text.reading import Read
 
-EXTRA = ("zh", "ja")  # languages of the extra [tn]
+EXTRA = ("zh", "ja")  # languages that wetext knows
+
+
+class Reads(Protocol):
+    """A model, or what is known of one that is not loaded."""
+
+    @property
+    def plain_letters(self) -> bool: ...
 
 
 def transcript(words: str, model: SpeechModel) -> str:
@@ -27,7 +34,7 @@ def transcript(words: str, model: SpeechModel) -> str:
 def reader(
     wanted: bool | None,
     language: str | None,
-    model: SpeechModel,
+    model: Reads,
     *,
     parts: bool = False,
     tell: Callable[[Notice], None] = lambda notice: None,
@@ -64,8 +71,8 @@ def of_wetext(language: str) -> Read:
         from wetext import Normalizer
     except ImportError:
         raise UsageError(
-            f"--normalize for '{language}' needs the extra [tn], which is not installed",
-            hint='pip install "omnitts-cli[tn]"',
+            f"--normalize for '{language}' needs wetext, which is not installed",
+            hint="pip install wetext",
         ) from None
     rules: Any = Normalizer(lang=language, operator="tn")
     return lambda text: str(rules.normalize(text))

@@ -88,6 +88,10 @@ class Manner:
     longest: int | None = None  # letters that the model says well in one go
 
 
+CHARS_PER_S = 14.0
+"""Letters of English in a second of speech, for guesses of how long something will be."""
+
+
 class Stream:
     """Speech as it is made: iterate over its chunks. Leaving it early, or `close`, frees its slots.
 
@@ -109,6 +113,25 @@ class Stream:
     def seconds(self) -> float:
         """Returns how much sound has been given out."""
         return self._tape.seconds
+
+    @property
+    def finished(self) -> bool:
+        """Returns whether all of it has been made."""
+        return all(take.done for take in list(self._open))
+
+    @property
+    def made_s(self) -> float:
+        """Returns how much sound has been made, what waits for its turn included."""
+        return self._tape.seconds + sum(take.seconds for take in list(self._open) if not take.heard)
+
+    def made_chars(self) -> float:
+        """Returns how many characters of the text have been made into sound, about."""
+        waiting = [take for take in list(self._open) if take.request is not None]
+        done = sum(len(sentence.text) for sentence in list(self.account.sentences))
+        return done + sum(
+            len(take.piece.text) if take.done else min(len(take.piece.text), take.seconds * CHARS_PER_S)
+            for take in waiting
+        )
 
     @property
     def seed(self) -> int:
@@ -226,7 +249,10 @@ class Stream:
         if take.stopped == "limit" and take.request.max_frames is not None:
             frames = take.request.max_frames
             self._notice(
-                Notice(f"piece {take.number + 1} was cut at {frames} frames ({take.seconds:.2f} s)", kind="cut")
+                Notice(
+                    f"piece {take.number + 1} was cut at {frames} frame{'s' * (frames != 1)} ({take.seconds:.2f} s)",
+                    kind="cut",
+                )
             )
             self.account.stopped, take.done = "limit", True
             return

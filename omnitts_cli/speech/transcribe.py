@@ -36,8 +36,8 @@ def recogniser(offline: bool, tell: Tell) -> Hear:
         except ImportError:
             continue
     raise UsageError(
-        "--transcribe needs the extra [asr], which is not installed",
-        hint='pip install "omnitts-cli[asr]"   or   --ref-text "what is said in the clip"',
+        "--transcribe needs faster-whisper, which is not installed",
+        hint='pip install faster-whisper   or   --ref-text "what is said in the clip"',
     )
 
 
@@ -59,7 +59,7 @@ def sphinx(offline: bool, tell: Tell) -> Hear:
     from pocketsphinx import Decoder
 
     tell(
-        Notice("PocketSphinx knows English only and mishears words", hint='pip install "omnitts-cli[asr]" hears better')
+        Notice("PocketSphinx knows English only and mishears words", hint="pip install faster-whisper, which is better")
     )
     decoder: Any = Decoder(samprate=HEARD_AT, loglevel="FATAL")
 

@@ -10,7 +10,7 @@ import difflib
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -193,7 +193,7 @@ def blend(parts: Sequence[tuple[SavedVoice, float]], name: str) -> SavedVoice:
     from omnitts_cli.voices import Cloned
 
     if len(parts) < 2:
-        raise InputError("a blend needs two voices or more", hint="omnitts voices blend OUT a:60 b:40")
+        raise InputError("a blend needs two voices or more", hint="omnitts voices blend NAME henry:60 clara:40")
     widths = {part.voice.embedding.size for part, _ in parts}
     models = {part.about.get("model", "") for part, _ in parts}
     if len(widths) > 1 or len(models) > 1:
@@ -205,17 +205,46 @@ def blend(parts: Sequence[tuple[SavedVoice, float]], name: str) -> SavedVoice:
     return SavedVoice(name, Cloned(np.asarray(vector, np.float32)), {**about, "source": f"blend of {source}"})
 
 
-def load_parts(parts: Sequence[tuple[str, float]]) -> list[tuple[SavedVoice, float]]:
-    """The voices of a blend. Those of a model have no vector of their own to go into one."""
-    saved = names()
-    for name, _ in parts:
-        if name not in saved:
+def is_blend(name: str) -> bool:
+    return ":" in name or "," in name
+
+
+def load_parts(
+    parts: Sequence[tuple[str, float]], own: Callable[[str], SavedVoice | None] = lambda name: None
+) -> list[tuple[SavedVoice, float]]:
+    """The voices of a blend: saved ones, and those that `own` knows, which are the model's."""
+    saved, found = names(), []
+    for name, weight in parts:
+        voice = load(name) if name in saved else own(name)
+        if voice is None:
+            close = difflib.get_close_matches(name, saved, 1)
             raise VoiceError(
-                f"voice '{name[:80]}' cannot be blended: it is not a saved one",
+                f"voice '{name[:80]}' cannot be blended: it is neither saved nor a voice of a model that clones",
                 cause="saved: " + (", ".join(saved) or "none"),
-                hint="omnitts voices save NAME -r clip.wav keeps the voice of a clip",
+                hint=f"did you mean '{close[0]}'?" if close else "omnitts voices list",
             )
-    return [(load(name), weight) for name, weight in parts]
+        found.append((voice, weight))
+    return found
+
+
+def model_of(about: Mapping[str, str], name: str) -> str | None:
+    """The model that a voice was made with, if it may be opened for it.
+
+    A voice file may come from anybody. It never has a model downloaded, except one of the released ones.
+    """
+    model = about.get("model")
+    if not model or not model.startswith("hf:"):
+        return model
+    from omnitts_cli.weights.find import here
+    from omnitts_cli.weights.names import HubName
+
+    if isinstance(here(model), HubName):
+        raise VoiceError(
+            f"voice '{name}' asks for the model {model[:120]}, which is not on this machine",
+            cause="a voice file does not have models downloaded, as it may come from anybody",
+            hint=f"-m {model[:120]}, if you trust it",
+        )
+    return model
 
 
 def parse_blend(text: str) -> list[tuple[str, float]]:

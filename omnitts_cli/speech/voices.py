@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from omnitts_cli.errors import Notice, UsageError, VoiceError
 from omnitts_cli.settings.kinds import nearest
 from omnitts_cli.speech import voice_files
+from omnitts_cli.speech.voice_files import SavedVoice
 from omnitts_cli.text.language import CERTAIN, FLOOR, LANGUAGES, detect
 from omnitts_cli.voices import Cloned, Designed, Named
 
@@ -48,8 +50,11 @@ def saved_voice(name: str | None) -> Voice | None:
     """
     if name is None:
         return None
-    if ":" in name or "," in name:
-        found = voice_files.blend(voice_files.load_parts(voice_files.parse_blend(name)), name)
+    if voice_files.is_blend(name):
+        parts = voice_files.parse_blend(name)
+        if not {part for part, _ in parts} <= {*voice_files.names()}:
+            return None
+        found = voice_files.blend(voice_files.load_parts(parts), name)
     elif name.endswith(voice_files.SUFFIX):
         found = voice_files.read(Path(name))
     elif name in voice_files.names():
@@ -62,7 +67,8 @@ def saved_voice(name: str | None) -> Voice | None:
 def voice_for(voice: str | Voice | None, model: SpeechModel) -> Voice:
     """The voice that is meant, if this model can speak it. None: the model's first."""
     if isinstance(voice, str):
-        voice = saved_voice(voice) or named_voice(voice, model)
+        own = blended_voice if voice_files.is_blend(voice) else named_voice
+        voice = saved_voice(voice) or own(voice, model)
     elif voice is None:
         voice = named_voice(None, model)
     if isinstance(voice.identity, Cloned):
@@ -87,6 +93,20 @@ def named_voice(name: str | None, model: SpeechModel) -> Voice:
     close = nearest(name.lower(), known)
     hint = "omnitts voices list" + (f"      (closest: '{close}')" if close else "")
     raise VoiceError(f"voice '{name}' not found", cause=f"{model.name} has {listed(model)}", hint=hint)
+
+
+def blended_voice(name: str, model: SpeechModel) -> Voice:
+    """A blend in which voices of the model take part."""
+    found = voice_files.blend(voice_files.load_parts(voice_files.parse_blend(name), partial(own_voice, model)), name)
+    return Voice(found.voice, found.name, found.about)
+
+
+def own_voice(model: SpeechModel, name: str) -> SavedVoice | None:
+    """A voice of the model as one that could be saved; None where it has no such voice, or cannot clone."""
+    if model.vector_of is None or name.lower() not in (speaker.lower() for speaker in model.speakers):
+        return None
+    about = {"model": model.name, "revision": model.sha256 or "", "source": f"voice of {model.name}"}
+    return SavedVoice(name, Cloned(model.vector_of(name)), {k: v for k, v in about.items() if v})
 
 
 def listed(model: SpeechModel) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+import threading
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,6 +32,7 @@ class Console:
         self.warnings: list[str] = []
         self._alike: Counter[str] = Counter()
         self._moving = False  # a line of progress stands on the terminal
+        self._lock = threading.RLock()  # a moving line is drawn from a thread of its own
 
     def listen_to(self, *, quiet: bool, verbose: bool, debug: bool, json: bool, color: str) -> None:
         self.quiet, self.verbose, self.debug, self.json, self.color = quiet, verbose or debug, debug, json, color
@@ -87,13 +89,19 @@ class Console:
 
     def redraw(self, line: str) -> None:
         """A line that replaces the one before. Only for terminals."""
-        self._moving = bool(line)
-        print(f"\r\033[K{visible(line)}", end="", file=sys.stderr, flush=True)
+        with self._lock:
+            self._moving = bool(line)
+            print(f"\r\033[K{visible(line)}", end="", file=sys.stderr, flush=True)
 
     def stand_still(self) -> None:
         """Takes the moving line away."""
         if self._moving:
             self.redraw("")
+
+    @staticmethod
+    def on_terminal() -> bool:
+        """Whether a person sees stderr."""
+        return sys.stderr is not None and sys.stderr.isatty()
 
     def asks(self) -> bool:
         """Whether a person is there to answer."""
@@ -183,10 +191,11 @@ class Console:
     def _write(self, text: str) -> None:
         if sys.stderr is None:
             return
-        self.stand_still()
         encoding = sys.stderr.encoding or "utf-8"
         try:
-            print(text.encode(encoding, "backslashreplace").decode(encoding), file=sys.stderr, flush=True)
+            with self._lock:
+                self.stand_still()
+                print(text.encode(encoding, "backslashreplace").decode(encoding), file=sys.stderr, flush=True)
         except BrokenPipeError:
             raise
         except OSError:  # a full disk, say: the words are lost, the exit code is not

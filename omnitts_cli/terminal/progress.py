@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
+import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any, Literal, Self
 
@@ -27,13 +30,33 @@ def style(wanted: str) -> Style:
     return "bar" if wanted != "plain" and console.animates() else "plain"
 
 
+@contextmanager
+def ticking(look: Callable[[], None]) -> Iterator[None]:
+    """Calls `look` several times a second from a thread of its own, so that a line moves while the work waits."""
+    ended = threading.Event()
+
+    def tick() -> None:
+        while not ended.wait(BAR_EVERY_S):
+            with suppress(OSError, ValueError):  # stderr is closed, or its reader has gone
+                look()
+
+    ticker = threading.Thread(target=tick, daemon=True)
+    ticker.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        ticker.join()
+
+
 class Progress:
-    """One line that moves. `update` may be called as often as one likes."""
+    """One line that moves. `update` may be called as often as one likes, from any thread."""
 
     def __init__(self, title: str, wanted: str, clock: Any = time.monotonic) -> None:
         self.title, self.style, self._clock = title, style(wanted), clock
         self.began = self._told = clock()
         self._drawn = False
+        self._lock = threading.Lock()
         if self.style == "bar":
             self._told -= BAR_EVERY_S  # the first line at once
 
@@ -48,10 +71,14 @@ class Progress:
     def update(self, share: float | None, words: str, **numbers: Any) -> None:
         """`share` 0..1, or None where the end is not known; `words` for people, `numbers` for programs."""
         every = {"bar": BAR_EVERY_S, "plain": PLAIN_EVERY_S, "json": JSON_EVERY_S, "none": float("inf")}[self.style]
-        now = self._clock()
-        if now - self._told < every:
-            return
-        self._told = now
+        with self._lock:
+            now = self._clock()
+            if now - self._told < every:
+                return
+            self._told = now
+            self._show(share, words, numbers)
+
+    def _show(self, share: float | None, words: str, numbers: dict[str, Any]) -> None:
         if self.style == "json":
             console.event(json.dumps({"event": "progress", "title": self.title, "share": share, **numbers}))
         elif self.style == "plain":

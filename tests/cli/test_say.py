@@ -224,7 +224,7 @@ def test_dry_run_of_what_is_no_model_says_so(omnitts: Call) -> None:
 
 def test_a_suffix_that_is_no_format_is_told(omnitts: Call) -> None:
     done = omnitts("say", *TOY, "-o", "a.flc", "Hello.")
-    assert done.code == 0 and "warning: no format is called .flc; a.flc gets wav (-F says which)" in done.err
+    assert done.code == 0 and "warning: unknown suffix .flc; a.flc is written as wav (choose with -F)" in done.err
     for silent in (["-o", "a.tmp", "-F", "wav"], ["-o", "a"], ["-o", "take.2"], ["-o", "a.WAV"], ["-o", "a.recording"]):
         assert "no format" not in omnitts("say", *TOY, *silent, "Hello.").err
 
@@ -562,3 +562,23 @@ def test_speaking_starts_within_a_second_of_cpu_time(checkpoint: Call, home: Pat
         if float(seconds) < 1.0:
             return
     raise AssertionError(f"{seconds} s")
+
+
+def test_B10_dry_run_shows_what_will_be_spoken(omnitts: Call) -> None:
+    done = omnitts("say", "--dry-run", "--json", "Dr. Smith paid $42.50 on 3/4/2025.").json
+    assert done["text"] == "Dr. Smith paid $42.50 on 3/4/2025."
+    assert done["spoken"].startswith("Doctor Smith paid forty two dollars and fifty cents on March fourth")
+    assert done["expected_s"] == pytest.approx(len(done["spoken"]) / 14, abs=0.01)
+    plain = omnitts("say", "--dry-run", "-m", "random:toy", "--normalize", "It is 5 km.")
+    assert b"five kilometers" in plain.out, "also where another model is asked to"
+    assert b"5 km" in omnitts("say", "--dry-run", "-m", "random:toy", "It is 5 km.").out
+
+
+def test_B10_words_are_read_in_the_format_that_was_named(omnitts: Call) -> None:
+    call = ("say", "--dry-run", "--json", "--input-format", "ssml")
+    done = omnitts(*call, '<speak>One here.<break time="1s"/>Two there.</speak>')
+    assert [one["text"] for one in done.objects] == ["One here.", "", "Two there."]
+
+
+def test_B12_a_pause_that_is_cut_is_told(omnitts: Call) -> None:
+    assert "[pause:90s] is cut to 60 s" in omnitts("say", "--dry-run", "One. [pause:90s] Two.").err

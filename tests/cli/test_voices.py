@@ -119,7 +119,9 @@ def test_design_makes_takes_with_their_seeds(omnitts: Call) -> None:
     assert done.code == 0, done.err
     assert [one["seed"] for one in done.objects] == [5, 6, 7]
     assert sorted(path.name for path in Path("takes").iterdir()) == ["take-1.wav", "take-2.wav", "take-3.wav"]
-    assert omnitts(*call).out.decode().split() == [f"takes/take-{n}.wav" for n in (1, 2, 3)]
+    first = Path("takes/take-1.wav").read_bytes()
+    assert omnitts(*call).out.decode().split() == [f"takes/take-{n}.wav" for n in (4, 5, 6)]
+    assert Path("takes/take-1.wav").read_bytes() == first, "a take that one liked is still there"
     assert Path("takes/take-1.wav").read_bytes() != Path("takes/take-2.wav").read_bytes()
     assert omnitts("design", *TOY, "-i", "deep", "--candidates", "3", "Hello.").code == 2
 
@@ -217,8 +219,8 @@ def test_a_voice_of_the_model_is_no_part_of_a_blend(omnitts: Call) -> None:
     saved("a")
     for arguments in (["say", "-v", "a:1,ann:1", "Hello."], ["voices", "blend", "c", "a:1", "ann:1"]):
         done = omnitts(*arguments)
-        assert done.code == 4 and "voice 'ann' cannot be blended: it is not a saved one" in done.err
-        assert "omnitts voices save NAME -r clip.wav" in done.err
+        assert done.code == 4 and "voice 'ann' cannot be blended: it is neither saved nor" in done.err
+        assert "omnitts voices list" in done.err
 
 
 def test_a_saved_voice_that_hides_one_of_the_model_is_told(omnitts: Call, clip: str) -> None:
@@ -272,3 +274,63 @@ def test_case_41_a_name_is_never_a_path(omnitts: Call, home: Path, name: str) ->
         done = omnitts("voices", *command, "--", name)
         assert done.code == 2, (command, name, done.err)
     assert sorted(str(path) for path in home.rglob("*") if path.name != "stdin") == before
+
+
+def test_B5_seeds_that_were_drawn_are_told(omnitts: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    toy = tuple(word for word in TOY if word not in ("--seed", "5"))
+    takes = omnitts("design", *toy, "-i", "deep", "--candidates", "2", "-O", "takes", "Hello there.")
+    assert takes.err.count("  seed ") == 2
+    assert "  seed " not in omnitts("say", *toy, "-o", "a.wav", "Hello there.").err, "nobody is looking"
+    monkeypatch.setattr("omnitts_cli.terminal.console.Console.on_terminal", staticmethod(lambda: True))
+    told = omnitts("say", *toy, "-o", "a.wav", "Hello there.").err
+    seed = told.split("  seed ")[1].split()[0]
+    again = omnitts("say", *toy, "--seed", seed, "-o", "b.wav", "Hello there.")
+    assert "  seed " not in again.err, "who gave it knows it"
+    assert Path("a.wav").read_bytes() == Path("b.wav").read_bytes()
+
+
+@pytest.mark.parametrize(("command", "what"), [("rm", "removed"), ("export", "exported"), ("rename", "renamed")])
+def test_B8_a_voice_of_the_model_is_not_called_missing(omnitts: Call, command: str, what: str) -> None:
+    more = {"rm": (), "export": ("h.voice",), "rename": ("harry",)}[command]
+    done = omnitts("voices", command, "henry", *more)
+    assert done.code == 2 and f"henry is a voice of the model tiny and cannot be {what}" in done.err
+    assert "not found" in omnitts("voices", command, "henrietta", *more).err
+
+
+def test_B8_shipped_voices_are_blended(omnitts: Call) -> None:
+    call = ("say", "--max-frames", "12", "--seed", "5", "Hello there.")
+    assert omnitts(*call, "-v", "henry:60,clara:40", "-o", "a.wav").code == 0
+    assert omnitts("voices", "blend", "mix", "henry:60", "clara:40").code == 0
+    assert voice_files.load("mix").about["model"] == "tiny"
+    assert omnitts(*call, "-v", "mix", "-o", "b.wav").code == 0
+    assert Path("a.wav").read_bytes() == Path("b.wav").read_bytes()
+    saved("a")
+    assert omnitts(*call, "-v", "henry:60,nobody:40", "-o", "c.wav").code == 4
+
+
+def test_rename(omnitts: Call) -> None:
+    saved("a")
+    saved("b")
+    assert omnitts("voices", "rename", "a", "c").code == 0 and voice_files.names() == ["b", "c"]
+    assert omnitts("voices", "rename", "c", "b").code == 3 and voice_files.names() == ["b", "c"]
+    assert omnitts("voices", "rename", "c", "../c").code == 2
+
+
+def test_B1_a_voice_file_does_not_have_models_downloaded(omnitts: Call) -> None:
+    saved("evil", model="hf:someone/model")
+    done = omnitts("say", "-v", "evil", "Hello there.", "-o", "a.wav")
+    assert done.code == 4 and "asks for the model hf:someone/model" in done.err and "-m hf:someone/model" in done.err
+    assert omnitts("voices", "export", "evil", "evil.voice").code == 0
+    assert "asks for the model" in omnitts("say", "-v", "evil.voice", "Hello there.", "-o", "a.wav").err
+
+
+def test_B1_a_name_in_a_voice_file_is_never_a_path(omnitts: Call, home: Path) -> None:
+    voice = Cloned(np.ones(4, np.float32))
+    voice_files.write(voice_files.SavedVoice("../../hijack", voice, {"model": "tiny"}), Path("x.voice"))
+    done = omnitts("voices", "import", "x.voice")
+    assert done.code == 2 and not list(home.rglob("hijack*"))
+
+
+def test_B12_numbers_are_numbers(omnitts: Call) -> None:
+    saved("a")
+    assert omnitts("voices", "show", "a", "--json").json["frames"] == 0

@@ -46,7 +46,7 @@ def test_a_language_without_rules_is_2(omnitts: Call) -> None:
 
 def test_chinese_needs_the_extra_and_uses_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "wetext", None)
-    with pytest.raises(UsageError, match=r"extra \[tn\]"):
+    with pytest.raises(UsageError, match="needs wetext"):
         normaliser("zh")
     extra = ModuleType("wetext")
     extra.Normalizer = lambda lang, operator: SimpleNamespace(normalize=lambda text: f"{lang} {operator} {text}")  # type: ignore[attr-defined]

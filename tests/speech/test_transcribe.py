@@ -41,7 +41,7 @@ def test_without_a_recogniser_the_extra_is_named(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(sys.modules, "pocketsphinx", None)
     with pytest.raises(UsageError) as raised:
         transcribe.transcribe(SOUND, 24_000, offline=False, tell=NOTICES.append)
-    assert "omnitts-cli[asr]" in str(raised.value.hint)
+    assert "pip install faster-whisper" in str(raised.value.hint)
 
 
 def test_the_words_are_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
+import numpy as np
 import torch
+from torch import nn
 
 from omnitts_cli.families.common.family import Family
 from omnitts_cli.families.common.fields import Fields
@@ -96,7 +99,15 @@ def assemble(
         ops=ops,
         longest_piece=config.longest_piece,
         plain_letters=config.plain_letters,
+        vector_of=partial(vector_of, language.embedder, config) if {"named", "cloned"} <= config.kinds else None,
     )
+
+
+def vector_of(embedder: nn.Module, config: Config, name: str) -> np.ndarray:
+    """The row that stands for a named voice in a prompt: a clone with this vector is that voice."""
+    row = torch.tensor([config.speakers[name.lower()].id], device=next(embedder.parameters()).device)
+    vector: np.ndarray = embedder.control(row)[0].float().cpu().numpy()
+    return vector
 
 
 def facts(config: Config) -> Facts:
