@@ -145,6 +145,8 @@ class FinishFrame(Protocol):
 
 
 class FusedStack(Protocol):
+    most_rows: int  # of a slot in one call; for more, such as a long prompt, layer by layer is as fast
+
     def __call__(
         self,
         rows: Tensor,  # [B, P, H]

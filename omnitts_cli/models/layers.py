@@ -17,9 +17,6 @@ from omnitts_cli.kernels.ops import FusedStack, LayerWeights, Normed, Ops
 from omnitts_cli.models.cache import KVCache, angles
 from omnitts_cli.models.experts import Experts, ExpertShape
 
-FEW = 16
-"""Rows of a slot up to which a stack may be one operation. A prompt has more, and its products take longer."""
-
 
 @dataclass(frozen=True)
 class StackShape:
@@ -100,7 +97,7 @@ class Stack(nn.Module):
 
     def cached(self, rows: Tensor, positions: Tensor, slots: Tensor, cache: KVCache, width: int) -> Tensor:
         """Rows at `positions` [B, P] of `slots` [B], after what the cache holds; the cache is written."""
-        if self.fused is not None and positions.shape[1] <= FEW:
+        if self.fused is not None and positions.shape[1] <= self.fused.most_rows:
             return self.fused(rows, positions, slots, cache.cos, cache.sin, cache.keys, cache.values)
 
         def attend(index: int, qkv: Tensor) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,6 +20,8 @@ REAL, WHOLE, FLAG = torch.float32, torch.int64, torch.bool
 
 class NativeStack:
     """A stack of layers with its weights in panels. Called as `stack.FusedStack` is."""
+
+    most_rows = sys.maxsize
 
     def __init__(
         self, native: Library, blocks: Sequence[LayerWeights], norm: Tensor, kv_heads: int, eps: float

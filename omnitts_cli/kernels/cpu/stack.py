@@ -40,6 +40,8 @@ def fuse_stack(blocks: Sequence[LayerWeights], norm: Tensor, kv_heads: int, eps:
 class FusedStack:
     """The blocks, and the norm behind them."""
 
+    most_rows = 16
+
     def __init__(self, blocks: Sequence[LayerWeights], norm: Tensor, kv_heads: int, eps: float) -> None:
         self._layers = [_Layer.of(block, kv_heads) for block in blocks]
         self._weight, self._kv_heads, self._eps = norm, kv_heads, eps

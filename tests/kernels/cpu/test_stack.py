@@ -9,8 +9,10 @@ import pytest
 import torch
 
 from omnitts_cli.kernels import cpu, plain
-from omnitts_cli.kernels.cpu.stack import _Places
-from omnitts_cli.models.layers import FEW, Stack, StackShape
+from omnitts_cli.kernels.cpu.stack import FusedStack, _Places
+from omnitts_cli.models.layers import Stack, StackShape
+
+FEW = FusedStack.most_rows
 
 SHAPE = StackShape(hidden=24, inner=40, layers=3, heads=6, kv_heads=2, head_dim=8, eps=1e-6, rope_theta=1e4)
 
@@ -76,11 +78,13 @@ def test_what_is_beyond_a_row_is_not_heard() -> None:
 
 def test_many_rows_and_what_is_not_float32_go_layer_by_layer() -> None:
     stack = stack_of()
-    refused: list[int] = []
-    stack.fused = lambda rows, *rest: refused.append(rows.shape[1])
+    kept = stack.fused
     cache, slot = stack.cache(1, FEW + 1, "cpu", torch.float32), torch.tensor([0])
     many = stack.cached(torch.ones(1, FEW + 1, SHAPE.hidden), torch.arange(FEW + 1)[None], slot, cache, FEW + 1)
-    assert many.shape == (1, FEW + 1, SHAPE.hidden) and not refused
+    stack.fused = None
+    fresh = stack.cache(1, FEW + 1, "cpu", torch.float32)
+    alone = stack.cached(torch.ones(1, FEW + 1, SHAPE.hidden), torch.arange(FEW + 1)[None], slot, fresh, FEW + 1)
+    assert kept is not None and torch.equal(many, alone)
     stack.bfloat16().fuse()
     assert stack.fused is None
 
