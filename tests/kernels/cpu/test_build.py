@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from omnitts_cli.kernels.cpu import build
+from omnitts_cli.kernels.cpu import build, library
 
 HERE = Path(build.__file__)
 HOUSE = Path(__file__).parents[3]
@@ -114,3 +114,28 @@ def test_two_at_once(tmp_path: Path) -> None:
     assert [process.wait() for process in running] == [0, 0]
     assert os.listdir(tmp_path) == ["native.so"]
     ctypes.CDLL(str(tmp_path / "native.so"))
+
+
+SANITIZED = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+DRIVERS = {
+    **{f"gcc-{name}-sanitized": ("gcc", (*flags, *SANITIZED)) for name, flags in build.X86.items()},
+    "clang": ("clang", ("-O3",)),
+    "arm": ("aarch64-linux-gnu-gcc", ("-O3", "-static")),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", DRIVERS)
+def test_it_runs_without_python(name: str, tmp_path: Path) -> None:
+    """Under the sanitizers for each instruction set, with the other compiler, and for Arm in an emulator."""
+    command, flags = DRIVERS[name]
+    run = ["qemu-aarch64"] if name == "arm" else []
+    if not all(map(shutil.which, [command, *run])):
+        pytest.skip(f"needs {command} {' '.join(run)}")
+    if "sanitized" in name and name.split("-")[1] not in library.usable():
+        pytest.skip("not of this processor")
+    made, fixed = str(tmp_path / "driver"), ("-std=gnu11", "-ffp-contract=fast", "-DVARIANT=driven")
+    source = [f"-I{build.FOLDER}", str(Path(__file__).with_name("driver.c")), "-o", made, "-lm"]
+    subprocess.run([command, *fixed, *flags, *source], check=True)
+    done = subprocess.run([*run, made], capture_output=True, text=True, env={"ASAN_OPTIONS": "detect_leaks=0"})
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

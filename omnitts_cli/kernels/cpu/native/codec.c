@@ -16,7 +16,7 @@ typedef struct { // y = activation(weight [x(t), x(t + dilation), ...] + bias)
 
 typedef struct {
     Product qkv, out, gate_up, down;
-} Layer;
+} DecoderLayer;
 
 typedef struct {
     Product rise, up, down;
@@ -41,7 +41,7 @@ typedef struct { // the input of a layer that looks back: `past` columns, then `
 
 typedef struct {
     Product opening, leaving, widen;
-    const Layer *layer;
+    const DecoderLayer *layer;
     const Stretch *stretch;
     const Rise *rise;
     const Track *track;
@@ -84,8 +84,6 @@ static void activate(const Product *p, float *y) {
 static int64_t outputs_of(const Product *p) {
     return p->activation == SWIGLU ? 2 * padded(p->outputs / 2) : padded(p->outputs);
 }
-
-static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
 enum { TILE = 96 }; // rows at most whose results wait in the cache for what follows
 
@@ -174,7 +172,7 @@ static void residual_unit(const Unit *u, View in, int64_t streams, int64_t colum
 }
 
 // qkv [length, 3, heads, depth] of one stream: rotate, write keys and values, attend to the last `window` frames.
-static void attend(const Decoder *d, int64_t layer, int64_t slot, float *qkv, int64_t length, float *scores, float *out) {
+static void attend_window(const Decoder *d, int64_t layer, int64_t slot, float *qkv, int64_t length, float *scores, float *out) {
     const int64_t depth = d->depth, half = depth / 2, wide = d->heads * depth, before = d->frames[slot];
     const int64_t ring = ((layer * d->slots + slot) * d->heads) * d->ring * depth;
     float *keys = d->keys + ring, *values = d->values + ring;
@@ -227,21 +225,21 @@ static void depthwise_norm(const Stretch *s, const float *x, int64_t columns, in
 typedef struct { // memory of one call
     View tracks[64]; // whole tracks, the past in front
     float *x, *qkv, *attended, *hidden, *wide, *mixed, *room;
-} Work;
+} DecoderWork;
 
-static View past_of(const Decoder *d, const Work *w, int64_t track) {
+static View past_of(const Decoder *d, const DecoderWork *w, int64_t track) {
     return at(w->tracks[track], d->track[track].past * d->track[track].channels);
 }
 
-static void transformer(const Decoder *d, const Work *w, const int64_t *slots, int64_t streams, int64_t length) {
+static void transformer(const Decoder *d, const DecoderWork *w, const int64_t *slots, int64_t streams, int64_t length) {
     const int64_t hidden = d->opening.outputs, heads = d->heads * d->depth;
     const View none = {0}, x = {w->x, length * hidden}, qkv = {w->qkv, 3 * length * heads};
     for (int64_t i = 0; i < d->layers; i++) {
-        const Layer *l = d->layer + i;
+        const DecoderLayer *l = d->layer + i;
         View attended = {w->attended, length * heads}, inner = {w->hidden, length * l->down.inputs};
         product(&l->qkv, x, streams, length, none, qkv, none, w->room);
         for (int64_t s = 0; s < streams; s++)
-            attend(d, i, slots[s], qkv.x + s * qkv.stride, length, w->room, attended.x + s * attended.stride);
+            attend_window(d, i, slots[s], qkv.x + s * qkv.stride, length, w->room, attended.x + s * attended.stride);
         product(&l->out, attended, streams, length, x, x, none, w->room);
         product(&l->gate_up, x, streams, length, none, none, inner, w->room);
         product(&l->down, inner, streams, length, x, x, none, w->room);
@@ -250,7 +248,7 @@ static void transformer(const Decoder *d, const Work *w, const int64_t *slots, i
 
 // Frames first..first + length of a rise and its units, for `streams` streams from `stream` on. The track of the rise
 // is number `track`; those of its units and of what follows come next.
-static void run_rise(const Decoder *d, const Work *w, const Rise *rise, int64_t track, int64_t stream, int64_t streams,
+static void run_rise(const Decoder *d, const DecoderWork *w, const Rise *rise, int64_t track, int64_t stream, int64_t streams,
                      int64_t first, int64_t length) {
     const Track *in = d->track + track, *made = in + 1;
     const int64_t skip = first * made->rate * made->channels, columns = length * made->rate;
@@ -283,7 +281,7 @@ static int64_t first_light(const Decoder *d) {
     return first;
 }
 
-static void run(const Decoder *d, const Work *w, const int64_t *codes, const int64_t *slots, int64_t streams,
+static void run(const Decoder *d, const DecoderWork *w, const int64_t *codes, const int64_t *slots, int64_t streams,
                 int64_t length, float *sound) {
     const View none = {0};
     const int64_t hidden = d->opening.outputs;
@@ -337,7 +335,7 @@ static void run(const Decoder *d, const Work *w, const int64_t *codes, const int
 }
 
 // Histories to the front of the tracks, or with `back` from their ends.
-static void move_history(const Decoder *d, const Work *w, const int64_t *slots, int64_t streams, int64_t length, int back) {
+static void move_history(const Decoder *d, const DecoderWork *w, const int64_t *slots, int64_t streams, int64_t length, int back) {
     for (int64_t s = 0; s < streams; s++) {
         float *held = d->history + slots[s] * d->kept;
         for (int64_t i = 0; i < d->tracks; i++) {
@@ -356,7 +354,7 @@ static void move_history(const Decoder *d, const Work *w, const int64_t *slots, 
 static int64_t most_room(const Decoder *d) {
     int64_t most = larger(d->window, larger(tile_room(&d->opening), larger(tile_room(&d->leaving), tile_room(&d->widen))));
     for (int64_t i = 0; i < d->layers; i++) {
-        const Layer *l = d->layer + i;
+        const DecoderLayer *l = d->layer + i;
         most = larger(most, larger(larger(tile_room(&l->qkv), tile_room(&l->out)), larger(tile_room(&l->gate_up), tile_room(&l->down))));
     }
     for (int64_t i = 0; i < d->stretches; i++) {
@@ -374,7 +372,7 @@ static int64_t most_room(const Decoder *d) {
 // codes [streams, length, groups] of `slots` -> sound [streams, length * samples]. 0, or 1 without memory.
 EXPORT int FUNCTION(decode)(const Decoder *d, const int64_t *codes, const int64_t *slots, int64_t streams,
                             int64_t length, float *sound) {
-    Work w;
+    DecoderWork w;
     int64_t wide = 0, inner = 0, tracks = 0, heads = d->heads * d->depth, frames = streams * length;
     for (int64_t i = 0; i < d->layers; i++) inner = larger(inner, d->layer[i].down.inputs);
     for (int64_t i = 0; i < d->tracks; i++) {

@@ -300,10 +300,10 @@ typedef struct { // memory of one call for up to `rows` rows
     float *x, *hidden, *normed, *room, *logits, *scores, *keys, *values;
     int64_t *slots, *two, *positions, *codes;
     char *draw;
-} Work;
+} FrameWork;
 
 // codes[row][0] is given; the rest is drawn. The first pass reads two rows: the talker's hidden state and that code's.
-static void predict(const Frame *f, const int64_t *slots, int64_t count, Work *w) {
+static void predict(const Frame *f, const int64_t *slots, int64_t count, FrameWork *w) {
     const Stack *s = f->predictor;
     const int64_t wide = padded(s->hidden), talker = padded(f->talker->hidden), outputs = padded(f->codes);
     Cache cache = {w->keys, w->values, f->turns_cos, f->turns_sin, count, f->groups};
@@ -339,8 +339,6 @@ static void predict(const Frame *f, const int64_t *slots, int64_t count, Work *w
     }
 }
 
-static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
-
 // One frame for each of `slots` [count] that can make one: talker, group 0, predictor, next row, why it stopped.
 // Twice the same slot is the same as once. 0, or 1 without memory.
 EXPORT int FUNCTION(frame)(const Frame *f, const int64_t *slots, int64_t count) {
@@ -354,7 +352,7 @@ EXPORT int FUNCTION(frame)(const Frame *f, const int64_t *slots, int64_t count) 
     int64_t wholes = count * (1 + 2 + 2 + f->groups);
     char *memory = calloc(1, 4 * floats + 8 * wholes + draw_room(larger(f->vocabulary, f->codes)));
     if (!memory) return 1;
-    Work w;
+    FrameWork w;
     w.slots = (int64_t *)memory, w.two = w.slots + count, w.positions = w.two + 2 * count, w.codes = w.positions + 2 * count;
     w.draw = (char *)(w.codes + count * f->groups);
     w.x = (float *)(w.draw + draw_room(larger(f->vocabulary, f->codes)));

@@ -52,6 +52,7 @@ INLINE float total(vec v) {
 #endif
 }
 
+INLINE int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 INLINE int64_t padded(int64_t n) { return (n + PANEL - 1) / PANEL * PANEL; }
 
 // e^x within 2e-7 of its value; below -87 it is next to nothing, above 88 it is e^88.
