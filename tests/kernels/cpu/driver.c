@@ -45,7 +45,8 @@ static int products(void) {
         if (memcmp(one, y + r * OUTPUTS, sizeof one)) return failed("a row of a product depends on others");
         for (int o = 0; o < OUTPUTS; o++) {
             double sum = 0;
-            for (int i = 0; i < INPUTS; i++) sum += (double)x[r * INPUTS + i] * weight[(o / PANEL * INPUTS + i) * PANEL + o % PANEL];
+            for (int i = 0; i < INPUTS; i++)
+                sum += (double)x[r * INPUTS + i] * weight[(o / PANEL * INPUTS + i) * PANEL + o % PANEL];
             if (fabs(sum - one[o]) > 1e-5) return failed("a product is wrong");
         }
     }
@@ -66,14 +67,19 @@ static Stack stack_of(int64_t hidden, int64_t inner, int64_t heads, int64_t kv, 
         memcpy(gate_up, gate, 4 * padded(inner) * hidden);
         memcpy(gate_up + padded(inner) * hidden, up, 4 * padded(inner) * hidden);
         layer[i] = (Layer){panels((heads + 2 * kv) * depth, hidden), numbers((heads + kv) * depth, 0.1f, 1),
-                                panels(hidden, heads * depth), gate_up, panels(hidden, inner)};
+                           panels(hidden, heads * depth), gate_up, panels(hidden, inner)};
     }
     return (Stack){hidden, inner, heads, kv, depth, layers, 1e-6f, numbers(hidden, 0.1f, 1), layer};
 }
 
 static Cache cache_of(const Stack *s, int64_t slots, int64_t capacity) {
     int64_t size = s->layers * slots * s->kv_heads * capacity * s->depth;
-    return (Cache){calloc(size, 4), calloc(size, 4), numbers(capacity * s->depth / 2, 0.5f, 0), numbers(capacity * s->depth / 2, 0.5f, 0), slots, capacity};
+    return (Cache){calloc(size, 4),
+                   calloc(size, 4),
+                   numbers(capacity * s->depth / 2, 0.5f, 0),
+                   numbers(capacity * s->depth / 2, 0.5f, 0),
+                   slots,
+                   capacity};
 }
 
 static int stacks(void) {
@@ -109,14 +115,51 @@ static int frames(void) {
     for (int g = 0; g < GROUPS - 1; g++) inputs[g] = numbers(CODES * 24, 1, 0);
     float heads[(GROUPS - 1) * 32 * 24];
     for (int g = 0; g < GROUPS - 1; g++) memcpy(heads + g * 32 * 24, panels(CODES, 24), 4 * 32 * 24);
-    Frame f = {&talker, &predictor, cache, turns.cos, turns.sin, panels(VOCABULARY, HIDDEN), heads,
-               panels(24, HIDDEN), numbers(padded(24), 1, 0), inputs, numbers(VOCABULARY * HIDDEN, 1, 0),
-               numbers((GROUPS - 1) * CODES * HIDDEN, 1, 0), VOCABULARY, CODES, 25, GROUPS, CODES, 2, 30, TEXT, FRAMES,
-               numbers(SLOTS * HIDDEN, 1, 0), numbers(SLOTS * TEXT * HIDDEN, 1, 0), numbers(SLOTS * HIDDEN, 1, 0),
-               wholes(SLOTS, 1), wholes(SLOTS, 0), wholes(SLOTS, 0), wholes(SLOTS, FRAMES), wholes(SLOTS * FRAMES * GROUPS, 0),
-               wholes(SLOTS, 0), wholes(SLOTS, -1), wholes(SLOTS, 0), wholes(SLOTS, 2), malloc(SLOTS), malloc(SLOTS),
-               calloc(SLOTS, CODES), wholes(SLOTS, 7), wholes(SLOTS, 9), wholes(SLOTS, 0), numbers(SLOTS, 0, 0.9f),
-               numbers(SLOTS, 0, 0.9f), numbers(SLOTS, 0, 1.1f), numbers(SLOTS, 0, 1), numbers(SLOTS, 0, 1), malloc(SLOTS)};
+    Frame f = {&talker,
+               &predictor,
+               cache,
+               turns.cos,
+               turns.sin,
+               panels(VOCABULARY, HIDDEN),
+               heads,
+               panels(24, HIDDEN),
+               numbers(padded(24), 1, 0),
+               inputs,
+               numbers(VOCABULARY * HIDDEN, 1, 0),
+               numbers((GROUPS - 1) * CODES * HIDDEN, 1, 0),
+               VOCABULARY,
+               CODES,
+               25,
+               GROUPS,
+               CODES,
+               2,
+               30,
+               TEXT,
+               FRAMES,
+               numbers(SLOTS * HIDDEN, 1, 0),
+               numbers(SLOTS * TEXT * HIDDEN, 1, 0),
+               numbers(SLOTS * HIDDEN, 1, 0),
+               wholes(SLOTS, 1),
+               wholes(SLOTS, 0),
+               wholes(SLOTS, 0),
+               wholes(SLOTS, FRAMES),
+               wholes(SLOTS * FRAMES * GROUPS, 0),
+               wholes(SLOTS, 0),
+               wholes(SLOTS, -1),
+               wholes(SLOTS, 0),
+               wholes(SLOTS, 2),
+               malloc(SLOTS),
+               malloc(SLOTS),
+               calloc(SLOTS, CODES),
+               wholes(SLOTS, 7),
+               wholes(SLOTS, 9),
+               wholes(SLOTS, 0),
+               numbers(SLOTS, 0, 0.9f),
+               numbers(SLOTS, 0, 0.9f),
+               numbers(SLOTS, 0, 1.1f),
+               numbers(SLOTS, 0, 1),
+               numbers(SLOTS, 0, 1),
+               malloc(SLOTS)};
     memset(f.live, 1, SLOTS), memset(f.closed, 1, SLOTS);
     uint8_t endless[SLOTS] = {1, 0, 1, 1};
     f.ignore_end = endless;
@@ -131,16 +174,20 @@ static int frames(void) {
         if (FUNCTION(frame)(&f, every, 5)) return failed("no memory");
         for (int64_t slot = 0; slot < SLOTS; slot++) FUNCTION(frame)(&alone, &slot, 1);
     }
-    if (memcmp(f.made_codes, alone.made_codes, 8 * SLOTS * FRAMES * GROUPS)) return failed("codes depend on neighbours");
+    if (memcmp(f.made_codes, alone.made_codes, 8 * SLOTS * FRAMES * GROUPS))
+        return failed("codes depend on neighbours");
     if (memcmp(f.stop, alone.stop, 8 * SLOTS) || f.made[0] != FRAMES || f.stop[0] != LIMIT) return failed("stops");
-    float strange[3][6] = {{0, 1, NAN, 3, 2, 1}, {INFINITY, 0, 1, 2, 3, 4}, {-INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY}};
+    float strange[3][6] = {{0, 1, NAN, 3, 2, 1},
+                           {INFINITY, 0, 1, 2, 3, 4},
+                           {-INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY}};
     int64_t zeros[3] = {0}, drawn[3], few[3] = {2, 2, 2};
     float warm[3] = {1, 1, 1}, most[3] = {0.5f, 0.5f, 0.5f};
     FUNCTION(choose)(strange[0], 3, 6, 0, zeros, zeros, warm, few, most, drawn);
     return drawn[0] == 2 && drawn[1] == 0 && drawn[2] == 0 ? 0 : failed("draws of what is not a number");
 }
 
-static Product product_of(int64_t outputs, int64_t inputs, int64_t taps, int64_t dilation, int64_t activation, float eps) {
+static Product product_of(int64_t outputs, int64_t inputs, int64_t taps, int64_t dilation, int64_t activation,
+                          float eps) {
     float *weight = panels(outputs, taps * inputs);
     if (activation == SWIGLU) {
         float *gate = panels(outputs / 2, inputs), *up = panels(outputs / 2, inputs);
@@ -149,17 +196,43 @@ static Product product_of(int64_t outputs, int64_t inputs, int64_t taps, int64_t
         memcpy(weight, gate, 4 * half), memcpy(weight + half, up, 4 * half);
     }
     int64_t wide = 2 * padded(outputs);
-    return (Product){weight, numbers(wide, 0.1f, 0), numbers(wide, 0.2f, 1), numbers(wide, 0.2f, 1), outputs, inputs, taps, dilation, activation, eps};
+    return (Product){weight,
+                     numbers(wide, 0.1f, 0),
+                     numbers(wide, 0.2f, 1),
+                     numbers(wide, 0.2f, 1),
+                     outputs,
+                     inputs,
+                     taps,
+                     dilation,
+                     activation,
+                     eps};
 }
 
 static int codecs(void) {
-    enum { BOOK = 6, LATENT = 14, WIDE = 20, HEADS = 3, DEPTH = 4, WINDOW = 5, LONGEST = 8, LAST = 5, RATE = 2 * 3 * 2, STREAMS = 3 };
+    enum {
+        BOOK = 6,
+        LATENT = 14,
+        WIDE = 20,
+        HEADS = 3,
+        DEPTH = 4,
+        WINDOW = 5,
+        LONGEST = 8,
+        LAST = 5,
+        RATE = 2 * 3 * 2,
+        STREAMS = 3
+    };
     DecoderLayer layers[2];
     for (int i = 0; i < 2; i++)
-        layers[i] = (DecoderLayer){product_of(3 * HEADS * DEPTH, LATENT, 1, 1, NONE, 1e-5f), product_of(LATENT, HEADS * DEPTH, 1, 1, NONE, -1),
-                            product_of(2 * 22, LATENT, 1, 1, SWIGLU, 1e-5f), product_of(LATENT, 22, 1, 1, NONE, -1)};
-    Stretch stretch = {product_of(2 * LATENT, LATENT, 1, 1, NONE, 1e-5f), product_of(4 * LATENT, LATENT, 1, 1, GELU, -1),
-                       product_of(LATENT, 4 * LATENT, 1, 1, NONE, -1), numbers(7 * LATENT, 0.3f, 0), numbers(LATENT, 0.1f, 0), 7, 1e-6f};
+        layers[i] = (DecoderLayer){
+            product_of(3 * HEADS * DEPTH, LATENT, 1, 1, NONE, 1e-5f), product_of(LATENT, HEADS * DEPTH, 1, 1, NONE, -1),
+            product_of(2 * 22, LATENT, 1, 1, SWIGLU, 1e-5f), product_of(LATENT, 22, 1, 1, NONE, -1)};
+    Stretch stretch = {product_of(2 * LATENT, LATENT, 1, 1, NONE, 1e-5f),
+                       product_of(4 * LATENT, LATENT, 1, 1, GELU, -1),
+                       product_of(LATENT, 4 * LATENT, 1, 1, NONE, -1),
+                       numbers(7 * LATENT, 0.3f, 0),
+                       numbers(LATENT, 0.1f, 0),
+                       7,
+                       1e-6f};
     Unit units[2][2];
     Rise rises[2];
     Track tracks[16] = {{2, 1, 2 * BOOK}, {6, 2, LATENT}, {6, 2, LATENT}};
@@ -172,16 +245,45 @@ static int codecs(void) {
         rises[i] = (Rise){product_of(up * channels, inputs, 2, 1, SNAKE, -1), units[i], 2};
         for (int u = 0; u < 2; u++) {
             int64_t dilation = u ? 3 : 1;
-            units[i][u] = (Unit){product_of(channels, channels, 7, dilation, SNAKE, -1), product_of(channels, channels, 1, 1, SNAKE, -1)};
+            units[i][u] = (Unit){product_of(channels, channels, 7, dilation, SNAKE, -1),
+                                 product_of(channels, channels, 1, 1, SNAKE, -1)};
             tracks[count++] = (Track){6 * dilation, rate, channels};
         }
     }
     tracks[count++] = (Track){6, rate, channels};
-    Decoder d = {product_of(LATENT, 2 * BOOK, 3, 1, NONE, -1), product_of(LATENT, LATENT, 1, 1, NONE, 1e-5f), product_of(WIDE, LATENT, 7, 1, SNAKE, -1),
-                 layers, &stretch, rises, tracks, numbers(GROUPS * CODES * BOOK, 1, 0), numbers(7 * LAST, 0.1f, 0), numbers(1, 0.1f, 0),
-                 numbers(DEPTH / 2, 0.1f, 1), 2, 1, 2, count, GROUPS, CODES, BOOK, 7, HEADS, DEPTH, WINDOW, WINDOW - 1 + LONGEST, 4, 0, RATE, 0, 0, 0, 0};
+    Decoder d = {product_of(LATENT, 2 * BOOK, 3, 1, NONE, -1),
+                 product_of(LATENT, LATENT, 1, 1, NONE, 1e-5f),
+                 product_of(WIDE, LATENT, 7, 1, SNAKE, -1),
+                 layers,
+                 &stretch,
+                 rises,
+                 tracks,
+                 numbers(GROUPS * CODES * BOOK, 1, 0),
+                 numbers(7 * LAST, 0.1f, 0),
+                 numbers(1, 0.1f, 0),
+                 numbers(DEPTH / 2, 0.1f, 1),
+                 2,
+                 1,
+                 2,
+                 count,
+                 GROUPS,
+                 CODES,
+                 BOOK,
+                 7,
+                 HEADS,
+                 DEPTH,
+                 WINDOW,
+                 WINDOW - 1 + LONGEST,
+                 4,
+                 0,
+                 RATE,
+                 0,
+                 0,
+                 0,
+                 0};
     for (int64_t i = 0; i < count; i++) d.kept += tracks[i].past * tracks[i].channels;
-    int64_t ring = 2 * 4 * HEADS * (WINDOW - 1 + LONGEST) * DEPTH, slots[STREAMS] = {3, 0, 2}, codes[STREAMS * LONGEST * GROUPS];
+    int64_t ring = 2 * 4 * HEADS * (WINDOW - 1 + LONGEST) * DEPTH, slots[STREAMS] = {3, 0, 2},
+            codes[STREAMS * LONGEST * GROUPS];
     for (int i = 0; i < STREAMS * LONGEST * GROUPS; i++) codes[i] = (i * 7919) % CODES;
     float whole[STREAMS * LONGEST * RATE], part[LONGEST * RATE];
     for (int turn = 0; turn < 2; turn++) {
@@ -194,7 +296,8 @@ static int codecs(void) {
         for (int s = 0; s < STREAMS; s++)
             for (int64_t at = 0, sizes[] = {1, 5, 2}, *size = sizes; at < LONGEST; at += *size++) {
                 FUNCTION(decode)(&d, codes + (s * LONGEST + at) * GROUPS, slots + s, 1, *size, part);
-                if (memcmp(part, whole + (s * LONGEST + at) * RATE, 4 * *size * RATE)) return failed("sound depends on chunks or neighbours");
+                if (memcmp(part, whole + (s * LONGEST + at) * RATE, 4 * *size * RATE))
+                    return failed("sound depends on chunks or neighbours");
             }
     }
     float loudest = 0;

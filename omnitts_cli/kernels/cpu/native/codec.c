@@ -7,7 +7,7 @@
 
 enum { NONE, SNAKE, GELU, SWIGLU };
 
-typedef struct { // y = activation(weight [x(t), x(t + dilation), ...] + bias)
+typedef struct {         // y = activation(weight [x(t), x(t + dilation), ...] + bias)
     const float *weight; // panels [outputs, taps * inputs]; of swiglu: panels of the gate, then those of up
     const float *bias, *scale, *inverse; // filled up to whole panels; NULL where there is none
     int64_t outputs, inputs, taps, dilation, activation;
@@ -49,7 +49,7 @@ typedef struct {
     int64_t layers, stretches, rises, tracks, groups, codes, book, closing_taps;
     int64_t heads, depth, window, ring, slots, kept, samples;
     float *history, *keys, *values; // [slots, kept]; [layers, slots, heads, ring, depth]
-    int64_t *frames; // [slots] before this call
+    int64_t *frames;                // [slots] before this call
 } Decoder;
 
 typedef struct { // [streams, columns, channels]: columns side by side, streams `stride` apart
@@ -74,7 +74,8 @@ INLINE vec gelu(vec x) {
 static void activate(const Product *p, float *y) {
     int64_t outputs = padded(p->outputs), inner = padded(p->outputs / 2);
     if (p->activation == SNAKE)
-        for (int64_t i = 0; i < outputs; i += LANES) store(y + i, snake(load(y + i), load(p->scale + i), load(p->inverse + i)));
+        for (int64_t i = 0; i < outputs; i += LANES)
+            store(y + i, snake(load(y + i), load(p->scale + i), load(p->inverse + i)));
     else if (p->activation == GELU)
         for (int64_t i = 0; i < outputs; i += LANES) store(y + i, gelu(load(y + i)));
     else if (p->activation == SWIGLU)
@@ -172,7 +173,8 @@ static void residual_unit(const Unit *u, View in, int64_t streams, int64_t colum
 }
 
 // qkv [length, 3, heads, depth] of one stream: rotate, write keys and values, attend to the last `window` frames.
-static void attend_window(const Decoder *d, int64_t layer, int64_t slot, float *qkv, int64_t length, float *scores, float *out) {
+static void attend_window(const Decoder *d, int64_t layer, int64_t slot, float *qkv, int64_t length, float *scores,
+                          float *out) {
     const int64_t depth = d->depth, half = depth / 2, wide = d->heads * depth, before = d->frames[slot];
     const int64_t ring = ((layer * d->slots + slot) * d->heads) * d->ring * depth;
     float *keys = d->keys + ring, *values = d->values + ring;
@@ -213,7 +215,8 @@ static void depthwise_norm(const Stretch *s, const float *x, int64_t columns, in
         float mean = 0, square = 0;
         for (int64_t c = 0; c < channels; c++) out[c] = s->bias[c];
         for (int64_t tap = 0; tap < s->taps; tap++)
-            for (int64_t c = 0; c < channels; c++) out[c] += x[(t + tap) * channels + c] * s->weight[tap * channels + c];
+            for (int64_t c = 0; c < channels; c++)
+                out[c] += x[(t + tap) * channels + c] * s->weight[tap * channels + c];
         for (int64_t c = 0; c < channels; c++) mean += out[c];
         mean /= (float)channels;
         for (int64_t c = 0; c < channels; c++) square += (out[c] - mean) * (out[c] - mean);
@@ -222,7 +225,7 @@ static void depthwise_norm(const Stretch *s, const float *x, int64_t columns, in
     }
 }
 
-typedef struct { // memory of one call
+typedef struct {     // memory of one call
     View tracks[64]; // whole tracks, the past in front
     float *x, *qkv, *attended, *hidden, *wide, *mixed, *room;
 } DecoderWork;
@@ -248,8 +251,8 @@ static void transformer(const Decoder *d, const DecoderWork *w, const int64_t *s
 
 // Frames first..first + length of a rise and its units, for `streams` streams from `stream` on. The track of the rise
 // is number `track`; those of its units and of what follows come next.
-static void run_rise(const Decoder *d, const DecoderWork *w, const Rise *rise, int64_t track, int64_t stream, int64_t streams,
-                     int64_t first, int64_t length) {
+static void run_rise(const Decoder *d, const DecoderWork *w, const Rise *rise, int64_t track, int64_t stream,
+                     int64_t streams, int64_t first, int64_t length) {
     const Track *in = d->track + track, *made = in + 1;
     const int64_t skip = first * made->rate * made->channels, columns = length * made->rate;
     const View none = {0};
@@ -274,7 +277,8 @@ static int64_t first_light(const Decoder *d) {
     while (first > 0) {
         const Rise *rise = d->rise + first - 1;
         floats += weights_of(&rise->rise);
-        for (int64_t i = 0; i < rise->units; i++) floats += weights_of(&rise->unit[i].conv) + weights_of(&rise->unit[i].point);
+        for (int64_t i = 0; i < rise->units; i++)
+            floats += weights_of(&rise->unit[i].conv) + weights_of(&rise->unit[i].point);
         if (floats > 192 << 10) break;
         first--;
     }
@@ -309,15 +313,18 @@ static void run(const Decoder *d, const DecoderWork *w, const int64_t *codes, co
         product(&s->rise, x, streams, length * rate, none, wide, past_of(d, w, track), w->room);
         rate = d->track[track].rate;
         for (int64_t b = 0; b < streams; b++)
-            depthwise_norm(s, w->tracks[track].x + b * w->tracks[track].stride, columns, channels, mixed.x + b * mixed.stride);
+            depthwise_norm(s, w->tracks[track].x + b * w->tracks[track].stride, columns, channels,
+                           mixed.x + b * mixed.stride);
         product(&s->up, mixed, streams, columns, none, none, inner, w->room);
         x = i + 1 < d->stretches ? mixed : past_of(d, w, track + 1);
         product(&s->down, inner, streams, columns, wide, none, x, w->room);
     }
-    product(&d->widen, w->tracks[track], streams, length * d->track[track].rate, none, none, past_of(d, w, track + 1), w->room);
+    product(&d->widen, w->tracks[track], streams, length * d->track[track].rate, none, none, past_of(d, w, track + 1),
+            w->room);
     track++;
     int64_t light = first_light(d);
-    for (int64_t i = 0; i < light; i++, track += 1 + d->rise[i - 1].units) run_rise(d, w, d->rise + i, track, 0, streams, 0, length);
+    for (int64_t i = 0; i < light; i++, track += 1 + d->rise[i - 1].units)
+        run_rise(d, w, d->rise + i, track, 0, streams, 0, length);
     const View closing = w->tracks[d->tracks - 1];
     const int64_t channels = d->track[d->tracks - 1].channels;
     for (int64_t b = 0; b < streams; b++)
@@ -335,7 +342,8 @@ static void run(const Decoder *d, const DecoderWork *w, const int64_t *codes, co
 }
 
 // Histories to the front of the tracks, or with `back` from their ends.
-static void move_history(const Decoder *d, const DecoderWork *w, const int64_t *slots, int64_t streams, int64_t length, int back) {
+static void move_history(const Decoder *d, const DecoderWork *w, const int64_t *slots, int64_t streams, int64_t length,
+                         int back) {
     for (int64_t s = 0; s < streams; s++) {
         float *held = d->history + slots[s] * d->kept;
         for (int64_t i = 0; i < d->tracks; i++) {
@@ -352,10 +360,12 @@ static void move_history(const Decoder *d, const DecoderWork *w, const int64_t *
 }
 
 static int64_t most_room(const Decoder *d) {
-    int64_t most = larger(d->window, larger(tile_room(&d->opening), larger(tile_room(&d->leaving), tile_room(&d->widen))));
+    int64_t most =
+        larger(d->window, larger(tile_room(&d->opening), larger(tile_room(&d->leaving), tile_room(&d->widen))));
     for (int64_t i = 0; i < d->layers; i++) {
         const DecoderLayer *l = d->layer + i;
-        most = larger(most, larger(larger(tile_room(&l->qkv), tile_room(&l->out)), larger(tile_room(&l->gate_up), tile_room(&l->down))));
+        most = larger(most, larger(larger(tile_room(&l->qkv), tile_room(&l->out)),
+                                   larger(tile_room(&l->gate_up), tile_room(&l->down))));
     }
     for (int64_t i = 0; i < d->stretches; i++) {
         const Stretch *s = d->stretch + i;
@@ -385,8 +395,14 @@ EXPORT int FUNCTION(decode)(const Decoder *d, const int64_t *codes, const int64_
         inner = larger(inner, rate * d->stretch[i].down.inputs);
     }
     int64_t mixed = d->stretches ? wide : 0;
-    int64_t sizes[] = {tracks, frames * d->opening.outputs, 3 * frames * heads, frames * heads, frames * inner,
-                       frames * wide, frames * mixed, most_room(d)};
+    int64_t sizes[] = {tracks,
+                       frames * d->opening.outputs,
+                       3 * frames * heads,
+                       frames * heads,
+                       frames * inner,
+                       frames * wide,
+                       frames * mixed,
+                       most_room(d)};
     int64_t floats = 0;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) floats += sizes[i];
     float *memory = malloc(4 * floats), *next = memory;

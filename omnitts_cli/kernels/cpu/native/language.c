@@ -6,7 +6,7 @@
 
 typedef struct { // weights in panels, with the norm in front of each multiplied in
     const float *qkv;
-    const float *qk_norm; // [heads + kv_heads, depth]
+    const float *qk_norm;              // [heads + kv_heads, depth]
     const float *out, *gate_up, *down; // gate_up: panels of the gate, then panels of up
 } Layer;
 
@@ -68,7 +68,8 @@ static void run_stack(const Stack *s, const Cache *cache, float *x, int64_t rows
             const int64_t turn = positions[r] * (depth / 2);
             turn_heads(s, l, cache->cos + turn, cache->sin + turn, own);
             for (int64_t h = 0; h < s->kv_heads; h++) {
-                int64_t at = (((layer * cache->slots + slots[r]) * s->kv_heads + h) * cache->capacity + positions[r]) * depth;
+                int64_t at =
+                    (((layer * cache->slots + slots[r]) * s->kv_heads + h) * cache->capacity + positions[r]) * depth;
                 memcpy(cache->keys + at, own + heads + h * depth, 4 * depth);
                 memcpy(cache->values + at, own + heads + kv + h * depth, 4 * depth);
             }
@@ -231,13 +232,13 @@ enum { RUNNING, END, LIMIT, STALL, BROKEN }; // why a slot has stopped, as plain
 
 typedef struct { // everything that a frame reads and writes; columns have one entry a slot
     const Stack *talker, *predictor;
-    Cache cache; // the talker's
-    const float *turns_cos, *turns_sin; // of the predictor's positions
-    const float *head; // [vocabulary] outputs in panels
-    const float *heads; // [groups - 1] times [codes] outputs in panels
+    Cache cache;                         // the talker's
+    const float *turns_cos, *turns_sin;  // of the predictor's positions
+    const float *head;                   // [vocabulary] outputs in panels
+    const float *heads;                  // [groups - 1] times [codes] outputs in panels
     const float *project, *project_bias; // the talker's width to the predictor's; NULL where they are the same
-    const float *const *inputs; // [groups - 1] tables: the predictor's input row after each code of a group
-    const float *first, *rest; // [vocabulary, hidden] and [groups - 1, codes, hidden]: the talker's next row is their sum
+    const float *const *inputs;          // [groups - 1] tables: the predictor's input row after each code of a group
+    const float *first, *rest;           // [vocabulary, hidden], [groups - 1, codes, hidden]: the sum is the next row
     int64_t vocabulary, audio, end, groups, codes, least_frames, stall;
     int64_t text_rows, frames;
     float *row;
@@ -256,7 +257,8 @@ static int begin(const Frame *f, int64_t slot, float *x) {
     if (!f->live[slot] || !(made == 0 || there || f->closed[slot])) return 0;
     memcpy(x, f->row + slot * hidden, 4 * hidden);
     if (made == 0) return 1;
-    const float *text = there ? f->text + (slot * f->text_rows + (made - 1) % f->text_rows) * hidden : f->pad + slot * hidden;
+    const float *text =
+        there ? f->text + (slot * f->text_rows + (made - 1) % f->text_rows) * hidden : f->pad + slot * hidden;
     for (int64_t i = 0; i < hidden; i++) x[i] += text[i];
     return 1;
 }
@@ -345,15 +347,24 @@ EXPORT int FUNCTION(frame)(const Frame *f, const int64_t *slots, int64_t count) 
     const Stack *t = f->talker, *p = f->predictor;
     const int64_t wide = padded(t->hidden), vocabulary = padded(f->vocabulary), narrow = padded(p->hidden);
     const int64_t kv = p->layers * count * p->kv_heads * f->groups * p->depth, x = count * larger(wide, 2 * narrow);
-    const int64_t sizes[] = {x, count * wide, x, larger(stack_room(t, count), stack_room(p, 2 * count)),
-                             count * vocabulary, count * padded(f->codes), larger(f->cache.capacity, f->groups), vocabulary, kv, kv};
+    const int64_t sizes[] = {x,
+                             count * wide,
+                             x,
+                             larger(stack_room(t, count), stack_room(p, 2 * count)),
+                             count * vocabulary,
+                             count * padded(f->codes),
+                             larger(f->cache.capacity, f->groups),
+                             vocabulary,
+                             kv,
+                             kv};
     int64_t floats = 0;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) floats += sizes[i];
     int64_t wholes = count * (1 + 2 + 2 + f->groups);
     char *memory = calloc(1, 4 * floats + 8 * wholes + draw_room(larger(f->vocabulary, f->codes)));
     if (!memory) return 1;
     FrameWork w;
-    w.slots = (int64_t *)memory, w.two = w.slots + count, w.positions = w.two + 2 * count, w.codes = w.positions + 2 * count;
+    w.slots = (int64_t *)memory, w.two = w.slots + count, w.positions = w.two + 2 * count,
+    w.codes = w.positions + 2 * count;
     w.draw = (char *)(w.codes + count * f->groups);
     w.x = (float *)(w.draw + draw_room(larger(f->vocabulary, f->codes)));
     w.hidden = w.x + sizes[0], w.normed = w.hidden + sizes[1], w.room = w.normed + sizes[2];

@@ -146,8 +146,7 @@ INLINE void tile(const int rows, const int panels, Rows in, const float *weight,
     const int parts = panels * PARTS;
     const int64_t panel = in.taps * in.inputs * PANEL;
     vec sum[MOST_ROWS][8];
-    UNROLL for (int r = 0; r < rows; r++)
-        UNROLL for (int p = 0; p < parts; p++) sum[r][p] = all(0);
+    UNROLL for (int r = 0; r < rows; r++) UNROLL for (int p = 0; p < parts; p++) sum[r][p] = all(0);
     for (int64_t tap = 0; tap < in.taps; tap++) {
         const float *x = in.x + tap * in.tap_step;
         for (int64_t k = 0; k < in.inputs; k++, weight += PANEL) {
@@ -159,11 +158,10 @@ INLINE void tile(const int rows, const int panels, Rows in, const float *weight,
             }
         }
     }
-    UNROLL for (int r = 0; r < rows; r++)
-        UNROLL for (int p = 0; p < parts; p++) {
-            float *out = y + r * y_step + p * LANES;
-            store(out, add ? load(out) + sum[r][p] : sum[r][p]);
-        }
+    UNROLL for (int r = 0; r < rows; r++) UNROLL for (int p = 0; p < parts; p++) {
+        float *out = y + r * y_step + p * LANES;
+        store(out, add ? load(out) + sum[r][p] : sum[r][p]);
+    }
 }
 
 // As many panels at once as there are registers for their sums: few rows need several to keep the multipliers busy.
@@ -176,25 +174,24 @@ INLINE void tile(const int rows, const int panels, Rows in, const float *weight,
 #define TILES(rows)                                                                                                    \
     static void tiles_##rows(int64_t panels, Rows in, const float *weight, float *y, int64_t y_step, int add) {        \
         const int64_t panel = in.taps * in.inputs * PANEL;                                                             \
-        while (panels > 0) {                                                                                           \
-            TRY(rows, 8) TRY(rows, 4) TRY(rows, 2) TRY(rows, 1)                                                        \
-        }                                                                                                              \
+        while (panels > 0) { TRY(rows, 8) TRY(rows, 4) TRY(rows, 2) TRY(rows, 1) }                                     \
     }
-TILES(1) TILES(2) TILES(3)
+TILES(1)
+TILES(2) TILES(3)
 #if defined(__AVX2__) || defined(__aarch64__)
-TILES(4) TILES(5) TILES(6)
+    TILES(4) TILES(5) TILES(6)
 #endif
 #if defined(__AVX512F__)
-TILES(7) TILES(8) TILES(9) TILES(10) TILES(11) TILES(12)
+        TILES(7) TILES(8) TILES(9) TILES(10) TILES(11) TILES(12)
 #endif
 
-static void (*const TILES_OF[])(int64_t, Rows, const float *, float *, int64_t, int) = {
-    tiles_1, tiles_2, tiles_3,
+            static void (*const TILES_OF[])(int64_t, Rows, const float *, float *, int64_t, int) = {
+                tiles_1, tiles_2, tiles_3,
 #if defined(__AVX2__) || defined(__aarch64__)
-    tiles_4, tiles_5, tiles_6,
+                tiles_4, tiles_5, tiles_6,
 #endif
 #if defined(__AVX512F__)
-    tiles_7, tiles_8, tiles_9, tiles_10, tiles_11, tiles_12,
+                tiles_7, tiles_8, tiles_9, tiles_10, tiles_11, tiles_12,
 #endif
 };
 
@@ -209,7 +206,8 @@ static void multiply(Rows in, int64_t rows, const float *weight, int64_t outputs
             int64_t end = (block + 1) * rows / blocks;
             Rows here = in;
             here.x += row * in.step;
-            TILES_OF[end - row - 1](panels, here, weight + first / PANEL * panel, y + row * y_step + first, y_step, add);
+            TILES_OF[end - row - 1](panels, here, weight + first / PANEL * panel, y + row * y_step + first, y_step,
+                                    add);
             row = end;
         }
     }
