@@ -1,8 +1,9 @@
 """A fake `npu` device for PyTorch and a fake `torch_npu` to go with it: no hardware, no vendor's file.
 
-Tensors say they live on npu:0 and compute on the CPU. What would go wrong on the real device fails here: float64,
-a host that waits inside a frame, results read before they have arrived, and everything that graphs forbid (see
-`fake_graphs.py`). One process can hold one such device: tests start a process for it.
+Tensors say they are on npu:0 and compute on the CPU. What would go wrong on the real device fails here: float64, a
+tensor left on the host, a host that waits inside a frame, results read before they have arrived. Moved memory and
+streams out of order are the recording device's business (tests/support). A process can hold one such device, so
+test_device.py starts one.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ import importlib.machinery
 import importlib.metadata
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
 import fake_operators
 import torch
-from fake_graphs import Graphs, Hazard, storage
 from torch import Tensor
 from torch.utils import backend_registration
 from torch.utils._pytree import tree_leaves, tree_map
@@ -28,7 +29,37 @@ HOST = torch.device("cpu")
 READS = {aten._local_scalar_dense, aten.nonzero, aten.masked_select, aten.equal, aten.is_nonzero, aten._unique2}
 """Ops whose result, or its size, the host has to wait for."""
 
-graphs = Graphs()
+SPOILT = {torch.bool: True, torch.int64: -(2**40), torch.int32: -(2**20), torch.uint8: 77, torch.int8: 77}
+
+
+class Hazard(AssertionError):
+    """Something that works on a CPU and would not on a device with streams and graphs."""
+
+
+class Recorded:
+    """A captured step: ops over the tensors of the capture. What it made is spoilt before each replay."""
+
+    capturing: Recorded | None = None
+
+    def __init__(self) -> None:
+        self.ops: list[tuple[Any, Any, Any, list[Tensor]]] = []
+
+    def record(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
+        known = {leaf.untyped_storage()._cdata for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)}
+        writes = any(a.alias_info and a.alias_info.is_write for a in func._schema.arguments)
+        made = [leaf for leaf in tree_leaves(result) if isinstance(leaf, Tensor)]
+        outs = [] if writes else [out for out in made if out.untyped_storage()._cdata not in known]
+        if outs or writes:  # else a view
+            self.ops.append((func, args, kwargs, outs))
+
+    def run(self) -> None:
+        with torch.no_grad():
+            for out in (out for *_, outs in self.ops for out in outs):
+                out.fill_(SPOILT.get(out.dtype, float("nan")))
+            for func, args, kwargs, outs in self.ops:
+                results = [leaf for leaf in tree_leaves(func(*args, **kwargs)) if isinstance(leaf, Tensor)]
+                for out, result in zip(outs, results, strict=False):
+                    out.copy_(result)
 
 
 class Waits:
@@ -38,7 +69,7 @@ class Waits:
         self.mode, self.seen = 0, []
 
     def happens(self, what: str) -> None:
-        if graphs.capturing:
+        if Recorded.capturing:
             raise Hazard(f"{what}: the host waits for the device inside a capture")
         self.seen.append(what)
         if self.mode == 1:
@@ -51,10 +82,9 @@ waits = Waits()
 
 
 class NPUTensor(torch.Tensor):
-    """Wraps a CPU tensor, `raw`. `born`: which replay of its graph a view of a graph's result belongs to."""
+    """Wraps a CPU tensor, `raw`."""
 
     raw: Tensor
-    born: int | None
 
     @staticmethod
     def __new__(cls, raw: Tensor) -> NPUTensor:
@@ -63,7 +93,7 @@ class NPUTensor(torch.Tensor):
         made = torch.Tensor._make_wrapper_subclass(
             cls, raw.shape, strides=raw.stride(), dtype=raw.dtype, device=torch.device("npu", 0)
         )
-        made.raw, made.born = raw, graphs.age(raw)
+        made.raw = raw
         return made
 
     @classmethod
@@ -79,7 +109,6 @@ class NPUTensor(torch.Tensor):
 
 def unwrap(leaf: Any) -> Any:
     if isinstance(leaf, NPUTensor):
-        graphs.check_age(leaf.raw, leaf.born)
         return leaf.raw
     return HOST if isinstance(leaf, torch.device) and leaf.type == "npu" else leaf
 
@@ -94,8 +123,8 @@ def dispatch(func: Any, args: Any, kwargs: Any) -> Any:
     known = {id(leaf.raw): leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, NPUTensor)}
     args, kwargs = tree_map(unwrap, (args, kwargs))
     result = func(*args, **kwargs)
-    if graphs.capturing:
-        graphs.capturing.record(func, args, kwargs, result)
+    if Recorded.capturing:
+        Recorded.capturing.record(func, args, kwargs, result)
     if packet is aten._local_scalar_dense:
         return result
     # an op that writes gives back what it was given
@@ -121,8 +150,8 @@ def to_copy(x: Tensor, *, dtype: Any = None, device: Any = None, non_blocking: b
     if isinstance(x, NPUTensor) and not away:
         raw = unwrap(x)
         result = aten._to_copy.default(raw, dtype=dtype, **{k: v for k, v in rest.items() if k == "memory_format"})
-        if graphs.capturing:
-            graphs.capturing.record(aten._to_copy.default, (raw,), {"dtype": dtype}, result)
+        if Recorded.capturing:
+            Recorded.capturing.record(aten._to_copy.default, (raw,), {"dtype": dtype}, result)
         return NPUTensor(result)
     if isinstance(x, NPUTensor):
         waits.happens("a copy to the host")
@@ -132,7 +161,7 @@ def to_copy(x: Tensor, *, dtype: Any = None, device: Any = None, non_blocking: b
 
 
 def from_host(x: Tensor, non_blocking: bool) -> None:
-    if graphs.capturing:
+    if Recorded.capturing:
         raise Hazard("a copy from the host inside a capture: its values would be baked in")
     if not (non_blocking and getattr(x, "pinned", False)) and x.ndim:
         waits.happens("a copy from pageable memory")
@@ -143,7 +172,7 @@ def copy_across(to: Tensor, source: Tensor, non_blocking: bool = False) -> Tenso
         from_host(source, non_blocking)
         unwrap(to).copy_(source)
     elif non_blocking and getattr(to, "pinned", False):
-        if graphs.capturing:
+        if Recorded.capturing:
             raise Hazard("a copy to the host inside a capture")
         current_stream().later(Arrival(to, unwrap(source).clone()))
     else:
@@ -206,7 +235,7 @@ class Event:
         return self.asked > 1
 
     def synchronize(self) -> None:
-        if graphs.capturing:
+        if Recorded.capturing:
             raise Hazard("an event is awaited inside a capture")
         finish(self._arrivals)
 
@@ -219,19 +248,11 @@ def current_stream(device: Any = None) -> Stream:
     return _current[-1]
 
 
-class StreamContext:
-    def __init__(self, stream: Stream) -> None:
-        self._stream = stream
-
-    def __enter__(self) -> None:
-        _current.append(self._stream)
-
-    def __exit__(self, *exc: Any) -> None:
-        assert _current.pop() is self._stream
-
-
-def stream(stream: Stream) -> StreamContext:
-    return StreamContext(stream)
+@contextmanager
+def stream(stream: Stream) -> Iterator[None]:
+    _current.append(stream)
+    yield
+    assert _current.pop() is stream
 
 
 def synchronize(device: Any = None) -> None:
@@ -281,46 +302,27 @@ def graph_pool_handle() -> object:
     return object()
 
 
-def is_current_stream_capturing() -> bool:
-    return graphs.capturing is not None
-
-
 class NPUGraph:
     def __init__(self) -> None:
-        self._recorded = None
-        self.auto_dispatch_capture = False
+        self.recorded = Recorded()
 
     def replay(self) -> None:
-        assert self._recorded is not None, "nothing was captured"
         if current_stream() is DEFAULT:
             raise Hazard("a replay in the default stream")
-        self._recorded.run()
-
-    def update(self, cpu_update_input: list[dict[str, Any]]) -> None:
-        if not self.auto_dispatch_capture:
-            raise RuntimeError("this graph was captured without auto_dispatch_capture=True")
-        self._recorded.update(cpu_update_input)
+        self.recorded.run()
 
 
 class graph:
-    def __init__(
-        self,
-        npu_graph: NPUGraph,
-        pool: Any = None,
-        stream: Stream | None = None,
-        auto_dispatch_capture: bool = False,
-        capture_error_mode: str = "global",
-    ) -> None:
+    def __init__(self, npu_graph: NPUGraph, pool: Any = None, stream: Stream | None = None) -> None:
         self._graph, self._stream = npu_graph, stream or Stream()
-        npu_graph.auto_dispatch_capture = auto_dispatch_capture
 
     def __enter__(self) -> None:
         synchronize()
         _current.append(self._stream)
-        self._graph._recorded = graphs.begin(self._graph.auto_dispatch_capture)
+        Recorded.capturing = self._graph.recorded
 
     def __exit__(self, *exc: Any) -> None:
-        graphs.end()
+        Recorded.capturing = None
         assert _current.pop() is self._stream
 
 
@@ -328,9 +330,7 @@ NAMES = (
     "NPUGraph",
     "graph",
     "graph_pool_handle",
-    "is_current_stream_capturing",
     "Stream",
-    "StreamContext",
     "Event",
     "stream",
     "current_stream",
@@ -377,8 +377,8 @@ def _factories() -> torch.library.Library:
         def made(*args: Any, **kwargs: Any) -> NPUTensor:
             kwargs = {name: value for name, value in kwargs.items() if name in ("dtype", "memory_format")}
             result = NPUTensor(func(*args, **kwargs))
-            if graphs.capturing:
-                graphs.capturing.record(func, args, kwargs, result.raw)
+            if Recorded.capturing:
+                Recorded.capturing.record(func, args, kwargs, result.raw)
             return result
 
         return made
@@ -406,6 +406,3 @@ def _pinned_memory() -> None:
         return copied
 
     torch.empty, torch.Tensor.pin_memory = pinned_empty, pin
-
-
-__all__ = ["Hazard", "NPUTensor", "graphs", "install", "storage", "waits"]

@@ -15,9 +15,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 HALVES = (torch.float16, torch.bfloat16)
-COMPRESSED = (2048, 2048)
-"""The mask that sparse modes 2, 3 and 4 want, whatever the length."""
-
 strict = True
 """False: attention takes float32 and any depth too, so that rounding hides no mistake."""
 
@@ -91,8 +88,6 @@ def npu_fused_infer_attention_score(
     value: Tensor,
     *,
     atten_mask: Tensor | None = None,
-    actual_seq_lengths: list[int] | None = None,
-    actual_seq_lengths_kv: list[int] | None = None,
     num_heads: int = 1,
     scale: float = 1.0,
     input_layout: str = "BSH",
@@ -112,24 +107,11 @@ def npu_fused_infer_attention_score(
     if strict:
         expect(query.dtype in HALVES, f"{query.dtype} is not supported")
         expect(rows == 1 or depth % 16 == 0, "heads must be 16-aligned")
-    seen = torch.ones(batch, 1, rows, width, dtype=torch.bool)
-    if atten_mask is not None:
-        expect(atten_mask.dtype in (torch.bool, torch.int8, torch.uint8), f"a mask of {atten_mask.dtype}")
-        if sparse_mode in (2, 3, 4):
-            expect(atten_mask.shape[-2:] == COMPRESSED, f"sparse mode {sparse_mode} wants a compressed mask")
-            expect(sparse_mode == 3, "of the compressed masks the fake knows the right-down causal one alone")
-            seen &= torch.ones(rows, width, dtype=torch.bool).tril(width - rows)
-        else:
-            shapes = [(batch, 1, rows, width), (1, 1, rows, width), (1, rows, width)]
-            expect(tuple(atten_mask.shape) in shapes, f"a mask of shape {tuple(atten_mask.shape)}")
-            seen = seen & ~atten_mask.bool()  # True is masked out
-    else:
-        expect(sparse_mode == 0, f"sparse mode {sparse_mode} wants a mask")
-    for lengths, axis in ((actual_seq_lengths_kv, -1), (actual_seq_lengths, -2)):
-        if lengths is not None and not (axis == -2 and rows == 1):
-            expect(len(lengths) in (1, batch), "one length, or one for each row of the batch")
-            within = torch.arange(seen.shape[axis]) < torch.tensor(lengths)[:, None]  # [B or 1, size]
-            seen = seen & (within[:, None, None] if axis == -1 else within[:, None, :, None])
+    expect(atten_mask is not None and sparse_mode == 0, "a mask of its own, of no sparse mode")
+    expect(atten_mask.dtype in (torch.bool, torch.int8, torch.uint8), f"a mask of {atten_mask.dtype}")
+    shapes = [(batch, 1, rows, width), (1, 1, rows, width), (1, rows, width)]
+    expect(tuple(atten_mask.shape) in shapes, f"a mask of shape {tuple(atten_mask.shape)}")
+    seen = ~atten_mask.bool()  # True is masked out
     shared = heads // kv_heads
     key, value = (t.repeat_interleave(shared, 1).float() for t in (key, value))
     scores = (query.float() @ key.transpose(-1, -2) * scale).masked_fill(~seen, float("-inf"))
@@ -146,3 +128,10 @@ def register(torch_npu: ModuleType, version: str) -> torch.library.Library:
         library.impl(name, globals()[name], "CPU")
         setattr(torch_npu, name, getattr(torch.ops.npu, name))
     return library
+
+
+def unregister(library: torch.library.Library) -> None:
+    """So that another version can be registered."""
+    for name in [name for name in vars(torch.ops.npu) if name.startswith("npu_")]:
+        delattr(torch.ops.npu, name)
+    library._destroy()

@@ -1,28 +1,214 @@
-"""The vendor's operators: the committed table is the wheel, and our calls mean what the plain twins mean."""
+"""The vendor's operators: the committed table is the wheel, and our calls mean what the plain operations mean."""
 
 from __future__ import annotations
 
+import ast
+import importlib
 import importlib.util
+import inspect
 import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+import torch
+from torch import Tensor
+
+from omnitts_cli.devices import accelerator
+from omnitts_cli.kernels import plain
+from omnitts_cli.kernels.ops import Normed
+from omnitts_cli.models.cache import angles
 
 HERE = Path(__file__).parent
-INSIDE = "on_operators.py"
 TABLES = json.loads((HERE / "vendor.json").read_text("utf-8"))
 OLDEST, NEWEST = TABLES
 
+DTYPES = (torch.float32, torch.bfloat16, torch.float16)
+BOUND = {torch.float32: 2e-5, torch.bfloat16: 3e-2, torch.float16: 4e-3}
+"""A rounding or two more or less than the twin; the vendor's norms round once, ours twice."""
+
+EPS = 1e-6
+SLOTS, CAPACITY, WIDTH, HEADS, KV_HEADS = 5, 24, 20, 4, 2
+
+
+def local(name: str) -> ModuleType:
+    """A module beside this file."""
+    spec = importlib.util.spec_from_file_location(name, HERE / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(params=[OLDEST, NEWEST])
+def vendor(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    """torch_npu with the operators as plain PyTorch, on the CPU, under that version's schemas."""
+    torch.manual_seed(0)
+    fake, torch_npu = local("fake_operators"), ModuleType("torch_npu")
+    library = fake.register(torch_npu, request.param)
+    torch_npu.fake = fake
+    monkeypatch.setitem(sys.modules, "torch_npu", torch_npu)
+    yield torch_npu
+    fake.unregister(library)
+
+
+@pytest.fixture
+def ours(vendor: ModuleType, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """devices/npu/operators.py over it."""
+    monkeypatch.delitem(sys.modules, "omnitts_cli.devices.npu.operators", raising=False)
+    return importlib.import_module("omnitts_cli.devices.npu.operators")
+
+
+def same(got: Tensor, twin: Tensor, dtype: torch.dtype) -> None:
+    assert got.dtype == twin.dtype
+    torch.testing.assert_close(got.float(), twin.float(), rtol=BOUND[dtype], atol=BOUND[dtype])
+
+
+def normed(dtype: torch.dtype, *shape: int) -> Normed:
+    return Normed(3 * torch.randn(shape).to(dtype), torch.rand(shape[-1]).to(dtype), EPS)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_norms_and_products_are_their_twins(ours: ModuleType, dtype: torch.dtype) -> None:
+    weight = torch.randn(12, 16).to(dtype) / 4
+    for shape in ((3, 16), (2, 1, 16), (2, 5, 4, 16)):
+        x = normed(dtype, *shape)
+        same(ours.OPS.norm(x), plain.norm(x), dtype)
+        same(ours.OPS.norm_linear(x, weight), plain.norm_linear(x, weight), dtype)
+        same(ours.OPS.norm_swiglu(x, weight), plain.norm_swiglu(x, weight), dtype)
+    x, residual = torch.randn(2, 3, 16).to(dtype), torch.randn(2, 3, 12).to(dtype)
+    case = (x, weight, residual, torch.rand(12).to(dtype), EPS)
+    made, twin = ours.OPS.linear_add(*case), plain.linear_add(*case)
+    same(made.rows, twin.rows, dtype)
+    same(ours.OPS.norm(made), plain.norm(twin), dtype)
+
+
+def attention(dtype: torch.dtype, rows: int, depth: int = 16) -> list[Any]:
+    """Three slots of five, at different positions, over a cache in which everything later is rubbish."""
+    cos, sin = angles(torch.arange(CAPACITY), depth, 10_000)
+    keys, values = (torch.randn(SLOTS, KV_HEADS, CAPACITY, depth).to(dtype) for _ in range(2))
+    keys[:, :, 12 + rows :] = 50.0
+    positions = torch.tensor([[0], [7], [12]]) + torch.arange(rows)
+    qkv = torch.randn(3, rows, (HEADS + 2 * KV_HEADS) * depth).to(dtype)
+    weights = [torch.rand(depth).to(dtype) + 0.5 for _ in range(2)]
+    return [qkv, *weights, EPS, cos, sin, keys, values, torch.tensor([3, 0, 4]), positions, WIDTH]
+
+
+def attends_like_its_twin(ours: ModuleType, dtype: torch.dtype, rows: int, depth: int = 16) -> None:
+    case = attention(dtype, rows, depth)
+    copied = [value.clone() if isinstance(value, Tensor) else value for value in case]
+    same(ours.OPS.attend_cached(*copied), plain.attend_cached(*case), dtype)
+    for cache in (6, 7):
+        same(copied[cache], case[cache], dtype)
+
+
+@pytest.fixture
+def exact(ours: ModuleType, vendor: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The vendor's attention in float32, so that a slip cannot hide behind rounding."""
+    monkeypatch.setattr(vendor.fake, "strict", False)
+    monkeypatch.setattr(ours, "fused", lambda dtype, depth: True)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 6])
+def test_attention_is_its_twin(ours: ModuleType, vendor: ModuleType, rows: int) -> None:
+    """With the vendor's operator where it takes the type and the depth, else the plain way."""
+    real, called = vendor.npu_fused_infer_attention_score, []
+
+    def counting(*args: Any, **kwargs: Any) -> Any:
+        called.append(1)
+        return real(*args, **kwargs)
+
+    vendor.npu_fused_infer_attention_score = counting
+    for dtype, depth, fused in ((torch.bfloat16, 16, 1), (torch.float16, 16, 1), (torch.float32, 16, 0)):
+        called.clear()
+        attends_like_its_twin(ours, dtype, rows, depth)
+        assert len(called) == fused
+    attends_like_its_twin(ours, torch.float16, rows, 8)
+    assert not called
+
+
+@pytest.mark.parametrize("rows", [1, 2, 6])
+def test_attention_is_its_twin_without_rounding(exact: None, ours: ModuleType, rows: int) -> None:
+    attends_like_its_twin(ours, torch.float32, rows)
+
+
+def draws(size: int) -> list[Any]:
+    """Every kind of setting in one batch."""
+    rows = [(t, k, p) for t in (0.0, 0.7, 1.3) for k in (0, 1, 5, 50, 1024, 1025, 5000) for p in (0.1, 0.8, 1.0)]
+    temperature, top_k, top_p = (torch.tensor(column) for column in zip(*rows, strict=True))
+    seeds = torch.arange(len(rows)) * 7919 - 2**40
+    return [4 * torch.randn(len(rows), size), seeds, torch.arange(len(rows)), 3, temperature, top_k, top_p]
+
+
+@pytest.mark.parametrize("size", [8, 1024, 2048, 3072])
+def test_choices_are_the_twins(ours: ModuleType, size: int) -> None:
+    case = draws(size)
+    likely = [plain.keep_likely, ours.keep_likely]
+    kept, twin = (one(case[0], *case[4:]).isfinite() for one in likely)
+    assert torch.equal(kept, twin)
+    case[0][:, 1] = float("-inf")  # codes that may not be drawn
+    assert ours.OPS.choose(*case).tolist() == plain.choose(*case).tolist()
+
+
+def test_which_operations_stay_plain(ours: ModuleType) -> None:
+    stay = {name for name in vars(plain.OPS) if getattr(ours.OPS, name) is getattr(plain.OPS, name)}
+    assert stay == {"linear", "codec", "fuse_stack", "fuse_frame", "begin", "first_scores", "finish"}
+
+
+@pytest.mark.parametrize(
+    ("operator", "slip", "sees"),
+    [
+        (
+            "npu_fused_infer_attention_score",
+            lambda real, *args, atten_mask, **rest: real(*args, atten_mask=~atten_mask, **rest),
+            "not close",
+        ),
+        ("npu_fused_infer_attention_score", lambda real, *args, scale, **rest: real(*args, **rest), "not close"),
+        ("npu_rotary_mul", lambda real, x, cos, sin: real(x, sin, cos), "not close"),
+        ("npu_scatter_nd_update_", lambda real, x, at, rows: real(x, at[:, [0, 2, 1]], rows), "out of bounds|shape"),
+    ],
+    ids=["mask upside down", "no scale", "sine for cosine", "axes swapped"],
+)
+def test_a_slip_in_attention_is_seen(
+    exact: None, ours: ModuleType, vendor: ModuleType, operator: str, slip: Callable[..., Any], sees: str
+) -> None:
+    real = getattr(vendor, operator)
+    setattr(vendor, operator, lambda *args, **kwargs: slip(real, *args, **kwargs))
+    with pytest.raises((AssertionError, RuntimeError), match=sees):
+        attends_like_its_twin(ours, torch.float32, 6)
+
+
+def test_the_schema_refuses_what_the_vendor_would(vendor: ModuleType) -> None:
+    q = torch.zeros(1, 4, 1, 16, dtype=torch.bfloat16)
+    given = {"num_heads": 4, "input_layout": "BNSD"}
+    with pytest.raises(RuntimeError, match="enable_gqa"):
+        vendor.npu_fused_infer_attention_score(q, q, q, enable_gqa=True, **given)
+    with pytest.raises(RuntimeError, match="positional"):
+        vendor.npu_fused_infer_attention_score(q, q, q, None, None, **given)
+
 
 @pytest.mark.parametrize("version", [OLDEST, NEWEST])
-def test_on_the_fake_npu(inside: str, version: str, proof: Callable[[str, str, str], None]) -> None:
-    proof(INSIDE, version, inside)
+def test_streams_and_graphs_are_asked_for_what_the_vendor_has(version: str) -> None:
+    """Every name that accelerator.py uses of the package, and the arguments that it gives."""
+    told = {name: text for file in TABLES[version]["interface"].values() for name, text in file.items()}
+    known = {name.split(".")[0] for name in told}
+    asked = set(re.findall(r"\bapi\.(\w+)", inspect.getsource(accelerator)))
+    assert asked <= known, asked - known
+    calls = [node for node in ast.walk(ast.parse(inspect.getsource(accelerator))) if isinstance(node, ast.Call)]
+    for call in calls:
+        if isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value).endswith("api"):
+            name = next(
+                one
+                for one in told
+                if one in (call.func.attr, f"{call.func.attr}.__init__", f"{call.func.attr}.__new__")
+            )
+            for given in call.keywords:
+                assert given.arg in told[name] or "kwargs" in told[name], f"{name}({given.arg})"
 
 
 def names_of(text: str) -> tuple[list[str], list[str], dict[str, str]]:
@@ -60,14 +246,6 @@ def test_no_mask_of_a_fixed_size_bounds_the_length() -> None:
     assert [path.name for path in room.glob("*.py") if "2048" in path.read_text("utf-8")] == []
 
 
-def reader() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("vendor_table", HERE / "vendor_table.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("version", [OLDEST, NEWEST])
 def test_the_table_is_the_real_wheel(version: str, tmp_path: Path) -> None:
@@ -77,14 +255,12 @@ def test_the_table_is_the_real_wheel(version: str, tmp_path: Path) -> None:
     wheels = list(tmp_path.glob("*.whl"))
     if not wheels:
         pytest.skip(f"no wheel of torch_npu {version} for this machine: {done.stderr[-200:]}")
-    read: dict[str, Any] = reader().table(wheels[0])
+    read: dict[str, Any] = local("vendor_table").table(wheels[0])
     assert read == TABLES[version]
 
 
 def test_the_reader_sees_a_change(tmp_path: Path) -> None:
-    import ast
-
-    table = reader()
+    table = local("vendor_table")
     source = '@impl(m, "npu_swiglu")\ndef meta(x, dim: int = -1):\n    pass\n'
     assert table.registered(ast.parse(source)) == {"npu_swiglu": "x, dim=-1"} != {"npu_swiglu": "x, dim=0"}
     library = b"\0npu_swiglu(Tensor input, int dim=-1) -> Tensor\0npu_swiglu.out(Tensor x) -> Tensor\0"
