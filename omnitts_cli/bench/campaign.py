@@ -108,9 +108,9 @@ def warm_up(target: Target, works: Iterator[Work], step: int | None, shape: Shap
     run = closed_loop(target, islice(works, count), min(step or 1, count), Extent(count))
     if run.heard and all(heard.failure for heard in run.heard):
         raise ModelError(
-            "every request of the warm-up failed, so there is nothing to measure",
+            "every warm-up request failed",
             cause=run.heard[0].failure,
-            hint="omnitts say with the same model, or curl with the same URL, shows more",
+            hint="run omnitts say with the same model, or curl with the same URL, to see why",
         )
 
 

@@ -69,7 +69,7 @@ def compare(now: Report, before: Report, tolerance_percent: float) -> Comparison
         raise InputError(
             f"nothing to compare: the old report has {', '.join(old) or 'no levels'}",
             cause=f"this one has {', '.join(named(level) for level in now.levels)}",
-            hint="measure the same levels: -c or --rate as then",
+            hint="measure the same levels: use the same -c or --rate",
         )
     changes = [change for name, level, its in pairs for change in changes_of(name, level, its)]
     worse = sorted((c for c in changes if c.worse_percent > tolerance_percent), key=lambda c: -c.worse_percent)

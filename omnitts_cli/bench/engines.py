@@ -63,11 +63,11 @@ def other(variant: str, opened: Opened, name: str, settings: EngineSettings, kin
     engine = opened.engine
     if variant == "cpu":
         if engine.device.torch_device.type == "cpu":
-            raise UsageError("--vs cpu: this already is the cpu", hint="--vs nobuckets")
+            raise UsageError("--vs cpu: the benchmark already runs on the CPU", hint="--vs nobuckets")
         return open_engine(name, replace(settings, device="cpu", dtype="auto"), kind)
     if variant == "eager":
         if not engine.plan.capture:
-            raise UsageError(f"--vs eager: {engine.device.name} records no steps anyway", hint="--vs nobuckets")
+            raise UsageError(f"--vs eager: {engine.device.name} does not capture graphs", hint="--vs nobuckets")
         return started(engine.model, engine.device, replace(engine.plan, capture=False))
     plan = replace(engine.plan, buckets=(engine.plan.slots,), sound_rows=(engine.plan.slots,))
     return started(engine.model, engine.device, plan)
@@ -89,7 +89,7 @@ def voice_for(
     kind, _ = KINDS[mode]
     if kind not in model.kinds:
         able = [mode for mode, (its, _) in KINDS.items() if its in model.kinds]
-        raise VoiceError(f"{model.name} cannot speak in the mode '{mode}'", hint=f"--mode {able[0]}" if able else None)
+        raise VoiceError(f"{model.name} does not support --mode {mode}", hint=f"--mode {able[0]}" if able else None)
     if mode == "clone":
         assert listen is not None
         return listen()

@@ -25,7 +25,7 @@ class Keeper:
             folder.mkdir(parents=True, exist_ok=True)
             (folder / LIST).write_text("", "utf-8")
         except OSError as error:
-            raise OutputError(f"{folder} cannot be written", cause=error.strerror, hint="--save-audio DIR") from None
+            raise OutputError(f"cannot write to {folder}", cause=error.strerror, hint="--save-audio DIR") from None
 
     def keep(self, level: Level, heard: list[Heard]) -> None:
         """The requests of a level, in the order in which they were sent."""
@@ -45,7 +45,7 @@ class Keeper:
         try:
             (self.folder / name).write_bytes(data)
         except OSError as error:
-            raise OutputError(f"{self.folder / name} cannot be written", cause=error.strerror) from None
+            raise OutputError(f"cannot write {self.folder / name}", cause=error.strerror) from None
 
 
 def row(name: str, heard: Heard) -> dict[str, object]:

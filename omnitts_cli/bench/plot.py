@@ -23,7 +23,7 @@ def check(target: str) -> None:
     if target == "-":
         return
     if Path(target).suffix.lower() not in SUFFIXES:
-        raise UsageError(f"--plot {target} is none of {', '.join(SUFFIXES)}", hint="--plot out.png   or   --plot -")
+        raise UsageError(f"--plot {target} must end in {', '.join(SUFFIXES)}", hint="--plot out.png   or   --plot -")
     reports.check(Path(target), "--plot")
     try:
         import matplotlib  # noqa: F401

@@ -95,7 +95,7 @@ def judge(report: Report, before: Report, answer: Answer) -> None:
         raise RegressionError(
             f"worse than {answer.compare} by more than {answer.tolerance:g} %",
             cause=found.regressions[0] + more,
-            hint="measure again on an idle machine, or allow more: --tolerance",
+            hint="--tolerance PERCENT   allows more; or measure again on an idle machine",
         )
 
 

@@ -81,11 +81,9 @@ def text(report: Report) -> str:
 def check(path: Path, option: str) -> None:
     """Before anything is measured: whether a file can be where this option wants it."""
     if path.is_dir():
-        raise OutputError(f"{path} cannot be written", cause="it is a folder", hint=f"{option} FILE")
+        raise OutputError(f"cannot write {path}", cause="it is a folder", hint=f"{option} FILE")
     if not path.parent.is_dir():
-        raise OutputError(
-            f"{path} cannot be written", cause="its folder does not exist", hint=f"mkdir -p {path.parent}"
-        )
+        raise OutputError(f"cannot write {path}", cause="its folder does not exist", hint=f"mkdir -p {path.parent}")
 
 
 def save(path: Path, report: Report, *, append: bool = False) -> None:
@@ -98,32 +96,34 @@ def save(path: Path, report: Report, *, append: bool = False) -> None:
         with path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(report.to_json(), ensure_ascii=False, allow_nan=False) + "\n")
     except OSError as error:
-        raise OutputError(f"{path} cannot be written", cause=error.strerror, hint="--save another place") from None
+        raise OutputError(f"cannot write {path}", cause=error.strerror, hint="--save another place") from None
 
 
 def read(path: Path) -> Report:
     """A saved report of any schema version; of a file with a line per report the last one."""
     try:
         if path.stat().st_size > LARGEST_BYTES:
-            raise InputError(f"{path} is larger than {LARGEST_BYTES // 2**20} MB, so it is no report of ours")
+            raise InputError(f"{path} is larger than {LARGEST_BYTES // 2**20} MB: not a benchmark report")
         words = path.read_text("utf-8")
     except UnicodeDecodeError:
-        raise InputError(f"{path} is no JSON file") from None
+        raise InputError(f"{path} is not a JSON file") from None
     except OSError as error:
-        raise InputError(f"{path} cannot be read", cause=error.strerror) from None
+        raise InputError(f"cannot read {path}", cause=error.strerror) from None
     table = parsed(words, path)
     version = table.get("schema")
     if not isinstance(version, int) or version not in READERS:
         known = ", ".join(str(number) for number in sorted(READERS))
         raise InputError(
             f"{path} has the schema {version!r}; this version reads {known}",
-            hint="a file of omnitts bench --save, or a newer omnitts",
+            hint="measure again, or use a newer omnitts",
         )
     try:
         return READERS[version](table)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(
-            f"{path} is not a whole report", cause=f"{type(error).__name__}: {error}", hint="omnitts bench --save FILE"
+            f"{path} is not a complete report",
+            cause=f"{type(error).__name__}: {error}",
+            hint="omnitts bench --save FILE",
         ) from None
 
 
@@ -136,7 +136,7 @@ def parsed(words: str, path: Path) -> dict[str, Any]:
             continue
         if isinstance(table, dict):
             return table
-    raise InputError(f"{path} is no JSON file", hint="a file of omnitts bench --save")
+    raise InputError(f"{path} is not a JSON file", hint="omnitts bench --save FILE   writes one")
 
 
 def first_schema(table: Mapping[str, Any]) -> Report:

@@ -42,11 +42,11 @@ class Address:
         try:
             port = parts.port
         except ValueError:
-            raise UsageError(f"--url {url[:80]} has no proper port", hint="--url http://127.0.0.1:8000") from None
+            raise UsageError(f"--url {url[:80]} has an invalid port", hint="--url http://127.0.0.1:8000") from None
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise UsageError(f"--url {url[:80]} is no http address", hint="--url http://127.0.0.1:8000")
+            raise UsageError(f"--url {url[:80]} is not an http URL", hint="--url http://127.0.0.1:8000")
         if parts.username or parts.password or parts.query:
-            raise UsageError("--url must hold no password and no query", hint="--api-key-file FILE")
+            raise UsageError("--url must not contain a password or a query", hint="--api-key-file FILE")
         path = parts.path.rstrip("/")
         if not path.endswith("/audio/speech"):
             path = f"{path}/audio/speech" if path.endswith("/v1") else path + PATH
@@ -138,7 +138,7 @@ class ServerTarget:
             raise WireError(f"HTTP {response.status}: {' '.join(response.read(4096).decode(errors='replace').split())}")
         kind = response.headers.get_content_type()
         if kind in ("application/json", "text/event-stream", "text/html", "text/plain"):
-            raise WireError(f"the server sent {kind} where sound was asked for")
+            raise WireError(f"the server sent {kind} instead of audio")
         decoder = WavStream(self._asking.sample_rate) if self._is_wav(kind) else self._raw(response.headers)
         while data := response.read1(READ_BYTES):
             now = time.perf_counter()
@@ -146,7 +146,7 @@ class ServerTarget:
             heard.meter.sample_rate = decoder.sample_rate
             heard.hear(pcm, now)
         if response.length:  # fewer bytes came than the header had promised
-            raise WireError(f"the sound ended {response.length} bytes too early")
+            raise WireError(f"the audio ended {response.length} bytes too early")
         if heard.meter.arrivals:
             decoder.finish()
 
@@ -163,7 +163,7 @@ class ServerTarget:
 def said(error: BaseException) -> str:
     """A failure in one short line. The same failure reads the same, so that it can be counted."""
     if isinstance(error, http.client.IncompleteRead):
-        return "the connection ended before the sound did"
+        return "the connection closed before the end of the audio"
     if isinstance(error, TimeoutError):
         return f"no answer for {TIMEOUT_S:.0f} s"
     if isinstance(error, WireError):

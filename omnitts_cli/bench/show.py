@@ -14,10 +14,10 @@ from omnitts_cli.bench.stats import Level, Spread
 
 WIDTH = 58
 VOCABULARY = (
-    "TTFP: from sending to the first playable packet. audible: until its player sounds something above -60 dBFS.",
+    "TTFP: from the request to the first playable packet. audible: to the first sample above -60 dBFS.",
     "RTF: end-to-end time of a request / its seconds of audio; less is better. audio-s/s: seconds of audio per second.",
-    "gap: longest pause between packets. underruns: times a player with 200 ms in store would run dry.",
-    "queue: waited in the client, in no other figure. Times are of successful requests; warm-up is not counted.",
+    "gap: longest pause between packets. underruns: times a player with a 200 ms buffer would run dry.",
+    "queue: waiting time in the client, in no other figure. Successful requests only; warm-up is not counted.",
 )
 
 
@@ -67,7 +67,7 @@ def counted(level: Level) -> list[tuple[str, str]]:
         rows.append(("Concurrency", str(level.concurrency)))
     return [
         *rows,
-        ("Most requests in flight", str(level.most_in_flight)),
+        ("Maximum requests in flight", str(level.most_in_flight)),
         ("Benchmark duration (s)", number(level.duration_s)),
         ("Request throughput (req/s)", number(level.request_throughput)),
         ("Total audio (s)", number(level.audio_s)),
@@ -96,7 +96,7 @@ def felt(level: Level) -> list[tuple[str, str]]:
         ("Underruns", str(level.underruns)),
         ("Guard hits", str(level.guard_hits)),
         *([("Silent results", str(level.silent))] if level.silent else []),
-        ("Median silence at the front (ms)", number(level.onset_ms.get("median"))),
+        ("Median leading silence (ms)", number(level.onset_ms.get("median"))),
         ("P99 client queue (ms)", number(level.client_queue_ms.get("p99"))),
         ("Host synchronisations per frame", number(level.host_syncs_per_frame, 4)),
         ("Peak memory so far (GiB)", number(None if memory is None else memory / 2**30)),
@@ -190,7 +190,7 @@ def comparison(found: Comparison, tolerance_percent: float) -> str:
     ]
     widths = [max(len(row[column]) for row in rows) for column in range(5)]
     shown = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    return "\n".join([*shown, *(f"not the same: {words}" for words in found.differences)])
+    return "\n".join([*shown, *(f"differs: {words}" for words in found.differences)])
 
 
 def mark(percent: float, worse_percent: float, tolerance_percent: float) -> str:

@@ -65,13 +65,13 @@ class WavStream:
         head = self._head
         assert head is not None
         if len(head) >= 12 and (head[:4] != b"RIFF" or head[8:12] != b"WAVE"):
-            raise WireError(f"this is no WAV stream: it begins with {head[:12]!r}")
+            raise WireError(f"not a WAV stream: it begins with {head[:12]!r}")
         at = 12
         while len(head) >= at + 8:
             name, size = head[at : at + 4], struct.unpack("<I", head[at + 4 : at + 8])[0]
             if name == b"data":
                 if self._form is None:
-                    raise WireError("the WAV stream does not say what its samples are")
+                    raise WireError("the WAV stream does not declare its sample format")
                 self._left = None if size == 0 or size >= UNKNOWN_BYTES else size
                 return head[at + 8 :]
             if name == b"fmt " and len(head) >= at + 8 + size:
@@ -88,7 +88,7 @@ class WavStream:
         if tag == EXTENSIBLE and len(form) >= 26:
             tag = struct.unpack("<H", form[24:26])[0]
         if not 1000 <= rate <= 768_000:
-            raise WireError(f"the WAV stream says {rate} samples per second")
+            raise WireError(f"the WAV stream declares {rate} samples per second")
         self.sample_rate = rate
         self._form = Samples(tag, bits, channels)
 
@@ -98,7 +98,7 @@ class Samples:
 
     def __init__(self, tag: int, bits: int, channels: int) -> None:
         if (tag, bits) not in ((PCM, 16), (PCM, 24), (PCM, 32), (FLOAT, 32)) or not 1 <= channels <= 8:
-            raise WireError(f"samples of format {tag} with {bits} bits and {channels} channels are not read here")
+            raise WireError(f"unsupported samples: format {tag}, {bits} bits, {channels} channels")
         self._tag, self._bits, self._channels = tag, bits, channels
         self._width = bits // 8 * channels
         self._rest = b""
@@ -112,7 +112,7 @@ class Samples:
 
     def finish(self) -> None:
         if self._rest:
-            raise WireError(f"the sound ended in the middle of a sample: {len(self._rest)} bytes too many")
+            raise WireError(f"the audio ended in the middle of a sample: {len(self._rest)} bytes too many")
 
     def _values(self, data: bytes) -> np.ndarray:
         if self._tag == FLOAT:

@@ -48,17 +48,25 @@ def root(
 
     \b
     omnitts say "Hello there"                      speak
-    omnitts say -f book.md -o book.flac            a file in, a file out
-    omnitts clone -r me.wav "Good morning"         in the voice of a clip
-    omnitts design -i "deep and slow" "Once"       in a voice made from words
-    omnitts doctor                                 what this machine can do
+    omnitts say -f book.md -o book.flac            speak a file into a file
+    omnitts clone -r me.wav "Good morning"         speak in the voice of a clip
+    omnitts design -i "deep and slow" "Once"       speak in a described voice
+    omnitts doctor                                 check this machine
+    omnitts help                                   list the help pages
     """
+
+
+class Root(Commands):
+    """The commands in the order of COMMANDS."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [name for name in COMMANDS if name in self.commands]
 
 
 def app_of(names: Iterable[str]) -> typer.Typer:
     app = typer.Typer(
         name="omnitts",
-        cls=Commands,
+        cls=Root,
         no_args_is_help=False,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
@@ -143,7 +151,7 @@ def is_full(error: Exception) -> bool:
 def no_space(error: Any) -> OutputError:
     """Lines on stdout have no file name of their own."""
     name = error.filename or "standard output"
-    return OutputError(f"cannot write {name}: no space left", hint="free some space, or send it elsewhere")
+    return OutputError(f"cannot write {name}: no space left", hint="free some space, or write elsewhere")
 
 
 def internal(error: Exception) -> int:
@@ -154,7 +162,7 @@ def internal(error: Exception) -> int:
     if console.debug:
         console.note(report.rstrip())
     what = f"internal error: {type(error).__name__}: {error}".splitlines()[0]
-    return failed(OmniError(what[:300], hint=f"report this with {written(report)}"))
+    return failed(OmniError(what[:300], hint=f"please report this, with {written(report)}"))
 
 
 def written(report: str) -> str:

@@ -32,10 +32,10 @@ def bench(
     """Measure speed and latency.
 
     \b
-    omnitts bench                                    closed loop at 1, 4 and 10 requests in flight
-    omnitts bench -d cuda -c 1,8,64 --save new.json --compare old.json --tolerance 5
-    omnitts bench --rate 10 --duration 60            requests that arrive by chance
-    omnitts bench --url http://127.0.0.1:8000        any server that speaks OpenAI's /v1/audio/speech
+    omnitts bench                              1, 4 and 10 requests at a time
+    omnitts bench -c 1,8,64 --save new.json --compare old.json
+    omnitts bench --rate 10 --duration 60      open loop
+    omnitts bench --url http://localhost:8000  a server with OpenAI's API
     """
     from omnitts_cli.bench import report as reports
     from omnitts_cli.bench.present import Watcher, judge, present, refuse_failures
@@ -62,13 +62,11 @@ def refuse_contradictions(load: Load, what: What, server: Server, answer: Answer
     from omnitts_cli.bench import report as reports
 
     if load.rate is not None and load.concurrency is not None:
-        raise UsageError(
-            "-c and --rate exclude each other", hint="-c keeps requests in flight, --rate lets them arrive"
-        )
+        raise UsageError("use either -c or --rate, not both", hint="omnitts help bench")
     if load.rate is None and load.burstiness != 1.0:
-        raise UsageError("--burstiness is about arrivals", hint="--rate 10 --burstiness 0.5")
+        raise UsageError("--burstiness needs --rate", hint="--rate 10 --burstiness 0.5")
     if load.requests is not None and load.duration is not None:
-        raise UsageError("-n and --duration exclude each other", hint="leave one of them out")
+        raise UsageError("use either -n or --duration, not both", hint="leave one of them out")
     if answer.append and answer.save is None:
         raise UsageError("--append needs a file", hint="--save results.jsonl --append")
     if what.mode not in (None, "clone"):
@@ -87,7 +85,7 @@ def refuse_references(what: What) -> None:
     given = {"--ref-audio": what.ref_audio, "--ref-text": what.ref_text, "--ref-fresh": what.ref_fresh or None}
     for name, value in given.items():
         if value is not None:
-            raise UsageError(f"{name} does nothing in --mode {what.mode}", hint="--mode clone")
+            raise UsageError(f"{name} has no effect with --mode {what.mode}", hint="--mode clone")
 
 
 def refuse_with_server(load: Load, what: What, machine: Machine) -> None:
@@ -104,7 +102,8 @@ def refuse_with_server(load: Load, what: What, machine: Machine) -> None:
     for name, value in given.items():
         if value is not None:
             raise UsageError(
-                f"{name} and --url exclude each other", hint="""tell the server: --body '{"ref_text": "..."}'"""
+                f"{name} cannot be used with --url",
+                hint="""--body '{"ref_text": "..."}'   sends more fields to the server""",
             )
 
 
@@ -113,7 +112,7 @@ def refuse_without_server(server: Server) -> None:
     group: type = type(server)
     for field in fields_of(group):
         if getattr(server, field.name) != field.default:
-            raise UsageError(f"{field.setting.option} does nothing without --url", hint="--url http://127.0.0.1:8000")
+            raise UsageError(f"{field.setting.option} has no effect without --url", hint="--url http://127.0.0.1:8000")
 
 
 def job_of(
@@ -197,9 +196,9 @@ def key_in(path: str) -> str:
     try:
         key = Path(path).read_text("utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"the key file {path} cannot be read", cause=getattr(error, "strerror", None)) from None
+        raise InputError(f"cannot read key file {path}", cause=getattr(error, "strerror", None)) from None
     if not key or not key.isascii() or not key.isprintable():
-        raise InputError(f"the key file {path} holds no key", hint="one line of plain letters and digits")
+        raise InputError(f"key file {path} does not hold a key", hint="the file must be one line of ASCII characters")
     return key
 
 
@@ -207,9 +206,11 @@ def fields_in(text: str) -> dict[str, Any]:
     try:
         table = json.loads(text)
     except ValueError as error:
-        raise UsageError("--body is no JSON", cause=str(error), hint="""--body '{"language": "English"}'""") from None
+        raise UsageError(
+            "--body is not valid JSON", cause=str(error), hint="""--body '{"language": "English"}'"""
+        ) from None
     if not isinstance(table, dict):
-        raise UsageError("--body is no JSON object", hint="""--body '{"language": "English"}'""")
+        raise UsageError("--body is not a JSON object", hint="""--body '{"language": "English"}'""")
     return table
 
 
@@ -223,7 +224,7 @@ def fetching(messages: Messages) -> Callable[[Any], None]:
     from omnitts_cli.cli.models import tell
     from omnitts_cli.terminal.progress import Progress
 
-    bar = Progress("fetching", messages.progress)
+    bar = Progress("downloading", messages.progress)
 
     def report(news: Any) -> None:
         tell(bar, news)

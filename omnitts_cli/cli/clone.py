@@ -36,7 +36,8 @@ def clone(
 
     \b
     omnitts clone -r me.wav "Good morning"
-    omnitts clone -r me.wav --ref-text "what I said" "Good morning" --save-voice me -o hi.wav
+    omnitts clone -r me.wav --ref-text "what I said" "Good morning" -o hi.wav
+    omnitts clone -r me.wav "Good morning" --save-voice me
     """
     from omnitts_cli.cli.text_in import as_meant
 
@@ -57,20 +58,20 @@ def clone(
 
 def refuse_contradictions(clip: Clip, text: TextIn, voice: str | None, command: str = 'clone "text"') -> None:
     if not clip.ref_audio:
-        raise UsageError("no clip to hear the voice in", hint=f"omnitts {command} -r CLIP")
+        raise UsageError("clone needs a reference clip", hint=f"omnitts {command} -r CLIP")
     if clip.transcribe and clip.ref_text:
-        raise UsageError("--ref-text and --transcribe exclude each other", hint="leave one of them out")
+        raise UsageError("use either --ref-text or --transcribe, not both", hint="leave one of them out")
     if len(clip.ref_text) not in (0, 1, len(clip.ref_audio)):
         count = f"{len(clip.ref_audio)} clips and {len(clip.ref_text)} texts"
-        raise UsageError(f"{count} do not belong together", hint="one --ref-text for each -r, or one for all")
+        raise UsageError(f"{count} do not match", hint="give one --ref-text for each -r, or one for all")
     if len(clip.ref_audio) > 1 and (clip.ref_start, clip.ref_end) != (None, None):
-        raise UsageError("--ref-start and --ref-end are for one clip", hint="give -r once")
+        raise UsageError("--ref-start and --ref-end need a single clip", hint="give -r once")
     if clip.ref_audio.count("-") > 1:
         raise UsageError("stdin can be read only once", hint="give -r - once")
     if "-" in clip.ref_audio and "-" in text.file:
         raise UsageError("stdin cannot be both the clip and the text", hint="give one of them as a file")
     if voice is not None:
-        raise UsageError("--voice and a clip exclude each other", hint="omnitts say -v NAME, or leave -v out")
+        raise UsageError("use either --voice or a clip, not both", hint="omnitts say -v NAME   or leave -v out")
     if clip.save_voice:
         voice_files.check_name(clip.save_voice)
         if clip.save_voice in voice_files.names():
@@ -88,7 +89,9 @@ def words_of(given: str) -> str:
 
     words = reference.words_of(Path(given[1:])) if given.startswith("@") else given
     if not words.strip():
-        raise InputError("the transcript of the clip is empty", hint="leave --ref-text out, or give the words")
+        raise InputError(
+            "the transcript of the clip is empty", hint="give the words of the clip, or leave --ref-text out"
+        )
     return words
 
 
@@ -112,7 +115,7 @@ def read(clip: Clip, *, offline: bool = False) -> Reference:
 
 def tell_without(reference: Reference) -> None:
     if reference.transcript is None:
-        console.note("no --ref-text: the voice is taken from its sound alone")
+        console.note("no --ref-text: cloning from audio only (adding a transcript improves the match)")
 
 
 def keep(voice: Voice, clip: Clip, tts: TTS) -> None:
@@ -120,8 +123,8 @@ def keep(voice: Voice, clip: Clip, tts: TTS) -> None:
     name = str(clip.save_voice)
     if name in tts.engine.model.speakers:
         console.warning(
-            f"'{name}' is a voice of {tts.engine.model.name} too; -v {name} is the saved one now",
-            hint=f"omnitts voices rm {name} undoes it",
+            f"{tts.engine.model.name} has a voice '{name}' too; -v {name} now selects the saved one",
+            hint=f"omnitts voices rm {name}   undoes it",
         )
     path = voice.save(name, consent=clip.consent)
-    console.note(f"voice '{name}' is kept in {path}")
+    console.note(f"saved voice '{name}' to {path}")

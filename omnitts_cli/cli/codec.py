@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from omnitts_cli.engine.engine import Engine
 
-app = group("Sound to codes and back, as safetensors.")
+app = group("Convert sound to codec codes and back.")
 
 LARGEST_BYTES = 2**30
 CHUNK = 32  # frames decoded at once
@@ -40,7 +40,7 @@ Codes = Annotated[
 def encode(
     sound: Sound, file: Codes, model: Model, machine: Machine, intent: Intent, network: Network, messages: Messages
 ) -> None:
-    """Sound to codes."""
+    """Encode sound to codec codes."""
     from omnitts_cli.audio.read import read_clip
 
     file = TARGET.read(file)
@@ -52,7 +52,7 @@ def encode(
         with opened_model(model.model, "base", machine, network, messages) as tts:
             engine = tts.engine
             if engine.model.cloner is None:
-                raise UsageError(f"{engine.model.name} has no encoder", hint="-m 0.6b or -m 1.7b can")
+                raise UsageError(f"{engine.model.name} has no encoder", hint="-m 0.6b   or   -m 1.7b")
             made = engine.model.cloner.codes(at_rate(recording.sound, recording.rate, engine.model.facts.sample_rate))
         target.write(packed(made))
     finally:
@@ -70,7 +70,7 @@ def decode(
     network: Network,
     messages: Messages,
 ) -> None:
-    """Codes to sound."""
+    """Decode codec codes to sound."""
     frames = read_codes(file)
     with ExitStack() as closing:
         place = reserve(output)
@@ -81,7 +81,7 @@ def decode(
             raise InputError(
                 f"the codes in {file} do not fit {engine.model.name}",
                 cause=f"{frames.shape[1]} groups with codes up to {frames.max()}",
-                hint=f"it has {facts.groups} groups with codes below {facts.codes}",
+                hint=f"use codes with {facts.groups} groups below {facts.codes}, or another model: -m",
             )
         if place.rate != facts.sample_rate:
             place.sink.discard()
@@ -120,7 +120,7 @@ def read_codes(name: str) -> np.ndarray:
     try:
         codes = load(bytes_of(name))["codes"]
     except KeyError:
-        raise unusable(shown, "it has no tensor `codes` of whole numbers") from None
+        raise unusable(shown, "it has no integer tensor `codes`") from None
     except (SafetensorError, ValueError, OSError) as error:
         raise unusable(shown, str(error)) from None
     if codes.ndim != 2 or codes.dtype.kind != "i" or not codes.size or codes.min() < 0:
@@ -132,7 +132,7 @@ def bytes_of(name: str) -> bytes:
     """The file whole, up to a size that no speech needs."""
     path, stdin = Path(name), stdin_of(name)
     if stdin is None and not path.is_file():
-        raise InputError(f"code file {name} not found or no file")
+        raise InputError(f"code file {name} not found, or not a regular file")
     if stdin is None and is_recording(path):
         raise InputError(f"{name} is a recording, not a code file", hint=f"omnitts codec encode {name} OUT.safetensors")
     with nullcontext(stdin) if stdin is not None else path.open("rb") as file:
@@ -143,7 +143,7 @@ def bytes_of(name: str) -> bytes:
 
 
 def unusable(shown: str, why: str) -> InputError:
-    return InputError(f"code file {shown} cannot be used", cause=why[:200])
+    return InputError(f"cannot use code file {shown}", cause=why[:200])
 
 
 def decoded(engine: Engine, codes: np.ndarray) -> Iterator[np.ndarray]:

@@ -27,13 +27,13 @@ Key = Annotated[
     str,
     typer.Argument(metavar="KEY", help="The long name of an option, as in 'sentence-gap'.", autocompletion=key_names),
 ]
-Value = Annotated[str, typer.Argument(metavar="VALUE", help="What it is to be.")]
+Value = Annotated[str, typer.Argument(metavar="VALUE", help="New value.")]
 
 
 def path(messages: Messages) -> None:
     """Print the path of the file that `set` writes.
 
-    On a terminal also the other files that count, strongest first; --json lists all of them.
+    On a terminal, also the other files that are read, strongest first; --json lists all.
     """
     from omnitts_cli.settings import layers
 
@@ -47,8 +47,10 @@ def path(messages: Messages) -> None:
 
 def show(
     messages: Messages,
-    every: Annotated[bool, typer.Option("--all", help="Also the settings that have their default.")] = False,
-    origin: Annotated[bool, typer.Option("--origin", help="Say where each comes from, and which files count.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Also show settings that have their default value.")] = False,
+    origin: Annotated[
+        bool, typer.Option("--origin", help="Show where each value comes from, and which files are read.")
+    ] = False,
 ) -> None:
     """Print the settings that differ from their defaults, and the model and the voice.
 
@@ -86,7 +88,7 @@ def get(messages: Messages, name: Key) -> None:
 
 
 def set(messages: Messages, name: Key, value: Value) -> None:
-    """Write one setting into the user's file."""
+    """Write one setting to your settings file."""
     from omnitts_cli.settings.edit import with_key, without_key
 
     field = find(name)
@@ -100,7 +102,7 @@ def set(messages: Messages, name: Key, value: Value) -> None:
 
 
 def unset(messages: Messages, name: Key) -> None:
-    """Remove one setting from the user's file, also one that is misspelt there."""
+    """Remove one setting from your settings file, even a misspelt one."""
     from omnitts_cli.settings.edit import without_key
 
     target = user_file()
@@ -208,8 +210,8 @@ def find(name: str) -> Field:
         hint = f"did you mean '{close}'?" if close else "omnitts config show"
         command, _, rest = name.partition(".")
         if rest and command in SECTIONS:
-            hint = f"what is for one command stands below [{command}] in {user_file()}; only you can write there"
-        raise UsageError(f"no setting '{name}'", hint=hint)
+            hint = f"edit {user_file()}: settings of one command belong under [{command}]"
+        raise UsageError(f"unknown setting '{name}'", hint=hint)
     return fields[name]
 
 
@@ -236,7 +238,7 @@ def toml(value: Any) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise UsageError(f"{value!r} is not UTF-8, and a settings file holds nothing else") from None
+        raise UsageError(f"{value!r} is not UTF-8, and settings files are UTF-8 only") from None
     return text.replace("\x7f", "\\u007f")
 
 

@@ -18,6 +18,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from omnitts_cli.cli.completion import CHOICES
+from omnitts_cli.cli.usage import RARE, help_text
 from omnitts_cli.errors import UsageError
 from omnitts_cli.settings.kinds import SWITCH, nearest
 from omnitts_cli.settings.layers import Layers, strangers
@@ -30,7 +31,6 @@ from omnitts_cli.terminal.signals import PipeClosed
 Refusal: type[BaseException] = typer.BadParameter.__bases__[0]
 
 
-PYTHON_TYPE = re.compile(r" <(?:str|list\[str\])>")
 EXTRA = re.compile(r"Got unexpected extra argument\S* \((.*)\)", re.DOTALL)
 LONGEST_HINT = 100
 OPTIONS_MEANT = {
@@ -74,15 +74,15 @@ WORDS_MEANT = {
 
 Words = Annotated[
     list[str] | None,
-    typer.Argument(metavar="TEXT", show_default=False, help="Text; put -- first if it begins with a dash."),
+    typer.Argument(metavar="TEXT", show_default=False, help="Text to speak; -- first if it begins with a dash."),
 ]
 
 
 class Command(TyperCommand):
-    """A command that takes each option once, and whose help speaks of no types of Python."""
+    """A command that takes each option once, and has two kinds of help."""
 
     def get_help(self, ctx: Any) -> str:
-        return PYTHON_TYPE.sub(lambda found: " " * len(found[0]), super().get_help(ctx))
+        return help_text(self, ctx, everything=False)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         try:
@@ -128,7 +128,7 @@ class Commands(TyperGroup):
         except Refusal as refusal:
             option, word = getattr(refusal, "option_name", None), next((w for w in given if w in self.commands), None)
             if option and word and not ctx.resilient_parsing:
-                hint = f"options go behind the command: {ctx.command_path} {word} {option}"
+                hint = f"{ctx.command_path} {word} {option}   (options come after the command)"
                 raise UsageError(f"unknown option '{option}'", hint=hint) from None
             raise
         del ctx.default_map["help"]  # else the defaults of the command `help`
@@ -199,9 +199,28 @@ def parameter(field: Field) -> inspect.Parameter:
         metavar=None if setting.kind is SWITCH else setting.metavar,
         show_default=False,
         autocompletion=CHOICES.get(setting.complete) or (choices if setting.kind.choices else None),
+        rich_help_panel=f"{setting.group}{'' if setting.main else RARE}",
     )
     annotation = Annotated[Optional[base], option]  # type: ignore[valid-type] # noqa: UP045
     return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+
+
+def show_all(ctx: typer.Context, wanted: bool) -> None:
+    """--help-all"""
+    if wanted and not ctx.resilient_parsing:
+        typer.echo(help_text(ctx.command, ctx, everything=True))
+        raise typer.Exit()
+
+
+HELP_ALL = inspect.Parameter(
+    "help_all",
+    inspect.Parameter.KEYWORD_ONLY,
+    default=False,
+    annotation=Annotated[
+        bool,
+        typer.Option("--help-all", help="Show all options.", is_eager=True, callback=show_all, rich_help_panel=RARE),
+    ],
+)
 
 
 def listen_to(messages: Messages) -> None:
@@ -222,7 +241,7 @@ def warn(layers: Layers) -> None:
     for name, hint in strangers(layers):
         console.warning(f"unknown setting {name}", hint=hint)
     for error in layers.broken:
-        console.warning(f"{error.message}; its settings are left out", cause=error.cause, hint=error.hint)
+        console.warning(f"{error.message}; its settings are ignored", cause=error.cause, hint=error.hint)
 
 
 def command(
@@ -237,7 +256,7 @@ def command(
     fields = {name: list(fields_of(group)) for name, group in groups.items()}
     section = body.__module__.rpartition(".")[2]
 
-    def run(**typed: Any) -> None:
+    def run(help_all: bool, **typed: Any) -> None:
         given = {field.name: field.typed(typed.pop(field.name)) for group in fields.values() for field in group}
         layers = Layers(section, given, [field for group in fields.values() for field in group], tolerant=tolerant)
         without = {*typed_only, "file"} if typed.get("words") else typed_only  # words that were typed are the text
@@ -259,7 +278,7 @@ def command(
 
     own = [p for p in inspect.signature(body, eval_str=True).parameters.values() if p.name not in groups]
     own = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own]
-    parameters = own + [parameter(field) for group in fields.values() for field in group]
+    parameters = own + [parameter(field) for group in fields.values() for field in group] + [HELP_ALL]
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {p.name: p.annotation for p in parameters}
     run.__name__, run.__doc__, run.__module__ = body.__name__, body.__doc__, body.__module__

@@ -32,7 +32,7 @@ def design(
     """Speak text in a voice made from a description.
 
     \b
-    omnitts design -i "elderly storyteller, slow, warm" "Once upon a time" -o tale.wav
+    omnitts design -i "an elderly storyteller" "Once upon a time" -o tale.wav
     omnitts design -i "bright and quick" "Good morning" --candidates 3 -O takes
     """
     refuse_contradictions(takes, text, speech, output, words)
@@ -53,23 +53,23 @@ def design(
 
 def refuse_contradictions(takes: Takes, text: TextIn, speech: Speech, output: Results, words: list[str] | None) -> None:
     if speech.style is None:
-        raise UsageError("no description of the voice", hint='-i "a deep, calm voice"')
+        raise UsageError("design needs a description of the voice", hint='-i "a deep, calm voice"')
     if speech.voice is not None:
-        raise UsageError("--voice and a description exclude each other", hint="omnitts say -v NAME, or leave -v out")
+        raise UsageError("use either --voice or a description, not both", hint="omnitts say -v NAME   or leave -v out")
     if takes.output_dir and output.output:
-        raise UsageError("--output and --output-dir exclude each other", hint="leave one of them out")
+        raise UsageError("use either --output or --output-dir, not both", hint="leave one of them out")
     if takes.candidates > 1 and not takes.output_dir:
         raise UsageError("--candidates needs --output-dir", hint=f"--candidates {takes.candidates} -O takes")
     if takes.candidates > 1 and (output.subs or output.codes):
-        raise UsageError("--subs and --codes are for one take", hint="leave --candidates out")
+        raise UsageError("--subs and --codes cannot be used with --candidates", hint="leave --candidates out")
     if takes.candidates > 1 and not words and text.file in ((), ("-",)):
-        raise UsageError("several takes need their text as words or in a file", hint="-f FILE")
+        raise UsageError("--candidates needs its text as words or in a file", hint="-f FILE")
     if takes.save_voice:
         voice_files.check_name(takes.save_voice)
         if takes.save_voice in voice_files.names():
             raise voice_files.exists(takes.save_voice)
         if takes.candidates > 1 or output.output in (None, "-"):
-            raise UsageError("--save-voice needs one take in a file", hint="-o take.wav")
+            raise UsageError("--save-voice needs a single take in a file", hint="-o take.wav")
 
 
 def outputs_of(takes: Takes, output: Results) -> list[Results]:

@@ -39,7 +39,7 @@ class Check:
 
 
 def doctor(machine: Machine, network: Network, messages: Messages) -> None:
-    """Check this machine. Exit code 0 if it can speak on some device, else 5.
+    """Check this machine. Exit code 0 if speech works on any device, else 5.
 
     \b
     omnitts doctor
@@ -56,7 +56,7 @@ def doctor(machine: Machine, network: Network, messages: Messages) -> None:
     )
     if not speaks:
         which = "no device can speak" if machine.device == "auto" else f"{machine.device} cannot speak"
-        raise DeviceError(f"{which} on this machine", hint="see the lines marked warn or fail")
+        raise DeviceError(f"{which} on this machine", hint="fix the lines marked warn or fail")
 
 
 def all_of(machine: Machine, network: Network) -> Iterator[Check]:
@@ -119,7 +119,7 @@ def text() -> Check:
     encoding = (sys.stdin.encoding if sys.stdin else None) or "none"
     words = f"locale {locale.setlocale(locale.LC_CTYPE)}, stdin {encoding}"
     if encoding.lower().replace("-", "") not in ("utf8", "none"):
-        return Check("text", "warn", words, "text is read as UTF-8 whatever the locale; name another by --encoding")
+        return Check("text", "warn", words, "--encoding NAME   (text is read as UTF-8, whatever the locale)")
     return Check("text", "ok", words)
 
 
@@ -149,7 +149,7 @@ def sound_output() -> Check:
 
 def ffmpeg() -> Check:
     path = shutil.which("ffmpeg")
-    return Check("ffmpeg", "ok", path or "not installed; only needed to read m4a and aac clips")
+    return Check("ffmpeg", "ok", path or "not installed (needed for m4a and aac clips only)")
 
 
 def cpu_library() -> Check:
@@ -175,11 +175,16 @@ def cache() -> Check:
             pass
     except OSError as error:
         return Check(
-            "model cache", "warn", f"{folder} cannot be written: {error.strerror}", "set HF_HOME to another folder"
+            "model cache", "warn", f"cannot write to {folder}: {error.strerror}", "set HF_HOME to another folder"
         )
     words = f"{folder}, {free / 1e9:.1f} GB free"
     if free < ENOUGH_BYTES:
-        return Check("model cache", "warn", words, "the largest model needs 5 GB: free some, or set HF_HOME")
+        return Check(
+            "model cache",
+            "warn",
+            words,
+            "free some space (the largest model needs 5 GB), or set HF_HOME to another disk",
+        )
     return Check("model cache", "ok", words)
 
 
@@ -197,29 +202,29 @@ def embedded_voice() -> Check:
         return Check("embedded voice", "fail", f"{problem.message}: {problem.cause}", problem.hint)
     weight = sum(file.stat().st_size for file in Path(str(folder)).rglob("*") if file.is_file())
     compared = (
-        "as shipped"
+        "verified"
         if all(file.state == verifying.OK for file in checked)
-        else "not compared: not installed from a wheel"
+        else "not verified: not installed from a wheel"
     )
     return Check("embedded voice", "ok", f"{EMBEDDED}, {len(speakers(''))} voices, {size(weight)}, {compared}")
 
 
 def hub(offline: bool) -> Check:
     if offline:
-        return Check("hub", "ok", "not asked: --offline")
+        return Check("hub", "ok", "skipped: --offline")
     from huggingface_hub import HfApi
 
     from omnitts_cli.weights.hub import told_offline
 
     if told_offline():
-        return Check("hub", "ok", "not asked: HF_HUB_OFFLINE is set")
+        return Check("hub", "ok", "skipped: HF_HUB_OFFLINE is set")
     api = HfApi()
     began = time.perf_counter()
     try:
         api.model_info("Qwen/Qwen3-TTS-12Hz-0.6B-Base", timeout=5)
     except Exception as error:
-        words = f"{api.endpoint} cannot be reached: {type(error).__name__}"
-        return Check("hub", "warn", words, "models that are here work; HF_ENDPOINT names a mirror")
+        words = f"cannot reach {api.endpoint}: {type(error).__name__}"
+        return Check("hub", "warn", words, "set HF_ENDPOINT to a mirror; models on this machine still work")
     return Check("hub", "ok", f"{api.endpoint}, {time.perf_counter() - began:.1f} s")
 
 
@@ -234,7 +239,7 @@ def devices(machine: Machine) -> Iterator[Check]:
         accelerator = choose("auto").name
         names = [accelerator, "cpu"] if accelerator != "cpu" else names
         if (error := broken_cuda()) is not None:
-            yield Check("device cuda", "warn", error.message, "a torch build that fits the driver: pytorch.org")
+            yield Check("device cuda", "warn", error.message, "install a PyTorch build that fits the driver")
         if accelerator != "npu:0" and (error := broken_npu()) is not None:
             yield Check("device npu", "warn", error.message, error.hint)
     for name in names:
@@ -246,7 +251,7 @@ def devices(machine: Machine) -> Iterator[Check]:
         except (OmniError, RuntimeError) as error:
             yield Check(f"device {name}", "fail", str(error)[:200], getattr(error, "hint", None))
             continue
-        words = f"{free:.1f} GiB free" if right else "computes wrong numbers"
+        words = f"{free:.1f} GiB free" if right else "computes wrong results"
         yield Check(f"device {name}", "ok" if right else "fail", words, numbers={"free_gib": round(free, 1)})
         yield speech(replace(machine, device=name))
 

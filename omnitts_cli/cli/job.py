@@ -66,7 +66,7 @@ class Job:
             yield None
             return
         if self.speech.max_frames is not None and self.speech.max_seconds is not None:
-            raise UsageError("--max-frames and --max-seconds exclude each other", hint="leave one of them out")
+            raise UsageError("use either --max-frames or --max-seconds, not both", hint="leave one of them out")
         name = self.speech.model or model or EMBEDDED
         script, texts = self.script()
         if self.output.dry_run:
@@ -246,9 +246,9 @@ def rescued(error: OmniError | Stopped, place: Stage) -> OmniError | Stopped:
     except (OutputError, BrokenPipeError):
         return error
     if kept and isinstance(error, Stopped):
-        error.word += f"; what was finished is in {kept}"
+        error.word += f"; finished sentences are in {kept}"
     elif kept:
-        console.note(f"what was finished is in {kept}")
+        console.note(f"finished sentences are in {kept}")
     return error
 
 

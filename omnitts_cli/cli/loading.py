@@ -30,7 +30,7 @@ def opened_model(
 
     settings = settings_for(machine, network)
     console.detail(f"settings: {settings}")
-    with Progress(f"fetching {name}", messages.progress) as progress:
+    with Progress(f"downloading {name}", messages.progress) as progress:
         spoken = tts.load(
             name, variant=variant, fetching=lambda news: tell(progress, news), tell=console.notice, **settings
         )

@@ -16,17 +16,17 @@ from omnitts_cli.terminal.progress import Progress, duration, size
 if TYPE_CHECKING:
     from omnitts_cli.weights.fetch import Progress as Fetched
 
-app = group("The models on this machine.")
+app = group("List, download, verify and remove models.")
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="0.6b, 1.7b-base, hf:ORG/REPO ...", autocompletion=hub_names)]
-Yes = Annotated[bool, typer.Option("-y", "--yes", help="Do not ask.")]
+Yes = Annotated[bool, typer.Option("-y", "--yes", help="Do not ask for confirmation.")]
 
 
 def list_(
     messages: Messages,
-    remote: Annotated[bool, typer.Option("--remote", help="Also those that could be fetched.")] = False,
+    remote: Annotated[bool, typer.Option("--remote", help="Also list models that can be downloaded.")] = False,
 ) -> None:
-    """Show the models, what they weigh and where they are."""
+    """List models with size and location."""
     from omnitts_cli.weights import store
     from omnitts_cli.weights.released import ALIASES, RELEASED
 
@@ -55,16 +55,16 @@ def pull(
     messages: Messages,
     network: Network,
     revision: Annotated[
-        str | None, typer.Option("--revision", metavar="REV", help="Another than the pinned one.")
+        str | None, typer.Option("--revision", metavar="REV", help="Use this revision instead of the pinned one.")
     ] = None,
-    mirror: Annotated[str | None, typer.Option("--mirror", metavar="URL", help="Another hub.")] = None,
+    mirror: Annotated[str | None, typer.Option("--mirror", metavar="URL", help="Hub mirror URL.")] = None,
 ) -> None:
-    """Fetch a model now. What is here already is not fetched again."""
+    """Download a model. Files that are already here are kept."""
     from omnitts_cli.weights import store
 
     if network.offline:
-        raise ModelError(f"model '{name}' cannot be fetched: --offline is set", hint="leave --offline out")
-    with Progress(f"fetching {name}", messages.progress) as progress:
+        raise ModelError(f"cannot download model '{name}': --offline is set", hint=f"omnitts models pull {name}")
+    with Progress(f"downloading {name}", messages.progress) as progress:
         found = store.pull(name, revision=revision, mirror=mirror, report=lambda news: tell(progress, news))
     console.result(str(found.folder))
     console.record(status="ok", name=found.name, folder=str(found.folder), revision=found.revision)
@@ -80,9 +80,10 @@ def path(name: Name, messages: Messages) -> None:
 
 
 def verify(
-    messages: Messages, name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="All, if left out.")] = None
+    messages: Messages,
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="A model; all, if left out.")] = None,
 ) -> None:
-    """Read every file of a model and compare it with what it should be."""
+    """Check every file of a model against its SHA-256."""
     from omnitts_cli.weights import store
     from omnitts_cli.weights import verify as verifying
 
@@ -101,12 +102,12 @@ def verify(
 
 
 def rm(name: Name, messages: Messages, yes: Yes = False) -> None:
-    """Remove a model that was fetched."""
+    """Remove a downloaded model."""
     from omnitts_cli.weights import store
 
     weight = store.rm(name, dry_run=True)
     if not yes and not messages.no_input and console.asks() and not console.confirm(f"remove {name}, {size(weight)}?"):
-        return console.note(f"{name} is still here")
+        return console.note(f"kept {name}")
     store.rm(name)
     console.note(f"removed {name}, {size(weight)}")
     console.record(status="ok", name=name, bytes=weight)
@@ -122,9 +123,9 @@ def tell(progress: Progress, news: Fetched) -> None:
     if news.done_bytes == news.resumed_bytes:
         from omnitts_cli.weights.released import LICENCE, RELEASED
 
-        kept = f", {size(news.resumed_bytes)} are here already" if news.resumed_bytes else ""
+        kept = f", {size(news.resumed_bytes)} already here" if news.resumed_bytes else ""
         licence = f", licence {LICENCE}" if news.model in RELEASED else ""
-        console.note(f"fetching {news.model}: {size(news.total_bytes)} to {news.folder}{licence}{kept}")
+        console.note(f"downloading {news.model}: {size(news.total_bytes)} to {news.folder}{licence}{kept}")
     rate = news.bytes_per_s
     left = (news.total_bytes - news.done_bytes) / rate if rate else 0.0
     words = f"{size(news.done_bytes)} of {size(news.total_bytes)}  {size(rate)}/s  {duration(left)} left"

@@ -24,7 +24,7 @@ def play(
     messages: Messages,
     words: Words = None,
 ) -> None:
-    """Speak live: stdin as it arrives, a file, or words. Space pauses, q stops.
+    """Speak live: standard input as it arrives, a file, or words. Space pauses, q stops.
 
     \b
     tail -f app.log | grep --line-buffered ERROR | omnitts play
@@ -34,7 +34,7 @@ def play(
     if output.audio_device == "list":
         return sound_out.list_speakers()
     if output.play is False:
-        raise UsageError("play without playing", hint="omnitts say --no-play")
+        raise UsageError("play cannot be used with --no-play", hint="omnitts say --no-play")
     if output.output == "-":
-        raise UsageError("play is for the loudspeaker", hint="omnitts say -o -")
+        raise UsageError("play has no file output", hint="omnitts say -o -")
     speak(Job("play", words, text, speech, replace(output, play=True), machine, network, messages, live.live))

@@ -78,7 +78,7 @@ def warn_if_clipped(peak_dbfs: float, volume_db: float, place: Stage) -> None:
     if round(peak_dbfs, 1) > 0 and place.form.subtype != "float":
         console.warning(
             f"the sound is clipped: its peaks are {peak_dbfs:.1f} dB above full scale",
-            hint=f"--volume {floor(volume_db - peak_dbfs)}, or --loudness -16, which leaves the peaks whole",
+            hint=f"--volume {floor(volume_db - peak_dbfs)}, or --loudness -16, which limits the peaks",
         )
 
 

@@ -71,7 +71,7 @@ def reserve(output: Output) -> Stage:
     if output.output == "-":
         if output.play:
             hint = "-o - | tee speech.wav | ffplay -nodisp -autoexit -"
-            raise UsageError("--play and -o - exclude each other", hint=hint)
+            raise UsageError("use either --play or -o -, not both", hint=hint)
         console.audio_on_stdout = True
         refuse_terminal(console.stdout.file)
     return Stage(MemorySink(), chosen_format(output, RATE), rate=0)
@@ -94,7 +94,7 @@ def open_stage(output: Output, rate: int) -> Stage:
             speaker = open_speaker(rate, output.audio_device)
         except DeviceError as error:
             file.discard()
-            without = f"omnitts say without --play writes {path}; omnitts doctor tells more"
+            without = f"leave --play out to write {path} only; omnitts doctor shows more"
             hint = error.hint if output.audio_device else without
             raise DeviceError(error.message, cause=error.cause, hint=hint) from None
         except BaseException:
@@ -146,7 +146,7 @@ class SideFile:
         from omnitts_cli.audio.target import open_target
 
         if path == "-":
-            raise UsageError("only the sound can go to stdout", hint="give --subs and --codes the name of a file")
+            raise UsageError("only sound can go to stdout", hint="give --subs and --codes a file name")
         self._target = open_target(Path(path), no_clobber=no_clobber)
         self.path = Path(path)
 
@@ -167,7 +167,7 @@ class StdoutFile:
 
     def __init__(self) -> None:
         if console.stdout.is_terminal():
-            raise UsageError("refusing to write codes to the terminal", hint="name a file, or pipe them on")
+            raise UsageError("refusing to write codes to the terminal", hint="name a file, or use a pipe")
         console.audio_on_stdout = True
 
     def write(self, data: bytes) -> None:
@@ -187,7 +187,7 @@ def list_speakers() -> None:
 
     names = list_devices()
     if not names:
-        raise DeviceError("there is no sound output on this machine", hint="-o speech.wav writes a file")
+        raise DeviceError("this machine has no sound output", hint="-o speech.wav")
     for name in names:
         console.result(name)
         console.record(status="ok", audio_device=name)
@@ -198,4 +198,4 @@ def refuse_same(output: Output, clip: str) -> None:
     if output.output and clip != "-" and output.output != "-":
         one, other = Path(clip), Path(output.output)
         if one.exists() and other.exists() and one.samefile(other):
-            raise InputError(f"{output.output} is the reference clip itself", hint="choose another name for -o")
+            raise InputError(f"{output.output} is the reference clip", hint="choose another name for -o")

@@ -75,7 +75,7 @@ def as_utf8(text: str) -> str:
 
 def check_sources(words: list[str] | None, options: TextIn, command: str) -> None:
     if words and options.file:
-        raise UsageError("text is given twice, as words and by --file", hint="leave one of them out")
+        raise UsageError("use either words or --file, not both", hint="leave one of them out")
     if options.file.count("-") > 1:
         raise UsageError("stdin can be read only once", hint="give -f - once")
     if not words and not options.file and (sys.stdin is None or sys.stdin.isatty()):

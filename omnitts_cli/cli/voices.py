@@ -21,7 +21,7 @@ from omnitts_cli.speech.voice_files import SUFFIX, SavedVoice
 from omnitts_cli.terminal.console import console
 from omnitts_cli.text.language import LANGUAGES, language_code
 
-app = group("Voices: list, show, preview, save, rename, rm, export, import, blend.")
+app = group("List, preview, save, share and blend voices.")
 
 
 def saved_names(incomplete: str) -> list[str]:
@@ -29,18 +29,20 @@ def saved_names(incomplete: str) -> list[str]:
 
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A saved voice.", autocompletion=saved_names)]
-NewName = Annotated[str, typer.Argument(metavar="NAME", help="What it is to be called.")]
-Yes = Annotated[bool, typer.Option("-y", "--yes", help="Do not ask.")]
+NewName = Annotated[str, typer.Argument(metavar="NAME", help="Name for the voice.")]
+Yes = Annotated[bool, typer.Option("-y", "--yes", help="Do not ask for confirmation.")]
 
 SAMPLE = "The kettle is on, and the bread is still warm from the oven."
 
 
 def list_(
     messages: Messages,
-    model: Annotated[str, typer.Option("-m", "--model", metavar="NAME", help="Also the voices of this model.")] = "",
-    lang: Annotated[str, typer.Option("-l", "--lang", metavar="CODE", help="Only those of this language.")] = "",
+    model: Annotated[
+        str, typer.Option("-m", "--model", metavar="NAME", help="Also list the voices of this model.")
+    ] = "",
+    lang: Annotated[str, typer.Option("-l", "--lang", metavar="CODE", help="Only voices of this language.")] = "",
 ) -> None:
-    """Show the saved voices and those of the model."""
+    """List saved voices and the voices of the model."""
     language = language_code(lang) if lang else None
     rows = []
     for name in voice_files.names():
@@ -58,13 +60,13 @@ def list_(
         console.record(status="ok", name=name, kind="model", model=of, about=words)
     console.table(rows, head=["NAME", "KIND", "MODEL", "ABOUT"])
     if language is not None and not rows:
-        console.note(f"no voice of {model or EMBEDDED} speaks {LANGUAGES[language]}\n  try: -m 0.6b")
+        console.note(f"no voice of {model or EMBEDDED} speaks {LANGUAGES[language].title()}\n  try: -m 0.6b")
     elif not rows:
         console.note('no voices yet\n  try: omnitts clone -r me.wav --save-voice me "Good morning"')
 
 
 def show(name: Name, messages: Messages) -> None:
-    """Say everything that is known about a voice."""
+    """Show details of a voice."""
     if name not in voice_files.names():
         for known, words, of in speakers(""):
             if known == name.lower():
@@ -88,7 +90,7 @@ def show(name: Name, messages: Messages) -> None:
 
 def preview(
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help="A saved voice, or one of the model.", autocompletion=voice_names)
+        str, typer.Argument(metavar="NAME", help="A saved voice, or a voice of the model.", autocompletion=voice_names)
     ],
     speech: Speech,
     output: Results,
@@ -96,26 +98,26 @@ def preview(
     intent: Intent,
     network: Network,
     messages: Messages,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="What it says.")] = SAMPLE,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="Text to speak.")] = SAMPLE,
 ) -> None:
-    """Hear a voice."""
+    """Speak a sample sentence in a voice."""
     from dataclasses import replace
 
     from omnitts_cli.cli.say import say
 
     if speech.voice is not None:
-        raise UsageError("--voice and NAME exclude each other", hint=f"omnitts voices preview {name}")
+        raise UsageError("use either --voice or NAME, not both", hint=f"omnitts voices preview {name}")
     say(TextIn(), replace(speech, voice=name), output, machine, intent, network, messages, words=[text])
 
 
 def save(
     name: NewName, clip: Clip, model: Model, machine: Machine, intent: Intent, network: Network, messages: Messages
 ) -> None:
-    """Keep the voice of a clip."""
+    """Save the voice of a clip."""
     from dataclasses import replace
 
     if clip.save_voice not in (None, name):
-        raise UsageError("--save-voice and NAME exclude each other", hint=f"omnitts voices save {name} -r CLIP")
+        raise UsageError("use either --save-voice or NAME, not both", hint=f"omnitts voices save {name} -r CLIP")
     clip = replace(clip, save_voice=name)
     clone.refuse_contradictions(clip, TextIn(), None, command=f"voices save {name}")
     reference = clone.read(clip, offline=network.offline)
@@ -129,25 +131,25 @@ def rm(name: Name, messages: Messages, yes: Yes = False) -> None:
     """Remove a saved voice."""
     path = saved_file(name, "be removed")
     if not yes and not messages.no_input and console.asks() and not console.confirm(f"remove voice {name}?"):
-        return console.note(f"{name} is still here")
+        return console.note(f"kept {name}")
     path.unlink()
     console.note(f"removed {name}")
     console.record(status="ok", name=name)
 
 
 def export(
-    name: Name, file: Annotated[str, typer.Argument(metavar=f"FILE{SUFFIX}", help="Where to.")], messages: Messages
+    name: Name, file: Annotated[str, typer.Argument(metavar=f"FILE{SUFFIX}", help="File to write.")], messages: Messages
 ) -> None:
-    """Write a saved voice into a file."""
+    """Export a saved voice to a file."""
     voice = voice_files.read(saved_file(name, "be exported"))
     if Path(file).is_dir():
         raise UsageError(f"{file} is a folder", hint=f"omnitts voices export {name} {Path(file) / name}{SUFFIX}")
     if not file.endswith(SUFFIX):
         raise UsageError(f"{file} does not end in {SUFFIX}", hint=f"omnitts voices export {name} {file}{SUFFIX}")
     if Path(file).exists():
-        raise InputError(f"{file} exists already", hint="choose another name")
+        raise InputError(f"{file} already exists", hint="choose another name")
     voice_files.write(voice, Path(file))
-    console.note(f"{name} is in {file}")
+    console.note(f"exported {name} to {file}")
     console.record(status="ok", name=name, file=file)
 
 
@@ -177,17 +179,17 @@ def saved_file(name: str, what: str) -> Path:
 def import_(
     file: Annotated[str, typer.Argument(metavar=f"FILE{SUFFIX}", help="A voice file.")],
     messages: Messages,
-    name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="Call it so.")] = None,
+    name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="Name to save it under.")] = None,
 ) -> None:
-    """Take a voice file in."""
+    """Import a voice file."""
     if is_recording(Path(file)):
         raise InputError(
             f"{file} is a recording, not a voice file",
-            hint=f"omnitts voices save NAME -r {file} keeps the voice in it",
+            hint=f"omnitts voices save NAME -r {file}",
         )
     voice = voice_files.read(Path(file))
     kept = voice_files.save(SavedVoice(name or voice.name, voice.voice, voice.about))
-    console.note(f"voice '{name or voice.name}' is kept in {kept}")
+    console.note(f"saved voice '{name or voice.name}' to {kept}")
     console.record(status="ok", name=name or voice.name, file=str(kept))
 
 
@@ -199,7 +201,7 @@ def blend(
     network: Network,
     messages: Messages,
 ) -> None:
-    """Blend voices, saved ones or the model's own, into a new one."""
+    """Blend saved voices, or the model's own, into a new one."""
     from omnitts_cli.speech.voices import own_voice
 
     wanted = voice_files.parse_blend(" ".join(parts))

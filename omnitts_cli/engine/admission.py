@@ -200,9 +200,9 @@ def rows_to_prefill(record: Record) -> int:
 def refuse_impossible(request: Request) -> None:
     """Raise InputError for numbers that no slot can hold."""
     if request.max_frames is not None and request.max_frames < 1:
-        raise InputError(f"max_frames is {request.max_frames}; speech has at least 1 frame", hint="--max-frames 1")
+        raise InputError(f"max_frames is {request.max_frames}; the minimum is 1", hint="--max-frames 1")
     if not -(2**63) <= request.seed < 2**63:
-        raise InputError(f"the seed {request.seed} does not fit into 64 bits", hint=f"--seed {request.seed % 2**32}")
+        raise InputError(f"seed {request.seed} does not fit into 64 bits", hint=f"--seed {request.seed % 2**32}")
 
 
 def top_up(context: StepContext, stream: Stream, record: Record) -> None:

@@ -136,8 +136,8 @@ class Engine:
         longest = self.model.longest_piece
         if longest is not None and len(request.text) > longest:
             raise InputError(
-                f"the text has {len(request.text)} characters; {self.model.name} speaks at most {longest} at once",
-                hint="`speak` of the Python API and `omnitts say` split it into sentences",
+                f"the text has {len(request.text)} characters; {self.model.name} speaks at most {longest} in one piece",
+                hint="omnitts say   or speak() of the Python API split it into sentences",
             )
         name, mine, others = self.submit(request), [], []
         while not any(isinstance(news, Failed) or news.last for news in mine[-1:]):
@@ -295,7 +295,7 @@ class Engine:
         if stop is Stop.RUNNING:
             return
         if stop is Stop.BROKEN:
-            what = f"the model gave numbers that are not finite at frame {made + 1}"
+            what = f"the model produced NaN or infinite values at frame {made + 1}"
             self._fail(record, ModelError(what, hint="--dtype fp32"))
             return
         record.state = State.FINISHING

@@ -52,13 +52,13 @@ def start(model: SpeechModel, device: Device, plan: Plan, tell: Callable[[str], 
                 raise
             if slots == 1:
                 raise DeviceError(
-                    f"{device.name} has not enough memory for one request: {gib(each)} beside the model, "
+                    f"{device.name} does not have enough memory for one request: {gib(each)} beside the model, "
                     f"{gib(device.free_bytes())} free",
-                    hint="a smaller model (-m 0.6b), or -d cpu",
+                    hint="-m 0.6b   or   -d cpu",
                 ) from None
         else:
             if slots < asked:
-                tell(f"{slots} instead of {asked} slots of {gib(each)} each fit into {device.name}")
+                tell(f"only {slots} of {asked} slots of {gib(each)} each fit into {device.name}")
             return engine
         slots //= 2
         gc.collect()  # the failed engine's tensors

@@ -112,7 +112,7 @@ class SpeakerEncoder(nn.Module):
         samples, least = sound.shape[0], self.shape.shortest_samples
         if samples < least:
             raise InputError(
-                f"the clip is {samples / self.shape.mel.sample_rate:.3f} s long, which is too short to hear a voice in",
+                f"the clip is {samples / self.shape.mel.sample_rate:.3f} s long, which is too short to clone a voice",
                 cause=f"it has {samples} samples; the speaker encoder needs {least}",
                 hint="use a clip of 3 to 10 s of clear speech",
             )

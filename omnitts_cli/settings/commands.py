@@ -24,40 +24,54 @@ class Clip:
     ref_audio: Annotated[
         tuple[str, ...],
         for_voice(
-            "-r --ref-audio", TEXT, "Clip of one speaker, 3 to 30 s; - is stdin. Repeatable.", "PATH|-", many=True
+            "-r --ref-audio",
+            TEXT,
+            "Clip of one speaker, 3 to 30 s; - is stdin. Repeatable.",
+            "PATH|-",
+            many=True,
+            main=True,
         ),
     ] = ()
     ref_text: Annotated[
         tuple[str, ...],
         for_voice(
-            "--ref-text", ANY_TEXT, "The exact words of the clip, or @FILE. Repeatable.", "TEXT|@FILE", many=True
+            "--ref-text", ANY_TEXT, "Transcript of the clip, or @FILE. Repeatable.", "TEXT|@FILE", many=True, main=True
         ),
     ] = ()
     transcribe: Annotated[
-        bool, for_voice("--transcribe", SWITCH, "Have a recogniser write the words down; needs faster-whisper.")
+        bool, for_voice("--transcribe", SWITCH, "Transcribe the clip (needs faster-whisper).", main=True)
     ] = False
     ref_start: Annotated[
-        float | None, for_voice("--ref-start", number(0, 1e6), "Use the clip from here.", "S", shown="its start")
+        float | None,
+        for_voice("--ref-start", number(0, 1e6), "Use the clip from this time on.", "S", shown="its start"),
     ] = None
     ref_end: Annotated[
-        float | None, for_voice("--ref-end", number(0, 1e6), "Use the clip up to here.", "S", shown="its end")
+        float | None, for_voice("--ref-end", number(0, 1e6), "Use the clip up to this time.", "S", shown="its end")
     ] = None
-    ref_pad: Annotated[float, for_voice("--ref-pad", number(0, 5), "Silence behind the clip.", "S")] = 0.0
-    save_voice: Annotated[str | None, for_voice("--save-voice", TEXT, "Keep the voice for say -v NAME.", "NAME")] = None
+    ref_pad: Annotated[float, for_voice("--ref-pad", number(0, 5), "Silence to append to the clip.", "S")] = 0.0
+    save_voice: Annotated[
+        str | None, for_voice("--save-voice", TEXT, "Save the voice for say -v NAME.", "NAME", main=True)
+    ] = None
     consent: Annotated[
-        str | None, for_voice("--consent", TEXT, "Who agreed, and when; kept with the voice.", "TEXT")
+        str | None, for_voice("--consent", TEXT, "Who consented, and when; stored with the voice.", "TEXT")
     ] = None
-    check: Annotated[bool, for_voice("--check/--no-check", SWITCH, "Look for silence, noise and clipping.")] = True
+    check: Annotated[
+        bool, for_voice("--check/--no-check", SWITCH, "Check the clip for silence, noise and clipping.")
+    ] = True
 
 
 @dataclass(frozen=True)
 class Takes:
     """How many tries of a voice, where they go, and whether one is kept."""
 
-    candidates: Annotated[int, for_voice("--candidates", whole(1, 100), "Takes with different seeds.", "N")] = 1
-    output_dir: Annotated[str | None, for_voice("-O --output-dir", TEXT, "Folder for take-1, take-2 ...", "DIR")] = None
+    candidates: Annotated[
+        int, for_voice("--candidates", whole(1, 100), "Number of takes, each with another seed.", "N", main=True)
+    ] = 1
+    output_dir: Annotated[
+        str | None, for_voice("-O --output-dir", TEXT, "Folder for take-1, take-2 ...", "DIR", main=True)
+    ] = None
     save_voice: Annotated[
-        str | None, for_voice("--save-voice", TEXT, "Keep the voice of the one take, by cloning it.", "NAME")
+        str | None, for_voice("--save-voice", TEXT, "Save the voice of the take, by cloning it.", "NAME")
     ] = None
 
 
@@ -65,7 +79,7 @@ class Takes:
 class Live:
     """How text is heard that is still being written."""
 
-    live: Annotated[bool, for_voice("--live", SWITCH, "Word by word, into an open text feed.")] = False
+    live: Annotated[bool, for_voice("--live", SWITCH, "Speak word by word while the text arrives.", main=True)] = False
 
 
 MODES = ("voice", "clone", "design")
@@ -93,8 +107,8 @@ def parse_limits(text: str) -> dict[str, float]:
     return {name: number(0, 1e9).read(value) for name, _, value in pairs}
 
 
-LEVELS = numbers(whole(1, 1024), "whole numbers from 1 to 1024 with commas between")
-PERCENTILES = numbers(number(0, 100), "numbers from 0 to 100 with commas between")
+LEVELS = numbers(whole(1, 1024), "comma-separated whole numbers, 1 to 1024")
+PERCENTILES = numbers(number(0, 100), "comma-separated numbers, 0 to 100")
 GOODPUT = Kind("limits such as ttfa:300,rtf:1", parse_limits, lambda value: isinstance(value, dict))
 
 
@@ -104,30 +118,41 @@ class Load:
 
     concurrency: Annotated[
         tuple[int, ...] | None,
-        for_load("-c --concurrency", LEVELS, "Requests in flight, one level after another.", "LIST", shown="1,4,10"),
+        for_load(
+            "-c --concurrency",
+            LEVELS,
+            "Requests in flight, one level after another.",
+            "LIST",
+            shown="1,4,10",
+            main=True,
+        ),
     ] = None
     rate: Annotated[
-        float | None, for_load("--rate", number(0.001, 100_000), "Requests per second instead, waiting for none.", "R")
+        float | None, for_load("--rate", number(0.001, 100_000), "Open loop: requests per second.", "R", main=True)
     ] = None
     burstiness: Annotated[
-        float, for_load("--burstiness", number(0.01, 1000), "With --rate: 1 is Poisson, less comes in bursts.", "B")
+        float, for_load("--burstiness", number(0.01, 1000), "Below 1: burstier arrivals (with --rate).", "B")
     ] = 1.0
     requests: Annotated[
         int | None,
-        for_load("-n --requests", whole(1, 1_000_000), "Per level.", "N", shown="4 x level, at least 8"),
+        for_load(
+            "-n --requests", whole(1, 1_000_000), "Requests per level.", "N", shown="4 x level, at least 8", main=True
+        ),
     ] = None
     duration: Annotated[
-        float | None, for_load("--duration", number(0.1, 86_400), "Instead: send for so long, per level.", "S")
+        float | None, for_load("--duration", number(0.1, 86_400), "Run each level for S seconds.", "S", main=True)
     ] = None
     warmup: Annotated[
         int | None,
-        for_load("--warmup", whole(0, 10_000), "Before a level, not counted.", "N", shown="one round, at least 2"),
+        for_load(
+            "--warmup", whole(0, 10_000), "Warm-up requests before each level.", "N", shown="one round, at least 2"
+        ),
     ] = None
     frames: Annotated[
         int | None,
-        for_load("--frames", whole(1, 20_000), "Exactly so many frames each, whatever the end code says.", "N"),
+        for_load("--frames", whole(1, 20_000), "Generate exactly N frames per request.", "N", main=True),
     ] = None
-    seed: Annotated[int, for_load("--seed", whole(0, 2**62), "Same seed, same requests.", "N", shown="0")] = 0
+    seed: Annotated[int, for_load("--seed", whole(0, 2**62), "Random seed of the requests.", "N", shown="0")] = 0
 
 
 @dataclass(frozen=True)
@@ -136,20 +161,18 @@ class What:
 
     model: Annotated[str | None, shared("model")] = None
     mode: Annotated[
-        str | None, for_load("--mode", one_of(*MODES), "What the model is asked for.", shown="the first it can")
+        str | None, for_load("--mode", one_of(*MODES), "Kind of request.", shown="the first one supported", main=True)
     ] = None
-    voice: Annotated[str | None, for_load("-v --voice", TEXT, "A voice of the model.", "NAME", shown="the first")] = (
-        None
-    )
+    voice: Annotated[str | None, for_load("-v --voice", TEXT, "Voice of the model.", "NAME", shown="the first")] = None
     style: Annotated[str | None, shared("style")] = None
     ref_audio: Annotated[
-        str | None, for_load("-r --ref-audio", TEXT, "Clip for --mode clone.", "PATH", shown="6 s of made-up tones")
+        str | None, for_load("-r --ref-audio", TEXT, "Clip for --mode clone.", "PATH", shown="6 s of synthetic tones")
     ] = None
     ref_text: Annotated[
         str | None,
-        for_load("--ref-text", TEXT, "Its words: clone with the clip's frames, not the voice alone.", "TEXT"),
+        for_load("--ref-text", TEXT, "Transcript of the clip; clones with its frames.", "TEXT"),
     ] = None
-    ref_fresh: Annotated[bool, for_load("--ref-fresh", SWITCH, "Hear the clip anew for each request.")] = False
+    ref_fresh: Annotated[bool, for_load("--ref-fresh", SWITCH, "Encode the clip again for every request.")] = False
     language: Annotated[
         str,
         for_load(
@@ -157,18 +180,21 @@ class What:
             one_of("auto", *LANGUAGES),
             "Language of the texts.",
             "CODE",
-            shown="all the model has",
+            shown="all that the model supports",
             former="lang",
         ),
     ] = "auto"
-    texts: Annotated[str | None, for_load("--texts", TEXT, "Texts, one per line.", "FILE")] = None
-    length: Annotated[str, for_load("--length", one_of("short", "medium", "long", "mix"), "Of the built-in texts.")] = (
-        "mix"
-    )
+    texts: Annotated[str | None, for_load("--texts", TEXT, "File with one text per line.", "FILE", main=True)] = None
+    length: Annotated[
+        str, for_load("--length", one_of("short", "medium", "long", "mix"), "Length of the built-in texts.")
+    ] = "mix"
     vs: Annotated[
         str | None,
         for_load(
-            "--vs", one_of("eager", "cpu", "nobuckets"), "In turn with it, the same uncaptured, on the CPU, or padded."
+            "--vs",
+            one_of("eager", "cpu", "nobuckets"),
+            "Alternate with a variant: no CUDA graphs, CPU, or no buckets.",
+            main=True,
         ),
     ] = None
 
@@ -177,14 +203,19 @@ class What:
 class Server:
     """A server instead of a model of this machine."""
 
-    url: Annotated[str | None, for_server("--url", TEXT, "Any that speaks OpenAI's /v1/audio/speech.", "URL")] = None
-    api_key_file: Annotated[str | None, for_server("--api-key-file", TEXT, "Its key is in this file.", "PATH")] = None
-    stream: Annotated[bool, for_server("--stream/--no-stream", SWITCH, "Ask for sound as it is made.")] = True
-    wire: Annotated[str, for_server("--wire", one_of("pcm", "wav"), "What the sound comes in.")] = "pcm"
-    wire_rate: Annotated[int, for_server("--wire-rate", whole(4000, 384_000), "Of pcm that does not say it.", "HZ")] = (
-        24_000
+    url: Annotated[
+        str | None, for_server("--url", TEXT, "Server with OpenAI's /v1/audio/speech.", "URL", main=True)
+    ] = None
+    api_key_file: Annotated[str | None, for_server("--api-key-file", TEXT, "File that holds the API key.", "PATH")] = (
+        None
     )
-    body: Annotated[str | None, for_server("--body", TEXT, "More fields of the request.", "JSON")] = None
+    stream: Annotated[bool, for_server("--stream/--no-stream", SWITCH, "Request streamed audio.")] = True
+    wire: Annotated[str, for_server("--wire", one_of("pcm", "wav"), "Audio format on the wire.")] = "pcm"
+    wire_rate: Annotated[
+        int,
+        for_server("--wire-rate", whole(4000, 384_000), "Sample rate of pcm, if the server does not send it.", "HZ"),
+    ] = 24_000
+    body: Annotated[str | None, for_server("--body", TEXT, "More fields for the request body.", "JSON")] = None
 
 
 @dataclass(frozen=True)
@@ -192,27 +223,34 @@ class Answer:
     """What is done with the figures."""
 
     percentiles: Annotated[
-        tuple[float, ...], for_report("--percentiles", PERCENTILES, "To show.", "LIST", shown="50,90,99")
+        tuple[float, ...], for_report("--percentiles", PERCENTILES, "Percentiles to show.", "LIST", shown="50,90,99")
     ] = (50, 90, 99)
     goodput: Annotated[
         dict[str, float] | None,
         for_report(
-            "--goodput", GOODPUT, "Share of requests within: ttfa, audible, e2el, gap in ms; rtf; stutters.", "LIMITS"
+            "--goodput",
+            GOODPUT,
+            "Share of requests within limits: ttfa, audible, e2el, gap (ms), rtf, stutters.",
+            "LIMITS",
         ),
     ] = None
-    save: Annotated[str | None, for_report("--save", TEXT, "Keep the report as JSON.", "FILE")] = None
-    append: Annotated[bool, for_report("--append", SWITCH, "Add it to that file as one line.")] = False
-    compare: Annotated[str | None, for_report("--compare", TEXT, "Against a kept report; worse is exit 9.", "OLD")] = (
-        None
-    )
-    tolerance: Annotated[float, for_report("--tolerance", number(0, 1000), "What is not yet worse.", "PERCENT")] = 5.0
-    report_format: Annotated[str, for_report("--format", one_of("table", "md", "csv", "json"), "Of the answer.")] = (
-        "table"
-    )
-    plot: Annotated[
-        str | None, for_report("--plot", TEXT, "Draw latency and throughput; - in the terminal.", "PATH|-")
+    save: Annotated[str | None, for_report("--save", TEXT, "Save the report as JSON.", "FILE", main=True)] = None
+    append: Annotated[bool, for_report("--append", SWITCH, "Append the report to the file, as one line.")] = False
+    compare: Annotated[
+        str | None,
+        for_report("--compare", TEXT, "Compare with a saved report; exit code 9 if worse.", "OLD", main=True),
     ] = None
-    save_audio: Annotated[str | None, for_report("--save-audio", TEXT, "Keep the sound that was measured.", "DIR")] = (
+    tolerance: Annotated[
+        float, for_report("--tolerance", number(0, 1000), "Tolerance of --compare.", "PERCENT", main=True)
+    ] = 5.0
+    report_format: Annotated[
+        str, for_report("--format", one_of("table", "md", "csv", "json"), "Format of the report.", main=True)
+    ] = "table"
+    plot: Annotated[
+        str | None,
+        for_report("--plot", TEXT, "Plot latency and throughput; - draws in the terminal.", "PATH|-", main=True),
+    ] = None
+    save_audio: Annotated[str | None, for_report("--save-audio", TEXT, "Save the audio of every request.", "DIR")] = (
         None
     )
 

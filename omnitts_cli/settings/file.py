@@ -52,14 +52,14 @@ class SettingsFile:
         if not isinstance(table, dict):
             raise SettingsError(
                 f"{self.place(name)}: {name} = {table!r} is not a preset",
-                hint=f"a preset is a table of its own: [presets.{name}]",
+                hint=f"a preset is a table: [presets.{name}]",
                 where=(str(self.path), self.line(name)),
             )
         able = {*presets.settable(), *former_names(presets.settable())}
         for key in table:
             if key in all_names() and key.replace("-", "_") not in able:
-                hint = f"put it in front of the tables, or type --{key} beside --preset {name}"
-                raise SettingsError(f"{source}: a preset does not set '{key}'", hint=hint)
+                hint = f"move it above the tables, or use --{key} with --preset {name}"
+                raise SettingsError(f"{source}: '{key}' cannot be set in a preset", hint=hint)
         return presets.check(name, table, source)
 
     def _checked(self, field: Field, key: str, value: Any) -> Any:
@@ -104,10 +104,10 @@ def text_of(path: Path) -> tuple[str, dict[str, Any]]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         line = re.search(r"at line (\d+)", str(error))
         where = (str(path), int(line[1]) if line else None)
-        message = f"{path}: not a TOML file that can be read"
+        message = f"{path}: not valid TOML"
         raise SettingsError(message, cause=str(error), hint="omnitts config edit", where=where) from None
     except OSError as error:
-        raise SettingsError(f"{path}: cannot be read", cause=error.strerror) from None
+        raise SettingsError(f"cannot read {path}", cause=error.strerror) from None
 
 
 def refuse_unknown(file: SettingsFile) -> None:
@@ -134,8 +134,8 @@ def refuse_places(file: SettingsFile, user_file: Path) -> None:
         if names_a_file or not known[key].setting.project:
             raise SettingsError(
                 f"{file.place(key)}: a project file may not set '{key}'" + " to a file" * names_a_file,
-                cause="it may have come with somebody else's files, so it never names what is read, written or fetched",
-                hint=f"move it to {user_file}, or trust this file: OMNITTS_CONFIG={file.path}",
+                cause="it may have come with other people's files, so it cannot name files or models",
+                hint=f"OMNITTS_CONFIG={file.path} trusts this file; or move the key to {user_file}",
                 where=(str(file.path), file.line(key)),
             )
 
@@ -144,7 +144,7 @@ def check_keys(file: SettingsFile, keys: Iterable[str], known: list[str]) -> Non
     for key in keys:
         if key not in known:
             guess = nearest(key, [*known, *SECTIONS])
-            hint = f"did you mean '{guess}'?" if guess else "keys are the long names of options"
+            hint = f"did you mean '{guess}'?" if guess else "keys are long option names"
             where = (str(file.path), file.line(key))
             raise SettingsError(f"{file.place(key)}: unknown key '{key}'", hint=hint, where=where)
 

@@ -129,7 +129,7 @@ def strangers(layers: Layers) -> list[tuple[str, str]]:
     for name in environment.ours():
         if name not in environment.SWITCHES and not layers.has(name) and name not in known:
             close = nearest(name, known)
-            hint = f"{environment.PREFIX}{close.upper()}" if close else "omnitts config show names them all"
+            hint = f"{environment.PREFIX}{close.upper()}" if close else "omnitts config show"
             found.append((f"{environment.PREFIX}{name.upper()}", hint))
     return found
 
@@ -138,7 +138,7 @@ def existing_files() -> list[Path]:
     """The settings files there are, strongest first. OMNITTS_CONFIG names the only one."""
     found = places()
     if len(found) == 1 and not found[0].is_file():
-        raise SettingsError(f"settings file {found[0]} does not exist", hint="correct or unset OMNITTS_CONFIG")
+        raise SettingsError(f"settings file {found[0]} does not exist", hint="unset OMNITTS_CONFIG   or correct it")
     return [path for path in found if path.is_file()]
 
 

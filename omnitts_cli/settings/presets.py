@@ -59,9 +59,9 @@ def read(path: Path) -> Preset:
     try:
         table = tomllib.loads(path.read_text("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{path}: not a TOML file that can be read", cause=str(error)) from None
+        raise SettingsError(f"{path}: not valid TOML", cause=str(error)) from None
     except OSError as error:
-        raise SettingsError(f"{path}: cannot be read", cause=error.strerror) from None
+        raise SettingsError(f"cannot read {path}", cause=error.strerror) from None
     return check(path.stem, table, str(path))
 
 

@@ -28,14 +28,14 @@ class TextIn:
 
     file: Annotated[
         tuple[str, ...],
-        for_text("-f --file", TEXT, "Text to speak; - is stdin. Repeatable.", "PATH", many=True, main=True),
+        for_text("-f --file", TEXT, "Text file; - is stdin. Repeatable.", "PATH", many=True, main=True),
     ] = ()
     input_format: Annotated[
         str,
         for_text(
             "--input-format",
             one_of(*INPUT_FORMATS),
-            "What the text is written in.",
+            "Input format.",
             shown="by suffix, else text",
             project=True,
         ),
@@ -45,9 +45,9 @@ class TextIn:
         for_text(
             "--encoding",
             TEXT,
-            "Character encoding of the text.",
+            "Character encoding.",
             "NAME",
-            shown="utf-8, or by its mark",
+            shown="UTF-8, or by BOM",
             project=True,
         ),
     ] = None
@@ -56,14 +56,14 @@ class TextIn:
         for_text(
             "--split",
             one_of("auto", "line", "paragraph", "none"),
-            "Where the text is cut into pieces.",
+            "Where to split the text.",
             preset=True,
             project=True,
         ),
     ] = "auto"
     sentence_gap: Annotated[
         int,
-        for_text("--sentence-gap", whole(0, 60_000), "Silence between pieces.", "MS", preset=True, project=True),
+        for_text("--sentence-gap", whole(0, 60_000), "Silence between sentences.", "MS", preset=True, project=True),
     ] = 250
     paragraph_gap: Annotated[
         int,
@@ -78,8 +78,8 @@ class TextIn:
         for_text(
             "--normalize/--no-normalize",
             SWITCH,
-            "Numbers, dates, units and signs as words.",
-            shown="on where the model reads letters only",
+            "Spell out numbers, dates, units and signs.",
+            shown="on for models that read letters only",
             preset=True,
             project=True,
         ),
@@ -95,7 +95,7 @@ class Model:
         for_voice(
             "-m --model",
             TEXT,
-            "tiny, 0.6b, 1.7b, omni, a folder, or hf:ORG/REPO[@REV].",
+            "tiny, 0.6b, 1.7b, omni, a folder, or hf:ORG/REPO.",
             "NAME|DIR",
             shown=EMBEDDED,
             main=True,
@@ -114,7 +114,7 @@ class Speech(Model):
         for_voice(
             "-v --voice",
             TEXT,
-            "A voice of the model, a saved one, or a .voice file; a:60,b:40 blends.",
+            "Voice, .voice file, or blend such as a:60,b:40.",
             "NAME|FILE",
             shown="the model's first",
             main=True,
@@ -128,7 +128,7 @@ class Speech(Model):
         for_voice(
             "-l --language",
             one_of("auto", "detect", *LANGUAGES),
-            "zh en ja ko de fr ru pt es it; auto leaves it to the model, detect looks at the text.",
+            "en, zh, ... or detect; auto: the model decides.",
             "CODE",
             main=True,
             preset=True,
@@ -141,7 +141,7 @@ class Speech(Model):
         for_voice(
             "-i --style",
             ANY_TEXT,
-            "How to speak, or for design who speaks.",
+            "How to speak; for design, who speaks.",
             "TEXT",
             main=True,
             preset=True,
@@ -152,18 +152,22 @@ class Speech(Model):
     speed: Annotated[
         float,
         for_voice(
-            "-s --speed", number(0.5, 2), "Pace, pitch kept; 0.5 to 2.", "X", main=True, preset=True, project=True
+            "-s --speed",
+            number(0.5, 2),
+            "Speaking rate, 0.5 to 2; pitch is unchanged.",
+            "X",
+            main=True,
+            preset=True,
+            project=True,
         ),
     ] = 1.0
-    volume: Annotated[
-        float, for_output("--volume", number(-60, 40), "Louder or softer.", "DB", preset=True, project=True)
-    ] = 0.0
+    volume: Annotated[float, for_output("--volume", number(-60, 40), "Gain.", "DB", preset=True, project=True)] = 0.0
     loudness: Annotated[
         float | str,
         for_output(
             "--loudness",
             either("off", number(-70, 0)),
-            "Bring the whole to this level.",
+            "Normalise loudness to this level.",
             "LUFS|off",
             preset=True,
             project=True,
@@ -171,20 +175,20 @@ class Speech(Model):
     ] = "off"
     seed: Annotated[
         int | None,
-        for_sampling(
-            "--seed", whole(0, 2**63 - 1), "Same seed, same speech.", "N", shown="random, and told", main=True
-        ),
+        for_sampling("--seed", whole(0, 2**63 - 1), "Random seed.", "N", shown="random; printed", main=True),
     ] = None
     temperature: Annotated[
         float | None,
-        for_sampling("--temperature", number(0, 10), "0 is greedy.", "X", shown="the model's", preset=True),
+        for_sampling(
+            "--temperature", number(0, 10), "Sampling temperature; 0 is greedy.", "X", shown="the model's", preset=True
+        ),
     ] = None
     top_p: Annotated[
         float | None,
         for_sampling(
             "--top-p",
             number(0, 1),
-            "Keep the likeliest codes up to this share.",
+            "Sample from the likeliest codes up to this share.",
             "X",
             shown="the model's",
             preset=True,
@@ -195,7 +199,7 @@ class Speech(Model):
         for_sampling(
             "--top-k",
             whole(0, 1_000_000),
-            "Keep the K likeliest codes; 0 keeps all.",
+            "Sample from the K likeliest codes; 0: from all.",
             "K",
             shown="the model's",
             preset=True,
@@ -206,7 +210,7 @@ class Speech(Model):
         for_sampling(
             "--repetition-penalty",
             number(0.01, 10),
-            "Above 1: fewer repeats.",
+            "Above 1: fewer repetitions.",
             "X",
             shown="the model's",
             preset=True,
@@ -217,27 +221,32 @@ class Speech(Model):
         for_sampling(
             "--text-mode",
             one_of("whole", "streamed"),
-            "How the model hears the text.",
-            shown="the official one",
+            "Feed text whole or streamed.",
+            shown="model default",
             preset=True,
         ),
     ] = None
     max_frames: Annotated[
         int | None,
         for_sampling(
-            "--max-frames", whole(1, 1_000_000), "Cap per piece; replaces the guard.", "N", shown="100 + 12 per token"
+            "--max-frames",
+            whole(1, 1_000_000),
+            "Maximum frames per sentence (overrides the runaway limit).",
+            "N",
+            shown="100 + 12 per token",
         ),
     ] = None
     max_seconds: Annotated[
-        float | None, for_sampling("--max-seconds", number(0.001, 100_000), "The same cap in seconds.", "S")
+        float | None, for_sampling("--max-seconds", number(0.001, 100_000), "The same limit in seconds.", "S")
     ] = None
     retries: Annotated[
-        int, for_sampling("--retries", whole(0, 20), "New tries after a runaway or silent piece.", "N", preset=True)
+        int,
+        for_sampling("--retries", whole(0, 20), "Retries when a sentence runs away or stays silent.", "N", preset=True),
     ] = 2
     safe: Annotated[
         bool | None,
         for_sampling(
-            "--safe/--no-safe", SWITCH, "Check each piece whole before it is heard.", shown="on for files", preset=True
+            "--safe/--no-safe", SWITCH, "Check each sentence before output.", shown="on for files", preset=True
         ),
     ] = None
 
@@ -251,7 +260,7 @@ class Output:
         for_output(
             "-o --output",
             TARGET,
-            "File for the sound; - is stdout.",
+            "Output file; - is stdout.",
             "PATH|-",
             shown="play, else speech.wav",
             main=True,
@@ -262,7 +271,7 @@ class Output:
         for_output(
             "-F --format",
             one_of("wav", "raw", "flac", "mp3", "opus", "ogg"),
-            "Format of the sound.",
+            "Audio format.",
             shown="by suffix, else wav",
             main=True,
             preset=True,
@@ -274,7 +283,7 @@ class Output:
         for_output(
             "--sample-rate",
             whole(8000, 192_000),
-            "8000 to 192000.",
+            "Output sample rate, 8000 to 192000.",
             "HZ",
             shown="the model's",
             preset=True,
@@ -284,15 +293,15 @@ class Output:
     subtype: Annotated[
         str,
         for_output(
-            "--subtype", one_of("pcm16", "pcm24", "float"), "Samples of wav and flac.", preset=True, project=True
+            "--subtype", one_of("pcm16", "pcm24", "float"), "Sample format of wav and flac.", preset=True, project=True
         ),
     ] = "pcm16"
     play: Annotated[bool | None, for_output("--play/--no-play -p", SWITCH, "Play while generating.", main=True)] = None
     audio_device: Annotated[
         str | None,
-        for_output("--audio-device", TEXT, "Sound output; list shows them.", "NAME|INDEX|list", shown="the system's"),
+        for_output("--audio-device", TEXT, "Sound output; list shows them.", "NAME|INDEX|list", shown="system default"),
     ] = None
-    no_clobber: Annotated[bool, for_output("--no-clobber", SWITCH, "Do not replace an existing file.")] = False
+    no_clobber: Annotated[bool, for_output("--no-clobber", SWITCH, "Do not overwrite existing files.")] = False
 
 
 @dataclass(frozen=True)
@@ -300,10 +309,12 @@ class Results(Output):
     """Where everything goes."""
 
     subs: Annotated[
-        str | None, for_output("--subs", TARGET, "Times of the sentences, as .srt, .vtt or .json.", "PATH", main=True)
+        str | None, for_output("--subs", TARGET, "Write subtitles (.srt, .vtt or .json).", "PATH", main=True)
     ] = None
-    codes: Annotated[str | None, for_output("--codes", TARGET, "The generated codes, as safetensors.", "PATH")] = None
-    dry_run: Annotated[bool, for_messages("--dry-run", SWITCH, "Show the pieces; load nothing.", main=True)] = False
+    codes: Annotated[str | None, for_output("--codes", TARGET, "Save the codec codes as safetensors.", "PATH")] = None
+    dry_run: Annotated[bool, for_text("--dry-run", SWITCH, "Show how the text is split; load no model.", main=True)] = (
+        False
+    )
 
 
 @dataclass(frozen=True)
@@ -314,20 +325,27 @@ class Machine:
         str, for_machine("-d --device", TEXT, "auto, cpu, cuda[:N] or npu[:N].", "NAME", main=True, preset=True)
     ] = "auto"
     dtype: Annotated[
-        str, for_machine("--dtype", one_of("auto", "bf16", "fp16", "fp32"), "Numbers of the model.", preset=True)
+        str, for_machine("--dtype", one_of("auto", "bf16", "fp16", "fp32"), "Weight precision.", preset=True)
     ] = "auto"
     slots: Annotated[
         int | str,
         for_machine(
-            "-b --slots", either("auto", SLOTS), "Pieces made together.", "N|auto", preset=True, former="batch_size"
+            "-b --slots",
+            either("auto", SLOTS),
+            "Sentences generated at the same time.",
+            "N|auto",
+            preset=True,
+            former="batch_size",
         ),
     ] = "auto"
     first_chunk: Annotated[
-        int, for_machine("--first-chunk", whole(1, 100), "Frames in the first chunk of sound.", "N", preset=True)
+        int, for_machine("--first-chunk", whole(1, 100), "First chunk size, in frames.", "N", preset=True)
     ] = 1
-    chunk: Annotated[int, for_machine("--chunk", whole(1, 100), "Most frames in a later one.", "N", preset=True)] = 16
+    chunk: Annotated[
+        int, for_machine("--chunk", whole(1, 100), "Maximum size of later chunks, in frames.", "N", preset=True)
+    ] = 16
     threads: Annotated[
-        int | None, for_machine("-t --threads", whole(1, 1024), "Threads on a CPU.", "N", shown="physical cores")
+        int | None, for_machine("-t --threads", whole(1, 1024), "CPU threads.", "N", shown="physical cores")
     ] = None
 
 
@@ -337,10 +355,10 @@ class Intent:
 
     preset: Annotated[
         str | None,
-        for_messages(
+        for_machine(
             "--preset",
             TEXT,
-            "fast, studio, live or batch, or one of the settings file.",
+            "fast, studio, live, batch, or your own.",
             "NAME",
             main=True,
             project=True,
@@ -353,24 +371,24 @@ class Intent:
 class Network:
     """Whether the network may be used."""
 
-    offline: Annotated[bool, for_machine("--offline", SWITCH, "No network call at all.")] = False
+    offline: Annotated[bool, for_machine("--offline", SWITCH, "Make no network call.")] = False
 
 
 @dataclass(frozen=True)
 class Messages:
     """What is said while working, and how."""
 
-    quiet: Annotated[bool, for_messages("-q --quiet", SWITCH, "Errors only.", main=True)] = False
-    verbose: Annotated[bool, for_messages("--verbose", SWITCH, "More about what goes on.")] = False
-    debug: Annotated[bool, for_messages("--debug", SWITCH, "Also the traceback of an internal error.")] = False
+    quiet: Annotated[bool, for_messages("-q --quiet", SWITCH, "Print errors only.", main=True)] = False
+    verbose: Annotated[bool, for_messages("--verbose", SWITCH, "Print more details.")] = False
+    debug: Annotated[bool, for_messages("--debug", SWITCH, "Also print tracebacks of internal errors.")] = False
     progress: Annotated[
-        str, for_messages("--progress", one_of("auto", "bar", "plain", "json", "none"), "On stderr.")
+        str, for_messages("--progress", one_of("auto", "bar", "plain", "json", "none"), "Progress on stderr.")
     ] = "auto"
-    json: Annotated[bool, for_messages("--json", SWITCH, "One JSON object per result.", main=True)] = False
+    json: Annotated[bool, for_messages("--json", SWITCH, "Print one JSON object per result.", main=True)] = False
     color: Annotated[
-        str, for_messages("--color", one_of("auto", "always", "never"), "Colours on stderr.", project=True)
+        str, for_messages("--color", one_of("auto", "always", "never"), "Colour on stderr.", project=True)
     ] = "auto"
-    no_input: Annotated[bool, for_messages("--no-input", SWITCH, "Never ask anything.")] = False
+    no_input: Annotated[bool, for_messages("--no-input", SWITCH, "Never prompt.")] = False
 
 
 SHARED = (TextIn, Speech, Results, Machine, Intent, Network, Messages)

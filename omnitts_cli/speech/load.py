@@ -120,8 +120,8 @@ def _random(name: str, variant: str | None, device: Device, settings: EngineSett
     family = next((one for one in families() if one.complete(name, variant) in one.made_up), None)
     if family is None:
         names = ("toy", *(name for one in families() for name in one.made_up))
-        hint = f"made-up models: {', '.join(f'{RANDOM}{name}' for name in names)}"
-        raise ModelError(f"there is no model '{here}'", hint=hint)
+        hint = f"random models: {', '.join(f'{RANDOM}{name}' for name in names)}"
+        raise ModelError(f"no model '{here}'", hint=hint)
     config = family.made_up_config(here, family.complete(name, variant))
     pieces = family.parts(config, device.ops())
     for part in pieces.all():

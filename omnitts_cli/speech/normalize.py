@@ -50,7 +50,7 @@ def reader(
 
         return plain_part if parts else plain_letters
     if language is None:
-        what = "--normalize: the language of the text is not clear, so numbers are read in English; see -l"
+        what = "--normalize: cannot detect the language of the text; reading numbers in English (set it with -l)"
         tell(Notice(what, plain=True))
     return normaliser(language or "en")
 
@@ -62,7 +62,7 @@ def normaliser(language: str) -> Read:
 
         return spell_out
     if language not in EXTRA:
-        raise UsageError(f"--normalize has no rules for '{language}'", hint=f"it knows en, {', '.join(EXTRA)}")
+        raise UsageError(f"--normalize does not support '{language}'", hint=f"supported: en, {', '.join(EXTRA)}")
     return of_wetext(language)
 
 

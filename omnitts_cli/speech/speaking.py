@@ -250,7 +250,7 @@ class Stream:
             frames = take.request.max_frames
             self._notice(
                 Notice(
-                    f"piece {take.number + 1} was cut at {frames} frame{'s' * (frames != 1)} ({take.seconds:.2f} s)",
+                    f"sentence {take.number + 1} was cut at {frames} frame{'s' * (frames != 1)} ({take.seconds:.2f} s)",
                     kind="cut",
                 )
             )
@@ -263,7 +263,7 @@ class Stream:
         elif self.manner.safe:
             raise self._gave_up(take)
         else:
-            what = f"piece {take.number + 1} {misbehaved(take)}; it was cut there"
+            what = f"sentence {take.number + 1} {misbehaved(take)}; it was cut there"
             self._notice(Notice(what, cause=quoted(take), kind="guard"))
             self.account.stopped, take.done = str(take.stopped), True
 
@@ -282,9 +282,9 @@ class Stream:
         seeds = [str(sub_seed(self.manner.seed, take.number, n)) for n in range(take.tries + 1)]
         tries = "1 try" if len(seeds) == 1 else f"{len(seeds)} tries"
         return GuardError(
-            f"piece {take.number + 1} {misbehaved(take)} ({tries}, seed{'s' * (len(seeds) > 1)} {', '.join(seeds)})",
+            f"sentence {take.number + 1} {misbehaved(take)} ({tries}, seed{'s' * (len(seeds) > 1)} {', '.join(seeds)})",
             cause=quoted(take),
-            hint="--normalize, a longer sentence, another --seed, or a larger model: -m 1.7b",
+            hint="--seed N   or --normalize, a longer sentence, a larger model (-m 1.7b)",
         )
 
     def _ready(self) -> Iterator[tuple[np.ndarray, Sentence | None]]:

@@ -24,7 +24,9 @@ def transcribe(sound: np.ndarray, rate: int, *, offline: bool, tell: Tell) -> st
     words = " ".join(recogniser(offline, tell)(resample(sound, rate, HEARD_AT)).split())
     if not words:
         raise InputError("no words were recognised in the clip", hint='--ref-text "what is said in it"')
-    tell(Notice(f"heard in the clip: {words}", hint="--ref-text with the right words, if these are not", plain=True))
+    tell(
+        Notice(f"transcript of the clip: {words}", hint="--ref-text with the right words, if these are not", plain=True)
+    )
     return words
 
 
@@ -49,7 +51,7 @@ def whisper(offline: bool, tell: Tell) -> Hear:
     except Exception as error:  # of the hub, the network or a file: all its own kinds
         reason = str(error).splitlines()[0][:200]
         raise ModelError(
-            "the recogniser's model cannot be loaded", cause=reason, hint='--ref-text "what is said in the clip"'
+            "cannot load the speech recogniser", cause=reason, hint='--ref-text "what is said in the clip"'
         ) from None
     return lambda sound: "".join(part.text for part in model.transcribe(sound)[0])
 
@@ -59,7 +61,10 @@ def sphinx(offline: bool, tell: Tell) -> Hear:
     from pocketsphinx import Decoder
 
     tell(
-        Notice("PocketSphinx knows English only and mishears words", hint="pip install faster-whisper, which is better")
+        Notice(
+            "transcribing with PocketSphinx: English only, with many errors",
+            hint="pip install faster-whisper, which is better",
+        )
     )
     decoder: Any = Decoder(samprate=HEARD_AT, loglevel="FATAL")
 

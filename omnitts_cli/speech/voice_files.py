@@ -53,8 +53,8 @@ def check_name(name: str) -> str:
     """A name that is a file name everywhere and never a path."""
     if not NAME.fullmatch(name) or name.split(".")[0] in RESERVED or name.endswith("."):
         raise UsageError(
-            f"'{name[:80]}' cannot be the name of a voice",
-            hint="small letters, digits, dots, dashes; a letter or digit first; at most 64",
+            f"'{name[:80]}' is not a valid voice name",
+            hint="use lower-case letters, digits, dots and dashes; begin with a letter or digit; at most 64",
         )
     return name
 
@@ -93,7 +93,7 @@ def save(voice: SavedVoice, *, replace: bool = False) -> Path:
 
 
 def exists(name: str) -> InputError:
-    return InputError(f"voice '{name}' exists already", hint=f"omnitts voices rm {name}, or choose another name")
+    return InputError(f"voice '{name}' already exists", hint=f"omnitts voices rm {name}, or choose another name")
 
 
 def write(voice: SavedVoice, path: Path) -> None:
@@ -137,7 +137,7 @@ def read(path: Path) -> SavedVoice:
 
 def check_file(path: Path) -> None:
     if not path.is_file():
-        raise InputError(f"voice file {path} not found or no file", hint="omnitts voices list")
+        raise InputError(f"voice file {path} not found, or not a regular file", hint="omnitts voices list")
     if not 8 < path.stat().st_size <= LARGEST_BYTES:
         raise wrong(path, f"it has {path.stat().st_size:,} bytes")
 
@@ -149,10 +149,10 @@ def parsed(path: Path, text: str | None) -> dict[str, str]:
     except (ValueError, RecursionError):
         raise wrong(path, "its header does not describe a voice") from None
     if not isinstance(about, dict) or about.pop("format", None) != FORMAT:
-        raise wrong(path, f"it is not of format {FORMAT}")
+        raise wrong(path, f"its format is not {FORMAT}")
     known = {"name", "transcript", *FIELDS}
     if set(about) - known or not all(isinstance(value, str) for value in about.values()):
-        raise wrong(path, "its header has fields that are not known")
+        raise wrong(path, "its header has unknown fields")
     return about
 
 
@@ -161,10 +161,10 @@ def check_shapes(path: Path, shapes: dict[str, list[int]]) -> None:
     if not {"embedding"} <= set(shapes) <= {"embedding", "codes"}:
         raise wrong(path, "it does not hold an embedding, or holds something else")
     if len(shapes["embedding"]) != 1 or not 0 < shapes["embedding"][0] <= WIDEST:
-        raise wrong(path, f"its embedding has the shape {shapes['embedding']}")
+        raise wrong(path, f"its embedding has shape {shapes['embedding']}")
     codes = shapes.get("codes", [1, 1])
     if len(codes) != 2 or not (0 < codes[0] <= LONGEST_FRAMES and 0 < codes[1] <= MOST_GROUPS):
-        raise wrong(path, f"its codes have the shape {codes}")
+        raise wrong(path, f"its codes have shape {codes}")
 
 
 def as_voice(path: Path, tensors: dict[str, np.ndarray], transcript: str | None) -> Cloned:
@@ -178,12 +178,12 @@ def as_voice(path: Path, tensors: dict[str, np.ndarray], transcript: str | None)
     if codes is not None and (codes.dtype != np.int64 or codes.min() < 0):
         raise wrong(path, "its codes are not frames of int64")
     if (codes is None) != (transcript is None):
-        raise wrong(path, "codes and transcript belong together")
+        raise wrong(path, "it has codes without a transcript, or the reverse")
     return Cloned(embedding, codes, transcript)
 
 
 def wrong(path: Path, why: str) -> InputError:
-    return InputError(f"voice file {path} cannot be used", cause=why[:200], hint="make it again: omnitts voices save")
+    return InputError(f"cannot use voice file {path}", cause=why[:200], hint="omnitts voices save   makes it again")
 
 
 def blend(parts: Sequence[tuple[SavedVoice, float]], name: str) -> SavedVoice:
@@ -193,11 +193,11 @@ def blend(parts: Sequence[tuple[SavedVoice, float]], name: str) -> SavedVoice:
     from omnitts_cli.voices import Cloned
 
     if len(parts) < 2:
-        raise InputError("a blend needs two voices or more", hint="omnitts voices blend NAME henry:60 clara:40")
+        raise InputError("a blend needs at least two voices", hint="omnitts voices blend NAME henry:60 clara:40")
     widths = {part.voice.embedding.size for part, _ in parts}
     models = {part.about.get("model", "") for part, _ in parts}
     if len(widths) > 1 or len(models) > 1:
-        raise InputError("these voices are of different models and cannot be blended", cause=", ".join(sorted(models)))
+        raise InputError("voices of different models cannot be blended", cause=", ".join(sorted(models)))
     total = sum(weight for _, weight in parts)
     vector = sum(part.voice.embedding * np.float32(weight / total) for part, weight in parts)
     source = " ".join(f"{part.name}:{weight:g}" for part, weight in parts)
@@ -219,7 +219,7 @@ def load_parts(
         if voice is None:
             close = difflib.get_close_matches(name, saved, 1)
             raise VoiceError(
-                f"voice '{name[:80]}' cannot be blended: it is neither saved nor a voice of a model that clones",
+                f"voice '{name[:80]}' cannot be blended: not a saved voice, nor one of a model that clones",
                 cause="saved: " + (", ".join(saved) or "none"),
                 hint=f"did you mean '{close[0]}'?" if close else "omnitts voices list",
             )

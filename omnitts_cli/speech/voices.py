@@ -116,9 +116,9 @@ def listed(model: SpeechModel) -> str:
 def require(kind: str, model: SpeechModel) -> None:
     """Whether the model speaks with voices of that kind at all."""
     if kind not in model.kinds:
-        able = {"cloned": "clone; -m 0.6b and -m 1.7b", "designed": "design a voice from words; -m 1.7b"}[kind]
+        able = {"cloned": "clone a voice; -m 0.6b   or   -m 1.7b", "designed": "design a voice; -m 1.7b"}[kind]
         what, _, others = able.partition("; ")
-        raise UsageError(f"{model.name} cannot {what}", hint=f"{others} can")
+        raise UsageError(f"{model.name} cannot {what}", hint=others)
 
 
 def check_match(voice: Voice, cloned: Cloned, model: SpeechModel) -> None:
@@ -128,8 +128,10 @@ def check_match(voice: Voice, cloned: Cloned, model: SpeechModel) -> None:
         made = voice.about.get("model", "another model")
         raise VoiceError(
             f"voice '{voice.name}' was made with {made}; {model.name} cannot speak it",
-            cause=f"its vector has {width} numbers, the model takes {model.facts.hidden}",
-            hint=f"-m {made}" if voice.about.get("model") else "make the voice again with this model",
+            cause=f"its embedding has {width} values; the model needs {model.facts.hidden}",
+            hint=f"-m {made}"
+            if voice.about.get("model")
+            else "omnitts voices save   with this model makes the voice again",
         )
 
 
@@ -170,7 +172,7 @@ def looks_like(script: Script, tell: Callable[[Notice], None], *, patient: bool)
     floor = CERTAIN if guess is not None and guess.script == "latin" and not patient else FLOOR
     if guess is None or guess.language is None or guess.confidence < floor:
         if patient:
-            tell(Notice("the language of the text is not clear; the model decides", plain=True))
+            tell(Notice("cannot detect the language of the text; the model decides", plain=True))
         return None
     return guess.language
 
@@ -178,7 +180,7 @@ def looks_like(script: Script, tell: Callable[[Notice], None], *, patient: bool)
 def refuse_foreign(language: str, model: SpeechModel) -> None:
     if language not in model.languages:
         raise UsageError(
-            f"{model.name} does not speak {language}",
-            cause="it speaks " + ", ".join(model.languages),
-            hint="-m 0.6b or -m 1.7b speak ten languages",
+            f"{model.name} does not support {language.title()}",
+            cause="it speaks " + ", ".join(map(str.title, model.languages)),
+            hint="-m 0.6b   or   -m 1.7b",
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 import threading
@@ -17,7 +18,10 @@ from omnitts_cli.terminal.stdout import Stdout
 
 SCHEMA = 1
 MOST_ALIKE = 3
-MORE = {"cut": "pieces cut at the length that was asked for", "guard": "pieces cut where they misbehaved"}
+MORE = {"cut": "sentences cut at the requested length", "guard": "sentences cut where generation went wrong"}
+TYPED = re.compile(
+    r"(?:omnitts|pip|hf|export|unset|mkdir|brew|apt-get|OMNITTS_\w+|OMNITTS_\w+|OMNITTS_\w+|[A-Z][A-Z_]+=\S|-{1,2}[A-Za-z])"
+)
 RED, YELLOW, DIM, BOLD, PLAIN = "\033[31m", "\033[33m", "\033[2m", "\033[1m", "\033[0m"
 
 
@@ -141,7 +145,7 @@ class Console:
         for line in wrapped(f"{name}: {visible(words)}", width - 6):
             self.stdout.line(f"{shown}  {line}")
             shown = "    "
-        for line in wrapped(f"try: {visible(fix)}" if fix else "", width - 8):
+        for line in wrapped(f"{label(fix)}: {visible(fix)}" if fix else "", width - 8):
             self.stdout.line(f"        {line}")
 
     def record(self, **fields: Any) -> None:
@@ -185,7 +189,7 @@ class Console:
         if cause:
             lines.append(f"  cause: {visible(cause)}")
         if hint:
-            lines.append(f"  try: {visible(hint)}")
+            lines.append(f"  {label(hint)}: {visible(hint)}")
         self._write("\n".join(lines))
 
     def _write(self, text: str) -> None:
@@ -200,6 +204,11 @@ class Console:
             raise
         except OSError:  # a full disk, say: the words are lost, the exit code is not
             pass
+
+
+def label(hint: str) -> str:
+    """What stands before a next step: "try" only before something that can be typed."""
+    return "try" if TYPED.match(hint) else "hint"
 
 
 def visible(text: str) -> str:

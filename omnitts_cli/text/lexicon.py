@@ -38,7 +38,7 @@ class Lexicon:
         for word, spoken in entries:
             self._words[word] = spoken
             first = TOKEN.match(word)
-            assert first is not None, "a word begins with something that is no space"
+            assert first is not None, "a word does not begin with a space"
             lengths.setdefault(first[0].lower(), set()).add(len(word))
         self._lengths = {first: sorted(known, reverse=True) for first, known in lengths.items()}
 

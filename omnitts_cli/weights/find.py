@@ -70,9 +70,10 @@ def _folder(name: str) -> Found:
         return Found(check_folder(path), name)
     names = [EMBEDDED, *SIZES, *RELEASED, *ALIASES]
     close = difflib.get_close_matches(name.lower(), names, 1)
-    hint = f"known models: {', '.join(names)}; or a folder, or hf:ORG/REPO"
+    cause = f"known models: {', '.join(names)}"
+    hint = "omnitts models list --remote   or   -m FOLDER   or   -m hf:ORG/REPO"
     if close:
         hint = f"-m {close[0]}"
     elif looks_like_a_repository(name):
         hint = f"-m hf:{name}   if it is on the Hugging Face Hub"
-    raise ModelError(f"model '{shown(name, 400)}' not found", hint=hint)
+    raise ModelError(f"model '{shown(name, 400)}' not found", cause=cause, hint=hint)

@@ -73,7 +73,7 @@ def test_a_clip_of_ones_own_is_heard(opened: Opened) -> None:
 def test_the_first_mode_is_what_the_model_can() -> None:
     assert engines.mode_of(toy()) == "voice"
     assert engines.mode_of(toy(kinds=["designed"])) == "design"
-    with pytest.raises(VoiceError, match="cannot speak in the mode 'voice'") as caught:
+    with pytest.raises(VoiceError, match="does not support --mode voice") as caught:
         engines.voice_for("voice", toy(kinds=["designed"]), None, None, None)
     assert caught.value.hint == "--mode design"
 

@@ -160,7 +160,7 @@ def test_a_folder_of_plain_letters_is_asked_what_say_would_ask(
 
 
 def test_a_language_that_the_model_lacks_is_refused_before_it_is_measured() -> None:
-    with pytest.raises(UsageError, match="random:toy does not speak french"):
+    with pytest.raises(UsageError, match="random:toy does not support French"):
         run(job(texts=Texts((Text("Bonjour."),), language="french")))
     with job(texts=Texts(language="german")).opened() as bench:
         assert {text.language for text in bench.load.texts} == {"german"}

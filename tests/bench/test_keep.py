@@ -49,5 +49,5 @@ def test_sound_that_is_no_number_is_kept_for_a_look(tmp_path: Path, fake_engine:
 
 def test_a_folder_that_cannot_be_made_is_told_at_once(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(OutputError, match="cannot be written"):
+    with pytest.raises(OutputError, match="cannot write to"):
         Keeper(tmp_path / "file" / "sound")

@@ -37,7 +37,7 @@ def test_without_matplotlib_one_is_told_before_anything_is_measured(monkeypatch:
 
 
 def test_only_pictures_are_drawn() -> None:
-    with pytest.raises(UsageError, match="none of"):
+    with pytest.raises(UsageError, match="must end in"):
         plot.check("out.txt")
 
 

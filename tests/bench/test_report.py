@@ -68,16 +68,16 @@ def test_numbers_that_are_none_become_null() -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("", "no JSON"),
-        ("[1]", "no JSON"),
-        ("{", "no JSON"),
-        ("[" * 100_000, "no JSON"),
+        ("", "not a JSON file"),
+        ("[1]", "not a JSON file"),
+        ("{", "not a JSON file"),
+        ("[" * 100_000, "not a JSON file"),
         ("{}", "schema None"),
         ('{"schema": 99}', "schema 99"),
         ('{"schema": "1"}', "schema '1'"),
-        ('{"schema": 1}', "not a whole report"),
-        ('{"schema": 1, "levels": [{}]}', "not a whole report"),
-        ('{"schema": 1, "levels": {"a": 1}}', "not a whole report"),
+        ('{"schema": 1}', "not a complete report"),
+        ('{"schema": 1, "levels": [{}]}', "not a complete report"),
+        ('{"schema": 1, "levels": {"a": 1}}', "not a complete report"),
     ],
 )
 def test_what_is_no_report_is_refused(tmp_path: Path, content: str, words: str) -> None:
@@ -92,14 +92,14 @@ def test_a_row_with_a_number_for_a_spread_is_refused(tmp_path: Path, a_report: R
     table["levels"][0]["rtf"] = 0.5
     path = tmp_path / "old.json"
     path.write_text(json.dumps(table))
-    with pytest.raises(InputError, match="not a whole report"):
+    with pytest.raises(InputError, match="not a complete report"):
         reports.read(path)
 
 
 def test_places_that_cannot_be_used_are_told(tmp_path: Path, a_report: Report) -> None:
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match="cannot read"):
         reports.read(tmp_path / "none.json")
-    with pytest.raises(InputError, match="no JSON"):
+    with pytest.raises(InputError, match="not a JSON file"):
         (tmp_path / "bin").write_bytes(b"\xff\xfe")
         reports.read(tmp_path / "bin")
     for append in (False, True):

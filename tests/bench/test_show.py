@@ -79,7 +79,7 @@ def test_a_comparison_marks_what_is_worse(a_report: Report, a_level: Any) -> Non
     text = show.comparison(compare(now, a_report, 5.0), 5.0)
     assert "c4    RTF         0.2   0.3  +50.0 % worse" in text
     assert "-33.3 % better" in text
-    assert text.endswith("not the same: device was cpu, a processor, is other")
+    assert text.endswith("differs: device was cpu, a processor, is other")
 
 
 def test_a_level_in_one_line(a_level: Any) -> None:

@@ -76,9 +76,9 @@ def test_files_without_texts_are_refused(tmp_path: Path, content: bytes) -> None
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match="cannot read"):
         read_texts(tmp_path / "none.txt", None)
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match="cannot read"):
         read_texts(tmp_path, None)
 
 

@@ -88,8 +88,8 @@ def test_case_83_help_fits_a_narrow_or_dumb_terminal(compiled: Path) -> None:
 
 
 def test_help_shows_defaults_and_no_types_of_python(omnitts: Call) -> None:
-    text = omnitts("say", "--help").out.decode()
-    assert "Pace, pitch kept; 0.5 to 2. [1]" in text and "Louder or softer. [0]" in text
+    text = omnitts("say", "--help-all").out.decode()
+    assert "Speaking rate, 0.5 to 2; pitch is unchanged. [1]" in text and "Gain. [0]" in text
     assert "<" not in text.replace("word<TAB>spoken", "")
 
 
@@ -133,8 +133,8 @@ def test_case_84_text_that_begins_with_a_dash_is_2_and_never_spoken(omnitts: Cal
         (["SAY", "hi there"], ["omnitts say 'hi there'"]),
         (["sya", "-o", "a.wav", "hi"], ["omnitts say -o a.wav hi"]),
         (["voices", "lst"], ["omnitts voices list"]),
-        (["--json", "say", "hi"], ["unknown option '--json'", "options go behind the command: omnitts say --json"]),
-        (["-q", "voices", "list"], ["options go behind the command: omnitts voices -q"]),
+        (["--json", "say", "hi"], ["unknown option '--json'", "omnitts say --json   (options come after the command)"]),
+        (["-q", "voices", "list"], ["omnitts voices -q   (options come after the command)"]),
         (["say", "-l", "en-US", "hi"], ["--language en\n"]),
         (["say", "-o", "", "hi"], ["--output is empty"]),
         (["say", "--seed=", "hi"], ["--seed is empty"]),

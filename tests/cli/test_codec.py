@@ -48,7 +48,7 @@ def test_a_dash_is_stdin_and_stdout(omnitts: Call, tone: str) -> None:
     assert Path("c.wav").read_bytes() == Path("b.wav").read_bytes()
     assert not Path("-").exists()
     broken = omnitts("codec", "decode", "-", "-o", "c.wav", *TOY, stdin=b"none")
-    assert broken.code == 3 and "code file on standard input cannot be used" in broken.err
+    assert broken.code == 3 and "cannot use code file on standard input" in broken.err
 
 
 def test_a_recording_is_no_code_file(omnitts: Call, tone: str) -> None:

@@ -56,7 +56,7 @@ def test_what_it_cannot_do_names_a_model_that_can(omnitts: Call, landed: Path, h
 def test_another_language_is_2_and_names_models_that_speak_it(omnitts: Call, landed: Path, text: str) -> None:
     done = omnitts("say", *SHORT, text)
     assert done.code == 2
-    assert "tiny does not speak" in done.err and "-m 0.6b or -m 1.7b" in done.err
+    assert "tiny does not support" in done.err and "-m 0.6b   or   -m 1.7b" in done.err
 
 
 @pytest.mark.parametrize("text", ["A simple example", "Adults die young.", "Los Angeles", "Ho ho ho!"])

@@ -47,7 +47,7 @@ def test_what_cannot_be_done_says_so(omnitts: Call, arguments: list[str], code: 
         (["pull", "tiny"], ["inside the package"]),
         (["pull", "1.7-base"], ["no model '1.7-base' on the Hub", "1.7b-base"]),
         (["pull", "nope"], ["omnitts models list --remote", "hf:ORG/REPO"]),
-        (["pull", "1.7b", "--offline"], ["leave --offline out"]),
+        (["pull", "1.7b", "--offline"], ["try: omnitts models pull 1.7b"]),
     ],
 )
 def test_the_reason_is_the_users_own(omnitts: Call, arguments: list[str], words: list[str]) -> None:
@@ -66,5 +66,5 @@ def test_a_download_tells_where_it_goes_and_how_far_it_is(capsys: pytest.Capture
     tell(progress, Fetched("x", Path("/cache"), 0, 4_000_000_000, 0, 0.0))
     tell(progress, Fetched("x", Path("/cache"), 1_000_000_000, 4_000_000_000, 0, 10.0))
     err = capsys.readouterr().err
-    assert "fetching x: 4.0 GB to /cache" in err
+    assert "downloading x: 4.0 GB to /cache" in err
     assert '"done_bytes": 0' in err

@@ -92,7 +92,7 @@ def test_a_temperature_of_next_to_nothing_is_greedy_in_every_group(omnitts: Call
 def test_play_without_a_loudspeaker_beside_a_file_says_what_to_leave_out(omnitts: Call, silent_machine: None) -> None:
     for command in (["say", "--play"], ["play"]):
         done = omnitts(*command, *TOY, "-o", "a.wav", "Hello.")
-        assert done.code == 5 and "try: omnitts say without --play writes a.wav" in done.err
+        assert done.code == 5 and "leave --play out to write a.wav" in done.err
     assert left_in(Path()) == []
 
 
@@ -299,7 +299,7 @@ def test_runaway_speech_is_7_and_finished_pieces_are_kept(omnitts: Call, monkeyp
         "say", *TOY, "-b", "1", "--retries", "1", "-o", "a.wav", "Hello there, this is one. This is another one."
     )
     assert done.code == 7
-    assert "piece 2 kept talking" in done.err and "2 tries" in done.err and "a.partial.wav" in done.err
+    assert "sentence 2 kept talking" in done.err and "2 tries" in done.err and "a.partial.wav" in done.err
     assert left_in(Path()) == ["a.partial.wav"]
 
 

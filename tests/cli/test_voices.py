@@ -149,7 +149,7 @@ def test_save_without_a_clip_names_its_own_command(omnitts: Call) -> None:
 
 def test_save_has_its_name_already(omnitts: Call, clip: str) -> None:
     done = omnitts("voices", "save", "me", "--save-voice", "you", "-m", "random:toy", "-r", clip)
-    assert done.code == 2 and "--save-voice and NAME exclude each other" in done.err and voice_files.names() == []
+    assert done.code == 2 and "use either --save-voice or NAME, not both" in done.err and voice_files.names() == []
 
 
 def test_list_shows_saved_voices_for_people_and_programs(omnitts: Call, no_model: None) -> None:
@@ -163,7 +163,7 @@ def test_list_shows_saved_voices_for_people_and_programs(omnitts: Call, no_model
 
 def test_list_of_a_language(omnitts: Call, landed: Path) -> None:
     done = omnitts("voices", "list", "-l", "de")
-    assert done.code == 0 and not done.out and "no voice of tiny speaks german" in done.err
+    assert done.code == 0 and not done.out and "no voice of tiny speaks German" in done.err
     saved("anna")  # whatever its model speaks
     assert [voice["name"] for voice in omnitts("voices", "list", "-l", "de", "--json").objects] == ["anna"]
     english = [voice["name"] for voice in omnitts("voices", "list", "-l", "en", "--json").objects]
@@ -225,7 +225,7 @@ def test_a_voice_of_the_model_is_no_part_of_a_blend(omnitts: Call) -> None:
 
 def test_a_saved_voice_that_hides_one_of_the_model_is_told(omnitts: Call, clip: str) -> None:
     done = omnitts("voices", "save", "ann", "-m", "random:toy", "-r", clip)
-    assert done.code == 0 and "warning: 'ann' is a voice of random:toy too; -v ann is the saved one now" in done.err
+    assert done.code == 0 and "warning: random:toy has a voice 'ann' too; -v ann now selects the saved one" in done.err
     assert "warning" not in omnitts("voices", "save", "anna", "-m", "random:toy", "-r", clip).err
 
 

@@ -56,12 +56,12 @@ def test_out_of_memory_shrinks_and_says_so(model: SpeechModel, plan: Plan) -> No
     said: list[str] = []
     engine = start(model, SmallDevice(1 << 40, really=3), plan, said.append)
     assert engine.plan.slots == 2 and max(engine.plan.buckets) == 2
-    assert len(said) == 1 and said[0].startswith("2 instead of 8 slots")
+    assert len(said) == 1 and said[0].startswith("only 2 of 8 slots")
     assert engine.clip(Request("hello", Named("ann"), max_frames=5)).codes.shape[0] <= 5
 
 
 def test_not_even_one_is_an_error_with_numbers(model: SpeechModel, plan: Plan) -> None:
-    with pytest.raises(DeviceError, match=r"not enough memory for one request: .* GiB") as caught:
+    with pytest.raises(DeviceError, match=r"does not have enough memory for one request: .* GiB") as caught:
         start(model, SmallDevice(1 << 40, really=0), plan)
     assert caught.value.hint
 

@@ -112,7 +112,7 @@ def test_a_piece_that_ran_away_is_tried_again_with_another_seed(safe: bool) -> N
 
 def test_after_all_tries_it_is_given_up_with_its_text_and_seeds() -> None:
     engine = Scripted(ends={"bad text": ["limit"] * 3})
-    with pytest.raises(GuardError, match="piece 2 kept talking") as caught:
+    with pytest.raises(GuardError, match="sentence 2 kept talking") as caught:
         spoken(engine, script("a", "bad text", "c"), retries=2)
     assert "bad text" in str(caught.value.cause) and "3 tries" in str(caught.value)
 

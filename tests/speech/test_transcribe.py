@@ -47,7 +47,7 @@ def test_without_a_recogniser_the_extra_is_named(monkeypatch: pytest.MonkeyPatch
 def test_the_words_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     whisper(monkeypatch, "what was said")
     assert transcribe.transcribe(SOUND, 24_000, offline=False, tell=NOTICES.append) == "what was said"
-    assert "heard in the clip: what was said" in NOTICES[-1].message
+    assert "transcript of the clip: what was said" in NOTICES[-1].message
 
 
 def test_no_words_and_no_model_are_errors(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,8 +29,27 @@ def test_tables_fit(width: int) -> None:
 
 
 def test_an_error_has_four_lines_at_most(capsys: pytest.CaptureFixture[str]) -> None:
-    Console().problem(InputError("what", cause="why", hint="do this"))
-    assert capsys.readouterr().err == "error: what\n  cause: why\n  try: do this\n"
+    Console().problem(InputError("what", cause="why", hint="omnitts doctor"))
+    assert capsys.readouterr().err == "error: what\n  cause: why\n  try: omnitts doctor\n"
+
+
+@pytest.mark.parametrize(
+    ("hint", "label"),
+    [
+        ("omnitts voices list", "try"),
+        ("-m 0.6b   or   -m 1.7b", "try"),
+        ("--seed N", "try"),
+        ("OMNITTS_SEED", "try"),
+        ("HF_HOME=/data omnitts say hi", "try"),
+        ("pip install matplotlib", "try"),
+        ("leave one of them out", "hint"),
+        ("did you mean 'speed'?", "hint"),
+        ("- is stdin", "hint"),
+    ],
+)
+def test_try_stands_only_before_what_can_be_typed(hint: str, label: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Console().warning("odd", hint=hint)
+    assert capsys.readouterr().err == f"warning: odd\n  {label}: {hint}\n"
 
 
 def test_a_warning_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:

@@ -96,17 +96,18 @@ def test_names_that_no_repository_has(name: str) -> None:
         ("1.7", "-m 1.7b"),
         ("0.6b-basse", "-m 0.6b-base"),
         ("someone/a-voice", "-m hf:someone/a-voice"),
-        ("", "known models: tiny"),
-        ("zzz\x1b[31m", "known models: tiny"),
-        ("a\0b", "known models: tiny"),
-        ("x" * 5000, "known models: tiny"),
-        ("~nobody-of-this-name/x", "known models: tiny"),
+        ("", "omnitts models list --remote"),
+        ("zzz\x1b[31m", "omnitts models list --remote"),
+        ("a\0b", "omnitts models list --remote"),
+        ("x" * 5000, "omnitts models list --remote"),
+        ("~nobody-of-this-name/x", "omnitts models list --remote"),
     ],
 )
 def test_unknown_names(name: str, hint: str) -> None:
     with pytest.raises(ModelError, match="not found") as caught:
         find(name)
     assert (caught.value.hint or "").startswith(hint)
+    assert (caught.value.cause or "").startswith("known models: tiny, ")
     assert caught.value.message.isprintable()
 
 

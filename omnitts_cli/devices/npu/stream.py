@@ -27,7 +27,7 @@ class NPUStream(AcceleratorStream):
             if NO_STREAMS not in str(error):
                 raise
             raise DeviceError(
-                "the NPU has no streams left to record another step with",
-                hint="fewer sizes to record: a smaller -b or --chunk; a newer driver has more streams",
+                "the NPU has no streams left to capture another graph",
+                hint="use a smaller -b or --chunk to capture fewer graphs; newer drivers have more streams",
                 cause=str(error).splitlines()[0],
             ) from None

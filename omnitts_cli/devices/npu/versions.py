@@ -41,7 +41,7 @@ def require() -> ModuleType:
     if torch.cuda.is_available():
         raise DeviceError(
             "npu is not usable: torch_npu refuses to work beside a CUDA device",
-            hint="hide it with CUDA_VISIBLE_DEVICES=-1, or install the CPU build of torch",
+            hint="CUDA_VISIBLE_DEVICES=-1   hides it; or install the CPU build of torch",
         )
     try:
         import torch_npu

@@ -28,7 +28,7 @@ class Fields:
         try:
             values = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise ModelError(f"{file}: not JSON that can be read", cause=str(error)[:200]) from None
+            raise ModelError(f"{file}: not valid JSON", cause=str(error)[:200]) from None
         if not isinstance(values, dict):
             raise ModelError(f"{file}: holds {_shown(values)} instead of one JSON object")
         return Fields(file, values)
@@ -38,7 +38,7 @@ class Fields:
         place = ".".join(part for part in (self.path, key) if part)
         return ModelError(
             f"{self.file}: {place + ': ' if place else ''}{what}",
-            hint="the file must be the one that was published with the weights",
+            hint="use the file that was published with the weights",
         )
 
     def has(self, key: str) -> bool:
@@ -116,7 +116,7 @@ class Fields:
 
     def at_most(self, what: str, value: int, most: int) -> None:
         if value > most:
-            raise self.problem(what, f"{value} is more than {most}; that is no model of this family")
+            raise self.problem(what, f"{value} is more than {most}; not a model of this family")
 
     def divides(self, key: str, part: int, other: str, whole: int) -> None:
         if whole % part:
@@ -136,12 +136,12 @@ def read_file(path: Path, limit: int) -> str:
     try:
         if not path.is_file():
             there = "is not a file" if path.exists() else "is missing"
-            raise ModelError(f"{path} {there}", hint="`omnitts models pull` fetches a whole model")
+            raise ModelError(f"{path} {there}", hint="omnitts models pull NAME")
         if path.stat().st_size > limit:
             raise ModelError(f"{path} has {path.stat().st_size} bytes; at most {limit} are expected")
         return path.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
-        raise ModelError(f"{path} cannot be read", cause=str(error)[:200]) from None
+        raise ModelError(f"cannot read {path}", cause=str(error)[:200]) from None
 
 
 def _shown(value: object) -> str:

@@ -8,16 +8,16 @@ from collections.abc import Iterable
 from omnitts_cli.errors import InputError, UsageError, VoiceError
 
 WHO_SPEAKS = {
-    "named": "`omnitts say -m 0.6b` or `-m 1.7b` speaks with named voices",
-    "cloned": "`omnitts clone -m 0.6b` or `-m 1.7b` speaks with the voice of a clip",
-    "designed": "`omnitts design -m 1.7b` speaks with a voice made from a description",
+    "named": "omnitts say -m 0.6b   or   -m 1.7b",
+    "cloned": "omnitts clone -m 0.6b   or   -m 1.7b",
+    "designed": "omnitts design -m 1.7b",
 }
 
 
 def wrong_kind(kind: str, kinds: Iterable[str]) -> VoiceError:
     """The model speaks with other kinds of voices only."""
     able = " and ".join(sorted(kinds))
-    return VoiceError(f"this model speaks with {able} voices, not with {kind} ones", hint=WHO_SPEAKS[kind])
+    return VoiceError(f"this model supports {able} voices, not {kind} ones", hint=WHO_SPEAKS[kind])
 
 
 def unknown_voice(name: str, known: Iterable[str], elsewhere: str | None = None) -> VoiceError:
@@ -30,19 +30,19 @@ def unknown_voice(name: str, known: Iterable[str], elsewhere: str | None = None)
 def unknown_language(name: str, known: Iterable[str], elsewhere: str | None = None) -> UsageError:
     """The model does not speak the language; `elsewhere` says which model does."""
     hint = elsewhere or nearest(name, known) or f"it speaks {', '.join(known)}"
-    return UsageError(f"this model does not speak {name!a}", hint=hint)
+    return UsageError(f"this model does not support {name!a}", hint=hint)
 
 
 def no_instructions() -> UsageError:
-    """The model does not obey an instruction."""
-    return UsageError("this model does not obey an instruction", hint="`-m 1.7b` does, with a named voice")
+    """The model does not support --style."""
+    return UsageError("this model does not support --style", hint="-m 1.7b   with a named voice")
 
 
 def text_to_speak(text: str) -> str:
     """The text without white space around it, which the template would mix with its own; InputError if none is left."""
     text = text.strip()
     if not text:
-        raise InputError("there is no text to speak", hint="give at least one word")
+        raise InputError("no text to speak", hint="give at least one word")
     return text
 
 

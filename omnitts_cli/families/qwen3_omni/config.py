@@ -156,7 +156,7 @@ def _speakers(talker: Fields, codes: int, vocabulary: int) -> dict[str, int]:
     at = talker.part("speaker_id")
     ids = {name.lower(): at.whole(name, vocabulary - 1, codes) for name in at.values}
     if not ids:
-        raise talker.problem("speaker_id", "names nobody")
+        raise talker.problem("speaker_id", "names no speaker")
     return dict(sorted(ids.items(), key=lambda item: item[0] != DEFAULT_VOICE))
 
 
@@ -177,4 +177,4 @@ def _sane_size(top: Fields, config: Config) -> None:
     assert stack.experts is not None
     experts = stack.layers * stack.experts.count * 3 * stack.experts.inner * stack.hidden
     if (total := experts + config.text_vocabulary * config.text_width) > PARAMETERS:
-        raise top.problem(None, f"describes {total:.1e} parameters; that is no model of this family")
+        raise top.problem(None, f"describes {total:.1e} parameters; not a model of this family")

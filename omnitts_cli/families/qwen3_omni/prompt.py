@@ -76,7 +76,7 @@ class OmniPrompter(Drafter):
         if request.text_mode == "whole":
             raise UsageError(
                 "this model takes its text word by word, not whole",
-                hint="leave out --text-mode, or use `-m 0.6b` or `-m 1.7b`",
+                hint="leave --text-mode out, or use -m 0.6b or -m 1.7b",
             )
         language = (request.language or "auto").lower()
         if language not in ("auto", *self._config.languages):

@@ -221,4 +221,4 @@ def _sane_size(top: Fields, config: Config) -> None:
     tables = config.text_vocabulary * config.text_width
     tables += config.predictor.groups * config.predictor.codes * (stacks[0].hidden + stacks[1].hidden)
     if layers + tables > PARAMETERS:
-        raise top.problem(None, f"describes {layers + tables:.1e} parameters; that is no model of this family")
+        raise top.problem(None, f"describes {layers + tables:.1e} parameters; not a model of this family")

@@ -52,12 +52,12 @@ def opening(request: Request, config: Config, tokenizer: TextTokenizer) -> Openi
             return Opening(instruction(_style(request.style, config)), role, language, speaker)
         case Designed() as voice:
             _can("designed", config)
-            _no_style(request.style, "a designed voice has its manner in its description", "add it to the description")
+            _no_style(request.style, "--style does not work with designed voices", "add it to the description")
             return Opening(instruction(voice.description), role, language)
         case Cloned() as voice:
             _can("cloned", config)
-            hint = "a named voice obeys one: `omnitts say -m 1.7b`"
-            _no_style(request.style, "a cloned voice does not obey an instruction", hint)
+            hint = "omnitts say -m 1.7b   with a named voice"
+            _no_style(request.style, "--style does not work with cloned voices", hint)
             transcript = None if voice.codes is None else tokenizer.encode(_transcript(voice))
             return Opening([], role, language, None, _embedding(voice, config), transcript, _codes(voice, config))
 
@@ -72,7 +72,7 @@ def _language(name: str | None, config: Config) -> int | None:
         return None
     if name.lower() in config.languages:
         return config.language_ids[name.lower()]
-    elsewhere = f"`-m 0.6b` and `-m 1.7b` speak {name.lower()}" if name.lower() in LANGUAGES else None
+    elsewhere = "-m 0.6b   or   -m 1.7b" if name.lower() in LANGUAGES else None
     raise unknown_language(name, config.languages, elsewhere)
 
 
@@ -82,7 +82,7 @@ def _speaker(name: str, language: int | None, config: Config) -> tuple[int | Non
         return None, language
     speaker = config.speakers.get(name.lower())
     if speaker is None:
-        elsewhere = f"{name.lower()} is a voice of `-m 0.6b` and `-m 1.7b`" if name.lower() in VOICES else None
+        elsewhere = f"-m 0.6b   or   -m 1.7b   has the voice {name.lower()}" if name.lower() in VOICES else None
         raise unknown_voice(name, config.speakers, elsewhere)
     if speaker.dialect and language in (None, config.language_ids.get("chinese")):
         language = config.language_ids[speaker.dialect]

@@ -122,15 +122,15 @@ def broken(folder: Path, **files: str) -> Path:
     ("vocab", "says"),
     [
         ("[]", "one JSON object"),
-        ("{", "not JSON"),
+        ("{", "not valid JSON"),
         ("{}", "256 byte symbols"),
         (json.dumps({"a": 1}), "256 byte symbols"),
         (json.dumps({"a": -1}), "whole number"),
         (json.dumps({"a": 1.5}), "whole number"),
         (json.dumps({"a": True}), "whole number"),
         (json.dumps({"a": ROWS}), "whole number from 0 to 639"),
-        ('{"a": ' + "9" * 5000 + "}", "not JSON"),
-        ('{"a": ' * 100_000, "not JSON"),
+        ('{"a": ' + "9" * 5000 + "}", "not valid JSON"),
+        ('{"a": ' * 100_000, "not valid JSON"),
     ],
 )
 def test_a_vocabulary_that_cannot_be_used(vocab: str, says: str, tmp_path: Path) -> None:

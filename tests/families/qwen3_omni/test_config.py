@@ -101,7 +101,7 @@ def test_both_spellings_are_one(stored: dict[str, Any]) -> None:
         ("talker_config.code_predictor_config.num_code_groups", 32, "does not agree"),
         ("talker_config.code_predictor_config.hidden_size", 64, "not that of the talker"),
         ("talker_config.thinker_hidden_size", 65, "does not agree"),
-        ("talker_config.speaker_id", {}, "names nobody"),
+        ("talker_config.speaker_id", {}, "names no speaker"),
         ("thinker_config.text_config.vocab_size", 2**40, "whole number"),
         ("code2wav_config.num_quantizers", 8, "does not agree"),
         ("code2wav_config.num_attention_heads", 3, "does not agree"),
