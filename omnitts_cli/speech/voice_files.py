@@ -240,9 +240,9 @@ def model_of(about: Mapping[str, str], name: str) -> str | None:
 
     if isinstance(here(model), HubName):
         raise VoiceError(
-            f"voice '{name}' asks for the model {model[:120]}, which is not on this machine",
-            cause="a voice file does not have models downloaded, as it may come from anybody",
-            hint=f"-m {model[:120]}, if you trust it",
+            f"voice '{name}' needs the model {model[:120]}, which is not on this machine",
+            cause="a voice file may come from anyone, so it cannot start a download",
+            hint=f"-m {model[:120]}   if you trust it",
         )
     return model
 
