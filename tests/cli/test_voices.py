@@ -319,9 +319,9 @@ def test_rename(omnitts: Call) -> None:
 def test_B1_a_voice_file_does_not_have_models_downloaded(omnitts: Call) -> None:
     saved("evil", model="hf:someone/model")
     done = omnitts("say", "-v", "evil", "Hello there.", "-o", "a.wav")
-    assert done.code == 4 and "asks for the model hf:someone/model" in done.err and "-m hf:someone/model" in done.err
+    assert done.code == 4 and "needs the model hf:someone/model" in done.err and "-m hf:someone/model" in done.err
     assert omnitts("voices", "export", "evil", "evil.voice").code == 0
-    assert "asks for the model" in omnitts("say", "-v", "evil.voice", "Hello there.", "-o", "a.wav").err
+    assert "needs the model" in omnitts("say", "-v", "evil.voice", "Hello there.", "-o", "a.wav").err
 
 
 def test_B1_a_name_in_a_voice_file_is_never_a_path(omnitts: Call, home: Path) -> None:
