@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import os
 import subprocess
@@ -43,7 +44,8 @@ def npu(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         max_memory_allocated=lambda device: 1 << 20,
         utils=SimpleNamespace(get_cann_version=lambda: "8.5.0"),
     )
-    monkeypatch.setattr(versions, "installed", lambda: versions.release(torch.__version__))
+    real, ours = importlib.metadata.version, versions.release(torch.__version__)
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: ours if name == "torch_npu" else real(name))
     monkeypatch.setitem(sys.modules, "torch_npu", SimpleNamespace(npu=api))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     known = {"bfloat16": torch.bfloat16, "float32": torch.float32, "OutOfMemoryError": torch.OutOfMemoryError}
