@@ -48,6 +48,17 @@ def test_case_88_an_example_runs_as_written(line: str, elsewhere: tuple[Path, di
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize("page", ["README.md", "omnitts_cli/help/python.md"])
+def test_the_python_of_a_page_runs_as_written(page: str, elsewhere: tuple[Path, dict[str, str]]) -> None:
+    """All of its blocks, as one program."""
+    folder, environment = elsewhere
+    blocks = re.findall(r"^```python\n(.*?)^```", (HOUSE / page).read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    program = [sys.executable, "-c", "\n".join(blocks)]
+    done = subprocess.run(program, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
+    assert blocks and done.returncode == 0, done.stderr
+    assert (folder / "chapter.flac").stat().st_size > 10_000
+
+
 def test_the_front_page_is_short() -> None:
     assert len(README.splitlines()) <= 200
 
@@ -70,7 +81,7 @@ def test_the_picture_shows_the_commands_of_its_script() -> None:
 
 def test_every_fence_says_whether_it_is_run() -> None:
     assert FENCES
-    assert {kind for kind, _ in FENCES} <= {"sh", "text"}
+    assert {kind for kind, _ in FENCES} <= {"sh", "text", "python"}
     assert README.count("```") == 2 * len(FENCES)
 
 

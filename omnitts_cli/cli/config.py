@@ -52,11 +52,9 @@ def show(
         bool, typer.Option("--origin", help="Show where each value comes from, and which files are read.")
     ] = False,
 ) -> None:
-    """Print the settings that differ from their defaults, and the model and the voice.
+    """Print the settings that differ from their defaults.
 
-    Environment: OMNITTS_ and the option's name in capitals, as in OMNITTS_VOICE; OMNITTS_CONFIG names
-    the only settings file. Of others: HF_HOME, HF_ENDPOINT, HF_TOKEN, HF_HUB_OFFLINE, NO_COLOR,
-    FORCE_COLOR, XDG_*, OMP_NUM_THREADS, CUDA_VISIBLE_DEVICES, ASCEND_RT_VISIBLE_DEVICES.
+    The model and the voice are always shown. `omnitts help settings` explains files and environment variables.
     """
     from omnitts_cli.settings.layers import Layers
 
@@ -121,7 +119,7 @@ def unset(messages: Messages, name: Key) -> None:
 
 
 def edit(messages: Messages) -> None:
-    """Open the user's file in $VISUAL or $EDITOR, and check it afterwards."""
+    """Edit your settings file with $VISUAL or $EDITOR."""
     import shlex
     import subprocess
 

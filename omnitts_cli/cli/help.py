@@ -28,6 +28,7 @@ TOPICS = (
     "settings",
     "models",
     "exit-codes",
+    "python",
     "bench",
     "speed",
     "embedded",

@@ -119,7 +119,7 @@ def test_the_examples_name_commands_and_options_that_exist(commands: Any) -> Non
 
 
 def test_options_and_pages_that_the_text_names_exist(commands: Any) -> None:
-    known = {"--help", "--no-play"}
+    known = {"--help"}
 
     def look(command: Any) -> None:
         known.update(name for param in command.params for name in (*param.opts, *param.secondary_opts))
