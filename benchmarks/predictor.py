@@ -9,6 +9,7 @@ shown beside that of the frame.
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from typing import Any
 
 import rig
@@ -39,10 +40,14 @@ def frame_of(model: Any, device: Any, batch: int, greedy: bool) -> Any:
     first = torch.randint(0, model.facts.codes, (batch,), generator=generator).to(model.device)  # [B]
     made = torch.zeros(batch, dtype=torch.int64, device=model.device)
 
+    table = model.predictor.inputs(model.embedder)[0]
+    row = replace(table, rows=table.rows[first])
+
+    def choose(group: int, scores: torch.Tensor, table: Any) -> Any:
+        return choose_rest(group, scores, table, made, controls, model.ops)
+
     def step() -> None:
-        model.predictor.frame(
-            hidden, first, model.embedder, lambda group, scores: choose_rest(group, scores, made, controls, model.ops)
-        )
+        model.predictor.frame(hidden, first, row, model.embedder, choose)
 
     return device.stream(urgent=True).capture(step)
 

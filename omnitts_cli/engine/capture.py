@@ -1,14 +1,13 @@
 """Captured steps: which steps are captured as graphs, for which sizes, over which fixed buffers.
 
-There are three steps: a frame per batch bucket, a prefill per number of prompts and rows, a codec chunk per (frames,
-rows). Batches are padded to the next size with the spare slot. The stream does the capturing.
+There are three steps: a frame per batch bucket, a prefill per number of rows, a codec chunk per (frames, rows).
+Batches are padded to the next size with the spare slot. The stream does the capturing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import product
 
 import numpy as np
 import torch
@@ -99,7 +98,7 @@ class FrameSteps:
                 self._run(size, self._context.width(last))
 
 
-@dataclass
+@dataclass(eq=False)
 class PromptRun:
     """Prompt rows [P, H] for `slot` from position `start` on."""
 
@@ -108,66 +107,64 @@ class PromptRun:
     slot: int
 
 
-PROMPTS = (1, 4)
-"""Numbers of prompts captured together, besides the number that the plan admits at once."""
+PIECE = 8
+"""Rows of one prompt that lie together in a captured step: as many as a tile of attention holds."""
 
 
 class PrefillSteps:
-    """Prefills the cache, a few requests together; long prompts go in runs of the largest size."""
+    """Prompt rows into the cache. A captured step takes the rows of many prompts end to end, in pieces of `PIECE`.
+
+    Each piece has its slot and its position, so only the last piece of a prompt is padded. One captured step per
+    total number of rows.
+    """
 
     def __init__(self, context: StepContext, stream: Stream) -> None:
         self._context, self._stream = context, stream
-        self._sizes = tuple(size for size in context.plan.prefill_rows if size < context.cache.capacity)
-        self._sizes = self._sizes or (context.cache.capacity,)
-        most = context.plan.admissions
-        self._batches = (*(size for size in PROMPTS if size < most), most)
-        self._inputs: dict[int, Tensor] = {}  # by batch: starts and slots [2, batch]
-        self._rows: dict[tuple[int, int], Tensor] = {}
-        self._replays: dict[tuple[int, int], Replay] = {}
+        self.longest = min(context.plan.prompt_run, max(context.plan.prefill_rows), context.cache.capacity)
+        self._sizes = sorted({round_up(size, PIECE) // PIECE for size in context.plan.prefill_rows})  # in pieces
+        self._replays: dict[int, Replay] = {}
         if context.captures:
-            for batch in self._batches:
-                self._inputs[batch] = context.indices([0] * batch, [context.spare] * batch)
-            self._nothing = torch.zeros(
-                (self.longest, context.model.facts.hidden), device=context.model.device, dtype=context.model.dtype
-            )
-            for key in sorted(product(self._batches, self._sizes), key=lambda k: k[0] * k[1], reverse=True):
-                shape = (*key, context.model.facts.hidden)
-                self._rows[key] = torch.zeros(shape, device=context.model.device, dtype=context.model.dtype)
-                self._replays[key] = stream.capture(lambda key=key: self._prefill(*key))
+            most, model = self._sizes[-1], context.model
+            self._rows = torch.zeros((most, PIECE, model.facts.hidden), device=model.device, dtype=model.dtype)
+            self._zeros = torch.zeros_like(self._rows[0])
+            self._places = context.indices([0] * most, [context.spare] * most)  # starts and slots [2, pieces]
+            for size in reversed(self._sizes):
+                self._replays[size] = stream.capture(lambda size=size: self._prefill(size))
 
-    @property
-    def longest(self) -> int:
-        """Rows of the longest run."""
-        return max(self._sizes)
-
-    def _prefill(self, batch: int, size: int) -> None:
-        starts, slots = self._inputs[batch]
-        context = self._context
-        context.model.talker.prefill(self._rows[batch, size], starts, slots, context.cache, context.cache.capacity)
+    def _prefill(self, size: int) -> None:
+        context, (starts, slots) = self._context, self._places[:, :size]
+        context.model.talker.prefill(self._rows[:size], starts, slots, context.cache, context.cache.capacity)
 
     def launch(self, runs: Sequence[PromptRun]) -> None:
-        """At most plan.admissions runs, none longer than `longest`."""
-        size = fitting(self._sizes, max(run.rows.shape[0] for run in runs))
+        """Any number of runs, none longer than `longest`."""
         # padding must stay inside the cache; near its end the exact length is run uncaptured
-        padded = bool(self._replays) and all(run.start + size <= self._context.cache.capacity for run in runs)
+        padded = [run for run in runs if self._replays and self._end(run) <= self._context.cache.capacity]
         with self._stream:
-            if padded:
-                self._captured_runs(runs, size)
-            else:
-                for run in runs:
+            for run in runs:
+                if run not in padded:
                     self._eager_run(run)
+            if padded:
+                self._captured_runs(padded)
 
-    def _captured_runs(self, runs: Sequence[PromptRun], size: int) -> None:
-        context = self._context
-        batch = fitting(self._batches, len(runs))
-        padding = batch - len(runs)
-        starts, slots = [run.start for run in runs], [run.slot for run in runs]
-        inputs = context.indices(starts + [0] * padding, slots + [context.spare] * padding)
-        self._inputs[batch].copy_(inputs, non_blocking=True)
-        pieces = [piece for run in runs for piece in (run.rows, self._nothing[: size - run.rows.shape[0]])]
-        pieces += [self._nothing[:size]] * padding  # rows of an earlier prompt may hold NaN
-        self._rows[batch, size].flatten(0, 1).copy_(torch.cat(pieces))  # two kernels instead of one per piece
-        self._replays[batch, size]()
+    def _end(self, run: PromptRun) -> int:
+        return run.start + round_up(run.rows.shape[0], PIECE)
+
+    def _captured_runs(self, runs: Sequence[PromptRun]) -> None:
+        context, most = self._context, self._sizes[-1]
+        starts = [start for run in runs for start in range(run.start, self._end(run), PIECE)]
+        slots = [run.slot for run in runs for _ in range(run.start, self._end(run), PIECE)]
+        steps = [fitting(self._sizes, min(most, len(slots) - first)) for first in range(0, len(slots), most)]
+        spare = sum(steps) - len(slots)
+        places = context.indices(starts + [0] * spare, slots + [context.spare] * spare)
+        # zeros, because an earlier prompt's rows may not have been finite
+        parts = [part for run in runs for part in (run.rows, self._zeros[: -run.rows.shape[0] % PIECE])]
+        rows = torch.cat([*parts, *[self._zeros] * spare]).unflatten(0, (-1, PIECE))
+        first = 0
+        for size in steps:
+            self._places[:, :size].copy_(places[:, first : first + size], non_blocking=True)
+            self._rows[:size].copy_(rows[first : first + size])
+            self._replays[size]()
+            first += size
 
     def _eager_run(self, run: PromptRun) -> None:
         context = self._context

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from torch import Tensor
 
 from omnitts_cli.engine.slots import SlotTable
-from omnitts_cli.kernels.ops import FrameParts
+from omnitts_cli.kernels.ops import FrameParts, Normed
 from omnitts_cli.models.cache import KVCache
 from omnitts_cli.models.roles import SpeechModel
 from omnitts_cli.models.sampling import choose_first, choose_rest
@@ -19,14 +19,17 @@ from omnitts_cli.models.sampling import choose_first, choose_rest
 def frame(model: SpeechModel, table: SlotTable, cache: KVCache, slots: Tensor, width: int, stall: int) -> None:
     """Advance `slots` [B] by one frame, in place. `width` bounds every position of this call."""
     facts, ops = model.facts, model.ops
-    controls = table.controls.rows(slots)
+    controls = table.controls.rows(slots, ops)
     rows, positions, made, may = ops.begin(table, slots)
     hidden = model.talker.step(rows, positions, slots, cache, width)
     logits = model.talker.logits(hidden)
-    first = choose_first(logits, table.seen[slots], made, controls, facts, ops)
-    codes = model.predictor.frame(
-        hidden, first, model.embedder, lambda group, scores: choose_rest(group, scores, made, controls, ops)
-    )
+    first_table = model.predictor.inputs(model.embedder)[0]
+    first, row = choose_first(logits, first_table, table.seen, slots, made, controls, facts, ops)
+
+    def choose(group: int, scores: Tensor, rows: Normed | None) -> tuple[Tensor, Normed | None]:
+        return choose_rest(group, scores, rows, made, controls, ops)
+
+    codes = model.predictor.frame(hidden, first, row, model.embedder, choose)
     ops.finish(table, slots, made, may, logits, codes, controls.ignore_end, model.embedder, facts.end_code, stall)
 
 

@@ -23,7 +23,9 @@ class Plan:
     chunks: tuple[int, ...] = (1, 2, 4, 8, 16)
     sound_rows: tuple[int, ...] = (1, 2, 4, 8, 16, 32)  # streams decoded together
     sound_frames: int | None = None  # frames decoded together, of all streams; None: any number
-    prefill_rows: tuple[int, ...] = (16, 32, 64, 128, 256)
+    # prompt rows of all newcomers in one step
+    prefill_rows: tuple[int, ...] = (16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 640, 768, 1024, 1280, 1536, 2048)
+    prompt_run: int = 256  # rows of one prompt between two frames
     first_chunk: int = 1
     admissions: int = 16  # prompts given a run of rows between two frames
     ahead: int = 2  # frames launched before the oldest one's report is awaited
@@ -64,12 +66,12 @@ class Plan:
         return replace(self, slots=slots, buckets=buckets, admissions=min(self.admissions, slots))
 
     def with_few_graphs(self) -> Plan:
-        """The same with fewer sizes recorded, for devices where recordings are scarce: 25 instead of 57 at 32 slots."""
+        """The same with fewer sizes recorded, for devices where recordings are scarce: 24 instead of 58 at 32 slots."""
         doubles = {size for size in self.buckets if size & (size - 1) == 0}
         return replace(
             self,
             buckets=(*sorted(doubles - {self.slots}), self.slots),
             sound_rows=(1, 8, 32),
-            prefill_rows=(32, 128),
+            prefill_rows=(32, 128, 512),
             admissions=min(self.admissions, 4),
         )

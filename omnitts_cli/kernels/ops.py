@@ -8,7 +8,7 @@ T frames, C channels, E experts.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import torch
@@ -39,6 +39,14 @@ class Normed:
     weight: Tensor  # [H]
     eps: float
     value: Tensor | None = None  # [..., H] the norm, if the operation that made the rows has computed it
+
+    def in_slots(self) -> Normed:
+        """Of rows [B, H], one of each slot: [B, 1, H]."""
+        return replace(self, rows=self.rows[:, None], value=None if self.value is None else self.value[:, None])
+
+    def last(self) -> Normed:
+        """Of rows [B, P, H], the last of each P."""
+        return replace(self, rows=self.rows[:, -1], value=None if self.value is None else self.value[:, -1])
 
 
 @dataclass(frozen=True)
@@ -125,6 +133,40 @@ class Choose(Protocol):
         ...
 
 
+class ChooseRow(Protocol):
+    def __call__(
+        self,
+        logits: Tensor,  # these seven as in Choose
+        seeds: Tensor,
+        frames: Tensor,
+        group: int,
+        temperature: Tensor,
+        top_k: Tensor,
+        top_p: Tensor,
+        table: Normed | None,  # rows [codes, W]
+        /,
+    ) -> tuple[Tensor, Normed | None]:
+        """The codes [B], and their rows of the table [B, W]. A code beyond the table gets its last row."""
+        ...
+
+
+class FirstScores(Protocol):
+    def __call__(
+        self,
+        logits: Tensor,  # [B, V]
+        seen: Tensor,  # [slots, codes] bool
+        slots: Tensor,  # [B] int64
+        frames: Tensor,  # [B] int64: made so far
+        penalty: Tensor,  # [B] float32
+        ignore_end: Tensor,  # [B] bool
+        least: int,  # frames before which the end code may not come
+        end: int,
+        /,
+    ) -> Tensor:
+        """Scores of group 0 before temperature: repetition penalty, minimum length, suppression. [B, V] float32."""
+        ...
+
+
 class FinishFrame(Protocol):
     def __call__(
         self,
@@ -202,9 +244,11 @@ class Ops:
     experts: Callable[[Tensor, Tensor, float, ExpertBlock], Tensor]  # x [..., H], norm [H], eps -> x + experts(norm(x))
     # table, slots [B] -> input rows [B, H], positions [B], frames made [B], whether each may advance [B] bool
     begin: Callable[[Columns, Tensor], tuple[Tensor, Tensor, Tensor, Tensor]]
-    # logits [B, V], seen [B, codes] bool, penalty [B], not yet allowed to end [B] bool, end code -> [B, V] float32
-    first_scores: Callable[[Tensor, Tensor, Tensor, Tensor, int], Tensor]
+    # columns [slots] each, slots [B] -> the entries of these slots [B], column by column
+    pick: Callable[[Sequence[Tensor], Tensor], list[Tensor]]
+    first_scores: FirstScores
     finish: FinishFrame
+    choose_row: ChooseRow | None = None  # None: `choose`, then an embedding
     codec: CodecOps | None = None  # None: the codec runs its own layers
     fuse_stack: FuseStack | None = None
     # a whole frame of slots [B] as one operation, or None where the model's stacks are not fused ones of the device

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from omnitts_cli.kernels.ops import ExpertBlock, Normed, Ops
 from omnitts_cli.kernels.plain_experts import mixture
-from omnitts_cli.kernels.plain_frame import begin, finish, first_scores
+from omnitts_cli.kernels.plain_frame import begin, finish, first_scores, pick
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -27,7 +27,7 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
 
 
 def norm(x: Normed) -> Tensor:
-    return rms_norm(x.rows, x.weight, x.eps)
+    return rms_norm(x.rows, x.weight, x.eps) if x.value is None else x.value
 
 
 def norm_linear(x: Normed, weight: Tensor) -> Tensor:
@@ -177,6 +177,7 @@ OPS = Ops(
     choose=choose,
     experts=experts,
     begin=begin,
+    pick=pick,
     first_scores=first_scores,
     finish=finish,
 )

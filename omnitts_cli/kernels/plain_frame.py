@@ -6,6 +6,8 @@ others and change nothing. A slot that may not advance may occur more than once.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -30,15 +32,24 @@ def begin(table: Columns, slots: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor
     return table.row[slots] + text, table.position[slots], made, may & table.live[slots]
 
 
+def pick(columns: Sequence[Tensor], slots: Tensor) -> list[Tensor]:
+    """The entries of `slots` [B] in each of some columns [slots]."""
+    return [column.index_select(0, slots) for column in columns]
+
+
 def first_scores(
     logits: Tensor,  # [B, V]
-    seen: Tensor,  # [B, codes] bool: codes that the repetition penalty applies to
+    seen: Tensor,  # [slots, codes] bool: what the repetition penalty is for
+    slots: Tensor,  # [B]
+    frames: Tensor,  # [B] int64, made so far
     penalty: Tensor,  # [B] float32
-    endless: Tensor,  # [B] bool: not yet allowed to end
+    ignore_end: Tensor,  # [B] bool
+    least: int,  # frames before which the end code may not come
     end: int,
 ) -> Tensor:
-    """Scores of group 0 before temperature: repetition penalty, minimum length, suppression. [B, V] float32."""
-    scores = logits.float()
+    """Group 0 before temperature: penalty, least length, suppression. [B, V] float32."""
+    scores, seen = logits.float(), seen[slots]
+    endless = (frames < least) | ignore_end
     count = seen.shape[1]
     audio, penalty = scores[:, :count], penalty[:, None]
     audio = torch.where(seen, torch.where(audio < 0, audio * penalty, audio / penalty), audio)

@@ -39,10 +39,15 @@ class KVCache:
         device: torch.device | str,
         dtype: torch.dtype,
         turns: tuple[Tensor, Tensor] | None = None,
+        cleared: bool = True,
     ) -> KVCache:
-        """`turns`: cosine and sine of every position, where somebody has kept them."""
-        # zeros, not empty: a masked NaN would still poison the product of weights and values
-        keys, values = torch.zeros((2, layers, slots, kv_heads, capacity, head_dim), device=device, dtype=dtype)
+        """`turns`: cosine and sine of every position, if they have been computed already.
+
+        Without `cleared` the memory is left as it is, for a caller whose `width` never covers an unwritten position.
+        """
+        # a masked NaN would still poison the product of weights and values
+        make = torch.zeros if cleared else torch.empty
+        keys, values = make((2, layers, slots, kv_heads, capacity, head_dim), device=device, dtype=dtype)
         return KVCache(keys, values, *(turns or angles(torch.arange(capacity, device=device), head_dim, rope_theta)))
 
     @property

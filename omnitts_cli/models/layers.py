@@ -93,12 +93,21 @@ class Stack(nn.Module):
             q, k, v = (x.transpose(1, 2) for x in (q, k.repeat_interleave(shared, 2), v.repeat_interleave(shared, 2)))
             return F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2)
 
-        return self._run(rows, attend)
+        return self.ops.norm(self._run(self.first_norm(rows), attend))
+
+    def first_norm(self, rows: Tensor) -> Normed:
+        """Rows [..., H] and the norm through which the first layer reads them."""
+        return Normed(rows, self.layers[0].input_norm, self.shape.eps)
 
     def cached(self, rows: Tensor, positions: Tensor, slots: Tensor, cache: KVCache, width: int) -> Tensor:
         """Rows at `positions` [B, P] of `slots` [B], after what the cache holds; the cache is written."""
+        return self.ops.norm(self.unnormed(self.first_norm(rows), positions, slots, cache, width))
+
+    def unnormed(self, rows: Normed, positions: Tensor, slots: Tensor, cache: KVCache, width: int) -> Normed:
+        """As `cached`, but from rows with the first layer's norm, and the final norm is left to whoever reads it."""
         if self.fused is not None and positions.shape[1] <= self.fused.most_rows:
-            return self.fused(rows, positions, slots, cache.cos, cache.sin, cache.keys, cache.values)
+            value = self.fused(rows.rows, positions, slots, cache.cos, cache.sin, cache.keys, cache.values)
+            return Normed(value, self.norm, self.shape.eps, value)
 
         def attend(index: int, qkv: Tensor) -> Tensor:
             layer = self.layers[index]
@@ -126,16 +135,17 @@ class Stack(nn.Module):
         device: torch.device | str,
         dtype: torch.dtype,
         turns: tuple[Tensor, Tensor] | None = None,
+        cleared: bool = True,
     ) -> KVCache:
         """An empty cache for this stack."""
         at = self.shape
-        return KVCache.empty(at.layers, slots, capacity, at.kv_heads, at.head_dim, at.rope_theta, device, dtype, turns)
+        sizes = at.layers, slots, capacity, at.kv_heads, at.head_dim
+        return KVCache.empty(*sizes, at.rope_theta, device, dtype, turns, cleared)
 
-    def _run(self, rows: Tensor, attend: Callable[[int, Tensor], Tensor]) -> Tensor:
+    def _run(self, heard: Normed, attend: Callable[[int, Tensor], Tensor]) -> Normed:
         """`attend` takes a layer's index and its projection, and gives the heads side by side."""
         ops, eps = self.ops, self.shape.eps
         norms = [*(layer.input_norm for layer in self.layers[1:]), self.norm]
-        heard = Normed(rows, self.layers[0].input_norm, eps)
         for index, (layer, norm) in enumerate(zip(self.layers, norms, strict=True)):
             seen = attend(index, ops.norm_linear(heard, layer.qkv))
             heard = ops.linear_add(seen, layer.out, heard.rows, layer.mlp_norm, eps)
@@ -144,4 +154,4 @@ class Stack(nn.Module):
                 continue
             thought = ops.norm_swiglu(heard, layer.gate_up)
             heard = ops.linear_add(thought, layer.down, heard.rows, norm, eps)
-        return ops.norm(heard)
+        return heard

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from omnitts_cli.kernels import plain
-from omnitts_cli.kernels.ops import Ops
+from omnitts_cli.kernels.ops import Normed, Ops
 from omnitts_cli.models.cache import angles
 from omnitts_cli.models.embed import FrameEmbedder
 from omnitts_cli.models.layers import Stack, StackShape
@@ -24,6 +23,25 @@ class PredictorShape:
     heard: int
     groups: int  # G
     codes: int  # per group
+
+
+KEPT = 256
+"""Requests for which `Places` are made once. Larger batches make their own every frame."""
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where the rows of a frame stand in its cache: constants, kept because making them takes four kernels."""
+
+    slots: Tensor  # [B]
+    first: Tensor  # [B, 2]: positions of the first pass
+    later: Tensor  # [G, B]: the position of each later pass
+
+    @staticmethod
+    def of(batch: int, groups: int, device: torch.device) -> Places:
+        steps = torch.arange(groups, device=device)
+        slots = torch.arange(batch, device=device)
+        return Places(slots, steps[:2].repeat(batch, 1), steps[:, None].repeat(1, batch))
 
 
 class Predictor(nn.Module):
@@ -43,6 +61,7 @@ class Predictor(nn.Module):
         self.narrowed: Tensor | None
         self.register_buffer("narrowed", None, persistent=False)
         self.turns: tuple[Tensor, Tensor] | None = None
+        self.places: Places | None = None
 
     def prepare(self, embedder: FrameEmbedder) -> None:
         """Project the embedder's audio rows once, for speaking: a frame then looks its rows up. Rotations likewise.
@@ -51,6 +70,7 @@ class Predictor(nn.Module):
         """
         at = self.shape.stack
         self.turns = angles(torch.arange(self.shape.groups, device=self.heads.device), at.head_dim, at.rope_theta)
+        self.places = Places.of(KEPT, self.shape.groups, self.heads.device)
         self.stack.fuse()
         self.stack.to_input_major(self.heads)
         if self.project is None:
@@ -61,7 +81,10 @@ class Predictor(nn.Module):
         self.narrowed = torch.stack(narrow)  # [G-1, codes, P]
 
     def tables(self, embedder: FrameEmbedder) -> list[Tensor]:
-        """Input rows of this stack after codes of groups 0..G-2: [codes, P] each, projected if `prepare` did that."""
+        """Input rows of this stack after codes of groups 0..G-2: [codes, P] each, [codes, H] before `prepare`.
+
+        Group 0's has no row for the end code, after which nothing is read.
+        """
         if self.narrowed is not None:
             return list(self.narrowed)
         return [embedder.first.data[: self.shape.codes], *embedder.rest.data[:-1]]
@@ -72,12 +95,14 @@ class Predictor(nn.Module):
             return rows
         return self.stack.ops.linear(rows, self.project.weight, self.project.bias)
 
-    def heard(self, embedder: FrameEmbedder, group: int, codes: Tensor) -> Tensor:
-        """What this stack hears after a code of `group`: [B] -> [B, P]."""
-        if self.narrowed is None:
-            return self.narrow(embedder.group(group, codes))
-        # the end code has no row here; what follows it is never used
-        return F.embedding(codes.clamp(max=self.shape.codes - 1) if group == 0 else codes, self.narrowed[group])
+    def inputs(self, embedder: FrameEmbedder) -> list[Normed]:
+        """`tables`, with the norm of the first layer."""
+        return [self.stack.first_norm(table) for table in self.tables(embedder)]
+
+    def _input(self, row: Normed) -> Normed:
+        """A row of `inputs` in this stack's width."""
+        projected = self.project is None or self.narrowed is not None
+        return row if projected else self.stack.first_norm(self.narrow(row.rows))
 
     def forward(self, hidden: Tensor, codes: Tensor, embedder: FrameEmbedder) -> Tensor:
         """Teacher-forced: hidden [N, H] and the true codes [N, G] -> logits [N, G-1, codes]."""
@@ -85,23 +110,26 @@ class Predictor(nn.Module):
         states = self.stack(self.narrow(torch.stack(heard, 1)))  # [N, G, P]
         return torch.einsum("ngp,gcp->ngc", states[:, 1:], self.heads)
 
-    def frame(self, hidden: Tensor, first: Tensor, embedder: FrameEmbedder, choose: Choose) -> Tensor:
-        """One frame: hidden [B, H] and group 0's codes [B] -> all codes [B, G].
+    def frame(self, hidden: Tensor, first: Tensor, row: Normed, embedder: FrameEmbedder, choose: Choose) -> Tensor:
+        """One frame: hidden [B, H], group 0's codes [B] and their rows of `inputs` -> all codes [B, G].
 
-        G-1 passes; the first hears two rows. The last code is never heard. Keys and values live for
+        G-1 passes; the first reads two rows. The last code is never read. Keys and values live for
         this frame only.
         """
         batch, groups, ops = hidden.shape[0], self.shape.groups, self.stack.ops
-        cache = self.stack.cache(batch, groups, hidden.device, hidden.dtype, self.turns)
-        slots = torch.arange(batch, device=hidden.device)
-        steps = torch.arange(groups, device=hidden.device)[:, None].expand(groups, batch).contiguous()
-        codes = [first]
-        rows = torch.stack([self.narrow(hidden), self.heard(embedder, 0, first)], 1)  # [B, 2, P]
-        positions = steps[:2].T.contiguous()
+        # not cleared: a pass reads no position that this frame has not written
+        cache = self.stack.cache(batch, groups, hidden.device, hidden.dtype, self.turns, cleared=False)
+        kept = self.places if self.places is not None and batch <= KEPT else Places.of(batch, groups, hidden.device)
+        slots, positions = kept.slots[:batch], kept.first[:batch]
+        codes, tables = [first], self.inputs(embedder)
+        rows = self.stack.first_norm(torch.stack([self.narrow(hidden), self._input(row).rows], 1))  # [B, 2, P]
         for group in range(1, groups):
-            state = self.stack.cached(rows, positions, slots, cache, group + 1)[:, -1]
-            codes.append(choose(group, ops.linear(state, self.heads[group - 1])))
-            if group + 1 < groups:
-                rows = self.heard(embedder, group, codes[-1])[:, None]
-                positions = steps[group + 1, :, None]
+            state = self.stack.unnormed(rows, positions, slots, cache, group + 1)
+            scores = ops.norm_linear(state.last(), self.heads[group - 1])
+            if group + 1 == groups:
+                codes.append(choose(group, scores, None)[0])
+                break
+            code, row = choose(group, scores, tables[group])
+            codes.append(code)
+            rows, positions = self._input(row).in_slots(), kept.later[group + 1, :batch, None]
         return torch.stack(codes, 1)

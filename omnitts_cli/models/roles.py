@@ -20,15 +20,18 @@ from torch import Tensor, nn
 
 from omnitts_cli.errors import InputError
 from omnitts_cli.kernels import plain
-from omnitts_cli.kernels.ops import Ops
+from omnitts_cli.kernels.ops import Normed, Ops
 from omnitts_cli.models.cache import KVCache
 from omnitts_cli.request import Request, Sampling
 
 LEAST_FRAMES = 2
 """The official generator of Qwen3-TTS cannot end before this many frames."""
 
-Choose = Callable[[int, Tensor], Tensor]
-"""(group, logits [B, V]) -> codes [B]: how the engine draws a code; the models know no settings."""
+Choose = Callable[[int, Tensor, Normed | None], tuple[Tensor, Normed | None]]
+"""(group, logits [B, V], table with rows [V, W]) -> codes [B] and their rows of the table [B, W], if there is one.
+
+How the engine draws a code; the models know no settings.
+"""
 
 
 @dataclass(frozen=True)
@@ -149,7 +152,11 @@ class Talker(Protocol):
 class Predictor(Protocol):
     """Fills groups 1..G-1 of one frame."""
 
-    def frame(self, hidden: Tensor, first: Tensor, embedder: FrameEmbedder, choose: Choose) -> Tensor: ...
+    def inputs(
+        self, embedder: FrameEmbedder
+    ) -> list[Normed]: ...  # by group, rows [codes, W] that it reads after a code
+
+    def frame(self, hidden: Tensor, first: Tensor, row: Normed, embedder: FrameEmbedder, choose: Choose) -> Tensor: ...
 
 
 class FrameEmbedder(Protocol):

@@ -7,13 +7,14 @@ different settings share a batch and a captured graph.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from omnitts_cli.kernels import plain
-from omnitts_cli.kernels.ops import Ops
+from omnitts_cli.kernels.ops import Normed, Ops
 from omnitts_cli.models.roles import Facts
 
 
@@ -31,9 +32,9 @@ class Controls:
     predictor_top_p: Tensor
     ignore_end: Tensor  # bool; the end code is never chosen
 
-    def rows(self, slots: Tensor) -> Controls:
+    def rows(self, slots: Tensor, ops: Ops = plain.OPS) -> Controls:
         """The settings of some slots: every column indexed by `slots` [B]."""
-        return Controls(**{f.name: getattr(self, f.name).index_select(0, slots) for f in fields(self)})
+        return Controls(*ops.pick([getattr(self, f.name) for f in fields(self)], slots))
 
     @staticmethod
     def empty(slots: int, device: torch.device | str) -> Controls:
@@ -49,30 +50,59 @@ class Controls:
 
 
 def first_scores(
-    logits: Tensor, heard: Tensor, frames: Tensor, controls: Controls, facts: Facts, ops: Ops = plain.OPS
+    logits: Tensor,
+    seen: Tensor,
+    slots: Tensor,
+    frames: Tensor,
+    controls: Controls,
+    facts: Facts,
+    ops: Ops = plain.OPS,
 ) -> Tensor:
     """Group 0 before temperature: penalty, least length, suppression. [B, V] -> [B, V] float32.
 
-    `heard` [B, codes] says which audio codes this request has already made; prompts do not count.
+    `seen` [slots, codes] says which audio codes a request has already made; prompts do not count.
     """
-    endless = (frames < facts.least_frames) | controls.ignore_end
-    return ops.first_scores(logits, heard, controls.penalty, endless, facts.end_code)
+    least, end = facts.least_frames, facts.end_code
+    return ops.first_scores(logits, seen, slots, frames, controls.penalty, controls.ignore_end, least, end)
 
 
-def choose_first(logits: Tensor, heard: Tensor, frames: Tensor, controls: Controls, facts: Facts, ops: Ops) -> Tensor:
-    """The code of group 0, or the end code: [B] int64."""
-    scores = first_scores(logits, heard, frames, controls, facts, ops)
-    return ops.choose(scores, controls.seed, frames, 0, controls.temperature, controls.top_k, controls.top_p)
+def choose_first(
+    logits: Tensor,
+    table: Normed | None,
+    seen: Tensor,
+    slots: Tensor,
+    frames: Tensor,
+    controls: Controls,
+    facts: Facts,
+    ops: Ops,
+) -> tuple[Tensor, Normed | None]:
+    """The code of group 0, or the end code: [B] int64, and its row of `table` (any row for an end code beyond it)."""
+    scores = first_scores(logits, seen, slots, frames, controls, facts, ops)
+    return _choose(scores, table, frames, 0, controls, (controls.temperature, controls.top_k, controls.top_p), ops)
 
 
-def choose_rest(group: int, logits: Tensor, frames: Tensor, controls: Controls, ops: Ops) -> Tensor:
-    """The code of one of the groups 1..G-1: [B] int64. No penalty, no suppression, no end."""
-    return ops.choose(
-        logits,
-        controls.seed,
-        frames,
-        group,
-        controls.predictor_temperature,
-        controls.predictor_top_k,
-        controls.predictor_top_p,
-    )
+def choose_rest(
+    group: int, logits: Tensor, table: Normed | None, frames: Tensor, controls: Controls, ops: Ops
+) -> tuple[Tensor, Normed | None]:
+    """The code of one of the groups 1..G-1: [B] int64, and its row of `table`. No penalty, no suppression, no end."""
+    settings = controls.predictor_temperature, controls.predictor_top_k, controls.predictor_top_p
+    return _choose(logits, table, frames, group, controls, settings, ops)
+
+
+def _choose(
+    logits: Tensor,
+    table: Normed | None,  # rows [codes, W]
+    frames: Tensor,
+    group: int,
+    controls: Controls,
+    settings: tuple[Tensor, Tensor, Tensor],
+    ops: Ops,
+) -> tuple[Tensor, Normed | None]:
+    if ops.choose_row is not None:
+        return ops.choose_row(logits, controls.seed, frames, group, *settings, table)
+    codes = ops.choose(logits, controls.seed, frames, group, *settings)
+    if table is None:
+        return codes, None
+    # the end code may have no row
+    codes_there = codes.clamp(max=len(table.rows) - 1) if group == 0 else codes
+    return codes, replace(table, rows=F.embedding(codes_there, table.rows))

@@ -141,11 +141,15 @@ def begins_alike(table: Table, slots: Tensor) -> Check:
 def scores_alike(made: torch.Generator, where: torch.device, dtype: torch.dtype) -> Check:
     def check(first_scores: Callable[..., Any]) -> None:
         logits = (3 * torch.randn(40, VOCABULARY, generator=made)).to(where, dtype)
-        heard = (torch.rand(40, AUDIO, generator=made) < 0.5).to(where)
+        heard = (torch.rand(SLOTS, AUDIO, generator=made) < 0.5).to(where)
+        slots = torch.randperm(SLOTS, generator=made)[:40].to(where)
         penalty = (torch.rand(40, generator=made) + 0.5).to(where)
-        endless = (torch.rand(40, generator=made) < 0.5).to(where)
-        truth = plain_frame.first_scores(logits, heard, penalty, endless, END)
-        torch.testing.assert_close(first_scores(logits, heard, penalty, endless, END), truth, rtol=1e-6, atol=0)
+        frames = torch.randint(0, 4, (40,), generator=made).to(where)
+        ignore_end = (torch.rand(40, generator=made) < 0.3).to(where)
+        endless = (frames < 2) | ignore_end
+        case = (logits, heard, slots, frames, penalty, ignore_end, 2, END)
+        truth = plain_frame.first_scores(*case)
+        torch.testing.assert_close(first_scores(*case), truth, rtol=1e-6, atol=0)
         assert truth[~endless, END].isfinite().all() and not truth[endless, END].isfinite().any()
 
     return check

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
 from golden_set import case
 from tiny_models import language
 from torch import Tensor
+
+from omnitts_cli.kernels.ops import Normed
 
 close = {"rtol": 1e-4, "atol": 2e-5}
 CASES = ("custom_voice/english_nonstream", "custom_voice_small/english_nonstream", "base/icl_stream_text_longer")
@@ -18,11 +22,24 @@ CASES = ("custom_voice/english_nonstream", "custom_voice_small/english_nonstream
 def forced(codes: Tensor, seen: list[Tensor]) -> Callable[[int, Tensor], Tensor]:
     """Chooses what is in `codes` [B, G] and keeps the logits."""
 
-    def choose(group: int, logits: Tensor) -> Tensor:
+    def choose(group: int, logits: Tensor, table: Normed | None) -> tuple[Tensor, Normed | None]:
         seen.append(logits)
-        return codes[:, group]
+        return codes[:, group], None if table is None else replace(table, rows=table.rows[codes[:, group]])
 
     return choose
+
+
+def greedily(group: int, logits: Tensor, table: Normed | None) -> tuple[Tensor, Normed | None]:
+    """The likeliest code of each row, and its row of the table."""
+    codes = logits.argmax(-1)
+    return codes, None if table is None else replace(table, rows=table.rows[codes])
+
+
+def frame(predictor: Any, hidden: Tensor, first: Tensor, embedder: Any, choose: Any) -> Tensor:
+    """A frame whose group 0 is `first`."""
+    table = predictor.inputs(embedder)[0]
+    row = replace(table, rows=table.rows[first.clamp(max=len(table.rows) - 1)])
+    return predictor.frame(hidden, first, row, embedder, choose)
 
 
 @torch.no_grad()
@@ -36,9 +53,9 @@ def test_logits_of_the_first_frame(name: str) -> None:
     wanted = tensors["predictor.0.logits"][:, 0]
     torch.testing.assert_close(predictor(hidden, codes, roles.embedder)[0], wanted, **close)
     seen: list[Tensor] = []
-    assert torch.equal(predictor.frame(hidden, codes[:, 0], roles.embedder, forced(codes, seen)), codes)
+    assert torch.equal(frame(predictor, hidden, codes[:, 0], roles.embedder, forced(codes, seen)), codes)
     torch.testing.assert_close(torch.cat(seen), wanted, **close)
-    greedy = predictor.frame(hidden, codes[:, 0], roles.embedder, lambda group, logits: logits.argmax(-1))
+    greedy = frame(predictor, hidden, codes[:, 0], roles.embedder, greedily)
     assert torch.equal(greedy, codes)
 
 
@@ -56,13 +73,13 @@ def test_folded_tables_change_nothing(name: str) -> None:
     codes = torch.randint(0, shape.codes, (5, shape.groups), generator=generator)
     plainly: list[Tensor] = []
     quickly: list[Tensor] = []
-    roles.predictor.frame(hidden, codes[:, 0], roles.embedder, forced(codes, plainly))
-    folded.frame(hidden, codes[:, 0], roles.embedder, forced(codes, quickly))
+    frame(roles.predictor, hidden, codes[:, 0], roles.embedder, forced(codes, plainly))
+    frame(folded, hidden, codes[:, 0], roles.embedder, forced(codes, quickly))
     torch.testing.assert_close(torch.stack(quickly), torch.stack(plainly), **close)
     whole = roles.predictor(hidden, codes, roles.embedder)
     torch.testing.assert_close(torch.stack(plainly, 1), whole, **close)
     beyond = torch.full((5,), roles.embedder.first.shape[0] - 1)
-    assert folded.frame(hidden, beyond, roles.embedder, lambda _, logits: logits.argmax(-1)).shape == codes.shape
+    assert frame(folded, hidden, beyond, roles.embedder, greedily).shape == codes.shape
 
 
 @torch.no_grad()
@@ -75,10 +92,9 @@ def test_rows_of_a_batch_do_not_touch() -> None:
     alone: list[Tensor] = []
     codes = torch.randint(0, 64, (3, 16), generator=generator)
     codes[:, 0] = first
-    roles.predictor.frame(hidden, first, roles.embedder, forced(codes, together))
+    frame(roles.predictor, hidden, first, roles.embedder, forced(codes, together))
     for row in range(3):
-        roles.predictor.frame(
-            hidden[row : row + 1], first[row : row + 1], roles.embedder, forced(codes[row : row + 1], alone)
-        )
+        one = slice(row, row + 1)
+        frame(roles.predictor, hidden[one], first[one], roles.embedder, forced(codes[one], alone))
     separate = torch.stack(alone).view(3, 15, 64).transpose(0, 1)
     torch.testing.assert_close(torch.stack(together), separate, **close)

@@ -11,14 +11,17 @@ from golden_set import case
 from torch import Tensor
 
 from omnitts_cli.kernels import plain
+from omnitts_cli.kernels.ops import Normed
+from omnitts_cli.models import sampling
 from omnitts_cli.models.roles import LEAST_FRAMES, Facts
-from omnitts_cli.models.sampling import Controls, choose_first, choose_rest, first_scores
+from omnitts_cli.models.sampling import Controls
 
 FACTS = Facts(
     groups=3, codes=6, vocabulary=10, end_code=8, hidden=4, sample_rate=8000, samples_per_frame=640, max_positions=99
 )
 LOGITS = torch.tensor([[2.0, -1.0, 0.5, -3.0, 1.0, 0.0, 9.0, 9.0, 3.0, 9.0]])
 NOTHING = torch.zeros(1, 6, dtype=torch.bool)
+TABLE = Normed(torch.arange(12.0).view(6, 2), torch.ones(2), 1e-6)  # no rows for the control ids
 
 
 def controls(rows: int = 1, **columns: Any) -> Controls:
@@ -26,6 +29,25 @@ def controls(rows: int = 1, **columns: Any) -> Controls:
     made = replace(made, predictor_temperature=torch.ones(rows), predictor_top_p=torch.ones(rows))
     kinds = {f.name: getattr(made, f.name).dtype for f in fields(made)}
     return replace(made, **{name: torch.tensor(value, dtype=kinds[name]) for name, value in columns.items()})
+
+
+def first_scores(logits: Tensor, heard: Tensor, frames: Tensor, how: Controls, facts: Facts) -> Tensor:
+    """The slots in order."""
+    return sampling.first_scores(logits, heard, torch.arange(len(logits)), frames, how, facts)
+
+
+def choose_first(logits: Tensor, heard: Tensor, frames: Tensor, how: Controls) -> Tensor:
+    slots = torch.arange(len(logits))
+    codes, rows = sampling.choose_first(logits, TABLE, heard, slots, frames, how, FACTS, plain.OPS)
+    assert rows is not None and torch.equal(rows.rows, TABLE.rows[codes.clamp(max=5)])
+    return codes
+
+
+def choose_rest(group: int, logits: Tensor, frames: Tensor, how: Controls) -> Tensor:
+    codes, rows = sampling.choose_rest(group, logits, TABLE, frames, how, plain.OPS)
+    assert rows is not None and torch.equal(rows.rows, TABLE.rows[codes])
+    assert sampling.choose_rest(group, logits, None, frames, how, plain.OPS)[1] is None
+    return codes
 
 
 def late(rows: int = 1) -> Tensor:
@@ -66,21 +88,21 @@ def test_the_penalty_comes_before_temperature_and_top_k() -> None:
     heard = torch.zeros(200, 6, dtype=torch.bool)
     heard[:, 0] = True
     how = controls(200, penalty=[8.0] * 200, top_k=[2] * 200, temperature=[5.0] * 200, seed=list(range(200)))
-    codes = choose_first(logits, heard, late(200), how, FACTS, plain.OPS)
+    codes = choose_first(logits, heard, late(200), how)
     assert set(codes.tolist()) == {1, 2}
 
 
 def test_suppression_comes_before_top_k() -> None:
     """Ids that cannot be said take no place among the k likeliest."""
     how = controls(300, top_k=[2] * 300, seed=list(range(300)))
-    codes = choose_first(LOGITS.expand(300, -1), NOTHING.expand(300, -1), late(300), how, FACTS, plain.OPS)
+    codes = choose_first(LOGITS.expand(300, -1), NOTHING.expand(300, -1), late(300), how)
     assert set(codes.tolist()) == {8, 0}
 
 
 def test_greedy_is_the_likeliest_of_what_may_be_said() -> None:
     how = controls(2, temperature=[0.0, 0.0])
     made = torch.tensor([LEAST_FRAMES - 1, LEAST_FRAMES])
-    assert choose_first(LOGITS.expand(2, -1), NOTHING.expand(2, -1), made, how, FACTS, plain.OPS).tolist() == [0, 8]
+    assert choose_first(LOGITS.expand(2, -1), NOTHING.expand(2, -1), made, how).tolist() == [0, 8]
 
 
 def test_groups_have_numbers_and_tastes_of_their_own() -> None:
@@ -88,12 +110,12 @@ def test_groups_have_numbers_and_tastes_of_their_own() -> None:
     logits = torch.zeros(400, 6)
     how = controls(400, seed=list(range(400)), temperature=[0.0] * 400)
     frames = late(400)
-    drawn = {g: choose_rest(g, logits, frames, how, plain.OPS) for g in (1, 2)}
+    drawn = {g: choose_rest(g, logits, frames, how) for g in (1, 2)}
     assert (drawn[1] != drawn[2]).any() and len(drawn[1].unique()) == 6
-    assert (choose_rest(1, logits, frames + 1, how, plain.OPS) != drawn[1]).any()
-    assert torch.equal(choose_rest(1, logits, frames, how, plain.OPS), drawn[1])
+    assert (choose_rest(1, logits, frames + 1, how) != drawn[1]).any()
+    assert torch.equal(choose_rest(1, logits, frames, how), drawn[1])
     still = replace(how, predictor_temperature=torch.zeros(400))
-    assert choose_rest(1, logits + torch.eye(6)[3], frames, still, plain.OPS).tolist() == [3] * 400
+    assert choose_rest(1, logits + torch.eye(6)[3], frames, still).tolist() == [3] * 400
 
 
 def test_columns_are_rows_of_a_table() -> None:

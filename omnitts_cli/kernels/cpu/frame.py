@@ -29,12 +29,24 @@ def begin(table: Columns, slots: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor
     return torch.from_numpy(rows), torch.from_numpy(positions), torch.from_numpy(made), torch.from_numpy(may)
 
 
-def first_scores(logits: Tensor, seen: Tensor, penalty: Tensor, endless: Tensor, end: int) -> Tensor:
+def first_scores(
+    logits: Tensor,
+    seen: Tensor,
+    slots: Tensor,
+    frames: Tensor,
+    penalty: Tensor,
+    ignore_end: Tensor,
+    least: int,
+    end: int,
+) -> Tensor:
     told, count = logits.float().numpy(), seen.shape[1]
+    endless = (frames.numpy() < least) | ignore_end.numpy()
     scores = np.full_like(told, -np.inf)
     audio, factor = told[:, :count], penalty.numpy()[:, None]
-    scores[:, :count] = np.where(seen.numpy(), np.where(audio < 0, audio * factor, audio / factor), audio)
-    scores[:, end] = np.where(endless.numpy(), -np.inf, told[:, end])
+    scores[:, :count] = np.where(
+        seen.numpy()[slots.numpy()], np.where(audio < 0, audio * factor, audio / factor), audio
+    )
+    scores[:, end] = np.where(endless, -np.inf, told[:, end])
     return torch.from_numpy(scores)
 
 

@@ -3,8 +3,8 @@
 from omnitts_cli.kernels.ops import Ops
 from omnitts_cli.kernels.triton import codec
 from omnitts_cli.kernels.triton.attention import attend_cached
-from omnitts_cli.kernels.triton.draw import choose
-from omnitts_cli.kernels.triton.frame import begin, finish, first_scores
+from omnitts_cli.kernels.triton.draw import choose, choose_row
+from omnitts_cli.kernels.triton.frame import begin, finish, first_scores, pick
 from omnitts_cli.kernels.triton.mixture import experts
 from omnitts_cli.kernels.triton.norms import norm
 from omnitts_cli.kernels.triton.products import linear, linear_add, norm_linear, norm_swiglu
@@ -17,8 +17,10 @@ OPS = Ops(
     linear_add=linear_add,
     attend_cached=attend_cached,
     choose=choose,
+    choose_row=choose_row,
     experts=experts,
     begin=begin,
+    pick=pick,
     first_scores=first_scores,
     finish=finish,
     codec=codec.OPS,

@@ -1,7 +1,7 @@
 """Attention for rows that follow a cache: norm, rotate, write and attend, with lengths read on the device.
 
-One row a request (a frame) is one kernel: a program owns a kv head of a request, so nobody else reads
-what it writes. Several rows (a prompt) take two: the first writes the cache, the second attends.
+One or two rows a request (a frame) are one kernel: a program owns a kv head of a request, so no other program
+reads what it writes. More rows (a prompt) take two: the first writes the cache, the second attends.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ def _normed_rotated(base, weight, cos, sin, depth: tl.constexpr, eps: tl.constex
 
 
 @triton.jit
-def _heads(
-    base, weight, cos, sin, inside, count: tl.constexpr, depth: tl.constexpr, eps: tl.constexpr, kind: tl.constexpr
-):
-    """`count` heads side by side [count, depth], normed and rotated in the same way."""
+def _heads(start, weight, cos, sin, inside, depth: tl.constexpr, eps: tl.constexpr, kind: tl.constexpr):
+    """Heads that begin at `start` [count, 1], normed and rotated: [count, depth].
+
+    `cos` and `sin` point to the position of all of them, or [count, 1] to that of each.
+    """
     lane = tl.arange(0, depth)
     half: tl.constexpr = depth // 2
     partner = (lane + half) % depth
-    start = base + tl.arange(0, count)[:, None] * depth
     own = tl.load(start + lane[None, :], inside, 0.0).to(tl.float32)
     other = tl.load(start + partner[None, :], inside, 0.0).to(tl.float32)
     scale = tl.rsqrt(tl.sum(own * own, 1) / depth + eps)[:, None]
     own = ((own * scale).to(kind) * tl.load(weight + lane)[None, :]).to(tl.float32)
     other = ((other * scale).to(kind) * tl.load(weight + partner)[None, :]).to(tl.float32)
-    c = tl.load(cos + lane % half)[None, :]
-    s = tl.load(sin + lane % half)[None, :]
+    c = tl.load(cos + (lane % half)[None, :])
+    s = tl.load(sin + (lane % half)[None, :])
     return (own * c + tl.where(lane[None, :] < half, -other, other) * s).to(kind)
 
 
@@ -108,7 +108,7 @@ def _frame(
 
     one = tl.arange(0, tile)
     inside = (one < shared)[:, None]
-    query = _heads(base + head * shared * depth, q_weight, cos, sin, inside, tile, depth, eps, kind)
+    query = _heads(base + (head * shared + one)[:, None] * depth, q_weight, cos, sin, inside, depth, eps, kind)
 
     # its own position comes from registers: what has just been written is not read back
     most = tl.sum(query.to(tl.float32) * key[None, :], 1) / tl.sqrt(tl.full((), depth, tl.float32))
@@ -117,6 +117,55 @@ def _frame(
     ends = tl.full((tile,), 0, tl.int64) + position
     mixed = _online(query, keys, values, ends, most, weight, mixed, depth, block)
     where = (batch * heads + head * shared + one)[:, None] * depth + lane[None, :]
+    tl.store(out + where, mixed.to(kind), inside)
+
+
+@triton.jit
+def _pair(
+    qkv, q_weight, k_weight, cos, sin, keys, values, slots, positions, out, capacity,
+    kv_heads: tl.constexpr, shared: tl.constexpr, depth: tl.constexpr, eps: tl.constexpr,
+    tile: tl.constexpr, block: tl.constexpr, early: tl.constexpr,
+):  # fmt: skip
+    """Two rows of a request, one behind the other. No two requests may be in the same slot."""
+    batch, head = tl.program_id(0), tl.program_id(1)
+    lane = tl.arange(0, depth)
+    announce(early)
+    wait(early)
+    half: tl.constexpr = depth // 2
+    heads: tl.constexpr = kv_heads * shared
+    kind = out.dtype.element_ty
+    base = qkv + batch * 2 * (heads + 2 * kv_heads) * depth
+    slot = tl.load(slots + batch)
+    position = tl.load(positions + 2 * batch)
+    store = (slot * kv_heads + head) * capacity
+    keys += store * depth
+    values += store * depth
+
+    index = tl.arange(0, tile)
+    own = tl.minimum(index, 1)[:, None]  # keys by row; those behind the second are masked
+    there = (index < 2)[:, None]
+    start = base + (own * (heads + 2 * kv_heads) + heads + head) * depth
+    key = _heads(start, k_weight, cos + (position + own) * half, sin + (position + own) * half, there, depth, eps, kind)
+    value = tl.load(start + kv_heads * depth + lane[None, :], there, 0.0)
+    near = (position + own) * depth + lane[None, :]
+    tl.store(keys + near, key, there)
+    tl.store(values + near, value, there)
+
+    row, one = tl.minimum(index // shared, 1), index % shared
+    inside = (index < 2 * shared)[:, None]
+    turn = (position + row)[:, None] * half
+    start = base + (row * (heads + 2 * kv_heads) + head * shared + one)[:, None] * depth
+    query = _heads(start, q_weight, cos + turn, sin + turn, inside, depth, eps, kind)
+
+    # these two positions come from registers: what has just been written is not read back
+    score = tl.dot(query, tl.trans(key), input_precision="ieee") / tl.sqrt(tl.full((), depth, tl.float32))
+    score = tl.where(index[None, :] <= row[:, None], score, float("-inf"))
+    most = tl.max(score, 1)
+    chance = tl.exp(score - most[:, None])
+    mixed = tl.dot(chance.to(kind), value, input_precision="ieee")
+    ends = tl.full((tile,), 0, tl.int64) + position
+    mixed = _online(query, keys, values, ends, most, tl.sum(chance, 1), mixed, depth, block)
+    where = ((2 * batch + row) * heads + head * shared + one)[:, None] * depth + lane[None, :]
     tl.store(out + where, mixed.to(kind), inside)
 
 
@@ -140,12 +189,13 @@ def _write(
     cos += position * (depth // 2)
     sin += position * (depth // 2)
     apart = one[:, None] * capacity * depth + tl.arange(0, depth)[None, :]  # heads of the cache
+    start = base + one[:, None] * depth
     if part < heads:
-        query = _heads(base, q_weight, cos, sin, everyone, group, depth, eps, kind)
+        query = _heads(start, q_weight, cos, sin, everyone, depth, eps, kind)
         tl.store(queries + (row * heads + part) * depth + near, query)
     elif part < heads + kv_heads:
         where = ((slot * kv_heads + part - heads) * capacity + position) * depth
-        tl.store(keys + where + apart, _heads(base, k_weight, cos, sin, everyone, group, depth, eps, kind))
+        tl.store(keys + where + apart, _heads(start, k_weight, cos, sin, everyone, depth, eps, kind))
     else:
         where = ((slot * kv_heads + part - heads - kv_heads) * capacity + position) * depth
         tl.store(values + where + apart, tl.load(base + near))
@@ -201,9 +251,9 @@ def attend_cached(
     out = torch.empty((batch, rows, heads * depth), dtype=qkv.dtype, device=qkv.device)
     qkv, positions = qkv.contiguous(), positions.contiguous()
     tile = 16
-    if rows == 1 and shared <= tile:
+    if rows <= 2 and rows * shared <= tile:
         block, warps = _frame_tile(batch, capacity)
-        _frame[(batch, kv_heads)](
+        (_frame if rows == 1 else _pair)[(batch, kv_heads)](
             qkv, q_weight, k_weight, cos, sin, keys, values, slots, positions, out, capacity,
             kv_heads, shared, depth, eps, tile, block, overlaps(), num_warps=warps, launch_pdl=overlaps(),
         )  # fmt: skip

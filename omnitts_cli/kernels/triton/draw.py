@@ -1,16 +1,19 @@
 """Drawing a code: temperature, top-k, top-p and the draw, one program per row.
 
-The k-th largest logit and the top-p cut are found by bisection on the bits of the logits, whose order is
-kept by reading them as integers; nothing is sorted.
+The k-th largest logit is found two bits at a time, the top-p cut by bisection, both on the bits of the logits read
+as integers of the same order. Nothing is sorted.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
+from omnitts_cli.kernels.ops import Normed
 from omnitts_cli.kernels.triton.overlap import announce, overlaps, wait
 
 
@@ -38,9 +41,33 @@ def _uniform(seed, frame, group):
 
 
 @triton.jit
+def _kth(keys, inside, wanted, bits: tl.constexpr):
+    """The `wanted`-th largest of `keys`, which are signed integers of `bits` bits; at most 65,535 of them count.
+
+    A pass settles two bits: one sum counts all four digits, 16 bits of an int64 for each.
+    """
+    kind: tl.constexpr = tl.int32 if bits == 16 else tl.int64
+    order = keys.to(kind) + (1 << (bits - 1))  # from 0
+    found = tl.full((), 0, kind)
+    left = wanted.to(tl.int64)
+    for turn in tl.static_range(bits // 2):
+        digit = (order >> (bits - 2 * turn - 2)) & 3
+        among = inside & ((order >> (bits - 2 * turn)) == found)
+        counts = tl.sum(tl.where(among, tl.full((), 1, tl.int64) << (digit * 16).to(tl.int64), 0))
+        three = (counts >> 48) & 0xFFFF
+        two = three + ((counts >> 32) & 0xFFFF)
+        one = two + ((counts >> 16) & 0xFFFF)
+        chosen = tl.where(left <= three, 3, tl.where(left <= two, 2, tl.where(left <= one, 1, 0)))
+        left -= tl.where(left <= three, 0, tl.where(left <= two, three, tl.where(left <= one, two, one)))
+        found = found * 4 + chosen.to(kind)
+    return (found - (1 << (bits - 1))).to(tl.int32)
+
+
+@triton.jit
 def _choose(
-    logits, seeds, frames, group, temperature, top_k, top_p, out,
-    size: tl.constexpr, block: tl.constexpr, bits: tl.constexpr, early: tl.constexpr,
+    logits, seeds, frames, group, temperature, top_k, top_p, table, out, rows,
+    size: tl.constexpr, block: tl.constexpr, bits: tl.constexpr,
+    entries: tl.constexpr, width: tl.constexpr, wide: tl.constexpr, early: tl.constexpr,
 ):  # fmt: skip
     announce(early)
     wait(early)
@@ -50,22 +77,15 @@ def _choose(
     raw = tl.load(logits + row * size + code, inside, float("-inf")).to(tl.float32)
     heat = tl.load(temperature + row)
     if heat == 0.0:
-        tl.store(out + row, tl.argmax(raw, 0).to(tl.int64))
+        drawn = tl.argmax(raw, 0).to(tl.int32)
     else:
         # a logit of 16 bits has 16 bits of order; the temperature does not change it
         keys = _ordered(raw) >> (32 - bits)
         least: tl.constexpr = -(1 << (bits - 1))
         wanted = tl.load(top_k + row).to(tl.int32)
-        wanted = tl.where(wanted <= 0, size, tl.minimum(wanted, size))
-        # the largest threshold with at least `wanted` logits at or above it
-        low = tl.full((), least, tl.int64)
-        high = tl.full((), -least - 1, tl.int64)
-        for _ in range(bits):
-            middle = (low + high + 1) >> 1
-            enough = tl.sum((inside & (keys >= middle.to(tl.int32))).to(tl.int32)) >= wanted
-            low = tl.where(enough, middle, low)
-            high = tl.where(enough, high, middle - 1)
-        kept = inside & (keys >= low.to(tl.int32))
+        kept = inside
+        if (wanted > 0) & (wanted < size):
+            kept = inside & (keys >= _kth(keys, inside, wanted, bits))
         chance = tl.where(kept, tl.exp((raw - tl.max(raw)) / heat), 0.0)
         mass = tl.load(top_p + row)
         if mass < 1.0:
@@ -81,8 +101,14 @@ def _choose(
             chance = tl.where(keys >= high.to(tl.int32), chance, 0.0)
         walked = tl.cumsum(chance, 0)
         target = _uniform(tl.load(seeds + row), tl.load(frames + row), group) * tl.sum(chance)
-        drawn = tl.sum((inside & (walked <= target)).to(tl.int32))
-        tl.store(out + row, tl.minimum(drawn, size - 1).to(tl.int64))
+        drawn = tl.minimum(tl.sum((inside & (walked <= target)).to(tl.int32)), size - 1)
+    tl.store(out + row, drawn.to(tl.int64))
+    if width:
+        # the end code may have no row; what follows it is never used
+        column = tl.arange(0, wide)
+        held = column < width
+        line = tl.minimum(drawn, entries - 1) * width
+        tl.store(rows + row * width + column, tl.load(table + line + column, held), held)
 
 
 def choose(
@@ -94,25 +120,30 @@ def choose(
     top_k: Tensor,
     top_p: Tensor,
 ) -> Tensor:
+    return choose_row(logits, seeds, frames, group, temperature, top_k, top_p, None)[0]
+
+
+def choose_row(
+    logits: Tensor,
+    seeds: Tensor,
+    frames: Tensor,
+    group: int,
+    temperature: Tensor,
+    top_k: Tensor,
+    top_p: Tensor,
+    table: Normed | None,
+) -> tuple[Tensor, Normed | None]:
     logits = logits.contiguous()
     batch, size = logits.shape
     out = torch.empty(batch, dtype=torch.int64, device=logits.device)
-    block = triton.next_power_of_2(size)
+    lines = None if table is None else table.rows.contiguous()
+    entries, width = (0, 0) if lines is None else lines.shape
+    rows = None if lines is None else lines.new_empty(batch, width)
     bits = 16 if logits.dtype == torch.bfloat16 else 32
+    power = triton.next_power_of_2
     _choose[(batch,)](
-        logits,
-        seeds,
-        frames,
-        group,
-        temperature,
-        top_k,
-        top_p,
-        out,
-        size,
-        block,
-        bits,
-        overlaps(),
-        num_warps=8,
-        launch_pdl=overlaps(),
-    )
-    return out
+        logits, seeds, frames, group, temperature, top_k, top_p, lines, out, rows,
+        size, power(size), bits, entries, width, power(max(width, 1)), overlaps(),
+        num_warps=4 if size <= 2048 else 8, launch_pdl=overlaps(),
+    )  # fmt: skip
+    return out, None if rows is None or table is None else replace(table, rows=rows, value=None)

@@ -1,6 +1,8 @@
-"""A frame's bookkeeping in three kernels, one program per row, where plain operations are more than a hundred."""
+"""A frame's bookkeeping in four kernels, one program per row. Plain operations are more than a hundred."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import torch
 import triton
@@ -58,30 +60,73 @@ def begin(table: Columns, slots: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor
 
 
 @triton.jit
+def _pick(
+    first_whole, second_whole, third_whole, first_real, second_real, third_real, fourth_real, fifth_real, flag,
+    slots, wholes, reals, flags, count, early: tl.constexpr,
+):  # fmt: skip
+    batch = tl.program_id(0)
+    announce(early)
+    wait(early)
+    slot = tl.load(slots + batch)
+    tl.store(wholes + batch, tl.load(first_whole + slot))
+    tl.store(wholes + count + batch, tl.load(second_whole + slot))
+    tl.store(wholes + 2 * count + batch, tl.load(third_whole + slot))
+    tl.store(reals + batch, tl.load(first_real + slot))
+    tl.store(reals + count + batch, tl.load(second_real + slot))
+    tl.store(reals + 2 * count + batch, tl.load(third_real + slot))
+    tl.store(reals + 3 * count + batch, tl.load(fourth_real + slot))
+    tl.store(reals + 4 * count + batch, tl.load(fifth_real + slot))
+    tl.store(flags + batch, tl.load(flag + slot))
+
+
+def pick(columns: Sequence[Tensor], slots: Tensor) -> list[Tensor]:
+    """In one kernel where the columns are those of a frame's controls: three int64, five float32 and one bool."""
+    by_kind = {kind: [c for c in columns if c.dtype == kind] for kind in (torch.int64, torch.float32, torch.bool)}
+    whole, real, flag = by_kind.values()
+    if (len(whole), len(real), len(flag), len(columns)) != (3, 5, 1, 9):
+        return plain_frame.pick(columns, slots)
+    (count,) = slots.shape
+    out = [torch.empty((len(of_kind), count), dtype=kind, device=slots.device) for kind, of_kind in by_kind.items()]
+    _pick[(count,)](*whole, *real, *flag, slots, *out, count, overlaps(), num_warps=1, launch_pdl=overlaps())
+    rows = {kind: iter(made) for kind, made in zip(by_kind, out, strict=True)}
+    return [next(rows[column.dtype]) for column in columns]
+
+
+@triton.jit
 def _first_scores(
-    logits, heard, penalty, endless, out,
-    end: tl.constexpr, audio: tl.constexpr, size: tl.constexpr, block: tl.constexpr, early: tl.constexpr,
+    logits, seen, slots, frames, penalty, ignore_end, out,
+    least: tl.constexpr, end: tl.constexpr, audio: tl.constexpr, size: tl.constexpr, block: tl.constexpr,
+    early: tl.constexpr,
 ):  # fmt: skip
     batch = tl.program_id(0)
     code = tl.arange(0, block)
     announce(early)
     wait(early)
     score = tl.load(logits + batch * size + code, code < size, 0.0).to(tl.float32)
-    said = tl.load(heard + batch * audio + code, code < audio, 0).to(tl.int1)
+    said = tl.load(seen + tl.load(slots + batch) * audio + code, code < audio, 0).to(tl.int1)
     factor = tl.load(penalty + batch)
     score = tl.where(said, tl.where(score < 0, score * factor, tl.div_rn(score, factor)), score)
-    may_end = tl.load(endless + batch) == 0
+    may_end = (tl.load(frames + batch) >= least) & (tl.load(ignore_end + batch) == 0)
     score = tl.where((code < audio) | ((code == end) & may_end), score, float("-inf"))
     tl.store(out + batch * size + code, score, code < size)
 
 
-def first_scores(logits: Tensor, heard: Tensor, penalty: Tensor, endless: Tensor, end: int) -> Tensor:
-    logits, heard = logits.contiguous(), heard.contiguous()
+def first_scores(
+    logits: Tensor,
+    seen: Tensor,
+    slots: Tensor,
+    frames: Tensor,
+    penalty: Tensor,
+    ignore_end: Tensor,
+    least: int,
+    end: int,
+) -> Tensor:
+    logits, seen = logits.contiguous(), seen.contiguous()
     batch, size = logits.shape
     out = torch.empty((batch, size), dtype=torch.float32, device=logits.device)
     _first_scores[(batch,)](
-        logits, heard, penalty, endless, out,
-        end, heard.shape[1], size, triton.next_power_of_2(size), overlaps(), num_warps=8, launch_pdl=overlaps(),
+        logits, seen, slots, frames, penalty, ignore_end, out,
+        least, end, seen.shape[1], size, triton.next_power_of_2(size), overlaps(), num_warps=8, launch_pdl=overlaps(),
     )  # fmt: skip
     return out
 

@@ -29,8 +29,10 @@ PLAIN = tl.constexpr(0)
 ADD = tl.constexpr(1)
 SWIGLU = tl.constexpr(2)
 
-MOST_ROWS = 64
+MOST_ROWS = 128
 """Rows up to which the narrow kernels are used."""
+WIDEST = 64
+"""Rows of a tile at most. More rows take several tiles, whose weights come from the L2 cache."""
 AHEAD = 1024
 """Outputs up to which the weights of a product that is shared out are asked for while the kernel in front drains;
 of more they would only come in front of what is needed now."""
@@ -56,17 +58,17 @@ def _vector(
     normed: tl.constexpr, biased: tl.constexpr, ending: tl.constexpr, early: tl.constexpr,
     block_n: tl.constexpr, block_k: tl.constexpr,
 ):  # fmt: skip
-    rows = tl.program_id(0) * block_n + tl.arange(0, block_n)
+    lines = tl.program_id(0) * block_n + tl.arange(0, block_n)
     lanes = tl.arange(0, block_k)
     total = tl.zeros((block_n, block_k), tl.float32)
     second = tl.zeros((block_n, block_k), tl.float32)
     squares = tl.zeros((block_k,), tl.float32)
-    # the weights do not depend on the kernel in front: the first of them are on their way before it ends
-    here = weight + rows[:, None] * inputs + lanes[None, :]
+    # the weights do not depend on the kernel in front, so the first loads are issued before it ends
+    here = weight + lines[:, None] * inputs + lanes[None, :]
     tile = tl.load(here)
     gate = tl.load(here + outputs * inputs) if ending == SWIGLU else tile
     wait(early)
-    announce(early)  # sooner, the next kernel's weights would come in front of what this one still needs
+    announce(early)  # announced sooner, the next kernel would load its weights before the ones that are needed here
     for start in tl.range(0, inputs, block_k):
         k = start + lanes
         heard = tl.load(x + k).to(tl.float32)
@@ -87,14 +89,14 @@ def _vector(
         y *= scale
         gated *= scale
     if biased:
-        y += tl.load(bias + rows).to(tl.float32)
+        y += tl.load(bias + lines).to(tl.float32)
     kind = out.dtype.element_ty
     if ending == ADD:
-        y = y.to(kind).to(tl.float32) + tl.load(extra + rows).to(tl.float32)
+        y = y.to(kind).to(tl.float32) + tl.load(extra + lines).to(tl.float32)
     if ending == SWIGLU:
         y = y.to(kind).to(tl.float32)
         y = (y * tl.sigmoid(y)).to(kind).to(tl.float32) * gated.to(kind).to(tl.float32)
-    tl.store(out + rows, y.to(kind))
+    tl.store(out + lines, y.to(kind))
 
 
 @triton.jit
@@ -103,7 +105,7 @@ def _gated(
     block_m: tl.constexpr, block_n: tl.constexpr, block_k: tl.constexpr,
 ):  # fmt: skip
     rows = tl.program_id(0) * block_n + tl.arange(0, block_n)
-    batch = tl.arange(0, block_m)
+    batch = tl.program_id(1) * block_m + tl.arange(0, block_m)
     lanes = tl.arange(0, block_k)
     there = batch[None, :] < count
     here = weight + rows[:, None] * inputs + lanes[None, :]
@@ -130,7 +132,7 @@ def _parts(
     """A product of few outputs, whose inner sum is shared out: `share` inputs for each part."""
     rows = tl.program_id(0) * block_n + tl.arange(0, block_n)
     part = tl.program_id(1)
-    batch = tl.arange(0, block_m)
+    batch = tl.program_id(2) * block_m + tl.arange(0, block_m)
     lanes = tl.arange(0, block_k)
     there = batch[None, :] < count
     lines = weight + rows * inputs + part * share
@@ -231,10 +233,11 @@ def _few_rows(x: Tensor, gate_up: Tensor) -> Tensor | None:
     block_k = _turn(inputs, block_k)
     if count > MOST_ROWS or outputs % block_n or block_k < 32:
         return None
-    stages = stages_in((2 * block_n + _padded(count)) * block_k * x.element_size(), stages)
+    block_m = _padded(count)
+    stages = stages_in((2 * block_n + block_m) * block_k * x.element_size(), stages)
     out = torch.empty((*x.shape[:-1], outputs), dtype=x.dtype, device=x.device)
-    _gated[(outputs // block_n,)](
-        x, gate_up, out, count, outputs, inputs, overlaps(), _padded(count), block_n, block_k,
+    _gated[(outputs // block_n, triton.cdiv(count, block_m))](
+        x, gate_up, out, count, outputs, inputs, overlaps(), block_m, block_n, block_k,
         num_warps=warps, num_stages=stages, launch_pdl=overlaps(),
     )  # fmt: skip
     return out
@@ -249,19 +252,21 @@ def _shared_out(x: Tensor, weight: Tensor) -> Tensor | None:
     block_k = _turn(share, block_k)
     if count > MOST_ROWS or outputs % block_n or inputs % parts or block_k < 32:
         return None
-    stages = stages_in((block_n + _padded(count)) * block_k * x.element_size(), stages)
+    block_m = _padded(count)
+    stages = stages_in((block_n + block_m) * block_k * x.element_size(), stages)
     sums = torch.empty((parts, count, outputs), dtype=torch.float32, device=x.device)
     # so that every thread asks for a piece of a line
     pieces = max(1, 32 * warps // block_n) if outputs <= AHEAD else 0
-    _parts[(outputs // block_n, parts)](
-        x, weight, sums, count, outputs, inputs, share, overlaps(), pieces, _padded(count), block_n, block_k,
+    _parts[(outputs // block_n, parts, triton.cdiv(count, block_m))](
+        x, weight, sums, count, outputs, inputs, share, overlaps(), pieces, block_m, block_n, block_k,
         num_warps=warps, num_stages=stages, launch_pdl=overlaps(),
     )  # fmt: skip
     return sums
 
 
 def _padded(count: int) -> int:
-    return max(16, triton.next_power_of_2(count))
+    """Rows of a tile."""
+    return min(max(16, triton.next_power_of_2(count)), WIDEST)
 
 
 def _row_tile(ending: int, outputs: int, inputs: int) -> Tile:

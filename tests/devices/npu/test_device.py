@@ -95,15 +95,15 @@ def test_fewer_sizes_are_recorded() -> None:
     device, model = NPUDevice(), toy(device="cpu")
     plan = plan_for(model, device, EngineSettings())
     assert plan.buckets == (1, 2, 4, 8, 16, 32)
-    assert recordings(plan) == 25
-    assert recordings(Plan.of(32, 120, 12.5)) == 52
+    assert recordings(plan) == 24
+    assert recordings(Plan.of(32, 120, 12.5)) == 58
     assert recordings(plan_for(model, device, EngineSettings(slots=200))) < 64
 
 
 def recordings(plan: Plan) -> int:
     most = min(plan.slots, max(plan.sound_rows))
     rows = sum(size < most for size in plan.sound_rows) + 1
-    return len(plan.buckets) + len(plan.prefill_rows) * 2 + len(plan.chunks) * rows
+    return len(plan.buckets) + len(plan.prefill_rows) + len(plan.chunks) * rows
 
 
 @pytest.mark.parametrize("said", ["[Error]: error code 207008, stream resources\nmore", "error code 507011"])

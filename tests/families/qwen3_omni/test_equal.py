@@ -12,6 +12,7 @@ from torch import Tensor
 
 from omnitts_cli.families.qwen3_omni.names.language import expert_names
 from omnitts_cli.families.qwen3_omni.prompt import OmniPrompter
+from omnitts_cli.kernels.ops import Normed
 from omnitts_cli.kernels.plain_experts import mixture
 from omnitts_cli.models.experts import Experts
 from omnitts_cli.models.roles import Prompt, SpeechModel
@@ -51,15 +52,16 @@ class Alone:
     def frame(self, state: Tensor, logits: Tensor, scores: list[Tensor]) -> Tensor | None:
         """All codes [1, G], or None at the end; `scores` collects the predictor's logits."""
         model, made = self.model, torch.tensor([self.made])
-        first = choose_first(logits, self.heard, made, self.controls, model.facts, model.ops)
+        table = model.predictor.inputs(model.embedder)[0]
+        first, row = choose_first(logits, table, self.heard, self.slots, made, self.controls, model.facts, model.ops)
         if first == model.facts.end_code:
             return None
 
-        def choose(group: int, rest: Tensor) -> Tensor:
+        def choose(group: int, rest: Tensor, table: Normed | None) -> tuple[Tensor, Normed | None]:
             scores.append(rest)
-            return choose_rest(group, rest, made, self.controls, model.ops)
+            return choose_rest(group, rest, table, made, self.controls, model.ops)
 
-        return model.predictor.frame(state, first, model.embedder, choose)
+        return model.predictor.frame(state, first, row, model.embedder, choose)
 
     def go_on(self, codes: Tensor) -> None:
         text = self.prompt.feed

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import torch
 from golden_set import checkpoint
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from torch import Tensor
 
 from omnitts_cli.errors import ModelError
 from omnitts_cli.families.common.fields import Fields
@@ -20,6 +22,7 @@ from omnitts_cli.families.common.tokenizer import TextTokenizer, byte_vocabulary
 from omnitts_cli.families.qwen3_tts import released
 from omnitts_cli.families.qwen3_tts.config import PARAMETERS, Config, Speaker, config_of, read_config
 from omnitts_cli.families.qwen3_tts.family import assemble, facts, parts
+from omnitts_cli.kernels.ops import Normed
 from omnitts_cli.models.roles import SpeechModel
 from omnitts_cli.request import Request, Sampling
 from omnitts_cli.voices import Designed, Named
@@ -255,11 +258,18 @@ def one_frame(model: SpeechModel) -> None:
     logits = model.talker.logits(hidden)
     assert logits.shape == (1, model.facts.vocabulary)
     first = logits[:, : model.facts.codes].argmax(-1)
-    codes = model.predictor.frame(hidden, first, model.embedder, lambda group, logits: logits.argmax(-1))
+    table = model.predictor.inputs(model.embedder)[0]
+    row = replace(table, rows=table.rows[first])
+    codes = model.predictor.frame(hidden, first, row, model.embedder, likeliest)
     assert model.embedder.frame(codes).shape == (1, model.facts.hidden)
     sound = model.codec(codes[:, None])
     assert sound.shape == (1, model.facts.samples_per_frame)
     assert torch.isfinite(sound).all()
+
+
+def likeliest(group: int, logits: Tensor, table: Normed | None) -> tuple[Tensor, Normed | None]:
+    codes = logits.argmax(-1)
+    return codes, None if table is None else replace(table, rows=table.rows[codes])
 
 
 def fill_small(config: Config) -> SpeechModel | None:

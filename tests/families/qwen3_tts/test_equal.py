@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -11,7 +13,7 @@ from tiny_models import tiny_model
 from torch import Tensor
 
 from omnitts_cli.kernels import cpu, plain
-from omnitts_cli.kernels.ops import Ops
+from omnitts_cli.kernels.ops import Normed, Ops
 from omnitts_cli.kernels.plain import keep_likely
 from omnitts_cli.models.roles import Prompt, SpeechModel
 from omnitts_cli.models.sampling import Controls, choose_first, choose_rest, first_scores
@@ -43,17 +45,20 @@ class Alone:
 
     def first(self, logits: Tensor) -> int:
         made = torch.tensor([self.made])
-        return int(choose_first(logits, self.heard, made, self.controls, self.model.facts, self.model.ops))
+        model = self.model
+        code, _ = choose_first(logits, None, self.heard, self.slots, made, self.controls, model.facts, model.ops)
+        return int(code)
 
     def rest(self, first: int) -> Tensor:
         """All codes of the frame that begins with `first`: [1, G]."""
         model, made = self.model, torch.tensor([self.made])
-        return model.predictor.frame(
-            self.hidden,
-            torch.tensor([first]),
-            model.embedder,
-            lambda group, logits: choose_rest(group, logits, made, self.controls, model.ops),
-        )
+
+        def choose(group: int, logits: Tensor, table: Normed | None) -> tuple[Tensor, Normed | None]:
+            return choose_rest(group, logits, table, made, self.controls, model.ops)
+
+        table = model.predictor.inputs(model.embedder)[0]
+        row = replace(table, rows=table.rows[first : first + 1])
+        return model.predictor.frame(self.hidden, torch.tensor([first]), row, model.embedder, choose)
 
     def go_on(self, codes: Tensor) -> None:
         text = self.prompt.feed
@@ -113,7 +118,7 @@ def test_scores_of_a_sampled_run() -> None:
         logits = alone.logits()
         assert near(logits[0], theirs)
         made = torch.tensor([step])
-        scores = first_scores(logits, alone.heard, made, alone.controls, model.facts)
+        scores = first_scores(logits, alone.heard, alone.slots, made, alone.controls, model.facts)
         how = [torch.tensor([said[key]]) for key in ("temperature", "top_k", "top_p")]
         torch.testing.assert_close(keep_likely(scores, *how)[0], golden.tensors["talker.scores"][step, 0])
         alone.go_on(frames[None, step])

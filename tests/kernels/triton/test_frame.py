@@ -6,6 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
+
+from omnitts_cli.kernels import plain_frame
 
 pytestmark = pytest.mark.gpu
 Check = Callable[[Callable[..., Any]], None]
@@ -27,3 +30,15 @@ def test_finish(finishes_alike: Check) -> None:
     from omnitts_cli.kernels.triton.frame import finish
 
     finishes_alike(finish)
+
+
+def test_pick(where: torch.device) -> None:
+    """The columns of a frame's controls in any order, and other columns too."""
+    from omnitts_cli.kernels.triton.frame import pick
+
+    kinds = [torch.int64, torch.float32, torch.int64, torch.float32, torch.bool] + [torch.float32] * 3 + [torch.int64]
+    columns = [(torch.arange(7) * (index + 1) % 5).to(where, kind) for index, kind in enumerate(kinds)]
+    slots = torch.tensor([6, 0, 3, 3], device=where)
+    for some in (columns, columns[:4]):
+        for fast, truth in zip(pick(some, slots), plain_frame.pick(some, slots), strict=True):
+            assert fast.dtype == truth.dtype and torch.equal(fast, truth)

@@ -12,7 +12,7 @@ from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import Normed
 
 pytestmark = pytest.mark.gpu
-ROWS = [1, 2, 9, 64, 70]
+ROWS = [1, 2, 9, 64, 70, 130]
 SIZES = [(96, 64), (128, 256), (64, 3072), (80, 6144), (1024, 2048)]
 EPS = 1e-6
 

@@ -1,0 +1,116 @@
+"""Kernels and bytes of a frame, counted without running it, so that a change cannot lose them unnoticed.
+
+The released shapes stand on torch's `meta` device; Triton's kernels are noted down instead of launched. Needs the
+`triton` package, but no GPU.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from omnitts_cli.engine.frame import frame
+from omnitts_cli.engine.plan import Plan
+from omnitts_cli.engine.slots import SlotTable
+from omnitts_cli.families.qwen3_tts.family import FAMILY, facts, parts
+
+triton = pytest.importorskip("triton")
+
+ALLOCATIONS = {"aten.empty", "aten.empty_like", "aten.new_empty", "aten._unsafe_view"}
+PRODUCTS = {"_vector", "_gated", "_parts", "aten.mm", "aten.addmm"}
+META = torch.device("meta")
+
+
+class Counts(TorchDispatchMode):
+    """The kernels of a frame by name, and the bytes of weights that its products read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kernels: Counter[str] = Counter()
+        self.weight_bytes = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+        name = ".".join(str(func).split(".")[:2])
+        view = any(value.alias_info is not None and not value.alias_info.is_write for value in func._schema.returns)
+        if not view and name not in ALLOCATIONS:
+            self.note(name, args)
+        return func(*args, **(kwargs or {}))
+
+    def note(self, name: str, args: tuple[Any, ...]) -> None:
+        self.kernels[name] += 1
+        if name in PRODUCTS:  # the weight is the largest of the operands
+            self.weight_bytes += max(x.numel() * x.element_size() for x in args if isinstance(x, Tensor))
+
+
+@pytest.fixture
+def counts(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counts]:
+    from triton.runtime.interpreter import InterpretedFunction
+    from triton.runtime.jit import JITFunction
+
+    from omnitts_cli.kernels.triton import overlap, room
+
+    made = Counts()
+
+    def run(self: Any, *args: Any, **kwargs: Any) -> None:
+        made.note(self.fn.__name__, args)
+
+    for kind in (JITFunction, InterpretedFunction):
+        monkeypatch.setattr(kind, "run", run)
+    # so that no card is asked for its features
+    monkeypatch.setattr(triton.knobs.runtime, "interpret", True)
+    for asked in (overlap.overlaps, room.shared_bytes):
+        asked.cache_clear()
+    yield made
+    for asked in (overlap.overlaps, room.shared_bytes):
+        asked.cache_clear()
+
+
+@pytest.fixture(scope="module")
+def model_of() -> Callable[[str], Any]:
+    """A released model's language side without numbers, in bfloat16."""
+
+    def make(name: str) -> Any:
+        from omnitts_cli.kernels.triton import OPS
+
+        config = FAMILY.made_up_config(Path(name), name)
+        language = parts(config, OPS).language.module.bfloat16().requires_grad_(False)
+        language.talker.prepare()
+        language.predictor.prepare(language.embedder)
+        roles = {role: getattr(language, role) for role in ("talker", "predictor", "embedder")}
+        return SimpleNamespace(facts=facts(config), ops=OPS, **roles)
+
+    return make
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(
+    ("name", "batch", "kernels", "mebibytes"),
+    [
+        ("1.7b-customvoice", 1, 566, 5014),
+        ("1.7b-customvoice", 2, 776, 5014),
+        ("1.7b-customvoice", 8, 776, 5014),
+        ("1.7b-customvoice", 64, 776, 5014),
+        ("0.6b-customvoice", 1, 565, 3156),
+    ],
+)
+def test_kernels_and_bytes_of_a_frame(
+    name: str, batch: int, kernels: int, mebibytes: int, counts: Counts, model_of: Callable[[str], Any]
+) -> None:
+    """Change the numbers when a frame needs fewer. More mean that it has become slower."""
+    model = model_of(name)
+    plan = Plan.of(batch, 10, 12.5)
+    table = SlotTable.empty(plan, model.facts, META, torch.bfloat16)
+    cache = model.talker.cache(plan.slots + 1, plan.positions)
+    slots = torch.zeros(batch, dtype=torch.int64, device=META)
+    with counts:
+        frame(model, table, cache, slots, cache.capacity, plan.stall_frames)
+    assert sum(counts.kernels.values()) == kernels, counts.kernels
+    assert counts.weight_bytes >> 20 == mebibytes
