@@ -109,7 +109,7 @@ def run(arguments: list[str]) -> int:
             return failed(in_our_words(refusal))
         except signals.Stopped as stopped:
             console.note(stopped.word)
-            return stopped.exit_code
+            return interrupted(stopped)
         except signals.PipeClosed:
             return pipe_closed()
         except SystemExit as left:  # so Typer leaves when a shell has its answer, or the reader of help has gone
@@ -118,6 +118,16 @@ def run(arguments: list[str]) -> int:
             return failed(no_space(error)) if is_full(error) else internal(error)
         finally:
             console.stdout.release()
+
+
+def interrupted(stopped: signals.Stopped) -> int:
+    """The exit code of a signal, and for programs a record as of an error."""
+    record = {"status": "error", "code": "stopped", "exit": stopped.exit_code, "message": stopped.word}
+    try:
+        console.record(**record)
+    except (OmniError, OSError):  # no stdout, or its reader has gone; the exit code says it
+        pass
+    return stopped.exit_code
 
 
 def failed(error: OmniError) -> int:

@@ -43,6 +43,7 @@ class Job:
     messages: Messages
     live: bool = False
     takes: tuple[Results, ...] = ()  # where more than one take of the same goes; the first is `output`
+    texts: tuple[TextIn, ...] = ()  # of these takes, where each has a text of its own and the same seed
     names_outputs: bool = False  # the names of the files are ours: they are printed on stdout
 
     def script(self) -> tuple[Script, Iterator[str] | None]:
@@ -71,6 +72,8 @@ class Job:
         script, texts = self.script()
         if self.output.dry_run:
             rehearse(script, name, variant, self.text)
+            for text in self.texts[1:]:
+                rehearse(replace(self, text=text).script()[0], name, variant, text)
             yield None
             return
         with ExitStack() as closing:
@@ -79,7 +82,9 @@ class Job:
                 closing.callback(lambda: place.sink.discard())  # of the sink that it will have by then
             subs, codes = self.side_files(closing)
             script.peek(FIRST_S)  # an empty one is refused now
-            tts = closing.enter_context(opened_model(name, variant, self.machine, self.network, self.messages))
+            tts = closing.enter_context(
+                opened_model(name, variant, self.machine, self.network, self.messages, patient=place.safe)
+            )
             place = self.prepared(place, tts.sample_rate)
             yield Ready(self, tts, place, subs, codes, script, texts)
 
@@ -134,11 +139,12 @@ class Ready:
             self.codes.write(results.codes(stream.account, self.tts.engine.model.facts.groups))
         results.report(job, self.tts, self.place, stream)
         for take in range(1, len(job.takes)):
-            self.another(take, voice, replace(speech, seed=stream.seed + take))
+            self.another(take, voice, replace(speech, seed=stream.seed + (0 if job.texts else take)))
 
     def another(self, take: int, voice: Voice | str | None, speech: Speech) -> None:
-        """The same again with another seed, into another place."""
-        job = replace(self.job, output=self.job.takes[take])
+        """The same again with another seed, or another text, into another place."""
+        text = self.job.texts[take] if self.job.texts else self.job.text
+        job = replace(self.job, output=self.job.takes[take], text=text)
         place = job.prepared(sound_out.reserve(job.output), self.tts.sample_rate)
         try:
             script, texts = job.script()

@@ -17,7 +17,13 @@ if TYPE_CHECKING:
 
 @contextmanager
 def opened_model(
-    model: str | None, variant: str, machine: Machine, network: Network, messages: Messages
+    model: str | None,
+    variant: str,
+    machine: Machine,
+    network: Network,
+    messages: Messages,
+    *,
+    patient: bool = False,
 ) -> Iterator[TTS]:
     """The open model. `variant` completes a bare size: custom_voice, base or voice_design."""
     name = model or EMBEDDED
@@ -28,8 +34,8 @@ def opened_model(
     from omnitts_cli.cli.models import tell
     from omnitts_cli.speech import tts  # seconds of imports: after the word to the person
 
-    settings = settings_for(machine, network)
-    console.detail(f"settings: {settings}")
+    settings = {**settings_for(machine, network), "patient": patient}
+    console.detail("settings: " + ", ".join(f"{key} {value}" for key, value in settings.items() if value is not None))
     with Progress(f"downloading {name}", messages.progress) as progress:
         spoken = tts.load(
             name, variant=variant, fetching=lambda news: tell(progress, news), tell=console.notice, **settings

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,6 +20,9 @@ from omnitts_cli.speech import voice_files
 from omnitts_cli.speech.voice_files import SUFFIX, SavedVoice
 from omnitts_cli.terminal.console import console
 from omnitts_cli.text.language import LANGUAGES, language_code
+
+if TYPE_CHECKING:
+    from omnitts_cli.families.common.family import Family
 
 app = group("List, preview, save, share and blend voices.")
 
@@ -44,8 +47,8 @@ def list_(
 ) -> None:
     """List saved voices and the voices of the model."""
     language = language_code(lang) if lang else None
-    rows = []
-    for name in voice_files.names():
+    rows, saved = [], voice_files.names()
+    for name in saved:
         try:
             about = voice_files.load(name).about
         except InputError as error:
@@ -56,7 +59,7 @@ def list_(
             rows.append([name, "saved", about.get("model", ""), about.get("source", "")])
             console.record(status="ok", name=name, kind="saved", **about)
     for name, words, of in speakers(model, language):
-        rows.append([name, "model", of, words])
+        rows.append([name, "model", of, f"{words}; -v {name} is the saved one" if name in saved else words])
         console.record(status="ok", name=name, kind="model", model=of, about=words)
     console.table(rows, head=["NAME", "KIND", "MODEL", "ABOUT"])
     if language is not None and not rows:
@@ -223,10 +226,10 @@ app.command("import", cls=Command)(command(import_))
 
 
 def speakers(model: str, language: str | None = None) -> list[tuple[str, str, str]]:
-    """Name, description and model of the voices that a model folder on this machine has, if the model speaks the
-    language. Its weights stay shut.
+    """Name, description and model of the voices of a model, if it speaks the language. Weights are not read, and a
+    released model need not be on this machine.
     """
-    from omnitts_cli.families.known import family_of
+    from omnitts_cli.families.known import families, family_of
     from omnitts_cli.weights.find import here, not_here
     from omnitts_cli.weights.names import HubName
 
@@ -237,12 +240,18 @@ def speakers(model: str, language: str | None = None) -> list[tuple[str, str, st
             raise
         return []
     if isinstance(found, HubName):
-        raise not_here(found)
+        family = next((family for family in families() if found.name in family.made_up), None)
+        if family is None:
+            raise not_here(found)
+        return voices_of(family, family.made_up_config(Path(found.name), found.name), found.name, language)
     if found.folder is None:
         return []
     family = family_of(found.folder)
-    config = family.read_config(found.folder)
+    return voices_of(family, family.read_config(found.folder), found.name, language)
+
+
+def voices_of(family: Family, config: Any, name: str, language: str | None) -> list[tuple[str, str, str]]:
     if language is not None and LANGUAGES[language] not in family.languages(config):
         return []
     known = family.voices(config)
-    return [(name, about, found.name) for name, about in known.items()]
+    return [(voice, about, name) for voice, about in known.items()]

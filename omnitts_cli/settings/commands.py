@@ -12,6 +12,7 @@ from omnitts_cli.settings.table import SHARED, Speech
 from omnitts_cli.text.language import LANGUAGES
 
 for_voice = partial(Setting, group="voice")
+for_files = partial(Setting, group="output")
 for_load = partial(Setting, group="load")
 for_server = partial(Setting, group="server")
 for_report = partial(Setting, group="report")
@@ -58,6 +59,15 @@ class Clip:
     check: Annotated[
         bool, for_voice("--check/--no-check", SWITCH, "Check the clip for silence, noise and clipping.")
     ] = True
+
+
+@dataclass(frozen=True)
+class Folder:
+    """Where the sound of several inputs goes."""
+
+    output_dir: Annotated[
+        str | None, for_files("-O --output-dir", TEXT, "Folder for one sound file per input file.", "DIR")
+    ] = None
 
 
 @dataclass(frozen=True)
@@ -256,5 +266,5 @@ class Answer:
 
 
 BENCH = (Load, What, Server, Answer)
-ALL = (*SHARED, Clip, Takes, Live, *BENCH)
+ALL = (*SHARED, Clip, Folder, Takes, Live, *BENCH)
 """Every group of settings there is."""

@@ -23,6 +23,7 @@ class EngineSettings:
     first_chunk: int = 1  # frames in the first chunk of sound
     chunk: int = 16  # most frames in a later one
     threads: int | None = None  # on the CPU
+    patient: bool = False  # no one waits for the first sound, as with a file: more requests together on a CPU
     capture: bool = True  # record steps where the device can replay them
     offline: bool = False  # ask nothing of the network
     mistral_pattern: bool = False  # cut words as the official package does for local folders
@@ -51,6 +52,7 @@ RULES: Mapping[str, kinds.Kind] = {
     **{field.name: field.setting.kind for group in (Machine, Network) for field in fields_of(group)},
     "slots": SLOTS,  # None in the place of the option's "auto"
     "seconds": kinds.number(1, 2400),
+    "patient": kinds.SWITCH,
     "capture": kinds.SWITCH,
     "mistral_pattern": kinds.SWITCH,
 }

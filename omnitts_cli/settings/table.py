@@ -175,7 +175,14 @@ class Speech(Model):
     ] = "off"
     seed: Annotated[
         int | None,
-        for_sampling("--seed", whole(0, 2**63 - 1), "Random seed.", "N", shown="random; printed", main=True),
+        for_sampling(
+            "--seed",
+            whole(0, 2**63 - 1),
+            "Random seed; the same seed, text and options give the same speech on this machine.",
+            "N",
+            shown="random; printed",
+            main=True,
+        ),
     ] = None
     temperature: Annotated[
         float | None,
@@ -345,7 +352,7 @@ class Machine:
         int, for_machine("--chunk", whole(1, 100), "Maximum size of later chunks, in frames.", "N", preset=True)
     ] = 16
     threads: Annotated[
-        int | None, for_machine("-t --threads", whole(1, 1024), "CPU threads.", "N", shown="physical cores")
+        int | None, for_machine("-t --threads", whole(1, 1024), "CPU threads.", "N", shown="physical cores; 1 for tiny")
     ] = None
 
 

@@ -14,7 +14,7 @@ from omnitts_cli.devices.device import Device
 from omnitts_cli.devices.host import physical_cores, told_threads
 from omnitts_cli.engine.engine import Engine
 from omnitts_cli.engine.plan import Plan
-from omnitts_cli.engine.room import start
+from omnitts_cli.engine.room import slot_bytes, start
 from omnitts_cli.errors import DeviceError, ModelError
 from omnitts_cli.families.common.names import HEAD
 from omnitts_cli.families.common.tokenizer import TextTokenizer, byte_vocabulary, read_tokenizer
@@ -36,6 +36,10 @@ SOUND_FRAMES = 20
 """Frames that a CPU decodes together. More is no faster a frame; from 32 MiB on, which are 32 frames of the embedded
 voice, memory comes fresh from the system at every call, and a frame takes a quarter longer.
 """
+PATIENT_SLOTS = 16
+"""On a CPU, where no one waits for the first sound. Measured on two cores: 16 take a sixth less processor time than 4,
+without the compiled library a quarter less, for 150 MB more; the sound is the same."""
+PATIENT_SHARE = 0.1  # of the free memory; else as few slots as elsewhere
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 DEFAULT = EngineSettings()
 
@@ -140,6 +144,10 @@ def _dtype(wanted: str, device: Device, stored: torch.dtype | None = None) -> to
 
 def plan_for(model: SpeechModel, device: Device, settings: EngineSettings = DEFAULT) -> Plan:
     """The engine's fixed sizes on this device. No slot is longer than what the model can keep apart by position."""
+    if settings.slots is None and settings.patient and not device.captures:
+        plan = plan_for(model, device, replace(settings, slots=PATIENT_SLOTS))
+        if PATIENT_SLOTS * slot_bytes(model, plan) < PATIENT_SHARE * device.free_bytes():
+            return plan
     slots = settings.slots or (32 if device.captures else 4)
     sizes = [1]
     while sizes[-1] < settings.chunk:

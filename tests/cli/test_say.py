@@ -582,3 +582,18 @@ def test_B10_words_are_read_in_the_format_that_was_named(omnitts: Call) -> None:
 
 def test_B12_a_pause_that_is_cut_is_told(omnitts: Call) -> None:
     assert "[pause:90s] is cut to 60 s" in omnitts("say", "--dry-run", "One. [pause:90s] Two.").err
+
+
+def test_a_folder_takes_one_file_per_input(omnitts: Call) -> None:
+    for name, words in (("one.txt", "First text here."), ("two.md", "# Second one there.")):
+        Path(name).write_text(words)
+    Path("more").mkdir()
+    Path("more/one.txt").write_text("Third text here.")
+    done = omnitts("say", *TOY, "-f", "one.txt", "-f", "two.md", "-f", "more/one.txt", "-O", "out", "--json")
+    assert [one["output"] for one in done.objects] == ["out/one.wav", "out/two.wav", "out/one-2.wav"]
+    assert omnitts("say", *TOY, "-f", "two.md", "-o", "alone.wav").code == 0
+    assert Path("alone.wav").read_bytes() == Path("out/two.wav").read_bytes(), "each as if it were alone"
+    assert omnitts("say", *TOY, "Hello.", "-O", "out", "-o", "a.wav").code == 2
+    assert omnitts("say", *TOY, "Hello.", "-O", "out", "--subs", "a.srt").code == 2
+    assert len(omnitts("say", "--dry-run", "--json", "-f", "one.txt", "-f", "two.md", "-O", "none").objects) == 2
+    assert not Path("none").exists()

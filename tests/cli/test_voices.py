@@ -334,3 +334,16 @@ def test_B1_a_name_in_a_voice_file_is_never_a_path(omnitts: Call, home: Path) ->
 def test_B12_numbers_are_numbers(omnitts: Call) -> None:
     saved("a")
     assert omnitts("voices", "show", "a", "--json").json["frames"] == 0
+
+
+def test_voices_of_a_released_model_are_listed_without_it(omnitts: Call, no_model: None) -> None:
+    names = [one["name"] for one in omnitts("voices", "list", "-m", "0.6b", "--json").objects]
+    assert "ryan" in names and len(names) == 9
+    assert omnitts("voices", "list", "-m", "hf:someone/model").code == 4
+
+
+def test_B12_the_list_says_which_of_two_henrys_speaks(omnitts: Call) -> None:
+    saved("henry")
+    rows = [line.split("\t") for line in omnitts("voices", "list").out.decode().splitlines()]
+    assert [row[1] for row in rows if row[0] == "henry"] == ["saved", "model"]
+    assert any("-v henry is the saved one" in row[3] for row in rows)

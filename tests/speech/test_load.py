@@ -323,3 +323,13 @@ def test_a_request_may_use_every_position_of_a_small_model(cpu: CPUDevice) -> No
         InputError, match=f"{rows} prompt rows, 0 reference frames and 31 frames; a slot holds {rows + 30}"
     ):
         engine.clip(Request("Hello.", max_frames=31, ignore_end=True))
+
+
+def test_a_file_gets_more_slots_where_memory_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, device = load_model("random:toy", CPUDevice()), CPUDevice()
+    patient = EngineSettings(patient=True)
+    assert plan_for(model, device).slots == 4
+    assert plan_for(model, device, patient).slots == 16
+    assert plan_for(model, device, EngineSettings(patient=True, slots=3)).slots == 3
+    monkeypatch.setattr(type(device), "free_bytes", lambda self: 1000)
+    assert plan_for(model, device, patient).slots == 4

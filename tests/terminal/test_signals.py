@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -193,3 +194,18 @@ def test_the_former_handlers_come_back(heeding: None) -> None:
     with signals.handled():
         assert signal.getsignal(signal.SIGINT) is signals.stop
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_B12_a_stopped_command_leaves_a_record(tmp_path: Path) -> None:
+    from omnitts_cli.cli import app
+
+    stopped = signals.Stopped(signal.SIGTERM)
+    app.console.reset()
+    app.console.json = True
+    lines: list[str] = []
+    app.console.stdout.line = lines.append  # type: ignore[method-assign]
+    assert app.interrupted(stopped) == 143
+    assert json.loads(lines[0]) == {
+        "schema": 1, "status": "error", "code": "stopped", "exit": 143, "message": "terminated"
+    }  # fmt: skip
+    app.console.reset()
