@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from omnitts_cli.cli import results, sound_out
 from omnitts_cli.cli.loading import opened_model
+from omnitts_cli.cli.sound_out import Player
 from omnitts_cli.errors import DeviceError, OmniError, OutputError, UsageError
 from omnitts_cli.settings.environment import EMBEDDED
 from omnitts_cli.settings.table import Machine, Messages, Network, Results, Speech, TextIn
@@ -137,7 +138,7 @@ class Ready:
             self.subs.write(results.subtitles(stream.account, self.subs.path))
         if self.codes:
             self.codes.write(results.codes(stream.account, self.tts.engine.model.facts.groups))
-        results.report(job, self.tts, self.place, stream)
+        results.report(job.command, speech, self.tts, self.place, stream, named=job.names_outputs)
         for take in range(1, len(job.takes)):
             self.another(take, voice, replace(speech, seed=stream.seed + (0 if job.texts else take)))
 
@@ -151,7 +152,7 @@ class Ready:
             again = replace(self, job=job, place=place, script=script, texts=texts)
             stream = again.stream(voice, speech)
             again.write(stream)
-            results.report(job, self.tts, place, stream)
+            results.report(job.command, speech, self.tts, place, stream, named=job.names_outputs)
         finally:
             place.sink.discard()
 
@@ -256,25 +257,3 @@ def rescued(error: OmniError | Stopped, place: Stage) -> OmniError | Stopped:
     elif kept:
         console.note(f"finished sentences are in {kept}")
     return error
-
-
-@dataclass
-class Player:
-    """What the keys do while something plays: space pauses and goes on, q stops."""
-
-    place: Stage
-    stream: Stream
-    paused: bool = False
-    quit: bool = False
-    listens: bool = False  # whether there is a terminal to press keys on
-
-    def act(self, key: str) -> None:
-        speaker = self.place.speaker
-        assert speaker is not None
-        if key == " ":
-            self.paused = not self.paused
-            speaker.pause(self.paused)
-        elif key == "q":
-            self.quit = True
-            self.stream.close()
-            speaker.discard()

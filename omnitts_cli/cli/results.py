@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from omnitts_cli.cli.job import Job, Player
-    from omnitts_cli.cli.sound_out import Stage
+    from omnitts_cli.cli.sound_out import Player, Stage
+    from omnitts_cli.settings.table import Speech
     from omnitts_cli.speech.script import Script
     from omnitts_cli.speech.speaking import Account, Stream
     from omnitts_cli.speech.tts import TTS
@@ -24,21 +24,21 @@ if TYPE_CHECKING:
 STEADY_S = 1.0
 
 
-def report(job: Job, tts: TTS, place: Stage, stream: Stream) -> None:
-    """What was made, for programs and for people."""
+def report(command: str, speech: Speech, tts: TTS, place: Stage, stream: Stream, *, named: bool) -> None:
+    """What was made, for programs and for people. `named`: its name is printed on stdout."""
     from omnitts_cli.audio.pcm import dbfs
     from omnitts_cli.speech.voices import code_of
     from omnitts_cli.text.subtitles import joined, sentence_rows
 
     louder = getattr(place.sink, "applied_db", 0.0)  # by --loudness, after the stage has measured
     peak = dbfs(place.peak) + louder
-    warn_if_clipped(peak, job.speech.volume, place)
+    warn_if_clipped(peak, speech.volume, place)
     console.fold()
     model, request, account, seconds = tts.engine.model, stream.manner.request, stream.account, stream.seconds
     rtf = account.wall_s / seconds if seconds else None
     console.record(
         status="ok",
-        command=job.command,
+        command=command,
         output=place.shown,
         format=place.form.name,
         sample_rate=place.form.rate,
@@ -54,7 +54,7 @@ def report(job: Job, tts: TTS, place: Stage, stream: Stream) -> None:
         guard_hits=account.guard_hits,
         stopped=account.stopped,
         lang=code_of(request.language, model),
-        voice=job.speech.voice or getattr(request.voice, "speaker", None),
+        voice=speech.voice or getattr(request.voice, "speaker", None),
         model=model.name,
         model_sha256=model.sha256,
         device=tts.engine.device.name,
@@ -64,13 +64,13 @@ def report(job: Job, tts: TTS, place: Stage, stream: Stream) -> None:
         warnings=console.warnings,
         sentences=sentence_rows(joined(account.sentences)),
     )
-    if place.named or job.names_outputs:
+    if place.named or named:
         console.result(str(place.path))
     where = f" in {place.path}" if place.path else ""
     told = f"  RTF {rtf:.3f}" if rtf else ""
     line = f"{duration(seconds)} of speech{where}{told}  seed {stream.seed}"
-    drawn = job.speech.seed is None and console.on_terminal()  # it would be lost
-    (console.note if place.named or job.names_outputs or drawn else console.detail)(line)
+    drawn = speech.seed is None and console.on_terminal()  # it would be lost
+    (console.note if place.named or named or drawn else console.detail)(line)
 
 
 def warn_if_clipped(peak_dbfs: float, volume_db: float, place: Stage) -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from omnitts_cli.audio.sinks import Sink
     from omnitts_cli.audio.speaker import SpeakerSink
     from omnitts_cli.settings.table import Output
+    from omnitts_cli.speech.speaking import Stream
 
 RATE = 24_000  # of every released model
 
@@ -59,6 +60,28 @@ class Stage:
     def safe(self) -> bool:
         """Whether a piece can be checked whole before anybody hears it."""
         return self.path is not None and self.speaker is None
+
+
+@dataclass
+class Player:
+    """What the keys do while something plays: space pauses and goes on, q stops."""
+
+    place: Stage
+    stream: Stream
+    paused: bool = False
+    quit: bool = False
+    listens: bool = False  # whether there is a terminal to press keys on
+
+    def act(self, key: str) -> None:
+        speaker = self.place.speaker
+        assert speaker is not None
+        if key == " ":
+            self.paused = not self.paused
+            speaker.pause(self.paused)
+        elif key == "q":
+            self.quit = True
+            self.stream.close()
+            speaker.discard()
 
 
 def reserve(output: Output) -> Stage:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import sys
@@ -10,12 +11,13 @@ import threading
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from contextlib import suppress
+from typing import Any, BinaryIO
 
-from omnitts_cli.errors import Notice, OmniError
+from omnitts_cli.errors import Notice, OmniError, OutputError
 from omnitts_cli.settings import environment
-from omnitts_cli.terminal.stdout import Stdout
 
+STDOUT, STDERR = 1, 2
 SCHEMA = 1
 MOST_ALIKE = 3
 MORE = {"cut": "sentences cut at the requested length", "guard": "sentences cut where generation went wrong"}
@@ -23,6 +25,62 @@ TYPED = re.compile(
     r"(?:omnitts|pip|hf|export|unset|mkdir|brew|apt-get|OMNITTS_\w+|OMNITTS_\w+|OMNITTS_\w+|[A-Z][A-Z_]+=\S|-{1,2}[A-Za-z])"
 )
 RED, YELLOW, DIM, BOLD, PLAIN = "\033[31m", "\033[33m", "\033[2m", "\033[1m", "\033[0m"
+
+
+class Stdout:
+    """The data channel: descriptor 1, moved away by `claim` before anything heavy is imported.
+
+    After that, what any library prints lands on stderr; only what is written here reaches the reader of our output.
+    """
+
+    def __init__(self) -> None:
+        self._file: BinaryIO | None = None
+
+    def claim(self) -> None:
+        """Keeps a copy of descriptor 1 for data and points descriptor 1 at stderr."""
+        if self._file is not None:
+            return
+        try:
+            copy = os.dup(STDOUT)
+        except OSError:  # closed by the caller, as after `>&-`
+            return
+        os.set_inheritable(copy, False)
+        point_at_stderr()
+        self._file = open(copy, "wb", buffering=0)
+
+    def release(self) -> None:
+        """Gives descriptor 1 back: for tests that call main() more than once."""
+        if self._file is None:
+            return
+        with suppress(OSError):
+            os.dup2(self._file.fileno(), STDOUT)
+        self._file.close()
+        self._file = None
+
+    @property
+    def file(self) -> BinaryIO:
+        """The open file for bytes."""
+        if self._file is None:
+            raise OutputError("cannot write to standard output: it is closed")
+        return self._file
+
+    def is_terminal(self) -> bool:
+        return self._file is not None and self._file.isatty()
+
+    def line(self, text: str) -> None:
+        """One line of text, at once. Names that are no valid text leave as the bytes they were."""
+        rest = memoryview((text + "\n").encode("utf-8", "surrogateescape"))
+        while rest:
+            rest = rest[self.file.write(rest) :]
+
+
+def point_at_stderr() -> None:
+    try:
+        os.dup2(STDERR, STDOUT)
+    except OSError:  # no stderr either
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, STDOUT)
+        os.close(nowhere)
 
 
 class Console:

@@ -48,7 +48,7 @@ def test_a_page_in_a_pipe_is_plain_text_of_80_columns(omnitts: Call, topic: str)
 def test_a_page_on_a_terminal_has_colour_and_its_width(tmp_path: Path, omnitts: Call, monkeypatch: Any) -> None:
     monkeypatch.setenv("COLUMNS", "60")
     monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr("omnitts_cli.terminal.stdout.Stdout.is_terminal", lambda self: True)
+    monkeypatch.setattr("omnitts_cli.terminal.console.Stdout.is_terminal", lambda self: True)
     monkeypatch.setenv("FORCE_COLOR", "1")
     coloured = omnitts("help", "exit-codes").out.decode()
     assert "\033[1mexit-codes: " in coloured

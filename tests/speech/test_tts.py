@@ -1,0 +1,277 @@
+"""TTS: what a Python program gets, and that it is what the command makes. With the embedded voice."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+
+import omnitts_cli as omnitts
+from omnitts_cli.audio.pcm import to_int16
+from omnitts_cli.speech import voice_files
+from omnitts_cli.speech.tts import TTS
+
+Call = Callable[..., Any]
+LONG = (
+    "The lamp in the window had burned since before the rain began, and nobody in the house could say who had lit it. "
+    "Martha thought that it was the boy. The boy thought that it was the wind, which came down the valley at night "
+    "and tried all the doors. His uncle said nothing, because he was asleep in the chair beside the stove, with one "
+    "hand on the dog and the other on a book about bees. Outside, the road was a river. "
+) * 3
+SSML = '<speak>It begins.<break time="700ms"/>It is <sub alias="nearly">almost</sub> over.</speak>'
+MARKDOWN = "# A heading\n\nSome *words* and a list:\n\n- one\n- two\n"
+
+# A text, the options as typed, and the same for `speak`. VOICE is the saved voice "me".
+CASES: list[tuple[str, list[str], dict[str, Any]]] = [
+    ("Hello there, how are you today?", [], {}),
+    ("It was 5 o'clock on 21 March, and it cost $42.50.", [], {}),
+    ("One moment. [pause:800ms] Here it is.", [], {}),
+    (SSML, ["--input-format", "ssml"], {"input_format": "ssml"}),
+    ("A voice of its own.", ["-v", "me"], {"voice": "me"}),
+    (LONG, [], {}),
+    ("Numbers such as 3.14, 1,000,000 and 7/8 are read aloud.", ["-v", "clara"], {"voice": "clara"}),
+    ("A slower pace is easier to follow.", ["--speed", "0.8"], {"speed": 0.8}),
+    ("A faster pace saves time. Really.", ["--speed", "1.5"], {"speed": 1.5}),
+    ("This is softer.", ["--volume", "-12"], {"volume": -12.0}),
+    ("Brought to a level, the whole of it. Yes.", ["--loudness", "-23"], {"loudness": -23.0}),
+    ("First line\nSecond line\nThird line", ["--split", "line"], {"split": "line"}),
+    ("One paragraph.\n\nAnother one. And on.", ["--paragraph-gap", "1200"], {"paragraph_gap": 1200}),
+    ("One. Two. Three. Four.", ["--sentence-gap", "0"], {"sentence_gap": 0}),
+    ("Not cut at all. Whatever it says.", ["--split", "none"], {"split": "none"}),
+    ("The likeliest words only.", ["--temperature", "0"], {"temperature": 0.0}),
+    ("Somewhat warmer than usual.", ["--temperature", "1.1", "--top-k", "20"], {"temperature": 1.1, "top_k": 20}),
+    ("Fewer of the rarer ones.", ["--top-p", "0.7"], {"top_p": 0.7}),
+    ("Again and again and again.", ["--repetition-penalty", "1.3"], {"repetition_penalty": 1.3}),
+    ("Cut after a while, this is.", ["--max-frames", "9"], {"max_frames": 9}),
+    ("Cut after a second and a bit.", ["--max-seconds", "1.2"], {"max_seconds": 1.2}),
+    ("Words as they come, one by one.", ["--text-mode", "streamed"], {"text_mode": "streamed"}),
+    ("All of the words at once.", ["--text-mode", "whole"], {"text_mode": "whole"}),
+    (MARKDOWN, ["--input-format", "md"], {"input_format": "md"}),
+    ("In English, if you please.", ["-l", "en"], {"language": "en"}),
+    ("Whatever language this is in.", ["-l", "detect"], {"language": "detect"}),
+    (LONG[:300], ["-v", "me", "--speed", "1.2"], {"voice": "me", "speed": 1.2}),
+    ("Otto is deep and slow. " * 6, ["-v", "otto"], {"voice": "otto"}),
+    ("CLONE", [], {}),
+    ("DESIGN", [], {}),
+]
+QUICK = (2, 3, 4, 28, 29)
+
+
+@pytest.fixture(scope="module")
+def tts() -> Iterator[TTS]:
+    with omnitts.load("tiny", device="cpu", threads=1, slots=4) as opened:
+        yield opened
+
+
+@pytest.fixture
+def clip(home: Path, tts: TTS) -> Path:
+    """A recording, and the saved voice "me" of it."""
+    path = tts.speak("The kettle is on, and the bread is still warm.", voice="leo", seed=1).save("clip.wav")
+    tts.clone(path, check=False).save("me")
+    return path
+
+
+@pytest.mark.parametrize(
+    "number", [pytest.param(n, marks=[] if n in QUICK else [pytest.mark.slow]) for n in range(len(CASES))]
+)
+def test_it_speaks_as_the_command_does(number: int, omnitts: Call, clip: Path, tts: TTS) -> None:
+    """Same voice, same seed: the same sound, within one step of 16 bits."""
+    text, typed, options = CASES[number]
+    common = ["--seed", "7", "-b", "4", "-d", "cpu", "-o", "a.wav"]
+    if text == "CLONE":
+        text = "As he would say it, in 3 words."
+        done = omnitts("clone", "-r", str(clip), "--no-check", *common, text)
+        voice: Any = tts.clone(clip, check=False)
+    elif text == "DESIGN":
+        text = "Once upon a time, there was a door."
+        done = omnitts("design", "-i", "a deep, slow man", *common, text)
+        voice = tts.design("a deep, slow man")
+    else:
+        Path("text").write_text(text)
+        source = ["-f", "text"] if "--input-format" in typed else [text]
+        done = omnitts("say", *common, *typed, *(source if len(source) > 1 else ["--", *source]))
+        voice = options.get("voice")
+    assert done.code == 0, done.err
+    made = tts.speak(text, seed=7, **{**options, "voice": voice})
+    said, rate = soundfile.read("a.wav", dtype="int16")
+    ours = to_int16(made.samples)
+    assert (rate, said.shape) == (made.sample_rate, ours.shape)
+    assert np.abs(said.astype(int) - ours).max() <= 1
+
+
+def test_the_names_of_the_package_are_these() -> None:
+    assert omnitts.__all__ == ["TTS", "Chunk", "Clip", "Notice", "OmniError", "Stream", "Voice", "load"]
+    assert all(getattr(omnitts, name).__doc__ for name in omnitts.__all__)
+    assert set(omnitts.__all__) <= set(dir(omnitts))
+    with pytest.raises(AttributeError, match="speak"):
+        omnitts.speak  # noqa: B018
+
+
+def test_importing_costs_no_torch() -> None:
+    code = "import sys, omnitts_cli; assert not {'torch', 'numpy', 'typer'} & set(sys.modules); omnitts_cli.OmniError"
+    subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": str(Path(omnitts.__file__).parents[1])})
+
+
+def test_every_public_function_says_what_it_returns() -> None:
+    import inspect
+
+    from omnitts_cli.speech import tts as module
+
+    assert "returns" in (module.load.__doc__ or "").lower()
+    for name, member in inspect.getmembers(TTS):
+        if not name.startswith("_") and (inspect.isfunction(member) or isinstance(member, property)):
+            assert "eturns" in (member.__doc__ or "") or name == "close", name
+
+
+def test_a_clip_is_the_join_of_its_stream(tts: TTS) -> None:
+    text = "Here is one sentence. Here is another one, a little longer than the first. " * 3
+    stream = tts.stream(text, seed=3)
+    chunks = list(stream)
+    clip = tts.speak(text, seed=3)
+    assert len(chunks) > 5 and all(chunk.sample_rate == 24_000 for chunk in chunks)
+    assert np.array_equal(np.concatenate([chunk.samples for chunk in chunks]), clip.samples)
+    assert [c.sentence for c in chunks if c.sentence] == list(clip.sentences)
+    assert " ".join(sentence.text for sentence in clip.sentences) == text.strip()
+    assert clip.sentences[-1].end_s == pytest.approx(clip.seconds)
+
+
+def test_a_clip_knows_its_seed_and_nothing_is_dropped(tts: TTS) -> None:
+    clip = tts.speak(LONG)
+    assert clip.seconds > 60 and " ".join(s.text for s in clip.sentences) == LONG.strip()
+    assert np.array_equal(tts.speak(LONG[:150], seed=5).samples, tts.speak(LONG[:150], seed=5).samples)
+    assert tts.speak("Hello.").seed != tts.speak("Hello.").seed
+    again = tts.speak("Hello.")
+    assert np.array_equal(tts.speak("Hello.", seed=again.seed).samples, again.samples)
+    with pytest.raises(omnitts.OmniError, match="characters"):
+        tts.engine.clip(__import__("omnitts_cli.request").request.Request(LONG))
+
+
+def test_words_that_are_still_arriving(tts: TTS) -> None:
+    stream = tts.stream(iter(["It was ", "the best ", "of times. ", "It was ", "the worst."]), seed=2)
+    assert sum(chunk.samples.size for chunk in stream) > 24_000
+    assert [s.text for s in stream.account.sentences] == ["It was the best of times. It was the worst."]
+
+
+def test_several_threads_speak_at_once(tts: TTS) -> None:
+    texts = [f"This is what thread number {n} has to say." for n in range(6)]
+    alone = [tts.speak(text, seed=9).codes for text in texts]
+    found: dict[int, Any] = {}
+
+    def speak(n: int) -> None:
+        found[n] = tts.stream(texts[n], seed=9).clip() if n % 2 else tts.speak(texts[n], seed=9)
+
+    threads = [threading.Thread(target=speak, args=(n,)) for n in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(np.array_equal(found[n].codes, alone[n]) for n in range(6))
+
+
+def test_speak_all_keeps_the_order(tts: TTS) -> None:
+    texts = ["Four.", "One, two, three, four, five, six.", "Three."]
+    clips = tts.speak_all(texts, seed=4)
+    assert [clip.sentences[0].text for clip in clips] == texts
+    assert [clip.seed for clip in clips] == [4, 5, 6]
+    assert np.array_equal(clips[1].codes, tts.speak(texts[1], seed=5).codes)
+    with pytest.raises(omnitts.OmniError, match="nothing to speak"):
+        tts.speak_all(["One.", "...", "Two."])
+
+
+def idle(tts: TTS) -> bool:
+    """Whether the engine comes to have nothing to do."""
+    until = time.monotonic() + 30
+    while tts.engine.busy and time.monotonic() < until:
+        time.sleep(0.01)
+    return not tts.engine.busy
+
+
+@pytest.mark.parametrize("how", ["close", "break", "forget", "with"])
+def test_leaving_a_stream_early_frees_its_slots(tts: TTS, how: str) -> None:
+    stream = tts.stream(LONG)
+    next(stream)
+    if how == "close":
+        stream.close()
+        assert list(stream) == []
+    elif how == "break":
+        for _ in stream:
+            break
+        del stream
+    elif how == "forget":
+        del stream
+    else:
+        with stream:
+            next(stream)
+    assert idle(tts) and len(tts.engine.snapshot().free) == 4
+
+
+def test_who_listens_goes_before_what_is_made_in_bulk(tts: TTS) -> None:
+    bulk = threading.Thread(target=lambda: tts.speak(LONG * 2, seed=1))
+    bulk.start()
+    while not tts.engine.busy:
+        time.sleep(0.001)
+    began = time.monotonic()
+    stream = tts.stream("Listen.", seed=2)
+    next(stream)
+    first = time.monotonic() - began
+    stream.close()
+    bulk.join()
+    assert first < (time.monotonic() - began) / 2
+
+
+def test_a_designed_voice_keeps_its_seed_and_a_cloned_one_is_saved(tts: TTS, home: Path) -> None:
+    voice = tts.design("a deep, slow man", seed=3)
+    clip = tts.speak("My voice was made of words.", voice=voice)
+    assert clip.seed == 3
+    with pytest.raises(omnitts.OmniError, match="no clip") as caught:
+        voice.save("him")
+    assert "tts.clone" in str(caught.value.hint)
+    path = tts.clone(clip, "My voice was made of words.", check=False).save("him", consent="nobody was asked")
+    assert path.exists() and voice_files.load("him").about["consent"] == "nobody was asked"
+    assert "him" in tts.voices and tts.languages == ("en",) and tts.sample_rate == 24_000
+    assert tts.speak("Again.", voice="him", seed=1).seconds > 0.2
+
+
+@pytest.mark.parametrize(
+    ("options", "message", "hint", "code"),
+    [
+        ({"temprature": 0.5}, "no option 'temprature'", "did you mean temperature=?", 2),
+        ({"speed": 9}, "speed = 9 is not a number from 0.5 to 2", "correct speed=", 2),
+        ({"voice": "henri"}, "voice 'henri' not found", "closest: 'henry'", 4),
+        ({"language": "zh"}, "tiny does not speak chinese", "-m 0.6b", 2),
+        ({"file": "x"}, "no option 'file'", "options:", 2),
+    ],
+)
+def test_errors_are_those_of_the_command(tts: TTS, options: dict[str, Any], message: str, hint: str, code: int) -> None:
+    with pytest.raises(omnitts.OmniError) as caught:
+        tts.speak("Hello.", **options)
+    assert message in caught.value.message and hint in str(caught.value.hint) and caught.value.exit_code == code
+
+
+def test_settings_count_only_when_they_are_asked_for(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMNITTS_VOICE", "clara")
+    monkeypatch.setenv("OMNITTS_SLOTS", "3")
+    Path("omnitts.toml").write_text("speed = 2.0\n")
+    with omnitts.load("random:toy", device="cpu", slots=2) as plain:
+        assert plain.engine.plan.slots == 2
+        quick = plain.speak("hello", voice="ann", seed=1, max_frames=10).seconds
+    with omnitts.load("random:toy", device="cpu", settings=True) as asked:
+        assert asked.engine.plan.slots == 3
+        assert asked.speak("hello", voice="ann", seed=1, max_frames=10).seconds < quick
+        with pytest.raises(omnitts.OmniError, match="'clara' not found"):
+            asked.speak("hello")
+
+
+def test_a_closed_model_speaks_no_more() -> None:
+    tts = omnitts.load("random:toy", device="cpu", slots=1)
+    tts.close()
+    with pytest.raises(omnitts.OmniError, match="closed"):
+        tts.speak("hello")
