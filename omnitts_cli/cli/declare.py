@@ -8,11 +8,12 @@ the environment, a settings file or a preset; so all of them are equally strict.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 import re
 import shlex
 from collections.abc import Callable, Collection
-from typing import Annotated, Any, Optional, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Optional, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -21,11 +22,13 @@ from omnitts_cli.cli.completion import CHOICES
 from omnitts_cli.cli.usage import RARE, help_text
 from omnitts_cli.errors import UsageError
 from omnitts_cli.settings.kinds import SWITCH, nearest
-from omnitts_cli.settings.layers import Layers, strangers
 from omnitts_cli.settings.setting import Field, fields_of
 from omnitts_cli.settings.table import Messages, former_options
 from omnitts_cli.terminal.console import console
 from omnitts_cli.terminal.signals import PipeClosed
+
+if TYPE_CHECKING:
+    from omnitts_cli.settings.layers import Layers
 
 # The parser's own exceptions live in a private module; this public one names their common base.
 Refusal: type[BaseException] = typer.BadParameter.__bases__[0]
@@ -182,6 +185,7 @@ def group(help: str) -> typer.Typer:
     )
 
 
+@functools.cache
 def parameter(field: Field) -> inspect.Parameter:
     """The parameter that Typer sees. Its default is None: not given."""
     setting, default = field.setting, field.default
@@ -238,6 +242,8 @@ def listen_to(messages: Messages) -> None:
 
 def warn(layers: Layers) -> None:
     """About variables that are not settings, and files that cannot be used."""
+    from omnitts_cli.settings.layers import strangers
+
     for name, hint in strangers(layers):
         console.warning(f"unknown setting {name}", hint=hint)
     for error in layers.broken:
@@ -257,6 +263,8 @@ def command(
     section = body.__module__.rpartition(".")[2]
 
     def run(help_all: bool, **typed: Any) -> None:
+        from omnitts_cli.settings.layers import Layers  # here a command starts; help needs none of it
+
         given = {field.name: field.typed(typed.pop(field.name)) for group in fields.values() for field in group}
         layers = Layers(section, given, [field for group in fields.values() for field in group], tolerant=tolerant)
         without = {*typed_only, "file"} if typed.get("words") else typed_only  # words that were typed are the text

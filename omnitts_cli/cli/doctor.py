@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import locale
-import platform
-import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal
 
@@ -90,11 +85,15 @@ def asked(ask: Callable[..., Check], *about: Any) -> Check:
 
 
 def python() -> Check:
+    import platform
+
     words = f"{platform.python_version()} on {platform.system()} {platform.release()} {platform.machine()}"
     return Check("python", "ok", words)
 
 
 def packages() -> Check:
+    from importlib.metadata import PackageNotFoundError, version
+
     found, missing = [], []
     for name in PACKAGES:
         try:
@@ -116,6 +115,8 @@ def settings() -> Check:
 
 
 def text() -> Check:
+    import locale
+
     encoding = (sys.stdin.encoding if sys.stdin else None) or "none"
     words = f"locale {locale.setlocale(locale.LC_CTYPE)}, stdin {encoding}"
     if encoding.lower().replace("-", "") not in ("utf8", "none"):
@@ -148,6 +149,8 @@ def sound_output() -> Check:
 
 
 def ffmpeg() -> Check:
+    import shutil
+
     path = shutil.which("ffmpeg")
     return Check("ffmpeg", "ok", path or "not installed (needed for m4a and aac clips only)")
 
@@ -165,6 +168,9 @@ def cpu_library() -> Check:
 
 
 def cache() -> Check:
+    import shutil
+    import tempfile
+
     from omnitts_cli.weights.hub import cache_folder
 
     folder = cache_folder("a/b").parent

@@ -10,7 +10,6 @@ from typing import Any
 
 from omnitts_cli.errors import SettingsError
 from omnitts_cli.settings import presets
-from omnitts_cli.settings.commands import ALL
 from omnitts_cli.settings.kinds import nearest
 from omnitts_cli.settings.presets import Preset
 from omnitts_cli.settings.setting import Field, fields_of, former_names
@@ -40,6 +39,8 @@ class SettingsFile:
 
     def check_values(self) -> None:
         """Every value, whichever command takes it; an error for the first wrong one."""
+        from omnitts_cli.settings.commands import ALL
+
         fields = {one.name: one for group in ALL for one in fields_of(group)}
         for section in SECTIONS:
             self.values(section, fields)
@@ -123,6 +124,8 @@ def refuse_unknown(file: SettingsFile) -> None:
 
 def refuse_places(file: SettingsFile, user_file: Path) -> None:
     """A project file may have come with somebody else's archive: it sets how speech sounds, and nothing else."""
+    from omnitts_cli.settings.commands import ALL
+
     fields = [one for group in reversed(ALL) for one in fields_of(group)]  # of two with one name the shared one counts
     known = {name: one for one in fields for name in (one.key, one.former_key) if name}
     presets_of = file.tables.get("presets", {})
@@ -151,5 +154,7 @@ def check_keys(file: SettingsFile, keys: Iterable[str], known: list[str]) -> Non
 
 def all_names() -> list[str]:
     """Every long option name that may stand in a file, former ones included."""
+    from omnitts_cli.settings.commands import ALL  # of all commands: only where a file or a wrong name asks
+
     fields = [field for group in ALL for field in fields_of(group)]
     return [name.replace("_", "-") for one in fields for name in (one.name, one.setting.former) if name]

@@ -70,9 +70,9 @@ class Setting:
         return self.kind.accepts(value) and isinstance(value, bool) == (self.kind is SWITCH)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Field:
-    """A setting together with the name and default of its place in a group."""
+    """A setting together with the name and default of its place in a group. There is one object of each."""
 
     name: str
     setting: Setting
