@@ -172,8 +172,8 @@ def test_list_of_a_language(omnitts: Call, landed: Path) -> None:
 
 def test_a_model_that_is_not_here_is_4_and_no_switch_is_blamed(omnitts: Call) -> None:
     done = omnitts("voices", "list", "-m", "hf:someone/model")
-    assert done.code == 4 and "'hf:someone/model-customvoice' is not on this machine\n" in done.err
-    assert "omnitts models pull hf:someone/model-customvoice" in done.err and "offline" not in done.err
+    assert done.code == 4 and "'hf:someone/model' is not on this machine\n" in done.err
+    assert "omnitts models pull hf:someone/model" in done.err and "offline" not in done.err
 
 
 def test_preview_speaks(omnitts: Call) -> None:
