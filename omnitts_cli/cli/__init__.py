@@ -1,1 +1,1 @@
-"""Commands: sentences that hold no logic."""
+"""Commands: one file each."""

@@ -1,4 +1,4 @@
-"""The `omnitts` command: its subcommands, and the one place where an error becomes an exit code."""
+"""The `omnitts` command: its subcommands, and the only place where an error becomes an exit code."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ COMMANDS = (
 """Each is a module of this folder, with a function of that name or, where it has commands of its own, an `app`."""
 
 TOLERANT = {"doctor"}
-"""Commands that help to mend a settings file, and so must survive it."""
+"""Commands that work although a settings file is broken, because they help to repair it."""
 
 TYPED_ONLY = {"clone": {"voice"}, "design": {"voice", "style"}}
 
@@ -70,7 +70,7 @@ def app_of(names: Iterable[str]) -> typer.Typer:
         no_args_is_help=False,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
-        add_completion=False,  # its options cost every command an import of pydantic; `omnitts completion` does the job
+        add_completion=False,  # its options import pydantic for every command; `omnitts completion` replaces it
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(root)
@@ -86,7 +86,7 @@ def app_of(names: Iterable[str]) -> typer.Typer:
 
 
 def asked_for(arguments: list[str]) -> Iterable[str]:
-    """The command that stands first, alone: to declare all the others takes longer than its help."""
+    """Only the command that comes first: declaring all of them takes longer than showing its help."""
     alone = arguments and arguments[0] in COMMANDS and not environment.variable(COMPLETING)
     return arguments[:1] if alone else COMMANDS
 
@@ -112,7 +112,7 @@ def run(arguments: list[str]) -> int:
             return interrupted(stopped)
         except signals.PipeClosed:
             return pipe_closed()
-        except SystemExit as left:  # so Typer leaves when a shell has its answer, or the reader of help has gone
+        except SystemExit as left:  # Typer exits so after completion, or if the reader of help has gone
             return int(left.code or 0) if environment.variable(COMPLETING) else pipe_closed()
         except Exception as error:
             return failed(no_space(error)) if is_full(error) else internal(error)
@@ -139,13 +139,13 @@ def failed(error: OmniError) -> int:
         console.error_record(error)
     except BrokenPipeError:
         return pipe_closed()
-    except (OmniError, OSError):  # no stdout for the record, or no room; the exit code says it
+    except (OmniError, OSError):  # stdout is closed or full; the exit code says it
         pass
     return error.exit_code
 
 
 def pipe_closed() -> int:
-    """Nobody reads any more. Say nothing, and let nothing be flushed into the closed pipe at the end."""
+    """The reader has gone: print nothing, and flush nothing into the closed pipe at exit."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for descriptor in (1, 2):
         os.dup2(nowhere, descriptor)
@@ -154,18 +154,18 @@ def pipe_closed() -> int:
 
 
 def is_full(error: Exception) -> bool:
-    """Whether a disk had no room. Who writes sound says so in more words; this is for all the rest."""
+    """Whether a disk is full. Sound files have a message of their own; this is for everything else."""
     return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def no_space(error: Any) -> OutputError:
-    """Lines on stdout have no file name of their own."""
+    """The error for a full disk; standard output has no file name."""
     name = error.filename or "standard output"
     return OutputError(f"cannot write {name}: no space left", hint="free some space, or write elsewhere")
 
 
 def internal(error: Exception) -> int:
-    """A mistake of ours: one line for the person, the traceback in a file."""
+    """A bug: one line on stderr, the traceback in a file."""
     import traceback
 
     report = "".join(traceback.format_exception(error))
@@ -176,7 +176,7 @@ def internal(error: Exception) -> int:
 
 
 def written(report: str) -> str:
-    """The path of a file with the report; its text where no file can be made."""
+    """Writes the report; returns its path."""
     import platformdirs
 
     try:

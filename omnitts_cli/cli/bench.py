@@ -47,7 +47,7 @@ def bench(
 
         def known(report: Report) -> None:
             watcher.known(report.levels[-1])
-            if answer.save and not answer.append:  # what is measured outlives a run that is cut short
+            if answer.save and not answer.append:  # results survive an interrupted run
                 reports.save(Path(answer.save), report)
 
         report = job.run(watcher.heard, known)
@@ -89,7 +89,7 @@ def refuse_references(what: What) -> None:
 
 
 def refuse_with_server(load: Load, what: What, machine: Machine) -> None:
-    """What only an engine of this process can do."""
+    """Refuses options that need a local engine."""
     given = {
         "--vs": what.vs,
         "--frames": load.frames,
@@ -108,7 +108,7 @@ def refuse_with_server(load: Load, what: What, machine: Machine) -> None:
 
 
 def refuse_without_server(server: Server) -> None:
-    """What only says how to ask one."""
+    """Refuses options that need a server."""
     group: type = type(server)
     for field in fields_of(group):
         if getattr(server, field.name) != field.default:
@@ -220,7 +220,7 @@ def shown_command(arguments: list[str]) -> str:
 
 
 def fetching(messages: Messages) -> Callable[[Any], None]:
-    """What is said while a model is fetched."""
+    """Reports the progress of a download."""
     from omnitts_cli.cli.models import tell
     from omnitts_cli.terminal.progress import Progress
 

@@ -79,7 +79,7 @@ def refuse_contradictions(clip: Clip, text: TextIn, voice: str | None, command: 
 
 
 def transcript_of(clip: Clip) -> str | None:
-    """The words of the clip, or of all clips; None without them."""
+    """The transcript of the clip or clips; None if there is none."""
     return " ".join(map(words_of, clip.ref_text)) if clip.ref_text else None
 
 
@@ -96,7 +96,7 @@ def words_of(given: str) -> str:
 
 
 def read(clip: Clip, *, offline: bool = False) -> Reference:
-    """The clip and the words that belong to it, with everything doubtful about them said."""
+    """The clip and its transcript, with warnings about them."""
     from omnitts_cli.speech.reference import reference
 
     return reference(

@@ -1,4 +1,4 @@
-"""omnitts codec: sound to codes and back."""
+"""omnitts codec: sound to codec codes and back."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def stdin_of(name: str) -> BinaryIO | None:
 
 
 def read_codes(name: str) -> np.ndarray:
-    """[frames, groups] int64, from a file that holds nothing else."""
+    """Reads codes [frames, groups] int64."""
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
@@ -129,7 +129,7 @@ def read_codes(name: str) -> np.ndarray:
 
 
 def bytes_of(name: str) -> bytes:
-    """The file whole, up to a size that no speech needs."""
+    """The bytes of the file, up to a limit that no speech reaches."""
     path, stdin = Path(name), stdin_of(name)
     if stdin is None and not path.is_file():
         raise InputError(f"code file {name} not found, or not a regular file")
@@ -147,7 +147,7 @@ def unusable(shown: str, why: str) -> InputError:
 
 
 def decoded(engine: Engine, codes: np.ndarray) -> Iterator[np.ndarray]:
-    """Sound, chunk by chunk, with the codec's state carried along."""
+    """Yields sound chunk by chunk, carrying the codec's state along."""
     import torch
 
     codec: Any = engine.model.codec  # a module in the role of Codec

@@ -1,4 +1,4 @@
-"""omnitts completion: the script that teaches a shell our options."""
+"""omnitts completion: shell completion scripts."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def preset_names(incomplete: str) -> list[str]:
 
 
 def embedded_voices() -> list[str]:
-    """The voices of the embedded model, its default first; its family would take seconds to import."""
+    """The voices of the embedded model, default first; read from its config, as importing its family takes seconds."""
     import json
 
     from omnitts_cli.weights.find import TINY
@@ -79,11 +79,11 @@ def hub_names(incomplete: str) -> list[str]:
 
 
 CHOICES = {"models": model_names, "voices": voice_names, "presets": preset_names}
-"""What a shell offers for a setting, by its `complete`."""
+"""What completion offers for a setting, by its `complete`."""
 
 
 def prepare() -> None:
-    """Makes the parser answer a shell's question."""
+    """Prepares the parser for a completion request."""
     from typer._completion_classes import completion_init
 
     completion_init()

@@ -1,4 +1,4 @@
-"""omnitts config: where settings come from, what they are, and changing the user's own file."""
+"""omnitts config: shows settings and where they come from, and edits the user's file."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ for body in (path, show, get, set, unset, edit):
 
 
 def warn_of_stronger(field: Field, target: Path) -> None:
-    """Where a setting comes from a place that goes over the user's file."""
+    """Warns if a stronger source overrides the user's file."""
     from omnitts_cli.settings.layers import Layers, places
 
     value, source = Layers("config", {}, all_fields(), tolerant=True).origin(field)
@@ -161,7 +161,7 @@ def warn_of_stronger(field: Field, target: Path) -> None:
 
 
 def tell_of_files() -> None:
-    """Which files count, strongest first, and what the one of the project may do."""
+    """The files that are read, strongest first."""
     from omnitts_cli.settings import layers
 
     for place in layers.places():
@@ -176,7 +176,7 @@ def of_project(place: Path) -> str:
 
 
 def resolved(field: Field, layers: Any) -> str | None:
-    """What an open setting comes to: the embedded model, and its first voice."""
+    """The effective default of the model and the voice."""
     from omnitts_cli.cli.completion import embedded_voices
 
     if field.name == "model":
@@ -227,7 +227,7 @@ def foreign_rows(origin: bool) -> list[list[str]]:
 
 
 def toml(value: Any) -> str:
-    """A value as TOML; the strings of JSON are strings of TOML, less a bare DEL."""
+    """A value as TOML. JSON strings are valid TOML, except for a bare DEL."""
     import json
 
     if isinstance(value, bool):
@@ -247,7 +247,7 @@ def user_file() -> Path:
 
 
 def text_of(target: Path) -> str:
-    """What stands in the file, wrong keys included; nothing where there is none. It must be TOML to be changed."""
+    """The text of the file, or nothing if there is none. Unknown keys are allowed, invalid TOML is not."""
     from omnitts_cli.settings import file as settings_file
 
     if not target.exists():

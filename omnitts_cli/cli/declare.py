@@ -1,8 +1,8 @@
-"""How a command is declared: groups of settings become the options that Typer sees; and our words for its refusals.
+"""How a command is declared: groups of settings become Typer options; parser errors become UsageError.
 
-`command` turns a function whose parameters are groups of settings into what Typer wants: a function with one
-parameter per option. Every value arrives as text and is read by the setting's Kind, whether it was typed, came from
-the environment, a settings file or a preset; so all of them are equally strict.
+`command` turns a function whose parameters are groups of settings into one that Typer accepts, with one parameter per
+option. Typer passes text, and the setting's Kind parses it; values from the environment, files and presets go through
+the same Kind.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from omnitts_cli.terminal.signals import PipeClosed
 if TYPE_CHECKING:
     from omnitts_cli.settings.layers import Layers
 
-# The parser's own exceptions live in a private module; this public one names their common base.
+# The parser's exceptions are in a private module; this is their public base class.
 Refusal: type[BaseException] = typer.BadParameter.__bases__[0]
 
 
@@ -57,7 +57,7 @@ OPTIONS_MEANT = {
     "--cpu": "-d cpu",
     "--pitch": "omnitts design makes deeper or higher voices; there is no --pitch",
 }
-"""Options of other tools, and what they are called here."""
+"""Options of other tools, and their names here."""
 
 WORDS_MEANT = {
     "version": "omnitts --version",
@@ -72,7 +72,7 @@ WORDS_MEANT = {
     "pull": "omnitts models pull NAME",
     "benchmark": "omnitts bench",
 }
-"""Words that stand where a command should, and the command that was meant."""
+"""Words typed instead of a command, and the command that was meant."""
 
 
 Words = Annotated[
@@ -82,7 +82,7 @@ Words = Annotated[
 
 
 class Command(TyperCommand):
-    """A command that takes each option once, and has two kinds of help."""
+    """A command that refuses repeated options and has two kinds of help."""
 
     def get_help(self, ctx: Any) -> str:
         return help_text(self, ctx, everything=False)
@@ -103,7 +103,7 @@ class Command(TyperCommand):
         return rest
 
     def _renamed(self, args: list[str]) -> list[str]:
-        """The arguments, with former spellings of options (help does not show them) as they are called now."""
+        """The arguments, with former option names (hidden in help) replaced by current ones."""
         end = args.index("--") if "--" in args else len(args)
         own = {one for param in self.params for one in param.opts}
 
@@ -117,13 +117,13 @@ class Command(TyperCommand):
 
 
 class Commands(TyperGroup):
-    """A group of commands. With nothing behind it, help goes to stderr; a wrong word gets a suggestion."""
+    """A group of commands. Without a command, help goes to stderr; an unknown word gets a suggestion."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if not args and not ctx.resilient_parsing:
             console.note(ctx.get_help())
             raise typer.Exit(2)
-        # A --help that was not typed would be read as a value, for which Typer imports pydantic: 50 ms.
+        # Without this default, Typer converts the absent --help and imports pydantic for it: 50 ms.
         ctx.default_map = {**(ctx.default_map or {}), "help": False}
         given = list(args)
         try:
@@ -134,7 +134,7 @@ class Commands(TyperGroup):
                 hint = f"{ctx.command_path} {word} {option}   (options come after the command)"
                 raise UsageError(f"unknown option '{option}'", hint=hint) from None
             raise
-        del ctx.default_map["help"]  # else the defaults of the command `help`
+        del ctx.default_map["help"]  # otherwise it would become the defaults of the command `help`
         return rest
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -147,7 +147,7 @@ class Commands(TyperGroup):
         meant = WORDS_MEANT.get(args[0].lower()) if len(args) == 1 and "say" in self.commands else None
         if meant:
             return meant
-        close = nearest(args[0].lower(), [name for name in self.commands if name != "help"])  # "hello" is to be spoken
+        close = nearest(args[0].lower(), [name for name in self.commands if name != "help"])  # "hello" is text to speak
         if close:
             meant = f"{ctx.command_path} {shlex.join([close, *args[1:]])}"
             return meant if len(meant) <= LONGEST_HINT else f"{ctx.command_path} {close}"
@@ -157,7 +157,7 @@ class Commands(TyperGroup):
 
 
 def in_our_words(refusal: Any) -> UsageError:
-    """The parser's refusal as one of our errors."""
+    """A parser error as a UsageError."""
     ctx = getattr(refusal, "ctx", None)
     path = ctx.command_path if ctx else "omnitts"
     option = getattr(refusal, "option_name", None)
@@ -179,7 +179,7 @@ def close_option(path: str, option: str, close: str | None) -> str:
 
 
 def group(help: str) -> typer.Typer:
-    """A Typer with our grammar, set for speed: no rich, no traceback machinery."""
+    """A Typer app with our parser, without rich and tracebacks, for speed."""
     return typer.Typer(
         cls=Commands, help=help, no_args_is_help=False, pretty_exceptions_enable=False, rich_markup_mode=None
     )
@@ -187,7 +187,7 @@ def group(help: str) -> typer.Typer:
 
 @functools.cache
 def parameter(field: Field) -> inspect.Parameter:
-    """The parameter that Typer sees. Its default is None: not given."""
+    """The parameter that Typer sees. None means not given."""
     setting, default = field.setting, field.default
     base = bool if setting.kind is SWITCH else list[str] if setting.many else str
     told = not (default is None or isinstance(default, bool) or default in ("", ()))
@@ -228,7 +228,7 @@ HELP_ALL = inspect.Parameter(
 
 
 def listen_to(messages: Messages) -> None:
-    """What is said while working, as it was asked for."""
+    """Applies the message options to the console."""
     if messages.quiet and messages.verbose:
         raise UsageError("-q and --verbose contradict each other", hint="leave one of them out")
     console.listen_to(
@@ -241,7 +241,7 @@ def listen_to(messages: Messages) -> None:
 
 
 def warn(layers: Layers) -> None:
-    """About variables that are not settings, and files that cannot be used."""
+    """Warns about unknown variables and unusable files."""
     from omnitts_cli.settings.layers import strangers
 
     for name, hint in strangers(layers):
@@ -267,7 +267,7 @@ def command(
 
         given = {field.name: field.typed(typed.pop(field.name)) for group in fields.values() for field in group}
         layers = Layers(section, given, [field for group in fields.values() for field in group], tolerant=tolerant)
-        without = {*typed_only, "file"} if typed.get("words") else typed_only  # words that were typed are the text
+        without = {*typed_only, "file"} if typed.get("words") else typed_only  # typed words are the text
         values = {
             field.name: layers.value(field, typed_only=field.name in without)
             for group in fields.values()
@@ -282,7 +282,7 @@ def command(
         try:
             body(**typed, **built)
         except BrokenPipeError:
-            raise PipeClosed from None  # Typer would make exit code 1 of it
+            raise PipeClosed from None  # Typer would turn it into exit code 1
 
     own = [p for p in inspect.signature(body, eval_str=True).parameters.values() if p.name not in groups]
     own = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own]

@@ -73,7 +73,7 @@ def refuse_contradictions(takes: Takes, text: TextIn, speech: Speech, output: Re
 
 
 def outputs_of(takes: Takes, output: Results) -> list[Results]:
-    """Where each take goes: take-1, take-2 ..., after the takes that are there already."""
+    """Where each take goes: take-1, take-2 and so on, after existing takes."""
     if takes.output_dir is None:
         return [output]
     folder = Path(takes.output_dir)

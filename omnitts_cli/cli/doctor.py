@@ -1,4 +1,4 @@
-"""omnitts doctor: what this machine can do, and what to fix. One line per check."""
+"""omnitts doctor: checks this machine, one line per check."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SENTENCE = "The quick brown fox jumps over the lazy dog."
 
 @dataclass(frozen=True)
 class Check:
-    """What was found. `speaks`: whether an ok here means that speech is possible."""
+    """One result. `speaks`: whether ok means that speech is possible."""
 
     name: str
     status: Status
@@ -55,7 +55,7 @@ def doctor(machine: Machine, network: Network, messages: Messages) -> None:
 
 
 def all_of(machine: Machine, network: Network) -> Iterator[Check]:
-    """Every check, as its answer becomes known."""
+    """Yields the result of every check."""
     for ask in (
         python,
         packages,
@@ -74,7 +74,7 @@ def all_of(machine: Machine, network: Network) -> Iterator[Check]:
 
 
 def asked(ask: Callable[..., Check], *about: Any) -> Check:
-    """The answer; a check that breaks is itself a finding."""
+    """The result of a check; an exception is a result too."""
     name = getattr(ask, "__name__", "check").replace("_", " ")
     try:
         return ask(*about)
@@ -195,7 +195,7 @@ def cache() -> Check:
 
 
 def embedded_voice() -> Check:
-    """The voice inside the package: whether its files are what was shipped."""
+    """Whether the files of the embedded voice are unchanged."""
     from omnitts_cli.cli.voices import speakers
     from omnitts_cli.terminal.progress import size
     from omnitts_cli.weights import find, store
@@ -235,7 +235,7 @@ def hub(offline: bool) -> Check:
 
 
 def devices(machine: Machine) -> Iterator[Check]:
-    """Every device of this machine; only the one that was named, if one was."""
+    """Every device of this machine, or the one that was named."""
     import torch
 
     from omnitts_cli.devices.choose import broken_cuda, broken_npu, choose
@@ -263,7 +263,7 @@ def devices(machine: Machine) -> Iterator[Check]:
 
 
 def speech(machine: Machine) -> Check:
-    """A real sentence, with its real-time factor."""
+    """Speaks a sentence and measures its real-time factor."""
     from omnitts_cli.cli.loading import settings_for
     from omnitts_cli.speech import tts
 

@@ -1,4 +1,4 @@
-"""Job: what say, clone, design and play have in common, from the text to the finished file."""
+"""Job: the common part of say, clone, design and play, from the text to the finished file."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from omnitts_cli.speech.tts import TTS
     from omnitts_cli.speech.voices import Voice
 
-FIRST_S = 0.1  # /dev/null and the like have ended by then
+FIRST_S = 0.1  # an empty input has ended by then
 
 
 @dataclass(frozen=True)
 class Job:
-    """One command's worth of speech."""
+    """The speech of one command."""
 
     command: str
     words: list[str] | None
@@ -43,12 +43,12 @@ class Job:
     network: Network
     messages: Messages
     live: bool = False
-    takes: tuple[Results, ...] = ()  # where more than one take of the same goes; the first is `output`
+    takes: tuple[Results, ...] = ()  # the outputs of several takes; the first is `output`
     texts: tuple[TextIn, ...] = ()  # of these takes, where each has a text of its own and the same seed
-    names_outputs: bool = False  # the names of the files are ours: they are printed on stdout
+    names_outputs: bool = False  # file names were chosen by us, so they are printed on stdout
 
     def script(self) -> tuple[Script, Iterator[str] | None]:
-        """The pieces to speak; for live speech the text as it arrives as well."""
+        """The pieces to speak, and for live speech the arriving text."""
         from omnitts_cli.cli.text_in import live_texts, open_script
         from omnitts_cli.speech.script import Fed
 
@@ -59,7 +59,7 @@ class Job:
 
     @contextmanager
     def opened(self, variant: str, model: str | None = None) -> Iterator[Ready | None]:
-        """The model, once everything else is known to be right; None where none is needed.
+        """Opens the model after everything else has been checked; None if none is needed.
 
         `variant` completes a bare size such as 0.6b; `model` is the one that a saved voice brings along.
         """
@@ -78,9 +78,9 @@ class Job:
             yield None
             return
         with ExitStack() as closing:
-            with held():  # a signal between the two lines would leave a temporary file behind
+            with held():  # a signal between these two lines would leave a temporary file
                 place = sound_out.reserve(self.output)
-                closing.callback(lambda: place.sink.discard())  # of the sink that it will have by then
+                closing.callback(lambda: place.sink.discard())  # the sink may be replaced later
             subs, codes = self.side_files(closing)
             script.peek(FIRST_S)  # an empty one is refused now
             tts = closing.enter_context(
@@ -90,7 +90,7 @@ class Job:
             yield Ready(self, tts, place, subs, codes, script, texts)
 
     def side_files(self, closing: ExitStack) -> tuple[SideFile | None, SideFile | None]:
-        """The open files of --subs and --codes, which vanish if nothing comes of them."""
+        """The files of --subs and --codes, which are removed unless they are completed."""
         from omnitts_cli.text.subtitles import subtitle_format
 
         if self.output.subs and self.output.subs != "-":
@@ -104,7 +104,7 @@ class Job:
         return found[0], found[1]
 
     def prepared(self, place: Stage, rate: int) -> Stage:
-        """The stage for the model's own rate, with --loudness in front of it."""
+        """The output for the model's sample rate, with --loudness applied."""
         from omnitts_cli.audio.loudness import LoudnessSink, Meter
 
         if rate != place.rate:
@@ -118,7 +118,7 @@ class Job:
 
 @dataclass
 class Ready:
-    """An open model, and the places that its speech goes to."""
+    """An open model and its outputs."""
 
     job: Job
     tts: TTS
@@ -129,7 +129,7 @@ class Ready:
     texts: Iterator[str] | None
 
     def speak(self, voice: Voice | str | None, style: str | None = None) -> None:
-        """Speaks everything, and says what was made."""
+        """Speaks everything and reports the result."""
         job = self.job
         speech = replace(job.speech, style=style)
         stream = self.stream(voice, speech)
@@ -163,7 +163,7 @@ class Ready:
         )  # fmt: skip
 
     def write(self, stream: Stream) -> None:
-        """The stream into the sink; what was finished is kept whatever happens."""
+        """Writes the stream to the sink; finished sentences are kept whatever happens."""
         job, place = self.job, self.place
         playing = job.command == "play"
         with Progress("playing" if playing else "speaking", job.messages.progress) as progress, ExitStack() as closing:
@@ -183,7 +183,7 @@ class Ready:
                     look()
                 place.sink.finish()
             except (OmniError, Stopped) as error:
-                if player.quit and isinstance(error, DeviceError):  # the loudspeaker was told to stop
+                if player.quit and isinstance(error, DeviceError):  # q has stopped playback
                     return
                 raise rescued(error, place) from None
         for notice in place.sink.notices:
@@ -219,7 +219,7 @@ def rehearse(script: Script, model: str, variant: str, text: TextIn) -> None:
 
 @dataclass(frozen=True)
 class Known:
-    """What is known of a model without loading it."""
+    """What can be known about a model without loading it."""
 
     weight: str  # in words
     longest_piece: int | None = None
@@ -227,7 +227,7 @@ class Known:
 
 
 def known_of(name: str, variant: str) -> Known:
-    """What a model takes of the memory, the longest piece that it says well, and whether it reads letters only."""
+    """The size of a model, its longest piece, and whether it reads letters only."""
     from omnitts_cli.families.common.fields import Fields
     from omnitts_cli.families.qwen3_tts.ours import longest_piece, ours_in, plain_letters
     from omnitts_cli.weights.find import here
@@ -247,7 +247,7 @@ def known_of(name: str, variant: str) -> Known:
 
 
 def rescued(error: OmniError | Stopped, place: Stage) -> OmniError | Stopped:
-    """The error, after what was finished has been kept. A finished sentence is never lost."""
+    """Keeps the finished sentences; returns the error."""
     try:
         kept = place.sink.interrupt()
     except (OutputError, BrokenPipeError):

@@ -1,4 +1,4 @@
-"""Loading: from the options to an open model, and a word to the person while it loads."""
+"""Loading: opens the model of a command, and says so while it loads."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def opened_model(
     if style(messages.progress) == "bar":
         console.redraw(words)
     from omnitts_cli.cli.models import tell
-    from omnitts_cli.speech import tts  # seconds of imports: after the word to the person
+    from omnitts_cli.speech import tts  # takes seconds: after the message
 
     settings = {**settings_for(machine, network), "patient": patient}
     console.detail("settings: " + ", ".join(f"{key} {value}" for key, value in settings.items() if value is not None))
@@ -46,6 +46,6 @@ def opened_model(
 
 
 def settings_for(machine: Machine, network: Network) -> dict[str, Any]:
-    """What the options say about running a model, in the words of EngineSettings."""
+    """The options as fields of EngineSettings."""
     given = {name: getattr(machine, name) for name in machine.__dataclass_fields__}
     return {**given, "slots": None if machine.slots == "auto" else int(machine.slots), "offline": network.offline}

@@ -1,4 +1,4 @@
-"""omnitts models: what is on this machine, fetching, checking and removing it."""
+"""omnitts models: lists, downloads, verifies and removes models."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ for body in (pull, path, verify, rm):
 
 
 def tell(progress: Progress, news: Fetched) -> None:
-    """A download's report as a line of progress; the first one says where it goes."""
+    """Shows the progress of a download; the first report prints size and folder."""
     if news.done_bytes == news.resumed_bytes:
         from omnitts_cli.weights.released import LICENCE, RELEASED
 

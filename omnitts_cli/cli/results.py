@@ -1,4 +1,4 @@
-"""Results: what is told about a finished job, on the way and at the end; subtitles and codes as files."""
+"""Results: progress and the final report of a job; subtitles and codes as files."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def report(command: str, speech: Speech, tts: TTS, place: Stage, stream: Stream,
     from omnitts_cli.speech.voices import code_of
     from omnitts_cli.text.subtitles import joined, sentence_rows
 
-    louder = getattr(place.sink, "applied_db", 0.0)  # by --loudness, after the stage has measured
+    louder = getattr(place.sink, "applied_db", 0.0)  # gain of --loudness, applied after measuring
     peak = dbfs(place.peak) + louder
     warn_if_clipped(peak, speech.volume, place)
     console.fold()
@@ -74,7 +74,7 @@ def report(command: str, speech: Speech, tts: TTS, place: Stage, stream: Stream,
 
 
 def warn_if_clipped(peak_dbfs: float, volume_db: float, place: Stage) -> None:
-    """Whole numbers end at full scale; a WAV of floats does not."""
+    """Warns about clipping; float WAV files do not clip."""
     if round(peak_dbfs, 1) > 0 and place.form.subtype != "float":
         console.warning(
             f"the sound is clipped: its peaks are {peak_dbfs:.1f} dB above full scale",
@@ -83,14 +83,14 @@ def warn_if_clipped(peak_dbfs: float, volume_db: float, place: Stage) -> None:
 
 
 def tell(progress: Progress, script: Script, stream: Stream) -> None:
-    """Where we are, for the progress line: how much is made, what waits for its turn included."""
+    """Updates the progress line: how much has been generated."""
     account, made_s = stream.account, stream.made_s
-    wall = max(time.perf_counter() - account.began, 1e-9)  # clocks may stand still
+    wall = max(time.perf_counter() - account.began, 1e-9)  # clocks may not advance
     share = min(1.0, stream.made_chars() / script.chars) if script.chars else None
     if not made_s:
         return progress.update(share, "starting", done_chars=account.chars, audio_s=0.0)
     speed = made_s / wall
-    left = wall / share - wall if share and wall > STEADY_S else None  # the first moments say nothing
+    left = wall / share - wall if share and wall > STEADY_S else None  # too early for an estimate
     words = f"audio {duration(made_s)}  {speed:.1f}× realtime" + (f"  eta {duration(left)}" if left is not None else "")
     progress.update(
         share, words, done_chars=account.chars, audio_s=round(made_s, 2), speed_x=round(speed, 2),
@@ -99,7 +99,7 @@ def tell(progress: Progress, script: Script, stream: Stream) -> None:
 
 
 def tell_playing(progress: Progress, script: Script, place: Stage, stream: Stream, player: Player) -> None:
-    """What was heard, for the line of `play`."""
+    """The playback position, for the line of `play`."""
     speaker = place.speaker
     assert speaker is not None
     complete = script.ended and stream.finished

@@ -72,7 +72,7 @@ def outputs_of(folder: Path, texts: Sequence[TextIn], output: Results) -> Iterat
 
 
 def speak(job: Job) -> None:
-    """The job in a voice of the model, or in a saved one, which brings its own model along."""
+    """Speaks in a voice of the model or in a saved voice, which selects its own model."""
     from omnitts_cli.speech.voice_files import model_of
     from omnitts_cli.speech.voices import saved_voice
 

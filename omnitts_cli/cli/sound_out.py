@@ -1,4 +1,4 @@
-"""Stage: where the sound goes. Everything that can be wrong with it is found before a model is looked for."""
+"""Stage: where the sound goes. Output errors are found before a model is loaded."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ RATE = 24_000  # of every released model
 
 @dataclass
 class Stage:
-    """The sink and what it is called. `path` None: stdout or only the loudspeaker."""
+    """The sink and its name. `path` is None for stdout or playback only."""
 
     sink: Sink
     form: SoundFormat
     rate: int
     path: Path | None = None
     speaker: SpeakerSink | None = None
-    named: bool = False  # the name was ours, so it is printed on stdout
+    named: bool = False  # we chose the name, so it is printed on stdout
     peak: float = 0.0  # of what was written
     meter: Meter | None = None  # measures the loudness of what is written
 
@@ -47,24 +47,24 @@ class Stage:
 
     @property
     def lufs(self) -> float | None:
-        """How loud it all was, where that was measured and there was enough to measure."""
+        """The loudness of everything written, if it was measured and long enough."""
         measured = self.meter.lufs() if self.meter else -inf
         return measured if isfinite(measured) else None
 
     @property
     def shown(self) -> str | None:
-        """The output's name in results."""
+        """The name of the output in results."""
         return str(self.path) if self.path else "-" if console.audio_on_stdout else None
 
     @property
     def safe(self) -> bool:
-        """Whether a piece can be checked whole before anybody hears it."""
+        """Whether a piece can be checked completely before it is heard."""
         return self.path is not None and self.speaker is None
 
 
 @dataclass
 class Player:
-    """What the keys do while something plays: space pauses and goes on, q stops."""
+    """Handles keys during playback: space pauses and resumes, q stops."""
 
     place: Stage
     stream: Stream
@@ -85,7 +85,7 @@ class Player:
 
 
 def reserve(output: Output) -> Stage:
-    """The stage before a model is known. What cannot be taken back, such as a pipe's first bytes, waits."""
+    """The output before the model is known. Nothing irrevocable, such as the first bytes of a pipe, is written yet."""
     from omnitts_cli.audio.sinks import MemorySink, refuse_terminal
 
     in_place = output.output == "-" or (output.output is not None and is_special(Path(output.output)))
@@ -101,7 +101,7 @@ def reserve(output: Output) -> Stage:
 
 
 def open_stage(output: Output, rate: int) -> Stage:
-    """The sink for -o, --play and what is there, for sound of that rate."""
+    """Opens the sink for -o and --play, at this sample rate."""
     from omnitts_cli.audio.sinks import FileSink, PipeSink, TeeSink
     from omnitts_cli.audio.speaker import open_speaker
 
@@ -141,12 +141,12 @@ def chosen_format(output: Output, rate: int) -> SoundFormat:
 
 
 def is_special(path: Path) -> bool:
-    """A FIFO, a device: written in place, so not before we are ready."""
+    """Whether a path is a FIFO or a device, which is written in place."""
     return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
 
 
 def named_by_us(form: SoundFormat, rate: int) -> Stage:
-    """speech.wav, or the next free number; taken at once, so that two runs never take the same."""
+    """speech.wav, or the next free number; created at once, so that two runs never share a name."""
     from omnitts_cli.audio.sinks import FileSink
     from omnitts_cli.audio.target import free_name
 
@@ -163,7 +163,7 @@ def make_folder(folder: Path) -> None:
 
 
 class SideFile:
-    """A file beside the sound (--subs, --codes): its name is checked first, its content written last."""
+    """A second output (--subs, --codes): its name is checked first, its content written last."""
 
     def __init__(self, path: str, *, no_clobber: bool) -> None:
         from omnitts_cli.audio.target import open_target
@@ -186,7 +186,7 @@ class SideFile:
 
 
 class StdoutFile:
-    """Standard output in the place of such a file. Results for programs go to stderr then, as beside sound."""
+    """Standard output instead of such a file. JSON goes to stderr then."""
 
     def __init__(self) -> None:
         if console.stdout.is_terminal():
@@ -201,7 +201,7 @@ class StdoutFile:
         outlet.check()
 
     def discard(self) -> None:
-        """What has left cannot be called back."""
+        """Written bytes cannot be taken back."""
 
 
 def list_speakers() -> None:
@@ -217,7 +217,7 @@ def list_speakers() -> None:
 
 
 def refuse_same(output: Output, clip: str) -> None:
-    """The result must not replace its own source."""
+    """Refuses an output that would overwrite its own clip."""
     if output.output and clip != "-" and output.output != "-":
         one, other = Path(clip), Path(output.output)
         if one.exists() and other.exists() and one.samefile(other):

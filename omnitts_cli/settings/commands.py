@@ -20,7 +20,7 @@ for_report = partial(Setting, group="report")
 
 @dataclass(frozen=True)
 class Clip:
-    """The clip whose voice is heard, and what is known about it."""
+    """The clip to clone, and what is known about it."""
 
     ref_audio: Annotated[
         tuple[str, ...],
@@ -72,7 +72,7 @@ class Folder:
 
 @dataclass(frozen=True)
 class Takes:
-    """How many tries of a voice, where they go, and whether one is kept."""
+    """How many takes of a voice, where they go, and whether the voice is saved."""
 
     candidates: Annotated[
         int, for_voice("--candidates", whole(1, 100), "Number of takes, each with another seed.", "N", main=True)
@@ -87,7 +87,7 @@ class Takes:
 
 @dataclass(frozen=True)
 class Live:
-    """How text is heard that is still being written."""
+    """How text is spoken that is still arriving."""
 
     live: Annotated[bool, for_voice("--live", SWITCH, "Speak word by word while the text arrives.", main=True)] = False
 
@@ -102,7 +102,7 @@ def shared(name: str) -> Setting:
 
 
 def numbers(kind: Kind, words: str) -> Kind:
-    """Several, with commas between them; each once, ascending."""
+    """Comma-separated values; sorted, without duplicates."""
 
     def parse(text: str) -> tuple[Any, ...]:
         return tuple(sorted({kind.read(part) for part in text.split(",")}))
@@ -124,7 +124,7 @@ GOODPUT = Kind("limits such as ttfa:300,rtf:1", parse_limits, lambda value: isin
 
 @dataclass(frozen=True)
 class Load:
-    """How much is asked, and how fast."""
+    """How many requests, and how fast."""
 
     concurrency: Annotated[
         tuple[int, ...] | None,
@@ -167,7 +167,7 @@ class Load:
 
 @dataclass(frozen=True)
 class What:
-    """Who speaks what."""
+    """Which voice speaks which texts."""
 
     model: Annotated[str | None, shared("model")] = None
     mode: Annotated[
@@ -211,7 +211,7 @@ class What:
 
 @dataclass(frozen=True)
 class Server:
-    """A server instead of a model of this machine."""
+    """A server instead of a local model."""
 
     url: Annotated[
         str | None, for_server("--url", TEXT, "Server with OpenAI's /v1/audio/speech.", "URL", main=True)
@@ -230,7 +230,7 @@ class Server:
 
 @dataclass(frozen=True)
 class Answer:
-    """What is done with the figures."""
+    """What happens with the results."""
 
     percentiles: Annotated[
         tuple[float, ...], for_report("--percentiles", PERCENTILES, "Percentiles to show.", "LIST", shown="50,90,99")

@@ -1,6 +1,6 @@
-"""Editing a settings file: one key above the tables is set or taken out; the rest stays as a person wrote it.
+"""Editing a settings file: sets or removes one top-level key and keeps everything else as it was written.
 
-Tables are left alone: they are for one command, or a preset.
+Tables are not edited: they belong to one command or to a preset.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Statement:
-    """A key and its value: lines `start` to `end`, the latter not included, and the comment behind them."""
+    """A key and its value: lines `start` to `end` (exclusive), and the comment after them."""
 
     key: str
     start: int
@@ -19,7 +19,7 @@ class Statement:
 
 
 def with_key(text: str, name: str, value: str) -> str:
-    """The text with `name = value` in it: where the key stood, else behind the last key above the tables."""
+    """The text with `name = value`: in place of the key, or after the last top-level key."""
     lines = text.split("\n")
     found = statements(lines)
     for one in found:
@@ -31,7 +31,7 @@ def with_key(text: str, name: str, value: str) -> str:
 
 
 def without_key(text: str, name: str) -> str:
-    """The text less the key, however many lines its value has."""
+    """The text without the key, however many lines its value has."""
     lines = text.split("\n")
     for one in statements(lines):
         if one.key == name:
@@ -41,7 +41,7 @@ def without_key(text: str, name: str) -> str:
 
 
 def statements(lines: list[str]) -> list[Statement]:
-    """The keys above the first table. A statement ends with the first line up to which it can be read."""
+    """The top-level keys. A statement ends at the first line where it parses."""
     found, start = [], 0
     while start < len(lines) and not lines[start].lstrip().startswith("["):
         end = next((e for e in range(start + 1, len(lines) + 1) if parsed(lines[start:e]) is not None), len(lines))
@@ -53,7 +53,7 @@ def statements(lines: list[str]) -> list[Statement]:
 
 
 def comment_behind(lines: list[str]) -> str:
-    """The comment at the end of a statement, with the space in front of it: what can go and nothing changes."""
+    """The comment at the end of a statement, with the space before it."""
     whole, last = parsed(lines), lines[-1]
     for at, letter in enumerate(last):
         if letter == "#" and parsed([*lines[:-1], last[:at]]) == whole:
@@ -62,7 +62,7 @@ def comment_behind(lines: list[str]) -> str:
 
 
 def parsed(lines: list[str]) -> dict[str, object] | None:
-    """What the lines say on their own, or None where they break off inside a value."""
+    """The parsed lines, or None if they end inside a value."""
     import tomllib
 
     try:

@@ -14,19 +14,19 @@ from omnitts_cli.settings.table import SLOTS, Machine, Network
 
 @dataclass(frozen=True)
 class EngineSettings:
-    """How to run a model on this machine. None leaves the choice to the device."""
+    """How to run a model on this machine. None: the device chooses."""
 
     device: str = "auto"
-    dtype: str = "auto"  # of the language side: as stored where the device is quick with it, else float32
-    slots: int | None = None  # requests spoken together
-    seconds: float = 120.0  # longest speech of one request, its reference included
+    dtype: str = "auto"  # of talker and predictor; auto: as stored if that is fast on the device, else float32
+    slots: int | None = None  # requests in one batch
+    seconds: float = 120.0  # longest speech of one request, including its reference
     first_chunk: int = 1  # frames in the first chunk of sound
-    chunk: int = 16  # most frames in a later one
+    chunk: int = 16  # most frames in a later chunk
     threads: int | None = None  # on the CPU
     patient: bool = False  # no one waits for the first sound, as with a file: more requests together on a CPU
-    capture: bool = True  # record steps where the device can replay them
-    offline: bool = False  # ask nothing of the network
-    mistral_pattern: bool = False  # cut words as the official package does for local folders
+    capture: bool = True  # capture steps as graphs if the device supports it
+    offline: bool = False  # make no network call
+    mistral_pattern: bool = False  # split words as the official package does for local folders
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -50,10 +50,10 @@ class EngineSettings:
 
 RULES: Mapping[str, kinds.Kind] = {
     **{field.name: field.setting.kind for group in (Machine, Network) for field in fields_of(group)},
-    "slots": SLOTS,  # None in the place of the option's "auto"
+    "slots": SLOTS,  # the option's "auto" is None here
     "seconds": kinds.number(1, 2400),
     "patient": kinds.SWITCH,
     "capture": kinds.SWITCH,
     "mistral_pattern": kinds.SWITCH,
 }
-"""What each field takes: what the option of that name does."""
+"""What each field accepts: the same as the option of that name."""

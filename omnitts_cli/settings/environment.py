@@ -1,4 +1,4 @@
-"""The environment: the variables that are ours, and those of others that count. The only reader of them."""
+"""The environment variables that are used, ours and others. The only file that reads them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Mapping
 
 PREFIX = "OMNITTS_"
 EMBEDDED = "tiny"
-"""The model inside the package; it speaks when none is named."""
+"""The model inside the package, the default."""
 
-# Variables of others that are honoured, by us or by the libraries below us; `omnitts config show` lists them.
+# Other variables that we or our libraries use; `omnitts config show` lists them.
 FOREIGN = (
     "HF_HOME",
     "HF_ENDPOINT",
@@ -27,34 +27,34 @@ FOREIGN = (
 )
 SECRET = ("HF_TOKEN",)
 NATIVE = "OMNITTS_NATIVE"
-"""0: do without the compiled library of the CPU, for comparisons."""
+"""0 disables the compiled CPU library, for comparisons."""
 SWITCHES = ("config", "native")
 """Variables of ours that are not options: OMNITTS_CONFIG, OMNITTS_NATIVE."""
 
 
 def variable(name: str) -> str | None:
-    """A variable of the environment; one that is set to nothing counts as not set."""
+    """An environment variable; an empty one counts as unset."""
     return os.environ.get(name) or None
 
 
 def hold_back_backends() -> None:
-    """Keep torch from importing every accelerator's package that is installed: a broken one would break them all.
+    """Keep torch from importing every installed accelerator package, because a broken one would break all of them.
 
-    A device imports its own by name. Who has set the variable is heeded.
+    A device imports its own package by name. A variable set by the user is respected.
     """
     os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
 
 
 def let_threads_sleep() -> None:
-    """Have OpenMP's threads sleep while they wait for each other. By itself they spin, and on a busy machine each
-    waits for one that the system has put aside: measured, speech took 60 s instead of 1.2 s, as if it hung.
+    """Let OpenMP threads sleep at barriers. By default they spin, and on a busy machine they spin for threads that are
+    not scheduled: measured, speech took 60 s instead of 1.2 s.
 
-    Read when torch is imported. Who has set the variable is heeded.
+    Read when torch is imported. A variable set by the user is respected.
     """
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
 def ours() -> Mapping[str, str]:
-    """The variables that are meant for us, by their name behind OMNITTS_, in lower case."""
+    """The OMNITTS_ variables, by name without the prefix, in lower case."""
     found = {name: value for name, value in os.environ.items() if name.startswith(PREFIX) and value}
     return {name.removeprefix(PREFIX).lower(): value for name, value in found.items()}

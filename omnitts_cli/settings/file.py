@@ -1,4 +1,4 @@
-"""A settings file (config.toml): keys are long option names, one table per command, presets of one's own."""
+"""A settings file (config.toml): keys are long option names; a table per command, and the user's presets."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ SECTIONS = ("say", "clone", "design", "play", "voices", "models", "codec", "benc
 
 @dataclass(frozen=True)
 class SettingsFile:
-    """A file whose keys are all known; values are checked by the option that takes them."""
+    """A file whose keys are all known; values are checked by their options."""
 
     path: Path
     text: str
     tables: Mapping[str, Any]
 
     def values(self, section: str, fields: Mapping[str, Field]) -> dict[str, Any]:
-        """What the file says for the options of one command; its own table goes over the top level."""
+        """The values for one command; its own table overrides the top level."""
         general = {k: v for k, v in self.tables.items() if not isinstance(v, dict)}
         own = self.tables.get(section, {})
         former, values = former_names(fields), {}
@@ -38,7 +38,7 @@ class SettingsFile:
         return values
 
     def check_values(self) -> None:
-        """Every value, whichever command takes it; an error for the first wrong one."""
+        """Checks every value, for all commands; raises for the first wrong one."""
         from omnitts_cli.settings.commands import ALL
 
         fields = {one.name: one for group in ALL for one in fields_of(group)}
@@ -64,7 +64,7 @@ class SettingsFile:
         return presets.check(name, table, source)
 
     def _checked(self, field: Field, key: str, value: Any) -> Any:
-        """The value, if the option takes it as it is or, for text, as it would be typed."""
+        """The value, if the option accepts it as it is or, for text, as it would be typed."""
         values = list(value) if field.setting.many and isinstance(value, list) else [value]
         for item in values:
             if not field.setting.accepts(item):
@@ -76,7 +76,7 @@ class SettingsFile:
         return tuple(values) if field.setting.many else value
 
     def place(self, key: str) -> str:
-        """The file with the line of a key."""
+        """The file and the line of a key, for messages."""
         number = self.line(key)
         return str(self.path) if number is None else f"{self.path} line {number}"
 
@@ -96,7 +96,7 @@ def read(path: Path) -> SettingsFile:
 
 
 def text_of(path: Path) -> tuple[str, dict[str, Any]]:
-    """The text of a file, and its tables; its keys may be unknown."""
+    """The text and the tables of a file; keys are not checked."""
     import tomllib
 
     try:
@@ -123,10 +123,12 @@ def refuse_unknown(file: SettingsFile) -> None:
 
 
 def refuse_places(file: SettingsFile, user_file: Path) -> None:
-    """A project file may have come with somebody else's archive: it sets how speech sounds, and nothing else."""
+    """A project file may come from someone else: it may set how speech sounds, and nothing else."""
     from omnitts_cli.settings.commands import ALL
 
-    fields = [one for group in reversed(ALL) for one in fields_of(group)]  # of two with one name the shared one counts
+    fields = [
+        one for group in reversed(ALL) for one in fields_of(group)
+    ]  # if two have the same name, the shared one counts
     known = {name: one for one in fields for name in (one.key, one.former_key) if name}
     presets_of = file.tables.get("presets", {})
     tables = [file.tables, *(file.tables.get(name, {}) for name in SECTIONS), *presets_of.values()]
@@ -153,7 +155,7 @@ def check_keys(file: SettingsFile, keys: Iterable[str], known: list[str]) -> Non
 
 
 def all_names() -> list[str]:
-    """Every long option name that may stand in a file, former ones included."""
+    """Every key that a file may contain, including former names."""
     from omnitts_cli.settings.commands import ALL  # of all commands: only where a file or a wrong name asks
 
     fields = [field for group in ALL for field in fields_of(group)]

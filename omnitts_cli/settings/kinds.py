@@ -1,4 +1,4 @@
-"""Kind: which values a setting takes. The same for an option, the environment, a settings file and a preset."""
+"""Kind: the values that a setting accepts, from options, environment, settings files and presets alike."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Any
 
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
 WHOLE = re.compile(r"[+-]?\d{1,18}", re.ASCII)
-STDOUT = ("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")  # descriptor 1 is not theirs while a command works
+STDOUT = ("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")  # other names of standard output, which a command moves away
 YES, NO = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
 @dataclass(frozen=True)
 class Kind:
-    """`words` completes "is not ..."; `parse` reads what a person typed and raises ValueError."""
+    """`words` completes "is not ..."; `parse` reads typed text and raises ValueError."""
 
     words: str
     parse: Callable[[str], Any]
@@ -26,7 +26,7 @@ class Kind:
     limits: tuple[float, float] | None = None  # of numbers
 
     def example(self, text: str) -> str | None:
-        """The nearest number to `text` that is accepted; None for what is not a number."""
+        """The nearest accepted number; None if `text` is not a number."""
         if self.limits is None:
             return None
         low, high = self.limits
@@ -37,7 +37,7 @@ class Kind:
         return f"{max(low, min(high, 1 if math.isnan(wanted) else wanted)):g}"
 
     def read(self, text: str) -> Any:
-        """The value that `text` spells, or ValueError."""
+        """The value of `text`, or ValueError."""
         value = self.parse(text)
         if not self.accepts(value):
             raise ValueError(text)
@@ -45,13 +45,13 @@ class Kind:
 
 
 def nearest(word: str, known: list[str]) -> str | None:
-    """The known word that a person most likely meant."""
+    """The known word that was most likely meant."""
     close = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
     return close[0] if close else None
 
 
 def parse_number(text: str) -> float:
-    """Plain digits only: Python's own float also takes nan, inf, 1_0 and the digits of other scripts."""
+    """Plain digits only: Python's float also accepts nan, inf, 1_0 and digits of other scripts."""
     if not NUMBER.fullmatch(text):
         raise ValueError(text)
     return float(text)

@@ -1,4 +1,4 @@
-"""Where an option's value comes from when it was not typed: environment, settings files, preset, default.
+"""Where the value of an option comes from if it was not typed: environment, settings files, preset, default.
 
 Order, strongest first: typed; a preset that was typed; environment; project file; user file; system
 file; a preset that one of these named; the default.
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Layer:
-    """Values by option name, and what to call their origin."""
+    """Values by option name, and the name of their origin."""
 
     origin: str
     values: Mapping[str, Any]
@@ -35,8 +35,8 @@ class Layer:
 class Layers:
     """All origins of one command's options, strongest first.
 
-    `tolerant` is for the commands that mend settings: a file or variable that cannot be used is left out, and the
-    error is kept in `broken`.
+    `tolerant` is for commands that repair settings: a file or variable that cannot be used is ignored, and its error
+    is kept in `broken`.
     """
 
     def __init__(self, section: str, typed: Mapping[str, Any], fields: list[Field], *, tolerant: bool = False) -> None:
@@ -96,12 +96,12 @@ class Layers:
 
 
 def is_project(path: Path) -> bool:
-    """Whether this is the project's file, found in the working folder rather than named."""
+    """Whether this is the project file: found in the current folder, not named by the user."""
     return path == Path(PROJECT_FILE) and not environment.ours().get("config")
 
 
 def read(path: Path) -> SettingsFile:
-    """A settings file; one that was found in the working folder must keep to what a project may set."""
+    """A settings file; a project file may set only what is allowed there."""
     found = settings_file.read(path)
     if is_project(path):
         settings_file.refuse_places(found, user_file())
@@ -109,7 +109,7 @@ def read(path: Path) -> SettingsFile:
 
 
 def own_presets() -> dict[str, Preset]:
-    """The presets of all files; the strongest file wins a name."""
+    """The presets of all files; the strongest file wins."""
     found: dict[str, Preset] = {}
     for path in reversed(existing_files()):
         found.update(read(path).presets())
@@ -123,7 +123,7 @@ def user_file() -> Path:
 
 
 def strangers(layers: Layers) -> list[tuple[str, str]]:
-    """Variables that are meant for us and that no setting has, most likely typing errors; each with a hint."""
+    """OMNITTS_ variables that are not settings, most likely typing errors; each with a hint."""
     known = [name.replace("-", "_") for name in settings_file.all_names()]  # of other commands too
     found = []
     for name in environment.ours():
@@ -135,7 +135,7 @@ def strangers(layers: Layers) -> list[tuple[str, str]]:
 
 
 def existing_files() -> list[Path]:
-    """The settings files there are, strongest first. OMNITTS_CONFIG names the only one."""
+    """The existing settings files, strongest first. OMNITTS_CONFIG names the only one."""
     found = places()
     if len(found) == 1 and not found[0].is_file():
         raise SettingsError(f"settings file {found[0]} does not exist", hint="unset OMNITTS_CONFIG   or correct it")
@@ -143,7 +143,7 @@ def existing_files() -> list[Path]:
 
 
 def places() -> list[Path]:
-    """Where settings files are looked for, strongest first: the project's, the user's, the system's."""
+    """The paths of settings files, strongest first: project, user, system."""
     import platformdirs
 
     only = environment.ours().get("config")

@@ -1,4 +1,4 @@
-"""Presets: named intents. Reads `presets/*.toml`; an unknown key is an error that names the nearest known one."""
+"""Presets: named sets of settings. Reads `presets/*.toml`; an unknown key is an error."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from omnitts_cli.settings.table import SHARED
 
 @dataclass(frozen=True)
 class Preset:
-    """What an intent sets: values by the names of settings. What is not there stays open.
+    """The values of a preset, by the names of settings.
 
-    An option given by hand goes over the preset, the preset over the defaults.
+    Typed options override the preset; the preset overrides the defaults.
     """
 
     name: str
@@ -26,12 +26,12 @@ class Preset:
 
 
 def settable() -> dict[str, Field]:
-    """The settings that a preset may decide, by name."""
+    """The settings that a preset may set, by name."""
     return {one.name: one for group in SHARED for one in fields_of(group) if one.setting.preset}
 
 
 def check(name: str, table: Mapping[str, Any], source: str) -> Preset:
-    """The preset of a table, or an error that names `source` and the key. Keys are long names of options."""
+    """The preset in a table, or an error that names `source` and the key. Keys are long option names."""
     known = settable()
     former = former_names(known)
     values: dict[str, Any] = {}
@@ -66,7 +66,7 @@ def read(path: Path) -> Preset:
 
 
 def folder() -> Path:
-    """Where the presets are: package data in a wheel, `presets/` in the source tree."""
+    """The folder of the presets: package data in a wheel, `presets/` in the source tree."""
     package = Path(__file__).parents[1]
     packed = package / "presets_data"
     return packed if packed.is_dir() else package.parent / "presets"
@@ -77,7 +77,7 @@ def names() -> list[str]:
 
 
 def load(name: str, others: Iterable[str] = ()) -> Preset:
-    """The preset called `name`. `others` are those of a person's own, which a message names too."""
+    """The preset called `name`. `others` are the user's own presets, for suggestions."""
     if name not in names():
         known = sorted({*names(), *others})
         guess = nearest(name, known)

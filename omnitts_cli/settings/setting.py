@@ -17,25 +17,25 @@ Group = Literal["text", "voice", "sampling", "output", "machine", "messages", "l
 
 @dataclass(frozen=True)
 class Setting:
-    """What a setting takes, what help says about it, and where it may stand.
+    """What a setting accepts, its help, and where it may be set.
 
-    Every setting is an option, a variable and a key of the settings file. A preset sets those with `preset`. A project
-    file, which may come with somebody else's archive, sets those with `project`: taste, never where something is
-    written, read or fetched from.
+    Every setting is an option, an environment variable and a key of the settings file. Presets may set those with
+    `preset`. A project file, which may come from someone else, may set those with `project`: how speech sounds, never
+    which files are read, written or downloaded.
     """
 
     flags: str  # as typed, a space between spellings
     kind: Kind
     help: str
-    takes: str = ""  # the placeholder in help; by itself the choices
+    takes: str = ""  # the placeholder in help; by default the choices
     many: bool = False
     shown: str = ""  # the default, in words
     group: Group = "messages"  # the heading in help
     main: bool = False  # one of the few that most people need
     preset: bool = False
     project: bool = False
-    complete: Literal["", "models", "voices", "presets"] = ""  # what a shell offers
-    former: str = ""  # the name that it had before; still understood everywhere
+    complete: Literal["", "models", "voices", "presets"] = ""  # what shell completion offers
+    former: str = ""  # its former name, still accepted everywhere
 
     @property
     def spellings(self) -> list[str]:
@@ -53,7 +53,7 @@ class Setting:
         return self.takes or "|".join(self.kind.choices)
 
     def read(self, text: str, source: str) -> Any:
-        """The value of what was typed for `source`, or an error that names both."""
+        """The parsed value, or an error that names `source` and the text."""
         try:
             return self.kind.read(text)
         except ValueError:
@@ -66,7 +66,7 @@ class Setting:
             raise UsageError(f"{source} {wrong}", hint=hint) from None
 
     def accepts(self, value: Any) -> bool:
-        """Whether a value from a file is right; true and false only for switches."""
+        """Whether a value from a file is valid; booleans only for switches."""
         return self.kind.accepts(value) and isinstance(value, bool) == (self.kind is SWITCH)
 
 
@@ -85,11 +85,11 @@ class Field:
 
     @property
     def former_key(self) -> str:
-        """Its former name in files; empty where it never had another."""
+        """Its former name in files; empty if there is none."""
         return self.setting.former.replace("_", "-")
 
     def typed(self, value: Any) -> Any:
-        """What was typed, read; None where nothing was."""
+        """The parsed value of a typed option; None if it was not typed."""
         if value is None or value == [] or self.setting.kind is SWITCH:
             return None if value == [] else value
         if self.setting.many:
@@ -97,7 +97,7 @@ class Field:
         return self.setting.read(value, self.setting.option)
 
     def checked(self, value: Any) -> Any:
-        """A value from a program: numbers of numpy and paths are taken as what they are."""
+        """A value from a program, checked; NumPy numbers and paths are accepted."""
         items = list(value) if self.setting.many and not isinstance(value, str) else [value]
         found = [item.item() if hasattr(item, "item") else item for item in items]
         found = [fspath(item) if isinstance(item, PathLike) else item for item in found]
@@ -109,7 +109,7 @@ class Field:
         return tuple(found) if self.setting.many else found[0]
 
     def spelled(self, text: str, source: str) -> Any:
-        """The value of a text from somewhere other than the command line."""
+        """The parsed value of a text that was not typed."""
         parts = text.split(",") if self.setting.many else [text]
         read = [self.setting.read(part, source) for part in parts]
         return tuple(read) if self.setting.many else read[0]
@@ -117,7 +117,7 @@ class Field:
 
 @functools.cache
 def fields_of(group: type) -> tuple[Field, ...]:
-    """The settings of a group, in the order of declaration. Kept, as most commands share most groups."""
+    """The settings of a group, in order of declaration. Cached, because most commands share most groups."""
     hints = get_type_hints(group, include_extras=True)
     fields = []
     for field in dataclasses.fields(group):

@@ -24,7 +24,7 @@ for_messages = partial(Setting, group="messages")
 
 @dataclass(frozen=True)
 class TextIn:
-    """Where the text comes from and how it is read and cut."""
+    """Where the text comes from, and how it is read and split."""
 
     file: Annotated[
         tuple[str, ...],
@@ -88,7 +88,7 @@ class TextIn:
 
 @dataclass(frozen=True)
 class Model:
-    """Which model does it."""
+    """Which model speaks."""
 
     model: Annotated[
         str | None,
@@ -313,7 +313,7 @@ class Output:
 
 @dataclass(frozen=True)
 class Results(Output):
-    """Where everything goes."""
+    """Where sound and other files go."""
 
     subs: Annotated[
         str | None, for_output("--subs", TARGET, "Write subtitles (.srt, .vtt or .json).", "PATH", main=True)
@@ -358,7 +358,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class Intent:
-    """Named settings."""
+    """The preset."""
 
     preset: Annotated[
         str | None,
@@ -383,7 +383,7 @@ class Network:
 
 @dataclass(frozen=True)
 class Messages:
-    """What is said while working, and how."""
+    """What is printed."""
 
     quiet: Annotated[bool, for_messages("-q --quiet", SWITCH, "Print errors only.", main=True)] = False
     verbose: Annotated[bool, for_messages("--verbose", SWITCH, "Print more details.")] = False
@@ -399,7 +399,7 @@ class Messages:
 
 
 SHARED = (TextIn, Speech, Results, Machine, Intent, Network, Messages)
-"""What most commands take, and `omnitts config` sets."""
+"""The settings that most commands share and `omnitts config` sets."""
 
 
 @cache

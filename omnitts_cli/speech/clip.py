@@ -1,4 +1,4 @@
-"""Chunk and Clip: speech on its way, and speech that is all there. What a caller of TTS gets."""
+"""Chunk and Clip: what TTS returns, streamed and complete."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from omnitts_cli.text.subtitles import Sentence
 
 @dataclass(frozen=True, eq=False)
 class Chunk:
-    """A run of samples, playable as it is. The last chunk of a sentence carries it, and may have no samples."""
+    """Samples, ready to play. The last chunk of a sentence has `sentence` set, and may have no samples."""
 
     samples: np.ndarray  # [samples] float32
     sample_rate: int
@@ -24,7 +24,7 @@ class Chunk:
 
 @dataclass(frozen=True, eq=False)
 class Clip:
-    """Speech that is all there: the join of its stream. The same text, voice and seed give it again."""
+    """Complete speech, the concatenation of its stream. The same text, voice and seed reproduce it."""
 
     samples: np.ndarray  # [samples] float32
     sample_rate: int
@@ -46,7 +46,7 @@ class Clip:
         sample_rate: int | None = None,
         subtype: str = "pcm16",
     ) -> Path:
-        """Writes a sound file, whole or not at all, and returns its path. The format is that of the suffix."""
+        """Writes a sound file, complete or not at all, and returns its path. The suffix decides the format."""
         from omnitts_cli.audio.encode import choose_format
         from omnitts_cli.audio.sinks import FileSink
 

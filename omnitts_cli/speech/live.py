@@ -1,8 +1,7 @@
 """Live speech: words go into an open text feed as they arrive, and are spoken before the sentence ends.
 
-A thread reads and feeds; the engine's loop sleeps while a request waits for words. After a while, at the end of a
-sentence, a new request takes over, so that none grows without end; in the middle of one only where it is more than the
-model says well in one go.
+A thread reads the text and feeds it; the engine's loop sleeps while a request waits for words. When a request is long
+enough, a new one takes over at the end of a sentence, or in the middle of one that exceeds the model's longest piece.
 """
 
 from __future__ import annotations
@@ -21,20 +20,20 @@ from omnitts_cli.text.piece import Break, Piece
 if TYPE_CHECKING:
     from omnitts_cli.speech.loop import Loop
 
-ENOUGH_CHARS = 200  # a request this long ends with its sentence
+ENOUGH_CHARS = 200  # a request of this length ends with the current sentence
 WORD = re.compile(r"\s*\S+\s*|\s+")
-WORD_END = re.compile(r"\S*\Z")  # what may go on
+WORD_END = re.compile(r"\S*\Z")  # the unfinished last word
 SENTENCE_END = re.compile(r"[.!?。！？…]+[\"'”’)\]]*(?=\s|$)|\n|(?<=[。！？])")
 END = "end of the text"
 
 
 class LiveStream(Stream):
-    """A stream of pieces whose words are still arriving. Nothing of it is tried again."""
+    """A stream of pieces whose words are still arriving. There are no retries."""
 
     def __init__(self, loop: Loop, rate: int, manner: Manner, texts: Iterator[str], tell: Tell | None = None) -> None:
         super().__init__(loop, rate, replace(manner, safe=False, retries=0), Fed(), tell)
         self._count = 0
-        self._fed: Take | None = None  # whose request is open
+        self._fed: Take | None = None  # the take whose request is open
         self._chars = 0  # of it
         self._gap: Break = "none"  # before the next one
         longest = self.manner.longest
@@ -42,7 +41,7 @@ class LiveStream(Stream):
         threading.Thread(target=self._read, args=(texts,), daemon=True).start()
 
     def _take_news(self, news: Any) -> None:
-        """Also a new take, the end of the text, or what went wrong with it."""
+        """Also handles a new take, the end of the text, or an error while reading it."""
         if isinstance(news, Take):
             self._open.append(news)
             self.account.pieces += 1
@@ -67,7 +66,7 @@ class LiveStream(Stream):
                         self._end("sentence")
                 if self._ended:
                     return
-        except Exception as error:  # of the text, told where the speech is awaited
+        except Exception as error:  # errors in the text are raised where the caller waits for speech
             self._news.put(error)
         self._end("none")
         self._news.put(END)
@@ -89,7 +88,7 @@ class LiveStream(Stream):
         seed = sub_seed(self.manner.seed, number, 0)
         request = replace(self.manner.request, text=text, seed=seed, text_mode="streamed")
         take = Take(number, Piece(text, 0, len(text), 0, self._gap), request)
-        self._news.put(take)  # before anything can come back of it
+        self._news.put(take)  # before its first result can arrive
         news = self._news
         take.name = self._loop.submit(request, lambda found: news.put((take, 0, found)), live=True)
         if self._ended:  # closed in the meantime
@@ -97,14 +96,14 @@ class LiveStream(Stream):
         self._fed = take
 
     def _end(self, gap: Break) -> None:
-        """No more words for the open request; `gap` is what comes after it."""
+        """Closes the open request; `gap` is the break after it."""
         if self._fed is not None:
             self._loop.finish(self._fed.name)
         self._fed, self._chars, self._gap = None, 0, gap
 
 
 def whole_words(texts: Iterator[str]) -> Iterator[str]:
-    """The same text, each word and number in one part."""
+    """The same text, cut between words only."""
     held = ""
     for text in texts:
         held += text

@@ -1,4 +1,4 @@
-"""Build: a model's name and settings -> a SpeechModel or an open Engine. The only file that knows every room."""
+"""Build a SpeechModel or an Engine from a model name and settings. The only file that imports every package."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ from omnitts_cli.weights.verify import model_sha256
 RANDOM = "random:"
 SMALL = 64 << 20  # bytes of weights
 SOUND_FRAMES = 20
-"""Frames that a CPU decodes together. More is no faster a frame; from 32 MiB on, which are 32 frames of the embedded
-voice, memory comes fresh from the system at every call, and a frame takes a quarter longer.
+"""Frames that a CPU decodes together. More frames do not lower the time per frame; from 32 MiB of buffers on (32 frames
+of the embedded voice), malloc maps fresh memory at every call, and a frame takes 25 % longer.
 """
 PATIENT_SLOTS = 16
 """On a CPU, where no one waits for the first sound. Measured on two cores: 16 take a sixth less processor time than 4,
@@ -54,7 +54,7 @@ def open_engine(
 ) -> Engine:
     """Returns an engine for the model called `name`. `options` are those of EngineSettings.
 
-    `tell` gets a line when there are fewer slots than asked for.
+    `tell` is called with a line if there are fewer slots than requested.
     """
     settings = EngineSettings.of(options, "open_engine")
     device = device_for(name, settings)
@@ -63,7 +63,7 @@ def open_engine(
 
 
 def passed_over(device: Device) -> DeviceError | None:
-    """Why an accelerator that is there does not speak; None where there is none, or it does."""
+    """Why an accelerator is present but not used; None if there is none, or it is used."""
     return (choose.broken_cuda() or choose.broken_npu()) if device.name == "cpu" else None
 
 
@@ -73,13 +73,13 @@ def device_for(name: str, settings: EngineSettings) -> Device:
 
 
 def threads_for(name: str) -> int | None:
-    """One for a small model, such as the embedded voice: its products are too small to be shared. On two cores of a
-    machine with other work, two threads took 2 to 5 times as long as one; None leaves it to the device.
+    """One thread for a small model, such as the embedded voice: its matrix products are too small to split. On two busy
+    cores, two threads took 2 to 5 times as long as one. None leaves the choice to the device.
     """
     folder = TINY if name == EMBEDDED else Path(name)
     try:
         small = (folder.expanduser() / "model.safetensors").stat().st_size < SMALL
-    except (OSError, RuntimeError, ValueError):  # not a folder, or nothing that could be one
+    except (OSError, RuntimeError, ValueError):  # not a folder, or an invalid path
         return None
     return 1 if small and variable("OMP_NUM_THREADS") is None else None
 
@@ -116,7 +116,7 @@ def _stored(folder: Path, name: str, device: Device, settings: EngineSettings) -
 
 
 def _random(name: str, variant: str | None, device: Device, settings: EngineSettings) -> SpeechModel:
-    """Made-up weights of a released size, for measurements without a download; no file is read."""
+    """Random weights of a released size, for measurements without a download; reads no file."""
     language = _dtype(settings.dtype, device)
     if name == "toy":
         return toy(device=device.torch_device, dtype=language, place=device.to_device, ops=device.ops())
@@ -135,15 +135,15 @@ def _random(name: str, variant: str | None, device: Device, settings: EngineSett
 
 
 def _dtype(wanted: str, device: Device, stored: torch.dtype | None = None) -> torch.dtype:
-    """The number format of the language side; the codec and the encoders always work in float32."""
+    """The precision of talker and predictor; the codec and the encoders always run in float32."""
     if wanted in DTYPES:
         return DTYPES[wanted]
-    # float16 overflows in the predictor, so what is stored in it is spoken in the device's own format
+    # float16 overflows in the predictor, so float16 checkpoints run in the device's preferred precision
     return torch.float32 if stored == torch.float32 else device.dtype
 
 
 def plan_for(model: SpeechModel, device: Device, settings: EngineSettings = DEFAULT) -> Plan:
-    """The engine's fixed sizes on this device. No slot is longer than what the model can keep apart by position."""
+    """The engine's fixed sizes on this device. A slot is never longer than the model's positions."""
     if settings.slots is None and settings.patient and not device.captures:
         plan = plan_for(model, device, replace(settings, slots=PATIENT_SLOTS))
         if PATIENT_SLOTS * slot_bytes(model, plan) < PATIENT_SHARE * device.free_bytes():

@@ -1,4 +1,4 @@
-"""Loop: the one thread that runs the engine. Callers in any thread submit requests and are called back with sound."""
+"""Loop: the thread that runs the engine. Any thread may submit requests and gets callbacks with sound."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
     from omnitts_cli.request import Failed, Request
 
 Hear = Callable[[Any], None]
-"""Takes the chunks of one request, or a Failed, or the exception that has stopped the engine. It must not block."""
+"""Called with the chunks of one request, a Failed, or the exception that stopped the engine. Must not block."""
 
 
 class Loop:
     """The engine's queue and its thread.
 
-    The engine gets as many requests as it has slots; the others wait here, urgent ones first. So a caller who listens
-    waits for one slot at most, however much was asked for in bulk before.
+    The engine gets as many requests as it has slots; the others wait here, urgent ones first. A caller that streams
+    therefore waits for one free slot at most, however much was submitted in bulk before.
     """
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self._lock = threading.Lock()
         self._numbers = itertools.count(1)
-        self._hear: dict[str, Hear] = {}  # by name, of every request whose caller still listens
+        self._hear: dict[str, Hear] = {}  # by request name, of requests that were not cancelled
         self._waiting: list[tuple[bool, int, Request]] = []  # a heap
         self._running: set[str] = set()  # requests in the engine that may need a slot
         self._wake = threading.Event()
@@ -40,7 +40,7 @@ class Loop:
         self._closed = False
 
     def submit(self, request: Request, hear: Hear, *, live: bool = False, urgent: bool = False) -> str:
-        """Ask for speech; `hear` is called on the loop's thread. Returns the name for `feed`, `finish` and `cancel`."""
+        """Submits a request and returns its name; `hear` is called on the loop's thread."""
         with self._lock:
             if self._closed:
                 raise UsageError("this model has been closed", hint="omnitts.load() opens it again")
@@ -69,7 +69,7 @@ class Loop:
         self.engine.finish(name)
 
     def cancel(self, name: str) -> None:
-        """The caller has left: nothing more is said to it, and the slot is free by the next frame."""
+        """Cancels a request: there are no more callbacks, and the slot is free by the next frame."""
         with self._lock:
             self._hear.pop(name, None)
             self._waiting = [entry for entry in self._waiting if entry[2].id != name]
@@ -107,7 +107,7 @@ class Loop:
                 hear(error)
 
     def _check(self) -> None:
-        """An engine with nothing to do has finished all that it was given."""
+        """An idle engine has finished everything that it was given."""
         with self._lock:
             if self._running and not self.engine.busy:
                 raise RuntimeError(f"the engine has forgotten {', '.join(sorted(self._running))}")

@@ -1,7 +1,7 @@
-"""Reading: who gets the text as it is, and who gets words for numbers and signs.
+"""Normalising: whether numbers and signs are spelled out before the model gets the text.
 
-What a model of plain letters gets is turned into those, unless --no-normalize says otherwise. The others read
-digits and signs by themselves, and get the text as it is unless --normalize asks for words.
+Models that read plain letters only get spelled-out text, unless --no-normalize is given. Other models read digits and
+signs themselves, and get the text unchanged unless --normalize is given.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ EXTRA = ("zh", "ja")  # languages that wetext knows
 
 
 class Reads(Protocol):
-    """A model, or what is known of one that is not loaded."""
+    """A model, or the known properties of one that is not loaded."""
 
     @property
     def plain_letters(self) -> bool: ...
 
 
 def transcript(words: str, model: SpeechModel) -> str:
-    """The words of a clip as this model reads texts: it hears both as one."""
+    """The transcript of a clip, normalised as the text is: the model gets both in one prompt."""
     read = reader(None, None, model)
     return read(words) if read else words
 
@@ -39,9 +39,9 @@ def reader(
     parts: bool = False,
     tell: Callable[[Notice], None] = lambda notice: None,
 ) -> Read | None:
-    """How texts are read to this model; None: as they are. `language`: a code, or None where nobody knows.
+    """The normaliser for this model; None: text stays as it is. `language`: a code, or None if it is unknown.
 
-    With `parts` they are no whole sentences.
+    With `parts`, texts may be parts of sentences.
     """
     if wanted is False or not (wanted or model.plain_letters):
         return None

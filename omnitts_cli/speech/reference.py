@@ -1,4 +1,4 @@
-"""Reference: the clip whose voice is cloned, its words, and what is doubtful about them."""
+"""Reference: the clip that is cloned, its transcript, and warnings about them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Tell = Callable[[Notice], None]
 
 @dataclass(frozen=True, eq=False)
 class Reference:
-    """A clip of one speaker, and its words where they are known."""
+    """A clip of one speaker, and its transcript if there is one."""
 
     recording: Recording
     transcript: str | None = None
@@ -45,7 +45,7 @@ def reference(
     stdin: BinaryIO | None = None,
     tell: Tell,
 ) -> Reference:
-    """Returns the clip, cut to what a model can use. `tell` gets a notice of everything doubtful about it."""
+    """Returns the clip, cut to a usable length. `tell` gets a notice about every problem."""
     from omnitts_cli.audio.read import read_clip
 
     recording = in_a_row([read_clip(name, start=start, end=end, stdin=stdin) for name in clips])
@@ -78,13 +78,13 @@ def prepared(
     for doubt in doubts:
         tell(Notice(doubt))
     recording, transcript = shortened(recording, transcript, tell)
-    if pad:  # some voices end the clip's last sound in the first of their own
+    if pad:  # some voices finish the clip's last sound at their own beginning
         recording = replace(recording, sound=np.pad(recording.sound, (0, int(pad * recording.rate))))
     return Reference(recording, transcript)
 
 
 def in_a_row(recordings: Sequence[Recording]) -> Recording:
-    """Several clips as one, with a breath between them."""
+    """Several clips as one, with a short pause between them."""
     first, *others = recordings
     if not others:
         return first
@@ -113,7 +113,7 @@ def shortened(recording: Recording, transcript: str | None, tell: Tell) -> tuple
 
 
 def of_clip(clip: Clip) -> Recording:
-    """Speech of ours as a recording."""
+    """A Clip as a recording."""
     from omnitts_cli.audio.read import Recording
 
     return Recording(clip.samples, clip.sample_rate, "the clip", clip.sample_rate, 1, clip.seconds)

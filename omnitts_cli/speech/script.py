@@ -1,4 +1,4 @@
-"""Script: the pieces to be spoken, as they become known: of a text that is all there, or of one still being written."""
+"""Script: the pieces to speak, of a complete text or of one that is still arriving."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from omnitts_cli.errors import OmniError
 if TYPE_CHECKING:
     from omnitts_cli.text.piece import Piece
 
-PIECES_AHEAD = 256  # of a pipe that writes faster than we speak
+PIECES_AHEAD = 256  # pieces buffered if a pipe writes faster than speech is made
 
 
 class Script(Protocol):
     """Where pieces come from."""
 
     ended: bool
-    """There will be no more."""
+    """Whether there are no more pieces."""
     chars: int | None
-    """Of the whole text, where it is known."""
+    """Characters of the whole text, if known."""
     notify: Callable[[], None]
-    """Called, in any thread, when a piece has become known."""
+    """Called, in any thread, when a new piece is available."""
 
     def take(self, wait_s: float) -> Piece | None:
-        """Returns the next piece; None when none is known yet."""
+        """Returns the next piece; None if there is none yet."""
 
     def peek(self, wait_s: float) -> Piece | None:
-        """Returns the first piece without taking it, or raises if it is already certain that there is none."""
+        """Returns the first piece without taking it, or raises if there is certainly none."""
 
 
 class Written:
-    """A text that is all there. Pieces are cut only when they are asked for."""
+    """A complete text. Pieces are split off lazily."""
 
     def __init__(self, pieces: Iterator[Piece], chars: int | None) -> None:
         self._pieces = pieces
@@ -56,7 +56,7 @@ class Written:
 
 
 class Piped:
-    """A text that is still being written. A thread reads it, so that speaking never waits for it."""
+    """A text that is still arriving. A thread reads it, so that speaking never waits for input."""
 
     def __init__(self, lines: Iterator[list[Piece]]) -> None:
         self.chars: int | None = None
@@ -80,7 +80,7 @@ class Piped:
         self.notify()
 
     def take(self, wait_s: float) -> Piece | None:
-        """Returns the next piece; None when none has been written within the time."""
+        """Returns the next piece; None if none arrives within the time."""
         if self._first:
             return self._first.pop()
         if self.ended:
@@ -96,13 +96,13 @@ class Piped:
         return found
 
     def peek(self, wait_s: float) -> Piece | None:
-        """Returns the first piece; None when none has been written within the time."""
+        """Returns the first piece; None if none arrives within the time."""
         self._first = self._first or [piece for piece in [self.take(wait_s)] if piece]
         return self._first[0] if self._first else None
 
 
 class Fed:
-    """The script of live speech has no pieces of its own; it only says whether it has ended."""
+    """The script of live speech: it has no pieces and only tracks whether the text has ended."""
 
     def __init__(self) -> None:
         self.chars: int | None = None

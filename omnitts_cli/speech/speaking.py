@@ -1,7 +1,7 @@
-"""Speaking: a script through the engine, many pieces at once, given out in their order.
+"""Speaking: sends a script through the engine, many pieces at once, and yields them in order.
 
-The engine may finish the third piece first; it waits here. A piece that runs away or falls silent is tried again with
-another seed, as long as none of it has been given out.
+A piece that finishes early waits here for those before it. A piece that runs away or falls silent is retried with
+another seed, as long as none of it has been yielded.
 """
 
 from __future__ import annotations
@@ -35,25 +35,25 @@ Tell = Callable[[Notice], None]
 
 @dataclass
 class Take:
-    """One piece on its way: its request, and what has come back of it."""
+    """One piece in progress: its request, and the results so far."""
 
     number: int
     piece: Piece
     request: Request | None  # None: a pause
-    name: str = ""  # in the loop, of its present try
+    name: str = ""  # request name in the loop, of the current attempt
     sound: deque[np.ndarray] = field(default_factory=deque)
     codes: list[np.ndarray] = field(default_factory=list)
     seconds: float = 0.0
     tries: int = 0
     heard: bool = False
-    began_s: float | None = None  # in the sound given out
+    began_s: float | None = None  # position in the yielded sound
     done: bool = False
     stopped: Stopped | None = None
 
 
 @dataclass
 class Account:
-    """What has become of a script so far."""
+    """The state of a script so far."""
 
     seed: int
     pieces: int = 0
@@ -71,7 +71,7 @@ class Account:
 
 @dataclass(frozen=True)
 class Manner:
-    """How a script is spoken: what every request has in common, and the silences between them."""
+    """How a script is spoken: the settings that all requests share, and the gaps between them."""
 
     request: Request
     seed: int
@@ -82,20 +82,20 @@ class Manner:
     retries: int = 2
     safe: bool = True
     ahead: int = 8
-    urgent: bool = False  # before requests that are not, where more are waiting than there are slots
+    urgent: bool = False  # served before other requests if more are waiting than there are slots
     keep_codes: bool = False
-    read: Read | None = None  # what is done to a text before the model gets it
-    longest: int | None = None  # letters that the model says well in one go
+    read: Read | None = None  # normalises text for the model
+    longest: int | None = None  # characters that the model speaks well in one piece
 
 
 CHARS_PER_S = 14.0
-"""Letters of English in a second of speech, for guesses of how long something will be."""
+"""English characters per second of speech, for estimates."""
 
 
 class Stream:
-    """Speech as it is made: iterate over its chunks. Leaving it early, or `close`, frees its slots.
+    """Speech as it is made: iterate over its chunks. Leaving the loop early, or `close`, frees its slots.
 
-    `account` says what has become of it so far: the seed, the sentences with their times, notices, retries.
+    `account` holds the state so far: seed, sentences with their times, notices, retries.
     """
 
     def __init__(self, loop: Loop, rate: int, manner: Manner, script: Script, tell: Tell | None = None) -> None:
@@ -111,21 +111,21 @@ class Stream:
 
     @property
     def seconds(self) -> float:
-        """Returns how much sound has been given out."""
+        """Returns the seconds of sound yielded so far."""
         return self._tape.seconds
 
     @property
     def finished(self) -> bool:
-        """Returns whether all of it has been made."""
+        """Returns whether all sound has been generated."""
         return all(take.done for take in list(self._open))
 
     @property
     def made_s(self) -> float:
-        """Returns how much sound has been made, what waits for its turn included."""
+        """Returns the seconds of sound generated so far, including pieces that wait for their turn."""
         return self._tape.seconds + sum(take.seconds for take in list(self._open) if not take.heard)
 
     def made_chars(self) -> float:
-        """Returns how many characters of the text have been made into sound, about."""
+        """Returns roughly how many characters of the text have been spoken."""
         waiting = [take for take in list(self._open) if take.request is not None]
         done = sum(len(sentence.text) for sentence in list(self.account.sentences))
         return done + sum(
@@ -135,7 +135,7 @@ class Stream:
 
     @property
     def seed(self) -> int:
-        """Returns the seed that gives the same speech again."""
+        """Returns the seed that reproduces this speech."""
         return self.manner.seed
 
     def __iter__(self) -> Iterator[Chunk]:
@@ -154,7 +154,7 @@ class Stream:
         self.close()
 
     def close(self) -> None:
-        """Stops it: nothing more is made, and the slots are free. From any thread; the iteration ends."""
+        """Stops generation and frees the slots; the iteration ends. May be called from any thread."""
         self._ended = True
         for take in list(self._open):
             if take.name:
@@ -183,7 +183,7 @@ class Stream:
                     yield Chunk(samples, self.sample_rate, sentence)
                 if not self._open and self._script.ended:
                     break
-                if not moved:  # else there may be room for more pieces
+                if not moved:  # otherwise more pieces may be admitted
                     self._take_news(self._news.get())
                 while not self._news.empty():
                     self._take_news(self._news.get())
@@ -195,7 +195,7 @@ class Stream:
         self._news.put(None)
 
     def _admit(self) -> bool:
-        """Takes the pieces that are known while there is room. Returns whether there were any."""
+        """Admits available pieces while there is room. Returns whether there were any."""
         took = False
         while not self._script.ended and len(self._open) < self.manner.ahead:
             piece = self._script.take(0.0)
@@ -222,7 +222,7 @@ class Stream:
         take.name = self._loop.submit(request, lambda found: news.put((take, tries, found)), urgent=self.manner.urgent)
 
     def _take_news(self, news: Any) -> None:
-        """What came of a take; None only wakes the iteration."""
+        """Handles one result of a take; None only wakes the iteration."""
         if news is None:
             return
         take, tries, found = news
@@ -241,7 +241,7 @@ class Stream:
             self._judge(take)
 
     def _judge(self, take: Take) -> None:
-        """Whether a piece that has ended may be given out as it is."""
+        """Whether a finished piece may be yielded as it is."""
         assert take.request is not None
         if take.stopped in (None, "end"):
             take.done = True
@@ -288,7 +288,7 @@ class Stream:
         )
 
     def _ready(self) -> Iterator[tuple[np.ndarray, Sentence | None]]:
-        """What is next in order: whole pieces where safe, every chunk at once where not."""
+        """Yields what is next in order: complete pieces if `safe`, else every chunk at once."""
         while self._open:
             take = self._open[0]
             if not take.done and (self.manner.safe or not take.sound):
@@ -315,7 +315,7 @@ class Stream:
 
 
 def misbehaved(take: Take) -> str:
-    """What the guard saw."""
+    """What went wrong with a piece, in words."""
     about = {"limit": "kept talking for", "stall": "got stuck after", "silence": "fell silent after"}
     return f"{about.get(str(take.stopped), 'stopped after')} {take.seconds:.0f} s"
 
@@ -326,7 +326,7 @@ def quoted(take: Take) -> str:
 
 
 def sub_seed(seed: int, number: int, attempt: int) -> int:
-    """The seed of one piece: of these three numbers only. The first try of the first piece is the seed itself."""
+    """The seed of one piece, from these three numbers only; `seed` itself for the first attempt at the first piece."""
     if number == attempt == 0:
         return seed
     digest = hashlib.blake2b(f"{seed} {number} {attempt}".encode(), digest_size=SEED_BYTES).digest()

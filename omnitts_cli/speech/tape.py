@@ -1,4 +1,4 @@
-"""Tape: pieces of speech one after another as one sound: gaps, joins without clicks, pace, level, and its clock."""
+"""Tape: concatenates pieces into one sound: gaps, joins without clicks, speed, volume, and the position."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ JOIN_S = 0.005
 
 
 class Tape:
-    """Turns the samples of pieces into those of one sound. Nothing inside a piece changes unless pace or level say so.
+    """Turns the samples of pieces into one sound. Samples inside a piece change only by speed and volume.
 
-    A join needs no look at what follows: the step from the last sample of one piece to the first of the next is spread
-    over the first 5 ms after it.
+    A join needs no look-ahead: the step from the last sample of one piece to the first of the next is spread over the
+    first 5 ms of the next.
     """
 
     def __init__(self, rate: int, *, speed: float = 1.0, volume_db: float = 0.0) -> None:
@@ -22,12 +22,12 @@ class Tape:
         self._speed, self._gain = speed, gain(volume_db)
         self._stretch = Stretcher(speed, rate)
         self._last = np.float32(0.0)  # the sample before the next one
-        self._join = False  # the next sample begins something new after something old
+        self._join = False  # the next sample follows a join
         self.samples = 0
 
     @property
     def seconds(self) -> float:
-        """Returns how much sound there is so far."""
+        """Returns the seconds of sound so far."""
         return self.samples / self.rate
 
     def pause(self, seconds: float) -> np.ndarray:
@@ -37,11 +37,11 @@ class Tape:
         return made
 
     def write(self, samples: np.ndarray) -> np.ndarray:
-        """Returns more of the piece, as it will be heard."""
+        """Returns the next samples of the piece, processed."""
         return self._made(self._stretch.feed(samples))
 
     def end_piece(self) -> np.ndarray:
-        """Returns what is left of the piece."""
+        """Returns the remaining samples of the piece."""
         made = self._made(self._stretch.flush())
         self._stretch = Stretcher(self._speed, self.rate)
         self._join = True

@@ -1,4 +1,4 @@
-"""Transcribe: the words of a clip, by a recogniser that somebody else made and that is installed on purpose."""
+"""Transcribe a clip with an optional speech recogniser: faster-whisper, or PocketSphinx."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ SIZE = "small"  # of Whisper: 0.5 GB, good for all ten languages
 
 Tell = Callable[[Notice], None]
 Hear = Callable[[np.ndarray], str]
-"""Mono float32 at 16 kHz -> words; may be empty."""
+"""From mono float32 at 16 kHz to words; may be empty."""
 
 
 def transcribe(sound: np.ndarray, rate: int, *, offline: bool, tell: Tell) -> str:
-    """What is said in a sound. The person is told, because a wrong word spoils the voice."""
+    """The words of a clip. They are printed too, because a wrong word spoils the voice."""
     words = " ".join(recogniser(offline, tell)(resample(sound, rate, HEARD_AT)).split())
     if not words:
         raise InputError("no words were recognised in the clip", hint='--ref-text "what is said in it"')
@@ -48,7 +48,7 @@ def whisper(offline: bool, tell: Tell) -> Hear:
 
     try:
         model: Any = WhisperModel(SIZE, device="cpu", compute_type="int8", local_files_only=offline)
-    except Exception as error:  # of the hub, the network or a file: all its own kinds
+    except Exception as error:  # hub, network and file errors, of many classes
         reason = str(error).splitlines()[0][:200]
         raise ModelError(
             "cannot load the speech recogniser", cause=reason, hint='--ref-text "what is said in the clip"'
@@ -57,7 +57,7 @@ def whisper(offline: bool, tell: Tell) -> Hear:
 
 
 def sphinx(offline: bool, tell: Tell) -> Hear:
-    """English only, and rough; but all of it is in the package."""
+    """English only and inaccurate, but works without a download."""
     from pocketsphinx import Decoder
 
     tell(

@@ -1,4 +1,4 @@
-"""TTS: an open model that speaks. What the command line, the bench, a server and a Python program have in common."""
+"""TTS: an open model that speaks. Used by the command line, the bench and Python programs."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from omnitts_cli.engine.engine import Engine
     from omnitts_cli.weights.fetch import Report
 
-AHEAD = 4  # pieces taken beyond those in the making, so that no slot waits for the splitter
+AHEAD = 4  # pieces split ahead, so that no slot waits for the splitter
 NOT_HERE = ("file", "model", "voice")
-"""Settings of the same groups that are no options of `speak`: they have a place of their own."""
+"""Settings of these groups that are not options of `speak`, because they are parameters or belong to `load`."""
 
 __all__ = ["TTS", "Chunk", "Clip", "Voice", "load"]
 
@@ -59,7 +59,7 @@ def load(
 
     `variant` completes a bare size such as "0.6b": custom_voice, base (clones) or voice_design. `machine` are further
     fields of EngineSettings: first_chunk, chunk, threads, seconds, offline. Settings files and OMNITTS_ variables count
-    only with `settings`; then they also decide what `speak` is not told. `tell` gets notices as they come.
+    only with `settings`; then they are also the defaults of `speak`. `tell` is called with notices as they occur.
     """
     given = {"device": device, "dtype": dtype, "slots": slots, **machine}
     defaults: dict[str, Any] = {}
@@ -81,7 +81,7 @@ def load(
 
 
 def with_settings(name: str, given: Mapping[str, Any]) -> tuple[str, dict[str, Any], dict[str, Any]]:
-    """The model, what EngineSettings gets, and the defaults of `speak`, by the settings of this user."""
+    """The model, the engine settings and the defaults of `speak`, from the user's settings."""
     from omnitts_cli.settings.layers import Layers
 
     plain = EngineSettings()
@@ -125,7 +125,7 @@ class TTS:
 
     @property
     def sample_rate(self) -> int:
-        """Returns the samples per second of everything that it speaks."""
+        """Returns the sample rate of all speech."""
         return self.engine.model.facts.sample_rate
 
     @property
@@ -145,7 +145,7 @@ class TTS:
         self, text: str, *, voice: str | Voice | None = None, seed: int | None = None, tell: Tell | None = None,
         **options: Any,
     ) -> Clip:  # fmt: skip
-        """Returns the speech of the whole text, however long, as one Clip. Sentences are checked, and tried again."""
+        """Returns the speech of a text of any length as one Clip. Sentences are checked, and retried if necessary."""
         settings = self._speech(seed, options)
         loudness = settings[1].loudness
         stream = self._stream(text, voice, settings, tell, safe=True, urgent=False)
@@ -159,9 +159,9 @@ class TTS:
         self, text: str | Iterable[str], *, voice: str | Voice | None = None, seed: int | None = None,
         tell: Tell | None = None, **options: Any,
     ) -> Stream:  # fmt: skip
-        """Returns an iterator of Chunks, the first as soon as there is sound. Leaving it early frees its slots.
+        """Returns an iterator of Chunks, the first as soon as there is sound. Leaving the loop early frees its slots.
 
-        A text that is still being written, such as the words of a language model, is an iterable of strings.
+        Text that is still arriving, such as the output of a language model, is an iterable of strings.
         """
         settings = self._speech(seed, options)
         if settings[1].loudness != "off":
@@ -171,7 +171,7 @@ class TTS:
     def speak_all(
         self, texts: Iterable[str], *, voice: str | Voice | None = None, seed: int | None = None, **options: Any
     ) -> list[Clip]:
-        """Returns a Clip for each text, in their order, made together. Text number n has the seed `seed` + n."""
+        """Returns a Clip for each text, in order, generated together. Text number n uses `seed` + n."""
         first = secrets.randbits(31) if seed is None else seed
         texts, failed = list(texts), threading.Event()
 
@@ -196,7 +196,7 @@ class TTS:
         tell: Tell | None = None,
         **options: Any,
     ) -> Voice:
-        """Returns the voice of a clip: a file, several files, or a Clip. With its words it is closer to the clip.
+        """Returns the voice of a clip: a file, several files, or a Clip. A transcript improves the match.
 
         Options: start, end (seconds), pad, check, transcribe.
         """
@@ -211,11 +211,11 @@ class TTS:
         return references.cloned(found, self.engine.model)
 
     def design(self, description: str, *, seed: int | None = None) -> Voice:
-        """Returns a voice made from a description. With a seed it speaks with that one unless another is given."""
+        """Returns a voice made from a description. Its seed is the default for speech in this voice."""
         voices.require("designed", self.engine.model)
         return Voice(Designed(description), seed=seed)
 
-    # ---- for the command line and others who bring a script of their own
+    # ---- for the command line and other callers with their own script
 
     def open(
         self,
@@ -234,9 +234,11 @@ class TTS:
         model = self.engine.model
         told = tell or (lambda notice: None)
         who = voices.voice_for(voice, model)
-        asked = "auto" if words is not None and speech.language == "detect" else speech.language  # nothing to look at
+        asked = (
+            "auto" if words is not None and speech.language == "detect" else speech.language
+        )  # no text yet to detect it from
         language, code = voices.language_of(asked, script, model, told)
-        whole = text.split == "none"  # the text is spoken in one go, however long it is
+        whole = text.split == "none"  # the text is not split
         seed = speech.seed if speech.seed is not None else who.seed
         manner = Manner(
             request=Request(
@@ -285,7 +287,7 @@ class TTS:
         )  # fmt: skip
 
     def _speech(self, seed: int | None, options: Mapping[str, Any]) -> tuple[TextIn, Speech]:
-        """The options as groups of settings, each checked by its own."""
+        """The options as checked groups of settings."""
         known = {f.name: f for group in (TextIn, Speech) for f in fields_of(group) if f.name not in NOT_HERE}
         former, values = former_names(known), dict(self._defaults)
         for key, value in {**options, "seed": seed}.items():
@@ -313,17 +315,19 @@ def script_of(text: str, how: TextIn, language: str, notices: list[str]) -> Scri
 
 
 def sampling_of(speech: Speech) -> Sampling:
-    """The sampling settings that were given; what was not is the model's own."""
+    """The given sampling settings; the others stay the model's defaults."""
     given = {field.name: getattr(speech, field.name, None) for field in fields(Sampling)}
-    if drawable(speech.temperature) == 0:  # greedy is so in every group
+    if drawable(speech.temperature) == 0:  # greedy in every code group
         given["predictor_temperature"] = 0.0
     return Sampling(**given)
 
 
 def cap(speech: Speech, frame_rate: float) -> int | None:
-    """The most frames of a piece, if the user set a limit."""
+    """The maximum frames of a piece, if the user set a limit."""
     if speech.max_seconds is None:
         return speech.max_frames
     if speech.max_frames is not None:
         raise UsageError("use either --max-frames or --max-seconds, not both", hint="leave one of them out")
-    return max(1, int(speech.max_seconds * frame_rate + 1e-6))  # 2.32 s at 12.5 are 29 frames, whatever floats say
+    return max(
+        1, int(speech.max_seconds * frame_rate + 1e-6)
+    )  # 2.32 s at 12.5 frames/s is 29 frames, despite rounding errors

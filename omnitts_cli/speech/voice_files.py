@@ -1,7 +1,7 @@
-"""Voices that last: the `.voice` file, and the folder of saved ones. Safetensors only; nothing is ever unpickled.
+"""Saved voices: the `.voice` file and the folder of saved voices. Safetensors only; nothing is ever unpickled.
 
-One file holds the voice's vector and, where the clip's words are known, its frames; and, as JSON in the
-header, what a person should know: where it comes from, for which model, and who agreed to it.
+A file holds the speaker embedding and, if there is a transcript, the clip's codes. JSON in the header records the
+source, the model and the consent.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from omnitts_cli.errors import InputError, OutputError, UsageError, VoiceError
 
-if TYPE_CHECKING:  # names and lists of voices must not cost the import of numpy
+if TYPE_CHECKING:  # listing voices must not import numpy
     import numpy as np
 
     from omnitts_cli.voices import Cloned
@@ -29,13 +29,13 @@ RESERVED = {"con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt"
 LARGEST_BYTES = 32 * 2**20
 WIDEST, LONGEST_FRAMES, MOST_GROUPS = 65_536, 100_000, 64
 
-# What the header may say. Everything is text, and everything but the first two may be missing.
+# Header fields. All are text; all but the first two may be missing.
 FIELDS = ("model", "revision", "language", "made", "clip_sha256", "consent", "licence", "source")
 
 
 @dataclass(frozen=True, eq=False)
 class SavedVoice:
-    """A voice, its name, and what is known about it (FIELDS)."""
+    """A voice, its name and its header fields (FIELDS)."""
 
     name: str
     voice: Cloned
@@ -50,7 +50,7 @@ def folder() -> Path:
 
 
 def check_name(name: str) -> str:
-    """A name that is a file name everywhere and never a path."""
+    """Checks that a name is a valid file name on every system, and not a path."""
     if not NAME.fullmatch(name) or name.split(".")[0] in RESERVED or name.endswith("."):
         raise UsageError(
             f"'{name[:80]}' is not a valid voice name",
@@ -66,7 +66,7 @@ def names() -> list[str]:
 
 
 def find(name: str, also: Sequence[str] = ()) -> Path:
-    """The file of a saved voice; `also` are other names that a person may have meant."""
+    """The file of a saved voice; `also` are other names for suggestions."""
     path = folder() / f"{check_name(name)}{SUFFIX}"
     if not path.is_file():
         close = difflib.get_close_matches(name, [*names(), *also], 1)
@@ -80,7 +80,7 @@ def load(name: str) -> SavedVoice:
 
 
 def save(voice: SavedVoice, *, replace: bool = False) -> Path:
-    """Keeps a voice under its name."""
+    """Saves a voice under its name."""
     path = folder() / f"{check_name(voice.name)}{SUFFIX}"
     if path.exists() and not replace:
         raise exists(voice.name)
@@ -97,7 +97,7 @@ def exists(name: str) -> InputError:
 
 
 def write(voice: SavedVoice, path: Path) -> None:
-    """The file, whole or not at all."""
+    """Writes the file, completely or not at all."""
     import numpy as np
     from safetensors.numpy import save as packed
 
@@ -143,7 +143,7 @@ def check_file(path: Path) -> None:
 
 
 def parsed(path: Path, text: str | None) -> dict[str, str]:
-    """What the header says, of the format that we know."""
+    """The header fields, checked."""
     try:
         about: Any = json.loads(text or "")
     except (ValueError, RecursionError):
@@ -157,7 +157,7 @@ def parsed(path: Path, text: str | None) -> dict[str, str]:
 
 
 def check_shapes(path: Path, shapes: dict[str, list[int]]) -> None:
-    """Refuses before anything is allocated."""
+    """Refuses bad shapes before anything is allocated."""
     if not {"embedding"} <= set(shapes) <= {"embedding", "codes"}:
         raise wrong(path, "it does not hold an embedding, or holds something else")
     if len(shapes["embedding"]) != 1 or not 0 < shapes["embedding"][0] <= WIDEST:
@@ -187,7 +187,7 @@ def wrong(path: Path, why: str) -> InputError:
 
 
 def blend(parts: Sequence[tuple[SavedVoice, float]], name: str) -> SavedVoice:
-    """A voice between others: their vectors by weight. Frames and words cannot be blended and are left out."""
+    """Blends voices: the weighted mean of their embeddings. Codes and transcripts cannot be blended."""
     import numpy as np
 
     from omnitts_cli.voices import Cloned
@@ -212,7 +212,7 @@ def is_blend(name: str) -> bool:
 def load_parts(
     parts: Sequence[tuple[str, float]], own: Callable[[str], SavedVoice | None] = lambda name: None
 ) -> list[tuple[SavedVoice, float]]:
-    """The voices of a blend: saved ones, and those that `own` knows, which are the model's."""
+    """The voices of a blend: saved ones, or the model's own, which `own` looks up."""
     saved, found = names(), []
     for name, weight in parts:
         voice = load(name) if name in saved else own(name)

@@ -1,4 +1,4 @@
-"""Voices: who speaks, of the model's own, saved, blended, cloned or designed. What is not there is refused here."""
+"""Voices: named, saved, blended, cloned or designed. Unknown voices and languages are refused here."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ POLL_S = 0.25
 
 @dataclass(frozen=True, eq=False)
 class Voice:
-    """Who speaks. `about` is what a voice file says of it; a designed voice keeps its seed."""
+    """Who speaks. `about` holds the fields of a voice file; a designed voice keeps its seed."""
 
     identity: Named | Cloned | Designed
     name: str = ""
@@ -33,7 +33,7 @@ class Voice:
     seed: int | None = None
 
     def save(self, name: str, *, replace: bool = False, consent: str | None = None) -> Path:
-        """Keeps the voice of a clip for `voice=name` and `omnitts say -v NAME`. Returns the path of its file."""
+        """Saves a cloned voice for `voice=name` and `omnitts say -v NAME`. Returns the path of its file."""
         if not isinstance(self.identity, Cloned):
             what = "a designed voice" if isinstance(self.identity, Designed) else "a voice of the model"
             hint = 'tts.clone(tts.speak("some sentences", voice=voice)).save(name)'
@@ -65,7 +65,7 @@ def saved_voice(name: str | None) -> Voice | None:
 
 
 def voice_for(voice: str | Voice | None, model: SpeechModel) -> Voice:
-    """The voice that is meant, if this model can speak it. None: the model's first."""
+    """The voice, if this model supports it. None: the model's first voice."""
     if isinstance(voice, str):
         own = blended_voice if voice_files.is_blend(voice) else named_voice
         voice = saved_voice(voice) or own(voice, model)

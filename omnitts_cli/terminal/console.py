@@ -1,4 +1,4 @@
-"""The one place that prints: errors and warnings on stderr, results on the data channel, JSON for machines."""
+"""The only file that prints: errors and warnings on stderr, results on stdout, JSON for programs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SCHEMA = 1
 MOST_ALIKE = 3
 MORE = {"cut": "sentences cut at the requested length", "guard": "sentences cut where generation went wrong"}
 TYPED = re.compile(
-    r"(?:omnitts|pip|hf|export|unset|mkdir|brew|apt-get|OMNITTS_\w+|OMNITTS_\w+|OMNITTS_\w+|[A-Z][A-Z_]+=\S|-{1,2}[A-Za-z])"
+    r"(?:omnitts|pip|hf|export|unset|mkdir|brew|apt-get|OMNITTS_\w+|OMNITTS_\w+|OMNITTS_\w+|OMNITTS_\w+|OMNITTS_\w+|[A-Z][A-Z_]+=\S|-{1,2}[A-Za-z])"
 )
 RED, YELLOW, DIM, BOLD, PLAIN = "\033[31m", "\033[33m", "\033[2m", "\033[1m", "\033[0m"
 
@@ -49,7 +49,7 @@ class Stdout:
         self._file = open(copy, "wb", buffering=0)
 
     def release(self) -> None:
-        """Gives descriptor 1 back: for tests that call main() more than once."""
+        """Restores descriptor 1, for tests that call main() more than once."""
         if self._file is None:
             return
         with suppress(OSError):
@@ -68,7 +68,7 @@ class Stdout:
         return self._file is not None and self._file.isatty()
 
     def line(self, text: str) -> None:
-        """One line of text, at once. Names that are no valid text leave as the bytes they were."""
+        """One line of text, unbuffered. Undecodable file names are written as their original bytes."""
         rest = memoryview((text + "\n").encode("utf-8", "surrogateescape"))
         while rest:
             rest = rest[self.file.write(rest) :]
@@ -84,7 +84,7 @@ def point_at_stderr() -> None:
 
 
 class Console:
-    """How loud, how coloured, and where the JSON goes. Set once per command from its options."""
+    """Verbosity, colour and the JSON channel. Set once per command from its options."""
 
     def __init__(self) -> None:
         self.stdout = Stdout()
@@ -93,24 +93,24 @@ class Console:
         self.audio_on_stdout = False
         self.warnings: list[str] = []
         self._alike: Counter[str] = Counter()
-        self._moving = False  # a line of progress stands on the terminal
-        self._lock = threading.RLock()  # a moving line is drawn from a thread of its own
+        self._moving = False  # a progress line is visible
+        self._lock = threading.RLock()  # the progress line is drawn by its own thread
 
     def listen_to(self, *, quiet: bool, verbose: bool, debug: bool, json: bool, color: str) -> None:
         self.quiet, self.verbose, self.debug, self.json, self.color = quiet, verbose or debug, debug, json, color
 
     def reset(self) -> None:
-        """As new, for the next call of main() in one process."""
+        """Resets everything, for the next call of main() in one process."""
         self.__init__()  # type: ignore[misc]
 
-    # To people, on stderr.
+    # Messages, on stderr.
 
     def problem(self, error: OmniError) -> None:
-        """An error in at most four lines: what, why, what to do."""
+        """An error with its cause and a next step."""
         self._say(self._painted(RED, "error:"), error.message, error.cause, error.hint)
 
     def warning(self, message: str, *, cause: str | None = None, hint: str | None = None, kind: str = "") -> None:
-        """Something the person should know; the work goes on. Said once; of one `kind` only the first few."""
+        """A warning. Printed once; of one `kind`, only the first few."""
         if message in self.warnings:
             return
         if kind:
@@ -122,67 +122,67 @@ class Console:
             self._say(self._painted(YELLOW, "warning:"), message, cause, hint)
 
     def notice(self, notice: Notice) -> None:
-        """What speech found on its way."""
+        """A notice from speech/."""
         if notice.plain:
             self.note("\n  try: ".join([notice.message, *([notice.hint] if notice.hint else [])]))
         else:
             self.warning(notice.message, cause=notice.cause, hint=notice.hint, kind=notice.kind)
 
     def fold(self) -> None:
-        """How many more warnings there were of each kind."""
+        """Prints how many warnings of each kind were left out."""
         for kind, count in self._alike.items():
             if count > MOST_ALIKE:
                 self.warning(f"... and {count - MOST_ALIKE} more like this: {MORE[kind]}")
         self._alike.clear()
 
     def note(self, message: str) -> None:
-        """One plain line about what is going on."""
+        """One line of information."""
         if not self.quiet:
             self._write(visible(message))
 
     def detail(self, message: str) -> None:
-        """For --verbose."""
+        """A line that only --verbose shows."""
         if self.verbose and not self.quiet:
             self._write(self._painted(DIM, visible(message)))
 
     def event(self, line: str) -> None:
-        """A line of progress, which was asked for or belongs there."""
+        """A progress line that stays."""
         self._write(line)
 
     def redraw(self, line: str) -> None:
-        """A line that replaces the one before. Only for terminals."""
+        """A progress line that replaces the previous one. For terminals only."""
         with self._lock:
             self._moving = bool(line)
             print(f"\r\033[K{visible(line)}", end="", file=sys.stderr, flush=True)
 
     def stand_still(self) -> None:
-        """Takes the moving line away."""
+        """Removes the progress line."""
         if self._moving:
             self.redraw("")
 
     @staticmethod
     def on_terminal() -> bool:
-        """Whether a person sees stderr."""
+        """Whether stderr is a terminal."""
         return sys.stderr is not None and sys.stderr.isatty()
 
     def asks(self) -> bool:
-        """Whether a person is there to answer."""
+        """Whether a user can answer questions."""
         return sys.stdin is not None and sys.stdin.isatty() and sys.stderr is not None and sys.stderr.isatty()
 
     def confirm(self, question: str) -> bool:
-        """Yes or no; anything but yes is no."""
+        """Asks a yes/no question; anything but yes means no."""
         print(f"{visible(question)} [y/N] ", end="", file=sys.stderr, flush=True)
         return sys.stdin.readline().strip().lower() in ("y", "yes")
 
-    # Results, on the data channel.
+    # Results, on stdout.
 
     def result(self, text: str) -> None:
-        """One line of what was asked for: a name, a path, a row of a table."""
+        """One line of the result: a name, a path."""
         if not self.json:
             self.stdout.line(text)
 
     def table(self, rows: Sequence[Sequence[str]], *, head: Sequence[str] = ()) -> None:
-        """Columns for people on a terminal; tabs for programs otherwise. The last column is cut to the width."""
+        """Aligned columns on a terminal, tabs elsewhere. The last column is cut to the width."""
         if self.json or not rows:
             return
         if not self.stdout.is_terminal():
@@ -193,7 +193,7 @@ class Console:
             self.stdout.line(line)
 
     def check(self, status: str, name: str, words: str, fix: str | None) -> None:
-        """One line of the doctor's, and what to do where something is wrong."""
+        """One line of `doctor`, and how to fix it."""
         if self.json:
             return
         mark = {"ok": "\033[32m", "warn": YELLOW, "fail": RED}[status]
@@ -221,11 +221,11 @@ class Console:
         if self.audio_on_stdout:
             self._write(text)
         else:
-            # A lone surrogate (a file name that is no text) becomes its \u escape, which is valid JSON.
+            # A lone surrogate (from an undecodable file name) becomes its \u escape, which is valid JSON.
             self.stdout.line(text.encode("utf-8", "backslashreplace").decode())
 
     def paints(self) -> bool:
-        """Whether stderr gets colours."""
+        """Whether stderr is coloured."""
         if self.color != "auto":
             return self.color == "always"
         if environment.variable("NO_COLOR"):
@@ -260,7 +260,7 @@ class Console:
                 print(text.encode(encoding, "backslashreplace").decode(encoding), file=sys.stderr, flush=True)
         except BrokenPipeError:
             raise
-        except OSError:  # a full disk, say: the words are lost, the exit code is not
+        except OSError:  # such as a full disk: the message is lost, the exit code is not
             pass
 
 
@@ -270,12 +270,12 @@ def label(hint: str) -> str:
 
 
 def visible(text: str) -> str:
-    """The text with every control character spelled out: nothing of a user's text steers a terminal."""
+    """The text with control characters escaped, so that no input can control the terminal."""
     return "".join(c if harmless(c) else escaped(c) for c in text)
 
 
 def harmless(character: str) -> bool:
-    """Printable; newlines are ours. Format characters (bidi overrides, tags) and surrogates are not."""
+    """Whether a character is printable or a newline; format characters (bidi overrides) and surrogates are not."""
     return character == "\n" or unicodedata.category(character) not in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
 
 
@@ -301,7 +301,7 @@ def columns(rows: Sequence[Sequence[str]], head: Sequence[str], width: int) -> I
 
 
 def wrapped(text: str, width: int) -> list[str]:
-    """Lines no wider than that, cut at spaces where there are any."""
+    """Wraps text at spaces."""
     import textwrap
 
     return textwrap.wrap(text, max(width, 20), subsequent_indent="  ", break_on_hyphens=False)

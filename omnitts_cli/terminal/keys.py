@@ -28,7 +28,7 @@ def pressed(act: Callable[[str], None]) -> Iterator[bool]:
         tty.setcbreak(terminal)
         threading.Thread(target=listen, args=(terminal, act), daemon=True).start()
         yield True
-    except termios.error:  # a terminal that is not ours to change, as in the background
+    except termios.error:  # a background job may not change the terminal
         yield False
     finally:
         if before is not None:
@@ -37,7 +37,7 @@ def pressed(act: Callable[[str], None]) -> Iterator[bool]:
 
 
 def in_front(terminal: int) -> bool:
-    """Whether the terminal is ours now: to change it from the background would stop us."""
+    """Whether we are in the foreground: changing the terminal from the background would stop the process."""
     try:
         return os.tcgetpgrp(terminal) == os.getpgrp()
     except OSError:

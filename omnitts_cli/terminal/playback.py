@@ -1,4 +1,4 @@
-"""Playback: the line shown while sound plays. It shows what was heard, never what was only made or read."""
+"""Playback: the line shown while sound plays. Its position is that of the sound card, not of generation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ KEYS_PAUSED = "space goes on, q stops"
 
 @dataclass(frozen=True)
 class Playback:
-    """One moment of playing, in seconds of sound."""
+    """The state of playback, in seconds of sound."""
 
     heard_s: float
     made_s: float  # so far; all of it where `complete`
@@ -26,7 +26,7 @@ class Playback:
 
     @property
     def whole_s(self) -> float | None:
-        """The length of the whole: known once all is made, before that a guess, at least what there is."""
+        """The total length: exact once everything is made, before that an estimate."""
         if self.complete:
             return self.made_s
         return None if self.expected_s is None else max(self.expected_s, self.made_s)

@@ -1,4 +1,4 @@
-"""Progress on stderr: a bar on a terminal, a plain line now and then elsewhere, JSON for programs, or nothing."""
+"""Progress on stderr: a bar on a terminal, a line every few seconds elsewhere, JSON, or nothing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LONGEST_BAR = 24
 
 
 def style(wanted: str) -> Style:
-    """What `--progress` means here and now. Asked for by name it is given, except a bar where none can be drawn."""
+    """The progress style for `--progress`. An explicit choice is kept, except a bar where none can be drawn."""
     if wanted in ("json", "none"):
         return "json" if wanted == "json" else "none"
     if console.quiet or (console.json and wanted == "auto"):
@@ -32,7 +32,7 @@ def style(wanted: str) -> Style:
 
 @contextmanager
 def ticking(look: Callable[[], None]) -> Iterator[None]:
-    """Calls `look` several times a second from a thread of its own, so that a line moves while the work waits."""
+    """Calls `look` several times a second from its own thread, so that the line moves while the work waits."""
     ended = threading.Event()
 
     def tick() -> None:
@@ -50,7 +50,7 @@ def ticking(look: Callable[[], None]) -> Iterator[None]:
 
 
 class Progress:
-    """One line that moves. `update` may be called as often as one likes, from any thread."""
+    """One progress line. `update` is rate-limited and may be called from any thread."""
 
     def __init__(self, title: str, wanted: str, clock: Any = time.monotonic) -> None:
         self.title, self.style, self._clock = title, style(wanted), clock
@@ -69,7 +69,7 @@ class Progress:
         self.clear()
 
     def update(self, share: float | None, words: str, **numbers: Any) -> None:
-        """`share` 0..1, or None where the end is not known; `words` for people, `numbers` for programs."""
+        """`share` is 0..1, or None if the total is unknown; `words` are displayed, `numbers` go into JSON."""
         every = {"bar": BAR_EVERY_S, "plain": PLAIN_EVERY_S, "json": JSON_EVERY_S, "none": float("inf")}[self.style]
         with self._lock:
             now = self._clock()
@@ -100,7 +100,7 @@ class Progress:
         return head + "━" * full + "─" * (room - full) + tail
 
     def clear(self) -> None:
-        """Takes the line away, so that what follows stands alone."""
+        """Removes the line."""
         if self._drawn:
             console.redraw("")
             self._drawn = False
@@ -115,7 +115,7 @@ def duration(seconds: float) -> str:
 
 
 def size(count: float) -> str:
-    """Bytes for people."""
+    """A number of bytes, readable."""
     for unit in ("B", "kB", "MB", "GB"):
         if count < 1000 or unit == "GB":
             return f"{count:.0f} {unit}" if unit in ("B", "kB") else f"{count:.1f} {unit}"

@@ -1,4 +1,4 @@
-"""Signals: the first one stops the work in good order, the second ends the process at once."""
+"""Signals: the first one stops the work cleanly, the second ends the process at once."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from types import FrameType
 
 NAMES = {"SIGINT": "interrupted", "SIGTERM": "terminated", "SIGHUP": "hangup"}
 PIPE_CLOSED = 128 + 13  # SIGPIPE, also where the signal itself does not exist
-PATIENCE_S = 1.5  # how long a block may take to leave after a signal
+PATIENCE_S = 1.5  # how long a pending write may take after a signal
 
 
 class Stopped(BaseException):
-    """A signal asked us to stop. No Exception: nothing that handles errors may swallow it."""
+    """A signal asked us to stop. Not an Exception, so that error handlers do not swallow it."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -23,11 +23,11 @@ class Stopped(BaseException):
 
 
 class PipeClosed(BaseException):
-    """The reader of our output has gone. Nothing to say; the exit code tells."""
+    """The reader of our output has gone. Nothing is printed; the exit code says it."""
 
 
 class Hold:
-    """Whether a block of sound is being written; a signal then waits for its end."""
+    """Whether a block of sound is being written; a signal then takes effect at its end."""
 
     def __init__(self) -> None:
         self.depth = 0
@@ -38,9 +38,9 @@ HOLD = Hold()
 
 
 def stop(number: int, frame: FrameType | None) -> None:
-    """The handler. From now on the same signals end the process without another question.
+    """The handler. From now on the same signals end the process at once.
 
-    A block that can never be written, as into a pipe that nobody reads, must not hold us for ever.
+    A write that blocks forever, as into a pipe that is not read, must not keep the process alive.
     """
     for name in NAMES:
         if hasattr(signal, name):
@@ -59,7 +59,7 @@ def end(number: int, frame: FrameType | None) -> None:
 
 @contextmanager
 def held() -> Iterator[None]:
-    """A block that is not interrupted: a signal inside it counts at its end."""
+    """A section that is not interrupted: a signal takes effect at its end."""
     HOLD.depth += 1
     try:
         yield
@@ -78,7 +78,7 @@ def no_alarm() -> None:
 
 @contextmanager
 def handled() -> Iterator[None]:
-    """Installs the handlers and puts the former ones back. A signal that the caller ignores stays ignored."""
+    """Installs the handlers and restores the previous ones. Ignored signals stay ignored."""
     HOLD.depth, HOLD.pending = 0, None
     former = {}
     for name in NAMES:
