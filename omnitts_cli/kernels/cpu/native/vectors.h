@@ -141,27 +141,32 @@ typedef struct {
     int64_t step, taps, tap_step, inputs;
 } Rows;
 
+enum { LONGEST_SUM = 64 }; // floats added one after another; then sums of sums, whose rounding error is smaller
+
 // `rows` rows times `panels` panels, in registers: both are constants where this is inlined.
 INLINE void tile(const int rows, const int panels, Rows in, const float *weight, float *y, int64_t y_step, int add) {
     const int parts = panels * PARTS;
     const int64_t panel = in.taps * in.inputs * PANEL;
-    vec sum[MOST_ROWS][8];
-    UNROLL for (int r = 0; r < rows; r++) UNROLL for (int p = 0; p < parts; p++) sum[r][p] = all(0);
-    for (int64_t tap = 0; tap < in.taps; tap++) {
-        const float *x = in.x + tap * in.tap_step;
-        for (int64_t k = 0; k < in.inputs; k++, weight += PANEL) {
-            vec w[8];
-            UNROLL for (int p = 0; p < parts; p++) w[p] = load(weight + p / PARTS * panel + p % PARTS * LANES);
-            UNROLL for (int r = 0; r < rows; r++) {
-                vec value = all(x[r * in.step + k]);
-                UNROLL for (int p = 0; p < parts; p++) sum[r][p] += value * w[p];
+    for (int64_t tap = 0; tap < in.taps; tap++)
+        for (int64_t first = 0, last; first < in.inputs; first = last) {
+            const float *x = in.x + tap * in.tap_step;
+            last = in.inputs - first < LONGEST_SUM ? in.inputs : first + LONGEST_SUM;
+            vec sum[MOST_ROWS][8];
+            UNROLL for (int r = 0; r < rows; r++) UNROLL for (int p = 0; p < parts; p++) sum[r][p] = all(0);
+            for (int64_t k = first; k < last; k++, weight += PANEL) {
+                vec w[8];
+                UNROLL for (int p = 0; p < parts; p++) w[p] = load(weight + p / PARTS * panel + p % PARTS * LANES);
+                UNROLL for (int r = 0; r < rows; r++) {
+                    vec value = all(x[r * in.step + k]);
+                    UNROLL for (int p = 0; p < parts; p++) sum[r][p] += value * w[p];
+                }
             }
+            UNROLL for (int r = 0; r < rows; r++) UNROLL for (int p = 0; p < parts; p++) {
+                float *out = y + r * y_step + p * LANES;
+                store(out, add ? load(out) + sum[r][p] : sum[r][p]);
+            }
+            add = 1;
         }
-    }
-    UNROLL for (int r = 0; r < rows; r++) UNROLL for (int p = 0; p < parts; p++) {
-        float *out = y + r * y_step + p * LANES;
-        store(out, add ? load(out) + sum[r][p] : sum[r][p]);
-    }
 }
 
 // As many panels at once as there are registers for their sums: few rows need several to keep the multipliers busy.
