@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from mmap import mmap
 
 import torch
 from torch import Tensor
@@ -13,6 +15,13 @@ def angles(positions: Tensor, head_dim: int, theta: float) -> tuple[Tensor, Tens
     exponents = torch.arange(0, head_dim, 2, device=positions.device, dtype=torch.float32) / head_dim
     turned = positions[..., None].float() * theta**-exponents
     return turned.cos(), turned.sin()
+
+
+def zeros(shape: tuple[int, ...], *, device: torch.device | str, dtype: torch.dtype) -> Tensor:
+    """torch.zeros; on a CPU the system gives the memory when it is first written, so that unused slots take none."""
+    if torch.device(device).type == "cpu" and dtype == torch.float32:
+        return torch.frombuffer(mmap(-1, 4 * math.prod(shape)), dtype=dtype).view(shape)
+    return torch.zeros(shape, device=device, dtype=dtype)
 
 
 @dataclass(frozen=True)
@@ -46,7 +55,7 @@ class KVCache:
         Without `cleared` the memory is left as it is, for a caller whose `width` never covers an unwritten position.
         """
         # a masked NaN would still poison the product of weights and values
-        make = torch.zeros if cleared else torch.empty
+        make = zeros if cleared else torch.empty
         keys, values = make((2, layers, slots, kv_heads, capacity, head_dim), device=device, dtype=dtype)
         return KVCache(keys, values, *(turns or angles(torch.arange(capacity, device=device), head_dim, rope_theta)))
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+import os
 import random
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +15,11 @@ from engine_kit import engine_of, join, requests_of, rested
 
 from omnitts_cli.audio.chunk import Clip
 from omnitts_cli.engine.engine import Engine, News
+from omnitts_cli.engine.frame import fused_frame
+from omnitts_cli.engine.plan import Plan
+from omnitts_cli.engine.slots import SlotTable
+from omnitts_cli.models.roles import SpeechModel
+from omnitts_cli.models.slot_decoder import slot_decoder
 from omnitts_cli.request import Failed
 from omnitts_cli.voices import Named
 
@@ -102,3 +109,38 @@ def test_at_least_20000_frames() -> None:
     engine = engine_of(16, prefixes=4, text_rows=16)
     kept = endure(engine, hours=12, frames=1700)
     assert grown(kept, "tensors") < 0.5 and grown(kept, "bytes") < 64 and grown(kept, "objects") < 10
+
+
+def resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1500)
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="asks Linux for the memory of the process")
+@torch.inference_mode()
+def test_a_million_frames_in_c_take_no_memory(in_c: SpeechModel) -> None:
+    """100 slots, 10,000 frames each, all of them decoded: after the first tenth the process grows no more."""
+    slots, frames = 100, 16
+    plan = Plan.of(slots, frames / in_c.facts.frame_rate, in_c.facts.frame_rate, pads=False)
+    table = SlotTable.empty(plan, in_c.facts, torch.device("cpu"), torch.float32)
+    table.live[:slots], table.closed[:] = True, True
+    table.limit.fill_(10**9)
+    table.controls.ignore_end[:], table.controls.seed[:] = True, torch.arange(slots + 1)
+    for column in (table.controls.temperature, table.controls.predictor_temperature):
+        column.fill_(1.0)
+    step = fused_frame(in_c, table, in_c.talker.cache(slots + 1, 64), 10**9)
+    decoder, everyone = slot_decoder(in_c.codec, slots + 1, frames, in_c.ops.codec), torch.arange(slots)
+    assert step is not None and decoder.in_c
+    early, different = 0, set()
+    for turn in range(10_000 // frames):
+        table.made.zero_()
+        table.position.fill_(turn % 40)
+        for _ in range(frames):
+            step(everyone)
+        sound = decoder.decode(table.codes[:slots, :frames].contiguous(), everyone)
+        different.add(float(sound[7].abs().sum()))
+        if turn == 62:
+            early = resident_bytes()
+    assert len(different) > 600 and table.made[:slots].eq(frames).all()
+    assert resident_bytes() - early < 1 << 20

@@ -1,4 +1,7 @@
-"""Operations for a CPU and few rows, where call overhead dominates: in C where that was compiled, or in Python."""
+"""Operations for a CPU and few rows, where call overhead dominates: in C where that was compiled, or in Python.
+
+README.md in this folder says how the pieces fit.
+"""
 
 from dataclasses import replace
 from functools import partial
