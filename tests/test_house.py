@@ -210,3 +210,19 @@ def test_presets_stay_in_step_with_the_tables_in_pyproject() -> None:
     """The wheel packs presets/ as package data under the name that presets.py looks for."""
     lines = (HOUSE / "pyproject.toml").read_text("utf-8").splitlines()
     assert 'presets = "omnitts_cli/presets_data"' in lines
+
+
+def undocumented(path: Path) -> Iterator[str]:
+    """Public functions, and methods of public classes, without a docstring; protocols with one-line stubs included."""
+    for node in (body := ast.parse(path.read_text("utf-8"))).body:
+        inside = node.body if isinstance(node, ast.ClassDef) and not node.name.startswith("_") else []
+        owner = f"{node.name}." if inside else ""
+        for one in [*inside, *([node] if node in body.body else [])]:
+            if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef) and not one.name.startswith("_"):
+                if not ast.get_docstring(one):
+                    yield f"{path.relative_to(HOUSE)}: {owner if one is not node else ''}{one.name}"
+
+
+def test_public_functions_say_what_they_return() -> None:
+    files = tracked("omnitts_cli/engine/*.py", "omnitts_cli/models/*.py", "omnitts_cli/speech/*.py")
+    assert [line for path in [*files, PACKAGE / "kernels" / "ops.py"] for line in undocumented(path)] == []

@@ -37,7 +37,7 @@ class CodecJob:
 
     @property
     def awaited(self) -> bool:
-        """It holds somebody's first sound, which is worth waiting for: the next frame has been launched already."""
+        """It holds a request's first sound, which is worth waiting for: the next frame has been launched already."""
         return any(record.first_sound is None and start >= record.reference for record, start in self.rows)
 
 

@@ -50,6 +50,7 @@ class RequestMeter:
 
     @property
     def audio_s(self) -> float:
+        """Seconds of sound so far."""
         return sum(samples for _, samples in self.arrivals) / self.sample_rate
 
     @property
@@ -64,10 +65,12 @@ class RequestMeter:
 
     @property
     def wall_s(self) -> float | None:
+        """From submission to the end."""
         return None if self.ended is None else self.ended - self.submitted
 
     @property
     def rtf(self) -> float | None:
+        """Real-time factor: seconds of work per second of sound."""
         return self.wall_s / self.audio_s if self.wall_s is not None and self.audio_s else None
 
     @property

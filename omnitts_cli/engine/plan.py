@@ -1,4 +1,4 @@
-"""Plan: how many slots, how long, which bucket and chunk sizes. Fixed when the engine is built."""
+"""Plan: the number and length of slots, bucket and chunk sizes. Fixed when the engine is built."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ class Plan:
     frames: int  # frames of one request, reference included
     buckets: tuple[int, ...]
     chunks: tuple[int, ...] = (1, 2, 4, 8, 16)
-    sound_rows: tuple[int, ...] = (1, 2, 4, 8, 16, 32)  # streams decoded together
-    sound_frames: int | None = None  # frames decoded together, of all streams; None: any number
-    # prompt rows of all newcomers in one step
+    sound_rows: tuple[int, ...] = (1, 2, 4, 8, 16, 32)  # slots decoded together
+    sound_frames: int | None = None  # frames decoded together, over all slots; None: any number
+    # prompt rows of all new requests in one step
     prefill_rows: tuple[int, ...] = (16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 640, 768, 1024, 1280, 1536, 2048)
     prompt_run: int = 256  # rows of one prompt between two frames
     first_chunk: int = 1
-    admissions: int = 16  # prompts given a run of rows between two frames
+    admissions: int = 16  # prompts that advance between two frames
     ahead: int = 2  # frames launched before the oldest one's report is awaited
-    text_rows: int = 256  # rows of text a slot holds; longer feeds are topped up
-    prefixes: int = 64  # prompt openings whose keys and values are kept
+    text_rows: int = 256  # of a slot's ring; longer feeds are topped up
+    prefixes: int = 64  # prompt prefixes whose keys and values are kept
     stall_frames: int = 50  # the same group-0 code for this long: 4 s
     silence_frames: int = 125  # below -60 dBFS for this long: 10 s
     capture: bool = True
@@ -41,7 +41,9 @@ class Plan:
         assert self.chunks[0] == 1 and ascending, "any number of frames must be a sum of chunks"
         assert self.sound_frames is None or self.sound_frames >= 1
         assert self.text_rows >= 1 and self.first_chunk >= 1 and self.admissions >= 1
-        assert self.stall_frames >= LEAST_FRAMES, "frames before the first possible end go to the codec unseen"
+        assert self.stall_frames >= LEAST_FRAMES, (
+            "frames before the first possible end are decoded before they are reported"
+        )
 
     @staticmethod
     def of(
@@ -61,12 +63,12 @@ class Plan:
         return whole.with_slots(slots)
 
     def with_slots(self, slots: int) -> Plan:
-        """The same with at most as many slots; no bucket is larger than they are, nor any burst of newcomers."""
+        """The same with at most as many slots, buckets and admissions."""
         buckets = (*sorted({size for size in self.buckets if size < slots}), slots)
         return replace(self, slots=slots, buckets=buckets, admissions=min(self.admissions, slots))
 
     def with_few_graphs(self) -> Plan:
-        """The same with fewer sizes recorded, for devices where recordings are scarce: 24 instead of 58 at 32 slots."""
+        """The same with fewer captured sizes, for devices where graphs are scarce: 24 instead of 58 at 32 slots."""
         doubles = {size for size in self.buckets if size & (size - 1) == 0}
         return replace(
             self,

@@ -1,7 +1,6 @@
-"""Room: how many slots fit into the memory that is free, and an engine that starts with as many.
+"""Room: how many slots fit into free memory, and an engine that starts with that many.
 
-The engine takes all its memory when it starts; later nothing grows. So this is the one place where
-memory can be short.
+The engine allocates all its memory when it starts, so this is the one place where memory can be short.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from omnitts_cli.errors import DeviceError
 from omnitts_cli.models.roles import SpeechModel
 
 KEPT_FREE = 0.15
-"""Share of the free memory that slots do not take: captured steps and the codec's chunks work in it."""
+"""Share of the free memory that slots leave to captured steps and the codec's chunks."""
 
 
 def slot_bytes(model: SpeechModel, plan: Plan) -> int:
@@ -41,7 +40,7 @@ def fitting_slots(model: SpeechModel, device: Device, plan: Plan) -> int:
 
 
 def start(model: SpeechModel, device: Device, plan: Plan, tell: Callable[[str], None] = lambda line: None) -> Engine:
-    """An engine with the plan's slots, or with fewer when memory is short, which `tell` hears of."""
+    """An engine with the plan's slots, or with fewer where memory is short, which `tell` gets a line about."""
     asked, each = plan.slots, slot_bytes(model, plan)
     slots = fitting_slots(model, device, plan)
     while True:
@@ -65,4 +64,5 @@ def start(model: SpeechModel, device: Device, plan: Plan, tell: Callable[[str], 
 
 
 def gib(size: float) -> str:
+    """Bytes in words."""
     return f"{size / 2**30:.1f} GiB"

@@ -1,4 +1,4 @@
-"""KVCache: keys and values of every slot, in one tensor each; layout, write and view are private here."""
+"""KVCache: keys and values of all slots, in one tensor each."""
 
 from __future__ import annotations
 
@@ -26,10 +26,9 @@ def zeros(shape: tuple[int, ...], *, device: torch.device | str, dtype: torch.dt
 
 @dataclass(frozen=True)
 class KVCache:
-    """Slot-contiguous keys and values, each head's positions side by side, and the rotation of every position.
+    """Keys and values, contiguous by slot and head, and the rotation of every position.
 
-    A slot's positions 0..n-1 are valid once written; nobody clears them, because attention reads a
-    position only after the request that owns the slot has written it.
+    Old positions need no clearing: attention reads a position only after the request that owns the slot has written it.
     """
 
     keys: Tensor  # [layers, slots, kv_heads, capacity, head_dim]
@@ -50,7 +49,7 @@ class KVCache:
         turns: tuple[Tensor, Tensor] | None = None,
         cleared: bool = True,
     ) -> KVCache:
-        """`turns`: cosine and sine of every position, if they have been computed already.
+        """A cache. `turns`: cosine and sine of every position, if they have been computed already.
 
         Without `cleared` the memory is left as it is, for a caller whose `width` never covers an unwritten position.
         """
@@ -61,6 +60,7 @@ class KVCache:
 
     @property
     def capacity(self) -> int:
+        """Positions per slot."""
         return self.keys.shape[3]
 
     def layer(self, index: int) -> tuple[Tensor, Tensor]:
@@ -73,11 +73,11 @@ class KVCache:
             mine[:, :, :, :rows].index_copy_(1, slots, kept[:, :, :, :rows].expand(-1, len(slots), -1, -1, -1))
 
     def take_prefix(self, source: KVCache, rows: int, slot: int) -> None:
-        """The other way round: keep the first `rows` positions of a slot of `source` in this cache of one slot."""
+        """The reverse: copy the first `rows` positions of a slot of `source` into this cache of one slot."""
         self.keys[:, 0, :, :rows].copy_(source.keys[:, slot, :, :rows], non_blocking=True)
         self.values[:, 0, :, :rows].copy_(source.values[:, slot, :, :rows], non_blocking=True)
 
     def clear(self, slot: int) -> None:
-        """Only needed when a slot's numbers are broken: a masked NaN still poisons sums."""
+        """Zero a slot. Only needed after NaN: a masked NaN still spreads through sums."""
         self.keys[:, slot].zero_()
         self.values[:, slot].zero_()

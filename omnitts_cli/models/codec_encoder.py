@@ -1,7 +1,7 @@
-"""The codec's hearing half: sound -> codes. Needed for cloning and training, never while speaking.
+"""CodecEncoder: sound -> codes. For cloning and training only.
 
-Encode one clip at a time. Each convolution pads the end of the clip in its own layer, so a shorter clip
-that is filled up with silence to the length of its neighbour gets other values in its last frame.
+Encode one clip at a time: each convolution pads the end of the clip in its own layer, so a clip padded with silence to
+the length of another gets other values in its last frame.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class EncoderShape:
     codes: int  # per group
     book_width: int
     filters: int
-    falls: tuple[int, ...]  # rates, in the order in which the sound meets them
+    falls: tuple[int, ...]  # rates, from the sound on
     transformer: TransformerShape
     last_fall: int = 2  # after the transformer
     dilations: tuple[int, ...] = (1,)  # of the residual units before each fall
@@ -36,10 +36,11 @@ class EncoderShape:
 
     @property
     def samples_per_frame(self) -> int:
+        """The product of all rates."""
         return math.prod(self.falls) * self.last_fall
 
 
-class HearingUnit(nn.Module):
+class EncoderUnit(nn.Module):
     """x + pointwise(elu(dilated(elu(x)))), narrower inside."""
 
     def __init__(self, shape: EncoderShape, channels: int, dilation: int) -> None:
@@ -49,6 +50,7 @@ class HearingUnit(nn.Module):
         self.point = ClipConv(inner, channels, 1)
 
     def forward(self, x: Tensor) -> Tensor:
+        """[B, C, T] -> the same."""
         return x + self.point(F.elu(self.wide(F.elu(x))))
 
 
@@ -57,10 +59,11 @@ class Fall(nn.Module):
 
     def __init__(self, shape: EncoderShape, channels: int, rate: int) -> None:
         super().__init__()
-        self.units = nn.ModuleList(HearingUnit(shape, channels, d) for d in shape.dilations)
+        self.units = nn.ModuleList(EncoderUnit(shape, channels, d) for d in shape.dilations)
         self.fall = ClipConv(channels, 2 * channels, 2 * rate, rate)
 
     def forward(self, x: Tensor) -> Tensor:
+        """[B, C, T] -> [B, 2 C, ceil(T / rate)]."""
         for unit in self.units:
             x = unit(x)
         return self.fall(F.elu(x))
@@ -82,6 +85,7 @@ class CodecEncoder(nn.Module):
         self.quantiser = SplitQuantiser(shape.groups, shape.codes, shape.book_width, hidden)
 
     def forward(self, sound: Tensor) -> Tensor:
+        """sound [B, n] -> codes [B, T, G]."""
         return self.quantiser.encode(self.latent(sound))
 
     def latent(self, sound: Tensor) -> Tensor:

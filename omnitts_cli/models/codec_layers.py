@@ -1,8 +1,8 @@
-"""Layers of the codec that look back in time: causal convolutions, snake, and the blocks made of them.
+"""Causal layers of the codec: convolutions, snake, and the blocks made of them.
 
-Sound runs along the last axis: x [B, C, T]. A layer that must remember takes the tail of its earlier
-input as `past` and gives back (output, next past). A past of zeros is the start of a stream, so a
-whole clip and a stream are the same call. The tail's size is `past_shape`, (channels, length).
+Time is the last axis: x [B, C, T]. A layer with a history takes the tail of its earlier input as `past` and returns
+(output, next past). A past of zeros is the start of a stream, so a whole clip and a stream are the same call. The size
+of the tail is `past_shape`, (channels, length).
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 FEW = 64
-"""Columns up to which a convolution is done as one product of matrices: a library's own kernel first lays the
-weights out anew, which takes several times longer than using them on so few columns."""
+"""Columns up to which a convolution is computed as one matrix product: library kernels first rearrange the weights,
+which takes several times longer than the product with so few columns."""
 
 
 def convolve(x: Tensor, conv: nn.Conv1d) -> Tensor:
@@ -26,12 +26,12 @@ def convolve(x: Tensor, conv: nn.Conv1d) -> Tensor:
         return conv(x)
     x = x.transpose(1, 2)
     taps = [x[:, i * dilation : i * dilation + columns] for i in range(reach)]
-    heard = torch.stack(taps, -1).flatten(2)  # [B, columns, C * reach], in the order of the weights
-    return F.linear(heard, conv.weight.flatten(1), conv.bias).transpose(1, 2)
+    columns_of = torch.stack(taps, -1).flatten(2)  # [B, columns, C * reach], in the order of the weights
+    return F.linear(columns_of, conv.weight.flatten(1), conv.bias).transpose(1, 2)
 
 
 def spread(x: Tensor, conv: nn.ConvTranspose1d) -> Tensor:
-    """conv(x) without what comes after the last input's own block; x [B, C, columns] -> [B, outputs, columns * rate].
+    """conv(x) without the samples after the last input's own block; x [B, C, columns] -> [B, outputs, columns * rate].
 
     The kernel is a whole number of blocks of `rate` samples: each input adds to its own block and the next ones.
     """
@@ -47,7 +47,7 @@ def spread(x: Tensor, conv: nn.ConvTranspose1d) -> Tensor:
 
 
 class CausalConv(nn.Module):
-    """Stride 1: output t hears inputs t - (kernel - 1) * dilation .. t."""
+    """Stride 1: output t depends on inputs t - (kernel - 1) * dilation .. t."""
 
     def __init__(self, inputs: int, outputs: int, kernel: int, dilation: int = 1, groups: int = 1) -> None:
         super().__init__()
@@ -55,9 +55,10 @@ class CausalConv(nn.Module):
         self.past_shape = (inputs, (kernel - 1) * dilation)
 
     def forward(self, x: Tensor, past: Tensor) -> tuple[Tensor, Tensor]:
-        heard = torch.cat([past, x], -1)
+        """x [B, inputs, T] -> [B, outputs, T], next past."""
+        whole = torch.cat([past, x], -1)
         # a copy, so that a stream does not keep the whole chunk alive for its last few samples
-        return convolve(heard, self.conv), heard[..., x.shape[-1] :].clone()
+        return convolve(whole, self.conv), whole[..., x.shape[-1] :].clone()
 
 
 class CausalRise(nn.Module):
@@ -70,9 +71,10 @@ class CausalRise(nn.Module):
         self.past_shape = (inputs, blocks - 1)
 
     def forward(self, x: Tensor, past: Tensor) -> tuple[Tensor, Tensor]:
-        heard = torch.cat([past, x], -1)
-        # in front come samples of the past, already given out
-        return spread(heard, self.conv)[..., past.shape[-1] * self.rate :], heard[..., x.shape[-1] :].clone()
+        """x [B, inputs, T] -> [B, outputs, T * rate], next past."""
+        whole = torch.cat([past, x], -1)
+        # the first samples belong to the past and were returned by the last call
+        return spread(whole, self.conv)[..., past.shape[-1] * self.rate :], whole[..., x.shape[-1] :].clone()
 
 
 def snake(x: Tensor, scale: Tensor, inverse: Tensor) -> Tensor:
@@ -82,7 +84,7 @@ def snake(x: Tensor, scale: Tensor, inverse: Tensor) -> Tensor:
 
 
 class Snake(nn.Module):
-    """Snake with its own pitch and height per channel; both weights are kept as logarithms."""
+    """Snake with a frequency and an amplitude per channel, both stored as logarithms."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -94,27 +96,30 @@ class Snake(nn.Module):
         self.register_buffer("inverse", None, persistent=False)
 
     def factors(self) -> tuple[Tensor, Tensor]:
+        """Scale and inverse, [C, 1] float32 each."""
         scale, height = self.alpha.float().exp(), self.beta.float().exp()
         return scale[:, None], (1.0 / (height + 1e-9))[:, None]
 
     def freeze_factors(self) -> None:
-        """Compute the factors once. Until the module is told to train, changed weights go unnoticed."""
+        """Compute the factors once. Later changes of the weights are not seen until `train()`."""
         with torch.no_grad():
             self.scale, self.inverse = self.factors()
 
     def train(self, mode: bool = True) -> Snake:
+        """As any module; training drops the frozen factors."""
         if mode:
             self.scale = self.inverse = None
         return super().train(mode)
 
     def forward(self, x: Tensor) -> Tensor:
+        """x [B, C, T] -> the same."""
         if self.scale is None or self.inverse is None:
             return snake(x, *self.factors())
         return snake(x, self.scale, self.inverse)
 
 
 class ResidualUnit(nn.Module):
-    """x + pointwise(snake(dilated(snake(x)))); it remembers the dilated convolution's input."""
+    """x + pointwise(snake(dilated(snake(x)))); its history is that of the dilated convolution."""
 
     def __init__(self, channels: int, kernel: int, dilation: int) -> None:
         super().__init__()
@@ -124,8 +129,9 @@ class ResidualUnit(nn.Module):
         self.past_shape = self.wide.past_shape
 
     def forward(self, x: Tensor, past: Tensor) -> tuple[Tensor, Tensor]:
-        heard, past = self.wide(self.before(x), past)
-        return x + self.point(self.after(heard)), past
+        """x [B, C, T] -> the same, next past."""
+        wide, past = self.wide(self.before(x), past)
+        return x + self.point(self.after(wide)), past
 
 
 class ConvNeXt(nn.Module):
@@ -141,8 +147,9 @@ class ConvNeXt(nn.Module):
         self.past_shape = self.depthwise.past_shape
 
     def forward(self, x: Tensor, past: Tensor) -> tuple[Tensor, Tensor]:
-        heard, past = self.depthwise(x, past)
-        mixed = self.down(F.gelu(self.up(self.norm(heard.transpose(1, 2)))))  # [B, T, C]
+        """x [B, C, T] -> the same, next past."""
+        y, past = self.depthwise(x, past)
+        mixed = self.down(F.gelu(self.up(self.norm(y.transpose(1, 2)))))  # [B, T, C]
         return x + (self.scale * mixed).transpose(1, 2), past
 
 
@@ -169,6 +176,7 @@ class ClipConv(nn.Module):
         self.padding = "replicate" if repeat_ends else "constant"
 
     def forward(self, x: Tensor) -> Tensor:
+        """x [B, inputs, T] -> [B, outputs, ceil(T / stride)]."""
         length = x.shape[-1]
-        behind = math.ceil(length / self.stride) * self.stride - length
-        return self.conv(F.pad(x, (self.front, behind), self.padding))
+        after = math.ceil(length / self.stride) * self.stride - length
+        return self.conv(F.pad(x, (self.front, after), self.padding))

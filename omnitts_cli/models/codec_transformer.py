@@ -1,4 +1,4 @@
-"""The codec's two transformers: one that streams with a window, one that hears a whole clip.
+"""The codec's two transformers: the decoder's, which streams with a window, and the encoder's, over a whole clip.
 
 Layout: x [B, T, width]; keys and values [B, heads, T, D].
 """
@@ -66,18 +66,18 @@ class WindowedLayer(nn.Module):
     def forward(
         self, x: Tensor, turn: tuple[Tensor, Tensor], mask: Tensor, keys: Tensor, values: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """keys and values [B, heads, window - 1, D] of the frames before; gives those for the next call."""
+        """keys and values [B, heads, window - 1, D] of earlier frames; returns x and those for the next call."""
         q, k, v = self.attention.project(plain.rms_norm(x, self.attention_norm, self.eps), turn)
         k, v = torch.cat([keys, k], 2), torch.cat([values, v], 2)
         attended = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
         x = x + self.attention_scale * self.attention.gather(attended)
         gate, up = self.gate_up(plain.rms_norm(x, self.mlp_norm, self.eps)).chunk(2, -1)
-        thought = self.down(F.silu(gate) * up)
-        return x + self.mlp_scale * thought, k[:, :, x.shape[1] :], v[:, :, x.shape[1] :]
+        mlp = self.down(F.silu(gate) * up)
+        return x + self.mlp_scale * mlp, k[:, :, x.shape[1] :], v[:, :, x.shape[1] :]
 
 
 class WindowedTransformer(nn.Module):
-    """Width in, width out, `hidden` inside; each frame hears itself and the window - 1 frames before it."""
+    """Width in, width out, `hidden` inside; each frame attends to itself and the window - 1 frames before it."""
 
     def __init__(self, shape: TransformerShape, width: int, window: int) -> None:
         super().__init__()
@@ -89,11 +89,11 @@ class WindowedTransformer(nn.Module):
 
     @property
     def past_shape(self) -> tuple[int, int, int, int]:
-        """Keys, or values, that one stream carries: layers, heads, frames, D."""
+        """Shape of the keys, or values, that one stream carries: layers, heads, frames, D."""
         return self.shape.layers, self.shape.heads, self.window - 1, self.shape.head_dim
 
     def forward(self, x: Tensor, frames: Tensor, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """x [B, T, width]; frames [B], how many came before; keys and values [B, *past_shape]."""
+        """x [B, T, width] after `frames` [B] -> the same, next keys and values; keys and values [B, *past_shape]."""
         ahead = torch.arange(x.shape[1], device=x.device)
         turn = angles(frames[:, None] + ahead, self.shape.head_dim, self.shape.rope_theta)
         mask = self._mask(frames, ahead)
@@ -110,7 +110,7 @@ class WindowedTransformer(nn.Module):
         """[B, 1, T, window - 1 + T]: true where a frame may look. Key j is frame j - (window - 1) of this call."""
         place = torch.arange(self.window - 1 + ahead.shape[0], device=frames.device) - (self.window - 1)
         seen = (place <= ahead[:, None]) & (place > ahead[:, None] - self.window)  # [T, keys]
-        filled = place >= -frames[:, None]  # [B, keys]; a young stream has no frames that far back
+        filled = place >= -frames[:, None]  # [B, keys]; a new stream has no frames that far back
         return (seen & filled[:, None])[:, None]
 
 
@@ -128,6 +128,7 @@ class ClipLayer(nn.Module):
         self.mlp_scale = nn.Parameter(torch.full((shape.hidden,), shape.scale))
 
     def forward(self, x: Tensor, turn: tuple[Tensor, Tensor]) -> Tensor:
+        """x [B, T, hidden] -> the same; `turn`: cosine and sine of the positions."""
         q, k, v = self.attention.project(self.attention_norm(x), turn)
         attended = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + self.attention_scale * self.attention.gather(attended)
@@ -143,6 +144,7 @@ class ClipTransformer(nn.Module):
         self.layers = nn.ModuleList(ClipLayer(shape) for _ in range(shape.layers))
 
     def forward(self, x: Tensor) -> Tensor:
+        """x [B, T, hidden] -> the same."""
         positions = torch.arange(x.shape[1], device=x.device).expand(x.shape[0], -1)
         turn = angles(positions, self.shape.head_dim, self.shape.rope_theta)
         for layer in self.layers:

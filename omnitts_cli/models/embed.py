@@ -1,4 +1,4 @@
-"""FrameEmbedder: the codes of a frame -> the one row that the talker hears next."""
+"""FrameEmbedder: the codes of a frame -> the next input row of the talker."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Experts: the MLP of a layer that has many small ones, of which every row hears a few, and one that all hear.
+"""Experts: a mixture-of-experts MLP. Each row is routed to a few experts; a shared expert processes every row.
 
-For speaking, the one that all hear is laid behind the others, cut into pieces as wide as they are: a block is
-then a row of equals, some of them chosen and some of them always heard.
+For inference the shared expert is cut into pieces as wide as the others and appended to them, so that a block is a list
+of equal experts, some routed and some always used.
 """
 
 from __future__ import annotations
@@ -23,15 +23,12 @@ class ExpertShape:
     count: int  # E
     chosen: int  # K
     inner: int  # I
-    shared: int  # width inside the expert that every row hears; 0: there is none
+    shared: int  # width inside the shared expert; 0: there is none
     renormalised: bool = True  # the chosen ones' weights add up to one
 
 
 class Experts(nn.Module):
-    """[..., H] -> [..., H], with the norm before and the sum after.
-
-    The experts' matrices lie one below the other, as they come from a file.
-    """
+    """[..., H] -> [..., H], with the norm before and the residual sum after. The experts' matrices are concatenated."""
 
     def __init__(self, hidden: int, shape: ExpertShape) -> None:
         super().__init__()
@@ -48,23 +45,25 @@ class Experts(nn.Module):
             nn.init.normal_(weight, std=0.02)
 
     def forward(self, x: Tensor, norm: Tensor, eps: float, ops: Ops = plain.OPS) -> Tensor:
+        """x + experts(rms_norm(x))."""
         return ops.experts(x, norm, eps, self.block())
 
     @torch.no_grad()
     def merge_shared(self) -> None:
-        """Lay the shared expert behind the others once, so that no step has to; the last change before use."""
+        """Append the shared expert to the others once, so that no step has to; the last change before use."""
         self.router.data, self.gate_up.data, self.down.data = self._joined()
         self.shared_gate = self.shared_gate_up = self.shared_down = None
 
     def block(self) -> ExpertBlock:
+        """The weights as an operation takes them."""
         at = self.shape
         router, gate_up, down = self._joined()
         gate_up, down = gate_up.unflatten(0, (-1, 2 * at.inner)), down.unflatten(0, (-1, router.shape[1]))
         return ExpertBlock(router, gate_up, down, at.count, at.chosen, at.renormalised)
 
     def _joined(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Router, gate_up and down with the shared expert's pieces behind them; zeros fill up the last piece."""
-        if self.shared_gate is None:  # none, or already there
+        """Router, gate_up and down followed by the shared expert's pieces; zeros pad the last piece."""
+        if self.shared_gate is None:  # there is none, or it is merged already
             return self.router, self.gate_up, self.down
         (hidden, width), inner = self.shared_down.shape, self.shape.inner
         lacking = -width % inner

@@ -34,7 +34,7 @@ class StackShape:
 
 
 class Layer(nn.Module):
-    """Weights of one pre-norm block; `Stack` does the walking, so that norms and adds can be part of the products."""
+    """Weights of one pre-norm block. `Stack` runs the blocks, so that norms and adds can be fused with products."""
 
     def __init__(self, shape: StackShape) -> None:
         super().__init__()
@@ -79,7 +79,7 @@ class Stack(nn.Module):
             weight.data = weight.data.mT.contiguous().mT
 
     def forward(self, rows: Tensor) -> Tensor:
-        """The whole sequence at once, causal, without a cache: what training and evaluation need.
+        """The whole sequence at once, causal, without a cache, for training and evaluation: [B, P, H] -> [B, P, H].
 
         Padding on the right changes nothing to its left.
         """
@@ -100,11 +100,11 @@ class Stack(nn.Module):
         return Normed(rows, self.layers[0].input_norm, self.shape.eps)
 
     def cached(self, rows: Tensor, positions: Tensor, slots: Tensor, cache: KVCache, width: int) -> Tensor:
-        """Rows at `positions` [B, P] of `slots` [B], after what the cache holds; the cache is written."""
+        """Rows [B, P, H] at `positions` [B, P] of `slots` [B] -> hidden states; the cache is read and written."""
         return self.ops.norm(self.unnormed(self.first_norm(rows), positions, slots, cache, width))
 
     def unnormed(self, rows: Normed, positions: Tensor, slots: Tensor, cache: KVCache, width: int) -> Normed:
-        """As `cached`, but from rows with the first layer's norm, and the final norm is left to whoever reads it."""
+        """As `cached`, but from rows with the first layer's norm, without the final norm."""
         if self.fused is not None and positions.shape[1] <= self.fused.most_rows:
             value = self.fused(rows.rows, positions, slots, cache.cos, cache.sin, cache.keys, cache.values)
             return Normed(value, self.norm, self.shape.eps, value)
@@ -142,16 +142,16 @@ class Stack(nn.Module):
         sizes = at.layers, slots, capacity, at.kv_heads, at.head_dim
         return KVCache.empty(*sizes, at.rope_theta, device, dtype, turns, cleared)
 
-    def _run(self, heard: Normed, attend: Callable[[int, Tensor], Tensor]) -> Normed:
-        """`attend` takes a layer's index and its projection, and gives the heads side by side."""
+    def _run(self, x: Normed, attend: Callable[[int, Tensor], Tensor]) -> Normed:
+        """`attend` takes a layer's index and its projection, and returns the concatenated heads."""
         ops, eps = self.ops, self.shape.eps
         norms = [*(layer.input_norm for layer in self.layers[1:]), self.norm]
         for index, (layer, norm) in enumerate(zip(self.layers, norms, strict=True)):
-            seen = attend(index, ops.norm_linear(heard, layer.qkv))
-            heard = ops.linear_add(seen, layer.out, heard.rows, layer.mlp_norm, eps)
+            attended = attend(index, ops.norm_linear(x, layer.qkv))
+            x = ops.linear_add(attended, layer.out, x.rows, layer.mlp_norm, eps)
             if layer.experts is not None:
-                heard = Normed(layer.experts(heard.rows, layer.mlp_norm, eps, ops), norm, eps)
+                x = Normed(layer.experts(x.rows, layer.mlp_norm, eps, ops), norm, eps)
                 continue
-            thought = ops.norm_swiglu(heard, layer.gate_up)
-            heard = ops.linear_add(thought, layer.down, heard.rows, norm, eps)
-        return heard
+            hidden = ops.norm_swiglu(x, layer.gate_up)
+            x = ops.linear_add(hidden, layer.down, x.rows, norm, eps)
+        return x

@@ -1,4 +1,4 @@
-"""Log-mel spectrum of a clip: what the speaker encoder hears. Always float32."""
+"""Log-mel spectrum of a clip, the input of the speaker encoder. Always float32."""
 
 from __future__ import annotations
 
@@ -33,13 +33,15 @@ class MelShape:
 
 
 def mels(hertz: np.ndarray) -> np.ndarray:
-    bent = KNEE + np.log(np.maximum(hertz, KNEE_HERTZ) / KNEE_HERTZ) / LOG_STEP
-    return np.where(hertz < KNEE_HERTZ, hertz / HERTZ_PER_MEL, bent)
+    """Frequencies in mels."""
+    logarithmic = KNEE + np.log(np.maximum(hertz, KNEE_HERTZ) / KNEE_HERTZ) / LOG_STEP
+    return np.where(hertz < KNEE_HERTZ, hertz / HERTZ_PER_MEL, logarithmic)
 
 
 def hertz(mels: np.ndarray) -> np.ndarray:
-    bent = KNEE_HERTZ * np.exp((np.maximum(mels, KNEE) - KNEE) * LOG_STEP)
-    return np.where(mels < KNEE, mels * HERTZ_PER_MEL, bent)
+    """Mels in Hz."""
+    logarithmic = KNEE_HERTZ * np.exp((np.maximum(mels, KNEE) - KNEE) * LOG_STEP)
+    return np.where(mels < KNEE, mels * HERTZ_PER_MEL, logarithmic)
 
 
 def mel_filters(shape: MelShape) -> Tensor:

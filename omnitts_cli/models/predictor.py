@@ -17,7 +17,7 @@ from omnitts_cli.models.roles import Choose
 
 @dataclass(frozen=True)
 class PredictorShape:
-    """`heard` is the talker's width; a projection is there exactly when it differs from the stack's own."""
+    """`heard` is the talker's width; there is a projection if it differs from the stack's own."""
 
     stack: StackShape
     heard: int
@@ -31,7 +31,7 @@ KEPT = 256
 
 @dataclass(frozen=True)
 class Places:
-    """Where the rows of a frame stand in its cache: constants, kept because making them takes four kernels."""
+    """Slots and positions of a frame's rows in its cache: constants, kept because making them takes four kernels."""
 
     slots: Tensor  # [B]
     first: Tensor  # [B, 2]: positions of the first pass
@@ -45,10 +45,9 @@ class Places:
 
 
 class Predictor(nn.Module):
-    """Hears the talker's hidden state, then the codes of this frame one group after another.
+    """Takes the talker's hidden state, then the codes of this frame one group after another.
 
-    The rows it hears are the frame embedder's; the module is given, not owned, because the talker
-    hears the same tables.
+    Its input rows are the frame embedder's, which is an argument because the talker uses the same tables.
     """
 
     def __init__(self, shape: PredictorShape, ops: Ops = plain.OPS) -> None:
@@ -64,9 +63,9 @@ class Predictor(nn.Module):
         self.places: Places | None = None
 
     def prepare(self, embedder: FrameEmbedder) -> None:
-        """Project the embedder's audio rows once, for speaking: a frame then looks its rows up. Rotations likewise.
+        """Make a loaded predictor ready for inference: project the audio rows and compute the rotations once.
 
-        Computed in float32 and rounded once. Training does without.
+        Computed in float32 and rounded once. Training does not call this.
         """
         at = self.shape.stack
         self.turns = angles(torch.arange(self.shape.groups, device=self.heads.device), at.head_dim, at.rope_theta)
@@ -106,8 +105,8 @@ class Predictor(nn.Module):
 
     def forward(self, hidden: Tensor, codes: Tensor, embedder: FrameEmbedder) -> Tensor:
         """Teacher-forced: hidden [N, H] and the true codes [N, G] -> logits [N, G-1, codes]."""
-        heard = [hidden] + [embedder.group(g, codes[:, g]) for g in range(self.shape.groups - 1)]
-        states = self.stack(self.narrow(torch.stack(heard, 1)))  # [N, G, P]
+        rows = [hidden] + [embedder.group(g, codes[:, g]) for g in range(self.shape.groups - 1)]
+        states = self.stack(self.narrow(torch.stack(rows, 1)))  # [N, G, P]
         return torch.einsum("ngp,gcp->ngc", states[:, 1:], self.heads)
 
     def frame(self, hidden: Tensor, first: Tensor, row: Normed, embedder: FrameEmbedder, choose: Choose) -> Tensor:

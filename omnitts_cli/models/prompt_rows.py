@@ -1,4 +1,4 @@
-"""PromptRows: drafts -> prompts, many at once: a device takes as long for the rows of sixteen as for those of one."""
+"""PromptRows: drafts -> prompts, many at once: the rows of sixteen prompts take a device as long as those of one."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ Place = Callable[[np.ndarray], Tensor]
 
 
 class PromptRows:
-    """Drafts -> prompts. `pad` is the id that is heard when a closed feed has run out."""
+    """Drafts -> prompts. `pad` is the id whose row is added once a closed feed has run out."""
 
     def __init__(self, text: TextEmbedder, frames: FrameEmbedder, pad: int, place: Place) -> None:
         self._text, self._frames, self._pad, self._place = text, frames, pad, place
         self._known = KnownRows(text)
 
     def fresh(self) -> PromptRows:
-        """The same that has met no token yet."""
+        """The same with an empty cache of rows."""
         return PromptRows(self._text, self._frames, self._pad, self._place)
 
     @torch.no_grad()
     def text(self, ids: Sequence[int]) -> Tensor:
-        """[N] ids -> [N, H], their text rows alone."""
+        """[N] ids -> [N, H], their text rows."""
         return self._known.rows(ids, self._place)
 
     @torch.no_grad()
     def prompts(self, drafts: Sequence[Draft]) -> list[Prompt]:
-        """The rows of all drafts are views of one tensor, in which no two of them overlap, but for `pad`."""
+        """A prompt for each draft. Their rows are views of one tensor that do not overlap, except `pad`."""
         rows = self.text([*(i for draft in drafts for i in (*draft.text, *draft.feed)), self._pad])
         self._add_codec_side(rows, drafts)
         return list(self._cut(rows, drafts))
 
     def _add_codec_side(self, rows: Tensor, drafts: Sequence[Draft]) -> None:
-        """Each control id, vector and frame onto its row: every kind in one go."""
+        """Add each control id, vector and frame to its row, each kind in one operation."""
         ids, at, vectors, vectors_at, frames, frames_at = [], [], [], [], [], []
         begin = 0
         for draft in drafts:
@@ -64,8 +64,8 @@ class PromptRows:
         if vectors:
             codecs.index_copy_(0, self._place(np.array(vectors_at)), self._place(np.stack(vectors)).to(codecs.dtype))
         if frames:
-            heard = self._frames.frame(self._place(np.concatenate(frames)))
-            codecs.index_copy_(0, self._place(np.array(frames_at)), heard)
+            rows_of_frames = self._frames.frame(self._place(np.concatenate(frames)))
+            codecs.index_copy_(0, self._place(np.array(frames_at)), rows_of_frames)
         rows.index_add_(0, places, codecs)
 
     def _cut(self, rows: Tensor, drafts: Sequence[Draft]) -> Iterator[Prompt]:
@@ -78,7 +78,7 @@ class PromptRows:
 
 
 def refuse_too_long(draft: Draft, most: int) -> None:
-    """`most`: positions that the model has."""
+    """Raise InputError for a prompt that leaves no room for speech in the model's `most` positions."""
     rows, what, hint = len(draft.text) + len(draft.feed), "the text needs", "split the text"
     if draft.reference is not None:
         what, hint = "text and reference need", f"{hint}, or use a shorter reference clip"
@@ -87,24 +87,25 @@ def refuse_too_long(draft: Draft, most: int) -> None:
 
 
 class Drafter(ABC):
-    """A prompter that writes drafts, and leaves the numbers to PromptRows."""
+    """A prompter that writes drafts; PromptRows computes their rows."""
 
     def __init__(self, rows: PromptRows) -> None:
         self._rows = rows
 
     @abstractmethod
     def draft(self, request: Request) -> Draft:
-        """The whole text is known."""
+        """The draft of a request whose text is complete."""
 
     def fresh(self) -> Self:
-        """The same with rows of its own: what they remember lies in the stream of whoever asked for it."""
+        """A copy with its own row cache. Cached rows belong to the stream that made them: one copy per engine."""
         made = copy.copy(self)
         made._rows = self._rows.fresh()
         return made
 
     def prompts(self, drafts: Sequence[Draft]) -> list[Prompt]:
+        """A prompt for each draft."""
         return self._rows.prompts(drafts)
 
     def prompt(self, request: Request) -> Prompt:
-        """One request by itself."""
+        """The prompt of one request."""
         return self.prompts([self.draft(request)])[0]

@@ -1,7 +1,7 @@
 """The words in which families and the engine meet: Facts, Draft, Prompt, the roles, SpeechModel.
 
-A family fills the roles; the engine uses them without knowing which family did. Nothing here imports
-a family, the engine or a device.
+A family fills the roles; the engine uses them without knowing which family did. Nothing here imports a family, the
+engine or a device.
 
 Letters in shape comments: B rows, G code groups, T frames, P prompt rows, N text rows, H hidden
 width of the talker, V codes.
@@ -30,7 +30,7 @@ LEAST_FRAMES = 2
 Choose = Callable[[int, Tensor, Normed | None], tuple[Tensor, Normed | None]]
 """(group, logits [B, V], table with rows [V, W]) -> codes [B] and their rows of the table [B, W], if there is one.
 
-How the engine draws a code; the models know no settings.
+How the engine samples; the models know no sampling settings.
 """
 
 
@@ -46,42 +46,43 @@ class Facts:
     sample_rate: int  # 24000
     samples_per_frame: int  # 1920
     max_positions: int  # prompt rows + frames that one request may have
-    missing_samples: int = 0  # at the start of every stream that the codec's steps give but nobody may hear
+    missing_samples: int = 0  # warm-up samples to drop from the start of each stream
     least_frames: int = LEAST_FRAMES  # the end code cannot be chosen before this many
 
     @property
     def frame_rate(self) -> float:
+        """Frames per second."""
         return self.sample_rate / self.samples_per_frame
 
 
 @dataclass(frozen=True, eq=False)
 class Draft:
-    """A prompt written down as ids, which can be read and compared. Every mode (named, cloned, designed) ends here.
+    """A prompt as ids, which can be read and compared. Every kind of voice (named, cloned, designed) ends here.
 
-    A row is the sum of a text row and, except in the first rows, a row of the codec's side: `codec` belongs
-    to the last rows of `text`, one to one. At `speaker_at` (an index of `codec`) stands the speaker's row and
-    from `frames_at` on the frames of the reference; the id written there is not used.
+    A row is the sum of a text row and, except in the first rows, a codec row: `codec` belongs to the last rows of
+    `text`, one to one. The speaker's vector is at `speaker_at` (an index of `codec`), the frames of the reference start
+    at `frames_at`; the ids written there are not used.
     """
 
     text: list[int]
     codec: list[int]
-    feed: list[int] = field(default_factory=list)  # text heard later, one id per frame
-    closed: bool = True  # no more text will come behind `feed`; open and empty means that the request waits
-    spoken: int = 0  # ids of the text to be spoken, without what the template adds: for the guard's ceiling
+    feed: list[int] = field(default_factory=list)  # text that follows, one id per frame
+    closed: bool = True  # nothing follows `feed`; a request with an open and empty feed waits
+    spoken: int = 0  # ids of the text to be spoken, without the template: for the runaway limit
     speaker_at: int | None = None
     frames_at: int | None = None
-    shared: int = 0  # rows at the front that depend on `shared_key` alone, so that their KV can be kept and copied
+    shared: int = 0  # rows at the front that depend on `shared_key` alone, so that their keys and values can be copied
     embedding: np.ndarray | None = None  # [H] float32, the speaker's row
-    reference: np.ndarray | None = None  # [R, G] int64; goes through the codec first, and its sound is dropped
+    reference: np.ndarray | None = None  # [R, G] int64; decoded first, and its sound is dropped
 
     @property
     def bare(self) -> int:
-        """Rows at the front without a codec side."""
+        """Rows at the front without a codec row."""
         return len(self.text) - len(self.codec)
 
     @property
     def shared_key(self) -> tuple[object, ...]:
-        """Equal keys, equal shared rows: everything that those rows are made of."""
+        """Everything that the shared rows are made of: equal keys mean equal rows."""
         with_codec = self.shared - self.bare
         content = blake2b(digest_size=16)
         if self.embedding is not None:
@@ -97,76 +98,100 @@ class Prompt:
 
     draft: Draft
     rows: Tensor  # [P, H]
-    feed: Tensor  # [N, H], heard one per frame
-    pad: Tensor  # [H]; heard when the closed feed has run out
+    feed: Tensor  # [N, H], added one per frame
+    pad: Tensor  # [H]; added once the closed feed has run out
 
 
 class LiveText(Protocol):
-    """Turns text that arrives in pieces into rows; the sum of its rows is that of the whole text."""
+    """Turns text that arrives in pieces into rows; all together they are the rows of the whole text."""
 
-    def write(self, text: str) -> Tensor: ...  # [n, H], n may be 0
+    def write(self, text: str) -> Tensor:
+        """[n, H], the rows that became certain; n may be 0."""
+        ...
 
-    def close(self) -> Tensor: ...  # [n, H]
+    def close(self) -> Tensor:
+        """[n, H], the rest."""
+        ...
 
 
 class TooEarly(InputError):
-    """The text known so far does not settle enough tokens to begin with; more of it, or its end, will."""
+    """Too few tokens of the text are certain yet; more of it, or its end, will make them."""
 
 
 class Prompter(Protocol):
-    """Turns requests into rows: a draft for each, which may be refused, and the rows of many drafts together."""
+    """Turns requests into rows: a draft for each, or an error, and the rows of many drafts together."""
 
     def fresh(self) -> Prompter:
-        """One for another engine: nothing that it keeps on the device is shared."""
+        """A prompter for another engine, which shares nothing on the device with this one."""
         ...
 
-    def draft(self, request: Request) -> Draft: ...
+    def draft(self, request: Request) -> Draft:
+        """The draft of a request; raises OmniError where the model cannot speak it."""
+        ...
 
     def live(self, request: Request, first: str) -> tuple[Draft, LiveText]:
-        """An open prompt: `first` is the text known so far. Raises TooEarly while that settles too few tokens."""
+        """An open prompt: `first` is the text known so far. Raises TooEarly while too few of its tokens are certain."""
         ...
 
-    def prompts(self, drafts: Sequence[Draft]) -> list[Prompt]: ...
+    def prompts(self, drafts: Sequence[Draft]) -> list[Prompt]:
+        """A prompt for each draft."""
+        ...
 
 
 class Cloner(Protocol):
-    """Hears a clip: its frames and its voice. `sound` is mono float32 at the model's sample rate."""
+    """Encodes a clip: its frames and its voice. `sound` is mono float32 at the model's sample rate."""
 
-    def codes(self, sound: np.ndarray) -> np.ndarray: ...  # [T, G]
+    def codes(self, sound: np.ndarray) -> np.ndarray:
+        """[T, G] int64."""
+        ...
 
-    def embedding(self, sound: np.ndarray) -> np.ndarray: ...  # [H]
+    def embedding(self, sound: np.ndarray) -> np.ndarray:
+        """[H] float32, the speaker's vector."""
+        ...
 
 
 class Talker(Protocol):
-    """Hears rows, keeps time; gives the hidden state and the logits of group 0."""
+    """Input rows -> a hidden state per frame and the logits of group 0."""
 
-    def cache(self, slots: int, capacity: int) -> KVCache: ...
+    def cache(self, slots: int, capacity: int) -> KVCache:
+        """An empty cache."""
+        ...
 
-    def prefill(self, rows: Tensor, start: Tensor, slots: Tensor, cache: KVCache, width: int) -> Tensor: ...
+    def prefill(self, rows: Tensor, start: Tensor, slots: Tensor, cache: KVCache, width: int) -> Tensor:
+        """Rows [B, P, H] at positions start [B] + 0..P-1 of `slots` [B]: hidden states [B, P, H]."""
+        ...
 
-    def step(self, row: Tensor, positions: Tensor, slots: Tensor, cache: KVCache, width: int) -> Tensor: ...
+    def step(self, row: Tensor, positions: Tensor, slots: Tensor, cache: KVCache, width: int) -> Tensor:
+        """One row each [B, H] at `positions` [B] of `slots` [B]: hidden states [B, H]."""
+        ...
 
-    def logits(self, hidden: Tensor) -> Tensor: ...
+    def logits(self, hidden: Tensor) -> Tensor:
+        """[..., H] -> [..., V]."""
+        ...
+
+
+class FrameEmbedder(Protocol):
+    """Codes of a frame -> the next input row of the talker."""
+
+    def frame(self, codes: Tensor) -> Tensor:
+        """[B, G] -> [B, H]."""
+        ...
 
 
 class Predictor(Protocol):
     """Fills groups 1..G-1 of one frame."""
 
-    def inputs(
-        self, embedder: FrameEmbedder
-    ) -> list[Normed]: ...  # by group, rows [codes, W] that it reads after a code
+    def inputs(self, embedder: FrameEmbedder) -> list[Normed]:
+        """By group, the input rows [codes, W] after a code."""
+        ...
 
-    def frame(self, hidden: Tensor, first: Tensor, row: Normed, embedder: FrameEmbedder, choose: Choose) -> Tensor: ...
-
-
-class FrameEmbedder(Protocol):
-    """Codes of a frame -> the one row that the talker hears."""
-
-    def frame(self, codes: Tensor) -> Tensor: ...  # [B, G] -> [B, H]
+    def frame(self, hidden: Tensor, first: Tensor, row: Normed, embedder: FrameEmbedder, choose: Choose) -> Tensor:
+        """hidden [B, H], codes of group 0 [B] and their rows of `inputs` -> codes [B, G]."""
+        ...
 
 
 CodecState = dict[str, Tensor]
-"""Everything a stream carries from chunk to chunk; each tensor has the stream as its first axis."""
+"""Everything a stream carries from chunk to chunk; the first axis of each tensor is the stream."""
 
 
 class SlotDecoder(Protocol):
@@ -174,21 +199,33 @@ class SlotDecoder(Protocol):
 
     in_c: bool  # decoding is one call that releases Python's lock; calls for different slots may run at once
 
-    def prepare(self, sizes: Sequence[tuple[int, int]]) -> None: ...  # (frames, rows) of later calls
+    def prepare(self, sizes: Sequence[tuple[int, int]]) -> None:
+        """Announce the sizes of later calls, (frames, rows)."""
+        ...
 
-    def clear(self, slots: Tensor) -> None: ...  # [N]
+    def clear(self, slots: Tensor) -> None:
+        """New streams start in `slots` [N]."""
+        ...
 
-    def decode(self, codes: Tensor, slots: Tensor) -> Tensor: ...  # [B, T, G], [B] -> [B, samples]
+    def decode(self, codes: Tensor, slots: Tensor) -> Tensor:
+        """The next codes [B, T, G] of `slots` [B] -> sound [B, samples] float32."""
+        ...
 
 
 class Codec(Protocol):
-    """Codes -> sound: whole, chunk by chunk with the state as an argument, or in slots."""
+    """Codes -> sound: whole, or chunk by chunk with the state as an argument."""
 
-    def forward(self, codes: Tensor) -> Tensor: ...  # [B, T, G] -> [B, samples]
+    def forward(self, codes: Tensor) -> Tensor:
+        """[B, T, G] -> [B, samples] float32."""
+        ...
 
-    def initial_state(self, rows: int, device: torch.device | str, dtype: torch.dtype) -> CodecState: ...
+    def initial_state(self, rows: int, device: torch.device | str, dtype: torch.dtype) -> CodecState:
+        """The state of `rows` new streams."""
+        ...
 
-    def step(self, codes: Tensor, state: CodecState) -> tuple[Tensor, CodecState]: ...
+    def step(self, codes: Tensor, state: CodecState) -> tuple[Tensor, CodecState]:
+        """The next frames of each stream [B, T, G] -> sound [B, samples], next state."""
+        ...
 
 
 @dataclass
@@ -211,6 +248,6 @@ class SpeechModel:
     dtype: torch.dtype
     ops: Ops = plain.OPS
     sha256: str | None = None
-    longest_piece: int | None = None  # letters of a text that it says well in one go
+    longest_piece: int | None = None  # letters of a text that it speaks well in one request
     plain_letters: bool = False  # it reads English letters and ,.!?'- only
     vector_of: Callable[[str], np.ndarray] | None = None  # a named voice as a vector, where clones are spoken too

@@ -38,7 +38,7 @@ class Controls:
 
     @staticmethod
     def empty(slots: int, device: torch.device | str) -> Controls:
-        """Columns for `slots` slots, greedy until somebody writes them."""
+        """Columns for `slots` slots, greedy until they are written."""
         whole = {"seed", "top_k", "predictor_top_k"}
         columns = {
             f.name: torch.zeros(slots, device=device, dtype=torch.int64 if f.name in whole else torch.float32)

@@ -180,7 +180,7 @@ class FusedSlotDecoder:
     def _stretch(
         self, x: Tensor, stretch: _Stretch, track: Tensor, new: Tensor, tracks: Iterator[tuple[Tensor, Tensor]]
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """x [B, columns, C] -> what the next layer hears, with its track and the new part of it."""
+        """x [B, columns, C] -> the input of the next layer, with its track and the new part of it."""
         ops = self._ops
         rows, columns, _ = new.shape
         wide = torch.empty(new.shape, device=x.device)

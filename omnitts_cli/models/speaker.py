@@ -1,6 +1,6 @@
-"""The speaker encoder (ECAPA-TDNN): the sound of a clip -> one vector that says who speaks.
+"""The speaker encoder (ECAPA-TDNN): a clip -> one vector that identifies the speaker.
 
-The whole clip counts alike: silence, noise or a second speaker in it change the vector.
+Every part of the clip counts: silence, noise or a second speaker change the vector.
 Layout: x [B, C, columns of the mel spectrum].
 """
 
@@ -24,7 +24,7 @@ class SpeakerShape:
     channels: tuple[int, ...] = (512, 512, 512, 512, 1536)
     kernels: tuple[int, ...] = (5, 3, 3, 3, 1)
     dilations: tuple[int, ...] = (1, 2, 3, 4, 1)
-    parts: int = 8  # of a block's channels, each hearing the one before it
+    parts: int = 8  # of a block's channels; each part is added to the next
     gate: int = 128  # width inside the channel gates
     attention: int = 128  # width inside the pooling
     mel: MelShape = field(default_factory=MelShape)
@@ -37,15 +37,17 @@ class SpeakerShape:
 
     @property
     def shortest_samples(self) -> int:
+        """Samples of the shortest clip that it can encode."""
         return max(self.shortest_columns * self.mel.hop, self.mel.margin + 1)
 
 
 def same_conv(inputs: int, outputs: int, kernel: int = 1, dilation: int = 1) -> nn.Conv1d:
+    """A convolution that keeps the length and mirrors the ends."""
     return nn.Conv1d(inputs, outputs, kernel, dilation=dilation, padding="same", padding_mode="reflect")
 
 
-class Block(nn.Module):
-    """Channels heard in parts, each part adding to the next; then a gate per channel; added to the input."""
+class Res2Block(nn.Module):
+    """Channels in parts, each of which is added to the next; then a gate per channel; then the residual sum."""
 
     def __init__(self, shape: SpeakerShape, channels: int, kernel: int, dilation: int) -> None:
         super().__init__()
@@ -55,11 +57,12 @@ class Block(nn.Module):
         self.gate_in, self.gate_out = same_conv(channels, shape.gate), same_conv(shape.gate, channels)
 
     def forward(self, x: Tensor) -> Tensor:
+        """[B, C, columns] -> the same."""
         first, *rest = F.relu(self.before(x)).chunk(len(self.parts) + 1, 1)
-        heard = [first]
+        made = [first]
         for index, (conv, part) in enumerate(zip(self.parts, rest, strict=True)):
-            heard.append(F.relu(conv(part if index == 0 else part + heard[-1])))
-        y = F.relu(self.after(torch.cat(heard, 1)))
+            made.append(F.relu(conv(part if index == 0 else part + made[-1])))
+        y = F.relu(self.after(torch.cat(made, 1)))
         gate = torch.sigmoid(self.gate_out(F.relu(self.gate_in(y.mean(2, keepdim=True)))))
         return y * gate + x
 
@@ -72,6 +75,7 @@ class Pooling(nn.Module):
         self.into, self.out = same_conv(3 * channels, width), same_conv(width, channels)
 
     def forward(self, x: Tensor) -> Tensor:
+        """[B, C, columns] -> [B, 2 C]."""
         evenly = torch.full_like(x[:, :1], 1.0 / x.shape[2])
         overall = [summary[:, :, None].expand_as(x) for summary in moments(x, evenly)]
         weights = self.out(torch.tanh(F.relu(self.into(torch.cat([x, *overall], 1))))).softmax(2)
@@ -92,7 +96,7 @@ class SpeakerEncoder(nn.Module):
         *channels, joined = shape.channels
         sizes = zip(channels[1:], shape.kernels[1:-1], shape.dilations[1:-1], strict=True)
         self.opening = same_conv(shape.mel.bands, channels[0], shape.kernels[0], shape.dilations[0])
-        self.blocks = nn.ModuleList(Block(shape, *size) for size in sizes)
+        self.blocks = nn.ModuleList(Res2Block(shape, *size) for size in sizes)
         self.join = same_conv(sum(channels[1:]), joined, shape.kernels[-1], shape.dilations[-1])
         self.pool = Pooling(joined, shape.attention)
         self.out = nn.Conv1d(2 * joined, shape.embedding, 1)
@@ -100,11 +104,11 @@ class SpeakerEncoder(nn.Module):
     def forward(self, mel: Tensor) -> Tensor:
         """mel [B, bands, columns] -> [B, embedding]."""
         x = F.relu(self.opening(mel))
-        heard = []
+        outputs = []
         for block in self.blocks:
             x = block(x)
-            heard.append(x)
-        pooled = self.pool(F.relu(self.join(torch.cat(heard, 1))))
+            outputs.append(x)
+        pooled = self.pool(F.relu(self.join(torch.cat(outputs, 1))))
         return self.out(pooled[:, :, None])[:, :, 0]
 
     def embed(self, sound: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""The talker: hears rows, keeps time, gives a hidden state and the logits of group 0."""
+"""The talker: input rows -> a hidden state per frame and the logits of group 0."""
 
 from __future__ import annotations
 

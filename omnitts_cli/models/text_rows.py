@@ -1,4 +1,4 @@
-"""TextEmbedder: token ids -> the rows that the talker hears as text. KnownRows: those it has made before."""
+"""TextEmbedder: token ids -> the text rows of the talker's input. KnownRows: a cache of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BLOCK = 32
 class TextEmbedder(nn.Module):
     """A table and a small MLP: out(silu(inner(table[id]))). A row depends on its id alone.
 
-    The MLP is as wide inside as the table, unless told otherwise.
+    The MLP is as wide inside as the table unless `inner` says otherwise.
     """
 
     def __init__(self, vocabulary: int, width: int, hidden: int, inner: int | None = None) -> None:
@@ -41,9 +41,9 @@ class TextEmbedder(nn.Module):
 
 
 class KnownRows:
-    """Rows of ids met before, in one table on the device: most of a text's tokens have been heard already.
+    """A cache of text rows in one table on the device: most tokens of a text have occurred before.
 
-    The embedder's weights must not change behind it.
+    The embedder's weights must not change meanwhile.
     """
 
     def __init__(self, text: TextEmbedder, most: int = 8192) -> None:
@@ -54,7 +54,7 @@ class KnownRows:
     def rows(self, ids: Sequence[int], place: Callable[[np.ndarray], Tensor]) -> Tensor:
         """[N] -> [N, H], a tensor of its own."""
         new = [index for index in dict.fromkeys(ids) if index not in self._places]
-        if len(self._places) + len(new) > self._most:  # rare enough to begin anew
+        if len(self._places) + len(new) > self._most:  # rare, so start over
             self._places.clear()
             new = list(dict.fromkeys(ids))
         if len(new) > self._most:
@@ -63,7 +63,7 @@ class KnownRows:
             self._learn(new, place)
         return self._table[place(np.array([self._places[index] for index in ids], np.int64))]
 
-    @torch.inference_mode(False)  # a CPU's stream is in that mode, and what is made there nobody else may write to
+    @torch.inference_mode(False)  # a CPU's stream is in that mode, and tensors made there are read-only elsewhere
     @torch.no_grad()
     def _learn(self, new: list[int], place: Callable[[np.ndarray], Tensor]) -> None:
         rows, begin = self._text.rows(place(np.array(new, np.int64))), len(self._places)

@@ -68,6 +68,7 @@ def passed_over(device: Device) -> DeviceError | None:
 
 
 def device_for(name: str, settings: EngineSettings) -> Device:
+    """The device of the settings, with threads that suit the model called `name`."""
     cores = settings.threads or told_threads() or physical_cores()
     return choose.choose(settings.device, settings.threads or threads_for(name), cores)
 

@@ -22,7 +22,9 @@ class Reads(Protocol):
     """A model, or the known properties of one that is not loaded."""
 
     @property
-    def plain_letters(self) -> bool: ...
+    def plain_letters(self) -> bool:
+        """Whether it reads English letters only."""
+        ...
 
 
 def transcript(words: str, model: SpeechModel) -> str:
@@ -67,6 +69,7 @@ def normaliser(language: str) -> Read:
 
 
 def of_wetext(language: str) -> Read:
+    """The reader of wetext for a language; raises UsageError without wetext."""
     try:
         from wetext import Normalizer
     except ImportError:

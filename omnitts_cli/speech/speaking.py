@@ -321,6 +321,7 @@ def misbehaved(take: Take) -> str:
 
 
 def quoted(take: Take) -> str:
+    """The beginning of a take's text, for messages."""
     text = take.piece.as_written
     return f'text "{text if len(text) <= 60 else text[:57] + "..."}"'
 

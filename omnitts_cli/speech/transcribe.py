@@ -44,6 +44,7 @@ def recogniser(offline: bool, tell: Tell) -> Hear:
 
 
 def whisper(offline: bool, tell: Tell) -> Hear:
+    """A function that transcribes clips with faster-whisper."""
     from faster_whisper import WhisperModel
 
     try:

@@ -76,6 +76,7 @@ def find(name: str, also: Sequence[str] = ()) -> Path:
 
 
 def load(name: str) -> SavedVoice:
+    """The saved voice of this name."""
     return read(find(name))
 
 
@@ -93,6 +94,7 @@ def save(voice: SavedVoice, *, replace: bool = False) -> Path:
 
 
 def exists(name: str) -> InputError:
+    """The error for a name that is taken."""
     return InputError(f"voice '{name}' already exists", hint=f"omnitts voices rm {name}, or choose another name")
 
 
@@ -136,6 +138,7 @@ def read(path: Path) -> SavedVoice:
 
 
 def check_file(path: Path) -> None:
+    """Raise InputError for what cannot be a voice file."""
     if not path.is_file():
         raise InputError(f"voice file {path} not found, or not a regular file", hint="omnitts voices list")
     if not 8 < path.stat().st_size <= LARGEST_BYTES:
@@ -168,6 +171,7 @@ def check_shapes(path: Path, shapes: dict[str, list[int]]) -> None:
 
 
 def as_voice(path: Path, tensors: dict[str, np.ndarray], transcript: str | None) -> Cloned:
+    """The tensors of a voice file as a voice."""
     import numpy as np
 
     from omnitts_cli.voices import Cloned
@@ -183,6 +187,7 @@ def as_voice(path: Path, tensors: dict[str, np.ndarray], transcript: str | None)
 
 
 def wrong(path: Path, why: str) -> InputError:
+    """The error for a voice file that cannot be used."""
     return InputError(f"cannot use voice file {path}", cause=why[:200], hint="omnitts voices save   makes it again")
 
 
@@ -206,6 +211,7 @@ def blend(parts: Sequence[tuple[SavedVoice, float]], name: str) -> SavedVoice:
 
 
 def is_blend(name: str) -> bool:
+    """Whether a name describes a blend of voices."""
     return ":" in name or "," in name
 
 

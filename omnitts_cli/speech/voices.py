@@ -110,6 +110,7 @@ def own_voice(model: SpeechModel, name: str) -> SavedVoice | None:
 
 
 def listed(model: SpeechModel) -> str:
+    """The model's voices, for messages."""
     return ", ".join(model.speakers) if model.speakers else "no voices of its own"
 
 
@@ -178,6 +179,7 @@ def looks_like(script: Script, tell: Callable[[Notice], None], *, patient: bool)
 
 
 def refuse_foreign(language: str, model: SpeechModel) -> None:
+    """Raise UsageError for a language that the model does not speak."""
     if language not in model.languages:
         raise UsageError(
             f"{model.name} does not support {language.title()}",
