@@ -39,6 +39,7 @@ class Places:
 
     @staticmethod
     def of(batch: int, groups: int, device: torch.device) -> Places:
+        """For a batch of frames."""
         steps = torch.arange(groups, device=device)
         slots = torch.arange(batch, device=device)
         return Places(slots, steps[:2].repeat(batch, 1), steps[:, None].repeat(1, batch))
