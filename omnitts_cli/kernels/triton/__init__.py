@@ -1,4 +1,4 @@
-"""Triton twins of the plain operations, for frames of few rows on CUDA."""
+"""Triton versions of the plain operations, for frames of few rows on CUDA."""
 
 from omnitts_cli.kernels.ops import Ops
 from omnitts_cli.kernels.triton import codec

@@ -17,14 +17,14 @@ from omnitts_cli.kernels.triton.overlap import announce, overlaps, wait
 
 @triton.jit
 def _normed_rotated(base, weight, cos, sin, depth: tl.constexpr, eps: tl.constexpr, kind: tl.constexpr):
-    """One head [depth], normed and rotated: each lane also loads its partner of the other half."""
+    """One head [depth], normed and rotated. Each lane also loads its partner in the other half."""
     lane = tl.arange(0, depth)
     half: tl.constexpr = depth // 2
     partner = (lane + half) % depth
     own = tl.load(base + lane).to(tl.float32)
     other = tl.load(base + partner).to(tl.float32)
     scale = tl.rsqrt(tl.sum(own * own) / depth + eps)
-    # rounded where the plain twin rounds: after the norm, after the weight, after the rotation
+    # rounded where the plain version rounds: after the norm, after the weight, after the rotation
     own = ((own * scale).to(kind) * tl.load(weight + lane)).to(tl.float32)
     other = ((other * scale).to(kind) * tl.load(weight + partner)).to(tl.float32)
     c = tl.load(cos + lane % half)
@@ -56,7 +56,7 @@ def _heads(start, weight, cos, sin, inside, depth: tl.constexpr, eps: tl.constex
 def _online(query, keys, values, ends, most, weight, mixed, depth: tl.constexpr, block: tl.constexpr):
     """Softmax attention of queries [tile, depth] to the positions before `ends` [tile], a block of keys at a time.
 
-    `most`, `weight` and `mixed` are what was attended to before: the largest score, the sum, the values so far.
+    `most`, `weight` and `mixed` are the running softmax of earlier positions: largest score, sum, weighted values.
     """
     lane = tl.arange(0, depth)
     offsets = tl.arange(0, block)
@@ -110,7 +110,7 @@ def _frame(
     inside = (one < shared)[:, None]
     query = _heads(base + (head * shared + one)[:, None] * depth, q_weight, cos, sin, inside, depth, eps, kind)
 
-    # its own position comes from registers: what has just been written is not read back
+    # its own position comes from registers, so the store above is not read back
     most = tl.sum(query.to(tl.float32) * key[None, :], 1) / tl.sqrt(tl.full((), depth, tl.float32))
     weight = tl.full((tile,), 1.0, tl.float32)
     mixed = tl.zeros((tile, depth), tl.float32) + value.to(tl.float32)[None, :]
@@ -126,7 +126,7 @@ def _pair(
     kv_heads: tl.constexpr, shared: tl.constexpr, depth: tl.constexpr, eps: tl.constexpr,
     tile: tl.constexpr, block: tl.constexpr, early: tl.constexpr,
 ):  # fmt: skip
-    """Two rows of a request, one behind the other. No two requests may be in the same slot."""
+    """Two rows of a request at consecutive positions. No two requests of a call may share a slot."""
     batch, head = tl.program_id(0), tl.program_id(1)
     lane = tl.arange(0, depth)
     announce(early)
@@ -142,7 +142,7 @@ def _pair(
     values += store * depth
 
     index = tl.arange(0, tile)
-    own = tl.minimum(index, 1)[:, None]  # keys by row; those behind the second are masked
+    own = tl.minimum(index, 1)[:, None]  # the row of each key; from the third on they are masked
     there = (index < 2)[:, None]
     start = base + (own * (heads + 2 * kv_heads) + heads + head) * depth
     key = _heads(start, k_weight, cos + (position + own) * half, sin + (position + own) * half, there, depth, eps, kind)
@@ -157,7 +157,7 @@ def _pair(
     start = base + (row * (heads + 2 * kv_heads) + head * shared + one)[:, None] * depth
     query = _heads(start, q_weight, cos + turn, sin + turn, inside, depth, eps, kind)
 
-    # these two positions come from registers: what has just been written is not read back
+    # these two positions come from registers, so the stores above are not read back
     score = tl.dot(query, tl.trans(key), input_precision="ieee") / tl.sqrt(tl.full((), depth, tl.float32))
     score = tl.where(index[None, :] <= row[:, None], score, float("-inf"))
     most = tl.max(score, 1)
@@ -175,7 +175,7 @@ def _write(
     kv_heads: tl.constexpr, heads: tl.constexpr, depth: tl.constexpr, eps: tl.constexpr,
     group: tl.constexpr, early: tl.constexpr,
 ):  # fmt: skip
-    """A program for `group` heads of a row, which are all queries, all keys or all values."""
+    """One program per row and `group` heads, which are all queries, all keys or all values."""
     announce(early)
     wait(early)
     row, part = tl.program_id(0), tl.program_id(1) * group
@@ -229,7 +229,7 @@ def _attend(
 
 
 def _frame_tile(batch: int, capacity: int) -> tuple[int, int]:
-    """Keys a turn and warps: the more programs there are, the fewer warps each needs."""
+    """Keys per turn, and warps. The more programs run, the fewer warps each needs."""
     if capacity <= 16:
         return 16, 1 if batch == 1 else 2
     if batch > 16:
@@ -241,7 +241,7 @@ def attend_cached(
     qkv: Tensor, q_weight: Tensor, k_weight: Tensor, eps: float, cos: Tensor, sin: Tensor,
     keys: Tensor, values: Tensor, slots: Tensor, positions: Tensor, width: int,
 ) -> Tensor:  # fmt: skip
-    """`width` is not needed here: how far to read is read from `positions`."""
+    """`width` is not used: each program reads its length from `positions`."""
     kv_heads, capacity, depth = keys.shape[1:]
     if depth & (depth - 1) or depth < 16:
         return plain.attend_cached(qkv, q_weight, k_weight, eps, cos, sin, keys, values, slots, positions, width)

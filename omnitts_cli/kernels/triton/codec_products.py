@@ -23,14 +23,14 @@ GELU = tl.constexpr(2)
 SWIGLU = tl.constexpr(3)
 
 TILES = ((64, 128, 64, 4, 4), (64, 64, 64, 4, 4), (32, 32, 128, 4, 4), (16, 64, 128, 4, 4))
-"""(columns, outputs, inputs a turn, warps, stages), large ones first. All numbers here were measured on one H200
+"""(columns, outputs, inputs per turn, warps, stages), large ones first. All numbers here were measured on one H200
 of 132 multiprocessors, see benchmarks/LOG.md."""
 NORMED_TILES = TILES[-2:]
-"""Of products with a norm in front or a gate behind, which are small."""
+"""The same for products with a norm before or a gate behind them, which are small."""
 ENOUGH = 110
 """Programs that fill the chip."""
 PROGRAMS = 132
-"""Programs among which a product of few tiles is shared out ..."""
+"""Programs among which the inner sum of a product of few tiles is split ..."""
 LEAST_TURNS = 2
 """... as long as each has this many turns."""
 UNIT_TILES = {64: (64, 32, 4, 4), 128: (64, 64, 4, 3)}
@@ -40,7 +40,7 @@ UNIT_ENOUGH = 220
 
 @triton.jit
 def operand(y, kind: tl.constexpr):
-    """The nearest operand; float16 ends at 65504, and what is beyond becomes that."""
+    """The nearest operand. float16 saturates at 65504."""
     if kind == tl.float16:
         y = tl.minimum(tl.maximum(y, -65504.0), 65504.0)
     return y.to(kind)
@@ -48,10 +48,10 @@ def operand(y, kind: tl.constexpr):
 
 @triton.jit
 def snake(y, scale, inverse):
-    """y + sin^2(scale * y) * inverse. The square repeats every pi, so the angle is first brought next to zero."""
+    """y + sin^2(scale * y) * inverse. The square has period pi, so the angle is first reduced to around zero."""
     angle = y * scale
     turns = tl.floor(angle * 0.3183098861837907 + 0.5)
-    angle = (angle - turns * 3.140625) - turns * 9.676535897932e-4  # pi in two parts, the first one short
+    angle = (angle - turns * 3.140625) - turns * 9.676535897932e-4  # pi in two parts, the first with few bits
     square = angle * angle
     sine = -2.5052108e-8
     sine = sine * square + 2.7557319e-6
@@ -63,14 +63,14 @@ def snake(y, scale, inverse):
 
 
 @triton.jit(do_not_specialize=["count", "columns", "share", "parts"])
-def _product(  # noqa: C901, PLR0915 - one kernel, whose branches are settled when it is compiled
+def _product(  # noqa: C901, PLR0915 - one kernel, whose branches are decided at compile time
     x, weight, bias, scale, inverse, residual, wide, heard, sums, counts,
     x_stride, residual_stride, wide_stride, heard_stride, count, columns, outputs, inputs, width, hop, share, parts,
     eps: tl.constexpr, turns: tl.constexpr, normed: tl.constexpr, biased: tl.constexpr,
     activation: tl.constexpr, adds: tl.constexpr, keeps: tl.constexpr, gives: tl.constexpr, shared: tl.constexpr,
     precision: tl.constexpr, block_m: tl.constexpr, block_n: tl.constexpr, block_k: tl.constexpr,
 ):  # fmt: skip
-    """`turns` per tap; 0 where there is one tap, so that products of any width are one kernel."""
+    """`turns` per tap, or 0 with a single tap, so that products of any width share one compiled kernel."""
     kind = weight.dtype.element_ty
     n = tl.program_id(0) * block_n + tl.arange(0, block_n)
     m = tl.program_id(1) * block_m + tl.arange(0, block_m)
@@ -101,7 +101,7 @@ def _product(  # noqa: C901, PLR0915 - one kernel, whose branches are settled wh
             tile = tl.load(lines + turn * block_k + outputs * width, known[:, None], 0.0)
             second = tl.dot(part, tl.trans(tile), second, input_precision=precision)
     if shared:
-        # whoever comes last adds the parts up, in their order, so that the sum is always the same
+        # the last program to arrive adds the parts in a fixed order, so the sum always has the same bits
         tiles = tl.num_programs(0) * tl.num_programs(1)
         own = tl.program_id(1) * tl.num_programs(0) + tl.program_id(0)
         lane = tl.arange(0, block_m)[:, None] * block_n + tl.arange(0, block_n)[None, :]
@@ -141,7 +141,7 @@ def _product(  # noqa: C901, PLR0915 - one kernel, whose branches are settled wh
 def _lines(
     weight, first: tl.constexpr, count: tl.constexpr, inputs: tl.constexpr, start: tl.constexpr, read: tl.constexpr
 ):
-    """`count` rows of a square weight from `first` on, `read` inputs from `start` on, turned over: [read, count]."""
+    """`count` rows of a square weight from `first` on, `read` inputs from `start` on, transposed: [read, count]."""
     rows = first + tl.arange(0, count)
     return tl.trans(tl.load(weight + rows[:, None] * inputs + start + tl.arange(0, read)[None, :]))
 
@@ -151,7 +151,7 @@ def _ended(
     y, first: tl.constexpr, count: tl.constexpr, bias, scale, inverse, residual, heard, place, placed, there,
     keeps: tl.constexpr, kind: tl.constexpr,
 ):  # fmt: skip
-    """Bias, residual and snake of `count` channels from `first` on, and out with them."""
+    """Bias, residual and snake of `count` channels from `first` on, and the store."""
     n = first + tl.arange(0, count)
     wide = residual + place[:, None] + n[None, :]
     y += tl.load(bias + n)[None, :] + tl.load(wide, there[:, None], 0.0)
@@ -168,7 +168,7 @@ def _unit(
     taps: tl.constexpr, turns: tl.constexpr, keeps: tl.constexpr, precision: tl.constexpr,
     block_m: tl.constexpr, block_k: tl.constexpr, large: tl.constexpr, small: tl.constexpr,
 ):  # fmt: skip
-    """All channels in one program: `large` of them, a power of two, and `small`, which may be none."""
+    """All channels in one program: `large`, a power of two, and `small`, a power of two or 0."""
     kind = weight.dtype.element_ty
     inputs: tl.constexpr = large + small
     width: tl.constexpr = taps * inputs
@@ -211,7 +211,7 @@ def _unit(
 
 
 def precision(kind: torch.dtype) -> str:
-    """How float32 operands are multiplied: as torch has been told."""
+    """The precision of products of float32 operands, as set in torch."""
     return "tf32" if kind == torch.float32 and torch.get_float32_matmul_precision() != "highest" else "ieee"
 
 
@@ -219,7 +219,7 @@ Tile = tuple[int, int, int, int, int]
 
 
 def fitting_tile(tiles: tuple[Tile, ...], count: int, outputs: int, width: int) -> Tile:
-    """The largest tile that is not mostly empty and can give work to the whole chip."""
+    """The largest tile that is not mostly padding and yields enough programs for the whole chip."""
     for tile in tiles[:-1]:
         lines, sides = triton.cdiv(count, tile[0]), triton.cdiv(outputs, tile[1])
         full = tile[0] < 2 * count and 4 * sides * tile[1] <= 5 * outputs

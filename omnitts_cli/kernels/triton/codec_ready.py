@@ -24,7 +24,7 @@ def run(kernel: Any, grid: tuple[int, ...], *given: object, **options: int) -> N
 
 
 def warm_up(step: Callable[[], None]) -> None:
-    """Compile what `step` launches and wait for it; nothing of it is run."""
+    """Compile every kernel that `step` launches and wait for that. Nothing is run."""
     if triton.knobs.runtime.interpret:
         return
     before = _dry.set(True)

@@ -57,7 +57,7 @@ def _attend(  # noqa: PLR0915
     heads: tl.constexpr, ring: tl.constexpr, depth: tl.constexpr, window: tl.constexpr, precision: tl.constexpr,
     block_t: tl.constexpr, block_r: tl.constexpr,
 ):  # fmt: skip
-    """A program owns a head of a stream, so nobody else reads or writes its part of the ring."""
+    """One program owns a head of a stream, so no other program reads or writes its part of the ring."""
     batch, head = tl.program_id(0), tl.program_id(1)
     kind = keys.dtype.element_ty
     half: tl.constexpr = depth // 2
@@ -69,7 +69,7 @@ def _attend(  # noqa: PLR0915
     whole = tl.arange(0, depth)
     stride = 3 * heads * depth
     base = qkv + (batch * columns * 3 * heads + head) * depth
-    # what the past needs is asked for first, so that it is under way during the rotation
+    # loads of the past are issued first, so that they overlap with the rotation
     store = (slot * heads + head) * ring * depth
     keys += store
     values += store
@@ -94,7 +94,7 @@ def _attend(  # noqa: PLR0915
     own = tl.dot(q_high, tl.trans(k_high), own, input_precision=precision) * root
     distance = t[:, None] - t[None, :]
     own = tl.where((distance >= 0) & (distance < window), own, float("-inf"))
-    most = tl.maximum(tl.max(score, 1), tl.max(own, 1))[:, None]  # every frame hears itself, so it is finite
+    most = tl.maximum(tl.max(score, 1), tl.max(own, 1))[:, None]  # every frame attends to itself, so it is finite
     score, own = tl.exp(score - most), tl.exp(own - most)
     mass = tl.sum(score, 1) + tl.sum(own, 1)
     mixed = tl.dot(score.to(kind), old, input_precision=precision)

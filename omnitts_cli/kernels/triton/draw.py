@@ -26,7 +26,7 @@ def _ordered(x):
 
 @triton.jit
 def _mix(x):
-    """The hash of the plain twin, in the 32 bits that it has."""
+    """The hash of the plain version, in 32 bits."""
     x = (x ^ (x >> 16)) * 0x21F0AAAD
     x = (x ^ (x >> 15)) * 0x735A2D97
     return x ^ (x >> 15)
@@ -79,7 +79,7 @@ def _choose(
     if heat == 0.0:
         drawn = tl.argmax(raw, 0).to(tl.int32)
     else:
-        # a logit of 16 bits has 16 bits of order; the temperature does not change it
+        # 16 bits order a 16-bit logit; the temperature does not change the order
         keys = _ordered(raw) >> (32 - bits)
         least: tl.constexpr = -(1 << (bits - 1))
         wanted = tl.load(top_k + row).to(tl.int32)
@@ -89,7 +89,7 @@ def _choose(
         chance = tl.where(kept, tl.exp((raw - tl.max(raw)) / heat), 0.0)
         mass = tl.load(top_p + row)
         if mass < 1.0:
-            # a logit stays when the strictly larger ones do not reach the mass by themselves
+            # a logit is kept if the strictly larger ones do not reach the mass on their own
             goal = mass * tl.sum(chance)
             low = tl.full((), least, tl.int64)
             high = tl.max(tl.where(kept, keys, least)).to(tl.int64)
@@ -104,7 +104,7 @@ def _choose(
         drawn = tl.minimum(tl.sum((inside & (walked <= target)).to(tl.int32)), size - 1)
     tl.store(out + row, drawn.to(tl.int64))
     if width:
-        # the end code may have no row; what follows it is never used
+        # the end code may have no row; what is read after it is never used
         column = tl.arange(0, wide)
         held = column < width
         line = tl.minimum(drawn, entries - 1) * width

@@ -80,7 +80,7 @@ def _pick(
 
 
 def pick(columns: Sequence[Tensor], slots: Tensor) -> list[Tensor]:
-    """In one kernel where the columns are those of a frame's controls: three int64, five float32 and one bool."""
+    """One kernel if the columns are those of a frame's controls: three int64, five float32 and one bool."""
     by_kind = {kind: [c for c in columns if c.dtype == kind] for kind in (torch.int64, torch.float32, torch.bool)}
     whole, real, flag = by_kind.values()
     if (len(whole), len(real), len(flag), len(columns)) != (3, 5, 1, 9):
@@ -148,7 +148,7 @@ def _finish(
     first = tl.load(codes + batch * groups)
     code = tl.arange(0, size_block)
     score = tl.load(logits + batch * size + code, code < size, 0.0).to(tl.float32)
-    # what is not finite is no number or larger than every number
+    # NaN and infinities
     lost = tl.sum(tl.where(tl.abs(score) < float("inf"), 0, 1))
     broken = may & (lost > 0)
     go = may & (first != end) & (lost == 0)

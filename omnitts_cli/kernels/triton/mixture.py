@@ -1,4 +1,4 @@
-"""A block of experts for frames of few rows and for prompts, without a word from the host.
+"""A block of experts for frames of few rows and for prompts, without host reads.
 
 One kernel routes: norm, scores, the best few, how loud they are. What follows depends on the number of rows
 alone. A few rows read the weights of those that they hear, each for itself; so the time is that of the bytes.
@@ -23,11 +23,11 @@ from omnitts_cli.kernels.triton.overlap import announce, overlaps, wait
 FEW = 8
 """Rows up to which each reads its own experts."""
 TILE = 16
-"""Rows that hear one expert, multiplied together."""
+"""Rows of one expert that are multiplied together."""
 TURNS = 4
-"""Programs among which an expert's tiles of rows are shared out; more tiles than that, and they take turns."""
+"""Programs per expert among which its tiles of rows are split. With more tiles, each program takes several."""
 LOOK = tl.constexpr(256)
-"""Rows among which those that hear an expert are looked for at a time."""
+"""Rows that are searched at a time for those that chose an expert."""
 
 
 @triton.jit(do_not_specialize=["rows"])
@@ -52,7 +52,7 @@ def _route(  # noqa: PLR0915
     kind = heard.dtype.element_ty
     wide = tl.load(x + column, inside, 0.0).to(tl.float32)
     scale = tl.rsqrt(tl.sum(wide * wide) / hidden + eps)
-    # rounded before the weight, as the plain twin does
+    # rounded before the weight, as in the plain version
     normed = (wide * scale).to(kind) * tl.load(norm + column, inside, 0.0)
     tl.store(heard + row * hidden + column, normed, inside)
     total = tl.zeros((block_e, block_k), tl.float32)
@@ -74,7 +74,7 @@ def _route(  # noqa: PLR0915
     mark = tl.zeros((block_e,), tl.int32)
     left = score
     for one in tl.static_range(chosen):
-        # a row of NaN may not lead outside
+        # a row of NaN must not index out of bounds
         best = tl.minimum(tl.argmax(left, 0), count - 1)
         chance = tl.exp(tl.max(left, 0) - most) / whole
         own = tl.where(place == one, best, own)
@@ -125,7 +125,7 @@ def _answer(
     x, thought, down, loud, picks, out, heads: tl.constexpr, inner: tl.constexpr, hidden: tl.constexpr,
     block_n: tl.constexpr, block_k: tl.constexpr, early: tl.constexpr,
 ):  # fmt: skip
-    """A few outputs of one row: its picks' inner widths are one long sum."""
+    """A few outputs of one row. The inner widths of its picks form one long sum."""
     row = tl.program_id(1)
     n = tl.program_id(0) * block_n + tl.arange(0, block_n)
     lanes = tl.arange(0, block_k)
@@ -179,7 +179,7 @@ def _think_together(
     heard, gate_up, marks, thought, rows, heads: tl.constexpr, inner: tl.constexpr, hidden: tl.constexpr,
     tile: tl.constexpr, block_n: tl.constexpr, block_k: tl.constexpr, early: tl.constexpr,
 ):  # fmt: skip
-    """A tile of one expert's outputs for the rows that hear it, `tile` rows at a time."""
+    """A tile of one expert's outputs for the rows that chose it, `tile` rows at a time."""
     n = tl.program_id(0) * block_n + tl.arange(0, block_n)
     expert = tl.program_id(1).to(tl.int64)
     lanes = tl.arange(0, block_k)
@@ -209,7 +209,7 @@ def _answer_together(
     thought, down, marks, loud, parts, rows, heads: tl.constexpr, inner: tl.constexpr, hidden: tl.constexpr,
     tile: tl.constexpr, block_n: tl.constexpr, block_k: tl.constexpr, early: tl.constexpr,
 ):  # fmt: skip
-    """The same behind the gate, as loud as each row hears it: parts [N, P, H] float32."""
+    """The same for the down projection, scaled by each row's weight of the expert: parts [N, P, H] float32."""
     n = tl.program_id(0) * block_n + tl.arange(0, block_n)
     expert = tl.program_id(1).to(tl.int64)
     lanes = tl.arange(0, block_k)
@@ -248,7 +248,7 @@ def _add_up(
 
 
 def _turn(inputs: int, most: int) -> int:
-    """Inputs of one turn of a loop: the largest power of two that divides them, at most `most`."""
+    """Inputs per turn of a loop: the largest power of two that divides them, at most `most`."""
     return min(inputs & -inputs, most)
 
 

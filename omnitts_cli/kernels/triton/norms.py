@@ -1,4 +1,4 @@
-"""RMS norm, by itself or behind a product that was shared out: one program per row."""
+"""RMS norm, alone or after a product that was split into parts: one program per row."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _rms_norm(x, weight, out, width: tl.constexpr, block: tl.constexpr, eps: tl.
     wait(early)
     wide = tl.load(x + row * width + column, inside, 0.0).to(tl.float32)
     wide *= tl.rsqrt(tl.sum(wide * wide) / width + eps)
-    # rounded before the weight, as the plain twin does
+    # rounded before the weight, as in the plain version
     tl.store(out + row * width + column, wide.to(scale.dtype) * scale, inside)
 
 
@@ -50,7 +50,7 @@ def _add_norm(
     wide = tl.load(sums + row * width + column, inside, 0.0)
     for part in tl.static_range(1, parts):
         wide += tl.load(sums + (part * count + row) * width + column, inside, 0.0)
-    # rounded where the plain twins round: the product, the sum with the residual, the norm before its weight
+    # rounded where the plain version rounds: the product, the sum with the residual, the norm before its weight
     wide = wide.to(kind).to(tl.float32) + tl.load(residual + row * width + column, inside, 0.0).to(tl.float32)
     tl.store(rows + row * width + column, wide.to(kind), inside)
     wide = wide.to(kind).to(tl.float32)
@@ -59,7 +59,7 @@ def _add_norm(
 
 
 def add_norm(sums: Tensor, residual: Tensor, weight: Tensor, eps: float) -> Normed:
-    """The parts [parts, count, H] of a product and the rows [..., H] they belong to, added up and normed."""
+    """Adds the parts [parts, count, H] of a product to the residual [..., H], and norms the sum."""
     (parts, count, width), rows, out = sums.shape, torch.empty_like(residual), torch.empty_like(residual)
     _add_norm[(count,)](
         sums, residual, weight, rows, out, count, width, triton.next_power_of_2(width), parts, eps, overlaps(),

@@ -1,7 +1,7 @@
-"""Starting a kernel before the one in front of it has ended, where the card can (Hopper and later).
+"""Programmatic dependent launch: a kernel starts before the previous one has ended (Hopper and later).
 
 A kernel launched with `launch_pdl` may run up to its `wait` while its predecessor drains; what it reads
-before that must be constant, such as weights. Every such kernel waits, so order is never lost.
+before that must be constant, such as weights. Every such kernel waits, so kernels stay in order.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ HOPPER = 90
 
 @functools.cache
 def overlaps() -> bool:
-    """Whether kernels are to be launched this way on the current card."""
+    """Whether kernels are launched this way on the current card."""
     if triton.knobs.runtime.interpret:
         return False
     arch = triton.runtime.driver.active.get_current_target().arch
@@ -26,21 +26,21 @@ def overlaps() -> bool:
 
 @triton.jit
 def announce(early: tl.constexpr):
-    """The kernel behind this one may be started as soon as all of this one is running."""
+    """The next kernel may start once every program of this one has called this or ended."""
     if early:
         gdc_launch_dependents()
 
 
 @triton.jit
 def wait(early: tl.constexpr):
-    """From here on the results of the kernel in front are there."""
+    """Wait until the previous kernel has ended and its results are visible."""
     if early:
         gdc_wait()
 
 
 @triton.jit
 def fetch_ahead(lines, width: tl.constexpr, count: tl.constexpr, pieces: tl.constexpr, early: tl.constexpr):
-    """Ask for the first `width` bytes of `count` lines to come into the L2 cache while the kernel in front drains.
+    """Prefetch the first `width` bytes of `count` lines into the L2 cache while the previous kernel drains.
 
     The copy engine does it: no register waits for what comes.
     """

@@ -1,13 +1,12 @@
-"""Products for few rows, with the norm before and the add or gate behind in the same kernel where it pays.
+"""Products for few rows, fused with the norm before them and the add or gate after them where that is faster.
 
-A speech frame is a long chain of small products, so what counts is bytes and the number of kernels.
-Measured on one H200 (benchmarks/LOG.md): a single row streams the weights 1.2 to 3.5 times as fast through
-a matrix-vector kernel as through the vendor's library, norm and gate included; for 2 to 64 rows a narrow
-tensor-core kernel wins where the result is gated, one whose inner sum is shared out among programs where it is
-added to a residual, and the library everywhere else.
+A speech frame is a long chain of small products, so bytes and the number of kernels decide. Measured on one H200
+(benchmarks/LOG.md): for a single row a matrix-vector kernel reads the weights 1.2 to 3.5 times as fast as the vendor's
+library, norm and gate included. For 2 to 128 rows a narrow tensor-core kernel is fastest where the result is gated,
+one whose inner sum is split among programs where it is added to a residual, and the library everywhere else.
 
-The vector kernel finds the norm's scale in its one pass over the row: with y = W (x * n) and
-s = sum(x * x), the answer is y * rsqrt(s / K + eps).
+The vector kernel computes the norm's scale in its one pass over the row: with y = W (x * n) and s = sum(x * x), the
+result is y * rsqrt(s / K + eps).
 """
 
 from __future__ import annotations
@@ -34,22 +33,22 @@ MOST_ROWS = 128
 WIDEST = 64
 """Rows of a tile at most. More rows take several tiles, whose weights come from the L2 cache."""
 AHEAD = 1024
-"""Outputs up to which the weights of a product that is shared out are asked for while the kernel in front drains;
-of more they would only come in front of what is needed now."""
+"""Outputs up to which a split product prefetches its weights while the previous kernel drains. With more, the
+prefetch delays loads that are needed sooner."""
 
 
 class Tile(NamedTuple):
-    """What a program does of a product, and how."""
+    """The part of a product that one program computes, and its launch options."""
 
     outputs: int
-    inputs: int  # a turn
+    inputs: int  # per turn
     warps: int = 4
     stages: int = 1
-    parts: int = 1  # programs that share one inner sum
+    parts: int = 1  # programs among which one inner sum is split
 
 
 ADD_TILE = Tile(64, 128, 4, 4, parts=4)
-"""Of a product that is shared out and added to a residual, for a few rows."""
+"""For a split product that is added to a residual, for a few rows."""
 
 
 @triton.jit
@@ -129,7 +128,7 @@ def _parts(
     x, weight, sums, count, outputs: tl.constexpr, inputs: tl.constexpr, share: tl.constexpr, early: tl.constexpr,
     pieces: tl.constexpr, block_m: tl.constexpr, block_n: tl.constexpr, block_k: tl.constexpr,
 ):  # fmt: skip
-    """A product of few outputs, whose inner sum is shared out: `share` inputs for each part."""
+    """A product of few outputs whose inner sum is split: `share` inputs per part."""
     rows = tl.program_id(0) * block_n + tl.arange(0, block_n)
     part = tl.program_id(1)
     batch = tl.program_id(2) * block_m + tl.arange(0, block_m)
@@ -163,14 +162,14 @@ def _swiglu(gate_up, out, inner: tl.constexpr, block: tl.constexpr, early: tl.co
 
 
 def _turn(inputs: int, most: int) -> int:
-    """Inputs of one turn of the loop: the largest power of two that divides them, at most `most`."""
+    """Inputs per turn of the loop: the largest power of two that divides them, at most `most`."""
     return min(inputs & -inputs, most)
 
 
 def _one_row(
     x: Tensor, norm: Tensor | None, eps: float, weight: Tensor, bias: Tensor | None, extra: Tensor | None, ending: int
 ) -> Tensor | None:
-    """The vector kernel; None when there are more rows, or sizes that it does not divide."""
+    """The vector kernel; None for more rows, or sizes that its tile does not divide."""
     inputs = weight.shape[1]
     outputs = weight.shape[0] // (2 if ending == SWIGLU.value else 1)
     block_n, most, warps, *_ = _row_tile(ending, outputs, inputs)
@@ -226,7 +225,7 @@ def linear_add(x: Tensor, weight: Tensor, residual: Tensor, norm: Tensor, eps: f
 
 
 def _few_rows(x: Tensor, gate_up: Tensor) -> Tensor | None:
-    """The narrow gated kernel; None where the library is to do it."""
+    """The narrow gated kernel; None where the library is used."""
     inputs, outputs = gate_up.shape[1], gate_up.shape[0] // 2
     count = x.numel() // inputs
     block_n, block_k, warps, stages, _ = _gate_tile(count)
@@ -244,7 +243,7 @@ def _few_rows(x: Tensor, gate_up: Tensor) -> Tensor | None:
 
 
 def _shared_out(x: Tensor, weight: Tensor) -> Tensor | None:
-    """The parts of a product [parts, count, outputs] float32; None where the library is to do it."""
+    """The parts of a product [parts, count, outputs] float32; None where the library is used."""
     outputs, inputs = weight.shape
     count = x.numel() // inputs
     block_n, block_k, warps, stages, parts = ADD_TILE
@@ -255,7 +254,7 @@ def _shared_out(x: Tensor, weight: Tensor) -> Tensor | None:
     block_m = _padded(count)
     stages = stages_in((block_n + block_m) * block_k * x.element_size(), stages)
     sums = torch.empty((parts, count, outputs), dtype=torch.float32, device=x.device)
-    # so that every thread asks for a piece of a line
+    # so that every thread prefetches a piece of a line
     pieces = max(1, 32 * warps // block_n) if outputs <= AHEAD else 0
     _parts[(outputs // block_n, parts, triton.cdiv(count, block_m))](
         x, weight, sums, count, outputs, inputs, share, overlaps(), pieces, block_m, block_n, block_k,

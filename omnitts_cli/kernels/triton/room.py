@@ -10,12 +10,12 @@ import functools
 import triton
 
 SPARE = 2048
-"""Bytes that a kernel needs besides its tiles."""
+"""Bytes that a kernel needs beside its tiles."""
 
 
 @functools.cache
 def shared_bytes() -> int:
-    """What a program on the current card may have."""
+    """Bytes that one program may use on the current card."""
     if triton.knobs.runtime.interpret:
         return 227 << 10
     driver = triton.runtime.driver.active
@@ -23,5 +23,5 @@ def shared_bytes() -> int:
 
 
 def stages_in(tile_bytes: int, most: int) -> int:
-    """How many tiles may be under way, at most `most`."""
+    """How many tiles fit as pipeline stages, at most `most`."""
     return max(1, min(most, (shared_bytes() - SPARE) // tile_bytes))
