@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
+import mmap
 from dataclasses import dataclass
-from mmap import mmap
 
 import torch
 from torch import Tensor
@@ -19,9 +19,14 @@ def angles(positions: Tensor, head_dim: int, theta: float) -> tuple[Tensor, Tens
 
 def zeros(shape: tuple[int, ...], *, device: torch.device | str, dtype: torch.dtype) -> Tensor:
     """torch.zeros; on a CPU the system gives the memory when it is first written, so that unused slots take none."""
-    if torch.device(device).type == "cpu" and dtype == torch.float32:
-        return torch.frombuffer(mmap(-1, 4 * math.prod(shape)), dtype=dtype).view(shape)
-    return torch.zeros(shape, device=device, dtype=dtype)
+    size = 4 * math.prod(shape)
+    if torch.device(device).type != "cpu" or dtype != torch.float32 or not size or not hasattr(mmap, "MAP_PRIVATE"):
+        return torch.zeros(shape, device=device, dtype=dtype)
+    try:
+        memory = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)  # a forked process gets a copy of its own
+    except OSError as error:
+        raise MemoryError(f"no {size} bytes for keys and values") from error
+    return torch.frombuffer(memory, dtype=dtype).view(shape)
 
 
 @dataclass(frozen=True)

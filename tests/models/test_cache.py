@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+
+import pytest
 import torch
 
 from omnitts_cli.models.cache import KVCache, angles
@@ -53,3 +56,20 @@ def test_rotation_of_each_position() -> None:
     torch.testing.assert_close(cache.sin[at].double(), exact.sin(), rtol=0, atol=3e-4)
     cos, sin = angles(at, 8, 1e6)
     assert torch.equal(cos, cache.cos[at]) and torch.equal(sin, cache.sin[at])
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_process_has_a_cache_of_its_own() -> None:
+    cache = filled(2, 5)
+    before = cache.keys.clone()
+    child = os.fork()
+    if child == 0:
+        cache.keys.fill_(7)
+        os._exit(0)
+    assert os.waitpid(child, 0) == (child, 0) and torch.equal(cache.keys, before)
+
+
+def test_memory_that_is_not_there_is_a_memory_error() -> None:
+    with pytest.raises(MemoryError):
+        KVCache.empty(1, 1, 1 << 44, 1, 64, 1e4, "cpu", torch.float32, turns=(torch.ones(1), torch.ones(1)))
