@@ -7,7 +7,7 @@ import signal
 
 def main() -> None:
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        # Python's own handler would end the first tenth of a second in a traceback; the command sets its own soon.
+        # Python's handler would print a traceback in the first 100 ms; the command installs its own soon.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 
     from omnitts_cli.cli import app

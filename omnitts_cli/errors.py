@@ -1,7 +1,7 @@
-"""OmniError and its children: what a person is told when something cannot be done.
+"""OmniError and its subclasses: errors for users.
 
-Each error says what is wrong with the user's own value in it, and, where one exists, the measured
-cause and a next step. The exit code is part of the contract; only `cli/app.py` turns it into an exit.
+Each message contains the user's own value, and the error has a cause and a next step where they exist. Exit codes are
+part of the contract; only `cli/app.py` exits.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 
 class OmniError(Exception):
-    """Something a person can understand and act on. Never raised for our own mistakes."""
+    """An error that the user can understand and act on. Never raised for bugs."""
 
     exit_code = 1
     code = "internal"
@@ -99,12 +99,12 @@ class RegressionError(OmniError):
 
 @dataclass(frozen=True)
 class Notice:
-    """Something that a person should know; the work goes on. `plain`: information and not a warning."""
+    """A message about work that continues. `plain`: information, not a warning."""
 
     message: str
     cause: str | None = None
     hint: str | None = None
-    kind: str = ""  # the same for notices that may come many times
+    kind: str = ""  # groups repeated notices, of which only the first few are printed
     plain: bool = False
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Request, Sampling, Failed: what a caller asks and may hear back. Frozen, without tensors, fit to be pickled."""
+"""Request, Sampling, Failed: what goes into the engine, and its failures. Frozen, without tensors, picklable."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from omnitts_cli.voices import Named, Voice
 
 TextMode = Literal["whole", "streamed"]
 COLDEST = 1e-30
-"""The least temperature that anything is drawn at: scores divided by less may leave float32. Below it is greedy."""
+"""The lowest sampling temperature: dividing scores by less may overflow float32. Below it, decoding is greedy."""
 
 
 @dataclass(frozen=True)
 class Sampling:
     """How codes are drawn. `None` means the model's own value; temperature 0 means greedy.
 
-    The `predictor_*` values rule groups 1..G-1, the others group 0. The repetition penalty holds for
-    group 0 only and counts the frames made for this request, never the prompt.
+    The `predictor_*` values apply to groups 1..G-1, the others to group 0. The repetition penalty applies to group 0
+    only and counts the generated frames of this request, not the prompt.
     """
 
     temperature: float | None = None
@@ -30,7 +30,7 @@ class Sampling:
     predictor_top_p: float | None = None
 
     def over(self, defaults: Sampling) -> Sampling:
-        """These settings, with every `None` taken from `defaults`, as every device's draw can follow them."""
+        """These settings with every `None` replaced from `defaults`, and values that every device can sample with."""
         names = self.__dataclass_fields__
         settled = Sampling(**{n: getattr(defaults if getattr(self, n) is None else self, n) for n in names})
         return replace(

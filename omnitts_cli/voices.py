@@ -1,7 +1,6 @@
 """Voice: who speaks. Named, Cloned or Designed; plain values, no torch.
 
-Cloning and design are ways to get a voice, not ways to run the engine: only `families/*/` looks at
-which of the three it is.
+Cloning and design are ways to get a voice, not modes of the engine: only `families/*/` distinguishes the three.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ class Named:
 
 @dataclass(frozen=True, eq=False)
 class Cloned:
-    """A voice heard in a clip: its vector and, with a transcript, the clip's own frames.
+    """A voice cloned from a clip: its embedding and, with a transcript, the codes of the clip.
 
     `codes` and `transcript` are both there (the model continues the clip) or both absent.
     """

@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from omnitts_cli.weights.fetch import Report
 
 VARIANTS = ("eager", "cpu", "nobuckets")
-"""The steps uncaptured; the CPU; every batch padded to the whole engine."""
+"""Without graphs; on the CPU; every batch padded to all slots."""
 
 KINDS = {"voice": ("named", "custom_voice"), "clone": ("cloned", "base"), "design": ("designed", "voice_design")}
-"""Mode -> the kind of voice that it needs, and the published variant that has it."""
+"""For each mode, the kind of voice it needs and the released variant that has it."""
 
 MADE_UP_S = 6.0
 
 
 @dataclass
 class Opened:
-    """An engine, and how long it took: seconds to load the model, and to start (captures included)."""
+    """An engine, the seconds to load its model, and the seconds to start it, graph capture included."""
 
     engine: Engine
     load_s: float
@@ -59,7 +59,7 @@ def started(model: SpeechModel, device: Any, plan: Any, load_s: float = 0.0) -> 
 
 
 def other(variant: str, opened: Opened, name: str, settings: EngineSettings, kind: str) -> Opened:
-    """The variant to hold `opened` against. Weights are shared wherever the device is the same."""
+    """The variant to compare with `opened`. Weights are shared if the device is the same."""
     engine = opened.engine
     if variant == "cpu":
         if engine.device.torch_device.type == "cpu":
@@ -74,7 +74,7 @@ def other(variant: str, opened: Opened, name: str, settings: EngineSettings, kin
 
 
 def mode_of(model: SpeechModel) -> str:
-    """The first mode that a model can do."""
+    """The first mode that the model supports."""
     return next(mode for mode, (kind, _) in KINDS.items() if kind in model.kinds)
 
 
@@ -85,7 +85,7 @@ def mode_of_voice(voice: Voice) -> str:
 def voice_for(
     mode: str, model: SpeechModel, name: str | None, description: str | None, listen: Callable[[], Voice] | None
 ) -> Voice:
-    """Who speaks in a mode; an error when this model cannot."""
+    """The voice for a mode; an error if the model does not support it."""
     kind, _ = KINDS[mode]
     if kind not in model.kinds:
         able = [mode for mode, (its, _) in KINDS.items() if its in model.kinds]
@@ -97,14 +97,14 @@ def voice_for(
 
 
 def listener(model: SpeechModel, sound: np.ndarray | None, transcript: str | None) -> Callable[[], Voice]:
-    """Encodes a clip, once per call. Without a clip of the user's, six seconds of tones: the work is the same."""
+    """Encodes a clip, once per call. Without a clip, six seconds of tones: the work is the same."""
     rate = model.facts.sample_rate
     clip = Recording(tones(rate) if sound is None else sound, rate, "the clip", rate, 1, None)
     return lambda: reference.cloned(reference.Reference(clip, transcript), model).identity
 
 
 def tones(rate: int) -> np.ndarray:
-    """Made-up sound of the loudness of speech."""
+    """Synthetic sound with the loudness of speech."""
     import numpy as np
 
     time_s = np.arange(round(MADE_UP_S * rate)) / rate

@@ -1,4 +1,4 @@
-"""Gauge: what a target tells about its device while a load runs. None where nobody can tell."""
+"""Gauge: measurements of the device while a load runs. None if they are not available."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 @dataclass
 class Gauge:
-    """Filled when the load is over; several runs of one level are added up."""
+    """Filled after the load; several runs of one level are summed."""
 
-    frames: int | None = None  # turns of the engine, each a frame for every slot that had one
-    syncs: int | None = None  # times that the host waited for the device other than for results
+    frames: int | None = None  # engine steps, each one frame for every occupied slot
+    syncs: int | None = None  # host synchronizations other than for results
     peak_bytes: int | None = None
 
     @property
@@ -25,5 +25,5 @@ class Gauge:
 
 
 def total(one: int | None, other: int | None) -> int | None:
-    """The sum of what is known."""
+    """The sum of two gauges."""
     return other if one is None else one if other is None else one + other

@@ -1,4 +1,4 @@
-"""Job: from what was asked to a finished report. Opens the target, runs the campaign, writes nothing."""
+"""Job: from the options to a finished report. Opens the target and runs the campaign; writes no files."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ SLOT_S = 120.0
 SPARE_S = 2.0
 FRAMES_PER_S = 12.5
 LANGUAGE_OF_SERVERS = "english"
-"""What a server speaks nobody tells; every one of them speaks this."""
+"""The language for servers, which do not list theirs; all of them speak English."""
 
 
 @dataclass(frozen=True)
 class Speaker:
-    """Who speaks. Without a mode it is what the model can do first: a named voice, a clone, a design."""
+    """Who speaks. Without a mode, the first that the model supports: named voice, clone, design."""
 
     mode: str | None = None
     voice: str | None = None
@@ -46,17 +46,17 @@ class Speaker:
     clip: np.ndarray | None = None  # [samples] float32
     clip_rate: int = 24_000
     transcript: str | None = None
-    fresh: bool = False  # the clip is heard anew for every request
+    fresh: bool = False  # the clip is encoded for every request
 
     @property
     def reference_s(self) -> float:
-        """Seconds of clip that go through the codec in front of each request."""
+        """Seconds of the clip that the codec decodes before each request."""
         if self.mode != "clone" or self.transcript is None:
             return 0.0
         return engines.MADE_UP_S if self.clip is None else self.clip.size / self.clip_rate
 
     def sound(self, rate: int) -> np.ndarray | None:
-        """The clip at the model's rate."""
+        """The clip at the model's sample rate."""
         if self.clip is None:
             return None
         from omnitts_cli.audio.resample import resample
@@ -66,14 +66,14 @@ class Speaker:
 
 @dataclass(frozen=True)
 class Texts:
-    """What is spoken: texts of a file, or samples of a length in some languages."""
+    """What is spoken: texts from a file, or built-in texts of some length and languages."""
 
     given: tuple[Text, ...] = ()
     length: workload.Length = "mix"
     language: str | None = None
 
     def chosen(self, spoken: Mapping[str, Any] | tuple[str, ...] | list[str]) -> list[Text]:
-        """The texts for a model that speaks the languages `spoken`."""
+        """The texts for a model that speaks `spoken` languages."""
         if self.given:
             return list(self.given)
         wanted = [self.language] if self.language else [name for name in workload.languages() if name in spoken]
@@ -101,7 +101,7 @@ class Job:
     fetched: Fetched | None = None
 
     def run(self, told: Callable[[Heard], None], known: Callable[[Report], None]) -> Report:
-        """Everything measured. `told` hears of every request, `known` sees the report after every level."""
+        """Runs everything. `told` is called after every request, `known` with the report after every level."""
         with self.opened() as bench:
             report = bench.report(self)
             kept = None if self.keeper is None else self.keeper.keep
@@ -113,7 +113,7 @@ class Job:
 
     @contextmanager
     def opened(self) -> Iterator[Bench]:
-        """The targets, ready."""
+        """Opens the targets."""
         with ExitStack() as closing:
             bench = self._server() if self.url is not None else self._engines()
             for target in bench.targets.values():
@@ -167,7 +167,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Bench:
-    """Open targets, what they are asked, and what is known about them."""
+    """Open targets, their workload, and what is known about them."""
 
     targets: Mapping[str, Target]
     load: Workload
@@ -179,7 +179,7 @@ class Bench:
     plan: dict[str, Any] = field(default_factory=dict)
 
     def report(self, job: Job) -> Report:
-        """A report that still lacks its levels."""
+        """The report without levels."""
         shape = job.shape
         about = {
             "loop": "closed" if shape.rate is None else "open",
@@ -210,7 +210,7 @@ class Bench:
 
 
 def versions(local: bool) -> dict[str, str]:
-    """What the figures depend on; a server's own versions are not known here."""
+    """Versions that the results depend on; those of a server are unknown."""
     found = {}
     for name in PACKAGES if local else PACKAGES[:1]:
         try:
@@ -221,5 +221,5 @@ def versions(local: bool) -> dict[str, str]:
 
 
 def slot_seconds(frames: int | None, reference_s: float = 0.0) -> float:
-    """How long a slot must be: a fixed number of frames needs no more."""
+    """The slot length: a fixed number of frames needs only that many."""
     return reference_s + (SLOT_S if frames is None else max(10.0, frames / FRAMES_PER_S + SPARE_S))

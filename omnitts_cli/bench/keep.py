@@ -1,4 +1,4 @@
-"""Keep: the sound that was measured, as WAV files, with a line per request beside them."""
+"""Keep: saves the measured audio as WAV files, with a line of JSON per request."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LIST = "requests.jsonl"
 
 
 class Keeper:
-    """Writes into one folder, which is made when it is not there."""
+    """Writes into one folder, which is created if necessary."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -34,7 +34,7 @@ class Keeper:
         for number, one in enumerate(sorted(heard, key=lambda h: h.meter.submitted), 1):
             name = f"{stem}-{number:04d}.wav"
             sound = np.concatenate(one.sound) if one.sound else np.zeros(0, np.float32)
-            # the one place where samples that are no numbers may be written: somebody wants to look at them
+            # the only place where NaN samples are written, so that they can be examined
             data = wav.whole(np.nan_to_num(sound), one.meter.sample_rate)
             self._write(name, data)
             lines.append(json.dumps(row(name, one), ensure_ascii=False))
@@ -49,7 +49,7 @@ class Keeper:
 
 
 def row(name: str, heard: Heard) -> dict[str, object]:
-    """What was measured of one request."""
+    """The measurements of one request."""
     meter = heard.meter
     return {
         "file": name,

@@ -1,4 +1,4 @@
-"""Loads: closed (so many requests in flight) and open (arrivals that wait for nobody), over any target."""
+"""Loads: closed loop (a number of requests in flight) and open loop (a rate of arrivals), for any target."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from omnitts_cli.bench.record import Heard, Work
 from omnitts_cli.bench.target import Ended, Target
 
 CHECK_S = 0.1
-"""How often a broken target is noticed while waiting."""
+"""How often a broken target is checked for while waiting."""
 
 
 @dataclass(frozen=True)
 class Extent:
-    """How much is sent: so many requests, or requests for so long. Whatever was sent is heard to its end."""
+    """How much is sent: a number of requests, or requests for some time. Every request runs to its end."""
 
     requests: int | None = None
     duration_s: float | None = None
@@ -32,7 +32,7 @@ class Extent:
 
 @dataclass
 class Run:
-    """One load from its first request to its last sound."""
+    """One load, from its first request to its last sound."""
 
     began: float
     ended: float = 0.0
@@ -45,7 +45,7 @@ class Run:
 
 
 class _Load:
-    """What both loads share: counting, and waiting for the last request."""
+    """The common part of both loads: counting, and waiting for the last request."""
 
     def __init__(self, target: Target, works: Iterable[Work], extent: Extent, told: Ended | None) -> None:
         self._target, self._works, self._extent, self._told = target, iter(works), extent, told
@@ -56,7 +56,7 @@ class _Load:
         self.run = Run(time.perf_counter())
 
     def _next(self, elapsed_s: float) -> Work | None:
-        """The next work, counted as sent; None when the load is over."""
+        """The next request, counted as sent; None after the last."""
         with self._lock:
             over = not self._more or self._target.broken is not None or self._extent.over(self._sent, elapsed_s)
             work = None if over else next(self._works, None)
@@ -93,7 +93,7 @@ class _Load:
 
 
 class _Closed(_Load):
-    """Whoever sees the end of a request sends the next one, so that no time passes between them."""
+    """The thread that sees the end of a request sends the next one, so that no time passes between them."""
 
     def go(self, level: int) -> Run:
         for _ in range(level):
@@ -138,22 +138,22 @@ class _Open(_Load):
 
 
 def closed_loop(target: Target, works: Iterable[Work], level: int, extent: Extent, told: Ended | None = None) -> Run:
-    """Keep `level` requests in flight."""
+    """Keeps `level` requests in flight."""
     return _Closed(target, works, extent, told).go(level)
 
 
 def open_loop(
     target: Target, works: Iterable[Work], offsets: Iterable[float], extent: Extent, told: Ended | None = None
 ) -> Run:
-    """Send at `offsets` seconds from now, whether or not earlier ones have ended."""
+    """Sends requests at `offsets` seconds from now, whether or not earlier ones have ended."""
     return _Open(target, works, extent, told).go(offsets)
 
 
 def arrivals(rate: float, burstiness: float = 1.0, seed: int = 0) -> Iterator[float]:
     """Arrival times of `rate` requests per second, without end.
 
-    The gaps are drawn from a gamma distribution of shape `burstiness`: 1 is a Poisson process, less comes
-    in bursts, more is steadier. The first one comes after a gap, as the others do.
+    The gaps are drawn from a gamma distribution with shape `burstiness`: 1 is a Poisson process, below 1 is burstier,
+    above 1 steadier. The first arrival also comes after a gap.
     """
     draw = np.random.default_rng(seed)
     scale = 1 / (rate * burstiness)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class EngineTarget:
-    """Sound counts as heard when the loop has handed it out: that is when a caller has it."""
+    """Sound counts as received when the loop calls back with it."""
 
     def __init__(self, engine: Engine, *, keep: bool = False) -> None:
         self._engine, self._keep = engine, keep
@@ -37,7 +37,7 @@ class EngineTarget:
         return self
 
     def __exit__(self, *exc: Any) -> None:
-        self.broken = self.broken or Closed()  # the ends that follow must not bring new requests
+        self.broken = self.broken or Closed()  # requests that end from here on must not start new ones
         self._loop.close()
         for number in list(self._open):
             self._end(number, "cancelled")
@@ -57,7 +57,7 @@ class EngineTarget:
         self._open[number] = (heard, ended)
         if work.listen is None:
             self._submit(number, work)
-        else:  # a clip is encoded beside the running frames, as a server would
+        else:  # the clip is encoded while other requests run, as in a server
             threading.Thread(target=self._listen, args=(number, work), daemon=True).start()
 
     def _submit(self, number: int, work: Work) -> None:

@@ -1,4 +1,4 @@
-"""Plot: latency and throughput against the load, as a picture or in letters."""
+"""Plot: latency and throughput against load, as a picture or as text."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BAR = 40
 
 
 def check(target: str) -> None:
-    """Before anything is measured: whether this plot can be drawn here."""
+    """Checks before measuring whether this plot can be drawn."""
     if target == "-":
         return
     if Path(target).suffix.lower() not in SUFFIXES:
@@ -35,10 +35,10 @@ def check(target: str) -> None:
 
 
 def draw(report: Report, path: Path) -> None:
-    """A picture with throughput above and latency below."""
+    """Draws throughput above and latency below."""
     import matplotlib
 
-    matplotlib.use("Agg")  # a file, no window
+    matplotlib.use("Agg")  # to a file, without a window
     from matplotlib import pyplot
 
     figure, (above, below) = pyplot.subplots(2, 1, sharex=True, figsize=(7, 7), layout="constrained")
@@ -71,7 +71,7 @@ def axes(above: Any, below: Any, report: Report) -> None:
 
 
 def numbers(values: Sequence[float | None]) -> list[float]:
-    """What was not measured leaves a hole in the line."""
+    """Missing values leave a gap in the line."""
     return [float("nan") if value is None else value for value in values]
 
 
@@ -87,7 +87,7 @@ def by_variant(report: Report) -> dict[str, list[Level]]:
 
 
 def in_letters(report: Report) -> str:
-    """The same as bars of letters."""
+    """The same as text bars."""
     parts = [
         bars("audio-s/s", report, [level.audio_throughput for level in report.levels]),
         bars("TTFP median ms", report, [level.ttfp_ms.get("median") for level in report.levels]),

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Watcher:
-    """Progress on stderr: a bar on a terminal, a line per level elsewhere, JSON for programs."""
+    """Progress on stderr: a bar on a terminal, a line per level elsewhere, or JSON."""
 
     def __init__(self, job: Job, wanted: str) -> None:
         planned = job.shape.planned()
@@ -60,7 +60,7 @@ class Watcher:
 
 
 def present(report: Report, answer: Answer) -> None:
-    """The report in every form that was asked for."""
+    """Prints and saves the report in the requested forms."""
     from omnitts_cli.bench import plot, show
     from omnitts_cli.bench import report as reports
 
@@ -76,7 +76,7 @@ def present(report: Report, answer: Answer) -> None:
 
 
 def beside(text: str, answer: Answer) -> None:
-    """What people read, on stdout only where nothing but people reads it."""
+    """Text for people: on stdout, unless that carries JSON or CSV."""
     if console.json or answer.report_format in ("csv", "json"):
         console.note(text)
     else:
@@ -100,7 +100,7 @@ def judge(report: Report, before: Report, answer: Answer) -> None:
 
 
 def refuse_failures(report: Report) -> None:
-    """Requests that failed make the command fail, after everything was shown."""
+    """Failed requests fail the command, after everything has been printed."""
     failed = sum(level.failed for level in report.levels)
     if failed:
         asked = failed + sum(level.requests for level in report.levels)

@@ -1,4 +1,4 @@
-"""Work and Heard: one request as planned, and as its client saw it. Failures are found here, never called fast."""
+"""Work and Heard: one request as planned, and as its client received it. Failed requests are detected here."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ from omnitts_cli.request import Request
 from omnitts_cli.voices import Voice
 
 GUARD = ("limit", "stall", "silence")
-"""Reasons to stop that are not the end of the speech. A fixed number of frames stops at its limit by design."""
+"""Stop reasons other than the end of speech. With a fixed number of frames, the limit is the expected one."""
 
 
 @dataclass(frozen=True)
 class Work:
-    """One request of a load. With `listen`, its voice is made from a clip inside the measured time."""
+    """One request of a load. With `listen`, cloning its voice is part of the measured time."""
 
     request: Request
     listen: Callable[[], Voice] | None = None
 
     @property
     def fixed(self) -> bool:
-        """Whether the number of frames was asked for."""
+        """Whether the number of frames is fixed."""
         return self.request.ignore_end and self.request.max_frames is not None
 
 
 @dataclass
 class Heard:
-    """What came back. The meter's clock starts when the request is sent; `wanted` is when the load wanted that."""
+    """What was received. The clock starts when the request is sent; `wanted` is the scheduled time."""
 
     work: Work
     wanted: float
     meter: RequestMeter
     keep: bool = False
     sound: list[np.ndarray] = field(default_factory=list)  # float32, only with `keep`
-    frames: int | None = None  # None: the target does not tell
+    frames: int | None = None  # None: unknown
     failure: str | None = None
-    broken: bool = False  # samples that are no numbers were heard
+    broken: bool = False  # NaN or infinite samples were received
 
     def hear(self, pcm: np.ndarray, now: float) -> None:
         self.meter.add(pcm, now)
@@ -50,7 +50,7 @@ class Heard:
             self.sound.append(pcm)
 
     def end(self, now: float, stopped: Stopped | None, failure: str | None = None) -> None:
-        """The last of it. What looks complete but is not becomes a failure here."""
+        """Ends the request; an incomplete result becomes a failure."""
         self.meter.end(now, stopped)
         self.failure = failure or self._fault(stopped)
 

@@ -1,4 +1,4 @@
-"""Report: what a campaign found and under which circumstances, as the JSON file that is saved and read again."""
+"""Report: the results and conditions of a campaign, saved and loaded as JSON."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class Report:
     workload: dict[str, Any]
     levels: list[Level]
     ratios: list[dict[str, Any]] = field(default_factory=list)
-    start: dict[str, float | None] = field(default_factory=dict)  # seconds of loading and of starting
+    start: dict[str, float | None] = field(default_factory=dict)  # seconds to load and to start
 
     def to_json(self) -> dict[str, Any]:
         return {"schema": SCHEMA, **rounded(asdict(self))}
 
 
 def rounded(value: Any) -> Any:
-    """Six digits are more than anybody can measure; what is no number is null."""
+    """Rounds to six digits; NaN and infinity become null."""
     if isinstance(value, Mapping):
         return {str(key): rounded(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
@@ -58,7 +58,7 @@ RATIOS = {
 
 
 def ratios(levels: Sequence[Level]) -> list[dict[str, Any]]:
-    """How many times longer each variant takes than the target that was asked for, level by level."""
+    """How many times longer each variant takes than the main target, level by level."""
     main = {(level.concurrency, level.rate): level for level in levels if level.variant is None}
     found = []
     for level in levels:
@@ -74,12 +74,12 @@ def ratios(levels: Sequence[Level]) -> list[dict[str, Any]]:
 
 
 def text(report: Report) -> str:
-    """The file's content."""
+    """The content of the file."""
     return json.dumps(report.to_json(), ensure_ascii=False, allow_nan=False, indent=1)
 
 
 def check(path: Path, option: str) -> None:
-    """Before anything is measured: whether a file can be where this option wants it."""
+    """Checks before measuring whether the file can be written."""
     if path.is_dir():
         raise OutputError(f"cannot write {path}", cause="it is a folder", hint=f"{option} FILE")
     if not path.parent.is_dir():
@@ -87,10 +87,10 @@ def check(path: Path, option: str) -> None:
 
 
 def save(path: Path, report: Report, *, append: bool = False) -> None:
-    """Write the file, or with `append` one more line of it."""
+    """Writes the file, or appends a line to it."""
     from omnitts_cli.audio.target import put
 
-    if not append:  # what was there before, an older report or fewer levels of this one, is never lost
+    if not append:  # the previous content is replaced only by a complete file
         return put(path, (text(report) + "\n").encode())
     try:
         with path.open("a", encoding="utf-8") as file:
@@ -100,7 +100,7 @@ def save(path: Path, report: Report, *, append: bool = False) -> None:
 
 
 def read(path: Path) -> Report:
-    """A saved report of any schema version; of a file with a line per report the last one."""
+    """Reads a saved report of any schema version; from a file with a line per report, the last one."""
     try:
         if path.stat().st_size > LARGEST_BYTES:
             raise InputError(f"{path} is larger than {LARGEST_BYTES // 2**20} MB: not a benchmark report")
@@ -140,7 +140,7 @@ def parsed(words: str, path: Path) -> dict[str, Any]:
 
 
 def first_schema(table: Mapping[str, Any]) -> Report:
-    """Schema 1. What a file lacks beyond the names of the first version has its default."""
+    """Reads schema 1. Missing newer fields get their defaults."""
     known = {field.name for field in fields(Report)}
     values = {name: value for name, value in table.items() if name in known}
     return Report(**(values | {"levels": [level_of(row) for row in table["levels"]]}))

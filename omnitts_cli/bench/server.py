@@ -1,4 +1,4 @@
-"""A server as a target: any that answers POST /v1/audio/speech as OpenAI's does, with sound that may be streamed."""
+"""A server as a target: POST /v1/audio/speech as in OpenAI's API, streamed or not."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from omnitts_cli.voices import Named
 PATH = "/v1/audio/speech"
 READ_BYTES = 1 << 16
 TIMEOUT_S = 300.0
-SHOWN = 200  # characters of a server's complaint
+SHOWN = 200  # characters of a server's error message
 
 
 @dataclass(frozen=True)
 class Address:
-    """Where the server is. Names and passwords inside a URL are refused: they would end up in reports."""
+    """The address of the server. Credentials in a URL are refused, because they would end up in reports."""
 
     secure: bool
     host: str
@@ -62,15 +62,15 @@ class Address:
 
 @dataclass(frozen=True)
 class Asking:
-    """How a request looks on the wire."""
+    """The HTTP request."""
 
     model: str
     voice: str | None = None
     sound: str = "pcm"  # or wav
     stream: bool = True
-    sample_rate: int = 24_000  # of pcm that does not say its own
+    sample_rate: int = 24_000  # of pcm, unless the server sends it
     api_key: str | None = field(default=None, repr=False)
-    body: Mapping[str, Any] = field(default_factory=dict)  # more fields, as the server wants them
+    body: Mapping[str, Any] = field(default_factory=dict)  # more fields of the request body
 
     def fields(self, work: Work) -> dict[str, Any]:
         request = work.request
@@ -94,8 +94,8 @@ class Asking:
 class ServerTarget:
     """One thread and one connection per request.
 
-    The clock starts when the request's first byte is sent; connecting comes before it and counts as
-    waiting in the client. Sound counts as heard when the client has read it.
+    The clock starts when the first byte of the request is sent; connecting comes before and counts as waiting in the
+    client. Sound counts as received when the client has read it.
     """
 
     def __init__(self, address: Address, asking: Asking, *, keep: bool = False) -> None:
@@ -106,11 +106,11 @@ class ServerTarget:
         return self
 
     def __exit__(self, *exc: Any) -> None:
-        self.broken = Closed()  # what is still under way ends with the process
+        self.broken = Closed()  # unfinished requests end with the process
 
     @contextmanager
     def gauged(self) -> Iterator[Gauge]:
-        yield Gauge()  # what happens on the server's device is not known here
+        yield Gauge()  # the server's device cannot be measured from here
 
     def send(self, work: Work, wanted: float, ended: Ended) -> None:
         threading.Thread(target=self._ask, args=(work, wanted, ended), daemon=True).start()
@@ -145,7 +145,7 @@ class ServerTarget:
             pcm = decoder.feed(data)
             heard.meter.sample_rate = decoder.sample_rate
             heard.hear(pcm, now)
-        if response.length:  # fewer bytes came than the header had promised
+        if response.length:  # fewer bytes than the header declared
             raise WireError(f"the audio ended {response.length} bytes too early")
         if heard.meter.arrivals:
             decoder.finish()
@@ -154,14 +154,14 @@ class ServerTarget:
         return self._asking.sound == "wav" or kind in ("audio/wav", "audio/x-wav", "audio/wave", "audio/vnd.wave")
 
     def _raw(self, headers: Message) -> RawSamples:
-        """Raw samples; a rate in the headers goes over the one that was given."""
+        """Raw samples; a sample rate in the headers overrides --wire-rate."""
         told = headers.get_param("rate") or headers.get("X-Sample-Rate")
         rate = int(str(told)) if told is not None and str(told).isdecimal() else 0
         return RawSamples(rate or self._asking.sample_rate)
 
 
 def said(error: BaseException) -> str:
-    """A failure in one short line. The same failure reads the same, so that it can be counted."""
+    """A failure in one short line, identical for identical failures so that they can be counted."""
     if isinstance(error, http.client.IncompleteRead):
         return "the connection closed before the end of the audio"
     if isinstance(error, TimeoutError):

@@ -1,4 +1,4 @@
-"""Show: a report for people (a block per level, or Markdown) and for spreadsheets."""
+"""Show: a report as text (a block per level), Markdown or CSV."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def number(value: float | None, digits: int = 2) -> str:
 
 
 def one_line(level: Level) -> str:
-    """A level in short, for progress."""
+    """A level in one line, for progress."""
     failed = f", {level.failed} failed" if level.failed else ""
     return (
         f"{named(level)}: {level.requests} requests{failed}, {number(level.audio_throughput)} audio-s/s, "
@@ -35,7 +35,7 @@ def one_line(level: Level) -> str:
 
 
 def table(report: Report) -> str:
-    """A block per level, in the layout that serving benchmarks have made familiar."""
+    """A block per level, in the usual layout of serving benchmarks."""
     blocks = ["\n".join(block(level)) for level in report.levels]
     return "\n\n".join([*blocks, *([ratio_lines(report)] if report.ratios else []), "\n".join(VOCABULARY)])
 
@@ -158,7 +158,7 @@ def markdown(report: Report) -> str:
 
 
 def flat(level: Level) -> dict[str, Any]:
-    """A level without nests: e2el_ms_mean and so on."""
+    """A level with flat names: e2el_ms_mean and so on."""
     row: dict[str, Any] = {}
     for name, value in asdict(level).items():
         if name == "failures":
@@ -182,7 +182,7 @@ def comma_separated(report: Report) -> str:
 
 
 def comparison(found: Comparison, tolerance_percent: float) -> str:
-    """Then and now, one line per figure."""
+    """Old and new, one line per figure."""
     rows = [("load", "figure", "then", "now", "change")]
     rows += [
         (c.level, c.figure, f"{c.before:.4g}", f"{c.now:.4g}", mark(c.percent, c.worse_percent, tolerance_percent))

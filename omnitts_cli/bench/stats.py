@@ -1,4 +1,4 @@
-"""Level: what one load comes to. Times are of requests that succeeded; the others are counted beside them."""
+"""Level: the results of one load. Times are of successful requests; failed ones are counted."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from omnitts_cli.bench.record import Heard
 
 PERCENTILES = (50.0, 90.0, 99.0)
 ALWAYS = (90.0, 99.0)
-"""Percentiles that every file has, beside mean and median."""
+"""Percentiles in every file, besides mean and median."""
 
 Spread = dict[str, float | None]
-"""mean, median, p90, p99 and what else was asked for; None where nothing was measured."""
+"""mean, median, p90, p99 and other requested percentiles; None if nothing was measured."""
 
 
 @dataclass
@@ -42,18 +42,18 @@ class Level:
     guard_hits: int
     host_syncs_per_frame: float | None = None
     peak_memory_bytes: int | None = None
-    onset_ms: Spread = field(default_factory=dict)  # silence at the front
-    client_queue_ms: Spread = field(default_factory=dict)  # waited in the client, in no other figure
+    onset_ms: Spread = field(default_factory=dict)  # leading silence
+    client_queue_ms: Spread = field(default_factory=dict)  # waiting time in the client, not in other figures
     most_in_flight: int = 0
     silent: int = 0  # requests that succeeded without one audible sample
     goodput: float | None = None  # share of all requests that met every limit
-    failures: dict[str, int] = field(default_factory=dict)  # what went wrong, how often
+    failures: dict[str, int] = field(default_factory=dict)  # reasons and counts
     burstiness: float | None = None
     variant: str | None = None
 
 
 def spread(values: Iterable[float | None], percentiles: Sequence[float] = PERCENTILES) -> Spread:
-    """Mean, median and percentiles of what was measured, between ranks in a straight line."""
+    """Mean, median and percentiles, with linear interpolation."""
     known = [value for value in values if value is not None]
     ranks = sorted({*percentiles, *ALWAYS} - {50.0})
     if not known:
@@ -76,7 +76,7 @@ def level(
     limits: dict[str, float] | None = None,
     **more: Any,
 ) -> Level:
-    """What a run comes to."""
+    """The results of a run."""
     good = [heard for heard in run.heard if heard.failure is None]
     meters = [heard.meter for heard in good]
     audio_s = sum(meter.audio_s for meter in meters)
@@ -117,11 +117,11 @@ LIMITS = {
     "gap": lambda heard: in_ms(heard.meter.gap_s),
     "stutters": lambda heard: float(heard.meter.underruns()),
 }
-"""What `--goodput` can limit: milliseconds, or a plain number for rtf and stutters."""
+"""The figures that `--goodput` can limit: milliseconds; a plain number for rtf and stutters."""
 
 
 def goodput(heard: Sequence[Heard], limits: dict[str, float]) -> float:
-    """The share of all requests, failed ones included, that stayed within every limit."""
+    """The share of all requests, including failed ones, within all limits."""
 
     def meets(one: Heard) -> bool:
         values = {name: LIMITS[name](one) for name in limits}

@@ -1,4 +1,4 @@
-"""Target: what a load is sent to, an engine in this process or a server."""
+"""Target: where a load is sent, an engine in this process or a server."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ Ended = Callable[[Heard], None]
 
 
 class Closed(Exception):
-    """Why a target that was left takes nothing more."""
+    """Why a closed target accepts no more requests."""
 
 
 class Target(AbstractContextManager[Any], Protocol):
-    """`send` returns at once; `ended` is called in whichever thread saw the end of the request."""
+    """`send` returns at once; `ended` is called in the thread that saw the end of the request."""
 
     broken: BaseException | None
-    """What has stopped the target as a whole; nothing more is sent then."""
+    """The error that stopped the target, if any; nothing more is sent then."""
 
     def send(self, work: Work, wanted: float, ended: Ended) -> None: ...
 
     def gauged(self) -> AbstractContextManager[Gauge]:
-        """Watch the device inside; the gauge is filled at the end."""
+        """Measures the device inside the context; fills the gauge at its end."""
         ...

@@ -1,4 +1,4 @@
-"""Sound as it arrives over a wire: raw samples or a WAV stream in pieces of any size -> float32."""
+"""Streamed audio: raw samples or a WAV stream, in pieces of any size, to float32."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import struct
 import numpy as np
 
 UNKNOWN_BYTES = 0x7FFFF000 - 64
-"""A declared length from here on means that the writer did not know it; so does 0."""
+"""Declared lengths from here on mean an unknown length; so does 0."""
 LARGEST_HEADER = 1 << 16
 PCM, FLOAT, EXTENSIBLE = 1, 3, 0xFFFE
 
 
 class WireError(ValueError):
-    """What came is not the sound that was asked for."""
+    """The received data is not valid audio."""
 
 
 class RawSamples:
@@ -31,13 +31,13 @@ class RawSamples:
 
 
 class WavStream:
-    """A WAV file that arrives bit by bit; its own header says what is in it."""
+    """A WAV stream, decoded by its own header."""
 
     def __init__(self, sample_rate: int) -> None:
-        self.sample_rate = sample_rate  # until the header has come
+        self.sample_rate = sample_rate  # until the header is complete
         self._head: bytes | None = b""  # None: the samples have begun
         self._form: Samples | None = None
-        self._left: int | None = None  # bytes of samples still to come; None: nobody knows
+        self._left: int | None = None  # remaining bytes of samples; None: unknown
 
     def feed(self, data: bytes) -> np.ndarray:
         if self._head is not None:
@@ -47,7 +47,7 @@ class WavStream:
                 return np.zeros(0, np.float32)
             data, self._head = rest, None
         if self._left is not None:
-            data = data[: self._left]  # what follows is a list of names, no sound
+            data = data[: self._left]  # what follows is metadata, not samples
             self._left -= len(data)
         assert self._form is not None
         return self._form.feed(data)
@@ -61,7 +61,7 @@ class WavStream:
         self._form.finish()
 
     def _read_head(self) -> bytes | None:
-        """What follows the header, or None when there is more of it to come."""
+        """The data after the header, or None if the header is incomplete."""
         head = self._head
         assert head is not None
         if len(head) >= 12 and (head[:4] != b"RIFF" or head[8:12] != b"WAVE"):
@@ -94,7 +94,7 @@ class WavStream:
 
 
 class Samples:
-    """Bytes of samples -> float32, one channel; keeps the part of a sample that a packet cut off."""
+    """Bytes of samples to float32 mono; keeps a partial sample for the next packet."""
 
     def __init__(self, tag: int, bits: int, channels: int) -> None:
         if (tag, bits) not in ((PCM, 16), (PCM, 24), (PCM, 32), (FLOAT, 32)) or not 1 <= channels <= 8:

@@ -1,4 +1,4 @@
-"""Workload: which texts are spoken, by whom, how often. The same for the same seed."""
+"""Workload: which texts are spoken by which voice. The same seed gives the same workload."""
 
 from __future__ import annotations
 
@@ -29,26 +29,26 @@ LARGEST_BYTES = 16 * 2**20
 
 @dataclass(frozen=True)
 class Text:
-    """A line to speak and its language; None leaves the language to the model."""
+    """A text and its language; None: the model decides."""
 
     words: str
     language: str | None = None
 
 
 def folder() -> Path:
-    """Where the texts are: package data in a wheel, `samples/texts/` in the source tree."""
+    """The folder of the texts: package data in a wheel, `samples/texts/` in the source tree."""
     package = Path(__file__).parent.parent
     packed = package / "texts_data"
     return packed if packed.is_dir() else package.parent / "samples" / "texts"
 
 
 def languages() -> list[str]:
-    """Languages that there are texts in."""
+    """Languages with built-in texts."""
     return sorted(path.stem for path in folder().glob("*.txt"))
 
 
 def sample_texts(wanted: Sequence[str], length: Length) -> list[Text]:
-    """The texts of a length, one language after another in turn."""
+    """Texts of a length, alternating between languages."""
     columns = [[Text(words, language) for words in of_length(lines_of(language), length)] for language in wanted]
     turns = itertools.zip_longest(*columns)
     return [text for turn in turns for text in turn if text is not None]
@@ -60,8 +60,8 @@ def lines_of(language: str) -> list[str]:
 
 
 def of_length(lines: Sequence[str], length: Length) -> list[str]:
-    """A third of the lines, by their length, in the order of the file. Letters weigh differently from script
-    to script, so lines are compared within their language."""
+    """A third of the lines by length, in file order. Scripts differ in density, so lines are compared within their
+    language."""
     if length == "mix":
         return list(lines)
     ranks = sorted(range(len(lines)), key=lambda index: len(lines[index]))
@@ -87,8 +87,8 @@ def read_texts(path: Path, language: str | None) -> list[Text]:
 
 
 def requests(texts: Sequence[Text], model: SpeechModel) -> list[Text]:
-    """The texts as requests to this model: as `say` cuts and reads them where the model reads plain letters only or
-    says little in one go. To any other model a text is one request, as written.
+    """The texts as requests: split and normalised as by `say` if the model reads plain letters only or has
+    a longest piece; otherwise each text is one request, unchanged.
     """
     read = normalize.reader(None, None, model)
     if read is None and model.longest_piece is None:
@@ -105,17 +105,17 @@ def requests(texts: Sequence[Text], model: SpeechModel) -> list[Text]:
 
 @dataclass(frozen=True)
 class Workload:
-    """Everything that decides what is asked. `about` goes into the report."""
+    """Everything that determines the requests. `about` goes into the report."""
 
     texts: Sequence[Text]
     voice: Voice = field(default_factory=Named)
-    listen: Callable[[], Voice] | None = None  # makes the voice anew for each request
+    listen: Callable[[], Voice] | None = None  # makes the voice again for each request
     style: str | None = None
     seed: int = 0
-    frames: int | None = None  # a fixed number of frames, whatever the end code says
+    frames: int | None = None  # a fixed number of frames; the end code is ignored
 
     def works(self) -> Iterator[Work]:
-        """Requests without end: the texts in a shuffled order, again and again, each with a seed of its own."""
+        """Endless requests: the texts in shuffled order, repeatedly, each with its own seed."""
         order = list(self.texts)
         random.Random(self.seed).shuffle(order)
         for number in itertools.count():

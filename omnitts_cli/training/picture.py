@@ -54,7 +54,7 @@ def draw(journal: Path, picture: Path) -> None:
         import matplotlib
     except ImportError:
         raise OmniError("a picture needs matplotlib", hint="pip install matplotlib") from None
-    matplotlib.use("Agg")  # a file, no window
+    matplotlib.use("Agg")  # to a file, without a window
     from matplotlib import pyplot
 
     told = {stage: lines for stage, lines in curves(journal).items() if lines}
