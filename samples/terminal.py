@@ -26,7 +26,8 @@ COLUMNS = 80
 SESSION = (
     'omnitts say "Hello, world." -o hello.wav',
     "omnitts voices list",
-    'omnitts say -v clara -f chapter.md -o chapter.flac --json | jq -c "{audio_s, rtf}"',
+    "omnitts say -v clara -f chapter.md -o chapter.flac --subs chapter.srt",
+    "tail -n 3 chapter.srt",
     'omnitts clone -r chapter.flac --save-voice friend "Hello" -o hi.wav',
     "git log --format=%s | omnitts say -v friend -o - -F opus | file -",
     'omnitts say "Guten Morgen, wie geht es Ihnen heute?" -o guten.wav',
@@ -93,6 +94,7 @@ def main() -> None:
     svg = screen.export_svg(title="omnitts", theme=COLOURS)
     svg = re.sub(r"\s*@font-face \{.*?\}", "", svg, flags=re.DOTALL)  # fonts from elsewhere would not be loaded
     svg = svg.replace("Fira Code", "ui-monospace, Menlo, Consolas, DejaVu Sans Mono")
+    svg = svg.replace("<svg ", '<svg xml:space="preserve" ', 1)
     PICTURE.write_text(svg, "utf-8")
 
 

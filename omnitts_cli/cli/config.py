@@ -128,9 +128,7 @@ def edit(messages: Messages) -> None:
     target = user_file()
     editor = environment.variable("VISUAL") or environment.variable("EDITOR")
     if editor is None:
-        raise UsageError(
-            "neither VISUAL nor EDITOR names an editor", hint=f"EDITOR=nano omnitts config edit   ({target})"
-        )
+        raise UsageError("neither VISUAL nor EDITOR is set", hint=f"EDITOR=nano omnitts config edit   ({target})")
     make_folder(target.parent)
     try:
         done = subprocess.run([*shlex.split(editor), str(target)], check=False)
@@ -142,7 +140,7 @@ def edit(messages: Messages) -> None:
         )
     if target.is_file():
         layers.read(target)
-        console.note(f"{target} is in order")
+        console.note(f"{target} is valid")
     console.record(status="ok", path=str(target))
 
 
@@ -172,7 +170,7 @@ def tell_of_files() -> None:
 def of_project(place: Path) -> str:
     from omnitts_cli.settings.layers import is_project
 
-    return "   (of the project: may set how speech sounds, not files, models or devices)" if is_project(place) else ""
+    return "   (project file: may set how speech sounds, not files, models or devices)" if is_project(place) else ""
 
 
 def resolved(field: Field, layers: Any) -> str | None:

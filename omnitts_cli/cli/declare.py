@@ -230,7 +230,7 @@ HELP_ALL = inspect.Parameter(
 def listen_to(messages: Messages) -> None:
     """Applies the message options to the console."""
     if messages.quiet and messages.verbose:
-        raise UsageError("-q and --verbose contradict each other", hint="leave one of them out")
+        raise UsageError("use either -q or --verbose, not both", hint="leave one of them out")
     console.listen_to(
         quiet=messages.quiet,
         verbose=messages.verbose,

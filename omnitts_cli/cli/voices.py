@@ -174,7 +174,7 @@ def saved_file(name: str, what: str) -> Path:
             if known == name.lower():
                 raise UsageError(
                     f"{known} is a voice of the model {model} and cannot {what}",
-                    hint=f"omnitts voices preview {known} -o {known}.wav   keeps how it sounds",
+                    hint=f"omnitts voices preview {known} -o {known}.wav   saves a sample of it",
                 )
     return voice_files.find(name)
 

@@ -110,7 +110,7 @@ class Loop:
         """An idle engine has finished everything that it was given."""
         with self._lock:
             if self._running and not self.engine.busy:
-                raise RuntimeError(f"the engine has forgotten {', '.join(sorted(self._running))}")
+                raise RuntimeError(f"the engine has lost {', '.join(sorted(self._running))}")
 
     def _deliver(self, news: Chunk | Failed) -> None:
         last = not isinstance(news, Chunk) or news.last

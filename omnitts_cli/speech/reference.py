@@ -135,7 +135,7 @@ def cloned(found: Reference, model: SpeechModel) -> Voice:
 
     voices.require("cloned", model)
     cloner, recording, transcript = model.cloner, found.recording, found.transcript
-    assert cloner is not None, "a model of cloned voices encodes clips"
+    assert cloner is not None, "a model that clones can encode clips"
     sound = resample(recording.sound, recording.rate, model.facts.sample_rate)
     codes = cloner.codes(sound) if transcript is not None else None
     transcript = None if transcript is None else normalize.transcript(transcript, model)

@@ -64,7 +64,7 @@ def sphinx(offline: bool, tell: Tell) -> Hear:
     tell(
         Notice(
             "transcribing with PocketSphinx: English only, with many errors",
-            hint="pip install faster-whisper, which is better",
+            hint="pip install faster-whisper",
         )
     )
     decoder: Any = Decoder(samprate=HEARD_AT, loglevel="FATAL")

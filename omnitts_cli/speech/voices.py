@@ -86,9 +86,7 @@ def named_voice(name: str | None, model: SpeechModel) -> Voice:
     if name.lower() in (speaker.lower() for speaker in model.speakers):
         return Voice(Named(name), name)
     if Path(name).is_file():
-        raise VoiceError(
-            f"{name} is an audio file, not a voice", hint=f'omnitts clone -r {name} "text" speaks like the clip'
-        )
+        raise VoiceError(f"{name} is an audio file, not a voice", hint=f'omnitts clone -r {name} "text"')
     known = [*model.speakers, *voice_files.names()]
     close = nearest(name.lower(), known)
     hint = "omnitts voices list" + (f"      (closest: '{close}')" if close else "")
@@ -128,7 +126,7 @@ def check_match(voice: Voice, cloned: Cloned, model: SpeechModel) -> None:
     if width != model.facts.hidden and "cloned" in model.kinds:
         made = voice.about.get("model", "another model")
         raise VoiceError(
-            f"voice '{voice.name}' was made with {made}; {model.name} cannot speak it",
+            f"voice '{voice.name}' was made for {made}; {model.name} cannot use it",
             cause=f"its embedding has {width} values; the model needs {model.facts.hidden}",
             hint=f"-m {made}"
             if voice.about.get("model")

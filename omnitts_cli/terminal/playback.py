@@ -9,7 +9,7 @@ from omnitts_cli.terminal.progress import duration
 
 LEVEL_STEPS, LEVEL_STEP_DB = 8, 6.0
 KEYS = "space pauses, q stops"
-KEYS_PAUSED = "space goes on, q stops"
+KEYS_PAUSED = "space resumes, q stops"
 
 
 @dataclass(frozen=True)

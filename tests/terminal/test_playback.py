@@ -24,5 +24,5 @@ def test_B6_a_whole_is_shown_only_when_it_is_known(moment: Playback, words: str,
 
 def test_B6_pause_and_keys_are_shown() -> None:
     assert Playback(7, 12, keys=True).words.endswith("   space pauses, q stops")
-    assert Playback(7, 12, keys=True, paused=True).words == "paused   0:07   space goes on, q stops"
+    assert Playback(7, 12, keys=True, paused=True).words == "paused   0:07   space resumes, q stops"
     assert Playback(7, 12, level=1.0).words.startswith("▮" * 8)
