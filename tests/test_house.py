@@ -226,3 +226,19 @@ def undocumented(path: Path) -> Iterator[str]:
 def test_public_functions_say_what_they_return() -> None:
     files = tracked("omnitts_cli/engine/*.py", "omnitts_cli/models/*.py", "omnitts_cli/speech/*.py")
     assert [line for path in [*files, PACKAGE / "kernels" / "ops.py"] for line in undocumented(path)] == []
+
+
+def test_the_commands_are_few_files_and_every_requirement_is_imported() -> None:
+    assert len(list((PACKAGE / "cli").glob("*.py"))) <= 20
+    required = re.search(r"^dependencies = \[\n(.*?)^\]", (HOUSE / "pyproject.toml").read_text("utf-8"), re.M | re.S)
+    assert required
+    spelled = {"markdown-it-py": "markdown_it"}
+    names = [spelled.get(name, name) for name in re.findall(r'"([\w-]+)', required[1])]
+    imported = {
+        name.split(".")[0]
+        for path in tracked("omnitts_cli/*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for name in ([node.module or ""] if isinstance(node, ast.ImportFrom) else [a.name for a in node.names])
+    }
+    assert [name for name in names if name not in imported] == []

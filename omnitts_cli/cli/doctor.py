@@ -16,7 +16,7 @@ from omnitts_cli.terminal.console import console
 
 Status = Literal["ok", "warn", "fail"]
 
-PACKAGES = ("torch", "transformers", "numpy", "soundfile", "safetensors", "huggingface_hub", "typer")
+PACKAGES = ("torch", "numpy", "soundfile", "safetensors", "huggingface_hub", "typer")
 ENOUGH_BYTES = 6 * 10**9  # for the largest model, once
 SENTENCE = "The quick brown fox jumps over the lazy dog."
 

@@ -13,7 +13,7 @@ from omnitts_cli.bench.compare import compare, named
 from omnitts_cli.bench.report import Report
 from omnitts_cli.errors import InputError
 
-PUBLISHED = Path(__file__).parent / "published"
+PUBLISHED = Path(__file__).parents[2] / "benchmarks" / "published"
 
 
 def test_the_same_is_not_worse(a_report: Report) -> None:

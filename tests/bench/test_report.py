@@ -15,7 +15,7 @@ from omnitts_cli.bench.report import READERS, Report, ratios, rounded
 from omnitts_cli.bench.stats import Level
 from omnitts_cli.errors import InputError, OutputError
 
-PUBLISHED = sorted((Path(__file__).parent / "published").glob("*.json"))
+PUBLISHED = sorted((Path(__file__).parents[2] / "benchmarks" / "published").glob("*.json"))
 ROOT = Path(__file__).parent.parent.parent
 KEPT = [ROOT / "benchmarks" / "results" / f"bench-1.7b-{name}.json" for name in ("customvoice", "voicedesign", "base")]
 

@@ -122,7 +122,7 @@ def test_a_run_that_is_cut_short_has_kept_its_levels(
 
 def test_a_run_can_be_held_against_a_published_table(omnitts: Callable[..., Any]) -> None:
     """An engine of an Ascend card, first packet after 823 ms at RTF 1.54: whatever runs this is quicker on the toy."""
-    table = Path(__file__).parent.parent / "bench" / "published" / "vllm-omni-2695-base.json"
+    table = Path(__file__).parents[2] / "benchmarks" / "published" / "vllm-omni-2695-base.json"
     done = omnitts(*TOY, "-c", "1", "-n", "2", "--warmup", "1", "-q", "--compare", str(table), "--tolerance", "99")
     assert done.code == 0, done.err
     rows = [line.split() for line in done.out.decode().splitlines()]

@@ -9,7 +9,7 @@ import pytest
 from typer.main import get_command
 
 from omnitts_cli.cli.app import COMMANDS, app_of
-from omnitts_cli.cli.usage import HEADINGS
+from omnitts_cli.terminal.usage import HEADINGS
 
 Call = Callable[..., Any]
 
