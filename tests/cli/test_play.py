@@ -36,7 +36,7 @@ def machine(home: Path) -> dict[str, str]:
     return {
         **os.environ,
         "PATH": f"{home / 'bin'}:/bin:/usr/bin",
-        "PYTHONPATH": str(home / "no"),
+        "PYTHONPATH": os.pathsep.join([str(home / "no"), *sys.path]),
         "HEARD": str(home / "heard"),
     }
 
