@@ -432,7 +432,8 @@ def test_case_49_nothing_else_is_on_stdout(started: Call, home: Path) -> None:
         "            os.system('echo LOUDER')\n"
         "sys.meta_path.insert(0, Loud())\n"
     )
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(home / "loud"), *sys.path]), "PYTHONWARNINGS": "always"}
+    path = os.pathsep.join([str(home / "loud"), *sys.path])
+    environment = {**os.environ, "PYTHONPATH": path, "PYTHONWARNINGS": "always"}
     process = started("say", *TOY, "-o", "-", "--sample-rate", "16000", "Hello there.", env=environment)
     out, err = process.communicate(timeout=120)
     assert process.returncode == 0
