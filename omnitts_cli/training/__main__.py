@@ -7,52 +7,67 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from pathlib import Path
 
 from omnitts_cli.devices.choose import choose
 from omnitts_cli.devices.device import Device
 from omnitts_cli.errors import OmniError
-from omnitts_cli.training import evaluate, parts, recipe, texts
+from omnitts_cli.training import evaluate, recipe, texts
 from omnitts_cli.training.codec_stage import CodecStage, train_codec
 from omnitts_cli.training.export import export, export_codec
 from omnitts_cli.training.journal import Journal
 from omnitts_cli.training.judge import PARTS, judge
 from omnitts_cli.training.picture import draw
 from omnitts_cli.training.polish_stage import PolishStage
-from omnitts_cli.training.pool import Classroom, SoundPool
-from omnitts_cli.training.quieten import clips, quieten
+from omnitts_cli.training.pool import FOLDER, Classroom, SoundPool
 from omnitts_cli.training.recipe import Recipe
-from omnitts_cli.training.settled import CODEC_FOLDER, MODEL, STEM, settled_codec
+from omnitts_cli.training.settled import CODEC_FOLDER, MODEL, settled_codec
+from omnitts_cli.training.speak_stage import speak
 from omnitts_cli.training.speech_stage import train_speech
 from omnitts_cli.training.teacher import Teacher
+from omnitts_cli.training.teacher_files import teacher_files
 from omnitts_cli.training.team import Team
+from omnitts_cli.training.texts import Line
 from omnitts_cli.training.tokens import Tokens
 
-STAGES = ("texts", "codec", "polish", "quieten", "speech", "export", "judge", "picture")
+STAGES = ("teacher", "texts", "speak", "codec", "polish", "speech", "export", "judge", "picture")
 LEARNING = ("codec", "polish", "speech")
-TEXTS = "texts.txt"
+TEXTS = "texts.tsv"
 
 
 class Rebuild:
     """The stages over one work folder."""
 
-    def __init__(self, made: Recipe, work: Path, device: Device, teachers: int, flite: Path | None, team: Team) -> None:
+    def __init__(self, made: Recipe, work: Path, device: Device, kokoro: Path | None, team: Team) -> None:
         self.recipe, self.work, self.device, self.team = made, work, device, team
-        self._teachers, self._flite = teachers, flite
+        self._kokoro = kokoro or work / "kokoro"
         work.mkdir(parents=True, exist_ok=True)
+
+    def teacher(self, downloads: Path | None) -> None:
+        """The teacher's folder, unless it is there."""
+        teacher_files(downloads or self.work, self._kokoro)
 
     def texts(self) -> None:
         """What will be read aloud, and the tokenizer: the finished model's where one lies here, or learned anew."""
         if (self.work / TEXTS).exists():
             return
-        found = texts.collect(self.recipe.seed, self.recipe.texts.made_up, evaluate.sentences())
-        (self.work / TEXTS).write_text("\n".join(found) + "\n")
+        found = texts.collect(self.recipe.seed, self.recipe.texts.made_up, evaluate.unseen())
+        lines = list(texts.phonemes(found))
+        texts.write(self.work / TEXTS, lines)
         finished = self.work / MODEL
-        learned = (finished / "vocab.json").exists()
-        tokens = Tokens.read(finished) if learned else Tokens.learn(found, self.recipe.texts.merges)
+        if (finished / "vocab.json").exists():
+            tokens = Tokens.read(finished)
+        else:
+            described = texts.descriptions(self.recipe.seed, self.recipe.texts.described)
+            tokens = Tokens.learn([*(line.read for line in lines), *described], self.recipe.texts.merges)
         tokens.write(self.work)
+
+    def speak(self, series: int, hours: float | None, minutes: float | None) -> None:
+        """The teacher says what the others learn from; may go on beside them."""
+        teacher = Teacher(self._kokoro, self.device.torch_device)
+        wanted = self.recipe.teacher.hours if hours is None else hours
+        speak(self.recipe, teacher, self._read(), self.work, series, wanted, 60 * minutes if minutes else float("inf"))
 
     def codec(self, minutes: float | None = None) -> None:
         self._codec(CodecStage, self.recipe.codec_training.minutes if minutes is None else minutes)
@@ -61,24 +76,15 @@ class Rebuild:
         settled_codec(self.recipe, self.work)  # or says that there is none
         self._codec(PolishStage, self.recipe.polish.minutes if minutes is None else minutes)
 
-    def quieten(self) -> None:
-        """What the polish says above the teacher's band is taken out of the codec's last layer."""
-        codec, tensors = settled_codec(self.recipe, self.work), parts.load(self.work, STEM)
-        before, after = quieten(codec, clips(self.recipe, self._read(), Teacher(self._flite)))
-        closing = codec.decoder.closing.state_dict(prefix="decoder.closing.")
-        assert closing.keys() <= tensors.keys()
-        parts.save(self.work, STEM, tensors | closing)
-        Journal(self.work / "curves.jsonl", "quieten").write(above_db_before=before, above_db=after)
-
     def _codec(self, kind: type[CodecStage], minutes: float) -> None:
-        pool = SoundPool(self.recipe.teacher.hours, self.device.torch_device)
-        with self._classroom() as room:
-            train_codec(kind, self.recipe, self.device, room, pool, self.work, minutes, self.team)
+        pool = SoundPool(self.recipe.teacher.kept, self.device.torch_device)
+        train_codec(kind, self.recipe, self.device, self._classroom(), pool, self.work, minutes, self.team)
 
     def speech(self, minutes: float | None = None) -> None:
         minutes = self.recipe.speech_training.minutes if minutes is None else minutes
-        with self._classroom() as room:
-            train_speech(self.recipe, self.device, room, self._read(), self._tokens(), self.work, minutes, self.team)
+        read = [line.read for line in self._read()]
+        room = self._classroom()
+        train_speech(self.recipe, self.device, room, read, self._tokens(), self.work, minutes, self.team)
 
     def export(self) -> None:
         """The model folder; only the codec's while the language side has not begun."""
@@ -90,20 +96,17 @@ class Rebuild:
     def picture(self) -> None:
         draw(self.work / "curves.jsonl", self.work / "curves.png")
 
-    def judge(self, model: Path | None, asked: list[str], seeds: int) -> None:
+    def judge(self, model: Path | None, asked: list[str], seeds: int, whisper: Path | None) -> None:
         """Every line of what the model must be able to do, to judged.json."""
         model = model or self.work / MODEL
-        done = judge(model, self.recipe, asked or PARTS, seeds, self._flite, self.work)
+        done = judge(model, self.recipe, asked or PARTS, seeds, self._kokoro, whisper, self.work)
         Journal(self.work / "curves.jsonl", "judge").write(**json.loads(done.read_text()))
 
     def _classroom(self) -> Classroom:
-        # another seed for each stretch of training, or a resumed stage would hear the same speech again
-        heard_before = sum(1 for _ in open(self.work / "curves.jsonl")) if (self.work / "curves.jsonl").exists() else 0
-        seed = self.recipe.seed + 1000 * heard_before + 500_000 * self.team.rank
-        return Classroom(self.recipe, self._read(), self._teachers, seed, self._flite)
+        return Classroom(self.work / FOLDER, self.team.rank, self.team.size)
 
-    def _read(self) -> list[str]:
-        return (self.work / TEXTS).read_text().splitlines()
+    def _read(self) -> list[Line]:
+        return texts.read(self.work / TEXTS)
 
     def _tokens(self) -> Tokens:
         return Tokens.read(self.work)
@@ -117,21 +120,28 @@ def main() -> None:
     parser.add_argument("--miniature", action="store_true", help="a rehearsal of minutes")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--minutes", type=float, help="of learning, in this call [the recipe's]")
-    parser.add_argument("--teachers", type=int, default=max(1, (os.cpu_count() or 2) - 2))
+    parser.add_argument("--hours", type=float, help="of speech, in this call [the recipe's]")
+    parser.add_argument("--series", type=int, default=0, help="of speech: another number is other speech")
     parser.add_argument("--model", type=Path, help="judge this folder [WORK/tiny]")
     parser.add_argument("--parts", nargs="+", choices=PARTS, help="judge these alone [all]")
-    parser.add_argument("--seeds", type=int, default=4, help="of the first voice, to be judged")
-    parser.add_argument("--flite", type=Path, help="folder of flite's libraries [the system's]")
+    parser.add_argument("--seeds", type=int, default=2, help="of the first voice, to be judged")
+    parser.add_argument("--whisper", type=Path, help="folder of Whisper base, to judge")
+    parser.add_argument("--downloads", type=Path, help="what the teacher is made of: see teacher_files.py [WORK]")
+    parser.add_argument("--kokoro", type=Path, help="folder of the teacher [WORK/kokoro]")
     given = parser.parse_args()
     made, team = recipe.read(given.recipe, given.miniature), Team()
     if team.size > 1 and given.stage not in LEARNING:
         parser.error(f"several accelerators are for the stages that learn: {', '.join(LEARNING)}")
-    rebuild = Rebuild(made, given.work, choose(team.device(given.device)), given.teachers, given.flite, team)
+    rebuild = Rebuild(made, given.work, choose(team.device(given.device)), given.kokoro, team)
     for stage in STAGES if given.stage == "all" else (given.stage,):
         if stage in LEARNING:
             getattr(rebuild, stage)(given.minutes)
+        elif stage == "teacher":
+            rebuild.teacher(given.downloads)
+        elif stage == "speak":
+            rebuild.speak(given.series, given.hours, given.minutes)
         elif stage == "judge":
-            rebuild.judge(given.model, given.parts or [], given.seeds)
+            rebuild.judge(given.model, given.parts or [], given.seeds, given.whisper)
         else:
             getattr(rebuild, stage)()
     team.close()

@@ -24,7 +24,7 @@ from omnitts_cli.training.team import Team, joined_slopes
 
 LOOK_EVERY = 50  # steps between two looks at the clock
 WRITE_EVERY = 500  # steps between two lines of the journal
-SAVE_EVERY = 150.0  # seconds
+SAVE_EVERY = 60.0  # seconds
 HINT_WIDTH = 128
 
 

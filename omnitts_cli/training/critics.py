@@ -1,6 +1,8 @@
-"""Critics: small networks that look at spectra and learn to tell made sound from true sound."""
+"""Critics: small networks that look at spectra, and at sound folded by a period, and learn to tell made from true."""
 
 from __future__ import annotations
+
+from itertools import pairwise
 
 import torch
 import torch.nn.functional as F
@@ -36,12 +38,41 @@ class Critic(nn.Module):
         return self.last(x), features
 
 
-class Critics(nn.Module):
-    """Several critics, each with its own window."""
+class PeriodCritic(nn.Module):
+    """Convolutions along every `period`-th sample: what repeats, and how regularly."""
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, period: int, width: int) -> None:
         super().__init__()
-        self.each = nn.ModuleList(Critic(window, width) for window in CRITIC_WINDOWS)
+        self.period = period
+        sizes = (1, width, 2 * width, 4 * width, 8 * width)
+        self.layers = nn.ModuleList(
+            nn.Conv2d(inputs, outputs, (5, 1), (3, 1), padding=(2, 0)) for inputs, outputs in pairwise(sizes)
+        )
+        self.layers.append(nn.Conv2d(sizes[-1], sizes[-1], (5, 1), padding=(2, 0)))
+        self.last = nn.Conv2d(sizes[-1], 1, (3, 1), padding=(1, 0))
+        self.to(memory_format=torch.channels_last)
+
+    def forward(self, sound: Tensor) -> tuple[Tensor, list[Tensor]]:
+        x = sound[:, : sound.shape[1] // self.period * self.period].view(len(sound), 1, -1, self.period)
+        x = x.contiguous(memory_format=torch.channels_last)
+        features = []
+        for layer in self.layers:
+            x = F.leaky_relu(layer(x), 0.1)
+            features.append(x)
+        return self.last(x), features
+
+
+class Critics(nn.Module):
+    """Several critics, each with its own window or period."""
+
+    def __init__(self, width: int, periods: tuple[int, ...], period_width: int) -> None:
+        super().__init__()
+        self.each = nn.ModuleList(
+            [
+                *(Critic(window, width) for window in CRITIC_WINDOWS),
+                *(PeriodCritic(period, period_width) for period in periods),
+            ]
+        )
 
     def forward(self, sound: Tensor) -> tuple[list[Tensor], list[list[Tensor]]]:
         opinions, features = zip(*(critic(sound) for critic in self.each), strict=True)

@@ -4,21 +4,50 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from importlib import resources
 
 import numpy as np
 
 from omnitts_cli.errors import OmniError
-from omnitts_cli.training.teacher import SAMPLE_RATE, resample
+from omnitts_cli.training.teacher import SAMPLE_RATE
 
 HEARD_AT = 16000  # samples a second
 Transcribe = Callable[[np.ndarray], str]
 """Mono float32 at 24 kHz -> words."""
 
 
+@dataclass(frozen=True)
+class HardWord:
+    """A word that is easily misread. `phonemes`: how the sentence asks for it, in the teacher's alphabet; / is or."""
+
+    word: str
+    phonemes: str
+    sentence: str
+
+
 def sentences() -> list[str]:
-    """What evaluation speaks, and training must never have read."""
-    return (resources.files(__package__) / "sentences.txt").read_text().splitlines()
+    """Harvard sentences: what evaluation speaks, and training must never have read."""
+    return _lines("sentences.txt")
+
+
+def harder() -> list[str]:
+    """Longer and less even ones, of which the same is true."""
+    return _lines("harder.txt")
+
+
+def hard_words() -> list[HardWord]:
+    """And of these."""
+    return [HardWord(*line.split("|")) for line in _lines("hard_words.txt")]
+
+
+def unseen() -> list[str]:
+    """Everything that training must never have read."""
+    return [*sentences(), *harder(), *(hard.sentence for hard in hard_words())]
+
+
+def _lines(name: str) -> list[str]:
+    return (resources.files(__package__) / name).read_text(encoding="utf-8").splitlines()
 
 
 def words(text: str) -> list[str]:
@@ -57,3 +86,11 @@ def recogniser() -> Transcribe:
         return best.hypstr if best else ""
 
     return transcribe
+
+
+def resample(sound: np.ndarray, length: int) -> np.ndarray:
+    """Another number of samples for the same sound, by its spectrum; exact for sound that ends in silence."""
+    spectrum = np.fft.rfft(sound)
+    bins = length // 2 + 1
+    spectrum = spectrum[:bins] if bins <= len(spectrum) else np.pad(spectrum, (0, bins - len(spectrum)))
+    return np.fft.irfft(spectrum, length).astype(np.float32) * np.float32(length / len(sound))

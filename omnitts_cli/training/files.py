@@ -40,7 +40,7 @@ def model_config(recipe: Recipe, tokens: Tokens) -> dict[str, Any]:
             "voices": {voice.name: voice.line for voice in recipe.voices},
             "style": False,
             "longest_piece": LONGEST_PIECE,
-            "plain_letters": True,
+            "plain_letters": False,  # it reads phonemes
         },
     }
 

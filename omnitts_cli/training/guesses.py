@@ -5,18 +5,16 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from omnitts_cli.training.strangers import FACTS
-from omnitts_cli.training.teacher import BASES
+from omnitts_cli.training.teacher import FACTS
 
 
 class Guesses(nn.Module):
-    """Vector -> the stranger's base and numbers."""
+    """Vector -> sex, accent, pitch, tempo and the numbers of the teacher's style."""
 
     def __init__(self, hidden: int) -> None:
         super().__init__()
         self.out = nn.Linear(hidden, FACTS)
 
-    def forward(self, vectors: Tensor, made: Tensor) -> Tensor:
-        """vectors [n, H], made [n, FACTS] -> how wrong the guesses are, a number."""
-        guessed, bases = self.out(vectors).float(), len(BASES)
-        return F.cross_entropy(guessed[:, :bases], made[:, :bases]) + F.mse_loss(guessed[:, bases:], made[:, bases:])
+    def forward(self, vectors: Tensor, facts: Tensor) -> Tensor:
+        """vectors [n, H], facts [n, FACTS] -> how wrong the guesses are, a number."""
+        return F.mse_loss(self.out(vectors).float(), facts)

@@ -15,30 +15,47 @@ import numpy as np
 import torch
 
 from omnitts_cli.training.command import run, speak
-from omnitts_cli.training.evaluate import Transcribe, recogniser, sentences, word_errors, words
-from omnitts_cli.training.hearing import Sounding, distance, heard, pitch
+from omnitts_cli.training.evaluate import Transcribe, harder, sentences, word_errors, words
+from omnitts_cli.training.hearing import pitch
+from omnitts_cli.training.listeners import Installed, Listeners
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.settled import exported_codec
-from omnitts_cli.training.teacher import SAMPLE_RATE, Teacher, TeacherVoice
+from omnitts_cli.training.teacher import SAMPLE_RATE, Spoken, Teacher, TeacherVoice
+from omnitts_cli.training.texts import Line
+from omnitts_cli.training.texts import phonemes as lines_of
 from omnitts_cli.weights.verify import sha256_of
 
 PARTS = ("spoken", "codec", "runaways", "clone", "design", "speed")
-BASES_REPEATED = ("rms", "slt", "awb")
-UNSEEN = (
-    TeacherVoice("rms", 0.87, 0.95),
-    TeacherVoice("rms", 1.2, 1.1),
-    TeacherVoice("slt", 0.88, 1.1),
-    TeacherVoice("slt", 1.14, 0.9),
-    TeacherVoice("awb", 0.9, 1.05, 110.0),
-    TeacherVoice("awb", 1.15, 0.9),
-    TeacherVoice("kal16", 0.9, 1.0, 85.0),
-    TeacherVoice("kal16", 1.05, 0.9, 125.0),
+REPEATED = ("henry", "clara", "edith")
+"""Named voices that the codec must repeat."""
+UNSEEN = tuple(
+    TeacherVoice(((one, share), (other, 1 - share)), pitch, pace)
+    for one, other, share, pitch, pace in (
+        ("af_alloy", "af_kore", 0.6, 1.0, 1.0),
+        ("af_aoede", "bf_alice", 0.55, 0.9, 1.05),
+        ("af_jessica", "af_nova", 0.5, 1.1, 0.95),
+        ("af_river", "bf_lily", 0.65, 0.95, 1.1),
+        ("af_sky", "af_bella", 0.5, 1.05, 0.9),
+        ("bf_isabella", "bf_emma", 0.7, 1.0, 1.0),
+        ("af_nicole", "af_heart", 0.35, 0.95, 1.0),
+        ("bf_alice", "af_sarah", 0.4, 1.15, 1.0),
+        ("am_adam", "am_echo", 0.5, 1.0, 1.0),
+        ("am_eric", "bm_daniel", 0.6, 0.9, 0.95),
+        ("am_liam", "am_puck", 0.65, 1.1, 1.1),
+        ("am_onyx", "am_fenrir", 0.7, 0.92, 1.0),
+        ("bm_fable", "bm_lewis", 0.6, 1.0, 1.05),
+        ("bm_george", "am_michael", 0.5, 1.08, 0.95),
+        ("am_santa", "am_adam", 0.3, 1.0, 1.1),
+        ("bm_lewis", "am_liam", 0.55, 1.15, 1.0),
+    )
 )
 """Passing strangers are drawn from a continuum, so none of them is ever one of these."""
 OPPOSITES = (("a deep voice", "a high voice"), ("a slow voice", "a fast voice"))
 SECONDS_PER_LETTER, PAUSES = 0.07, 0.3  # of calm speech
 AUDIBLE, HUNDREDTH = 0.01, SAMPLE_RATE // 100  # of full scale; samples
-TEXTS, LONGEST_TEXT = 200, 60
+TEXTS, LONGEST_TEXT = 300, 80
+Read = Callable[[list[str]], list[str]]
+"""Sentences, as the model reads them."""
 
 
 @dataclass(frozen=True)
@@ -55,53 +72,63 @@ class Goal:
 
 
 GOALS = {
-    "default": Goal(0.35, 0.22),
-    "voices": Goal(0.45, 0.30),
-    "codec": Goal(0.35, 0.27),
+    "default": Goal(0.055, 0.035),
+    "voices": Goal(0.08, 0.05),
+    "natural": Goal(4.0, 4.4, more=True),
+    "natural_voices": Goal(3.8, 4.2, more=True),
+    "codec": Goal(0.07, 0.045),
+    "codec_natural": Goal(4.0, 4.3, more=True),
+    "codec_alike": Goal(0.88, 0.94, more=True),
     "runaways": Goal(1, 0),
-    "clone": Goal(0.7, 0.9, more=True),
+    "clone": Goal(0.85, 0.97, more=True),
     "design": Goal(0.9, 1.0, more=True),
-    "rtf": Goal(0.35, 0.15),
-    "memory": Goal(700e6, 700e6),
-    "first": Goal(0.3, 0.3),
+    "rtf": Goal(0.25, 0.08),
+    "memory": Goal(600e6, 400e6),
+    "first": Goal(0.04, 0.02),
 }
 
 
 class Judge:
     """One method a line of the table; each takes minutes on two cores."""
 
-    def __init__(self, model: Path, recipe: Recipe, seeds: int) -> None:
-        self.model, self.recipe, self.seeds = model, recipe, seeds
+    def __init__(self, model: Path, recipe: Recipe, seeds: int, read: Read) -> None:
+        self.model, self.recipe, self.seeds, self.read = model, recipe, seeds, read
 
-    def spoken(self, transcribe: Transcribe) -> dict[str, Any]:
-        """Word error rates: the first voice with all seeds, the others with one, and where the truth may lie."""
+    def spoken(self, listeners: Listeners) -> dict[str, Any]:
+        """Word error rates and naturalness: the first voice with all seeds, the others with one, and where the truth
+        may lie."""
         voices = [voice.name for voice in self.recipe.voices]
-        errors = {v: self._errors(v, self.seeds if v == voices[0] else 1, transcribe) for v in voices}
+        heard = {v: self._heard(v, self.seeds if v == voices[0] else 1, listeners) for v in voices}
+        errors = {voice: wrong for voice, (wrong, _) in heard.items()}
         rates = {voice: float(found.sum() / self._words(len(found)).sum()) for voice, found in errors.items()}
-        mean = float(np.mean(list(rates.values())))
+        natural = {voice: marks for voice, (_, marks) in heard.items()}
         return {
             "default": GOALS["default"].of(rates[voices[0]]) | self._interval([errors[voices[0]]]),
-            "voices": GOALS["voices"].of(mean) | self._interval(list(errors.values())),
-            "each": {voice: round(rate, 3) for voice, rate in rates.items()},
-            "sentences": len(sentences()),
+            "voices": GOALS["voices"].of(float(np.mean(list(rates.values())))) | self._interval(list(errors.values())),
+            "natural": GOALS["natural"].of(natural[voices[0]]),
+            "natural_voices": GOALS["natural_voices"].of(float(np.mean(list(natural.values())))),
+            "each": {voice: [round(rates[voice], 3), round(natural[voice], 2)] for voice in voices},
+            "sentences": len(spoken_texts()),
             "seeds": self.seeds,
         }
 
-    def _errors(self, voice: str, seeds: int, transcribe: Transcribe) -> np.ndarray:
-        """Wrong words of each sentence: [seeds, sentences]."""
-        rows = []
+    def _heard(self, voice: str, seeds: int, listeners: Listeners) -> tuple[np.ndarray, float]:
+        """Wrong words of each sentence, [seeds, sentences], and the mean of how natural they are."""
+        rows, marks = [], []
         for seed in range(1, seeds + 1):
-            sounds = speak(str(self.model), "say", sentences(), "-v", voice, "--seed", str(seed)).sounds
-            rows.append(wrong_words(sentences(), sounds, transcribe))
-        return np.array(rows)
+            lines = self.read(spoken_texts())
+            sounds = speak(str(self.model), "say", lines, "-v", voice, "--seed", str(seed)).sounds
+            rows.append(wrong_words(spoken_texts(), sounds, listeners.transcribe))
+            marks += [listeners.naturalness(sound) for sound in sounds]
+        return np.array(rows), float(np.mean(marks))
 
     @staticmethod
     def _words(seeds: int) -> np.ndarray:
-        return np.array([[len(words(text)) for text in sentences()]] * seeds)
+        return np.array([[len(words(text)) for text in spoken_texts()]] * seeds)
 
     def _interval(self, errors: list[np.ndarray]) -> dict[str, float]:
         """95 % of what other sentences of this kind would have given, by drawing them again and again."""
-        draw, count = np.random.default_rng(0), len(sentences())
+        draw, count = np.random.default_rng(0), len(spoken_texts())
         means = []
         for _ in range(1000):
             picked = draw.integers(0, count, count)
@@ -111,20 +138,31 @@ class Judge:
         return {"low": round(float(low), 3), "high": round(float(high), 3)}
 
     @torch.no_grad()
-    def codec(self, teacher: Teacher, transcribe: Transcribe) -> dict[str, Any]:
-        """The teacher repeated by the folder's codec, and the teacher itself."""
-        codec, rates = exported_codec(self.recipe, self.model / "speech_tokenizer"), {}
+    def codec(self, teacher: Teacher, phonemes: Read, listeners: Listeners) -> dict[str, Any]:
+        """The teacher repeated by the folder's codec, and the teacher itself: word errors, naturalness, and how alike
+        the voices of the two are."""
+        codec = exported_codec(self.recipe, self.model / "speech_tokenizer")
+        found: dict[str, dict[str, Any]] = {}
         count = self._words(1).sum()
-        for base in BASES_REPEATED:
-            said = [teacher.speak(text, TeacherVoice(base)).sound for text in sentences()]
+        for voice in (v for v in self.recipe.voices if v.name in REPEATED):
+            said = [s.sound.astype(np.float32) / 32768 for s in _all(teacher, phonemes(spoken_texts()), voice.made)]
             repeated = [codec.decoder(codec.encoder(torch.from_numpy(s)[None]))[0].numpy() for s in said]
-            pair = [sum(wrong_words(sentences(), sounds, transcribe)) / count for sounds in (said, repeated)]
-            rates[base] = {"teacher": round(pair[0], 3), "codec": round(pair[1], 3)}
-        return {"codec": GOALS["codec"].of(float(np.mean([r["codec"] for r in rates.values()]))), "each": rates}
+            pairs = zip(said, repeated, strict=True)
+            found[voice.name] = {
+                "wer": [sum(wrong_words(spoken_texts(), s, listeners.transcribe)) / count for s in (said, repeated)],
+                "natural": [float(np.mean([listeners.naturalness(x) for x in s])) for s in (said, repeated)],
+                "alike": float(np.mean([listeners.voice(a) @ listeners.voice(b) for a, b in pairs])),
+            }
+        means = {
+            "codec": np.mean([one["wer"][1] for one in found.values()]),
+            "codec_natural": np.mean([one["natural"][1] for one in found.values()]),
+            "codec_alike": np.mean([one["alike"] for one in found.values()]),
+        }
+        return {name: GOALS[name].of(float(mean)) for name, mean in means.items()} | {"each": found}
 
     def runaways(self) -> dict[str, Any]:
         """Texts that end too late, too early, or in silence; and how many pieces the command had to say again."""
-        paragraphs = [f"{text}\n" for text in texts_of_all_lengths()]
+        paragraphs = [f"{text}\n" for text in self.read(texts_of_all_lengths())]
         made = speak(str(self.model), "say", paragraphs, "--split", "auto", "-b", "8", "--seed", "5")
         wrong = [text for text, sound in zip(made.texts, made.sounds, strict=True) if runs_away(text, sound)]
         return {
@@ -134,32 +172,34 @@ class Judge:
             "examples": wrong[:5],
         }
 
-    def clone(self, teacher: Teacher) -> dict[str, Any]:
-        """How often the voice is nearest to its own clip, by the sound of the clip alone and with its words."""
+    def clone(self, teacher: Teacher, phonemes: Read, listeners: Listeners) -> dict[str, Any]:
+        """How often the voice is nearest to another clip of its own speaker, by the clip alone and with its words."""
         import soundfile  # late: where models are trained it is not needed
 
         texts = sentences()
         said = [texts[2 * n : 2 * n + 2] for n in range(len(UNSEEN))]
         clips = [
-            np.concatenate([teacher.speak(text, voice).sound for text in two])
+            np.concatenate([s.sound for s in _all(teacher, phonemes(two), voice)])
             for two, voice in zip(said, UNSEEN, strict=True)
         ]
-        references = [heard(clip) for clip in clips]
+        others = [_all(teacher, phonemes(texts[-1:]), voice)[0].sound for voice in UNSEEN]
+        known_voices = [listeners.voice(other.astype(np.float32) / 32768) for other in others]
         right: dict[str, list[bool]] = {"sound": [], "words": []}
+        lines = self.read(texts[40:43])
         with TemporaryDirectory() as folder:
             for number, clip in enumerate(clips):
                 path = Path(folder) / f"{number}.wav"
                 soundfile.write(path, clip, SAMPLE_RATE)
-                known = ["--ref-text", " ".join(said[number])]
+                known = ["--ref-text", " ".join(self.read(said[number]))]
                 for way, options in (("sound", []), ("words", known)):
-                    made = speak(str(self.model), "clone", texts[20:26], "-r", str(path), "--seed", "3", *options)
-                    right[way] += [nearest(sound, references) == number for sound in made.sounds]
+                    made = speak(str(self.model), "clone", lines, "-r", str(path), "--seed", "3", *options)
+                    right[way] += [nearest(listeners.voice(s), known_voices) == number for s in made.sounds]
         rates = {way: round(float(np.mean(hits)), 3) for way, hits in right.items()}
         return {"clone": GOALS["clone"].of(rates["sound"]), "with_words": rates["words"], "tries": len(right["sound"])}
 
     def design(self, seeds: int = 10) -> dict[str, Any]:
         """Deep below high and slow behind fast, one seed against the same seed."""
-        text, found = sentences()[30:32], {}
+        text, found = self.read(sentences()[30:32]), {}
         for low, high in OPPOSITES:
             made = {words: [self._designed(words, text, seed) for seed in range(1, seeds + 1)] for words in (low, high)}
             measure: Callable[[np.ndarray], float] = pitch if "deep" in low else lambda sound: -len(sound)
@@ -175,7 +215,7 @@ class Judge:
         machine = ("-m", str(self.model), "-d", "cpu")
         told, _ = run(["bench", *machine, "-c", "1", "-n", "8", "--format", "json"])
         level = told["levels"][0]
-        memory = speak(str(self.model), "say", sentences()[:10], "-d", "cpu", "--seed", "1").peak_memory
+        memory = speak(str(self.model), "say", self.read(sentences()[:10]), "-d", "cpu", "--seed", "1").peak_memory
         return {
             "rtf": GOALS["rtf"].of(level["rtf"]["median"]),
             "first": GOALS["first"].of(level["ttfp_ms"]["median"] / 1000),
@@ -185,7 +225,7 @@ class Judge:
 
 
 def texts_of_all_lengths() -> list[str]:
-    """Of 1 to 60 words; half of them sentences one after the other, half one long sentence."""
+    """Of 1 to 80 words; half of them sentences one after the other, half one long sentence."""
     draw, made = random.Random(11), []
     for number in range(TEXTS):
         length = 1 + number * LONGEST_TEXT // TEXTS
@@ -206,20 +246,31 @@ def runs_away(text: str, sound: np.ndarray) -> bool:
     return bool(len(sound) / SAMPLE_RATE > 3 * calm + 1 or loud < calm / 3 - 0.1)
 
 
-def nearest(sound: np.ndarray, references: list[Sounding]) -> int:
-    """Which of the references it sounds most like."""
-    return int(np.argmin([distance(heard(sound), other) for other in references]))
+def nearest(voice: np.ndarray, others: list[np.ndarray]) -> int:
+    """Which of the others it is most like."""
+    return int(np.argmax([voice @ other for other in others]))
 
 
-def judge(model: Path, recipe: Recipe, parts: Sequence[str], seeds: int, flite: Path | None, folder: Path) -> Path:
+def spoken_texts() -> list[str]:
+    return [*sentences(), *harder()]
+
+
+def _all(teacher: Teacher, lines: list[str], voice: TeacherVoice) -> list[Spoken]:
+    return teacher.speak(lines, [voice] * len(lines))
+
+
+def judge(
+    model: Path, recipe: Recipe, parts: Sequence[str], seeds: int, kokoro: Path, whisper: Path | None, folder: Path
+) -> Path:
     """Each part to a file of its own, so that parts may be judged side by side; all of them joined in one."""
-    judge, notes = Judge(model, recipe, seeds), folder / "judged"
+    judge, notes, listeners = Judge(model, recipe, seeds, read), folder / "judged", Installed(whisper)
     notes.mkdir(parents=True, exist_ok=True)
+    cpu = torch.device("cpu")
     ways: dict[str, Callable[[], dict[str, Any]]] = {
-        "spoken": lambda: judge.spoken(recogniser()),
-        "codec": lambda: judge.codec(Teacher(flite), recogniser()),
+        "spoken": lambda: judge.spoken(listeners),
+        "codec": lambda: judge.codec(Teacher(kokoro, cpu), phonemes, listeners),
         "runaways": judge.runaways,
-        "clone": lambda: judge.clone(Teacher(flite)),
+        "clone": lambda: judge.clone(Teacher(kokoro, cpu), phonemes, listeners),
         "design": judge.design,
         "speed": judge.speed,
     }
@@ -230,3 +281,19 @@ def judge(model: Path, recipe: Recipe, parts: Sequence[str], seeds: int, flite: 
     sums = {str(path.relative_to(model)): sha256_of(path) for path in sorted(model.rglob("*.safetensors"))}
     whole.write_text(json.dumps({"weights": sums, **found}, indent=1) + "\n")
     return whole
+
+
+def phonemes(texts: list[str]) -> list[str]:
+    """In the teacher's alphabet."""
+    return [line.american for line in _lines(texts)]
+
+
+def read(texts: list[str]) -> list[str]:
+    """In the letters that the model reads."""
+    return [line.read for line in _lines(texts)]
+
+
+def _lines(texts: list[str]) -> list[Line]:
+    lines = list(lines_of(texts))
+    assert len(lines) == len(texts)  # none of the judge's sentences has a word that is not known
+    return lines

@@ -17,8 +17,8 @@ from omnitts_cli.models.codec_encoder import CodecEncoder
 from omnitts_cli.models.mel import MelShape, log_mel
 from omnitts_cli.training.pool import PASSING, Utterance
 from omnitts_cli.training.recipe import Recipe
-from omnitts_cli.training.strangers import FACTS, describe, facts
-from omnitts_cli.training.teacher import PHONES_PER_FRAME, SAMPLE_RATE, SAMPLES_PER_FRAME
+from omnitts_cli.training.strangers import describe
+from omnitts_cli.training.teacher import FACTS, PHONES_PER_FRAME, SAMPLE_RATE, SAMPLES_PER_FRAME
 from omnitts_cli.training.tokens import Tokens
 
 FIXED_ROWS = (
@@ -27,6 +27,8 @@ FIXED_ROWS = (
 INSTRUCTION_FRAME = ("<|im_start|>", "user\n", "<|im_end|>", "\n")
 LONGEST_INSTRUCTION = 64  # ids
 MEL = MelShape(SAMPLE_RATE)
+TOGETHER, STEP = 32, 8
+"""Utterances that are encoded at once, those of like length together; their frames are filled up to multiples."""
 Table = TypeVar("Table", bound="LessonTable")
 
 
@@ -125,12 +127,11 @@ class Instructions:
 
     def of(self, utterance: Utterance) -> list[int]:
         """One that is short enough; a tokenizer with few merges needs more than one try."""
-        while utterance.made:
-            body = self._ids(self._user + describe(utterance.made, self._draw))
+        while True:
+            body = self._ids(self._user + describe(utterance.facts, self._draw))
             ids = [*self._start, *body, *self._stop, *self._newline]
             if len(ids) <= LONGEST_INSTRUCTION:
                 return ids
-        return []
 
     def _ids(self, words: str) -> list[int]:
         return self._encoder.encode(words).ids
@@ -169,7 +170,7 @@ class Lessons:
                 self._waiting[n].append(utterance)
         passing = [u for u in utterances if u.voice == PASSING]
         for one, other in pairwise(passing):
-            if one.made == other.made:  # the second of two is never the first of the next
+            if one.stranger == other.stranger:  # the second of two is never the first of the next
                 self._waiting_strangers += [one, other]
         for n, waiting in enumerate(self._waiting):
             while len(waiting) >= self._at_once:
@@ -193,7 +194,7 @@ class Lessons:
                 table = _filling(self.held_strangers[n], self.strangers[n])
                 own, others = [said[i] for i in line], [said[i ^ 1] for i in line]
                 places = table.add([self._ids[u.text] for u in own], codes[line, : table.frames], own)
-                table.made[places] = torch.tensor([facts(u.made) for u in own if u.made]).to(places.device)
+                table.made[places] = torch.tensor([u.facts.numbers() for u in own]).to(places.device)
                 table.add_strangers(
                     places,
                     [instructions[i] for i in line],
@@ -211,13 +212,21 @@ class Lessons:
     @torch.no_grad()
     def _encode(self, utterances: list[Utterance], frames: int) -> Tensor:
         """[n, frames, G]; behind the end of a sound they mean nothing."""
-        # filled up to one length, so that one choice of algorithm serves all; the encoder never looks ahead
-        sound = torch.zeros(len(utterances), frames * SAMPLES_PER_FRAME, dtype=torch.int16)
-        for row, utterance in zip(sound, utterances, strict=True):
-            heard = torch.from_numpy(utterance.sound[: sound.shape[1]])
-            row[: len(heard)] = heard
+        device, groups = self.tables[0].text.device, self._encoder.shape.groups
+        codes = torch.zeros(len(utterances), frames, groups, dtype=torch.int64, device=device)
+        order = sorted(range(len(utterances)), key=lambda n: len(utterances[n].phones))
+        for at in range(0, len(order), TOGETHER):
+            those = order[at : at + TOGETHER]
+            # filled up to few different lengths, so that few choices of algorithm serve all; the encoder never looks
+            # ahead
+            longest = min(frames, -(-len(utterances[those[-1]].phones) // STEP) * STEP)
+            sound = torch.zeros(len(those), longest * SAMPLES_PER_FRAME, dtype=torch.int16)
+            for row, n in zip(sound, those, strict=True):
+                heard = torch.from_numpy(utterances[n].sound[: sound.shape[1]])
+                row[: len(heard)] = heard
+            codes[those, :longest] = self._encoder(sound.to(device).float() / 32768)
         self.seconds += sum(len(u.phones) for u in utterances) * SAMPLES_PER_FRAME / SAMPLE_RATE
-        return self._encoder(sound.to(self.tables[0].text.device).float() / 32768)
+        return codes
 
 
 def _filling(held: Table, learned: Table) -> Table:

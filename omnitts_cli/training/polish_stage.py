@@ -8,6 +8,7 @@ to tell phones apart, and must hear in the sound that is made what it heard in t
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from omnitts_cli.devices.device import Device
@@ -16,7 +17,18 @@ from omnitts_cli.training.critics import Critics, critic_loss, maker_losses
 from omnitts_cli.training.learning import half
 from omnitts_cli.training.pool import SoundPool
 from omnitts_cli.training.recipe import Polish, Recipe
+from omnitts_cli.training.teacher import SAMPLE_RATE
 from omnitts_cli.training.team import Team, joined_slopes
+
+BAND, TAPS = 8000.0, 63
+"""Hz, and samples of the filter. Above the band no word is, and a decoder would whisper to its encoder there."""
+
+
+def low(sound: Tensor) -> Tensor:
+    """Sound [B, n] without what lies above the band."""
+    n = torch.arange(TAPS, device=sound.device) - TAPS // 2
+    taps = torch.sinc(n * (2 * BAND / SAMPLE_RATE)) * torch.hann_window(TAPS, periodic=False, device=sound.device)
+    return F.conv1d(sound[:, None], (taps / taps.sum())[None, None], padding=TAPS // 2)[:, 0]
 
 
 class PolishStage(CodecStage):
@@ -26,7 +38,8 @@ class PolishStage(CodecStage):
     LOSSES = ("mel", "wave", "critics", "fooled", "feature", "heard")
 
     def __init__(self, recipe: Recipe, device: Device, pool: SoundPool, team: Team) -> None:
-        self.critics = Critics(recipe.polish.critic_width).to(device.torch_device)
+        plan = recipe.polish
+        self.critics = Critics(plan.critic_width, plan.periods, plan.period_width).to(device.torch_device)
         super().__init__(recipe, device, pool, team)
         for module in (self.encoder, self.quantiser, self.phones):
             module.eval().requires_grad_(False)
@@ -49,9 +62,10 @@ class PolishStage(CodecStage):
         true, _ = self.pool.draw(plan.batch, plan.frames)
         with torch.no_grad():
             meant = self.heard(true)
+            wanted = self.heard(low(true))
         made, _, _ = self.repeat(meant, bypass)
         mel, wave = self.mel(made, true), (made - true).abs().mean()
-        heard = (self.heard(made) - meant).float().abs().mean() / meant.float().abs().mean()
+        heard = (self.heard(low(made)) - wanted).float().abs().mean() / wanted.float().abs().mean()
         shown = plan.batch // polish.judged
         own, fooled, feature = self._judge(made[:shown], true[:shown])
         self.slopes.zero_()

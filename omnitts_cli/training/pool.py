@@ -1,30 +1,27 @@
-"""New speech while training runs: teachers in their own processes, and the pool that keeps what they said.
+"""Speech to learn from: shards that the teacher has written to the work folder, and the pool that keeps their sound.
 
-Speech is nearly free, so an utterance is rarely heard twice: the pool is filled from the front while the
-network learns from what is there already.
+The teacher speaks in a process of its own (`speak_stage`) and may go on while others learn: whoever learns reads each
+shard once, in the order in which they appear.
 """
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import queue
-import random
-import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
+from safetensors.numpy import load_file, save_file
 from torch import Tensor
 
-from omnitts_cli.training import strangers
-from omnitts_cli.training.recipe import Recipe
-from omnitts_cli.training.teacher import PHONES_PER_FRAME, SAMPLE_RATE, SAMPLES_PER_FRAME, Teacher, TeacherVoice
+from omnitts_cli.training.teacher import HALF, PHONES_PER_FRAME, SAMPLE_RATE, Facts
+from omnitts_cli.training.teacher import SAMPLES_PER_FRAME as FRAME
 
 PASSING = -1  # the voice number of a speaker without a name
-HALF = SAMPLES_PER_FRAME // PHONES_PER_FRAME  # samples that one phone label stands for
+FOLDER = "heard"
+PATIENCE = 0.2  # seconds between two looks for a shard
 
 
 @dataclass(frozen=True)
@@ -33,82 +30,60 @@ class Utterance:
     voice: int  # its place among the recipe's voices, or PASSING
     sound: np.ndarray  # int16, a whole number of frames
     phones: np.ndarray  # [T, 2] uint8
-    made: TeacherVoice | None = None  # a stranger; the same one says the next or the last utterance too
+    facts: Facts
+    stranger: int = 0  # who of the strangers; the same one says the next or the last utterance too
+
+
+def write_shard(path: Path, said: list[Utterance]) -> None:
+    """One file, complete when it appears."""
+    numbers = [(u.text, u.voice, len(u.phones), u.stranger) for u in said]
+    facts = [(u.facts.woman, u.facts.british, u.facts.pitch, u.facts.tempo, *u.facts.style) for u in said]
+    shard = {
+        "sound": np.concatenate([u.sound for u in said]),
+        "phones": np.concatenate([u.phones for u in said]),
+        "numbers": np.array(numbers, np.int64),
+        "facts": np.array(facts, np.float32),
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    save_file(shard, path.with_suffix(".new"))
+    path.with_suffix(".new").rename(path)
+
+
+def read_shard(path: Path) -> Iterator[Utterance]:
+    shard, at = load_file(path), 0
+    for (text, voice, frames, stranger), facts in zip(shard["numbers"].tolist(), shard["facts"].tolist(), strict=True):
+        sound = shard["sound"][at * FRAME : (at + frames) * FRAME]
+        woman, british, pitch, tempo, *style = facts
+        known = Facts(woman, british, pitch, tempo, tuple(style))
+        yield Utterance(text, voice, sound, shard["phones"][at : at + frames], known, stranger)
+        at += frames
 
 
 class Classroom:
-    """`teachers` processes that speak random texts in random voices until closed."""
+    """What the teacher has said, shard by shard; each member of a team reads shards of its own."""
 
-    def __init__(self, recipe: Recipe, texts: list[str], teachers: int, seed: int, flite: Path | None = None) -> None:
-        # forked: the texts are shared, and nothing of the accelerator has been touched yet
-        context = multiprocessing.get_context("fork")
-        self._queue: multiprocessing.Queue = context.Queue(maxsize=16)
-        self._processes = [
-            context.Process(target=_teach, args=(recipe, texts, seed + n, flite, self._queue), daemon=True)
-            for n in range(teachers)
-        ]
-        for process in self._processes:
-            process.start()
-        self._spoken: queue.Queue[list[Utterance]] = queue.Queue(maxsize=256)
-        # a pipe holds less than one utterance, so somebody must always be reading it
-        threading.Thread(target=self._listen, daemon=True).start()
-
-    def _listen(self) -> None:
-        while True:
-            self._spoken.put(self._queue.get())
+    def __init__(self, folder: Path, member: int = 0, members: int = 1) -> None:
+        self._folder, self._member, self._members = folder, member, members
+        self._read: set[str] = set()
+        self._waiting: list[Utterance] = []
 
     def heard(self, at_least: int = 0, at_most: int = 2048) -> list[Utterance]:
-        """What was said since the last call, or part of it; waits until there are `at_least` utterances."""
-        found: list[Utterance] = []
-        while len(found) < at_most and not self._spoken.empty():
-            found += self._spoken.get()
-        while len(found) < at_least:
-            found += self._spoken.get()
-        return found
+        """What is new, or part of it; waits until there are `at_least` utterances."""
+        while True:
+            if len(self._waiting) < max(1, at_least):
+                self._listen()
+            if len(self._waiting) >= at_least:
+                found, self._waiting = self._waiting[:at_most], self._waiting[at_most:]
+                return found
+            time.sleep(PATIENCE)
 
-    def __enter__(self) -> Classroom:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        for process in self._processes:
-            process.kill()
-
-
-def _teach(recipe: Recipe, texts: list[str], seed: int, flite: Path | None, out: multiprocessing.Queue) -> None:
-    os.nice(15)  # the learner comes first
-    draw, teacher = random.Random(seed), Teacher(flite)
-    while True:
-        out.put(list(_speak(recipe, texts, draw, teacher, 4)))
-
-
-def _speak(recipe: Recipe, texts: list[str], draw: random.Random, teacher: Teacher, count: int) -> Iterator[Utterance]:
-    while count > 0:
-        if draw.random() < recipe.teacher.varied / (2 - recipe.teacher.varied):  # strangers say two things
-            stranger = strangers.passing(draw, recipe.strangers)
-            for _ in range(2):
-                yield _say(recipe, texts, draw, teacher, PASSING, stranger)
-            count -= 2
-        else:
-            voice = draw.randrange(len(recipe.voices))
-            yield _say(recipe, texts, draw, teacher, voice, recipe.voices[voice].made)
-            count -= 1
-
-
-def _say(
-    recipe: Recipe, texts: list[str], draw: random.Random, teacher: Teacher, voice: int, made: TeacherVoice
-) -> Utterance:
-    """A random text whose sound is of a fitting length."""
-    passing = voice == PASSING
-    shortest = max(SAMPLES_PER_FRAME, recipe.strangers.shortest * SAMPLE_RATE * passing)
-    while True:
-        text = draw.randrange(len(texts))
-        spoken = teacher.speak(texts[text], made)
-        if shortest <= len(spoken.sound) <= recipe.teacher.longest * SAMPLE_RATE:
-            sound = np.round(spoken.sound * 32767).astype(np.int16)
-            return Utterance(text, voice, sound, spoken.phones, made if passing else None)
+    def _listen(self) -> None:
+        """The next shard that is there, if there is one. Names end in a number: of so many, one is this member's."""
+        for path in sorted(self._folder.glob("*.safetensors"), key=lambda p: p.stem.rsplit("-", 1)[::-1]):
+            if path.name not in self._read and int(path.stem.rsplit("-", 1)[1]) % self._members == self._member:
+                self._read.add(path.name)
+                self._waiting += read_shard(path)
+                return
 
 
 class SoundPool:
@@ -145,7 +120,7 @@ class SoundPool:
         device = self.sound.device
         last = self.filled // HALF - frames * PHONES_PER_FRAME
         places = (torch.rand(batch, device=device, dtype=torch.float64) * last).long()[:, None]
-        samples = places * HALF + torch.arange(frames * SAMPLES_PER_FRAME, device=device)
+        samples = places * HALF + torch.arange(frames * FRAME, device=device)
         halves = places + torch.arange(frames * PHONES_PER_FRAME, device=device)
         phones = self.phones[halves].long().view(batch, frames, PHONES_PER_FRAME)
         return self.sound[samples].float() / 32768, phones

@@ -17,6 +17,7 @@ T = TypeVar("T")
 @dataclass(frozen=True)
 class Texts:
     made_up: int
+    described: int
     merges: int
 
 
@@ -25,6 +26,9 @@ class Teaching:
     varied: float
     longest: float
     hours: float
+    kept: float
+    shard: int
+    at_once: int
 
 
 @dataclass(frozen=True)
@@ -74,6 +78,8 @@ class Polish:
     warm_up: int
     critic_width: int
     judged: int
+    periods: tuple[int, ...]
+    period_width: int
     feature: float
     adversary: float
     heard: float
@@ -133,7 +139,7 @@ class SpeakerSizes:
 class Strangers:
     """Speakers without a name, from whom cloning and design are learned. Shares are of a batch of each length."""
 
-    shift: tuple[float, ...]
+    crossing: float
     pace: tuple[float, ...]
     pitch: tuple[float, ...]
     shortest: float
@@ -209,7 +215,8 @@ def read(path: Path | None = None, miniature: bool = False) -> Recipe:
 
 
 def _voice(name: str, values: dict[str, Any]) -> NamedVoice:
-    return NamedVoice(name, values.pop("line"), _section(TeacherVoice, values, f"voices.{name}"))
+    line, mix = values.pop("line"), tuple(sorted(values.pop("mix").items()))
+    return NamedVoice(name, line, _section(TeacherVoice, values | {"mix": mix}, f"voices.{name}"))
 
 
 def _section(kind: type[T], values: dict[str, Any], name: str) -> T:

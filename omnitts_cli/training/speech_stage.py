@@ -31,7 +31,7 @@ from omnitts_cli.training.tokens import Tokens
 STEM = "speech"
 LOOK_EVERY = 20  # steps between two looks at the clock
 WRITE_EVERY = 500
-SAVE_EVERY = 150.0  # seconds
+SAVE_EVERY = 60.0  # seconds
 LOSSES = ("first", "rest", "phones", "guess", "right")
 
 
@@ -190,7 +190,7 @@ def _loop(
             update()
             steps += 1
         # no more at a time than encoding can bear: learning would starve beside a fast teacher
-        lessons.add(room.heard(at_most=plan.encoded * (8 if captured else 1)))
+        lessons.add(room.heard(at_most=plan.encoded * (2 if captured else 1)))
         if steps - written >= (WRITE_EVERY if captured else 5):
             values = (stage.losses / (steps - written)).tolist()
             stage.losses.zero_()

@@ -1,151 +1,171 @@
-"""The teacher: flite's speech, as clips with known attributes and known sounds.
+"""The teacher: Kokoro's speech, as clips with known speakers, known pitch and known sounds.
 
-flite is called in this process through its C library; one utterance takes about a tenth of a second.
-A voice is one of flite's own with another pace, and its finished sound played faster or slower, which
-moves pitch and formants together.
+A speaker is one of Kokoro's English voices or a mixture of several; pitch and pace can be changed on the way.
 """
 
 from __future__ import annotations
 
-import ctypes
-import ctypes.util
+import json
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
 
-from omnitts_cli.errors import OmniError
+from omnitts_cli.training import kokoro
 
 SAMPLE_RATE = 24000
 SAMPLES_PER_FRAME = 1920
-BASES = ("rms", "slt", "awb", "kal16")
-PHONES = (
-    "pau aa ae ah ao aw ax axr ay b ch d dh dx eh el em en er ey f g hh hv ih iy jh k l m n nx ng ow oy p r s sh t th "
-    "uh uw v w y z zh"
-).split()
 PHONES_PER_FRAME = 2
-OWN_PITCH = {"kal16": 95.0}  # Hz, where flite has it as a setting from the beginning
-_PARTS = ("asound.so.2", "flite.so.1", "flite_usenglish.so.1", "flite_cmulex.so.1")
+HALF = SAMPLES_PER_FRAME // PHONES_PER_FRAME  # samples that one phone label stands for
+SILENCE = 0
+PHONES = ("pau", *"AIOQTWYabdfhijklmnpstuvwzæðŋɑɒɔəɛɜɡɪɹɾʃʊʌʒʤʧθᵊᵻ")
+"""Sounds as Kokoro's alphabet has them; what is no sound of English speech counts as silence."""
+VOWELS = frozenset("AIOQWYaiuæɑɒɔəɛɜɪʊʌᵊᵻ")
+VOICES = "voices.safetensors"
+LOUDNESS, PEAK = 0.08, 0.95  # of full scale: root mean square of what is said, and the most that a sample may reach
+QUIET = 0.02  # of the loudest hop: less is silence at the ends
+HOP = 240  # samples
+BEFORE, AFTER = 1200, 2400  # samples of silence kept at the ends
+STYLE = 16  # numbers that say who speaks
+FACTS = STYLE + 4
 
 
 @dataclass(frozen=True)
 class TeacherVoice:
-    """`shift` above 1 raises pitch and formants; `pace` above 1 speaks faster.
+    """Shares of Kokoro's voices, which add up to 1. `pitch` multiplies F0; `pace` above 1 speaks faster."""
 
-    `pitch`: Hz before the shift, formants left alone; rms does not heed it.
-    """
-
-    base: str
-    shift: float = 1.0
+    mix: tuple[tuple[str, float], ...]
+    pitch: float = 1.0
     pace: float = 1.0
-    pitch: float = 0.0
+
+    @property
+    def woman(self) -> float:
+        return sum(share for name, share in self.mix if name[1] == "f")
+
+    @property
+    def british(self) -> float:
+        return sum(share for name, share in self.mix if name[0] == "b")
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of who speaks: `pitch` is the median in Hz, `tempo` in syllables a second."""
+
+    woman: float
+    british: float
+    pitch: float
+    tempo: float
+    style: tuple[float, ...]
+
+    def numbers(self) -> list[float]:
+        """All of it in numbers of the size of 1: [FACTS]."""
+        heard = [float(4 * np.log(self.pitch / 150)), float(4 * np.log(self.tempo / 4.5))]
+        return [self.woman, self.british, *heard, *self.style]
 
 
 @dataclass(frozen=True)
 class Spoken:
-    """`sound`: mono float32 at 24 kHz, a whole number of frames. `phones`: what is heard in each half of a frame."""
+    """`sound`: mono at 24 kHz, a whole number of frames. `phones`: what is heard in each half of a frame."""
 
-    sound: np.ndarray  # [T * 1920]
+    sound: np.ndarray  # [T * 1920] int16
     phones: np.ndarray  # [T, 2] uint8, places in PHONES
-
-
-class _Wave(ctypes.Structure):
-    _fields_ = (
-        ("type", ctypes.c_char_p),
-        ("sample_rate", ctypes.c_int),
-        ("num_samples", ctypes.c_int),
-        ("num_channels", ctypes.c_int),
-        ("samples", ctypes.POINTER(ctypes.c_short)),
-    )
-
-
-class _Voice(ctypes.Structure):
-    _fields_ = (("name", ctypes.c_char_p), ("features", ctypes.c_void_p))
+    facts: Facts
 
 
 class Teacher:
-    """flite's libraries, loaded from `folder` or, without one, from where the system keeps them."""
+    """`folder`: see `teacher_files`."""
 
-    def __init__(self, folder: Path | None = None) -> None:
-        def load(name: str) -> ctypes.CDLL:
-            path = str(folder / f"lib{name}") if folder else f"lib{name}"
-            return ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
+    def __init__(self, folder: Path, device: torch.device) -> None:
+        self.device = device
+        self._model = kokoro.load(folder, device)
+        self._vocabulary: dict[str, int] = json.loads((folder / kokoro.CONFIG).read_text(encoding="utf-8"))["vocab"]
+        voices = load_file(folder / VOICES)
+        self.names = sorted(voices)  # the English voices
+        self._tables = torch.stack([voices[name].float() for name in self.names]).to(device)  # [voices, 510, 256]
+        self._centre, self._basis = _principal(self._tables.mean(1)[:, :128])
 
-        try:
-            self._flite = [load(name) for name in _PARTS][1]
-            voices = {base: load(f"flite_cmu_us_{base}.so.1") for base in BASES}
-        except OSError as error:
-            raise OmniError(f"the teacher is missing: {error}", hint="install flite 2.2 (Debian: libflite1)") from None
-        self._flite.flite_init()
-        handle, word = ctypes.c_void_p, ctypes.c_char_p
-        for name, result, arguments in (
-            ("flite_synth_text", handle, [word, handle]),
-            ("utt_wave", ctypes.POINTER(_Wave), [handle]),
-            ("utt_relation", handle, [handle, word]),
-            ("relation_head", handle, [handle]),
-            ("item_next", handle, [handle]),
-            ("item_feat_string", word, [handle, word]),
-            ("item_feat_float", ctypes.c_float, [handle, word]),
-            ("delete_utterance", None, [handle]),
-            ("flite_feat_set_float", None, [handle, word, ctypes.c_float]),
-            ("feat_remove", ctypes.c_int, [handle, word]),
-        ):
-            function = getattr(self._flite, name)
-            function.restype, function.argtypes = result, arguments
-        self._voices = {base: self._register(library, base) for base, library in voices.items()}
+    def speak(self, lines: list[str], voices: list[TeacherVoice]) -> list[Spoken]:
+        """Phonemes in Kokoro's alphabet, each line in its voice; lines of like length go well together."""
+        known = [[c for c in line if c in self._vocabulary] for line in lines]
+        ids = [[0, *(self._vocabulary[c] for c in line), 0] for line in known]
+        styles = self._styles(voices, [len(line) for line in known])
+        pace, pitch = (torch.tensor([getattr(v, k) for v in voices], device=self.device) for k in ("pace", "pitch"))
+        done = kokoro.speak(self._model, ids, styles, pace, pitch)
+        sound, starts, counts = _trimmed(done)
+        ends = (done.durations.cumsum(1) * kokoro.SAMPLES).cpu().numpy()
+        voiced = torch.where(done.pitch > 40, done.pitch, torch.nan)
+        hertz = voiced.nanmedian(1).values.nan_to_num(100.0).tolist()
+        who = ((styles[:, :128] - self._centre) @ self._basis).tolist()
+        spoken = []
+        for n, line in enumerate(known):
+            phones = _labels(line, ends[n], starts[n], counts[n])
+            facts = _facts(voices[n], line, who[n], hertz[n], counts[n])
+            spoken.append(Spoken(sound[n, : counts[n] * SAMPLES_PER_FRAME], phones, facts))
+        return spoken
 
-    @staticmethod
-    def _register(library: ctypes.CDLL, base: str) -> int:
-        register = getattr(library, f"register_cmu_us_{base}")
-        register.restype, register.argtypes = ctypes.c_void_p, [ctypes.c_char_p]
-        return register(None)
-
-    def speak(self, text: str, voice: TeacherVoice) -> Spoken:
-        """The text with 50 ms of silence before it and 100 ms after; nothing if there is nothing to hear."""
-        raw, rate, phones, ends = self._raw(text, voice)
-        sound = resample(raw, round(len(raw) * SAMPLE_RATE / rate / voice.shift))
-        loud = np.flatnonzero(np.abs(sound) > 0.01)
-        if len(loud) == 0:
-            return Spoken(np.zeros(0, np.float32), np.zeros((0, PHONES_PER_FRAME), np.uint8))
-        start = max(0, loud[0] - SAMPLE_RATE // 20)
-        sound = sound[start : loud[-1] + SAMPLE_RATE // 10]
-        sound = np.pad(sound, (0, -len(sound) % SAMPLES_PER_FRAME))
-        # one loudness for all voices: speech at -22 dB leaves room for its peaks
-        power = np.sqrt(np.mean(sound[np.abs(sound) > 0.01] ** 2))
-        sound = np.clip(sound * (0.08 / power), -0.95, 0.95).astype(np.float32)
-        halves = len(sound) // SAMPLES_PER_FRAME * PHONES_PER_FRAME
-        middles = (np.arange(halves) + 0.5) * (SAMPLES_PER_FRAME / SAMPLE_RATE / PHONES_PER_FRAME)
-        at = np.searchsorted(ends / voice.shift, middles + start / SAMPLE_RATE).clip(max=len(phones) - 1)
-        return Spoken(sound, phones[at].reshape(-1, PHONES_PER_FRAME))
-
-    def _raw(self, text: str, voice: TeacherVoice) -> tuple[np.ndarray, int, np.ndarray, np.ndarray]:
-        """(sound, its rate, phones, the second at which each ends)."""
-        flite, handle = self._flite, self._voices[voice.base]
-        features = ctypes.cast(handle, ctypes.POINTER(_Voice)).contents.features
-        flite.flite_feat_set_float(features, b"duration_stretch", voice.shift / voice.pace)
-        # said or taken back each time, or a voice would keep the pitch of whoever spoke before it
-        pitch = voice.pitch or OWN_PITCH.get(voice.base)
-        if pitch:
-            flite.flite_feat_set_float(features, b"int_f0_target_mean", pitch)
-        else:
-            flite.feat_remove(features, b"int_f0_target_mean")
-        utterance = flite.flite_synth_text(text.encode("ascii", "ignore"), handle)
-        wave = flite.utt_wave(utterance).contents
-        sound = np.ctypeslib.as_array(wave.samples, (wave.num_samples,)).astype(np.float32) / 32768
-        rate, phones, ends = wave.sample_rate, [0], [0.0]
-        item = flite.relation_head(flite.utt_relation(utterance, b"Segment"))
-        while item:
-            name = flite.item_feat_string(item, b"name").decode()
-            phones.append(PHONES.index(name) if name in PHONES else 0)
-            ends.append(flite.item_feat_float(item, b"end"))
-            item = flite.item_next(item)
-        flite.delete_utterance(utterance)
-        return sound, rate, np.array(phones, np.uint8), np.array(ends)
+    def _styles(self, voices: list[TeacherVoice], lengths: list[int]) -> Tensor:
+        """Kokoro has a row for each length of text: [B, 256]."""
+        names, shares = self.names, torch.zeros(len(voices), len(self._tables))
+        for row, voice in zip(shares, voices, strict=True):
+            for name, share in voice.mix:
+                row[names.index(name)] = share
+        rows = torch.tensor(lengths).clamp(1, self._tables.shape[1]) - 1
+        return torch.einsum("bv,vbd->bd", shares.to(self.device), self._tables[:, rows.to(self.device)])
 
 
-def resample(sound: np.ndarray, length: int) -> np.ndarray:
-    """Another number of samples for the same sound, by its spectrum; exact for sound that ends in silence."""
-    spectrum = np.fft.rfft(sound)
-    bins = length // 2 + 1
-    spectrum = spectrum[:bins] if bins <= len(spectrum) else np.pad(spectrum, (0, bins - len(spectrum)))
-    return np.fft.irfft(spectrum, length).astype(np.float32) * np.float32(length / len(sound))
+def _facts(voice: TeacherVoice, line: list[str], style: list[float], pitch: float, frames: int) -> Facts:
+    seconds = max(0.1, (frames * SAMPLES_PER_FRAME - BEFORE - AFTER) / SAMPLE_RATE)
+    tempo = max(1, sum(c in VOWELS for c in line)) / seconds
+    return Facts(voice.woman, voice.british, pitch, tempo, tuple(style))
+
+
+def _principal(styles: Tensor) -> tuple[Tensor, Tensor]:
+    """The centre of all voices, and the directions in which they differ most, in units of their spread."""
+    centre = styles.mean(0)
+    _, spread, directions = torch.linalg.svd(styles - centre, full_matrices=False)
+    return centre, directions[:STYLE].T / (spread[:STYLE] / len(styles) ** 0.5)
+
+
+def _trimmed(done: kokoro.Pass) -> tuple[np.ndarray, list[int], list[int]]:
+    """Sounds [B, n] int16 that begin shortly before the first sound, at one loudness; where each began; its frames."""
+    sound, device = done.sound, done.sound.device
+    hops = sound[:, : sound.shape[1] // HOP * HOP].unflatten(1, (-1, HOP)).square().mean(-1).sqrt()
+    real = torch.arange(hops.shape[1], device=device)[None] < (done.frames * kokoro.SAMPLES // HOP)[:, None]
+    hops = torch.where(real, hops, 0.0)
+    loud = hops > QUIET * hops.max(1, keepdim=True).values
+    place = torch.arange(hops.shape[1], device=device)[None]
+    first = torch.where(loud, place, hops.shape[1]).min(1).values * HOP
+    last = torch.where(loud, place, 0).max(1).values * HOP + HOP
+    start = (first - BEFORE).clamp(min=0)
+    stop = torch.minimum(last + AFTER, done.frames * kokoro.SAMPLES)
+    counts = -(-(stop - start) // SAMPLES_PER_FRAME)
+    width = int(counts.max()) * SAMPLES_PER_FRAME
+    at = start[:, None] + torch.arange(width, device=device)[None]
+    moved = sound.gather(1, at.clamp(max=sound.shape[1] - 1))
+    moved = torch.where(at < stop[:, None], moved, 0.0)
+    said = (last - first).clamp(min=HOP)
+    level = (moved.square().sum(1) / said).sqrt() + 1e-6
+    gain = torch.minimum(LOUDNESS / level, PEAK / (moved.abs().amax(1) + 1e-6))
+    whole = (moved * gain[:, None] * 32767).round().to(torch.int16)
+    return whole.cpu().numpy(), start.tolist(), counts.tolist()
+
+
+def _labels(line: list[str], ends: np.ndarray, start: int, frames: int) -> np.ndarray:
+    """What is heard in the middle of each half frame. Marks of stress and spaces belong to the sound that follows,
+    length to the one before."""
+    labels = [SILENCE] * (len(line) + 2)
+    for n in range(len(line), 0, -1):
+        c = line[n - 1]
+        if c in "ˈˌ ":
+            labels[n] = labels[n + 1]
+        elif c in PHONES:
+            labels[n] = PHONES.index(c)
+    for n, c in enumerate(line, 1):
+        if c == "ː":
+            labels[n] = labels[n - 1]
+    middles = start + (np.arange(frames * PHONES_PER_FRAME) + 0.5) * HALF
+    at = np.searchsorted(ends[: len(labels)], middles, side="right").clip(max=len(labels) - 1)
+    return np.array(labels, np.uint8)[at].reshape(-1, PHONES_PER_FRAME)

@@ -1,7 +1,8 @@
-"""What the teacher reads: prose that Debian ships, docstrings of Python's library, and made-up sentences.
+"""What the teacher reads: prose that Debian ships, docstrings of Python's library, and made-up sentences; in phonemes.
 
 Made-up sentences give coverage of words; prose gives their order. No sentence that evaluation speaks
-gets in.
+gets in. The teacher reads phonemes, American or British ones; the model reads the American ones, whoever speaks, in
+letters of the phonetic alphabet.
 """
 
 from __future__ import annotations
@@ -11,7 +12,12 @@ import random
 import re
 import sysconfig
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+
+from omnitts_cli.errors import OmniError
+from omnitts_cli.training.strangers import describe
+from omnitts_cli.training.teacher import STYLE, Facts
 
 PROSE = ("/usr/share/games/fortunes", "/usr/share/common-licenses", "/usr/share/doc")
 WORDS = "/usr/share/dict/american-english"
@@ -22,6 +28,52 @@ _FUNCTION_WORDS = (
     "may must this that these those his her its our your their he she it we you they who which when where there "
     "here very so too as than then if because after before under over about into up down out off all some no one two"
 ).split()
+
+
+_PHONEMES = re.compile(r"[ ,.!?ˈˌːAIOQTWYabdfhijklmnpstuvwzæðŋɑɒɔəɐɛɜɡɪɹɾʃʊʌʒʤʧθᵊᵻ]+")
+IPA = str.maketrans({"A": "eɪ", "I": "aɪ", "O": "oʊ", "W": "aʊ", "Y": "ɔɪ", "T": "ɾ", "ɐ": "ə"})
+"""Kokoro writes diphthongs as capitals, which tokenizers cut words at."""
+
+
+@dataclass(frozen=True)
+class Line:
+    text: str
+    american: str  # in the teacher's alphabet
+    british: str
+
+    @property
+    def read(self) -> str:
+        """What the model reads."""
+        return self.american.translate(IPA)
+
+
+def phonemes(texts: Iterable[str]) -> Iterator[Line]:
+    """Lines that consist of known words; hibari-tts turns text into phonemes."""
+    try:
+        from hibari.g2p import G2P
+    except ImportError:
+        raise OmniError("the training texts need phonemes", hint="pip install hibari-tts") from None
+    american, british = G2P(oov=False, unk="❓"), G2P(oov=False, unk="❓", british=True)
+    for text in texts:
+        line = Line(text, *(re.sub(" +", " ", g2p(text)).strip() for g2p in (american, british)))
+        if _PHONEMES.fullmatch(line.american) and _PHONEMES.fullmatch(line.british):
+            yield line
+
+
+def descriptions(seed: int, count: int) -> list[str]:
+    """Voices in words, whose letters the tokenizer must know too."""
+    draw = random.Random(seed)
+    style = (0.0,) * STYLE
+    made = (Facts(draw.random(), draw.random(), draw.uniform(70, 300), draw.uniform(3, 7), style) for _ in range(count))
+    return [describe(facts, draw) for facts in made]
+
+
+def write(path: Path, lines: Iterable[Line]) -> None:
+    path.write_text("".join(f"{line.text}\t{line.american}\t{line.british}\n" for line in lines), encoding="utf-8")
+
+
+def read(path: Path) -> list[Line]:
+    return [Line(*line.split("\t")) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def collect(seed: int, made_up: int, avoid: Iterable[str] = ()) -> list[str]:

@@ -1,10 +1,10 @@
-"""A hummer in the teacher's place, so that training can be rehearsed where flite is not installed."""
+"""A hummer in the teacher's place, so that training can be rehearsed where Kokoro's weights are not."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,9 +18,19 @@ from omnitts_cli.training.lessons import Lessons
 from omnitts_cli.training.pool import PASSING, Utterance
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.shapes import build_codec
+from omnitts_cli.training.speak_stage import speak
 from omnitts_cli.training.speech_stage import SpeechStage
-from omnitts_cli.training.teacher import PHONES_PER_FRAME, SAMPLE_RATE, SAMPLES_PER_FRAME, Spoken, TeacherVoice
+from omnitts_cli.training.teacher import (
+    PHONES_PER_FRAME,
+    SAMPLE_RATE,
+    SAMPLES_PER_FRAME,
+    STYLE,
+    Facts,
+    Spoken,
+    TeacherVoice,
+)
 from omnitts_cli.training.team import Team
+from omnitts_cli.training.texts import Line
 from omnitts_cli.training.tokens import Tokens
 
 SENTENCES = [
@@ -35,21 +45,26 @@ SENTENCES = [
 class Hummer:
     """One letter, one frame, one pitch."""
 
-    def __init__(self, flite: Path | None = None) -> None:
+    names = ("af_heart", "af_kore", "am_michael", "am_puck", "bf_emma", "bm_george")
+
+    def __init__(self, folder: Path | None = None, device: torch.device | None = None) -> None:
         pass
 
-    def speak(self, text: str, voice: TeacherVoice) -> Spoken:
-        letters = [ord(c) % 24 for c in text.lower() if c.isalpha()]
+    def speak(self, lines: list[str], voices: list[TeacherVoice]) -> list[Spoken]:
+        return [self._say(line, voice) for line, voice in zip(lines, voices, strict=True)]
+
+    def _say(self, line: str, voice: TeacherVoice) -> Spoken:
+        letters = [ord(c) % 24 for c in line.lower() if c.isalpha()]
         time = np.arange(SAMPLES_PER_FRAME) / SAMPLE_RATE
-        hum = [0.2 * np.sin(2 * np.pi * 60 * (n + 2) * voice.shift * time) for n in letters]
+        hum = [6000 * np.sin(2 * np.pi * 60 * (n + 2) * voice.pitch * time) for n in letters]
         phones = np.repeat(np.array(letters, np.uint8)[:, None], PHONES_PER_FRAME, 1)
-        return Spoken(np.concatenate(hum).astype(np.float32), phones)
+        facts = Facts(voice.woman, voice.british, 150 * voice.pitch, 4.5 * voice.pace, (0.5,) * STYLE)
+        return Spoken(np.concatenate(hum).astype(np.int16), phones, facts)
 
 
 @pytest.fixture
 def hummer(monkeypatch: pytest.MonkeyPatch) -> type[Hummer]:
-    for room in (pool, __main__):
-        monkeypatch.setattr(room, "Teacher", Hummer)
+    monkeypatch.setattr(__main__, "Teacher", Hummer)
     return Hummer
 
 
@@ -72,18 +87,27 @@ def tokens() -> Tokens:
 
 
 @pytest.fixture
-def classroom(hummer: type[Hummer], small: Recipe) -> Iterator[pool.Classroom]:
-    with pool.Classroom(small, SENTENCES, 1, 0) as room:
-        yield room
+def lines() -> list[Line]:
+    """The hummer reads letters."""
+    return [Line(text, text, text) for text in SENTENCES]
 
 
 @pytest.fixture
-def stage_of(tokens: Tokens, hummer: type[Hummer]) -> Callable[[Recipe], SpeechStage]:
+def classroom(small: Recipe, lines: list[Line], tmp_path_factory: pytest.TempPathFactory) -> pool.Classroom:
+    """One that holds a thousand utterances."""
+    work = tmp_path_factory.mktemp("heard")
+    enough = replace(small, teacher=replace(small.teacher, shard=300))
+    speak(enough, Hummer(), lines, work, 0, 0.3, 30)
+    return pool.Classroom(work / pool.FOLDER)
+
+
+@pytest.fixture
+def stage_of(tokens: Tokens) -> Callable[[Recipe], SpeechStage]:
     """A stage whose lessons are the first sentence, of the second voice, and two sentences of one stranger."""
 
     def build(made: Recipe) -> SpeechStage:
         torch.manual_seed(0)
-        voice, stranger = made.voices[1].made, TeacherVoice("awb", 0.9, 1.2)
+        voice, stranger = made.voices[1].made, TeacherVoice((("bm_george", 1.0),), 0.9, 1.2)
         named, first, second = (
             _utterance(text, number, who)
             for text, number, who in ((0, 1, voice), (0, PASSING, stranger), (2, PASSING, stranger))
@@ -99,9 +123,8 @@ def stage_of(tokens: Tokens, hummer: type[Hummer]) -> Callable[[Recipe], SpeechS
 
 
 def _utterance(text: int, number: int, voice: TeacherVoice) -> Utterance:
-    spoken = Hummer().speak(SENTENCES[text], voice)
-    sound = np.round(spoken.sound * 32767).astype(np.int16)
-    return Utterance(text, number, sound, spoken.phones, voice if number == PASSING else None)
+    [spoken] = Hummer().speak([SENTENCES[text]], [voice])
+    return Utterance(text, number, spoken.sound, spoken.phones, spoken.facts, 7 * (number == PASSING))
 
 
 @pytest.fixture

@@ -15,8 +15,10 @@ from omnitts_cli.training.codec_stage import CodecStage, train_codec
 from omnitts_cli.training.export import export_codec
 from omnitts_cli.training.pool import Classroom, SoundPool, Utterance
 from omnitts_cli.training.recipe import Recipe
-from omnitts_cli.training.teacher import PHONES_PER_FRAME, SAMPLES_PER_FRAME
+from omnitts_cli.training.teacher import PHONES_PER_FRAME, SAMPLES_PER_FRAME, STYLE, Facts
 from omnitts_cli.training.team import Team
+
+NOBODY = Facts(0.0, 0.0, 100.0, 4.0, (0.0,) * STYLE)
 
 
 @pytest.mark.parametrize("left", ["checkpoint", "exported", "nothing"])
@@ -71,7 +73,7 @@ def test_drawn_sound_comes_with_its_own_phones() -> None:
     for length, phone in ((3, 7), (5, 9)):
         # every half frame sounds like its number, so that the two can be told apart
         sound = np.full(length * SAMPLES_PER_FRAME, phone * 100, np.int16)
-        pool.add([Utterance(0, 0, sound, np.full((length, PHONES_PER_FRAME), phone, np.uint8))])
+        pool.add([Utterance(0, 0, sound, np.full((length, PHONES_PER_FRAME), phone, np.uint8), NOBODY)])
     sound, phones = pool.draw(50, 2)
     heard = (sound * 327.68).round().view(50, 2 * PHONES_PER_FRAME, -1)
     assert torch.equal(heard[..., 0].long(), phones.flatten(1)) and torch.equal(heard[..., -1], heard[..., 0])
@@ -86,12 +88,13 @@ from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.training import recipe
 from omnitts_cli.training.codec_stage import CodecStage
 from omnitts_cli.training.pool import SoundPool, Utterance
+from omnitts_cli.training.teacher import Facts
 from omnitts_cli.training.team import Team
 
 team, pool = Team(), SoundPool(0.01, torch.device("cpu"))
 torch.manual_seed(team.rank)
 noise = np.random.default_rng(team.rank).integers(-3000, 3000, 1920 * 8).astype(np.int16)
-pool.add([Utterance(0, 0, noise, np.zeros((8, 2), np.uint8))])
+pool.add([Utterance(0, 0, noise, np.zeros((8, 2), np.uint8), Facts(0, 0, 100, 4, ()))])
 stage = CodecStage(recipe.read(None, miniature=True), CPUDevice(1), pool, team)
 stage.start_alike()
 stage.start_books()

@@ -9,7 +9,7 @@ from omnitts_cli.training.critics import Critics, critic_loss, maker_losses
 
 def test_critics_learn_to_tell_and_makers_to_fool() -> None:
     torch.manual_seed(0)
-    critics = Critics(4)
+    critics = Critics(4, (2, 3), 4)
     true, made = 0.1 * torch.randn(2, 5760), torch.zeros(2, 5760, requires_grad=True)
     steps = torch.optim.Adam(critics.parameters(), 1e-2)
     losses = []

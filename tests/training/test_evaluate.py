@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from omnitts_cli.training.evaluate import error_rate, sentences, word_errors, words
+from omnitts_cli.training.evaluate import error_rate, hard_words, resample, sentences, unseen, word_errors, words
+from omnitts_cli.training.texts import plain
 
 
 @pytest.mark.parametrize(
@@ -26,5 +27,18 @@ def test_the_rate_is_over_all_words() -> None:
     assert error_rate(["One two.", "Three four."], sounds, lambda sound: next(answers)) == 0.25
 
 
-def test_evaluation_speaks_fifty_sentences() -> None:
-    assert len(set(sentences())) == 50
+def test_evaluation_speaks_sentences_of_three_kinds() -> None:
+    assert len(set(sentences())) == 50 and len(hard_words()) == 300
+    assert len({plain(sentence) for sentence in unseen()}) == len(unseen()) == 410
+
+
+def test_hard_words_stand_in_their_sentences() -> None:
+    for hard in hard_words():
+        assert hard.word.lower() in hard.sentence.lower() and hard.phonemes.strip() == hard.phonemes != ""
+
+
+def test_resampling_keeps_the_sound() -> None:
+    time = np.arange(1600) / 16000
+    tone = np.sin(2 * np.pi * 400 * time).astype(np.float32)
+    higher = resample(tone, 2400)
+    assert np.allclose(higher, np.sin(2 * np.pi * 400 * np.arange(2400) / 24000), atol=1e-3)

@@ -5,17 +5,16 @@ from __future__ import annotations
 import torch
 
 from omnitts_cli.training.guesses import Guesses
-from omnitts_cli.training.strangers import FACTS, facts
-from omnitts_cli.training.teacher import TeacherVoice
+from omnitts_cli.training.teacher import FACTS, STYLE, Facts
 
 
 def test_guesses_are_learned_from_what_the_vector_says() -> None:
     torch.manual_seed(0)
-    voices = [TeacherVoice("rms", 0.9, 1.2), TeacherVoice("slt", 1.1), TeacherVoice("awb", 1.0, 0.8)]
-    made = torch.tensor([facts(voice) for voice in voices])
-    vectors = torch.zeros(3, 16)
+    known = [(1.0, 0.0, 240.0, 6.0), (0.0, 1.0, 90.0, 4.0), (1.0, 1.0, 170.0, 3.0)]
+    made = torch.tensor([Facts(*four, (n - 1.0,) * STYLE).numbers() for n, four in enumerate(known)])
+    vectors = torch.zeros(3, 32)
     vectors[:, :FACTS] = 3 * made
-    guesses = Guesses(16)
+    guesses = Guesses(32)
     optimiser = torch.optim.Adam(guesses.parameters(), 0.05)
     losses = []
     for _ in range(150):
@@ -24,5 +23,5 @@ def test_guesses_are_learned_from_what_the_vector_says() -> None:
         loss.backward()
         optimiser.step()
         losses.append(loss.item())
-    assert losses[-1] < 0.05 < 1.0 < losses[0]
-    assert guesses(torch.zeros(3, 16), made) > 0.5
+    assert losses[-1] < 0.05 < 0.5 < losses[0]
+    assert guesses(torch.zeros(3, 32), made) > 0.3

@@ -11,11 +11,10 @@ import pytest
 
 from omnitts_cli.training import judge as judging
 from omnitts_cli.training.command import Heard
-from omnitts_cli.training.evaluate import sentences, words
-from omnitts_cli.training.judge import GOALS, UNSEEN, Judge, judge, runs_away, texts_of_all_lengths
+from omnitts_cli.training.evaluate import words
+from omnitts_cli.training.judge import GOALS, UNSEEN, Judge, judge, runs_away, spoken_texts, texts_of_all_lengths
 from omnitts_cli.training.recipe import Recipe
-from omnitts_cli.training.strangers import pitch_of
-from omnitts_cli.training.teacher import SAMPLE_RATE, Spoken, TeacherVoice
+from omnitts_cli.training.teacher import SAMPLE_RATE, STYLE, Facts, Spoken, TeacherVoice
 
 Speak = Callable[..., Heard]
 
@@ -25,11 +24,35 @@ def buzz(hertz: float, seconds: float) -> np.ndarray:
     return (0.1 * sum(np.sin(2 * np.pi * hertz * n * time) / n for n in range(1, 9))).astype(np.float32)
 
 
+def hertz_of(voice: TeacherVoice) -> float:
+    return 80.0 + 8 * UNSEEN.index(voice)
+
+
 class Buzzer:
     """A teacher whose voices are buzzes of their pitch."""
 
-    def speak(self, text: str, voice: TeacherVoice) -> Spoken:
-        return Spoken(buzz(pitch_of(voice), 1.5), np.zeros((1, 2), np.uint8))
+    def speak(self, lines: list[str], voices: list[TeacherVoice]) -> list[Spoken]:
+        nobody = Facts(0.0, 0.0, 100.0, 4.0, (0.0,) * STYLE)
+        said = [(32767 * buzz(hertz_of(voice), 1.5)).astype(np.int16) for voice in voices]
+        return [Spoken(sound, np.zeros((1, 2), np.uint8), nobody) for sound in said]
+
+
+class Ears:
+    """Listeners that understand what `understood` says, and know a voice by its strongest frequency."""
+
+    def __init__(self, understood: Callable[[np.ndarray], str] = lambda sound: "") -> None:
+        self.transcribe = understood
+
+    def naturalness(self, sound: np.ndarray) -> float:
+        return 4.1
+
+    def voice(self, sound: np.ndarray) -> np.ndarray:
+        spectrum = np.abs(np.fft.rfft(sound[:24000], 24000))[60:300]
+        return np.asarray(spectrum / np.linalg.norm(spectrum))
+
+
+def as_it_is(texts: list[str]) -> list[str]:
+    return texts
 
 
 def answering(monkeypatch: pytest.MonkeyPatch, sound: Callable[[str, str, tuple[str, ...]], np.ndarray]) -> None:
@@ -47,8 +70,8 @@ def after(option: str, options: tuple[str, ...]) -> str:
 
 
 def test_goals_know_which_way_is_better() -> None:
-    assert [GOALS["default"].of(v)["reached"] for v in (0.5, 0.3, 0.2)] == [False, True, "aim"]
-    assert [GOALS["clone"].of(v)["reached"] for v in (0.5, 0.8, 0.95)] == [False, True, "aim"]
+    assert [GOALS["default"].of(v)["reached"] for v in (0.5, 0.05, 0.03)] == [False, True, "aim"]
+    assert [GOALS["clone"].of(v)["reached"] for v in (0.5, 0.9, 0.98)] == [False, True, "aim"]
 
 
 def test_words_are_counted_for_each_voice_and_seed(small: Recipe, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,15 +83,16 @@ def test_words_are_counted_for_each_voice_and_seed(small: Recipe, monkeypatch: p
         lost = after("-v", tuple(options)) == small.voices[0].name and after("--seed", tuple(options)) == "2"
         return "" if lost else text.lower()
 
-    found = Judge(Path("tiny"), small, 2).spoken(transcribe)
-    assert found["default"]["value"] == 0.5 and found["each"][small.voices[0].name] == 0.5
+    found = Judge(Path("tiny"), small, 2, as_it_is).spoken(Ears(transcribe))
+    assert found["default"]["value"] == 0.5 and found["each"][small.voices[0].name] == [0.5, 4.1]
+    assert found["natural"]["reached"] is True and found["sentences"] == 110
     assert found["voices"]["value"] == 0.5 / 8
     assert found["default"]["low"] <= 0.5 <= found["default"]["high"]
 
 
 def test_doubt_is_wider_where_sentences_differ(small: Recipe) -> None:
-    judge, count = Judge(Path("tiny"), small, 1), len(sentences())
-    even = np.array([[len(words(text)) / 2 for text in sentences()]])
+    judge, count = Judge(Path("tiny"), small, 1, as_it_is), len(spoken_texts())
+    even = np.array([[len(words(text)) / 2 for text in spoken_texts()]])
     torn = np.where(np.arange(count) % 2, 2, 0) * even
     narrow, wide = judge._interval([even]), judge._interval([torn])
     assert narrow == {"low": 0.5, "high": 0.5}
@@ -78,7 +102,7 @@ def test_doubt_is_wider_where_sentences_differ(small: Recipe) -> None:
 def test_texts_are_of_all_lengths() -> None:
     texts = texts_of_all_lengths()
     lengths = [len(text.split()) for text in texts]
-    assert len(texts) == 200 and set(lengths) == set(range(1, 61))
+    assert len(texts) == 300 and set(lengths) == set(range(1, 81))
     assert all(text.endswith(".") and "." not in text[:-1] for text in texts[1::2])
 
 
@@ -90,7 +114,7 @@ def test_too_short_and_too_long_are_noticed(seconds: float, wrong: bool) -> None
 def test_silence_is_noticed(small: Recipe, monkeypatch: pytest.MonkeyPatch) -> None:
     assert runs_away("A pot of tea helps to pass.", np.zeros(48000, np.float32))
     answering(monkeypatch, lambda verb, text, options: buzz(100, (text != "Her." and 0.1) + 0.075 * len(text)))
-    found = Judge(Path("tiny"), small, 1).runaways()
+    found = Judge(Path("tiny"), small, 1, as_it_is).runaways()
     assert found["runaways"]["value"] == 0 and found["said_again"] == 2
 
 
@@ -98,14 +122,14 @@ def test_silence_is_noticed(small: Recipe, monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_clone_is_nearest_to_its_clip_only_if_it_sounds_like_it(
     small: Recipe, monkeypatch: pytest.MonkeyPatch, heeds: bool
 ) -> None:
-    pitches = [pitch_of(voice) for voice in UNSEEN]
+    pitches = [hertz_of(voice) for voice in UNSEEN]
 
     def sound(verb: str, text: str, options: tuple[str, ...]) -> np.ndarray:
         return buzz(pitches[int(Path(after("-r", options)).stem)] if heeds else pitches[0], 1.5)
 
     answering(monkeypatch, sound)
-    found = Judge(Path("tiny"), small, 1).clone(Buzzer())
-    assert found["clone"]["value"] == found["with_words"] == (1.0 if heeds else 1 / 8)
+    found = Judge(Path("tiny"), small, 1, as_it_is).clone(Buzzer(), as_it_is, Ears())
+    assert found["clone"]["value"] == found["with_words"] == (1.0 if heeds else round(1 / 16, 3))
     assert found["tries"] == 48
 
 
@@ -119,7 +143,7 @@ def test_design_compares_seed_by_seed(small: Recipe, monkeypatch: pytest.MonkeyP
         return buzz(hertz, 2.0 if slow else 1.0)
 
     answering(monkeypatch, sound)
-    found = Judge(Path("tiny"), small, 1).design()
+    found = Judge(Path("tiny"), small, 1, as_it_is).design()
     assert found["deep_high"] == 1.0 and found["slow_fast"] == 0.7
     assert found["design"] == {"value": 0.7, "must": 0.9, "aim": 1.0, "reached": False}
 
@@ -130,7 +154,7 @@ def test_parts_are_joined_in_one_file(small: Recipe, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(Judge, "runaways", lambda self: {"runaways": 0})
     monkeypatch.setattr(Judge, "design", lambda self: {"design": 1})
     for part in ("runaways", "design"):
-        whole = judge(tmp_path / "tiny", small, [part], 1, None, tmp_path)
+        whole = judge(tmp_path / "tiny", small, [part], 1, tmp_path, None, tmp_path)
     found = json.loads(whole.read_text())
     assert found["runaways"] == {"runaways": 0} and found["design"] == {"design": 1}
     assert len(found["weights"]["model.safetensors"]) == 64

@@ -12,8 +12,7 @@ from omnitts_cli.training.lessons import MEL, StrangerTable
 from omnitts_cli.training.pool import PASSING, Utterance
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.speech_stage import SpeechStage
-from omnitts_cli.training.strangers import facts
-from omnitts_cli.training.teacher import TeacherVoice
+from omnitts_cli.training.teacher import STYLE, Facts
 
 Build = Callable[[Recipe], SpeechStage]
 
@@ -34,16 +33,18 @@ def test_beside_an_utterance_stands_the_other_one_of_the_stranger(one_length: Re
     second = int(own[:, 1].argmin())
     assert torch.equal(table.codes[first, :18], table.before_codes[second, :18])
     assert torch.equal(table.text[first], table.before_text[second])
-    assert torch.allclose(table.made[: table.added], torch.tensor(facts(TeacherVoice("awb", 0.9, 1.2))))
+    assert torch.allclose(
+        table.made[: table.added], torch.tensor(Facts(0.0, 1.0, 135.0, 5.4, (0.5,) * STYLE).numbers())
+    )
     assert (table.facts[: table.added, 2] == PASSING).all()
 
 
 def test_a_stranger_who_speaks_once_is_not_kept(small: Recipe, stage_of: Build) -> None:
-    lessons, lone = stage_of(small).lessons, TeacherVoice("rms", 1.1)
+    lessons, lone = stage_of(small).lessons, Facts(0.0, 0.0, 100.0, 4.0, (0.0,) * STYLE)
     before = list(lessons._waiting_strangers)
     sound = torch.zeros(4 * 1920, dtype=torch.int16).numpy()
     phones = torch.zeros(4, 2, dtype=torch.uint8).numpy()
-    lessons.add([Utterance(2, PASSING, sound, phones, lone)])
+    lessons.add([Utterance(2, PASSING, sound, phones, lone, 9)])
     assert lessons._waiting_strangers == before
 
 

@@ -1,53 +1,37 @@
-"""The teacher's speech, where flite is installed."""
+"""What is made of the teacher's sound: trimmed, at one loudness, with the phone of each half frame."""
 
 from __future__ import annotations
 
 import numpy as np
-import pytest
+import torch
 
-from omnitts_cli.errors import OmniError
-from omnitts_cli.training.hearing import pitch
-from omnitts_cli.training.strangers import DEAF, PITCHES
-from omnitts_cli.training.teacher import BASES, PHONES, SAMPLES_PER_FRAME, Teacher, TeacherVoice, resample
+from omnitts_cli.training.kokoro import SAMPLES, Pass
+from omnitts_cli.training.teacher import HALF, LOUDNESS, PHONES, SAMPLES_PER_FRAME, TeacherVoice, _labels, _trimmed
 
 
-def test_resampling_keeps_the_sound() -> None:
-    time = np.arange(1600) / 16000
-    tone = np.sin(2 * np.pi * 400 * time).astype(np.float32)
-    higher = resample(tone, 2400)
-    assert np.allclose(higher, np.sin(2 * np.pi * 400 * np.arange(2400) / 24000), atol=1e-3)
+def test_silence_at_the_ends_is_cut_and_loudness_is_the_same() -> None:
+    frames = torch.tensor([80, 40])
+    sound = torch.zeros(2, 80 * SAMPLES)
+    sound[0, 12000:36000] = 0.5 * torch.sin(torch.arange(24000) * 0.1)
+    sound[1, 6000:18000] = 0.01 * torch.sin(torch.arange(12000) * 0.1)
+    sound[1, 40 * SAMPLES :] = 0.9  # behind the end of a shorter text nothing counts
+    cut, starts, counts = _trimmed(Pass(sound, frames, frames, frames))
+    assert starts == [10800, 4800] and counts == [15, 9]
+    for row, begin, length in zip(cut, (1200, 1200), (24000, 12000), strict=True):
+        said = row[begin : begin + length].astype(np.float64) / 32767
+        assert abs(np.sqrt((said**2).mean()) / LOUDNESS - 1) < 0.02
+        assert np.abs(row[begin + length + 240 :]).max() == 0
 
 
-@pytest.fixture(scope="module")
-def teacher() -> Teacher:
-    try:
-        return Teacher()
-    except OmniError:
-        pytest.skip("flite is not installed")
+def test_marks_belong_to_their_sounds() -> None:
+    line = list("kˈæt, jˈuː")
+    ends = np.cumsum([2] + [4] * len(line) + [6]) * HALF
+    heard = [PHONES[p] for p in _labels(line, ends, 0, 22).ravel()]
+    assert heard[2] == "k" and heard[6] == heard[10] == "æ" and heard[14] == "t" and heard[18] == "pau"
+    assert heard[22] == heard[26] == "j" and heard[30] == heard[34] == heard[38] == "u"
+    assert len(heard) == 22 * SAMPLES_PER_FRAME // HALF
 
 
-def test_speech_is_whole_frames_with_a_phone_for_each_half(teacher: Teacher) -> None:
-    spoken = teacher.speak("Stop the cat.", TeacherVoice("slt"))
-    assert len(spoken.sound) == len(spoken.phones) * SAMPLES_PER_FRAME
-    heard = [PHONES[p] for p in spoken.phones.ravel()]
-    assert [heard.index(p) for p in ("s", "aa", "ae", "t")].count(-1) == 0
-    assert heard.index("aa") < heard.index("ae")
-
-
-def test_pace_and_shift_change_the_length(teacher: Teacher) -> None:
-    plain, slow, high = (
-        len(teacher.speak("A long and winding road.", TeacherVoice("rms", *how)).sound)
-        for how in ((1.0, 1.0), (1.0, 0.8), (1.2, 1.0))
-    )
-    assert slow > 1.1 * plain
-    assert abs(high - plain) < 0.1 * plain  # a shift alone keeps the pace
-
-
-@pytest.mark.parametrize("base", BASES)
-def test_a_pitch_that_was_asked_for_is_forgotten_again(teacher: Teacher, base: str) -> None:
-    text, plain = "A long and winding road.", TeacherVoice(base)
-    before = teacher.speak(text, plain).sound
-    asked = teacher.speak(text, TeacherVoice(base, pitch=140.0)).sound
-    after = teacher.speak(text, plain).sound
-    assert abs(pitch(after) / pitch(before) - 1) < 0.02 and abs(pitch(before) / PITCHES[base] - 1) < 0.1
-    assert (abs(pitch(asked) / 140 - 1) < 0.1) == (base not in DEAF)
+def test_a_mixture_is_as_much_of_each_as_its_shares() -> None:
+    voice = TeacherVoice((("af_heart", 0.25), ("bm_george", 0.75)))
+    assert voice.woman == 0.25 and voice.british == 0.75

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
+
+import pytest
 
 from omnitts_cli.training import texts
 from omnitts_cli.training.evaluate import sentences
@@ -22,3 +25,19 @@ def test_inventions_are_short_enough_and_end() -> None:
     made = [texts._invent(draw, ["heron", "lamp"], ["came", "late"]) for _ in range(50)]
     assert all((len(m) <= texts.LONGEST and m[-1] in ".?!" and m[0].isupper()) or m[0].isdigit() for m in made)
     assert len(set(made)) > 30
+
+
+def test_lines_come_back_as_they_were_written(tmp_path: Path) -> None:
+    lines = [texts.Line("Oh no.", "ˈO nˈO.", "ˈQ nˈQ.")]
+    texts.write(tmp_path / "texts.tsv", lines)
+    assert texts.read(tmp_path / "texts.tsv") == lines
+
+
+def test_what_the_model_reads_has_no_capitals_and_one_accent() -> None:
+    assert texts.Line("Why now, Joy?", "wˈI nˈW, ʤˈY?", "wˈI nˈW, ʤˈY?").read == "wˈaɪ nˈaʊ, ʤˈɔɪ?"
+
+
+def test_words_that_nobody_knows_are_left_out() -> None:
+    pytest.importorskip("hibari")
+    lines = list(texts.phonemes(["The cat sat.", "The zzxqv sat."]))
+    assert [line.text for line in lines] == ["The cat sat."] and lines[0].american.startswith("ðə kˈæt")

@@ -1,0 +1,186 @@
+"""Kokoro-82M as a module: its weights out of a work folder, and the one pass that speaks many texts at once.
+
+The folder (see `teacher_files`) holds the four files of the `kokoro` package that define the network, its config and
+its weights. The package runs one text at a time: its LSTMs run over padding, and its norms take their mean over all
+frames. Here LSTMs are packed and norms count valid frames only and leave zeros elsewhere, so every convolution meets at
+the end of a text the zeros that it would meet alone. A norm and the activation behind it are one compiled kernel, and
+convolutions run in half precision.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import logging
+import re
+import sys
+import tempfile
+import types
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from safetensors.torch import load_file
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+SAMPLES = 600  # of sound for each frame of the teacher's durations
+WEIGHTS, CONFIG, CODE = "kokoro.safetensors", "config.json", "kokoro"
+FRESH = re.compile(r"(norm\d?|adain\d\.\d)\.norm\.(weight|bias)$|bert\.pooler\.|position_ids")
+"""What the ONNX file lacks because nothing needs it: factors of 1 and 0, and ALBERT's pooler."""
+
+
+@dataclass(frozen=True)
+class Pass:
+    """What came of one batch. Sounds and pitches are padded; `frames` says how much of them is real."""
+
+    sound: Tensor  # [B, n]
+    durations: Tensor  # [B, tokens], in frames
+    frames: Tensor  # [B]
+    pitch: Tensor  # [B, 2 * frames], Hz
+
+
+def load(folder: Path, device: torch.device) -> nn.Module:
+    """The network with its weights; weight norm folded away."""
+    code = types.ModuleType("kokoro")
+    code.__path__ = [str(folder / CODE)]
+    sys.modules.setdefault("kokoro", code)  # its own __init__ asks for much that speaking does not need
+    sys.modules.setdefault("attr", types.SimpleNamespace(attr=None))  # type: ignore[arg-type]
+    sys.modules.setdefault("loguru", types.SimpleNamespace(logger=logging.getLogger("kokoro")))  # type: ignore[arg-type]
+    network = importlib.import_module("kokoro.model").KModel
+    config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+    with tempfile.NamedTemporaryFile(suffix=".pth") as empty:
+        torch.save({}, empty.name)
+        model: nn.Module = network(repo_id="hexgrad/Kokoro-82M", config=config, model=empty.name)
+    for module in model.modules():
+        if hasattr(module, "weight_g"):
+            nn.utils.remove_weight_norm(module)
+    stored = load_file(folder / WEIGHTS)
+    missing, unexpected = model.load_state_dict(_floats(stored), strict=False)
+    assert not unexpected and all(FRESH.search(name) for name in missing), (missing, unexpected)
+    net: Any = importlib.import_module("kokoro.istftnet")
+    net.AdaIN1d.forward, net.Generator.forward = _adain, _generator
+    net.AdaINResBlock1.forward = _residual
+    return model.to(device).eval().requires_grad_(False)
+
+
+def _floats(stored: dict[str, Tensor]) -> dict[str, Tensor]:
+    """8-bit integers with their scales and zero points, as floats."""
+    return {
+        name: (value.float() - stored[f"{name}|zero"]) * stored[f"{name}|scale"] if f"{name}|scale" in stored else value
+        for name, value in stored.items()
+        if "|" not in name
+    }
+
+
+class _Lengths:
+    """Valid frames of each text of the batch at hand, for the norms deep inside the network."""
+
+    frames: Tensor
+    longest: int
+
+
+def _valid(x: Tensor) -> Tensor:
+    """How many columns of x [B, C, T] are real, at whatever rate x is: [B]. One more behind the reflection pad."""
+    times = x.shape[-1] // _Lengths.longest
+    return _Lengths.frames * times + (x.shape[-1] - times * _Lengths.longest)
+
+
+def _norm(x: Tensor, scale: Tensor, count: Tensor, eps: float) -> Tensor:
+    gamma, beta = scale.float()[:, :, None].chunk(2, dim=1)
+    mask = torch.arange(x.shape[-1], device=x.device)[None, None] < count[:, None, None]
+    real = torch.where(mask, x.float(), 0.0)
+    mean = real.sum(-1, keepdim=True) / count[:, None, None]
+    centred = torch.where(mask, x.float() - mean, 0.0)
+    spread = centred.square().sum(-1, keepdim=True) / count[:, None, None]
+    return torch.where(mask, (1 + gamma) * centred * torch.rsqrt(spread + eps) + beta, 0.0)
+
+
+def _norm_snake(x: Tensor, scale: Tensor, count: Tensor, alpha: Tensor, eps: float) -> Tensor:
+    y = _norm(x, scale, count, eps)
+    return (y + torch.sin(alpha * y).square() / alpha).to(x.dtype)
+
+
+_fast_norm_snake = torch.compile(_norm_snake, dynamic=True)
+
+
+def _adain(self: Any, x: Tensor, style: Tensor) -> Tensor:
+    return _norm(x, self.fc(style), _valid(x), self.norm.eps).to(x.dtype)
+
+
+def _residual(self: Any, x: Tensor, style: Tensor) -> Tensor:
+    act = _fast_norm_snake if x.is_cuda else _norm_snake
+    count = _valid(x)
+    layers = zip(self.convs1, self.convs2, self.adain1, self.adain2, self.alpha1, self.alpha2, strict=True)
+    for first, second, norm, other, alpha, beta in layers:
+        y = first(act(x, norm.fc(style), count, alpha, norm.norm.eps))
+        x = second(act(y, other.fc(style), count, beta, other.norm.eps)) + x
+    return x
+
+
+def _masked(x: Tensor) -> Tensor:
+    return x * (torch.arange(x.shape[-1], device=x.device)[None] < _valid(x)[:, None])[:, None]
+
+
+def _generator(self: Any, x: Tensor, style: Tensor, pitch: Tensor) -> Tensor:
+    with torch.autocast(x.device.type, enabled=False):
+        pitch = self.f0_upsamp(pitch.float()[:, None]).transpose(1, 2)
+        source, _, _ = self.m_source(pitch)
+        spectrum, phase = self.stft.transform(source.transpose(1, 2).squeeze(1))
+        source = _masked(torch.cat([spectrum, phase], dim=1))
+    for i in range(self.num_upsamples):
+        x = F.leaky_relu(x, negative_slope=0.1)
+        from_source = self.noise_res[i](self.noise_convs[i](source), style)
+        x = self.ups[i](_masked(x))
+        if i == self.num_upsamples - 1:
+            x = self.reflection_pad(x)
+        x = x + from_source
+        x = sum(self.resblocks[i * self.num_kernels + j](x, style) for j in range(self.num_kernels)) / self.num_kernels
+    x = self.conv_post(_masked(F.leaky_relu(x))).float()
+    half = self.post_n_fft // 2 + 1
+    with torch.autocast(x.device.type, enabled=False):
+        return self.stft.inverse(torch.exp(x[:, :half]), torch.sin(x[:, half:]))
+
+
+def _packed(lstm: nn.LSTM, x: Tensor, lengths: Tensor) -> Tensor:
+    packed = pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
+    return pad_packed_sequence(lstm(packed)[0], batch_first=True, total_length=x.shape[1])[0]
+
+
+@torch.no_grad()
+def speak(model: Any, ids: list[list[int]], styles: Tensor, pace: Tensor, pitch: Tensor) -> Pass:
+    """ids: [0, phonemes, 0] of each text. styles [B, 256]; pace [B] divides durations; pitch [B] multiplies F0."""
+    device = styles.device
+    lengths = torch.tensor([len(i) for i in ids], device=device)
+    tokens = torch.zeros(len(ids), int(lengths.max()), dtype=torch.long)
+    for row, line in zip(tokens, ids, strict=True):
+        row[: len(line)] = torch.tensor(line)
+    tokens = tokens.to(device)
+    pad = torch.arange(tokens.shape[1], device=device)[None] >= lengths[:, None]
+    who, how = styles.chunk(2, dim=1)
+    heard = model.bert_encoder(model.bert(tokens, attention_mask=(~pad).int())).transpose(-1, -2)
+    said = model.predictor.text_encoder(heard, how, lengths, pad)
+    frames = torch.sigmoid(model.predictor.duration_proj(_packed(model.predictor.lstm, said, lengths))).sum(-1)
+    frames = torch.round(frames / pace[:, None]).clamp(min=1).long().masked_fill(pad, 0)
+    _Lengths.frames = frames.sum(1)
+    _Lengths.longest = int(_Lengths.frames.max())
+    ends = frames.cumsum(1)[..., None]
+    at = torch.arange(_Lengths.longest, device=device)[None, None]
+    align = ((at < ends) & (at >= ends - frames[..., None])).to(said.dtype)  # [B, tokens, frames]
+    shared = _packed(model.predictor.shared, (said.transpose(-1, -2) @ align).transpose(-1, -2), _Lengths.frames)
+    curves = []
+    for blocks, out in (
+        (model.predictor.F0, model.predictor.F0_proj),
+        (model.predictor.N, model.predictor.N_proj),
+    ):
+        y = shared.transpose(-1, -2)
+        for block in blocks:
+            y = block(y, how)
+        curves.append(_masked(out(_masked(y))).squeeze(1))
+    curves[0] = curves[0] * pitch[:, None]
+    text = model.text_encoder(tokens, lengths, pad) @ align
+    with torch.autocast(device.type, torch.float16, enabled=device.type == "cuda"):
+        sound = model.decoder(text, curves[0], curves[1], who).squeeze(1)
+    return Pass(sound.float(), frames, _Lengths.frames, curves[0])

@@ -1,0 +1,102 @@
+"""Listeners: what a recogniser understands, how natural speech is found, and whether two clips are one voice.
+
+None is a loss, and none picks takes. They live in an environment of their own (`pip install faster-whisper distillmos
+Resemblyzer`, with a torchaudio of torch's release); Whisper base is a folder in CTranslate2's format.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from omnitts_cli.errors import OmniError
+from omnitts_cli.text.numerals import cardinal
+from omnitts_cli.training.evaluate import HEARD_AT, resample
+from omnitts_cli.training.teacher import SAMPLE_RATE
+
+EVEN = 10 ** (-30 / 20)  # root mean square at which voices are compared
+
+
+class Listeners(Protocol):
+    """Sounds are mono float32 at 24 kHz."""
+
+    def transcribe(self, sound: np.ndarray) -> str: ...
+
+    def naturalness(self, sound: np.ndarray) -> float:
+        """1 to 5, as people would say."""
+        ...
+
+    def voice(self, sound: np.ndarray) -> np.ndarray:
+        """A vector of length 1; the cosine of two says how alike the speakers are."""
+        ...
+
+
+class Installed:
+    """Whisper base, Distill-MOS and Resemblyzer, each loaded when it is first asked."""
+
+    def __init__(self, whisper: Path | None) -> None:
+        self._whisper = whisper
+        self._loaded: dict[str, Any] = {}
+
+    def transcribe(self, sound: np.ndarray) -> str:
+        def load() -> Any:
+            from faster_whisper import WhisperModel
+
+            if self._whisper is None:
+                raise OmniError("the judge needs Whisper base", hint="--whisper FOLDER")
+            return WhisperModel(str(self._whisper), device="cpu", compute_type="int8_float32")
+
+        parts, _ = self._get("faster-whisper", load).transcribe(
+            at_rate(sound),
+            language="en",
+            temperature=0.0,
+            without_timestamps=True,
+            condition_on_previous_text=False,
+            no_speech_threshold=None,
+            log_prob_threshold=None,
+            compression_ratio_threshold=None,
+        )
+        return unwritten("".join(part.text for part in parts))
+
+    def naturalness(self, sound: np.ndarray) -> float:
+        import torch
+
+        def load() -> Any:
+            import distillmos
+
+            return distillmos.ConvTransformerSQAModel().eval()
+
+        with torch.no_grad():
+            return float(self._get("distillmos", load)(torch.from_numpy(at_rate(sound))[None]).mean())
+
+    def voice(self, sound: np.ndarray) -> np.ndarray:
+        def load() -> Any:
+            from resemblyzer import VoiceEncoder
+
+            return VoiceEncoder("cpu", verbose=False)
+
+        heard = at_rate(sound)
+        even = heard * np.float32(EVEN / (np.sqrt(np.mean(heard**2)) + 1e-9))
+        return np.asarray(self._get("Resemblyzer", load).embed_utterance(even))
+
+    def _get(self, package: str, load: Callable[[], Any]) -> Any:
+        if package not in self._loaded:
+            try:
+                self._loaded[package] = load()
+            except ImportError:
+                raise OmniError(f"the judge needs {package}", hint=f"pip install {package}") from None
+        return self._loaded[package]
+
+
+def at_rate(sound: np.ndarray) -> np.ndarray:
+    return resample(sound, round(len(sound) * HEARD_AT / SAMPLE_RATE))
+
+
+def unwritten(text: str) -> str:
+    """Whisper writes 2 where the sentence has "two"."""
+    text = text.replace("’", "'").replace("-", " ").replace("–", " ")
+    return re.sub(r"\d+", lambda found: f" {cardinal(int(found[0]))} ".replace("-", " "), text)

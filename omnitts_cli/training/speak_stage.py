@@ -1,0 +1,83 @@
+"""The teacher speaks: random texts in named voices and in those of passing strangers, to shards in the work folder."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from omnitts_cli.training.journal import Journal
+from omnitts_cli.training.pool import FOLDER, PASSING, Utterance, write_shard
+from omnitts_cli.training.recipe import Recipe
+from omnitts_cli.training.strangers import passing
+from omnitts_cli.training.teacher import SAMPLE_RATE, SAMPLES_PER_FRAME, Spoken, Teacher, TeacherVoice
+from omnitts_cli.training.texts import Line
+
+SHORT = 40  # phonemes
+Asked = tuple[int, int, int, TeacherVoice]  # text, voice, stranger, how it is made
+
+
+def speak(
+    recipe: Recipe, teacher: Teacher, lines: Sequence[Line], work: Path, series: int, hours: float, seconds: float
+) -> None:
+    """So many hours of speech, or for so many seconds; another series is other speech."""
+    draw, journal = random.Random(recipe.seed + 7919 * series), Journal(work / f"spoken.{series}.jsonl", "speak")
+    said, number, start, plan = 0.0, 0, time.monotonic(), recipe.teacher
+    with ThreadPoolExecutor(1) as writer:
+        while said < hours * 3600 and time.monotonic() - start < seconds:
+            asked = _asked(draw, recipe, teacher.names, len(lines), plan.shard)
+            spoken = _all(teacher, lines, asked, plan.at_once)
+            heard = _fitting(recipe, asked, spoken)
+            writer.submit(write_shard, work / FOLDER / f"{series}-{number:05d}.safetensors", heard)
+            number += 1
+            said += sum(len(u.sound) for u in heard) / SAMPLE_RATE
+            journal.write(shards=number, hours=said / 3600, left_out=len(asked) - len(heard))
+
+
+def _asked(draw: random.Random, recipe: Recipe, names: Sequence[str], texts: int, count: int) -> list[Asked]:
+    """Strangers say two things each."""
+    asked: list[Asked] = []
+    while len(asked) < count:
+        if draw.random() < recipe.teacher.varied / (2 - recipe.teacher.varied):
+            stranger, who = passing(draw, recipe.strangers, names), draw.getrandbits(62) + 1
+            asked += [(draw.randrange(texts), PASSING, who, stranger) for _ in range(2)]
+        else:
+            voice = draw.randrange(len(recipe.voices))
+            asked.append((draw.randrange(texts), voice, 0, recipe.voices[voice].made))
+    return asked
+
+
+def _all(teacher: Teacher, lines: Sequence[Line], asked: list[Asked], at_once: int) -> list[Spoken]:
+    """Texts of like length are spoken together; the order stays."""
+    read = [lines[a[0]].british if a[3].british > 0.5 else lines[a[0]].american for a in asked]
+    order = sorted(range(len(asked)), key=lambda n: len(read[n]))
+    spoken: dict[int, Spoken] = {}
+    at = 0
+    while at < len(order):
+        # as many as fit beside the longest of them
+        count = max(
+            1, min(len(order) - at, at_once * 40 // max(40, len(read[order[min(at + at_once, len(order)) - 1]])))
+        )
+        batch = order[at : at + count]
+        at += count
+        done = teacher.speak([read[n] for n in batch], [asked[n][3] for n in batch])
+        spoken |= dict(zip(batch, done, strict=True))
+    return [spoken[n] for n in range(len(asked))]
+
+
+def _fitting(recipe: Recipe, asked: list[Asked], spoken: list[Spoken]) -> list[Utterance]:
+    """Neither too long nor, of strangers, too short to tell who speaks; of two that belong together both or none."""
+    longest = recipe.teacher.longest * SAMPLE_RATE
+    shortest = recipe.strangers.shortest * SAMPLE_RATE
+    good = [
+        max(SAMPLES_PER_FRAME, shortest * (a[1] == PASSING)) <= len(s.sound) <= longest
+        for a, s in zip(asked, spoken, strict=True)
+    ]
+    lost = {a[2] for a, ok in zip(asked, good, strict=True) if not ok and a[1] == PASSING}
+    return [
+        Utterance(a[0], a[1], s.sound, s.phones, s.facts, a[2])
+        for a, s, ok in zip(asked, spoken, good, strict=True)
+        if ok and a[2] not in lost
+    ]
