@@ -65,7 +65,7 @@ class Rebuild:
 
     def speak(self, series: int, hours: float | None, minutes: float | None) -> None:
         """The teacher says what the others learn from; may go on beside them."""
-        teacher = Teacher(self._kokoro, self.device.torch_device)
+        teacher = Teacher(self._kokoro, self.device)
         wanted = self.recipe.teacher.hours if hours is None else hours
         speak(self.recipe, teacher, self._read(), self.work, series, wanted, 60 * minutes if minutes else float("inf"))
 

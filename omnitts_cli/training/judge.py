@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.training.command import run, speak
 from omnitts_cli.training.evaluate import Transcribe, harder, sentences, word_errors, words
 from omnitts_cli.training.hearing import pitch
@@ -265,7 +266,7 @@ def judge(
     """Each part to a file of its own, so that parts may be judged side by side; all of them joined in one."""
     judge, notes, listeners = Judge(model, recipe, seeds, read), folder / "judged", Installed(whisper)
     notes.mkdir(parents=True, exist_ok=True)
-    cpu = torch.device("cpu")
+    cpu = CPUDevice(1)
     ways: dict[str, Callable[[], dict[str, Any]]] = {
         "spoken": lambda: judge.spoken(listeners),
         "codec": lambda: judge.codec(Teacher(kokoro, cpu), phonemes, listeners),

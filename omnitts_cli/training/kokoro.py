@@ -26,6 +26,8 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from omnitts_cli.devices.device import Device
+
 SAMPLES = 600  # of sound for each frame of the teacher's durations
 WEIGHTS, CONFIG, CODE = "kokoro.safetensors", "config.json", "kokoro"
 FRESH = re.compile(r"(norm\d?|adain\d\.\d)\.norm\.(weight|bias)$|bert\.pooler\.|position_ids")
@@ -42,7 +44,7 @@ class Pass:
     pitch: Tensor  # [B, 2 * frames], Hz
 
 
-def load(folder: Path, device: torch.device) -> nn.Module:
+def load(folder: Path, device: Device) -> nn.Module:
     """The network with its weights; weight norm folded away."""
     code = types.ModuleType("kokoro")
     code.__path__ = [str(folder / CODE)]
@@ -63,7 +65,9 @@ def load(folder: Path, device: torch.device) -> nn.Module:
     net: Any = importlib.import_module("kokoro.istftnet")
     net.AdaIN1d.forward, net.Generator.forward = _adain, _generator
     net.AdaINResBlock1.forward = _residual
-    return model.to(device).eval().requires_grad_(False)
+    net.AdaINResBlock1.act = staticmethod(torch.compile(_norm_snake, dynamic=True) if device.captures else _norm_snake)
+    model.half_sound = device.captures
+    return model.to(device.torch_device).eval().requires_grad_(False)
 
 
 def _floats(stored: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -103,16 +107,12 @@ def _norm_snake(x: Tensor, scale: Tensor, count: Tensor, alpha: Tensor, eps: flo
     return (y + torch.sin(alpha * y).square() / alpha).to(x.dtype)
 
 
-_fast_norm_snake = torch.compile(_norm_snake, dynamic=True)
-
-
 def _adain(self: Any, x: Tensor, style: Tensor) -> Tensor:
     return _norm(x, self.fc(style), _valid(x), self.norm.eps).to(x.dtype)
 
 
 def _residual(self: Any, x: Tensor, style: Tensor) -> Tensor:
-    act = _fast_norm_snake if x.is_cuda else _norm_snake
-    count = _valid(x)
+    act, count = self.act, _valid(x)
     layers = zip(self.convs1, self.convs2, self.adain1, self.adain2, self.alpha1, self.alpha2, strict=True)
     for first, second, norm, other, alpha, beta in layers:
         y = first(act(x, norm.fc(style), count, alpha, norm.norm.eps))
@@ -181,6 +181,6 @@ def speak(model: Any, ids: list[list[int]], styles: Tensor, pace: Tensor, pitch:
         curves.append(_masked(out(_masked(y))).squeeze(1))
     curves[0] = curves[0] * pitch[:, None]
     text = model.text_encoder(tokens, lengths, pad) @ align
-    with torch.autocast(device.type, torch.float16, enabled=device.type == "cuda"):
+    with torch.autocast(device.type, torch.float16, enabled=model.half_sound):
         sound = model.decoder(text, curves[0], curves[1], who).squeeze(1)
     return Pass(sound.float(), frames, _Lengths.frames, curves[0])

@@ -40,6 +40,7 @@ def encoder_shape(sizes: CodecSizes) -> EncoderShape:
 
 def decoder_shape(sizes: CodecSizes) -> DecoderShape:
     width = sizes.transformer_width
+    assert sizes.quantised == 2 * sizes.book_width  # as readers of the released format expect
     speaking = TransformerShape(
         hidden=width,
         inner=sizes.transformer_inner,

@@ -14,6 +14,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
+from omnitts_cli.devices.device import Device
 from omnitts_cli.training import kokoro
 
 SAMPLE_RATE = 24000
@@ -78,13 +79,13 @@ class Spoken:
 class Teacher:
     """`folder`: see `teacher_files`."""
 
-    def __init__(self, folder: Path, device: torch.device) -> None:
-        self.device = device
+    def __init__(self, folder: Path, device: Device) -> None:
+        self.device = device.torch_device
         self._model = kokoro.load(folder, device)
         self._vocabulary: dict[str, int] = json.loads((folder / kokoro.CONFIG).read_text(encoding="utf-8"))["vocab"]
         voices = load_file(folder / VOICES)
         self.names = sorted(voices)  # the English voices
-        self._tables = torch.stack([voices[name].float() for name in self.names]).to(device)  # [voices, 510, 256]
+        self._tables = torch.stack([voices[name].float() for name in self.names]).to(self.device)  # [voices, 510, 256]
         self._centre, self._basis = _principal(self._tables.mean(1)[:, :128])
 
     def speak(self, lines: list[str], voices: list[TeacherVoice]) -> list[Spoken]:

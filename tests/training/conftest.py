@@ -47,7 +47,7 @@ class Hummer:
 
     names = ("af_heart", "af_kore", "am_michael", "am_puck", "bf_emma", "bm_george")
 
-    def __init__(self, folder: Path | None = None, device: torch.device | None = None) -> None:
+    def __init__(self, folder: Path | None = None, device: CPUDevice | None = None) -> None:
         pass
 
     def speak(self, lines: list[str], voices: list[TeacherVoice]) -> list[Spoken]:

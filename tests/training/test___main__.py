@@ -45,7 +45,7 @@ def test_a_miniature_learns_is_exported_and_speaks(small: Recipe, tokens: Tokens
     write(work / "texts.tsv", [Line(text, text, text) for text in sentences])
     tokens.write(work)
     rebuild.speak(0, 0.2, None)
-    for minutes in (0.08, 0.02):  # the second call goes on from the first
+    for minutes in (0.25, 0.02):  # the second call goes on from the first
         rebuild.codec(minutes)
         rebuild.polish(0.02)
         rebuild.speech(minutes)

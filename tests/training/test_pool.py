@@ -1,0 +1,44 @@
+"""Shards come back as they were written, each once, and members of a team read different ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from omnitts_cli.training.pool import PASSING, Classroom, Utterance, read_shard, write_shard
+from omnitts_cli.training.teacher import SAMPLES_PER_FRAME, STYLE, Facts
+
+FACTS = Facts(0.25, 1.0, 120.0, 4.5, (0.5,) * STYLE)
+
+
+def said(text: int, frames: int, stranger: int = 0) -> Utterance:
+    sound = np.arange(frames * SAMPLES_PER_FRAME).astype(np.int16) + text
+    phones = np.full((frames, 2), text, np.uint8)
+    return Utterance(text, PASSING if stranger else 1, sound, phones, FACTS, stranger)
+
+
+def test_a_shard_comes_back(tmp_path: Path) -> None:
+    asked = [said(3, 2), said(5, 4, stranger=2**61 + 1)]
+    write_shard(tmp_path / "0-00000.safetensors", asked)
+    for one, other in zip(asked, read_shard(tmp_path / "0-00000.safetensors"), strict=True):
+        assert (one.text, one.voice, one.facts, one.stranger) == (other.text, other.voice, other.facts, other.stranger)
+        assert np.array_equal(one.sound, other.sound) and np.array_equal(one.phones, other.phones)
+
+
+def test_each_member_reads_its_own_shards_once(tmp_path: Path) -> None:
+    for series in range(2):
+        for number in range(2):
+            write_shard(tmp_path / f"{series}-{number:05d}.safetensors", [said(10 * series + number, 1)])
+    heard = []
+    for member in range(2):
+        room = Classroom(tmp_path, member, 2)
+        heard.append([u.text for u in (*room.heard(1), *room.heard(1))])
+        assert room.heard() == []
+    assert heard == [[0, 10], [1, 11]]
+
+
+def test_no_more_is_heard_at_a_time_than_was_asked_for(tmp_path: Path) -> None:
+    write_shard(tmp_path / "0-00000.safetensors", [said(n, 1) for n in range(5)])
+    room = Classroom(tmp_path)
+    assert [len(room.heard(at_most=2)) for _ in range(4)] == [2, 2, 1, 0]

@@ -1,0 +1,52 @@
+"""The teacher is asked for named voices and for strangers, two texts each, in the phonemes of its accent."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+from omnitts_cli.training.pool import FOLDER, PASSING, Classroom
+from omnitts_cli.training.recipe import Recipe
+from omnitts_cli.training.speak_stage import _all, _asked, speak
+from omnitts_cli.training.teacher import Spoken, TeacherVoice
+from omnitts_cli.training.texts import Line
+
+
+class Notes:
+    """A teacher that keeps what it was asked to say."""
+
+    names = ("af_heart", "am_michael", "bf_emma", "bm_george")
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def speak(self, lines: list[str], voices: list[TeacherVoice]) -> list[Spoken]:
+        self.asked += lines
+        return [f"{line} by {voice.mix[0][0]}" for line, voice in zip(lines, voices, strict=True)]  # type: ignore[misc]
+
+
+def test_strangers_say_two_things_each(small: Recipe) -> None:
+    asked = _asked(random.Random(0), small, Notes.names, 100, 400)
+    strangers = Counter(stranger for _, voice, stranger, _ in asked if voice == PASSING)
+    assert set(strangers.values()) == {2}
+    assert 0.3 < 2 * len(strangers) / len(asked) < 0.5  # the share of the recipe
+    assert {voice for _, voice, _, _ in asked} == {PASSING, *range(len(small.voices))}
+
+
+def test_the_order_stays_and_the_british_read_british() -> None:
+    american, british = TeacherVoice((("af_heart", 1.0),)), TeacherVoice((("bf_emma", 1.0),))
+    lines = [Line("one", "a much longer line", "A"), Line("two", "b", "a much longer one")]
+    asked = [(0, 0, 0, american), (1, 0, 0, british), (1, 0, 0, american)]
+    spoken = _all(Notes(), lines, asked, 1)  # type: ignore[arg-type]
+    assert spoken == ["a much longer line by af_heart", "a much longer one by bf_emma", "b by af_heart"]
+
+
+def test_what_is_spoken_lies_in_shards(small: Recipe, lines: list[Line], hummer: type, tmp_path: Path) -> None:
+    brief = replace(small, teacher=replace(small.teacher, shard=40))
+    speak(brief, hummer(), lines, tmp_path, 3, 0.01, 60)
+    heard = Classroom(tmp_path / FOLDER).heard(at_least=20)
+    assert all(len(u.sound) <= small.teacher.longest * 24000 for u in heard)
+    strangers = [u.stranger for u in heard if u.voice == PASSING]
+    assert strangers[::2] == strangers[1::2] and len(strangers) > 0
