@@ -167,8 +167,9 @@ class Speech(Model):
         for_output(
             "--loudness",
             either("off", number(-70, 0)),
-            "Normalise loudness to this level.",
+            "Normalise loudness to this level; podcasts use -16.",
             "LUFS|off",
+            shown="off, as it needs the whole sound first",
             preset=True,
             project=True,
         ),

@@ -120,5 +120,5 @@ def problem(name: str, checked: list[Checked]) -> ModelError | None:
     more = f"; and {len(bad) - 1} more" if len(bad) > 1 else ""
     again = f"omnitts models rm {shown(name)} && omnitts models pull {shown(name)}"
     if name == EMBEDDED:
-        again = "pip install --force-reinstall --no-deps omnitts-cli"
+        again = "pip install --force-reinstall --no-deps .   in the folder that omnitts was installed from"
     return ModelError(f"model '{shown(name)}' is damaged", cause=first + more, hint=again)

@@ -598,3 +598,16 @@ def test_a_folder_takes_one_file_per_input(omnitts: Call) -> None:
     assert omnitts("say", *TOY, "Hello.", "-O", "out", "--subs", "a.srt").code == 2
     assert len(omnitts("say", "--dry-run", "--json", "-f", "one.txt", "-f", "two.md", "-O", "none").objects) == 2
     assert not Path("none").exists()
+
+
+def test_B11_the_same_seed_is_the_same_speech_however_it_is_made(omnitts: Call) -> None:
+    """In a file, a pipe, any number of sentences together; twice. Within one 16-bit step."""
+    text = "One sentence is here. Then comes another one. And here is the third of them."
+    call = ("say", text, "--seed", "7", "--max-frames", "15", "--no-safe")
+    made = []
+    for number, more in enumerate((("-b", "4"), ("-b", "4"), ("-b", "1"), ("-b", "16"), (), ("-t", "2"))):
+        assert omnitts(*call, *more, "-o", f"{number}.wav").code == 0
+        made.append(soundfile.read(f"{number}.wav", dtype="int16")[0].astype(int))
+    piped = np.frombuffer(omnitts(*call, "-o", "-", "-F", "raw").out, "<i2").astype(int)
+    for other in (*made, piped):
+        assert other.size == made[0].size and np.abs(other - made[0]).max() <= 1
