@@ -122,7 +122,8 @@ class Stream:
     @property
     def made_s(self) -> float:
         """Returns the seconds of sound generated so far, including pieces that wait for their turn."""
-        return self._tape.seconds + sum(take.seconds for take in list(self._open) if not take.heard)
+        waiting = sum(samples.size for take in list(self._open) for samples in list(take.sound))
+        return self._tape.seconds + waiting / self.sample_rate / self.manner.speed
 
     def made_chars(self) -> float:
         """Returns roughly how many characters of the text have been spoken."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
@@ -192,3 +193,17 @@ def test_more_pauses_than_there_is_room_for() -> None:
     pieces = [Piece("", n, n + 1, pause_s=0.05) for n in range(20)]
     account, clip = spoken(Scripted(), Written(iter([*pieces, Piece("a", 20, 21)]), None), ahead=3)
     assert clip.samples.size == 20 * 400 + 800 and account.pieces == 1
+
+
+def test_B6_what_is_made_never_shrinks_and_ends_as_the_whole() -> None:
+    import omnitts_cli as omnitts
+
+    with omnitts.load("random:toy") as tts:
+        text = "First one here. Second one there. And a third one as well."
+        stream = tts.stream(text, seed=1, max_frames=30, speed=1.5)
+        seen = [stream.made_s]
+        for _ in stream:
+            seen.append(stream.made_s)
+        assert stream.finished and seen[-1] == pytest.approx(stream.seconds)
+        drops = [one - other for one, other in pairwise(seen)]
+        assert max(drops) < 0.05, "a guess of the faster speech may be a little long"
