@@ -169,7 +169,7 @@ def test_an_engine_that_forgets_is_told_and_not_waited_for() -> None:
             self.waiting.clear()
             return []
 
-    with pytest.raises(RuntimeError, match="forgotten s1"):
+    with pytest.raises(RuntimeError, match="lost s1"):
         spoken(Forgetful(), script("a"))
 
 
