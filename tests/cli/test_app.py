@@ -122,7 +122,7 @@ def test_case_84_an_option_twice_is_2(omnitts: Call, twice: list[str]) -> None:
 def test_case_84_text_that_begins_with_a_dash_is_2_and_never_spoken(omnitts: Call, text: str) -> None:
     done = omnitts("say", text)
     assert done.code == 2 and "--" in done.err
-    assert omnitts("say", "--dry-run", "--", text).out.strip().endswith(text.encode())
+    assert omnitts("say", "--dry-run", "--no-normalize", "--", text).out.strip().endswith(text.encode())
 
 
 @pytest.mark.parametrize(

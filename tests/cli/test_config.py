@@ -284,7 +284,7 @@ def test_B1_show_origin_says_which_files_count(omnitts: Call, home: Path) -> Non
     path = user_file(home, "speed = 1.1")
     Path("omnitts.toml").write_text("speed = 1.2")
     err = omnitts("config", "show", "--origin").err
-    assert "read: omnitts.toml   (of the project: may set how speech sounds" in err
+    assert "read: omnitts.toml   (project file: may set how speech sounds" in err
     assert f"read: {path}\n" in err and "not there: /" in err
 
 
