@@ -6,6 +6,7 @@ chunks cost less per frame. The sound does not depend on these sizes.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -26,7 +27,7 @@ class Due:
 
 def largest(sizes: Sequence[int], most: int) -> int:
     """The largest of `sizes` that is at most `most`; 0 if there is none."""
-    return max((s for s in sizes if s <= most), default=0)
+    return sizes[bisect_right(sizes, most) - 1] if most >= sizes[0] else 0
 
 
 def due(record: Record, available: int, lead_s: float, sizes: Sequence[int], first: int, frame_s: float) -> Due | None:

@@ -49,6 +49,7 @@ class CodecJobs:
         self._stream = context.device.stream()
         self._steps = SoundSteps(context, self._stream)
         self._jobs: deque[CodecJob] = deque()
+        self._frame_s = 1 / self._facts.frame_rate
 
     @property
     def in_flight(self) -> int:
@@ -82,14 +83,16 @@ class CodecJobs:
     def _due(self, record: Record, now: float) -> chunker.Due | None:
         if record.silent:
             return None
-        facts, plan, made = self._facts, self._plan, record.made
-        if record.state is State.RUNNING:
+        plan, made, least, frame_s = self._plan, record.made, self._facts.least_frames, self._frame_s
+        if made < least and record.state is State.RUNNING:
             # the end code cannot come sooner, so these frames are certain before they are reported
-            made = max(made, min(record.launched, facts.least_frames))
-        frame_s = 1 / facts.frame_rate
+            made = max(made, min(record.launched, least))
+        available = record.reference + made
+        if available <= record.decoding:
+            return None
         played = record.delivered - record.reference
         lead_s = 0.0 if record.first_sound is None else played * frame_s - (now - record.first_sound)
-        return chunker.due(record, record.reference + made, lead_s, plan.chunks, plan.first_chunk, frame_s)
+        return chunker.due(record, available, lead_s, plan.chunks, plan.first_chunk, frame_s)
 
     def collect(self, wait: bool) -> Iterator[Decoded]:
         """What has come back, and with `wait` at least one job's."""
