@@ -1,4 +1,4 @@
-"""The judge: a model folder against every line of what it must be able to do, heard through the command alone."""
+"""The judge: a model folder against every line of what it must be able to do, spoken through the Python API alone."""
 
 from __future__ import annotations
 
@@ -7,20 +7,25 @@ import os
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import torch
 
+from omnitts_cli.bench.campaign import Shape
+from omnitts_cli.bench.job import Job, Speaker, Texts
 from omnitts_cli.devices.cpu import CPUDevice
-from omnitts_cli.training.command import run, speak
+from omnitts_cli.settings.engine import EngineSettings
+from omnitts_cli.speech.clip import Clip
+from omnitts_cli.speech.tts import load
 from omnitts_cli.training.evaluate import Transcribe, harder, sentences, word_errors, words
 from omnitts_cli.training.hearing import pitch
 from omnitts_cli.training.listeners import Installed, Listeners
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.settled import exported_codec
+from omnitts_cli.training.spoken import peak_memory, speak
 from omnitts_cli.training.teacher import SAMPLE_RATE, Spoken, Teacher, TeacherVoice
 from omnitts_cli.training.texts import Line
 from omnitts_cli.training.texts import phonemes as lines_of
@@ -95,6 +100,11 @@ class Judge:
     def __init__(self, model: Path, recipe: Recipe, seeds: int, read: Read) -> None:
         self.model, self.recipe, self.seeds, self.read = model, recipe, seeds, read
 
+    @cached_property
+    def tts(self) -> Any:
+        """Returns the folder, open."""
+        return load(str(self.model))
+
     def spoken(self, listeners: Listeners) -> dict[str, Any]:
         """Word error rates and naturalness: the first voice with all seeds, the others with one, and where the truth
         may lie."""
@@ -118,7 +128,7 @@ class Judge:
         rows, marks = [], []
         for seed in range(1, seeds + 1):
             lines = self.read(spoken_texts())
-            sounds = speak(str(self.model), "say", lines, "-v", voice, "--seed", str(seed)).sounds
+            sounds = speak(self.tts, lines, voice=voice, seed=seed).sounds
             rows.append(wrong_words(spoken_texts(), sounds, listeners.transcribe))
             marks += [listeners.naturalness(sound) for sound in sounds]
         return np.array(rows), float(np.mean(marks))
@@ -164,19 +174,17 @@ class Judge:
     def runaways(self) -> dict[str, Any]:
         """Texts that end too late, too early, or in silence; and how many pieces the command had to say again."""
         paragraphs = [f"{text}\n" for text in self.read(texts_of_all_lengths())]
-        made = speak(str(self.model), "say", paragraphs, "--split", "auto", "-b", "8", "--seed", "5")
+        made = speak(self.tts, paragraphs, split="auto", seed=5)
         wrong = [text for text, sound in zip(made.texts, made.sounds, strict=True) if runs_away(text, sound)]
         return {
             "runaways": GOALS["runaways"].of(len(wrong)),
             "texts": TEXTS,
-            "said_again": made.told["retries"],
+            "said_again": made.retries,
             "examples": wrong[:5],
         }
 
     def clone(self, teacher: Teacher, phonemes: Read, listeners: Listeners) -> dict[str, Any]:
         """How often the voice is nearest to another clip of its own speaker, by the clip alone and with its words."""
-        import soundfile  # late: where models are trained it is not needed
-
         texts = sentences()
         said = [texts[2 * n : 2 * n + 2] for n in range(len(UNSEEN))]
         clips = [
@@ -187,14 +195,11 @@ class Judge:
         known_voices = [listeners.voice(other.astype(np.float32) / 32768) for other in others]
         right: dict[str, list[bool]] = {"sound": [], "words": []}
         lines = self.read(texts[40:43])
-        with TemporaryDirectory() as folder:
-            for number, clip in enumerate(clips):
-                path = Path(folder) / f"{number}.wav"
-                soundfile.write(path, clip, SAMPLE_RATE)
-                known = ["--ref-text", " ".join(self.read(said[number]))]
-                for way, options in (("sound", []), ("words", known)):
-                    made = speak(str(self.model), "clone", lines, "-r", str(path), "--seed", "3", *options)
-                    right[way] += [nearest(listeners.voice(s), known_voices) == number for s in made.sounds]
+        for number, clip in enumerate(clips):
+            recorded = Clip(clip.astype(np.float32) / 32768, SAMPLE_RATE, seed=0)
+            for way, transcript in (("sound", None), ("words", " ".join(self.read(said[number])))):
+                made = speak(self.tts, lines, voice=self.tts.clone(recorded, transcript), seed=3)
+                right[way] += [nearest(listeners.voice(s), known_voices) == number for s in made.sounds]
         rates = {way: round(float(np.mean(hits)), 3) for way, hits in right.items()}
         return {"clone": GOALS["clone"].of(rates["sound"]), "with_words": rates["words"], "tries": len(right["sound"])}
 
@@ -209,17 +214,17 @@ class Judge:
         return {"design": GOALS["design"].of(min(found.values())), "seeds": seeds, **found}
 
     def _designed(self, description: str, text: list[str], seed: int) -> np.ndarray:
-        return np.concatenate(speak(str(self.model), "design", text, "-i", description, "--seed", str(seed)).sounds)
+        return np.concatenate(speak(self.tts, text, voice=self.tts.design(description), seed=seed).sounds)
 
     def speed(self) -> dict[str, Any]:
         """As a user has it, beside whatever else the machine does; memory is that of the whole process."""
-        machine = ("-m", str(self.model), "-d", "cpu")
-        told, _ = run(["bench", *machine, "-c", "1", "-n", "8", "--format", "json"])
-        level = told["levels"][0]
-        memory = speak(str(self.model), "say", self.read(sentences()[:10]), "-d", "cpu", "--seed", "1").peak_memory
+        settings = EngineSettings(device="cpu", slots=1)
+        job = Job(str(self.model), settings, Shape(levels=(1,), requests=8), Speaker(), Texts(), command="judge")
+        level = job.run(lambda heard: None, lambda report: None).levels[0]
+        memory = peak_memory(str(self.model), self.read(sentences()[:10]))
         return {
-            "rtf": GOALS["rtf"].of(level["rtf"]["median"]),
-            "first": GOALS["first"].of(level["ttfp_ms"]["median"] / 1000),
+            "rtf": GOALS["rtf"].of(level.rtf["median"]),
+            "first": GOALS["first"].of(level.ttfp_ms["median"] / 1000),
             "memory": GOALS["memory"].of(memory),
             "load": round(os.getloadavg()[0], 1),  # who else used the processor
         }

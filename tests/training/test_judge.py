@@ -5,18 +5,27 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from omnitts_cli.training import judge as judging
-from omnitts_cli.training.command import Heard
 from omnitts_cli.training.evaluate import words
 from omnitts_cli.training.judge import GOALS, UNSEEN, Judge, judge, runs_away, spoken_texts, texts_of_all_lengths
 from omnitts_cli.training.recipe import Recipe
+from omnitts_cli.training.spoken import Heard
 from omnitts_cli.training.teacher import SAMPLE_RATE, STYLE, Facts, Spoken, TeacherVoice
 
-Speak = Callable[..., Heard]
+
+class Voices:
+    """A folder whose clones are their clips, and whose designed voices are their descriptions."""
+
+    def clone(self, clip: Any, transcript: str | None) -> Any:
+        return clip
+
+    def design(self, description: str) -> str:
+        return description
 
 
 def buzz(hertz: float, seconds: float) -> np.ndarray:
@@ -55,18 +64,15 @@ def as_it_is(texts: list[str]) -> list[str]:
     return texts
 
 
-def answering(monkeypatch: pytest.MonkeyPatch, sound: Callable[[str, str, tuple[str, ...]], np.ndarray]) -> None:
-    """The command, with `sound(verb, text, options)` as its speech."""
+def answering(monkeypatch: pytest.MonkeyPatch, sound: Callable[[str, dict[str, Any]], np.ndarray]) -> None:
+    """The folder, with `sound(text, options)` as its speech."""
 
-    def speak(model: str, verb: str, lines: list[str], *options: str) -> Heard:
+    def speak(tts: Any, lines: list[str], **options: Any) -> Heard:
         texts = [line.strip() for line in lines]
-        return Heard([sound(verb, text, options) for text in texts], texts, {"retries": 2}, 300_000_000)
+        return Heard([sound(text, options) for text in texts], texts, 2)
 
     monkeypatch.setattr(judging, "speak", speak)
-
-
-def after(option: str, options: tuple[str, ...]) -> str:
-    return options[options.index(option) + 1]
+    monkeypatch.setattr(Judge, "tts", Voices())
 
 
 def test_goals_know_which_way_is_better() -> None:
@@ -76,11 +82,11 @@ def test_goals_know_which_way_is_better() -> None:
 
 def test_words_are_counted_for_each_voice_and_seed(small: Recipe, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first voice is understood with one seed and not with the other, the rest always."""
-    answering(monkeypatch, lambda verb, text, options: np.array([text, *options], object))
+    answering(monkeypatch, lambda text, options: np.array([text, options["voice"], options["seed"]], object))
 
     def transcribe(sound: np.ndarray) -> str:
-        text, *options = sound
-        lost = after("-v", tuple(options)) == small.voices[0].name and after("--seed", tuple(options)) == "2"
+        text, voice, seed = sound
+        lost = voice == small.voices[0].name and seed == 2
         return "" if lost else text.lower()
 
     found = Judge(Path("tiny"), small, 2, as_it_is).spoken(Ears(transcribe))
@@ -113,7 +119,7 @@ def test_too_short_and_too_long_are_noticed(seconds: float, wrong: bool) -> None
 
 def test_silence_is_noticed(small: Recipe, monkeypatch: pytest.MonkeyPatch) -> None:
     assert runs_away("A pot of tea helps to pass.", np.zeros(48000, np.float32))
-    answering(monkeypatch, lambda verb, text, options: buzz(100, (text != "Her." and 0.1) + 0.075 * len(text)))
+    answering(monkeypatch, lambda text, options: buzz(100, (text != "Her." and 0.1) + 0.075 * len(text)))
     found = Judge(Path("tiny"), small, 1, as_it_is).runaways()
     assert found["runaways"]["value"] == 0 and found["said_again"] == 2
 
@@ -124,8 +130,8 @@ def test_a_clone_is_nearest_to_its_clip_only_if_it_sounds_like_it(
 ) -> None:
     pitches = [hertz_of(voice) for voice in UNSEEN]
 
-    def sound(verb: str, text: str, options: tuple[str, ...]) -> np.ndarray:
-        return buzz(pitches[int(Path(after("-r", options)).stem)] if heeds else pitches[0], 1.5)
+    def sound(text: str, options: dict[str, Any]) -> np.ndarray:
+        return options["voice"].samples[: SAMPLE_RATE * 3 // 2] if heeds else buzz(pitches[0], 1.5)
 
     answering(monkeypatch, sound)
     found = Judge(Path("tiny"), small, 1, as_it_is).clone(Buzzer(), as_it_is, Ears())
@@ -136,8 +142,8 @@ def test_a_clone_is_nearest_to_its_clip_only_if_it_sounds_like_it(
 def test_design_compares_seed_by_seed(small: Recipe, monkeypatch: pytest.MonkeyPatch) -> None:
     """Deep is always below high; slow is behind fast with every seed but three."""
 
-    def sound(verb: str, text: str, options: tuple[str, ...]) -> np.ndarray:
-        words, seed = after("-i", options), int(after("--seed", options))
+    def sound(text: str, options: dict[str, Any]) -> np.ndarray:
+        words, seed = options["voice"], options["seed"]
         hertz = 90.0 if "deep" in words else 180.0 if "high" in words else 120.0
         slow = ("slow" in words) != (seed in (2, 5, 7))
         return buzz(hertz, 2.0 if slow else 1.0)
