@@ -35,6 +35,17 @@ def test_what_is_written_comes_back(tmp_path: Path) -> None:
     assert [one.name for one in tmp_path.iterdir()] == ["anna.voice"]
 
 
+def test_a_saved_voice_is_replaced_only_when_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(voice_files, "folder", lambda: tmp_path)
+    first, second = (SavedVoice("anna", Cloned(np.full(4, value, np.float32)), {}) for value in (1, 2))
+    voice_files.save(first)
+    with pytest.raises(InputError, match="'anna' already exists"):
+        voice_files.save(second)
+    assert voice_files.load("anna").voice.embedding[0] == 1
+    voice_files.save(second, replace=True)
+    assert voice_files.load("anna").voice.embedding[0] == 2
+
+
 class Payload:
     """Unpickling this would make a file."""
 
