@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any
 
 import torch
@@ -21,10 +22,10 @@ MOST_TRACKS = 64
 
 def fuse_decoder(native: Library, parts: DecoderParts) -> Callable[[Tensor, Tensor], Tensor] | None:
     """A decoder as one call; None where its products take all the time, which a library shares out to threads."""
-    products = [
-        parts.widen,
-        *(product for unit in parts.rises for pair in unit.units for product in (unit.rise, *pair)),
-    ]
+    products = [parts.opening, parts.leaving, parts.widen]
+    products += [product for layer in parts.layers for product in (layer.qkv, layer.out, layer.gate_up, layer.down)]
+    products += [product for stretch in parts.stretches for product in (stretch.rise, stretch.up, stretch.down)]
+    products += [product for rise in parts.rises for product in (rise.rise, *chain(*rise.units))]
     large = sum(product.weight.nbytes for product in products) > SMALL
     return None if large or len(parts.tracks.parts) > MOST_TRACKS else NativeDecoder(native, parts)
 
