@@ -32,7 +32,7 @@ def sentences() -> list[str]:
 
 
 def harder() -> list[str]:
-    """Longer and less even ones, of which the same is true."""
+    """Longer and less even ones, of which the same is true; their context helps a recogniser that knows English."""
     return _lines("harder.txt")
 
 

@@ -119,9 +119,15 @@ class Judge:
             "natural": GOALS["natural"].of(natural[voices[0]]),
             "natural_voices": GOALS["natural_voices"].of(float(np.mean(list(natural.values())))),
             "each": {voice: [round(rates[voice], 3), round(natural[voice], 2)] for voice in voices},
+            "harvard": {voice: self._harvard(found) for voice, found in errors.items()},
             "sentences": len(spoken_texts()),
             "seeds": self.seeds,
         }
+
+    def _harvard(self, errors: np.ndarray) -> float:
+        """The rate of those sentences alone: in the others context tells a recogniser much that was not heard."""
+        count = len(sentences())
+        return round(float(errors[:, :count].sum() / self._words(len(errors))[:, :count].sum()), 3)
 
     def _heard(self, voice: str, seeds: int, listeners: Listeners) -> tuple[np.ndarray, float]:
         """Wrong words of each sentence, [seeds, sentences], and the mean of how natural they are."""
@@ -258,6 +264,7 @@ def nearest(voice: np.ndarray, others: list[np.ndarray]) -> int:
 
 
 def spoken_texts() -> list[str]:
+    """Harvard sentences first."""
     return [*sentences(), *harder()]
 
 

@@ -92,6 +92,7 @@ def test_words_are_counted_for_each_voice_and_seed(small: Recipe, monkeypatch: p
     found = Judge(Path("tiny"), small, 2, as_it_is).spoken(Ears(transcribe))
     assert found["default"]["value"] == 0.5 and found["each"][small.voices[0].name] == [0.5, 4.1]
     assert found["natural"]["reached"] is True and found["sentences"] == 110
+    assert found["harvard"][small.voices[0].name] == 0.5 and found["harvard"][small.voices[1].name] == 0.0
     assert found["voices"]["value"] == 0.5 / 8
     assert found["default"]["low"] <= 0.5 <= found["default"]["high"]
 
