@@ -15,6 +15,7 @@ from omnitts_cli.settings.commands import Clip, Takes
 from omnitts_cli.settings.table import Intent, Machine, Messages, Network, Results, Speech, TextIn
 from omnitts_cli.speech import voice_files
 
+LONGEST_SOURCE = 500
 TAKE = re.compile(r"take-(\d{1,9})")
 
 
@@ -48,7 +49,9 @@ def design(
         clip = Clip(ref_audio=(str(outputs[0].output),), save_voice=takes.save_voice, check=False)
         reference = clone.read(clip)
         with opened_model(speech.model, "base", machine, network, messages) as tts:
-            clone.keep(tts.clone(reference), clip, tts)
+            voice = tts.clone(reference)
+            about = {**voice.about, "source": f"design: {speech.style}"[:LONGEST_SOURCE]}
+            clone.keep(replace(voice, about=about), clip, tts)
 
 
 def refuse_contradictions(takes: Takes, text: TextIn, speech: Speech, output: Results, words: list[str] | None) -> None:

@@ -133,6 +133,7 @@ def test_design_keeps_a_voice(omnitts: Call) -> None:
     done = omnitts(*call[:-1], "deep2", "-o", "a.wav")
     assert done.code == 0 and "--ref-text" not in done.err, "an option that design has not"
     assert voice_files.load("deep").voice.embedding.size == 32
+    assert voice_files.load("deep").about["source"] == "design: deep", "the description is kept"
 
 
 def test_a_dry_run_of_design_makes_nothing(omnitts: Call) -> None:
