@@ -36,7 +36,8 @@ def test_files_one_after_another(omnitts: Call) -> None:
 
 def test_a_lexicon_changes_what_is_spoken(omnitts: Call) -> None:
     Path("words.tsv").write_text("GIF\tjiff\n")
-    assert pieces(omnitts, "--lexicon", "words.tsv", "A GIF is here.") == ["A jiff is here."]
+    done = omnitts("say", "--dry-run", "--json", "-m", "random:toy", "--lexicon", "words.tsv", "A GIF is here.")
+    assert [(one["text"], one["spoken"]) for one in done.objects] == [("A GIF is here.", "A jiff is here.")]
 
 
 @pytest.mark.parametrize(
