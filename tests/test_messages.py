@@ -129,6 +129,17 @@ def test_messages_are_plain_english() -> None:
     assert [f"{m.file}:{m.line}: {found}" for m in every_message() for found in dialect(m.text)] == []
 
 
+def test_nothing_in_the_package_is_no_noun() -> None:
+    """The first rule holds for comments and docstrings too."""
+    pattern = re.compile(next(iter(DIALECT)))
+    lines = [
+        (path, number, line)
+        for path in sorted(PACKAGE.rglob("*.py"))
+        for number, line in enumerate(path.read_text("utf-8").splitlines(), 1)
+    ]
+    assert [f"{path.name}:{number}: {line.strip()}" for path, number, line in lines if pattern.search(line)] == []
+
+
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
 def test_documents_are_plain_english(path: Path) -> None:
     lines = enumerate(path.read_text("utf-8").splitlines(), 1)

@@ -75,7 +75,7 @@ def mpeg_kind(head: bytes) -> str | None:
 
 
 def describe(head: bytes) -> str:
-    """What bytes that are no audio look like."""
+    """What bytes that are not audio look like."""
     for start, words in OTHERS:
         if head.startswith(start):
             return words
@@ -90,7 +90,7 @@ def describe(head: bytes) -> str:
 
 
 def is_text(head: bytes) -> bool:
-    """UTF-8 without control characters; a character cut off at the end is none's fault."""
+    """UTF-8 without control characters; a character may be cut off at the end."""
     try:
         words = codecs.getincrementaldecoder("utf-8")().decode(head)
     except UnicodeDecodeError:

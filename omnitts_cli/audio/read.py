@@ -146,7 +146,7 @@ def open_source(source: str | os.PathLike[str], name: str, stdin: BinaryIO | Non
 
 
 def check_kind(path: str | os.PathLike[str], name: str) -> None:
-    """Refuses what is no regular file, without opening it: opening a FIFO would wait for ever."""
+    """Refuses anything but a regular file, without opening it: opening a FIFO would block."""
     try:
         found = os.stat(path)
     except FileNotFoundError:
@@ -358,7 +358,7 @@ def skip(opened: Opened, start: int, block: int) -> None:
 
 
 def clean(samples: np.ndarray, name: str) -> tuple[np.ndarray, list[str]]:
-    """Refuses what is no number, picks a channel, and takes absurd levels back."""
+    """Refuses NaN and infinity, selects a channel, and scales absurd levels down."""
     finite = np.isfinite(samples)
     if not finite.all():
         bad = int(finite.size - finite.sum())

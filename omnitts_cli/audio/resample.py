@@ -48,7 +48,7 @@ class Resampler:
             self._stream = soxr.ResampleStream(source, target, 1, dtype="float32", quality="HQ")
 
     def feed(self, samples: np.ndarray) -> np.ndarray:
-        """The samples that are ready after this block; may be none."""
+        """The samples that are ready after this block, possibly empty."""
         require_finite(samples)
         if self._stream is None:
             return samples

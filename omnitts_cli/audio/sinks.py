@@ -144,7 +144,7 @@ class FileSink(BaseSink):
 class PipeSink(BaseSink):
     """Standard output, or any open file: a pipe, a socket, a file object. Every block leaves at once.
 
-    The caller keeps the file. BrokenPipeError passes through as it is: it is no error but an exit code.
+    The caller keeps the file. BrokenPipeError passes through: it becomes an exit code, not an error.
     """
 
     def __init__(

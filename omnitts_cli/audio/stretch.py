@@ -31,7 +31,7 @@ class Stretcher:
         self._ended = False
 
     def feed(self, samples: np.ndarray) -> np.ndarray:
-        """The samples that are certain after this block; may be none."""
+        """The samples that are final after this block, possibly empty."""
         if self._speed == 1.0:
             return samples
         self._fed += samples.size

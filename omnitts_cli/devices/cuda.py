@@ -20,7 +20,7 @@ class CUDAStream(AcceleratorStream):
 class CUDADevice(Accelerator):
     few_graphs = False
     api = torch.cuda
-    waited = "called a synchronizing CUDA operation"  # torch also warns once that its counting is new, which is no wait
+    waited = "called a synchronizing CUDA operation"  # torch also warns once that counting is experimental
 
     def __init__(self, index: int = 0) -> None:
         if not torch.cuda.is_available():

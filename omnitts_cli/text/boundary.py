@@ -44,7 +44,7 @@ def ends_sentence(before: str, stops: str, closers: str, adjacent: bool, after: 
 
 
 def ends_before_small_letter(before: str, stops: str, closers: str, rules: Rules) -> bool:
-    """Seldom: only in text that does without capitals, behind a word that is no abbreviation."""
+    """Rare: only in text without capitals, after a word that is not an abbreviation."""
     if closers or len(stops) > 1 or stops == "…":
         return False
     first = next((c for c in before if c.isalpha()), "")

@@ -14,7 +14,7 @@ LANGUAGES: dict[str, str] = {
 }  # fmt: skip
 
 FLOOR = 0.6
-"""A guess below this confidence is no answer: a single `Hello.` fits too many languages."""
+"""A guess below this confidence is discarded: a single `Hello.` fits too many languages."""
 
 CERTAIN = 0.7
 """From here on a guess may speak against what somebody asked for."""
@@ -99,7 +99,7 @@ def asian(counts: dict[str, int], letters: int) -> Guess:
 
 def latin(sample: str, share: float) -> Guess:
     """Votes of small words, telling letters and endings; confident where one language leads clearly."""
-    words = list(dict.fromkeys(WORD.findall(sample.lower())))  # each once: `ho ho ho` is no Italian
+    words = list(dict.fromkeys(WORD.findall(sample.lower())))  # each once: `ho ho ho` is not Italian
     votes = dict.fromkeys(SMALL_SETS, 0.0)
     for word in words:
         vote(word, votes)

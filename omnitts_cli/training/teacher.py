@@ -23,7 +23,7 @@ PHONES_PER_FRAME = 2
 HALF = SAMPLES_PER_FRAME // PHONES_PER_FRAME  # samples that one phone label stands for
 SILENCE = 0
 PHONES = ("pau", *"AIOQTWYabdfhijklmnpstuvwzæðŋɑɒɔəɛɜɡɪɹɾʃʊʌʒʤʧθᵊᵻ")
-"""Sounds as Kokoro's alphabet has them; what is no sound of English speech counts as silence."""
+"""Sounds in Kokoro's alphabet; everything that is not an English sound counts as silence."""
 VOWELS = frozenset("AIOQWYaiuæɑɒɔəɛɜɪʊʌᵊᵻ")
 VOICES = "voices.safetensors"
 LOUDNESS, PEAK = 0.08, 0.95  # of full scale: root mean square of what is said, and the most that a sample may reach

@@ -31,7 +31,7 @@ PARAMETERS = 2**36
 
 @dataclass(frozen=True)
 class ControlIds:
-    """Entries of group 0's vocabulary that are no sound."""
+    """Entries of group 0's vocabulary that are not sound."""
 
     pad: int
     begin: int

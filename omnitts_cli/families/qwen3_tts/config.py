@@ -30,7 +30,7 @@ CODEC_FOLDER = "speech_tokenizer"
 
 @dataclass(frozen=True)
 class ControlIds:
-    """Entries of group 0's vocabulary that are no sound."""
+    """Entries of group 0's vocabulary that are not sound."""
 
     pad: int
     begin: int

@@ -1,4 +1,4 @@
-"""The compiled library: its structures, its functions, and why there may be none.
+"""The compiled library: its structures, its functions, and why it may be missing.
 
 Structures have the fields of their namesakes in `native/*.c`, in the same order. ctypes releases Python's lock during a
 call. The library keeps no state of its own, so threads and forked processes may call it at once.
