@@ -141,18 +141,21 @@ typedef struct {
     int64_t step, taps, tap_step, inputs;
 } Rows;
 
-enum { LONGEST_SUM = 64 }; // floats added one after another; then sums of sums, whose rounding error is smaller
+// Floats added one after another; then sums of sums, whose rounding error is smaller. Counted across taps, so that a
+// row adds in one order wherever its taps lie.
+enum { LONGEST_SUM = 64 };
 
 // `rows` rows times `panels` panels, in registers: both are constants where this is inlined.
 INLINE void tile(const int rows, const int panels, Rows in, const float *weight, float *y, int64_t y_step, int add) {
     const int parts = panels * PARTS;
     const int64_t panel = in.taps * in.inputs * PANEL;
+    int64_t left = LONGEST_SUM;
+    vec sum[MOST_ROWS][8];
+    UNROLL for (int r = 0; r < rows; r++) UNROLL for (int p = 0; p < parts; p++) sum[r][p] = all(0);
     for (int64_t tap = 0; tap < in.taps; tap++)
         for (int64_t first = 0, last; first < in.inputs; first = last) {
             const float *x = in.x + tap * in.tap_step;
-            last = in.inputs - first < LONGEST_SUM ? in.inputs : first + LONGEST_SUM;
-            vec sum[MOST_ROWS][8];
-            UNROLL for (int r = 0; r < rows; r++) UNROLL for (int p = 0; p < parts; p++) sum[r][p] = all(0);
+            last = in.inputs - first < left ? in.inputs : first + left;
             for (int64_t k = first; k < last; k++, weight += PANEL) {
                 vec w[8];
                 UNROLL for (int p = 0; p < parts; p++) w[p] = load(weight + p / PARTS * panel + p % PARTS * LANES);
@@ -161,11 +164,14 @@ INLINE void tile(const int rows, const int panels, Rows in, const float *weight,
                     UNROLL for (int p = 0; p < parts; p++) sum[r][p] += value * w[p];
                 }
             }
+            left -= last - first;
+            if (left && (last < in.inputs || tap + 1 < in.taps)) continue;
             UNROLL for (int r = 0; r < rows; r++) UNROLL for (int p = 0; p < parts; p++) {
                 float *out = y + r * y_step + p * LANES;
                 store(out, add ? load(out) + sum[r][p] : sum[r][p]);
+                sum[r][p] = all(0);
             }
-            add = 1;
+            left = LONGEST_SUM, add = 1;
         }
 }
 
