@@ -62,6 +62,7 @@ class Predictor(nn.Module):
         self.register_buffer("narrowed", None, persistent=False)
         self.turns: tuple[Tensor, Tensor] | None = None
         self.places: Places | None = None
+        self.ready: list[Normed] | None = None  # `inputs` of a prepared predictor
 
     def prepare(self, embedder: FrameEmbedder) -> None:
         """Make a loaded predictor ready for inference: project the audio rows and compute the rotations once.
@@ -73,12 +74,13 @@ class Predictor(nn.Module):
         self.places = Places.of(KEPT, self.shape.groups, self.heads.device)
         self.stack.fuse()
         self.stack.to_input_major(self.heads)
-        if self.project is None:
-            return
-        self.stack.to_input_major(self.project.weight)
-        weight, bias = self.project.weight.float(), self.project.bias.float()
-        narrow = [torch.addmm(bias, table.float(), weight.T).to(self.heads.dtype) for table in self.tables(embedder)]
-        self.narrowed = torch.stack(narrow)  # [G-1, codes, P]
+        if self.project is not None:
+            self.stack.to_input_major(self.project.weight)
+            weight, bias = self.project.weight.float(), self.project.bias.float()
+            tables = self.tables(embedder)
+            narrow = [torch.addmm(bias, table.float(), weight.T).to(self.heads.dtype) for table in tables]
+            self.narrowed = torch.stack(narrow)  # [G-1, codes, P]
+        self.ready = self.inputs(embedder)
 
     def tables(self, embedder: FrameEmbedder) -> list[Tensor]:
         """Input rows of this stack after codes of groups 0..G-2: [codes, P] each, [codes, H] before `prepare`.
@@ -97,6 +99,8 @@ class Predictor(nn.Module):
 
     def inputs(self, embedder: FrameEmbedder) -> list[Normed]:
         """`tables`, with the norm of the first layer."""
+        if self.ready is not None:
+            return self.ready
         return [self.stack.first_norm(table) for table in self.tables(embedder)]
 
     def _input(self, row: Normed) -> Normed:
