@@ -110,7 +110,7 @@ def level(
 
 
 LIMITS = {
-    "ttfa": lambda heard: in_ms(heard.meter.first_s),
+    "ttfp": lambda heard: in_ms(heard.meter.first_s),
     "audible": lambda heard: in_ms(heard.meter.audible_s),
     "e2el": lambda heard: in_ms(heard.meter.wall_s),
     "rtf": lambda heard: heard.meter.rtf,

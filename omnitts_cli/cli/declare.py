@@ -251,15 +251,20 @@ def warn(layers: Layers) -> None:
 
 
 def command(
-    body: Callable[..., None], typed_only: Collection[str] = (), *, tolerant: bool = False
+    body: Callable[..., None],
+    typed_only: Collection[str] = (),
+    *,
+    absent: Collection[str] = (),
+    tolerant: bool = False,
 ) -> Callable[..., None]:
     """The function that Typer calls for `body`. Options in `typed_only` count only when they are typed: a voice in a
-    settings file is for `say`, not against `clone`. A `tolerant` command works although a settings file is broken.
+    settings file is for `say`, not against `clone`. The command does not have the options in `absent`; they keep their
+    defaults. A `tolerant` command works although a settings file is broken.
     """
     hints = get_type_hints(body, include_extras=True)
     hints.pop("return", None)
     groups: dict[str, Any] = {name: hint for name, hint in hints.items() if dataclasses.is_dataclass(hint)}
-    fields = {name: list(fields_of(group)) for name, group in groups.items()}
+    fields = {name: [f for f in fields_of(group) if f.name not in absent] for name, group in groups.items()}
     section = body.__module__.rpartition(".")[2]
 
     def run(help_all: bool, **typed: Any) -> None:

@@ -108,8 +108,6 @@ def preview(
 
     from omnitts_cli.cli.say import say
 
-    if speech.voice is not None:
-        raise UsageError("use either --voice or NAME, not both", hint=f"omnitts voices preview {name}")
     say(TextIn(), replace(speech, voice=name), output, machine, intent, network, messages, words=[text])
 
 
@@ -119,8 +117,6 @@ def save(
     """Save the voice of a clip."""
     from dataclasses import replace
 
-    if clip.save_voice not in (None, name):
-        raise UsageError("use either --save-voice or NAME, not both", hint=f"omnitts voices save {name} -r CLIP")
     clip = replace(clip, save_voice=name)
     clone.refuse_contradictions(clip, TextIn(), None, command=f"voices save {name}")
     reference = clone.read(clip, offline=network.offline)
@@ -220,7 +216,7 @@ def blend(
 
 
 for body in (show, preview, save, rename, rm, export, blend):
-    app.command(cls=Command)(command(body, typed_only={"voice"}))  # NAME says which, whatever a settings file does
+    app.command(cls=Command)(command(body, absent={"voice", "save_voice"}))  # NAME is the voice
 app.command("list", cls=Command)(command(list_, tolerant=True))
 app.command("import", cls=Command)(command(import_))
 

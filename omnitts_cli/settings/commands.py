@@ -93,7 +93,8 @@ class Live:
 
 
 MODES = ("voice", "clone", "design")
-LIMITS = ("ttfa", "audible", "e2el", "rtf", "gap", "stutters")
+LIMITS = ("ttfp", "audible", "e2el", "rtf", "gap", "stutters")
+FORMER_LIMITS = {"ttfa": "ttfp"}
 
 
 def shared(name: str) -> Setting:
@@ -112,14 +113,15 @@ def numbers(kind: Kind, words: str) -> Kind:
 
 def parse_limits(text: str) -> dict[str, float]:
     pairs = [part.partition(":") for part in text.split(",")]
-    if any(name not in LIMITS for name, _, _ in pairs):
+    limits = {FORMER_LIMITS.get(name, name): number(0, 1e9).read(value) for name, _, value in pairs}
+    if any(name not in LIMITS for name in limits):
         raise ValueError(text)
-    return {name: number(0, 1e9).read(value) for name, _, value in pairs}
+    return limits
 
 
 LEVELS = numbers(whole(1, 1024), "comma-separated whole numbers, 1 to 1024")
 PERCENTILES = numbers(number(0, 100), "comma-separated numbers, 0 to 100")
-GOODPUT = Kind("limits such as ttfa:300,rtf:1", parse_limits, lambda value: isinstance(value, dict))
+GOODPUT = Kind("limits such as ttfp:300,rtf:1", parse_limits, lambda value: isinstance(value, dict))
 
 
 @dataclass(frozen=True)
@@ -240,7 +242,7 @@ class Answer:
         for_report(
             "--goodput",
             GOODPUT,
-            "Share of requests within limits: ttfa, audible, e2el, gap (ms), rtf, stutters.",
+            "Share of requests within limits: ttfp, audible, e2el, gap (ms), rtf, stutters.",
             "LIMITS",
         ),
     ] = None

@@ -55,9 +55,9 @@ def test_frames_that_one_request_does_not_tell_are_told_by_none() -> None:
 
 def test_goodput_counts_failures_as_missed() -> None:
     run = [heard(0.1, 1.0, 2.0), heard(0.3, 2.0, 1.0), heard(0.1, 1.0, 2.0, "HTTP 500")]
-    assert goodput(run, {"ttfa": 200}) == pytest.approx(1 / 3)
-    assert goodput(run, {"ttfa": 400}) == pytest.approx(2 / 3)
-    assert goodput(run, {"ttfa": 400, "rtf": 1.0}) == pytest.approx(1 / 3)
+    assert goodput(run, {"ttfp": 200}) == pytest.approx(1 / 3)
+    assert goodput(run, {"ttfp": 400}) == pytest.approx(2 / 3)
+    assert goodput(run, {"ttfp": 400, "rtf": 1.0}) == pytest.approx(1 / 3)
     assert goodput([], {"rtf": 1.0}) == 0.0
 
 

@@ -83,7 +83,7 @@ def test_other_forms(omnitts: Callable[..., Any], form: str) -> None:
 
 
 def test_an_open_loop(omnitts: Callable[..., Any]) -> None:
-    done = omnitts(*TOY, "--rate", "20", "--burstiness", "0.5", "-n", "6", "--json", "--goodput", "ttfa:60000,rtf:99")
+    done = omnitts(*TOY, "--rate", "20", "--burstiness", "0.5", "-n", "6", "--json", "--goodput", "ttfp:60000,rtf:99")
     assert done.code == 0, done.err
     level = done.json["levels"][0]
     assert (level["rate"], level["burstiness"], level["concurrency"], level["requests"]) == (20, 0.5, None, 6)

@@ -148,9 +148,11 @@ def test_save_without_a_clip_names_its_own_command(omnitts: Call) -> None:
     assert done.code == 2 and "omnitts voices save me -r CLIP" in done.err
 
 
-def test_save_has_its_name_already(omnitts: Call, clip: str) -> None:
+def test_B12_save_and_preview_take_the_voice_from_their_argument_only(omnitts: Call, clip: str) -> None:
     done = omnitts("voices", "save", "me", "--save-voice", "you", "-m", "random:toy", "-r", clip)
-    assert done.code == 2 and "use either --save-voice or NAME, not both" in done.err and voice_files.names() == []
+    assert done.code == 2 and "--save-voice" in done.err and voice_files.names() == []
+    for command, option in (("save", b"--save-voice"), ("preview", b"--voice")):
+        assert option not in omnitts("voices", command, "--help-all").out
 
 
 def test_list_shows_saved_voices_for_people_and_programs(omnitts: Call, no_model: None) -> None:
