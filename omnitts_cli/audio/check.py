@@ -58,7 +58,7 @@ def warnings(figures: Figures) -> list[str]:
     if figures.speech_db < QUIET_DB:
         found.append(f"the clip is very quiet (speech at {shown(figures.speech_db)})")
     if figures.clipped > CLIPPED_SHARE:
-        found.append(f"the clip is clipped ({100 * figures.clipped:.1f} % of its samples are cut off at the top)")
+        found.append(f"the clip is distorted ({100 * figures.clipped:.1f} % of its samples are clipped)")
     if figures.tone > TONE_SHARE:
         found.append(
             f"the clip is a steady tone ({100 * figures.tone:.0f} % of its power is in one narrow band), not speech"

@@ -113,7 +113,7 @@ REASONS = {
     errno.EDQUOT: "the disk quota is used up",
     errno.EFBIG: "the file would be larger than allowed",
     errno.EIO: "the device reported an error",
-    errno.ELOOP: "too many links follow each other",
+    errno.ELOOP: "too many symbolic links lead to each other",
     errno.ENXIO: "no process is reading from it",
 }
 

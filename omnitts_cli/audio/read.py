@@ -225,7 +225,7 @@ def open_wav(file: BinaryIO, name: str) -> Opened:
     elif head.missing:
         opened.truncated = True
         opened.notices.append(
-            f"the clip is cut off: its header promises {head.claimed:,} bytes of samples, {head.there:,} are there"
+            f"the clip is cut off: its header states {head.claimed:,} bytes of samples, but {head.there:,} are there"
         )
     if head.data_bytes % head.frame_bytes:
         opened.notices.append(f"the clip ends inside a sample ({head.data_bytes:,} bytes of data); the rest is dropped")
@@ -301,7 +301,7 @@ def refuse_broken(part: Part, left_s: float, name: str) -> None:
     """A cut-off clip is used only where the person chose a part that is wholly there."""
     if part.end is None or left_s < 1.0:
         raise InputError(
-            f"reference clip {name} is cut off or damaged; {left_s:.2f} s of it are there",
+            f"reference clip {name} is cut off or damaged; {left_s:.2f} s of it can be read",
             hint=f"get the whole file, or choose a part that is there: --ref-end {max(left_s, 0):.1f}",
         )
 

@@ -70,7 +70,7 @@ class WavWriter:
     def notice(self) -> str | None:
         """What a person must know about the length of this stream."""
         if not self.outlet.seekable and self.data_bytes > STREAM_BYTES:
-            return f"the WAV stream is past the {STREAM_BYTES:,} bytes its header can promise; use -F raw or -F flac"
+            return f"the WAV stream is longer than the {STREAM_BYTES:,} bytes in its header; use -F raw or -F flac"
         if self.data_bytes > LARGEST_DATA:
             return "the WAV file is larger than 4 GiB; its header says 'to the end of the file'. Use -F flac"
         return None

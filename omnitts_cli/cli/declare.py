@@ -55,7 +55,7 @@ OPTIONS_MEANT = {
     "--cuda": "-d cuda",
     "--gpu": "-d cuda",
     "--cpu": "-d cpu",
-    "--pitch": "omnitts design makes deeper or higher voices; there is no --pitch",
+    "--pitch": 'omnitts design -i "a deep voice" "text"   (there is no --pitch)',
 }
 """Options of other tools, and their names here."""
 

@@ -36,5 +36,5 @@ def play(
     if output.play is False:
         raise UsageError("play cannot be used with --no-play", hint="omnitts say --no-play")
     if output.output == "-":
-        raise UsageError("play has no file output", hint="omnitts say -o -")
+        raise UsageError("play cannot write to standard output", hint="omnitts say -o -")
     speak(Job("play", words, text, speech, replace(output, play=True), machine, network, messages, live.live))

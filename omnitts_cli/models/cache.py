@@ -25,7 +25,7 @@ def zeros(shape: tuple[int, ...], *, device: torch.device | str, dtype: torch.dt
     try:
         memory = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)  # a forked process gets a copy of its own
     except OSError as error:
-        raise MemoryError(f"no {size} bytes for keys and values") from error
+        raise MemoryError(f"not enough memory for {size} bytes of keys and values") from error
     return torch.frombuffer(memory, dtype=dtype).view(shape)
 
 

@@ -141,7 +141,7 @@ class Speech(Model):
         for_voice(
             "-i --style",
             ANY_TEXT,
-            "How to speak; for design, who speaks.",
+            "How to speak; with design, what the voice is like.",
             "TEXT",
             main=True,
             preset=True,
@@ -196,7 +196,7 @@ class Speech(Model):
         for_sampling(
             "--top-p",
             number(0, 1),
-            "Sample from the likeliest codes up to this share.",
+            "Sample from the likeliest codes with this total probability.",
             "X",
             shown="the model's",
             preset=True,

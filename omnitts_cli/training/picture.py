@@ -59,7 +59,7 @@ def draw(journal: Path, picture: Path) -> None:
 
     told = {stage: lines for stage, lines in curves(journal).items() if lines}
     if not told:
-        raise OmniError(f"{journal} tells no losses yet")
+        raise OmniError(f"{journal} contains no losses yet")
     figure, panels = pyplot.subplots(len(told), 1, figsize=(8, 3.2 * len(told)), layout="constrained", squeeze=False)
     for panel, (stage, lines) in zip(panels[:, 0], told.items(), strict=True):
         for name in PANELS[stage]:

@@ -221,5 +221,5 @@ def _voice(name: str, values: dict[str, Any]) -> NamedVoice:
 
 def _section(kind: type[T], values: dict[str, Any], name: str) -> T:
     if unknown := values.keys() - {f.name for f in fields(kind)}:  # type: ignore[arg-type]
-        raise SettingsError(f"the recipe's [{name}] knows no {', '.join(sorted(unknown))}")
+        raise SettingsError(f"[{name}] of the recipe has no key {', '.join(sorted(unknown))}")
     return kind(**{key: tuple(v) if isinstance(v, list) else v for key, v in values.items()})

@@ -40,7 +40,7 @@ def test_case_15_silence_and_hiss_are_refused_with_the_peak(sound: np.ndarray) -
         ("tone", "steady tone (100 %"),
         ("noise", "hardly changes its level"),
         ("music", "hardly changes its level"),
-        ("clipped", "is clipped ("),
+        ("clipped", "% of its samples are clipped)"),
         ("quiet", "very quiet (speech at −"),
         ("front", "begins with 10.0 s of silence; --ref-start 10.0"),
         ("short", "lasts 2.0 s; 3-30 s"),
@@ -89,14 +89,16 @@ def test_very_short_sounds_are_measured_without_a_crash(size: int) -> None:
 @pytest.mark.parametrize("rate", [16_000, 22_050, 24_000, 44_100, 48_000])
 def test_B2_clipping_is_seen_at_the_rate_of_the_file(rate: int, speech: Speech, clip: Callable[..., Path]) -> None:
     loud = np.clip(speech(5.0, rate) * 6, -1, 1)
-    assert any("is clipped (" in sentence for sentence in check_clip(read_clip(clip("loud.wav", loud, rate))))
+    doubts = check_clip(read_clip(clip("loud.wav", loud, rate)))
+    assert any("% of its samples are clipped)" in doubt for doubt in doubts)
     assert check_clip(read_clip(clip("good.wav", speech(5.0, rate), rate))) == []
 
 
 def test_B2_two_channels_and_a_part_of_a_clip(speech: Speech, clip: Callable[..., Path]) -> None:
     loud = np.clip(speech(6.0, 44_100) * 6, -1, 1)
     path = clip("stereo.wav", np.stack([loud * 0.2, loud], axis=1), 44_100)
-    assert any("is clipped (" in sentence for sentence in check_clip(read_clip(path, start=1.0, end=5.0)))
+    doubts = check_clip(read_clip(path, start=1.0, end=5.0))
+    assert any("% of its samples are clipped)" in doubt for doubt in doubts)
 
 
 def test_B12_a_short_vowel_is_not_a_steady_tone() -> None:

@@ -108,6 +108,6 @@ def speaker_shape(top: Fields, hidden: int, rate: int) -> SpeakerShape:
         raise at.problem("enc_channels", f"with kernel sizes and dilations, must have {blocks} entries each")
     inside = shape.channels[:-1]
     if len(set(inside)) > 1:
-        raise at.problem("enc_channels", f"{list(inside)} differ, but blocks add to what they hear")
+        raise at.problem("enc_channels", f"{list(inside)} differ, but each block adds its output to its input")
     at.divides("enc_res2net_scale", shape.parts, "enc_channels", inside[0])
     return shape

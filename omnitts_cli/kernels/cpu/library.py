@@ -72,7 +72,7 @@ def _variants(found: ctypes.CDLL) -> list[str]:
 
 def check(status: int) -> None:
     if status:
-        raise MemoryError("the CPU library found no memory")
+        raise MemoryError("the CPU library ran out of memory")
 
 
 def panels(weight: Tensor) -> Tensor:
