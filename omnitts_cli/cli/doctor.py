@@ -160,7 +160,7 @@ def cpu_library() -> Check:
 
     variants = library.usable()
     if not variants:
-        words = "not compiled; on a CPU speech takes two to three times as long"
+        words = "not compiled; on a CPU speech takes four to five times as long"
         return Check("cpu library", "warn", words, "install a C compiler, then: python -m omnitts_cli.kernels.cpu")
     if variable(NATIVE) == "0":
         return Check("cpu library", "warn", f"switched off by {NATIVE}=0", f"unset {NATIVE}")
