@@ -100,15 +100,15 @@ class Job:
     keeper: Keeper | None = None
     fetched: Fetched | None = None
 
-    def run(self, told: Callable[[Heard], None], known: Callable[[Report], None]) -> Report:
-        """Runs everything. `told` is called after every request, `known` with the report after every level."""
+    def run(self, on_request: Callable[[Heard], None], on_level: Callable[[Report], None]) -> Report:
+        """Runs all levels. Calls `on_request` after each request, and `on_level` with the report after each level."""
         with self.opened() as bench:
             report = bench.report(self)
             kept = None if self.keeper is None else self.keeper.keep
-            for level in campaign(bench.targets, bench.load.works, self.shape, told, kept):
+            for level in campaign(bench.targets, bench.load.works, self.shape, on_request, kept):
                 report.levels.append(level)
                 report.ratios = ratios(report.levels)
-                known(report)
+                on_level(report)
             return report
 
     @contextmanager

@@ -190,9 +190,9 @@ def parameter(field: Field) -> inspect.Parameter:
     """The parameter that Typer sees. None means not given."""
     setting, default = field.setting, field.default
     base = bool if setting.kind is SWITCH else list[str] if setting.many else str
-    told = not (default is None or isinstance(default, bool) or default in ("", ()))
+    has_default = not (default is None or isinstance(default, bool) or default in ("", ()))
     words = f"{default:g}" if isinstance(default, float) else f"{default}"
-    shown = setting.shown or (words if told else "")
+    shown = setting.shown or (words if has_default else "")
 
     def choices(incomplete: str) -> list[str]:
         return [choice for choice in setting.kind.choices if choice.startswith(incomplete)]

@@ -67,8 +67,8 @@ def report(command: str, speech: Speech, tts: TTS, place: Stage, stream: Stream,
     if place.named or named:
         console.result(str(place.path))
     where = f" in {place.path}" if place.path else ""
-    told = f"  RTF {rtf:.3f}" if rtf else ""
-    line = f"{duration(seconds)} of speech{where}{told}  seed {stream.seed}"
+    speed = f"  RTF {rtf:.3f}" if rtf else ""
+    line = f"{duration(seconds)} of speech{where}{speed}  seed {stream.seed}"
     drawn = speech.seed is None and console.on_terminal()  # it would be lost
     (console.note if place.named or named or drawn else console.detail)(line)
 

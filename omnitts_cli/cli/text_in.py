@@ -69,7 +69,7 @@ def as_utf8(text: str) -> str:
     """Words of the command line that the locale could not read are UTF-8 all the same."""
     try:
         return os.fsencode(text).decode()
-    except UnicodeError:  # half of a pair, or no UTF-8: told where the text is cleaned
+    except UnicodeError:  # half of a surrogate pair, or not UTF-8: reported when the text is cleaned
         return text
 
 
@@ -99,7 +99,7 @@ def text_options(options: TextIn, language: str | None) -> TextOptions:
 def source(name: str, options: TextIn) -> BinaryIO | None:
     """An open pipe of text; None for a file, which is opened again at its turn, as there may be thousands.
 
-    Looked at here, so that a wrong name is told before anything is loaded.
+    Checked here, so that a wrong name is reported before anything is loaded.
     """
     from omnitts_cli.audio.magic import HEAD_BYTES, no_text
     from omnitts_cli.text.inputs import input_format

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from omnitts_cli.devices.host import physical_cores, processor, told_threads
+from omnitts_cli.devices.host import omp_threads, physical_cores, processor
 from omnitts_cli.devices.workers import Workers
 from omnitts_cli.kernels import cpu
 from omnitts_cli.kernels.ops import Ops
@@ -81,7 +81,7 @@ class CPUDevice:
     few_graphs = False
 
     def __init__(self, threads: int | None = None, cores: int | None = None) -> None:
-        torch.set_num_threads(threads or told_threads() or physical_cores())
+        torch.set_num_threads(threads or omp_threads() or physical_cores())
         self._cores = cores or torch.get_num_threads()
         self._ops = (cpu.native() if environment.variable(environment.NATIVE) != "0" else None) or cpu.OPS
         self.card = f"{processor()}, {torch.get_num_threads()} threads"

@@ -21,9 +21,9 @@ def processor() -> str:
         return platform.processor() or platform.machine()
 
 
-def told_threads() -> int | None:
-    told = environment.variable("OMP_NUM_THREADS") or ""
-    return int(told) if told.isdecimal() and 0 < int(told) <= 1024 else None
+def omp_threads() -> int | None:
+    value = environment.variable("OMP_NUM_THREADS") or ""
+    return int(value) if value.isdecimal() and 0 < int(value) <= 1024 else None
 
 
 def physical_cores() -> int:

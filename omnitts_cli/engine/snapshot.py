@@ -25,7 +25,7 @@ class RequestSnapshot:
 
     @staticmethod
     def of(record: Record) -> RequestSnapshot:
-        """A copy of what can be told about a record."""
+        """A copy of the public state of a record."""
         return RequestSnapshot(
             record.id,
             record.state,

@@ -11,7 +11,7 @@ import torch
 
 from omnitts_cli.devices import choose
 from omnitts_cli.devices.device import Device
-from omnitts_cli.devices.host import physical_cores, told_threads
+from omnitts_cli.devices.host import omp_threads, physical_cores
 from omnitts_cli.engine.engine import Engine
 from omnitts_cli.engine.plan import Plan
 from omnitts_cli.engine.room import slot_bytes, start
@@ -69,7 +69,7 @@ def passed_over(device: Device) -> DeviceError | None:
 
 def device_for(name: str, settings: EngineSettings) -> Device:
     """The device of the settings, with threads that suit the model called `name`."""
-    cores = settings.threads or told_threads() or physical_cores()
+    cores = settings.threads or omp_threads() or physical_cores()
     return choose.choose(settings.device, settings.threads or threads_for(name), cores)
 
 

@@ -1,7 +1,7 @@
 """Speech to learn from: shards that the teacher has written to the work folder, and the pool that keeps their sound.
 
-The teacher speaks in a process of its own (`speak_stage`) and may go on while others learn: whoever learns reads each
-shard once, in the order in which they appear.
+The teacher speaks in a process of its own (`speak_stage`) and may go on during training. Each training process reads
+every shard once, in the order in which they appear.
 """
 
 from __future__ import annotations

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from omnitts_cli.devices.host import physical_cores, quota, told_threads
+from omnitts_cli.devices.host import omp_threads, physical_cores, quota
 
 
 @pytest.mark.parametrize(("told", "threads"), [("3", 3), ("0", None), ("4,2", None), ("", None), ("-1", None)])
 def test_threads_that_openmp_was_told_are_ours(monkeypatch: pytest.MonkeyPatch, told: str, threads: int | None) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", told)
-    assert told_threads() == threads
+    assert omp_threads() == threads
 
 
 @pytest.mark.parametrize(

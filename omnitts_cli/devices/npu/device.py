@@ -1,4 +1,4 @@
-"""An Ascend NPU as a device. Held to the vendor's interface by tests; nobody has run it on the hardware yet."""
+"""An Ascend NPU as a device. Tested against the vendor's interface; not run on the hardware yet."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Rename tables of the language side: talker, predictor, frame embedder, text rows.
 
-Each function returns the names of one module's own parameters; whoever bundles the modules adds a prefix.
+Each function returns the names of one module's own parameters; the caller that combines modules adds a prefix.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ class TextTokenizer:
     def __init__(
         self, vocabulary: Mapping[str, int], merges: Sequence[tuple[str, str]], mistral_pattern: bool = False
     ) -> None:
-        # tokenizers is imported late: whoever only reads a config does not wait for it
+        # imported late: reading a config does not need it
         from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
 
         self._bpe = Tokenizer(models.BPE(vocab=dict(vocabulary), merges=list(merges)))

@@ -1,7 +1,7 @@
 """Prompter: a request -> the draft of the rows that open it, and every reason why this family cannot do what is asked.
 
-The talker hears an assistant's turn whose words are given; nobody has to think them up. Its text is always
-heard word by word, one token per frame.
+The talker gets an assistant's turn whose words are given, so the thinker is not needed. Its text is always
+streamed, one token per frame.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ X86 = {
 
 
 class BuildError(Exception):
-    """There is no compiler, or it failed."""
+    """Raised when there is no compiler, or when the compiler failed."""
 
 
 def variants(machine: str | None = None) -> dict[str, tuple[str, ...]]:

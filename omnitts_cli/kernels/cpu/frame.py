@@ -39,14 +39,14 @@ def first_scores(
     least: int,
     end: int,
 ) -> Tensor:
-    told, count = logits.float().numpy(), seen.shape[1]
+    given, count = logits.float().numpy(), seen.shape[1]
     endless = (frames.numpy() < least) | ignore_end.numpy()
-    scores = np.full_like(told, -np.inf)
-    audio, factor = told[:, :count], penalty.numpy()[:, None]
+    scores = np.full_like(given, -np.inf)
+    audio, factor = given[:, :count], penalty.numpy()[:, None]
     scores[:, :count] = np.where(
         seen.numpy()[slots.numpy()], np.where(audio < 0, audio * factor, audio / factor), audio
     )
-    scores[:, end] = np.where(endless, -np.inf, told[:, end])
+    scores[:, end] = np.where(endless, -np.inf, given[:, end])
     return torch.from_numpy(scores)
 
 

@@ -82,7 +82,7 @@ def panels(weight: Tensor) -> Tensor:
 
 
 def address(tensor: Tensor, dtype: torch.dtype = torch.float32) -> int:
-    """Where a tensor lies; whoever passes the address on keeps the tensor."""
+    """The address of a tensor's data. The caller keeps the tensor alive while C uses the address."""
     assert tensor.dtype == dtype and tensor.is_contiguous() and tensor.device.type == "cpu"
     return tensor.data_ptr()
 
