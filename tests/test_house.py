@@ -136,10 +136,14 @@ def test_every_file_says_what_it_owns() -> None:
 
 
 def mirrored(test: Path) -> bool:
-    """tests/x/test_y.py speaks for omnitts_cli/x/y.py, or for the whole room omnitts_cli/x/y/."""
+    """tests/x/test_y.py speaks for omnitts_cli/x/y.py, or for the whole room omnitts_cli/x/y/.
+
+    A file that holds several things may have a test file for each: test_y_quantiser.py.
+    """
     room = PACKAGE / test.relative_to(HOUSE / "tests").parent
-    subject = room / test.stem.removeprefix("test_")
-    return subject.with_suffix(".py").exists() or (subject / "__init__.py").exists()
+    words = test.stem.removeprefix("test_").split("_")
+    subjects = [room / "_".join(words[:count]) for count in range(1, len(words) + 1)]
+    return any(one.with_suffix(".py").exists() or (one / "__init__.py").exists() for one in subjects)
 
 
 def test_every_test_file_has_its_file() -> None:

@@ -18,7 +18,7 @@ from omnitts_cli.engine.capture import PrefillSteps, PromptRun, StepContext
 from omnitts_cli.engine.record import Record, State
 from omnitts_cli.engine.slots import FLAGS, REAL, WHOLE, Stop
 from omnitts_cli.errors import InputError
-from omnitts_cli.models.cache import KVCache
+from omnitts_cli.models.layers import KVCache
 from omnitts_cli.models.roles import Draft
 from omnitts_cli.request import Request
 

@@ -17,7 +17,7 @@ from omnitts_cli.devices.device import Device, Fetch, Stream
 from omnitts_cli.engine.frame import frame, fused_frame
 from omnitts_cli.engine.plan import Plan
 from omnitts_cli.engine.slots import SlotTable
-from omnitts_cli.models.cache import KVCache
+from omnitts_cli.models.layers import KVCache
 from omnitts_cli.models.roles import SpeechModel
 from omnitts_cli.models.slot_decoder import slot_decoder
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from omnitts_cli.engine.slots import SlotTable
 from omnitts_cli.kernels.ops import FrameParts, Normed
-from omnitts_cli.models.cache import KVCache
+from omnitts_cli.models.layers import KVCache
 from omnitts_cli.models.roles import SpeechModel
 from omnitts_cli.models.sampling import choose_first, choose_rest
 

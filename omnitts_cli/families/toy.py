@@ -20,7 +20,7 @@ from omnitts_cli.families.qwen3_tts.config import Config, config_of
 from omnitts_cli.families.qwen3_tts.family import Parts, assemble, parts
 from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import Ops
-from omnitts_cli.models.prompt_rows import Place
+from omnitts_cli.models.embed import Place
 from omnitts_cli.models.roles import SpeechModel
 
 KINDS = ("named", "cloned", "designed")

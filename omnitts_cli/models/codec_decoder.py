@@ -1,20 +1,202 @@
-"""CodecDecoder: the decoding half of the Qwen3-TTS codec: codes -> sound, whole or chunk by chunk.
+"""The decoding half of both codecs: codes -> sound, whole or chunk by chunk.
 
-There is one path: a whole clip is one step from an empty state, so a stream cut into chunks of any size gives the same
-sound. The decoder is strictly causal: frame t first changes sample t * samples_per_frame.
+CodecDecoder is that of Qwen3-TTS, Code2Wav that of Qwen3-Omni; UpsamplingDecoder is what they share, from the windowed
+transformer to the sound. A decoder upsamples in two stages. Stretches make more frames of the same width; rises halve
+the width while they make samples of them. Every convolution is causal: frame t first changes sample
+t * samples_per_frame, and a stream cut into chunks of any size gives the sound of the whole clip.
+
+A codec may cut its first samples (`cuts`). They are zeroed where they are made, so that later layers see silence
+before the beginning, as at the start of any stream. To keep shapes fixed, a step always returns T * samples_per_frame
+samples; the first `missing_samples` of a stream are to be dropped.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
-from omnitts_cli.models.codec_base import Apply, UpsamplingDecoder, UpsamplingShape
-from omnitts_cli.models.codec_layers import CausalConv
-from omnitts_cli.models.quantiser import SplitQuantiser
+from omnitts_cli.models.codec_layers import (
+    CausalConv,
+    CausalRise,
+    ConvNeXt,
+    ResidualUnit,
+    Snake,
+    SplitQuantiser,
+    TransformerShape,
+    WindowedTransformer,
+    spread,
+)
+from omnitts_cli.models.roles import CodecState
+
+Apply = Callable[[str, nn.Module, Tensor], Tensor]
+"""(name, layer, x) -> the layer's output; its history is read from and written to the stream's state."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class UpsamplingShape:
+    """Sizes of a decoder from the transformer on; a child adds `latent`, the width of the stretches."""
+
+    groups: int  # G
+    codes: int  # per group
+    width: int  # of the first rise; each rise halves it
+    transformer: TransformerShape
+    window: int  # frames that each frame attends to, itself included
+    stretches: tuple[int, ...]  # rates
+    rises: tuple[int, ...]  # rates
+    dilations: tuple[int, ...] = (1, 3, 9)
+    kernel: int = 7
+    expansion: int = 4
+    norm_eps: float = 1e-6
+
+    @property
+    def samples_per_frame(self) -> int:
+        """The product of all rates."""
+        return math.prod(self.stretches) * math.prod(self.rises)
+
+    @property
+    def cuts(self) -> tuple[int, ...]:
+        """Samples cut at the beginning after each rise."""
+        return (0,) * len(self.rises)
+
+    @property
+    def missing_samples(self) -> int:
+        """Samples to drop from the start of each stream."""
+        return self.cuts[-1]
+
+
+class Stretch(nn.Module):
+    """More frames of the same width, then a ConvNeXt block."""
+
+    def __init__(self, shape: UpsamplingShape, rate: int) -> None:
+        super().__init__()
+        # each input makes a block of samples of its own, so there is no history
+        self.rise = nn.ConvTranspose1d(shape.latent, shape.latent, rate, rate)
+        self.mix = ConvNeXt(shape.latent, shape.kernel, shape.expansion, shape.norm_eps)
+        self.past_shape = self.mix.past_shape
+
+    def forward(self, x: Tensor, past: Tensor) -> tuple[Tensor, Tensor]:
+        """x [B, latent, T] -> [B, latent, T * rate], next past."""
+        return self.mix(spread(x, self.rise), past)
+
+
+class Rise(nn.Module):
+    """Snake, a transposed convolution to half the width, then residual units of growing dilation."""
+
+    def __init__(self, shape: UpsamplingShape, inputs: int, rate: int) -> None:
+        super().__init__()
+        self.snake = Snake(inputs)
+        self.rise = CausalRise(inputs, inputs // 2, 2, rate)
+        self.units = nn.ModuleList(ResidualUnit(inputs // 2, shape.kernel, d) for d in shape.dilations)
+
+
+class UpsamplingDecoder(nn.Module, ABC):
+    """Fills the Codec role; a child makes the transformer's input of the codes."""
+
+    def __init__(self, shape: UpsamplingShape) -> None:
+        super().__init__()
+        self.shape = shape
+
+    def _add_layers(self) -> None:
+        """Everything from the transformer on, after the child's own layers: initial values depend on the order."""
+        shape = self.shape
+        self.transformer = WindowedTransformer(shape.transformer, shape.latent, shape.window)
+        self.stretches = nn.ModuleList(Stretch(shape, rate) for rate in shape.stretches)
+        self.widen = CausalConv(shape.latent, shape.width, shape.kernel)
+        widths = [shape.width >> step for step in range(len(shape.rises) + 1)]
+        self.rises = nn.ModuleList(Rise(shape, w, r) for w, r in zip(widths, shape.rises, strict=False))
+        self.snake = Snake(widths[-1])
+        self.closing = CausalConv(widths[-1], 1, shape.kernel)
+
+    @abstractmethod
+    def embed(self, codes: Tensor) -> Tensor:
+        """codes [B, T, G] -> vectors [B, T, width]."""
+
+    @abstractmethod
+    def _enter(self, x: Tensor, apply: Apply) -> Tensor:
+        """Embedded codes -> the transformer's input [B, T, latent]."""
+
+    def _entry_layers(self) -> list[tuple[str, nn.Module]]:
+        """Layers of `_enter` that keep a history."""
+        return []
+
+    def _kept_in_float32(self) -> Iterable[nn.Parameter]:
+        """Parameters that `prepare` does not convert."""
+        return ()
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Number format of the layers."""
+        return self.closing.conv.weight.dtype
+
+    def prepare(self, dtype: torch.dtype = torch.float32) -> None:
+        """Make a loaded float32 decoder ready for inference in `dtype`; the last change before use.
+
+        The factors of snake are computed here and stay float32.
+        """
+        self.eval().requires_grad_(False)
+        kept = {id(weight) for weight in self._kept_in_float32()}
+        for module in self.modules():
+            if isinstance(module, Snake):
+                module.freeze_factors()
+                continue
+            for weight in module.parameters(recurse=False):
+                if id(weight) not in kept:
+                    weight.data = weight.data.to(dtype)
+
+    def forward(self, codes: Tensor) -> Tensor:
+        """codes [B, T, G] -> sound [B, T * samples_per_frame - missing_samples] in -1..1, float32."""
+        state = self.initial_state(codes.shape[0], codes.device, self.dtype)
+        return self.step(codes, state)[0][:, self.shape.missing_samples :]
+
+    def step(self, codes: Tensor, state: CodecState) -> tuple[Tensor, CodecState]:
+        """The next frames of each stream: codes [B, T, G], T >= 1 -> sound [B, T * samples_per_frame], state."""
+        sound, state = self._run(self.embed(codes), state)
+        return sound.clamp(-1.0, 1.0), state
+
+    def initial_state(self, rows: int, device: torch.device | str, dtype: torch.dtype) -> CodecState:
+        """New streams. `dtype` is the decoder's own number format."""
+        shapes = {name: layer.past_shape for name, layer in self._layers_with_history()}
+        shapes["keys"] = shapes["values"] = self.transformer.past_shape
+        state = {name: torch.zeros(rows, *shape, device=device, dtype=dtype) for name, shape in shapes.items()}
+        return state | {"frames": torch.zeros(rows, device=device, dtype=torch.int64)}
+
+    def _layers_with_history(self) -> list[tuple[str, nn.Module]]:
+        layers = self._entry_layers()
+        layers += [(f"stretches.{i}", stretch) for i, stretch in enumerate(self.stretches)]
+        layers.append(("widen", self.widen))
+        for i, rise in enumerate(self.rises):
+            layers.append((f"rises.{i}.rise", rise.rise))
+            layers += [(f"rises.{i}.units.{j}", unit) for j, unit in enumerate(rise.units)]
+        return [*layers, ("closing", self.closing)]
+
+    def _run(self, x: Tensor, state: CodecState) -> tuple[Tensor, CodecState]:
+        """Embedded codes -> sound before it is clamped, next state."""
+        after: CodecState = {"frames": state["frames"] + x.shape[1]}
+        begun = (state["frames"] > 0).to(x.dtype)[:, None, None] if self.shape.missing_samples else None
+
+        def apply(name: str, layer: nn.Module, x: Tensor, cut: int = 0) -> Tensor:
+            x, after[name] = layer(x, state[name])
+            if cut:  # the shortest step is longer than any cut
+                x[..., :cut] *= begun
+            return x
+
+        x = self._enter(x, apply)
+        x, after["keys"], after["values"] = self.transformer(x, state["frames"], state["keys"], state["values"])
+        x = x.transpose(1, 2)  # [B, latent, T]
+        for i, stretch in enumerate(self.stretches):
+            x = apply(f"stretches.{i}", stretch, x)
+        x = apply("widen", self.widen, x)
+        for i, (rise, cut) in enumerate(zip(self.rises, self.shape.cuts, strict=True)):
+            x = apply(f"rises.{i}.rise", rise.rise, rise.snake(x), cut)
+            for j, unit in enumerate(rise.units):
+                x = apply(f"rises.{i}.units.{j}", unit, x, cut)
+        return apply("closing", self.closing, self.snake(x), self.shape.missing_samples)[:, 0].float(), after
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +210,7 @@ class DecoderShape(UpsamplingShape):
 
 
 class CodecDecoder(UpsamplingDecoder):
-    """Fills the Codec role."""
+    """The codec of Qwen3-TTS."""
 
     def __init__(self, shape: DecoderShape) -> None:
         super().__init__(shape)
@@ -68,3 +250,43 @@ def decode_in_pieces(codec: CodecDecoder, codes: Tensor, frames: int = 300, cont
         piece = codec(codes[:, start - before : start + frames])
         pieces.append(piece[:, before * codec.shape.samples_per_frame :])
     return torch.cat(pieces, 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Code2WavShape(UpsamplingShape):
+    """Sizes. Widths: the transformer's -> width, halved by each rise -> sound."""
+
+    @property
+    def latent(self) -> int:
+        """The transformer's own width."""
+        return self.transformer.hidden
+
+    @property
+    def cuts(self) -> tuple[int, ...]:
+        """Samples cut at the beginning after each rise: those cut before, upsampled, and `rate` more."""
+        lost = [0]
+        for rate in self.rises:
+            lost.append(lost[-1] * rate + rate)
+        return tuple(lost[1:])
+
+
+class Code2Wav(UpsamplingDecoder):
+    """The codec of Qwen3-Omni, which only decodes; its sound begins a little after its frames do.
+
+    The transformer's input is the mean of one table's rows for the codes of a frame. Each transposed convolution cuts
+    its first samples; except in the first frame of a stream, cutting at the other end would give the same samples.
+    """
+
+    def __init__(self, shape: Code2WavShape) -> None:
+        super().__init__(shape)
+        self.table = nn.Parameter(torch.randn(shape.groups * shape.codes, shape.latent))
+        self._add_layers()
+        self.transformer.into = self.transformer.out = nn.Identity()
+
+    def embed(self, codes: Tensor) -> Tensor:
+        """[B, T, G] -> [B, T, latent]: the mean over the groups, each of which has its own part of the table."""
+        offsets = torch.arange(0, self.table.shape[0], self.shape.codes, device=codes.device)
+        return F.embedding(codes + offsets, self.table).mean(2)
+
+    def _enter(self, x: Tensor, apply: Apply) -> Tensor:
+        return x

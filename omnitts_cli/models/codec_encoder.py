@@ -9,12 +9,79 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from omnitts_cli.models.codec_layers import ClipConv
-from omnitts_cli.models.codec_transformer import ClipTransformer, TransformerShape
-from omnitts_cli.models.quantiser import SplitQuantiser
+from omnitts_cli.models.codec_layers import Attention, SplitQuantiser, TransformerShape
+from omnitts_cli.models.layers import angles
+
+
+class ClipConv(nn.Module):
+    """A causal convolution with a stride, over a whole clip: ceil(T / stride) outputs.
+
+    The clip's two ends are padded here, layer by layer: with zeros, or with copies of the end values.
+    """
+
+    def __init__(
+        self,
+        inputs: int,
+        outputs: int,
+        kernel: int,
+        stride: int = 1,
+        dilation: int = 1,
+        bias: bool = True,
+        repeat_ends: bool = False,
+    ) -> None:
+        super().__init__()
+        self.conv = nn.Conv1d(inputs, outputs, kernel, stride, dilation=dilation, bias=bias)
+        self.stride = stride
+        self.front = (kernel - 1) * dilation + 1 - stride
+        self.padding = "replicate" if repeat_ends else "constant"
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x [B, inputs, T] -> [B, outputs, ceil(T / stride)]."""
+        length = x.shape[-1]
+        after = math.ceil(length / self.stride) * self.stride - length
+        return self.conv(F.pad(x, (self.front, after), self.padding))
+
+
+class ClipLayer(nn.Module):
+    """Layer norms with biases and a plain MLP; attention over everything before."""
+
+    def __init__(self, shape: TransformerShape) -> None:
+        super().__init__()
+        self.attention_norm = nn.LayerNorm(shape.hidden, eps=shape.eps)
+        self.attention = Attention(shape)
+        self.attention_scale = nn.Parameter(torch.full((shape.hidden,), shape.scale))
+        self.mlp_norm = nn.LayerNorm(shape.hidden, eps=shape.eps)
+        self.up = nn.Linear(shape.hidden, shape.inner, bias=False)
+        self.down = nn.Linear(shape.inner, shape.hidden, bias=False)
+        self.mlp_scale = nn.Parameter(torch.full((shape.hidden,), shape.scale))
+
+    def forward(self, x: Tensor, turn: tuple[Tensor, Tensor]) -> Tensor:
+        """x [B, T, hidden] -> the same; `turn`: cosine and sine of the positions."""
+        q, k, v = self.attention.project(self.attention_norm(x), turn)
+        attended = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.attention_scale * self.attention.gather(attended)
+        return x + self.mlp_scale * self.down(F.gelu(self.up(self.mlp_norm(x))))
+
+
+class ClipTransformer(nn.Module):
+    """[B, T, hidden] -> the same; causal over the whole clip, no window, no norm at the end."""
+
+    def __init__(self, shape: TransformerShape) -> None:
+        super().__init__()
+        self.shape = shape
+        self.layers = nn.ModuleList(ClipLayer(shape) for _ in range(shape.layers))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x [B, T, hidden] -> the same."""
+        positions = torch.arange(x.shape[1], device=x.device).expand(x.shape[0], -1)
+        turn = angles(positions, self.shape.head_dim, self.shape.rope_theta)
+        for layer in self.layers:
+            x = layer(x, turn)
+        return x
 
 
 @dataclass(frozen=True)

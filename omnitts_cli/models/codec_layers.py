@@ -1,17 +1,21 @@
-"""Causal layers of the codec: convolutions, snake, and the blocks made of them.
+"""Layers of the codec: causal convolutions, snake, the blocks made of them, the windowed transformer, the quantiser.
 
-Time is the last axis: x [B, C, T]. A layer with a history takes the tail of its earlier input as `past` and returns
-(output, next past). A past of zeros is the start of a stream, so a whole clip and a stream are the same call. The size
-of the tail is `past_shape`, (channels, length).
+Time is the last axis: x [B, C, T]; in the transformer x is [B, T, width], keys and values [B, heads, T, D]. A layer
+with a history takes the tail of its earlier input as `past` and returns (output, next past). A past of zeros is the
+start of a stream, so a whole clip and a stream are the same call. The size of the tail is `past_shape`, (channels,
+length).
 """
 
 from __future__ import annotations
 
-import math
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from omnitts_cli.kernels import plain
+from omnitts_cli.models.layers import angles
 
 FEW = 64
 """Columns up to which a convolution is computed as one matrix product: library kernels first rearrange the weights,
@@ -153,30 +157,151 @@ class ConvNeXt(nn.Module):
         return x + (self.scale * mixed).transpose(1, 2), past
 
 
-class ClipConv(nn.Module):
-    """A causal convolution with a stride, over a whole clip: ceil(T / stride) outputs.
+@dataclass(frozen=True)
+class TransformerShape:
+    """Sizes of either transformer. `inner` is the width inside the MLP."""
 
-    The clip's two ends are padded here, layer by layer: with zeros, or with copies of the end values.
+    hidden: int
+    inner: int
+    layers: int
+    heads: int
+    head_dim: int
+    eps: float = 1e-5
+    rope_theta: float = 10_000.0
+    scale: float = 0.01  # of what each branch adds, in a new network
+
+
+class Attention(nn.Module):
+    """Projections around attention, without norms of queries or keys."""
+
+    def __init__(self, shape: TransformerShape) -> None:
+        super().__init__()
+        wide = shape.heads * shape.head_dim
+        self.heads = shape.heads
+        self.qkv = nn.Linear(shape.hidden, 3 * wide, bias=False)
+        self.out = nn.Linear(wide, shape.hidden, bias=False)
+
+    def project(self, x: Tensor, turn: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+        """Rotated queries and keys, plain values: [B, heads, T, D] each."""
+        q, k, v = self.qkv(x).unflatten(-1, (3, self.heads, -1)).unbind(2)  # [B, T, heads, D] each
+        return plain.rotate(q, *turn).transpose(1, 2), plain.rotate(k, *turn).transpose(1, 2), v.transpose(1, 2)
+
+    def gather(self, attended: Tensor) -> Tensor:
+        """[B, heads, T, D] -> [B, T, hidden]."""
+        return self.out(attended.transpose(1, 2).flatten(2))
+
+
+class WindowedLayer(nn.Module):
+    """RMS norms and a gated MLP; attention over the last `window` frames."""
+
+    def __init__(self, shape: TransformerShape) -> None:
+        super().__init__()
+        self.eps = shape.eps
+        self.attention_norm = nn.Parameter(torch.ones(shape.hidden))
+        self.attention = Attention(shape)
+        self.attention_scale = nn.Parameter(torch.full((shape.hidden,), shape.scale))
+        self.mlp_norm = nn.Parameter(torch.ones(shape.hidden))
+        self.gate_up = nn.Linear(shape.hidden, 2 * shape.inner, bias=False)
+        self.down = nn.Linear(shape.inner, shape.hidden, bias=False)
+        self.mlp_scale = nn.Parameter(torch.full((shape.hidden,), shape.scale))
+
+    def forward(
+        self, x: Tensor, turn: tuple[Tensor, Tensor], mask: Tensor, keys: Tensor, values: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """keys and values [B, heads, window - 1, D] of earlier frames; returns x and those for the next call."""
+        q, k, v = self.attention.project(plain.rms_norm(x, self.attention_norm, self.eps), turn)
+        k, v = torch.cat([keys, k], 2), torch.cat([values, v], 2)
+        attended = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        x = x + self.attention_scale * self.attention.gather(attended)
+        gate, up = self.gate_up(plain.rms_norm(x, self.mlp_norm, self.eps)).chunk(2, -1)
+        mlp = self.down(F.silu(gate) * up)
+        return x + self.mlp_scale * mlp, k[:, :, x.shape[1] :], v[:, :, x.shape[1] :]
+
+
+class WindowedTransformer(nn.Module):
+    """Width in, width out, `hidden` inside; each frame attends to itself and the window - 1 frames before it."""
+
+    def __init__(self, shape: TransformerShape, width: int, window: int) -> None:
+        super().__init__()
+        self.shape, self.window = shape, window
+        self.into = nn.Linear(width, shape.hidden)
+        self.layers = nn.ModuleList(WindowedLayer(shape) for _ in range(shape.layers))
+        self.norm = nn.Parameter(torch.ones(shape.hidden))
+        self.out = nn.Linear(shape.hidden, width)
+
+    @property
+    def past_shape(self) -> tuple[int, int, int, int]:
+        """Shape of the keys, or values, that one stream carries: layers, heads, frames, D."""
+        return self.shape.layers, self.shape.heads, self.window - 1, self.shape.head_dim
+
+    def forward(self, x: Tensor, frames: Tensor, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """x [B, T, width] after `frames` [B] -> the same, next keys and values; keys and values [B, *past_shape]."""
+        ahead = torch.arange(x.shape[1], device=x.device)
+        turn = angles(frames[:, None] + ahead, self.shape.head_dim, self.shape.rope_theta)
+        mask = self._mask(frames, ahead)
+        x = self.into(x)
+        next_keys, next_values = [], []
+        for index, layer in enumerate(self.layers):
+            x, k, v = layer(x, turn, mask, keys[:, index], values[:, index])
+            next_keys.append(k)
+            next_values.append(v)
+        x = self.out(plain.rms_norm(x, self.norm, self.shape.eps))
+        return x, torch.stack(next_keys, 1), torch.stack(next_values, 1)
+
+    def _mask(self, frames: Tensor, ahead: Tensor) -> Tensor:
+        """[B, 1, T, window - 1 + T]: true where a frame may look. Key j is frame j - (window - 1) of this call."""
+        place = torch.arange(self.window - 1 + ahead.shape[0], device=frames.device) - (self.window - 1)
+        seen = (place <= ahead[:, None]) & (place > ahead[:, None] - self.window)  # [T, keys]
+        filled = place >= -frames[:, None]  # [B, keys]; a new stream has no frames that far back
+        return (seen & filled[:, None])[:, None]
+
+
+class Books(nn.Module):
+    """A run of books, each coding what the ones before it left over.
+
+    Everything in the quantiser is float32 whatever the rest of the codec uses: a nearest neighbour that is decided by
+    rounding is another code, and the lookup is a thousandth of the work.
     """
 
-    def __init__(
-        self,
-        inputs: int,
-        outputs: int,
-        kernel: int,
-        stride: int = 1,
-        dilation: int = 1,
-        bias: bool = True,
-        repeat_ends: bool = False,
-    ) -> None:
+    def __init__(self, books: int, codes: int, book_width: int, width: int) -> None:
         super().__init__()
-        self.conv = nn.Conv1d(inputs, outputs, kernel, stride, dilation=dilation, bias=bias)
-        self.stride = stride
-        self.front = (kernel - 1) * dilation + 1 - stride
-        self.padding = "replicate" if repeat_ends else "constant"
+        self.books = nn.Parameter(torch.randn(books, codes, book_width))
+        self.into = nn.Linear(width, book_width, bias=False)
+        self.out = nn.Linear(book_width, width, bias=False)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """x [B, inputs, T] -> [B, outputs, ceil(T / stride)]."""
-        length = x.shape[-1]
-        after = math.ceil(length / self.stride) * self.stride - length
-        return self.conv(F.pad(x, (self.front, after), self.padding))
+    def decode(self, codes: Tensor) -> Tensor:
+        """codes [B, T, n] -> [B, T, width]."""
+        count, size, book_width = self.books.shape
+        # one gather from all books laid end to end, instead of one per book
+        offsets = torch.arange(0, count * size, size, device=codes.device)
+        entries = F.embedding(codes + offsets, self.books.view(count * size, book_width))  # [B, T, n, book width]
+        return self.out(entries.sum(2))
+
+    def encode(self, latent: Tensor) -> Tensor:
+        """latent [B, T, width] -> codes [B, T, n], each the nearest by Euclidean distance."""
+        rest = self.into(latent)
+        codes = []
+        for book in self.books:
+            # one matrix per clip: the rounding of a clip's distances must not depend on its neighbours
+            nearest = torch.cdist(rest, book.expand(rest.shape[0], -1, -1)).argmin(-1)  # [B, T]
+            rest = rest - F.embedding(nearest, book)
+            codes.append(nearest)
+        return torch.stack(codes, -1)
+
+
+class SplitQuantiser(nn.Module):
+    """Group 0 has a book of its own; groups 1.. start again from the same latent, not from its remainder."""
+
+    def __init__(self, groups: int, codes: int, book_width: int, width: int) -> None:
+        super().__init__()
+        self.leading = Books(1, codes, book_width, width)
+        self.residual = Books(groups - 1, codes, book_width, width)
+
+    def decode(self, codes: Tensor) -> Tensor:
+        """codes [B, T, G] -> the quantised latent [B, T, width], float32."""
+        return self.leading.decode(codes[..., :1]) + self.residual.decode(codes[..., 1:])
+
+    def encode(self, latent: Tensor) -> Tensor:
+        """latent [B, T, width] -> codes [B, T, G]."""
+        latent = latent.float()
+        return torch.cat([self.leading.encode(latent), self.residual.encode(latent)], -1)

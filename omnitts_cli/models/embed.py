@@ -1,10 +1,23 @@
-"""FrameEmbedder: the codes of a frame -> the next input row of the talker."""
+"""What becomes input rows of the talker: codes (FrameEmbedder), text (TextEmbedder, cached by KnownRows), prompts.
+
+PromptRows makes the rows of many prompts at once: those of sixteen take a device as long as those of one.
+"""
 
 from __future__ import annotations
 
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from typing import Self
+
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from omnitts_cli.errors import InputError
+from omnitts_cli.models.roles import Draft, Prompt
+from omnitts_cli.request import Request
 
 
 class FrameEmbedder(nn.Module):
@@ -30,3 +43,166 @@ class FrameEmbedder(nn.Module):
         groups = torch.arange(self.rest.shape[0], device=codes.device) * self.rest.shape[1]
         rest = F.embedding(codes[..., 1:] + groups, self.rest.flatten(0, 1))
         return torch.cat([F.embedding(codes[..., :1], self.first), rest], -2).sum(-2)  # [..., G, H] -> [..., H]
+
+
+BLOCK = 32
+
+
+class TextEmbedder(nn.Module):
+    """A table and a small MLP: out(silu(inner(table[id]))). A row depends on its id alone.
+
+    The MLP is as wide inside as the table unless `inner` says otherwise.
+    """
+
+    def __init__(self, vocabulary: int, width: int, hidden: int, inner: int | None = None) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.empty(vocabulary, width))
+        self.inner = nn.Linear(width, inner or width)
+        self.out = nn.Linear(inner or width, hidden)
+        nn.init.normal_(self.table, std=0.02)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """[...] -> [..., H]."""
+        return self.out(F.silu(self.inner(self.table[ids])))
+
+    def rows(self, ids: Tensor) -> Tensor:
+        """[N] -> [N, H], always computed in blocks of one size.
+
+        A product's rounding depends on its shape; with one shape a token has the same row alone, in a
+        long text, and in text that arrives word by word.
+        """
+        count = ids.shape[0]
+        blocks = F.pad(ids, (0, -count % BLOCK)).split(BLOCK)
+        return torch.cat([self(block) for block in blocks])[:count]
+
+
+class KnownRows:
+    """A cache of text rows in one table on the device: most tokens of a text have occurred before.
+
+    The embedder's weights must not change meanwhile.
+    """
+
+    def __init__(self, text: TextEmbedder, most: int = 8192) -> None:
+        self._text, self._most = text, most
+        self._places: dict[int, int] = {}  # of each id in the table
+        self._table: Tensor | None = None  # [room, H], grows by doubling up to `most` rows
+
+    def rows(self, ids: Sequence[int], place: Callable[[np.ndarray], Tensor]) -> Tensor:
+        """[N] -> [N, H], a tensor of its own."""
+        new = [index for index in dict.fromkeys(ids) if index not in self._places]
+        if len(self._places) + len(new) > self._most:  # rare, so start over
+            self._places.clear()
+            new = list(dict.fromkeys(ids))
+        if len(new) > self._most:
+            return self._text.rows(place(np.array(ids, np.int64)))
+        if new:
+            self._learn(new, place)
+        return self._table[place(np.array([self._places[index] for index in ids], np.int64))]
+
+    @torch.inference_mode(False)  # a CPU's stream is in that mode, and tensors made there are read-only elsewhere
+    @torch.no_grad()
+    def _learn(self, new: list[int], place: Callable[[np.ndarray], Tensor]) -> None:
+        rows, begin = self._text.rows(place(np.array(new, np.int64))), len(self._places)
+        end = begin + len(new)
+        if self._table is None or end > len(self._table):
+            room = min(self._most, max(end, 2 * begin, 8 * BLOCK))
+            table = rows.new_empty(room, rows.shape[1])
+            if begin:
+                table[:begin] = self._table[:begin]
+            self._table = table
+        self._table[begin:end] = rows
+        self._places.update(zip(new, range(begin, end), strict=True))
+
+
+Place = Callable[[np.ndarray], Tensor]
+"""Puts an array where the model is."""
+
+
+class PromptRows:
+    """Drafts -> prompts. `pad` is the id whose row is added once a closed feed has run out."""
+
+    def __init__(self, text: TextEmbedder, frames: FrameEmbedder, pad: int, place: Place) -> None:
+        self._text, self._frames, self._pad, self._place = text, frames, pad, place
+        self._known = KnownRows(text)
+
+    def fresh(self) -> PromptRows:
+        """The same with an empty cache of rows."""
+        return PromptRows(self._text, self._frames, self._pad, self._place)
+
+    @torch.no_grad()
+    def text(self, ids: Sequence[int]) -> Tensor:
+        """[N] ids -> [N, H], their text rows."""
+        return self._known.rows(ids, self._place)
+
+    @torch.no_grad()
+    def prompts(self, drafts: Sequence[Draft]) -> list[Prompt]:
+        """A prompt for each draft. Their rows are views of one tensor that do not overlap, except `pad`."""
+        rows = self.text([*(i for draft in drafts for i in (*draft.text, *draft.feed)), self._pad])
+        self._add_codec_side(rows, drafts)
+        return list(self._cut(rows, drafts))
+
+    def _add_codec_side(self, rows: Tensor, drafts: Sequence[Draft]) -> None:
+        """Add each control id, vector and frame to its row, each kind in one operation."""
+        ids, at, vectors, vectors_at, frames, frames_at = [], [], [], [], [], []
+        begin = 0
+        for draft in drafts:
+            first = len(ids)
+            ids += draft.codec
+            at += range(begin + draft.bare, begin + len(draft.text))
+            if draft.speaker_at is not None:
+                vectors.append(draft.embedding)
+                vectors_at.append(first + draft.speaker_at)
+            if draft.frames_at is not None:
+                frames.append(draft.reference)
+                frames_at += range(first + draft.frames_at, first + draft.frames_at + len(draft.reference))
+            begin += len(draft.text) + len(draft.feed)
+        codec_ids, places = self._place(np.array([ids, at], np.int64))
+        codecs = self._frames.control(codec_ids)
+        if vectors:
+            codecs.index_copy_(0, self._place(np.array(vectors_at)), self._place(np.stack(vectors)).to(codecs.dtype))
+        if frames:
+            rows_of_frames = self._frames.frame(self._place(np.concatenate(frames)))
+            codecs.index_copy_(0, self._place(np.array(frames_at)), rows_of_frames)
+        rows.index_add_(0, places, codecs)
+
+    def _cut(self, rows: Tensor, drafts: Sequence[Draft]) -> Iterator[Prompt]:
+        begin = 0
+        for draft in drafts:
+            middle = begin + len(draft.text)
+            end = middle + len(draft.feed)
+            yield Prompt(draft, rows[begin:middle], rows[middle:end], rows[-1])
+            begin = end
+
+
+def refuse_too_long(draft: Draft, most: int) -> None:
+    """Raise InputError for a prompt that leaves no room for speech in the model's `most` positions."""
+    rows, what, hint = len(draft.text) + len(draft.feed), "the text needs", "split the text"
+    if draft.reference is not None:
+        what, hint = "text and reference need", f"{hint}, or use a shorter reference clip"
+    if rows >= most:
+        raise InputError(f"{what} {rows} positions; the model has {most}, and speech needs some of them", hint=hint)
+
+
+class Drafter(ABC):
+    """A prompter that writes drafts; PromptRows computes their rows."""
+
+    def __init__(self, rows: PromptRows) -> None:
+        self._rows = rows
+
+    @abstractmethod
+    def draft(self, request: Request) -> Draft:
+        """The draft of a request whose text is complete."""
+
+    def fresh(self) -> Self:
+        """A copy with its own row cache. Cached rows belong to the stream that made them: one copy per engine."""
+        made = copy.copy(self)
+        made._rows = self._rows.fresh()
+        return made
+
+    def prompts(self, drafts: Sequence[Draft]) -> list[Prompt]:
+        """A prompt for each draft."""
+        return self._rows.prompts(drafts)
+
+    def prompt(self, request: Request) -> Prompt:
+        """The prompt of one request."""
+        return self.prompts([self.draft(request)])[0]

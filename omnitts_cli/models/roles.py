@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from omnitts_cli.errors import InputError
 from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import Normed, Ops
-from omnitts_cli.models.cache import KVCache
+from omnitts_cli.models.layers import KVCache
 from omnitts_cli.request import Request, Sampling
 
 LEAST_FRAMES = 2

@@ -1,8 +1,8 @@
 """SlotDecoder: the codec for many streams, each with its state in a slot: the next codes of some slots -> their sound.
 
-Two kinds. One calls the codec's own `step` on the slots' rows of its state. The other runs a decoder (of
-`codec_decoder.py` or `code2wav.py`) over a table of operations, with time as the middle axis. It rearranges the weights
-once: norms and scales are folded into them, and consecutive linear layers become one.
+Two kinds. One calls the codec's own `step` on the slots' rows of its state. The other runs an UpsamplingDecoder over a
+table of operations, with time as the middle axis. It rearranges the weights once: norms and scales are folded into
+them, and consecutive linear layers become one.
 """
 
 from __future__ import annotations
@@ -16,10 +16,8 @@ from torch import Tensor, nn
 
 from omnitts_cli.kernels.ops import CodecOps, DecoderParts, Product
 from omnitts_cli.kernels.tracks import Track, Tracks
-from omnitts_cli.models.codec_base import Rise, Stretch, UpsamplingDecoder
-from omnitts_cli.models.codec_decoder import CodecDecoder
-from omnitts_cli.models.codec_layers import Snake
-from omnitts_cli.models.codec_transformer import WindowedLayer, WindowedTransformer
+from omnitts_cli.models.codec_decoder import CodecDecoder, Rise, Stretch, UpsamplingDecoder
+from omnitts_cli.models.codec_layers import Snake, WindowedLayer, WindowedTransformer
 from omnitts_cli.models.roles import Codec, SlotDecoder
 
 COUNTS = 1024

@@ -1,4 +1,4 @@
-"""The talker: input rows -> a hidden state per frame and the logits of group 0."""
+"""Talker: input rows -> a hidden state per frame and the logits of group 0. Predictor: groups 1..G-1 of one frame."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from omnitts_cli.kernels import plain
-from omnitts_cli.kernels.ops import Ops
-from omnitts_cli.models.cache import KVCache
-from omnitts_cli.models.layers import Stack, StackShape
+from omnitts_cli.kernels.ops import Normed, Ops
+from omnitts_cli.models.embed import FrameEmbedder
+from omnitts_cli.models.layers import KVCache, Stack, StackShape, angles
+from omnitts_cli.models.roles import Choose
 
 
 @dataclass(frozen=True)
@@ -59,3 +60,127 @@ class Talker(nn.Module):
     def logits(self, hidden: Tensor) -> Tensor:
         """Group 0: [..., H] -> [..., V]."""
         return self.stack.ops.linear(hidden, self.head)
+
+
+@dataclass(frozen=True)
+class PredictorShape:
+    """`heard` is the talker's width; there is a projection if it differs from the stack's own."""
+
+    stack: StackShape
+    heard: int
+    groups: int  # G
+    codes: int  # per group
+
+
+KEPT = 256
+"""Requests for which `Places` are made once. Larger batches make their own every frame."""
+
+
+@dataclass(frozen=True)
+class Places:
+    """Slots and positions of a frame's rows in its cache: constants, kept because making them takes four kernels."""
+
+    slots: Tensor  # [B]
+    first: Tensor  # [B, 2]: positions of the first pass
+    later: Tensor  # [G, B]: the position of each later pass
+
+    @staticmethod
+    def of(batch: int, groups: int, device: torch.device) -> Places:
+        """For a batch of frames."""
+        steps = torch.arange(groups, device=device)
+        slots = torch.arange(batch, device=device)
+        return Places(slots, steps[:2].repeat(batch, 1), steps[:, None].repeat(1, batch))
+
+
+class Predictor(nn.Module):
+    """Takes the talker's hidden state, then the codes of this frame one group after another.
+
+    Its input rows are the frame embedder's, which is an argument because the talker uses the same tables.
+    """
+
+    def __init__(self, shape: PredictorShape, ops: Ops = plain.OPS) -> None:
+        super().__init__()
+        self.shape = shape
+        self.stack = Stack(shape.stack, ops)
+        self.heads = nn.Parameter(torch.empty(shape.groups - 1, shape.codes, shape.stack.hidden))
+        nn.init.normal_(self.heads, std=0.02)
+        self.project = nn.Linear(shape.heard, shape.stack.hidden) if shape.heard != shape.stack.hidden else None
+        self.narrowed: Tensor | None
+        self.register_buffer("narrowed", None, persistent=False)
+        self.turns: tuple[Tensor, Tensor] | None = None
+        self.places: Places | None = None
+        self.ready: list[Normed] | None = None  # `inputs` of a prepared predictor
+
+    def prepare(self, embedder: FrameEmbedder) -> None:
+        """Make a loaded predictor ready for inference: project the audio rows and compute the rotations once.
+
+        Computed in float32 and rounded once. Training does not call this.
+        """
+        at = self.shape.stack
+        self.turns = angles(torch.arange(self.shape.groups, device=self.heads.device), at.head_dim, at.rope_theta)
+        self.places = Places.of(KEPT, self.shape.groups, self.heads.device)
+        self.stack.fuse()
+        self.stack.to_input_major(self.heads)
+        if self.project is not None:
+            self.stack.to_input_major(self.project.weight)
+            weight, bias = self.project.weight.float(), self.project.bias.float()
+            tables = self.tables(embedder)
+            narrow = [torch.addmm(bias, table.float(), weight.T).to(self.heads.dtype) for table in tables]
+            self.narrowed = torch.stack(narrow)  # [G-1, codes, P]
+        self.ready = self.inputs(embedder)
+
+    def tables(self, embedder: FrameEmbedder) -> list[Tensor]:
+        """Input rows of this stack after codes of groups 0..G-2: [codes, P] each, [codes, H] before `prepare`.
+
+        Group 0's has no row for the end code, after which nothing is read.
+        """
+        if self.narrowed is not None:
+            return list(self.narrowed)
+        return [embedder.first.data[: self.shape.codes], *embedder.rest.data[:-1]]
+
+    def narrow(self, rows: Tensor) -> Tensor:
+        """Rows of the talker's width -> rows of this stack's width."""
+        if self.project is None:
+            return rows
+        return self.stack.ops.linear(rows, self.project.weight, self.project.bias)
+
+    def inputs(self, embedder: FrameEmbedder) -> list[Normed]:
+        """`tables`, with the norm of the first layer."""
+        if self.ready is not None:
+            return self.ready
+        return [self.stack.first_norm(table) for table in self.tables(embedder)]
+
+    def _input(self, row: Normed) -> Normed:
+        """A row of `inputs` in this stack's width."""
+        projected = self.project is None or self.narrowed is not None
+        return row if projected else self.stack.first_norm(self.narrow(row.rows))
+
+    def forward(self, hidden: Tensor, codes: Tensor, embedder: FrameEmbedder) -> Tensor:
+        """Teacher-forced: hidden [N, H] and the true codes [N, G] -> logits [N, G-1, codes]."""
+        rows = [hidden] + [embedder.group(g, codes[:, g]) for g in range(self.shape.groups - 1)]
+        states = self.stack(self.narrow(torch.stack(rows, 1)))  # [N, G, P]
+        return torch.einsum("ngp,gcp->ngc", states[:, 1:], self.heads)
+
+    def frame(self, hidden: Tensor, first: Tensor, row: Normed, embedder: FrameEmbedder, choose: Choose) -> Tensor:
+        """One frame: hidden [B, H], group 0's codes [B] and their rows of `inputs` -> all codes [B, G].
+
+        G-1 passes; the first reads two rows. The last code is never read. Keys and values live for
+        this frame only.
+        """
+        batch, groups, ops = hidden.shape[0], self.shape.groups, self.stack.ops
+        # not cleared: a pass reads no position that this frame has not written
+        cache = self.stack.cache(batch, groups, hidden.device, hidden.dtype, self.turns, cleared=False)
+        kept = self.places if self.places is not None and batch <= KEPT else Places.of(batch, groups, hidden.device)
+        slots, positions = kept.slots[:batch], kept.first[:batch]
+        codes, tables = [first], self.inputs(embedder)
+        rows = self.stack.first_norm(torch.stack([self.narrow(hidden), self._input(row).rows], 1))  # [B, 2, P]
+        for group in range(1, groups):
+            state = self.stack.unnormed(rows, positions, slots, cache, group + 1)
+            scores = ops.norm_linear(state.last(), self.heads[group - 1])
+            if group + 1 == groups:
+                codes.append(choose(group, scores, None)[0])
+                break
+            code, row = choose(group, scores, tables[group])
+            codes.append(code)
+            rows, positions = self._input(row).in_slots(), kept.later[group + 1, :batch, None]
+        return torch.stack(codes, 1)

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from omnitts_cli.models.mel import hertz, mels
+from omnitts_cli.models.speaker import hertz, mels
 from omnitts_cli.training.teacher import SAMPLE_RATE
 
 LOWEST, HIGHEST = 60.0, 380.0  # Hz, of a voice

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from omnitts_cli.models.codec_encoder import CodecEncoder
-from omnitts_cli.models.mel import MelShape, log_mel
+from omnitts_cli.models.speaker import MelShape, log_mel
 from omnitts_cli.training.pool import PASSING, Utterance
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.strangers import describe

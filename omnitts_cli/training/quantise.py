@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from omnitts_cli.models.quantiser import Books, SplitQuantiser
+from omnitts_cli.models.codec_layers import Books, SplitQuantiser
 
 DECAY = 0.99
 DEAD = 0.02  # of an even share of the latents

@@ -12,7 +12,7 @@ import math
 import torch
 from torch import Tensor
 
-from omnitts_cli.models.mel import QUIETEST
+from omnitts_cli.models.speaker import QUIETEST
 
 LOUDER, SOFTER = 0.7, 1.6  # natural logarithms: clips are not as even in loudness as the teacher
 ROOM, NOISE, CUT = 0.3, 0.5, 0.15  # shares of the clips

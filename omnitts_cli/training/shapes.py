@@ -8,7 +8,7 @@ from torch import nn
 
 from omnitts_cli.models.codec_decoder import CodecDecoder, DecoderShape
 from omnitts_cli.models.codec_encoder import CodecEncoder, EncoderShape
-from omnitts_cli.models.codec_transformer import TransformerShape
+from omnitts_cli.models.codec_layers import TransformerShape
 from omnitts_cli.training.recipe import CodecSizes
 
 FRESH_SCALE = 0.3

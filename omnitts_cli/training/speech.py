@@ -6,13 +6,10 @@ import math
 
 from torch import nn
 
-from omnitts_cli.models.embed import FrameEmbedder
+from omnitts_cli.models.embed import FrameEmbedder, TextEmbedder
 from omnitts_cli.models.layers import StackShape
-from omnitts_cli.models.mel import MelShape
-from omnitts_cli.models.predictor import Predictor, PredictorShape
-from omnitts_cli.models.speaker import SpeakerEncoder, SpeakerShape
-from omnitts_cli.models.talker import Talker, TalkerShape
-from omnitts_cli.models.text_rows import TextEmbedder
+from omnitts_cli.models.speaker import MelShape, SpeakerEncoder, SpeakerShape
+from omnitts_cli.models.talker import Predictor, PredictorShape, Talker, TalkerShape
 from omnitts_cli.training.ids import codec_ids
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.teacher import SAMPLE_RATE

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import Normed
-from omnitts_cli.models.cache import angles
+from omnitts_cli.models.layers import angles
 from omnitts_cli.request import COLDEST
 
 

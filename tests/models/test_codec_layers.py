@@ -7,11 +7,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from omnitts_cli.models.codec_encoder import ClipConv
 from omnitts_cli.models.codec_layers import (
     FEW,
     CausalConv,
     CausalRise,
-    ClipConv,
     ConvNeXt,
     ResidualUnit,
     Snake,

@@ -13,7 +13,7 @@ from omnitts_cli.kernels import cpu, plain_codec
 from omnitts_cli.kernels.cpu import library
 from omnitts_cli.kernels.ops import CodecOps
 from omnitts_cli.models.codec_decoder import CodecDecoder, DecoderShape
-from omnitts_cli.models.codec_transformer import TransformerShape
+from omnitts_cli.models.codec_layers import TransformerShape
 from omnitts_cli.models.slot_decoder import slot_decoder
 
 BOUND = 1e-5

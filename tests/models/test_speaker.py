@@ -14,8 +14,7 @@ from tiny_models import error, speaker_encoder
 from torch import Tensor
 
 from omnitts_cli.errors import InputError
-from omnitts_cli.models.mel import MelShape
-from omnitts_cli.models.speaker import SpeakerEncoder, SpeakerShape
+from omnitts_cli.models.speaker import MelShape, SpeakerEncoder, SpeakerShape
 
 BOUND = 1e-5
 Encoders = Callable[[str], SpeakerEncoder]

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import torch
 
-from omnitts_cli.models.mel import log_mel
+from omnitts_cli.models.speaker import log_mel
 from omnitts_cli.training.lessons import MEL, StrangerTable
 from omnitts_cli.training.pool import PASSING, Utterance
 from omnitts_cli.training.recipe import Recipe

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from omnitts_cli.models.quantiser import SplitQuantiser
+from omnitts_cli.models.codec_layers import SplitQuantiser
 from omnitts_cli.training.quantise import LearningQuantiser
 
 

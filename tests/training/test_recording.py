@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from omnitts_cli.models.mel import QUIETEST
+from omnitts_cli.models.speaker import QUIETEST
 from omnitts_cli.training import recording
 from omnitts_cli.training.recording import recorded
 

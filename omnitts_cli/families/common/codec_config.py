@@ -6,7 +6,7 @@ from typing import Any
 
 from omnitts_cli.families.common.fields import HEADS, LAYERS, WIDTH, Fields
 from omnitts_cli.families.common.stack_config import rope_theta
-from omnitts_cli.models.codec_transformer import TransformerShape
+from omnitts_cli.models.codec_layers import TransformerShape
 
 RATE, RATES, SAMPLES_PER_FRAME, WINDOW = 64, 8, 2**15, 4096
 

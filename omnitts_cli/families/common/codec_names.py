@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from omnitts_cli.models.codec_base import UpsamplingShape
+from omnitts_cli.models.codec_decoder import UpsamplingShape
 from omnitts_cli.models.sources import Join, Names, One
 
 

@@ -5,9 +5,8 @@ Each function returns the names of one module's own parameters; the caller that 
 
 from __future__ import annotations
 
-from omnitts_cli.models.predictor import PredictorShape
 from omnitts_cli.models.sources import Join, Names, One, Stack
-from omnitts_cli.models.talker import TalkerShape
+from omnitts_cli.models.talker import PredictorShape, TalkerShape
 
 HEAD = "talker.codec_head.weight"
 """A large tensor of the language side: its number format is that of them all."""

@@ -12,11 +12,9 @@ from torch.overrides import TorchFunctionMode
 
 from omnitts_cli.families.common.names import embedder_names, predictor_names, prefixed
 from omnitts_cli.kernels.ops import Ops
-from omnitts_cli.models.embed import FrameEmbedder
-from omnitts_cli.models.predictor import Predictor, PredictorShape
+from omnitts_cli.models.embed import FrameEmbedder, TextEmbedder
 from omnitts_cli.models.sources import Names
-from omnitts_cli.models.talker import Talker, TalkerShape
-from omnitts_cli.models.text_rows import TextEmbedder
+from omnitts_cli.models.talker import Predictor, PredictorShape, Talker, TalkerShape
 
 
 class Language(nn.Module):

@@ -16,10 +16,9 @@ from omnitts_cli.families.common.fields import WIDTH, Fields
 from omnitts_cli.families.common.ids import CODES, GROUPS, POSITIONS, TOKENS, TextIds, same_tokens, text_ids
 from omnitts_cli.families.common.stack_config import stack_shape
 from omnitts_cli.families.qwen3_omni.released import DEFAULT_VOICE, FAMILY, LANGUAGES, PREDICTOR_SAMPLING, VOICES
-from omnitts_cli.models.code2wav import Code2WavShape
+from omnitts_cli.models.codec_decoder import Code2WavShape
 from omnitts_cli.models.experts import ExpertShape
-from omnitts_cli.models.predictor import PredictorShape
-from omnitts_cli.models.talker import TalkerShape
+from omnitts_cli.models.talker import PredictorShape, TalkerShape
 from omnitts_cli.request import Sampling
 
 SAMPLE_RATE = 24_000

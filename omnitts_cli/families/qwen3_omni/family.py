@@ -20,11 +20,10 @@ from omnitts_cli.families.qwen3_omni.names.language import talker_names, text_na
 from omnitts_cli.families.qwen3_omni.prompt import OmniPrompter
 from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import Ops
-from omnitts_cli.models.code2wav import Code2Wav
+from omnitts_cli.models.codec_decoder import Code2Wav
+from omnitts_cli.models.embed import Place, TextEmbedder
 from omnitts_cli.models.experts import Experts
-from omnitts_cli.models.prompt_rows import Place
 from omnitts_cli.models.roles import Facts, SpeechModel
-from omnitts_cli.models.text_rows import TextEmbedder
 
 
 @dataclass(frozen=True)

@@ -19,10 +19,8 @@ from omnitts_cli.families.common.refusals import (
 )
 from omnitts_cli.families.common.tokenizer import TextTokenizer
 from omnitts_cli.families.qwen3_omni.config import Config
-from omnitts_cli.models.embed import FrameEmbedder
-from omnitts_cli.models.prompt_rows import Drafter, Place, PromptRows, refuse_too_long
+from omnitts_cli.models.embed import Drafter, FrameEmbedder, Place, PromptRows, TextEmbedder, refuse_too_long
 from omnitts_cli.models.roles import Draft, LiveText, TooEarly
-from omnitts_cli.models.text_rows import TextEmbedder
 from omnitts_cli.request import Request
 from omnitts_cli.voices import Named
 

@@ -12,8 +12,7 @@ from omnitts_cli.families.common.codec_config import (
 from omnitts_cli.families.common.fields import WIDTH, Fields
 from omnitts_cli.models.codec_decoder import DecoderShape
 from omnitts_cli.models.codec_encoder import EncoderShape
-from omnitts_cli.models.mel import MelShape
-from omnitts_cli.models.speaker import SpeakerShape
+from omnitts_cli.models.speaker import MelShape, SpeakerShape
 
 CODEC = "qwen3_tts_tokenizer_12hz"
 KERNEL, BOOKS = 64, 256

@@ -16,9 +16,8 @@ from omnitts_cli.families.qwen3_tts.ours import longest_piece, ours_in, plain_le
 from omnitts_cli.families.qwen3_tts.released import KINDS, VOICES
 from omnitts_cli.models.codec_decoder import DecoderShape
 from omnitts_cli.models.codec_encoder import EncoderShape
-from omnitts_cli.models.predictor import PredictorShape
 from omnitts_cli.models.speaker import SpeakerShape
-from omnitts_cli.models.talker import TalkerShape
+from omnitts_cli.models.talker import PredictorShape, TalkerShape
 from omnitts_cli.request import Sampling
 
 FRAME_RATE = 100

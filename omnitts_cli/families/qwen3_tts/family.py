@@ -25,10 +25,9 @@ from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import Ops
 from omnitts_cli.models.codec_decoder import CodecDecoder
 from omnitts_cli.models.codec_encoder import CodecEncoder
-from omnitts_cli.models.prompt_rows import Place
+from omnitts_cli.models.embed import Place, TextEmbedder
 from omnitts_cli.models.roles import Facts, SpeechModel
 from omnitts_cli.models.speaker import SpeakerEncoder
-from omnitts_cli.models.text_rows import TextEmbedder
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from omnitts_cli.errors import InputError
 from omnitts_cli.models.codec_encoder import CodecEncoder
-from omnitts_cli.models.prompt_rows import Place
+from omnitts_cli.models.embed import Place
 from omnitts_cli.models.speaker import SpeakerEncoder
 
 

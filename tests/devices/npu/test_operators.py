@@ -22,7 +22,7 @@ from torch import Tensor
 from omnitts_cli.devices import accelerator
 from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import Normed
-from omnitts_cli.models.cache import angles
+from omnitts_cli.models.layers import angles
 
 HERE = Path(__file__).parent
 TABLES = json.loads((HERE / "vendor.json").read_text("utf-8"))

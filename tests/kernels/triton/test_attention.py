@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from omnitts_cli.kernels import plain
-from omnitts_cli.models.cache import angles
+from omnitts_cli.models.layers import angles
 
 pytestmark = pytest.mark.gpu
 CAPACITY, SLOTS, EPS = 160, 5, 1e-6

@@ -7,7 +7,7 @@ import torch
 from omnitts_cli.families.qwen3_tts.names.codec import books, decoder_names, encoder_names
 from omnitts_cli.models.codec_decoder import CodecDecoder, DecoderShape
 from omnitts_cli.models.codec_encoder import CodecEncoder, EncoderShape
-from omnitts_cli.models.codec_transformer import TransformerShape
+from omnitts_cli.models.codec_layers import TransformerShape
 from omnitts_cli.models.sources import Names, One
 
 RELEASED = DecoderShape(

@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from omnitts_cli.models.text_rows import BLOCK, KnownRows, TextEmbedder
+from omnitts_cli.models.embed import BLOCK, KnownRows, TextEmbedder
 
 
 def embedder() -> TextEmbedder:

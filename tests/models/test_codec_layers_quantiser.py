@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from omnitts_cli.models.quantiser import Books, SplitQuantiser
+from omnitts_cli.models.codec_layers import Books, SplitQuantiser
 
 
 def quantiser() -> SplitQuantiser:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from omnitts_cli.models.codec_transformer import ClipTransformer, TransformerShape, WindowedTransformer
+from omnitts_cli.models.codec_encoder import ClipTransformer
+from omnitts_cli.models.codec_layers import TransformerShape, WindowedTransformer
 
 SHAPE = TransformerShape(hidden=12, inner=20, layers=2, heads=3, head_dim=8, scale=0.7)
 

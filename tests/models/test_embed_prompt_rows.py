@@ -7,10 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from omnitts_cli.models.embed import FrameEmbedder
-from omnitts_cli.models.prompt_rows import PromptRows
+from omnitts_cli.models.embed import FrameEmbedder, PromptRows, TextEmbedder
 from omnitts_cli.models.roles import Draft
-from omnitts_cli.models.text_rows import TextEmbedder
 
 HIDDEN, GROUPS, CODES, PAD = 64, 3, 10, 39
 REFERENCE = np.array([[1, 2, 3], [4, 5, 6]])

@@ -7,7 +7,7 @@ import os
 import pytest
 import torch
 
-from omnitts_cli.models.cache import KVCache, angles
+from omnitts_cli.models.layers import KVCache, angles
 
 
 def filled(slots: int, capacity: int) -> KVCache:
