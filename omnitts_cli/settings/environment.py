@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 
 PREFIX = "OMNITTS_"
 EMBEDDED = "tiny"
 """The model inside the package, the default."""
 
+API_KEY = "OMNITTS_API_KEY"
+"""The key of a server, for `--via URL`, `bench --url` and `serve`."""
+
 # Other variables that we or our libraries use; `omnitts config show` lists them.
 FOREIGN = (
+    API_KEY,
     "HF_HOME",
     "HF_ENDPOINT",
     "HF_TOKEN",
@@ -18,6 +23,8 @@ FOREIGN = (
     "NO_COLOR",
     "FORCE_COLOR",
     "TERM",
+    "TMPDIR",
+    "XDG_RUNTIME_DIR",
     "XDG_CONFIG_HOME",
     "XDG_DATA_HOME",
     "XDG_CACHE_HOME",
@@ -25,16 +32,25 @@ FOREIGN = (
     "CUDA_VISIBLE_DEVICES",
     "ASCEND_RT_VISIBLE_DEVICES",
 )
-SECRET = ("HF_TOKEN",)
+SECRET = ("HF_TOKEN", API_KEY)
 NATIVE = "OMNITTS_NATIVE"
 """0 disables the compiled CPU library, for comparisons."""
-SWITCHES = ("config", "native")
-"""Variables of ours that are not options: OMNITTS_CONFIG, OMNITTS_NATIVE."""
+SWITCHES = ("config", "native", "api_key")
+"""Variables of ours that are not options: OMNITTS_CONFIG, OMNITTS_NATIVE, OMNITTS_API_KEY."""
 
 
 def variable(name: str) -> str | None:
     """An environment variable; an empty one counts as unset."""
     return os.environ.get(name) or None
+
+
+def server_socket() -> Path:
+    """Where `omnitts serve` listens for commands of the same user."""
+    runtime = variable("XDG_RUNTIME_DIR")
+    if runtime:
+        return Path(runtime, "omnitts", "serve.sock")
+    user = os.getuid() if hasattr(os, "getuid") else 0
+    return Path(variable("TMPDIR") or "/tmp", f"omnitts-{user}", "serve.sock")
 
 
 def hold_back_backends() -> None:

@@ -28,7 +28,7 @@ from omnitts_cli.weights.fetch import Report
 from omnitts_cli.weights.find import TINY, find
 from omnitts_cli.weights.load import fill
 from omnitts_cli.weights.random_fill import random_fill
-from omnitts_cli.weights.verify import model_sha256
+from omnitts_cli.weights.sums import model_sha256
 
 RANDOM = "random:"
 SMALL = 64 << 20  # bytes of weights

@@ -20,7 +20,6 @@ from omnitts_cli.settings.environment import EMBEDDED
 from omnitts_cli.settings.kinds import nearest
 from omnitts_cli.settings.setting import fields_of, former_names
 from omnitts_cli.settings.table import SHARED, Machine, Network, Speech, TextIn
-from omnitts_cli.speech import load as loading
 from omnitts_cli.speech import normalize, voice_files, voices
 from omnitts_cli.speech import reference as references
 from omnitts_cli.speech.clip import Chunk, Clip
@@ -30,6 +29,7 @@ from omnitts_cli.speech.script import Fed, Script, Written
 from omnitts_cli.speech.speaking import Manner, Stream, Tell
 from omnitts_cli.speech.voices import Voice
 from omnitts_cli.text.language import LANGUAGES
+from omnitts_cli.text.piece import Piece
 from omnitts_cli.voices import Designed
 
 if TYPE_CHECKING:
@@ -72,6 +72,8 @@ def load(
         notices.append(notice)
         if tell:
             tell(notice)
+
+    from omnitts_cli.speech import load as loading  # imports torch
 
     engine = loading.open_engine(name, variant=variant, report=fetching, tell=lambda line: note(Notice(line)), **given)
     if given["device"] == "auto" and (passed_over := loading.passed_over(engine.device)):
@@ -241,15 +243,7 @@ class TTS:
         whole = text.split == "none"  # the text is not split
         seed = speech.seed if speech.seed is not None else who.seed
         manner = Manner(
-            request=Request(
-                text="",
-                voice=who.identity,
-                language=language,
-                style=speech.style,
-                sampling=sampling_of(speech),
-                text_mode=speech.text_mode,  # type: ignore[arg-type]
-                max_frames=cap(speech, model.facts.frame_rate),
-            ),
+            request=self._request(who, language, speech),
             seed=secrets.randbits(31) if seed is None else seed,
             sentence_gap_s=text.sentence_gap / 1000,
             paragraph_gap_s=text.paragraph_gap / 1000,
@@ -266,6 +260,30 @@ class TTS:
         if words is not None:
             return LiveStream(self.loop, self.sample_rate, manner, words, tell)
         return Stream(self.loop, self.sample_rate, manner, script, tell)
+
+    def piece(self, text: str, voice: Voice, language: str | None, speech: Speech) -> Stream:
+        """Returns the speech of one piece that another process has split, normalised and checked: no retries, no
+        gaps. That process hears with the last chunk why it stopped: `stream.account.stopped`.
+        """
+        who = voices.voice_for(voice, self.engine.model)
+        if language is not None:
+            voices.refuse_foreign(language, self.engine.model)
+        manner = Manner(
+            request=self._request(who, language, speech), seed=speech.seed or 0, retries=0, safe=False, urgent=True
+        )
+        return Stream(self.loop, self.sample_rate, manner, Written(iter([Piece(text, 0, len(text))]), len(text)))
+
+    def _request(self, voice: Voice, language: str | None, speech: Speech) -> Request:
+        """What all pieces of a speech have in common."""
+        return Request(
+            text="",
+            voice=voice.identity,
+            language=language,
+            style=speech.style,
+            sampling=sampling_of(speech),
+            text_mode=speech.text_mode,  # type: ignore[arg-type]
+            max_frames=cap(speech, self.engine.model.facts.frame_rate),
+        )
 
     def _stream(
         self,

@@ -98,8 +98,8 @@ def exists(name: str) -> InputError:
     return InputError(f"voice '{name}' already exists", hint=f"omnitts voices rm {name}, or choose another name")
 
 
-def write(voice: SavedVoice, path: Path) -> None:
-    """Writes the file, completely or not at all."""
+def to_bytes(voice: SavedVoice) -> bytes:
+    """The bytes of its voice file."""
     import numpy as np
     from safetensors.numpy import save as packed
 
@@ -109,10 +109,16 @@ def write(voice: SavedVoice, path: Path) -> None:
     about = {"format": FORMAT, "name": voice.name, **voice.about}
     if voice.voice.transcript is not None:
         about["transcript"] = voice.voice.transcript
+    return packed(tensors, {"voice": json.dumps(about, ensure_ascii=False)})
+
+
+def write(voice: SavedVoice, path: Path) -> None:
+    """Writes the file, completely or not at all."""
+    data = to_bytes(voice)
     part = path.with_name(f".{path.name}.part-{os.getpid()}")
     try:
         with part.open("wb") as file:
-            file.write(packed(tensors, {"voice": json.dumps(about, ensure_ascii=False)}))
+            file.write(data)
             file.flush()
             os.fsync(file.fileno())
         os.replace(part, path)
@@ -123,17 +129,27 @@ def write(voice: SavedVoice, path: Path) -> None:
 
 def read(path: Path) -> SavedVoice:
     """The voice in a file, or an InputError that says what is wrong with it."""
-    from safetensors import SafetensorError, safe_open
-
     check_file(path)
     try:
-        with safe_open(path, framework="numpy") as file:
-            about = parsed(path, (file.metadata() or {}).get("voice"))
-            shapes = {name: file.get_slice(name).get_shape() for name in file.keys()}
-            check_shapes(path, shapes)
-            tensors = {name: file.get_tensor(name) for name in shapes}
-    except (SafetensorError, ValueError, OSError, MemoryError) as error:
+        return of_bytes(path.read_bytes(), path)
+    except OSError as error:
         raise wrong(path, str(error)) from None
+
+
+def of_bytes(data: bytes, path: Path = Path("voice")) -> SavedVoice:
+    """The voice in the bytes of a voice file; `path` is its name in messages."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load as unpacked
+
+    if not 8 < len(data) <= LARGEST_BYTES:
+        raise wrong(path, f"it has {len(data):,} bytes")
+    try:
+        header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+        about = parsed(path, header.pop("__metadata__", {}).get("voice"))
+        check_shapes(path, {name: tensor["shape"] for name, tensor in header.items()})
+        tensors = unpacked(data)
+    except (SafetensorError, ValueError, TypeError, KeyError, AttributeError, RecursionError, MemoryError) as error:
+        raise wrong(path, str(error) or "its header is damaged") from None
     return SavedVoice(about.pop("name", path.stem), as_voice(path, tensors, about.pop("transcript", None)), about)
 
 

@@ -29,7 +29,7 @@ from omnitts_cli.training.spoken import peak_memory, speak
 from omnitts_cli.training.teacher import SAMPLE_RATE, Spoken, Teacher, TeacherVoice
 from omnitts_cli.training.texts import Line
 from omnitts_cli.training.texts import phonemes as lines_of
-from omnitts_cli.weights.verify import sha256_of
+from omnitts_cli.weights.sums import sha256_of
 
 PARTS = ("spoken", "codec", "runaways", "clone", "design", "speed")
 REPEATED = ("henry", "clara", "edith")

@@ -12,14 +12,12 @@ from pathlib import Path
 
 from omnitts_cli.errors import ModelError
 from omnitts_cli.settings.environment import EMBEDDED
-from omnitts_cli.weights.header import shown, unreadable
+from omnitts_cli.weights.header import shown
 from omnitts_cli.weights.released import RELEASED, File, Released
+from omnitts_cli.weights.sums import SHA256, sha256_of
 
 OK, DAMAGED, MISSING, UNKNOWN = "ok", "damaged", "missing", "unknown"
 
-SMALL_BYTES = 64 * 2**20  # hashed in about 50 ms
-
-_SHA256 = re.compile(r"[0-9a-f]{64}")
 _GIT_SHA1 = re.compile(r"[0-9a-f]{40}")
 
 
@@ -67,7 +65,7 @@ def _check(folder: Path, path: str, expected: File | None, packed: Mapping[str, 
     if path in packed:
         return _compared(path, sha256_of(file), packed[path])
     blob = file.resolve().name
-    if file.is_symlink() and _SHA256.fullmatch(blob):
+    if file.is_symlink() and SHA256.fullmatch(blob):
         return _compared(shown(path), sha256_of(file), blob)
     if file.is_symlink() and _GIT_SHA1.fullmatch(blob):
         return _compared(shown(path), _git_sha1_of(file), blob)
@@ -86,23 +84,6 @@ def _recognised(path: str, digest: str) -> Checked:
     """Weights in a plain folder: whether they are released ones."""
     owners = [model.name for model in RELEASED.values() for file in model.files if file.sha256 == digest]
     return Checked(path, OK, f"same as in {owners[0]}") if owners else Checked(path, UNKNOWN, f"SHA-256 {digest}")
-
-
-def sha256_of(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise unreadable(path, error) from None
-
-
-def model_sha256(folder: Path) -> str | None:
-    """The SHA-256 of a model's weights for reports, unless gigabytes would have to be read for it."""
-    weights = (folder / "model.safetensors").resolve()
-    if _SHA256.fullmatch(weights.name):  # file names in the Hub cache are hashes
-        return weights.name
-    small = weights.is_file() and weights.stat().st_size <= SMALL_BYTES
-    return sha256_of(weights) if small else None
 
 
 def _git_sha1_of(path: Path) -> str:

@@ -275,3 +275,42 @@ def test_a_closed_model_speaks_no_more() -> None:
     tts.close()
     with pytest.raises(omnitts.OmniError, match="closed"):
         tts.speak("hello")
+
+
+def test_importing_it_imports_no_torch() -> None:
+    """A command that speaks through a server never needs it."""
+    code = "import sys, omnitts_cli.speech.tts; assert 'torch' not in sys.modules"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_pieces_one_by_one_are_the_sound_of_the_whole(tts: TTS) -> None:
+    """What a client does that asks a server for its pieces."""
+    from omnitts_cli.settings.table import Speech
+    from omnitts_cli.speech.speaking import sub_seed
+    from omnitts_cli.speech.voices import voice_for
+    from omnitts_cli.text.reading import readings
+    from omnitts_cli.text.spell_out import plain_letters
+    from omnitts_cli.text.split import split
+
+    texts = [text for piece in split(LONG[:500]) for _, text in readings(piece, plain_letters, 110)]
+    voice = voice_for("clara", tts.engine.model)
+    parts = [
+        tts.piece(text, voice, None, Speech(seed=sub_seed(11, number, 0), temperature=0.9)).clip()
+        for number, text in enumerate(texts)
+    ]
+    whole = tts.speak(LONG[:500], voice="clara", seed=11, temperature=0.9, sentence_gap=0, paragraph_gap=0)
+    assert len(texts) > 3
+    at, join = 0, int(0.005 * tts.sample_rate)  # the first 5 ms of a piece carry the step from the one before
+    for part in parts:
+        assert np.array_equal(part.samples[join:], whole.samples[at + join : at + part.samples.size])
+        at += part.samples.size
+    assert at == whole.samples.size and np.array_equal(parts[0].samples[:join], whole.samples[:join])
+
+
+def test_a_piece_that_is_cut_is_not_tried_again(tts: TTS) -> None:
+    from omnitts_cli.settings.table import Speech
+    from omnitts_cli.speech.voices import voice_for
+
+    stream = tts.piece("Cut after a while.", voice_for(None, tts.engine.model), None, Speech(seed=3, max_frames=4))
+    assert stream.clip().samples.size == 4 * 1920 and stream.account.stopped == "limit"
+    assert stream.account.retries == 0

@@ -129,3 +129,18 @@ def test_a_blend_is_weighted() -> None:
     assert voice_files.blend([(one, 3), (two, 1)], "c").voice.embedding == pytest.approx(2.5)
     with pytest.raises(OmniError):
         voice_files.blend([(one, 1)], "c")
+
+
+def test_bytes_are_read_as_their_file(tmp_path: Path) -> None:
+    voice = SavedVoice("anna", Cloned(np.arange(8, dtype=np.float32), np.arange(12).reshape(3, 4), "said"), {})
+    data = voice_files.to_bytes(voice)
+    found = voice_files.of_bytes(data)
+    assert found.name == "anna" and np.array_equal(found.voice.codes, voice.voice.codes)
+    voice_files.write(voice, tmp_path / "a.voice")
+    assert (tmp_path / "a.voice").read_bytes() == data
+
+
+@pytest.mark.parametrize("data", [b"", b"x" * 8, b"\xff" * 64, b"\x02" + bytes(7) + b"[]", b"\x02" + bytes(7) + b"{}"])
+def test_bytes_that_are_not_a_voice_are_refused(data: bytes) -> None:
+    with pytest.raises(InputError, match="cannot use voice file"):
+        voice_files.of_bytes(data)

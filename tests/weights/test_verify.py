@@ -10,7 +10,8 @@ from types import SimpleNamespace
 import pytest
 
 from omnitts_cli.weights.released import RELEASED, File, Released
-from omnitts_cli.weights.verify import Checked, model_sha256, problem, sha256_of, verify
+from omnitts_cli.weights.sums import model_sha256, sha256_of
+from omnitts_cli.weights.verify import Checked, problem, verify
 
 
 def flip(path: Path, at: int) -> None:
@@ -110,7 +111,7 @@ def test_released_weights_in_a_plain_folder(model: Path, monkeypatch: pytest.Mon
 
 def test_what_a_report_calls_a_model(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert model_sha256(model) == hashlib.sha256(b"weights" * 1000).hexdigest()
-    monkeypatch.setattr("omnitts_cli.weights.verify.SMALL_BYTES", 6999)
+    monkeypatch.setattr("omnitts_cli.weights.sums.SMALL_BYTES", 6999)
     assert model_sha256(model) is None, "a large file of a plain folder is not read for a name"
     assert model_sha256(model / "nowhere") is None
 
