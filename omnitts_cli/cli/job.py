@@ -228,8 +228,7 @@ class Known:
 
 def known_of(name: str, variant: str) -> Known:
     """The size of a model, its longest piece, and whether it reads letters only."""
-    from omnitts_cli.families.common.fields import Fields
-    from omnitts_cli.families.qwen3_tts.ours import longest_piece, ours_in, plain_letters
+    from omnitts_cli.families.common.fields import Fields, longest_piece, ours_in, plain_letters
     from omnitts_cli.weights.find import here
     from omnitts_cli.weights.names import HubName
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from omnitts_cli.devices import choose
 from omnitts_cli.devices.device import Device
@@ -16,7 +17,7 @@ from omnitts_cli.engine.engine import Engine
 from omnitts_cli.engine.plan import Plan
 from omnitts_cli.engine.room import slot_bytes, start
 from omnitts_cli.errors import DeviceError, ModelError
-from omnitts_cli.families.common.names import HEAD
+from omnitts_cli.families.common.parts import HEAD, Part
 from omnitts_cli.families.common.tokenizer import TextTokenizer, byte_vocabulary, read_tokenizer
 from omnitts_cli.families.known import families, family_of
 from omnitts_cli.families.toy import toy
@@ -109,11 +110,17 @@ def _stored(folder: Path, name: str, device: Device, settings: EngineSettings) -
     files = {part.folder: Checkpoint.open(folder / part.folder) for part in pieces.all()}
     stored = files[""].names().get(HEAD)
     language = _dtype(settings.dtype, device, stored[0] if stored else None)
-    for part in pieces.all():
+
+    def filled(part: Part) -> nn.Module:
         dtype = torch.float32 if part.float32 else language
         fill(part.module, part.names, files[part.folder], device.torch_device, dtype, unused=part.leftover)
+        return part.module
+
+    for part in pieces.all():
+        filled(part)
     model = family.assemble(name, config, pieces, tokenizer, device.to_device, device.ops())
-    return replace(model, sha256=model_sha256(folder))
+    cloner = family.cloner(config, filled, device.to_device)
+    return replace(model, sha256=model_sha256(folder), cloner=cloner)
 
 
 def _random(name: str, variant: str | None, device: Device, settings: EngineSettings) -> SpeechModel:
@@ -129,10 +136,16 @@ def _random(name: str, variant: str | None, device: Device, settings: EngineSett
         raise ModelError(f"no model '{here}'", hint=hint)
     config = family.made_up_config(here, family.complete(name, variant))
     pieces = family.parts(config, device.ops())
-    for part in pieces.all():
+
+    def filled(part: Part) -> nn.Module:
         random_fill(part.module, 0, device.torch_device, torch.float32 if part.float32 else language)
+        return part.module
+
+    for part in pieces.all():
+        filled(part)
     tokenizer = TextTokenizer(byte_vocabulary(), [])
-    return family.assemble(str(here), config, pieces, tokenizer, device.to_device, device.ops())
+    model = family.assemble(str(here), config, pieces, tokenizer, device.to_device, device.ops())
+    return replace(model, cloner=family.cloner(config, filled, device.to_device))
 
 
 def _dtype(wanted: str, device: Device, stored: torch.dtype | None = None) -> torch.dtype:

@@ -10,7 +10,9 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from omnitts_cli.families.qwen3_tts.names.codec import books, decoder_names, encoder_names
+from omnitts_cli.families.common.parts import books
+from omnitts_cli.families.qwen3_tts.cloner import encoder_names
+from omnitts_cli.families.qwen3_tts.family import decoder_names
 from omnitts_cli.models.sources import Derived, Join, Names, One, Stack
 from omnitts_cli.training import files, parts, speech_stage
 from omnitts_cli.training.recipe import Recipe

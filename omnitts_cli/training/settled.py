@@ -7,15 +7,15 @@ from pathlib import Path
 import torch
 
 from omnitts_cli.errors import ModelError
-from omnitts_cli.families.common.names import (
+from omnitts_cli.families.common.parts import (
     embedder_names,
     predictor_names,
     prefixed,
     talker_names,
     text_names,
 )
-from omnitts_cli.families.qwen3_tts.names.codec import decoder_names, encoder_names
-from omnitts_cli.families.qwen3_tts.names.speaker import speaker_names
+from omnitts_cli.families.qwen3_tts.cloner import encoder_names, speaker_names
+from omnitts_cli.families.qwen3_tts.family import decoder_names
 from omnitts_cli.models.sources import Names
 from omnitts_cli.training import parts
 from omnitts_cli.training.quantise import LearningQuantiser

@@ -14,11 +14,9 @@ from torch import Tensor
 
 from omnitts_cli.families.common.fields import Fields
 from omnitts_cli.families.common.tokenizer import read_tokenizer
-from omnitts_cli.families.qwen3_tts.codec_config import decoder_shape, encoder_shape, speaker_shape
-from omnitts_cli.families.qwen3_tts.config import Config, read_config
-from omnitts_cli.families.qwen3_tts.family import Parts, assemble, parts
-from omnitts_cli.families.qwen3_tts.names.codec import decoder_names, encoder_names
-from omnitts_cli.families.qwen3_tts.names.speaker import speaker_names
+from omnitts_cli.families.qwen3_tts.cloner import encoder_names, encoder_shape, speaker_names, speaker_shape
+from omnitts_cli.families.qwen3_tts.config import Config, decoder_shape, read_config
+from omnitts_cli.families.qwen3_tts.family import Parts, assemble, decoder_names, parts
 from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import Ops
 from omnitts_cli.models.codec_decoder import CodecDecoder

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from omnitts_cli.models.roles import SpeechModel
+from omnitts_cli.models.roles import Cloner, SpeechModel
 
 
 @dataclass(frozen=True)
@@ -16,10 +16,11 @@ class Family:
 
     model_type: str  # in config.json
     read_config: Callable[[Path], Any]
-    parts: Callable[..., Any]  # config, ops -> an object whose `all()` lists its Parts
+    parts: Callable[..., Any]  # config, ops -> an object whose `all()` lists its Parts, those for speaking
     assemble: Callable[..., SpeechModel]  # name, config, filled parts, tokenizer, place, ops
     voices: Callable[[Any], dict[str, str]]  # config -> each name with one line about it
     languages: Callable[[Any], tuple[str, ...]]
     made_up: tuple[str, ...]  # names of its models of random weights, without "random:"
     made_up_config: Callable[[Path, str], Any]  # of one of these, and what to call its file
+    cloner: Callable[..., Cloner | None] = lambda *_: None  # config, what fills a Part, place
     complete: Callable[[str, str | None], str] = lambda name, variant: name  # a short name and its variant -> a name

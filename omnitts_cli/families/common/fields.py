@@ -1,9 +1,24 @@
-"""Fields: one JSON object of a model folder, read strictly. Every complaint names file, key and value."""
+"""Config files of a model folder, read strictly: Fields, the ids of prompts, and what our own folders add.
+
+Every complaint names file, key and value. One object of config.json is ours; the official package passes over it. Every
+key may be left out:
+
+    "omnitts": {
+        "kinds": ["named", "cloned", "designed"],   voices that this one folder can speak
+        "languages": ["english"],                   those of codec_language_id that it was trained for
+        "voices": {"ann": "a calm, low voice"},     one line about a speaker
+        "style": true,                              whether named voices obey an instruction
+        "longest_piece": 110,                       letters of a text that it says well in one go
+        "plain_letters": true                       whether it reads English letters and ,.!?'- only, so that numbers
+                                                    and signs must be words before it hears them
+    }
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -148,3 +163,69 @@ def _shown(value: object) -> str:
     """A stranger's value, short enough for a message and without control characters."""
     text = ascii(value)
     return text if len(text) <= 80 else text[:77] + "..."
+
+
+GROUPS, CODES, TOKENS, POSITIONS = 64, 2**16, 2**21, 2**20
+
+
+@dataclass(frozen=True)
+class TextIds:
+    """Tokens that the template places by number."""
+
+    start: int  # of a turn
+    stop: int
+    assistant: int
+    pad: int
+    begin: int
+    end: int
+
+
+def text_ids(top: Fields, vocabulary: int) -> TextIds:
+    """The ids that config.json names."""
+
+    def token(key: str) -> int:
+        return top.whole(f"{key}_token_id", vocabulary - 1, 0)
+
+    return TextIds(
+        start=token("im_start"),
+        stop=token("im_end"),
+        assistant=token("assistant"),
+        pad=token("tts_pad"),
+        begin=token("tts_bos"),
+        end=token("tts_eos"),
+    )
+
+
+def same_tokens(tokenizer: Fields, text: TextIds) -> None:
+    """Raise ModelError where the tokenizer has another word at one of the ids of config.json."""
+    if not tokenizer.has("added_tokens_decoder"):
+        return
+    added = tokenizer.part("added_tokens_decoder")
+    for word, id in {
+        "<|im_start|>": text.start,
+        "<|im_end|>": text.stop,
+        "<tts_pad>": text.pad,
+        "<tts_text_bos>": text.begin,
+        "<tts_text_eod>": text.end,
+    }.items():
+        entry = added.part(str(id)) if added.has(str(id)) else None
+        if entry is not None and entry.text("content") != word:
+            raise added.problem(str(id), f"{entry.text('content')!a} is not {word}, which config.json has at {id}")
+
+
+KEY = "omnitts"  # of the object that is ours
+PIECE = 10_000  # letters; far more than any slot holds
+
+
+def ours_in(top: Fields) -> Fields:
+    """The object, of a config.json; empty where it is not."""
+    return top.part(KEY) if top.has(KEY) else Fields(top.file, {}, KEY)
+
+
+def plain_letters(ours: Fields) -> bool:
+    return ours.flag("plain_letters", False)
+
+
+def longest_piece(ours: Fields) -> int | None:
+    """None: as much as the splitter gives."""
+    return ours.whole("longest_piece", PIECE, 20) if ours.has("longest_piece") else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-from omnitts_cli.errors import InputError, UsageError, VoiceError
+from omnitts_cli.errors import UsageError, VoiceError
 
 WHO_SPEAKS = {
     "named": "omnitts say -m 0.6b   or   -m 1.7b",
@@ -36,14 +36,6 @@ def unknown_language(name: str, known: Iterable[str], elsewhere: str | None = No
 def no_instructions() -> UsageError:
     """The model does not support --style."""
     return UsageError("this model does not support --style", hint="-m 1.7b   with a named voice")
-
-
-def text_to_speak(text: str) -> str:
-    """The text without white space around it, which the template would mix with its own; InputError if none is left."""
-    text = text.strip()
-    if not text:
-        raise InputError("no text to speak", hint="give at least one word")
-    return text
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:

@@ -124,3 +124,11 @@ def _merges(path: Path, vocabulary: Mapping[str, int]) -> list[tuple[str, str]]:
                 f"{path}:{number}: {lines[number - 1][:60]!a} does not join two entries of vocab.json to a third"
             )
     return [(left, right) for _, left, _, right in merges]
+
+
+def text_to_speak(text: str) -> str:
+    """The text without white space around it, which the template would mix with its own; InputError if none is left."""
+    text = text.strip()
+    if not text:
+        raise InputError("no text to speak", hint="give at least one word")
+    return text

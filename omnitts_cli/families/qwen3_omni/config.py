@@ -11,10 +11,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from omnitts_cli.errors import ModelError
-from omnitts_cli.families.common.codec_config import SAMPLES_PER_FRAME, upsampling_fields
-from omnitts_cli.families.common.fields import WIDTH, Fields
-from omnitts_cli.families.common.ids import CODES, GROUPS, POSITIONS, TOKENS, TextIds, same_tokens, text_ids
-from omnitts_cli.families.common.stack_config import stack_shape
+from omnitts_cli.families.common.fields import (
+    CODES,
+    GROUPS,
+    POSITIONS,
+    TOKENS,
+    WIDTH,
+    Fields,
+    TextIds,
+    same_tokens,
+    text_ids,
+)
+from omnitts_cli.families.common.parts import SAMPLES_PER_FRAME, stack_shape, upsampling_fields
 from omnitts_cli.families.qwen3_omni.released import DEFAULT_VOICE, FAMILY, LANGUAGES, PREDICTOR_SAMPLING, VOICES
 from omnitts_cli.models.codec_decoder import Code2WavShape
 from omnitts_cli.models.experts import ExpertShape

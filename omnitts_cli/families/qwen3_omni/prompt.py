@@ -10,14 +10,8 @@ import torch
 
 from omnitts_cli.errors import UsageError
 from omnitts_cli.families.common.live import Arriving, LiveRows
-from omnitts_cli.families.common.refusals import (
-    no_instructions,
-    text_to_speak,
-    unknown_language,
-    unknown_voice,
-    wrong_kind,
-)
-from omnitts_cli.families.common.tokenizer import TextTokenizer
+from omnitts_cli.families.common.refusals import no_instructions, unknown_language, unknown_voice, wrong_kind
+from omnitts_cli.families.common.tokenizer import TextTokenizer, text_to_speak
 from omnitts_cli.families.qwen3_omni.config import Config
 from omnitts_cli.models.embed import Drafter, FrameEmbedder, Place, PromptRows, TextEmbedder, refuse_too_long
 from omnitts_cli.models.roles import Draft, LiveText, TooEarly

@@ -1,18 +1,35 @@
 """Config: what the JSON files of a model folder say, checked, as the shapes that the models take.
 
-Nothing is assumed of a size or an id: each comes from the files. What our own folders add is in ours.py.
+Nothing is assumed of a size or an id: each comes from the files. What only cloning needs is
+read when the first clip is cloned.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
-from omnitts_cli.families.common.fields import WIDTH, Fields
-from omnitts_cli.families.common.ids import CODES, GROUPS, POSITIONS, TOKENS, TextIds, same_tokens, text_ids
-from omnitts_cli.families.common.stack_config import stack_shape
-from omnitts_cli.families.qwen3_tts.codec_config import CODEC, decoder_shape, encoder_shape, speaker_shape
-from omnitts_cli.families.qwen3_tts.ours import longest_piece, ours_in, plain_letters
+from omnitts_cli.families.common.fields import (
+    CODES,
+    GROUPS,
+    POSITIONS,
+    TOKENS,
+    WIDTH,
+    Fields,
+    TextIds,
+    longest_piece,
+    ours_in,
+    plain_letters,
+    same_tokens,
+    text_ids,
+)
+from omnitts_cli.families.common.parts import (
+    SAMPLES_PER_FRAME,
+    stack_shape,
+    upsampling_fields,
+)
+from omnitts_cli.families.qwen3_tts.cloner import encoder_shape, speaker_shape
 from omnitts_cli.families.qwen3_tts.released import KINDS, VOICES
 from omnitts_cli.models.codec_decoder import DecoderShape
 from omnitts_cli.models.codec_encoder import EncoderShape
@@ -59,8 +76,6 @@ class Config:
     talker: TalkerShape
     predictor: PredictorShape
     decoder: DecoderShape
-    encoder: EncoderShape | None  # for cloning
-    speaker_encoder: SpeakerShape | None
     text_vocabulary: int
     text_width: int
     text: TextIds
@@ -73,6 +88,20 @@ class Config:
     sampling: Sampling
     longest_piece: int | None  # letters
     plain_letters: bool
+    top: Fields = field(compare=False, repr=False)  # config.json
+    codec: Fields = field(compare=False, repr=False)  # the codec's
+
+    @cached_property
+    def encoder(self) -> EncoderShape | None:
+        """Shape of the codec's encoder, in models that clone."""
+        at, frame = self.predictor, self.decoder.samples_per_frame
+        return encoder_shape(self.codec, at.groups, at.codes, frame) if "cloned" in self.kinds else None
+
+    @cached_property
+    def speaker_encoder(self) -> SpeakerShape | None:
+        """Shape of the speaker encoder, in models that clone."""
+        hidden = self.talker.stack.hidden
+        return speaker_shape(self.top, hidden, self.sample_rate) if "cloned" in self.kinds else None
 
 
 def read_config(folder: Path) -> Config:
@@ -111,8 +140,6 @@ def config_of(top: Fields, codec: Fields, generation: Fields) -> Config:
         talker=TalkerShape(heard, vocabulary),
         predictor=PredictorShape(stack, heard.hidden, groups, codes),
         decoder=decoder,
-        encoder=encoder_shape(codec, groups, codes, decoder.samples_per_frame) if "cloned" in kinds else None,
-        speaker_encoder=speaker_shape(top, heard.hidden, rate) if "cloned" in kinds else None,
         text_vocabulary=text_vocabulary,
         text_width=talker.whole("text_hidden_size", WIDTH),
         text=text_ids(top, text_vocabulary),
@@ -125,6 +152,8 @@ def config_of(top: Fields, codec: Fields, generation: Fields) -> Config:
         sampling=_sampling(generation),
         longest_piece=longest_piece(ours),
         plain_letters=plain_letters(ours),
+        top=top,
+        codec=codec,
     )
     _sane_size(top, config)
     return config
@@ -221,3 +250,25 @@ def _sane_size(top: Fields, config: Config) -> None:
     tables += config.predictor.groups * config.predictor.codes * (stacks[0].hidden + stacks[1].hidden)
     if layers + tables > PARAMETERS:
         raise top.problem(None, f"describes {layers + tables:.1e} parameters; not a model of this family")
+
+
+CODEC = "qwen3_tts_tokenizer_12hz"
+WINDOW_KEYS = 2**24  # keys of one stream
+
+
+def decoder_shape(codec: Fields, groups: int, codes: int) -> DecoderShape:
+    codec.word("model_type", [CODEC])
+    at = codec.part("decoder_config")
+    at.must_be("num_semantic_quantizers", 1)
+    quantised = at.even("codebook_dim", WIDTH)
+    shape = DecoderShape(
+        **upsampling_fields(at, groups, codes),
+        book_width=quantised // 2,
+        quantised=quantised,
+        latent=at.whole("latent_dim", WIDTH),
+    )
+    codec.agree("decode_upsample_rate", shape.samples_per_frame, "the product of the upsampling rates")
+    codec.at_most("decode_upsample_rate", shape.samples_per_frame, SAMPLES_PER_FRAME)
+    past = shape.transformer.layers * shape.window * shape.transformer.heads * shape.transformer.head_dim
+    at.at_most("keys of the sliding_window", past, WINDOW_KEYS)
+    return shape

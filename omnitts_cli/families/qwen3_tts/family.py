@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,27 +13,35 @@ from torch import nn
 
 from omnitts_cli.families.common.family import Family
 from omnitts_cli.families.common.fields import Fields
-from omnitts_cli.families.common.names import talker_names, text_names
-from omnitts_cli.families.common.parts import Language, Part, SkipInit, language_names
+from omnitts_cli.families.common.parts import (
+    Language,
+    Part,
+    SkipInit,
+    book_names,
+    conv_names,
+    language_names,
+    talker_names,
+    text_names,
+    upsampling_names,
+)
 from omnitts_cli.families.common.tokenizer import TextTokenizer
 from omnitts_cli.families.qwen3_tts import released
+from omnitts_cli.families.qwen3_tts.cloner import Qwen3Cloner, encoder_names, speaker_names
 from omnitts_cli.families.qwen3_tts.config import CODEC_FOLDER, Config, config_of, read_config
-from omnitts_cli.families.qwen3_tts.names.codec import decoder_names, encoder_names
-from omnitts_cli.families.qwen3_tts.names.speaker import speaker_names
 from omnitts_cli.families.qwen3_tts.prompt import Qwen3Prompter
-from omnitts_cli.families.qwen3_tts.voice import Qwen3Cloner
 from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import Ops
-from omnitts_cli.models.codec_decoder import CodecDecoder
+from omnitts_cli.models.codec_decoder import CodecDecoder, DecoderShape
 from omnitts_cli.models.codec_encoder import CodecEncoder
 from omnitts_cli.models.embed import Place, TextEmbedder
 from omnitts_cli.models.roles import Facts, SpeechModel
+from omnitts_cli.models.sources import Names
 from omnitts_cli.models.speaker import SpeakerEncoder
 
 
 @dataclass(frozen=True)
 class Parts:
-    """A model in pieces. The last two are there when the model can clone."""
+    """A model in pieces. The last two are there where a model that can clone is built for it."""
 
     language: Part
     decoder: Part
@@ -43,21 +52,40 @@ class Parts:
         return [part for part in (self.language, self.decoder, self.encoder, self.speaker) if part is not None]
 
 
-def parts(config: Config, ops: Ops = plain.OPS) -> Parts:
+def parts(config: Config, ops: Ops = plain.OPS, *, cloning: bool = True) -> Parts:
     """The modules of a config, without numbers: nothing large is allocated before the files are compared."""
     with torch.device("meta"), SkipInit():
         text = TextEmbedder(config.text_vocabulary, config.text_width, config.talker.stack.hidden)
         language, decoder = Language(config.talker, config.predictor, text, ops), CodecDecoder(config.decoder)
-        encoder = CodecEncoder(config.encoder) if config.encoder else None
-        speaker = SpeakerEncoder(config.speaker_encoder) if config.speaker_encoder else None
     names = language_names(config.predictor, talker_names(config.talker), text_names())
     return Parts(
         # fine-tuned folders may or may not have lost the speaker encoder that they no longer use
         Part(language, names, "", ("speaker_encoder.*",), float32=False),
         Part(decoder, decoder_names(config.decoder), CODEC_FOLDER, ("encoder.*",)),
-        Part(encoder, encoder_names(config.encoder), CODEC_FOLDER, None) if encoder else None,
-        Part(speaker, speaker_names(config.speaker_encoder), "", None) if speaker else None,
+        *(encoders(config) if cloning else (None, None)),
     )
+
+
+def encoders(config: Config) -> tuple[Part | None, Part | None]:
+    """The parts for cloning: the codec's encoder and the speaker encoder."""
+    if config.encoder is None or config.speaker_encoder is None:
+        return None, None
+    with torch.device("meta"), SkipInit():
+        encoder, speaker = CodecEncoder(config.encoder), SpeakerEncoder(config.speaker_encoder)
+    return (
+        Part(encoder, encoder_names(config.encoder), CODEC_FOLDER, None),
+        Part(speaker, speaker_names(config.speaker_encoder), "", None),
+    )
+
+
+def cloner(config: Config, filled: Callable[[Part], nn.Module], place: Place) -> Qwen3Cloner | None:
+    """A cloner whose encoders are built and `filled` for the first clip; None where the model does not clone."""
+
+    def load() -> tuple[nn.Module, nn.Module]:
+        encoder, speaker = encoders(config)
+        return filled(encoder), filled(speaker)
+
+    return Qwen3Cloner(load, place) if "cloned" in config.kinds else None
 
 
 def assemble(
@@ -76,9 +104,7 @@ def assemble(
     decoder.prepare()
     language.talker.prepare()
     language.predictor.prepare(language.embedder)
-    cloner = None
-    if parts.encoder and parts.speaker:
-        cloner = Qwen3Cloner(parts.encoder.module, parts.speaker.module, place)
+    built = (parts.encoder.module, parts.speaker.module) if parts.encoder and parts.speaker else None
     head = language.talker.head
     return SpeechModel(
         name=name,
@@ -88,7 +114,7 @@ def assemble(
         embedder=language.embedder,
         codec=decoder,
         prompter=Qwen3Prompter(config, tokenizer, language.text, language.embedder, place),
-        cloner=cloner,
+        cloner=Qwen3Cloner(lambda: built, place) if built else None,
         sampling=config.sampling,
         kinds=config.kinds,
         speakers={name: speaker.about for name, speaker in config.speakers.items()},
@@ -136,11 +162,25 @@ def _complete(name: str, variant: str | None) -> str:
 FAMILY = Family(
     model_type="qwen3_tts",
     read_config=read_config,
-    parts=parts,
+    parts=partial(parts, cloning=False),
     assemble=assemble,
+    cloner=cloner,
     voices=lambda config: {name: speaker.about for name, speaker in config.speakers.items()},
     languages=lambda config: config.languages,
     made_up=released.NAMES,
     made_up_config=_made_up_config,
     complete=_complete,
 )
+
+
+def decoder_names(shape: DecoderShape, prefix: str = "decoder.") -> Names:
+    """Names of the decoder."""
+    names: Names = {}
+    for ours, theirs, count in (("leading", "rvq_first", 1), ("residual", "rvq_rest", shape.groups - 1)):
+        root = f"{prefix}quantizer.{theirs}"
+        codebooks = [f"{root}.vq.layers.{i}._codebook" for i in range(count)]
+        names |= book_names(ours, root, codebooks, "embedding_sum")
+    names |= conv_names("opening.conv", f"{prefix}pre_conv.conv")
+    names |= conv_names("transformer.into", f"{prefix}pre_transformer.input_proj")
+    names |= conv_names("transformer.out", f"{prefix}pre_transformer.output_proj")
+    return names | upsampling_names(shape, prefix)

@@ -36,7 +36,9 @@ def files(folder: Path) -> Files:
 
 
 def read(files: Files) -> Config:
-    return config_of(*(Fields(Path(f"{key}.json"), files[key]) for key in ("top", "codec", "generation")))
+    config = config_of(*(Fields(Path(f"{key}.json"), files[key]) for key in ("top", "codec", "generation")))
+    assert (config.encoder is None) == (config.speaker_encoder is None)  # read late, where a clip is cloned
+    return config
 
 
 def put(files: Files, path: str, value: object) -> Files:

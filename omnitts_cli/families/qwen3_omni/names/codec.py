@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from omnitts_cli.families.common.codec_names import upsampling_names
+from omnitts_cli.families.common.parts import upsampling_names
 from omnitts_cli.models.codec_decoder import Code2WavShape
 from omnitts_cli.models.sources import Names, One
 

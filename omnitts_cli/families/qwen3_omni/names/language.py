@@ -1,12 +1,12 @@
 """Rename tables of the language side: talker with experts, predictor, frame embedder, text rows.
 
-Predictor and frame embedder are stored as in `families/common/names.py`.
+Predictor and frame embedder are stored as in `families/common/parts.py`.
 """
 
 from __future__ import annotations
 
-from omnitts_cli.families.common import names
-from omnitts_cli.families.common.names import HEAD, prefixed, stack_names
+from omnitts_cli.families.common import parts
+from omnitts_cli.families.common.parts import HEAD, prefixed, stack_names
 from omnitts_cli.models.experts import ExpertShape
 from omnitts_cli.models.sources import Join, Names, One
 from omnitts_cli.models.talker import TalkerShape
@@ -44,4 +44,4 @@ def expert_names(theirs: str, shape: ExpertShape) -> Names:
 
 
 def text_names() -> Names:
-    return names.text_names() | {"table": One("thinker.model.embed_tokens.weight")}
+    return parts.text_names() | {"table": One("thinker.model.embed_tokens.weight")}

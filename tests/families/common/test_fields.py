@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from omnitts_cli.errors import ModelError
-from omnitts_cli.families.common.fields import Fields
-from omnitts_cli.families.qwen3_tts.ours import longest_piece, ours_in, plain_letters
+from omnitts_cli.families.common.fields import Fields, longest_piece, ours_in, plain_letters
 
 
 @pytest.mark.parametrize("top", [{}, {"omnitts": None}, {"omnitts": {}}, {"omnitts": {"longest_piece": None}}])

@@ -9,7 +9,7 @@ import pytest
 
 from omnitts_cli.errors import ModelError
 from omnitts_cli.families.common.fields import Fields
-from omnitts_cli.families.common.stack_config import stack_shape
+from omnitts_cli.families.common.parts import stack_shape
 from omnitts_cli.models.experts import ExpertShape
 
 STACK = {

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from omnitts_cli.families.qwen3_tts.names.codec import books, decoder_names, encoder_names
+from omnitts_cli.families.common.parts import books
+from omnitts_cli.families.qwen3_tts.cloner import encoder_names
+from omnitts_cli.families.qwen3_tts.family import decoder_names
 from omnitts_cli.models.codec_decoder import CodecDecoder, DecoderShape
 from omnitts_cli.models.codec_encoder import CodecEncoder, EncoderShape
 from omnitts_cli.models.codec_layers import TransformerShape

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from omnitts_cli.families.qwen3_tts.names.speaker import speaker_names
+from omnitts_cli.families.qwen3_tts.cloner import speaker_names
 from omnitts_cli.models.sources import One
 from omnitts_cli.models.speaker import SpeakerEncoder, SpeakerShape
 
