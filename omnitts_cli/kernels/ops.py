@@ -248,9 +248,14 @@ class Ops:
     pick: Callable[[Sequence[Tensor], Tensor], list[Tensor]]
     first_scores: FirstScores
     finish: FinishFrame
+    # hidden states [B, H], head [V, H] -> logits [B, V] in float32, whatever the precision of the operands
+    scores: Callable[[Tensor, Tensor], Tensor]
     choose_row: ChooseRow | None = None  # None: `choose`, then an embedding
     codec: CodecOps | None = None  # None: the codec runs its own layers
     fuse_stack: FuseStack | None = None
+    # the same operations for contexts of thousands of rows; None: this table is used. There, `width` of attend_cached
+    # must be exact for several rows of one slot: the position after the last of them
+    long: Ops | None = None
     # a whole frame of slots [B] as one operation, or None where the model's stacks are not fused ones of the device
     fuse_frame: Callable[[FrameParts], Callable[[Tensor], None] | None] | None = None
 

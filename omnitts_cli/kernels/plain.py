@@ -20,6 +20,10 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return F.linear(x, weight, bias)
 
 
+def scores(hidden: Tensor, head: Tensor) -> Tensor:
+    return F.linear(hidden.float(), head.float())
+
+
 def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     wide = x.float()
     wide = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + eps)
@@ -180,4 +184,5 @@ OPS = Ops(
     pick=pick,
     first_scores=first_scores,
     finish=finish,
+    scores=scores,
 )

@@ -106,3 +106,22 @@ def _choose(
     # the end code may have no row
     codes_there = codes.clamp(max=len(table.rows) - 1) if group == 0 else codes
     return codes, replace(table, rows=F.embedding(codes_there, table.rows))
+
+
+CANDIDATES = 1024
+"""Tokens that a draw considers, the likeliest ones. Sorting all 152,064 of a vocabulary would take a step's time."""
+
+
+def choose_token(
+    logits: Tensor,  # [B, V] float32
+    seeds: Tensor,
+    steps: Tensor,
+    temperature: Tensor,
+    top_k: Tensor,
+    top_p: Tensor,
+    ops: Ops = plain.OPS,
+) -> Tensor:
+    """One token per row from a large vocabulary: [B] int64. The draw is addressed by (seed, step)."""
+    likely, ids = logits.topk(min(CANDIDATES, logits.shape[-1]), -1)
+    place = ops.choose(likely, seeds, steps, 0, temperature, top_k, top_p)
+    return ids.gather(1, place[:, None])[:, 0]

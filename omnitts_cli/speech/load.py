@@ -109,7 +109,7 @@ def _stored(folder: Path, name: str, device: Device, settings: EngineSettings) -
     pieces = family.parts(config, device.ops())
     files = {part.folder: Checkpoint.open(folder / part.folder) for part in pieces.all()}
     stored = files[""].names().get(HEAD)
-    language = _dtype(settings.dtype, device, stored[0] if stored else None)
+    language = dtype_for(settings.dtype, device, stored[0] if stored else None)
 
     def filled(part: Part) -> nn.Module:
         dtype = torch.float32 if part.float32 else language
@@ -125,7 +125,7 @@ def _stored(folder: Path, name: str, device: Device, settings: EngineSettings) -
 
 def _random(name: str, variant: str | None, device: Device, settings: EngineSettings) -> SpeechModel:
     """Random weights of a released size, for measurements without a download; reads no file."""
-    language = _dtype(settings.dtype, device)
+    language = dtype_for(settings.dtype, device)
     if name == "toy":
         return toy(device=device.torch_device, dtype=language, place=device.to_device, ops=device.ops())
     here = Path(f"{RANDOM}{name}")
@@ -148,7 +148,7 @@ def _random(name: str, variant: str | None, device: Device, settings: EngineSett
     return replace(model, cloner=family.cloner(config, filled, device.to_device))
 
 
-def _dtype(wanted: str, device: Device, stored: torch.dtype | None = None) -> torch.dtype:
+def dtype_for(wanted: str, device: Device, stored: torch.dtype | None = None) -> torch.dtype:
     """The precision of talker and predictor; the codec and the encoders always run in float32."""
     if wanted in DTYPES:
         return DTYPES[wanted]

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from omnitts_cli.weights.load import put, tensors_of
 
 BLOCK = 2**17  # values made at a time; fits in a CPU cache
+WIDE_BLOCK = 2**26  # on an accelerator, where small blocks would leave it waiting for launches
 
 # The mean and standard deviation of a parameter, by the first pattern that matches its name. None: scaled by the
 # number of inputs, so that activations keep their size.
@@ -82,8 +83,9 @@ def _scatter(flat: Tensor, label: str, mean: float, spread: float) -> None:
     """Fill with pseudo-random values from an integer hash of a counter, identical on every device."""
     digest = hashlib.blake2b(label.encode(), digest_size=8).digest()
     start, stride = (int.from_bytes(digest[at : at + 4], "little", signed=True) for at in (0, 4))
-    for begin in range(0, flat.numel(), BLOCK):
-        end = min(begin + BLOCK, flat.numel())
+    block = BLOCK if flat.device.type == "cpu" else WIDE_BLOCK
+    for begin in range(0, flat.numel(), block):
+        end = min(begin + block, flat.numel())
         # An odd stride visits every 32-bit value once before it repeats.
         bits = torch.arange(begin, end, dtype=torch.int32, device=flat.device).mul_(stride | 1).add_(start)
         bits = _mixed(bits)

@@ -2,7 +2,8 @@
 
 The committed set holds recipes and trimmed cases; both are filled in once per process. A full set, as
 `tests/golden/make_golden.py` writes it, takes its place when OMNITTS_GOLDEN_DIR names one. The second family
-has a set of its own, from `tests/golden/make_omni.py`, with OMNITTS_OMNI_GOLDEN_DIR for another seed's.
+has a set of its own, from `tests/golden/make_omni.py`, with OMNITTS_OMNI_GOLDEN_DIR for another seed's;
+so have questions and answers, from `make_thinker.py`, with OMNITTS_THINKER_GOLDEN_DIR.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import omni_recipe
+import thinker_recipe
 from recipe import build_checkpoint
 from safetensors.torch import load_file
 from torch import Tensor
@@ -80,6 +82,22 @@ def omni_folder() -> Path:
 def omni_case(name: str) -> Case:
     """A case of it by its name, such as "say"."""
     return _case(name, omni_golden() / "cases" / name)
+
+
+def thinker_golden() -> Path:
+    """`recipe/` and `cases/` of the second family whole, with its thinker and ears."""
+    return Path(os.environ.get("OMNITTS_THINKER_GOLDEN_DIR") or HERE / "thinker")
+
+
+@functools.cache
+def thinker_folder() -> Path:
+    """A tiny folder of everything but eyes. Do not write into it."""
+    return thinker_recipe.build(thinker_golden() / "recipe", golden() / "thinker")
+
+
+def thinker_case(name: str) -> Case:
+    """A question of it and its answer, by name, such as "text_history"."""
+    return _case(name, thinker_golden() / "cases" / name)
 
 
 def _case(name: str, path: Path) -> Case:

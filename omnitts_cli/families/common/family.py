@@ -7,7 +7,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from omnitts_cli.families.common.parts import Part
 from omnitts_cli.models.roles import Cloner, SpeechModel
+from omnitts_cli.models.thinker import TextModel
+
+
+@dataclass(frozen=True)
+class ThinkerFamily:
+    """The part of a family that answers questions in text."""
+
+    read_config: Callable[[Path], Any]
+    part: Callable[..., Part]  # config, ops
+    assemble: Callable[..., TextModel]  # name, config, filled part, tokenizer
+    made_up: tuple[str, ...]  # names of its models of random weights, without "random:"
+    made_up_config: Callable[[Path], Any]
 
 
 @dataclass(frozen=True)
@@ -23,4 +36,5 @@ class Family:
     made_up: tuple[str, ...]  # names of its models of random weights, without "random:"
     made_up_config: Callable[[Path, str], Any]  # of one of these, and what to call its file
     cloner: Callable[..., Cloner | None] = lambda *_: None  # config, what fills a Part, place
+    thinker: ThinkerFamily | None = None
     complete: Callable[[str, str | None], str] = lambda name, variant: name  # a short name and its variant -> a name

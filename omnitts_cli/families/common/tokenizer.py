@@ -49,6 +49,14 @@ class TextTokenizer:
         """The ids of exactly this text; nothing is added or stripped."""
         return self._bpe.encode(printable(text), add_special_tokens=False).ids
 
+    def token_bytes(self) -> dict[int, bytes]:
+        """The UTF-8 bytes of every token. A token may begin or end inside a character."""
+        values = {symbol: value for value, symbol in byte_symbols().items()}
+        words = self._bpe.get_vocab(with_added_tokens=False)
+        return {
+            id: bytes(values[symbol] for symbol in word) for word, id in words.items() if values.keys() >= set(word)
+        }
+
     def normal(self, text: str) -> str:
         """The text as the vocabulary knows it: composed characters (NFC)."""
         return self._normalizer.normalize_str(text)
@@ -90,6 +98,13 @@ def printable(text: str) -> str:
             hint="the text was read in the wrong encoding; save it as UTF-8",
         ) from None
     return text
+
+
+def byte_symbols() -> dict[int, str]:
+    """How a byte-level vocabulary spells each byte: printable Latin-1 as it is, the others from U+0100 on."""
+    plain = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = (byte for byte in range(256) if byte not in plain)
+    return {byte: chr(byte) for byte in plain} | {byte: chr(0x100 + index) for index, byte in enumerate(others)}
 
 
 def byte_vocabulary() -> dict[str, int]:

@@ -86,7 +86,7 @@ def config_of(top: Fields, generation: Fields) -> Config:
     _can_speak(top)
     talker, thinker = top.part("talker_config"), top.part("thinker_config").part("text_config")
     at, predictor = talker.part("text_config"), talker.part("code_predictor_config")
-    heard, stack = stack_shape(at, _experts(at)), stack_shape(predictor)
+    heard, stack = stack_shape(at, experts_shape(at)), stack_shape(predictor)
     if heard.hidden != stack.hidden:
         raise predictor.problem("hidden_size", f"{stack.hidden} is not that of the talker, which is {heard.hidden}")
     groups, codes = talker.whole("num_code_groups", GROUPS, 2), predictor.whole("vocab_size", CODES, 2)
@@ -123,7 +123,8 @@ def _can_speak(top: Fields) -> None:
         )
 
 
-def _experts(at: Fields) -> ExpertShape:
+def experts_shape(at: Fields, shared: int | None = None) -> ExpertShape:
+    """A block of experts; `shared`: the width of the shared expert, which talkers write in their config."""
     at.must_be("decoder_sparse_step", 1)
     at.must_be("mlp_only_layers", [])
     if not at.has("norm_topk_prob"):
@@ -133,7 +134,7 @@ def _experts(at: Fields) -> ExpertShape:
         count=count,
         chosen=at.whole("num_experts_per_tok", count),
         inner=at.whole("moe_intermediate_size", WIDTH),
-        shared=at.whole("shared_expert_intermediate_size", WIDTH),
+        shared=at.whole("shared_expert_intermediate_size", WIDTH) if shared is None else shared,
         renormalised=at.flag("norm_topk_prob", True),
     )
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from omnitts_cli.families.common.family import Family
+from omnitts_cli.families.common.family import Family, ThinkerFamily
 from omnitts_cli.families.common.fields import Fields
 from omnitts_cli.families.common.parts import Language, Part, SkipInit, language_names
 from omnitts_cli.families.common.tokenizer import TextTokenizer
@@ -18,6 +18,12 @@ from omnitts_cli.families.qwen3_omni.names.codec import code2wav_names
 from omnitts_cli.families.qwen3_omni.names.language import UNUSED as BESIDE_LANGUAGE
 from omnitts_cli.families.qwen3_omni.names.language import talker_names, text_names
 from omnitts_cli.families.qwen3_omni.prompt import OmniPrompter
+from omnitts_cli.families.qwen3_omni.thinker import (
+    assemble_thinker,
+    made_up_thinker_config,
+    read_thinker_config,
+    thinker_part,
+)
 from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import Ops
 from omnitts_cli.models.codec_decoder import Code2Wav
@@ -115,4 +121,11 @@ FAMILY = Family(
     languages=lambda config: config.languages,
     made_up=(released.NAME,),
     made_up_config=_made_up_config,
+    thinker=ThinkerFamily(
+        read_config=read_thinker_config,
+        part=thinker_part,
+        assemble=assemble_thinker,
+        made_up=(released.THINKER,),
+        made_up_config=made_up_thinker_config,
+    ),
 )

@@ -9,6 +9,9 @@ from typing import Any
 
 FAMILY = "qwen3_omni_moe"
 NAME = "omni"
+THINKER = "omni-thinker"
+TOKENS = 151_676
+"""Words and control tokens; the embedding table has rows for more."""
 
 VOICES = {"ethan": "male", "chelsie": "female", "aiden": "male, American"}
 DEFAULT_VOICE = "ethan"
@@ -47,7 +50,23 @@ CONFIG: dict[str, Any] = {
     "tts_pad_token_id": 151_671,
     "tts_bos_token_id": 151_672,
     "tts_eos_token_id": 151_673,
-    "thinker_config": {"text_config": {"vocab_size": 152_064, "hidden_size": 2048}},
+    "thinker_config": {
+        "text_config": {
+            "vocab_size": 152_064,
+            "hidden_size": 2048,
+            "num_hidden_layers": 48,
+            "num_attention_heads": 32,
+            "num_key_value_heads": 4,
+            "head_dim": 128,
+            "num_experts": 128,
+            "num_experts_per_tok": 8,
+            "moe_intermediate_size": 768,
+            "norm_topk_prob": True,
+            "rms_norm_eps": 1e-6,
+            "max_position_embeddings": 65_536,
+            **_ROTATION,
+        }
+    },
     "talker_config": {
         "num_code_groups": 16,
         "thinker_hidden_size": 2048,

@@ -1,7 +1,9 @@
 """Triton versions of the plain operations, for frames of few rows on CUDA."""
 
+from dataclasses import replace
+
 from omnitts_cli.kernels.ops import Ops
-from omnitts_cli.kernels.triton import codec
+from omnitts_cli.kernels.triton import codec, long
 from omnitts_cli.kernels.triton.attention import attend_cached
 from omnitts_cli.kernels.triton.draw import choose, choose_row
 from omnitts_cli.kernels.triton.frame import begin, finish, first_scores, pick
@@ -23,5 +25,7 @@ OPS = Ops(
     pick=pick,
     first_scores=first_scores,
     finish=finish,
+    scores=long.scores,
     codec=codec.OPS,
 )
+OPS = replace(OPS, long=replace(OPS, attend_cached=long.attend_cached, experts=long.experts))

@@ -16,13 +16,18 @@ UNUSED = ("thinker.*", "code2wav.*", "talker.hidden_projection.*")
 
 
 def talker_names(shape: TalkerShape) -> Names:
-    stack = stack_names("talker.model", shape.stack.layers)
     assert shape.stack.experts is not None
-    for index in range(shape.stack.layers):
-        del stack[f"layers.{index}.gate_up"], stack[f"layers.{index}.down"]
-        block = expert_names(f"talker.model.layers.{index}.mlp", shape.stack.experts)
-        stack |= prefixed(f"layers.{index}.experts", block)
+    stack = expert_stack_names("talker.model", shape.stack.layers, shape.stack.experts)
     return prefixed("stack", stack) | {"head": One(HEAD)}
+
+
+def expert_stack_names(theirs: str, layers: int, shape: ExpertShape) -> Names:
+    """A decoder stack stored under `theirs` (".../model"), with experts in every layer."""
+    stack = stack_names(theirs, layers)
+    for index in range(layers):
+        del stack[f"layers.{index}.gate_up"], stack[f"layers.{index}.down"]
+        stack |= prefixed(f"layers.{index}.experts", expert_names(f"{theirs}.layers.{index}.mlp", shape))
+    return stack
 
 
 def expert_names(theirs: str, shape: ExpertShape) -> Names:

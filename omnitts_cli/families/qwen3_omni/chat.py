@@ -1,0 +1,57 @@
+"""Chat: conversations as token ids, put together by number, so that user text never makes a control token."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from omnitts_cli.errors import UsageError
+from omnitts_cli.families.common.tokenizer import TextTokenizer
+from omnitts_cli.models.thinker import Message
+
+ROLES = ("system", "user", "assistant")
+
+SPOKEN_STYLE = (
+    "You are Qwen-Omni, a smart voice assistant created by Alibaba Qwen. You are a virtual voice assistant with no "
+    "gender or age. Interact with users using short (no more than 50 words), brief, straightforward language, "
+    "maintaining a natural tone. Never use bullet points or overly structured language. Your output must consist only "
+    "of the spoken content that the user should listen to, without symbols, in the user's language."
+)
+"""The system prompt for answers that will be spoken: without one, the talker reads markup aloud."""
+
+
+@dataclass(frozen=True)
+class ChatIds:
+    """Tokens that the template places by number."""
+
+    start: int  # of a turn
+    stop: int
+    guards: tuple[int, ...]  # end an answer too, although the model should not write them
+    control: frozenset[int]  # never printed
+
+
+class OmniChat:
+    """Fills the Chat role."""
+
+    def __init__(self, tokenizer: TextTokenizer, ids: ChatIds) -> None:
+        self._tokenizer, self._ids = tokenizer, ids
+        self._bytes = tokenizer.token_bytes()
+
+    def prompt(self, messages: Sequence[Message]) -> list[int]:
+        """The ids of all turns and of the beginning of the answer."""
+        opening = [self._ids.start, *self._tokenizer.encode("assistant\n")]
+        return [*(id for message in messages for id in self.turn(message)), *opening]
+
+    def turn(self, message: Message) -> list[int]:
+        """One complete turn. The content of an answer is the tokens that it was made of, if they are known."""
+        if message.role not in ROLES:
+            raise UsageError(f"'{message.role}' is not a role", hint=f"use one of {', '.join(ROLES)}")
+        if message.ids is None:  # role and text together, because white space at the front joins the newline
+            body = self._tokenizer.encode(f"{message.role}\n{message.text}")
+        else:
+            body = [*self._tokenizer.encode(f"{message.role}\n"), *message.ids]
+        return [self._ids.start, *body, self._ids.stop, *self._tokenizer.newline]
+
+    def bytes_of(self, token: int) -> bytes:
+        """The UTF-8 bytes of a token; empty for control tokens and ids without a word."""
+        return b"" if token in self._ids.control else self._bytes.get(token, b"")

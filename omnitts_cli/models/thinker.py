@@ -1,0 +1,104 @@
+"""The thinker: token ids -> logits of the next token. A decoder stack with its own embedding table and head."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from omnitts_cli.kernels import plain
+from omnitts_cli.kernels.ops import Ops
+from omnitts_cli.models.layers import KVCache, Stack, StackShape
+
+
+@dataclass(frozen=True)
+class ThinkerShape:
+    """`vocabulary` counts the rows of the table, which may be more than there are tokens."""
+
+    stack: StackShape
+    vocabulary: int
+
+
+class Thinker(nn.Module):
+    """`prefill` for prompts, `step` for one token of each request; the cache is always the caller's."""
+
+    def __init__(self, shape: ThinkerShape, ops: Ops = plain.OPS) -> None:
+        super().__init__()
+        self.shape = shape
+        self.table = nn.Parameter(torch.empty(shape.vocabulary, shape.stack.hidden))
+        self.stack = Stack(shape.stack, ops)
+        self.head = nn.Parameter(torch.empty(shape.vocabulary, shape.stack.hidden))
+        for weight in (self.table, self.head):
+            nn.init.normal_(weight, std=0.02)
+
+    def cache(self, slots: int, capacity: int) -> KVCache:
+        """Empty keys and values for `slots` requests of up to `capacity` positions."""
+        return self.stack.cache(slots, capacity, self.head.device, self.head.dtype)
+
+    def rows(self, ids: Tensor) -> Tensor:
+        """Embeddings of token ids: [...] -> [..., H]."""
+        return F.embedding(ids, self.table)
+
+    def prefill(self, rows: Tensor, start: Tensor, slots: Tensor, cache: KVCache, width: int) -> Tensor:
+        """Rows [B, P, H] at positions start [B] + 0..P-1 of `slots` [B]: hidden states [B, P, H].
+
+        `width` must be the end of the longest prompt so far: start + P.
+        """
+        positions = start[:, None] + torch.arange(rows.shape[1], device=rows.device)
+        return self.stack.cached(rows, positions, slots, cache, width)
+
+    def step(self, ids: Tensor, positions: Tensor, slots: Tensor, cache: KVCache, width: int) -> Tensor:
+        """One token each: ids [B] at `positions` [B] of `slots` [B] -> hidden states [B, H]."""
+        return self.stack.cached(self.rows(ids)[:, None], positions[:, None], slots, cache, width)[:, 0]
+
+    def scores(self, hidden: Tensor) -> Tensor:
+        """Logits [B, H] -> [B, V] in float32: at 20, a bfloat16 step is 0.125, and greedy choices would meet ties."""
+        return self.stack.ops.scores(hidden, self.head)
+
+
+@dataclass(frozen=True)
+class TextFacts:
+    """What the engine must know of a model that writes text."""
+
+    hidden: int
+    tokens: int  # ids below it may be chosen; the table has rows for more
+    stops: tuple[int, ...]  # ids that end an answer
+    max_positions: int
+
+
+@dataclass(frozen=True)
+class Message:
+    """One turn of a conversation. `ids`: the tokens that an answer was made of, which its text may not give back."""
+
+    role: str  # system, user or assistant
+    text: str = ""
+    ids: tuple[int, ...] | None = None
+
+
+class Chat(Protocol):
+    """Conversations as token ids, and token ids as text."""
+
+    def prompt(self, messages: Sequence[Message]) -> list[int]:
+        """The ids of a conversation, up to the place where the model answers."""
+        ...
+
+    def bytes_of(self, token: int) -> bytes:
+        """The UTF-8 bytes of a token; empty for control tokens. Characters may be split between tokens."""
+        ...
+
+
+@dataclass
+class TextModel:
+    """A loaded model that answers in text."""
+
+    name: str
+    facts: TextFacts
+    thinker: Thinker
+    chat: Chat
+    device: torch.device
+    dtype: torch.dtype
+    spoken_style: str  # the system prompt for answers that will be spoken

@@ -1,0 +1,113 @@
+"""Build a TextLoop from a model name and settings: the thinker alone, without anything that speech needs."""
+
+from __future__ import annotations
+
+import gc
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from omnitts_cli.devices.device import Device
+from omnitts_cli.engine.room import gib
+from omnitts_cli.engine.text_loop import TextLoop, slot_bytes
+from omnitts_cli.engine.text_slots import TextPlan
+from omnitts_cli.errors import DeviceError, ModelError
+from omnitts_cli.families.common.family import ThinkerFamily
+from omnitts_cli.families.common.parts import Part
+from omnitts_cli.families.common.tokenizer import TextTokenizer, byte_vocabulary, read_tokenizer
+from omnitts_cli.families.known import families, family_of
+from omnitts_cli.models.thinker import TextModel
+from omnitts_cli.settings.engine import EngineSettings
+from omnitts_cli.speech import load
+from omnitts_cli.weights.checkpoint import Checkpoint
+from omnitts_cli.weights.find import find
+from omnitts_cli.weights.load import fill, sources_of
+from omnitts_cli.weights.random_fill import random_fill
+
+if TYPE_CHECKING:
+    from omnitts_cli.weights.fetch import Report
+
+KEPT_FREE = 3 << 30
+"""Bytes that slots leave to captured steps and long prompts."""
+POSITIONS = 8192
+"""Tokens of a conversation, unless settings say otherwise."""
+
+
+def open_text_loop(
+    name: str, *, positions: int | None = None, report: Report | None = None, **options: Any
+) -> TextLoop:
+    """Returns a loop for the thinker of the model called `name`. `options` are those of EngineSettings."""
+    settings = EngineSettings.of(options, "open_text_loop")
+    device = load.device_for(name, settings)
+    model = load_thinker(name, device, settings, report)
+    slots = settings.slots or (32 if device.captures else 4)
+    wanted = min(positions or POSITIONS, model.facts.max_positions)
+    plan = TextPlan(slots, wanted, capture=settings.capture and device.captures).with_slots(slots)
+    room = device.free_bytes() - (KEPT_FREE if device.captures else 0)
+    fitting = min(slots, room // slot_bytes(model, plan) - 1)  # one is spare
+    if fitting < 1:
+        raise DeviceError(
+            f"{device.name} does not have enough memory for one conversation of {wanted} tokens: "
+            f"{gib(slot_bytes(model, plan))} beside the model, {gib(device.free_bytes())} free",
+            hint="-d cpu",
+        )
+    return TextLoop(model, device, plan.with_slots(fitting))
+
+
+def load_thinker(name: str, device: Device, settings: EngineSettings, report: Report | None = None) -> TextModel:
+    """The thinker of the model called `name`, ready on `device`."""
+    if name.startswith(load.RANDOM):
+        return _random(name.removeprefix(load.RANDOM).lower(), device, settings)
+    found = find(name, variant="custom_voice", offline=settings.offline, report=report)
+    assert found.folder is not None
+    return _stored(found.folder, found.name, device, settings)
+
+
+def _stored(folder: Path, name: str, device: Device, settings: EngineSettings) -> TextModel:
+    thinker = thinker_of(folder, name)
+    config = thinker.read_config(folder)
+    tokenizer = read_tokenizer(folder, config.text_vocabulary)
+    part = thinker.part(config, device.ops())
+    files = Checkpoint.open(folder)
+    stored = files.names().get(first_name(part))
+    dtype = load.dtype_for(settings.dtype, device, stored[0] if stored else None)
+    refuse_small_card(name, device, part, dtype.itemsize)
+    fill(part.module, part.names, files, device.torch_device, dtype, unused=part.leftover)
+    gc.collect()
+    return thinker.assemble(name, config, part, tokenizer)
+
+
+def thinker_of(folder: Path, name: str) -> ThinkerFamily:
+    """The thinker of a model folder's family, or an error for a model that cannot answer."""
+    family = family_of(folder)
+    if family.thinker is None:
+        raise ModelError(f"{name} speaks text, but cannot answer questions", hint="omnitts ask -m omni")
+    return family.thinker
+
+
+def _random(name: str, device: Device, settings: EngineSettings) -> TextModel:
+    thinkers = [family.thinker for family in families() if family.thinker is not None]
+    thinker = next((one for one in thinkers if name in one.made_up), None)
+    if thinker is None:
+        names = ", ".join(f"{load.RANDOM}{name}" for one in thinkers for name in one.made_up)
+        raise ModelError(f"no model '{load.RANDOM}{name}' that can answer questions", hint=f"random models: {names}")
+    config = thinker.made_up_config(Path(f"{load.RANDOM}{name}"))
+    part = thinker.part(config, device.ops())
+    dtype = load.dtype_for(settings.dtype, device)
+    refuse_small_card(f"{load.RANDOM}{name}", device, part, dtype.itemsize)
+    random_fill(part.module, 0, device.torch_device, dtype)
+    return thinker.assemble(f"{load.RANDOM}{name}", config, part, TextTokenizer(byte_vocabulary(), []))
+
+
+def refuse_small_card(name: str, device: Device, part: Part, element: int) -> None:
+    """Raise DeviceError before anything is loaded that cannot fit."""
+    needed = sum(weight.numel() for weight in part.module.parameters()) * element
+    if needed > (free := device.free_bytes()):
+        raise DeviceError(
+            f"{name} needs {gib(needed)} for its weights; {device.name} has {gib(free)} free",
+            hint="use a card with more memory: omnitts doctor",
+        )
+
+
+def first_name(part: Part) -> str:
+    """A tensor of the part in the files: its number format is that of them all."""
+    return sources_of(part.names["head"])[0]

@@ -1,0 +1,240 @@
+"""TextLoop: answers equal the official ones however they are batched, cut, cached and captured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+import torch
+from golden_set import thinker_case, thinker_folder
+
+from omnitts_cli.devices.cpu import CPUDevice
+from omnitts_cli.engine.text_loop import TextLoop, TextRequest, common_length, slot_bytes
+from omnitts_cli.engine.text_slots import TextPlan
+from omnitts_cli.errors import InputError, ModelError, UsageError
+from omnitts_cli.models.thinker import TextModel
+from omnitts_cli.settings.engine import EngineSettings
+from omnitts_cli.speech.load_thinker import load_thinker
+
+NAMES = ("text", "text_no_system", "text_history", "text_cut", "text_cut_and_one")
+PLAN = TextPlan(slots=4, positions=160, buckets=(1, 2, 4))
+
+
+@pytest.fixture(scope="module")
+def model() -> TextModel:
+    return load_thinker(str(thinker_folder()), CPUDevice(1), EngineSettings())
+
+
+def loop_of(model: TextModel, **more) -> TextLoop:
+    return TextLoop(model, CPUDevice(1), replace(PLAN, **more))
+
+
+def answers(loop: TextLoop, *requests: TextRequest) -> list[tuple[list[int], str]]:
+    """Tokens and reason of the end, of requests that run together."""
+    numbers = [loop.submit(request) for request in requests]
+    tokens: dict[int, list[int]] = {number: [] for number in numbers}
+    ends: dict[int, str] = {}
+    while loop.busy:
+        for news in loop.step():
+            if news.error:
+                raise news.error
+            if news.id is not None:
+                assert news.request not in ends
+                tokens[news.request].append(news.id)
+            if news.stopped:
+                ends[news.request] = news.stopped
+    return [(tokens[number], ends[number]) for number in numbers]
+
+
+def asked(name: str, **more) -> TextRequest:
+    golden = thinker_case(name).meta
+    return TextRequest(golden["prompt"], most=golden["most"], **more)
+
+
+def official(name: str, model: TextModel) -> tuple[list[int], str]:
+    golden = thinker_case(name).meta
+    ended = golden["answer"][-1] in model.facts.stops
+    return golden["answer"][: -1 if ended else None], "end" if ended else "limit"
+
+
+def test_both_kinds_of_ends_are_in_the_cases(model: TextModel) -> None:
+    assert {official(name, model)[1] for name in NAMES} == {"end", "limit"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_one_answer(name: str, model: TextModel) -> None:
+    assert answers(loop_of(model), asked(name)) == [official(name, model)]
+
+
+def test_batched_equals_single(model: TextModel) -> None:
+    together = answers(loop_of(model), *map(asked, NAMES))  # five for four slots: one waits
+    assert together == [official(name, model) for name in NAMES]
+
+
+@pytest.mark.parametrize("rows", [1, 5, 7, 16])
+def test_a_prompt_in_parts_equals_the_whole(rows: int, model: TextModel) -> None:
+    loop = loop_of(model, run=rows, idle_run=rows)
+    assert answers(loop, *map(asked, NAMES)) == [official(name, model) for name in NAMES]
+
+
+def test_a_cached_prefix_equals_a_fresh_prompt(model: TextModel) -> None:
+    loop = loop_of(model)
+    first = answers(loop, asked("text"))
+    before = loop.rows_prefilled
+    assert before == len(asked("text").prompt) - 1
+    assert answers(loop, asked("text")) == first
+    assert loop.rows_prefilled == before  # nothing was computed again
+    # the turn after it begins with question and answer
+    tokens = first[0][0]
+    more = [*asked("text").prompt, *tokens, 424, 198, *asked("text_history").prompt[-12:]]
+    fresh = answers(loop_of(model), TextRequest(more, most=6))
+    assert answers(loop, TextRequest(more, most=6)) == fresh
+    assert loop.rows_prefilled == before + len(more) - 1 - (len(asked("text").prompt) + len(tokens))
+
+
+def test_a_prefix_of_a_running_conversation_is_copied(model: TextModel) -> None:
+    loop = loop_of(model)
+    long, short = asked("text"), asked("text_cut")
+    assert long.prompt == short.prompt
+    number = loop.submit(replace(long, ignore_end=True, most=40))
+    while not any(news.id for news in loop.step()):
+        pass
+    before = loop.rows_prefilled
+    assert answers(loop_of(model), short) == [(official("text_cut", model))]
+    second = loop.submit(short)
+    tokens = []
+    while loop.busy:
+        tokens += [news.id for news in loop.step() if news.request == second and news.id is not None]
+        if second == number:
+            break
+    assert tokens == official("text_cut", model)[0]
+    assert loop.rows_prefilled == before
+
+
+def test_a_slot_of_another_conversation_is_not_trusted(model: TextModel) -> None:
+    loop = loop_of(model, slots=1, buckets=(1,))
+    for name in (*NAMES, *reversed(NAMES)):
+        assert answers(loop, asked(name)) == [official(name, model)]
+
+
+def test_a_drawn_answer_depends_on_its_seed_alone(model: TextModel) -> None:
+    requests = [replace(asked("text"), temperature=1.5, seed=seed, most=12) for seed in (1, 2, 1)]
+    first, second, third = answers(loop_of(model), *requests)
+    assert first == third != second
+    assert answers(loop_of(model), asked("text_history"), requests[0])[1] == first
+    nearly_greedy = replace(requests[0], top_k=1, most=14)
+    assert answers(loop_of(model), nearly_greedy) == [official("text", model)]
+
+
+def test_the_end_may_be_ignored(model: TextModel) -> None:
+    tokens, reason = answers(loop_of(model), replace(asked("text"), most=30, ignore_end=True))[0]
+    assert reason == "limit"
+    assert len(tokens) == 30
+    assert tokens[:9] != tokens[9:18]
+    assert not set(tokens) & set(model.facts.stops)
+
+
+def test_no_id_beyond_the_words_is_chosen(model: TextModel) -> None:
+    request = replace(asked("text"), temperature=50.0, most=100, ignore_end=True)
+    tokens = answers(loop_of(model), request)[0][0]
+    assert max(tokens) < model.facts.tokens
+    assert len(set(tokens)) > 30
+
+
+def test_cancelling(model: TextModel) -> None:
+    loop = loop_of(model, slots=1, buckets=(1,))
+    running, waiting, last = loop.submit(asked("text")), loop.submit(asked("text_cut")), loop.submit(asked("text_cut"))
+    while not any(news.id for news in loop.step()):
+        pass
+    loop.cancel(running)
+    loop.cancel(waiting)
+    news = [one for _ in range(40) for one in loop.step()]
+    ends = {one.request: one.stopped for one in news if one.stopped}
+    assert ends == {running: "cancelled", waiting: "cancelled", last: "limit"}
+    assert [one.id for one in news if one.request == last and one.id is not None] == official("text_cut", model)[0]
+    assert not loop.busy
+
+
+def test_values_that_are_not_finite_fail_one_request_only(model: TextModel) -> None:
+    loop = loop_of(model)
+    number, other = loop.submit(asked("text")), loop.submit(asked("text_history"))
+    while not any(news.id for news in loop.step()):
+        pass
+    loop._cache.keys[:, loop._admitted[0].slot] = float("nan")
+    news = [one for _ in range(40) for one in loop.step()]
+    failed = next(one for one in news if one.request == number and one.stopped)
+    assert isinstance(failed.error, ModelError)
+    assert "NaN" in failed.error.message
+    assert next(one.stopped for one in news if one.request == other and one.stopped) == "limit"
+    assert answers(loop, *[asked(name) for name in NAMES[:4]]) == [official(name, model) for name in NAMES[:4]]
+
+
+def test_what_cannot_fit_is_refused_with_its_numbers(model: TextModel) -> None:
+    loop = loop_of(model)
+    with pytest.raises(InputError, match=r"has 36 tokens .* 125; together they must not have more than 160") as refused:
+        loop.submit(replace(asked("text"), most=125))
+    assert refused.value.hint == "--max-tokens 124"
+    assert loop.submit(replace(asked("text"), most=124))
+    with pytest.raises(InputError, match="has 200 tokens"):
+        loop.submit(TextRequest([1] * 200, most=1))
+    with pytest.raises(UsageError):
+        loop.submit(replace(asked("text"), most=0))
+    with pytest.raises(UsageError):
+        loop.submit(TextRequest([], most=3))
+
+
+def test_an_answer_may_fill_its_slot(model: TextModel) -> None:
+    tokens, reason = answers(loop_of(model), replace(asked("text"), most=124, ignore_end=True))[0]
+    assert (len(tokens), reason) == (124, "limit")
+
+
+def test_common_length() -> None:
+    assert common_length([1, 2, 3], [1, 2, 4]) == 2
+    assert common_length([1, 2, 3], [1, 2]) == 2
+    assert common_length([], [1]) == 0
+    assert common_length([2], [1]) == 0
+
+
+def test_bytes_of_a_slot(model: TextModel) -> None:
+    assert slot_bytes(model, PLAN) == 2 * 5 * 2 * 16 * 160 * 4
+
+
+class PaddingDevice(CPUDevice):
+    """A CPU that pads batches as an accelerator does."""
+
+    pads = True
+
+
+@pytest.fixture
+def padding() -> Iterator[PaddingDevice]:
+    yield PaddingDevice(1)
+
+
+def test_padded_batches_and_prompts_together(model: TextModel, padding: PaddingDevice) -> None:
+    loop = TextLoop(model, padding, PLAN)
+    assert answers(loop, *map(asked, NAMES)) == [official(name, model) for name in NAMES]
+    tight = TextLoop(model, padding, replace(PLAN, positions=40, together=16))
+    assert answers(tight, asked("text_no_system")) == [official("text_no_system", model)]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["fp32", "bf16"])
+def test_captured_equals_eager_on_a_card(dtype: str) -> None:
+    from omnitts_cli.devices.cuda import CUDADevice
+
+    device = CUDADevice(0)
+    torch.backends.cuda.matmul.allow_tf32 = False
+    model = load_thinker(str(thinker_folder()), device, EngineSettings(dtype=dtype))
+    requests = [*map(asked, NAMES), replace(asked("text"), temperature=1.5, seed=4, most=12)]
+    eager = answers(TextLoop(model, device, replace(PLAN, capture=False)), *requests)
+    loop = TextLoop(model, device, PLAN)
+    assert answers(loop, *requests) == eager
+    if dtype == "fp32":
+        assert eager[: len(NAMES)] == [official(name, model) for name in NAMES]
+    number = loop.submit(requests[0])
+    while not any(news.id for news in loop.step()):
+        pass
+    with device.no_sync():
+        news = [one for _ in range(30) for one in loop.step()]
+    assert any(one.request == number and one.stopped == "end" for one in news)

@@ -1,0 +1,267 @@
+"""Make a reference set of Qwen3-Omni whole: questions, typed and spoken, and what transformers does with them.
+
+Writes, under --out, `recipe/` (see thinker_recipe.py) and `cases/<case>.{json,safetensors}`. It needs transformers
+5.23, and runs on the CPU in float32, greedily.
+
+    python tests/golden/make_thinker.py --out REF --seed 7                      a whole set, of any seed
+    python tests/golden/make_thinker.py --out tests/golden/thinker --seed 7 --trim   the committed one
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import thinker_recipe
+import torch
+from omni_recipe import FRAME, HEAD, RECIPE
+from safetensors.torch import save_file
+from thinker_recipe import THINKER_HEAD, clip
+from tiny_files import dump_json
+from torch import Tensor
+
+OMNI = Path(__file__).parent / "omni" / "recipe"
+FRAMES = 22
+EXTRACTOR = {
+    "dither": 0.0,
+    "feature_size": 128,
+    "hop_length": 160,
+    "n_fft": 400,
+    "n_samples": 4_800_000,
+    "nb_max_frames": 30_000,
+    "padding_side": "right",
+    "padding_value": 0.0,
+    "return_attention_mask": True,
+    "sampling_rate": 16_000,
+}
+SYSTEM = ("system", ["you are a tiny test."])
+QUESTION = ("user", ["hello world, what do you think?"])
+CASES: dict[str, tuple[list[tuple[str, list[str]]], str, int]] = {
+    "text": ([SYSTEM, QUESTION], "Ethan", 14),
+    "text_no_system": ([("user", ["你好，世界。"])], "chelsie", 6),
+    "text_history": ([SYSTEM, ("user", ["hello"]), ("assistant", ["hello world"]), ("user", ["\nagain "])], "aiden", 8),
+    "text_cut": ([SYSTEM, QUESTION], "Ethan", 5),
+    "text_cut_and_one": ([SYSTEM, QUESTION], "Ethan", 6),
+    "audio": ([SYSTEM, ("user", ["@mid"])], "ethan", 8),
+    "audio_short": ([("user", ["@short"])], "chelsie", 6),
+    "audio_text": ([SYSTEM, ("user", ["@long", "what is it?"])], "ethan", 8),
+    "audio_history": (
+        [SYSTEM, ("user", ["@mid", "hello"]), ("assistant", ["hello world"]), ("user", ["@short"])],
+        "ethan",
+        6,
+    ),
+    "audio_beyond30": ([("user", ["@beyond30"])], "ethan", 4),
+}
+"""Turns (a part is text, or a clip after @), the speaker, and the most tokens of the answer."""
+
+
+class Run:
+    """One greedy run of the official library, with what each stage received and returned."""
+
+    def __init__(self, model: Any, inputs: dict[str, Tensor], speaker: str, most: int, **more: Any) -> None:
+        thinker, talker, wave = model.thinker.generate, model.talker.generate, model.code2wav.chunked_decode
+
+        def thought(*args: Any, **given: Any) -> Any:
+            self.thought = thinker(*args, output_logits=True, **given)
+            return self.thought
+
+        def heard(*args: Any, **given: Any) -> Any:
+            self.heard, self.made = given, talker(*args, output_logits=True, **given)
+            return self.made
+
+        def sounded(codes: Tensor, **given: Any) -> Tensor:
+            self.codes, self.sound = codes, wave(codes, **given)
+            return self.sound
+
+        model.thinker.generate, model.talker.generate, model.code2wav.chunked_decode = thought, heard, sounded
+        model.generate(
+            **inputs,
+            speaker=speaker,
+            return_audio=True,
+            thinker_max_new_tokens=most,
+            thinker_do_sample=False,
+            talker_do_sample=False,
+            talker_max_new_tokens=FRAMES,
+            **more,
+        )
+        for module, name in (
+            (model.thinker, "generate"),
+            (model.talker, "generate"),
+            (model.code2wav, "chunked_decode"),
+        ):
+            module.__dict__.pop(name)
+        self.prompt = inputs["input_ids"].shape[1]
+
+    def answer(self) -> list[int]:
+        return self.thought.sequences[0, self.prompt :].tolist()
+
+    def tensors(self) -> dict[str, Tensor]:
+        return {
+            "rows": self.heard["inputs_embeds"][0],
+            "feed": self.heard["trailing_text_hidden"][0],
+            "frames": self.codes[0].T.short(),
+            "sound": self.sound.flatten(),
+        }
+
+
+def whole_pass(model: Any, inputs: dict[str, Tensor], ids: Tensor) -> dict[str, Tensor]:
+    """One pass over question and answer: every layer's input, the chosen experts, and the logits."""
+    layers, seen, hooks = model.thinker.model.language_model.layers, {}, []
+    for index, layer in enumerate(layers):
+        hooks.append(
+            layer.register_forward_hook(
+                lambda _m, args, given, _o, i=index: seen.__setitem__(i, args[0] if args else given["hidden_states"]),
+                with_kwargs=True,
+            )
+        )
+        hooks.append(
+            layer.mlp.gate.register_forward_hook(lambda _m, _a, out, i=index: seen.__setitem__(f"e{i}", out[2]))
+        )
+    mask = torch.ones_like(ids)
+    out = model.thinker(**{**inputs, "input_ids": ids, "attention_mask": mask}, use_cache=False)
+    for hook in hooks:
+        hook.remove()
+    count = len(layers)
+    return {
+        "inputs": torch.stack([seen[i][0] for i in range(count)]),  # [L, P, H]
+        "experts": torch.stack([seen[f"e{i}"] for i in range(count)]).to(torch.uint8),  # [L, P, K]
+        "scores": out.logits[0],
+    }
+
+
+def stop_row(states: Tensor, logits: Tensor, steps: tuple[int, ...]) -> list[float]:
+    """A row of a head that wins at one step and not before."""
+    for at in steps:
+        row = states[at] / states[at].square().sum() * (logits[at].max() + 1)
+        if all(states[i] @ row < logits[i].max() - 0.25 for i in range(at)):
+            return row.tolist()
+    return []
+
+
+class Prepared:
+    """Turns -> what the model takes, with the official tokenizer and feature extractor."""
+
+    def __init__(self, recipe: Path) -> None:
+        from transformers import Qwen2TokenizerFast, WhisperFeatureExtractor
+
+        self.tokenizer = Qwen2TokenizerFast.from_pretrained(recipe)
+        self.extractor = WhisperFeatureExtractor(**EXTRACTOR)
+
+    def __call__(self, turns: list[tuple[str, list[str]]]) -> dict[str, Tensor]:
+        from transformers.models.qwen3_omni_moe.modeling_qwen3_omni_moe import _get_feat_extract_output_lengths
+
+        names = [part[1:] for _, parts in turns for part in parts if part.startswith("@")]
+        sounds = [clip(name).astype(np.float32) / 32768 for name in names]
+        # each clip by itself: beside a longer one its end would be padded
+        mels = [self.extractor(s, sampling_rate=16_000, padding="longest", truncation=False) for s in sounds]
+        mels = [torch.tensor(np.asarray(mel["input_features"][0])) for mel in mels]
+        counts = iter(int(_get_feat_extract_output_lengths(torch.tensor(mel.shape[1]))) for mel in mels)
+        text = ""
+        for role, parts in turns:
+            body = "".join(
+                f"<|audio_start|>{'<|audio_pad|>' * next(counts)}<|audio_end|>" if part.startswith("@") else part
+                for part in parts
+            )
+            text += f"<|im_start|>{role}\n{body}<|im_end|>\n"
+        ids = self.tokenizer(text + "<|im_start|>assistant\n", return_tensors="pt")["input_ids"]
+        inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+        if mels:
+            longest = max(mel.shape[1] for mel in mels)
+            inputs["input_features"] = torch.stack(
+                [torch.nn.functional.pad(mel, (0, longest - mel.shape[1])) for mel in mels]
+            )
+            inputs["feature_attention_mask"] = torch.stack(
+                [(torch.arange(longest) < mel.shape[1]).long() for mel in mels]
+            )
+        return inputs
+
+
+def case_of(model: Any, prepare: Prepared, name: str, stop: int) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    turns, speaker, most = CASES[name]
+    inputs = prepare(turns)
+    run = Run(model, inputs, speaker, most, thinker_eos_token_id=stop)
+    tensors, answer = run.tensors(), run.answer()
+    tensors |= whole_pass(model, inputs, run.thought.sequences)
+    meta = {
+        "turns": turns,
+        "speaker": speaker,
+        "most": most,
+        "prompt": inputs["input_ids"][0].tolist(),
+        "answer": answer,
+        "text": prepare.tokenizer.decode(answer, skip_special_tokens=True),
+        "frames": run.codes.shape[-1],
+        "samples": run.sound.shape[-1],
+    }
+    if "input_features" in inputs and len(inputs["input_features"]) == 1:
+        tensors["mel"] = inputs["input_features"][0].T  # [columns, 128]
+        tensors["tower"] = model.thinker.get_audio_features(
+            inputs["input_features"], inputs["feature_attention_mask"], return_dict=True
+        ).last_hidden_state
+    return tensors, meta
+
+
+def trimmed(name: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """What the committed set keeps: everything of `text` but the long tensors, of the others what tests compare."""
+    out = dict(tensors)
+    out["sound"] = out["sound"][: FRAME if name in ("text", "audio") else 0]
+    out["scores"] = out["scores"][-4 if name == "text" else -1 :]
+    if name != "text":
+        del out["inputs"], out["experts"]
+    if "mel" in out:
+        out["mel"] = torch.cat([out["mel"][:3], out["mel"][-3:]])
+    if name == "audio_beyond30":
+        out["tower"], out["rows"] = out["tower"][-8:], out["rows"][-20:]
+    return out
+
+
+@torch.no_grad()
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("--trim", action="store_true", help="keep recipe and windows only")
+    args = parser.parse_args()
+    from transformers import Qwen3OmniMoeForConditionalGeneration
+
+    torch.manual_seed(args.seed)
+    torch.set_num_threads(1)
+    recipe = args.out / "recipe"
+    shutil.rmtree(recipe, ignore_errors=True)
+    shutil.copytree(OMNI, recipe, ignore=shutil.ignore_patterns(RECIPE))
+    config = thinker_recipe.config_of(json.loads((OMNI / "config.json").read_text("utf-8")))
+    dump_json(recipe / "config.json", config)
+    added = json.loads((recipe / "tokenizer_config.json").read_text("utf-8"))["added_tokens_decoder"]
+    words, rows = min(map(int, added)), {THINKER_HEAD: [], HEAD: []}
+    prepare = Prepared(recipe)
+
+    def load(folder: Path) -> Any:
+        (recipe / RECIPE).write_text(json.dumps({"seed": args.seed, "words": words, "rows": rows}) + "\n")
+        folder = thinker_recipe.build(recipe, folder)
+        return Qwen3OmniMoeForConditionalGeneration.from_pretrained(folder, dtype=torch.float32).eval()
+
+    with tempfile.TemporaryDirectory() as scratch:
+        base, stop = prepare(CASES["text"][0]), config["im_end_token_id"]
+        run = Run(load(Path(scratch) / "1"), base, "ethan", 16, thinker_eos_token_id=None)
+        states = torch.cat([hidden[-1][:, -1] for hidden in run.thought.hidden_states])
+        rows[THINKER_HEAD] = stop_row(states, torch.cat(run.thought.logits), (9, 8, 10, 7, 11, 6))
+        run = Run(load(Path(scratch) / "2"), base, "ethan", 14, thinker_eos_token_id=stop)
+        states = torch.stack([hidden[0][-1][0, -1] for hidden in run.made.hidden_states])
+        rows[HEAD] = stop_row(states, torch.stack([x[0, :64] for x in run.made.logits]), (15, 14, 16, 13, 17, 12))
+        model = load(Path(scratch) / "3")
+        cases = args.out / "cases"
+        shutil.rmtree(cases, ignore_errors=True)
+        cases.mkdir()
+        for name in CASES:
+            tensors, meta = case_of(model, prepare, name, stop)
+            tensors = trimmed(name, tensors) if args.trim else tensors
+            save_file({k: v.detach().clone().contiguous() for k, v in tensors.items()}, cases / f"{name}.safetensors")
+            dump_json(cases / f"{name}.json", meta)
+
+
+if __name__ == "__main__":
+    main()

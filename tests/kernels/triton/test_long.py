@@ -1,0 +1,102 @@
+"""Operations for long contexts equal their plain twins: split attention, prompts in parts, logits, experts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from omnitts_cli.kernels import plain
+from omnitts_cli.kernels.ops import ExpertBlock
+from omnitts_cli.models.layers import angles
+
+pytestmark = pytest.mark.gpu
+CAPACITY, SLOTS, EPS = 400, 5, 1e-6
+
+
+@pytest.mark.parametrize("heads", [(6, 2, 16), (32, 4, 128)], ids=["small", "released"])
+@pytest.mark.parametrize(
+    "starts, rows",
+    [([0], 1), ([399], 1), ([7, 0, 131, 64], 1), ([5, 0], 8), ([0], 70), ([130], 90)],
+    ids=str,
+)
+def test_attend_cached(
+    heads: tuple[int, int, int],
+    starts: list[int],
+    rows: int,
+    where: torch.device,
+    dtype: torch.dtype,
+    close: Callable[[Tensor, Tensor], None],
+) -> None:
+    from omnitts_cli.kernels.triton.long import attend_cached
+
+    queries, kv, depth = heads
+    made = torch.Generator().manual_seed(sum(starts) + rows)
+
+    def random(*shape: int) -> Tensor:
+        return torch.randn(shape, generator=made).to(where, dtype)
+
+    qkv = random(len(starts), rows, (queries + 2 * kv) * depth)
+    q_weight, k_weight = random(depth).abs() + 0.5, random(depth).abs() + 0.5
+    keys, values = random(SLOTS, kv, CAPACITY, depth), random(SLOTS, kv, CAPACITY, depth)
+    positions = (torch.tensor(starts)[:, None] + torch.arange(rows)).to(where)
+    slots = torch.tensor([4, 0, 3, 1][: len(starts)], device=where)
+    cos, sin = angles(torch.arange(CAPACITY, device=where), depth, 1e6)
+    rest = (slots, positions, max(starts) + rows)
+
+    plain_keys, plain_values = keys.clone(), values.clone()
+    truth = plain.attend_cached(qkv, q_weight, k_weight, EPS, cos, sin, plain_keys, plain_values, *rest)
+    fast = attend_cached(qkv, q_weight, k_weight, EPS, cos, sin, keys, values, *rest)
+    close(fast, truth)
+    close(keys, plain_keys)
+    assert torch.equal(values, plain_values)
+
+
+@pytest.mark.parametrize("batch, splits", [(1, 32), (2, 32), (8, 8), (32, 2), (64, 1), (500, 1)])
+def test_more_requests_share_fewer_programs(batch: int, splits: int) -> None:
+    pytest.importorskip("triton")
+    from omnitts_cli.kernels.triton.long import splits_of
+
+    assert splits_of(batch, 4) == splits
+
+
+@pytest.mark.parametrize("rows", [1, 5, 32])
+def test_scores_are_float32(rows: int, where: torch.device, dtype: torch.dtype) -> None:
+    from omnitts_cli.kernels.triton.long import scores
+
+    made = torch.Generator().manual_seed(rows)
+    hidden, head = torch.randn(rows, 64, generator=made), torch.randn(1000, 64, generator=made)
+    fast = scores(hidden.to(where, dtype), head.to(where, dtype))
+    truth = hidden.to(dtype).double() @ head.to(dtype).double().T
+    assert fast.dtype == torch.float32
+    assert (fast.cpu().double() - truth).abs().max() < 1e-4  # bfloat16 logits would be off by 0.06
+
+
+@pytest.mark.parametrize("rows", [3, 400])
+def test_experts_of_the_released_sizes(
+    rows: int, where: torch.device, dtype: torch.dtype, close: Callable[[Tensor, Tensor], None]
+) -> None:
+    from omnitts_cli.kernels.triton.long import experts
+
+    if where.type == "cpu":
+        pytest.skip("too large for the interpreter")
+    made = torch.Generator().manual_seed(rows)
+
+    def random(*shape: int, scale: float = 1.0) -> Tensor:
+        return (torch.randn(shape, generator=made) * scale).to(where, dtype)
+
+    hidden, inner, count = 2048, 768, 16
+    block = ExpertBlock(
+        random(count, hidden, scale=0.02),
+        random(count, 2 * inner, hidden, scale=0.02),
+        random(count, hidden, inner, scale=0.03),
+        count,
+        8,
+        True,
+    )
+    x, norm = random(rows, hidden), random(hidden).abs() + 0.5
+    wide = ExpertBlock(*(w.double() for w in (block.router, block.gate_up, block.down)), count, 8, True)
+    truth = plain.experts(x.double(), norm.double(), EPS, wide)
+    close(experts(x, norm, EPS, block), truth)
