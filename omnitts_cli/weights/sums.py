@@ -89,7 +89,7 @@ class Memory:
         return total
 
     def save(self) -> None:
-        """Writes what is new. A failure is no loss: the sum is computed again."""
+        """Writes what is new. If that fails, the sum is computed again next time."""
         if not self._changed:
             return
         kept = dict(list(self._sums.items())[-MOST_FILES:])
