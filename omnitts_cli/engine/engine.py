@@ -102,6 +102,11 @@ class Engine:
         """Whether a request, a call or a chunk is left for `step`."""
         return bool(self._records) or bool(self._inbox) or bool(self._news)
 
+    @property
+    def sleeping(self) -> bool:
+        """Whether `step` waits for a call because every request waits for its caller."""
+        return self._inbox.sleeping
+
     # ---- the loop, on one thread
 
     @torch.no_grad()

@@ -18,6 +18,7 @@ class Inbox:
     def __init__(self) -> None:
         self._calls: deque[Call] = deque()
         self._added = threading.Condition()
+        self.sleeping = False  # the engine waits for a call
 
     def put(self, call: Call) -> None:
         """Add a call and wake the engine if it sleeps."""
@@ -28,8 +29,10 @@ class Inbox:
     def take(self, wait: bool) -> list[Call]:
         """All calls so far; with `wait`, sleeps until there is one."""
         with self._added:
+            self.sleeping = wait and not self._calls
             while wait and not self._calls:
                 self._added.wait()
+            self.sleeping = False
             calls = list(self._calls)
             self._calls.clear()
         return calls

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -28,17 +28,50 @@ END = "end of the text"
 
 
 class LiveStream(Stream):
-    """A stream of pieces whose words are still arriving. There are no retries."""
+    """A stream of pieces whose words are still arriving. There are no retries.
 
-    def __init__(self, loop: Loop, rate: int, manner: Manner, texts: Iterator[str], tell: Tell | None = None) -> None:
-        super().__init__(loop, rate, replace(manner, safe=False, retries=0), Fed(), tell)
+    The words come from `texts`, which a thread reads, or else through `write`, `flush` and `end`, from one thread.
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        rate: int,
+        manner: Manner,
+        texts: Iterator[str] | None,
+        tell: Tell | None = None,
+        notify: Callable[[], None] | None = None,
+    ) -> None:
+        super().__init__(loop, rate, replace(manner, safe=False, retries=0), Fed(), tell, notify)
         self._count = 0
         self._fed: Take | None = None  # the take whose request is open
         self._chars = 0  # of it
         self._gap: Break = "none"  # before the next one
         longest = self.manner.longest
         self._enough = min(ENOUGH_CHARS, longest // 2) if longest else ENOUGH_CHARS
-        threading.Thread(target=self._read, args=(texts,), daemon=True).start()
+        self._by_words = bool(self.manner.read or longest)
+        self._held = ""  # an unfinished word
+        if texts is not None:
+            threading.Thread(target=self._read, args=(texts,), daemon=True).start()
+
+    def write(self, text: str) -> None:
+        """More text, cut anywhere."""
+        if self._by_words:
+            text = self._held + text
+            end = len(text) - len(WORD_END.search(text)[0])  # type: ignore[index]
+            text, self._held = text[:end], text[end:]
+        self._speak(text)
+
+    def flush(self) -> None:
+        """The word that was held back is complete."""
+        text, self._held = self._held, ""
+        self._speak(text)
+
+    def end(self) -> None:
+        """No more text will come."""
+        self.flush()
+        self._end("none")
+        self._news.post(END)
 
     def _take_news(self, news: Any) -> None:
         """Also handles a new take, the end of the text, or an error while reading it."""
@@ -52,24 +85,27 @@ class LiveStream(Stream):
         else:
             super()._take_news(news)
 
-    # ---- on the reading thread
+    # ---- on the thread that has the text
 
     def _read(self, texts: Iterator[str]) -> None:
-        read, longest = self.manner.read, self.manner.longest
         try:
-            for text in whole_words(texts) if read or longest else texts:
-                for part, ends in cut(text):
-                    part = read(part) if read else part
-                    for words in WORD.findall(part) if longest else [part]:
-                        self._say(words)
-                    if ends and self._chars >= self._enough:
-                        self._end("sentence")
+            for text in texts:
+                self.write(text)
                 if self._ended:
                     return
         except Exception as error:  # errors in the text are raised where the caller waits for speech
-            self._news.put(error)
-        self._end("none")
-        self._news.put(END)
+            self._held = ""
+            self._news.post(error)
+        self.end()
+
+    def _speak(self, text: str) -> None:
+        read = self.manner.read
+        for part, ends in cut(text):
+            part = read(part) if read else part
+            for words in WORD.findall(part) if self.manner.longest else [part]:
+                self._say(words)
+            if ends and self._chars >= self._enough:
+                self._end("sentence")
 
     def _say(self, text: str) -> None:
         """More words for the open request, or the first words of a new one."""
@@ -88,9 +124,9 @@ class LiveStream(Stream):
         seed = sub_seed(self.manner.seed, number, 0)
         request = replace(self.manner.request, text=text, seed=seed, text_mode="streamed")
         take = Take(number, Piece(text, 0, len(text), 0, self._gap), request)
-        self._news.put(take)  # before its first result can arrive
+        self._news.post(take)  # before its first result can arrive
         news = self._news
-        take.name = self._loop.submit(request, lambda found: news.put((take, 0, found)), live=True)
+        take.name = self._loop.submit(request, lambda found: news.post((take, 0, found)), live=True)
         if self._ended:  # closed in the meantime
             self._loop.cancel(take.name)
         self._fed = take
@@ -100,18 +136,6 @@ class LiveStream(Stream):
         if self._fed is not None:
             self._loop.finish(self._fed.name)
         self._fed, self._chars, self._gap = None, 0, gap
-
-
-def whole_words(texts: Iterator[str]) -> Iterator[str]:
-    """The same text, cut between words only."""
-    held = ""
-    for text in texts:
-        held += text
-        end = len(held) - len(WORD_END.search(held)[0])  # type: ignore[index]
-        if end:
-            yield held[:end]
-        held = held[end:]
-    yield held
 
 
 def cut(text: str) -> Iterator[tuple[str, bool]]:

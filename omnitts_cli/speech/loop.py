@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import heapq
 import itertools
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from omnitts_cli.audio.chunk import Chunk
 from omnitts_cli.errors import UsageError
+from omnitts_cli.speech.queue import BULK, FairQueue
 
 if TYPE_CHECKING:
     from omnitts_cli.engine.engine import Engine
@@ -23,8 +24,8 @@ Hear = Callable[[Any], None]
 class Loop:
     """The engine's queue and its thread.
 
-    The engine gets as many requests as it has slots; the others wait here, urgent ones first. A caller that streams
-    therefore waits for one free slot at most, however much was submitted in bulk before.
+    The engine gets as many requests as it has slots; the others wait here, by priority and in turn for each client. A
+    caller that streams therefore waits for one free slot at most, however much was submitted in bulk before.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -32,14 +33,43 @@ class Loop:
         self._lock = threading.Lock()
         self._numbers = itertools.count(1)
         self._hear: dict[str, Hear] = {}  # by request name, of requests that were not cancelled
-        self._waiting: list[tuple[bool, int, Request]] = []  # a heap
-        self._running: set[str] = set()  # requests in the engine that may need a slot
+        self._waiting = FairQueue()
+        self._running: dict[str, float] = {}  # requests in the engine that may need a slot -> since when
         self._wake = threading.Event()
         self._thread: threading.Thread | None = None
         self._broken: BaseException | None = None
         self._closed = False
+        self._step_began: float | None = None
+        self.after_step: Callable[[], None] = lambda: None
+        """Called on the loop's thread when the callbacks of a step, or of a failure, are done."""
 
-    def submit(self, request: Request, hear: Hear, *, live: bool = False, urgent: bool = False) -> str:
+    @property
+    def broken(self) -> BaseException | None:
+        """Returns the exception that stopped the engine."""
+        return self._broken
+
+    @property
+    def queued(self) -> int:
+        """Returns how many requests wait for a slot."""
+        return len(self._waiting)
+
+    @property
+    def running(self) -> int:
+        """Returns how many requests have a slot, or are about to get one."""
+        return len(self._running)
+
+    def admitted_at(self, name: str) -> float | None:
+        """Returns when the engine got the request; None if it still waits, or has ended."""
+        return self._running.get(name)
+
+    def stuck_s(self) -> float:
+        """Returns how long the engine's current step has been running; 0 while it sleeps."""
+        began = self._step_began
+        return 0.0 if began is None or self.engine.sleeping else time.perf_counter() - began
+
+    def submit(
+        self, request: Request, hear: Hear, *, live: bool = False, priority: int = BULK, client: str = ""
+    ) -> str:
         """Submits a request and returns its name; `hear` is called on the loop's thread."""
         with self._lock:
             if self._closed:
@@ -52,7 +82,7 @@ class Loop:
             if live:  # it needs no slot while it waits for its first words, so it does not count
                 self.engine.submit(request, live=True)
             else:
-                heapq.heappush(self._waiting, (not urgent, number, request))
+                self._waiting.push(request, priority, client)
                 self._admit()
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="omnitts engine", daemon=True)
@@ -72,9 +102,16 @@ class Loop:
         """Cancels a request: there are no more callbacks, and the slot is free by the next frame."""
         with self._lock:
             self._hear.pop(name, None)
-            self._waiting = [entry for entry in self._waiting if entry[2].id != name]
-            heapq.heapify(self._waiting)
+            self._waiting.remove(name)
         self.engine.cancel(name)
+
+    def pause(self, name: str) -> None:
+        """A slow listener: the request keeps its slot but makes no more frames until `resume`."""
+        self.engine.pause(name)
+
+    def resume(self, name: str) -> None:
+        """Lets a paused request go on."""
+        self.engine.resume(name)
 
     def close(self) -> None:
         """Cancels everything and ends the thread."""
@@ -93,8 +130,11 @@ class Loop:
         try:
             while not self._closed or self.engine.busy:
                 if self.engine.busy:
+                    self._step_began = time.perf_counter()
                     for news in self.engine.step():
                         self._deliver(news)
+                    self._step_began = None
+                    self.after_step()
                 else:
                     self._check()
                     self._wake.wait()
@@ -105,6 +145,7 @@ class Loop:
                 self._hear.clear()
             for hear in listeners:
                 hear(error)
+            self.after_step()
 
     def _check(self) -> None:
         """An idle engine has finished everything that it was given."""
@@ -117,7 +158,7 @@ class Loop:
         with self._lock:
             hear = self._hear.pop(news.request, None) if last else self._hear.get(news.request)
             if last:
-                self._running.discard(news.request)
+                self._running.pop(news.request, None)
                 self._admit()
         if hear is not None:
             hear(news)
@@ -125,6 +166,6 @@ class Loop:
     def _admit(self) -> None:
         """Hands waiting requests to the engine while it has slots. The lock is held."""
         while self._waiting and len(self._running) < self.engine.plan.slots:
-            request = heapq.heappop(self._waiting)[2]
-            self._running.add(request.id)
+            request = self._waiting.pop()
+            self._running[request.id] = time.perf_counter()
             self.engine.submit(request)

@@ -7,6 +7,7 @@ another seed, as long as none of it has been yielded.
 from __future__ import annotations
 
 import hashlib
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -20,6 +21,7 @@ from omnitts_cli.audio.chunk import Stopped
 from omnitts_cli.errors import GuardError, Notice
 from omnitts_cli.request import Failed, Request
 from omnitts_cli.speech.clip import Chunk, Clip, join
+from omnitts_cli.speech.queue import BULK, FIRST_SOUND, STREAMING
 from omnitts_cli.speech.tape import Tape
 from omnitts_cli.text.reading import Read, readings
 from omnitts_cli.text.subtitles import Sentence, joined
@@ -31,6 +33,17 @@ if TYPE_CHECKING:
 
 SEED_BYTES = 6
 Tell = Callable[[Notice], None]
+
+
+class Mailbox(SimpleQueue[Any]):
+    """News for a stream, from the engine's thread and others. `notify` is called after each."""
+
+    notify: Callable[[], None] = staticmethod(lambda: None)
+
+    def post(self, news: Any) -> None:
+        """Adds news and calls `notify`."""
+        self.put(news)
+        self.notify()
 
 
 @dataclass
@@ -62,8 +75,10 @@ class Account:
     guard_hits: int = 0
     stopped: str = "end"
     began: float = field(default_factory=lambda: time.perf_counter())
+    queued_s: float | None = None  # until the engine got the first piece
     first_sound_s: float | None = None
     wall_s: float = 0.0
+    frames: int = 0
     sentences: list[Sentence] = field(default_factory=list)
     codes: list[np.ndarray] = field(default_factory=list)
     notices: list[Notice] = field(default_factory=list)
@@ -82,7 +97,9 @@ class Manner:
     retries: int = 2
     safe: bool = True
     ahead: int = 8
-    urgent: bool = False  # served before other requests if more are waiting than there are slots
+    ahead_s: float = math.inf  # no further piece begins while so much finished sound waits for the listener
+    urgent: bool = False  # someone listens: served before other requests if more are waiting than there are slots
+    client: str = ""  # the slots are shared among clients
     keep_codes: bool = False
     read: Read | None = None  # normalises text for the model
     longest: int | None = None  # characters that the model speaks well in one piece
@@ -98,12 +115,22 @@ class Stream:
     `account` holds the state so far: seed, sentences with their times, notices, retries.
     """
 
-    def __init__(self, loop: Loop, rate: int, manner: Manner, script: Script, tell: Tell | None = None) -> None:
+    def __init__(
+        self,
+        loop: Loop,
+        rate: int,
+        manner: Manner,
+        script: Script,
+        tell: Tell | None = None,
+        notify: Callable[[], None] | None = None,
+    ) -> None:
         self.sample_rate, self.manner, self.account = rate, manner, Account(manner.seed)
         self._loop, self._script, self._tell = loop, script, tell
         self._tape = Tape(rate, speed=manner.speed, volume_db=manner.volume_db)
         self._open: deque[Take] = deque()  # in the order of the script
-        self._news: SimpleQueue[Any] = SimpleQueue()
+        self._news = Mailbox()
+        if notify is not None:
+            self._news.notify = notify  # type: ignore[method-assign]
         self._ended = False
         script.notify = self._wake
         self._chunks = self._made()
@@ -171,34 +198,61 @@ class Stream:
             join(parts), self.sample_rate, self.seed, tuple(joined(account.sentences)), tuple(account.notices), codes
         )
 
+    # ---- for callers that do not block, such as an event loop
+
+    @property
+    def complete(self) -> bool:
+        """Returns whether everything has been yielded, or the stream was closed."""
+        return self._ended or (not self._open and self._script.ended)
+
+    @property
+    def waiting_s(self) -> float:
+        """Returns the seconds of sound that wait to be taken."""
+        return sum(samples.size for take in self._open for samples in take.sound) / self.sample_rate
+
+    def poll(self) -> Iterator[Chunk]:
+        """Yields the chunks that are ready, without waiting. `notify` is called when there may be more."""
+        moved = True
+        while moved and not self._ended:
+            self.take_news()
+            moved = self._admit()
+            for samples, sentence in self._ready():
+                moved = True
+                if self.account.first_sound_s is None and samples.size:
+                    self.account.first_sound_s = time.perf_counter() - self.account.began
+                yield Chunk(samples, self.sample_rate, sentence)
+
+    def take_news(self) -> None:
+        """Takes what the engine has made so far."""
+        while not self._news.empty():
+            self._take_news(self._news.get())
+
+    def pause(self, paused: bool) -> None:
+        """Stops or resumes generation; the slots stay taken."""
+        for take in self._open:
+            if take.name:
+                (self._loop.pause if paused else self._loop.resume)(take.name)
+
     # ---- in the caller's thread
 
     def _made(self) -> Iterator[Chunk]:
         try:
             while not self._ended:
-                moved = self._admit()
-                for samples, sentence in self._ready():
-                    moved = True
-                    if self.account.first_sound_s is None and samples.size:
-                        self.account.first_sound_s = time.perf_counter() - self.account.began
-                    yield Chunk(samples, self.sample_rate, sentence)
-                if not self._open and self._script.ended:
+                yield from self.poll()
+                if self.complete:
                     break
-                if not moved:  # otherwise more pieces may be admitted
-                    self._take_news(self._news.get())
-                while not self._news.empty():
-                    self._take_news(self._news.get())
+                self._take_news(self._news.get())
         finally:
             self.account.wall_s = time.perf_counter() - self.account.began
             self.close()
 
     def _wake(self) -> None:
-        self._news.put(None)
+        self._news.post(None)
 
     def _admit(self) -> bool:
         """Admits available pieces while there is room. Returns whether there were any."""
         took = False
-        while not self._script.ended and len(self._open) < self.manner.ahead:
+        while not self._script.ended and len(self._open) < self.manner.ahead and self.waiting_s < self.manner.ahead_s:
             piece = self._script.take(0.0)
             if piece is None:
                 break
@@ -220,7 +274,17 @@ class Stream:
         assert take.request is not None
         news, tries = self._news, take.tries
         request = replace(take.request, seed=sub_seed(self.manner.seed, take.number, tries))
-        take.name = self._loop.submit(request, lambda found: news.put((take, tries, found)), urgent=self.manner.urgent)
+        take.name = self._loop.submit(
+            request,
+            lambda found: news.post((take, tries, found)),
+            priority=self._priority(),
+            client=self.manner.client,
+        )
+
+    def _priority(self) -> int:
+        if not self.manner.urgent:
+            return BULK
+        return FIRST_SOUND if self.account.first_sound_s is None else STREAMING
 
     def _take_news(self, news: Any) -> None:
         """Handles one result of a take; None only wakes the iteration."""
@@ -233,7 +297,11 @@ class Stream:
             raise found.error
         if isinstance(found, BaseException):  # the engine has stopped
             raise found
+        if self.account.queued_s is None:
+            admitted = self._loop.admitted_at(take.name)
+            self.account.queued_s = None if admitted is None else admitted - self.account.began
         take.sound.append(found.pcm)
+        self.account.frames += len(found.codes)
         take.seconds += found.pcm.size / self.sample_rate
         if self.manner.keep_codes:
             take.codes.append(found.codes)

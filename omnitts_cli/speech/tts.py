@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import threading
 import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields, replace
 from os import PathLike, fspath
@@ -228,22 +228,27 @@ class TTS:
         *,
         words: Iterator[str] | None = None,
         safe: bool,
-        urgent: bool = False,
-        keep_codes: bool = False,
         tell: Tell | None = None,
+        notify: Callable[[], None] | None = None,
+        ignore_end: bool = False,
+        **more: Any,
     ) -> Stream:
-        """Returns the speech of a script, or of `words` that are still arriving. `safe`: unless `speech` says so."""
+        """Returns the speech of a script, or of text that is still arriving: `words`, or what the caller writes to the
+        LiveStream if the script is a Fed. `safe`: unless `speech` says so.
+
+        `notify` is called, in any thread, when `poll` may have more. `more` are fields of Manner.
+        """
         model = self.engine.model
         told = tell or (lambda notice: None)
         who = voices.voice_for(voice, model)
-        asked = (
-            "auto" if words is not None and speech.language == "detect" else speech.language
-        )  # no text yet to detect it from
+        live = isinstance(script, Fed)
+        asked = "auto" if live and speech.language == "detect" else speech.language  # no text yet to detect it from
         language, code = voices.language_of(asked, script, model, told)
         whole = text.split == "none"  # the text is not split
         seed = speech.seed if speech.seed is not None else who.seed
+        given: dict[str, Any] = {"ahead": self.engine.plan.slots + AHEAD, **more}
         manner = Manner(
-            request=self._request(who, language, speech),
+            request=replace(self._request(who, language, speech), ignore_end=ignore_end),
             seed=secrets.randbits(31) if seed is None else seed,
             sentence_gap_s=text.sentence_gap / 1000,
             paragraph_gap_s=text.paragraph_gap / 1000,
@@ -251,15 +256,13 @@ class TTS:
             volume_db=speech.volume,
             retries=speech.retries,
             safe=safe if speech.safe is None else speech.safe,
-            ahead=self.engine.plan.slots + AHEAD,
-            urgent=urgent,
-            keep_codes=keep_codes,
             longest=None if whole else model.longest_piece,
-            read=normalize.reader(text.normalize, code, model, parts=words is not None, tell=told),
+            read=normalize.reader(text.normalize, code, model, parts=live, tell=told),
+            **given,
         )
-        if words is not None:
-            return LiveStream(self.loop, self.sample_rate, manner, words, tell)
-        return Stream(self.loop, self.sample_rate, manner, script, tell)
+        if live:
+            return LiveStream(self.loop, self.sample_rate, manner, words, tell, notify)
+        return Stream(self.loop, self.sample_rate, manner, script, tell, notify)
 
     def piece(self, text: str, voice: Voice, language: str | None, speech: Speech) -> Stream:
         """Returns the speech of one piece that another process has split, normalised and checked: no retries, no
