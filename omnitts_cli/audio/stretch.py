@@ -11,6 +11,7 @@ import numpy as np
 from omnitts_cli.errors import UsageError
 
 SLOWEST, FASTEST = 0.5, 2.0
+WIDEST = (0.25, 4.0)  # of servers that follow OpenAI
 BLOCK_S = 0.02  # one period of a 50 Hz voice
 SEARCH_S = 0.012
 
@@ -18,9 +19,9 @@ SEARCH_S = 0.012
 class Stretcher:
     """`feed` and `flush`, joined, are `round(samples / speed)` samples. Speed 1 changes nothing."""
 
-    def __init__(self, speed: float, rate: int = 24_000) -> None:
-        if not SLOWEST <= speed <= FASTEST:
-            raise UsageError(f"--speed {speed:g} is outside {SLOWEST:g}-{FASTEST:g}")
+    def __init__(self, speed: float, rate: int = 24_000, limits: tuple[float, float] = (SLOWEST, FASTEST)) -> None:
+        if not limits[0] <= speed <= limits[1]:
+            raise UsageError(f"--speed {speed:g} is outside {limits[0]:g}-{limits[1]:g}")
         self._speed = speed
         self._block, self._search = round(BLOCK_S * rate), round(SEARCH_S * rate)
         self._fade = np.sin(np.linspace(0.0, np.pi / 2, self._block, endpoint=False)) ** 2  # [block]

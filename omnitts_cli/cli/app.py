@@ -20,7 +20,8 @@ from omnitts_cli.terminal import signals
 from omnitts_cli.terminal.console import console
 
 COMMANDS = (
-    "say", "clone", "design", "play", "voices", "models", "codec", "bench", "doctor", "config", "completion", "help",
+    "say", "clone", "design", "play", "serve", "voices", "models", "codec", "bench", "doctor", "config", "completion",
+    "help",
 )  # fmt: skip
 """Each is a module of this folder, with a function of that name or, where it has commands of its own, an `app`."""
 

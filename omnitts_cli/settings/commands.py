@@ -1,4 +1,4 @@
-"""Settings of one command: the clip of clone, the takes of design, the figures of bench."""
+"""Settings of one command: the clip of clone, the takes of design, the server, the figures of bench."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
 
-from omnitts_cli.settings.kinds import ANY_TEXT, SWITCH, TEXT, Kind, number, one_of, whole
+from omnitts_cli.settings.environment import EMBEDDED
+from omnitts_cli.settings.kinds import ANY_TEXT, SWITCH, TEXT, Kind, either, megabytes, number, one_of, seconds, whole
 from omnitts_cli.settings.setting import Setting, fields_of
 from omnitts_cli.settings.table import SHARED, Speech
 from omnitts_cli.text.language import LANGUAGES
@@ -267,6 +268,84 @@ class Answer:
     )
 
 
+for_listening = partial(Setting, group="server")
+for_limits = partial(Setting, group="limits")
+
+
+@dataclass(frozen=True)
+class Serving:
+    """Where `omnitts serve` listens, which models it holds, and what it allows."""
+
+    model: Annotated[
+        tuple[str, ...],
+        Setting(
+            "-m --model", TEXT, "Model; a bare size stands for its variants. Repeatable.", "NAME|DIR", many=True,
+            shown=EMBEDDED, group="voice", main=True, complete="models",
+        ),
+    ] = ()  # fmt: skip
+    host: Annotated[str, for_listening("--host", TEXT, "Address to listen on.", "ADDRESS", main=True)] = "127.0.0.1"
+    port: Annotated[int, for_listening("--port", whole(0, 65_535), "Port; 0: a free one.", "N", main=True)] = 8000
+    socket: Annotated[
+        str | None,
+        for_listening("--socket", TEXT, "Unix socket, or off.", "PATH|off", shown="in XDG_RUNTIME_DIR", main=True),
+    ] = None
+    api_key_file: Annotated[
+        str | None, for_listening("--api-key-file", TEXT, "File of lines 'name:key'.", "PATH", main=True)
+    ] = None
+    insecure: Annotated[bool, for_listening("--insecure", SWITCH, "Allow other hosts without a key.", main=True)] = (
+        False
+    )
+    allowed_host: Annotated[
+        tuple[str, ...], for_listening("--allowed-host", TEXT, "Host name to answer to. Repeatable.", "HOST", many=True)
+    ] = ()
+    cors_origin: Annotated[
+        tuple[str, ...],
+        for_listening("--cors-origin", TEXT, "Web page that may use this server. Repeatable.", "ORIGIN", many=True),
+    ] = ()
+    allow_ref_host: Annotated[
+        tuple[str, ...],
+        for_listening("--allow-ref-host", TEXT, "Host that clips may come from. Repeatable.", "HOST", many=True),
+    ] = ()
+    allow_upload: Annotated[
+        str,
+        for_listening(
+            "--allow-upload", one_of("auto", "on", "off"), "Let clients save and delete voices; auto: on loopback only."
+        ),
+    ] = "auto"
+    voices_dir: Annotated[
+        str | None, for_listening("--voices-dir", TEXT, "Folder of saved voices.", "DIR", shown="the user's")
+    ] = None
+    preload: Annotated[
+        str, for_listening("--preload", one_of("first", "all", "none"), "Models to load at start.", main=True)
+    ] = "first"
+    idle_unload: Annotated[
+        float | str,
+        for_listening(
+            "--idle-unload", either("off", seconds()), "Unload a model after this time without requests.", "TIME|off",
+            shown="15m", main=True,
+        ),
+    ] = 900.0  # fmt: skip
+    max_queue: Annotated[int, for_limits("--max-queue", whole(1, 100_000), "Requests that may wait.", "N")] = 512
+    max_per_client: Annotated[
+        int, for_limits("--max-per-client", whole(0, 100_000), "Requests of one client at a time; 0: any number.", "N")
+    ] = 0
+    max_chars: Annotated[int, for_limits("--max-chars", whole(1, 1_000_000), "Longest text.", "N")] = 20_000
+    max_upload: Annotated[int, for_limits("--max-upload", megabytes(1, 100), "Largest clip.", "SIZE", shown="10MB")] = (
+        10_000_000
+    )
+    queue_timeout: Annotated[float, for_limits("--queue-timeout", seconds(), "Longest wait for a slot.", "TIME")] = 30.0
+    request_timeout: Annotated[
+        float, for_limits("--request-timeout", seconds(), "Longest work on one request.", "TIME")
+    ] = 300.0
+    slow_timeout: Annotated[
+        float, for_limits("--slow-timeout", seconds(), "End clients that take no sound for so long.", "TIME")
+    ] = 60.0
+    drain: Annotated[float, for_limits("--drain", seconds(), "Time for running requests at shutdown.", "TIME")] = 30.0
+    web: Annotated[bool, for_listening("--web/--no-web", SWITCH, "Serve the page at /.")] = True
+    metrics: Annotated[bool, for_listening("--metrics/--no-metrics", SWITCH, "Serve /metrics.")] = True
+    log_texts: Annotated[bool, for_listening("--log-texts", SWITCH, "Log the texts of requests.")] = False
+
+
 BENCH = (Load, What, Server, Answer)
-ALL = (*SHARED, Clip, Folder, Takes, Live, *BENCH)
+ALL = (*SHARED, Clip, Folder, Takes, Live, Serving, *BENCH)
 """Every group of settings there is."""

@@ -14,7 +14,7 @@ from omnitts_cli.settings.kinds import nearest
 from omnitts_cli.settings.presets import Preset
 from omnitts_cli.settings.setting import Field, fields_of, former_names
 
-SECTIONS = ("say", "clone", "design", "play", "voices", "models", "codec", "bench", "doctor", "config")
+SECTIONS = ("say", "clone", "design", "play", "voices", "models", "codec", "bench", "serve", "doctor", "config")
 
 
 @dataclass(frozen=True)

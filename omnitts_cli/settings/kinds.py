@@ -95,6 +95,42 @@ def number(low: float, high: float) -> Kind:
     )
 
 
+UNITS = {"": 1, "s": 1, "ms": 0.001, "m": 60, "h": 3600}
+TIME = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)(ms|[smh]?)", re.ASCII)
+SIZE = re.compile(r"(\d{1,6})(?:MB?)?", re.ASCII | re.IGNORECASE)
+
+
+def seconds() -> Kind:
+    """A time: a number of seconds, or with a unit such as 500ms, 30s, 15m, 1h."""
+
+    def parse(text: str) -> float:
+        found = TIME.fullmatch(text.lower())
+        if not found:
+            raise ValueError(text)
+        return float(found[1]) * UNITS[found[2]]
+
+    return Kind(
+        "a time such as 30, 30s or 15m", parse, lambda v: type(v) in (int, float) and 0 < v <= 1e6, limits=(1, 1e6)
+    )
+
+
+def megabytes(low: int, high: int) -> Kind:
+    """A size in megabytes, with or without the unit."""
+
+    def parse(text: str) -> int:
+        found = SIZE.fullmatch(text)
+        if not found:
+            raise ValueError(text)
+        return int(found[1]) * 1_000_000
+
+    return Kind(
+        f"a size from {low}MB to {high}MB",
+        parse,
+        lambda v: type(v) is int and low * 1_000_000 <= v <= high * 1_000_000,
+        limits=(low, high),
+    )
+
+
 def either(word: str, kind: Kind) -> Kind:
     """`kind`, or one word such as "auto" or "off"."""
 

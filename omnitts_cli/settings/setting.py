@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args, get_type_hints
 from omnitts_cli.errors import UsageError
 from omnitts_cli.settings.kinds import SWITCH, Kind, nearest
 
-Group = Literal["text", "voice", "sampling", "output", "machine", "messages", "load", "server", "report"]
+Group = Literal["text", "voice", "sampling", "output", "machine", "messages", "load", "server", "limits", "report"]
 
 
 @dataclass(frozen=True)

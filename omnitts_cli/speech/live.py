@@ -54,6 +54,11 @@ class LiveStream(Stream):
         if texts is not None:
             threading.Thread(target=self._read, args=(texts,), daemon=True).start()
 
+    @property
+    def admitted(self) -> bool:
+        """Returns True: it is its caller who makes it wait."""
+        return True
+
     def write(self, text: str) -> None:
         """More text, cut anywhere."""
         if self._by_words:

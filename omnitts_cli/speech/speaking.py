@@ -206,6 +206,13 @@ class Stream:
         return self._ended or (not self._open and self._script.ended)
 
     @property
+    def admitted(self) -> bool:
+        """Returns whether the engine has, or had, one of its pieces."""
+        if self.account.queued_s is not None or not self._open:
+            return True
+        return any(take.request is None or self._loop.admitted_at(take.name) is not None for take in self._open)
+
+    @property
     def waiting_s(self) -> float:
         """Returns the seconds of sound that wait to be taken."""
         return sum(samples.size for take in self._open for samples in take.sound) / self.sample_rate

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from omnitts_cli.audio.pcm import gain, silence
-from omnitts_cli.audio.stretch import Stretcher
+from omnitts_cli.audio.stretch import WIDEST, Stretcher
 
 JOIN_S = 0.005
 
@@ -20,7 +20,7 @@ class Tape:
     def __init__(self, rate: int, *, speed: float = 1.0, volume_db: float = 0.0) -> None:
         self.rate = rate
         self._speed, self._gain = speed, gain(volume_db)
-        self._stretch = Stretcher(speed, rate)
+        self._stretch = Stretcher(speed, rate, WIDEST)
         self._last = np.float32(0.0)  # the sample before the next one
         self._join = False  # the next sample follows a join
         self.samples = 0
@@ -43,7 +43,7 @@ class Tape:
     def end_piece(self) -> np.ndarray:
         """Returns the remaining samples of the piece."""
         made = self._made(self._stretch.flush())
-        self._stretch = Stretcher(self._speed, self.rate)
+        self._stretch = Stretcher(self._speed, self.rate, WIDEST)
         self._join = True
         return made
 

@@ -42,8 +42,18 @@ class SavedVoice:
     about: dict[str, str] = field(default_factory=dict)
 
 
+_chosen: list[Path] = []
+
+
+def use_folder(path: str) -> None:
+    """Keeps saved voices in this folder instead of the user's, in this process."""
+    _chosen[:] = [Path(path).expanduser()]
+
+
 def folder() -> Path:
     """Where saved voices are."""
+    if _chosen:
+        return _chosen[0]
     import platformdirs
 
     return Path(platformdirs.user_data_dir("omnitts", appauthor=False)) / "voices"

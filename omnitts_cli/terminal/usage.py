@@ -14,6 +14,7 @@ HEADINGS = {
     "voice": "Voice",
     "load": "Load",
     "server": "Server",
+    "limits": "Limits",
     "sampling": "Sampling",
     "output": "Output",
     "report": "Report",

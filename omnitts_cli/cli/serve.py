@@ -1,0 +1,81 @@
+"""omnitts serve: speech over HTTP for other programs, from one warm engine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from omnitts_cli.cli.loading import settings_for
+from omnitts_cli.errors import UsageError
+from omnitts_cli.settings.commands import Serving
+from omnitts_cli.settings.environment import EMBEDDED, variable
+from omnitts_cli.settings.table import Machine, Messages, Network
+from omnitts_cli.terminal.console import console
+
+if TYPE_CHECKING:
+    from omnitts_cli.server.models import Model
+    from omnitts_cli.speech.tts import TTS
+
+REQUIRED = ("starlette", "uvicorn", "httptools", "websockets", "python_multipart", "prometheus_client")
+API_KEY = "OMNITTS_API_KEY"
+
+
+def serve(serving: Serving, machine: Machine, network: Network, messages: Messages) -> None:
+    """Serve speech over HTTP: OpenAI's /v1/audio/speech, voices, a WebSocket, and a page at /.
+
+    \b
+    omnitts serve
+    omnitts serve -m 1.7b --port 8080
+    curl localhost:8000/v1/audio/speech -H 'Content-Type: application/json' -d '{"input": "Hello"}' -o hello.mp3
+    """
+    require()
+    from omnitts_cli.server import listen, run
+    from omnitts_cli.server.guard import Guard, is_loopback, read_keys
+    from omnitts_cli.server.models import planned
+
+    keys = read_keys(serving.api_key_file, variable(API_KEY))
+    guard = Guard.of(
+        serving.host, keys, insecure=serving.insecure, allowed=serving.allowed_host, origins=serving.cors_origin,
+        page=serving.web,
+    )  # fmt: skip
+    if serving.voices_dir:
+        from omnitts_cli.speech import voice_files
+
+        voice_files.use_folder(serving.voices_dir)
+    sockets = run.opened(serving)
+    try:
+        for one in sockets:
+            url = listen.url_of(one, serving.host)
+            (console.note if url.startswith("unix:") and len(sockets) > 1 else console.result)(url)
+        console.record(status="listening", urls=[listen.url_of(one, serving.host) for one in sockets])
+        uploads = serving.allow_upload == "on" or (serving.allow_upload == "auto" and is_loopback(serving.host))
+        settings = {**settings_for(machine, network), "patient": True}
+
+        def load(model: Model) -> TTS:
+            from omnitts_cli.speech import tts
+
+            console.note(f"loading {model.name} ...")
+            return tts.load(model.source, variant=model.variant, tell=console.notice, **settings)
+
+        server = run.Server(
+            serving, guard, planned(serving.model or (EMBEDDED,)), load, sockets,
+            ready=lambda: console.note("ready"), log=console.note, uploads=uploads,
+        )  # fmt: skip
+        code = server.run()
+    finally:
+        run.closed(sockets)
+    if code:
+        raise typer.Exit(code)
+
+
+def require() -> None:
+    """The packages of the server, or an error with the command that installs them."""
+    from importlib.util import find_spec
+
+    missing = [name for name in REQUIRED if find_spec(name) is None]
+    if missing:
+        raise UsageError(
+            f"omnitts serve needs {', '.join(missing)}, which is not installed",
+            hint="pip install 'omnitts-cli[serve]'",
+        )

@@ -1,0 +1,109 @@
+"""The application: guards every request, finds its endpoint, and answers errors."""
+
+from __future__ import annotations
+
+import json
+import traceback
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.routing import BaseRoute, Route, Router
+
+from omnitts_cli.errors import OmniError
+from omnitts_cli.server import catalogue
+from omnitts_cli.server.body import Gone, Receive, Scope, Send
+from omnitts_cli.server.problems import Problem, answer
+from omnitts_cli.server.speech import Speech
+from omnitts_cli.server.state import State
+
+Endpoint = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+def json_answer(values: Any, status: int = 200) -> tuple[dict[str, Any], bytes]:
+    """The start message and the body of a JSON answer."""
+    body = json.dumps(values, ensure_ascii=False).encode("utf-8", "backslashreplace")
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    return {"type": "http.response.start", "status": status, "headers": headers}, body
+
+
+class Json:
+    """An endpoint that answers with the JSON that a function returns."""
+
+    def __init__(self, function: Callable[[Scope, Receive], Awaitable[Any]]) -> None:
+        self._function = function
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers one request."""
+        found = await self._function(scope, receive)
+        start, body = json_answer(found)
+        await send(start)
+        await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
+
+
+class App:
+    """The ASGI application of a server."""
+
+    def __init__(self, state: State, more: list[BaseRoute] | None = None) -> None:
+        self.state = state
+        self._router = Router([*routes(state), *(more or [])], redirect_slashes=False)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers one request, whatever happens."""
+        if scope["type"] != "http":
+            await self._router(scope, receive, send)
+            return
+        started, extra = False, self.state.guard.cors(scope)
+
+        async def watched(message: Any) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                if extra:
+                    message["headers"] = [*message["headers"], *extra]
+            await send(message)
+
+        try:
+            scope["omnitts.client"] = self.state.guard.check(scope)
+            scope["app"] = self  # the router raises 404 and 405 instead of answering
+            await self._router(scope, receive, watched)
+        except Gone:
+            close(scope)
+        except Exception as error:
+            if started:  # nobody may take half for the whole: the answer ends without its last chunk
+                self.failed(error)
+                close(scope)
+                return
+            start, body = answer(self.failed(error), extra)
+            await send(start)
+            await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
+
+    def failed(self, error: Exception) -> Exception:
+        """The error to answer with. An internal one goes to the log."""
+        if isinstance(error, HTTPException):
+            code = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "http_error")
+            return Problem(error.status_code, error.detail.lower(), code=code, headers=dict(error.headers or {}))
+        if not isinstance(error, OmniError):
+            self.state.log("".join(traceback.format_exception(error)).rstrip())
+        return error
+
+
+def close(scope: Scope) -> None:
+    """Ends the connection without ending the answer."""
+    transport = scope.get("omnitts.transport")
+    if transport is not None:
+        transport.close()
+
+
+def routes(state: State) -> list[BaseRoute]:
+    """The endpoints."""
+    found: list[BaseRoute] = [
+        Route("/v1/audio/speech", Speech(state), methods=["POST"]),
+        Route("/v1/models", Json(catalogue.Models(state)), methods=["GET"]),
+        Route("/v1/audio/voices", Json(catalogue.Voices(state)), methods=["GET"]),
+        Route("/health", catalogue.Health(state), methods=["GET"]),
+        Route("/ready", catalogue.Ready(state), methods=["GET"]),
+    ]
+    if state.options.metrics:
+        found.append(Route("/metrics", catalogue.Prometheus(state), methods=["GET"]))
+    return found

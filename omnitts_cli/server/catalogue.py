@@ -1,0 +1,142 @@
+"""What the server has and how it is: models, voices, health, readiness, metrics."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from omnitts_cli.server.body import Receive, Scope, Send
+from omnitts_cli.server.models import OPENAI as OPENAI_MODELS
+from omnitts_cli.server.models import Model
+from omnitts_cli.server.state import State
+from omnitts_cli.server.voices import OPENAI, alias
+from omnitts_cli.speech import voice_files
+from omnitts_cli.text.language import LANGUAGES
+
+TASKS = {"named": "CustomVoice", "cloned": "Base", "designed": "VoiceDesign"}
+BEGAN = int(time.time())
+
+
+def model_entry(model: Model) -> dict[str, Any]:
+    """One model in OpenAI's list, and more about it."""
+    entry: dict[str, Any] = {"id": model.name, "object": "model", "created": BEGAN, "owned_by": "omnitts"}
+    entry["tasks"] = [task for kind, task in TASKS.items() if kind in (model.kinds or ())]
+    entry["state"] = model.state
+    if model.tts is not None:
+        speech = model.speech
+        entry |= {
+            "languages": [code for code, name in LANGUAGES.items() if name in speech.languages],
+            "sample_rate": speech.facts.sample_rate,
+            "sha256": speech.sha256,
+            "dtype": str(speech.dtype).removeprefix("torch."),
+            "device": model.tts.engine.device.name,
+            "slots": model.tts.engine.plan.slots,
+            "longest_piece": speech.longest_piece,
+        }
+    return entry
+
+
+@dataclass
+class Models:
+    """GET /v1/models"""
+
+    state: State
+
+    async def __call__(self, scope: Scope, receive: Receive) -> dict[str, Any]:
+        """OpenAI's list; the aliases come last."""
+        listed = [model_entry(model) for model in self.state.models.all]
+        aliases = [{"id": name, "object": "model", "created": BEGAN, "owned_by": "omnitts",
+                    "alias_of": self.state.models.all[0].name} for name in OPENAI_MODELS]  # fmt: skip
+        return {"object": "list", "data": [*listed, *aliases]}
+
+
+@dataclass
+class Voices:
+    """GET /v1/audio/voices"""
+
+    state: State
+
+    async def __call__(self, scope: Scope, receive: Receive) -> dict[str, Any]:
+        """The voices of the loaded models, the saved ones, and OpenAI's names."""
+        own: dict[str, str] = {}
+        details: dict[str, Any] = {}
+        for model in self.state.models.loaded:
+            for name, about in model.speech.speakers.items():
+                own.setdefault(name, model.name)
+                details.setdefault(name, {"model": model.name, "about": about})
+        uploaded = []
+        for name in self.state.saved.names():
+            entry = uploaded_entry(self.state, name)
+            uploaded.append(entry)
+            details.setdefault(name, {"model": entry.pop("model", None), "language": entry.pop("language", None)})
+        speakers = list(own)
+        aliases = {name: alias(name, speakers) for name in OPENAI if name not in own and alias(name, speakers)}
+        return {
+            "voices": [*own, *(entry["name"] for entry in uploaded if entry["name"] not in own)],
+            "uploaded_voices": uploaded,
+            "aliases": aliases,
+            "details": details,
+        }
+
+
+def uploaded_entry(state: State, name: str) -> dict[str, Any]:
+    """A saved voice in the words of vLLM-Omni."""
+    path = voice_files.folder() / f"{name}{voice_files.SUFFIX}"
+    entry: dict[str, Any] = {"name": name, "mime_type": "application/octet-stream"}
+    try:
+        found, about = state.saved.load(name), path.stat()
+    except Exception as error:  # one broken file does not hide the others
+        return entry | {"error": str(error)[:200]}
+    entry |= {"created_at": int(about.st_mtime), "file_size": about.st_size,
+              "consent": found.about.get("consent", ""), "model": found.about.get("model"),
+              "language": found.about.get("language")}  # fmt: skip
+    transcript = getattr(found.identity, "transcript", None)
+    if transcript:
+        entry["ref_text"] = transcript
+    if description := found.about.get("source", ""):
+        entry["speaker_description"] = description
+    return entry
+
+
+async def plain(send: Send, status: int, text: bytes, media: bytes = b"text/plain; charset=utf-8") -> None:
+    """A short answer."""
+    headers = [(b"content-type", media), (b"content-length", str(len(text)).encode()), (b"cache-control", b"no-store")]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": text})
+
+
+@dataclass
+class Health:
+    """GET /health: 503 when an engine's thread is dead or stuck."""
+
+    state: State
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers without detail."""
+        healthy = self.state.models.healthy
+        await plain(send, 200 if healthy else 503, b"ok\n" if healthy else b"unhealthy\n")
+
+
+@dataclass
+class Ready:
+    """GET /ready: 503 before the models of the start are warm, while draining, and when an engine has failed."""
+
+    state: State
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers without detail."""
+        ready = self.state.models.warm and not self.state.draining and self.state.models.healthy
+        await plain(send, 200 if ready else 503, b"ready\n" if ready else b"not ready\n")
+
+
+@dataclass
+class Prometheus:
+    """GET /metrics"""
+
+    state: State
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The text format."""
+        text = self.state.metrics.text(self.state)
+        await plain(send, 200, text, b"text/plain; version=0.0.4; charset=utf-8")

@@ -1,0 +1,158 @@
+"""Guard: who may use the server. Keys, host names and origins are checked before anything else."""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from omnitts_cli.errors import InputError, UsageError
+from omnitts_cli.server.body import Scope, header
+from omnitts_cli.server.problems import Problem
+
+OPEN = ("/health", "/ready")
+SUBPROTOCOL = "omnitts.key."
+LOOPBACK = ("localhost", "127.0.0.1", "[::1]", "::1")
+MOST_KEYS = 10_000
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address or name is this machine."""
+    if host.lower() in LOOPBACK:
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def digest(key: str) -> bytes:
+    """What is kept of a key."""
+    return hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
+
+
+def read_keys(path: str | None, single: str | None) -> dict[bytes, str]:
+    """The digests of the keys in a file of lines `name:key`, and of one more -> who has them."""
+    found = {digest(single): "key"} if single else {}
+    if path is None:
+        return found
+    try:
+        text = Path(path).read_text("utf-8")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError(f"cannot read {path}: {reason.lower()}", hint="--api-key-file FILE") from None
+    for number, line in enumerate(text.splitlines(), 1):
+        line = line.strip()
+        if not line or line.startswith("#"):
+            continue
+        name, colon, key = line.partition(":")
+        if not name.strip() or not colon or not key.strip():
+            raise InputError(f"{path} line {number} is not 'name:key'", where=(path, number))
+        found[digest(key.strip())] = name.strip()[:100]
+    if not found or len(found) > MOST_KEYS:
+        raise InputError(f"{path} has {len(found)} keys", hint="one line 'name:key' for each client")
+    return found
+
+
+@dataclass(frozen=True)
+class Guard:
+    """The rules of one server."""
+
+    keys: Mapping[bytes, str] = field(default_factory=dict)
+    hosts: frozenset[str] = frozenset()  # names to answer to, besides loopback; empty with any_host
+    any_host: bool = False
+    origins: frozenset[str] = frozenset()
+    page: bool = True  # GET / is open
+
+    @staticmethod
+    def of(
+        host: str,
+        keys: Mapping[bytes, str],
+        *,
+        insecure: bool,
+        allowed: Iterable[str] = (),
+        origins: Iterable[str] = (),
+        page: bool = True,
+    ) -> Guard:
+        """The rules for an address. Other than loopback needs a key, or `insecure`."""
+        if not is_loopback(host) and not keys and not insecure:
+            raise UsageError(
+                f"--host {host} lets other machines in, and there is no key",
+                hint="--api-key-file FILE   or   --insecure",
+            )
+        names = {name.lower() for name in allowed}
+        everywhere = host in ("0.0.0.0", "::", "[::]", "")
+        if not everywhere:
+            names.add(host.lower())
+        # an address that means every interface has no name to compare with: the names must be given, or a key
+        return Guard(keys, frozenset(names), everywhere and not names, frozenset(origins), page)
+
+    def check(self, scope: Scope) -> str:
+        """Returns who asks: the name of the key, or the peer. Raises a Problem for those who may not."""
+        path, method = scope["path"], scope.get("method", "WS")
+        if path in OPEN:
+            return peer(scope)
+        self._check_host(scope)
+        self._check_origin(scope, method)
+        if not self.keys or method == "OPTIONS" or (self.page and path == "/" and method in ("GET", "HEAD")):
+            return peer(scope)
+        name = self.keys.get(digest(given_key(scope)))
+        if name is None:
+            raise Problem(
+                401,
+                "the API key is missing or wrong",
+                code="invalid_api_key",
+                headers={"WWW-Authenticate": "Bearer"},
+            )
+        return name
+
+    def _check_host(self, scope: Scope) -> None:
+        if self.any_host or not scope.get("client"):  # a Unix socket has no host
+            return
+        host = header(scope, b"host").lower()
+        name = host.rpartition(":")[0] if ":" in host.rpartition("]")[2] else host
+        if not (is_loopback(name) or name in self.hosts or name.strip("[]") in self.hosts):
+            raise Problem(403, f"this server does not answer to the host '{host[:80]}'", code="host_not_allowed",
+                          hint=f"--allowed-host {name[:60]}")  # fmt: skip
+
+    def _check_origin(self, scope: Scope, method: str) -> None:
+        origin = header(scope, b"origin")
+        if not origin or origin in self.origins or method in ("GET", "HEAD"):
+            return
+        host = header(scope, b"host").lower()
+        parts = urlsplit(origin)
+        if parts.scheme not in ("http", "https") or parts.netloc.lower() != host:
+            raise Problem(403, f"pages from '{origin[:80]}' may not use this server", code="origin_not_allowed",
+                          hint="--cors-origin ORIGIN")  # fmt: skip
+
+    def cors(self, scope: Scope) -> list[tuple[bytes, bytes]]:
+        """Headers that let an allowed page read the answer."""
+        origin = header(scope, b"origin")
+        if not origin or origin not in self.origins:
+            return []
+        exposed = b"X-Sample-Rate, X-Request-Id, X-Model, X-Voice, X-Seed, X-Queue-Ms, X-First-Sound-Ms, Retry-After"
+        return [
+            (b"access-control-allow-origin", origin.encode("latin-1")),
+            (b"vary", b"Origin"),
+            (b"access-control-expose-headers", exposed),
+        ]
+
+
+def given_key(scope: Scope) -> str:
+    """The key of a request: Authorization, or for browsers the subprotocol of a WebSocket."""
+    scheme, _, key = header(scope, b"authorization").partition(" ")
+    if scheme.lower() == "bearer":
+        return key.strip()
+    for name in scope.get("subprotocols", ()):
+        if name.startswith(SUBPROTOCOL):
+            return str(name.removeprefix(SUBPROTOCOL))
+    return ""
+
+
+def peer(scope: Scope) -> str:
+    """The address of the other side; one name for all who come through a Unix socket."""
+    client = scope.get("client")
+    return client[0] if client else "local"

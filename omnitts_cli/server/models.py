@@ -1,0 +1,211 @@
+"""Models: which are served, which of them are loaded, and the one that speaks a request."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from omnitts_cli.errors import DeviceError, Notice, OmniError
+from omnitts_cli.server.fields import unknown
+from omnitts_cli.server.hub import Hub
+from omnitts_cli.server.problems import Problem, busy
+from omnitts_cli.settings.table import Speech, TextIn
+from omnitts_cli.speech.script import Written
+from omnitts_cli.speech.voices import Voice
+from omnitts_cli.text.piece import Piece
+from omnitts_cli.voices import Cloned, Designed, Named
+from omnitts_cli.weights.released import SIZES
+
+if TYPE_CHECKING:
+    from omnitts_cli.speech.tts import TTS
+
+RANDOM = "random:"
+VARIANTS = {"custom_voice": "named", "base": "cloned", "voice_design": "designed"}
+WITHOUT_DESIGN = "0.6b"
+OPENAI = ("tts-1", "tts-1-hd", "gpt-4o-mini-tts")
+"""Model names of plain clients; they stand for ours."""
+WARM_UP_FRAMES = 6
+STUCK_S = 10.0
+
+State = Literal["unloaded", "loading", "ready", "failed"]
+
+
+@dataclass(eq=False)
+class Model:
+    """One checkpoint. `kinds` are known before it is loaded if its name says so."""
+
+    name: str
+    source: str  # as open_engine takes it
+    variant: str
+    group: str  # what -m said
+    kinds: frozenset[str] | None = None
+    state: State = "unloaded"
+    tts: TTS | None = None
+    error: OmniError | None = None
+    active: int = 0  # requests that use it
+    used: float = field(default_factory=time.monotonic)
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @property
+    def speech(self) -> Any:
+        """The SpeechModel of a loaded one."""
+        assert self.tts is not None
+        return self.tts.engine.model
+
+
+def planned(names: Iterable[str]) -> list[Model]:
+    """The models of -m. A bare size stands for its variants."""
+    found: list[Model] = []
+    for name in dict.fromkeys(names):
+        prefix, size = (RANDOM, name.removeprefix(RANDOM)) if name.startswith(RANDOM) else ("", name)
+        if size.lower() not in SIZES:
+            found.append(Model(name, name, "custom_voice", name))
+            continue
+        for variant, kind in VARIANTS.items():
+            if (size.lower(), variant) != (WITHOUT_DESIGN, "voice_design"):
+                full = f"{prefix}{size.lower()}-{variant.replace('_', '')}"
+                found.append(Model(full, full, variant, name, frozenset({kind})))
+    return found
+
+
+class Models:
+    """All models of the server. Its methods run on the event loop; loading runs in a thread."""
+
+    def __init__(
+        self,
+        models: list[Model],
+        hub: Hub,
+        load: Callable[[Model], TTS],
+        tell: Callable[[str], None] = lambda line: None,
+    ) -> None:
+        self.all, self._hub, self._load, self._tell = models, hub, load, tell
+        self.warm = False  # the models of --preload are ready
+
+    @property
+    def loaded(self) -> list[Model]:
+        """The models that are ready."""
+        return [model for model in self.all if model.state == "ready"]
+
+    @property
+    def healthy(self) -> bool:
+        """Whether no engine thread is dead or stuck."""
+        return all(
+            model.tts is None or (model.tts.loop.broken is None and model.tts.loop.stuck_s() < STUCK_S)
+            for model in self.all
+        )
+
+    def named(self, name: str | None) -> list[Model]:
+        """The models that a request's `model` field means."""
+        if name is None or name in OPENAI:
+            return self.all
+        found = [model for model in self.all if name in (model.name, model.group)]
+        if not found:
+            known = [*dict.fromkeys(one for model in self.all for one in (model.name, model.group)), *OPENAI]
+            raise unknown(404, "model", name, known)
+        return found
+
+    async def of_kind(self, name: str | None, kind: str) -> Model:
+        """A ready model that speaks with this kind of voice; loads it if necessary."""
+        candidates = self.named(name)
+        for model in sorted(candidates, key=lambda model: (model.kinds is None, model.state != "ready")):
+            if model.kinds is None:
+                await self.ready(model)
+            if kind in (model.kinds or ()):
+                await self.ready(model)
+                return model
+        task = {"named": "has voices of its own", "cloned": "clones", "designed": "designs voices"}[kind]
+        what = f"model '{name}'" if name else "this server"
+        raise Problem(400, f"no model of {what} {task}" if not name else f"{what} is not one that {task}",
+                      code="unsupported_task", param="model" if name else "task_type",
+                      hint=f"served: {', '.join(model.name for model in self.all)}")  # fmt: skip
+
+    async def ready(self, model: Model) -> TTS:
+        """The open model. Several requests for one that is not loaded wait for one loading."""
+        async with model.lock:
+            if model.tts is not None and model.tts.loop.broken is not None:
+                self.close(model)  # a new engine, once the old one's requests have failed
+            if model.tts is None:
+                await self._open(model)
+        assert model.tts is not None
+        model.used = time.monotonic()
+        return model.tts
+
+    async def _open(self, model: Model) -> None:
+        model.state, model.error = "loading", None
+        while True:
+            try:
+                model.tts = await asyncio.to_thread(self._load_and_warm, model)
+                break
+            except DeviceError as error:
+                idle = self._idlest(model)
+                if idle is None:
+                    model.state, model.error = "failed", error
+                    if self.loaded:
+                        message = f"{model.name} does not fit beside the loaded models, which are busy"
+                        raise busy(message, "model_busy", 5) from None
+                    raise
+                self._tell(f"unloading {idle.name} to make room for {model.name}")
+                self.close(idle)
+            except OmniError as error:
+                model.state, model.error = "failed", error
+                raise
+            except BaseException:
+                model.state = "failed"
+                raise
+        model.kinds = model.speech.kinds
+        model.tts.loop.after_step = self._hub.flush
+        model.state = "ready"
+        gc.collect()
+        gc.freeze()
+
+    def _load_and_warm(self, model: Model) -> TTS:
+        tts = self._load(model)
+        try:
+            warm_up(tts)
+        except BaseException:
+            tts.close()
+            raise
+        return tts
+
+    def _idlest(self, but: Model) -> Model | None:
+        idle = [model for model in self.loaded if model is not but and not model.active]
+        return min(idle, key=lambda model: model.used, default=None)
+
+    def unload_idle(self, after_s: float) -> None:
+        """Closes models that nobody has used for a while."""
+        for model in self.loaded:
+            if not model.active and not model.lock.locked() and time.monotonic() - model.used > after_s:
+                self._tell(f"unloading {model.name}: idle for {after_s:g} s")
+                self.close(model)
+
+    def close(self, model: Model) -> None:
+        """Closes one model and gives its memory back."""
+        tts, model.tts, model.state = model.tts, None, "unloaded"
+        if tts is not None:
+            tts.close()
+            tts.engine.device.synchronize()
+        del tts
+        gc.unfreeze()
+        gc.collect()
+
+
+def warm_up(tts: TTS) -> None:
+    """Speaks a few frames with each kind of voice, so that the first request does not pay for it."""
+    model = tts.engine.model
+    identities: dict[str, Named | Cloned | Designed] = {
+        "named": Named(next(iter(model.speakers), "")),
+        "cloned": Cloned(np.zeros(model.facts.hidden, np.float32)),
+        "designed": Designed("warm"),
+    }
+    quiet: Callable[[Notice], None] = lambda notice: None  # noqa: E731
+    for kind in sorted(model.kinds):
+        script = Written(iter([Piece("Ready.", 0, 6)]), 6)
+        speech = Speech(seed=1, max_frames=WARM_UP_FRAMES, retries=0)
+        for _ in tts.open(script, Voice(identities[kind], "warm"), TextIn(), speech, safe=False, tell=quiet):
+            pass

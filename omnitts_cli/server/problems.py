@@ -1,0 +1,87 @@
+"""Problems: errors with an HTTP status, and how every error is answered."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from omnitts_cli.errors import DeviceError, GuardError, ModelError, OmniError, OutputError, VoiceError
+
+LARGEST_MESSAGE = 1000
+
+TYPES = {
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    429: "rate_limit_error",
+}
+"""OpenAI's word for a status; other 4xx are invalid requests, 5xx are server errors."""
+
+
+class Problem(OmniError):
+    """A request that cannot be answered."""
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        *,
+        code: str,
+        param: str | None = None,
+        hint: str | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.status, self.code, self.param, self.headers = status, code, param, headers or {}
+
+
+def invalid(param: str | None, message: str, hint: str | None = None) -> Problem:
+    """400 for a field."""
+    return Problem(400, message, code="invalid_value", param=param, hint=hint)
+
+
+def busy(message: str, code: str, after_s: int = 1) -> Problem:
+    """503 with Retry-After."""
+    return Problem(503, message, code=code, headers={"Retry-After": str(after_s)})
+
+
+def status_of(error: BaseException) -> int:
+    """The HTTP status of an error."""
+    if isinstance(error, Problem):
+        return error.status
+    if isinstance(error, VoiceError):
+        return 404
+    if isinstance(error, GuardError):
+        return 502
+    if isinstance(error, DeviceError | ModelError):
+        return 503
+    if isinstance(error, OutputError):
+        return 507
+    return 400 if isinstance(error, OmniError) else 500
+
+
+def described(error: BaseException) -> dict[str, Any]:
+    """The error object of an answer. The text of an internal error stays in the log."""
+    status = status_of(error)
+    kind = TYPES.get(status, "invalid_request_error" if status < 500 else "server_error")
+    if not isinstance(error, OmniError):
+        return {"message": "internal error", "type": kind, "param": None, "code": "internal"}
+    parts = [error.message, *([error.cause] if error.cause else [])]
+    message = ": ".join(parts)
+    if isinstance(error, Problem) and error.hint:
+        message = f"{message} ({error.hint})"
+    return {"message": message[:LARGEST_MESSAGE], "type": kind, "param": getattr(error, "param", None),
+            "code": error.code}  # fmt: skip
+
+
+def answer(error: BaseException, extra: list[tuple[bytes, bytes]] | None = None) -> tuple[dict[str, Any], bytes]:
+    """The start message and the body of the HTTP response for an error."""
+    body = json.dumps({"error": described(error)}).encode()
+    given = error.headers if isinstance(error, Problem) else {}
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(body)).encode()),
+        *((name.lower().encode(), value.encode()) for name, value in given.items()),
+        *(extra or []),
+    ]
+    return {"type": "http.response.start", "status": status_of(error), "headers": headers}, body

@@ -1,0 +1,195 @@
+"""Run: from open sockets to the end of the last request."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import uvicorn
+
+from omnitts_cli.server import listen
+from omnitts_cli.server.app import App
+from omnitts_cli.server.guard import Guard
+from omnitts_cli.server.hub import Hub
+from omnitts_cli.server.metrics import Metrics
+from omnitts_cli.server.models import Model, Models
+from omnitts_cli.server.protocol import Connections, Protocol
+from omnitts_cli.server.state import State
+from omnitts_cli.settings.commands import Serving
+
+if TYPE_CHECKING:
+    from omnitts_cli.speech.tts import TTS
+
+SWITCH_S = 0.0005
+"""A thread that is busy in Python yields after this time; with Python's 5 ms, sound waited 6 ms for the event loop."""
+CUT_OFF = 143
+LAST_S = 2.0  # for connections to close, after the last request
+LARGEST_MESSAGE = 64 << 10
+PING_S = 20.0
+
+
+@dataclass
+class Server:
+    """One server, from its sockets to its end."""
+
+    options: Serving
+    guard: Guard
+    models: list[Model]
+    load: Callable[[Model], TTS]
+    sockets: list[socket.socket]
+    ready: Callable[[], None] = lambda: None
+    log: Callable[[str], None] = lambda line: None
+    uploads: bool = True
+    state: State = field(init=False)
+    stop: Callable[[], None] = field(init=False)
+    """Called on the event loop: the first time the server drains, the second time it ends at once."""
+
+    def run(self) -> int:
+        """Serves until a signal; returns the exit code."""
+        sys.setswitchinterval(SWITCH_S)
+        for name in ("uvicorn.error", "uvicorn.access", "websockets", "asyncio"):
+            logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # errors are in our own log
+        with asyncio.Runner(loop_factory=loop_factory()) as runner:
+            return runner.run(self.serve())
+
+    async def serve(self) -> int:
+        """The same on a running event loop."""
+        hub = Hub()
+        models = Models(self.models, hub, self.load, self.log)
+        self.state = State(self.options, self.guard, hub, models, Metrics(), self.log, self.uploads)
+        limits = Connections()
+        protocol: Any = type("ServerProtocol", (Protocol,), {"limits": limits})
+        config = uvicorn.Config(
+            App(self.state), http=protocol, ws="websockets-sansio", ws_max_size=LARGEST_MESSAGE,
+            ws_ping_interval=PING_S, ws_ping_timeout=PING_S, ws_per_message_deflate=False, lifespan="off",
+            log_config=None, access_log=False, server_header=False, proxy_headers=False, loop="none",
+        )  # fmt: skip
+        server = uvicorn.Server(config)
+        config.load()
+        server.lifespan = config.lifespan_class(config)
+        stop = Stop()
+        self.stop = stop.ask
+        await server.startup(sockets=self.sockets)
+        tasks = [asyncio.create_task(one) for one in (self.state.sweep(), limits.sweep(), server.main_loop())]
+        loading = asyncio.create_task(self.preload())
+        try:
+            with stop.signals():
+                await asyncio.wait({loading, stop.task}, return_when=asyncio.FIRST_COMPLETED)
+                if loading.done():
+                    loading.result()  # a model that cannot be loaded ends the server
+                    self.ready()
+                    listen.notify("READY=1")
+                    await stop.task
+                listen.notify("STOPPING=1")
+                return await self.drain(server, stop)
+        finally:
+            for task in (*tasks, loading):
+                task.cancel()
+            for model in models.all:
+                if model.tts is not None:
+                    models.close(model)
+
+    async def preload(self) -> None:
+        """Loads what --preload says."""
+        models = self.state.models
+        wanted = {"none": [], "first": models.all[:1], "all": models.all}[self.options.preload]
+        for model in wanted:
+            await models.ready(model)
+        models.warm = True
+
+    async def drain(self, server: uvicorn.Server, stop: Stop) -> int:
+        """Lets running requests end. Returns the exit code."""
+        self.state.draining = True
+        for one in server.servers:
+            one.close()
+        for connection in list(server.server_state.connections):
+            if hasattr(connection, "pipeline"):  # HTTP: idle ones close, others after their answer
+                connection.shutdown()
+        until = time.monotonic() + self.options.drain
+        while self.state.calls and time.monotonic() < until and not stop.again:
+            await asyncio.sleep(0.02)
+        cut = bool(self.state.calls)
+        for connection in list(server.server_state.connections):
+            connection.shutdown()
+        if cut:
+            for task in list(server.server_state.tasks):
+                task.cancel()
+        until = time.monotonic() + (0.2 if cut else LAST_S)
+        while server.server_state.connections and time.monotonic() < until and not stop.again:
+            await asyncio.sleep(0.02)
+        return CUT_OFF if cut else 0
+
+
+class Stop:
+    """The signals that end a server: the first drains, the second ends at once."""
+
+    def __init__(self) -> None:
+        self._asked = asyncio.Event()
+        self.task = asyncio.create_task(self._asked.wait())
+        self.again = False
+
+    def ask(self) -> None:
+        """A signal, or a caller who wants the same."""
+        self.again = self._asked.is_set()
+        self._asked.set()
+
+    def signals(self) -> Any:
+        """A block in which the signals are handled here."""
+        return _Handled(self.ask)
+
+
+class _Handled:
+    def __init__(self, handler: Callable[[], None]) -> None:
+        self._handler = handler
+
+    def __enter__(self) -> None:
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            with suppress(ValueError, NotImplementedError, RuntimeError):  # not in the main thread
+                asyncio.get_running_loop().add_signal_handler(number, self._handler)
+
+    def __exit__(self, *error: object) -> None:
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            with suppress(ValueError, NotImplementedError, RuntimeError):
+                asyncio.get_running_loop().remove_signal_handler(number)
+
+
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """uvloop, where it is installed."""
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
+
+
+def opened(options: Serving) -> list[socket.socket]:
+    """The sockets to listen on."""
+    given = listen.from_systemd()
+    if given:
+        return given
+    found = [listen.tcp(options.host, options.port)]
+    if options.socket != "off":
+        path = Path(options.socket) if options.socket else listen.default_socket()
+        if path is not None and (local := listen.unix(path, ours=options.socket is None)):
+            found.append(local)
+    return found
+
+
+def closed(sockets: list[socket.socket]) -> None:
+    """Closes the sockets and removes the Unix ones."""
+    for one in sockets:
+        with suppress(OSError):
+            name = one.getsockname()
+            one.close()
+            if isinstance(name, str) and name:
+                os.unlink(name)

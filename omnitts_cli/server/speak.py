@@ -1,0 +1,133 @@
+"""Speak: from a checked request to the stream that answers it, and the chunks of that stream on the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from omnitts_cli.server import clips
+from omnitts_cli.server.body import Gone, Receive
+from omnitts_cli.server.fields import Asked
+from omnitts_cli.server.problems import invalid
+from omnitts_cli.server.state import Call, State
+from omnitts_cli.server.voices import kind_of, voice_of
+from omnitts_cli.speech.clip import Chunk
+from omnitts_cli.speech.script import Fed, Script, Written
+from omnitts_cli.speech.voices import Voice
+from omnitts_cli.voices import Cloned, Designed
+
+if TYPE_CHECKING:
+    from omnitts_cli.server.models import Model
+    from omnitts_cli.speech.tts import TTS
+
+SHORT_CHARS = 600
+"""Texts up to this length are split and normalised on the event loop; longer ones in a thread."""
+STREAM_AHEAD, STREAM_AHEAD_S = 4, 10.0
+"""A streamed request has so many pieces under way, and begins no further one while so much sound waits to be taken."""
+
+
+async def begin(state: State, call: Call, asked: Asked, *, live: bool = False) -> None:
+    """Opens the request's stream; loads its model if necessary."""
+    names = [name for model in state.models.loaded for name in model.speech.speakers]
+    kind = asked.task or kind_of(asked.voice, state.saved, names)
+    model = await state.models.of_kind(asked.model, kind)
+    model.active += 1
+    call.model = model
+    tts = await state.models.ready(model)
+    voice = await voice_for(state, model, asked, kind)
+    call.voice = voice.name
+    opened = partial(open_stream, state, call, asked, tts, voice, live)
+    if len(asked.text) <= SHORT_CHARS and not asked.lexicon:
+        call.stream = opened()
+    else:
+        call.stream = await asyncio.to_thread(opened)
+
+
+async def voice_for(state: State, model: Model, asked: Asked, kind: str) -> Voice:
+    """Who speaks."""
+    if asked.clip is not None:
+        return await clips.voice_of(state, model, asked.clip)
+    if kind == "designed":
+        return Voice(Designed(asked.speech.style or ""), "designed")
+    voice = voice_of(asked.voice, model.speech, state.saved)
+    if asked.task == "cloned" and not isinstance(voice.identity, Cloned):
+        raise invalid("ref_audio", "task_type Base needs ref_audio or a saved voice")
+    return voice
+
+
+def open_stream(state: State, call: Call, asked: Asked, tts: TTS, voice: Voice, live: bool) -> Any:
+    """The stream of a request; the same steps as `omnitts say`."""
+    speech = replace(asked.speech, loudness="off")  # the whole sound is levelled at the end
+    if asked.describes:
+        speech = replace(speech, style=None)
+    ahead: dict[str, Any] = {} if asked.whole else {"ahead": STREAM_AHEAD, "ahead_s": STREAM_AHEAD_S}
+    return tts.open(
+        Fed() if live else script_of(asked),
+        voice,
+        asked.how,
+        speech,
+        safe=asked.whole,
+        urgent=True,
+        client=call.client,
+        ignore_end=asked.ignore_end,
+        notify=partial(state.hub.mark, call.ear),
+        **ahead,
+    )
+
+
+def script_of(asked: Asked) -> Script:
+    """The pieces of the text."""
+    from omnitts_cli.text import inputs
+    from omnitts_cli.text.lexicon import Lexicon
+
+    lexicon = Lexicon()
+    lexicon.add(asked.lexicon)
+    known = None if asked.speech.language in ("auto", "detect") else asked.speech.language
+    options = inputs.TextOptions(asked.how.split, known, None, lexicon)  # type: ignore[arg-type]
+    form = inputs.input_format(None, asked.how.input_format)
+    return Written(inputs.require_speech(inputs.pieces_of_text(asked.text, options, form), asked.text), len(asked.text))
+
+
+async def chunks(call: Call) -> AsyncIterator[Chunk]:
+    """The chunks of the call's stream; ends with an error if the client goes, or a limit is reached."""
+    stream, ear = call.stream, call.ear
+    assert stream is not None
+    while True:
+        ear.clear()
+        check(call)
+        for chunk in stream.poll():
+            yield chunk
+            check(call)
+        if stream.complete:
+            return
+        await ear.wait()
+
+
+def check(call: Call) -> None:
+    """Raises what has ended the request."""
+    if call.gone:
+        raise Gone
+    if call.problem is not None:
+        raise call.problem
+
+
+@contextlib.contextmanager
+def watched(call: Call, receive: Receive) -> Any:
+    """Notices while the block runs that the client disconnects."""
+    task = asyncio.ensure_future(disconnect(call, receive))
+    try:
+        yield
+    finally:
+        task.cancel()
+
+
+async def disconnect(call: Call, receive: Receive) -> None:
+    """Waits for the client to disconnect."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    call.gone = True
+    call.ear.set()

@@ -1,0 +1,281 @@
+"""POST /v1/audio/speech: whole, streamed as it is made, or as server-sent events."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from omnitts_cli.audio.loudness import level
+from omnitts_cli.server import encode
+from omnitts_cli.server.body import Gone, Receive, Scope, Send, read_json
+from omnitts_cli.server.encode import Encoding
+from omnitts_cli.server.fields import Asked, asked_of
+from omnitts_cli.server.problems import described, status_of
+from omnitts_cli.server.speak import begin, chunks, watched
+from omnitts_cli.server.state import Call, State
+from omnitts_cli.speech.clip import join
+from omnitts_cli.text.subtitles import joined
+
+EVENTS = "text/event-stream; charset=utf-8"
+KINDS = {"Named": "CustomVoice", "Cloned": "Base", "Designed": "VoiceDesign"}
+
+
+@dataclass
+class Speech:
+    """The endpoint, as an ASGI application."""
+
+    state: State
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers one request."""
+        asked = asked_of(await read_json(scope, receive), self.state.options.max_chars)
+        with self.state.call(scope["omnitts.client"], scope.get("omnitts.transport")) as call:
+            outcome = "error"
+            try:
+                with watched(call, receive):
+                    await begin(self.state, call, asked)
+                    await (whole if asked.whole else events if asked.sse else streamed)(call, asked, scope, send)
+                outcome = "ok"
+            except (Gone, asyncio.CancelledError):
+                outcome = "gone"
+                raise
+            except Exception as error:
+                outcome = str(status_of(error))
+                raise
+            finally:
+                report(self.state, call, asked, outcome)
+
+
+async def streamed(call: Call, asked: Asked, scope: Scope, send: Send) -> None:
+    """Sound as it is made. The headers leave with the first of it."""
+    encoding, started = await encoder(call, asked), False
+    try:
+        async for chunk in chunks(call):
+            if not chunk.samples.size:
+                continue
+            heard(call)
+            data = await encoding.feed(chunk.samples)
+            if not data:
+                continue
+            if not started:
+                started = True
+                await send(start(call, asked, encoding.media, encoding.rate, scope))
+            await deliver(call, send, data)
+        rest = await encoding.finish()
+        if not started:
+            await send(start(call, asked, encoding.media, encoding.rate, scope))
+        await send({"type": "http.response.body", "body": rest, "more_body": False})
+    finally:
+        await encoding.close()
+
+
+async def events(call: Call, asked: Asked, scope: Scope, send: Send) -> None:
+    """The same sound as server-sent events."""
+    encoding = await encoder(call, asked)
+    out = Events(call, asked, scope, send, encoding.rate)
+    try:
+        async for chunk in chunks(call):
+            if chunk.samples.size:
+                heard(call)
+                await out.sound(await encoding.feed(chunk.samples))
+        await out.sound(await encoding.finish())
+    except Exception as error:
+        if not out.started or isinstance(error, Gone):
+            raise
+        await out.event({"type": "speech.audio.error", "error": described(error)}, more=False)
+    else:
+        await out.event({"type": "speech.audio.done", **facts(call, asked)}, more=False)
+    finally:
+        await encoding.close()
+
+
+@dataclass
+class Events:
+    """An answer of server-sent events."""
+
+    call: Call
+    asked: Asked
+    scope: Scope
+    send: Send
+    rate: int
+    started: bool = False
+
+    async def sound(self, data: bytes) -> None:
+        """An event with a part of the sound, if there is one."""
+        if data:
+            sound = base64.b64encode(data).decode()
+            await self.event({"type": "speech.audio.delta", "audio": sound, "response_format": self.asked.form})
+
+    async def event(self, values: dict[str, Any], more: bool = True) -> None:
+        """An event; the headers leave with the first."""
+        if not self.started:
+            self.started = True
+            await self.send(start(self.call, self.asked, EVENTS, self.rate, self.scope))
+        await deliver(self.call, self.send, b"data: " + json.dumps(values).encode() + b"\n\n", more)
+
+
+async def whole(call: Call, asked: Asked, scope: Scope, send: Send) -> None:
+    """One answer of known length when everything is made and checked."""
+    data, media, rate, seconds = await made(call, asked)
+    headers = [
+        (b"content-length", str(len(data)).encode()),
+        (b"x-finish-reason", reason(call).encode()),
+        (b"x-audio-seconds", f"{seconds:.3f}".encode()),
+        (b"x-rtf", f"{(time.perf_counter() - call.began) / seconds if seconds else 0:.4f}".encode()),
+        (b"x-output-tokens", str(stream_of(call).account.frames).encode()),
+    ]
+    await send(start(call, asked, media, rate, scope, headers))
+    await deliver(call, send, data, more=False)
+
+
+async def made(call: Call, asked: Asked) -> tuple[bytes, str, int, float]:
+    """The complete file of a request, its media type, its sample rate and its seconds."""
+    parts: list[np.ndarray] = []
+    async for chunk in chunks(call):
+        if chunk.samples.size:
+            heard(call)
+            parts.append(chunk.samples)
+    source = stream_of(call).sample_rate
+    loudness = asked.speech.loudness
+
+    def finished() -> tuple[bytes, int]:
+        samples = join(parts)
+        if loudness != "off":
+            samples = level(samples, source, float(loudness))[0]
+        rate = encode.form_of(asked.form, source, asked.sample_rate).rate
+        return (b"" if asked.form == "aac" else encode.whole_file(samples, asked.form, source, asked.sample_rate)), rate
+
+    seconds = sum(part.size for part in parts) / source
+    if asked.form != "aac":
+        data, rate = await asyncio.get_running_loop().run_in_executor(encode.THREADS, finished)
+        return data, encode.MEDIA[asked.form], rate, seconds
+    encoding = await encoder(call, asked)
+    try:
+        samples = join(parts)
+        if loudness != "off":
+            samples = level(samples, source, float(loudness))[0]
+        data = await encoding.feed(samples)
+        return data + await encoding.finish(), encoding.media, encoding.rate, seconds
+    finally:
+        await encoding.close()
+
+
+async def encoder(call: Call, asked: Asked) -> Encoding:
+    """The encoder of an answer, started."""
+    encoding = Encoding(asked.form, stream_of(call).sample_rate, asked.sample_rate)
+    await encoding.start()
+    return encoding
+
+
+async def deliver(call: Call, send: Send, data: bytes, more: bool = True) -> None:
+    """Sends a part of the body. Waits while the client is slow, which the sweep limits."""
+    call.sending_since = began = time.perf_counter()
+    try:
+        await send({"type": "http.response.body", "body": data, "more_body": more})
+    finally:
+        call.sending_since = None
+        call.held_s += time.perf_counter() - began
+
+
+def heard(call: Call) -> None:
+    """There is sound."""
+    if call.first_sound is None:
+        call.first_sound = time.perf_counter()
+
+
+def stream_of(call: Call) -> Any:
+    """The stream of a call that has begun."""
+    assert call.stream is not None
+    return call.stream
+
+
+def start(
+    call: Call, asked: Asked, media: str, rate: int, scope: Scope, more: list[tuple[bytes, bytes]] | None = None
+) -> dict[str, Any]:
+    """The status line and the headers, which are true because there is sound."""
+    stream = stream_of(call)
+    assert call.model is not None
+    first = call.first_sound or time.perf_counter()
+    headers = [
+        (b"content-type", media.encode()),
+        (b"x-sample-rate", b"%d" % rate),
+        (b"x-request-id", call.id.encode()),
+        (b"x-model", printable(call.model.name)),
+        (b"x-voice", printable(voice_name(call))),
+        (b"x-seed", b"%d" % stream.seed),
+        (b"x-queue-ms", b"%.1f" % ((stream.account.queued_s or 0.0) * 1000)),
+        (b"x-first-sound-ms", b"%.1f" % ((first - call.began) * 1000)),
+        (b"cache-control", b"no-store"),
+        *(more or []),
+    ]
+    if asked.ignored:
+        headers.append((b"x-ignored-fields", printable(", ".join(asked.ignored)[:500])))
+    return {"type": "http.response.start", "status": 200, "headers": headers}
+
+
+def voice_name(call: Call) -> str:
+    """The voice that speaks, after aliases."""
+    identity = stream_of(call).manner.request.voice
+    return str(getattr(identity, "speaker", "") or call.voice)
+
+
+def printable(text: str) -> bytes:
+    """Text as the value of a header."""
+    return text.encode("ascii", "backslashreplace").translate(None, bytes(range(32)) + b"\x7f")
+
+
+def reason(call: Call) -> str:
+    """Why the speech ended."""
+    return str(stream_of(call).account.stopped)
+
+
+def facts(call: Call, asked: Asked) -> dict[str, Any]:
+    """What the last event of a stream tells."""
+    stream = stream_of(call)
+    account = stream.account
+    found: dict[str, Any] = {
+        "usage": {"output_tokens": account.frames},
+        "finish_reason": account.stopped,
+        "seed": stream.seed,
+        "audio_s": round(stream.seconds, 3),
+        "first_sound_ms": round(((call.first_sound or call.began) - call.began) * 1000, 1),
+    }
+    if asked.sentences:
+        found["sentences"] = [
+            {"text": one.text, "start_time": round(one.start_s, 3), "end_time": round(one.end_s, 3)}
+            for one in joined(account.sentences)
+        ]
+    return found
+
+
+def report(state: State, call: Call, asked: Asked, outcome: str) -> None:
+    """Counts the request, and logs one line about it."""
+    wall = time.perf_counter() - call.began
+    metrics, stream = state.metrics, call.stream
+    model = call.model.name if call.model else "none"
+    kind = KINDS.get(type(stream.manner.request.voice).__name__, "none") if stream else "none"
+    metrics.requests.labels(model, kind, outcome).inc()
+    seconds = stream.seconds if stream else 0.0
+    if outcome not in ("ok",):
+        metrics.cancelled.labels(outcome).inc()
+    if stream is not None:
+        metrics.audio.inc(seconds)
+        metrics.guard_hits.inc(stream.account.guard_hits)
+        if stream.account.queued_s is not None:
+            metrics.queue.observe(stream.account.queued_s)
+    if call.first_sound is not None:
+        metrics.first_sound.observe(call.first_sound - call.began)
+    if seconds:
+        metrics.rtf.observe((wall - call.held_s) / seconds)
+    first = f", first sound {(call.first_sound - call.began) * 1000:.0f} ms" if call.first_sound else ""
+    status = {"ok": "200", "gone": "499"}.get(outcome, outcome)
+    text = f' "{asked.text[:200]}"' if state.options.log_texts else ""
+    chars = stream.account.chars if stream else len(asked.text)
+    state.log(f"{call.id} {call.client} {status} {model} {asked.form}: {chars} characters, "
+              f"{seconds:.1f} s of sound in {wall:.2f} s{first}{text}")  # fmt: skip

@@ -1,0 +1,160 @@
+"""State: what all requests of a server share, and the limits that a sweep enforces."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from omnitts_cli.server.guard import Guard
+from omnitts_cli.server.hub import Ear, Hub
+from omnitts_cli.server.problems import Problem, busy
+from omnitts_cli.server.voices import Saved
+from omnitts_cli.settings.commands import Serving
+
+if TYPE_CHECKING:
+    from omnitts_cli.server.models import Model, Models
+    from omnitts_cli.speech.speaking import Stream
+
+SWEEP_S = 0.25
+MOST_WAITING_BYTES = 256 << 20
+RESUME_S = 5.0  # a paused request goes on when its client has less than this to take
+
+
+@dataclass(eq=False)
+class Call:
+    """One request for speech while it is answered."""
+
+    id: str
+    client: str
+    ear: Ear
+    began: float
+    stream: Stream | None = None
+    model: Model | None = None
+    voice: str = ""  # its name
+    transport: Any = None
+    gone: bool = False  # the client has disconnected
+    problem: BaseException | None = None  # found by the sweep
+    sending_since: float | None = None  # waits for the client to take sound
+    held_s: float = 0.0  # waited for the client in all
+    first_sound: float | None = None
+    paused: bool = False
+
+    @property
+    def waiting_bytes(self) -> float:
+        """Sound that was made and not taken."""
+        return 0.0 if self.stream is None else self.stream.waiting_s * self.stream.sample_rate * 4
+
+    def end(self, problem: BaseException) -> None:
+        """Ends the request with an error."""
+        if self.problem is None:
+            self.problem = problem
+            self.ear.set()
+
+
+@dataclass(eq=False)
+class State:
+    """The server."""
+
+    options: Serving
+    guard: Guard
+    hub: Hub
+    models: Models
+    metrics: Any  # Metrics; it reads the state
+    log: Callable[[str], None] = lambda line: None
+    uploads: bool = True
+    saved: Saved = field(default_factory=Saved)
+    calls: set[Call] = field(default_factory=set)
+    clients: Counter[str] = field(default_factory=Counter)
+    draining: bool = False
+    extra: dict[str, Any] = field(default_factory=dict)  # of parts that keep something: clip readers, caches
+
+    @contextmanager
+    def call(self, client: str, transport: Any = None) -> Iterator[Call]:
+        """A place for one request, or 429 or 503."""
+        self._admit(client)
+        call = Call(secrets.token_hex(8), client, Ear(), time.perf_counter(), transport=transport)
+        self.calls.add(call)
+        self.clients[client] += 1
+        try:
+            yield call
+        finally:
+            self.calls.discard(call)
+            self.clients[client] -= 1
+            if not self.clients[client]:
+                del self.clients[client]
+            if call.stream is not None:
+                call.stream.close()
+            if call.model is not None:
+                call.model.active -= 1
+                call.model.used = time.monotonic()
+
+    def _admit(self, client: str) -> None:
+        if self.draining:
+            raise busy("the server is shutting down", "shutting_down", 5)
+        most = self.options.max_per_client
+        if most and self.clients[client] >= most:
+            raise too_many(f"client '{client[:80]}' has {most} requests already")
+        if self.waiting() >= self.options.max_queue:
+            raise too_many(f"{self.options.max_queue} requests are waiting")
+
+    def waiting(self) -> int:
+        """How many requests have no sound yet."""
+        return sum(call.first_sound is None for call in self.calls)
+
+    async def sweep(self) -> None:
+        """Enforces the time limits and the memory limit, until it is cancelled."""
+        while True:
+            await asyncio.sleep(SWEEP_S)
+            now = time.perf_counter()
+            for call in list(self.calls):
+                self._check(call, now)
+            self._balance()
+            if isinstance(self.options.idle_unload, float | int):
+                self.models.unload_idle(float(self.options.idle_unload))
+
+    def _check(self, call: Call, now: float) -> None:
+        options = self.options
+        if call.sending_since is not None:
+            if now - call.sending_since > options.slow_timeout:
+                call.end(Problem(408, f"no sound was taken for {options.slow_timeout:g} s", code="slow_client"))
+                if call.transport is not None:
+                    call.transport.abort()
+            elif call.stream is not None:
+                try:
+                    call.stream.take_news()
+                except Exception as error:  # raised where the request is answered
+                    call.end(error)
+            return
+        stream = call.stream
+        if stream is not None and stream.account.queued_s is None and not stream.admitted:
+            if now - call.began > options.queue_timeout:
+                call.end(busy(f"no slot was free for {options.queue_timeout:g} s", "queue_timeout", 5))
+        if now - call.began - call.held_s > options.request_timeout:
+            call.end(busy(f"the request took more than {options.request_timeout:g} s", "request_timeout", 5))
+
+    def _balance(self) -> None:
+        """Pauses the request with the most untaken sound while all of them hold too much."""
+        for call in self.calls:
+            if call.paused and call.stream is not None and call.stream.waiting_s < RESUME_S:
+                call.paused = False
+                call.stream.pause(False)
+        total = sum(call.waiting_bytes for call in self.calls)
+        self.metrics.buffer_bytes.set(total)
+        ahead = sorted((call for call in self.calls if not call.paused), key=lambda call: -call.waiting_bytes)
+        for call in ahead:
+            if total <= MOST_WAITING_BYTES or call.stream is None:
+                return
+            call.paused = True
+            call.stream.pause(True)
+            total -= call.waiting_bytes
+
+
+def too_many(message: str) -> Problem:
+    """429."""
+    return Problem(429, message, code="rate_limit_exceeded", headers={"Retry-After": "1"})

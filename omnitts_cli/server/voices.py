@@ -1,0 +1,118 @@
+"""Voices by name: the model's own, saved ones, blends, and OpenAI's names. No name becomes a path unchecked."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from omnitts_cli.errors import OmniError
+from omnitts_cli.server.fields import unknown
+from omnitts_cli.server.problems import Problem, invalid
+from omnitts_cli.speech import voice_files, voices
+from omnitts_cli.speech.voices import Voice
+from omnitts_cli.voices import Named
+
+OPENAI = ("alloy", "ash", "ballad", "coral", "echo", "fable", "onyx", "nova", "sage", "shimmer", "verse", "marin",
+          "cedar")  # fmt: skip
+"""The voices of OpenAI. A model without a voice of that name speaks with one of its own, always the same."""
+MOST_SAVED = 1000
+CHECK_S = 1.0  # how long a listing of the folder stays valid
+MOST_PARTS = 16
+
+
+class Saved:
+    """The saved voices, read once and again when their file changes."""
+
+    def __init__(self) -> None:
+        self._voices: dict[str, tuple[tuple[int, int], Voice]] = {}
+        self._names: list[str] = []
+        self._listed = -CHECK_S
+
+    def names(self) -> list[str]:
+        """The names of all saved voices."""
+        if time.monotonic() - self._listed > CHECK_S:
+            self._names, self._listed = voice_files.names(), time.monotonic()
+        return self._names
+
+    def changed(self) -> None:
+        """A voice was saved or deleted."""
+        self._listed = -CHECK_S
+
+    def load(self, name: str) -> Voice:
+        """The saved voice of this name, which `names` has."""
+        path = voice_files.folder() / f"{voice_files.check_name(name)}{voice_files.SUFFIX}"
+        try:
+            about = path.stat()
+        except OSError:
+            self.changed()
+            raise unknown(404, "voice", name, self.names()) from None
+        stamp = (about.st_mtime_ns, about.st_size)
+        known = self._voices.get(name)
+        if known is None or known[0] != stamp:
+            found = voice_files.read(path)
+            known = self._voices[name] = (stamp, Voice(found.voice, found.name, found.about))
+        return known[1]
+
+
+def own_name(name: str, speakers: Sequence[str]) -> str | None:
+    """The model's spelling of one of its voices."""
+    return next((one for one in speakers if one.lower() == name.lower()), None)
+
+
+def alias(name: str, speakers: Sequence[str]) -> str | None:
+    """The model's voice that stands for one of OpenAI's."""
+    if name.lower() not in OPENAI or not speakers:
+        return None
+    return speakers[OPENAI.index(name.lower()) % len(speakers)]
+
+
+def kind_of(name: str | None, saved: Saved, speakers: Sequence[str]) -> str:
+    """The kind of a voice by its name: a saved one, or a blend of saved ones, is a cloned voice."""
+    if name is None or own_name(name, speakers):
+        return "named"
+    if voice_files.is_blend(name) or name in saved.names():
+        return "cloned"
+    return "named"
+
+
+def voice_of(name: str | None, model: Any, saved: Saved) -> Voice:
+    """The voice of that name for this model; without a name its first."""
+    speakers = list(model.speakers)
+    if name is None:
+        if not speakers:
+            raise invalid("voice", f"{model.name} has no voices of its own", "give a voice or ref_audio")
+        return Voice(Named(speakers[0]), speakers[0])
+    if voice_files.is_blend(name):
+        return blend_of(name, model, saved)
+    own = own_name(name, speakers) or (alias(name, speakers) if name not in saved.names() else None)
+    if own is not None:
+        return Voice(Named(own), own)
+    if name in saved.names():
+        return voices.voice_for(saved.load(name), model)
+    raise unknown(404, "voice", name, [*speakers, *saved.names(), *OPENAI])
+
+
+def blend_of(name: str, model: Any, saved: Saved) -> Voice:
+    """A blend such as a:60,b:40 of saved voices and the model's own."""
+    try:
+        parts = voice_files.parse_blend(name)
+    except OmniError as error:
+        raise invalid("voice", error.message, error.hint) from None
+    if len(parts) > MOST_PARTS:
+        raise invalid("voice", f"a blend has at most {MOST_PARTS} voices")
+    found = []
+    for one, weight in parts:
+        if one in saved.names():
+            voice = saved.load(one)
+            part: Any = voice_files.SavedVoice(one, voice.identity, dict(voice.about))  # type: ignore[arg-type]
+        else:
+            part = voices.own_voice(model, one)
+        if part is None:
+            raise unknown(404, "voice", one, [*saved.names(), *(model.speakers if model.vector_of else ())])
+        found.append((part, weight))
+    try:
+        blended = voice_files.blend(found, name)
+    except OmniError as error:
+        raise Problem(400, error.message, code="invalid_value", param="voice", hint=error.hint) from None
+    return voices.voice_for(Voice(blended.voice, blended.name, blended.about), model)

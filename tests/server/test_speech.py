@@ -1,0 +1,129 @@
+"""POST /v1/audio/speech: the sound of `omnitts say` in every form, and what its fields do."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import subprocess
+import wave
+
+import numpy as np
+import pytest
+import soundfile
+from serving import Running
+
+from omnitts_cli.audio.pcm import to_int16
+from omnitts_cli.speech import tts
+
+TEXT = "Hello there, this is a test. Here is another sentence!\n\nAnd a paragraph."
+
+
+@pytest.fixture(scope="module")
+def said() -> bytes:
+    """The samples of `omnitts say`, for TEXT and seed 7."""
+    with tts.load("random:toy", threads=1, slots=4, device="cpu") as model:
+        return to_int16(model.speak(TEXT, seed=7).samples).tobytes()
+
+
+def test_all_ways_give_the_samples_of_say(server: Running, said: bytes) -> None:
+    streamed = server.speech(TEXT)
+    assert streamed.status == 200 and "transfer-encoding" in streamed.headers
+    assert streamed.body == said
+    whole = server.speech(TEXT, stream=False)
+    assert whole.body == said and whole.headers["content-length"] == str(len(said))
+    assert whole.headers["x-finish-reason"] == "end"
+    events = server.speech(TEXT, stream_format="sse").body.decode().split("\n\n")
+    parsed = [json.loads(event.removeprefix("data: ")) for event in events if event]
+    assert b"".join(base64.b64decode(one["audio"]) for one in parsed[:-1]) == said
+    assert parsed[-1]["type"] == "speech.audio.done" and parsed[-1]["seed"] == 7
+
+
+def decoded(body: bytes) -> np.ndarray:
+    """The samples as ffmpeg reads them."""
+    command = ["ffmpeg", "-v", "error", "-i", "-", "-f", "s16le", "-"]
+    return np.frombuffer(subprocess.run(command, input=body, capture_output=True, check=True).stdout, np.int16)
+
+
+@pytest.mark.parametrize("form", ["wav", "mp3", "flac", "opus", "ogg"])
+@pytest.mark.parametrize("stream", [False, True])
+def test_every_format_can_be_read(server: Running, said: bytes, form: str, stream: bool) -> None:
+    answer = server.speech(TEXT, response_format=form, stream=stream)
+    assert answer.status == 200
+    rate = int(answer.headers["x-sample-rate"])
+    if stream and form in ("flac", "mp3"):  # they do not say how long they are, which soundfile cannot read
+        sound = decoded(answer.body)
+    else:
+        sound, found = soundfile.read(io.BytesIO(answer.body), dtype="int16")
+        assert found == rate
+    expected = np.frombuffer(said, np.int16)
+    if form in ("wav", "flac"):
+        assert sound.tobytes() == said
+    else:
+        assert abs(sound.size / rate - expected.size / 8000) < 0.2
+    if form == "wav":
+        with wave.open(io.BytesIO(answer.body)) as file:
+            assert file.getframerate() == 8000
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_aac_can_be_read_by_ffmpeg(server: Running, said: bytes, stream: bool) -> None:
+    answer = server.speech(TEXT, response_format="aac", stream=stream)
+    assert answer.status == 200 and answer.headers["content-type"] == "audio/aac"
+    assert decoded(answer.body).size >= len(said) / 2
+
+
+def test_the_headers_tell_about_the_answer(server: Running) -> None:
+    answer = server.speech("Hello.", voice="nova", nonsense=1)
+    assert answer.headers["x-voice"] == "ben" and answer.headers["x-seed"] == "7"
+    assert answer.headers["x-model"] == "random:toy" and answer.headers["x-ignored-fields"] == "nonsense"
+    assert float(answer.headers["x-first-sound-ms"]) > 0
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "param"),
+    [
+        ({"input": ""}, 400, None),
+        ({"input": "..."}, 400, None),
+        ({"input": 3}, 400, "input"),
+        ({"voice": "nobody"}, 404, "voice"),
+        ({"model": "nothing"}, 404, "model"),
+        ({"speed": 9}, 400, "speed"),
+        ({"speed": True}, 400, "speed"),
+        ({"seed": -1}, 400, "seed"),
+        ({"response_format": "midi"}, 400, "response_format"),
+        ({"task_type": "VoiceDesign"}, 400, "instructions"),
+        ({"timestamps": "word"}, 400, "timestamps"),
+        ({"language": "klingon"}, 400, "language"),
+        ({"voice": "../../etc/passwd"}, 404, "voice"),
+        ({"voice": "tests/x.voice"}, 404, "voice"),
+        ({"input": "x" * 20_001}, 400, "input"),
+    ],
+)
+def test_wrong_fields_are_named(server: Running, fields: dict[str, object], status: int, param: str | None) -> None:
+    answer = server.request("POST", "/v1/audio/speech", {"input": "Hello.", **fields})
+    assert answer.status == status
+    error = answer.json["error"]
+    assert set(error) == {"message", "type", "param", "code"} and error["param"] == param and error["message"]
+
+
+def test_speed_and_sample_rate_change_the_length(server: Running, said: bytes) -> None:
+    slow = len(server.speech(TEXT, speed=0.25).body) / len(said)
+    assert 3.5 < slow < 4.5
+    twice = server.speech(TEXT, sample_rate=16_000)
+    assert twice.headers["x-sample-rate"] == "16000" and len(twice.body) == 2 * len(said)
+
+
+def test_fixed_work_has_exactly_its_frames(server: Running) -> None:
+    answer = server.speech("Hello there. And here.", ignore_eos=True, max_new_tokens=9)
+    assert len(answer.body) == 9 * 640 * 2
+
+
+def test_loudness_needs_the_whole_sound(server: Running) -> None:
+    assert server.speech(TEXT, loudness=-20, stream=True).status == 400
+    assert "content-length" in server.speech(TEXT, loudness=-20).headers
+
+
+def test_a_designed_voice(server: Running) -> None:
+    answer = server.speech("Hello.", task_type="VoiceDesign", instructions="deep and slow", voice="designed")
+    assert answer.status == 200 and len(answer.body) > 1000

@@ -1,0 +1,147 @@
+"""A server of the toy model, in a thread of this process, and plain HTTP requests to it."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from omnitts_cli.server import listen, run
+from omnitts_cli.server.guard import Guard
+from omnitts_cli.server.models import Model, planned
+from omnitts_cli.settings.commands import Serving
+from omnitts_cli.speech import tts
+
+SPEECH = "/v1/audio/speech"
+
+
+@dataclass
+class Answer:
+    """A response that was read to its end."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        """The body as JSON."""
+        return json.loads(self.body)
+
+
+@dataclass
+class Running:
+    """A server that runs in a thread."""
+
+    server: run.Server
+    port: int
+    loop: asyncio.AbstractEventLoop
+    lines: list[str]
+    code: list[int] = field(default_factory=list)
+
+    @property
+    def url(self) -> str:
+        """The address."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def state(self) -> Any:
+        """What the server's requests share."""
+        return self.server.state
+
+    def on_loop(self, function: Callable[[], Any]) -> Any:
+        """The result of a function that runs on the server's event loop."""
+        done: Any = asyncio.run_coroutine_threadsafe(_called(function), self.loop)
+        return done.result(10)
+
+    def connect(self) -> http.client.HTTPConnection:
+        """An open connection."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection.connect()
+        return connection
+
+    def request(self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None) -> Answer:
+        """One request on a connection of its own."""
+        given = dict(headers or {})
+        if isinstance(body, dict):
+            body = json.dumps(body)
+            given.setdefault("Content-Type", "application/json")
+        connection = self.connect()
+        try:
+            connection.request(method, path, body, given)
+            response = connection.getresponse()
+            found = {name.lower(): value for name, value in response.getheaders()}
+            return Answer(response.status, found, response.read())
+        finally:
+            connection.close()
+
+    def speech(self, text: str = "Hello there.", **fields: Any) -> Answer:
+        """POST /v1/audio/speech, as raw samples unless `fields` say otherwise."""
+        return self.request("POST", SPEECH, {"input": text, "response_format": "pcm", "seed": 7, **fields})
+
+
+async def _called(function: Callable[[], Any]) -> Any:
+    return function()
+
+
+@contextmanager
+def start(
+    models: tuple[str, ...] = ("random:toy",),
+    *,
+    keys: dict[bytes, str] | None = None,
+    engine: dict[str, Any] | None = None,
+    insecure: bool = False,
+    **options: Any,
+) -> Iterator[Running]:
+    """A server with these options of `omnitts serve`; it has been shut down when the block ends."""
+    serving = Serving(model=models, port=0, socket="off", **options)
+    guard = Guard.of(
+        serving.host, keys or {}, insecure=insecure, allowed=serving.allowed_host, origins=serving.cors_origin,
+        page=serving.web,
+    )  # fmt: skip
+
+    def load(model: Model) -> tts.TTS:
+        return tts.load(
+            model.source, variant=model.variant, threads=1, **{"slots": 4, "device": "cpu", **(engine or {})}
+        )
+
+    ready, lines = threading.Event(), []
+    sockets = [listen.tcp(serving.host, 0)]
+    port = sockets[0].getsockname()[1]
+    server = run.Server(serving, guard, planned(serving.model), load, sockets, ready.set, lines.append)
+    running = Running(server, port, asyncio.new_event_loop(), lines)
+
+    def target() -> None:
+        asyncio.set_event_loop(running.loop)
+        try:
+            running.code.append(running.loop.run_until_complete(server.serve()))
+        finally:
+            ready.set()
+
+    thread = threading.Thread(target=target, daemon=True)
+    thread.start()
+    assert ready.wait(60)
+    try:
+        yield running
+    finally:
+        if thread.is_alive():
+            running.loop.call_soon_threadsafe(server.stop)
+        thread.join(60)
+        run.closed(sockets)
+        assert not thread.is_alive(), "the server did not end"
+
+
+def eventually(holds: Callable[[], Any], seconds: float = 10.0) -> Any:
+    """Waits until something holds, and returns it."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if found := holds():
+            return found
+        time.sleep(0.01)
+    raise AssertionError("it did not happen in time")
