@@ -9,7 +9,7 @@ import typer
 from omnitts_cli.cli.loading import settings_for
 from omnitts_cli.errors import UsageError
 from omnitts_cli.settings.commands import Serving
-from omnitts_cli.settings.environment import EMBEDDED, variable
+from omnitts_cli.settings.environment import API_KEY, EMBEDDED, variable
 from omnitts_cli.settings.table import Machine, Messages, Network
 from omnitts_cli.terminal.console import console
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from omnitts_cli.speech.tts import TTS
 
 REQUIRED = ("starlette", "uvicorn", "httptools", "websockets", "python_multipart", "prometheus_client")
-API_KEY = "OMNITTS_API_KEY"
 
 
 def serve(serving: Serving, machine: Machine, network: Network, messages: Messages) -> None:

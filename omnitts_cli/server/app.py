@@ -104,6 +104,8 @@ def routes(state: State) -> list[BaseRoute]:
         Route("/health", catalogue.Health(state), methods=["GET"]),
         Route("/ready", catalogue.Ready(state), methods=["GET"]),
     ]
+    if state.options.web:
+        found.append(Route("/", catalogue.Page(), methods=["GET"]))
     if state.options.metrics:
         found.append(Route("/metrics", catalogue.Prometheus(state), methods=["GET"]))
     return found

@@ -9,6 +9,7 @@ from typing import Any
 from omnitts_cli.server.body import Receive, Scope, Send
 from omnitts_cli.server.models import OPENAI as OPENAI_MODELS
 from omnitts_cli.server.models import Model
+from omnitts_cli.server.page import page
 from omnitts_cli.server.state import State
 from omnitts_cli.server.voices import OPENAI, alias
 from omnitts_cli.speech import voice_files
@@ -128,6 +129,18 @@ class Ready:
         """Answers without detail."""
         ready = self.state.models.warm and not self.state.draining and self.state.models.healthy
         await plain(send, 200 if ready else 503, b"ready\n" if ready else b"not ready\n")
+
+
+class Page:
+    """GET /: the page."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers with a fresh nonce."""
+        body, given = page()
+        headers = [(name.lower().encode(), value.encode()) for name, value in given.items()]
+        headers.append((b"content-length", str(len(body)).encode()))
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
 
 
 @dataclass

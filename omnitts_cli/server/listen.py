@@ -49,12 +49,6 @@ def prepared(found: socket.socket) -> socket.socket:
     return found
 
 
-def default_socket() -> Path | None:
-    """The Unix socket of this user; None without a folder for it."""
-    folder = variable("XDG_RUNTIME_DIR")
-    return Path(folder) / "omnitts" / "serve.sock" if folder else None
-
-
 def unix(path: Path, *, ours: bool) -> socket.socket | None:
     """A listening Unix socket that only this user may open. None if another server has our usual one."""
     if in_use(path):

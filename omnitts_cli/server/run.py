@@ -26,6 +26,7 @@ from omnitts_cli.server.models import Model, Models
 from omnitts_cli.server.protocol import Connections, Protocol
 from omnitts_cli.server.state import State
 from omnitts_cli.settings.commands import Serving
+from omnitts_cli.settings.environment import server_socket
 
 if TYPE_CHECKING:
     from omnitts_cli.speech.tts import TTS
@@ -179,8 +180,8 @@ def opened(options: Serving) -> list[socket.socket]:
         return given
     found = [listen.tcp(options.host, options.port)]
     if options.socket != "off":
-        path = Path(options.socket) if options.socket else listen.default_socket()
-        if path is not None and (local := listen.unix(path, ours=options.socket is None)):
+        path = Path(options.socket) if options.socket else server_socket()
+        if local := listen.unix(path, ours=options.socket is None):
             found.append(local)
     return found
 

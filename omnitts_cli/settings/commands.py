@@ -287,7 +287,7 @@ class Serving:
     port: Annotated[int, for_listening("--port", whole(0, 65_535), "Port; 0: a free one.", "N", main=True)] = 8000
     socket: Annotated[
         str | None,
-        for_listening("--socket", TEXT, "Unix socket, or off.", "PATH|off", shown="in XDG_RUNTIME_DIR", main=True),
+        for_listening("--socket", TEXT, "Unix socket, or off.", "PATH|off", shown="serve.sock of this user", main=True),
     ] = None
     api_key_file: Annotated[
         str | None, for_listening("--api-key-file", TEXT, "File of lines 'name:key'.", "PATH", main=True)
