@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 
 from omnitts_cli.devices.accelerator import Accelerator, AcceleratorStream
 from omnitts_cli.errors import DeviceError
 from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import Ops
+from omnitts_cli.settings import environment
 
 KERNELS_FROM = (8, 0)
 """Compute capability from which our own kernels are used: matrix units with float32 sums for bfloat16."""
@@ -48,7 +51,21 @@ class CUDADevice(Accelerator):
             from omnitts_cli.kernels.triton import OPS
         except ImportError:  # a build of torch without Triton
             return plain.OPS
-        return OPS
+        if environment.variable(environment.NATIVE) == "0":
+            return OPS
+        from omnitts_cli.kernels.cuda.predictor import fuse_predictor
+
+        return replace(OPS, fuse_predictor=fuse_predictor)
+
+    def persistent_kernel(self) -> tuple[bool, str]:
+        """Whether the persistent kernel of the predictor can be used, and the reason if not, for `doctor`."""
+        from omnitts_cli.kernels.cuda import nvrtc, predictor
+
+        if environment.variable(environment.NATIVE) == "0":
+            return False, f"switched off by {environment.NATIVE}=0"
+        if torch.cuda.get_device_capability(self.torch_device) != predictor.CAPABILITY:
+            return False, f"written for H100 and H200, not for {self.card}"
+        return not nvrtc.why_not(), nvrtc.why_not()
 
     def stream(self, urgent: bool = False) -> CUDAStream:
         return CUDAStream(self.torch_device, urgent)

@@ -96,6 +96,8 @@ class FrameSteps:
                 self._replays[size]()
             else:
                 self._run(size, self._context.width(last))
+        if self._context.model.predictor.fused is not None:
+            self._context.model.predictor.fused.check()
 
 
 @dataclass(eq=False)

@@ -29,7 +29,11 @@ def frame(model: SpeechModel, table: SlotTable, cache: KVCache, slots: Tensor, w
     def choose(group: int, scores: Tensor, rows: Normed | None) -> tuple[Tensor, Normed | None]:
         return choose_rest(group, scores, rows, made, controls, ops)
 
-    codes = model.predictor.frame(hidden, first, row, model.embedder, choose)
+    fused = model.predictor.fused
+    if fused is not None and row is not None and slots.shape[0] <= fused.most_rows:
+        codes = model.predictor.fused_frame(hidden, first, row, made, controls)
+    else:
+        codes = model.predictor.frame(hidden, first, row, model.embedder, choose)
     ops.finish(table, slots, made, may, logits, codes, controls.ignore_end, model.embedder, facts.end_code, stall)
 
 

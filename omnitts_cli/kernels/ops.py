@@ -209,6 +209,43 @@ FuseStack = Callable[[Sequence[LayerWeights], Tensor, int, float], FusedStack | 
 
 
 @dataclass(frozen=True)
+class PredictorParts:
+    """A predictor's weights, for a device that runs its part of a frame as one operation."""
+
+    layers: Sequence[LayerWeights]
+    norm: Tensor  # [P], the final one
+    eps: float
+    kv_heads: int
+    cos: Tensor  # [G, D / 2] float32
+    sin: Tensor
+    heads: Tensor  # [G - 1, codes, P]
+    tables: Tensor  # [G - 2, codes, P]: the input rows after groups 1..G-2
+
+
+class FusedPredictor(Protocol):
+    most_rows: int
+
+    def __call__(
+        self,
+        hidden: Tensor,  # [B, P] the talker's hidden state, narrowed
+        first: Tensor,  # [B, P] the input row of group 0's code
+        first_codes: Tensor,  # [B] int64
+        seeds: Tensor,  # these five as in Choose
+        frames: Tensor,
+        temperature: Tensor,
+        top_k: Tensor,
+        top_p: Tensor,
+        /,
+    ) -> Tensor:
+        """All codes of a frame: [B, G]."""
+        ...
+
+    def check(self) -> None:
+        """Raise an error if an earlier call went wrong. Does not wait for the device."""
+        ...
+
+
+@dataclass(frozen=True)
 class FrameParts:
     """Everything that one frame reads and writes, for a device that runs it as one operation."""
 
@@ -256,6 +293,8 @@ class Ops:
     # the same operations for contexts of thousands of rows; None: this table is used. There, `width` of attend_cached
     # must be exact for several rows of one slot: the position after the last of them
     long: Ops | None = None
+    # the predictor's part of a frame as one operation; None where it does not suit the shapes or the device
+    fuse_predictor: Callable[[PredictorParts], FusedPredictor | None] | None = None
     # a whole frame of slots [B] as one operation, or None where the model's stacks are not fused ones of the device
     fuse_frame: Callable[[FrameParts], Callable[[Tensor], None] | None] | None = None
 

@@ -149,9 +149,12 @@ class Stack(nn.Module):
         """For inference, on devices that run a stack as one operation. Later changes of the weights are not seen."""
         if self.ops.fuse_stack is None or self.shape.experts is not None:
             return
+        self.fused = self.ops.fuse_stack(self.blocks(), self.norm.detach(), self.shape.kv_heads, self.shape.eps)
+
+    def blocks(self) -> list[LayerWeights]:
+        """The weights of each layer."""
         names = [field.name for field in fields(LayerWeights)]
-        blocks = [LayerWeights(**{name: getattr(layer, name).detach() for name in names}) for layer in self.layers]
-        self.fused = self.ops.fuse_stack(blocks, self.norm.detach(), self.shape.kv_heads, self.shape.eps)
+        return [LayerWeights(**{name: getattr(layer, name).detach() for name in names}) for layer in self.layers]
 
     def to_input_major(self, weight: nn.Parameter) -> None:
         """Store `weight` input-major, the layout the fused CPU stack reads."""

@@ -8,10 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from omnitts_cli.kernels import plain
-from omnitts_cli.kernels.ops import Normed, Ops
+from omnitts_cli.kernels.ops import FusedPredictor, Normed, Ops, PredictorParts
 from omnitts_cli.models.embed import FrameEmbedder
 from omnitts_cli.models.layers import KVCache, Stack, StackShape, angles
 from omnitts_cli.models.roles import Choose
+from omnitts_cli.models.sampling import Controls
 
 
 @dataclass(frozen=True)
@@ -110,6 +111,7 @@ class Predictor(nn.Module):
         self.turns: tuple[Tensor, Tensor] | None = None
         self.places: Places | None = None
         self.ready: list[Normed] | None = None  # `inputs` of a prepared predictor
+        self.fused: FusedPredictor | None = None
 
     def prepare(self, embedder: FrameEmbedder) -> None:
         """Make a loaded predictor ready for inference: project the audio rows and compute the rotations once.
@@ -128,6 +130,12 @@ class Predictor(nn.Module):
             narrow = [torch.addmm(bias, table.float(), weight.T).to(self.heads.dtype) for table in tables]
             self.narrowed = torch.stack(narrow)  # [G-1, codes, P]
         self.ready = self.inputs(embedder)
+        if self.stack.ops.fuse_predictor is not None and self.heads.device.type != "meta":
+            cos, sin = self.turns
+            later = embedder.rest.data[:-1] if self.narrowed is None else self.narrowed[1:]
+            blocks, norm, heads = self.stack.blocks(), self.stack.norm.detach(), self.heads.detach()
+            parts = PredictorParts(blocks, norm, at.eps, at.kv_heads, cos, sin, heads, later)
+            self.fused = self.stack.ops.fuse_predictor(parts)
 
     def tables(self, embedder: FrameEmbedder) -> list[Tensor]:
         """Input rows of this stack after codes of groups 0..G-2: [codes, P] each, [codes, H] before `prepare`.
@@ -160,6 +168,11 @@ class Predictor(nn.Module):
         rows = [hidden] + [embedder.group(g, codes[:, g]) for g in range(self.shape.groups - 1)]
         states = self.stack(self.narrow(torch.stack(rows, 1)))  # [N, G, P]
         return torch.einsum("ngp,gcp->ngc", states[:, 1:], self.heads)
+
+    def fused_frame(self, hidden: Tensor, first: Tensor, row: Normed, frames: Tensor, controls: Controls) -> Tensor:
+        """`frame` as one operation, with the draws of group 1 and later inside: -> all codes [B, G]."""
+        settings = controls.predictor_temperature, controls.predictor_top_k, controls.predictor_top_p
+        return self.fused(self.narrow(hidden), self._input(row).rows, first, controls.seed, frames, *settings)
 
     def frame(self, hidden: Tensor, first: Tensor, row: Normed, embedder: FrameEmbedder, choose: Choose) -> Tensor:
         """One frame: hidden [B, H], group 0's codes [B] and their rows of `inputs` -> all codes [B, G].

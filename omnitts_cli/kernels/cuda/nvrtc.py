@@ -1,0 +1,174 @@
+"""Compiles CUDA C++ with NVRTC, which comes with torch, and launches it through the driver. No nvcc is needed.
+
+Compiled kernels are kept in the user's cache folder. Their names hold a digest of everything they depend on, and
+each file begins with the digest of its content, so a damaged file is compiled again.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable, Mapping
+from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_uint, c_void_p
+from pathlib import Path
+
+import torch
+
+
+class CompileError(Exception):
+    """A kernel cannot be compiled, loaded or launched here."""
+
+
+class _Attribute(ctypes.Structure):
+    _fields_ = (("id", c_int), ("padding", c_int), ("value", c_uint * 16))
+
+
+class _Launch(ctypes.Structure):
+    _fields_ = (
+        ("grid", c_uint * 3),
+        ("block", c_uint * 3),
+        ("shared_bytes", c_uint),
+        ("stream", c_void_p),
+        ("attributes", POINTER(_Attribute)),
+        ("attribute_count", c_uint),
+    )
+
+
+COOPERATIVE = 2  # CU_LAUNCH_ATTRIBUTE_COOPERATIVE
+MOST_SHARED_BYTES = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+
+
+@functools.cache
+def _libraries() -> tuple[ctypes.CDLL, ctypes.CDLL]:
+    """The driver and NVRTC."""
+    major = (torch.version.cuda or "").split(".")[0]
+    try:
+        return ctypes.CDLL("libcuda.so.1"), ctypes.CDLL(f"libnvrtc.so.{major}")
+    except OSError as error:
+        raise CompileError(str(error)) from error
+
+
+def why_not() -> str:
+    """Why nothing can be compiled here; empty if it can."""
+    try:
+        _libraries()
+    except CompileError as error:
+        return str(error)
+    return ""
+
+
+def _check(what: str, status: int) -> None:
+    if status:
+        raise CompileError(f"{what} failed with status {status}")
+
+
+def compile_source(nvrtc: ctypes.CDLL, source: bytes, options: list[bytes]) -> bytes:
+    """CUDA C++ -> a cubin."""
+    program, size = c_void_p(), c_size_t()
+    _check("nvrtcCreateProgram", nvrtc.nvrtcCreateProgram(byref(program), source, b"kernel.cu", 0, None, None))
+    try:
+        status = nvrtc.nvrtcCompileProgram(program, len(options), (c_char_p * len(options))(*options))
+        if status:
+            nvrtc.nvrtcGetProgramLogSize(program, byref(size))
+            log = ctypes.create_string_buffer(size.value)
+            nvrtc.nvrtcGetProgramLog(program, log)
+            raise CompileError(log.value.decode(errors="replace"))
+        _check("nvrtcGetCUBINSize", nvrtc.nvrtcGetCUBINSize(program, byref(size)))
+        cubin = ctypes.create_string_buffer(size.value)
+        _check("nvrtcGetCUBIN", nvrtc.nvrtcGetCUBIN(program, cubin))
+        return cubin.raw
+    finally:
+        nvrtc.nvrtcDestroyProgram(byref(program))
+
+
+def cache_folder() -> Path | None:
+    """Where compiled kernels are kept; None in a source tree whose dependencies are not all installed."""
+    try:
+        import platformdirs
+    except ImportError:
+        return None
+    return Path(platformdirs.user_cache_dir("omnitts", appauthor=False)) / "kernels"
+
+
+def read_cached(file: Path) -> bytes | None:
+    """The content of a cached file; None if there is none or it is damaged."""
+    try:
+        kept = file.read_bytes()
+    except OSError:
+        return None
+    digest, content = kept[:32], kept[32:]
+    return content if content and hashlib.sha256(content).digest() == digest else None
+
+
+def write_cached(file: Path, content: bytes) -> None:
+    """Keep `content` for the next start. A folder that cannot be written to is not an error."""
+    try:
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=file.parent, delete=False) as made:
+            made.write(hashlib.sha256(content).digest() + content)
+        os.replace(made.name, file)
+    except OSError:
+        pass
+
+
+def cached(name: str, make: Callable[[], bytes]) -> bytes:
+    """The cached file `name`, or what `make` returns, which is kept."""
+    folder = cache_folder()
+    content = None if folder is None else read_cached(folder / name)
+    if content is None:
+        content = make()
+        if folder is not None:
+            write_cached(folder / name, content)
+    return content
+
+
+class Kernel:
+    """A compiled kernel with a fixed grid, launched cooperatively: all its programs run at the same time."""
+
+    def __init__(
+        self, source: Path, name: str, defines: Mapping[str, int], arch: str, grid: int, block: int, shared_bytes: int
+    ) -> None:
+        self._driver, nvrtc = _libraries()
+        options = [f"--gpu-architecture={arch}".encode(), b"-std=c++17"]
+        options += [f"-D{key}={value}".encode() for key, value in defines.items()]
+        text = source.read_bytes()
+        version = c_int(), c_int()
+        _check("nvrtcVersion", nvrtc.nvrtcVersion(byref(version[0]), byref(version[1])))
+        depends = [text, *options, f"{version[0].value}.{version[1].value}".encode()]
+        cubin = cached(
+            f"{name}-{hashlib.sha256(b'/'.join(depends)).hexdigest()[:32]}.cubin",
+            lambda: compile_source(nvrtc, text, options),
+        )
+        self._grid, self._block, self._shared_bytes = grid, block, shared_bytes
+        module, self._function, fits = c_void_p(), c_void_p(), c_int()
+        driver = self._driver
+        _check("cuModuleLoadData", driver.cuModuleLoadData(byref(module), cubin))
+        _check("cuModuleGetFunction", driver.cuModuleGetFunction(byref(self._function), module, name.encode()))
+        _check("cuFuncSetAttribute", driver.cuFuncSetAttribute(self._function, MOST_SHARED_BYTES, shared_bytes))
+        _check(
+            "cuOccupancyMaxActiveBlocksPerMultiprocessor",
+            driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(
+                byref(fits), self._function, block, c_size_t(shared_bytes)
+            ),
+        )
+        processors = torch.cuda.get_device_properties(torch.cuda.current_device()).multi_processor_count
+        if fits.value * processors < grid:
+            raise CompileError(f"{grid} programs do not fit on {processors} multiprocessors at once")
+
+    def launch(self, arguments: ctypes.Structure) -> None:
+        """Launch on torch's current stream; `arguments` is the kernel's only parameter."""
+        values = (c_void_p * 1)(ctypes.addressof(arguments))
+        attribute = _Attribute(id=COOPERATIVE)
+        attribute.value[0] = 1
+        launch = _Launch(
+            grid=(self._grid, 1, 1),
+            block=(self._block, 1, 1),
+            shared_bytes=self._shared_bytes,
+            stream=torch.cuda.current_stream().cuda_stream,
+            attributes=ctypes.pointer(attribute),
+            attribute_count=1,
+        )
+        _check("cuLaunchKernelEx", self._driver.cuLaunchKernelEx(byref(launch), self._function, values, None))
