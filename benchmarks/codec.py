@@ -26,7 +26,8 @@ def steps_for(options: argparse.Namespace, settings: Any, model: Any, device: An
     """The engine's own codec steps, with the sizes that were asked for."""
     from dataclasses import replace
 
-    from omnitts_cli.engine.capture import SoundSteps, StepContext
+    from omnitts_cli.engine.codec_jobs import SoundSteps
+    from omnitts_cli.engine.frame import StepContext
     from omnitts_cli.engine.slots import SlotTable
     from omnitts_cli.speech import load as build
 

@@ -30,7 +30,7 @@ def frames(options: argparse.Namespace, settings: Any, model: Any, device: Any, 
     """Every batch size of one set of captured frames."""
     from dataclasses import replace
 
-    from omnitts_cli.engine.capture import FrameSteps, StepContext
+    from omnitts_cli.engine.frame import FrameSteps, StepContext
     from omnitts_cli.engine.slots import SlotTable
     from omnitts_cli.speech import load as build
 

@@ -27,10 +27,15 @@ class Fault(NamedTuple):
 FAULTS = [
     # engine
     Fault(
-        "engine/record.py", "self.launched > self.written", "self.launched > self.written + 1", "engine/test_record.py"
+        "engine/slots.py",
+        "self.launched > self.written",
+        "self.launched > self.written + 1",
+        "engine/test_slots_record.py",
     ),
-    Fault("engine/record.py", "self.launched < self.limit", "self.launched <= self.limit", "engine/test_record.py"),
-    Fault("engine/chunker.py", "lead_s / 2 / frame_s", "lead_s / frame_s", "engine/test_chunker.py"),
+    Fault(
+        "engine/slots.py", "self.launched < self.limit", "self.launched <= self.limit", "engine/test_slots_record.py"
+    ),
+    Fault("engine/codec_jobs.py", "lead_s / 2 / frame_s", "lead_s / frame_s", "engine/test_codec_jobs_due.py"),
     Fault("engine/admission.py", "max(record.launched - 1, 0)", "record.launched", "engine/test_admission.py"),
     Fault("engine/engine.py", "self._free.append(record.slot)", "pass", "engine/test_engine.py -k cancelling_frees"),
     Fault("engine/engine.py", "if record.state is State.DONE:", "if False:", "engine/test_engine.py -k late_words"),
@@ -41,9 +46,11 @@ FAULTS = [
     Fault(
         "models/codec_layers.py", "(wide * scale).sin().square()", "(wide * scale).sin()", "models/test_codec_layers.py"
     ),
-    Fault("models/codec_decoder.py", "lost[-1] * rate + rate", "lost[-1] + rate", "models/test_code2wav.py"),
+    Fault(
+        "models/codec_decoder.py", "lost[-1] * rate + rate", "lost[-1] + rate", "models/test_codec_decoder_code2wav.py"
+    ),
     Fault("models/slot_decoder.py", "self._frames.index_fill_(0, slots, 0)", "pass", "models/test_slot_decoder.py"),
-    Fault("models/embed.py", "self._places.clear()", "pass", "models/test_text_rows.py"),
+    Fault("models/embed.py", "self._places.clear()", "pass", "models/test_embed_text_rows.py"),
     # families
     Fault(
         "families/common/live.py", '"".join(self._held).rstrip()', '"".join(self._held)', "families/common/test_live.py"

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from omnitts_cli.devices.device import Stream
-from omnitts_cli.engine.capture import PrefillSteps, PromptRun, StepContext
-from omnitts_cli.engine.record import Record, State
-from omnitts_cli.engine.slots import FLAGS, REAL, WHOLE, Stop
+from omnitts_cli.engine.frame import Replay, StepContext, fitting, round_up
+from omnitts_cli.engine.slots import FLAGS, REAL, WHOLE, Record, State, Stop
 from omnitts_cli.errors import InputError
 from omnitts_cli.models.layers import KVCache
 from omnitts_cli.models.roles import Draft
@@ -190,6 +190,81 @@ class Admission:
             "predictor_temperature": settings.predictor_temperature,
             "predictor_top_p": settings.predictor_top_p,
         }
+
+
+@dataclass(eq=False)
+class PromptRun:
+    """Prompt rows [P, H] for `slot` from position `start` on."""
+
+    rows: Tensor
+    start: int
+    slot: int
+
+
+PIECE = 8
+"""Rows of one prompt that lie together in a captured step: as many as a tile of attention holds."""
+
+
+class PrefillSteps:
+    """Prompt rows into the cache. A captured step takes the rows of many prompts end to end, in pieces of `PIECE`.
+
+    Each piece has its slot and its position, so only the last piece of a prompt is padded. One captured step per
+    total number of rows.
+    """
+
+    def __init__(self, context: StepContext, stream: Stream) -> None:
+        self._context, self._stream = context, stream
+        self.longest = min(context.plan.prompt_run, max(context.plan.prefill_rows), context.cache.capacity)
+        self._sizes = sorted({round_up(size, PIECE) // PIECE for size in context.plan.prefill_rows})  # in pieces
+        self._replays: dict[int, Replay] = {}
+        if context.captures:
+            most, model = self._sizes[-1], context.model
+            self._rows = torch.zeros((most, PIECE, model.facts.hidden), device=model.device, dtype=model.dtype)
+            self._zeros = torch.zeros_like(self._rows[0])
+            self._places = context.indices([0] * most, [context.spare] * most)  # starts and slots [2, pieces]
+            for size in reversed(self._sizes):
+                self._replays[size] = stream.capture(lambda size=size: self._prefill(size))
+
+    def _prefill(self, size: int) -> None:
+        context, (starts, slots) = self._context, self._places[:, :size]
+        context.model.talker.prefill(self._rows[:size], starts, slots, context.cache, context.cache.capacity)
+
+    def launch(self, runs: Sequence[PromptRun]) -> None:
+        """Any number of runs, none longer than `longest`."""
+        # padding must stay inside the cache; near its end the exact length is run uncaptured
+        padded = [run for run in runs if self._replays and self._end(run) <= self._context.cache.capacity]
+        with self._stream:
+            for run in runs:
+                if run not in padded:
+                    self._eager_run(run)
+            if padded:
+                self._captured_runs(padded)
+
+    def _end(self, run: PromptRun) -> int:
+        return run.start + round_up(run.rows.shape[0], PIECE)
+
+    def _captured_runs(self, runs: Sequence[PromptRun]) -> None:
+        context, most = self._context, self._sizes[-1]
+        starts = [start for run in runs for start in range(run.start, self._end(run), PIECE)]
+        slots = [run.slot for run in runs for _ in range(run.start, self._end(run), PIECE)]
+        steps = [fitting(self._sizes, min(most, len(slots) - first)) for first in range(0, len(slots), most)]
+        spare = sum(steps) - len(slots)
+        places = context.indices(starts + [0] * spare, slots + [context.spare] * spare)
+        # zeros, because an earlier prompt's rows may not have been finite
+        parts = [part for run in runs for part in (run.rows, self._zeros[: -run.rows.shape[0] % PIECE])]
+        rows = torch.cat([*parts, *[self._zeros] * spare]).unflatten(0, (-1, PIECE))
+        first = 0
+        for size in steps:
+            self._places[:, :size].copy_(places[:, first : first + size], non_blocking=True)
+            self._rows[:size].copy_(rows[first : first + size])
+            self._replays[size]()
+            first += size
+
+    def _eager_run(self, run: PromptRun) -> None:
+        context = self._context
+        width = context.width(run.start + run.rows.shape[0] - 1)
+        start, slot = context.indices(run.start), context.indices(run.slot)
+        context.model.talker.prefill(run.rows[None], start, slot, context.cache, width)
 
 
 def rows_to_prefill(record: Record) -> int:

@@ -1,18 +1,139 @@
-"""CodecJobs: which frames are being decoded, and the sound that has come back."""
+"""CodecJobs: which frames go to the codec, when and how many together, and the sound that comes back.
+
+The first chunk is small so that sound starts at once; later ones grow with the lead of the playback, because large
+chunks cost less per frame. The sound does not depend on these sizes.
+"""
 
 from __future__ import annotations
 
 import time
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from omnitts_cli.devices.device import Fetch, Stream
-from omnitts_cli.engine import chunker
-from omnitts_cli.engine.capture import SoundSteps, StepContext
-from omnitts_cli.engine.record import Record, State
+from omnitts_cli.engine.frame import Replay, StepContext, fitting
+from omnitts_cli.engine.slots import Record, State
+from omnitts_cli.models.slot_decoder import slot_decoder
+
+LEAST_LEAD_S = 0.25
+"""A player with less sound than this is served first."""
+
+
+@dataclass(frozen=True)
+class Due:
+    """Frames of one request that should be decoded now. A lower urgency comes first."""
+
+    record: Record
+    frames: int
+    urgency: float
+
+
+def largest(sizes: Sequence[int], most: int) -> int:
+    """The largest of `sizes` that is at most `most`; 0 if there is none."""
+    return sizes[bisect_right(sizes, most) - 1] if most >= sizes[0] else 0
+
+
+def due(record: Record, available: int, lead_s: float, sizes: Sequence[int], first: int, frame_s: float) -> Due | None:
+    """What to decode of a request that has `available` frames (reference included)."""
+    pending = available - record.decoding
+    dropped = record.reference - record.decoding
+    if dropped > 0:  # the reference's sound is dropped, but the codec needs its frames as history
+        return Due(record, largest(sizes, min(pending, dropped)), -1.0)
+    if pending <= 0:
+        return None
+    nothing_follows = record.state is State.FINISHING or record.starved or record.paused
+    if record.first_sound is None and record.decoding == record.reference:
+        if pending < first and not nothing_follows:
+            return None
+        return Due(record, largest(sizes, min(pending, first)), 0.0)
+    if nothing_follows or (record.jobs == 0 and lead_s < LEAST_LEAD_S):
+        return Due(record, largest(sizes, pending), lead_s)
+    # half of the lead may pass until the next chunk is there
+    wanted = max(largest(sizes, int(lead_s / 2 / frame_s)), sizes[0])
+    if pending < wanted:
+        return None
+    return Due(record, wanted, lead_s)
+
+
+def together(dues: Sequence[Due], most_rows: int, most_frames: int | None = None) -> list[list[Due]]:
+    """Groups of equal size, the most urgent group first. `most_frames` limits the sum over a group."""
+    groups: dict[int, list[Due]] = {}
+    for one in sorted(dues, key=lambda d: d.urgency):
+        groups.setdefault(one.frames, []).append(one)
+    batches = []
+    for frames, group in groups.items():
+        rows = most_rows if most_frames is None else min(most_rows, max(most_frames // frames, 1))
+        batches += [group[i : i + rows] for i in range(0, len(group), rows)]
+    return sorted(batches, key=lambda batch: batch[0].urgency)
+
+
+class SoundSteps:
+    """A chunk of the codec for several slots."""
+
+    def __init__(self, context: StepContext, stream: Stream) -> None:
+        self._context, self._stream = context, stream
+        model, plan = context.model, context.plan
+        self._decoder = slot_decoder(model.codec, plan.slots + 1, max(plan.chunks), model.ops.codec)
+        self._workers = context.device.workers() if self._decoder.in_c else None
+        most = min(plan.slots, max(plan.sound_rows))
+        self._row_sizes = (*(rows for rows in plan.sound_rows if rows < most), most)
+        # by rows: slots, and the frame from which each is decoded [2, rows]
+        self._inputs = {rows: context.indices([context.spare] * rows, [0] * rows) for rows in self._row_sizes}
+        self._out: dict[tuple[int, int], tuple[Tensor, Tensor]] = {}
+        self._replays: dict[tuple[int, int], Replay] = {}
+        if context.captures:
+            sizes = [(frames, rows) for frames in plan.chunks for rows in self._row_sizes]
+            self._decoder.prepare(sizes)
+            for key in sorted(sizes, key=lambda s: s[0] * s[1], reverse=True):
+                self._replays[key] = stream.capture(lambda key=key: self._run(*key))
+
+    @property
+    def most_rows(self) -> int:
+        """Slots decoded together at most."""
+        return max(self._row_sizes)
+
+    def _codes(self, frames: int, rows: int) -> tuple[Tensor, Tensor]:
+        """The codes to decode [rows, frames, G], and their slots."""
+        slots, starts = self._inputs[rows]
+        index = starts[:, None] + torch.arange(frames, device=slots.device)
+        return self._context.table.codes[slots[:, None], index], slots
+
+    def _run(self, frames: int, rows: int) -> None:
+        codes, slots = self._codes(frames, rows)
+        self._out[frames, rows] = (self._decoder.decode(codes, slots), codes)
+
+    def clear(self, slots: Sequence[int]) -> None:
+        """New streams start in `slots`."""
+        with self._stream:
+            indices = self._context.indices(*slots)
+            if self._workers is None:
+                self._decoder.clear(indices)
+            else:  # a job of a cancelled request may still be in the queue
+                self._workers.run(lambda: self._decoder.clear(indices) or (), slots)
+
+    def launch(self, frames: int, slots: Sequence[int], starts: Sequence[int]) -> Fetch:
+        """Decode `frames` frames of each slot from its entry of `starts`; the fetch holds [sound, codes] by row."""
+        rows = fitting(self._row_sizes, len(slots)) if self._context.device.pads else len(slots)
+        padding = rows - len(slots)
+        with self._stream:
+            inputs = self._context.indices([*slots, *[self._context.spare] * padding], [*starts, *[0] * padding])
+            if (frames, rows) in self._replays:
+                self._inputs[rows].copy_(inputs, non_blocking=True)
+                self._replays[frames, rows]()
+            else:
+                self._inputs[rows] = inputs
+                if self._workers is not None:
+                    codes, where = self._codes(frames, rows)
+                    return self._workers.run(lambda: (self._decoder.decode(codes, where), codes), slots)
+                self._run(frames, rows)
+            return self._stream.fetch(*self._out[frames, rows])
+
 
 MOST = 4
 """Jobs in flight at once; more would only queue up, and an urgent one must not wait long."""
@@ -66,7 +187,7 @@ class CodecJobs:
             return False
         now, launched = time.perf_counter(), False
         dues = [one for record in records if (one := self._due(record, now)) is not None]
-        for batch in chunker.together(dues, self._steps.most_rows, self._plan.sound_frames):
+        for batch in together(dues, self._steps.most_rows, self._plan.sound_frames):
             if len(self._jobs) >= MOST:
                 break
             frames, rows = batch[0].frames, [(one.record, one.record.decoding) for one in batch]
@@ -80,7 +201,7 @@ class CodecJobs:
             launched = True
         return launched
 
-    def _due(self, record: Record, now: float) -> chunker.Due | None:
+    def _due(self, record: Record, now: float) -> Due | None:
         if record.silent:
             return None
         plan, made, least, frame_s = self._plan, record.made, self._facts.least_frames, self._frame_s
@@ -92,7 +213,7 @@ class CodecJobs:
             return None
         played = record.delivered - record.reference
         lead_s = 0.0 if record.first_sound is None else played * frame_s - (now - record.first_sound)
-        return chunker.due(record, available, lead_s, plan.chunks, plan.first_chunk, frame_s)
+        return due(record, available, lead_s, plan.chunks, plan.first_chunk, frame_s)
 
     def collect(self, wait: bool) -> Iterator[Decoded]:
         """What has come back, and with `wait` at least one job's."""

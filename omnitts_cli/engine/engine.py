@@ -11,6 +11,7 @@ import itertools
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from queue import SimpleQueue
 
 import numpy as np
 import torch
@@ -18,14 +19,11 @@ from torch import Tensor
 
 from omnitts_cli.audio.chunk import Chunk, Clip, Stopped
 from omnitts_cli.devices.device import Device, Fetch
-from omnitts_cli.engine.admission import Admission, runaway_limit, top_up
-from omnitts_cli.engine.capture import FrameSteps, PrefillSteps, StepContext
+from omnitts_cli.engine.admission import Admission, PrefillSteps, runaway_limit, top_up
 from omnitts_cli.engine.codec_jobs import CodecJobs, Decoded
-from omnitts_cli.engine.inbox import Inbox
+from omnitts_cli.engine.frame import FrameSteps, StepContext
 from omnitts_cli.engine.meter import AUDIBLE, RequestMeter
-from omnitts_cli.engine.plan import Plan
-from omnitts_cli.engine.record import Record, State
-from omnitts_cli.engine.slots import SlotTable, Stop
+from omnitts_cli.engine.slots import Plan, Record, SlotTable, State, Stop
 from omnitts_cli.engine.snapshot import RequestSnapshot, Snapshot
 from omnitts_cli.errors import InputError, ModelError, OmniError, UsageError
 from omnitts_cli.models.roles import SpeechModel, TooEarly
@@ -50,7 +48,7 @@ class Engine:
         prefill = PrefillSteps(self._context, self._frame_stream)
         self._codec = CodecJobs(self._context, self._frame_stream)
         self._admission = Admission(self._context, self._frame_stream, prefill)
-        self._inbox = Inbox()
+        self._inbox: SimpleQueue[Callable[[], None]] = SimpleQueue()  # calls of other threads
         self._ids = itertools.count(1)
         self._records: dict[str, Record] = {}  # all that are not done, by id
         self._waiting: deque[Record] = deque()
@@ -59,6 +57,7 @@ class Engine:
         self._reports: deque[tuple[Fetch, list[Record]]] = deque()
         self._news: list[News] = []
         self.frames_launched = 0
+        self.sleeping = False  # `step` waits for a call because every request waits for its caller
         device.synchronize()
 
     # ---- calls from any thread
@@ -100,12 +99,7 @@ class Engine:
     @property
     def busy(self) -> bool:
         """Whether a request, a call or a chunk is left for `step`."""
-        return bool(self._records) or bool(self._inbox) or bool(self._news)
-
-    @property
-    def sleeping(self) -> bool:
-        """Whether `step` waits for a call because every request waits for its caller."""
-        return self._inbox.sleeping
+        return bool(self._records) or not self._inbox.empty() or bool(self._news)
 
     # ---- the loop, on one thread
 
@@ -115,8 +109,13 @@ class Engine:
 
         Sleeps only when nothing is in flight and every request waits for its caller.
         """
-        for call in self._inbox.take(wait=self._idle):
+        if self._idle:
+            self.sleeping = self._inbox.empty()
+            call = self._inbox.get()
+            self.sleeping = False
             call()
+        while not self._inbox.empty():
+            self._inbox.get()()
         self._admit()
         launched = self._launch_frame()
         decoded = self._codec.launch(self._speaking())
@@ -158,8 +157,8 @@ class Engine:
         return Snapshot(
             requests={name: RequestSnapshot.of(record) for name, record in list(self._records.items())},
             free=tuple(sorted(self._free)),
-            calls=bool(self._inbox),
-            sleeps=self._idle and not self._inbox,
+            calls=not self._inbox.empty(),
+            sleeps=self._idle and self._inbox.empty(),
             chunks=len(self._news),
             reports=len(self._reports),
             codec_jobs=self._codec.in_flight,

@@ -1,15 +1,21 @@
-"""One frame for many slots: talker, group 0, predictor, next input, stop flags.
+"""One frame for many slots: talker, group 0, predictor, next input, stop flags; and its captured steps.
 
-A plain function of fixed shapes that never reads a value on the host, so it can be captured as one graph.
+`frame` is a plain function of fixed shapes that never reads a value on the host, so it can be captured as one graph.
+Three steps are captured: a frame per batch bucket (here), a prefill per number of rows (admission.py), a codec chunk
+per frames and rows (codec_jobs.py). Batches are padded to the next size with the spare slot. The stream does the
+capturing, over fixed buffers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
+import numpy as np
 from torch import Tensor
 
-from omnitts_cli.engine.slots import SlotTable
+from omnitts_cli.devices.device import Device, Stream
+from omnitts_cli.engine.slots import Plan, SlotTable
 from omnitts_cli.kernels.ops import FrameParts, Normed
 from omnitts_cli.models.layers import KVCache
 from omnitts_cli.models.roles import SpeechModel
@@ -62,3 +68,82 @@ def fused_frame(model: SpeechModel, table: SlotTable, cache: KVCache, stall: int
             stall=stall,
         )
     )
+
+
+Replay = Callable[[], None]
+
+
+def fitting(sizes: Sequence[int], wanted: int) -> int:
+    """The smallest of `sizes` that holds `wanted`."""
+    return min(size for size in sizes if size >= wanted)
+
+
+def round_up(number: int, step: int) -> int:
+    """The next multiple of `step`."""
+    return -(-number // step) * step
+
+
+@dataclass
+class StepContext:
+    """What every captured step works on: the model, its state on the device, and the plan."""
+
+    model: SpeechModel
+    device: Device
+    plan: Plan
+    table: SlotTable
+    cache: KVCache
+
+    @property
+    def spare(self) -> int:
+        """The slot that pads batches."""
+        return self.plan.slots
+
+    @property
+    def captures(self) -> bool:
+        """Whether steps are captured as graphs."""
+        return self.plan.capture and self.device.captures
+
+    def indices(self, *numbers: int | Sequence[int]) -> Tensor:
+        """The numbers as an int64 tensor on the device."""
+        return self.device.to_device(np.asarray(numbers, np.int64))
+
+    def width(self, last: int) -> int:
+        """A bound on the positions of a step: fixed in graphs, else tight, as the cost of attention depends on it."""
+        return self.cache.capacity if self.captures else min(round_up(last + 1, 32), self.cache.capacity)
+
+
+class FrameSteps:
+    """One captured frame per batch bucket."""
+
+    def __init__(self, context: StepContext, stream: Stream) -> None:
+        self._context, self._stream = context, stream
+        spare = [context.spare]
+        self._slots = {size: context.indices(*spare * size) for size in context.plan.buckets}
+        self._loaded: dict[int, tuple[int, ...]] = {}
+        self._replays: dict[int, Replay] = {}
+        self._fused = fused_frame(context.model, context.table, context.cache, context.plan.stall_frames)
+        if context.captures:
+            for size in sorted(context.plan.buckets, reverse=True):  # the largest first: the others fit into its memory
+                self._replays[size] = stream.capture(lambda size=size: self._run(size, context.cache.capacity))
+
+    def _run(self, size: int, width: int) -> None:
+        context = self._context
+        if self._fused is not None:
+            self._fused(self._slots[size])
+            return
+        frame(context.model, context.table, context.cache, self._slots[size], width, context.plan.stall_frames)
+
+    def launch(self, slots: Sequence[int], last: int) -> None:
+        """One frame for `slots`, whose positions are at most `last`."""
+        size = fitting(self._context.plan.buckets, len(slots))
+        batch = (*slots, *[self._context.spare] * (size - len(slots)))
+        with self._stream:
+            if self._loaded.get(size) != batch:
+                self._slots[size].copy_(self._context.indices(*batch), non_blocking=True)
+                self._loaded[size] = batch
+            if size in self._replays:
+                self._replays[size]()
+            else:
+                self._run(size, self._context.width(last))
+        if self._context.model.predictor.fused is not None:
+            self._context.model.predictor.fused.check()

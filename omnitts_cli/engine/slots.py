@@ -1,17 +1,95 @@
-"""SlotTable: the device's side of all running requests, one row per slot. The host's side is in record.py."""
+"""Slots: how many and how long (Plan), what the device holds of each (SlotTable), what the host knows of each request.
+
+Plan is fixed when the engine is built. SlotTable is the device's side of all running requests, one row per slot; Record
+is the host's side of one, from submission to its last chunk, with an explicit state.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from enum import IntEnum
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields, replace
+from enum import Enum, IntEnum
+from itertools import pairwise
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from omnitts_cli.engine.plan import Plan
+from omnitts_cli.engine.meter import RequestMeter
 from omnitts_cli.kernels import plain_frame
-from omnitts_cli.models.roles import Facts
+from omnitts_cli.models.roles import LEAST_FRAMES, Draft, Facts, LiveText, Prompt
 from omnitts_cli.models.sampling import Controls
+from omnitts_cli.request import Request
+
+CUDA_BUCKETS = (1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32, 48, 64, 96, 128)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """`buckets`: batch sizes a frame is captured for; `chunks`: frames decoded together, ascending."""
+
+    slots: int
+    positions: int  # prompt rows + frames of one request
+    frames: int  # frames of one request, reference included
+    buckets: tuple[int, ...]
+    chunks: tuple[int, ...] = (1, 2, 4, 8, 16)
+    sound_rows: tuple[int, ...] = (1, 2, 4, 8, 16, 32)  # slots decoded together
+    sound_frames: int | None = None  # frames decoded together, over all slots; None: any number
+    # prompt rows of all new requests in one step
+    prefill_rows: tuple[int, ...] = (16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 640, 768, 1024, 1280, 1536, 2048)
+    prompt_run: int = 256  # rows of one prompt between two frames
+    first_chunk: int = 1
+    admissions: int = 16  # prompts that advance between two frames
+    ahead: int = 2  # frames launched before the oldest one's report is awaited
+    text_rows: int = 256  # of a slot's ring; longer feeds are topped up
+    prefixes: int = 64  # prompt prefixes whose keys and values are kept
+    stall_frames: int = 50  # the same group-0 code for this long: 4 s
+    silence_frames: int = 125  # below -60 dBFS for this long: 10 s
+    capture: bool = True
+
+    def __post_init__(self) -> None:
+        assert 1 <= self.slots <= max(self.buckets), "all slots must fit into the largest bucket"
+        ascending = all(sooner < later for sooner, later in pairwise(self.chunks))
+        assert self.chunks[0] == 1 and ascending, "any number of frames must be a sum of chunks"
+        assert self.sound_frames is None or self.sound_frames >= 1
+        assert self.text_rows >= 1 and self.first_chunk >= 1 and self.admissions >= 1
+        assert self.stall_frames >= LEAST_FRAMES, (
+            "frames before the first possible end are decoded before they are reported"
+        )
+
+    @staticmethod
+    def of(
+        slots: int,
+        seconds: float,
+        frame_rate: float,
+        *,
+        prompt_rows: int = 512,
+        pads: bool = True,
+        buckets: Iterable[int] | None = None,
+        **more: Any,
+    ) -> Plan:
+        """A plan for `slots` requests of up to `seconds` each."""
+        frames = int(seconds * frame_rate) + 1
+        sizes = buckets or (CUDA_BUCKETS if pads else range(1, slots + 1))
+        whole = Plan(slots=slots, positions=frames + prompt_rows, frames=frames, buckets=(*sizes, slots), **more)
+        return whole.with_slots(slots)
+
+    def with_slots(self, slots: int) -> Plan:
+        """The same with at most as many slots, buckets and admissions."""
+        buckets = (*sorted({size for size in self.buckets if size < slots}), slots)
+        return replace(self, slots=slots, buckets=buckets, admissions=min(self.admissions, slots))
+
+    def with_few_graphs(self) -> Plan:
+        """The same with fewer captured sizes, for devices where graphs are scarce: 24 instead of 58 at 32 slots."""
+        doubles = {size for size in self.buckets if size & (size - 1) == 0}
+        return replace(
+            self,
+            buckets=(*sorted(doubles - {self.slots}), self.slots),
+            sound_rows=(1, 8, 32),
+            prefill_rows=(32, 128, 512),
+            admissions=min(self.admissions, 4),
+        )
 
 
 class Stop(IntEnum):
@@ -99,3 +177,98 @@ class SlotTable:
         self.wholes.index_copy_(1, slots, wholes)
         self.flags.index_copy_(1, slots, flags)
         self.reals.index_copy_(1, slots, reals)
+
+
+class State(Enum):
+    """Where a request is. It moves downwards only, and from each state it may jump to DONE."""
+
+    WAITING = "waiting"  # for a slot, or for enough text to begin
+    OPENING = "opening"  # has a slot; its prompt is being prefilled
+    RUNNING = "running"  # gains frames
+    FINISHING = "finishing"  # has all its frames; the codec is still decoding them
+    DONE = "done"  # its last chunk was handed out and its slot is free
+
+
+@dataclass(eq=False)
+class Record:
+    """What the host knows of one request."""
+
+    id: str
+    request: Request
+    meter: RequestMeter
+    state: State = State.WAITING
+    paused: bool = False
+
+    # text
+    live: bool = False  # it arrives in pieces
+    open_text: bool = False  # more of it may still arrive
+    early: str = ""  # what arrived before the prompt was made
+    too_early: bool = False  # `early` is not enough to begin with
+    feed: LiveText | None = None
+    tokens: int = 0  # so far
+    unsent: deque[Tensor] = field(default_factory=deque)  # rows waiting for room in the slot's ring
+    closing: bool = True  # nothing follows `unsent`
+    written: int = 0  # rows sent
+    closed: bool = False  # the device knows that no more will come
+
+    # the slot, from OPENING on
+    slot: int = -1
+    draft: Draft | None = None  # while OPENING, like the prompt
+    prompt: Prompt | None = None  # made for several requests at once
+    prompt_rows: int = 0
+    prefilled: int = 0  # prompt rows in the cache
+
+    # frames
+    limit: int = 0
+    reference: int = 0  # frames of the reference clip; they come first and their sound is dropped
+    launched: int = 0  # frames asked for; exact until the request stops
+    made: int = 0  # frames reported
+    stop: Stop = Stop.RUNNING
+
+    # sound; frames are counted with the reference
+    decoding: int = 0  # frames given to the codec
+    delivered: int = 0  # frames whose sound has come back
+    jobs: int = 0  # codec jobs in flight
+    chunks: int = 0  # handed out
+    quiet: int = 0  # frames of silence at the end so far
+    silent: bool = False  # stopped by the host because of that
+    first_sound: float | None = None
+
+    @property
+    def speakable(self) -> bool:
+        """Whether a prompt can be made: an open request needs its first words."""
+        return not self.open_text or (bool(self.early.strip()) and not self.too_early)
+
+    @property
+    def known(self) -> Request:
+        """The request with all text that has arrived. Live text is always streamed."""
+        return replace(self.request, text=self.early, text_mode="streamed") if self.live else self.request
+
+    @property
+    def has_columns(self) -> bool:
+        """Whether the slot's columns are this request's."""
+        return self.state in (State.RUNNING, State.FINISHING)
+
+    @property
+    def final(self) -> int | None:
+        """Frames of the finished request, reference included; None before it has stopped."""
+        return None if self.stop is Stop.RUNNING else self.reference + self.made
+
+    @property
+    def starved(self) -> bool:
+        """The next frame needs a text row that has not been sent."""
+        return self.launched > 0 and not self.closed and self.launched > self.written
+
+    @property
+    def runnable(self) -> bool:
+        """Whether the next frame may be launched."""
+        return self.state is State.RUNNING and self.launched < self.limit and not self.paused and not self.starved
+
+    @property
+    def undecoded(self) -> bool:
+        """Whether some frames that were reported have not been given to the codec, or not all sound is back."""
+        return self.reference + self.made > self.decoding or (self.final is not None and self.final > self.delivered)
+
+    def unreported(self, frames: int) -> bool:
+        """Whether the host has not yet seen all of the first `frames` frames finished."""
+        return self.made == 0 or frames > self.reference + self.made

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from omnitts_cli.engine.record import Record, State
+from omnitts_cli.engine.slots import Record, State
 
 
 @dataclass(frozen=True)

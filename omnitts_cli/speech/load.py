@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import nn
@@ -14,14 +15,13 @@ from omnitts_cli.devices import choose
 from omnitts_cli.devices.device import Device
 from omnitts_cli.devices.host import omp_threads, physical_cores
 from omnitts_cli.engine.engine import Engine
-from omnitts_cli.engine.plan import Plan
-from omnitts_cli.engine.room import slot_bytes, start
+from omnitts_cli.engine.slots import Plan
 from omnitts_cli.errors import DeviceError, ModelError
 from omnitts_cli.families.common.parts import HEAD, Part
 from omnitts_cli.families.common.tokenizer import TextTokenizer, byte_vocabulary, read_tokenizer
 from omnitts_cli.families.known import families, family_of
 from omnitts_cli.families.toy import toy
-from omnitts_cli.models.roles import SpeechModel
+from omnitts_cli.models.roles import Codec, SpeechModel, Talker
 from omnitts_cli.settings.engine import EngineSettings
 from omnitts_cli.settings.environment import EMBEDDED, variable
 from omnitts_cli.weights.checkpoint import Checkpoint
@@ -41,6 +41,8 @@ PATIENT_SLOTS = 16
 """On a CPU, where no one waits for the first sound. Measured on two cores: 16 take a sixth less processor time than 4,
 without the compiled library a quarter less, for 150 MB more; the sound is the same."""
 PATIENT_SHARE = 0.1  # of the free memory; else as few slots as elsewhere
+KEPT_FREE = 0.15
+"""Share of the free memory that slots leave to captured steps and the codec's chunks."""
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 DEFAULT = EngineSettings()
 
@@ -179,3 +181,54 @@ def plan_for(model: SpeechModel, device: Device, settings: EngineSettings = DEFA
     most = model.facts.max_positions
     plan = replace(plan, positions=min(plan.positions, most), frames=min(plan.frames, most))
     return plan.with_few_graphs() if device.few_graphs else plan
+
+
+# ---- how many slots fit into memory: the engine allocates everything when it starts
+
+
+def slot_bytes(model: SpeechModel, plan: Plan) -> int:
+    """Device memory of one slot: keys and values, text ring, codes, the codec's state."""
+    talker, codec = cast(Talker, model.talker), cast(Codec, model.codec)
+    keys, state = talker.cache(1, 1).keys, codec.initial_state(1, "meta", torch.float32)
+    element = keys.element_size()
+    return (
+        2 * keys.numel() * element * plan.positions
+        + plan.text_rows * model.facts.hidden * element
+        + plan.frames * model.facts.groups * 8
+        + sum(held.numel() * held.element_size() for held in state.values())
+    )
+
+
+def fitting_slots(model: SpeechModel, device: Device, plan: Plan) -> int:
+    """How many of the plan's slots fit; one is spare."""
+    room = device.free_bytes() * (1 - KEPT_FREE)
+    return max(1, min(plan.slots, int(room / slot_bytes(model, plan)) - 1))
+
+
+def start(model: SpeechModel, device: Device, plan: Plan, tell: Callable[[str], None] = lambda line: None) -> Engine:
+    """An engine with the plan's slots, or with fewer where memory is short, which `tell` gets a line about."""
+    asked, each = plan.slots, slot_bytes(model, plan)
+    slots = fitting_slots(model, device, plan)
+    while True:
+        try:
+            engine = Engine(model, device, plan.with_slots(slots))
+        except Exception as error:
+            if not device.is_out_of_memory(error):
+                raise
+            if slots == 1:
+                raise DeviceError(
+                    f"{device.name} does not have enough memory for one request: {gib(each)} beside the model, "
+                    f"{gib(device.free_bytes())} free",
+                    hint="-m 0.6b   or   -d cpu",
+                ) from None
+        else:
+            if slots < asked:
+                tell(f"only {slots} of {asked} slots of {gib(each)} each fit into {device.name}")
+            return engine
+        slots //= 2
+        gc.collect()  # the failed engine's tensors
+
+
+def gib(size: float) -> str:
+    """Bytes in words."""
+    return f"{size / 2**30:.1f} GiB"

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omnitts_cli.devices.device import Device
-from omnitts_cli.engine.room import gib
 from omnitts_cli.engine.text_loop import TextLoop, slot_bytes
 from omnitts_cli.engine.text_slots import TextPlan
 from omnitts_cli.errors import DeviceError, ModelError
@@ -47,7 +46,7 @@ def open_text_loop(
     if fitting < 1:
         raise DeviceError(
             f"{device.name} does not have enough memory for one conversation of {wanted} tokens: "
-            f"{gib(slot_bytes(model, plan))} beside the model, {gib(device.free_bytes())} free",
+            f"{load.gib(slot_bytes(model, plan))} beside the model, {load.gib(device.free_bytes())} free",
             hint="-d cpu",
         )
     return TextLoop(model, device, plan.with_slots(fitting))
@@ -103,7 +102,7 @@ def refuse_small_card(name: str, device: Device, part: Part, element: int) -> No
     needed = sum(weight.numel() for weight in part.module.parameters()) * element
     if needed > (free := device.free_bytes()):
         raise DeviceError(
-            f"{name} needs {gib(needed)} for its weights; {device.name} has {gib(free)} free",
+            f"{name} needs {load.gib(needed)} for its weights; {device.name} has {load.gib(free)} free",
             hint="use a card with more memory: omnitts doctor",
         )
 

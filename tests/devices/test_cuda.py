@@ -10,7 +10,7 @@ import torch
 
 from omnitts_cli.audio.chunk import Clip
 from omnitts_cli.engine.engine import Engine
-from omnitts_cli.engine.plan import Plan
+from omnitts_cli.engine.slots import Plan
 from omnitts_cli.families.toy import toy
 from omnitts_cli.request import Failed, Request, Sampling
 from omnitts_cli.voices import Named

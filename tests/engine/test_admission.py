@@ -15,12 +15,10 @@ from hypothesis import strategies as st
 
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.engine.admission import runaway_limit, top_up
-from omnitts_cli.engine.capture import StepContext
 from omnitts_cli.engine.engine import Engine
+from omnitts_cli.engine.frame import StepContext
 from omnitts_cli.engine.meter import RequestMeter
-from omnitts_cli.engine.plan import Plan
-from omnitts_cli.engine.record import Record, State
-from omnitts_cli.engine.slots import SlotTable
+from omnitts_cli.engine.slots import Plan, Record, SlotTable, State
 from omnitts_cli.kernels import plain_frame
 from omnitts_cli.models.roles import SpeechModel
 from omnitts_cli.request import Request

@@ -8,11 +8,10 @@ import torch
 from engine_kit import plan_of
 
 from omnitts_cli.devices.cpu import CPUDevice
-from omnitts_cli.engine.capture import StepContext
 from omnitts_cli.engine.codec_jobs import MOST, CodecJobs
+from omnitts_cli.engine.frame import StepContext
 from omnitts_cli.engine.meter import RequestMeter
-from omnitts_cli.engine.record import Record, State
-from omnitts_cli.engine.slots import SlotTable
+from omnitts_cli.engine.slots import Record, SlotTable, State
 from omnitts_cli.models.roles import SpeechModel
 from omnitts_cli.request import Request
 

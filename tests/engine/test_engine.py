@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from omnitts_cli.audio.chunk import Chunk
 from omnitts_cli.engine import admission
 from omnitts_cli.engine.engine import Engine, News
-from omnitts_cli.engine.record import State
+from omnitts_cli.engine.slots import State
 from omnitts_cli.errors import InputError, ModelError, UsageError, VoiceError
 from omnitts_cli.models.roles import LEAST_FRAMES, SpeechModel
 from omnitts_cli.request import Failed, Request, Sampling

@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from omnitts_cli.engine.frame import frame, fused_frame
-from omnitts_cli.engine.plan import Plan
-from omnitts_cli.engine.slots import SlotTable, Stop
+from omnitts_cli.engine.slots import Plan, SlotTable, Stop
 from omnitts_cli.models.roles import SpeechModel
 
 RING = 4

@@ -25,7 +25,7 @@ from hypothesis.stateful import (
 from recording_device import RecordingDevice
 
 from omnitts_cli.engine.engine import Engine, News
-from omnitts_cli.engine.record import State
+from omnitts_cli.engine.slots import State
 from omnitts_cli.request import Failed, Request
 from omnitts_cli.voices import Named
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from omnitts_cli.engine.plan import Plan
-from omnitts_cli.engine.slots import SlotTable
+from omnitts_cli.engine.slots import Plan, SlotTable
 from omnitts_cli.models.roles import Facts
 
 FACTS = Facts(

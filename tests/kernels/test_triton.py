@@ -18,8 +18,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from omnitts_cli.engine.frame import frame
-from omnitts_cli.engine.plan import Plan
-from omnitts_cli.engine.slots import SlotTable
+from omnitts_cli.engine.slots import Plan, SlotTable
 from omnitts_cli.families.qwen3_tts.family import FAMILY, facts, parts
 
 triton = pytest.importorskip("triton")

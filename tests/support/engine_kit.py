@@ -12,7 +12,7 @@ import numpy as np
 from omnitts_cli.audio.chunk import Chunk, Clip
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.engine.engine import Engine, News
-from omnitts_cli.engine.plan import Plan
+from omnitts_cli.engine.slots import Plan
 from omnitts_cli.families.toy import toy
 from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import Ops

@@ -26,7 +26,7 @@ from omnitts_cli.devices.cpu import CPUDevice  # noqa: E402
 from omnitts_cli.devices.npu import operators  # noqa: E402
 from omnitts_cli.devices.npu.device import NPUDevice  # noqa: E402
 from omnitts_cli.engine.engine import Engine  # noqa: E402
-from omnitts_cli.engine.plan import Plan  # noqa: E402
+from omnitts_cli.engine.slots import Plan  # noqa: E402
 from omnitts_cli.families.toy import toy  # noqa: E402
 from omnitts_cli.request import Failed, Request, Sampling  # noqa: E402
 from omnitts_cli.speech.load import open_engine  # noqa: E402

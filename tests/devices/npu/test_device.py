@@ -21,7 +21,7 @@ from omnitts_cli.devices.choose import broken_npu, choose
 from omnitts_cli.devices.npu import device as npu_device
 from omnitts_cli.devices.npu import versions
 from omnitts_cli.devices.npu.device import NPUDevice
-from omnitts_cli.engine.plan import Plan
+from omnitts_cli.engine.slots import Plan
 from omnitts_cli.errors import DeviceError
 from omnitts_cli.families.toy import toy
 from omnitts_cli.settings.engine import EngineSettings

@@ -15,7 +15,7 @@ from tiny_models import tiny_model
 from omnitts_cli.audio.chunk import Chunk, Clip
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.engine.engine import Engine, News
-from omnitts_cli.engine.plan import Plan
+from omnitts_cli.engine.slots import Plan
 from omnitts_cli.kernels.plain_experts import FEW, mixture
 from omnitts_cli.models.experts import Experts, ExpertShape
 from omnitts_cli.models.roles import SpeechModel

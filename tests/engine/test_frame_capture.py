@@ -12,8 +12,8 @@ import torch
 from engine_kit import engine_of, join, requests_of, same, solo, speak
 
 from omnitts_cli.devices.cpu import CPUDevice
-from omnitts_cli.engine.capture import fitting, round_up
 from omnitts_cli.engine.engine import Engine
+from omnitts_cli.engine.frame import fitting, round_up
 from omnitts_cli.models.roles import SpeechModel
 
 FEW = {"chunks": (1, 2, 4), "prefill_rows": (16, 32)}  # fewer graphs to record

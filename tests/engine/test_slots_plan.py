@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from omnitts_cli.engine.plan import Plan
+from omnitts_cli.engine.slots import Plan
 
 
 @pytest.mark.parametrize("slots", [1, 2, 5, 8, 9, 16, 40, 64, 128, 200])

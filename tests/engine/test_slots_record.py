@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from omnitts_cli.engine.meter import RequestMeter
-from omnitts_cli.engine.record import Record, State
-from omnitts_cli.engine.slots import Stop
+from omnitts_cli.engine.slots import Record, State, Stop
 from omnitts_cli.request import Request
 
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnitts_cli.engine.chunker import LEAST_LEAD_S, Due, due, largest, together
+from omnitts_cli.engine.codec_jobs import LEAST_LEAD_S, Due, due, largest, together
 from omnitts_cli.engine.meter import RequestMeter
-from omnitts_cli.engine.record import Record, State
+from omnitts_cli.engine.slots import Record, State
 from omnitts_cli.request import Request
 
 SIZES = (1, 2, 4, 8, 16)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from engine_kit import model_over
 from torch import Tensor
 
 from omnitts_cli.devices.cpu import CPUDevice
-from omnitts_cli.engine.plan import Plan
-from omnitts_cli.engine.room import fitting_slots, slot_bytes, start
+from omnitts_cli.engine.slots import Plan
 from omnitts_cli.errors import DeviceError
 from omnitts_cli.models.roles import SpeechModel
 from omnitts_cli.request import Request
+from omnitts_cli.speech.load import fitting_slots, slot_bytes, start
 from omnitts_cli.voices import Named
 
 
@@ -32,6 +33,11 @@ class SmallDevice(CPUDevice):
 
     def synchronize(self) -> None:
         self.starting = False
+
+
+@pytest.fixture(scope="module")
+def model() -> SpeechModel:
+    return model_over()
 
 
 @pytest.fixture
