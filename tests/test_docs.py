@@ -38,6 +38,7 @@ def elsewhere(tmp_path: Path) -> tuple[Path, dict[str, str]]:
     path = f"{command.parent}:{kept.get('PATH', '')}"
     ours = str(Path(omnitts_cli.__file__).parent.parent)  # the package under test, installed or not
     kept |= {"PATH": path, "PYTHONPATH": ours, "HOME": str(tmp_path), "OMNITTS_THREADS": "1"}
+    kept["XDG_RUNTIME_DIR"] = str(tmp_path)  # where nobody's server listens
     return tmp_path / "here", kept
 
 

@@ -15,11 +15,12 @@ from omnitts_cli.bench.campaign import MAIN, Shape, campaign
 from omnitts_cli.bench.keep import Keeper
 from omnitts_cli.bench.record import Heard
 from omnitts_cli.bench.report import Report, ratios
-from omnitts_cli.bench.server import Address, Asking, ServerTarget
+from omnitts_cli.bench.server import Asking, ServerTarget
 from omnitts_cli.bench.target import Target
 from omnitts_cli.bench.workload import Text, Workload
 from omnitts_cli.errors import UsageError
 from omnitts_cli.settings.engine import EngineSettings
+from omnitts_cli.speech.servers import Address
 from omnitts_cli.speech.voices import refuse_foreign
 from omnitts_cli.voices import Named
 

@@ -11,53 +11,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from email.message import Message
 from typing import Any, Self
-from urllib.parse import urlsplit
 
 from omnitts_cli.bench.gauge import Gauge
 from omnitts_cli.bench.record import Heard, Work
 from omnitts_cli.bench.target import Closed, Ended
 from omnitts_cli.bench.wave import RawSamples, WavStream, WireError
 from omnitts_cli.engine.meter import RequestMeter
-from omnitts_cli.errors import UsageError
+from omnitts_cli.speech.servers import Address
 from omnitts_cli.voices import Named
 
-PATH = "/v1/audio/speech"
 READ_BYTES = 1 << 16
 TIMEOUT_S = 300.0
 SHOWN = 200  # characters of a server's error message
-
-
-@dataclass(frozen=True)
-class Address:
-    """The address of the server. Credentials in a URL are refused, because they would end up in reports."""
-
-    secure: bool
-    host: str
-    port: int
-    path: str
-
-    @staticmethod
-    def of(url: str) -> Address:
-        parts = urlsplit(url if "://" in url else f"http://{url}")
-        try:
-            port = parts.port
-        except ValueError:
-            raise UsageError(f"--url {url[:80]} has an invalid port", hint="--url http://127.0.0.1:8000") from None
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise UsageError(f"--url {url[:80]} is not an http URL", hint="--url http://127.0.0.1:8000")
-        if parts.username or parts.password or parts.query:
-            raise UsageError("--url must not contain a password or a query", hint="--api-key-file FILE")
-        path = parts.path.rstrip("/")
-        if not path.endswith("/audio/speech"):
-            path = f"{path}/audio/speech" if path.endswith("/v1") else path + PATH
-        secure = parts.scheme == "https"
-        return Address(secure, parts.hostname, port or (443 if secure else 80), path)
-
-    def connect(self) -> http.client.HTTPConnection:
-        kind = http.client.HTTPSConnection if self.secure else http.client.HTTPConnection
-        connection = kind(self.host, self.port, timeout=TIMEOUT_S)
-        connection.connect()
-        return connection
 
 
 @dataclass(frozen=True)
@@ -120,7 +85,7 @@ class ServerTarget:
         heard = Heard(work, wanted, meter, self._keep)
         failure = None
         try:
-            connection = self._address.connect()
+            connection = self._address.connect(TIMEOUT_S, TIMEOUT_S)
             try:
                 body = json.dumps(self._asking.fields(work)).encode()
                 meter.submitted = time.perf_counter()

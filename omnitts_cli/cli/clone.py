@@ -46,7 +46,7 @@ def clone(
     for name in clip.ref_audio:
         sound_out.refuse_same(output, name)
     reference = read(clip, offline=network.offline)
-    job = Job("clone", words, text, speech, output, machine, network, messages)
+    job = Job("clone", words, text, speech, output, machine, network, messages, keeps_voice=clip.save_voice is not None)
     with job.opened("base") as ready:
         if ready:
             tell_without(reference)

@@ -46,6 +46,7 @@ class Job:
     takes: tuple[Results, ...] = ()  # the outputs of several takes; the first is `output`
     texts: tuple[TextIn, ...] = ()  # of these takes, where each has a text of its own and the same seed
     names_outputs: bool = False  # file names were chosen by us, so they are printed on stdout
+    keeps_voice: bool = False  # the voice itself is wanted, not only its speech
 
     def script(self) -> tuple[Script, Iterator[str] | None]:
         """The pieces to speak, and for live speech the arriving text."""
@@ -69,7 +70,8 @@ class Job:
             return
         if self.speech.max_frames is not None and self.speech.max_seconds is not None:
             raise UsageError("use either --max-frames or --max-seconds, not both", hint="leave one of them out")
-        name = self.speech.model or model or EMBEDDED
+        wanted = self.speech.model or model
+        name, via = wanted or EMBEDDED, self.via()
         script, texts = self.script()
         if self.output.dry_run:
             rehearse(script, name, variant, self.text)
@@ -84,10 +86,18 @@ class Job:
             subs, codes = self.side_files(closing)
             script.peek(FIRST_S)  # an empty one is refused now
             tts = closing.enter_context(
-                opened_model(name, variant, self.machine, self.network, self.messages, patient=place.safe)
+                opened_model(wanted, variant, self.machine, self.network, self.messages, patient=place.safe, via=via)
             )
             place = self.prepared(place, tts.sample_rate)
             yield Ready(self, tts, place, subs, codes, script, texts)
+
+    def via(self) -> str:
+        """--via; off where a server cannot do what is asked."""
+        wanted = {"--live": self.live, "--codes": self.output.codes, "--save-voice": self.keeps_voice}
+        only_here = next((name for name, given in wanted.items() if given), None)
+        if only_here and self.output.via not in ("auto", "off"):
+            raise UsageError(f"{only_here} cannot be used with --via {self.output.via}", hint="--via off")
+        return "off" if only_here else self.output.via
 
     def side_files(self, closing: ExitStack) -> tuple[SideFile | None, SideFile | None]:
         """The files of --subs and --codes, which are removed unless they are completed."""

@@ -140,6 +140,12 @@ def either(word: str, kind: Kind) -> Kind:
     return Kind(f"{kind.words}, or {word}", parse, lambda v: v == word or kind.accepts(v), limits=kind.limits)
 
 
+def is_via(value: Any) -> bool:
+    return isinstance(value, str) and (value in ("auto", "off") or value.startswith(("http://", "https://")))
+
+
+VIA = Kind("auto, off or an http URL", lambda text: text.lower() if text.lower() in ("auto", "off") else text, is_via,
+           ("auto", "off"))  # fmt: skip
 TEXT = Kind("text", str, is_text)
 TARGET = Kind("text", lambda text: "-" if text in STDOUT else text, is_text)
 ANY_TEXT = Kind("text", str, lambda value: isinstance(value, str))

@@ -7,7 +7,7 @@ from functools import cache, partial
 from typing import Annotated
 
 from omnitts_cli.settings.environment import EMBEDDED
-from omnitts_cli.settings.kinds import ANY_TEXT, SWITCH, TARGET, TEXT, either, number, one_of, whole
+from omnitts_cli.settings.kinds import ANY_TEXT, SWITCH, TARGET, TEXT, VIA, either, number, one_of, whole
 from omnitts_cli.settings.setting import Setting, fields_of
 from omnitts_cli.text.language import LANGUAGES
 
@@ -314,12 +314,22 @@ class Output:
 
 @dataclass(frozen=True)
 class Results(Output):
-    """Where sound and other files go."""
+    """Where sound and other files go, and which process makes the sound."""
 
     subs: Annotated[
         str | None, for_output("--subs", TARGET, "Write subtitles (.srt, .vtt or .json).", "PATH", main=True)
     ] = None
     codes: Annotated[str | None, for_output("--codes", TARGET, "Save the codec codes as safetensors.", "PATH")] = None
+    via: Annotated[
+        str,
+        for_machine(
+            "--via",
+            VIA,
+            "Speak through a running omnitts serve; auto: yours, if there is one.",
+            "auto|off|URL",
+            preset=True,
+        ),
+    ] = "auto"
     dry_run: Annotated[bool, for_text("--dry-run", SWITCH, "Show how the text is split; load no model.", main=True)] = (
         False
     )

@@ -105,14 +105,22 @@ class TTS:
     sentence_gap ... A voice is a name, a .voice file, a blend such as "a:60,b:40", or a Voice.
     """
 
+    via = "local"
+    """Where it speaks: in this process, or the address of a server."""
+
     def __init__(
-        self, engine: Engine, *, defaults: Mapping[str, Any] | None = None, notices: Sequence[Notice] = ()
+        self,
+        engine: Engine,
+        *,
+        defaults: Mapping[str, Any] | None = None,
+        notices: Sequence[Notice] = (),
+        loop: Any = None,  # of a server, instead of the engine's
     ) -> None:
         self.engine = engine
         self.notices = list(notices)  # of opening it
         self._defaults = dict(defaults or {})
         self._voice = self._defaults.pop("voice", None)
-        self.loop = Loop(engine)
+        self.loop: Loop = loop or Loop(engine)
         self._finalizer = weakref.finalize(self, self.loop.close)
 
     def __enter__(self) -> Self:
@@ -210,7 +218,7 @@ class TTS:
         else:
             paths = [audio] if isinstance(audio, str | PathLike) else list(audio)
             found = references.reference([fspath(path) for path in paths], transcript, tell=told, **options)
-        return references.cloned(found, self.engine.model)
+        return self._voice_of(found)
 
     def design(self, description: str, *, seed: int | None = None) -> Voice:
         """Returns a voice made from a description. Its seed is the default for speech in this voice."""
@@ -240,7 +248,7 @@ class TTS:
         """
         model = self.engine.model
         told = tell or (lambda notice: None)
-        who = voices.voice_for(voice, model)
+        who = self._voice_for(voice)
         live = isinstance(script, Fed)
         asked = "auto" if live and speech.language == "detect" else speech.language  # no text yet to detect it from
         language, code = voices.language_of(asked, script, model, told)
@@ -275,6 +283,12 @@ class TTS:
             request=self._request(who, language, speech), seed=speech.seed or 0, retries=0, safe=False, urgent=True
         )
         return Stream(self.loop, self.sample_rate, manner, Written(iter([Piece(text, 0, len(text))]), len(text)))
+
+    def _voice_for(self, voice: str | Voice | None) -> Voice:
+        return voices.voice_for(voice, self.engine.model)
+
+    def _voice_of(self, found: references.Reference) -> Voice:
+        return references.cloned(found, self.engine.model)
 
     def _request(self, voice: Voice, language: str | None, speech: Speech) -> Request:
         """What all pieces of a speech have in common."""

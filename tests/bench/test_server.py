@@ -12,10 +12,10 @@ import pytest
 
 from omnitts_cli.bench.load import Extent, closed_loop, open_loop
 from omnitts_cli.bench.record import Work
-from omnitts_cli.bench.server import Address, Asking, ServerTarget, said
+from omnitts_cli.bench.server import Asking, ServerTarget, said
 from omnitts_cli.bench.stats import level
-from omnitts_cli.errors import UsageError
 from omnitts_cli.request import Request
+from omnitts_cli.speech.servers import Address
 from omnitts_cli.voices import Named
 
 
@@ -141,32 +141,6 @@ def test_a_request_says_what_was_asked(speech_server: Any) -> None:
 
 def test_the_key_is_not_shown() -> None:
     assert "k-1" not in repr(Asking("m", api_key="k-1"))
-
-
-@pytest.mark.parametrize(
-    ("url", "expected"),
-    [
-        ("http://h:1", (False, "h", 1, "/v1/audio/speech")),
-        ("h:1/", (False, "h", 1, "/v1/audio/speech")),
-        ("https://h", (True, "h", 443, "/v1/audio/speech")),
-        ("http://h/v1", (False, "h", 80, "/v1/audio/speech")),
-        ("http://h/tts/v1/audio/speech/", (False, "h", 80, "/tts/v1/audio/speech")),
-        ("http://[::1]:9/x", (False, "::1", 9, "/x/v1/audio/speech")),
-    ],
-)
-def test_addresses(url: str, expected: tuple[Any, ...]) -> None:
-    address = Address.of(url)
-    assert (address.secure, address.host, address.port, address.path) == expected
-
-
-@pytest.mark.parametrize(
-    "url", ["ftp://h", "http://", "http://h:port", "http://u:secret@h", "http://h/?key=secret", "http://h:99999"]
-)
-def test_addresses_that_are_none_are_refused_without_telling_secrets(url: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        Address.of(url)
-    assert "secret" not in str(caught.value)
-    assert caught.value.hint
 
 
 def test_failures_read_short() -> None:

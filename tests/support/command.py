@@ -45,6 +45,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("HF_HOME", str(tmp_path / "hub"))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "run"))  # where nobody's server listens
     monkeypatch.setenv("OMNITTS_THREADS", "1")  # threads that wait for each other crawl on a busy machine
     monkeypatch.setenv("COLUMNS", "80")
     (tmp_path / "here").mkdir()

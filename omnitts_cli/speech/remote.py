@@ -1,0 +1,346 @@
+"""Remote: a running `omnitts serve` in the place of an engine. No torch is imported.
+
+The server makes the pieces; splitting, normalising, seeds, retries, gaps, speed and loudness stay here. So the sound is
+that of a local run, byte for byte on a CPU in float32.
+"""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import io
+import itertools
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from omnitts_cli.audio.chunk import Chunk
+from omnitts_cli.errors import OmniError, UsageError
+from omnitts_cli.request import Failed, Request
+from omnitts_cli.settings import environment
+from omnitts_cli.speech import reference as references
+from omnitts_cli.speech import voice_files, voices
+from omnitts_cli.speech.servers import Address, headers, model_there, own_socket, refused, same_model, unreachable
+from omnitts_cli.speech.tts import TTS
+from omnitts_cli.speech.voices import Voice
+from omnitts_cli.voices import Cloned, Designed, Named
+
+if TYPE_CHECKING:
+    from omnitts_cli.audio.read import Recording
+    from omnitts_cli.speech.loop import Hear
+
+BUSY_S = 30.0  # a server with a full queue is asked again for so long
+MOST_AT_ONCE = 16  # pieces of one command; a server admits fewer connections of one client than it has slots
+LARGEST_EVENT = 64 << 20
+NO_CODES = np.zeros((0, 0), np.int64)
+VOICE_TYPE, WAV_TYPE = "application/x-omnitts-voice", "audio/wav"
+
+
+def connect(
+    via: str, model: str | None, variant: str, *, device: str, dtype: str, local: Callable[[], TTS]
+) -> RemoteTTS | None:
+    """Returns the model on a server. `via`: auto, or a URL.
+
+    auto: None unless this user's server has the very model that a local run would open; `local` opens that if the
+    server fails later. With a URL, every failure is an OmniError.
+    """
+    if via == "auto":
+        address = own_socket()
+        found = None if address is None else same_model(address, model or environment.EMBEDDED, variant, device, dtype)
+        return None if address is None or found is None else RemoteTTS(address, found, local)
+    address = Address.of(via, "--via")
+    return RemoteTTS(address, model_there(address, model, variant), None)
+
+
+@dataclass(frozen=True, eq=False)
+class Recorded:
+    """A voice that the server clones from this clip."""
+
+    recording: Recording
+    transcript: str | None
+
+    @cached_property
+    def fields(self) -> dict[str, Any]:
+        """Returns the fields of a request."""
+        import soundfile
+
+        file = io.BytesIO()
+        soundfile.write(file, self.recording.sound, self.recording.rate, format="WAV", subtype="FLOAT")
+        words = {"ref_text": self.transcript} if self.transcript else {}
+        return {"task_type": "Base", "ref_audio": data_url(WAV_TYPE, file.getvalue()), **words}
+
+
+class RemoteTTS(TTS):
+    """A model on a server, with the methods of an open one."""
+
+    def __init__(self, address: Address, entry: Mapping[str, Any], local: Callable[[], TTS] | None) -> None:
+        about = entry["omnitts"]
+        facts = SimpleNamespace(
+            sample_rate=about["sample_rate"], frame_rate=about["frame_rate"], hidden=about["hidden"]
+        )
+        model = SimpleNamespace(
+            name=entry["id"], facts=facts, sha256=entry.get("sha256"), dtype=about["dtype"],
+            kinds=frozenset(about["kinds"]), speakers=about["speakers"], languages=tuple(about["languages"]),
+            longest_piece=about["longest_piece"], plain_letters=about["plain_letters"], vector_of=None,
+        )  # fmt: skip
+        plan, device = SimpleNamespace(slots=min(about["slots"], MOST_AT_ONCE)), SimpleNamespace(name=about["device"])
+        engine: Any = SimpleNamespace(model=model, plan=plan, device=device)
+        super().__init__(engine, loop=RemoteLoop(address, entry["id"], local))
+        self.via = str(address)
+
+    def _voice_for(self, voice: str | Voice | None) -> Voice:
+        if isinstance(voice, str) and voice_files.is_blend(voice) and voices.saved_voice(voice) is None:
+            return Voice(Named(voice), voice)  # of voices of the model, which the server knows
+        return super()._voice_for(voice)
+
+    def _voice_of(self, found: references.Reference) -> Voice:
+        voices.require("cloned", self.engine.model)
+        identity: Any = Recorded(found.recording, found.transcript)
+        return Voice(identity)
+
+
+class RemoteLoop:
+    """Has requests spoken by a server, each in a thread of its own. If `local` can open the same model, a request that
+    the server fails is spoken by that, from where the server's sound ended.
+    """
+
+    def __init__(self, address: Address, model: str, local: Callable[[], TTS] | None) -> None:
+        self.address, self.model = address, model
+        self._local = local
+        self._opened: TTS | None = None
+        self._lock = threading.Lock()
+        self._numbers = itertools.count(1)
+        self._calls: dict[str, Call] = {}
+        self._closed = False
+
+    def submit(self, request: Request, hear: Hear, *, live: bool = False, urgent: bool = False) -> str:
+        """Submits a request and returns its name; `hear` is called on a thread of this loop."""
+        if live:
+            raise UsageError("--live does not go through a server", hint="--via off")
+        with self._lock:
+            if self._closed:
+                raise UsageError("this model has been closed", hint="omnitts.load() opens it again")
+            call = Call(self, replace(request, id=f"s{next(self._numbers)}"), hear)
+            self._calls[call.request.id] = call
+        threading.Thread(target=call.run, name=f"omnitts {call.request.id}", daemon=True).start()
+        return call.request.id
+
+    def cancel(self, name: str) -> None:
+        """Cancels a request: there are no more callbacks."""
+        with self._lock:
+            call = self._calls.pop(name, None)
+        if call is not None:
+            call.cancel()
+
+    def close(self) -> None:
+        """Cancels everything."""
+        with self._lock:
+            self._closed = True
+            names = list(self._calls)
+        for name in names:
+            self.cancel(name)
+        if self._opened is not None:
+            self._opened.close()
+
+    def ended(self, name: str) -> None:
+        """Forgets a request."""
+        with self._lock:
+            self._calls.pop(name, None)
+
+    @property
+    def only_remote(self) -> bool:
+        """Returns whether no local model can take over."""
+        return self._local is None
+
+    def local(self) -> TTS | None:
+        """Returns the same model, opened here; None if that is not wanted."""
+        if self._local is None:
+            return None
+        with self._lock:
+            if self._opened is None:
+                self._opened = self._local()
+            return self._opened
+
+
+class Call:
+    """One request on its way."""
+
+    def __init__(self, loop: RemoteLoop, request: Request, hear: Hear) -> None:
+        self.request, self._loop, self._hear = request, loop, hear
+        self._connection: http.client.HTTPConnection | None = None
+        self._cancelled = False
+        self._samples = 0  # delivered
+        self._here: tuple[TTS, str] | None = None  # the local model that has taken over, and the request's name there
+
+    def cancel(self) -> None:
+        """Ends it; the thread that reads wakes up."""
+        self._cancelled = True
+        if self._here is not None:
+            self._here[0].loop.cancel(self._here[1])
+        if (connection := self._connection) is not None and (sock := connection.sock) is not None:
+            try:
+                sock.shutdown(socket.SHUT_RDWR)  # wakes the thread that reads
+            except OSError:
+                pass
+
+    def run(self) -> None:
+        """Delivers the sound, or the failure."""
+        try:
+            for chunk in self._chunks():
+                self._deliver(chunk)
+        except OmniError as error:
+            self._failed(error)
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            self._failed(unreachable(self._loop.address, error))
+        except Exception as error:  # raised again in the thread that waits for sound
+            self._deliver(error)
+
+    def _deliver(self, news: Any) -> None:
+        if self._cancelled:
+            return
+        if not isinstance(news, Chunk) or news.last:
+            self._loop.ended(self.request.id)
+        else:
+            self._samples += news.pcm.size
+        self._hear(news)
+
+    def _failed(self, error: OmniError) -> None:
+        """The rest is spoken here, or the request has failed."""
+        if self._cancelled:
+            return
+        try:
+            tts = self._loop.local()
+            if tts is None:
+                raise error
+            request = replace(self.request, voice=spoken_here(self.request.voice, tts))
+            self._here = tts, tts.loop.submit(request, self._skipping(self._samples), urgent=True)
+        except OmniError as problem:
+            self._deliver(Failed(self.request.id, problem))
+        if self._cancelled:  # in the meantime
+            self.cancel()
+
+    def _skipping(self, samples: int) -> Hear:
+        """Delivers local chunks without their first samples, which the server has delivered."""
+        left = samples
+
+        def hear(news: Any) -> None:
+            nonlocal left
+            if isinstance(news, Chunk):
+                skipped = min(left, news.pcm.size)
+                left -= skipped
+                news = replace(news, pcm=news.pcm[skipped:], codes=NO_CODES)
+            self._deliver(news)
+
+        return hear
+
+    def _chunks(self) -> Iterator[Chunk]:
+        """The sound of the request, as the server sends it."""
+        response = self._answer()
+        try:
+            for number, event in enumerate(events(response)):
+                if event["type"] == "speech.audio.delta":
+                    sound = np.frombuffer(base64.b64decode(event["audio"]), "<f4").astype(np.float32)
+                    yield Chunk(self.request.id, number, sound, NO_CODES)
+                elif event["type"] == "speech.audio.done":
+                    reason = event["finish_reason"]
+                    stopped: Any = "limit" if reason == "guard" else reason
+                    yield Chunk(self.request.id, number, np.zeros(0, np.float32), NO_CODES, True, stopped)
+                    return
+                else:
+                    raise refused(500, json.dumps(event).encode(), self._loop.address)
+            raise http.client.IncompleteRead(b"")
+        except (KeyError, TypeError) as error:
+            raise ValueError("the server's answer cannot be read") from error
+        finally:
+            response.close()
+
+    def _answer(self) -> http.client.HTTPResponse:
+        """The response, once the server has room for the request."""
+        body = json.dumps(self._fields()).encode()
+        deadline = time.monotonic() + BUSY_S
+        while True:
+            connection = self._connection = self._loop.address.connect()
+            if self._cancelled:
+                raise OSError("cancelled")
+            connection.request("POST", self._loop.address.path, body, headers())
+            response = connection.getresponse()
+            if response.status == http.client.OK:
+                return response
+            error = refused(response.status, response.read(1 << 16), self._loop.address)
+            wait = response.headers.get("Retry-After", "")
+            connection.close()
+            patient = self._loop.only_remote and wait.isdecimal() and time.monotonic() + int(wait) < deadline
+            if response.status not in (429, 503) or not patient:
+                raise error
+            time.sleep(int(wait))
+
+    def _fields(self) -> dict[str, Any]:
+        """The body of the request. "prepared": the text is one piece, ready for the model."""
+        request, sampling = self.request, self.request.sampling
+        given = {
+            "temperature": sampling.temperature,
+            "top_k": sampling.top_k,
+            "top_p": sampling.top_p,
+            "repetition_penalty": sampling.repetition_penalty,
+            "max_new_tokens": request.max_frames,
+            "non_streaming_mode": None if request.text_mode is None else request.text_mode == "whole",
+            "instructions": request.style,
+            **voice_fields(request.voice),
+        }
+        return {
+            "model": self._loop.model,
+            "input": request.text,
+            "language": request.language or "Auto",
+            "seed": request.seed,
+            "response_format": "pcm_f32",
+            "stream_format": "sse",
+            "prepared": True,
+            **{name: value for name, value in given.items() if value is not None},
+        }
+
+
+def voice_fields(voice: Any) -> dict[str, Any]:
+    """A voice as fields of a request."""
+    if isinstance(voice, Recorded):
+        return voice.fields
+    if isinstance(voice, Designed):
+        return {"task_type": "VoiceDesign", "instructions": voice.description}
+    if isinstance(voice, Cloned):
+        data = voice_files.to_bytes(voice_files.SavedVoice("voice", voice))
+        return {"task_type": "Base", "voice": data_url(VOICE_TYPE, data)}
+    if not voice.speaker:
+        return {}
+    return {"voice": voice.speaker} if voice_files.is_blend(voice.speaker) else {
+        "task_type": "CustomVoice", "voice": voice.speaker
+    }  # fmt: skip
+
+
+def spoken_here(voice: Any, tts: TTS) -> Any:
+    """The voice of a request to a server, for an engine of this process."""
+    if isinstance(voice, Recorded):
+        return references.cloned(references.Reference(voice.recording, voice.transcript), tts.engine.model).identity
+    if isinstance(voice, Named) and voice_files.is_blend(voice.speaker):
+        return voices.voice_for(voice.speaker, tts.engine.model).identity
+    return voice
+
+
+def data_url(kind: str, data: bytes) -> str:
+    """Returns the data as a URL."""
+    return f"data:{kind};base64,{base64.b64encode(data).decode()}"
+
+
+def events(response: http.client.HTTPResponse) -> Iterator[dict[str, Any]]:
+    """The events of a stream, each of one line."""
+    if response.headers.get_content_type() != "text/event-stream":
+        raise ValueError(f"the server sent {response.headers.get_content_type()} instead of events")
+    while line := response.readline(LARGEST_EVENT):
+        if line.startswith(b"data:"):
+            yield json.loads(line[5:])

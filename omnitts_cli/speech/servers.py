@@ -1,0 +1,255 @@
+"""Servers: where a running `omnitts serve` is, which models it has, what its refusals mean. Without torch."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import socket
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from omnitts_cli.errors import DeviceError, GuardError, ModelError, OmniError, UsageError
+from omnitts_cli.settings import environment
+
+if TYPE_CHECKING:
+    from omnitts_cli.speech.tts import TTS
+
+FORMAT = 1
+"""Raised when the same request to a server no longer gives the sound of a local run."""
+PATH = "/v1/audio/speech"
+AUTO_CONNECT_S, AUTO_ANSWER_S = 0.05, 0.5
+CONNECT_S, ANSWER_S = 10.0, 300.0
+LARGEST_ANSWER = 64 << 20
+KINDS = {"custom_voice": "named", "base": "cloned", "voice_design": "designed"}
+SHORT_DTYPES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
+
+
+@dataclass(frozen=True)
+class Address:
+    """The address of a server. Credentials in a URL are refused, because they would end up in reports."""
+
+    secure: bool
+    host: str
+    port: int
+    path: str  # of /v1/audio/speech
+    socket: Path | None = None  # a Unix socket instead of host and port
+
+    @staticmethod
+    def of(url: str, option: str = "--url") -> Address:
+        """Returns the address in a URL; `option` is its name in messages."""
+        parts = urlsplit(url if "://" in url else f"http://{url}")
+        example = f"{option} http://127.0.0.1:8000"
+        try:
+            port = parts.port
+        except ValueError:
+            raise UsageError(f"{option} {url[:80]} has an invalid port", hint=example) from None
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise UsageError(f"{option} {url[:80]} is not an http URL", hint=example)
+        if parts.username or parts.password or parts.query:
+            key = "--api-key-file FILE" if option == "--url" else f"{environment.API_KEY}=KEY omnitts ..."
+            raise UsageError(f"{option} must not contain a password or a query", hint=key)
+        path = parts.path.rstrip("/")
+        if not path.endswith("/audio/speech"):
+            path = f"{path}/audio/speech" if path.endswith("/v1") else path + PATH
+        secure = parts.scheme == "https"
+        return Address(secure, parts.hostname, port or (443 if secure else 80), path)
+
+    def __str__(self) -> str:
+        root = self.path.removesuffix(PATH)
+        return f"unix:{self.socket}" if self.socket else f"http{'s' * self.secure}://{self.host}:{self.port}{root}"
+
+    @property
+    def loopback(self) -> bool:
+        """Whether it is on this machine."""
+        return self.socket is not None or self.host in ("localhost", "::1") or self.host.startswith("127.")
+
+    def connect(self, connect_s: float = CONNECT_S, answer_s: float = ANSWER_S) -> http.client.HTTPConnection:
+        """Returns an open connection."""
+        if self.socket is not None:
+            connection: http.client.HTTPConnection = UnixConnection(str(self.socket), connect_s)
+        else:
+            kind = http.client.HTTPSConnection if self.secure else http.client.HTTPConnection
+            connection = kind(self.host, self.port, timeout=connect_s)
+        connection.connect()
+        connection.sock.settimeout(answer_s)
+        return connection
+
+
+class UnixConnection(http.client.HTTPConnection):
+    """HTTP over a Unix socket."""
+
+    def __init__(self, path: str, timeout: float) -> None:
+        super().__init__("localhost", timeout=timeout)
+        self._path = path
+
+    def connect(self) -> None:
+        """Connects to the socket."""
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
+
+
+def own_socket() -> Address | None:
+    """The socket of this user's server, if there is one. Another user's, which would see the text, does not count."""
+    path = environment.server_socket()
+    try:
+        folder, found = os.lstat(path.parent), os.lstat(path)
+    except OSError:
+        return None
+    mine = {folder.st_uid, found.st_uid} == {os.getuid()} and stat.S_ISSOCK(found.st_mode)
+    return Address(False, "localhost", 0, PATH, path) if mine else None
+
+
+def same_model(address: Address, model: str, variant: str, device: str, dtype: str) -> Mapping[str, Any] | None:
+    """The entry of the model that a local run would open with these options."""
+    from omnitts_cli.weights.find import here
+    from omnitts_cli.weights.names import Found
+    from omnitts_cli.weights.sums import identity
+
+    try:
+        served = models(address, AUTO_CONNECT_S, AUTO_ANSWER_S)
+        found = here(model, variant=variant)
+        own = identity(found.folder) if isinstance(found, Found) and found.folder else None
+    except (OSError, http.client.HTTPException, ValueError, OmniError):
+        return None
+    for entry in served:
+        about = entry["omnitts"]
+        name = own or f"{model} {about.get('device')}"  # random weights are known by their name
+        asked = {"device": about.get("device"), "dtype": about.get("dtype"), **about.get("asked", {})}
+        short = SHORT_DTYPES.get(str(about.get("dtype")))
+        same = device in (asked["device"], about.get("device")) and dtype in (asked["dtype"], short)
+        if about.get("format") == FORMAT and about.get("identity") == name and entry.get("state") == "ready" and same:
+            return entry
+    return None
+
+
+def model_there(address: Address, model: str | None, variant: str) -> Mapping[str, Any]:
+    """The entry of the model that a server speaks this with; has it loaded if necessary."""
+    from omnitts_cli.weights.names import hub_name
+
+    try:
+        full = hub_name(model, variant) if model else None
+        names = {model, full.name if full else model}
+        listed = every_model(address, CONNECT_S, CONNECT_S)
+        fitting = [entry for entry in listed if entry.get("id") in names or not model]
+        if not fitting:
+            raise ModelError(
+                f"the server at {address} has no model '{model}'",
+                cause="it has " + (", ".join(str(entry.get("id")) for entry in listed) or "none"),
+                hint="leave -m out, or use --via off",
+            )
+        able = [entry for entry in fitting if KINDS[variant] in entry.get("omnitts", {}).get("kinds", ())]
+        chosen = (able or fitting)[0]
+        if "omnitts" not in chosen:
+            load(address, chosen)
+            again = every_model(address, CONNECT_S, CONNECT_S)
+            chosen = next((entry for entry in again if entry.get("id") == chosen.get("id")), chosen)
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        raise unreachable(address, error) from None
+    about = chosen.get("omnitts", {})
+    if about.get("format") != FORMAT:
+        is_ours = "of another version of omnitts" if about else "not an omnitts server"
+        raise DeviceError(f"--via {address}: this is {is_ours}", hint="--via off   or   omnitts bench --url URL")
+    return chosen
+
+
+def models(address: Address, connect_s: float, answer_s: float) -> list[dict[str, Any]]:
+    """Returns those of them that are loaded."""
+    return [entry for entry in every_model(address, connect_s, answer_s) if isinstance(entry.get("omnitts"), dict)]
+
+
+def every_model(address: Address, connect_s: float, answer_s: float) -> list[dict[str, Any]]:
+    """Returns all models of a server, as it lists them."""
+    connection = address.connect(connect_s, answer_s)
+    try:
+        connection.request("GET", address.path.removesuffix("audio/speech") + "models", headers=headers())
+        response = connection.getresponse()
+        data = response.read(LARGEST_ANSWER)
+        if response.status != http.client.OK:
+            raise refused(response.status, data, address)
+        listed = json.loads(data)["data"]
+        return [entry for entry in listed if isinstance(entry, dict)]
+    except (KeyError, TypeError) as error:
+        raise ValueError("the server's list of models cannot be read") from error
+    finally:
+        connection.close()
+
+
+def load(address: Address, entry: Mapping[str, Any]) -> None:
+    """Has the server load a model, by asking it for one frame."""
+    task = (entry.get("tasks") or ["CustomVoice"])[0]
+    words = {"instructions": "a voice"} if task == "VoiceDesign" else {}
+    body = {"model": entry.get("id"), "input": "a", "response_format": "pcm", "max_new_tokens": 1, "retries": 0}
+    connection = address.connect()
+    try:
+        connection.request("POST", address.path, json.dumps({**body, **words}), headers())
+        connection.getresponse().read(LARGEST_ANSWER)  # what matters is the list of models afterwards
+    finally:
+        connection.close()
+
+
+def headers() -> dict[str, str]:
+    """Returns the headers of every request, with the key."""
+    key = environment.variable(environment.API_KEY)
+    return {"Content-Type": "application/json", **({"Authorization": f"Bearer {key}"} if key else {})}
+
+
+def unreachable(address: Address, error: BaseException) -> DeviceError:
+    """The error for a server that does not answer as one."""
+    cause = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return DeviceError(
+        f"cannot speak through {address}", cause=cause, hint="omnitts serve   starts a server; --via off"
+    )
+
+
+def refused(status: int, body: bytes, address: Address) -> OmniError:
+    """The error in a server's answer."""
+    try:
+        message = str(json.loads(body)["error"]["message"])[:500]
+    except (ValueError, KeyError, TypeError):
+        message = f"HTTP {status}"
+    message = "".join(letter if letter.isprintable() else "?" for letter in message)
+    if status in (401, 403):
+        return DeviceError(f"{address}: {message}", hint=f"{environment.API_KEY}=KEY omnitts ...")
+    if status == 404:
+        return ModelError(f"{address}: {message}", hint=f"curl {address}/v1/models")
+    if status == 502:
+        return GuardError(f"{address}: {message}", hint="--seed N")
+    if status < 500 and status not in (408, 429):
+        return UsageError(f"{address}: {message}", hint="--via off   speaks on this machine")
+    return DeviceError(f"{address}: {message}", hint="--via off   speaks on this machine")
+
+
+def card(tts: TTS, source: str, variant: str | None, *, device: str, dtype: str) -> dict[str, Any]:
+    """Returns what a client must know about an open model; `GET /v1/models` has it as "omnitts".
+
+    `source` and `variant` are as for `load`; `device` and `dtype` are the server's own options. The first
+    time, it reads all of the weights.
+    """
+    from omnitts_cli.weights.find import here
+    from omnitts_cli.weights.names import Found
+    from omnitts_cli.weights.sums import identity
+
+    engine, model, found = tts.engine, tts.engine.model, here(source, variant=variant)
+    folder = found.folder if isinstance(found, Found) else None
+    return {
+        "format": FORMAT,
+        "identity": identity(folder, read=True) if folder else f"{model.name} {engine.device.name}",
+        "device": engine.device.name,
+        "dtype": str(model.dtype).removeprefix("torch."),
+        "asked": {"device": device, "dtype": dtype},
+        "slots": engine.plan.slots,
+        "sample_rate": model.facts.sample_rate,
+        "frame_rate": model.facts.frame_rate,
+        "hidden": model.facts.hidden,
+        "longest_piece": model.longest_piece,
+        "plain_letters": model.plain_letters,
+        "kinds": sorted(model.kinds),
+        "speakers": dict(model.speakers),
+        "languages": list(model.languages),
+    }

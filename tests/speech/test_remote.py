@@ -1,0 +1,322 @@
+"""Remote: speech through a server is the speech of a local run, whatever happens to the server. A stand-in serves."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import soundfile
+from command import Done, Omnitts
+from stand_in import StandIn, on_own_socket
+
+import omnitts_cli as omnitts
+from omnitts_cli.errors import DeviceError
+from omnitts_cli.settings.environment import server_socket
+from omnitts_cli.speech import remote
+from omnitts_cli.speech.tts import TTS
+
+OURS = str(Path(omnitts.__file__).parents[1])
+HERE = ["--seed", "7", "--subtype", "float", "--json"]
+TEXT = "It was the wind. It cost $42, all in all. [pause:300ms] He said nothing."
+
+
+@pytest.fixture(scope="module")
+def tts() -> Iterator[TTS]:
+    with omnitts.load("tiny", device="cpu", threads=1, slots=4) as opened:
+        yield opened
+
+
+@pytest.fixture
+def server(home: Path, tts: TTS) -> Iterator[StandIn]:
+    with on_own_socket(tts, "tiny") as made:
+        yield made
+
+
+@pytest.fixture
+def clip(home: Path, tts: TTS) -> Path:
+    """A recording; and the saved voice "me" of it."""
+    path = tts.speak("The kettle is on, and the bread is still warm.", voice="leo", seed=1).save("clip.wav")
+    tts.clone(path, check=False).save("me")
+    return path
+
+
+def both(omnitts: Omnitts, *arguments: str) -> tuple[Done, bytes, Done, bytes]:
+    """The same command through the server and without one, and both files."""
+    made: list[Any] = []
+    for via in ("auto", "off"):
+        done = omnitts(*arguments, *HERE, "--via", via, "-o", f"{via}.wav")
+        assert done.code == 0, done.err
+        made += [done, Path(f"{via}.wav").read_bytes()]
+    return tuple(made)  # type: ignore[return-value]
+
+
+CASES = [
+    ["say"],
+    ["say", "-v", "clara", "--temperature", "0.8", "--top-k", "20", "--top-p", "0.9", "--repetition-penalty", "1.1"],
+    ["say", "--speed", "1.3", "--volume", "-6", "--sentence-gap", "900", "--loudness", "-20", "-l", "en"],
+    ["say", "--temperature", "0", "--text-mode", "streamed", "--split", "none", "--max-frames", "40"],
+    ["say", "-v", "me"],
+    ["say", "-v", "henry:60,clara:40"],
+    ["clone", "-r", "clip.wav", "--ref-text", "The kettle is on, and the bread is still warm."],
+    ["clone", "-r", "clip.wav", "--ref-start", "0.5", "--ref-pad", "0.2"],
+    ["design", "-i", "a deep, slow man"],
+]
+
+
+SLOW = (1, 3, 5, 7)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [pytest.param(one, marks=[pytest.mark.slow] * (n in SLOW), id=" ".join(one)[:40]) for n, one in enumerate(CASES)],
+)
+def test_the_sound_is_that_of_a_local_run(omnitts: Omnitts, clip: Path, server: StandIn, arguments: list[str]) -> None:
+    remote_run, remote_file, local_run, local_file = both(omnitts, *arguments, TEXT)
+    assert server.asked, "the server was not asked"
+    assert remote_run.json["via"] == f"unix:{server_socket()}" and local_run.json["via"] == "local"
+    assert remote_file == local_file
+    same = ("sentences", "seed", "voice", "model", "device", "dtype", "lang", "chars", "pieces", "stopped", "retries")
+    assert {key: remote_run.json[key] for key in same} == {key: local_run.json[key] for key in same}
+
+
+def test_a_pipe_and_several_takes_too(omnitts: Omnitts, server: StandIn) -> None:
+    out = [omnitts("say", "-q", "--seed", "3", "--via", via, "-o", "-", TEXT).out for via in ("auto", "off")]
+    assert out[0] == out[1] and len(out[0]) > 10_000
+    for via in ("auto", "off"):
+        made = omnitts("design", "-i", "deep", "--seed", "3", "--candidates", "2", "-O", via, "--via", via, "A day.")
+        assert made.code == 0, made.err
+    for number in (1, 2):
+        one, other = (Path(via, f"take-{number}.wav").read_bytes() for via in ("auto", "off"))
+        assert one == other
+
+
+def test_a_server_is_used_without_being_asked_and_without_torch(server: StandIn) -> None:
+    code = f"""
+import sys
+from omnitts_cli.cli.app import run
+assert run(["say", "-q", "-o", "a.wav", {TEXT!r}]) == 0
+heavy = {{"torch", "safetensors", "huggingface_hub"}} & set(sys.modules)
+assert not heavy, heavy
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, env=os.environ | {"PYTHONPATH": OURS}
+    )
+    assert done.returncode == 0, done.stderr
+    assert server.asked and done.stdout == done.stderr == ""
+
+
+def test_without_a_server_nothing_is_imported_for_it(home: Path) -> None:
+    code = """
+import sys
+from omnitts_cli.cli.app import run
+assert run(["say", "-q", "-m", "random:toy", "--max-frames", "2", "-o", "a.wav", "Hello."]) == 0
+assert not {"omnitts_cli.speech.remote", "omnitts_cli.speech.servers"} & set(sys.modules)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, env=os.environ | {"PYTHONPATH": OURS}
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def change(entry: dict[str, Any], **fields: Any) -> None:
+    entry["omnitts"] |= fields
+
+
+UNLIKE: dict[str, Callable[[StandIn], None]] = {
+    "other files": lambda server: change(server.entry, identity="0" * 64),
+    "other format": lambda server: change(server.entry, format=999),
+    "other device": lambda server: change(server.entry, asked={"device": "cuda", "dtype": "auto"}, device="cuda:0"),
+    "other dtype": lambda server: change(server.entry, asked={"device": "auto", "dtype": "bf16"}, dtype="bfloat16"),
+    "loading": lambda server: server.entry.update(state="loading"),
+    "not ours": lambda server: server.entry.pop("omnitts"),
+    "nonsense": lambda server: server.entry.update(omnitts=[1, 2]),
+    "silent": lambda server: setattr(server, "silence_s", 3.0),
+}
+
+
+@pytest.mark.parametrize("how", UNLIKE)
+def test_a_server_that_differs_is_passed_over_in_silence(omnitts: Omnitts, server: StandIn, how: str) -> None:
+    UNLIKE[how](server)
+    done = omnitts("say", "--json", "-o", "a.wav", "Hello.")
+    assert (done.code, done.err, done.json["via"], server.asked) == (0, "", "local", [])
+
+
+@pytest.mark.parametrize("options", [["-d", "cpu"], ["--dtype", "fp32"], ["-d", "cpu", "--dtype", "fp32", "-b", "2"]])
+def test_named_options_match_what_the_server_runs_on(omnitts: Omnitts, server: StandIn, options: list[str]) -> None:
+    assert omnitts("say", "--json", "-o", "a.wav", *options, "Hello.").json["via"].startswith("unix:")
+
+
+def test_a_socket_that_nobody_listens_on_costs_nothing(omnitts: Omnitts, home: Path, tts: TTS) -> None:
+    with on_own_socket(tts, "tiny") as server:
+        path, server.path = server.path, None
+    assert path is not None and path.exists()
+    done = omnitts("say", "--json", "-o", "a.wav", "Hello.")
+    assert (done.code, done.err, done.json["via"]) == (0, "", "local")
+
+
+def test_asking_takes_milliseconds(server: StandIn, tts: TTS) -> None:
+    """Measured: 2 ms, of which 0.4 ms for the sums of the model's files; hashing them takes 20 to 50 ms."""
+    took = []
+    for _ in range(7):
+        began = time.perf_counter()
+        found = remote.connect("auto", None, "custom_voice", device="auto", dtype="auto", local=lambda: tts)
+        took.append(time.perf_counter() - began)
+        assert found is not None
+    assert sorted(took)[3] < 0.03
+
+
+# -- a server that fails while it speaks
+
+
+@pytest.mark.parametrize("events", [0, 1, 3])
+def test_what_a_server_fails_is_spoken_here(omnitts: Omnitts, server: StandIn, events: int) -> None:
+    server.break_after = events
+    done = omnitts("say", *HERE, "-o", "a.wav", TEXT)
+    assert (done.code, done.err) == (0, "") and server.asked
+    assert omnitts("say", *HERE, "--via", "off", "-o", "b.wav", TEXT).code == 0
+    assert Path("a.wav").read_bytes() == Path("b.wav").read_bytes()
+
+
+def test_a_clone_too(omnitts: Omnitts, server: StandIn, clip: Path) -> None:
+    server.break_after = 2
+    arguments = ("clone", "-r", str(clip), *HERE, "As he would say it.")
+    assert omnitts(*arguments, "-o", "a.wav").code == omnitts(*arguments, "-o", "b.wav", "--via", "off").code == 0
+    assert server.asked and Path("a.wav").read_bytes() == Path("b.wav").read_bytes()
+
+
+@pytest.mark.parametrize("status", [400, 404, 429, 500, 503])
+def test_a_refusal_is_no_failure_of_the_command(omnitts: Omnitts, server: StandIn, status: int) -> None:
+    server.refusals = [(status, {"Retry-After": "5"})] * 3
+    began = time.perf_counter()
+    done = omnitts("say", *HERE, "-o", "a.wav", TEXT)
+    assert (done.code, done.err) == (0, "") and time.perf_counter() - began < 5
+    assert soundfile.info("a.wav").duration == pytest.approx(done.json["audio_s"], abs=0.01)
+
+
+def test_leaving_early_ends_the_requests(server: StandIn, tts: TTS) -> None:
+    made = remote.connect("auto", None, "custom_voice", device="auto", dtype="auto", local=lambda: tts)
+    assert made is not None
+    for chunk in made.stream(TEXT * 10, seed=1):
+        assert chunk.samples.size
+        break
+    deadline = time.monotonic() + 10
+    while tts.engine.busy and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not tts.engine.busy
+    made.close()
+
+
+# -- a URL
+
+
+@pytest.fixture
+def url(home: Path, tts: TTS) -> Iterator[StandIn]:
+    with StandIn(tts, "tiny") as made:
+        yield made
+
+
+def test_a_url_speaks_the_same(omnitts: Omnitts, url: StandIn) -> None:
+    done = omnitts("say", *HERE, "--via", url.url, "-o", "a.wav", TEXT)
+    assert (done.code, done.json["via"]) == (0, url.url), done.err
+    assert omnitts("say", *HERE, "--via", "off", "-o", "b.wav", TEXT).code == 0
+    assert Path("a.wav").read_bytes() == Path("b.wav").read_bytes()
+
+
+def test_every_failure_of_a_url_is_an_error(omnitts: Omnitts, url: StandIn) -> None:
+    def code(*arguments: str) -> tuple[int, str]:
+        done = omnitts("say", "--via", url.url, "-o", "a.wav", *arguments, "Hello.")
+        return done.code, done.err
+
+    assert code("-m", "0.6b")[0] == 4 and "has no model '0.6b'" in code("-m", "0.6b")[1]
+    assert code("-v", "nobody")[0] == 4
+    assert code("-i", "whisper")[0] == 2, "what a local run refuses"
+    for status, expected in ((401, 5), (404, 4), (500, 5), (400, 2)):
+        url.refusals = [(status, {})]
+        assert code()[0] == expected
+    url.break_after = 1
+    assert code()[0] == 5
+    url.break_after = None
+    change(url.entry, format=2)
+    assert code()[0] == 5 and "another version" in code()[1]
+    assert not Path("a.wav").exists()
+    url.stop()
+    found = code()
+    assert found[0] == 5 and "cannot speak through" in found[1] and "omnitts serve" in found[1]
+
+
+def test_a_full_server_is_asked_again(omnitts: Omnitts, url: StandIn) -> None:
+    url.refusals = [(429, {"Retry-After": "1"})]
+    assert omnitts("say", "--via", url.url, "-o", "a.wav", "Hello.").code == 0
+    assert len(url.asked) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["say", "--codes", "a.st"], "--codes cannot be used with --via http"),
+        (["play", "--live"], "--live cannot be used with --via http"),
+        (["clone", "-r", "clip.wav", "--save-voice", "it"], "--save-voice cannot be used with --via http"),
+    ],
+)
+def test_what_a_server_cannot_do(omnitts: Omnitts, url: StandIn, clip: Path, arguments: list[str], words: str) -> None:
+    done = omnitts(*arguments, "--via", url.url, "Hello.")
+    assert done.code == 2 and words in done.err and "--via off" in done.err
+    assert not url.asked
+
+
+def test_codes_are_made_here_without_a_word(omnitts: Omnitts, server: StandIn) -> None:
+    done = omnitts("say", "--codes", "a.st", "-o", "a.wav", "--json", "Hello.")
+    assert (done.code, done.json["via"], server.asked) == (0, "local", [])
+
+
+def test_another_machine_is_a_network(omnitts: Omnitts, home: Path) -> None:
+    done = omnitts("say", "--via", "http://speech.example:8000", "--offline", "-o", "a.wav", "Hello.")
+    assert done.code == 2 and "--offline" in done.err
+
+
+def test_the_key_goes_to_the_server_and_nowhere_else(
+    omnitts: Omnitts, url: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert omnitts("say", "--via", url.url, "-o", "a.wav", "Hello.").code == 0
+    assert set(url.keys) == {None}
+    monkeypatch.setenv("OMNITTS_API_KEY", "k-123")
+    done = omnitts("say", "--via", url.url, "-o", "a.wav", "--verbose", "Hello.")
+    assert url.keys[-1] == "Bearer k-123" and "k-123" not in done.err
+    assert "k-123" not in omnitts("config", "show", "--all").out.decode()
+
+
+def test_it_is_a_setting(omnitts: Omnitts, server: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    def via() -> str:
+        return str(omnitts("say", "--json", "-o", "a.wav", "Hello.").json["via"])
+
+    assert via().startswith("unix:")
+    monkeypatch.setenv("OMNITTS_VIA", "off")
+    assert via() == "local"
+    monkeypatch.delenv("OMNITTS_VIA")
+    assert omnitts("config", "set", "via", "off").code == 0 and via() == "local"
+    assert omnitts("config", "unset", "via").code == 0 and via().startswith("unix:")
+    Path("omnitts.toml").write_text('via = "http://127.0.0.1:1"\n')
+    done = omnitts("say", "-o", "a.wav", "Hello.")
+    assert done.code == 3 and "may not set 'via'" in done.err
+
+
+@pytest.mark.parametrize("given", ["on", "ftp://h", "", "unix:/x"])
+def test_what_is_neither_is_refused(omnitts: Omnitts, home: Path, given: str) -> None:
+    done = omnitts("say", "--via", given, "-o", "a.wav", "Hello.")
+    assert done.code == 2 and "--via" in done.err
+
+
+def test_a_program_gets_the_errors_of_a_server(url: StandIn) -> None:
+    made = remote.connect(url.url, None, "custom_voice", device="auto", dtype="auto", local=lambda: omnitts.load())
+    assert made is not None and made.voices[:2] == ("henry", "clara") and made.languages == ("en",)
+    url.refusals = [(500, {})]
+    with pytest.raises(DeviceError, match="refused with 500"):
+        made.speak("Hello.", seed=1)
+    assert made.speak("Hello.", seed=1).seconds > 0.2
+    made.close()
