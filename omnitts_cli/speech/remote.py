@@ -28,6 +28,7 @@ from omnitts_cli.request import Failed, Request
 from omnitts_cli.settings import environment
 from omnitts_cli.speech import reference as references
 from omnitts_cli.speech import voice_files, voices
+from omnitts_cli.speech.queue import BULK
 from omnitts_cli.speech.servers import Address, headers, model_there, own_socket, refused, same_model, unreachable
 from omnitts_cli.speech.tts import TTS
 from omnitts_cli.speech.voices import Voice
@@ -93,7 +94,8 @@ class RemoteTTS(TTS):
         )  # fmt: skip
         plan, device = SimpleNamespace(slots=min(about["slots"], MOST_AT_ONCE)), SimpleNamespace(name=about["device"])
         engine: Any = SimpleNamespace(model=model, plan=plan, device=device)
-        super().__init__(engine, loop=RemoteLoop(address, entry["id"], local))
+        loop: Any = RemoteLoop(address, entry["id"], local)
+        super().__init__(engine, loop=loop)
         self.via = str(address)
 
     def _voice_for(self, voice: str | Voice | None) -> Voice:
@@ -121,17 +123,24 @@ class RemoteLoop:
         self._calls: dict[str, Call] = {}
         self._closed = False
 
-    def submit(self, request: Request, hear: Hear, *, live: bool = False, urgent: bool = False) -> str:
+    def submit(
+        self, request: Request, hear: Hear, *, live: bool = False, priority: int = BULK, client: str = ""
+    ) -> str:
         """Submits a request and returns its name; `hear` is called on a thread of this loop."""
         if live:
             raise UsageError("--live does not go through a server", hint="--via off")
         with self._lock:
             if self._closed:
                 raise UsageError("this model has been closed", hint="omnitts.load() opens it again")
-            call = Call(self, replace(request, id=f"s{next(self._numbers)}"), hear)
+            call = Call(self, replace(request, id=f"s{next(self._numbers)}"), hear, priority)
             self._calls[call.request.id] = call
         threading.Thread(target=call.run, name=f"omnitts {call.request.id}", daemon=True).start()
         return call.request.id
+
+    def admitted_at(self, name: str) -> float | None:
+        """Returns when the request was sent; None if it has ended."""
+        call = self._calls.get(name)
+        return None if call is None else call.began
 
     def cancel(self, name: str) -> None:
         """Cancels a request: there are no more callbacks."""
@@ -173,8 +182,9 @@ class RemoteLoop:
 class Call:
     """One request on its way."""
 
-    def __init__(self, loop: RemoteLoop, request: Request, hear: Hear) -> None:
-        self.request, self._loop, self._hear = request, loop, hear
+    def __init__(self, loop: RemoteLoop, request: Request, hear: Hear, priority: int) -> None:
+        self.request, self._loop, self._hear, self._priority = request, loop, hear, priority
+        self.began = time.perf_counter()
         self._connection: http.client.HTTPConnection | None = None
         self._cancelled = False
         self._samples = 0  # delivered
@@ -221,7 +231,7 @@ class Call:
             if tts is None:
                 raise error
             request = replace(self.request, voice=spoken_here(self.request.voice, tts))
-            self._here = tts, tts.loop.submit(request, self._skipping(self._samples), urgent=True)
+            self._here = tts, tts.loop.submit(request, self._skipping(self._samples), priority=self._priority)
         except OmniError as problem:
             self._deliver(Failed(self.request.id, problem))
         if self._cancelled:  # in the meantime
@@ -303,6 +313,7 @@ class Call:
             "response_format": "pcm_f32",
             "stream_format": "sse",
             "prepared": True,
+            "urgent": self._priority != BULK,
             **{name: value for name, value in given.items() if value is not None},
         }
 

@@ -114,7 +114,7 @@ class TTS:
         *,
         defaults: Mapping[str, Any] | None = None,
         notices: Sequence[Notice] = (),
-        loop: Any = None,  # of a server, instead of the engine's
+        loop: Loop | None = None,  # of a server, instead of the engine's
     ) -> None:
         self.engine = engine
         self.notices = list(notices)  # of opening it
@@ -272,17 +272,26 @@ class TTS:
             return LiveStream(self.loop, self.sample_rate, manner, words, tell, notify)
         return Stream(self.loop, self.sample_rate, manner, script, tell, notify)
 
-    def piece(self, text: str, voice: Voice, language: str | None, speech: Speech) -> Stream:
-        """Returns the speech of one piece that another process has split, normalised and checked: no retries, no
-        gaps. That process hears with the last chunk why it stopped: `stream.account.stopped`.
+    def piece(
+        self,
+        text: str,
+        voice: Voice,
+        language: str | None,
+        speech: Speech,
+        *,
+        notify: Callable[[], None] | None = None,
+        **more: Any,
+    ) -> Stream:
+        """Returns the speech of one piece that another process has split and normalised, without retries and gaps.
+        `account.stopped` tells whether it was cut. `notify` and `more` are as for `open`.
         """
         who = voices.voice_for(voice, self.engine.model)
         if language is not None:
             voices.refuse_foreign(language, self.engine.model)
-        manner = Manner(
-            request=self._request(who, language, speech), seed=speech.seed or 0, retries=0, safe=False, urgent=True
-        )
-        return Stream(self.loop, self.sample_rate, manner, Written(iter([Piece(text, 0, len(text))]), len(text)))
+        request = self._request(who, language, speech)
+        manner = Manner(request=request, seed=speech.seed or 0, retries=0, safe=False, **more)
+        script = Written(iter([Piece(text, 0, len(text))]), len(text))
+        return Stream(self.loop, self.sample_rate, manner, script, None, notify)
 
     def _voice_for(self, voice: str | Voice | None) -> Voice:
         return voices.voice_for(voice, self.engine.model)
