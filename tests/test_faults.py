@@ -64,11 +64,11 @@ FAULTS = [
     ),
     # speech
     Fault("speech/speaking.py", "{seed} {number} {attempt}", "{seed} {number}", "speech/test_speaking.py"),
-    Fault("speech/tape.py", "np.linspace(1.0, 0.0,", "np.linspace(0.0, 1.0,", "speech/test_tape.py"),
+    Fault("audio/tape.py", "np.linspace(1.0, 0.0,", "np.linspace(0.0, 1.0,", "audio/test_tape.py"),
     Fault("speech/voice_files.py", "np.float32(weight / total)", "np.float32(weight)", "speech/test_voice_files.py"),
     Fault("speech/voice_files.py", "if path.exists() and not replace:", "if False:", "speech/test_voice_files.py"),
     # settings
-    Fault("settings/kinds.py", "type(v) is int and low <= v <= high", "type(v) is int", "settings/test_kinds.py"),
+    Fault("settings/setting.py", "type(v) is int and low <= v <= high", "type(v) is int", "settings/test_setting.py"),
     Fault(
         "settings/layers.py", "for layer in self.layers:", "for layer in reversed(self.layers):", "cli/test_config.py"
     ),

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from omnitts_cli.bench.record import Work
 from omnitts_cli.errors import InputError
 from omnitts_cli.request import Request
-from omnitts_cli.speech import normalize
 from omnitts_cli.text.clean import clean, nothing_to_speak
 from omnitts_cli.text.piece import Piece
-from omnitts_cli.text.reading import readings
+from omnitts_cli.text.reading import reader, readings
 from omnitts_cli.text.split import split
 from omnitts_cli.voices import Named, Voice
 
@@ -90,7 +89,7 @@ def requests(texts: Sequence[Text], model: SpeechModel) -> list[Text]:
     """The texts as requests: split and normalised as by `say` if the model reads plain letters only or has
     a longest piece; otherwise each text is one request, unchanged.
     """
-    read = normalize.reader(None, None, model)
+    read = reader(None, None, model)
     if read is None and model.longest_piece is None:
         return list(texts)
     found = []

@@ -16,7 +16,7 @@ from omnitts_cli.cli.loading import opened_model
 from omnitts_cli.cli.results import packed
 from omnitts_cli.cli.sound_out import SideFile, StdoutFile, open_stage, reserve
 from omnitts_cli.errors import InputError, UsageError
-from omnitts_cli.settings.kinds import TARGET
+from omnitts_cli.settings.setting import TARGET
 from omnitts_cli.settings.table import Intent, Machine, Messages, Model, Network, Output
 from omnitts_cli.terminal.console import console
 from omnitts_cli.terminal.signals import held

@@ -11,8 +11,7 @@ from omnitts_cli.cli.declare import Command, command, group, warn
 from omnitts_cli.cli.sound_out import make_folder
 from omnitts_cli.errors import InputError, SettingsError, UsageError
 from omnitts_cli.settings import environment
-from omnitts_cli.settings.kinds import nearest
-from omnitts_cli.settings.setting import Field, fields_of
+from omnitts_cli.settings.setting import Field, fields_of, nearest
 from omnitts_cli.settings.table import SHARED, Messages
 from omnitts_cli.terminal.console import console
 

@@ -20,8 +20,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from omnitts_cli.cli.completion import CHOICES
 from omnitts_cli.errors import UsageError
-from omnitts_cli.settings.kinds import SWITCH, nearest
-from omnitts_cli.settings.setting import Field, fields_of
+from omnitts_cli.settings.setting import SWITCH, Field, fields_of, nearest
 from omnitts_cli.settings.table import Messages, former_options
 from omnitts_cli.terminal.console import console
 from omnitts_cli.terminal.signals import PipeClosed

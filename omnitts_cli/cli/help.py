@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import typer
 
 from omnitts_cli.errors import UsageError
-from omnitts_cli.settings.kinds import nearest
+from omnitts_cli.settings.setting import nearest
 from omnitts_cli.terminal.console import console
 from omnitts_cli.terminal.signals import PipeClosed
 

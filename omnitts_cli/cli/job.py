@@ -202,10 +202,9 @@ class Ready:
 
 def rehearse(script: Script, model: str, variant: str, text: TextIn) -> None:
     """--dry-run: what will be spoken, how long it will be, and what the model weighs."""
-    from omnitts_cli.speech.normalize import reader
     from omnitts_cli.speech.speaking import CHARS_PER_S
     from omnitts_cli.text.language import detect
-    from omnitts_cli.text.reading import readings
+    from omnitts_cli.text.reading import reader, readings
 
     known = known_of(model, variant)
     rows: list[list[str]] = []

@@ -11,8 +11,7 @@ from typing import Any
 
 from omnitts_cli.errors import OmniError
 from omnitts_cli.server.problems import Problem, invalid
-from omnitts_cli.settings.kinds import Kind, nearest, number, whole
-from omnitts_cli.settings.setting import fields_of
+from omnitts_cli.settings.setting import Kind, fields_of, nearest, number, whole
 from omnitts_cli.settings.table import Speech, TextIn
 from omnitts_cli.text.language import language_code
 

@@ -7,8 +7,20 @@ from functools import partial
 from typing import Annotated, Any
 
 from omnitts_cli.settings.environment import EMBEDDED
-from omnitts_cli.settings.kinds import ANY_TEXT, SWITCH, TEXT, Kind, either, megabytes, number, one_of, seconds, whole
-from omnitts_cli.settings.setting import Setting, fields_of
+from omnitts_cli.settings.setting import (
+    ANY_TEXT,
+    SWITCH,
+    TEXT,
+    Kind,
+    Setting,
+    either,
+    fields_of,
+    megabytes,
+    number,
+    one_of,
+    seconds,
+    whole,
+)
 from omnitts_cli.settings.table import SHARED, Speech
 from omnitts_cli.text.language import LANGUAGES
 

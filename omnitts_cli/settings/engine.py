@@ -7,8 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from omnitts_cli.errors import SettingsError
-from omnitts_cli.settings import kinds
-from omnitts_cli.settings.setting import fields_of
+from omnitts_cli.settings.setting import SWITCH, Kind, fields_of, nearest, number
 from omnitts_cli.settings.table import SLOTS, Machine, Network
 
 
@@ -39,7 +38,7 @@ class EngineSettings:
         """Settings from a table; an unknown key is an error that names `source` and the nearest key."""
         for key in values:
             if key not in RULES:
-                close = kinds.nearest(key, list(RULES))
+                close = nearest(key, list(RULES))
                 hint = f"did you mean '{close}'?" if close else "known keys: " + ", ".join(RULES)
                 raise SettingsError(f"{source}: unknown key '{key}'", hint=hint)
         try:
@@ -48,12 +47,12 @@ class EngineSettings:
             raise SettingsError(f"{source}: {error.message}") from None
 
 
-RULES: Mapping[str, kinds.Kind] = {
+RULES: Mapping[str, Kind] = {
     **{field.name: field.setting.kind for group in (Machine, Network) for field in fields_of(group)},
     "slots": SLOTS,  # the option's "auto" is None here
-    "seconds": kinds.number(1, 2400),
-    "patient": kinds.SWITCH,
-    "capture": kinds.SWITCH,
-    "mistral_pattern": kinds.SWITCH,
+    "seconds": number(1, 2400),
+    "patient": SWITCH,
+    "capture": SWITCH,
+    "mistral_pattern": SWITCH,
 }
 """What each field accepts: the same as the option of that name."""

@@ -10,9 +10,8 @@ from typing import Any
 
 from omnitts_cli.errors import SettingsError
 from omnitts_cli.settings import presets
-from omnitts_cli.settings.kinds import nearest
 from omnitts_cli.settings.presets import Preset
-from omnitts_cli.settings.setting import Field, fields_of, former_names
+from omnitts_cli.settings.setting import Field, fields_of, former_names, nearest
 
 SECTIONS = ("say", "clone", "design", "play", "voices", "models", "codec", "bench", "serve", "doctor", "config")
 

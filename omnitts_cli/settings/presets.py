@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from omnitts_cli.errors import SettingsError, UsageError
-from omnitts_cli.settings.kinds import TEXT, nearest
-from omnitts_cli.settings.setting import Field, fields_of, former_names
+from omnitts_cli.settings.setting import TEXT, Field, fields_of, former_names, nearest
 from omnitts_cli.settings.table import SHARED
 
 

@@ -7,8 +7,19 @@ from functools import cache, partial
 from typing import Annotated
 
 from omnitts_cli.settings.environment import EMBEDDED
-from omnitts_cli.settings.kinds import ANY_TEXT, SWITCH, TARGET, TEXT, VIA, either, number, one_of, whole
-from omnitts_cli.settings.setting import Setting, fields_of
+from omnitts_cli.settings.setting import (
+    ANY_TEXT,
+    SWITCH,
+    TARGET,
+    TEXT,
+    VIA,
+    Setting,
+    either,
+    fields_of,
+    number,
+    one_of,
+    whole,
+)
 from omnitts_cli.text.language import LANGUAGES
 
 SLOTS = whole(1, 1024)

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, BinaryIO
 import numpy as np
 
 from omnitts_cli.errors import InputError, Notice
-from omnitts_cli.speech import normalize, voices
+from omnitts_cli.speech import voices
 from omnitts_cli.speech.clip import Clip
 from omnitts_cli.speech.voices import Voice
+from omnitts_cli.text.reading import read_transcript
 from omnitts_cli.voices import Cloned
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ def cloned(found: Reference, model: SpeechModel) -> Voice:
     assert cloner is not None, "a model that clones can encode clips"
     sound = resample(recording.sound, recording.rate, model.facts.sample_rate)
     codes = cloner.codes(sound) if transcript is not None else None
-    transcript = None if transcript is None else normalize.transcript(transcript, model)
+    transcript = None if transcript is None else read_transcript(transcript, model)
     about = {
         "model": model.name,
         "revision": model.sha256 or "",

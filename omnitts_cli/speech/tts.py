@@ -17,11 +17,10 @@ from omnitts_cli.errors import Notice, UsageError
 from omnitts_cli.request import Request, Sampling, drawable
 from omnitts_cli.settings.engine import EngineSettings
 from omnitts_cli.settings.environment import EMBEDDED
-from omnitts_cli.settings.kinds import nearest
-from omnitts_cli.settings.setting import fields_of, former_names
+from omnitts_cli.settings.setting import fields_of, former_names, nearest
 from omnitts_cli.settings.table import SHARED, Machine, Network, Speech, TextIn
-from omnitts_cli.speech import normalize, voice_files, voices
 from omnitts_cli.speech import reference as references
+from omnitts_cli.speech import voice_files, voices
 from omnitts_cli.speech.clip import Chunk, Clip
 from omnitts_cli.speech.live import LiveStream
 from omnitts_cli.speech.loop import Loop
@@ -30,6 +29,7 @@ from omnitts_cli.speech.speaking import Manner, Stream, Tell
 from omnitts_cli.speech.voices import Voice
 from omnitts_cli.text.language import LANGUAGES
 from omnitts_cli.text.piece import Piece
+from omnitts_cli.text.reading import reader
 from omnitts_cli.voices import Designed
 
 if TYPE_CHECKING:
@@ -265,7 +265,7 @@ class TTS:
             retries=speech.retries,
             safe=safe if speech.safe is None else speech.safe,
             longest=None if whole else model.longest_piece,
-            read=normalize.reader(text.normalize, code, model, parts=live, tell=told),
+            read=reader(text.normalize, code, model, parts=live, tell=told),
             **given,
         )
         if live:

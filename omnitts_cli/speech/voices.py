@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from omnitts_cli.errors import Notice, UsageError, VoiceError
-from omnitts_cli.settings.kinds import nearest
+from omnitts_cli.settings.setting import nearest
 from omnitts_cli.speech import voice_files
 from omnitts_cli.speech.voice_files import SavedVoice
 from omnitts_cli.text.language import CERTAIN, FLOOR, LANGUAGES, detect

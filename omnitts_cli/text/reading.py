@@ -1,5 +1,8 @@
 """Reading: a piece as the model reads it: cut where it is more than the model says well in one go, and in words that
 the model can read. Each part keeps the text as it was written, for subtitles and results.
+
+Models that read plain letters only get numbers and signs spelled out, unless --no-normalize is given. Other models read
+digits and signs themselves, and get the text unchanged unless --normalize is given.
 """
 
 from __future__ import annotations
@@ -8,7 +11,9 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
+from typing import Any, Protocol
 
+from omnitts_cli.errors import Notice, UsageError
 from omnitts_cli.text.piece import Piece
 from omnitts_cli.text.split import Splitter
 
@@ -80,3 +85,69 @@ def written_before(changes: Sequence[tuple[str, int, int, int, int]], spoken: in
 def plain(word: str) -> str:
     """A word without its marks and capitals, so that the two texts can be compared."""
     return re.sub(r"\W+", "", word).casefold() or word
+
+
+EXTRA = ("zh", "ja")  # languages that wetext knows
+
+
+class Reads(Protocol):
+    """A model, or the known properties of one that is not loaded."""
+
+    @property
+    def plain_letters(self) -> bool:
+        """Whether it reads English letters only."""
+        ...
+
+
+def read_transcript(words: str, model: Reads) -> str:
+    """The transcript of a clip, normalised as the text is: the model gets both in one prompt."""
+    read = reader(None, None, model)
+    return read(words) if read else words
+
+
+def reader(
+    wanted: bool | None,
+    language: str | None,
+    model: Reads,
+    *,
+    parts: bool = False,
+    tell: Callable[[Notice], None] = lambda notice: None,
+) -> Read | None:
+    """The normaliser for this model; None: text stays as it is. `language`: a code, or None if it is unknown.
+
+    With `parts`, texts may be parts of sentences.
+    """
+    if wanted is False or not (wanted or model.plain_letters):
+        return None
+    if model.plain_letters:
+        from omnitts_cli.text.spell_out import plain_letters, plain_part
+
+        return plain_part if parts else plain_letters
+    if language is None:
+        what = "--normalize: cannot detect the language of the text; reading numbers in English (set it with -l)"
+        tell(Notice(what, plain=True))
+    return normaliser(language or "en")
+
+
+def normaliser(language: str) -> Read:
+    """Numbers, dates, units and signs as words of that language."""
+    if language == "en":
+        from omnitts_cli.text.spell_out import spell_out
+
+        return spell_out
+    if language not in EXTRA:
+        raise UsageError(f"--normalize does not support '{language}'", hint=f"supported: en, {', '.join(EXTRA)}")
+    return of_wetext(language)
+
+
+def of_wetext(language: str) -> Read:
+    """The reader of wetext for a language; raises UsageError without wetext."""
+    try:
+        from wetext import Normalizer
+    except ImportError:
+        raise UsageError(
+            f"--normalize for '{language}' needs wetext, which is not installed",
+            hint="pip install wetext",
+        ) from None
+    rules: Any = Normalizer(lang=language, operator="tn")
+    return lambda text: str(rules.normalize(text))

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from omnitts_cli.devices.cpu import CPUDevice
-from omnitts_cli.devices.host import physical_cores, processor
+from omnitts_cli.devices.cpu import CPUDevice, physical_cores, processor
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from omnitts_cli.devices import accelerator, cpu, cuda, device, host
+from omnitts_cli.devices import accelerator, cpu, cuda, device
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.devices.npu.device import NPUDevice
 
@@ -73,7 +73,7 @@ def test_threads_are_as_asked() -> None:
     CPUDevice(2)
     assert torch.get_num_threads() == 2
     CPUDevice()
-    assert torch.get_num_threads() == host.physical_cores()
+    assert torch.get_num_threads() == cpu.physical_cores()
     CPUDevice(1)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from omnitts_cli.devices.host import omp_threads, physical_cores, quota
+from omnitts_cli.devices.cpu import omp_threads, physical_cores, quota
 
 
 @pytest.mark.parametrize(("told", "threads"), [("3", 3), ("0", None), ("4,2", None), ("", None), ("-1", None)])
@@ -22,7 +22,7 @@ def test_threads_that_openmp_was_told_are_ours(monkeypatch: pytest.MonkeyPatch, 
 def test_a_containers_share_of_the_cores(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str, cores: int
 ) -> None:
-    monkeypatch.setattr("omnitts_cli.devices.host.CONTAINER", tmp_path / "cpu.max")
+    monkeypatch.setattr("omnitts_cli.devices.cpu.CONTAINER", tmp_path / "cpu.max")
     assert quota() == sys.maxsize
     (tmp_path / "cpu.max").write_text(text)
     assert quota() == cores

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from omnitts_cli.settings.kinds import SWITCH, TEXT, either, number, one_of, whole
+from omnitts_cli.settings.setting import SWITCH, TEXT, either, number, one_of, whole
 
 NO_NUMBER = ["", " ", "-1", "1e309", "nan", "inf", "-inf", "１", "1_0", "10" * 15, "0x10", "1,5", "one", "1 ", "٣"]
 

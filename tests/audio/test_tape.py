@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from omnitts_cli.speech.tape import Tape, joined
+from omnitts_cli.audio.tape import Tape, joined
 
 RATE = 8000
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from omnitts_cli.errors import UsageError
-from omnitts_cli.speech.live import whole_words
-from omnitts_cli.speech.normalize import normaliser, reader
+from omnitts_cli.speech.live import LiveStream
+from omnitts_cli.text.reading import normaliser, reader
 
 Call = Callable[..., Any]
 LONG = "It was a long sentence of many words, " * 5 + "and it cost $5."
@@ -68,10 +68,21 @@ def test_subtitles_and_results_keep_what_was_written(omnitts: Call, landed: Path
 
 
 def test_words_of_live_text_are_whole() -> None:
-    def arriving() -> Iterator[str]:
-        yield from ["It is 1", "2,0", "00 m", "eters.\n", "Next"]
+    class Words(LiveStream):
+        def __init__(self) -> None:
+            self._held, self._by_words, self.spoken = "", True, [""]
 
-    assert list(whole_words(arriving())) == ["It is ", "12,000 ", "meters.\n", "Next"]
+        def _speak(self, text: str) -> None:
+            self.spoken.append(text)
+
+        def close(self) -> None:
+            """There is nothing to cancel."""
+
+    words = Words()
+    for text in ("It is 1", "2,0", "00 m", "eters.\n", "Next"):
+        words.write(text)
+    words.flush()
+    assert [text for text in words.spoken if text] == ["It is ", "12,000 ", "meters.\n", "Next"]
 
 
 @pytest.fixture
