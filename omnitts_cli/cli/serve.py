@@ -31,7 +31,7 @@ def serve(serving: Serving, machine: Machine, network: Network, messages: Messag
     require()
     from omnitts_cli.server import listen, run
     from omnitts_cli.server.guard import Guard, is_loopback, read_keys
-    from omnitts_cli.server.models import planned
+    from omnitts_cli.server.models import introduce, planned
 
     keys = read_keys(serving.api_key_file, variable(API_KEY))
     guard = Guard.of(
@@ -55,7 +55,9 @@ def serve(serving: Serving, machine: Machine, network: Network, messages: Messag
             from omnitts_cli.speech import tts
 
             console.note(f"loading {model.name} ...")
-            return tts.load(model.source, variant=model.variant, tell=console.notice, **settings)
+            opened = tts.load(model.source, variant=model.variant, tell=console.notice, **settings)
+            introduce(model, opened, machine.device, machine.dtype)
+            return opened
 
         server = run.Server(
             serving, guard, planned(serving.model or (EMBEDDED,)), load, sockets,

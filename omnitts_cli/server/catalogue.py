@@ -35,6 +35,8 @@ def model_entry(model: Model) -> dict[str, Any]:
             "slots": model.tts.engine.plan.slots,
             "longest_piece": speech.longest_piece,
         }
+        if model.card is not None:
+            entry["omnitts"] = model.card
     return entry
 
 

@@ -83,6 +83,8 @@ class Asked:
     how: TextIn = field(default_factory=TextIn)
     speech: Speech = field(default_factory=Speech)
     ignored: tuple[str, ...] = ()
+    prepared: bool = False  # one piece from `--via`, which has split and normalised it, and tries again itself
+    urgent: bool = True  # somebody listens
 
     @property
     def describes(self) -> bool:
@@ -126,6 +128,8 @@ def asked_of(values: Mapping[str, Any], most_chars: int, *, live: bool = False) 
         sample_rate=reader.number("sample_rate"),
         ignore_end=ignore_end,
         lexicon=reader.lexicon(),
+        prepared=bool(reader.switch("prepared")),
+        urgent=reader.switch("urgent") is not False,
         how=TextIn(**how),
         speech=Speech(**speech, language=reader.language(), style=style, max_frames=reader.number("max_new_tokens")),
     )
@@ -138,7 +142,7 @@ def checked(asked: Asked, stream: bool | None) -> Asked:
         if stream or asked.sse:
             raise invalid("loudness", "loudness needs the whole sound, so it does not go with streaming")
         asked = replace(asked, whole=True)
-    if asked.describes and not (asked.speech.style or "").strip():
+    if asked.describes and not asked.prepared and not (asked.speech.style or "").strip():
         raise invalid("instructions", "VoiceDesign needs a description of the voice in instructions")
     if asked.clip and asked.task != "cloned":
         raise invalid("task_type", "ref_audio is for task_type Base")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from omnitts_cli.server.fields import unknown
 from omnitts_cli.server.hub import Hub
 from omnitts_cli.server.problems import Problem, busy
 from omnitts_cli.settings.table import Speech, TextIn
+from omnitts_cli.speech import servers
 from omnitts_cli.speech.script import Written
 from omnitts_cli.speech.voices import Voice
 from omnitts_cli.text.piece import Piece
@@ -47,6 +49,7 @@ class Model:
     kinds: frozenset[str] | None = None
     state: State = "unloaded"
     tts: TTS | None = None
+    card: dict[str, Any] | None = None  # what `--via` asks
     error: OmniError | None = None
     active: int = 0  # requests that use it
     used: float = field(default_factory=time.monotonic)
@@ -193,6 +196,18 @@ class Models:
         del tts
         gc.unfreeze()
         gc.collect()
+
+
+def introduce(model: Model, tts: TTS, device: str, dtype: str) -> None:
+    """Notes what `--via` asks about an open model, in a thread: the sums of large weights take seconds, once."""
+
+    def work() -> None:
+        try:
+            model.card = servers.card(tts, model.source, model.variant, device=device, dtype=dtype)
+        except OmniError:  # without it, --via passes this server over
+            model.card = None
+
+    threading.Thread(target=work, name="omnitts card", daemon=True).start()
 
 
 def warm_up(tts: TTS) -> None:

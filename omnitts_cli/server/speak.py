@@ -18,6 +18,7 @@ from omnitts_cli.server.voices import kind_of, voice_of
 from omnitts_cli.speech.clip import Chunk
 from omnitts_cli.speech.script import Fed, Script, Written
 from omnitts_cli.speech.voices import Voice
+from omnitts_cli.text.language import LANGUAGES
 from omnitts_cli.voices import Cloned, Designed
 
 if TYPE_CHECKING:
@@ -64,6 +65,12 @@ def open_stream(state: State, call: Call, asked: Asked, tts: TTS, voice: Voice, 
     speech = replace(asked.speech, loudness="off")  # the whole sound is levelled at the end
     if asked.describes:
         speech = replace(speech, style=None)
+    if asked.prepared:
+        language = LANGUAGES.get(speech.language)
+        return tts.piece(
+            asked.text, voice, language, speech, notify=partial(state.hub.mark, call.ear),
+            urgent=asked.urgent, client=call.client,
+        )  # fmt: skip
     ahead: dict[str, Any] = {} if asked.whole else {"ahead": STREAM_AHEAD, "ahead_s": STREAM_AHEAD_S}
     return tts.open(
         Fed() if live else script_of(asked),

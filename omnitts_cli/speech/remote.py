@@ -326,7 +326,7 @@ def voice_fields(voice: Any) -> dict[str, Any]:
         return {"task_type": "VoiceDesign", "instructions": voice.description}
     if isinstance(voice, Cloned):
         data = voice_files.to_bytes(voice_files.SavedVoice("voice", voice))
-        return {"task_type": "Base", "voice": data_url(VOICE_TYPE, data)}
+        return {"task_type": "Base", "ref_audio": data_url(VOICE_TYPE, data)}
     if not voice.speaker:
         return {}
     return {"voice": voice.speaker} if voice_files.is_blend(voice.speaker) else {

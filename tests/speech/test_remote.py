@@ -320,3 +320,19 @@ def test_a_program_gets_the_errors_of_a_server(url: StandIn) -> None:
         made.speak("Hello.", seed=1)
     assert made.speak("Hello.", seed=1).seconds > 0.2
     made.close()
+
+
+# -- the real server
+
+
+@pytest.mark.parametrize("number", [0, 8])
+def test_the_real_server_speaks_the_same(omnitts: Omnitts, clip: Path, number: int) -> None:
+    import serving
+
+    with serving.start(("tiny",)) as server:
+        serving.eventually(lambda: server.state.models.all[0].card)
+        arguments = [*CASES[number], TEXT, *HERE]
+        done = omnitts(*arguments, "--via", server.url, "-o", "a.wav")
+        assert (done.code, done.json["via"]) == (0, server.url), done.err
+    assert omnitts(*arguments, "--via", "off", "-o", "b.wav").code == 0
+    assert Path("a.wav").read_bytes() == Path("b.wav").read_bytes()

@@ -14,7 +14,7 @@ from typing import Any
 
 from omnitts_cli.server import listen, run
 from omnitts_cli.server.guard import Guard
-from omnitts_cli.server.models import Model, planned
+from omnitts_cli.server.models import Model, introduce, planned
 from omnitts_cli.settings.commands import Serving
 from omnitts_cli.speech import tts
 
@@ -107,9 +107,11 @@ def start(
     )  # fmt: skip
 
     def load(model: Model) -> tts.TTS:
-        return tts.load(
+        opened = tts.load(
             model.source, variant=model.variant, threads=1, **{"slots": 4, "device": "cpu", **(engine or {})}
         )
+        introduce(model, opened, "auto", "auto")
+        return opened
 
     ready, lines = threading.Event(), []
     sockets = [listen.tcp(serving.host, 0)]

@@ -145,12 +145,12 @@ class StandIn:
         model, given = self.tts.engine.model, fields.get("voice")
         if fields.get("task_type") == "VoiceDesign":
             return voices.Voice(Designed(fields["instructions"]))
+        if "ref_audio" in fields and "omnitts-voice" in fields["ref_audio"][:50]:
+            return voices.Voice(voice_files.of_bytes(decoded(fields["ref_audio"])).voice)
         if "ref_audio" in fields:
             sound, rate = soundfile.read(BytesIO(decoded(fields["ref_audio"])), dtype="float32")
             recording = Recording(sound, rate, "clip", rate, 1, len(sound) / rate)
             return reference.cloned(reference.Reference(recording, fields.get("ref_text")), model)
-        if given and given.startswith("data:"):
-            return voices.Voice(voice_files.of_bytes(decoded(given)).voice)
         return voices.voice_for(given, model)
 
 
