@@ -7,23 +7,29 @@ import os
 import sys
 from collections.abc import Iterable
 from importlib import import_module
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from omnitts_cli.cli import completion, help
-from omnitts_cli.cli.completion import COMPLETING
 from omnitts_cli.cli.declare import Command, Commands, Refusal, command, in_our_words
+from omnitts_cli.cli.help import COMPLETING, TOPICS, prepare_completion
 from omnitts_cli.errors import OmniError, OutputError
 from omnitts_cli.settings import environment
 from omnitts_cli.terminal import signals
 from omnitts_cli.terminal.console import console
+
+if TYPE_CHECKING:
+    pass
+
 
 COMMANDS = (
     "say", "clone", "design", "play", "serve", "voices", "models", "codec", "bench", "doctor", "config", "completion",
     "help",
 )  # fmt: skip
 """Each is a module of this folder, with a function of that name or, where it has commands of its own, an `app`."""
+
+MODULES = {"play": "say", "completion": "help"}
+"""Commands that share a module."""
 
 TOLERANT = {"doctor"}
 """Commands that work although a settings file is broken, because they help to repair it."""
@@ -76,13 +82,17 @@ def app_of(names: Iterable[str]) -> typer.Typer:
     )
     app.callback()(root)
     for name in names:
-        module = import_module(f"omnitts_cli.cli.{name}")
+        module = import_module(f"omnitts_cli.cli.{MODULES.get(name, name)}")
         if hasattr(module, "app"):
             app.add_typer(module.app, name=name)
         else:
             body = getattr(module, name)  # help works whatever the settings files say
-            declared = body if name == "help" else command(body, TYPED_ONLY.get(name, ()), tolerant=name in TOLERANT)
-            app.command(cls=Command)(declared)
+            own = (
+                command(body, TYPED_ONLY.get(name, ()), tolerant=name in TOLERANT, section=name)
+                if name != "help"
+                else body
+            )
+            app.command(cls=Command)(own)
     return app
 
 
@@ -92,14 +102,22 @@ def asked_for(arguments: list[str]) -> Iterable[str]:
     return arguments[:1] if alone else COMMANDS
 
 
+def as_option(arguments: list[str], commands: tuple[str, ...]) -> list[str]:
+    """`help say` as `say --help`; anything else as it is."""
+    word, *rest = [*arguments, "", ""]
+    if word != "help" or rest[0] not in commands or (rest[0] in TOPICS and len(arguments) == 2):
+        return arguments
+    return [*arguments[1:], "--help"]
+
+
 def run(arguments: list[str]) -> int:
     """One command from its arguments to its exit code."""
     console.reset()
-    arguments = help.as_option(arguments, COMMANDS)
+    arguments = as_option(arguments, COMMANDS)
     options = arguments[: arguments.index("--")] if "--" in arguments else arguments
     console.json, console.debug = "--json" in options, "--debug" in options
     if environment.variable(COMPLETING):
-        completion.prepare()
+        prepare_completion()
     with signals.handled():
         try:
             code = app_of(asked_for(arguments))(arguments, prog_name="omnitts", standalone_mode=False)

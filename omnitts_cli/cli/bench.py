@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from omnitts_cli.cli.loading import settings_for
+from omnitts_cli.cli.job import settings_for
 from omnitts_cli.errors import InputError, UsageError
 from omnitts_cli.settings.commands import Answer, Load, Server, What
 from omnitts_cli.settings.environment import EMBEDDED

@@ -174,7 +174,7 @@ def of_project(place: Path) -> str:
 
 def resolved(field: Field, layers: Any) -> str | None:
     """The effective default of the model and the voice."""
-    from omnitts_cli.cli.completion import embedded_voices
+    from omnitts_cli.cli.help import embedded_voices
 
     if field.name == "model":
         return environment.EMBEDDED

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional, get_type_hints
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from omnitts_cli.cli.completion import CHOICES
+from omnitts_cli.cli.help import CHOICES
 from omnitts_cli.errors import UsageError
 from omnitts_cli.settings.setting import SWITCH, Field, fields_of, nearest
 from omnitts_cli.settings.table import Messages, former_options
@@ -255,6 +255,7 @@ def command(
     *,
     absent: Collection[str] = (),
     tolerant: bool = False,
+    section: str = "",
 ) -> Callable[..., None]:
     """The function that Typer calls for `body`. Options in `typed_only` count only when they are typed: a voice in a
     settings file is for `say`, not against `clone`. The command does not have the options in `absent`; they keep their
@@ -264,7 +265,7 @@ def command(
     hints.pop("return", None)
     groups: dict[str, Any] = {name: hint for name, hint in hints.items() if dataclasses.is_dataclass(hint)}
     fields = {name: [f for f in fields_of(group) if f.name not in absent] for name, group in groups.items()}
-    section = body.__module__.rpartition(".")[2]
+    section = section or body.__module__.rpartition(".")[2]
 
     def run(help_all: bool, **typed: Any) -> None:
         from omnitts_cli.settings.layers import Layers  # here a command starts; help needs none of it

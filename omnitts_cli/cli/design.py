@@ -8,8 +8,7 @@ from pathlib import Path
 
 from omnitts_cli.cli import clone, sound_out
 from omnitts_cli.cli.declare import Words
-from omnitts_cli.cli.job import Job
-from omnitts_cli.cli.loading import opened_model
+from omnitts_cli.cli.job import Job, opened_model
 from omnitts_cli.errors import UsageError
 from omnitts_cli.settings.commands import Clip, Takes
 from omnitts_cli.settings.table import Intent, Machine, Messages, Network, Results, Speech, TextIn

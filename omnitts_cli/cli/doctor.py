@@ -268,7 +268,7 @@ def devices(machine: Machine) -> Iterator[Check]:
 
 def speech(machine: Machine) -> Check:
     """Speaks a sentence and measures its real-time factor."""
-    from omnitts_cli.cli.loading import settings_for
+    from omnitts_cli.cli.job import settings_for
     from omnitts_cli.speech import tts
 
     name = f"speech on {machine.device}"

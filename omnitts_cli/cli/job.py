@@ -1,4 +1,4 @@
-"""Job: the common part of say, clone, design and play, from the text to the finished file."""
+"""Job: the common part of say, clone, design and play, from the text to the finished file; how a model is opened."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from omnitts_cli.cli import results, sound_out
-from omnitts_cli.cli.loading import opened_model
 from omnitts_cli.cli.sound_out import Player
 from omnitts_cli.errors import DeviceError, OmniError, OutputError, UsageError
-from omnitts_cli.settings.environment import EMBEDDED
+from omnitts_cli.settings.environment import EMBEDDED, server_socket
 from omnitts_cli.settings.table import Machine, Messages, Network, Results, Speech, TextIn
 from omnitts_cli.terminal.console import console
 from omnitts_cli.terminal.keys import pressed
-from omnitts_cli.terminal.progress import Progress, duration, size, ticking
+from omnitts_cli.terminal.progress import Progress, style, ticking
 from omnitts_cli.terminal.signals import Stopped, held
 from omnitts_cli.text.language import LANGUAGES
 
 if TYPE_CHECKING:
     from omnitts_cli.cli.sound_out import SideFile, Stage
+    from omnitts_cli.speech.remote import RemoteTTS
     from omnitts_cli.speech.script import Script
     from omnitts_cli.speech.speaking import Stream
     from omnitts_cli.speech.tts import TTS
@@ -74,6 +74,8 @@ class Job:
         name, via = wanted or EMBEDDED, self.via()
         script, texts = self.script()
         if self.output.dry_run:
+            from omnitts_cli.cli.text_in import rehearse
+
             rehearse(script, name, variant, self.text)
             for text in self.texts[1:]:
                 rehearse(replace(self, text=text).script()[0], name, variant, text)
@@ -200,60 +202,6 @@ class Ready:
             console.warning(notice)
 
 
-def rehearse(script: Script, model: str, variant: str, text: TextIn) -> None:
-    """--dry-run: what will be spoken, how long it will be, and what the model weighs."""
-    from omnitts_cli.speech.speaking import CHARS_PER_S
-    from omnitts_cli.text.language import detect
-    from omnitts_cli.text.reading import reader, readings
-
-    known = known_of(model, variant)
-    rows: list[list[str]] = []
-    number, seconds, read = 0, 0.0, None
-    while not script.ended:
-        piece = script.take(0.25)
-        if piece is None:
-            continue
-        if number == 0 and piece.speech:
-            read = reader(text.normalize, detect(piece.text).language, known)
-        for part, spoken in readings(piece, read, None if text.split == "none" else known.longest_piece):
-            expected = part.pause_s or len(spoken) / CHARS_PER_S
-            number, seconds = number + 1, seconds + expected
-            rows.append([str(number), f"{expected:.1f} s", spoken or "(pause)"])
-            console.record(
-                status="ok", piece=number, expected_s=round(expected, 2), text=part.as_written, spoken=spoken
-            )
-    console.table(rows)
-    console.note(f"{number} piece{'s' * (number != 1)}, about {duration(seconds)}{known.weight}")
-
-
-@dataclass(frozen=True)
-class Known:
-    """What can be known about a model without loading it."""
-
-    weight: str  # in words
-    longest_piece: int | None = None
-    plain_letters: bool = False
-
-
-def known_of(name: str, variant: str) -> Known:
-    """The size of a model, its longest piece, and whether it reads letters only."""
-    from omnitts_cli.families.common.fields import Fields, longest_piece, ours_in, plain_letters
-    from omnitts_cli.weights.find import here
-    from omnitts_cli.weights.names import HubName
-
-    try:
-        found = here(name, variant=variant)
-        if isinstance(found, HubName):
-            return Known(f"; model {name} is not on this machine")
-        if (folder := found.folder) is None:
-            return Known("")
-        ours = ours_in(Fields.read(folder / "config.json"))
-        weight = f"; model {name}: {size(sum(file.stat().st_size for file in folder.rglob('*.safetensors')))}"
-        return Known(weight, longest_piece(ours), plain_letters(ours))
-    except OmniError as error:
-        return Known(f"; {error.message}")
-
-
 def rescued(error: OmniError | Stopped, place: Stage) -> OmniError | Stopped:
     """Keeps the finished sentences; returns the error."""
     try:
@@ -265,3 +213,63 @@ def rescued(error: OmniError | Stopped, place: Stage) -> OmniError | Stopped:
     elif kept:
         console.note(f"finished sentences are in {kept}")
     return error
+
+
+@contextmanager
+def opened_model(
+    model: str | None,
+    variant: str,
+    machine: Machine,
+    network: Network,
+    messages: Messages,
+    *,
+    patient: bool = False,
+    via: str = "off",
+) -> Iterator[TTS]:
+    """The open model. `variant` completes a bare size: custom_voice, base or voice_design. `via`: auto, off, or the URL
+    of a server.
+    """
+    name = model or EMBEDDED
+    if via != "off" and (via != "auto" or server_socket().exists()):
+        served = of_server(via, model, variant, machine, network)
+        if served is not None:
+            console.detail(f"speaking through {served.via}")
+            with served:
+                yield served
+            return
+    words = f"loading {name}{'' if machine.device == 'auto' else f' on {machine.device}'} ..."
+    console.detail(words)
+    if style(messages.progress) == "bar":
+        console.redraw(words)
+    from omnitts_cli.cli.models import tell
+    from omnitts_cli.speech import tts  # takes seconds: after the message
+
+    settings = {**settings_for(machine, network), "patient": patient}
+    console.detail("settings: " + ", ".join(f"{key} {value}" for key, value in settings.items() if value is not None))
+    with Progress(f"downloading {name}", messages.progress) as progress:
+        spoken = tts.load(
+            name, variant=variant, fetching=lambda news: tell(progress, news), tell=console.notice, **settings
+        )
+        with spoken:
+            console.stand_still()
+            yield spoken
+
+
+def of_server(via: str, model: str | None, variant: str, machine: Machine, network: Network) -> RemoteTTS | None:
+    """The model on a running server; None to open it here."""
+    from omnitts_cli.speech import remote, servers
+
+    def local() -> TTS:
+        from omnitts_cli.speech import tts
+
+        return tts.load(model or EMBEDDED, variant=variant, tell=console.notice, **settings_for(machine, network))
+
+    if network.offline and via != "auto" and not servers.Address.of(via, "--via").loopback:
+        raise UsageError("--offline cannot be used with a server on another machine", hint="--via off")
+    return remote.connect(via, model, variant, device=machine.device, dtype=machine.dtype, local=local)
+
+
+def settings_for(machine: Machine, network: Network) -> dict[str, Any]:
+    """The options as fields of EngineSettings."""
+    given = {name: getattr(machine, name) for name in machine.__dataclass_fields__}
+    return {**given, "slots": None if machine.slots == "auto" else int(machine.slots), "offline": network.offline}

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from omnitts_cli.cli.completion import hub_names
 from omnitts_cli.cli.declare import Command, command, group
+from omnitts_cli.cli.help import hub_names
 from omnitts_cli.errors import ModelError
 from omnitts_cli.settings.table import Messages, Network
 from omnitts_cli.terminal.console import console

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from omnitts_cli.cli.loading import settings_for
+from omnitts_cli.cli.job import settings_for
 from omnitts_cli.errors import UsageError
 from omnitts_cli.settings.commands import Serving
 from omnitts_cli.settings.environment import API_KEY, EMBEDDED, variable

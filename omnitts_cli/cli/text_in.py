@@ -1,4 +1,4 @@
-"""Where the text comes from: words on the command line, files, or a pipe that may stay open."""
+"""Where the text comes from: words on the command line, files, or a pipe that may stay open; and --dry-run."""
 
 from __future__ import annotations
 
@@ -19,6 +19,17 @@ if TYPE_CHECKING:
     from omnitts_cli.settings.table import TextIn
     from omnitts_cli.text.inputs import TextOptions
     from omnitts_cli.text.piece import Piece
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from omnitts_cli.errors import OmniError
+from omnitts_cli.settings.table import TextIn
+from omnitts_cli.terminal.progress import duration, size
+
+if TYPE_CHECKING:
+    from omnitts_cli.speech.script import Script
+
 
 STDIN_BLOCK = 1 << 16
 QUIET_S = 0.3  # a pipe that says nothing for so long has finished its sentence
@@ -58,7 +69,6 @@ def live_texts(words: list[str] | None, options: TextIn, command: str) -> Iterat
 
 def as_meant(words: list[str] | None, options: TextIn) -> tuple[list[str] | None, TextIn]:
     """A dash in the place of the words is stdin, as it is behind -f."""
-    from dataclasses import replace
 
     if words != ["-"] or options.file:
         return words, options
@@ -129,7 +139,6 @@ def opened(name: str) -> BinaryIO:
 
 
 def pieces_of_files(sources: list[BinaryIO | None], options: TextIn, how: TextOptions) -> Iterator[Piece]:
-    from dataclasses import replace
 
     from omnitts_cli.text.inputs import input_format, pieces_of_document
 
@@ -201,3 +210,57 @@ def lines_of_stdin(how: TextOptions) -> Iterator[list[Piece]]:
     if not (found or any(piece.speech for piece in pieces)):
         raise nothing_to_speak("")
     yield pieces
+
+
+def rehearse(script: Script, model: str, variant: str, text: TextIn) -> None:
+    """--dry-run: what will be spoken, how long it will be, and what the model weighs."""
+    from omnitts_cli.speech.speaking import CHARS_PER_S
+    from omnitts_cli.text.language import detect
+    from omnitts_cli.text.reading import reader, readings
+
+    known = known_of(model, variant)
+    rows: list[list[str]] = []
+    number, seconds, read = 0, 0.0, None
+    while not script.ended:
+        piece = script.take(0.25)
+        if piece is None:
+            continue
+        if number == 0 and piece.speech:
+            read = reader(text.normalize, detect(piece.text).language, known)
+        for part, spoken in readings(piece, read, None if text.split == "none" else known.longest_piece):
+            expected = part.pause_s or len(spoken) / CHARS_PER_S
+            number, seconds = number + 1, seconds + expected
+            rows.append([str(number), f"{expected:.1f} s", spoken or "(pause)"])
+            console.record(
+                status="ok", piece=number, expected_s=round(expected, 2), text=part.as_written, spoken=spoken
+            )
+    console.table(rows)
+    console.note(f"{number} piece{'s' * (number != 1)}, about {duration(seconds)}{known.weight}")
+
+
+@dataclass(frozen=True)
+class Known:
+    """What can be known about a model without loading it."""
+
+    weight: str  # in words
+    longest_piece: int | None = None
+    plain_letters: bool = False
+
+
+def known_of(name: str, variant: str) -> Known:
+    """The size of a model, its longest piece, and whether it reads letters only."""
+    from omnitts_cli.families.common.fields import Fields, longest_piece, ours_in, plain_letters
+    from omnitts_cli.weights.find import here
+    from omnitts_cli.weights.names import HubName
+
+    try:
+        found = here(name, variant=variant)
+        if isinstance(found, HubName):
+            return Known(f"; model {name} is not on this machine")
+        if (folder := found.folder) is None:
+            return Known("")
+        ours = ours_in(Fields.read(folder / "config.json"))
+        weight = f"; model {name}: {size(sum(file.stat().st_size for file in folder.rglob('*.safetensors')))}"
+        return Known(weight, longest_piece(ours), plain_letters(ours))
+    except OmniError as error:
+        return Known(f"; {error.message}")

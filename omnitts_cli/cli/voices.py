@@ -9,9 +9,9 @@ import typer
 
 from omnitts_cli.audio.magic import is_recording
 from omnitts_cli.cli import clone
-from omnitts_cli.cli.completion import voice_names
 from omnitts_cli.cli.declare import Command, command, group
-from omnitts_cli.cli.loading import opened_model
+from omnitts_cli.cli.help import voice_names
+from omnitts_cli.cli.job import opened_model
 from omnitts_cli.errors import InputError, ModelError, UsageError
 from omnitts_cli.settings.commands import Clip
 from omnitts_cli.settings.environment import EMBEDDED

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from omnitts_cli.cli import app
-from omnitts_cli.cli.completion import COMPLETING
+from omnitts_cli.cli.help import COMPLETING
 from omnitts_cli.errors import OmniError
 
 PYTHON = [sys.executable, "-m", "omnitts_cli"]

@@ -75,7 +75,7 @@ def test_completion_knows_saved_voices(
 ) -> None:
     import numpy as np
 
-    from omnitts_cli.cli.completion import voice_names
+    from omnitts_cli.cli.help import voice_names
     from omnitts_cli.speech import voice_files
     from omnitts_cli.voices import Cloned
 
@@ -84,6 +84,6 @@ def test_completion_knows_saved_voices(
 
 
 def test_B12_pull_offers_what_can_be_pulled() -> None:
-    from omnitts_cli.cli.completion import hub_names
+    from omnitts_cli.cli.help import hub_names
 
     assert "1.7b-base" in hub_names("") and "tiny" not in hub_names("")
