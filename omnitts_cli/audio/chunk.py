@@ -21,6 +21,7 @@ class Chunk:
     codes: np.ndarray  # [frames, G] int64
     last: bool = False
     stopped: Stopped | None = None
+    tokens: int = 0  # of the request's text so far
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,8 +19,8 @@ def through_ffmpeg(path: str | None, data: BinaryIO, name: str, kind: str, until
             f"reference clip {name} is {kind}; reading it needs ffmpeg, which is not installed",
             hint="install ffmpeg, or convert the clip to wav or flac",
         )
-    source = "pipe:0" if path is None else f"file:{path}"
-    command = [program, "-v", "error", "-nostdin", "-protocol_whitelist", "file,pipe", "-i", source]
+    source, protocols = ("pipe:0", "pipe") if path is None else (f"file:{path}", "file,pipe")
+    command = [program, "-v", "error", "-nostdin", "-protocol_whitelist", protocols, "-i", source]
     command += ["-t", f"{until_s:.3f}", "-vn", "-c:a", "pcm_s16le", "-f", "wav", "-"]
     sent = data.read() if path is None else b""
     try:

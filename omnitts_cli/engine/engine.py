@@ -343,7 +343,7 @@ class Engine:
     def _hand_out(self, record: Record, pcm: np.ndarray, codes: np.ndarray, stopped: Stopped | None) -> None:
         """A chunk for the caller; with `stopped` it is the last and the request is done."""
         record.meter.add(pcm, time.perf_counter())
-        self._news.append(Chunk(record.id, record.chunks, pcm, codes, stopped is not None, stopped))
+        self._news.append(Chunk(record.id, record.chunks, pcm, codes, stopped is not None, stopped, record.tokens))
         record.chunks += 1
         if stopped is not None:
             self._retire(record, stopped)

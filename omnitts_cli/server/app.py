@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import traceback
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from starlette.exceptions import HTTPException
-from starlette.routing import BaseRoute, Route, Router
+from starlette.routing import BaseRoute, Route, Router, WebSocketRoute
 
 from omnitts_cli.errors import OmniError
-from omnitts_cli.server import catalogue
+from omnitts_cli.server import catalogue, uploads
+from omnitts_cli.server.batch import Batch
 from omnitts_cli.server.body import Gone, Receive, Scope, Send
+from omnitts_cli.server.catalogue import json_answer
+from omnitts_cli.server.live import Live
 from omnitts_cli.server.problems import Problem, answer
 from omnitts_cli.server.speech import Speech
 from omnitts_cli.server.state import State
 
 Endpoint = Callable[[Scope, Receive, Send], Awaitable[None]]
-
-
-def json_answer(values: Any, status: int = 200) -> tuple[dict[str, Any], bytes]:
-    """The start message and the body of a JSON answer."""
-    body = json.dumps(values, ensure_ascii=False).encode("utf-8", "backslashreplace")
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    return {"type": "http.response.start", "status": status, "headers": headers}, body
 
 
 class Json:
@@ -99,8 +94,12 @@ def routes(state: State) -> list[BaseRoute]:
     """The endpoints."""
     found: list[BaseRoute] = [
         Route("/v1/audio/speech", Speech(state), methods=["POST"]),
+        Route("/v1/audio/speech/batch", Batch(state), methods=["POST"]),
+        WebSocketRoute("/v1/audio/speech/stream", Live(state)),
         Route("/v1/models", Json(catalogue.Models(state)), methods=["GET"]),
         Route("/v1/audio/voices", Json(catalogue.Voices(state)), methods=["GET"]),
+        Route("/v1/audio/voices", uploads.Post(state), methods=["POST"]),
+        Route("/v1/audio/voices/{name}", uploads.Delete(state), methods=["DELETE"]),
         Route("/health", catalogue.Health(state), methods=["GET"]),
         Route("/ready", catalogue.Ready(state), methods=["GET"]),
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,13 @@ from omnitts_cli.text.language import LANGUAGES
 
 TASKS = {"named": "CustomVoice", "cloned": "Base", "designed": "VoiceDesign"}
 BEGAN = int(time.time())
+
+
+def json_answer(values: Any, status: int = 200) -> tuple[dict[str, Any], bytes]:
+    """The start message and the body of a JSON answer."""
+    body = json.dumps(values, ensure_ascii=False).encode("utf-8", "backslashreplace")
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    return {"type": "http.response.start", "status": status, "headers": headers}, body
 
 
 def model_entry(model: Model) -> dict[str, Any]:

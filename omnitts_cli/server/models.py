@@ -113,20 +113,23 @@ class Models:
             raise unknown(404, "model", name, known)
         return found
 
-    async def of_kind(self, name: str | None, kind: str) -> Model:
-        """A ready model that speaks with this kind of voice; loads it if necessary."""
-        candidates = self.named(name)
-        for model in sorted(candidates, key=lambda model: (model.kinds is None, model.state != "ready")):
+    async def of_kind(self, name: str | None, kind: str, prefer: str | None = None) -> Model:
+        """A ready model that speaks with this kind of voice, `prefer` if it is among them; loads it if necessary."""
+
+        def rank(model: Model) -> tuple[bool, bool, bool]:
+            return prefer not in (model.name, model.group), model.kinds is None, model.state != "ready"
+
+        for model in sorted(self.named(name), key=rank):
             if model.kinds is None:
                 await self.ready(model)
             if kind in (model.kinds or ()):
                 await self.ready(model)
                 return model
-        task = {"named": "has voices of its own", "cloned": "clones", "designed": "designs voices"}[kind]
-        what = f"model '{name}'" if name else "this server"
-        raise Problem(400, f"no model of {what} {task}" if not name else f"{what} is not one that {task}",
-                      code="unsupported_task", param="model" if name else "task_type",
-                      hint=f"served: {', '.join(model.name for model in self.all)}")  # fmt: skip
+        can = {"named": "speak with voices of its own", "cloned": "clone", "designed": "design voices"}[kind]
+        what = f"model '{name}' cannot" if name else "none of the models can"
+        served = ", ".join(model.name for model in self.all)
+        raise Problem(400, f"{what} {can}", code="unsupported_task", param="model" if name else "task_type",
+                      hint=f"served: {served}")  # fmt: skip
 
     async def ready(self, model: Model) -> TTS:
         """The open model. Several requests for one that is not loaded wait for one loading."""

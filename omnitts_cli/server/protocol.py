@@ -8,6 +8,7 @@ from collections import Counter
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from omnitts_cli.server.guard import is_loopback
 
@@ -20,8 +21,24 @@ class Connections:
     """The open connections of one server."""
 
     def __init__(self) -> None:
-        self.all: set[Protocol] = set()
+        self.all: set[Any] = set()
         self.peers: Counter[str] = Counter()
+
+    def add(self, one: Any, peer: str) -> bool:
+        """Counts a connection; returns whether it is one too many."""
+        self.all.add(one)
+        self.peers[peer] += 1
+        # programs of this machine share one address, and a reverse proxy may be one of them
+        crowded = self.peers[peer] > MOST_OF_A_PEER and peer and not is_loopback(peer)
+        return bool(crowded) or len(self.all) > MOST_CONNECTIONS
+
+    def remove(self, one: Any, peer: str) -> None:
+        """Forgets a connection."""
+        if one in self.all:
+            self.all.discard(one)
+            self.peers[peer] -= 1
+            if not self.peers[peer]:
+                del self.peers[peer]
 
     async def sweep(self) -> None:
         """Ends connections whose headers take too long, until it is cancelled."""
@@ -30,6 +47,29 @@ class Connections:
             now = time.monotonic()
             for one in [one for one in self.all if one.waits_since and now - one.waits_since > HEADER_S]:
                 one.refuse(408, "the headers did not arrive in time")
+
+
+class WebSocket(WebSocketsSansIOProtocol):
+    """One WebSocket connection. `limits` is set on a subclass for each server."""
+
+    limits: Connections
+    waits_since: float | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        """Counts the connection; the HTTP protocol that it was has been counted before."""
+        super().connection_made(transport)
+        self._peer = self.client[0] if self.client else ""
+        self.limits.add(self, self._peer)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forgets the connection."""
+        self.limits.remove(self, self._peer)
+        super().connection_lost(exc)
+
+    async def run_asgi(self) -> None:
+        """The application also gets the transport."""
+        self.scope["omnitts.transport"] = self.transport  # type: ignore[typeddict-unknown-key]
+        await super().run_asgi()
 
 
 class Protocol(HttpToolsProtocol):
@@ -43,24 +83,19 @@ class Protocol(HttpToolsProtocol):
         self.waits_since: float | None = time.monotonic()  # for the end of the headers
         self._header_bytes = 0
         self._peer = self.client[0] if self.client else ""
-        self.limits.all.add(self)
-        self.limits.peers[self._peer] += 1
-        # programs of this machine share one address, and a reverse proxy may be one of them
-        crowded = self.limits.peers[self._peer] > MOST_OF_A_PEER and self._peer and not is_loopback(self._peer)
-        if crowded or len(self.limits.all) > MOST_CONNECTIONS:
+        if self.limits.add(self, self._peer):
             self.refuse(503, "too many connections")
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forgets the connection."""
-        self._forget()
+        self.limits.remove(self, self._peer)
         super().connection_lost(exc)
 
-    def _forget(self) -> None:
-        if self in self.limits.all:
-            self.limits.all.discard(self)
-            self.limits.peers[self._peer] -= 1
-            if not self.limits.peers[self._peer]:
-                del self.limits.peers[self._peer]
+    def handle_websocket_upgrade(self) -> None:
+        """The connection goes on as another protocol."""
+        self.limits.remove(self, self._peer)
+        self.waits_since = None
+        super().handle_websocket_upgrade()
 
     def data_received(self, data: bytes) -> None:
         """More bytes of a request."""

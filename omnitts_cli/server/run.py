@@ -19,11 +19,12 @@ import uvicorn
 
 from omnitts_cli.server import listen
 from omnitts_cli.server.app import App
+from omnitts_cli.server.clips import Clips
 from omnitts_cli.server.guard import Guard
 from omnitts_cli.server.hub import Hub
 from omnitts_cli.server.metrics import Metrics
 from omnitts_cli.server.models import Model, Models
-from omnitts_cli.server.protocol import Connections, Protocol
+from omnitts_cli.server.protocol import Connections, Protocol, WebSocket
 from omnitts_cli.server.state import State
 from omnitts_cli.settings.commands import Serving
 from omnitts_cli.settings.environment import server_socket
@@ -67,11 +68,13 @@ class Server:
         """The same on a running event loop."""
         hub = Hub()
         models = Models(self.models, hub, self.load, self.log)
-        self.state = State(self.options, self.guard, hub, models, Metrics(), self.log, self.uploads)
+        clips = Clips(self.options.max_upload, frozenset(map(str.lower, self.options.allow_ref_host)))
+        self.state = State(self.options, self.guard, hub, models, Metrics(), clips, self.log, self.uploads)
         limits = Connections()
         protocol: Any = type("ServerProtocol", (Protocol,), {"limits": limits})
+        websocket: Any = type("ServerWebSocket", (WebSocket,), {"limits": limits})
         config = uvicorn.Config(
-            App(self.state), http=protocol, ws="websockets-sansio", ws_max_size=LARGEST_MESSAGE,
+            App(self.state), http=protocol, ws=websocket, ws_max_size=LARGEST_MESSAGE,
             ws_ping_interval=PING_S, ws_ping_timeout=PING_S, ws_per_message_deflate=False, lifespan="off",
             log_config=None, access_log=False, server_header=False, proxy_headers=False, loop="none",
         )  # fmt: skip
@@ -96,6 +99,7 @@ class Server:
         finally:
             for task in (*tasks, loading):
                 task.cancel()
+            await clips.close()
             for model in models.all:
                 if model.tts is not None:
                     models.close(model)

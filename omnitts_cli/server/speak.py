@@ -9,7 +9,6 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from omnitts_cli.server import clips
 from omnitts_cli.server.body import Gone, Receive
 from omnitts_cli.server.fields import Asked
 from omnitts_cli.server.problems import invalid
@@ -33,14 +32,13 @@ STREAM_AHEAD, STREAM_AHEAD_S = 4, 10.0
 
 async def begin(state: State, call: Call, asked: Asked, *, live: bool = False) -> None:
     """Opens the request's stream; loads its model if necessary."""
-    names = [name for model in state.models.loaded for name in model.speech.speakers]
-    kind = asked.task or kind_of(asked.voice, state.saved, names)
-    model = await state.models.of_kind(asked.model, kind)
+    kind = asked.task or kind_of(asked.voice, state.saved)
+    model = await state.models.of_kind(asked.model, kind, prefer=made_with(state, asked.voice))
     model.active += 1
     call.model = model
     tts = await state.models.ready(model)
     voice = await voice_for(state, model, asked, kind)
-    call.voice = voice.name
+    call.voice = voice.name or "clone"
     opened = partial(open_stream, state, call, asked, tts, voice, live)
     if len(asked.text) <= SHORT_CHARS and not asked.lexicon:
         call.stream = opened()
@@ -48,10 +46,17 @@ async def begin(state: State, call: Call, asked: Asked, *, live: bool = False) -
         call.stream = await asyncio.to_thread(opened)
 
 
+def made_with(state: State, voice: str | None) -> str | None:
+    """The model that a saved voice was made with."""
+    if voice is None or voice not in state.saved.names():
+        return None
+    return state.saved.load(voice).about.get("model")
+
+
 async def voice_for(state: State, model: Model, asked: Asked, kind: str) -> Voice:
     """Who speaks."""
     if asked.clip is not None:
-        return await clips.voice_of(state, model, asked.clip)
+        return await state.clips.voice_of(model, asked.clip)
     if kind == "designed":
         return Voice(Designed(asked.speech.style or ""), "designed")
     voice = voice_of(asked.voice, model.speech, state.saved)

@@ -128,7 +128,7 @@ async def whole(call: Call, asked: Asked, scope: Scope, send: Send) -> None:
         (b"x-finish-reason", reason(call).encode()),
         (b"x-audio-seconds", f"{seconds:.3f}".encode()),
         (b"x-rtf", f"{(time.perf_counter() - call.began) / seconds if seconds else 0:.4f}".encode()),
-        (b"x-output-tokens", str(stream_of(call).account.frames).encode()),
+        *token_headers(call),
     ]
     await send(start(call, asked, media, rate, scope, headers))
     await deliver(call, send, data, more=False)
@@ -230,6 +230,28 @@ def printable(text: str) -> bytes:
     return text.encode("ascii", "backslashreplace").translate(None, bytes(range(32)) + b"\x7f")
 
 
+def usage(call: Call) -> dict[str, Any]:
+    """vLLM-Omni's counts of tokens: text, frames of the clip that is continued, frames made."""
+    stream = stream_of(call)
+    codes = getattr(stream.manner.request.voice, "codes", None)
+    text, sound = stream.account.tokens, 0 if codes is None else len(codes)
+    made = stream.account.frames
+    return {
+        "input_tokens": text + sound,
+        "output_tokens": made,
+        "total_tokens": text + sound + made,
+        "input_token_details": {"text_tokens": text, "audio_tokens": sound},
+    }
+
+
+def token_headers(call: Call) -> list[tuple[bytes, bytes]]:
+    """The same as headers."""
+    counts = usage(call)
+    details = counts.pop("input_token_details")
+    counts |= {f"input_{name}": count for name, count in details.items()}
+    return [(f"x-vllm-omni-{name.replace('_', '-')}".encode(), b"%d" % count) for name, count in counts.items()]
+
+
 def reason(call: Call) -> str:
     """Why the speech ended."""
     return str(stream_of(call).account.stopped)
@@ -240,7 +262,7 @@ def facts(call: Call, asked: Asked) -> dict[str, Any]:
     stream = stream_of(call)
     account = stream.account
     found: dict[str, Any] = {
-        "usage": {"output_tokens": account.frames},
+        "usage": usage(call),
         "finish_reason": account.stopped,
         "seed": stream.seed,
         "audio_s": round(stream.seconds, 3),

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from omnitts_cli.server.clips import Clips
 from omnitts_cli.server.guard import Guard
 from omnitts_cli.server.hub import Ear, Hub
 from omnitts_cli.server.problems import Problem, busy
@@ -66,18 +67,18 @@ class State:
     hub: Hub
     models: Models
     metrics: Any  # Metrics; it reads the state
+    clips: Clips
     log: Callable[[str], None] = lambda line: None
     uploads: bool = True
     saved: Saved = field(default_factory=Saved)
     calls: set[Call] = field(default_factory=set)
     clients: Counter[str] = field(default_factory=Counter)
     draining: bool = False
-    extra: dict[str, Any] = field(default_factory=dict)  # of parts that keep something: clip readers, caches
 
     @contextmanager
-    def call(self, client: str, transport: Any = None) -> Iterator[Call]:
-        """A place for one request, or 429 or 503."""
-        self._admit(client)
+    def call(self, client: str, transport: Any = None, *, part: bool = False) -> Iterator[Call]:
+        """A place for one request, or 429 or 503. `part`: of a request that has a place."""
+        self._admit(client, part)
         call = Call(secrets.token_hex(8), client, Ear(), time.perf_counter(), transport=transport)
         self.calls.add(call)
         self.clients[client] += 1
@@ -94,11 +95,11 @@ class State:
                 call.model.active -= 1
                 call.model.used = time.monotonic()
 
-    def _admit(self, client: str) -> None:
-        if self.draining:
+    def _admit(self, client: str, part: bool) -> None:
+        if self.draining and not part:
             raise busy("the server is shutting down", "shutting_down", 5)
         most = self.options.max_per_client
-        if most and self.clients[client] >= most:
+        if most and not part and self.clients[client] >= most:
             raise too_many(f"client '{client[:80]}' has {most} requests already")
         if self.waiting() >= self.options.max_queue:
             raise too_many(f"{self.options.max_queue} requests are waiting")

@@ -27,17 +27,17 @@ class Saved:
     def __init__(self) -> None:
         self._voices: dict[str, tuple[tuple[int, int], Voice]] = {}
         self._names: list[str] = []
-        self._listed = -CHECK_S
+        self._listed: float | None = None
 
     def names(self) -> list[str]:
         """The names of all saved voices."""
-        if time.monotonic() - self._listed > CHECK_S:
+        if self._listed is None or time.monotonic() - self._listed > CHECK_S:
             self._names, self._listed = voice_files.names(), time.monotonic()
         return self._names
 
     def changed(self) -> None:
         """A voice was saved or deleted."""
-        self._listed = -CHECK_S
+        self._listed = None
 
     def load(self, name: str) -> Voice:
         """The saved voice of this name, which `names` has."""
@@ -67,11 +67,9 @@ def alias(name: str, speakers: Sequence[str]) -> str | None:
     return speakers[OPENAI.index(name.lower()) % len(speakers)]
 
 
-def kind_of(name: str | None, saved: Saved, speakers: Sequence[str]) -> str:
+def kind_of(name: str | None, saved: Saved) -> str:
     """The kind of a voice by its name: a saved one, or a blend of saved ones, is a cloned voice."""
-    if name is None or own_name(name, speakers):
-        return "named"
-    if voice_files.is_blend(name) or name in saved.names():
+    if name is not None and (name in saved.names() or voice_files.is_blend(name)):
         return "cloned"
     return "named"
 
@@ -85,11 +83,11 @@ def voice_of(name: str | None, model: Any, saved: Saved) -> Voice:
         return Voice(Named(speakers[0]), speakers[0])
     if voice_files.is_blend(name):
         return blend_of(name, model, saved)
-    own = own_name(name, speakers) or (alias(name, speakers) if name not in saved.names() else None)
+    if name in saved.names():  # before the model's own, as on the command line
+        return voices.voice_for(saved.load(name), model)
+    own = own_name(name, speakers) or alias(name, speakers)
     if own is not None:
         return Voice(Named(own), own)
-    if name in saved.names():
-        return voices.voice_for(saved.load(name), model)
     raise unknown(404, "voice", name, [*speakers, *saved.names(), *OPENAI])
 
 

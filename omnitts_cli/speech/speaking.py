@@ -79,6 +79,7 @@ class Account:
     first_sound_s: float | None = None
     wall_s: float = 0.0
     frames: int = 0
+    tokens: int = 0  # of text
     sentences: list[Sentence] = field(default_factory=list)
     codes: list[np.ndarray] = field(default_factory=list)
     notices: list[Notice] = field(default_factory=list)
@@ -313,6 +314,7 @@ class Stream:
         if self.manner.keep_codes:
             take.codes.append(found.codes)
         if found.last:
+            self.account.tokens += found.tokens
             take.name, take.stopped = "", found.stopped
             self._judge(take)
 

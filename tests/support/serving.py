@@ -97,6 +97,7 @@ def start(
     keys: dict[bytes, str] | None = None,
     engine: dict[str, Any] | None = None,
     insecure: bool = False,
+    uploads: bool = True,
     **options: Any,
 ) -> Iterator[Running]:
     """A server with these options of `omnitts serve`; it has been shut down when the block ends."""
@@ -116,7 +117,7 @@ def start(
     ready, lines = threading.Event(), []
     sockets = [listen.tcp(serving.host, 0)]
     port = sockets[0].getsockname()[1]
-    server = run.Server(serving, guard, planned(serving.model), load, sockets, ready.set, lines.append)
+    server = run.Server(serving, guard, planned(serving.model), load, sockets, ready.set, lines.append, uploads)
     running = Running(server, port, asyncio.new_event_loop(), lines)
 
     def target() -> None:

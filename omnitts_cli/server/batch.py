@@ -1,0 +1,103 @@
+"""POST /v1/audio/speech/batch: several texts in one request, whole; what is wrong with one does not stop the others."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from dataclasses import dataclass, replace
+from typing import Any
+
+from omnitts_cli.server.body import Gone, Receive, Scope, Send, read_json
+from omnitts_cli.server.catalogue import json_answer
+from omnitts_cli.server.fields import asked_of
+from omnitts_cli.server.problems import Problem, described, invalid
+from omnitts_cli.server.speak import begin, watched
+from omnitts_cli.server.speech import made, reason, report, stream_of, usage
+from omnitts_cli.server.state import State
+
+MOST_ITEMS = 32
+LARGEST_ANSWER = 64 << 20
+
+
+@dataclass
+class Batch:
+    """The endpoint."""
+
+    state: State
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers when all items are done."""
+        values = await read_json(scope, receive)
+        items = values.pop("items", None)
+        if not isinstance(items, list) or not 1 <= len(items) <= MOST_ITEMS:
+            raise invalid("items", f"items is not a list of 1 to {MOST_ITEMS} objects")
+        client, left = scope["omnitts.client"], Room(LARGEST_ANSWER)
+        with self.state.call(client, scope.get("omnitts.transport")) as call, watched(call, receive):
+            work = [asyncio.ensure_future(self._item(client, n, values, item, left)) for n, item in enumerate(items)]
+            gone = asyncio.ensure_future(call.ear.wait())  # the client has disconnected
+            try:
+                everything = asyncio.ensure_future(asyncio.wait(work))
+                await asyncio.wait({everything, gone}, return_when=asyncio.FIRST_COMPLETED)
+                if call.gone:
+                    raise Gone
+                call.first_sound = call.began
+                results = [one.result() for one in work]
+            finally:
+                for task in (*work, gone):
+                    task.cancel()
+            succeeded = sum(result["status"] == "success" for result in results)
+            start, body = json_answer(
+                {
+                    "id": f"speech-batch-{call.id}",
+                    "results": results,
+                    "total": len(results),
+                    "succeeded": succeeded,
+                    "failed": len(results) - succeeded,
+                }
+            )
+            await send(start)
+            await send({"type": "http.response.body", "body": body})
+
+    async def _item(self, client: str, index: int, shared: dict[str, Any], item: Any, left: Room) -> dict[str, Any]:
+        """The result of one item."""
+        try:
+            if not isinstance(item, dict):
+                raise invalid("items", "the item is not an object")
+            given = {name: value for name, value in {**shared, **item}.items() if value is not None}
+            asked = replace(asked_of({"response_format": "wav", **given, "stream": False, "stream_format": "audio"},
+                                     self.state.options.max_chars), whole=True)  # fmt: skip
+            with self.state.call(client, part=True) as call:
+                outcome = "error"
+                try:
+                    await begin(self.state, call, asked)
+                    data, media, rate, seconds = await made(call, asked)
+                    left.take(len(data) * 4 // 3)
+                    outcome = "ok"
+                finally:
+                    report(self.state, call, asked, outcome)
+                return {
+                    "index": index,
+                    "status": "success",
+                    "audio_data": base64.b64encode(data).decode(),
+                    "media_type": media,
+                    "usage": usage(call),
+                    "finish_reason": reason(call),
+                    "seed": stream_of(call).seed,
+                    "sample_rate": rate,
+                    "audio_s": round(seconds, 3),
+                }
+        except Exception as error:
+            return {"index": index, "status": "error", "error": described(error)["message"]}
+
+
+@dataclass
+class Room:
+    """How much more an answer may hold."""
+
+    bytes: int
+
+    def take(self, count: int) -> None:
+        """Uses some of it."""
+        self.bytes -= count
+        if self.bytes < 0:
+            raise Problem(413, f"the answer would be larger than {LARGEST_ANSWER >> 20} MiB", code="too_large")

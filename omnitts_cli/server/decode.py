@@ -1,0 +1,55 @@
+"""A process of its own that decodes one clip from a stranger: bounded memory and time, and no access to anything.
+
+Run with `python -m omnitts_cli.server.decode`: the clip on standard input; on standard output a line of JSON, and the
+samples as float32.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+MEMORY_BYTES, CPU_S = 512 << 20, 10
+
+
+def limit() -> None:
+    """Bounds what this process may use, where the system can."""
+    try:
+        import resource
+    except ImportError:
+        return
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def main() -> None:
+    """Decodes the clip."""
+    import numpy as np
+    import soundfile  # noqa: F401  # now, while nobody waits
+    import soxr  # noqa: F401
+
+    from omnitts_cli.audio.read import read_clip
+    from omnitts_cli.errors import OmniError
+
+    limit()
+    out = sys.stdout.buffer
+    head: dict[str, Any] = {}
+    samples: Any = np.zeros(0, np.float32)
+    try:
+        clip = read_clip("-", stdin=sys.stdin.buffer)
+        samples = clip.sound
+        head = {"rate": clip.rate, "source_rate": clip.source_rate, "channels": clip.source_channels,
+                "source_s": clip.source_s, "clipped": clip.clipped, "notices": clip.notices}  # fmt: skip
+    except OmniError as error:
+        head = {"error": error.message, "cause": error.cause}
+    except MemoryError:
+        head = {"error": "the clip needs too much memory to decode"}
+    out.write(json.dumps(head).encode() + b"\n")
+    out.write(np.ascontiguousarray(samples, "<f4").tobytes())
+    out.flush()
+
+
+if __name__ == "__main__":
+    main()

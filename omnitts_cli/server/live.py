@@ -1,0 +1,353 @@
+"""WS /v1/audio/speech/stream: text goes in word by word while its sound comes out.
+
+The messages are vLLM-Omni's; `input.flush` and `response.cancel` are ours. An utterance is what lies between two
+`input.done`; several may wait, and each is spoken by one live request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+from omnitts_cli.errors import OmniError
+from omnitts_cli.server.body import Gone, Receive, Scope, Send, parse_object
+from omnitts_cli.server.encode import Encoding
+from omnitts_cli.server.fields import Asked, asked_of
+from omnitts_cli.server.guard import SUBPROTOCOL
+from omnitts_cli.server.problems import Problem, answer, described, invalid
+from omnitts_cli.server.speak import begin, chunks
+from omnitts_cli.server.speech import encoder, facts, heard, report
+from omnitts_cli.server.state import Call, State
+from omnitts_cli.text.clean import Cleaner
+
+MOST_WAITING = 4
+IDLE_S = 300.0
+END, FLUSH = object(), object()
+
+
+@dataclass(eq=False)
+class Utterance:
+    """Text that is spoken as one, with what has arrived of it."""
+
+    index: int
+    asked: Asked
+    stream_audio: bool
+    parts: deque[Any] = field(default_factory=deque)  # texts, FLUSH, END, until there is a stream
+    chars: int = 0
+    text: str = ""
+    ended: bool = False
+    cancelled: bool = False
+    stream: Any = None
+    call: Call | None = None
+    began: asyncio.Event = field(default_factory=asyncio.Event)  # there is text, or none will come
+    _cleaner: Cleaner = field(default_factory=Cleaner)
+    _spaced: bool = False
+
+    def add(self, part: Any) -> None:
+        """More text, or a mark."""
+        self.parts.append(part)
+        if part is END:
+            self.ended = True
+        if part is END or (isinstance(part, str) and part.strip()):
+            self.began.set()
+        if self.stream is not None:
+            self.feed()
+
+    def cancel(self) -> None:
+        """Ends it, whether it is spoken yet or not."""
+        self.cancelled = True
+        self.began.set()
+        if self.call is not None:
+            self.call.ear.set()
+        if self.stream is not None:
+            self.stream.close()
+
+    def feed(self) -> None:
+        """Gives the stream what has arrived."""
+        while self.parts:
+            part = self.parts.popleft()
+            if part is END:
+                self.stream.write(self._cleaner.flush())
+                self.stream.end()
+            elif part is FLUSH:
+                self._flush()
+            else:
+                part = part.lstrip(" ") if self._spaced else part
+                self._spaced = self._spaced and not part
+                self.stream.write(self._cleaner.feed(part))
+        assert self.call is not None
+        self.call.ear.set()  # the end of the text is news too, and no step of the engine tells about it
+
+    def _flush(self) -> None:
+        """The last word is complete: a space after it makes it certain, and the next text needs none."""
+        self.stream.write(self._cleaner.flush() + ("" if self._spaced else " "))
+        self.stream.flush()
+        self._spaced = True
+
+
+@dataclass
+class Live:
+    """The endpoint."""
+
+    state: State
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serves one connection."""
+        await receive()  # websocket.connect
+        try:
+            client = self.state.guard.check(scope)
+            if self.state.draining:
+                raise Problem(503, "the server is shutting down", code="shutting_down")
+        except OmniError as error:
+            start, body = answer(error)
+            await send({**start, "type": "websocket.http.response.start"})
+            await send({"type": "websocket.http.response.body", "body": body})
+            return
+        offered = list(scope.get("subprotocols", ()))
+        plain = [name for name in offered if not name.startswith(SUBPROTOCOL)]
+        await send({"type": "websocket.accept", "subprotocol": (plain or offered or [None])[0]})
+        session = Session(self.state, client, scope.get("omnitts.transport"), send)
+        speaker = asyncio.create_task(session.speak_all())
+        try:
+            await session.listen(receive)
+        finally:
+            session.close()
+            speaker.cancel()
+            await asyncio.gather(speaker, return_exceptions=True)
+
+
+@dataclass(eq=False)
+class Session:
+    """One connection: its settings, and its utterances in order."""
+
+    state: State
+    client: str
+    transport: Any
+    out: Send
+    config: dict[str, Any] = field(default_factory=dict)
+    asked: Asked | None = None
+    stream_audio: bool = False
+    open: Utterance | None = None  # still takes text
+    count: int = 0
+    turns: deque[Utterance] = field(default_factory=deque)  # the first is being spoken
+    more: asyncio.Event = field(default_factory=asyncio.Event)  # there are turns
+
+    # ---- what the client says
+
+    async def listen(self, receive: Receive) -> None:
+        """Reads messages until the client has gone, or says nothing for too long."""
+        while True:
+            try:
+                async with asyncio.timeout(IDLE_S):
+                    message = await receive()
+            except TimeoutError:
+                if self.turns and self.turns[0].ended:
+                    continue
+                await self.out({"type": "websocket.close", "code": 1001, "reason": "idle"})
+                return
+            if message["type"] == "websocket.disconnect":
+                return
+            try:
+                if not await self.take(parse_object(message.get("text") or "")):
+                    return
+            except OmniError as error:
+                await self.tell(error_message(error))
+
+    async def take(self, message: dict[str, Any]) -> bool:
+        """Acts on one message; returns whether the session goes on."""
+        kind = message.pop("type", None)
+        if kind == "session.config":
+            self.configure(message)
+        elif kind == "input.text":
+            self.text(message.get("text"))
+        elif kind == "input.flush":
+            if self.open is not None:
+                self.open.add(FLUSH)
+        elif kind == "input.done":
+            self.done()
+        elif kind == "response.cancel":
+            self.cancel()
+        elif kind == "session.close":
+            await self.out({"type": "websocket.close", "code": 1000})
+            return False
+        else:
+            raise invalid("type", f"'{str(kind)[:80]}' is not a message of this endpoint")
+        return True
+
+    def configure(self, values: dict[str, Any]) -> None:
+        """session.config: for the utterances that follow."""
+        if self.open is not None:
+            raise invalid("type", "an utterance is open; input.done ends it")
+        stream_audio = values.pop("stream_audio", False)
+        if not isinstance(stream_audio, bool):
+            raise invalid("stream_audio", "stream_audio is not true or false")
+        given = {"response_format": "wav", **values}
+        self.asked, self.stream_audio = asked_of(given, self.state.options.max_chars, live=True), stream_audio
+        if self.asked.whole and self.asked.speech.loudness != "off":
+            raise invalid("loudness", "loudness needs the whole text")
+
+    def text(self, text: Any) -> None:
+        """input.text"""
+        if not isinstance(text, str):
+            raise invalid("text", "text is not a string")
+        if self.open is None:
+            if len(self.turns) > MOST_WAITING:
+                raise Problem(429, f"{MOST_WAITING} utterances are waiting", code="rate_limit_exceeded")
+            asked = self.asked or asked_of({"response_format": "wav"}, self.state.options.max_chars, live=True)
+            self.open = Utterance(self.count, asked, self.stream_audio)
+            self.count += 1
+            self.turns.append(self.open)
+            self.more.set()
+        if self.open.chars + len(text) > self.state.options.max_chars:
+            raise invalid("text", f"an utterance has at most {self.state.options.max_chars:,} characters")
+        self.open.chars += len(text)
+        self.open.text += text
+        self.open.add(text)
+
+    def done(self) -> None:
+        """input.done"""
+        if self.open is None:
+            self.text("")
+        assert self.open is not None
+        self.open.add(END)
+        self.open = None
+
+    def cancel(self) -> None:
+        """response.cancel: ends the utterance that is being spoken, or is the next."""
+        if self.turns:
+            self.turns[0].cancel()
+            if self.open is self.turns[0]:
+                self.open = None
+
+    def close(self) -> None:
+        """The connection has ended."""
+        if self.turns and (call := self.turns[0].call) is not None:
+            call.gone = True
+            call.ear.set()
+
+    # ---- what the server says
+
+    async def tell(self, values: dict[str, Any]) -> None:
+        """Sends a message."""
+        await self.out({"type": "websocket.send", "text": json.dumps(values)})
+
+    async def speak_all(self) -> None:
+        """Speaks the utterances in order."""
+        while True:
+            await self.more.wait()
+            self.more.clear()
+            while self.turns:
+                utterance = self.turns[0]
+                await utterance.began.wait()
+                try:
+                    total = await self.speak(utterance)
+                except Gone:
+                    return
+                except Exception as error:
+                    total = 0
+                    if not isinstance(error, OmniError):
+                        self.state.log(f"{type(error).__name__}: {error}")
+                    await self.tell({**error_message(error), "utterance_index": utterance.index})
+                self.turns.popleft()
+                if self.open is utterance:
+                    self.open = None
+                done = {"type": "session.done", "utterance_index": utterance.index, "total_sentences": total}
+                await self.tell(done)
+
+    async def speak(self, utterance: Utterance) -> int:
+        """One utterance; returns how many there were, which is 0 if it was empty."""
+        if not utterance.text.strip() or utterance.cancelled:
+            return 0
+        with self.state.call(self.client, self.transport) as call:
+            utterance.call = call
+            outcome = "error"
+            try:
+                await begin(self.state, call, utterance.asked, live=True)
+                utterance.stream = call.stream
+                if utterance.cancelled:
+                    utterance.cancel()
+                utterance.feed()
+                await Sound(self, utterance, call).send()
+                outcome = "cancelled" if utterance.cancelled else "ok"
+            except Gone:
+                outcome = "gone"
+                raise
+            finally:
+                report(self.state, call, utterance.asked, outcome)
+        return 1
+
+
+def error_message(error: Exception) -> dict[str, Any]:
+    """The message about an error that does not end the session."""
+    about = described(error)
+    return {"type": "error", "message": about["message"], "code": about["code"], "param": about["param"]}
+
+
+@dataclass
+class Sound:
+    """The sound of one utterance on its way out."""
+
+    session: Session
+    utterance: Utterance
+    call: Call
+    held: list[bytes] = field(default_factory=list)
+    total: int = 0
+
+    async def send(self) -> None:
+        """audio.start, the sound, audio.done."""
+        encoding = await encoder(self.call, self.utterance.asked)
+        try:
+            names = {"utterance_index": self.utterance.index, "sentence_index": 0}
+            await self.session.tell({
+                "type": "audio.start", **names, "sentence_text": self.utterance.text,
+                "format": self.utterance.asked.form, "sample_rate": encoding.rate, "seed": self._seed,
+            })  # fmt: skip
+            failed: Exception | None = None
+            try:
+                await self._all(encoding)
+            except Gone:
+                raise
+            except Exception as error:
+                failed = error
+            await self.session.tell({
+                "type": "audio.done", **names, "total_bytes": self.total, "error": failed is not None,
+                "cancelled": self.utterance.cancelled, **facts(self.call, self.utterance.asked),
+            })  # fmt: skip
+            if failed is not None:
+                raise failed
+        finally:
+            await encoding.close()
+
+    @property
+    def _seed(self) -> int:
+        assert self.call.stream is not None
+        return self.call.stream.seed
+
+    async def _all(self, encoding: Encoding) -> None:
+        async for chunk in chunks(self.call):
+            if chunk.samples.size and not self.utterance.cancelled:
+                heard(self.call)
+                await self._frame(await encoding.feed(chunk.samples))
+        await self._frame(await encoding.finish())
+        if self.held:
+            await self._out(b"".join(self.held))
+
+    async def _frame(self, data: bytes) -> None:
+        if data:
+            self.total += len(data)
+            if self.utterance.stream_audio:
+                await self._out(data)
+            else:
+                self.held.append(data)
+
+    async def _out(self, data: bytes) -> None:
+        self.call.sending_since = began = time.perf_counter()
+        try:
+            await self.session.out({"type": "websocket.send", "bytes": data})
+        finally:
+            self.call.sending_since = None
+            self.call.held_s += time.perf_counter() - began

@@ -1,0 +1,204 @@
+"""POST and DELETE of voices: saved from a clip, from a voice file, or from a description."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from starlette.datastructures import Headers, UploadFile
+from starlette.formparsers import MultiPartException, MultiPartParser
+
+from omnitts_cli.errors import InputError, OmniError
+from omnitts_cli.server.body import Receive, Scope, Send, header, read_body
+from omnitts_cli.server.catalogue import json_answer, uploaded_entry
+from omnitts_cli.server.clips import opened
+from omnitts_cli.server.models import Model
+from omnitts_cli.server.problems import Problem, invalid
+from omnitts_cli.server.speak import chunks
+from omnitts_cli.server.state import State
+from omnitts_cli.server.voices import MOST_SAVED, OPENAI, own_name
+from omnitts_cli.settings.table import Speech, TextIn
+from omnitts_cli.speech import reference, voice_files
+from omnitts_cli.speech.clip import Clip, join
+from omnitts_cli.speech.voices import Voice
+from omnitts_cli.text.inputs import pieces_of_text
+
+FORM_BYTES = 64 << 10  # of a form besides its file
+MOST_FIELDS = 16
+LONGEST = {"consent": 500, "ref_text": 10_000, "speaker_description": 500, "design": 2000, "seed": 20, "name": 64}
+SAMPLE = ("The quick brown fox jumps over the lazy dog. She sells sea shells by the shore, "
+          "and five wise men walked home through the quiet town.")  # fmt: skip
+"""What a described voice says once, to be cloned from that."""
+WRITABLE = ("audio_sample", "voice_file")
+
+
+@dataclass
+class Post:
+    """POST /v1/audio/voices"""
+
+    state: State
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Saves a voice."""
+        allowed(self.state)
+        form = await read_form(scope, receive, self.state.options.max_upload)
+        name, again = self._name(form), form.get("replace", "").lower() in ("true", "1", "yes")
+        if name in self.state.saved.names() and not again:
+            raise Problem(409, f"voice '{name}' already exists", code="voice_exists", param="name",
+                          hint="replace=true overwrites it")  # fmt: skip
+        with self.state.call(scope["omnitts.client"], scope.get("omnitts.transport")) as call:
+            voice = await self._voice(call, form)
+            kept = about(form, voice)
+            saved = voice_files.SavedVoice(name, voice.identity, kept)  # type: ignore[arg-type]
+            await asyncio.to_thread(voice_files.save, saved, replace=again)
+        self.state.saved.changed()
+        entry = uploaded_entry(self.state, name)
+        for key in ("model", "language"):
+            entry.pop(key, None)
+        start, body = json_answer({"success": True, "voice": entry})
+        await send(start)
+        await send({"type": "http.response.body", "body": body})
+
+    def _name(self, form: dict[str, Any]) -> str:
+        try:
+            name = voice_files.check_name(str(form.get("name", "")))
+        except OmniError as error:
+            raise invalid("name", error.message, error.hint) from None
+        speakers = [one for model in self.state.models.loaded for one in model.speech.speakers]
+        if own_name(name, speakers) or name in OPENAI:
+            raise Problem(409, f"'{name}' is a voice of the model", code="voice_exists", param="name")
+        if len(self.state.saved.names()) >= MOST_SAVED:
+            raise Problem(400, f"there are {MOST_SAVED} saved voices", code="too_many_voices")
+        return name
+
+    async def _voice(self, call: Any, form: dict[str, Any]) -> Voice:
+        given = [part for part in (*WRITABLE, "design") if form.get(part)]
+        if len(given) != 1:
+            raise invalid("audio_sample", "give one of audio_sample, voice_file and design")
+        if given != ["voice_file"] and given != ["design"] and not form.get("consent", "").strip():
+            raise invalid("consent", "consent is missing: who agreed, and when")
+        model = await self.state.models.of_kind(form.get("model") or None, "cloned")
+        model.active += 1
+        call.model = model
+        if given == ["design"]:
+            return await self._designed(call, model, form)
+        data: bytes = form[given[0]]
+        if given == ["voice_file"]:
+            return await asyncio.to_thread(opened, data, model)
+        return await self.state.clips.cloned(model, await self.state.clips.decoded(data), form.get("ref_text") or None)
+
+    async def _designed(self, call: Any, model: Model, form: dict[str, Any]) -> Voice:
+        """The clone of a described voice that has spoken once."""
+        seed = form.get("seed") or "0"
+        if not seed.isdecimal() or int(seed) > 2**63 - 1:
+            raise invalid("seed", "seed is not a whole number")
+        designer = await self.state.models.of_kind(form.get("model") or None, "designed")
+        designer.active += 1
+        try:
+            tts = await self.state.models.ready(designer)
+            speech = Speech(seed=int(seed), language="en")
+            call.stream = tts.open(
+                script(), tts.design(form["design"]), TextIn(), speech, safe=True, urgent=True, client=call.client,
+                notify=lambda: self.state.hub.mark(call.ear),
+            )  # fmt: skip
+            parts = [chunk.samples async for chunk in chunks(call)]
+        finally:
+            designer.active -= 1
+        clip = Clip(join(parts), tts.sample_rate, int(seed))
+        voice = await self.state.clips.cloned(model, reference.of_clip(clip), None)
+        source = f"design: {form['design']}"[: voice_files_source()]
+        return replace(voice, about={**voice.about, "source": source})
+
+
+def voice_files_source() -> int:
+    """Characters of a description that a voice file keeps."""
+    return LONGEST["speaker_description"]
+
+
+def script() -> Any:
+    """What a described voice says."""
+    from omnitts_cli.speech.script import Written
+
+    return Written(pieces_of_text(SAMPLE), len(SAMPLE))
+
+
+def about(form: dict[str, Any], voice: Voice) -> dict[str, str]:
+    """The fields that are kept beside a voice."""
+    made = time.strftime("%Y-%m-%d", time.gmtime())
+    found = {**voice.about, "made": made, "consent": form.get("consent", "").strip()}
+    if description := form.get("speaker_description", "").strip():
+        found["source"] = description
+    return {key: str(value) for key, value in found.items() if value and key in voice_files.FIELDS}
+
+
+def allowed(state: State) -> None:
+    """403 unless clients may save and delete voices."""
+    if not state.uploads:
+        raise Problem(403, "this server does not let clients change its voices", code="uploads_off",
+                      hint="--allow-upload on")  # fmt: skip
+
+
+async def read_form(scope: Scope, receive: Receive, largest: int) -> dict[str, Any]:
+    """The fields of a multipart form: one file at most, kept in memory."""
+    if header(scope, b"content-type").partition(";")[0].strip().lower() != "multipart/form-data":
+        raise Problem(415, "the body is not multipart/form-data", code="unsupported_media_type")
+    body = await read_body(scope, receive, largest + FORM_BYTES)
+
+    async def stream() -> AsyncGenerator[bytes, None]:
+        yield body
+
+    parser = MultiPartParser(Headers(raw=list(scope["headers"])), stream(), max_files=1, max_fields=MOST_FIELDS,
+                             max_part_size=FORM_BYTES)  # type: ignore[arg-type]  # fmt: skip
+    parser.spool_max_size = len(body) + 1  # never a file on disk
+    try:
+        form = await parser.parse()
+    except MultiPartException as error:
+        raise invalid(None, error.message) from None
+    found: dict[str, Any] = {}
+    for key, value in form.multi_items():
+        if isinstance(value, UploadFile):
+            found[key] = await value.read()
+            if key not in WRITABLE:
+                raise invalid(key[:80], "this field is not a file", f"files: {', '.join(WRITABLE)}")
+        elif len(value) > LONGEST.get(key, 1000):
+            raise invalid(key[:80], f"{key[:80]} has more than {LONGEST.get(key, 1000)} characters")
+        else:
+            found[key] = value
+    if any(isinstance(found.get(name, b""), str) for name in WRITABLE):
+        raise invalid("audio_sample", "audio_sample and voice_file are files")
+    return found
+
+
+@dataclass
+class Delete:
+    """DELETE /v1/audio/voices/{name}"""
+
+    state: State
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Deletes a saved voice."""
+        allowed(self.state)
+        name = scope["path_params"]["name"]
+        if name in self.state.saved.names():
+            path = voice_files.find(name)
+            await asyncio.to_thread(remove, path)
+            self.state.saved.changed()
+            start, body = json_answer({"success": True, "message": f"Voice '{name}' deleted successfully"})
+        else:
+            speakers = [one for model in self.state.models.loaded for one in model.speech.speakers]
+            if own_name(name, speakers) or name in OPENAI:
+                raise Problem(403, f"'{name}' is a voice of the model", code="built_in", param="name")
+            start, body = json_answer({"success": False, "error": f"Voice '{name[:80]}' not found"}, 404)
+        await send(start)
+        await send({"type": "http.response.body", "body": body})
+
+
+def remove(path: Any) -> None:
+    """Removes a file."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot delete {path.name}: {(error.strerror or '').lower()}") from None

@@ -1,0 +1,36 @@
+"""The batch endpoint: each item is the sound of the single endpoint, and a wrong one stops no other."""
+
+from __future__ import annotations
+
+import base64
+
+from serving import Running
+
+PATH = "/v1/audio/speech/batch"
+
+
+def test_items_are_what_single_requests_give(server: Running) -> None:
+    items = [{"input": "One sentence."}, {"input": "Another one.", "voice": "ben", "response_format": "flac"}]
+    answer = server.request("POST", PATH, {"items": items, "seed": 7, "response_format": "pcm"}).json
+    assert (answer["total"], answer["succeeded"], answer["failed"]) == (2, 2, 0)
+    singles = [
+        server.speech("One sentence.", stream=False).body,
+        server.speech("Another one.", voice="ben", response_format="flac", stream=False).body,
+    ]
+    assert [base64.b64decode(one["audio_data"]) for one in answer["results"]] == singles
+    first = answer["results"][0]
+    assert first["media_type"] == "audio/pcm" and first["seed"] == 7 and first["finish_reason"] == "end"
+    assert first["usage"]["output_tokens"] * 640 * 2 == len(singles[0])
+
+
+def test_a_wrong_item_stops_no_other(server: Running) -> None:
+    items = [{"input": ""}, {"input": "Good.", "voice": "nobody"}, 3, {"input": "Good."}]
+    answer = server.request("POST", PATH, {"items": items}).json
+    assert [one["status"] for one in answer["results"]] == ["error", "error", "error", "success"]
+    assert "nobody" in answer["results"][1]["error"] and answer["failed"] == 3
+
+
+def test_the_number_of_items_is_limited(server: Running) -> None:
+    for items in ([], [{"input": "a"}] * 33, "a", None):
+        answer = server.request("POST", PATH, {"items": items})
+        assert answer.status == 400 and answer.json["error"]["param"] == "items"

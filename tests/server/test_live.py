@@ -1,0 +1,143 @@
+"""The WebSocket: words go in one by one, and the sound is that of live text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from serving import Running, eventually
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import ClientConnection, connect
+
+from omnitts_cli.audio.pcm import to_int16
+from omnitts_cli.server.guard import digest
+from omnitts_cli.speech import tts
+
+WORDS = ["Hello", " there,", " this", " is a", " test.", " And more", " words here."]
+
+
+@pytest.fixture
+def client(server: Running) -> Iterator[ClientConnection]:
+    with connect(f"ws://127.0.0.1:{server.port}/v1/audio/speech/stream") as found:
+        yield found
+
+
+def tell(client: ClientConnection, kind: str, **values: Any) -> None:
+    client.send(json.dumps({"type": kind, **values}))
+
+
+def answers(client: ClientConnection, last: str = "session.done") -> tuple[list[dict[str, Any]], list[bytes]]:
+    """The messages and the frames up to a message of type `last`."""
+    messages: list[dict[str, Any]] = []
+    frames: list[bytes] = []
+    while not messages or messages[-1]["type"] != last:
+        found = client.recv(timeout=20)
+        if isinstance(found, bytes):
+            frames.append(found)
+        else:
+            messages.append(json.loads(found))
+    return messages, frames
+
+
+def test_words_one_by_one_give_the_sound_of_live_text(client: ClientConnection) -> None:
+    with tts.load("random:toy", threads=1, slots=4, device="cpu") as model:
+        expected = to_int16(model.stream(iter(WORDS), seed=7).clip().samples).tobytes()
+    for stream_audio in (True, False):
+        tell(client, "session.config", seed=7, response_format="pcm", stream_audio=stream_audio)
+        for word in WORDS:
+            tell(client, "input.text", text=word)
+        tell(client, "input.done")
+        messages, frames = answers(client)
+        assert b"".join(frames) == expected and (len(frames) > 1) == stream_audio
+        start, done, end = messages
+        assert start["type"] == "audio.start" and start["sample_rate"] == 8000
+        assert done["total_bytes"] == len(expected) and not done["error"] and done["finish_reason"] == "end"
+        assert end["total_sentences"] == 1
+
+
+def test_sound_comes_before_the_text_is_complete(client: ClientConnection) -> None:
+    tell(client, "session.config", response_format="pcm", stream_audio=True, max_new_tokens=40)
+    tell(client, "input.text", text="One two three four five six seven eight nine ten ")
+    assert json.loads(client.recv(timeout=20))["type"] == "audio.start"
+    assert isinstance(client.recv(timeout=20), bytes)
+    tell(client, "input.done")
+    assert answers(client)[0][-1]["total_sentences"] == 1
+
+
+def test_a_flush_gives_the_last_word_to_the_model(client: ClientConnection, server: Running) -> None:
+    tell(client, "session.config", response_format="pcm", stream_audio=True)
+    tell(client, "input.text", text="Hello")
+    tell(client, "input.flush")
+    assert json.loads(client.recv(timeout=20))["type"] == "audio.start"
+    assert isinstance(client.recv(timeout=20), bytes)  # of a word that nothing follows
+    tell(client, "input.done")
+    answers(client)
+
+
+def test_a_cancelled_utterance_ends_at_once_and_the_next_one_speaks(client: ClientConnection, server: Running) -> None:
+    engine = server.state.models.all[0].tts.engine
+    tell(client, "session.config", response_format="pcm", stream_audio=True, ignore_eos=True, max_new_tokens=1000)
+    tell(client, "input.text", text="A long text that goes on and on without an end ")
+    tell(client, "input.done")
+    while not isinstance(client.recv(timeout=20), bytes):
+        pass
+    tell(client, "response.cancel")
+    messages, _ = answers(client)
+    done = next(one for one in messages if one["type"] == "audio.done")
+    assert done["cancelled"] and done["total_bytes"] < 1000 * 640 * 2
+    eventually(lambda: not engine.busy)
+    tell(client, "session.config", response_format="pcm")
+    tell(client, "input.text", text="Hello.")
+    tell(client, "input.done")
+    assert len(b"".join(answers(client)[1])) > 1000
+
+
+def test_utterances_are_spoken_in_order_and_few_may_wait(client: ClientConnection) -> None:
+    tell(client, "session.config", response_format="pcm", max_new_tokens=20)
+    for number in range(7):
+        tell(client, "input.text", text=f"Utterance {number}.")
+        tell(client, "input.done")
+    seen: list[int] = []
+    refused = 0
+    while len(seen) < 5:
+        found = client.recv(timeout=20)
+        message = json.loads(found) if isinstance(found, str) else {"type": "sound"}
+        refused += message["type"] == "error"
+        if message["type"] == "session.done" and message["total_sentences"]:
+            seen.append(message["utterance_index"])
+    assert seen == sorted(seen) and refused >= 1
+
+
+def test_wrong_messages_do_not_end_the_session(client: ClientConnection) -> None:
+    for text in ("nonsense", "[]", '{"type": "unknown"}', '{"type": "session.config", "speed": 9}',
+                 '{"type": "input.text"}'):  # fmt: skip
+        client.send(text)
+        assert json.loads(client.recv(timeout=20))["type"] == "error"
+    tell(client, "input.done")
+    assert answers(client)[0][-1]["total_sentences"] == 0
+
+
+def test_a_client_that_goes_frees_its_slot(server: Running) -> None:
+    engine = server.state.models.all[0].tts.engine
+    with connect(f"ws://127.0.0.1:{server.port}/v1/audio/speech/stream") as client:
+        tell(client, "session.config", response_format="pcm", stream_audio=True, ignore_eos=True, max_new_tokens=1000)
+        tell(client, "input.text", text="A long text that goes on ")
+        while not isinstance(client.recv(timeout=20), bytes):
+            pass
+    eventually(lambda: not engine.busy and not server.state.calls)
+
+
+def test_the_key_may_be_a_subprotocol(serve: Any) -> None:
+    running = serve(keys={digest("secret"): "me"})
+    url = f"ws://127.0.0.1:{running.port}/v1/audio/speech/stream"
+    with pytest.raises(InvalidStatus) as refused:
+        connect(url)
+    assert refused.value.response.status_code == 401
+    with connect(url, subprotocols=["omnitts.key.secret"]) as client:  # type: ignore[list-item]
+        tell(client, "input.done")
+        assert answers(client)[0][-1]["type"] == "session.done"
+    with pytest.raises(InvalidStatus) as foreign:
+        connect(url, additional_headers={"Authorization": "Bearer secret"}, origin="http://evil.example")  # type: ignore[arg-type]
+    assert foreign.value.response.status_code == 403

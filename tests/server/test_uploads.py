@@ -1,0 +1,121 @@
+"""Voices over HTTP: saved from a clip, a voice file or a description, spoken, deleted."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+from serving import Answer, Running
+
+from omnitts_cli.speech import voice_files
+
+BOUNDARY = "----a-boundary"
+
+
+@pytest.fixture(autouse=True)
+def folder(server: Running, tmp_path: Path) -> Iterator[Path]:
+    """An empty folder of saved voices."""
+    voice_files.use_folder(str(tmp_path / "voices"))
+    server.state.saved.changed()
+    yield tmp_path / "voices"
+    voice_files._chosen.clear()
+
+
+@pytest.fixture(scope="module")
+def clip() -> bytes:
+    """Four seconds of noise with pauses, as a WAV file."""
+    noise = np.random.default_rng(0).standard_normal(24_000 * 4) * 0.1 * (np.sin(np.arange(96_000) / 8000) > 0)
+    file = io.BytesIO()
+    soundfile.write(file, noise.astype(np.float32), 24_000, format="WAV")
+    return file.getvalue()
+
+
+def post(server: Running, **parts: Any) -> Answer:
+    """A multipart form. Bytes are files."""
+    body = b""
+    for name, value in parts.items():
+        head = f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="{name}"'
+        head += '; filename="a.wav"\r\n\r\n' if isinstance(value, bytes) else "\r\n\r\n"
+        body += head.encode() + (value if isinstance(value, bytes) else str(value).encode()) + b"\r\n"
+    body += f"--{BOUNDARY}--\r\n".encode()
+    kind = {"Content-Type": f"multipart/form-data; boundary={BOUNDARY}"}
+    return server.request("POST", "/v1/audio/voices", body, kind)
+
+
+def test_a_clip_becomes_a_voice_that_speaks_until_it_is_deleted(server: Running, clip: bytes, folder: Path) -> None:
+    answer = post(server, audio_sample=clip, name="mary", consent="Mary, today", ref_text="hello my friend")
+    assert answer.status == 200, answer.body
+    assert answer.json["voice"]["name"] == "mary" and answer.json["voice"]["consent"] == "Mary, today"
+    listed = server.request("GET", "/v1/audio/voices").json
+    assert "mary" in listed["voices"] and listed["uploaded_voices"][0]["ref_text"] == "hello my friend"
+    spoken = server.speech("Hello.", voice="mary")
+    url = "data:audio/wav;base64," + base64.b64encode(clip).decode()
+    assert spoken.status == 200 and spoken.headers["x-voice"] == "mary"
+    assert spoken.body == server.speech("Hello.", ref_audio=url, ref_text="hello my friend").body
+    assert spoken.body != server.speech("Hello.").body
+    assert clip[200:400] not in b"".join(path.read_bytes() for path in folder.iterdir())  # the clip is not kept
+    assert server.request("DELETE", "/v1/audio/voices/mary").json["success"]
+    assert server.request("DELETE", "/v1/audio/voices/mary").status == 404
+    assert server.speech("Hello.", voice="mary").status == 404
+
+
+def test_a_voice_file_and_a_description_become_voices(server: Running, clip: bytes, folder: Path) -> None:
+    assert post(server, audio_sample=clip, name="one", consent="yes").status == 200
+    data = (folder / "one.voice").read_bytes()
+    assert post(server, voice_file=data, name="two").status == 200
+    assert server.speech("Hi.", voice="one").body == server.speech("Hi.", voice="two").body
+    assert post(server, design="a deep voice", seed="3", name="three").status == 200
+    assert server.speech("Hi.", voice="three").status == 200
+    blend = server.speech("Hi.", voice="one:60,three:40")
+    assert blend.status == 200 and blend.headers["x-voice"] == "one:60,three:40"
+
+
+def test_existing_names_are_kept_unless_replaced(server: Running, clip: bytes) -> None:
+    assert post(server, audio_sample=clip, name="one", consent="yes").status == 200
+    assert post(server, audio_sample=clip, name="one", consent="yes").status == 409
+    assert post(server, audio_sample=clip, name="one", consent="yes", replace="true").status == 200
+    assert post(server, audio_sample=clip, name="ann", consent="yes").status == 409
+    assert server.request("DELETE", "/v1/audio/voices/ann").status == 403
+
+
+@pytest.mark.parametrize(
+    ("parts", "status"),
+    [
+        ({"name": "../evil", "consent": "yes"}, 400),
+        ({"name": "con", "consent": "yes"}, 400),
+        ({"name": "mary"}, 400),
+        ({"name": "mary", "consent": "x" * 501}, 400),
+        ({"name": "mary", "consent": "yes", "audio_sample": b"not a sound"}, 400),
+        ({"name": "mary", "consent": "yes", "audio_sample": "text"}, 400),
+        ({"name": "mary", "voice_file": b"not a voice"}, 400),
+        ({"name": "mary", "consent": "yes", "other": b"RIFF"}, 400),
+    ],
+)
+def test_what_cannot_be_a_voice_is_refused(
+    server: Running, clip: bytes, folder: Path, parts: dict[str, Any], status: int
+) -> None:
+    given = parts if {"audio_sample", "voice_file", "other"} & set(parts) else {"audio_sample": clip, **parts}
+    assert post(server, **given).status == status
+    assert not folder.exists() or not list(folder.iterdir())
+
+
+def test_uploads_can_be_switched_off(serve: Any, clip: bytes) -> None:
+    running = serve(uploads=False)
+    assert post(running, audio_sample=clip, name="mary", consent="yes").status == 403
+    assert running.request("DELETE", "/v1/audio/voices/mary").status == 403
+
+
+def test_a_full_disk_is_507(server: Running, clip: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    import os
+
+    def full(*args: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    assert post(server, audio_sample=clip, name="mary", consent="yes").status == 507
