@@ -17,7 +17,15 @@ if TYPE_CHECKING:
     from omnitts_cli.server.models import Model
     from omnitts_cli.speech.tts import TTS
 
-REQUIRED = ("starlette", "uvicorn", "httptools", "websockets", "python_multipart", "prometheus_client")
+REQUIRED = {
+    "starlette": "starlette",
+    "uvicorn": "uvicorn",
+    "httptools": "httptools",
+    "websockets": "websockets",
+    "python_multipart": "python-multipart",
+    "prometheus_client": "prometheus-client",
+}
+"""What is imported -> what is installed; with the extra `serve`, all of them."""
 
 
 def serve(serving: Serving, machine: Machine, network: Network, messages: Messages) -> None:
@@ -74,9 +82,9 @@ def require() -> None:
     """The packages of the server, or an error with the command that installs them."""
     from importlib.util import find_spec
 
-    missing = [name for name in REQUIRED if find_spec(name) is None]
+    missing = [package for module, package in REQUIRED.items() if find_spec(module) is None]
     if missing:
         raise UsageError(
-            f"omnitts serve needs {', '.join(missing)}, which is not installed",
-            hint="pip install 'omnitts-cli[serve]'",
+            f"omnitts serve needs {', '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not installed",
+            hint=f"pip install {' '.join(missing)}",
         )

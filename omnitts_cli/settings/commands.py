@@ -350,7 +350,7 @@ class Serving:
         float, for_limits("--request-timeout", seconds(), "Longest work on one request.", "TIME")
     ] = 300.0
     slow_timeout: Annotated[
-        float, for_limits("--slow-timeout", seconds(), "End clients that take no sound for so long.", "TIME")
+        float, for_limits("--slow-timeout", seconds(), "Drop clients that take no sound for this time.", "TIME")
     ] = 60.0
     drain: Annotated[float, for_limits("--drain", seconds(), "Time for running requests at shutdown.", "TIME")] = 30.0
     web: Annotated[bool, for_listening("--web/--no-web", SWITCH, "Serve the page at /.")] = True
