@@ -110,7 +110,7 @@ def warm_up(target: Target, works: Iterator[Work], step: int | None, shape: Shap
         raise ModelError(
             "every warm-up request failed",
             cause=run.heard[0].failure,
-            hint="run omnitts say with the same model, or curl with the same URL, to see why",
+            hint=target.advice,
         )
 
 

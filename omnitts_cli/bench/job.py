@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ from omnitts_cli.bench.campaign import MAIN, Shape, campaign
 from omnitts_cli.bench.keep import Keeper
 from omnitts_cli.bench.record import Heard
 from omnitts_cli.bench.report import Report, ratios
-from omnitts_cli.bench.server import Asking, ServerTarget
+from omnitts_cli.bench.server import Asking, ServerTarget, first_listed
 from omnitts_cli.bench.target import Target
 from omnitts_cli.bench.workload import Text, Workload
 from omnitts_cli.errors import UsageError
@@ -33,6 +33,8 @@ PACKAGES = ("omnitts-cli", "torch", "triton", "numpy")
 SLOT_S = 120.0
 SPARE_S = 2.0
 FRAMES_PER_S = 12.5
+BESIDE = "engine"
+"""--vs engine: a server beside the engine of this process."""
 LANGUAGE_OF_SERVERS = "english"
 """The language for servers, which do not list theirs; all of them speak English."""
 
@@ -127,10 +129,16 @@ class Job:
 
     def _server(self) -> Bench:
         assert self.url is not None and self.asking is not None
-        address = Address.of(self.url)
+        address, asking = Address.of(self.url), self.asking
+        model = asking.model or first_listed(address, "models", asking.api_key) or "tts-1"
+        voice = asking.voice or first_listed(address, "voices", asking.api_key)
+        target = ServerTarget(address, replace(asking, model=model, voice=voice), keep=self.keeps)
+        if self.versus == BESIDE:  # the same work, in this process
+            bench = replace(self, url=None, versus=None)._engines()
+            return replace(bench, targets={MAIN: target, BESIDE: bench.targets[MAIN]})
         texts = self.texts.chosen((LANGUAGE_OF_SERVERS,))
-        load = Workload(texts, Named(), None, self.speaker.words, self.shape.seed)
-        return Bench({MAIN: ServerTarget(address, self.asking, keep=self.keeps)}, load, self.asking.model)
+        load = Workload(texts, Named(), None, self.speaker.words, self.shape.seed, self.frames)
+        return Bench({MAIN: target}, load, model)
 
     def _engines(self) -> Bench:
         from omnitts_cli.bench.local import EngineTarget

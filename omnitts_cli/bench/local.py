@@ -27,6 +27,7 @@ class EngineTarget:
 
     def __init__(self, engine: Engine, *, keep: bool = False) -> None:
         self._engine, self._keep = engine, keep
+        self.advice = 'omnitts say "Hello" -o hello.wav   with the same -m shows why'
         self._loop = Loop(engine)
         self._rate = engine.model.facts.sample_rate
         self._numbers = itertools.count(1)

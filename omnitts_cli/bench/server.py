@@ -1,9 +1,11 @@
-"""A server as a target: POST /v1/audio/speech as in OpenAI's API, streamed or not."""
+"""A server as a target: POST /v1/audio/speech as in OpenAI's API: whole, streamed, or as server-sent events."""
 
 from __future__ import annotations
 
+import base64
 import http.client
 import json
+import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -11,6 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from email.message import Message
 from typing import Any, Self
+
+import numpy as np
 
 from omnitts_cli.bench.gauge import Gauge
 from omnitts_cli.bench.record import Heard, Work
@@ -22,14 +26,19 @@ from omnitts_cli.voices import Named
 
 READ_BYTES = 1 << 16
 TIMEOUT_S = 300.0
+LIST_S = 10.0
 SHOWN = 200  # characters of a server's error message
+LARGEST_LIST = 1 << 22
+FRAMES_PER_S = 12.5
+SWITCH_S = 0.0005
+"""With Python's 5 ms, a thread that has sound waits for one that computes: with 20 requests a second, 6 ms."""
 
 
 @dataclass(frozen=True)
 class Asking:
     """The HTTP request."""
 
-    model: str
+    model: str | None  # None: the first that the server lists
     voice: str | None = None
     sound: str = "pcm"  # or wav
     stream: bool = True
@@ -38,6 +47,7 @@ class Asking:
     body: Mapping[str, Any] = field(default_factory=dict)  # more fields of the request body
 
     def fields(self, work: Work) -> dict[str, Any]:
+        """The body. A fixed number of frames is asked for with the fields that omnitts and nari-qwen3-tts read."""
         request = work.request
         voice = self.voice or (request.voice.speaker if isinstance(request.voice, Named) else "") or "default"
         asked: dict[str, Any] = {
@@ -49,6 +59,8 @@ class Asking:
         }
         if request.style is not None:
             asked["instructions"] = request.style
+        if work.fixed:
+            asked |= {"ignore_eos": True, "max_new_tokens": request.max_frames}
         return asked | dict(self.body)
 
     def headers(self) -> dict[str, str]:
@@ -65,12 +77,16 @@ class ServerTarget:
 
     def __init__(self, address: Address, asking: Asking, *, keep: bool = False) -> None:
         self.broken: BaseException | None = None
+        self.advice = f"curl {address}/v1/models   shows whether the server is there"
         self._address, self._asking, self._keep = address, asking, keep
+        self._switch_s = sys.getswitchinterval()
 
     def __enter__(self) -> Self:
+        sys.setswitchinterval(SWITCH_S)
         return self
 
     def __exit__(self, *exc: Any) -> None:
+        sys.setswitchinterval(self._switch_s)
         self.broken = Closed()  # unfinished requests end with the process
 
     @contextmanager
@@ -95,6 +111,8 @@ class ServerTarget:
                 connection.close()
         except (OSError, http.client.HTTPException, WireError) as error:
             failure = said(error)
+        if work.fixed:
+            heard.frames = round(heard.meter.audio_s * FRAMES_PER_S)
         heard.end(time.perf_counter(), None, failure)
         ended(heard)
 
@@ -102,9 +120,11 @@ class ServerTarget:
         if response.status != http.client.OK:
             raise WireError(f"HTTP {response.status}: {' '.join(response.read(4096).decode(errors='replace').split())}")
         kind = response.headers.get_content_type()
-        if kind in ("application/json", "text/event-stream", "text/html", "text/plain"):
+        if kind in ("application/json", "text/html", "text/plain"):
             raise WireError(f"the server sent {kind} instead of audio")
-        decoder = WavStream(self._asking.sample_rate) if self._is_wav(kind) else self._raw(response.headers)
+        decoder: Any = WavStream(self._asking.sample_rate) if self._is_wav(kind) else self._raw(response.headers)
+        if kind == "text/event-stream":
+            decoder = Events(decoder)
         while data := response.read1(READ_BYTES):
             now = time.perf_counter()
             pcm = decoder.feed(data)
@@ -123,6 +143,58 @@ class ServerTarget:
         told = headers.get_param("rate") or headers.get("X-Sample-Rate")
         rate = int(str(told)) if told is not None and str(told).isdecimal() else 0
         return RawSamples(rate or self._asking.sample_rate)
+
+
+class Events:
+    """Server-sent events with sound in them, as OpenAI names them."""
+
+    def __init__(self, sound: RawSamples | WavStream) -> None:
+        self._sound, self._rest, self._done = sound, b"", False
+
+    @property
+    def sample_rate(self) -> int:
+        return self._sound.sample_rate
+
+    def feed(self, data: bytes) -> np.ndarray:
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        parts = [self._sound_of(line[5:]) for line in lines if line.startswith(b"data:")]
+        return np.concatenate(parts) if parts else np.zeros(0, np.float32)
+
+    def _sound_of(self, text: bytes) -> np.ndarray:
+        try:
+            event = json.loads(text)
+            kind = event.get("type", "")
+            sound = base64.b64decode(event["audio"]) if kind == "speech.audio.delta" else b""
+        except (ValueError, AttributeError, KeyError, TypeError):
+            kind, sound = "", b""
+        if kind == "speech.audio.error":
+            raise WireError(f"the server gave up: {' '.join(str(event.get('error')).split())}")
+        if not kind.startswith("speech.audio."):
+            raise WireError("the server sent text/event-stream instead of audio")
+        self._done = self._done or kind == "speech.audio.done"
+        return self._sound.feed(sound)
+
+    def finish(self) -> None:
+        if not self._done:
+            raise WireError("the events ended without speech.audio.done")
+        self._sound.finish()
+
+
+def first_listed(address: Address, what: str, key: str | None) -> str | None:
+    """The first name in a server's list of models or voices; None if it has no such list."""
+    path = address.path.removesuffix("audio/speech") + {"models": "models", "voices": "audio/voices"}[what]
+    try:
+        connection = address.connect(LIST_S, LIST_S)
+        try:
+            connection.request("GET", path, headers={"Authorization": f"Bearer {key}"} if key else {})
+            response = connection.getresponse()
+            listed = json.loads(response.read(LARGEST_LIST)) if response.status == http.client.OK else {}
+        finally:
+            connection.close()
+        first = (listed["data"] if what == "models" else listed["voices"])[0]
+        return str(first["id"] if isinstance(first, dict) else first)
+    except (OSError, http.client.HTTPException, ValueError, LookupError, TypeError, AttributeError):
+        return None
 
 
 def said(error: BaseException) -> str:

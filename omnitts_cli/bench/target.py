@@ -21,6 +21,8 @@ class Target(AbstractContextManager[Any], Protocol):
 
     broken: BaseException | None
     """The error that stopped the target, if any; nothing more is sent then."""
+    advice: str
+    """What to try when no request succeeds."""
 
     def send(self, work: Work, wanted: float, ended: Ended) -> None: ...
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from omnitts_cli.cli.job import settings_for
 from omnitts_cli.errors import InputError, UsageError
 from omnitts_cli.settings.commands import Answer, Load, Server, What
-from omnitts_cli.settings.environment import EMBEDDED
+from omnitts_cli.settings.environment import API_KEY, EMBEDDED, variable
 from omnitts_cli.settings.setting import fields_of
 from omnitts_cli.settings.table import Machine, Messages, Network
 from omnitts_cli.text.language import LANGUAGES
@@ -74,7 +74,7 @@ def refuse_contradictions(load: Load, what: What, server: Server, answer: Answer
     if server.url is not None:
         refuse_with_server(load, what, machine)
     else:
-        refuse_without_server(server)
+        refuse_without_server(server, what.vs)
     if answer.save is not None:
         reports.check(Path(answer.save), "--save")
     if answer.plot is not None:
@@ -90,25 +90,24 @@ def refuse_references(what: What) -> None:
 
 def refuse_with_server(load: Load, what: What, machine: Machine) -> None:
     """Refuses options that need a local engine."""
+    fields = """--body '{"ref_text": "..."}'   sends more fields to the server"""
     given = {
-        "--vs": what.vs,
-        "--frames": load.frames,
-        "--ref-audio": what.ref_audio,
-        "--ref-text": what.ref_text,
-        "--ref-fresh": what.ref_fresh or None,
-        "--mode": what.mode,
-        "--device": None if machine.device == "auto" else machine.device,
+        "--vs": (None if what.vs == "engine" else what.vs, "--vs engine   measures the model here too"),
+        "--ref-audio": (what.ref_audio, fields),
+        "--ref-text": (what.ref_text, fields),
+        "--ref-fresh": (what.ref_fresh or None, fields),
+        "--mode": (what.mode, fields),
+        "--device": (None if machine.device == "auto" or what.vs == "engine" else machine.device, "leave -d out"),
     }
-    for name, value in given.items():
+    for name, (value, hint) in given.items():
         if value is not None:
-            raise UsageError(
-                f"{name} cannot be used with --url",
-                hint="""--body '{"ref_text": "..."}'   sends more fields to the server""",
-            )
+            raise UsageError(f"{name} cannot be used with --url", hint=hint)
 
 
-def refuse_without_server(server: Server) -> None:
+def refuse_without_server(server: Server, versus: str | None) -> None:
     """Refuses options that need a server."""
+    if versus == "engine":
+        raise UsageError("--vs engine has no effect without --url", hint="--url http://127.0.0.1:8000 --vs engine")
     group: type = type(server)
     for field in fields_of(group):
         if getattr(server, field.name) != field.default:
@@ -182,12 +181,12 @@ def asking_of(what: What, server: Server) -> Asking:
     from omnitts_cli.bench.server import Asking
 
     return Asking(
-        model=what.model or "default",
+        model=what.model,
         voice=what.voice,
         sound=server.wire,
         stream=server.stream,
         sample_rate=server.wire_rate,
-        api_key=key_in(server.api_key_file) if server.api_key_file else None,
+        api_key=key_in(server.api_key_file) if server.api_key_file else variable(API_KEY),
         body=fields_in(server.body) if server.body else {},
     )
 
@@ -203,6 +202,11 @@ def key_in(path: str) -> str:
 
 
 def fields_in(text: str) -> dict[str, Any]:
+    if text.startswith("@"):
+        try:
+            text = Path(text[1:]).read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"cannot read {text[1:]}", cause=getattr(error, "strerror", None)) from None
     try:
         table = json.loads(text)
     except ValueError as error:

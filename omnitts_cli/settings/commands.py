@@ -217,8 +217,8 @@ class What:
         str | None,
         for_load(
             "--vs",
-            one_of("eager", "cpu", "nobuckets"),
-            "Alternate with a variant: no CUDA graphs, CPU, or no buckets.",
+            one_of("eager", "cpu", "nobuckets", "engine"),
+            "Alternate with a variant; engine: a server with the engine here.",
             main=True,
         ),
     ] = None
@@ -240,7 +240,7 @@ class Server:
         int,
         for_server("--wire-rate", whole(4000, 384_000), "Sample rate of pcm, if the server does not send it.", "HZ"),
     ] = 24_000
-    body: Annotated[str | None, for_server("--body", TEXT, "More fields for the request body.", "JSON")] = None
+    body: Annotated[str | None, for_server("--body", TEXT, "More fields for the request body.", "JSON|@FILE")] = None
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import struct
 import threading
@@ -106,10 +107,11 @@ def refuse(handler: BaseHTTPRequestHandler, wrong: str) -> None:
 def stream(handler: BaseHTTPRequestHandler, seen: Seen) -> None:
     """Chunked where the client asked for a stream, else whole with its length."""
     plan, wav = seen.plan, seen.fields["response_format"] == "wav"
-    chunked = bool(seen.fields.get("stream"))
+    chunked, events = bool(seen.fields.get("stream")), seen.fields.get("stream_format") == "sse"
     total = sum(samples for _, samples in plan.packets)
     handler.send_response(200)
-    handler.send_header("Content-Type", "audio/wav" if wav else f"audio/pcm;rate={RATE}")
+    sound = "audio/wav" if wav else f"audio/pcm;rate={RATE}"
+    handler.send_header("Content-Type", "text/event-stream" if events else sound)
     if chunked:
         handler.send_header("Transfer-Encoding", "chunked")
     else:
@@ -117,6 +119,7 @@ def stream(handler: BaseHTTPRequestHandler, seen: Seen) -> None:
     handler.end_headers()
 
     def put(data: bytes) -> None:
+        data = as_event(data) if events else data
         handler.wfile.write(f"{len(data):x}\r\n".encode() + data + b"\r\n" if chunked else data)
         handler.wfile.flush()
 
@@ -134,10 +137,29 @@ def stream(handler: BaseHTTPRequestHandler, seen: Seen) -> None:
         seen.sent.append(time.perf_counter())
         put(pcm[at : at + samples].tobytes())
         at += samples
+    if events:
+        put_last(handler, LAST[plan.wrong])
     if plan.wrong == "half sample":
         put(b"\1")
     if chunked and plan.wrong != "no end":
         handler.wfile.write(b"0\r\n\r\n")
+
+
+def put_last(handler: BaseHTTPRequestHandler, line: bytes) -> None:
+    handler.wfile.write(f"{len(line):x}\r\n".encode() + line + b"\r\n")
+
+
+def as_event(data: bytes) -> bytes:
+    delta = {"type": "speech.audio.delta", "audio": base64.b64encode(data).decode()}
+    return b"data: " + json.dumps(delta).encode() + b"\n\n"
+
+
+LAST = {
+    "": b'data: {"type": "speech.audio.done"}\n\n',
+    "no done": b"\n",
+    "event error": b'data: {"type": "speech.audio.error", "error": {"message": "no room"}}\n\n',
+}
+"""The last event of a stream."""
 
 
 def tone(samples: int, silent: int) -> np.ndarray:

@@ -197,6 +197,7 @@ def test_a_server_that_is_not_there_is_exit_4(omnitts: Callable[..., Any], speec
     done = omnitts("bench", "--url", server.url)
     assert done.code == 4
     assert "Connection refused" in done.err
+    assert f"curl {server.url}/v1/models" in done.err
 
 
 def test_the_key_comes_from_a_file_and_goes_nowhere_else(omnitts: Callable[..., Any], speech_server: Any) -> None:
@@ -209,6 +210,17 @@ def test_the_key_comes_from_a_file_and_goes_nowhere_else(omnitts: Callable[..., 
     assert done.code == 0, done.err
     assert server.seen[-1].headers["Authorization"] == "Bearer s3cret"
     assert "s3cret" not in done.out.decode() + done.err + Path("new.json").read_text()
+
+
+def test_more_fields_come_from_a_file_too_and_the_key_from_the_environment(
+    omnitts: Callable[..., Any], speech_server: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("more.json").write_text('{"task_type": "Base"}')
+    monkeypatch.setenv("OMNITTS_API_KEY", "k-9")
+    with speech_server.SpeechServer() as server:
+        assert omnitts("bench", "--url", server.url, "-c", "1", "-n", "1", "--body", "@more.json").code == 0
+    seen = server.seen[-1]
+    assert (seen.fields["task_type"], seen.headers["Authorization"]) == ("Base", "Bearer k-9")
 
 
 def test_secrets_on_the_command_line_are_not_reported() -> None:
@@ -228,12 +240,14 @@ def test_secrets_on_the_command_line_are_not_reported() -> None:
         (("--append",), 2, "--append needs a file"),
         (("--mode", "design", "-r", "a.wav"), 2, "--ref-audio has no effect"),
         (("--mode", "voice", "--ref-text", "a"), 2, "--ref-text has no effect"),
-        (("--url", "http://h", "--frames", "5"), 2, "--frames cannot be used with --url"),
+        (("--vs", "engine"), 2, "--vs engine has no effect without --url"),
+        (("--url", "http://h", "--mode", "clone"), 2, "--mode cannot be used with --url"),
         (("--url", "http://h", "--vs", "cpu"), 2, "--vs cannot be used with --url"),
         (("--url", "http://h", "-d", "cuda"), 2, "--device cannot be used with --url"),
         (("--url", "http://u:p@h"), 2, "must not contain a password"),
         (("--url", "http://h", "--body", "{"), 2, "--body is not valid JSON"),
         (("--url", "http://h", "--body", "[1]"), 2, "--body is not a JSON object"),
+        (("--url", "http://h", "--body", "@none"), 3, "cannot read none"),
         (("--url", "http://h", "--api-key-file", "none"), 3, "cannot read key file none"),
         (("-c", "0"), 2, "'0' is not comma-separated whole numbers, 1 to"),
         (("-c", "1,,2"), 2, "is not comma-separated whole numbers"),
