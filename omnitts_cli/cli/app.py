@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 
 COMMANDS = (
-    "say", "clone", "design", "play", "serve", "voices", "models", "codec", "bench", "doctor", "config", "completion",
-    "help",
+    "say", "clone", "design", "play", "batch", "serve", "voices", "models", "codec", "bench", "doctor", "config",
+    "completion", "help",
 )  # fmt: skip
 """Each is a module of this folder, with a function of that name or, where it has commands of its own, an `app`."""
 
@@ -33,6 +33,9 @@ MODULES = {"play": "say", "completion": "help"}
 
 TOLERANT = {"doctor"}
 """Commands that work although a settings file is broken, because they help to repair it."""
+
+ABSENT = {"batch": {"file", "safe"}}
+"""Options of a group that a command does not have."""
 
 TYPED_ONLY = {"clone": {"voice"}, "design": {"voice", "style"}}
 
@@ -58,6 +61,7 @@ def root(
     omnitts say -f book.md -o book.flac            speak a file into a file
     omnitts clone -r me.wav "Good morning"         speak in the voice of a clip
     omnitts design -i "deep and slow" "Once"       speak in a described voice
+    omnitts batch lines.csv -O corpus              speak the rows of a manifest
     omnitts doctor                                 check this machine
     omnitts help                                   list the help pages
     """
@@ -88,7 +92,9 @@ def app_of(names: Iterable[str]) -> typer.Typer:
         else:
             body = getattr(module, name)  # help works whatever the settings files say
             own = (
-                command(body, TYPED_ONLY.get(name, ()), tolerant=name in TOLERANT, section=name)
+                command(
+                    body, TYPED_ONLY.get(name, ()), absent=ABSENT.get(name, ()), tolerant=name in TOLERANT, section=name
+                )
                 if name != "help"
                 else body
             )

@@ -57,13 +57,9 @@ def clone(
 
 
 def refuse_contradictions(clip: Clip, text: TextIn, voice: str | None, command: str = 'clone "text"') -> None:
+    refuse_transcripts(clip)
     if not clip.ref_audio:
         raise UsageError("clone needs a reference clip", hint=f"omnitts {command} -r CLIP")
-    if clip.transcribe and clip.ref_text:
-        raise UsageError("use either --ref-text or --transcribe, not both", hint="leave one of them out")
-    if len(clip.ref_text) not in (0, 1, len(clip.ref_audio)):
-        count = f"{len(clip.ref_audio)} clips and {len(clip.ref_text)} texts"
-        raise UsageError(f"{count} do not match", hint="give one --ref-text for each -r, or one for all")
     if len(clip.ref_audio) > 1 and (clip.ref_start, clip.ref_end) != (None, None):
         raise UsageError("--ref-start and --ref-end need a single clip", hint="give -r once")
     if clip.ref_audio.count("-") > 1:
@@ -76,6 +72,16 @@ def refuse_contradictions(clip: Clip, text: TextIn, voice: str | None, command: 
         voice_files.check_name(clip.save_voice)
         if clip.save_voice in voice_files.names():
             raise voice_files.exists(clip.save_voice)
+
+
+def refuse_transcripts(clip: Clip) -> None:
+    if clip.transcribe and clip.ref_text:
+        raise UsageError("use either --ref-text or --transcribe, not both", hint="leave one of them out")
+    if clip.asr_model and not clip.transcribe:
+        raise UsageError("--asr-model has no effect without --transcribe", hint="--transcribe")
+    if clip.ref_audio and len(clip.ref_text) not in (0, 1, len(clip.ref_audio)):
+        count = f"{len(clip.ref_audio)} clips and {len(clip.ref_text)} texts"
+        raise UsageError(f"{count} do not match", hint="give one --ref-text for each -r, or one for all")
 
 
 def transcript_of(clip: Clip) -> str | None:
@@ -107,6 +113,7 @@ def read(clip: Clip, *, offline: bool = False) -> Reference:
         pad=clip.ref_pad,
         check=clip.check,
         transcribe=clip.transcribe,
+        asr_model=clip.asr_model,
         offline=offline,
         stdin=sys.stdin.buffer if "-" in clip.ref_audio and sys.stdin else None,
         tell=console.notice,

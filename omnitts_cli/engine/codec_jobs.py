@@ -39,8 +39,20 @@ def largest(sizes: Sequence[int], most: int) -> int:
     return sizes[bisect_right(sizes, most) - 1] if most >= sizes[0] else 0
 
 
-def due(record: Record, available: int, lead_s: float, sizes: Sequence[int], first: int, frame_s: float) -> Due | None:
-    """What to decode of a request that has `available` frames (reference included)."""
+def due(
+    record: Record,
+    available: int,
+    lead_s: float,
+    sizes: Sequence[int],
+    first: int,
+    frame_s: float,
+    *,
+    fixed: bool = False,
+) -> Due | None:
+    """What to decode of a request that has `available` frames (reference included).
+
+    `fixed`: as much as fits at once, whatever the time, so that the cuts are the same in every run.
+    """
     pending = available - record.decoding
     dropped = record.reference - record.decoding
     if dropped > 0:  # the reference's sound is dropped, but the codec needs its frames as history
@@ -52,6 +64,9 @@ def due(record: Record, available: int, lead_s: float, sizes: Sequence[int], fir
         if pending < first and not nothing_follows:
             return None
         return Due(record, largest(sizes, min(pending, first)), 0.0)
+    if fixed:
+        full = pending >= sizes[-1] or nothing_follows
+        return Due(record, largest(sizes, pending), 0.0) if full else None
     if nothing_follows or (record.jobs == 0 and lead_s < LEAST_LEAD_S):
         return Due(record, largest(sizes, pending), lead_s)
     # half of the lead may pass until the next chunk is there
@@ -213,7 +228,7 @@ class CodecJobs:
             return None
         played = record.delivered - record.reference
         lead_s = 0.0 if record.first_sound is None else played * frame_s - (now - record.first_sound)
-        return due(record, available, lead_s, plan.chunks, plan.first_chunk, frame_s)
+        return due(record, available, lead_s, plan.chunks, plan.first_chunk, frame_s, fixed=plan.fixed_chunks)
 
     def collect(self, wait: bool) -> Iterator[Decoded]:
         """What has come back, and with `wait` at least one job's."""

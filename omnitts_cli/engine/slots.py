@@ -47,6 +47,7 @@ class Plan:
     stall_frames: int = 50  # the same group-0 code for this long: 4 s
     silence_frames: int = 125  # below -60 dBFS for this long: 10 s
     capture: bool = True
+    fixed_chunks: bool = False  # chunks of `first_chunk` and of the largest size, whatever the time
 
     def __post_init__(self) -> None:
         assert 1 <= self.slots <= max(self.buckets), "all slots must fit into the largest bucket"

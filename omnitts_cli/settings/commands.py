@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
 
+from omnitts_cli.settings.corpus import ASR_MODEL, Corpus, Verification
 from omnitts_cli.settings.environment import EMBEDDED
 from omnitts_cli.settings.setting import (
     ANY_TEXT,
@@ -55,6 +56,7 @@ class Clip:
     transcribe: Annotated[
         bool, for_voice("--transcribe", SWITCH, "Transcribe the clip (needs faster-whisper).", main=True)
     ] = False
+    asr_model: Annotated[str | None, ASR_MODEL] = None
     ref_start: Annotated[
         float | None,
         for_voice("--ref-start", number(0, 1e6), "Use the clip from this time on.", "S", shown="its start"),
@@ -359,5 +361,5 @@ class Serving:
 
 
 BENCH = (Load, What, Server, Answer)
-ALL = (*SHARED, Clip, Folder, Takes, Live, Serving, *BENCH)
+ALL = (*SHARED, Clip, Folder, Takes, Live, Serving, *BENCH, Corpus, Verification)
 """Every group of settings there is."""

@@ -23,6 +23,7 @@ class EngineSettings:
     chunk: int = 16  # most frames in a later chunk
     threads: int | None = None  # on the CPU
     patient: bool = False  # no one waits for the first sound, as with a file: more requests together on a CPU
+    fixed_chunks: bool = False  # the same chunks in every run, for files that are equal to the bit
     capture: bool = True  # capture steps as graphs if the device supports it
     offline: bool = False  # make no network call
     mistral_pattern: bool = False  # split words as the official package does for local folders
@@ -52,6 +53,7 @@ RULES: Mapping[str, Kind] = {
     "slots": SLOTS,  # the option's "auto" is None here
     "seconds": number(1, 2400),
     "patient": SWITCH,
+    "fixed_chunks": SWITCH,
     "capture": SWITCH,
     "mistral_pattern": SWITCH,
 }

@@ -68,6 +68,17 @@ def parse_whole(text: str) -> int:
     return int(text)
 
 
+SIZES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+
+
+def parse_bytes(text: str) -> int:
+    """A number of bytes: 500MB, 1G."""
+    found = re.fullmatch(r"(\d{1,6}(?:\.\d{1,3})?) ?([kmgt]?)b?", text.strip().lower(), re.ASCII)
+    if not found:
+        raise ValueError(text)
+    return int(float(found[1]) * SIZES[found[2]])
+
+
 def parse_switch(text: str) -> bool:
     if text.lower() not in YES + NO:
         raise ValueError(text)
@@ -158,10 +169,13 @@ VIA = Kind(
 TEXT = Kind("text", str, is_text)
 TARGET = Kind("text", lambda text: "-" if text in STDOUT else text, is_text)
 ANY_TEXT = Kind("text", str, lambda value: isinstance(value, str))
+BYTES = Kind("a size from 100KB to 1TB", parse_bytes, lambda v: type(v) is int and 10**5 <= v <= 10**12)
 SWITCH = Kind("true or false", parse_switch, lambda value: isinstance(value, bool))
 
 
-Group = Literal["text", "voice", "sampling", "output", "machine", "messages", "load", "server", "limits", "report"]
+Group = Literal[
+    "text", "voice", "sampling", "output", "machine", "messages", "load", "server", "limits", "report", "rows"
+]
 
 
 @dataclass(frozen=True)

@@ -65,6 +65,20 @@ def open_engine(
     return start(model, device, plan_for(model, device, settings), tell)
 
 
+def known_before(
+    name: str, *, variant: str | None = None, report: Report | None = None, **options: Any
+) -> tuple[Path | None, str, str]:
+    """The folder of a model, if it has one; the precision and the device that it will run in. Loads no weights."""
+    settings = EngineSettings.of(options, "known_before")
+    device, folder, stored = device_for(name, settings), None, None
+    if not name.startswith(RANDOM):
+        folder = find(name, variant=variant, offline=settings.offline, report=report).folder
+        assert folder is not None
+        stored = Checkpoint.open(folder).names().get(HEAD)
+    dtype = dtype_for(settings.dtype, device, stored[0] if stored else None)
+    return folder, str(dtype).removeprefix("torch."), device.name
+
+
 def passed_over(device: Device) -> DeviceError | None:
     """Why an accelerator is present but not used; None if there is none, or it is used."""
     return (choose.broken_cuda() or choose.broken_npu()) if device.name == "cpu" else None
@@ -176,6 +190,7 @@ def plan_for(model: SpeechModel, device: Device, settings: EngineSettings = DEFA
         chunks=tuple(sorted({*sizes, min(settings.first_chunk, settings.chunk)})),
         first_chunk=min(settings.first_chunk, settings.chunk),
         capture=settings.capture and device.captures,
+        fixed_chunks=settings.fixed_chunks,
         sound_frames=None if device.captures else SOUND_FRAMES,
     )
     most = model.facts.max_positions

@@ -42,6 +42,7 @@ def reference(
     pad: float = 0.0,
     check: bool = True,
     transcribe: bool = False,
+    asr_model: str | None = None,
     offline: bool = False,
     stdin: BinaryIO | None = None,
     tell: Tell,
@@ -50,7 +51,8 @@ def reference(
     from omnitts_cli.audio.read import read_clip
 
     recording = in_a_row([read_clip(name, start=start, end=end, stdin=stdin) for name in clips])
-    return prepared(recording, transcript, pad=pad, check=check, transcribe=transcribe, offline=offline, tell=tell)
+    return prepared(recording, transcript, pad=pad, check=check, transcribe=transcribe,
+                    asr_model=asr_model, offline=offline, tell=tell)  # fmt: skip
 
 
 def prepared(
@@ -60,6 +62,7 @@ def prepared(
     pad: float = 0.0,
     check: bool = True,
     transcribe: bool = False,
+    asr_model: str | None = None,
     offline: bool = False,
     tell: Tell,
 ) -> Reference:
@@ -71,7 +74,9 @@ def prepared(
     if transcribe:
         from omnitts_cli.speech import transcribe as recognition
 
-        transcript = recognition.transcribe(recording.sound, recording.rate, offline=offline, tell=tell)
+        transcript = recognition.transcribe(
+            recording.sound, recording.rate, offline=offline, tell=tell, model=asr_model
+        )
     if check:
         doubts += check_clip(recording)
         if transcript is not None:

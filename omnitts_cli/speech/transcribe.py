@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,9 @@ Hear = Callable[[np.ndarray], str]
 """From mono float32 at 16 kHz to words; may be empty."""
 
 
-def transcribe(sound: np.ndarray, rate: int, *, offline: bool, tell: Tell) -> str:
-    """The words of a clip. They are printed too, because a wrong word spoils the voice."""
-    words = " ".join(recogniser(offline, tell)(resample(sound, rate, HEARD_AT)).split())
+def transcribe(sound: np.ndarray, rate: int, *, offline: bool, tell: Tell, model: str | None = None) -> str:
+    """The words of a clip. They are printed too, because a wrong word spoils the voice. `model`: a name or a folder."""
+    words = " ".join(recogniser(offline, tell, model)(resample(sound, rate, HEARD_AT)).split())
     if not words:
         raise InputError("no words were recognised in the clip", hint='--ref-text "what is said in it"')
     tell(
@@ -30,34 +31,73 @@ def transcribe(sound: np.ndarray, rate: int, *, offline: bool, tell: Tell) -> st
     return words
 
 
-def recogniser(offline: bool, tell: Tell) -> Hear:
-    """Whisper where it is installed, else PocketSphinx."""
-    for make in (whisper, sphinx):
+def recogniser(offline: bool, tell: Tell, model: str | None = None) -> Hear:
+    """Whisper where it is installed, else PocketSphinx, unless a model of Whisper is asked for."""
+    for make in (whisper, *([] if model else [sphinx])):
         try:
-            return make(offline, tell)
+            return make(offline, tell, model)
         except ImportError:
             continue
     raise UsageError(
-        "--transcribe needs faster-whisper, which is not installed",
+        f"{'--asr-model' if model else '--transcribe'} needs faster-whisper, which is not installed",
         hint='pip install faster-whisper   or   --ref-text "what is said in the clip"',
     )
 
 
-def whisper(offline: bool, tell: Tell) -> Hear:
+def whisper(offline: bool, tell: Tell, model: str | None = None) -> Hear:
     """A function that transcribes clips with faster-whisper."""
-    from faster_whisper import WhisperModel
-
-    try:
-        model: Any = WhisperModel(SIZE, device="cpu", compute_type="int8", local_files_only=offline)
-    except Exception as error:  # hub, network and file errors, of many classes
-        reason = str(error).splitlines()[0][:200]
-        raise ModelError(
-            "cannot load the speech recogniser", cause=reason, hint='--ref-text "what is said in the clip"'
-        ) from None
-    return lambda sound: "".join(part.text for part in model.transcribe(sound)[0])
+    loaded = Whisper(model, offline=offline, hint='--ref-text "what is said in the clip"')
+    return lambda sound: "".join(part.text for part in loaded.model.transcribe(sound)[0])
 
 
-def sphinx(offline: bool, tell: Tell) -> Hear:
+class Whisper:
+    """A model of faster-whisper: a size such as base or small, a name on the Hub, or a folder in CTranslate2's format.
+
+    Raises ImportError where faster-whisper is missing, and ModelError for a model that cannot be loaded.
+    """
+
+    def __init__(
+        self,
+        model: str | None = None,
+        *,
+        device: str = "cpu",
+        threads: int = 0,
+        offline: bool = False,
+        hint: str = "--asr-model FOLDER",
+    ) -> None:
+        from faster_whisper import WhisperModel
+
+        name = model or SIZE
+        folder = Path(name).expanduser()
+        if folder.is_dir():
+            name = str(folder)
+            missing = [file for file in ("model.bin", "config.json", "tokenizer.json") if not (folder / file).is_file()]
+            if missing:
+                raise ModelError(
+                    f"{model} is not a speech recogniser of faster-whisper",
+                    cause=f"the folder has no {missing[0]}",
+                    hint="--asr-model base   or   a folder with model.bin, config.json and tokenizer.json",
+                )
+        elif len(folder.parts) > 2 or folder.is_absolute():  # "ORG/NAME" may be on the Hub
+            raise ModelError(f"speech recogniser {model} not found", cause="no such folder", hint="--asr-model base")
+        precision = "int8" if device == "cpu" else "float16"
+        try:
+            self.model: Any = WhisperModel(
+                name, device=device, compute_type=precision, cpu_threads=threads, local_files_only=offline
+            )
+        except Exception as error:  # hub, network and file errors, of many classes
+            reason = str(error).splitlines()[0][:200]
+            raise ModelError(f"cannot load the speech recogniser '{name}'", cause=reason, hint=hint) from None
+
+    def words(self, sound: np.ndarray, language: str | None = None) -> str:
+        """The words of mono float32 at 16 kHz; the same words each time, and none of them from earlier speech."""
+        parts, _ = self.model.transcribe(
+            sound, language=language, temperature=0.0, condition_on_previous_text=False, without_timestamps=True
+        )
+        return "".join(part.text for part in parts).strip()
+
+
+def sphinx(offline: bool, tell: Tell, model: str | None = None) -> Hear:
     """English only and inaccurate, but works without a download."""
     from pocketsphinx import Decoder
 

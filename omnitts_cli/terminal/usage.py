@@ -12,6 +12,7 @@ from typing import Any
 HEADINGS = {
     "text": "Text",
     "voice": "Voice",
+    "rows": "Rows",
     "load": "Load",
     "server": "Server",
     "limits": "Limits",

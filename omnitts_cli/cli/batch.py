@@ -1,0 +1,160 @@
+"""omnitts batch: speak the rows of a manifest into a corpus."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from omnitts_cli.cli.loading import opened_model, settings_for
+from omnitts_cli.errors import PartialError
+from omnitts_cli.settings.corpus import BatchMachine, Corpus, Verification
+from omnitts_cli.settings.table import Intent, Messages, Network, Speech, TextIn
+from omnitts_cli.terminal.console import console
+from omnitts_cli.terminal.progress import Progress, duration
+from omnitts_cli.terminal.signals import Stopped
+
+if TYPE_CHECKING:
+    from omnitts_cli.fleet.job import Job
+    from omnitts_cli.fleet.plan import Plan
+    from omnitts_cli.fleet.report import Summary
+    from omnitts_cli.fleet.run import Pace
+    from omnitts_cli.speech.tts import TTS
+
+SHOWN_BAD = 5
+
+
+def batch(
+    manifest: Annotated[
+        str,
+        typer.Argument(
+            metavar="MANIFEST",
+            show_default=False,
+            help="JSONL, CSV, TSV, Parquet, LJSpeech, lines of text, a folder of texts; - is stdin.",
+        ),
+    ],
+    corpus: Corpus,
+    checks: Verification,
+    text: TextIn,
+    speech: Speech,
+    machine: BatchMachine,
+    intent: Intent,
+    network: Network,
+    messages: Messages,
+) -> None:
+    """Speak the rows of a manifest into a folder. The same command again continues where it stopped.
+
+    \b
+    omnitts batch lines.csv -O corpus
+    omnitts batch lines.jsonl -O corpus -m 1.7b --verify asr
+    jq -c '{id, text}' rows.json | omnitts batch - -O corpus
+    omnitts batch lines.csv --check
+    """
+    from omnitts_cli.fleet.job import Job
+
+    known = {**settings_for(machine, network), "patient": True, "fixed_chunks": True}
+    with Progress("speaking", messages.progress) as speaking, Progress("checking", messages.progress) as checking:
+
+        def counted(rows: int) -> None:
+            checking.update(None, f"{rows:,} rows", rows=rows)
+
+        def look(pace: Pace) -> None:
+            tell(speaking, pace)
+
+        job = Job(
+            manifest, text, speech, corpus, checks, known,
+            tell=console.notice, checking=counted, look=look, confirm=console.confirm if console.asks() else refused,
+            loaded=checking.clear, stdin=sys.stdin.buffer if manifest == "-" and sys.stdin else None,
+        )  # fmt: skip
+        if corpus.check_only:
+            return only_check(job)
+
+        def open_model(name: str, variant: str, slots: int | None) -> AbstractContextManager[TTS]:
+            return opened_model(name, variant, machine, network, messages, **{**known, "slots": slots})
+
+        try:
+            summary = job.run(open_model)
+        except Stopped as stopped:
+            stopped.word += "; finished rows are kept, and the same command goes on"
+            raise
+    report(job, summary)
+
+
+def refused(question: str) -> bool:
+    """Without a terminal nothing is confirmed."""
+    return False
+
+
+def tell(progress: Progress, pace: Pace) -> None:
+    """The progress line: rows, hours, speed, failures."""
+    share = pace.expected_done_s / pace.expected_s if pace.expected_s else None
+    hours, speed, left = pace.audio_s / 3600, pace.audio_s / pace.wall_s, pace.eta_s
+    words = f"{pace.done:,} of {pace.rows:,} rows  {hours:.2f} h made  {speed:.1f} h/h"
+    words += f"  eta {duration(left)}" if left is not None else ""
+    words += f"  {pace.failed:,} failed" if pace.failed else ""
+    progress.update(
+        share, words, rows=pace.rows, done_rows=pace.done, audio_s=round(pace.audio_s, 1), speed_x=round(speed, 2),
+        rtf=round(1 / speed, 5) if speed else None, failed=pace.failed, unverified=pace.unverified,
+        eta_s=None if left is None else round(left, 1),
+    )  # fmt: skip
+
+
+def only_check(job: Job) -> None:
+    """--check"""
+    with tempfile.TemporaryDirectory(prefix="omnitts-batch-") as work:
+        plan = job.check(Path(work))
+        bad = show_bad(plan)
+        seconds = float(plan.rows["expected"].sum())
+        console.record(
+            status="ok" if not plan.bad else "error", command="batch", rows=plan.count, bad=plan.bad,
+            expected_s=round(seconds, 1), bytes=job.bytes_for(seconds), models=plan.models,
+        )  # fmt: skip
+        console.note(f"{plan.count:,} rows, about {duration(seconds)} of speech")
+        plan.manifest.source.close()
+    if bad:
+        raise PartialError(f"{plan.bad:,} of {plan.count:,} rows cannot be spoken", cause=bad)
+
+
+def show_bad(plan: Plan) -> str | None:
+    """Names the first bad rows; returns the very first."""
+    first = None
+    for number, row in enumerate(plan.bad_rows()):
+        if number == SHOWN_BAD:
+            break
+        line = f"line {row['line']}{', id ' + repr(row['id']) if row['id'] else ''}: {row['message']}"
+        first = first or line
+        console.note(line)
+    return first
+
+
+def report(job: Job, summary: Summary) -> None:
+    """What became of the rows; PartialError if some of them failed."""
+    out, pace = Path(str(job.corpus.output_dir)), summary.pace
+    failed = summary.failed + (0 if job.checks.keep_unverified else summary.unverified)
+    fields: dict[str, Any] = {
+        name: getattr(summary, name) for name in ("rows", "spoken", "failed", "unverified", "left")
+    }
+    console.record(
+        status="ok" if not failed else "partial", command="batch", output=str(out), **fields,
+        audio_s=round(summary.audio_s, 3), spoken_now=pace.done - pace.failed, copied_now=pace.copied,
+        wall_s=round(pace.wall_s, 3) if pace.began else 0.0, audio_now_s=round(pace.audio_s, 3),
+        warnings=console.warnings,
+    )  # fmt: skip
+    speed = f", {pace.audio_s / pace.wall_s:.1f} hours per hour" if pace.done else ""
+    left = f"; {summary.left:,} are left" if summary.left else ""
+    console.note(
+        f"{summary.spoken:,} of {summary.rows:,} rows, {summary.audio_s / 3600:.2f} h of speech in {out}{speed}{left}"
+    )
+    if failed:
+        for line in summary.first_failures[:SHOWN_BAD]:
+            console.note(line)
+        what = "failed" if not summary.unverified else "failed or did not pass verification"
+        raise PartialError(
+            f"{failed:,} of {summary.rows:,} rows {what}",
+            cause=f"all of them are in {out / 'report.md'} and {out / 'manifest.jsonl'}",
+            hint=f"omnitts batch {job.manifest} -O {out} --retry-failed",
+        )

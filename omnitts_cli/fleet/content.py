@@ -1,0 +1,176 @@
+"""Keys: what a row's sound depends on, as 128 bits. Two rows with one key have the same sound.
+
+In the key: text, voice, language, style, sampling, speed, seed, limits, splitting, format, verification. The model and
+its precision are added when they are known. Not in it: id, path, device, slots, order.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from omnitts_cli.errors import InputError, OmniError
+from omnitts_cli.fleet.rows import Row, RowError, Speaker
+from omnitts_cli.settings.environment import EMBEDDED
+from omnitts_cli.settings.table import Speech, TextIn
+from omnitts_cli.speech import voice_files, voices
+from omnitts_cli.speech.speaking import SEED_BYTES
+from omnitts_cli.text.lexicon import load_lexicon
+from omnitts_cli.weights.released import SIZES
+
+SOUND = 1
+"""Raised when the same text, voice and seed give other sound than before."""
+
+KNOWN_VOICES = 1 << 16
+WHOLE_BYTES, BLOCKS, BLOCK_BYTES = 64 << 20, 256, 1 << 16  # of weights
+SHARED_TEXT = ("split", "sentence_gap", "paragraph_gap", "normalize", "encoding")
+SHARED_SPEECH = (
+    "volume", "loudness", "temperature", "top_p", "top_k", "repetition_penalty", "text_mode", "max_seconds", "retries",
+)  # fmt: skip
+
+
+class Keys:
+    """Makes the keys of rows. `extra`: format, verification and the like."""
+
+    def __init__(self, text: TextIn, speech: Speech, extra: Mapping[str, Any], run_seed: int) -> None:
+        self.speech, self.lexicon = speech, load_lexicon([Path(name) for name in text.lexicon])
+        how, who = asdict(text), asdict(speech)
+        shared = {
+            "sound": SOUND,
+            **{name: how[name] for name in SHARED_TEXT},
+            **{name: who[name] for name in SHARED_SPEECH},
+            **extra,
+        }
+        self.shared = json.dumps(shared, sort_keys=True)
+        self._begin = hashlib.blake2b(self.shared.encode(), digest_size=16)
+        self._run_seed = str(run_seed).encode()
+        read = [file_digest(Path(name), "lexicon") for name in text.lexicon]
+        self.identity = repr((self.shared, speech, run_seed, read))
+        self._voice_of_file = lru_cache(KNOWN_VOICES)(is_saved)
+        saved = voices.saved_voice(speech.voice) if speech.model is None else None
+        self._own_model = voice_files.model_of(saved.about, saved.name) if saved else None
+        self.voices: dict[Speaker, str] = {}
+        self._voice = lru_cache(KNOWN_VOICES)(self._digest)
+
+    def of(self, row: Row) -> tuple[bytes, int]:
+        """The key of a row, and its seed."""
+        speech = self.speech
+        text = self.lexicon.apply(row.text) if len(self.lexicon) else row.text
+        parts = (
+            text,
+            row.text if text is not row.text else "",
+            row.form,
+            self._voice(row.speaker),
+            row.language or speech.language,
+            speech.style if row.style is None else row.style,
+            row.speed or speech.speed,
+            row.max_frames or speech.max_frames,
+        )
+        digest = self._begin.copy()
+        digest.update(repr(parts).encode("utf-8", "backslashreplace"))
+        content = digest.digest()
+        seed = row.seed
+        if seed is None:
+            seed = int.from_bytes(hashlib.blake2b(content + self._run_seed, digest_size=SEED_BYTES).digest())
+        return hashlib.blake2b(content + str(seed).encode(), digest_size=16).digest(), seed
+
+    def _digest(self, speaker: Speaker) -> str:
+        speaker = self.speaker(speaker)
+        try:
+            digest = digest_of(speaker)
+        except OmniError as error:
+            raise RowError(error.message, code=error.code) from None
+        if len(self.voices) < KNOWN_VOICES:
+            self.voices[speaker] = digest
+        return digest
+
+    def model(self, row: Row) -> str:
+        """The model of a row; a bare size such as 0.6b is completed by the kind of the voice: `0.6b|base`."""
+        name = row.model or self.speech.model or self._own_model or EMBEDDED
+        if name not in SIZES:
+            return name
+        speaker = self.speaker(row.speaker)
+        saved = speaker.kind == "voice" and self._voice_of_file(speaker.name)
+        variant = "voice_design" if speaker.kind == "design" else "base" if saved or speaker.kind == "clip" else ""
+        return f"{name}|{variant or 'custom_voice'}"
+
+    def speaker(self, speaker: Speaker) -> Speaker:
+        """Who speaks, with the command's own voice by its name."""
+        if speaker.kind == "default" and self.speech.voice is not None:
+            return Speaker("voice", self.speech.voice)
+        return speaker
+
+
+def is_saved(name: str) -> bool:
+    """Whether a voice is a file: such voices are clones."""
+    if name.endswith(voice_files.SUFFIX) or voice_files.is_blend(name):
+        return True
+    return bool(voice_files.NAME.fullmatch(name)) and (voice_files.folder() / f"{name}{voice_files.SUFFIX}").is_file()
+
+
+def digest_of(speaker: Speaker) -> str:
+    """What a voice is made of: the bytes of its files and its words."""
+    parts: list[object] = [speaker.kind, speaker.transcript]
+    if speaker.kind == "clip":
+        parts.append(file_digest(Path(speaker.name), "reference clip"))
+    elif speaker.kind == "voice":
+        blend = voice_files.is_blend(speaker.name)
+        names = [name for name, _ in voice_files.parse_blend(speaker.name)] if blend else [speaker.name]
+        parts += [speaker.name.lower() if blend else "", *map(digest_of_voice, names)]
+    else:
+        parts.append(speaker.name)
+    return hashlib.blake2b(repr(parts).encode("utf-8", "backslashreplace"), digest_size=16).hexdigest()
+
+
+def digest_of_voice(name: str) -> str:
+    """The bytes of a saved voice or a .voice file; the name of a voice of the model."""
+    if name.endswith(voice_files.SUFFIX):
+        return file_digest(Path(name), "voice file")
+    if is_saved(name):
+        return file_digest(voice_files.folder() / f"{name}{voice_files.SUFFIX}", "voice file")
+    return f"name {name.lower()}"
+
+
+def file_digest(path: Path, what: str) -> str:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise InputError(f"cannot read {what} {path}: {reason}", hint=f"ls -l {path}") from None
+
+
+def model_mask(folder: Path | None, name: str, dtype: str) -> np.ndarray:
+    """The model's part of all keys, as two numbers: it is mixed into each key by exclusive or."""
+    who = name if folder is None else fingerprint(folder)
+    return np.frombuffer(hashlib.blake2b(repr((who, dtype)).encode(), digest_size=16).digest(), "<u8")
+
+
+def fingerprint(folder: Path) -> str:
+    """What the files of a model contain. Of weights too large to read in a moment, blocks all over the file."""
+    digest = hashlib.sha256()
+    for path in sorted([*folder.rglob("*.safetensors"), *folder.glob("*.json")]):
+        size = path.stat().st_size
+        digest.update(f"{path.relative_to(folder)} {size}".encode())
+        with path.open("rb") as file:
+            if size <= WHOLE_BYTES:
+                digest.update(file.read())
+                continue
+            for block in range(BLOCKS):
+                file.seek(size * block // BLOCKS)
+                digest.update(file.read(BLOCK_BYTES))
+    return digest.hexdigest()
+
+
+def try_seed(seed: int, attempt: int) -> int:
+    """The seed of a further try; `seed` itself for the first."""
+    if attempt == 0:
+        return seed
+    return int.from_bytes(hashlib.blake2b(f"{seed} try {attempt}".encode(), digest_size=SEED_BYTES).digest(), "big")

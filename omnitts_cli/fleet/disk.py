@@ -1,0 +1,211 @@
+"""Files of a run: every open, write, fsync and rename goes through here, so that tests can make any of them fail.
+
+Also the lock that keeps a second run out of a folder.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import platform
+import shutil
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from omnitts_cli.audio.outlet import write_error
+from omnitts_cli.audio.target import alive
+from omnitts_cli.errors import OmniError, OutputError
+
+LOCK = "lock"
+
+
+class File:
+    """A file that is being written. Every byte is written or an OSError is raised."""
+
+    def __init__(self, path: Path, *, append: bool = False) -> None:
+        self.path = path
+        self._descriptor = open_file(path, os.O_RDWR | os.O_CREAT | (0 if append else os.O_TRUNC))
+        self.end = os.lseek(self._descriptor, 0, os.SEEK_END) if append else 0
+
+    def write(self, data: bytes | memoryview) -> int:
+        """Writes all of it at the current position."""
+        rest = memoryview(data)
+        while rest:
+            rest = rest[write(self._descriptor, rest) :]
+        return len(data)
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        return os.lseek(self._descriptor, offset, whence)
+
+    def tell(self) -> int:
+        return os.lseek(self._descriptor, 0, os.SEEK_CUR)
+
+    def seekable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    @property
+    def closed(self) -> bool:
+        return self._descriptor < 0
+
+    def sync(self) -> None:
+        """Returns when the bytes are on the disk."""
+        fsync(self._descriptor)
+
+    def cut(self, size: int) -> None:
+        """Truncates the file; the next write follows there."""
+        os.ftruncate(self._descriptor, size)
+        self.seek(size)
+
+    def close(self) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+def open_file(path: Path, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0), 0o666)
+
+
+def write(descriptor: int, data: memoryview) -> int:
+    return os.write(descriptor, data)
+
+
+def fsync(descriptor: int) -> None:
+    os.fsync(descriptor)
+
+
+def rename(old: Path, new: Path) -> None:
+    os.replace(old, new)
+
+
+def put(path: Path, data: bytes) -> None:
+    """A small file, complete or not at all."""
+    part = path.with_name(f".{path.name}.part")
+    file = File(part)
+    try:
+        file.write(data)
+        file.sync()
+    finally:
+        file.close()
+    rename(part, path)
+
+
+def make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"cannot make the folder {folder}: {(error.strerror or str(error)).lower()}") from None
+
+
+def failed(error: OSError, folder: Path, needed: int | None = None) -> OmniError:
+    """The error for a failed write in a run's folder; for a full disk with the bytes that the rest needs."""
+    name = str(error.filename or folder)
+    if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        return write_error(name, error)
+    rest = f"about {needed:,} bytes are still needed; " if needed else ""
+    return OutputError(
+        f"cannot write {name}: no space left",
+        cause=f"{rest}{free_bytes(folder):,} bytes are free in {folder}; finished rows are kept",
+        hint="free some space and run the same command again",
+    )
+
+
+def free_bytes(folder: Path) -> int:
+    """Free bytes where the folder is, or will be."""
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    try:
+        return shutil.disk_usage(folder).free
+    except OSError:
+        return 1 << 62
+
+
+class Lock:
+    """A folder belongs to one run. A lock that a dead process has left is taken over."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / LOCK
+        try:
+            self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o666)
+        except OSError as error:
+            raise failed(error, folder) from None
+        try:
+            if not locked(self._descriptor):
+                raise in_use(folder, self._owner())
+            if self._owner_lives():
+                raise in_use(folder, self._owner())
+            os.ftruncate(self._descriptor, 0)
+            os.pwrite(self._descriptor, json.dumps(this_process()).encode(), 0)
+        except BaseException:
+            os.close(self._descriptor)
+            raise
+
+    def _owner(self) -> dict[str, Any]:
+        try:
+            owner = json.loads(os.pread(self._descriptor, 4096, 0) or b"{}")
+        except ValueError:
+            return {}
+        return owner if isinstance(owner, dict) else {}
+
+    def _owner_lives(self) -> bool:
+        """Whether a process of this machine, started since it booted, still holds it where flock says nothing."""
+        owner, here = self._owner(), this_process()
+        if not owner or flock_works(self._descriptor):
+            return False
+        if owner.get("host") != here["host"]:
+            return True
+        same_boot = owner.get("boot") == here["boot"]
+        return same_boot and owner.get("pid") != here["pid"] and alive(int(owner.get("pid", 0)))
+
+    def release(self) -> None:
+        with suppress(OSError):
+            os.ftruncate(self._descriptor, 0)
+        with suppress(OSError):
+            os.close(self._descriptor)
+
+
+def locked(descriptor: int) -> bool:
+    """Takes the lock; False if another process has it."""
+    try:
+        import fcntl
+
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except ImportError:
+        return True
+    except OSError as error:
+        return error.errno not in (errno.EWOULDBLOCK, errno.EACCES)
+    return True
+
+
+def flock_works(descriptor: int) -> bool:
+    """Whether this file system has locks; they end with their process."""
+    try:
+        import fcntl
+
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (ImportError, OSError):
+        return False
+    return True
+
+
+def this_process() -> dict[str, Any]:
+    boot = Path("/proc/sys/kernel/random/boot_id")
+    return {
+        "host": platform.node(),
+        "pid": os.getpid(),
+        "boot": boot.read_text("ascii").strip() if boot.exists() else "",
+    }
+
+
+def in_use(folder: Path, owner: dict[str, Any]) -> OutputError:
+    who = f"process {owner['pid']} on {owner.get('host', 'another machine')}" if owner.get("pid") else "another run"
+    return OutputError(
+        f"{folder.parent} is in use by {who}",
+        cause="two runs cannot write into one folder",
+        hint="wait for it to end, or choose another folder with -O",
+    )

@@ -1,0 +1,386 @@
+"""Job: one `omnitts batch`, from the manifest to the report."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from omnitts_cli.audio.encode import SoundFormat, choose_format
+from omnitts_cli.errors import InputError, Notice, OutputError, UsageError
+from omnitts_cli.fleet import disk
+from omnitts_cli.fleet.content import Keys, model_mask
+from omnitts_cli.fleet.journal import FAILED, Book, Journal
+from omnitts_cli.fleet.manifest import open_manifest
+from omnitts_cli.fleet.names import name_hash
+from omnitts_cli.fleet.plan import BAD, Naming, Plan, plan_of
+from omnitts_cli.fleet.report import Summary, write_results
+from omnitts_cli.fleet.rows import Rules, Speaker
+from omnitts_cli.fleet.run import Look, Pace, Run, copy_rows, pending
+from omnitts_cli.fleet.speaker import RowSpeaker
+from omnitts_cli.fleet.store import PARTS, Files, ParquetParts, Shards, Store
+from omnitts_cli.fleet.verify import Verifier
+from omnitts_cli.settings.corpus import Corpus, Verification
+from omnitts_cli.settings.table import Speech, TextIn
+from omnitts_cli.speech.tts import TTS
+
+WORK = ".omnitts"
+OURS = ("manifest.jsonl", "report.md", "report.png")
+GPU_SLOTS = 64
+BYTES_PER_S = {"wav": 1.0, "raw": 1.0, "flac": 0.55, "mp3": 0.1, "opus": 0.07, "ogg": 0.15}  # of 16-bit samples
+MODEL_RATE = 24_000  # before the model is known
+Opener = Callable[[str, str, int | None], AbstractContextManager[TTS]]
+"""Opens a model by its name, its variant and the number of slots."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What the command was asked for."""
+
+    manifest: str
+    text: TextIn
+    speech: Speech
+    corpus: Corpus
+    checks: Verification
+    machine: dict[str, Any]  # fields of EngineSettings
+    tell: Callable[[Notice], None]
+    checking: Callable[[int], None] = lambda rows: None  # gets the number of rows checked so far
+    look: Look = lambda pace: None
+    confirm: Callable[[str], bool] = lambda question: False
+    loaded: Callable[[], None] = lambda: None
+    stdin: BinaryIO | None = None
+
+    def run(self, open_model: Opener) -> Summary:
+        """Speaks the corpus and returns what became of it."""
+        self._refuse_contradictions()
+        out = Path(str(self.corpus.output_dir))
+        with ExitStack() as closing:
+            work = self._folder(out)
+            lock = disk.Lock(work)
+            closing.callback(lock.release)
+            try:
+                return self._locked(out, work, open_model, closing)
+            except OSError as error:
+                raise disk.failed(error, out) from error
+
+    def check(self, work: Path) -> Plan:
+        """Only the check of the manifest."""
+        return self._plan(work, 0)
+
+    def _refuse_contradictions(self) -> None:
+        if self.corpus.output_dir is None:
+            raise UsageError("batch needs a folder for its output", hint=f"omnitts batch {self.manifest} -O DIR")
+        if "://" in self.corpus.output_dir:
+            raise UsageError(
+                f"{self.corpus.output_dir} is not a folder", hint="-O DIR   and copy the folder afterwards"
+            )
+        if self.corpus.to != "files" and self.corpus.prune:
+            raise UsageError("--prune works on files only", hint="--fresh   makes all shards again")
+        given = Path(self.manifest)
+        if (
+            given.name == OURS[0]
+            and given.exists()
+            and given.parent.resolve() == Path(self.corpus.output_dir).resolve()
+        ):
+            raise UsageError(f"{given} would be overwritten: it is the name of the output manifest", hint="rename it")
+
+    def _folder(self, out: Path) -> Path:
+        """The output folder and our folder in it."""
+        work = out / WORK
+        foreign = out.is_dir() and not work.exists()
+        if foreign and (self.corpus.fresh or (self.corpus.flat and any(out.iterdir()))):
+            raise OutputError(f"{out} was not made by omnitts batch", hint="choose a new folder with -O")
+        if foreign and any((out / name).exists() for name in OURS):
+            raise OutputError(
+                f"{out} holds a manifest.jsonl or report that is not ours", hint="choose a new folder with -O"
+            )
+        disk.make_folder(work)
+        return work
+
+    def _locked(self, out: Path, work: Path, open_model: Opener, closing: ExitStack) -> Summary:
+        shutil.rmtree(work / PARTS, ignore_errors=True)
+        disk.make_folder(work / PARTS)
+        if self.corpus.fresh:
+            self._begin_again(out, work)
+        plan = self._plan(work, self._run_seed(work))
+        closing.callback(plan.manifest.source.close)
+        if self.corpus.verify_files:
+            self._drop_damaged(out, work, plan)
+        models = [Model.of(name, self.machine) for name in plan.models]
+        masks = [model.mask for model in models]
+        pace = Pace()
+        with self._book(work) as book:
+            store = self._store(out, work, book)
+            closing.callback(store.close)
+            if self.corpus.prune:
+                self._prune(out, plan, book, store)
+            keep = self._only(plan)
+            todo = pending(plan, store, book, masks, retry_failed=self.corpus.retry_failed, keep=keep)
+        speak = todo.speak[: self.corpus.limit] if self.corpus.limit else todo.speak
+        if len(todo.copy) or len(speak) or len(todo.later):
+            self._check_room(out, plan, speak)
+            journal = Journal(work)
+            closing.callback(journal.close)
+
+            def key_of(index: int) -> tuple[int, int]:
+                key = plan.rows["key"][index] ^ masks[int(plan.rows["model"][index])]
+                return int(key[0]), int(key[1])
+
+            def copied(rows: np.ndarray) -> np.ndarray:
+                with self._book(work) as book:
+                    return copy_rows(key_of, journal, pace, plan, rows, book, store, work)
+
+            self._speak(plan, store, journal, models, np.concatenate([copied(todo.copy), speak]), todo.tries, pace,
+                        work, open_model)  # fmt: skip
+            if len(todo.later) and not self.corpus.limit:
+                left = copied(todo.later)
+                self._speak(plan, store, journal, models, left, {}, pace, work, open_model)
+            store.finish()
+        with self._book(work) as book:
+            return write_results(out, work, plan, store, book, masks, pace, self.checks, self.tell)
+
+    @contextmanager
+    def _book(self, work: Path) -> Iterator[Book]:
+        book = Book(work)
+        try:
+            yield book
+        finally:
+            book.close()
+
+    # ---- before the model
+
+    def _run_seed(self, work: Path) -> int:
+        """--seed, or one that was drawn once for this folder."""
+        if self.speech.seed is not None:
+            return self.speech.seed
+        path = work / "seed"
+        if not path.exists():
+            disk.put(path, str(secrets.randbits(47)).encode())
+        try:
+            return int(path.read_text("ascii"))
+        except ValueError:
+            raise InputError(f"{path} does not hold a seed", hint="--seed N   or --fresh") from None
+
+    def _plan(self, work: Path, run_seed: int) -> Plan:
+        corpus, checks = self.corpus, self.checks
+        manifest = open_manifest(self.manifest, corpus.manifest_format, work, self.stdin, corpus.ignore_unknown)
+        form = self.form(MODEL_RATE)
+        verification = (
+            [checks.verify, checks.max_wer, checks.tries, checks.asr_model] if checks.verify != "none" else []
+        )
+        extra = {
+            "format": [corpus.format, corpus.sample_rate, corpus.subtype],
+            "verification": verification,
+            "empty": corpus.empty,
+            "codes": corpus.save_codes,
+            "chunks": [self.machine["first_chunk"], self.machine["chunk"]],
+        }
+        keys = Keys(self.text, self.speech, extra, run_seed)
+        rules = Rules(
+            base=Path(corpus.clips_from) if corpus.clips_from else manifest.base,
+            form="text" if self.text.input_format == "auto" else self.text.input_format,
+            typed=manifest.typed,
+            by_line=manifest.by_line,
+            ignore_unknown=corpus.ignore_unknown,
+            empty=corpus.empty,
+            name=manifest.name,
+        )
+        suffix = form.suffix if corpus.to == "files" else ""
+        return plan_of(manifest, rules, keys, Naming(suffix, corpus.flat), work, self.checking)
+
+    def form(self, rate: int) -> SoundFormat:
+        """The sound format, for a model of this sample rate."""
+        corpus = self.corpus
+        return choose_format(None, corpus.format, model_rate=rate, rate=corpus.sample_rate, subtype=corpus.subtype)
+
+    def _store(self, out: Path, work: Path, book: Book) -> Store:
+        corpus, suffix = self.corpus, f".{self.corpus.format}"
+        if corpus.to == "webdataset":
+            return Shards(out, suffix, corpus.shard_size, book)
+        if corpus.to == "parquet":
+            return ParquetParts(out, suffix, corpus.shard_size, book, work)
+        return Files(out, codes=corpus.save_codes)
+
+    def _only(self, plan: Plan) -> np.ndarray | None:
+        """The rows of --only."""
+        if not self.corpus.only:
+            return None
+        found = []
+        for id in self.corpus.only:
+            names = [name_hash(plan.naming.path(id, capitals)) for capitals in (False, True)]
+            at = np.flatnonzero(np.isin(plan.rows["name"], np.array(names, np.uint64)))
+            if not len(at):
+                raise InputError(f"no row has the id '{id[:80]}'", hint=f"grep '{id[:80]}' {self.manifest}")
+            found.append(at)
+        return np.concatenate(found)
+
+    def _check_room(self, out: Path, plan: Plan, rows: np.ndarray) -> None:
+        """Refuses to begin where the sound will certainly not fit."""
+        needed = self.bytes_for(float(plan.rows["expected"][rows].sum()))
+        free = disk.free_bytes(out)
+        if needed > free:
+            raise OutputError(
+                f"not enough space in {out}: about {needed:,} bytes are needed, {free:,} are free",
+                hint="--limit N   or -F opus, which needs about a tenth of wav",
+            )
+
+    def bytes_for(self, seconds: float) -> int:
+        return int(seconds * (self.corpus.sample_rate or MODEL_RATE) * 2 * BYTES_PER_S[self.corpus.format])
+
+    # ---- with the model
+
+    def _speak(
+        self,
+        plan: Plan,
+        store: Store,
+        journal: Journal,
+        models: list[Model],
+        rows: np.ndarray,
+        tries: dict[int, int],
+        pace: Pace,
+        work: Path,
+        open_model: Opener,
+    ) -> None:
+        """Speaks rows, one model after the other."""
+        rows = np.sort(rows)
+        pace.rows += len(rows)
+        pace.expected_s += float(plan.rows["expected"][rows].sum())
+        for number, model in enumerate(models):
+            mine = rows[plan.rows["model"][rows] == number]
+            if not len(mine):
+                continue
+            with ExitStack() as closing:
+                verifier = self._verifier(closing)
+                tts = closing.enter_context(open_model(model.name, model.variant, self._slots(model)))
+                form = self.form(tts.sample_rate)
+                speaker = RowSpeaker(
+                    tts, plan.keys, self.text, self.speech, form, work,
+                    tries=self.checks.tries, verifier=verifier, empty=self.corpus.empty, codes=self.corpus.save_codes,
+                    sync=self.corpus.to == "files", tell=self.tell,
+                )  # fmt: skip
+                speaker.voice(Speaker())  # the command's own voice is missing for all rows, not for one
+                self.loaded()
+                pace.begin()
+                try:
+                    Run(plan, store, journal, speaker, model.mask, pace, self.look).speak(mine, tries)
+                except OutputError as error:
+                    cause = error.__cause__
+                    left = self.bytes_for(max(pace.expected_s - pace.expected_done_s, 0.0))
+                    raise (disk.failed(cause, work.parent, left) if isinstance(cause, OSError) else error) from None
+                except OSError as error:
+                    left = self.bytes_for(max(pace.expected_s - pace.expected_done_s, 0.0))
+                    raise disk.failed(error, work.parent, left) from error
+
+    def _slots(self, model: Model) -> int | None:
+        return GPU_SLOTS if self.machine["slots"] is None and not model.on_cpu else self.machine["slots"]
+
+    def _verifier(self, closing: ExitStack) -> Verifier | None:
+        if self.checks.verify == "none":
+            return None
+        from omnitts_cli.devices.cpu import physical_cores
+        from omnitts_cli.speech.transcribe import Whisper
+
+        threads = max(1, physical_cores() // 2)
+        try:
+            recogniser = Whisper(
+                self.checks.asr_model,
+                device=self.checks.asr_device,
+                threads=threads,
+                offline=bool(self.machine["offline"]),
+            )
+        except ImportError:
+            raise UsageError(
+                "--verify asr needs faster-whisper, which is not installed", hint="pip install faster-whisper"
+            ) from None
+        verifier = Verifier(recogniser, self.checks.max_wer)
+        closing.callback(verifier.close)
+        return verifier
+
+    # ---- tidying
+
+    def _begin_again(self, out: Path, work: Path) -> None:
+        """--fresh: removes what earlier runs made."""
+        if not (self.corpus.yes or self.confirm(f"Remove all speech that earlier runs made in {out}?")):
+            raise UsageError("--fresh was not confirmed", hint="--fresh -y")
+        with self._book(work) as book:
+            names = set(book.records["name"].tolist())
+        for path in [*out.glob("shard-*.tar"), *out.glob("part-*.parquet"), *(out / name for name in OURS)]:
+            path.unlink(missing_ok=True)
+        for path in made_files(out):
+            if name_hash(path.relative_to(out).as_posix()) in names:
+                path.unlink()
+                path.with_name(f"{path.stem}.codes.npy").unlink(missing_ok=True)
+        for path in work.iterdir():
+            if path.is_file() and path.name != disk.LOCK:
+                path.unlink()
+        shutil.rmtree(work / "shards", ignore_errors=True)
+
+    def _prune(self, out: Path, plan: Plan, book: Book, store: Store) -> None:
+        """Removes files of rows that are gone from the manifest."""
+        assert isinstance(store, Files)
+        wanted = set(plan.rows["name"][(plan.rows["state"] & BAD) == 0].tolist())
+        ours = set(book.records["name"].tolist())
+        gone = [
+            out / path for path, _ in store.all_files(plan) if (name := name_hash(path)) in ours and name not in wanted
+        ]
+        if not gone:
+            return
+        if not (self.corpus.yes or self.confirm(f"Remove {len(gone)} files whose rows are gone?")):
+            raise UsageError("--prune was not confirmed", hint="--prune -y")
+        for path in gone:
+            path.unlink()
+            path.with_name(f"{path.stem}.codes.npy").unlink(missing_ok=True)
+        self.tell(Notice(f"removed {len(gone)} files whose rows are gone", plain=True))
+
+    def _drop_damaged(self, out: Path, work: Path, plan: Plan) -> None:
+        """--verify-files: a sound whose bytes are not those of its record is made again."""
+        with self._book(work) as book:
+            store = self._store(out, work, book)
+            damaged = 0
+            for index, record in enumerate(book.of_names(plan.rows["name"]).tolist()):
+                if record < 0 or book.records["state"][record] == FAILED:
+                    continue
+                output = json.loads(book.details(record))["output"]
+                if store.sound(book.records[record], output) is None:
+                    damaged += 1
+                    if isinstance(store, Files):
+                        with suppress(OSError):
+                            (out / output).unlink()
+                    else:
+                        raise OutputError(f"row {index + 1} is damaged in its shard", hint="--fresh")
+            store.close()
+        if damaged:
+            self.tell(Notice(f"{damaged} files were damaged; their rows are spoken again", plain=True))
+
+
+def made_files(out: Path) -> Iterator[Path]:
+    """Everything in the folder but our own records."""
+    for path in out.rglob("*"):
+        if WORK not in path.relative_to(out).parts and path.is_file():
+            yield path
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model of the plan, before it is loaded."""
+
+    name: str
+    variant: str
+    mask: np.ndarray
+    on_cpu: bool
+
+    @staticmethod
+    def of(name: str, machine: dict[str, Any]) -> Model:
+        from omnitts_cli.speech.load import known_before  # imports torch
+
+        plain, _, variant = name.partition("|")
+        variant = variant or "custom_voice"
+        folder, dtype, device = known_before(plain, variant=variant, **machine)
+        return Model(plain, variant, model_mask(folder, plain, dtype), device == "cpu")

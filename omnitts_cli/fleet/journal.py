@@ -1,0 +1,220 @@
+"""Journal: what has been made, in records of 64 bytes, and the details of each row as a line of JSON beside it.
+
+The sound comes first, then its details, then its record, each synced before the next. Reading keeps what is whole: a
+torn record at the end is cut off, one with a wrong checksum does not count.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from omnitts_cli.fleet import disk
+
+RECORD = np.dtype(
+    [
+        ("key", "<u8", 2),  # of the content
+        ("name", "<u8"),  # of the file, or of the id in shards
+        ("sha", "<u8"),  # first 8 bytes of the sound's SHA-256
+        ("offset", "<u8"),  # of the sound in its shard
+        ("length", "<u8"),  # of the sound
+        ("row", "<u4"),
+        ("shard", "<u2"),
+        ("state", "u1"),
+        ("details_high", "u1"),  # where the details begin: 40 bits
+        ("details_low", "<u4"),
+        ("crc", "<u4"),  # of the 60 bytes before
+    ]
+)
+SIZE = RECORD.itemsize
+assert SIZE == 64
+DONE, UNVERIFIED, FAILED = 1, 2, 3
+STATUS = {DONE: "ok", UNVERIFIED: "unverified", FAILED: "failed"}
+CHECKED_AT_ONCE = 1 << 16
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One finished row, as the journal keeps it."""
+
+    key: tuple[int, int]
+    name: int
+    row: int
+    state: int
+    details: bytes  # one line of JSON
+    sha: int = 0
+    shard: int = 0
+    offset: int = 0
+    length: int = 0
+
+
+class Journal:
+    """The journal of one writer, open for appending."""
+
+    def __init__(self, folder: Path, writer: str = "main") -> None:
+        self._file = disk.File(folder / f"journal-{writer}.bin", append=True)
+        self._details = disk.File(folder / f"details-{writer}.jsonl", append=True)
+        try:
+            self._cut()
+        except BaseException:
+            self.close()
+            raise
+
+    def _cut(self) -> None:
+        """Cuts off what a killed run has left behind the last whole record."""
+        size, held = self._file.end // SIZE * SIZE, None
+        while size:
+            data = os.pread(self._file.fileno(), SIZE, size - SIZE)
+            held = np.frombuffer(data, RECORD)[0]
+            if zlib.crc32(data[: SIZE - 4]) == int(held["crc"]):
+                break
+            size -= SIZE
+        end = 0
+        if size and held is not None:
+            start = details_at(held)
+            end = start + len(line_at(self._details.fileno(), start))
+        self._file.cut(size)
+        self._details.cut(end)
+        self._details.end = end
+        self._file.end = size
+
+    def append(self, entries: Sequence[Entry]) -> None:
+        """Adds a group of rows. Their sound must be on the disk."""
+        records = np.zeros(len(entries), RECORD)
+        lines, at = [], self._details.end
+        for record, entry in zip(records, entries, strict=True):
+            for field in ("key", "name", "sha", "offset", "length", "row", "shard", "state"):
+                record[field] = getattr(entry, field)
+            record["details_high"], record["details_low"] = at >> 32, at & 0xFFFFFFFF
+            record["crc"] = zlib.crc32(record.tobytes()[: SIZE - 4])
+            lines.append(entry.details + b"\n")
+            at += len(lines[-1])
+        self._details.write(b"".join(lines))
+        self._details.sync()
+        self._details.end = at
+        self._file.write(records.tobytes())
+        self._file.sync()
+        self._file.end += records.nbytes
+
+    def close(self) -> None:
+        for file in (self._file, self._details):
+            with suppress(OSError):
+                file.close()
+
+
+def details_at(record: Any) -> int:
+    return int(record["details_high"]) << 32 | int(record["details_low"])
+
+
+def line_at(descriptor: int, start: int) -> bytes:
+    """The line that begins there, with its end."""
+    line, size = b"", 4096
+    while b"\n" not in line:
+        more = os.pread(descriptor, size, start + len(line))
+        if not more:
+            return line
+        line, size = line + more, size * 4
+    return line[: line.index(b"\n") + 1]
+
+
+class Book:
+    """All journals of a folder, for looking things up. Of two records with one name, the later counts."""
+
+    def __init__(self, folder: Path) -> None:
+        parts, writers = [], []
+        self._lines: list[int] = []
+        for path in sorted(folder.glob("journal-*.bin")):
+            details = path.with_name(path.name.replace("journal-", "details-", 1)).with_suffix(".jsonl")
+            if not details.exists():
+                continue
+            records = read(path)
+            parts.append(records)
+            writers.append(np.full(len(records), len(self._lines), np.uint8))
+            self._lines.append(disk.open_file(details, os.O_RDONLY))
+        self.records = np.concatenate(parts) if len(parts) > 1 else parts[0] if parts else np.zeros(0, RECORD)
+        self._writers = np.concatenate(writers) if writers else np.zeros(0, np.uint8)
+        names = self.records["name"]
+        order = np.argsort(names, kind="stable")
+        ends = np.flatnonzero(np.append(names[order][1:] != names[order][:-1], True)) if len(order) else order
+        self._by_name = order[ends].astype(np.uint32)  # the latest record of each name, by name
+        self._names = names[self._by_name]
+        latest = self.records[self._by_name]
+        whole = latest["state"] != FAILED
+        by_key = np.argsort(latest["key"][:, 0], kind="stable")
+        self._by_key = self._by_name[by_key[whole[by_key]]]
+        self._keys = self.records["key"][self._by_key, 0]
+
+    def of_names(self, names: np.ndarray) -> np.ndarray:
+        """The index of each name's latest record; -1 where there is none."""
+        return found(self._names, self._by_name, names)
+
+    def with_key(self, key: np.ndarray) -> int:
+        """The index of a record whose sound has that content; -1 if there is none."""
+        at = int(np.searchsorted(self._keys, key[0]))
+        while at < len(self._keys) and self._keys[at] == key[0]:
+            if self.records["key"][self._by_key[at], 1] == key[1]:
+                return int(self._by_key[at])
+            at += 1
+        return -1
+
+    def has_keys(self, keys: np.ndarray) -> np.ndarray:
+        """Whether there may be sound of each content."""
+        at = np.searchsorted(self._keys, keys[:, 0])
+        return (at < len(self._keys)) & (self._keys[np.minimum(at, len(self._keys) - 1)] == keys[:, 0]) if len(
+            self._keys
+        ) else np.zeros(len(keys), bool)  # fmt: skip
+
+    def details(self, index: int) -> bytes:
+        """The details of a record, as JSON."""
+        return line_at(self._lines[self._writers[index]], details_at(self.records[index])).rstrip(b"\n")
+
+    def close(self) -> None:
+        for descriptor in self._lines:
+            os.close(descriptor)
+        self._lines = []
+
+
+def found(sorted_values: np.ndarray, indexes: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """For each wanted value the index that stands beside it; -1 where it is missing."""
+    if not len(sorted_values):
+        return np.full(len(wanted), -1, np.int64)
+    at = np.minimum(np.searchsorted(sorted_values, wanted), len(sorted_values) - 1)
+    return np.where(sorted_values[at] == wanted, indexes[at].astype(np.int64), -1)
+
+
+def read(path: Path) -> np.ndarray:
+    """The records with a correct checksum."""
+    size = path.stat().st_size // SIZE * SIZE
+    if not size:
+        return np.zeros(0, RECORD)
+    records = np.fromfile(path, RECORD, size // SIZE)
+    good = np.ones(len(records), bool)
+    for start in range(0, len(records), CHECKED_AT_ONCE):
+        part = records[start : start + CHECKED_AT_ONCE]
+        good[start : start + len(part)] = crc32_of(part.view(np.uint8).reshape(-1, SIZE)[:, :-4]) == part["crc"]
+    return records if good.all() else records[good]
+
+
+def crc_table() -> np.ndarray:
+    values = np.arange(256, dtype=np.uint32)
+    for _ in range(8):
+        values = np.where(values & 1, (values >> 1) ^ np.uint32(0xEDB88320), values >> 1)
+    return values
+
+
+TABLE = crc_table()
+
+
+def crc32_of(rows: np.ndarray) -> np.ndarray:
+    """zlib's CRC-32 of each row of bytes, all rows at once."""
+    crc = np.full(len(rows), 0xFFFFFFFF, np.uint32)
+    for column in range(rows.shape[1]):
+        crc = TABLE[(crc ^ rows[:, column]) & 0xFF] ^ (crc >> np.uint32(8))
+    return crc ^ np.uint32(0xFFFFFFFF)

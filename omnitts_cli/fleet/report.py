@@ -1,0 +1,289 @@
+"""What a run leaves behind beside the sound: manifest.jsonl, report.md and report.png."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from omnitts_cli.errors import Notice
+from omnitts_cli.fleet import disk
+from omnitts_cli.fleet.journal import FAILED, STATUS, Book
+from omnitts_cli.fleet.plan import BAD, Plan, beside
+from omnitts_cli.fleet.run import Pace
+from omnitts_cli.fleet.store import Store, hex_key
+from omnitts_cli.settings.corpus import Verification
+from omnitts_cli.terminal.progress import duration
+
+SCHEMA = 1
+MANIFEST, REPORT, PICTURE = "manifest.jsonl", "report.md", "report.png"
+SHOWN_FAILURES = 50
+LENGTH_BINS = np.concatenate([np.arange(0, 31), [45, 60, 120, 300, 3600, np.inf]])
+WER_BINS = np.linspace(0, 1, 21)
+AT_ONCE = 1 << 20  # bytes written together
+
+
+@dataclass
+class Summary:
+    """The rows of a manifest, counted."""
+
+    rows: int = 0
+    spoken: int = 0
+    failed: int = 0
+    unverified: int = 0
+    left: int = 0  # neither spoken nor failed: --limit, or a run that was interrupted
+    audio_s: float = 0.0
+    retried: int = 0
+    guard_hits: int = 0
+    codes: Counter[str] = field(default_factory=Counter)
+    tries: Counter[int] = field(default_factory=Counter)
+    lengths: np.ndarray = field(default_factory=lambda: np.zeros(len(LENGTH_BINS) - 1, np.int64))
+    wer: np.ndarray = field(default_factory=lambda: np.zeros(len(WER_BINS) - 1, np.int64))
+    wer_sum: float = 0.0
+    checked: int = 0
+    first_failures: list[str] = field(default_factory=list)
+    pace: Pace = field(default_factory=Pace)
+    written: bool = True
+
+    def add(self, line: dict[str, Any], number: int) -> None:
+        self.rows += 1
+        status = line["status"]
+        self.failed += status == "failed"
+        self.unverified += status == "unverified"
+        if status != "ok":
+            self._note_failure(line, number)
+        if status == "failed":
+            return
+        self.spoken += 1
+        seconds = float(line["audio_s"])
+        self.audio_s += seconds
+        self.lengths[np.searchsorted(LENGTH_BINS, seconds, "right") - 1] += 1
+        self.tries[int(line["tries"])] += 1
+        self.guard_hits += int(line["guard_hits"])
+        if line.get("wer") is not None:
+            self.checked += 1
+            self.wer_sum += line["wer"]
+            self.wer[min(int(line["wer"] * 20), 19)] += 1
+
+    def _note_failure(self, line: dict[str, Any], number: int) -> None:
+        self.codes[str(line.get("code"))] += 1
+        if len(self.first_failures) < SHOWN_FAILURES:
+            self.first_failures.append(f"line {number}, id '{line['id']}': {line.get('message')}")
+
+
+def write_results(
+    out: Path,
+    work: Path,
+    plan: Plan,
+    store: Store,
+    book: Book,
+    masks: Sequence[np.ndarray],
+    pace: Pace,
+    checks: Verification,
+    tell: Callable[[Notice], None],
+) -> Summary:
+    """Writes the output manifest and the report, unless nothing has changed since they were written."""
+    stamp = {"plan": plan.path.name, "records": len(book.records), "store": type(store).__name__}
+    kept = work / "written.json"
+    summary = Summary(pace=pace)
+    if (before := unchanged(kept, stamp, out)) is not None:
+        summary.written = False
+        for name in ("rows", "spoken", "failed", "unverified", "left", "audio_s"):
+            setattr(summary, name, before[name])
+        summary.first_failures = before["first_failures"]
+        return summary
+    part = disk.File(work / f"{MANIFEST}.part")
+    try:
+        held: list[bytes] = []
+        size = 0
+        for number, line in lines_of(plan, store, book, masks):
+            if line is None:
+                summary.rows, summary.left = summary.rows + 1, summary.left + 1
+                continue
+            summary.add(line, number)
+            held.append(json.dumps(line, ensure_ascii=False).encode() + b"\n")
+            size += len(held[-1])
+            if size > AT_ONCE:
+                part.write(b"".join(held))
+                held, size = [], 0
+        part.write(b"".join(held))
+        part.sync()
+    finally:
+        part.close()
+    disk.rename(work / f"{MANIFEST}.part", out / MANIFEST)
+    picture = drawn(summary, out / PICTURE, tell)
+    disk.put(out / REPORT, in_words(summary, plan, checks, picture).encode())
+    counts = {name: getattr(summary, name) for name in ("rows", "spoken", "failed", "unverified", "left", "audio_s")}
+    size = (out / MANIFEST).stat().st_size
+    disk.put(kept, json.dumps({**stamp, "bytes": size, **counts, "first_failures": summary.first_failures}).encode())
+    return summary
+
+
+def unchanged(kept: Path, stamp: dict[str, Any], out: Path) -> dict[str, Any] | None:
+    """What was written before, if it still holds."""
+    try:
+        before = json.loads(kept.read_bytes())
+        same = all(before.get(name) == value for name, value in stamp.items())
+        return before if same and (out / MANIFEST).stat().st_size == before["bytes"] else None
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def lines_of(
+    plan: Plan, store: Store, book: Book, masks: Sequence[np.ndarray]
+) -> Iterator[tuple[int, dict[str, Any] | None]]:
+    """(line in the manifest, line of the output manifest) of each row, in order; None for a row that is left."""
+    bad = BadRows(plan)
+    records = book.of_names(plan.rows["name"])
+    for index in range(plan.count):
+        place = plan.rows[index]
+        number = int(place["line"])
+        if place["state"] & BAD:
+            found = bad.of(index + 1)
+            yield number, {"schema": SCHEMA, "id": found["id"], "row": index + 1, "status": "failed",
+                           "code": found["code"], "message": found["message"]}  # fmt: skip
+            continue
+        record = int(records[index])
+        key = place["key"] ^ masks[int(place["model"])]
+        if record < 0 or (book.records["key"][record] != key).any():
+            yield number, None
+            continue
+        yield number, line_of(plan, store, book, index, record)
+    bad.close()
+
+
+def line_of(plan: Plan, store: Store, book: Book, index: int, record: int) -> dict[str, Any]:
+    """One line of the output manifest."""
+    row, held = plan.row(index), book.records[record]
+    details = json.loads(book.details(record))
+    output, code, message = details.pop("output"), details.pop("code", None), details.pop("message", None)
+    line = {"schema": SCHEMA, "id": row.id, "row": index + 1, "key": hex_key(held["key"])}
+    if held["state"] != FAILED:
+        line |= store.where(held, output)
+    line |= details
+    if row.tags is not None:
+        line["tags"] = row.tags
+    line["status"] = STATUS[int(held["state"])]
+    if code is not None:
+        line |= {"code": code, "message": message}
+    return line
+
+
+class BadRows:
+    """What is wrong with bad rows, looked up by number; they may be a million."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._file = beside(plan.path, "bad").open("rb")
+        numbers, offsets, at = [], [], 0
+        for line in self._file:
+            numbers.append(json.loads(line)["row"])
+            offsets.append(at)
+            at += len(line)
+        order = np.argsort(np.array(numbers, np.int64), kind="stable")
+        self._numbers = np.array(numbers, np.int64)[order]
+        self._offsets = np.array(offsets, np.int64)[order]
+
+    def of(self, number: int) -> dict[str, Any]:
+        at = int(np.searchsorted(self._numbers, number))
+        self._file.seek(int(self._offsets[at]))
+        found: dict[str, Any] = json.loads(self._file.readline())
+        return found
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def in_words(summary: Summary, plan: Plan, checks: Verification, picture: bool) -> str:
+    """report.md"""
+    pace = summary.pace
+    rows = [
+        ("rows", f"{summary.rows:,}"),
+        ("spoken", f"{summary.spoken:,}"),
+        ("failed", f"{summary.failed:,}"),
+        ("hours of speech", f"{summary.audio_s / 3600:.2f}"),
+    ]
+    if summary.left:
+        rows.append(("not spoken yet", f"{summary.left:,}"))
+    if checks.verify != "none":
+        rows.append(("did not pass verification", f"{summary.unverified:,}"))
+        if summary.checked:
+            rows.append(("mean word error rate", f"{summary.wer_sum / summary.checked:.3f}"))
+    if pace.done and pace.audio_s:
+        rows += [
+            ("this run: rows", f"{pace.done:,} spoken, {pace.copied:,} copied"),
+            ("this run: time", duration(pace.wall_s)),
+            ("this run: hours per hour", f"{pace.audio_s / pace.wall_s:.1f}"),
+            ("this run: RTF", f"{pace.wall_s / pace.audio_s:.4f}"),
+        ]
+        if pace.full and pace.full[0] > 0:
+            seconds, audio = pace.full
+            rows.append(("this run: hours per hour before the tail", f"{audio / seconds:.1f}"))
+            rows.append(("this run: tail", f"{pace.wall_s - seconds:.1f} s"))
+    parts = [
+        f"# {plan.manifest.name}",
+        "",
+        "| | |",
+        "|---|---:|",
+        *(f"| {name} | {value} |" for name, value in rows),
+        "",
+    ]
+    if picture:
+        parts += [f"![Lengths, speed, word error rates and failures]({PICTURE})", ""]
+    parts += table("Takes", ["takes of a row", "rows"], sorted(summary.tries.items()))
+    parts += table("Failures by code", ["code", "rows"], summary.codes.most_common())
+    if summary.first_failures:
+        shown = f" (the first {SHOWN_FAILURES})" if sum(summary.codes.values()) > SHOWN_FAILURES else ""
+        parts += [f"## Rows that failed{shown}", "", *(f"- {one}" for one in summary.first_failures), ""]
+    return "\n".join(parts)
+
+
+def table(title: str, head: Sequence[str], rows: Sequence[tuple[Any, Any]]) -> list[str]:
+    if not rows:
+        return []
+    lines = [f"| {one} | {other:,} |" for one, other in rows]
+    return [f"## {title}", "", f"| {head[0]} | {head[1]} |", "|---|---:|", *lines, ""]
+
+
+def drawn(summary: Summary, path: Path, tell: Callable[[Notice], None]) -> bool:
+    """Draws report.png; False without matplotlib."""
+    try:
+        import matplotlib
+    except ImportError:
+        with suppress(OSError):
+            os.unlink(path)
+        tell(Notice("report.png is not drawn: matplotlib is not installed", hint="pip install matplotlib", plain=True))
+        return False
+    matplotlib.use("Agg")  # to a file, without a window
+    from matplotlib import pyplot
+
+    figure, ((lengths, speed), (errors, failures)) = pyplot.subplots(2, 2, figsize=(10, 7), layout="constrained")
+    few = summary.lengths[:30]
+    lengths.bar(np.arange(30) + 0.5, few, width=0.9)
+    longer = int(summary.lengths[30:].sum())
+    lengths.set(title=f"length of rows; {longer:,} longer than 30 s", xlabel="seconds", ylabel="rows")
+    curve = summary.pace.curve
+    if len(curve) > 1:
+        times, made = np.array(curve).T
+        step = max(1, len(curve) // 60)
+        rate = np.diff(made[::step]) / np.maximum(np.diff(times[::step]), 1e-6)
+        speed.plot(times[::step][1:], rate)
+    speed.set(title="speed of this run", xlabel="seconds", ylabel="audio seconds per second", ylim=(0, None))
+    if summary.checked:
+        errors.bar(WER_BINS[:-1] + 0.025, summary.wer, width=0.045)
+    errors.set(title=f"word error rate of {summary.checked:,} rows", xlabel="WER", ylabel="rows")
+    named = summary.codes.most_common(8) or [("none", 0)]
+    failures.barh([name for name, _ in named], [count for _, count in named])
+    failures.set(title="failures by code", xlabel="rows")
+    drawing = BytesIO()
+    figure.savefig(drawing, format="png", dpi=110)
+    pyplot.close(figure)
+    disk.put(path, drawing.getvalue())
+    return True

@@ -1,0 +1,340 @@
+"""Run: speaks the rows of a plan. Rows share the engine's slots; threads beside it read, encode and write.
+
+Longest rows go first, within windows of the manifest, so that batches are full, the end is short and memory bounded.
+The main thread commits finished rows in groups. At most one group is made again after a kill.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from queue import Empty, SimpleQueue
+
+import numpy as np
+
+from omnitts_cli.errors import DeviceError, OmniError, OutputError
+from omnitts_cli.fleet import disk
+from omnitts_cli.fleet.journal import FAILED, UNVERIFIED, Book, Entry, Journal
+from omnitts_cli.fleet.plan import BAD, Plan
+from omnitts_cli.fleet.rows import RowError
+from omnitts_cli.fleet.speaker import RowSpeaker, Stopping
+from omnitts_cli.fleet.store import PARTS, Made, Store, sha8
+from omnitts_cli.terminal.signals import held
+
+WINDOW = 20_000
+MOST_OPEN = 256
+WAITING = 16  # rows prepared beyond the engine's slots
+GROUP, GROUP_S = 32, 1.0  # rows committed together; one waits for others at most so long
+MOST_UNCOMMITTED = 64
+SWITCH_S = 0.0005  # so that the engine's thread gets the interpreter soon
+POLL_S = 0.2
+
+
+@dataclass
+class Pace:
+    """How a run goes: for the progress line and the report."""
+
+    rows: int = 0  # to speak in this run
+    expected_s: float = 0.0  # of them, by the length of their texts
+    done: int = 0
+    failed: int = 0
+    unverified: int = 0
+    copied: int = 0
+    audio_s: float = 0.0
+    expected_done_s: float = 0.0
+    began: float = 0.0
+    curve: list[tuple[float, float]] = field(default_factory=list)  # (seconds since the beginning, audio seconds)
+    full: tuple[float, float] | None = None  # the same when the last row was handed out: what follows is the tail
+
+    def begin(self) -> None:
+        """The model is loaded; the first call starts the clock."""
+        self.began = self.began or time.perf_counter()
+
+    def add(self, made: Made) -> None:
+        self.done += 1
+        self.failed += made.state == FAILED
+        self.unverified += made.state == UNVERIFIED
+        self.audio_s += made.seconds
+        self.expected_done_s += made.expected
+
+    @property
+    def wall_s(self) -> float:
+        return max(time.perf_counter() - self.began, 1e-9)
+
+    @property
+    def eta_s(self) -> float | None:
+        """From the length of the texts that are left, and how much sound such texts have become so far."""
+        if not self.audio_s or not self.expected_done_s or self.wall_s < 1.0:
+            return None
+        left = max(self.expected_s - self.expected_done_s, 0.0) * self.audio_s / self.expected_done_s
+        return left * self.wall_s / self.audio_s
+
+    def mark(self) -> None:
+        """A point of the curve; at most a few hundred are kept."""
+        self.curve.append((round(self.wall_s, 2), round(self.audio_s, 2)))
+        if len(self.curve) > 800:
+            del self.curve[1::2]
+
+
+Look = Callable[[Pace], None]
+
+
+class Run:
+    """One run over the rows of one model."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        store: Store,
+        journal: Journal,
+        speaker: RowSpeaker,
+        mask: np.ndarray,
+        pace: Pace,
+        look: Look,
+    ) -> None:
+        self.plan, self.store, self.journal, self.speaker = plan, store, journal, speaker
+        self._mask, self.pace, self._look = mask, pace, look
+        self._finished: SimpleQueue[Made | BaseException | None] = SimpleQueue()
+        self._room = threading.Semaphore(MOST_UNCOMMITTED)
+        self._next_lock = threading.Lock()
+        self._group: list[Made] = []
+
+    def key(self, index: int) -> tuple[int, int]:
+        """The key of a row, with the model."""
+        key = self.plan.rows["key"][index] ^ self._mask
+        return int(key[0]), int(key[1])
+
+    def speak(self, rows: np.ndarray, tries: dict[int, int]) -> None:
+        """Speaks the rows of these indexes. `tries`: how often some of them were tried before."""
+        order = in_order(self.plan, rows)
+        threads = min(MOST_OPEN, self.speaker.slots + WAITING, max(len(rows), 1))
+        workers = [
+            threading.Thread(target=self._work, args=(order, tries), name=f"omnitts row {n}", daemon=True)
+            for n in range(threads)
+        ]
+        interval = sys.getswitchinterval()
+        sys.setswitchinterval(SWITCH_S)
+        try:
+            for worker in workers:
+                worker.start()
+            self._collect(threads)
+        except BaseException:
+            self.speaker.stop()
+            for worker in workers:
+                worker.join(timeout=5.0)
+            with held(), suppress(OmniError, OSError):
+                self._take_finished()
+                self._commit()
+            raise
+        finally:
+            sys.setswitchinterval(interval)
+
+    # ---- in the threads of rows
+
+    def _work(self, order: Iterator[int], tries: dict[int, int]) -> None:
+        try:
+            while not self.speaker.stopping:
+                with self._next_lock:
+                    index = next(order, None)
+                if index is None:
+                    if self.pace.full is None:
+                        self.pace.full = (self.pace.wall_s, self.pace.audio_s)
+                    break
+                made = self._made(index, tries.get(index, 0))
+                self._room.acquire()
+                self._finished.put(made)
+        except Stopping:
+            pass
+        except BaseException as error:
+            self._finished.put(error)
+        finally:
+            self._finished.put(None)
+
+    def _made(self, index: int, first_try: int) -> Made:
+        key, place = self.key(index), self.plan.rows[index]
+        id, output = "", ""
+        try:
+            row = self.plan.row(index)
+            id, output = row.id, self.plan.output(index, row.id)
+            made = self.speaker.speak(index, row, self.plan.keys.of(row)[1], first_try)
+            made.key, made.output = key, output
+        except (DeviceError, OutputError):
+            raise
+        except (RowError, OmniError) as error:
+            details = {"code": error.code, "message": error.message, "tries": first_try + 1}
+            made = Made(index, id, output, key, FAILED, details)
+        made.expected = float(place["expected"])
+        return made
+
+    # ---- in the main thread
+
+    def _collect(self, threads: int) -> None:
+        """Commits finished rows in groups until all threads have ended."""
+        began = 0.0
+        while threads or self._group:
+            try:
+                wait = POLL_S if not self._group else max(GROUP_S - (time.perf_counter() - began), 0.0)
+                found = self._finished.get(timeout=min(wait, POLL_S)) if threads else None
+                if found is None:
+                    threads -= threads > 0
+                elif isinstance(found, BaseException):
+                    raise found
+                else:
+                    began = began if self._group else time.perf_counter()
+                    self._group.append(found)
+            except Empty:
+                pass
+            waited = time.perf_counter() - began >= GROUP_S
+            if self._group and (len(self._group) >= GROUP or waited or not threads):
+                with held():
+                    self._commit()
+            self._look(self.pace)
+
+    def _take_finished(self) -> None:
+        with suppress(Empty):
+            while True:
+                found = self._finished.get_nowait()
+                if isinstance(found, Made):
+                    self._group.append(found)
+
+    def _commit(self) -> None:
+        """Puts the sound of a group in place, and then its records into the journal."""
+        group, self._group = self._group, []
+        if not group:
+            return
+        try:
+            commit(self.plan, self.store, self.journal, group)
+        finally:
+            self._room.release(len(group))
+        for made in group:
+            self.pace.add(made)
+        self.pace.mark()
+
+
+def commit(plan: Plan, store: Store, journal: Journal, group: Sequence[Made]) -> None:
+    """A group of finished rows becomes part of the corpus."""
+    store.place(group)
+    journal.append([entry_of(plan, made) for made in group])
+
+
+def entry_of(plan: Plan, made: Made) -> Entry:
+    details = json.dumps({"output": made.output, **made.details}, ensure_ascii=False, allow_nan=False).encode()
+    return Entry(
+        key=made.key,
+        name=int(plan.rows["name"][made.index]),
+        row=made.index,
+        state=made.state,
+        details=details,
+        sha=int.from_bytes(bytes.fromhex(made.sha256)[:8], "little") if made.sha256 else 0,
+        shard=made.shard,
+        offset=made.offset,
+        length=made.length,
+    )
+
+
+def in_order(plan: Plan, rows: np.ndarray) -> Iterator[int]:
+    """Row indexes, the longest first within each window of the manifest."""
+    for start in range(0, len(rows), WINDOW):
+        window = rows[start : start + WINDOW]
+        longest_first = np.argsort(-plan.rows["expected"][window], kind="stable")
+        yield from window[longest_first].tolist()
+
+
+@dataclass(frozen=True)
+class Pending:
+    """What is left to do of a plan."""
+
+    speak: np.ndarray  # indexes of rows to speak
+    copy: np.ndarray  # indexes of rows whose sound exists under another name
+    later: np.ndarray  # indexes of rows with the content of one in `speak`
+    tries: dict[int, int]  # of rows that are tried again, how often they were tried
+    done: int
+
+
+def pending(
+    plan: Plan, store: Store, book: Book, masks: Sequence[np.ndarray], *, retry_failed: bool, keep: np.ndarray | None
+) -> Pending:
+    """Subtracts what is done. `keep`: indexes of the only rows that are wanted."""
+    rows = plan.rows
+    records = book.of_names(rows["name"])
+    at = np.flatnonzero(records >= 0)
+    keys = np.empty((len(rows), 2), np.uint64)
+    table = np.array(masks, np.uint64).reshape(-1, 2)
+    keys[:] = rows["key"] ^ table[rows["model"]]
+    same = (book.records["key"][records[at]] == keys[at]).all(1)
+    records[at[~same]] = -1
+    present = store.present(plan, book, records)
+    state = np.zeros(len(rows), np.uint8)
+    state[present] = book.records["state"][records[present]]
+    bad = (rows["state"] & BAD) != 0
+    again = (state == FAILED) | (state == UNVERIFIED) if retry_failed else np.zeros(len(rows), bool)
+    wanted = ~bad & (~present | again)
+    if keep is not None:
+        chosen = np.zeros(len(rows), bool)
+        chosen[keep] = True
+        wanted &= chosen
+    tries = {int(i): tries_of(book, int(records[i])) for i in np.flatnonzero(again & wanted)}
+    left = np.flatnonzero(wanted)
+    copies = left[book.has_keys(keys[left]) & ~again[left]]
+    left = left[~np.isin(left, copies, assume_unique=True)] if len(copies) else left
+    order = np.lexsort((left, keys[left, 1], keys[left, 0]))
+    ordered = keys[left[order]]
+    twin = np.zeros(len(left), bool)
+    twin[order[1:]] = (ordered[1:] == ordered[:-1]).all(1)
+    return Pending(left[~twin], copies, left[twin], tries, int((~bad & present & ~again).sum()))
+
+
+def tries_of(book: Book, index: int) -> int:
+    return int(json.loads(book.details(index)).get("tries", 1))
+
+
+def copy_rows(
+    key_of: Callable[[int], tuple[int, int]],
+    journal: Journal,
+    pace: Pace,
+    plan: Plan,
+    rows: np.ndarray,
+    book: Book,
+    store: Store,
+    work: Path,
+) -> np.ndarray:
+    """Gives rows the sound that exists under another name; returns those whose sound could not be read."""
+    missing, group = [], []
+    for index in map(int, rows):
+        key = key_of(index)
+        record = book.with_key(np.array(key, np.uint64))
+        sound = None
+        if record >= 0 and int(book.records["name"][record]) != int(plan.rows["name"][index]):
+            sound = store.sound(book.records[record], json.loads(book.details(record))["output"])
+        if sound is None:
+            missing.append(index)
+            continue
+        row = plan.row(index)
+        part = work / PARTS / f"copy-{index}"
+        file = disk.File(part)
+        try:
+            file.write(sound)
+            file.sync()
+        finally:
+            file.close()
+        details = json.loads(book.details(record))
+        del details["output"]
+        made = Made(
+            index, row.id, plan.output(index, row.id), key, int(book.records["state"][record]), details,
+            part, str(details["sha256"]), len(sound), row.text,
+        )  # fmt: skip
+        assert sha8(sound) == int(book.records["sha"][record])
+        group.append(made)
+        pace.copied += 1
+        if len(group) == GROUP:
+            commit(plan, store, journal, group)
+            group = []
+    if group:
+        commit(plan, store, journal, group)
+    return np.array(missing, np.int64)

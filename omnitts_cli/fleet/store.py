@@ -1,0 +1,389 @@
+"""Stores: where finished sound goes. Files, one a row; or tar shards, which become Parquet where that was asked for.
+
+A sound is on the disk, whole, before the journal has its record; what has no record does not count.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import tarfile
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from omnitts_cli.errors import UsageError
+from omnitts_cli.fleet import disk
+from omnitts_cli.fleet.journal import FAILED, Book
+from omnitts_cli.fleet.names import name_hash, numbered
+from omnitts_cli.fleet.plan import Plan
+
+TAR_BLOCK = 512
+TAR_END = b"\0" * 1024
+PARTS = "parts"  # folder of sound that is being made
+
+
+@dataclass
+class Made:
+    """A row whose sound is finished, in a temporary file; the store puts it in place."""
+
+    index: int  # of the row in the plan
+    id: str
+    output: str  # path of its sound below the output folder, as files
+    key: tuple[int, int]
+    state: int
+    details: dict[str, Any]
+    part: Path | None = None  # None: it failed
+    sha256: str = ""
+    length: int = 0
+    text: str = ""
+    codes: np.ndarray | None = None  # [frames, groups]
+    shard: int = 0
+    offset: int = 0
+    seconds: float = 0.0
+    expected: float = field(default=0.0)
+
+
+class Store(Protocol):
+    """Puts finished sound in place."""
+
+    def place(self, group: Sequence[Made]) -> None:
+        """Moves the sound of a group to its place; when it returns, all of it is on the disk."""
+        ...
+
+    def present(self, plan: Plan, book: Book, records: np.ndarray) -> np.ndarray:
+        """Whether the sound of each record (an index into `book`, or -1) is there and has its length."""
+        ...
+
+    def sound(self, record: Any, output: str) -> bytes | None:
+        """The sound of a record; None if it cannot be read."""
+        ...
+
+    def where(self, record: Any, output: str) -> dict[str, Any]:
+        """`output` and `offset` of the manifest's line."""
+        ...
+
+    def finish(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Files:
+    """One sound file a row, in 256 folders."""
+
+    def __init__(self, out: Path, *, codes: bool = False) -> None:
+        self._out, self._codes = out, codes
+        self._folders: set[Path] = set()
+
+    def place(self, group: Sequence[Made]) -> None:
+        for made in group:
+            if made.part is None:
+                continue
+            path = self._out / made.output
+            if path.parent not in self._folders:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                self._folders.add(path.parent)
+            if made.codes is not None:
+                disk.put(path.with_name(f"{path.stem}.codes.npy"), npy(made.codes))
+            disk.rename(made.part, path)
+
+    def present(self, plan: Plan, book: Book, records: np.ndarray) -> np.ndarray:
+        names, sizes = self.listed(plan)
+        at = np.flatnonzero(records >= 0)
+        held = book.records[records[at]]
+        where = np.minimum(np.searchsorted(names, held["name"]), max(len(names) - 1, 0))
+        good = held["state"] == FAILED
+        if len(names):
+            good |= (names[where] == held["name"]) & (sizes[where] == held["length"])
+        present = np.zeros(len(records), bool)
+        present[at] = good
+        return present
+
+    def listed(self, plan: Plan) -> tuple[np.ndarray, np.ndarray]:
+        """Hashes of the paths of all files that are there, sorted, and their sizes."""
+        names, sizes = [], []
+        for path, size in self.all_files(plan):
+            names.append(name_hash(path))
+            sizes.append(size)
+        found, lengths = np.array(names, np.uint64), np.array(sizes, np.uint64)
+        order = np.argsort(found)
+        return found[order], lengths[order]
+
+    def all_files(self, plan: Plan) -> Iterator[tuple[str, int]]:
+        """Path below the output folder, and size, of every file that may be a row's."""
+        folders = [""] if plan.naming.flat else [f"{number:02x}" for number in range(256)]
+        for folder in folders:
+            try:
+                entries = os.scandir(self._out / folder)
+            except FileNotFoundError:
+                continue
+            prefix = f"{folder}/" if folder else ""
+            with entries:
+                for entry in entries:
+                    if entry.name.endswith(plan.naming.suffix):
+                        yield prefix + entry.name, entry.stat(follow_symlinks=False).st_size
+
+    def sound(self, record: Any, output: str) -> bytes | None:
+        try:
+            data = (self._out / output).read_bytes()
+        except OSError:
+            return None
+        return data if len(data) == int(record["length"]) and sha8(data) == int(record["sha"]) else None
+
+    def where(self, record: Any, output: str) -> dict[str, Any]:
+        return {"output": output}
+
+    def finish(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def sha8(data: bytes) -> int:
+    """The part of the SHA-256 that a record holds."""
+    return int.from_bytes(hashlib.sha256(data).digest()[:8], "little")
+
+
+def npy(array: np.ndarray) -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, array, allow_pickle=False)
+    return buffer.getvalue()
+
+
+class Shards:
+    """WebDataset: tar files of about equal size. Of a row, the files stand side by side and the sound is the last."""
+
+    def __init__(self, out: Path, suffix: str, largest: int, book: Book, *, folder: Path | None = None) -> None:
+        self._out, self._suffix, self._largest = out, suffix, largest
+        self._folder = folder or out
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._number, self._file = 0, None
+        self._continue(book)
+
+    _file: disk.File | None
+    _full = False  # the next group begins a new shard: this one's rows must be in the journal before it is closed
+
+    def path(self, number: int) -> Path:
+        return self._folder / f"shard-{number:05}.tar"
+
+    def _continue(self, book: Book) -> None:
+        """Cuts the last shard back to its last recorded end and removes those without a record."""
+        held = book.records[book.records["state"] != FAILED]
+        last = int(held["shard"].max()) if len(held) else -1
+        for path in self._folder.glob("shard-*.tar"):
+            if path.stem[6:].isdigit() and int(path.stem[6:]) > last:
+                path.unlink()
+        self._number = last + 1
+        if last < 0 or not self.path(last).exists():
+            return
+        mine = held[held["shard"] == last]
+        end = padded(int((mine["offset"] + mine["length"]).max()))
+        if self.path(last).stat().st_size >= end:  # else some of it is lost, and those rows are made again
+            self._number, self._full = last, end >= self._largest
+            self._file = disk.File(self.path(last), append=True)
+            self._file.cut(end)
+            self._file.end = end
+
+    def place(self, group: Sequence[Made]) -> None:
+        if self._full:
+            self._end()
+        self._file = self._file or disk.File(self.path(self._number))
+        for made in group:
+            if made.part is not None:
+                made.shard = self._number
+                made.offset = self._append(self._file, made)
+                made.part.unlink()
+        self._file.sync()
+        self._full = self._file.end >= self._largest
+
+    def _append(self, file: disk.File, made: Made) -> int:
+        """Adds the files of a row; returns where its sound begins."""
+        assert made.part is not None
+        key = numbered(made.index + 1)
+        about = {"id": made.id, "key": hex_key(made.key), **made.details}
+        members = [("json", json.dumps(about, ensure_ascii=False).encode()), ("txt", made.text.encode())]
+        if made.codes is not None:
+            members.append(("codes.npy", npy(made.codes)))
+        head = b"".join(member(f"{key}.{ending}", data) for ending, data in members)
+        head += header(f"{key}{self._suffix}", made.length)
+        file.write(head)
+        offset = file.end + len(head)
+        with made.part.open("rb") as sound:
+            while data := sound.read(1 << 20):
+                file.write(data)
+        file.write(b"\0" * (padded(made.length) - made.length))
+        file.end = padded(offset + made.length)
+        return offset
+
+    def _end(self) -> None:
+        """Closes the shard."""
+        if self._file is None:
+            return
+        self._file.write(TAR_END)
+        self._file.sync()
+        self._file.close()
+        self._file, self._number, self._full = None, self._number + 1, False
+
+    def present(self, plan: Plan, book: Book, records: np.ndarray) -> np.ndarray:
+        at = np.flatnonzero(records >= 0)
+        held = book.records[records[at]]
+        sizes = self._sizes()
+        size = np.array([sizes.get(int(n), 0) for n in range(int(held["shard"].max(initial=0)) + 1)], np.uint64)
+        present = np.zeros(len(records), bool)
+        present[at] = (held["state"] == FAILED) | (held["offset"] + held["length"] <= size[held["shard"]])
+        return present
+
+    def _sizes(self) -> dict[int, int]:
+        return {
+            int(path.stem[6:]): path.stat().st_size
+            for path in self._folder.glob("shard-*.tar")
+            if path.stem[6:].isdigit()
+        }
+
+    def sound(self, record: Any, output: str) -> bytes | None:
+        try:
+            with self.path(int(record["shard"])).open("rb") as file:
+                file.seek(int(record["offset"]))
+                data = file.read(int(record["length"]))
+        except OSError:
+            return None
+        return data if sha8(data) == int(record["sha"]) else None
+
+    def where(self, record: Any, output: str) -> dict[str, Any]:
+        return {"output": self.path(int(record["shard"])).name, "offset": int(record["offset"])}
+
+    def finish(self) -> None:
+        """Ends the last shard properly."""
+        self._end()
+
+    def close(self) -> None:
+        if self._file is not None:
+            with suppress(OSError):
+                self._file.close()
+
+
+class ParquetParts(Shards):
+    """Parquet: shards are collected as tar files; each that is full becomes a part."""
+
+    def __init__(self, out: Path, suffix: str, largest: int, book: Book, work: Path) -> None:
+        parquet()
+        folder = work / "shards"
+        for path in folder.glob("shard-*.tar"):  # a killed run had converted it already
+            if (out / f"part-{path.stem[6:]}.parquet").exists():
+                path.unlink()
+        super().__init__(out, suffix, largest, book, folder=folder)
+
+    def _end(self) -> None:
+        number = self._number
+        super()._end()
+        if self._number > number:
+            convert(self.path(number), self._part(number), self._suffix)
+            self.path(number).unlink()
+
+    def _part(self, number: int) -> Path:
+        return self._out / f"part-{number:05}.parquet"
+
+    def _sizes(self) -> dict[int, int]:
+        parts = {int(path.stem[5:]): 1 << 62 for path in self._out.glob("part-*.parquet") if path.stem[5:].isdigit()}
+        return {**super()._sizes(), **parts}
+
+    def sound(self, record: Any, output: str) -> bytes | None:
+        part = self._part(int(record["shard"]))
+        if not part.exists():
+            return super().sound(record, output)
+        found = parquet().read_table(part, columns=["audio"], filters=[("row", "==", int(record["row"]) + 1)])
+        sounds = [one for one in found["audio"].to_pylist() if sha8(one) == int(record["sha"])]
+        return sounds[0] if sounds else None
+
+    def where(self, record: Any, output: str) -> dict[str, Any]:
+        return {"output": self._part(int(record["shard"])).name}
+
+
+def parquet() -> Any:
+    try:
+        import pyarrow.parquet
+    except ImportError:
+        raise UsageError("parquet needs pyarrow, which is not installed", hint="pip install pyarrow") from None
+    return pyarrow.parquet
+
+
+def convert(shard: Path, part: Path, suffix: str) -> None:
+    """A tar shard as a Parquet file: row, id, key, text, audio, and the details as JSON."""
+    import pyarrow
+
+    schema = pyarrow.schema(
+        [
+            ("row", pyarrow.int64()), ("id", pyarrow.string()), ("key", pyarrow.string()), ("text", pyarrow.string()),
+            ("audio", pyarrow.binary()), ("audio_s", pyarrow.float64()), ("sample_rate", pyarrow.int32()),
+            ("seed", pyarrow.int64()), ("details", pyarrow.string()), ("codes", pyarrow.binary()),
+        ]
+    )  # fmt: skip
+    temporary = part.with_name(f".{part.name}.part")
+    with parquet().ParquetWriter(temporary, schema, compression="none") as writer:
+        for group in grouped(samples(shard, suffix)):
+            writer.write_table(pyarrow.Table.from_pylist(group, schema))
+    descriptor = disk.open_file(temporary, os.O_RDWR)
+    try:
+        disk.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    disk.rename(temporary, part)
+
+
+def samples(shard: Path, suffix: str) -> Iterator[dict[str, Any]]:
+    """The rows of a tar shard."""
+    row: dict[str, Any] = {}
+    with tarfile.open(shard, "r:") as tar:
+        for one in tar:
+            key, _, ending = one.name.partition(".")
+            file = tar.extractfile(one)
+            assert file is not None
+            data = file.read()
+            if ending == "json":
+                about = json.loads(data)
+                row = {name: about.pop(name, None) for name in ("id", "key", "audio_s", "sample_rate", "seed")}
+                row |= {"row": int(key), "details": json.dumps(about, ensure_ascii=False)}
+            elif ending == "txt":
+                row["text"] = data.decode()
+            elif ending == "codes.npy":
+                row["codes"] = data
+            elif f".{ending}" == suffix:
+                yield {**row, "audio": data}
+
+
+def grouped(rows: Iterator[dict[str, Any]], most: int = 32 << 20) -> Iterator[list[dict[str, Any]]]:
+    """Groups of rows with about `most` bytes of sound."""
+    group, held = [], 0
+    for row in rows:
+        group.append(row)
+        held += len(row["audio"])
+        if held >= most:
+            yield group
+            group, held = [], 0
+    if group:
+        yield group
+
+
+def padded(size: int) -> int:
+    return -(-size // TAR_BLOCK) * TAR_BLOCK
+
+
+def header(name: str, size: int) -> bytes:
+    """The head of a tar member; no time and no owner, so that equal rows give equal bytes."""
+    info = tarfile.TarInfo(name)
+    info.size, info.mode, info.mtime = size, 0o644, 0
+    return info.tobuf(tarfile.PAX_FORMAT)
+
+
+def member(name: str, data: bytes) -> bytes:
+    return header(name, len(data)) + data + b"\0" * (padded(len(data)) - len(data))
+
+
+def hex_key(key: Sequence[int]) -> str:
+    """A key as in the output manifest."""
+    return b"".join(int(half).to_bytes(8, "little") for half in key).hex()

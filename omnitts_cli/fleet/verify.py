@@ -1,0 +1,268 @@
+"""Verification: what a speech recogniser understood, compared with the text, and what else may be wrong with a take."""
+
+from __future__ import annotations
+
+import statistics
+import threading
+import unicodedata
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from omnitts_cli.audio.resample import resample
+from omnitts_cli.errors import InputError, UsageError
+from omnitts_cli.text.reading import EXTRA, of_wetext
+
+HEARD_AT = 16_000
+SPAN_S = 25.0  # the recogniser gets so much at a time, at ends of sentences
+BY_CHARACTER = ("zh", "ja", "ko")
+QUIET = 10 ** (-50 / 20)
+LONGEST_SILENCE_S = 1.0  # inside speech, beyond the longest pause that was asked for
+WINDOW_S = 0.02
+TEMPO_ROWS = 20  # from so many on, the usual words a second are known
+TEMPO = (0.5, 2.0)  # times the usual tempo
+LEAST_WORDS = 3  # of a text whose tempo is compared
+
+
+class Recogniser(Protocol):
+    """Speech to words; called from several threads."""
+
+    def words(self, sound: np.ndarray, language: str | None = None) -> str: ...
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """The cheapest way from the words of a text to those that were understood."""
+
+    errors: int
+    words: int  # of the text
+    added_before: tuple[str, ...] = ()  # what was understood before the text's first word
+    last_missing: bool = False
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is known about one take. No reasons: it passed."""
+
+    wer: float
+    heard: str
+    reasons: tuple[str, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        return not self.reasons
+
+
+class Tempo:
+    """The usual words per second, over the takes so far."""
+
+    def __init__(self) -> None:
+        self._seen: deque[float] = deque(maxlen=500)
+        self._lock = threading.Lock()
+
+    def usual(self) -> float | None:
+        with self._lock:
+            return statistics.median(self._seen) if len(self._seen) >= TEMPO_ROWS else None
+
+    def add(self, value: float) -> None:
+        with self._lock:
+            self._seen.append(value)
+
+
+class Verifier:
+    """Checks takes in threads of its own."""
+
+    def __init__(self, recogniser: Recogniser, max_wer: float, threads: int = 1) -> None:
+        self.max_wer, self._recogniser = max_wer, recogniser
+        self._pool = ThreadPoolExecutor(threads, "omnitts verify")
+        self._tempo: dict[str | None, Tempo] = {}
+        self._lock = threading.Lock()
+
+    def tempo(self, language: str | None) -> Tempo:
+        with self._lock:
+            return self._tempo.setdefault(language, Tempo())
+
+    def take(
+        self, rate: int, language: str | None, *, longest_pause_s: float, speed: float, clip_words: str | None
+    ) -> Heard:
+        """Something that listens to one take."""
+        return Heard(self, rate, language, longest_pause_s, speed, clip_words)
+
+    def listen(self, sound: np.ndarray, rate: int, text: str, language: str | None) -> Future[Span]:
+        return self._pool.submit(self._listen, sound, rate, text, language)
+
+    def _listen(self, sound: np.ndarray, rate: int, text: str, language: str | None) -> Span:
+        heard = self._recogniser.words(resample(sound, rate, HEARD_AT), language)
+        return Span(heard, aligned(words_of(text, language), words_of(heard, language)), silences(sound, rate))
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+@dataclass(frozen=True)
+class Span:
+    """What was understood in a part of a take."""
+
+    heard: str
+    alignment: Alignment
+    silence_s: float  # the longest inside
+
+
+@dataclass
+class Heard:
+    """Collects the sound of one take; the recogniser gets it in spans of whole sentences."""
+
+    verifier: Verifier
+    rate: int
+    language: str | None
+    longest_pause_s: float
+    speed: float
+    clip_words: str | None
+    _sound: list[np.ndarray] = field(default_factory=list)
+    _texts: list[str] = field(default_factory=list)
+    _samples: int = 0
+    _all: int = 0
+    _spans: list[Future[Span]] = field(default_factory=list)
+
+    def write(self, samples: np.ndarray) -> None:
+        if samples.size:
+            self._sound.append(samples)
+            self._samples += samples.size
+            self._all += samples.size
+
+    def sentence(self, text: str) -> None:
+        """Everything so far is whole sentences, the latest of which is `text`."""
+        self._texts.append(text)
+        if self._samples >= SPAN_S * self.rate:
+            self._send()
+
+    def _send(self) -> None:
+        sound = np.concatenate(self._sound) if self._sound else np.zeros(1, np.float32)
+        text = " ".join(self._texts)
+        self._spans.append(self.verifier.listen(sound, self.rate, text, self.language))
+        self._sound, self._texts, self._samples = [], [], 0
+
+    def verdict(self) -> Verdict:
+        """Waits for the recogniser."""
+        if self._texts or not self._spans:
+            self._send()
+        return judged(self, [span.result() for span in self._spans])
+
+
+def judged(take: Heard, spans: Sequence[Span]) -> Verdict:
+    errors = sum(span.alignment.errors for span in spans)
+    words = sum(span.alignment.words for span in spans)
+    wer = errors / max(words, 1)
+    reasons = []
+    if wer > take.verifier.max_wer:
+        reasons.append("wer")
+    if spans[-1].alignment.last_missing:
+        reasons.append("last word missing")
+    silence = max(span.silence_s for span in spans)
+    if silence > take.longest_pause_s + LONGEST_SILENCE_S:
+        reasons.append("silence inside")
+    if leaked(spans[0].alignment.added_before, take.clip_words, take.language):
+        reasons.append("words of the clip")
+    if odd_tempo(take, words, good=not reasons):
+        reasons.append("tempo")
+    return Verdict(round(wer, 4), " ".join(span.heard for span in spans).strip(), tuple(reasons))
+
+
+def odd_tempo(take: Heard, words: int, *, good: bool) -> bool:
+    """Whether it is spoken much slower or faster than other rows."""
+    seconds = take._all / take.rate * take.speed
+    if words < LEAST_WORDS or not seconds:
+        return False
+    tempo, own = take.verifier.tempo(take.language), words / seconds
+    usual = tempo.usual()
+    if good:
+        tempo.add(own)
+    return usual is not None and not TEMPO[0] <= own / usual <= TEMPO[1]
+
+
+def leaked(added: Sequence[str], clip_words: str | None, language: str | None) -> bool:
+    """Whether the take begins with words of the reference clip."""
+    if not added or not clip_words:
+        return False
+    return added[-1] in words_of(clip_words, language)[-4:]
+
+
+def silences(sound: np.ndarray, rate: int) -> float:
+    """The longest silence between two sounds, in seconds; all of it if nothing is louder."""
+    window = max(1, int(WINDOW_S * rate))
+    whole = sound[: sound.size // window * window].reshape(-1, window)
+    loud = np.flatnonzero(np.abs(whole).max(1, initial=0.0) > QUIET)
+    if not loud.size:
+        return float(sound.size / rate)
+    return float(np.diff(loud).max(initial=1) - 1) * window / rate
+
+
+def words_of(text: str, language: str | None) -> list[str]:
+    """The words that are compared, or characters in scripts without spaces: small letters, numbers as words."""
+    text = unicodedata.normalize("NFKC", text).casefold()
+    if language in (None, "en"):
+        text = in_english(text)
+    elif language in EXTRA:
+        text = with_wetext(text, language)
+    text = unicodedata.normalize("NFC", text)
+    kept = "".join(
+        c if c.isalnum() or unicodedata.category(c).startswith("M") else " " if c not in "'’" else "" for c in text
+    )
+    if language in BY_CHARACTER:
+        return [c for c in kept if c != " "]
+    return kept.split()
+
+
+def in_english(text: str) -> str:
+    from omnitts_cli.text.spell_out import plain_letters
+
+    try:
+        return plain_letters(text).casefold()
+    except InputError:  # not English at all
+        return text
+
+
+def with_wetext(text: str, language: str) -> str:
+    """Numbers as words, where wetext is installed; else digits stay digits on both sides."""
+    try:
+        return of_wetext(language)(text)
+    except UsageError:
+        return text
+
+
+def aligned(text: Sequence[str], heard: Sequence[str]) -> Alignment:
+    """Levenshtein's distance in words. Of equally cheap ways, one that says most about both ends."""
+    rows, columns = len(text), len(heard)
+    cost = np.zeros((rows + 1, columns + 1), np.int32)
+    cost[:, 0], cost[0] = np.arange(rows + 1), np.arange(columns + 1)
+    known = {word: number for number, word in enumerate(dict.fromkeys([*text, *heard]))}
+    heard_numbers = np.array([known[word] for word in heard], np.int64)
+    steps = np.arange(columns + 1)
+    for row in range(1, rows + 1):
+        differs = heard_numbers != known[text[row - 1]]
+        best = np.minimum(cost[row - 1, 1:] + 1, cost[row - 1, :-1] + differs)
+        line = np.concatenate([[row], best]) - steps
+        cost[row] = np.minimum.accumulate(line) + steps  # insertions, along the row
+    errors = int(cost[rows, columns])
+    last_missing = rows > 1 and int(cost[rows - 1, columns]) == errors - 1
+    if columns:  # not if the last word may just have been understood as another
+        last_missing &= int(cost[rows - 1, columns - 1]) + (heard[-1] != text[-1]) > errors
+    return Alignment(errors, rows, added_before(cost, text, heard), last_missing)
+
+
+def added_before(cost: np.ndarray, text: Sequence[str], heard: Sequence[str]) -> tuple[str, ...]:
+    """The words that were understood before the text begins."""
+    row, column = len(text), len(heard)
+    while row and column:
+        same = text[row - 1] == heard[column - 1]
+        if cost[row, column] == cost[row - 1, column - 1] + (not same):
+            row, column = row - 1, column - 1
+        elif cost[row, column] == cost[row - 1, column] + 1:
+            row -= 1
+        else:
+            column -= 1
+    return tuple(heard[:column]) if not row else ()
