@@ -27,6 +27,7 @@ TOPICS = (
     "voices",
     "formats",
     "pipes",
+    "batch",
     "settings",
     "models",
     "exit-codes",

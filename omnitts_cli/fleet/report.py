@@ -76,7 +76,8 @@ class Summary:
     def _note_failure(self, line: dict[str, Any], number: int) -> None:
         self.codes[str(line.get("code"))] += 1
         if len(self.first_failures) < SHOWN_FAILURES:
-            self.first_failures.append(f"line {number}, id '{line['id']}': {line.get('message')}")
+            who = f"line {number}, id '{line['id']}'" if line["id"] else f"line {number}"
+            self.first_failures.append(f"{who}: {line.get('message')}")
 
 
 def write_results(

@@ -1,0 +1,384 @@
+"""omnitts batch from the manifest to the report: every kind of input and output, and what is done again."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+
+Call = Callable[..., Any]
+TOY = ["-m", "random:toy", "--max-frames", "8", "--json", "--progress", "none"]
+CSV = "id,text\na,Hello there.\nb,Good morning.\nc,How are you today?\n"
+
+
+def batch(omnitts: Call, *arguments: str, stdin: bytes = b"", code: int = 0) -> dict[str, Any]:
+    done = omnitts("batch", *arguments, *TOY, stdin=stdin)
+    assert done.code == code, done.err
+    return dict(done.objects[0]) | {"err": done.err}
+
+
+def rows_of(out: str = "out") -> list[dict[str, Any]]:
+    return [json.loads(line) for line in Path(out, "manifest.jsonl").read_text("utf-8").splitlines()]
+
+
+def by_id(out: str = "out") -> dict[str, dict[str, Any]]:
+    return {row["id"]: row for row in rows_of(out)}
+
+
+# ---- in
+
+
+def write_parquet(path: Path) -> None:
+    import pyarrow
+    import pyarrow.parquet
+
+    pyarrow.parquet.write_table(pyarrow.table({"id": ["a", "b"], "text": ["Hello.", "Good day."]}), path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "ids"),
+    [
+        ("m.csv", '\ufeffid,text\r\na,"One, ""two""\nand three."\r\n\r\nb,Four.\r\n', ["a", "b"]),
+        ("m.tsv", "text\tid\nOne.\ta\nTwo.\tb\n", ["a", "b"]),
+        ("m.jsonl", '{"text": "One."}\n\n{"input": "Two.", "id": 7}\n', ["00000001", "7"]),
+        ("m.txt", "One.\n\nThree.\n", ["00000001", "00000003"]),
+        ("metadata.csv", 'LJ1|In 1906, "x"|In nineteen oh six, x\nLJ2|Two|\n', ["LJ1", "LJ2"]),
+    ],
+)
+def test_every_kind_of_manifest(omnitts: Call, name: str, content: str, ids: list[str]) -> None:
+    Path(name).write_bytes(content.encode())
+    assert batch(omnitts, name, "-O", "out")["spoken"] == len(ids)
+    assert [row["id"] for row in rows_of()] == ids
+    for row in rows_of():
+        assert len(soundfile.read(Path("out", row["output"]))[0]) == round(8000 * row["audio_s"]) >= 640 * row["frames"]
+        assert row["output"].endswith(".flac") and len(row["output"].split("/")) == 2
+    again = batch(omnitts, name, "-o", "out")
+    assert (again["spoken_now"], again["spoken"]) == (0, len(ids))
+
+
+def test_parquet_in_and_out(omnitts: Call) -> None:
+    from pyarrow.parquet import read_table
+
+    write_parquet(Path("m.parquet"))
+    assert batch(omnitts, "m.parquet", "-O", "out", "--to", "parquet", "-F", "wav")["spoken"] == 2
+    assert [row["output"] for row in rows_of()] == ["part-00000.parquet"] * 2
+    table = read_table("out/part-00000.parquet").to_pylist()
+    assert sorted(row["id"] for row in table) == ["a", "b"]
+    sounds = {row["id"]: soundfile.read(io.BytesIO(row["audio"]))[0] for row in table}
+    assert all(sounds[row["id"]].size == round(row["audio_s"] * 8000) > 0 for row in rows_of())
+    assert batch(omnitts, "m.parquet", "-O", "out", "--to", "parquet", "-F", "wav")["spoken_now"] == 0
+
+
+def test_a_folder_of_texts_and_standard_input(omnitts: Call) -> None:
+    Path("texts/deep").mkdir(parents=True)
+    Path("texts/a.txt").write_text("Hello.")
+    Path("texts/deep/b.md").write_text("# Title\n\nSome *words*.")
+    Path("texts/c.ssml").write_text("<speak>Hello <break time='300ms'/> you.</speak>")
+    assert batch(omnitts, "texts", "-O", "out")["spoken"] == 3
+    assert [row["id"] for row in rows_of()] == ["a", "c", "deep/b"]
+    assert by_id()["deep/b"]["output"].endswith("/deep%2Fb.flac")
+    lines = b'{"id": "x", "text": "From a pipe."}\n'
+    assert batch(omnitts, "-", "-O", "piped", stdin=lines)["spoken"] == 1
+    assert batch(omnitts, "-", "-O", "piped", stdin=lines)["spoken_now"] == 0
+
+
+# ---- out
+
+
+def test_webdataset(omnitts: Call) -> None:
+    Path("m.csv").write_text(CSV)
+    batch(omnitts, "m.csv", "-O", "out", "--to", "webdataset", "--codes")
+    with tarfile.open("out/shard-00000.tar") as tar:
+        members = {one.name: tar.extractfile(one).read() for one in tar}  # type: ignore[union-attr]
+    assert [name.split(".", 1)[1] for name in members][:4] == ["json", "txt", "codes.npy", "flac"]
+    about = json.loads(members["00000002.json"])
+    assert about["id"] == "b" and members["00000002.txt"] == b"Good morning."
+    codes = np.load(io.BytesIO(members["00000002.codes.npy"]))
+    assert codes.shape[0] == about["frames"] > 0
+    row = by_id()["b"]
+    data = Path("out", row["output"]).read_bytes()[row["offset"] :][: row["bytes"]]
+    assert data == members["00000002.flac"]
+    Path("m.csv").write_text(CSV + "d,A fourth one.\n")
+    assert batch(omnitts, "m.csv", "-O", "out", "--to", "webdataset", "--codes")["spoken_now"] == 1
+    with tarfile.open("out/shard-00000.tar") as tar:
+        assert len(tar.getnames()) == 16
+
+
+def test_small_shards(omnitts: Call) -> None:
+    Path("m.jsonl").write_text("".join(json.dumps({"text": f"Sentence {n}."}) + "\n" for n in range(120)))
+    batch(omnitts, "m.jsonl", "-O", "out", "--to", "webdataset", "-F", "wav", "--shard-size", "200KB")
+    shards = sorted(Path("out").glob("shard-*.tar"))
+    assert len(shards) > 2
+    assert sum(len(tarfile.open(path).getnames()) for path in shards) == 3 * 120
+
+
+def test_files_are_what_say_would_write(omnitts: Call) -> None:
+    """The seed of a row is in the output manifest, and say makes the same speech with it."""
+    Path("m.csv").write_text(CSV)
+    batch(omnitts, "m.csv", "-O", "out", "-F", "wav", "--flat")
+    row = by_id()["c"]
+    assert row["output"] == "c.wav"
+    omnitts(
+        "say", "-m", "random:toy", "--max-frames", "8", "--seed", str(row["seed"]), "-o", "c.wav", "How are you today?"
+    )
+    one, other = (soundfile.read(name, dtype="int16")[0].astype(int) for name in ("c.wav", "out/c.wav"))
+    assert one.size == other.size and np.abs(one - other).max() <= 1
+
+
+def test_the_report(omnitts: Call) -> None:
+    Path("m.csv").write_text(CSV + 'd,""\n')
+    done = batch(omnitts, "m.csv", "-O", "out", code=6)
+    report = Path("out/report.md").read_text()
+    assert "| rows | 4 |" in report and "| failed | 1 |" in report and "line 5, id 'd'" in report
+    assert Path("out/report.png").read_bytes().startswith(b"\x89PNG")
+    assert done["failed"] == 1 and "the row has no text" in done["err"]
+
+
+# ---- again
+
+
+def test_changed_rows_are_spoken_again(omnitts: Call) -> None:
+    Path("m.csv").write_text(CSV)
+    batch(omnitts, "m.csv", "-O", "out")
+    before = by_id()
+    Path("m.csv").write_text(CSV.replace("Good morning", "Good evening") + "d,And one more.\n")
+    assert batch(omnitts, "m.csv", "-O", "out")["spoken_now"] == 2
+    after = by_id()
+    assert before["a"] == after["a"] and before["b"]["sha256"] != after["b"]["sha256"] and list(after) == list("abcd")
+    assert batch(omnitts, "m.csv", "-O", "out", "-F", "wav")["spoken_now"] == 4
+    assert batch(omnitts, "m.csv", "-O", "out", "-F", "wav", "--speed", "1.5")["spoken_now"] == 4
+
+
+def test_a_drawn_seed_is_kept_and_another_one_speaks_again(omnitts: Call) -> None:
+    Path("m.csv").write_text(CSV)
+    batch(omnitts, "m.csv", "-O", "out")
+    seeds = {row["id"]: row["seed"] for row in rows_of()}
+    Path("m.csv").write_text(CSV.replace("c,How", "c,Who"))
+    assert batch(omnitts, "m.csv", "-O", "out")["spoken_now"] == 1
+    kept = {row["id"]: row["seed"] for row in rows_of()}
+    assert (kept["a"], kept["b"]) == (seeds["a"], seeds["b"])
+    assert batch(omnitts, "m.csv", "-O", "out", "--seed", "9")["spoken_now"] == 3
+    batch(omnitts, "m.csv", "-O", "other")
+    assert {row["seed"] for row in rows_of("other")}.isdisjoint(seeds.values())
+
+
+def test_a_changed_voice_and_changed_weights_speak_again(omnitts: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    from omnitts_cli.fleet import content
+
+    soundfile.write("me.wav", np.random.default_rng(0).normal(0, 0.1, 48_000), 24_000)
+    Path("m.jsonl").write_text('{"id": "a", "text": "Hi.", "ref_audio": "me.wav"}\n{"id": "b", "text": "Hi."}\n')
+    batch(omnitts, "m.jsonl", "-O", "out")
+    assert batch(omnitts, "m.jsonl", "-O", "out")["spoken_now"] == 0
+    soundfile.write("me.wav", np.random.default_rng(1).normal(0, 0.1, 48_000), 24_000)
+    assert batch(omnitts, "m.jsonl", "-O", "out")["spoken_now"] == 1
+    assert batch(omnitts, "m.jsonl", "-O", "out", "-v", "ben")["spoken_now"] == 1  # the row with a clip has its voice
+    monkeypatch.setattr(content, "SOUND", content.SOUND + 1)
+    assert batch(omnitts, "m.jsonl", "-O", "out", "-v", "ben")["spoken_now"] == 2
+
+
+def test_changed_weights_speak_again(omnitts: Call, landed: Path) -> None:
+    Path("m.csv").write_text("text\nHello.\n")
+    arguments = ("batch", "m.csv", "-O", "out", "--max-frames", "8", "--json", "--progress", "none")
+    assert omnitts(*arguments).objects[0]["spoken_now"] == 1
+    assert omnitts(*arguments).objects[0]["spoken_now"] == 0
+    weights = landed / "speech_tokenizer" / "model.safetensors"
+    data = bytearray(weights.read_bytes())
+    data[-4:] = b"\0\0\0\0"
+    weights.write_bytes(data)
+    assert omnitts(*arguments).objects[0]["spoken_now"] == 1
+
+
+def test_one_content_under_two_ids_is_spoken_once(omnitts: Call) -> None:
+    Path("m.csv").write_text("id,text\na,Same.\nb,Same.\nc,Other.\n")
+    done = batch(omnitts, "m.csv", "-O", "out")
+    assert (done["spoken_now"], done["copied_now"], done["spoken"]) == (2, 1, 3)
+    assert by_id()["a"]["sha256"] == by_id()["b"]["sha256"]
+    Path("m.csv").write_text("id,text\nnew name,Same.\nc,Other.\n")
+    done = batch(omnitts, "m.csv", "-O", "out")
+    assert (done["spoken_now"], done["copied_now"]) == (0, 1)
+    assert (
+        Path("out", by_id()["new name"]["output"]).read_bytes() == Path("out/").glob("*/a.flac").__next__().read_bytes()
+    )
+
+
+def test_missing_and_damaged_files(omnitts: Call) -> None:
+    Path("m.csv").write_text(CSV)
+    batch(omnitts, "m.csv", "-O", "out")
+    a, b = (Path("out", by_id()[id]["output"]) for id in "ab")
+    a.unlink()
+    assert batch(omnitts, "m.csv", "-O", "out")["spoken_now"] == 1
+    data = bytearray(b.read_bytes())
+    data[-1] ^= 1
+    b.write_bytes(data)
+    assert batch(omnitts, "m.csv", "-O", "out")["spoken_now"] == 0  # the length is the same
+    assert batch(omnitts, "m.csv", "-O", "out", "--verify-files")["spoken_now"] == 1
+    b.write_bytes(b.read_bytes()[:-1])
+    assert batch(omnitts, "m.csv", "-O", "out")["spoken_now"] == 1
+
+
+def test_limit_only_prune_and_fresh(omnitts: Call) -> None:
+    Path("m.csv").write_text(CSV)
+    assert batch(omnitts, "m.csv", "-O", "out", "--only", "b")["spoken"] == 1
+    done = batch(omnitts, "m.csv", "-O", "out", "--limit", "1")
+    assert (done["spoken"], done["left"]) == (2, 1)
+    batch(omnitts, "m.csv", "-O", "out")
+    assert omnitts("batch", "m.csv", "-O", "out", "--only", "nobody", *TOY).code == 3
+    Path("m.csv").write_text("id,text\na,Hello there.\n")
+    assert omnitts("batch", "m.csv", "-O", "out", "--prune", *TOY).code == 2
+    assert len(list(Path("out").glob("*/*.flac"))) == 3
+    batch(omnitts, "m.csv", "-O", "out", "--prune", "-y")
+    assert [path.name for path in Path("out").glob("*/*.flac")] == ["a.flac"]
+    Path("out/mine.txt").write_text("mine")
+    assert batch(omnitts, "m.csv", "-O", "out", "--fresh", "-y")["spoken_now"] == 1
+    assert Path("out/mine.txt").exists()
+
+
+# ---- bad rows: the rest is spoken, exit code 6, line and id in the message
+
+
+def test_bad_rows(omnitts: Call) -> None:
+    lines = [
+        '{"id": "good", "text": "Hello."}',
+        '{"id": "broken", "text": "Hello.',
+        '["a list"]',
+        '{"id": "no text"}',
+        '{"id": "empty", "text": " "}',
+        '{"id": "signs", "text": "?!..."}',
+        '{"id": "number", "text": 7}',
+        '{"id": "good", "text": "Twice."}',
+        '{"id": "two", "text": "Hi.", "voice": "ann", "description": "deep"}',
+        '{"id": "speed", "text": "Hi.", "speed": 9}',
+        '{"id": "clip", "text": "Hi.", "ref_audio": "nothing.wav"}',
+        '{"id": "away", "text": "Hi.", "ref_audio": "../../etc/passwd"}',
+        '{"id": "voice", "text": "Hi.", "voice": "nobody"}',
+        '{"id": "nul\\u0000", "text": "Hi."}',
+        '{"id": "half", "text": "Hi \\ud800."}',
+        '{"id": "tongue", "text": "Hi.", "language": "fr"}',
+        '{"id": "seed", "text": "Hi.", "seed": true}',
+        '{"id": "deep", "text": "Hi.", "tags": ' + "[" * 2000 + "]" * 2000 + "}",
+        '{"id": "last", "text": "Goodbye."}',
+    ]
+    data = "\n".join(lines).encode() + b'\n{"id": "latin", "text": "caf\xe9"}\n'
+    Path("m.jsonl").write_bytes(data)
+    done = batch(omnitts, "m.jsonl", "-O", "out", code=6)
+    assert (done["spoken"], done["failed"]) == (2, 18)
+    messages = {row["row"]: (row["id"], row.get("message")) for row in rows_of()}
+    assert messages[1] == ("good", None) and messages[19] == ("last", None)
+    expected = {2: "not valid JSON", 3: "not a JSON object", 4: "no text", 5: "nothing to speak", 6: "nothing to speak",
+                7: "not a string", 8: "already in line 1", 9: "both voice and description", 10: "speed 9",
+                11: "cannot read reference clip", 12: "outside the folder", 13: "voice 'nobody' not found",
+                14: "control character", 15: "surrogate", 16: "does not support French", 17: "seed True",
+                18: "not valid JSON", 20: "not UTF-8"}  # fmt: skip
+    for row, words in expected.items():
+        assert words in str(messages[row][1]), (row, messages[row])
+    assert "line 8, id 'good': the id 'good' is already in line 1" in Path("out/report.md").read_text()
+    assert messages[13][0] == "voice" and "18 of 20 rows failed" in done["err"]
+
+
+def test_ids_become_safe_and_different_names(omnitts: Call) -> None:
+    ids = [
+        "../x",
+        "CON",
+        "nul.txt",
+        "a",
+        "A",
+        ".hidden",
+        "dot.",
+        "emoji 😀",
+        "e\u0301",
+        "x" * 200,
+        "per%cent",
+        "Aa",
+        "aA",
+    ]
+    Path("m.jsonl").write_text("".join(json.dumps({"id": id, "text": f"Row {n}."}) + "\n" for n, id in enumerate(ids)))
+    assert batch(omnitts, "m.jsonl", "-O", "out", "--flat")["spoken"] == len(ids)
+    rows = rows_of()
+    names = [row["output"] for row in rows]
+    assert names[0] == "%2E.%2Fx.flac" and names[1] == "%43ON.flac" and names[4] == "%41.flac"
+    assert rows[8]["id"] == "\u00e9"
+    folded = [row["output"].lower() for row in rows]
+    assert len(set(folded)) == len(ids)
+    assert all(len(name.encode()) <= 255 for name in names)
+    assert batch(omnitts, "m.jsonl", "-O", "out", "--flat")["spoken_now"] == 0
+    found = [path for path in Path().resolve().parent.rglob("*.flac") if "out" not in path.parts]
+    assert found == []
+
+
+def test_nfc_and_nfd_are_one_id(omnitts: Call) -> None:
+    Path("m.csv").write_text("id,text\ncafe\u0301,One.\ncaf\u00e9,Two.\n", "utf-8")
+    batch(omnitts, "m.csv", "-O", "out", code=6)
+    assert [row["status"] for row in rows_of()] == ["ok", "failed"]
+
+
+def test_a_line_of_a_hundred_megabytes(omnitts: Call) -> None:
+    with Path("m.jsonl").open("wb") as file:
+        file.write(b'{"id": "a", "text": "One."}\n{"id": "b", "text": "')
+        for _ in range(100):
+            file.write(b"x" * 1_000_000)
+        file.write(b'"}\n{"id": "c", "text": "Three."}\n')
+    done = batch(omnitts, "m.jsonl", "-O", "out", code=6)
+    assert (done["spoken"], done["failed"]) == (2, 1) and "line 2: the line has 100,000,0" in done["err"]
+
+
+def test_empty_rows_may_be_silence(omnitts: Call) -> None:
+    Path("m.csv").write_text("id,text\na,Hello.\nb,\n")
+    batch(omnitts, "m.csv", "-O", "out", "--empty", "silence")
+    sound, rate = soundfile.read(Path("out", by_id()["b"]["output"]))
+    assert len(sound) == 0.2 * rate and not sound.any()
+
+
+def test_an_unknown_field_stops_everything(omnitts: Call) -> None:
+    Path("m.jsonl").write_text('{"text": "One."}\n{"text": "Two.", "speeed": 1}\n')
+    done = omnitts("batch", "m.jsonl", "-O", "out", *TOY)
+    assert done.code == 3 and "line 2: unknown field 'speeed'" in done.err and "'speed'" in done.err
+    assert batch(omnitts, "m.jsonl", "-O", "out", "--ignore-unknown")["spoken"] == 2
+    Path("m.csv").write_text("txt\nOne.\n")
+    assert "no column 'text'" in omnitts("batch", "m.csv", "-O", "out", *TOY).err
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["nothing.csv", "-O", "out"], 3, "not found"),
+        (["m.csv"], 2, "needs a folder"),
+        (["m.csv", "-O", "s3://bucket"], 2, "not a folder"),
+        (["m.doc", "-O", "out"], 2, "unknown kind of manifest"),
+        (["empty.jsonl", "-O", "out"], 3, "has no rows"),
+        (["m.csv", "-O", "out", "-v", "nobody"], 4, "voice 'nobody' not found"),
+        (["m.csv", "-O", "m.csv"], 8, "cannot make the folder"),
+        (["m.csv", "-O", "out", "--verify", "asr", "--asr-model", "/nowhere/base"], 4, "not found"),
+        (["here", "-O", "here", "--flat"], 8, "was not made by omnitts batch"),
+    ],
+)
+def test_refusals(omnitts: Call, words: list[str], code: int, message: str) -> None:
+    Path("m.csv").write_text(CSV)
+    Path("m.doc").write_text("x")
+    Path("empty.jsonl").write_text("\n")
+    Path("here").mkdir()
+    Path("here/a.txt").write_text("Hello.")
+    done = omnitts("batch", *words, *TOY)
+    assert done.code == code and message in done.err, done.err
+
+
+def test_check_loads_no_model_and_writes_nothing(omnitts: Call) -> None:
+    Path("m.csv").write_text(CSV + ",x\nd,\n")
+    done = omnitts("batch", "m.csv", "--check", "-m", "no such model", "--json")
+    assert done.code == 6 and "line 6" in done.err and done.objects[0]["bad"] == 1
+    assert [path.name for path in Path().iterdir()] == ["m.csv"]
+
+
+def test_full_disk_is_found_before_the_start(omnitts: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    from omnitts_cli.fleet import disk
+
+    Path("m.csv").write_text(CSV)
+    monkeypatch.setattr(disk, "free_bytes", lambda folder: 1000)
+    done = omnitts("batch", "m.csv", "-O", "out", *TOY)
+    assert done.code == 8 and "1,000 are free" in done.err

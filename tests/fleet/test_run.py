@@ -1,0 +1,183 @@
+"""Runs that are killed or that fail: the same command again gives what an undisturbed run gives."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+
+from batch_child import OPERATIONS, Fault
+from omnitts_cli.fleet import disk, journal
+from omnitts_cli.fleet.run import MOST_UNCOMMITTED, Pace
+
+CHILD = Path(__file__).parent.parent / "support" / "batch_child.py"
+TOY = ["-m", "random:toy", "--max-frames", "8", "--seed", "5", "-t", "1", "-q"]
+WORDS = "one two three four five six seven eight nine ten rain sun wind snow".split()
+ROWS = 150
+
+
+def manifest_of(folder: Path, rows: int = ROWS) -> Path:
+    draw = random.Random(3)
+    path = folder / "rows.jsonl"
+    texts = (f"{n} " + " ".join(draw.choices(WORDS, k=draw.randint(1, 9))) + "." for n in range(rows))
+    lines = [{"id": f"r{n}", "text": text} for n, text in enumerate(texts)]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def child(home: Path, out: str, plan: dict[str, Any] | None = None, *more: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(CHILD), str(home / "made"), json.dumps(plan or {}), "batch", "rows.jsonl", "-O", out]
+    return subprocess.run([*command, *TOY, *more], capture_output=True, text=True, timeout=120)
+
+
+def sums(out: Path) -> dict[str, str]:
+    """The SHA-256 of every row, from the output manifest; the files are what it says."""
+    found = {}
+    for line in (out / "manifest.jsonl").read_text().splitlines():
+        row = json.loads(line)
+        assert row["status"] == "ok"
+        if row["output"].endswith(".flac"):
+            path = out / row["output"]
+            assert path.stat().st_size == row["bytes"]
+            assert len(soundfile.read(path)[0]) == round(row["audio_s"] * row["sample_rate"])
+        found[row["id"]] = row["sha256"]
+    return found
+
+
+def made_twice(home: Path) -> int:
+    """How many rows too many were made, over all runs so far."""
+    made = Counter((home / "made").read_text().split())
+    return sum(count - 1 for count in made.values())
+
+
+def killed_and_resumed(home: Path, seeds: range, undisturbed: dict[str, str], operations: int, *more: str) -> None:
+    for seed in seeds:
+        draw = random.Random(seed)
+        (home / "made").unlink(missing_ok=True)
+        out, deaths = f"out{seed}{len(more)}", 0
+        for _ in range(draw.randint(1, 3)):
+            how = draw.choice(["kill", "half"])
+            done = child(home, out, {"at": draw.randint(1, operations), "op": "any", "how": how}, *more)
+            deaths += done.returncode == -signal.SIGKILL
+            assert done.returncode in (-signal.SIGKILL, 0), done.stderr
+        done = child(home, out, None, *more)
+        assert done.returncode == 0, done.stderr
+        assert sums(Path(out)) == undisturbed, f"seed {seed}"
+        assert made_twice(home) <= MOST_UNCOMMITTED * deaths, f"seed {seed}"
+
+
+OPERATIONS_A_ROW = 6  # an open, a few writes, a sync and a rename
+
+
+def test_a_killed_run_goes_on(home: Path, omnitts: Any) -> None:
+    manifest_of(Path())
+    assert omnitts("batch", "rows.jsonl", "-O", "whole", *TOY).code == 0
+    died = child(home, "out", {"at": 700, "op": "any", "how": "half"})
+    assert died.returncode == -signal.SIGKILL
+    before = len((home / "made").read_text().split())
+    done = omnitts("batch", "rows.jsonl", "-O", "out", *[one for one in TOY if one != "-q"], "--json")
+    assert done.code == 0 and sums(Path("out")) == sums(Path("whole"))
+    assert before + done.json["spoken_now"] - ROWS <= MOST_UNCOMMITTED
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("more", [(), ("--to", "webdataset"), ("--to", "parquet")], ids=["files", "tar", "parquet"])
+def test_twenty_runs_killed_anywhere_go_on(home: Path, more: tuple[str, ...]) -> None:
+    manifest_of(Path())
+    assert child(home, "whole", None, *more).returncode == 0
+    killed_and_resumed(home, range(20), sums(Path("whole")), ROWS * OPERATIONS_A_ROW, *more)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("op", ["open_file", "write", "fsync", "rename"])
+@pytest.mark.parametrize("how", ["EIO", "ENOSPC", "kill"])
+def test_a_fault_at_every_operation(home: Path, op: str, how: str) -> None:
+    """The n-th open, write, fsync or rename fails: the run ends with 8, and the next one has what is missing."""
+    manifest_of(Path(), 20)
+    assert child(home, "whole").returncode == 0
+    undisturbed, at = sums(Path("whole")), 1
+    while True:
+        done = child(home, f"out{at}", {"at": at, "op": op, "how": how})
+        if done.returncode == 0:
+            break
+        assert done.returncode == (-signal.SIGKILL if how == "kill" else 8), (at, done.stderr)
+        assert how == "kill" or "cannot write" in done.stderr
+        assert child(home, f"out{at}").returncode == 0
+        assert sums(Path(f"out{at}")) == undisturbed
+        at += 1 if at < 12 else at // 3
+    assert at > 3
+
+
+@pytest.mark.parametrize(("op", "at", "how"), [("write", 9, "EIO"), ("fsync", 12, "ENOSPC"), ("rename", 5, "EIO")])
+def test_a_fault_ends_the_run_with_8(omnitts: Any, monkeypatch: pytest.MonkeyPatch, op: str, at: int, how: str) -> None:
+    manifest_of(Path(), 20)
+    fault = Fault(at, op, how)
+    with monkeypatch.context() as patched:
+        for name in OPERATIONS:
+            patched.setattr(disk, name, fault.over(name, getattr(disk, name)))
+        done = omnitts("batch", "rows.jsonl", "-O", "out", *TOY)
+    assert done.code == 8 and "cannot write" in done.err
+    if how == "ENOSPC":
+        assert "bytes are free" in done.err and "run the same command again" in done.err
+    assert omnitts("batch", "rows.jsonl", "-O", "out", *TOY).code == 0
+    assert len(sums(Path("out"))) == 20
+
+
+def test_ctrl_c_keeps_finished_rows(home: Path, started: Any) -> None:
+    manifest_of(Path(), 400)
+    process = started("batch", "rows.jsonl", "-O", "out", *TOY[:-1], "--progress", "none")
+    records = Path("out/.omnitts/journal-main.bin")
+    deadline = time.monotonic() + 60
+    while not (records.exists() and records.stat().st_size) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 130, err
+    assert b"the same command goes on" in err
+    kept = len(journal.read(records))
+    assert 0 < kept < 400
+    assert child(home, "out").returncode == 0
+    assert len(sums(Path("out"))) == 400 and len((home / "made").read_text().split()) == 400 - kept
+
+
+def test_rows_go_longest_first_within_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    from types import SimpleNamespace
+
+    from omnitts_cli.fleet import run
+
+    monkeypatch.setattr(run, "WINDOW", 3)
+    plan: Any = SimpleNamespace(rows={"expected": np.array([1.0, 5.0, 3.0, 9.0, 2.0], np.float32)})
+    assert list(run.in_order(plan, np.arange(5))) == [1, 2, 0, 3, 4]
+
+
+def test_the_estimate_follows_the_lengths_of_texts() -> None:
+    pace = Pace(rows=10, expected_s=100.0, began=time.perf_counter() - 10.0)
+    assert pace.eta_s is None
+    pace.audio_s, pace.expected_done_s = 50.0, 25.0  # texts become twice the sound that was expected
+    assert pace.eta_s == pytest.approx(30.0, rel=0.01)
+    for _ in range(2000):
+        pace.mark()
+    assert len(pace.curve) <= 801
+
+
+def test_a_second_run_on_one_folder_is_refused(omnitts: Any) -> None:
+    manifest_of(Path(), 2)
+    Path("out/.omnitts").mkdir(parents=True)
+    lock = disk.Lock(Path("out/.omnitts"))
+    done = omnitts("batch", "rows.jsonl", "-O", "out", *TOY)
+    assert done.code == 8 and f"in use by process {os.getpid()}" in done.err
+    lock.release()
+    assert omnitts("batch", "rows.jsonl", "-O", "out", *TOY).code == 0
