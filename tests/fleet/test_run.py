@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import pytest
 import soundfile
-
 from batch_child import OPERATIONS, Fault
+
 from omnitts_cli.fleet import disk, journal
 from omnitts_cli.fleet.run import MOST_UNCOMMITTED, Pace
 
