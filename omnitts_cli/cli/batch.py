@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from omnitts_cli.cli.loading import opened_model, settings_for
+from omnitts_cli.cli.job import opened_model, settings_for
 from omnitts_cli.errors import PartialError
 from omnitts_cli.settings.corpus import BatchMachine, Corpus, Verification
 from omnitts_cli.settings.table import Intent, Messages, Network, Speech, TextIn

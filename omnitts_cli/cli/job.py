@@ -223,11 +223,11 @@ def opened_model(
     network: Network,
     messages: Messages,
     *,
-    patient: bool = False,
     via: str = "off",
+    **more: Any,
 ) -> Iterator[TTS]:
     """The open model. `variant` completes a bare size: custom_voice, base or voice_design. `via`: auto, off, or the URL
-    of a server.
+    of a server. `more`: other fields of EngineSettings.
     """
     name = model or EMBEDDED
     if via != "off" and (via != "auto" or server_socket().exists()):
@@ -244,7 +244,7 @@ def opened_model(
     from omnitts_cli.cli.models import tell
     from omnitts_cli.speech import tts  # takes seconds: after the message
 
-    settings = {**settings_for(machine, network), "patient": patient}
+    settings = {**settings_for(machine, network), **more}
     console.detail("settings: " + ", ".join(f"{key} {value}" for key, value in settings.items() if value is not None))
     with Progress(f"downloading {name}", messages.progress) as progress:
         spoken = tts.load(
