@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -35,6 +36,7 @@ class Loop:
         self._hear: dict[str, Hear] = {}  # by request name, of requests that were not cancelled
         self._waiting = FairQueue()
         self._running: dict[str, float] = {}  # requests in the engine that may need a slot -> since when
+        self._forgotten: deque[str] = deque()  # requests to cancel, named by finalizers
         self._wake = threading.Event()
         self._thread: threading.Thread | None = None
         self._broken: BaseException | None = None
@@ -105,6 +107,12 @@ class Loop:
             self._waiting.remove(name)
         self.engine.cancel(name)
 
+    def forget(self, name: str) -> None:
+        """Cancels a request at the next step. For finalizers: they may interrupt a thread that holds any lock, so they
+        must not wait for one.
+        """
+        self._forgotten.append(name)
+
     def pause(self, name: str) -> None:
         """A slow listener: the request keeps its slot but makes no more frames until `resume`."""
         self.engine.pause(name)
@@ -129,6 +137,8 @@ class Loop:
     def _run(self) -> None:
         try:
             while not self._closed or self.engine.busy:
+                while self._forgotten:
+                    self.cancel(self._forgotten.popleft())
                 if self.engine.busy:
                     self._step_began = time.perf_counter()
                     for news in self.engine.step():

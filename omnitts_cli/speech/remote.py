@@ -149,6 +149,11 @@ class RemoteLoop:
         if call is not None:
             call.cancel()
 
+    def forget(self, name: str) -> None:
+        """Cancels a request, without a lock: for finalizers, which may interrupt a thread that holds it."""
+        if (call := self._calls.pop(name, None)) is not None:
+            call.cancel()
+
     def close(self) -> None:
         """Cancels everything."""
         with self._lock:
@@ -194,7 +199,7 @@ class Call:
         """Ends it; the thread that reads wakes up."""
         self._cancelled = True
         if self._here is not None:
-            self._here[0].loop.cancel(self._here[1])
+            self._here[0].loop.forget(self._here[1])
         if (connection := self._connection) is not None and (sock := connection.sock) is not None:
             try:
                 sock.shutdown(socket.SHUT_RDWR)  # wakes the thread that reads

@@ -180,7 +180,11 @@ class Stream:
         self.close()
 
     def __del__(self) -> None:
-        self.close()
+        # the garbage collector runs this in any thread at any point, also inside `Loop.submit`: no locks here
+        if not self._ended:
+            for take in self._open:
+                if take.name:
+                    self._loop.forget(take.name)
 
     def close(self) -> None:
         """Stops generation and frees the slots; the iteration ends. May be called from any thread."""

@@ -213,6 +213,18 @@ def test_leaving_a_stream_early_frees_its_slots(tts: TTS, how: str) -> None:
     assert idle(tts) and len(tts.engine.snapshot().free) == 4
 
 
+def test_a_stream_that_is_garbage_collected_waits_for_no_lock(tts: TTS) -> None:
+    """The collector may run in `Loop.submit`, in the very thread that holds the lock."""
+    stream = tts.stream(LONG)
+    next(stream)
+    with tts.loop._lock:
+        collector = threading.Thread(target=stream.__del__, daemon=True)
+        collector.start()
+        collector.join(10)
+        assert not collector.is_alive()
+    assert idle(tts) and len(tts.engine.snapshot().free) == 4
+
+
 def test_who_listens_goes_before_what_is_made_in_bulk(tts: TTS) -> None:
     bulk = threading.Thread(target=lambda: tts.speak(LONG * 2, seed=1))
     bulk.start()
