@@ -259,10 +259,10 @@ def devices(machine: Machine) -> Iterator[Check]:
             continue
         words = f"{free:.1f} GiB free" if right else "computes wrong results"
         yield Check(f"device {name}", "ok" if right else "fail", words, numbers={"free_gib": round(free, 1)})
-        persistent = getattr(device, "persistent_kernel", None)  # of CUDA devices
+        persistent = getattr(device, "persistent_kernels", None)  # of CUDA devices
         if persistent is not None:
             used, reason = persistent()
-            yield Check("persistent kernel", "ok", "in use for up to 8 streams" if used else f"not in use: {reason}")
+            yield Check("persistent kernels", "ok", "in use for up to 8 streams" if used else f"not in use: {reason}")
         yield speech(replace(machine, device=name))
 
 

@@ -54,16 +54,18 @@ class CUDADevice(Accelerator):
         if environment.variable(environment.NATIVE) == "0":
             return OPS
         from omnitts_cli.kernels.cuda.predictor import fuse_predictor
+        from omnitts_cli.kernels.cuda.talker import fuse_step
 
-        return replace(OPS, fuse_predictor=fuse_predictor)
+        return replace(OPS, fuse_step=fuse_step, fuse_predictor=fuse_predictor)
 
-    def persistent_kernel(self) -> tuple[bool, str]:
-        """Whether the persistent kernel of the predictor can be used, and the reason if not, for `doctor`."""
-        from omnitts_cli.kernels.cuda import nvrtc, predictor
+    def persistent_kernels(self) -> tuple[bool, str]:
+        """Whether the persistent kernels can be used, and the reason if not, for `doctor`."""
+        from omnitts_cli.kernels import cuda
+        from omnitts_cli.kernels.cuda import nvrtc
 
         if environment.variable(environment.NATIVE) == "0":
             return False, f"switched off by {environment.NATIVE}=0"
-        if torch.cuda.get_device_capability(self.torch_device) != predictor.CAPABILITY:
+        if torch.cuda.get_device_capability(self.torch_device) != cuda.CAPABILITY:
             return False, f"written for H100 and H200, not for {self.card}"
         return not nvrtc.why_not(), nvrtc.why_not()
 

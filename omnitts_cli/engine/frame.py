@@ -121,6 +121,8 @@ class FrameSteps:
         self._slots = {size: context.indices(*spare * size) for size in context.plan.buckets}
         self._loaded: dict[int, tuple[int, ...]] = {}
         self._replays: dict[int, Replay] = {}
+        parts = context.model.talker.fused, context.model.predictor.fused
+        self._checks = [part.check for part in parts if part is not None]
         self._fused = fused_frame(context.model, context.table, context.cache, context.plan.stall_frames)
         if context.captures:
             for size in sorted(context.plan.buckets, reverse=True):  # the largest first: the others fit into its memory
@@ -145,5 +147,5 @@ class FrameSteps:
                 self._replays[size]()
             else:
                 self._run(size, self._context.width(last))
-        if self._context.model.predictor.fused is not None:
-            self._context.model.predictor.fused.check()
+        for check in self._checks:
+            check()

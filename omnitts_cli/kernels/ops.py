@@ -208,6 +208,28 @@ FuseStack = Callable[[Sequence[LayerWeights], Tensor, int, float], FusedStack | 
 """(layers, final norm [H], kv heads, eps) -> the stack as one operation, or None where layer by layer is as fast."""
 
 
+class FusedStep(Protocol):
+    most_rows: int  # B of one call
+
+    def __call__(
+        self,
+        rows: Tensor,  # [B, H]
+        positions: Tensor,  # [B] int64
+        slots: Tensor,  # [B] int64
+        cos: Tensor,  # [capacity, D / 2] float32
+        sin: Tensor,
+        keys: Tensor,  # [layers, slots, kv, capacity, D], written
+        values: Tensor,
+        /,
+    ) -> Tensor:
+        """All layers and the final norm for one position of each slot: [B, H]."""
+        ...
+
+    def check(self) -> None:
+        """Raise an error if an earlier call went wrong. Does not wait for the device."""
+        ...
+
+
 @dataclass(frozen=True)
 class PredictorParts:
     """A predictor's weights, for a device that runs its part of a frame as one operation."""
@@ -293,6 +315,8 @@ class Ops:
     # the same operations for contexts of thousands of rows; None: this table is used. There, `width` of attend_cached
     # must be exact for several rows of one slot: the position after the last of them
     long: Ops | None = None
+    # layers, final norm, kv heads, eps -> the stack for one position a slot; None where it does not suit
+    fuse_step: Callable[[Sequence[LayerWeights], Tensor, int, float], FusedStep | None] | None = None
     # the predictor's part of a frame as one operation; None where it does not suit the shapes or the device
     fuse_predictor: Callable[[PredictorParts], FusedPredictor | None] | None = None
     # a whole frame of slots [B] as one operation, or None where the model's stacks are not fused ones of the device

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from omnitts_cli.kernels import plain
-from omnitts_cli.kernels.ops import FusedPredictor, Normed, Ops, PredictorParts
+from omnitts_cli.kernels.ops import FusedPredictor, FusedStep, Normed, Ops, PredictorParts
 from omnitts_cli.models.embed import FrameEmbedder
 from omnitts_cli.models.layers import KVCache, Stack, StackShape, angles
 from omnitts_cli.models.roles import Choose
@@ -32,11 +32,15 @@ class Talker(nn.Module):
         self.stack = Stack(shape.stack, ops)
         self.head = nn.Parameter(torch.empty(shape.vocabulary, shape.stack.hidden))
         nn.init.normal_(self.head, std=0.02)
+        self.fused: FusedStep | None = None
 
     def prepare(self) -> None:
         """Make a loaded talker ready for inference; training does not call this."""
         self.stack.fuse()
         self.stack.to_input_major(self.head)
+        at, fuse = self.shape.stack, self.stack.ops.fuse_step
+        if fuse is not None and at.experts is None and self.head.device.type != "meta":
+            self.fused = fuse(self.stack.blocks(), self.stack.norm.detach(), at.kv_heads, at.eps)
 
     def cache(self, slots: int, capacity: int) -> KVCache:
         """Empty keys and values for `slots` requests of up to `capacity` positions."""
@@ -56,6 +60,8 @@ class Talker(nn.Module):
 
     def step(self, row: Tensor, positions: Tensor, slots: Tensor, cache: KVCache, width: int) -> Tensor:
         """One row each: row [B, H], positions [B], slots [B] -> hidden [B, H]."""
+        if self.fused is not None and row.shape[0] <= self.fused.most_rows:
+            return self.fused(row, positions, slots, cache.cos, cache.sin, cache.keys, cache.values)
         return self.stack.cached(row[:, None], positions[:, None], slots, cache, width)[:, 0]
 
     def logits(self, hidden: Tensor) -> Tensor:

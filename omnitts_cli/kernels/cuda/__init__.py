@@ -1,1 +1,35 @@
-"""CUDA C++ kernels that are compiled at run time, for what Triton cannot express: one persistent kernel."""
+"""CUDA C++ kernels that are compiled at run time, for what Triton cannot express: persistent kernels, on Hopper.
+
+`predictor.cu` makes the predictor's part of a frame for up to 8 rows, `talker.cu` a step of the talker for one. They
+suit the released shapes in bfloat16. Anything else uses the kernels in `kernels/triton`, which also stand in where
+these cannot be compiled.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from omnitts_cli.errors import DeviceError
+
+CAPABILITY = (9, 0)  # Hopper: H100 and H200
+THREADS = 384
+
+
+class Overflow:
+    """Set by a kernel if a sum leaves the range of its fixed point. It lies in the host's memory."""
+
+    def __init__(self) -> None:
+        self._flag = torch.zeros(1, dtype=torch.int32, pin_memory=True)
+
+    @property
+    def address(self) -> int:
+        """Where the kernel sets it."""
+        return self._flag.data_ptr()
+
+    def check(self) -> None:
+        """Raise an error if it was set. Does not wait for the device."""
+        if self._flag.item():
+            raise DeviceError(
+                "sums of this model exceed the range of the persistent kernels (8,192); the last sounds may be wrong",
+                hint="set OMNITTS_NATIVE=0   (other kernels are used)",
+            )

@@ -65,10 +65,12 @@ def _check(what: str, status: int) -> None:
         raise CompileError(f"{what} failed with status {status}")
 
 
-def compile_source(nvrtc: ctypes.CDLL, source: bytes, options: list[bytes]) -> bytes:
-    """CUDA C++ -> a cubin."""
-    program, size = c_void_p(), c_size_t()
-    _check("nvrtcCreateProgram", nvrtc.nvrtcCreateProgram(byref(program), source, b"kernel.cu", 0, None, None))
+def compile_source(nvrtc: ctypes.CDLL, source: bytes, headers: Mapping[str, bytes], options: list[bytes]) -> bytes:
+    """CUDA C++ -> a cubin. `headers` are what the source may include, by name."""
+    program, size, count = c_void_p(), c_size_t(), len(headers)
+    texts, names = (c_char_p * count)(*headers.values()), (c_char_p * count)(*(name.encode() for name in headers))
+    status = nvrtc.nvrtcCreateProgram(byref(program), source, b"kernel.cu", count, texts, names)
+    _check("nvrtcCreateProgram", status)
     try:
         status = nvrtc.nvrtcCompileProgram(program, len(options), (c_char_p * len(options))(*options))
         if status:
@@ -135,12 +137,13 @@ class Kernel:
         options = [f"--gpu-architecture={arch}".encode(), b"-std=c++17"]
         options += [f"-D{key}={value}".encode() for key, value in defines.items()]
         text = source.read_bytes()
+        headers = {file.name: file.read_bytes() for file in sorted(source.parent.glob("*.cuh"))}
         version = c_int(), c_int()
         _check("nvrtcVersion", nvrtc.nvrtcVersion(byref(version[0]), byref(version[1])))
-        depends = [text, *options, f"{version[0].value}.{version[1].value}".encode()]
+        depends = [text, *headers.values(), *options, f"{version[0].value}.{version[1].value}".encode()]
         cubin = cached(
             f"{name}-{hashlib.sha256(b'/'.join(depends)).hexdigest()[:32]}.cubin",
-            lambda: compile_source(nvrtc, text, options),
+            lambda: compile_source(nvrtc, text, headers, options),
         )
         self._grid, self._block, self._shared_bytes = grid, block, shared_bytes
         module, self._function, fits = c_void_p(), c_void_p(), c_int()

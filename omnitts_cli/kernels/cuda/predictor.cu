@@ -16,33 +16,18 @@
 //   logits  pairs of bf16 with the position; whoever draws reads all 2,048. One row: every program draws. Eight rows:
 //           program 16 r draws for row r and publishes the code.
 // Two sets of sums take turns. An idle warp clears the one that everybody has read, before the next exchange of heads.
-//
-// ROWS is 1 or 8. HOLD delays warps at random points, to find races in tests.
-typedef unsigned int u32;
-typedef unsigned long long u64;
-typedef unsigned short u16;
-typedef long long s64;
+#define BLOCKS 1
+#ifndef AHEAD
+#define AHEAD 2u
+#endif
+#include "common.cuh"
 
-#define ALONE (ROWS == 1)
 #define LAYERS 5
-#define HIDDEN 1024
 #define POSITIONS 16
 #define CODES 2048
-#define PROGRAMS 128
-#define TILES (ALONE ? 4 : 2)                  // tiles of a warp in a chunk: 16 or 8 KB
-#define CHUNK (TILES * 4096u)
-#define RING (36u / TILES)                     // chunks in the ring: 144 KB
-#define AHEAD 2u                               // chunks under way; more make every exchange slower
 #define LAYER_CHUNKS (60u / TILES)
 #define HEAD_CHUNKS (8u / TILES)
-#define SECTOR (ALONE ? 1024 : 64)             // bytes between sectors (4 words, 8 columns) of the sums
-#define SUMS (ROWS * 128 * SECTOR)             // one set of sums
-#define FRACTION 14                            // bits of the fixed point behind the point: sums are below 8,192
 #define LAYER_NORMS 2304                       // input norm, MLP norm, query norm, key norm
-#define SPINS 4000000u                         // looks after which a wait is given up; far more than a frame takes
-#ifndef HOLD
-#define HOLD 0
-#endif
 
 struct Frame {
   const char *lines;     // [LAYERS][PROGRAMS][240 KB]
@@ -71,207 +56,10 @@ struct Frame {
 #define WORDS_LOGITS (WORDS_UNITS + ROWS * 3072)
 #define WORDS_CODES (WORDS_LOGITS + ROWS * 2048)
 
-extern __shared__ __align__(128) char shared[];
-#define AT_ROWS (RING * CHUNK)                 // 2,560 bytes a warp: rows of its 128 inputs, then its parts [8][52] fp32
-#define AT_ATTENDED (AT_ROWS + 8 * 2560)       // 8 x 576: what the heads attended to, bf16
-#define AT_UNITS (AT_ATTENDED + 8 * 576)       // 8 x 832: gated units, bf16
-#define AT_CHANCES (AT_UNITS + 8 * 832)        // 8 x 128
-#define AT_SQUARES (AT_CHANCES + 8 * 128)      // 2 x 8 x 8 sums of squares
-#define AT_DRAW (AT_SQUARES + 512)             // 2 x 8 words of reductions, 8 codes
+#define AT_ATTENDED AT_MORE                     // 8 x 576: what the heads attended to, bf16
+#define AT_CHANCES (AT_ATTENDED + 8 * 576)     // 8 x 128
+#define AT_DRAW (AT_CHANCES + 8 * 128)         // 2 x 8 words of reductions, 8 codes
 #define AT_CACHE (AT_DRAW + 128)               // 5 layers x (keys 4 KB, values 4 KB) of the row this program attends for
-#define AT_BARRIERS (AT_CACHE + 40960)
-#define SHARED_BYTES (AT_BARRIERS + RING * 16)
-
-__device__ __forceinline__ u32 address(const void *p) { return (u32)__cvta_generic_to_shared(p); }
-__device__ __forceinline__ void spun(u32 &spins) { if (++spins > SPINS) asm volatile("trap;"); }
-__device__ __forceinline__ void wait_for(u32 barrier, u32 phase) {
-  for (u32 ok = 0, spins = 0; !ok; spun(spins))
-    asm volatile("{.reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p,[%1],%2; selp.u32 %0,1,0,p;}"
-                 : "=r"(ok) : "r"(barrier), "r"(phase) : "memory");
-}
-__device__ __forceinline__ void arrive(u32 barrier) { asm volatile("mbarrier.arrive.shared::cta.b64 _,[%0];" ::"r"(barrier) : "memory"); }
-__device__ __forceinline__ void meet_warps() { asm volatile("bar.sync 1,256;" ::: "memory"); }
-__device__ __forceinline__ float low(u32 v) { return __uint_as_float(v << 16); }
-__device__ __forceinline__ float high(u32 v) { return __uint_as_float(v & 0xffff0000u); }
-__device__ __forceinline__ u32 pack(float a, float b) { u32 r; asm("cvt.rn.bf16x2.f32 %0,%1,%2;" : "=r"(r) : "f"(b), "f"(a)); return r; }
-__device__ __forceinline__ float rounded(float a) { return low(pack(a, 0.f)); }
-__device__ __forceinline__ uint4 shared4(u32 a) {
-  uint4 v;
-  asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3},[%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "r"(a) : "memory");
-  return v;
-}
-// Loads and stores that other programs see: through L2, two words at once.
-__device__ __forceinline__ uint4 load4(const void *p) {
-  uint4 v;
-  asm volatile("ld.relaxed.gpu.global.v4.u32 {%0,%1,%2,%3},[%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(p) : "memory");
-  return v;
-}
-__device__ __forceinline__ uint2 load2(const void *p) {
-  uint2 v;
-  asm volatile("ld.relaxed.gpu.global.v2.u32 {%0,%1},[%2];" : "=r"(v.x), "=r"(v.y) : "l"(p) : "memory");
-  return v;
-}
-__device__ __forceinline__ u32 load1(const void *p) {
-  u32 v;
-  asm volatile("ld.relaxed.gpu.global.u32 %0,[%1];" : "=r"(v) : "l"(p) : "memory");
-  return v;
-}
-__device__ __forceinline__ void store2(void *p, u32 a, u32 b) { asm volatile("st.relaxed.gpu.global.v2.u32 [%0],{%1,%2};" ::"l"(p), "r"(a), "r"(b) : "memory"); }
-__device__ __forceinline__ void store4(void *p, u32 a, u32 b, u32 c, u32 d) { asm volatile("st.relaxed.gpu.global.v4.u32 [%0],{%1,%2,%3,%4};" ::"l"(p), "r"(a), "r"(b), "r"(c), "r"(d) : "memory"); }
-__device__ __forceinline__ bool both_from(const uint4 &v, u32 sequence) { return (int)(v.y - sequence) >= 0 && (int)(v.w - sequence) >= 0; }
-__device__ __forceinline__ void product16(float *c, const uint4 &a, u32 b0, u32 b1) {
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%0,%1,%2,%3};"
-               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
-}
-__device__ __forceinline__ void product8(float *c, u32 a0, u32 a1, u32 b) {
-  asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3},{%4,%5},{%6},{%0,%1,%2,%3};"
-               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a0), "r"(a1), "r"(b));
-}
-__device__ __forceinline__ float warp_sum(float v) {
-  for (int o = 16; o; o >>= 1) v += __shfl_xor_sync(~0u, v, o);
-  return v;
-}
-template <int O> __device__ __forceinline__ void fold(float *s, u32 lane) { // sums of 2 O values over the lanes, one a lane
-  bool upper = lane & O;
-#pragma unroll
-  for (int i = 0; i < O; i++) {
-    float give = upper ? s[i] : s[i + O], keep = upper ? s[i + O] : s[i];
-    s[i] = keep + __shfl_xor_sync(~0u, give, O);
-  }
-  if constexpr (O > 1) fold<O / 2>(s, lane);
-}
-
-// ---- sums in fixed point
-__device__ __forceinline__ void add_part(char *p, float a, float b, int *overflow) {
-  if (fmaxf(fabsf(a), fabsf(b)) >= 2048.f) *(volatile int *)overflow = 1;
-  int A = __float2int_rn(a * (1 << FRACTION)), B = __float2int_rn(b * (1 << FRACTION));
-  u32 l = ((u32)B << 8) | 1u, h = ((u32)A << 4) + (u32)(B >> 24);
-  asm volatile("red.relaxed.gpu.global.add.u64 [%0],%1;" ::"l"(p), "l"(((u64)h << 32) | l) : "memory");
-}
-__device__ __forceinline__ void split(u32 l, u32 h, float &a, float &b) {
-  int B = ((int)(__funnelshift_r(l, h, 8) << 4)) >> 4, A = ((int)(h - (u32)(B >> 24))) >> 4;
-  a = (float)A * (1.f / (1 << FRACTION));
-  b = (float)B * (1.f / (1 << FRACTION));
-}
-struct Rows { float at[ROWS][4]; }; // columns 128 warp + 4 lane ... + 3 of the residual stream
-
-// Wait until this warp's columns of every row have all their parts, and add them to the residual stream.
-template <int PARTS> __device__ __forceinline__ void add_sums(const char *sums, Rows &x, u32 warp, u32 lane, int *overflow) {
-  const char *p = sums + (warp * 16 + (lane >> 1)) * SECTOR + (lane & 1) * 16;
-  const char *hint = p + ((blockIdx.x * 3) % ROWS) * 128 * SECTOR; // one lane looks at one word; all are read when it is full
-  const bool looks = lane == ((warp * 5 + blockIdx.x) & 31);
-  u32 spins = 0;
-  bool ok;
-  do { ok = !looks || (load1(hint) & 255u) == PARTS; spun(spins); } while (!__all_sync(~0u, ok));
-  uint4 v[ROWS];
-  do {
-    ok = true;
-#pragma unroll
-    for (int r = 0; r < ROWS; r++) v[r] = load4(p + r * 128 * SECTOR);
-#pragma unroll
-    for (int r = 0; r < ROWS; r++) ok = ok && (v[r].x & 255u) == PARTS && (v[r].z & 255u) == PARTS;
-    spun(spins);
-  } while (!__all_sync(~0u, ok));
-#pragma unroll
-  for (int r = 0; r < ROWS; r++) {
-    float d[4];
-    split(v[r].x, v[r].y, d[0], d[1]);
-    split(v[r].z, v[r].w, d[2], d[3]);
-#pragma unroll
-    for (int i = 0; i < 4; i++) x.at[r][i] += d[i];
-    if (fmaxf(fmaxf(fabsf(d[0]), fabsf(d[1])), fmaxf(fabsf(d[2]), fabsf(d[3]))) >= 4096.f) *(volatile int *)overflow = 1;
-  }
-}
-// Clear this program's sector of every row in the sums that everybody has read.
-__device__ __forceinline__ void clear_sums(char *out_sums, char *down_sums, u32 turn, u32 program, u32 lane) {
-  if (lane < 2 * ROWS) {
-    const u64 at = (u64)(lane >> 1) * 128 * SECTOR + program * SECTOR + (lane & 1) * 16;
-    if (turn > 0) store4(out_sums + ((turn - 1) & 1) * SUMS + at, 0, 0, 0, 0);
-    if (turn > 1) store4(down_sums + (turn & 1) * SUMS + at, 0, 0, 0, 0);
-  }
-  asm volatile("fence.acq_rel.gpu;" ::: "memory");
-}
-
-// ---- products. Fragments of this warp's 128 inputs: rows times the norm's weight, in bf16. The sums of squares wait in
-// shared memory, and 1 / rms is applied to the product.
-__device__ __forceinline__ void fragments(Rows &x, uint2 weight, u32 warp, u32 lane, int which, u32 (*b)[2]) {
-  char *rows = shared + AT_ROWS + warp * 2560;
-  float n0 = low(weight.x), n1 = high(weight.x), n2 = low(weight.y), n3 = high(weight.y);
-#pragma unroll
-  for (int r = 0; r < ROWS; r++)
-    *(uint2 *)(rows + r * 320 + lane * 8) = make_uint2(pack(x.at[r][0] * n0, x.at[r][1] * n1), pack(x.at[r][2] * n2, x.at[r][3] * n3));
-  __syncwarp();
-  u32 g = lane >> 2, t = lane & 3;
-#pragma unroll
-  for (int i = 0; i < 4; i++) {
-    uint4 v = make_uint4(0, 0, 0, 0);
-    if (g < ROWS) v = *(uint4 *)(rows + g * 320 + i * 64 + t * 16);
-    b[2 * i][0] = v.x, b[2 * i][1] = v.y, b[2 * i + 1][0] = v.z, b[2 * i + 1][1] = v.w;
-  }
-  __syncwarp();
-  float *squares = (float *)(shared + AT_SQUARES) + which * 64 + warp * 8;
-  float s[8];
-#pragma unroll
-  for (int r = 0; r < 8; r++) {
-    const float *y = x.at[r < ROWS ? r : 0];
-    s[r] = r < ROWS ? y[0] * y[0] + y[1] * y[1] + y[2] * y[2] + y[3] * y[3] : 0.f;
-  }
-  if (ALONE) {
-    float v = warp_sum(s[0]);
-    if (lane == 0) squares[0] = v;
-  } else {
-    fold<4>(s, lane);
-    float v = s[0];
-    v += __shfl_xor_sync(~0u, v, 8);
-    v += __shfl_xor_sync(~0u, v, 16);
-    if (lane < 8) squares[lane] = v;
-  }
-}
-__device__ __forceinline__ float inverse_rms(int which, u32 row) {
-  const float *squares = (const float *)(shared + AT_SQUARES) + which * 64 + row;
-  float v = 0;
-#pragma unroll
-  for (int i = 0; i < 8; i++) v += squares[i * 8];
-  return rsqrtf(v * (1.f / HIDDEN) + 1e-6f);
-}
-// FOURS x 4 tiles of weights from the ring, each given to `use(tile, fragment)`.
-template <int FOURS, class Use> __device__ __forceinline__ void each_tile(u32 &chunk, u32 warp, u32 lane, Use use) {
-  constexpr int N = FOURS * 4 / TILES;
-  uint4 a[2][TILES];
-  const u32 base = address(shared) + warp * TILES * 512 + lane * 16, full = address(shared) + AT_BARRIERS;
-  auto get = [&](u32 i, uint4 *d) {
-    u32 s = i % RING;
-    wait_for(full + s * 8, (i / RING) & 1);
-#pragma unroll
-    for (int j = 0; j < TILES; j++) d[j] = shared4(base + s * CHUNK + j * 512);
-  };
-  get(chunk, a[0]);
-#pragma unroll
-  for (int i = 0; i < N; i++) {
-    if (i + 1 < N) get(chunk + i + 1, a[(i + 1) & 1]);
-#pragma unroll
-    for (int j = 0; j < TILES; j++) use(TILES * i + j, a[i & 1][j]);
-    __syncwarp();
-    if (lane == 0) arrive(full + RING * 8 + ((chunk + i) % RING) * 8);
-  }
-  chunk += N;
-}
-// This warp's parts of T tiles of 16 outputs, for the other warps; then their sum over the warps.
-template <int T> __device__ __forceinline__ void leave_parts(float (*c)[4], u32 warp, u32 lane, u32 at) {
-  float *p = (float *)(shared + AT_ROWS + warp * 2560 + at);
-  u32 g = lane >> 2, t = lane & 3;
-#pragma unroll
-  for (int m = 0; m < T; m++) {
-    if (2 * t < ROWS) p[2 * t * 52 + m * 16 + g] = c[m][0], p[2 * t * 52 + m * 16 + g + 8] = c[m][2];
-    if (2 * t + 1 < ROWS) p[(2 * t + 1) * 52 + m * 16 + g] = c[m][1], p[(2 * t + 1) * 52 + m * 16 + g + 8] = c[m][3];
-  }
-}
-__device__ __forceinline__ float sum_parts(u32 row, u32 output, u32 at) {
-  float v = 0;
-#pragma unroll
-  for (int i = 0; i < 8; i++) v += ((const float *)(shared + AT_ROWS + i * 2560 + at))[row * 52 + output];
-  return v;
-}
 
 // ---- the draw, by all 256 consumer threads of a program: what kernels/triton/draw.py computes
 struct Reduce { // over the 8 warps; two banks by turns, so that one barrier is enough
@@ -384,34 +172,14 @@ __device__ __forceinline__ u32 draw(const u32 *pairs, u32 row, u32 group, const 
 
 extern "C" __global__ void __launch_bounds__(384, 1) predictor_frame(const Frame f) {
   const u32 thread = threadIdx.x, program = blockIdx.x, warp = thread >> 5, lane = thread & 31;
-  const u32 full = address(shared) + AT_BARRIERS, empty = full + RING * 8;
-  if (thread == 0) {
-    for (u32 i = 0; i < RING; i++) {
-      asm volatile("mbarrier.init.shared::cta.b64 [%0],1;" ::"r"(full + i * 8));
-      asm volatile("mbarrier.init.shared::cta.b64 [%0],8;" ::"r"(empty + i * 8));
-    }
-    asm volatile("fence.mbarrier_init.release.cluster;");
-  }
-  __syncthreads();
+  prepare_ring(thread);
   if (warp >= 8) { // the producer
     asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
     if (thread != 256) return;
-    u64 policy;
-    asm volatile("createpolicy.fractional.L2::evict_first.b64 %0,1.0;" : "=l"(policy));
     u32 chunk = 0;
-    auto stream = [&](const char *line, u32 chunks) {
-      for (u32 k = 0; k < chunks; k++, chunk++) {
-        const u32 s = chunk % RING;
-        if (chunk >= RING) wait_for(empty + s * 8, (chunk / RING - 1) & 1);
-        if (chunk >= AHEAD) wait_for(full + (chunk - AHEAD) % RING * 8, ((chunk - AHEAD) / RING) & 1);
-        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _,[%0],%1;" ::"r"(full + s * 8), "r"(CHUNK) : "memory");
-        asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0],[%1],%2,[%3],%4;"
-                     ::"r"(address(shared) + s * CHUNK), "l"(line + k * CHUNK), "r"(CHUNK), "r"(full + s * 8), "l"(policy) : "memory");
-      }
-    };
     for (u32 position = 0; position < POSITIONS; position++) {
-      for (u32 layer = 0; layer < LAYERS; layer++) stream(f.lines + ((u64)layer * PROGRAMS + program) * 245760, LAYER_CHUNKS);
-      if (position > 0) stream(f.heads + ((u64)(position - 1) * PROGRAMS + program) * 32768, HEAD_CHUNKS);
+      for (u32 layer = 0; layer < LAYERS; layer++) stream(chunk, f.lines + ((u64)layer * PROGRAMS + program) * 245760, LAYER_CHUNKS);
+      if (position > 0) stream(chunk, f.heads + ((u64)(position - 1) * PROGRAMS + program) * 32768, HEAD_CHUNKS);
     }
     return;
   }
@@ -439,7 +207,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) predictor_frame(const Frame
                        : f.tables + ((u64)(position - 2) * CODES + code[r]) * HIDDEN;
       uint2 v = make_uint2(0, 0);
       if (r < f.rows) v = *(const uint2 *)(row + warp * 128 + lane * 4);
-      x.at[r][0] = low(v.x), x.at[r][1] = high(v.x), x.at[r][2] = low(v.y), x.at[r][3] = high(v.y);
+      x.at[r][0][0] = low(v.x), x.at[r][0][1] = high(v.x), x.at[r][0][2] = low(v.y), x.at[r][0][3] = high(v.y);
     }
     const float2 cosine = *(const float2 *)(f.turns + position * 128 + 2 * lane), sine = *(const float2 *)(f.turns + position * 128 + 64 + 2 * lane);
     for (u32 layer = 0; layer < LAYERS; layer++) {
@@ -447,7 +215,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) predictor_frame(const Frame
       const u32 turn = position * LAYERS + layer, sequence = turn + 1;
       u32 b[8][2];
       hold(0);
-      fragments(x, *(const uint2 *)(norms + warp * 128 + lane * 4), warp, lane, 0, b);
+      fragments(x, norms, warp, lane, 0, b);
       { // queries, keys, values: 32 outputs
         float a[2][2][4] = {};
         each_tile<4>(chunk, warp, lane, [&](int i, const uint4 &w) { product16(a[(i >> 1) & 1][i & 1], w, b[i >> 1][0], b[i >> 1][1]); });
@@ -474,16 +242,9 @@ extern "C" __global__ void __launch_bounds__(384, 1) predictor_frame(const Frame
           spun(spins);
         } while (!__all_sync(~0u, ok));
         hold(3);
-        auto rotate = [&](const uint4 &z, const u16 *weight, float scale, float *o) {
-          float p = low(z.x), q = high(z.x), r = low(z.z), s = high(z.z);
-          const u32 w0 = *(const u32 *)(weight + 2 * lane), w1 = *(const u32 *)(weight + 64 + 2 * lane);
-          const float n = rsqrtf(warp_sum(p * p + q * q + r * r + s * s) * (1.f / 128) + 1e-6f) * scale;
-          p *= n * low(w0), q *= n * high(w0), r *= n * low(w1), s *= n * high(w1);
-          o[0] = p * cosine.x - r * sine.x, o[1] = q * cosine.y - s * sine.y, o[2] = r * cosine.x + p * sine.x, o[3] = s * cosine.y + q * sine.y;
-        };
         float q[4], k[4];
-        rotate(in[1], norms + 2176, 1.f, k);
-        rotate(in[0], norms + 2048, .08838834764831845f, q);
+        norm_and_rotate(in[1], norms + 2176, cosine, sine, 1.f, lane, k);
+        norm_and_rotate(in[0], norms + 2048, cosine, sine, .08838834764831845f, lane, q);
         const uint2 key = make_uint2(pack(k[0], k[1]), pack(k[2], k[3])), value = make_uint2(in[2].x, in[2].z);
         char *const keys = shared + AT_CACHE + layer * 8192 + lane * 16, *const values = keys + 4096;
         const float fresh = q[0] * low(key.x) + q[1] * high(key.x) + q[2] * low(key.y) + q[3] * high(key.y);
@@ -552,7 +313,6 @@ extern "C" __global__ void __launch_bounds__(384, 1) predictor_frame(const Frame
       }
       meet_warps();
       hold(6);
-      const uint2 mlp_norm = *(const uint2 *)(norms + 1024 + warp * 128 + lane * 4);
       { // out: 16 of 64 outputs and 128 of 256 inputs a warp
         float a[4][4] = {};
         const char *from = shared + AT_ATTENDED + g * 576 + (warp & 1) * 256 + t4 * 16;
@@ -567,12 +327,12 @@ extern "C" __global__ void __launch_bounds__(384, 1) predictor_frame(const Frame
         for (int i = 0; i < 4; i++) a[0][i] = (a[0][i] + a[1][i]) + (a[2][i] + a[3][i]);
         hold(7);
         char *p = out_sums + (turn & 1) * SUMS + (u64)(8 * member + 2 * (warp >> 1) + (g >> 2)) * SECTOR + (g & 3) * 8;
-        if (2 * t4 < ROWS) add_part(p + 2 * t4 * 128 * SECTOR, a[0][0], a[0][2], f.overflow);
-        if (2 * t4 + 1 < ROWS) add_part(p + (2 * t4 + 1) * 128 * SECTOR, a[0][1], a[0][3], f.overflow);
+        if (2 * t4 < ROWS) add_part(p + 2 * t4 * ROW_SUMS, a[0][0], a[0][2], f.overflow);
+        if (2 * t4 + 1 < ROWS) add_part(p + (2 * t4 + 1) * ROW_SUMS, a[0][1], a[0][3], f.overflow);
       }
       add_sums<16>(out_sums + (turn & 1) * SUMS, x, warp, lane, f.overflow);
       hold(8);
-      fragments(x, mlp_norm, warp, lane, 1, b);
+      fragments(x, norms + 1024, warp, lane, 1, b);
       { // gate and up: 24 units
         float a[2][3][4] = {};
         each_tile<6>(chunk, warp, lane, [&](int i, const uint4 &w) { product16(a[(i / 3) & 1][i % 3], w, b[i / 3][0], b[i / 3][1]); });
@@ -631,8 +391,8 @@ extern "C" __global__ void __launch_bounds__(384, 1) predictor_frame(const Frame
         for (int i = 0; i < 4; i++) a[0][i] = (a[0][i] + a[1][i]) + (a[2][i] + a[3][i]);
         hold(11);
         char *p = down_sums + (turn & 1) * SUMS + (u64)(8 * member + 2 * (warp >> 1) + (g >> 2)) * SECTOR + (g & 3) * 8;
-        add_part(p + 2 * t4 * 128 * SECTOR, a[0][0], a[0][2], f.overflow);
-        add_part(p + (2 * t4 + 1) * 128 * SECTOR, a[0][1], a[0][3], f.overflow);
+        add_part(p + 2 * t4 * ROW_SUMS, a[0][0], a[0][2], f.overflow);
+        add_part(p + (2 * t4 + 1) * ROW_SUMS, a[0][1], a[0][3], f.overflow);
         add_sums<16>(down_sums + (turn & 1) * SUMS, x, warp, lane, f.overflow);
       }
     }
@@ -640,7 +400,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) predictor_frame(const Frame
     const u32 group = position;
     { // head: 16 outputs
       u32 b[8][2];
-      fragments(x, *(const uint2 *)(f.norms + LAYERS * LAYER_NORMS + warp * 128 + lane * 4), warp, lane, 1, b);
+      fragments(x, f.norms + LAYERS * LAYER_NORMS, warp, lane, 1, b);
       float a[4][4] = {};
       each_tile<2>(chunk, warp, lane, [&](int i, const uint4 &w) { product16(a[i & 3], w, b[i][0], b[i][1]); });
 #pragma unroll

@@ -1,0 +1,286 @@
+// What the persistent kernels share. See predictor.cu for how they work.
+//
+// ROWS is 1 or 8. BLOCKS is the width of the residual stream in blocks of 1,024 columns; a warp holds 128 columns of
+// each block. AHEAD is the number of chunks under way: more make every exchange slower. While warps multiply it is
+// BUSY_AHEAD. HOLD delays warps at random
+// points, to find races in tests.
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef unsigned short u16;
+typedef long long s64;
+
+#define ALONE (ROWS == 1)
+#define HIDDEN (1024 * BLOCKS)
+#define PROGRAMS 128
+#define TILES (ALONE ? 4 : 2)                  // tiles of a warp in a chunk: 16 or 8 KB
+#define CHUNK (TILES * 4096u)
+#define RING (36u / TILES)                     // chunks in the ring: 144 KB
+#define SECTOR (ALONE ? 1024 : 64)             // bytes between sectors (4 words, 8 columns) of the sums
+#define ROW_SUMS (128 * BLOCKS * SECTOR)
+#define SUMS (ROWS * ROW_SUMS)                 // one set of sums
+#define FRACTION 14                            // bits of the fixed point behind the point: sums are below 8,192
+#define SPINS 4000000u                         // looks after which a wait is given up; far more than a frame takes
+#ifndef BUSY_AHEAD
+#define BUSY_AHEAD AHEAD
+#endif
+#ifndef HOLD
+#define HOLD 0
+#endif
+
+extern __shared__ __align__(128) char shared[];
+#define AT_ROWS (RING * CHUNK)                 // 2,560 bytes a warp: rows of its inputs, then its parts of the outputs
+#define AT_UNITS (AT_ROWS + 8 * 2560)          // 8 x 832: gated units, bf16
+#define AT_SQUARES (AT_UNITS + 8 * 832)        // 2 x 8 x 8 sums of squares
+#define AT_PACE (AT_SQUARES + 512)             // chunks that may be under way
+#define AT_BARRIERS (AT_PACE + 16)
+#define AT_MORE (AT_BARRIERS + RING * 16)      // what one kernel adds
+
+__device__ __forceinline__ u32 address(const void *p) { return (u32)__cvta_generic_to_shared(p); }
+__device__ __forceinline__ void spun(u32 &spins) { if (++spins > SPINS) asm volatile("trap;"); }
+__device__ __forceinline__ void wait_for(u32 barrier, u32 phase) {
+  for (u32 ok = 0, spins = 0; !ok; spun(spins))
+    asm volatile("{.reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p,[%1],%2; selp.u32 %0,1,0,p;}"
+                 : "=r"(ok) : "r"(barrier), "r"(phase) : "memory");
+}
+__device__ __forceinline__ void arrive(u32 barrier) { asm volatile("mbarrier.arrive.shared::cta.b64 _,[%0];" ::"r"(barrier) : "memory"); }
+__device__ __forceinline__ void meet_warps() { asm volatile("bar.sync 1,256;" ::: "memory"); }
+__device__ __forceinline__ float low(u32 v) { return __uint_as_float(v << 16); }
+__device__ __forceinline__ float high(u32 v) { return __uint_as_float(v & 0xffff0000u); }
+__device__ __forceinline__ u32 pack(float a, float b) { u32 r; asm("cvt.rn.bf16x2.f32 %0,%1,%2;" : "=r"(r) : "f"(b), "f"(a)); return r; }
+__device__ __forceinline__ float rounded(float a) { return low(pack(a, 0.f)); }
+__device__ __forceinline__ uint4 shared4(u32 a) {
+  uint4 v;
+  asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3},[%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "r"(a) : "memory");
+  return v;
+}
+// Loads and stores that other programs see: through L2, two words at once.
+__device__ __forceinline__ uint4 load4(const void *p) {
+  uint4 v;
+  asm volatile("ld.relaxed.gpu.global.v4.u32 {%0,%1,%2,%3},[%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(p) : "memory");
+  return v;
+}
+__device__ __forceinline__ uint2 load2(const void *p) {
+  uint2 v;
+  asm volatile("ld.relaxed.gpu.global.v2.u32 {%0,%1},[%2];" : "=r"(v.x), "=r"(v.y) : "l"(p) : "memory");
+  return v;
+}
+__device__ __forceinline__ u32 load1(const void *p) {
+  u32 v;
+  asm volatile("ld.relaxed.gpu.global.u32 %0,[%1];" : "=r"(v) : "l"(p) : "memory");
+  return v;
+}
+__device__ __forceinline__ void store2(void *p, u32 a, u32 b) { asm volatile("st.relaxed.gpu.global.v2.u32 [%0],{%1,%2};" ::"l"(p), "r"(a), "r"(b) : "memory"); }
+__device__ __forceinline__ void store4(void *p, u32 a, u32 b, u32 c, u32 d) { asm volatile("st.relaxed.gpu.global.v4.u32 [%0],{%1,%2,%3,%4};" ::"l"(p), "r"(a), "r"(b), "r"(c), "r"(d) : "memory"); }
+__device__ __forceinline__ bool both_from(const uint4 &v, u32 sequence) { return (int)(v.y - sequence) >= 0 && (int)(v.w - sequence) >= 0; }
+__device__ __forceinline__ void product16(float *c, const uint4 &a, u32 b0, u32 b1) {
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%0,%1,%2,%3};"
+               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
+}
+__device__ __forceinline__ void product8(float *c, u32 a0, u32 a1, u32 b) {
+  asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3},{%4,%5},{%6},{%0,%1,%2,%3};"
+               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a0), "r"(a1), "r"(b));
+}
+__device__ __forceinline__ float warp_sum(float v) {
+  for (int o = 16; o; o >>= 1) v += __shfl_xor_sync(~0u, v, o);
+  return v;
+}
+template <int O> __device__ __forceinline__ void fold(float *s, u32 lane) { // sums of 2 O values over the lanes, one a lane
+  bool upper = lane & O;
+#pragma unroll
+  for (int i = 0; i < O; i++) {
+    float give = upper ? s[i] : s[i + O], keep = upper ? s[i + O] : s[i];
+    s[i] = keep + __shfl_xor_sync(~0u, give, O);
+  }
+  if constexpr (O > 1) fold<O / 2>(s, lane);
+}
+
+// ---- sums in fixed point
+__device__ __forceinline__ void add_part(char *p, float a, float b, int *overflow) {
+  if (fmaxf(fabsf(a), fabsf(b)) >= 2048.f) *(volatile int *)overflow = 1;
+  int A = __float2int_rn(a * (1 << FRACTION)), B = __float2int_rn(b * (1 << FRACTION));
+  u32 l = ((u32)B << 8) | 1u, h = ((u32)A << 4) + (u32)(B >> 24);
+  asm volatile("red.relaxed.gpu.global.add.u64 [%0],%1;" ::"l"(p), "l"(((u64)h << 32) | l) : "memory");
+}
+__device__ __forceinline__ void split(u32 l, u32 h, float &a, float &b) {
+  int B = ((int)(__funnelshift_r(l, h, 8) << 4)) >> 4, A = ((int)(h - (u32)(B >> 24))) >> 4;
+  a = (float)A * (1.f / (1 << FRACTION));
+  b = (float)B * (1.f / (1 << FRACTION));
+}
+struct Rows { float at[ROWS][BLOCKS][4]; }; // columns 128 warp + 4 lane ... + 3 of every block of the residual stream
+
+// Wait until this warp's columns of every row have all their parts, and add them to the residual stream.
+template <int PARTS> __device__ __forceinline__ void add_sums(const char *sums, Rows &x, u32 warp, u32 lane, int *overflow) {
+  const char *p = sums + (warp * 16 + (lane >> 1)) * SECTOR + (lane & 1) * 16;
+  const char *hint = p + ((blockIdx.x * 3) % ROWS) * ROW_SUMS; // one lane looks at one word; all are read when it is full
+  const bool looks = lane == ((warp * 5 + blockIdx.x) & 31);
+  u32 spins = 0;
+  bool ok;
+  do { ok = !looks || (load1(hint) & 255u) == PARTS; spun(spins); } while (!__all_sync(~0u, ok));
+  uint4 v[ROWS][BLOCKS];
+  do {
+    ok = true;
+#pragma unroll
+    for (int r = 0; r < ROWS; r++)
+#pragma unroll
+      for (int h = 0; h < BLOCKS; h++) v[r][h] = load4(p + r * ROW_SUMS + h * 128 * SECTOR);
+#pragma unroll
+    for (int r = 0; r < ROWS; r++)
+#pragma unroll
+      for (int h = 0; h < BLOCKS; h++) ok = ok && (v[r][h].x & 255u) == PARTS && (v[r][h].z & 255u) == PARTS;
+    spun(spins);
+  } while (!__all_sync(~0u, ok));
+#pragma unroll
+  for (int r = 0; r < ROWS; r++)
+#pragma unroll
+    for (int h = 0; h < BLOCKS; h++) {
+      float d[4];
+      split(v[r][h].x, v[r][h].y, d[0], d[1]);
+      split(v[r][h].z, v[r][h].w, d[2], d[3]);
+#pragma unroll
+      for (int i = 0; i < 4; i++) x.at[r][h][i] += d[i];
+      if (fmaxf(fmaxf(fabsf(d[0]), fabsf(d[1])), fmaxf(fabsf(d[2]), fabsf(d[3]))) >= 4096.f) *(volatile int *)overflow = 1;
+    }
+}
+// Clear this program's sectors of every row in the sums that everybody has read.
+__device__ __forceinline__ void clear_sums(char *out_sums, char *down_sums, u32 turn, u32 program, u32 lane) {
+  if (lane < 2 * ROWS * BLOCKS) {
+    const u64 at = (u64)(lane >> 1) * 128 * SECTOR + program * SECTOR + (lane & 1) * 16;
+    if (turn > 0) store4(out_sums + ((turn - 1) & 1) * SUMS + at, 0, 0, 0, 0);
+    if (turn > 1) store4(down_sums + (turn & 1) * SUMS + at, 0, 0, 0, 0);
+  }
+  asm volatile("fence.acq_rel.gpu;" ::: "memory");
+}
+
+// ---- products. Sums of squares of the rows, for `inverse_rms` after the next barrier.
+__device__ __forceinline__ void leave_squares(Rows &x, u32 warp, u32 lane, int which) {
+  float *squares = (float *)(shared + AT_SQUARES) + which * 64 + warp * 8;
+  float s[8];
+#pragma unroll
+  for (int r = 0; r < 8; r++) {
+    s[r] = 0.f;
+#pragma unroll
+    for (int h = 0; h < BLOCKS; h++) {
+      const float *y = x.at[r < ROWS ? r : 0][h];
+      if (r < ROWS) s[r] += y[0] * y[0] + y[1] * y[1] + y[2] * y[2] + y[3] * y[3];
+    }
+  }
+  if (ALONE) {
+    float v = warp_sum(s[0]);
+    if (lane == 0) squares[0] = v;
+  } else {
+    fold<4>(s, lane);
+    float v = s[0];
+    v += __shfl_xor_sync(~0u, v, 8);
+    v += __shfl_xor_sync(~0u, v, 16);
+    if (lane < 8) squares[lane] = v;
+  }
+}
+__device__ __forceinline__ float inverse_rms(int which, u32 row) {
+  const float *squares = (const float *)(shared + AT_SQUARES) + which * 64 + row;
+  float v = 0;
+#pragma unroll
+  for (int i = 0; i < 8; i++) v += squares[i * 8];
+  return rsqrtf(v * (1.f / HIDDEN) + 1e-6f);
+}
+// Fragments of this warp's inputs: rows times the norm's weight, in bf16. 1 / rms is applied to the product.
+__device__ __forceinline__ void fragments(Rows &x, const u16 *norm, u32 warp, u32 lane, int which, u32 (*b)[2]) {
+  char *rows = shared + AT_ROWS + warp * 2560;
+#pragma unroll
+  for (int h = 0; h < BLOCKS; h++) {
+    const uint2 weight = *(const uint2 *)(norm + h * 1024 + warp * 128 + lane * 4);
+    float n0 = low(weight.x), n1 = high(weight.x), n2 = low(weight.y), n3 = high(weight.y);
+#pragma unroll
+    for (int r = 0; r < ROWS; r++)
+      *(uint2 *)(rows + (h * ROWS + r) * 320 + lane * 8) =
+          make_uint2(pack(x.at[r][h][0] * n0, x.at[r][h][1] * n1), pack(x.at[r][h][2] * n2, x.at[r][h][3] * n3));
+  }
+  __syncwarp();
+  u32 g = lane >> 2, t = lane & 3;
+#pragma unroll
+  for (int h = 0; h < BLOCKS; h++)
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+      uint4 v = make_uint4(0, 0, 0, 0);
+      if (g < ROWS) v = *(uint4 *)(rows + (h * ROWS + g) * 320 + i * 64 + t * 16);
+      u32(*to)[2] = b + 8 * h + 2 * i;
+      to[0][0] = v.x, to[0][1] = v.y, to[1][0] = v.z, to[1][1] = v.w;
+    }
+  __syncwarp();
+  leave_squares(x, warp, lane, which);
+}
+// The ring of chunks: barriers that a chunk is full, then barriers that all warps have read it.
+__device__ __forceinline__ void prepare_ring(u32 thread) {
+  const u32 full = address(shared) + AT_BARRIERS, empty = full + RING * 8;
+  if (thread == 0) {
+    *(volatile u32 *)(shared + AT_PACE) = AHEAD;
+    for (u32 i = 0; i < RING; i++) {
+      asm volatile("mbarrier.init.shared::cta.b64 [%0],1;" ::"r"(full + i * 8));
+      asm volatile("mbarrier.init.shared::cta.b64 [%0],8;" ::"r"(empty + i * 8));
+    }
+    asm volatile("fence.mbarrier_init.release.cluster;");
+  }
+  __syncthreads();
+}
+// The producer's part: copy `chunks` chunks from `line` into the ring, from the `chunk`-th of the kernel on.
+__device__ __forceinline__ void stream(u32 &chunk, const char *line, u32 chunks) {
+  const u32 full = address(shared) + AT_BARRIERS, empty = full + RING * 8;
+  u64 policy;
+  asm volatile("createpolicy.fractional.L2::evict_first.b64 %0,1.0;" : "=l"(policy));
+  for (u32 k = 0; k < chunks; k++, chunk++) {
+    const u32 s = chunk % RING;
+    if (chunk >= RING) wait_for(empty + s * 8, (chunk / RING - 1) & 1);
+    const u32 ahead = BUSY_AHEAD == AHEAD ? AHEAD : *(volatile u32 *)(shared + AT_PACE);
+    if (chunk >= ahead) wait_for(full + (chunk - ahead) % RING * 8, ((chunk - ahead) / RING) & 1);
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _,[%0],%1;" ::"r"(full + s * 8), "r"(CHUNK) : "memory");
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0],[%1],%2,[%3],%4;" ::"r"(address(shared) + s * CHUNK),
+                 "l"(line + k * CHUNK), "r"(CHUNK), "r"(full + s * 8), "l"(policy) : "memory");
+  }
+}
+// FOURS x 4 tiles of weights from the ring, each given to `use(tile, fragment)`.
+template <int FOURS, class Use> __device__ __forceinline__ void each_tile(u32 &chunk, u32 warp, u32 lane, Use use) {
+  constexpr int N = FOURS * 4 / TILES;
+  uint4 a[2][TILES];
+  const u32 base = address(shared) + warp * TILES * 512 + lane * 16, full = address(shared) + AT_BARRIERS;
+  auto get = [&](u32 i, uint4 *d) {
+    u32 s = i % RING;
+    wait_for(full + s * 8, (i / RING) & 1);
+#pragma unroll
+    for (int j = 0; j < TILES; j++) d[j] = shared4(base + s * CHUNK + j * 512);
+  };
+  if (BUSY_AHEAD != AHEAD && warp == 0 && lane == 0) *(volatile u32 *)(shared + AT_PACE) = BUSY_AHEAD;
+  get(chunk, a[0]);
+#pragma unroll
+  for (int i = 0; i < N; i++) {
+    if (i + 1 < N) get(chunk + i + 1, a[(i + 1) & 1]);
+#pragma unroll
+    for (int j = 0; j < TILES; j++) use(TILES * i + j, a[i & 1][j]);
+    __syncwarp();
+    if (lane == 0) arrive(full + RING * 8 + ((chunk + i) % RING) * 8);
+  }
+  if (BUSY_AHEAD != AHEAD && warp == 0 && lane == 0) *(volatile u32 *)(shared + AT_PACE) = AHEAD;
+  chunk += N;
+}
+// A head's lane holds columns 2 lane, 2 lane + 1, 64 + 2 lane and 65 + 2 lane: norm, rotate, scale.
+__device__ __forceinline__ void norm_and_rotate(const uint4 &in, const u16 *weight, float2 cosine, float2 sine, float scale, u32 lane, float *o) {
+  float p = low(in.x), q = high(in.x), r = low(in.z), s = high(in.z);
+  const u32 w0 = *(const u32 *)(weight + 2 * lane), w1 = *(const u32 *)(weight + 64 + 2 * lane);
+  const float n = rsqrtf(warp_sum(p * p + q * q + r * r + s * s) * (1.f / 128) + 1e-6f) * scale;
+  p *= n * low(w0), q *= n * high(w0), r *= n * low(w1), s *= n * high(w1);
+  o[0] = p * cosine.x - r * sine.x, o[1] = q * cosine.y - s * sine.y, o[2] = r * cosine.x + p * sine.x, o[3] = s * cosine.y + q * sine.y;
+}
+// This warp's parts of T tiles of 16 outputs, for the other warps; then their sum over the warps.
+template <int T> __device__ __forceinline__ void leave_parts(float (*c)[4], u32 warp, u32 lane, u32 at) {
+  float *p = (float *)(shared + AT_ROWS + warp * 2560 + at);
+  u32 g = lane >> 2, t = lane & 3;
+#pragma unroll
+  for (int m = 0; m < T; m++) {
+    if (2 * t < ROWS) p[2 * t * 52 + m * 16 + g] = c[m][0], p[2 * t * 52 + m * 16 + g + 8] = c[m][2];
+    if (2 * t + 1 < ROWS) p[(2 * t + 1) * 52 + m * 16 + g] = c[m][1], p[(2 * t + 1) * 52 + m * 16 + g + 8] = c[m][3];
+  }
+}
+__device__ __forceinline__ float sum_parts(u32 row, u32 output, u32 at) {
+  float v = 0;
+#pragma unroll
+  for (int i = 0; i < 8; i++) v += ((const float *)(shared + AT_ROWS + i * 2560 + at))[row * 52 + output];
+  return v;
+}

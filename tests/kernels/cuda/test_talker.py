@@ -1,0 +1,169 @@
+"""The persistent step of the talker against the plain operations, on a GPU."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from omnitts_cli.errors import DeviceError
+from omnitts_cli.kernels import cuda as kernels
+from omnitts_cli.kernels import plain
+from omnitts_cli.kernels.cuda import layout
+from omnitts_cli.kernels.cuda import talker as cuda
+from omnitts_cli.kernels.cuda.talker import fuse_step
+from omnitts_cli.kernels.ops import LayerWeights
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(
+        not torch.cuda.is_available() or torch.cuda.get_device_capability() != kernels.CAPABILITY,
+        reason="needs a Hopper GPU",
+    ),
+]
+LAYERS, CAPACITY = 4, 2200
+PLACES = (0, 1, 15, 16, 17, 126, 127, 128, 129, 700, 1023, 1024, 1025, 2199)
+
+
+@functools.cache
+def weights(blocks: int, scale: float = 1.0) -> tuple[list[LayerWeights], Tensor]:
+    """Random layers of a released talker's shape, and the final norm."""
+    torch.manual_seed(blocks)
+    hidden, inner = 1024 * blocks, 3072 * blocks
+    sizes = {"qkv": (4096, hidden), "out": (hidden, 2048), "gate_up": (2 * inner, hidden), "down": (hidden, inner)}
+
+    def normal(*shape: int, std: float = 0.02) -> Tensor:
+        return (std * torch.randn(shape, device="cuda")).bfloat16()
+
+    def norm(width: int) -> Tensor:
+        return 1 + normal(width, std=0.1)
+
+    layers = [
+        LayerWeights(
+            input_norm=norm(hidden), mlp_norm=norm(hidden), q_norm=norm(128), k_norm=norm(128),
+            **{name: normal(*shape) * (scale if name == "down" else 1) for name, shape in sizes.items()},
+        )
+        for _ in range(LAYERS)
+    ]  # fmt: skip
+    return layers, norm(hidden)
+
+
+@functools.cache
+def kernel(blocks: int, hold: int = 0) -> Any:
+    layers, norm = weights(blocks)
+    made = fuse_step(layers, norm, 8, 1e-6, {"HOLD": hold} if hold else {})
+    assert made is not None
+    return made
+
+
+@functools.cache
+def turns() -> tuple[Tensor, Tensor]:
+    angle = torch.arange(CAPACITY, device="cuda")[:, None] * 1e6 ** -(torch.arange(64, device="cuda") / 64)
+    return angle.cos(), angle.sin()
+
+
+def cache() -> tuple[Tensor, Tensor]:
+    """Keys and values of three slots, all positions filled."""
+    torch.manual_seed(3)
+    keys, values = torch.randn(2, LAYERS, 3, 8, CAPACITY, 128, device="cuda").bfloat16()
+    return keys, values
+
+
+def step(blocks: int, place: int, keys: Tensor, values: Tensor, hold: int = 0) -> Tensor:
+    """The kernel's hidden state for a random row at `place` of slot 1."""
+    torch.manual_seed(place)
+    row = torch.randn(1, 1024 * blocks, device="cuda").bfloat16()
+    position, slot = torch.tensor([place], device="cuda"), torch.tensor([1], device="cuda")
+    return kernel(blocks, hold)(row, position, slot, *turns(), keys, values)
+
+
+def plain_step(blocks: int, place: int, keys: Tensor, values: Tensor, dtype: torch.dtype) -> Tensor:
+    """The same with the plain operations and everything in `dtype`; writes keys and values."""
+    torch.manual_seed(place)
+    x = torch.randn(1, 1024 * blocks, device="cuda").bfloat16().to(dtype)[:, None]
+    layers, norm = weights(blocks)
+    position, slot = torch.tensor([[place]], device="cuda"), torch.tensor([1], device="cuda")
+    for index, layer in enumerate(layers):
+        of = {name: getattr(layer, name).to(dtype) for name in LayerWeights.__annotations__}
+        qkv = plain.rms_norm(x, of["input_norm"], 1e-6) @ of["qkv"].T
+        heads = plain.attend_cached(
+            qkv, of["q_norm"], of["k_norm"], 1e-6, *turns(), keys[index], values[index], slot, position, place + 1
+        )
+        x = x + heads @ of["out"].T
+        gate, up = (plain.rms_norm(x, of["mlp_norm"], 1e-6) @ of["gate_up"].T).chunk(2, -1)
+        x = x + (torch.nn.functional.silu(gate) * up) @ of["down"].T
+    return plain.rms_norm(x, norm.to(dtype), 1e-6)[:, 0]
+
+
+def apart(found: Tensor, want: Tensor) -> float:
+    return float((found.float() - want.float()).norm() / want.float().norm())
+
+
+@pytest.mark.parametrize("blocks", [1, 2])
+@pytest.mark.parametrize("place", PLACES)
+def test_a_step_is_as_near_to_float32_as_one_of_the_plain_operations(blocks: int, place: int) -> None:
+    keys, values = cache()
+    before = keys.clone()
+    exact = plain_step(blocks, place, keys.float(), values.float(), torch.float32)
+    rounded_keys, rounded_values = keys.clone(), values.clone()
+    rounded = plain_step(blocks, place, rounded_keys, rounded_values, torch.bfloat16)
+    made = step(blocks, place, keys, values)
+    assert apart(made, exact) < min(1.5e-2, 1.1 * apart(rounded, exact))
+    assert apart(keys[:, 1, :, place], rounded_keys[:, 1, :, place]) < 1.5e-2
+    assert apart(values[:, 1, :, place], rounded_values[:, 1, :, place]) < 1.5e-2
+    keys[:, 1, :, place] = before[:, 1, :, place]
+    assert torch.equal(keys, before)  # nothing else is written
+
+
+@pytest.mark.parametrize("blocks", [1, 2])
+def test_bits_repeat_while_warps_are_delayed_at_random(blocks: int) -> None:
+    keys, values = cache()
+    for place in (40, 1500):
+        want = step(blocks, place, keys, values)
+        bad = torch.zeros((), device="cuda", dtype=torch.int64)
+        for _ in range(60):
+            bad += (step(blocks, place, keys, values, hold=0x7FF) != want).any()
+        assert int(bad) == 0
+
+
+@pytest.mark.parametrize("blocks", [1, 2])
+def test_a_captured_step_is_an_eager_one(blocks: int) -> None:
+    keys, values = cache()
+    want = step(blocks, 300, keys, values)
+    torch.manual_seed(300)
+    row = torch.randn(1, 1024 * blocks, device="cuda").bfloat16()
+    position, slot = torch.tensor([300], device="cuda"), torch.tensor([1], device="cuda")
+    graph = torch.cuda.CUDAGraph()
+    torch.cuda.synchronize()
+    with torch.cuda.graph(graph):
+        made = kernel(blocks)(row, position, slot, *turns(), keys, values)
+    for _ in range(3):
+        made.zero_()
+        graph.replay()
+        assert torch.equal(made, want)
+
+
+def test_a_sum_out_of_range_is_an_error() -> None:
+    layers, norm = weights(1, scale=50_000.0)
+    made = fuse_step(layers, norm, 8, 1e-6)
+    assert made is not None
+    made.check()
+    keys, values = cache()
+    row = torch.ones(1, 1024, device="cuda").bfloat16()
+    zero = torch.zeros(1, dtype=torch.int64, device="cuda")
+    made(row, zero, zero, *turns(), keys, values)
+    torch.cuda.synchronize()
+    with pytest.raises(DeviceError, match="exceed the range"):
+        made.check()
+
+
+def test_what_does_not_suit_is_left_to_the_other_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    layers, norm = weights(1)
+    assert fuse_step(layers, norm, 8, 1e-5) is None
+    assert fuse_step(layers, norm, 4, 1e-6) is None
+    monkeypatch.setattr(cuda, "PROGRAMS", 1024)  # a grid that does not fit
+    monkeypatch.setattr(layout, "PROGRAMS", 1024)
+    assert fuse_step(layers, norm, 8, 1e-6) is None
