@@ -20,8 +20,8 @@ typedef long long s64;
 #define SUMS (ROWS * ROW_SUMS)                 // one set of sums
 #define FRACTION 14                            // bits of the fixed point behind the point: sums are below 8,192
 #define SPINS 4000000u                         // looks after which a wait is given up; far more than a frame takes
-#ifndef BUSY_AHEAD
-#define BUSY_AHEAD AHEAD
+#ifndef AHEAD
+#define AHEAD 2u
 #endif
 #ifndef HOLD
 #define HOLD 0

@@ -17,9 +17,6 @@
 //           program 16 r draws for row r and publishes the code.
 // Two sets of sums take turns. An idle warp clears the one that everybody has read, before the next exchange of heads.
 #define BLOCKS 1
-#ifndef AHEAD
-#define AHEAD 2u
-#endif
 #include "common.cuh"
 
 #define LAYERS 5

@@ -52,7 +52,15 @@ class _Variant:
         device = parts.norm.device
         layout, rows = Layout(device), 1 if alone else MOST_ROWS
         shared = 36 * 4096 + 8 * (2560 + 576 + 832 + 128) + 512 + 16 + 128 + 40960 + (9 if alone else 18) * 16
-        kernel = Kernel(SOURCE, "predictor_frame", {"ROWS": rows, **defines}, "sm_90a", PROGRAMS, THREADS, shared)
+        kernel = Kernel(
+            SOURCE,
+            "predictor_frame",
+            {"ROWS": rows, "BUSY_AHEAD": 2 if alone else 4, **defines},
+            "sm_90a",
+            PROGRAMS,
+            THREADS,
+            shared,
+        )
         sums = 4 * rows * 128 * (1024 if alone else 64)
         return _Variant(
             kernel=kernel,

@@ -42,8 +42,7 @@ class PersistentTalker:
 
     def __init__(self, layers: Sequence[LayerWeights], norm: Tensor, defines: Mapping[str, int]) -> None:
         blocks = norm.shape[0] // 1024
-        # chunks under way: with two blocks the stream of weights is the longer part
-        macros = {"ROWS": 1, "BLOCKS": blocks, "AHEAD": 1 + blocks, **defines}
+        macros = {"ROWS": 1, "BLOCKS": blocks, "BUSY_AHEAD": 2 * blocks, **defines}
         self._kernel = Kernel(SOURCE, "talker_step", macros, "sm_90a", PROGRAMS, THREADS, SHARED_BYTES)
         layout = Layout(norm.device, blocks)
         numbers = sum(getattr(layers[0], name).numel() for name in ("qkv", "out", "gate_up", "down"))

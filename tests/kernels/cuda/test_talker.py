@@ -52,7 +52,7 @@ def weights(blocks: int, scale: float = 1.0) -> tuple[list[LayerWeights], Tensor
 
 
 @functools.cache
-def kernel(blocks: int, hold: int = 0) -> Any:
+def kernel(blocks: int, hold: int) -> Any:
     layers, norm = weights(blocks)
     made = fuse_step(layers, norm, 8, 1e-6, {"HOLD": hold} if hold else {})
     assert made is not None
@@ -139,7 +139,7 @@ def test_a_captured_step_is_an_eager_one(blocks: int) -> None:
     graph = torch.cuda.CUDAGraph()
     torch.cuda.synchronize()
     with torch.cuda.graph(graph):
-        made = kernel(blocks)(row, position, slot, *turns(), keys, values)
+        made = kernel(blocks, 0)(row, position, slot, *turns(), keys, values)
     for _ in range(3):
         made.zero_()
         graph.replay()
