@@ -10,15 +10,21 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from omnitts_cli.errors import Notice, OmniError
+    from omnitts_cli.speech.assistant import Answer, Assistant, load_assistant
     from omnitts_cli.speech.clip import Chunk, Clip
     from omnitts_cli.speech.speaking import Stream
     from omnitts_cli.speech.tts import TTS, load
     from omnitts_cli.speech.voices import Voice
 
-__all__ = ["TTS", "Chunk", "Clip", "Notice", "OmniError", "Stream", "Voice", "load"]
+__all__ = [
+    "TTS", "Answer", "Assistant", "Chunk", "Clip", "Notice", "OmniError", "Stream", "Voice", "load", "load_assistant",
+]  # fmt: skip
 
 _PLACES = {
     "TTS": "speech.tts",
+    "Answer": "speech.assistant",
+    "Assistant": "speech.assistant",
+    "load_assistant": "speech.assistant",
     "Chunk": "speech.clip",
     "Clip": "speech.clip",
     "Notice": "errors",

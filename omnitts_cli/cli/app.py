@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 COMMANDS = (
-    "say", "clone", "design", "play", "batch", "serve", "voices", "models", "codec", "bench", "doctor", "config",
+    "say", "clone", "design", "play", "ask", "batch", "serve", "voices", "models", "codec", "bench", "doctor", "config",
     "completion", "help",
 )  # fmt: skip
 """Each is a module of this folder, with a function of that name or, where it has commands of its own, an `app`."""
@@ -37,7 +37,12 @@ TOLERANT = {"doctor"}
 ABSENT = {"batch": {"file", "safe"}}
 """Options of a group that a command does not have."""
 
-TYPED_ONLY = {"clone": {"voice"}, "design": {"voice", "style"}}
+TYPED_ONLY = {
+    "clone": {"voice"},
+    "design": {"voice", "style"},
+    # of the same names, settings files hold those of speech
+    "ask": {"model", "temperature", "top_p", "top_k", "seed"},
+}
 
 
 def show_version(wanted: bool) -> None:
@@ -62,6 +67,7 @@ def root(
     omnitts clone -r me.wav "Good morning"         speak in the voice of a clip
     omnitts design -i "deep and slow" "Once"       speak in a described voice
     omnitts batch lines.csv -O corpus              speak the rows of a manifest
+    omnitts ask "Why is the sky blue?"             ask a model that thinks
     omnitts doctor                                 check this machine
     omnitts help                                   list the help pages
     """

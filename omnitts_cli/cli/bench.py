@@ -8,14 +8,17 @@ import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from omnitts_cli.cli.job import settings_for
 from omnitts_cli.errors import InputError, UsageError
-from omnitts_cli.settings.commands import Answer, Load, Server, What
+from omnitts_cli.settings.commands import Answer, Lengths, Load, Server, What
 from omnitts_cli.settings.environment import API_KEY, EMBEDDED, variable
 from omnitts_cli.settings.setting import fields_of
 from omnitts_cli.settings.table import Machine, Messages, Network
+from omnitts_cli.terminal.console import console
 from omnitts_cli.text.language import LANGUAGES
 
 if TYPE_CHECKING:
@@ -26,8 +29,21 @@ if TYPE_CHECKING:
 SECRET = re.compile(r"""((?:key|token|secret|password)["']?\s*[:=]\s*)("[^"]*"|[^\s,}]+)""", re.IGNORECASE)
 
 
+Subject = Annotated[
+    str | None, typer.Argument(metavar="[ask]", show_default=False, help="ask: measure omnitts ask instead of speech.")
+]
+
+
 def bench(
-    load: Load, what: What, server: Server, answer: Answer, machine: Machine, network: Network, messages: Messages
+    load: Load,
+    what: What,
+    server: Server,
+    answer: Answer,
+    lengths: Lengths,
+    machine: Machine,
+    network: Network,
+    messages: Messages,
+    subject: Subject = None,
 ) -> None:
     """Measure speed and latency.
 
@@ -36,7 +52,12 @@ def bench(
     omnitts bench -c 1,8,64 --save new.json --compare old.json
     omnitts bench --rate 10 --duration 60      open loop
     omnitts bench --url http://localhost:8000  a server with OpenAI's API
+    omnitts bench ask -c 1,32                  answers in text
     """
+    if subject is not None:
+        return bench_ask(subject, load, what, server, answer, lengths, machine, network, messages)
+    if lengths != Lengths():
+        raise UsageError("--prompt-tokens and --answer-tokens are for omnitts bench ask", hint="omnitts bench ask")
     from omnitts_cli.bench import report as reports
     from omnitts_cli.bench.present import Watcher, judge, present, refuse_failures
 
@@ -55,6 +76,53 @@ def bench(
     if before is not None:
         judge(report, before, answer)
     refuse_failures(report)
+
+
+def bench_ask(
+    subject: str,
+    load: Load,
+    what: What,
+    server: Server,
+    answer: Answer,
+    lengths: Lengths,
+    machine: Machine,
+    network: Network,
+    messages: Messages,
+) -> None:
+    """Measures answers of fixed lengths, a level of users after another."""
+    if subject != "ask":
+        raise UsageError(f"there is no benchmark '{subject}'", hint="omnitts bench   or   omnitts bench ask")
+    kept: dict[type, set[str]] = {Load: {"concurrency", "requests", "seed"}, What: {"model"}, Answer: {"save"}}
+    for group in (load, what, server, answer):
+        kind: type = type(group)
+        for field in fields_of(kind):
+            unused = field.name not in kept.get(kind, set())
+            if unused and getattr(group, field.name) != field.default:
+                raise UsageError(f"{field.setting.option} has no effect with bench ask", hint="leave it out")
+    from omnitts_cli.bench import report as reports
+
+    if answer.save is not None:
+        reports.check(Path(answer.save), "--save")
+    from omnitts_cli.bench.answers import lines, measured
+    from omnitts_cli.terminal.progress import Progress
+
+    with Progress("measuring", messages.progress) as progress:
+        report = measured(
+            what.model or "omni",
+            load.concurrency or (1, 4, 16, 32),
+            load.requests,
+            lengths.prompt_tokens,
+            lengths.answer_tokens,
+            load.seed,
+            settings_for(machine, network),
+            lambda done, words: progress.update(done, words),
+        )
+    for level in report.levels:
+        for line in lines(level):
+            console.result(line)
+        console.record(status="ok", **report.about, **level.record())
+    if answer.save is not None:
+        Path(answer.save).write_text(json.dumps(report.record(), indent=1) + "\n", "utf-8")
 
 
 def refuse_contradictions(load: Load, what: What, server: Server, answer: Answer, machine: Machine) -> None:

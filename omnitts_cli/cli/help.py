@@ -32,6 +32,7 @@ TOPICS = (
     "models",
     "exit-codes",
     "python",
+    "ask",
     "bench",
     "speed",
     "embedded",

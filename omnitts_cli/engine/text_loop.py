@@ -46,6 +46,7 @@ class Token:
     id: int | None = None
     stopped: str | None = None  # end, limit, cancelled, failed
     error: OmniError | None = None
+    cached: int = 0  # at the end: prompt tokens that were in the cache already
 
 
 @dataclass(eq=False)
@@ -120,10 +121,6 @@ class TextLoop:
         self._collect(everything=not launched and not prefilled)
         news, self._news = self._news, []
         return news
-
-    def reused(self, number: int) -> int:
-        """Prompt tokens of an admitted request that were in the cache already."""
-        return next(record.reused for record in self._admitted if record.id == number)
 
     # ---- admission
 
@@ -300,7 +297,7 @@ class TextLoop:
 
     def _end(self, record: TextRecord, stopped: str, error: OmniError | None = None) -> None:
         """The request is done; its slot is free and keeps its rows for the next one."""
-        self._news.append(Token(record.id, None, stopped, error))
+        self._news.append(Token(record.id, None, stopped, error, record.reused))
         if record in self._waiting:
             self._waiting.remove(record)
             return
@@ -331,6 +328,8 @@ def refuse_impossible(request: TextRequest, plan: TextPlan, model: TextModel) ->
     if prompt + request.most > most:
         room = max(most - prompt, 0)
         hint = f"--max-tokens {room}" if room else "ask with fewer words, or start a new conversation"
+        if prompt + request.most <= model.facts.max_positions:
+            hint += f"   or   --context {prompt + request.most}"
         raise InputError(
             f"the question has {prompt} tokens and the answer may have {request.most}; together they must not have "
             f"more than {most}",

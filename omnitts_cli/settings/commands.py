@@ -27,6 +27,8 @@ from omnitts_cli.text.language import LANGUAGES
 
 for_voice = partial(Setting, group="voice")
 for_files = partial(Setting, group="output")
+for_text = partial(Setting, group="text")
+for_sampling = partial(Setting, group="sampling")
 for_load = partial(Setting, group="load")
 for_server = partial(Setting, group="server")
 for_report = partial(Setting, group="report")
@@ -105,6 +107,72 @@ class Live:
     """How text is spoken that is still arriving."""
 
     live: Annotated[bool, for_voice("--live", SWITCH, "Speak word by word while the text arrives.", main=True)] = False
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked, and how the answer is made."""
+
+    system: Annotated[
+        str | None,
+        for_text("--system", ANY_TEXT, "System prompt, or @FILE.", "TEXT|@FILE", main=True),
+    ] = None
+    chat: Annotated[
+        str | None,
+        for_text("--chat", TEXT, "Continue the conversation in a file of JSON lines.", "FILE", main=True),
+    ] = None
+    lines: Annotated[
+        bool, for_text("--lines", SWITCH, "Answer every line of stdin, one answer per line.", main=True)
+    ] = False
+    text_only: Annotated[
+        bool, for_text("--text-only", SWITCH, "Answer in text; this version answers in no other way.")
+    ] = False
+    max_tokens: Annotated[
+        int | None,
+        for_sampling(
+            "--max-tokens",
+            whole(1, 65_536),
+            "Maximum tokens of an answer.",
+            "N",
+            shown="1024, or what fits",
+            main=True,
+        ),
+    ] = None
+    context: Annotated[
+        int,
+        for_sampling("--context", whole(16, 65_536), "Maximum tokens of a conversation with its answer.", "N"),
+    ] = 8192
+    temperature: Annotated[
+        float, for_sampling("--temperature", number(0, 10), "Sampling temperature; 0 is greedy.", "X", main=True)
+    ] = 0.0
+    top_p: Annotated[
+        float, for_sampling("--top-p", number(0, 1), "Sample from the likeliest tokens of this probability.", "X")
+    ] = 1.0
+    top_k: Annotated[
+        int, for_sampling("--top-k", whole(0, 1024), "Sample from the K likeliest tokens; 0: from 1024.", "K")
+    ] = 0
+    seed: Annotated[
+        int | None, for_sampling("--seed", whole(0, 2**63 - 1), "Random seed.", "N", shown="random; see --stats")
+    ] = None
+    stats: Annotated[bool, for_report("--stats", SWITCH, "Print tokens and times on stderr.", main=True)] = False
+
+
+@dataclass(frozen=True)
+class Thinks:
+    """Which model answers."""
+
+    model: Annotated[
+        str | None,
+        for_voice(
+            "-m --model",
+            TEXT,
+            "omni, a folder, or hf:ORG/REPO.",
+            "NAME|DIR",
+            shown="omni",
+            main=True,
+            complete="models",
+        ),
+    ] = None
 
 
 MODES = ("voice", "clone", "design")
@@ -360,6 +428,18 @@ class Serving:
     log_texts: Annotated[bool, for_listening("--log-texts", SWITCH, "Log the texts of requests.")] = False
 
 
-BENCH = (Load, What, Server, Answer)
+@dataclass(frozen=True)
+class Lengths:
+    """Lengths of measured questions and answers."""
+
+    prompt_tokens: Annotated[
+        int, for_load("--prompt-tokens", whole(2, 60_000), "With ask: tokens of a question.", "N")
+    ] = 2500
+    answer_tokens: Annotated[
+        int, for_load("--answer-tokens", whole(2, 60_000), "With ask: tokens of an answer.", "N")
+    ] = 100
+
+
+BENCH = (Load, What, Server, Answer, Lengths)
 ALL = (*SHARED, Clip, Folder, Takes, Live, Serving, *BENCH, Corpus, Verification)
 """Every group of settings there is."""

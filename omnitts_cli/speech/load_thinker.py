@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from omnitts_cli.devices.device import Device
 from omnitts_cli.engine.text_loop import TextLoop, slot_bytes
@@ -18,12 +18,10 @@ from omnitts_cli.models.thinker import TextModel
 from omnitts_cli.settings.engine import EngineSettings
 from omnitts_cli.speech import load
 from omnitts_cli.weights.checkpoint import Checkpoint
-from omnitts_cli.weights.find import find
+from omnitts_cli.weights.find import here
 from omnitts_cli.weights.load import fill, sources_of
+from omnitts_cli.weights.names import HubName
 from omnitts_cli.weights.random_fill import random_fill
-
-if TYPE_CHECKING:
-    from omnitts_cli.weights.fetch import Report
 
 KEPT_FREE = 3 << 30
 """Bytes that slots leave to captured steps and long prompts."""
@@ -31,13 +29,11 @@ POSITIONS = 8192
 """Tokens of a conversation, unless settings say otherwise."""
 
 
-def open_text_loop(
-    name: str, *, positions: int | None = None, report: Report | None = None, **options: Any
-) -> TextLoop:
+def open_text_loop(name: str, *, positions: int | None = None, **options: Any) -> TextLoop:
     """Returns a loop for the thinker of the model called `name`. `options` are those of EngineSettings."""
     settings = EngineSettings.of(options, "open_text_loop")
     device = load.device_for(name, settings)
-    model = load_thinker(name, device, settings, report)
+    model = load_thinker(name, device, settings)
     slots = settings.slots or (32 if device.captures else 4)
     wanted = min(positions or POSITIONS, model.facts.max_positions)
     plan = TextPlan(slots, wanted, capture=settings.capture and device.captures).with_slots(slots)
@@ -52,11 +48,18 @@ def open_text_loop(
     return TextLoop(model, device, plan.with_slots(fitting))
 
 
-def load_thinker(name: str, device: Device, settings: EngineSettings, report: Report | None = None) -> TextModel:
+def load_thinker(name: str, device: Device, settings: EngineSettings) -> TextModel:
     """The thinker of the model called `name`, ready on `device`."""
     if name.startswith(load.RANDOM):
         return _random(name.removeprefix(load.RANDOM).lower(), device, settings)
-    found = find(name, variant="custom_voice", offline=settings.offline, report=report)
+    found = here(name, variant="custom_voice", thinker=True)
+    if isinstance(found, HubName):  # never downloaded unasked: it is large
+        size = "   (70.5 GB, once)" if found.name == "omni" else ""
+        flag = " --with-thinker" if found.tensors else ""
+        raise ModelError(
+            f"the thinker of model '{found.name}' is not on this machine",
+            hint=f"omnitts models pull {found.name}{flag}{size}",
+        )
     assert found.folder is not None
     return _stored(found.folder, found.name, device, settings)
 
@@ -68,7 +71,12 @@ def _stored(folder: Path, name: str, device: Device, settings: EngineSettings) -
     part = thinker.part(config, device.ops())
     files = Checkpoint.open(folder)
     stored = files.names().get(first_name(part))
-    dtype = load.dtype_for(settings.dtype, device, stored[0] if stored else None)
+    if stored is None:
+        raise ModelError(
+            f"{folder} has no thinker: it was downloaded for speech only",
+            hint="omnitts models pull omni --with-thinker",
+        )
+    dtype = load.dtype_for(settings.dtype, device, stored[0])
     refuse_small_card(name, device, part, dtype.itemsize)
     fill(part.module, part.names, files, device.torch_device, dtype, unused=part.leftover)
     gc.collect()

@@ -69,7 +69,14 @@ class Stdout:
 
     def line(self, text: str) -> None:
         """One line of text, unbuffered. Undecodable file names are written as their original bytes."""
-        rest = memoryview((text + "\n").encode("utf-8", "surrogateescape"))
+        self._put(text + "\n")
+
+    def text(self, text: str) -> None:
+        """Text of a model, unbuffered, without a line end; a terminal gets control characters escaped."""
+        self._put(visible(text.replace("\t", "    ")) if self.is_terminal() else text)
+
+    def _put(self, text: str) -> None:
+        rest = memoryview(text.encode("utf-8", "surrogateescape"))
         while rest:
             rest = rest[self.file.write(rest) :]
 
@@ -173,6 +180,12 @@ class Console:
         """Asks a yes/no question; anything but yes means no."""
         print(f"{visible(question)} [y/N] ", end="", file=sys.stderr, flush=True)
         return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+    def question(self) -> str | None:
+        """One line that the user types after a prompt; None at the end of input."""
+        print("> ", end="", file=sys.stderr, flush=True)
+        line = sys.stdin.readline()
+        return line.rstrip("\n") if line else None
 
     # Results, on stdout.
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from fnmatch import fnmatchcase
 from pathlib import Path
 
+from omnitts_cli.errors import ModelError
 from omnitts_cli.weights.folder import check_folder
+from omnitts_cli.weights.header import INDEX, shown
 from omnitts_cli.weights.hub import cache_folder
 from omnitts_cli.weights.names import Found, HubName
 from omnitts_cli.weights.released import Released
@@ -15,7 +19,7 @@ def local(wanted: HubName) -> Found | None:
     root = cache_folder(wanted.repo)
     for commit in _commits(root, wanted):
         folder = root / "snapshots" / commit
-        if _whole(folder, wanted.released):
+        if _whole(folder, wanted.released) and (not wanted.thinker or _thinks(folder, wanted)):
             return Found(check_folder(folder), wanted.name, commit)
     return None
 
@@ -29,6 +33,25 @@ def _commits(root: Path, wanted: HubName) -> list[str]:
     ref = root / "refs" / (wanted.revision or "main")
     commit = ref.read_text("utf-8").strip() if ref.is_file() else wanted.revision
     return [commit] if commit in here else []
+
+
+def _thinks(folder: Path, wanted: HubName) -> bool:
+    """Whether every shard with a wanted tensor is here: an earlier download may have been for speech only."""
+    if wanted.tensors is None or not (folder / INDEX).is_file():
+        return True
+    return all((folder / shard).exists() for shard in useful_shards(folder / INDEX, wanted))
+
+
+def useful_shards(index: Path, wanted: HubName) -> set[str]:
+    """The shards that hold a wanted tensor; ModelError for an index that cannot be read."""
+    try:
+        places: dict[str, str] = json.loads(index.read_bytes())["weight_map"]
+        patterns = wanted.tensors or ("*",)
+        return {place for name, place in places.items() if any(fnmatchcase(name, one) for one in patterns)}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ModelError(
+            f"the shards of '{wanted.name}' cannot be selected", cause=f"cannot read {INDEX}: {shown(error, 100)}"
+        ) from None
 
 
 def _whole(folder: Path, released: Released | None) -> bool:

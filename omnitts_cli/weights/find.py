@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from dataclasses import replace
 from pathlib import Path
 
 from omnitts_cli.errors import ModelError
@@ -32,13 +33,17 @@ def find(name: str, *, variant: str | None = None, offline: bool = False, report
     return pull(found, report=report)
 
 
-def here(name: str, *, variant: str | None = None) -> Found | HubName:
-    """The same without the network: the model, or what to download if it is not on this machine."""
+def here(name: str, *, variant: str | None = None, thinker: bool = False) -> Found | HubName:
+    """The same without the network: the model, or what to download if it is not on this machine.
+
+    With `thinker`, a download that was for speech only does not count.
+    """
     if name.startswith("random:"):
         return Found(None, name)
     if name == EMBEDDED:
         return _tiny()
     wanted = hub_name(name, variant)
+    wanted = replace(wanted, thinker=True) if wanted is not None and thinker else wanted
     return _folder(name) if wanted is None else local(wanted) or wanted
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from omnitts_cli.errors import ModelError, UsageError
 from omnitts_cli.weights.header import shown
-from omnitts_cli.weights.released import ALIASES, RELEASED, SIZES, TENSORS, VARIANTS, Released
+from omnitts_cli.weights.released import ALIASES, RELEASED, SIZES, TENSORS, THINKER, VARIANTS, Released
 
 _REPO = r"\w[\w.-]{0,95}/\w[\w.-]{0,95}"
 _HUB_NAME = re.compile(rf"hf:(?P<repo>{_REPO})(?:@(?P<revision>\w[\w./-]{{0,127}}))?", re.ASCII)
@@ -31,11 +31,13 @@ class HubName:
     repo: str
     revision: str | None
     released: Released | None = None
+    thinker: bool = False  # also what answering questions needs
 
     @property
     def tensors(self) -> tuple[str, ...] | None:
         """Patterns of the wanted tensors; None: all."""
-        return TENSORS.get(self.repo)
+        speech = TENSORS.get(self.repo)
+        return (*speech, *THINKER.get(self.repo, ())) if speech is not None and self.thinker else speech
 
 
 def hub_name(name: str, variant: str | None = None) -> HubName | None:

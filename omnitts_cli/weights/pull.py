@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 from omnitts_cli.errors import ModelError
 from omnitts_cli.weights import hub
+from omnitts_cli.weights.cached import useful_shards
 from omnitts_cli.weights.fetch import Meter, Report, fetch, part_of
 from omnitts_cli.weights.folder import check_folder
 from omnitts_cli.weights.header import INDEX, shown
@@ -92,14 +91,7 @@ def _of_use(wanted: HubName, files: list[File], commit: str, mirror: str | None)
     """The files without the shards that hold no wanted tensor, if the repository has an index."""
     if wanted.tensors is None or all(file.path != INDEX for file in files):
         return files
-    index = hub.link(wanted.repo, INDEX, commit, mirror)
-    try:
-        places: dict[str, str] = json.loads(index.read_bytes())["weight_map"]
-        useful = {place for name, place in places.items() if any(fnmatchcase(name, one) for one in wanted.tensors)}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ModelError(
-            f"the shards of '{wanted.name}' cannot be selected", cause=f"cannot read {INDEX}: {shown(error, 100)}"
-        ) from None
+    useful = useful_shards(hub.link(wanted.repo, INDEX, commit, mirror), wanted)
     return [file for file in files if not file.path.endswith(".safetensors") or file.path in useful]
 
 

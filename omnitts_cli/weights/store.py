@@ -17,7 +17,7 @@ from omnitts_cli.weights.find import TINY, here, not_here
 from omnitts_cli.weights.header import shown
 from omnitts_cli.weights.hub import cache_folder
 from omnitts_cli.weights.names import Found, HubName, hub_name
-from omnitts_cli.weights.released import ALIASES, RELEASED
+from omnitts_cli.weights.released import ALIASES, RELEASED, THINKER
 
 
 @dataclass(frozen=True)
@@ -70,9 +70,16 @@ def pull(
     revision: str | None = None,
     mirror: str | None = None,
     report: Report | None = None,
+    thinker: bool = False,
 ) -> Found:
-    """Download a model, even if an older version is here. `revision` overrides the pinned one."""
+    """Download a model, even if an older version is here. `revision` overrides the pinned one.
+
+    `thinker`: with the parts that answer questions.
+    """
     wanted = _on_hub(name, variant, "downloaded")
+    if thinker and wanted.repo not in THINKER:
+        raise UsageError(f"{shown(name)} has no thinker of its own", hint="omnitts models pull omni --with-thinker")
+    wanted = replace(wanted, thinker=thinker)
     if revision is not None:
         wanted = replace(wanted, revision=revision, released=None)
     elif (found := local(wanted)) is not None and wanted.released is not None:

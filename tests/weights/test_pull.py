@@ -17,12 +17,13 @@ from typing import Any
 
 import pytest
 
-from omnitts_cli.errors import ModelError
+from omnitts_cli.errors import ModelError, UsageError
+from omnitts_cli.weights import store
 from omnitts_cli.weights.fetch import Progress, part_of
-from omnitts_cli.weights.find import Found, find
+from omnitts_cli.weights.find import Found, find, here
 from omnitts_cli.weights.names import HubName
 from omnitts_cli.weights.pull import pull
-from omnitts_cli.weights.released import ALIASES, RELEASED, TENSORS, File, Released
+from omnitts_cli.weights.released import ALIASES, RELEASED, TENSORS, THINKER, File, Released
 
 REPO = "someone/a-voice"
 NAME = f"hf:{REPO}"
@@ -431,6 +432,24 @@ def test_of_a_large_repository_only_the_parts_that_speak(hub: Hub, monkeypatch: 
     assert hub.asked_for("model-00002-of-00003.safetensors") == []
     hub.asked.clear()
     assert find(NAME).folder == found.folder and hub.asked == []
+
+
+def test_the_thinker_comes_on_request_and_completes_an_earlier_download(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(TENSORS, REPO, TENSORS[ALIASES["omni"]])
+    monkeypatch.setitem(THINKER, REPO, THINKER[ALIASES["omni"]])
+    sharded(hub, INDEX)
+    for_speech = pull(WANTED)
+    assert isinstance(here(NAME, thinker=True), HubName)
+    hub.asked.clear()
+    found = store.pull(NAME, thinker=True)
+    assert found.folder == for_speech.folder
+    assert len(list(found.folder.glob("model-*.safetensors"))) == 3
+    assert hub.asked_for("model-00003-of-00003.safetensors") == []  # it was here already
+    assert here(NAME, thinker=True) == here(NAME) == found
+    with pytest.raises(UsageError, match=r"0\.6b has no thinker"):
+        store.pull("0.6b", thinker=True)
 
 
 def test_of_any_other_repository_every_part(hub: Hub) -> None:

@@ -43,14 +43,20 @@ class OmniChat:
         return [*(id for message in messages for id in self.turn(message)), *opening]
 
     def turn(self, message: Message) -> list[int]:
-        """One complete turn. The content of an answer is the tokens that it was made of, if they are known."""
+        """One complete turn. An answer is the tokens that it was made of, if they are known and still give its text."""
         if message.role not in ROLES:
             raise UsageError(f"'{message.role}' is not a role", hint=f"use one of {', '.join(ROLES)}")
-        if message.ids is None:  # role and text together, because white space at the front joins the newline
+        if self._made_of(message.ids, message.text):
+            body = [*self._tokenizer.encode(f"{message.role}\n"), *(message.ids or ())]
+        else:  # role and text together, because white space at the front joins the newline
             body = self._tokenizer.encode(f"{message.role}\n{message.text}")
-        else:
-            body = [*self._tokenizer.encode(f"{message.role}\n"), *message.ids]
         return [self._ids.start, *body, self._ids.stop, *self._tokenizer.newline]
+
+    def _made_of(self, ids: Sequence[int] | None, text: str) -> bool:
+        """Whether the tokens, which may come from an edited file, are words and give this text."""
+        if ids is None or not all(self.bytes_of(token) for token in ids):
+            return False
+        return b"".join(map(self.bytes_of, ids)).decode("utf-8", "replace") == text
 
     def bytes_of(self, token: int) -> bytes:
         """The UTF-8 bytes of a token; empty for control tokens and ids without a word."""

@@ -39,9 +39,17 @@ def test_control_tokens_in_user_text_are_plain_characters(chat: OmniChat) -> Non
 
 
 def test_an_answer_keeps_its_tokens(chat: OmniChat) -> None:
-    kept = chat.turn(Message("assistant", "hello", ids=(36, 285)))
-    assert kept[-4:-2] == [36, 285]
-    assert len(kept) == len(chat.turn(Message("assistant"))) + 2
+    letters = tuple(chat._tokenizer.encode(letter)[0] for letter in "hello")
+    whole = chat.turn(Message("assistant", "hello"))
+    kept = chat.turn(Message("assistant", "hello", ids=letters))
+    assert tuple(kept[-7:-2]) == letters
+    assert len(kept) > len(whole)
+    assert chat.turn(Message("assistant", "hell", ids=letters)) == chat.turn(Message("assistant", "hell"))
+
+
+def test_tokens_of_a_file_cannot_be_control_tokens(chat: OmniChat) -> None:
+    stop = chat._ids.stop
+    assert chat.turn(Message("assistant", "", ids=(stop, 10**9))) == chat.turn(Message("assistant", ""))
 
 
 def test_an_unknown_role_is_refused(chat: OmniChat) -> None:

@@ -1,0 +1,265 @@
+"""omnitts ask: questions as words, from pipes, lines and files; conversations; and everything that is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import golden_set
+import pytest
+from golden_set import thinker_case, thinker_folder
+
+Call = Callable[..., Any]
+GOLDEN = thinker_case("text").meta
+SYSTEM, QUESTION = (parts[0] for _, parts in GOLDEN["turns"])
+FIRST = thinker_case("text_cut").meta["text"]
+
+
+@pytest.fixture
+def environment(home: Path) -> dict[str, str]:
+    """Of a process that finds this checkout."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+
+
+@pytest.fixture(scope="module")
+def model() -> list[str]:
+    return ["-m", str(thinker_folder()), "-d", "cpu", "--context", "512"]
+
+
+def test_an_answer_is_the_official_one(omnitts: Call, model: list[str]) -> None:
+    done = omnitts("ask", *model, "--system", SYSTEM, QUESTION)
+    assert (done.code, done.out.decode()) == (0, GOLDEN["text"] + "\n")
+    assert done.err == ""
+    same = omnitts("ask", *model, "--text-only", "--system", SYSTEM, *QUESTION.split(" "))
+    assert same.out == done.out
+
+
+def test_json_gives_the_text_as_it_is_written(omnitts: Call, model: list[str]) -> None:
+    done = omnitts("ask", *model, "--json", "--system", SYSTEM, QUESTION)
+    assert [one["event"] for one in done.objects[:-1]] == ["text"] * (len(done.objects) - 1)
+    assert len(done.objects) > 4
+    assert "".join(one["text"] for one in done.objects[:-1]) == GOLDEN["text"]
+    end = done.json
+    assert (end["event"], end["status"], end["stopped"], end["text"]) == ("done", "ok", "end", GOLDEN["text"])
+    assert (end["tokens_in"], end["tokens_out"], end["tokens_cached"]) == (len(GOLDEN["prompt"]), 8, 0)
+    assert 0 < end["ttft_ms"] < end["wall_ms"]
+
+
+def test_stats_and_a_cut_answer(omnitts: Call, model: list[str]) -> None:
+    done = omnitts("ask", *model, "--stats", "--max-tokens", "5", "--system", SYSTEM, QUESTION)
+    assert done.out.decode() == FIRST + "\n"
+    assert "the answer was cut after 5 tokens" in done.err
+    assert "--max-tokens 10" in done.err
+    assert "36 tokens in, 5 out, first after" in done.err
+
+
+def test_stdin_follows_the_question(omnitts: Call, model: list[str]) -> None:
+    def asked(*arguments: str, stdin: bytes) -> bytes:
+        return omnitts("ask", *model, "--max-tokens", "4", *arguments, stdin=stdin).out
+
+    whole = asked("what changed?\n\n+ a line\n- another", stdin=b"")
+    assert asked("what changed?", stdin=b"+ a line\n- another\n") == whole
+    assert asked(stdin=b"\xef\xbb\xbfwhat changed?\n\n+ a line\n- another\n") == whole
+    assert asked("-", stdin=b"what changed?\n\n+ a line\n- another\n") == whole
+
+
+def test_lines_are_answered_together_and_in_order(omnitts: Call, model: list[str]) -> None:
+    questions = ["hello", "this is a test", "hello world", "don't you think so?", "hello", "yes"]
+    single = [omnitts("ask", *model, "--max-tokens", "5", one).out.decode() for one in questions]
+    done = omnitts("ask", *model, "--lines", "--max-tokens", "5", stdin="\n\n".join(questions).encode())
+    assert done.out.decode().splitlines() == [" ".join(one.split()) for one in single]
+    done = omnitts("ask", *model, "--lines", "--json", "--max-tokens", "5", stdin="\n".join(questions).encode())
+    assert [(one["line"], one["asked"]) for one in done.objects] == list(enumerate(questions, 1))
+    assert [one["text"] + "\n" for one in done.objects] == single
+
+
+def test_a_conversation_in_a_file(omnitts: Call, model: list[str], home: Path) -> None:
+    first = omnitts("ask", *model, "--chat", "talk.jsonl", "--system", SYSTEM, "--max-tokens", "5", "hello")
+    lines = [json.loads(line) for line in Path("talk.jsonl").read_text().splitlines()]
+    assert [line["role"] for line in lines] == ["system", "user", "assistant"]
+    assert lines[2]["content"] + "\n" == first.out.decode()
+    assert len(lines[2]["ids"]) == 5
+    # a file that an editor left without its last line end is continued all the same
+    Path("talk.jsonl").write_text(Path("talk.jsonl").read_text().rstrip("\n"))
+    done = omnitts("ask", *model, "--chat", "talk.jsonl", "--json", "--max-tokens", "3", "and now?")
+    assert done.json["tokens_in"] > 36
+    lines = [json.loads(line) for line in Path("talk.jsonl").read_text().splitlines()]
+    assert [line["role"] for line in lines] == ["system", "user", "assistant", "user", "assistant"]
+    again = omnitts("ask", *model, "--chat", "talk.jsonl", "--system", "another", "hello")
+    assert again.code == 2
+    assert "has a system prompt already" in again.err
+
+
+def test_a_conversation_equals_the_official_one(omnitts: Call, model: list[str]) -> None:
+    golden = thinker_case("text_history").meta
+    turns = [(role, parts[0]) for role, parts in golden["turns"]]
+    Path("talk.jsonl").write_text("".join(json.dumps({"role": r, "content": c}) + "\n" for r, c in turns[:-1]))
+    done = omnitts("ask", *model, "--chat", "talk.jsonl", "--json", "--max-tokens", "8", "--", turns[-1][1].strip())
+    assert done.json["tokens_in"] <= len(golden["prompt"])
+    assert done.code == 0
+
+
+def test_a_sampled_answer_has_a_seed(omnitts: Call, model: list[str]) -> None:
+    hot = ["--temperature", "2", "--max-tokens", "12", "hello"]
+    one = omnitts("ask", *model, *hot, "--seed", "3").out
+    assert omnitts("ask", *model, *hot, "--seed", "3").out == one
+    assert omnitts("ask", *model, *hot, "--seed", "4").out != one
+    done = omnitts("ask", *model, *hot, "--stats")
+    seed = done.err.rpartition("seed ")[2].strip()
+    assert omnitts("ask", *model, *hot, "--seed", seed).out == done.out
+
+
+def test_settings_of_speech_do_not_change_answers(omnitts: Call, model: list[str], home: Path) -> None:
+    Path("omnitts.toml").write_text("temperature = 1.5\ntop-k = 50\n")
+    assert omnitts("ask", *model, "--system", SYSTEM, QUESTION).out.decode() == GOLDEN["text"] + "\n"
+
+
+def test_an_empty_answer_is_delivered(omnitts: Call, tmp_path: Path) -> None:
+    import shutil
+
+    import torch
+    from safetensors.torch import load_file, save_file
+
+    folder = tmp_path / "silent"
+    shutil.copytree(thinker_folder(), folder)
+    stop = json.loads((folder / "config.json").read_text())["im_end_token_id"]
+    for path in folder.glob("*.safetensors"):
+        tensors = load_file(path)
+        if "thinker.model.norm.weight" in tensors:
+            tensors["thinker.model.norm.weight"] = torch.zeros(64)  # all logits are 0, and the first token wins
+            save_file(tensors, path)
+    config = json.loads((folder / "config.json").read_text())
+    added = json.loads((folder / "tokenizer_config.json").read_text())
+    words = added["added_tokens_decoder"]
+    words["0"] = {**words[str(stop)]}
+    config["im_end_token_id"] = 0
+    del words[str(stop)]
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "tokenizer_config.json").write_text(json.dumps(added))
+    model = ["-m", str(folder), "-d", "cpu", "--context", "64", "--max-tokens", "9"]
+    done = omnitts("ask", *model, "hello")
+    assert (done.code, done.out) == (0, b"")
+    done = omnitts("ask", *model, "--json", "--chat", "talk.jsonl", "hello")
+    assert [one["event"] for one in done.objects] == ["done"]
+    assert (done.json["text"], done.json["stopped"], done.json["ttft_ms"]) == ("", "end", None)
+    assert omnitts("ask", *model, "--json", "--chat", "talk.jsonl", "again").json["stopped"] == "end"
+
+
+@pytest.mark.parametrize(
+    "arguments, stdin, code, said",
+    [
+        ((), b"", 3, "the question is empty"),
+        (("  ",), b"", 3, "the question is empty"),
+        (("-",), b"\n", 3, "the question is empty"),
+        (("--lines",), b"\n \n", 3, "there is no question on stdin"),
+        (("--lines", "hello"), b"", 2, "--lines reads its questions from stdin"),
+        (("hello",), b"good\n\xff\xfe", 3, "stdin, line 2: not UTF-8"),
+        (("--system", "@none.txt", "hello"), b"", 3, "cannot read system prompt none.txt"),
+        (("--chat", "none/talk.jsonl", "hello"), b"", 3, "there is no such folder"),
+        (("--context", "40", "--max-tokens", "99", "hello"), b"", 3, "has 10 tokens and the answer may have 99"),
+        (("--context", "30", "--max-tokens", "1", "hello " * 30), b"", 3, "together they must not have more than 30"),
+        (("--max-tokens", "0", "hello"), b"", 2, "--max-tokens '0' is not"),
+    ],
+)
+def test_bad_questions(
+    arguments: tuple[str, ...], stdin: bytes, code: int, said: str, omnitts: Call, model: list[str]
+) -> None:
+    model = model[:-2] if "--context" in arguments else model
+    done = omnitts("ask", *model, *arguments, stdin=stdin)
+    assert done.code == code
+    assert said in done.err
+    assert done.out == b""
+
+
+@pytest.mark.parametrize(
+    "line, said",
+    [
+        ("{", "not JSON"),
+        ("[1]", "not a JSON object"),
+        ('{"role": "robot", "content": "x"}', "role 'robot' is not one of system, user, assistant"),
+        ('{"role": "user"}', "content is not text"),
+        ('{"role": "assistant", "content": "x", "ids": ["a"]}', "ids are not a list of token ids"),
+    ],
+)
+def test_a_broken_line_of_a_conversation(line: str, said: str, omnitts: Call, model: list[str]) -> None:
+    Path("talk.jsonl").write_text('{"role": "user", "content": "hello"}\n' + line + "\n")
+    done = omnitts("ask", *model, "--json", "--chat", "talk.jsonl", "hello")
+    assert done.code == 3
+    assert f"talk.jsonl, line 2: {said}" in done.err
+    assert done.json["where"] == {"file": "talk.jsonl", "line": 2}
+
+
+def test_models_that_cannot_answer(omnitts: Call, model: list[str]) -> None:
+    done = omnitts("ask", "-m", "tiny", "hello")
+    assert done.code == 4
+    assert "tiny speaks text, but cannot answer questions" in done.err
+    assert "omnitts ask -m omni" in done.err
+    done = omnitts("ask", "hello")
+    assert done.code == 4
+    assert "the thinker of model 'omni' is not on this machine" in done.err
+    assert "omnitts models pull omni --with-thinker   (70.5 GB, once)" in done.err
+    done = omnitts("ask", "-m", str(golden_set.omni_folder()), "-d", "cpu", "hello")
+    assert done.code == 4
+    assert "downloaded for speech only" in done.err
+    done = omnitts("ask", "-m", "random:omni-thinker", "-d", "cpu", "hello")
+    assert done.code == 5
+    assert "needs 113.7 GiB for its weights" in done.err
+    done = omnitts("ask", "-m", "random:nothing", "hello")
+    assert done.code == 4
+    assert "random:omni-thinker" in done.err
+
+
+def test_ctrl_c_stops_an_answer(started: Call, model: list[str], environment: dict[str, str]) -> None:
+    long = [*model[:-1], "4096", "--max-tokens", "4000", "--temperature", "1", "--seed", "0"]
+    process = started("ask", *long, "--chat", "talk.jsonl", "hello", env=environment)
+    assert process.stdout.read(1)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert out.endswith(b"\n")
+    assert err.decode().strip() == "interrupted"
+    assert not Path("talk.jsonl").exists()  # neither question nor half an answer
+
+
+def test_a_reader_that_leaves(started: Call, model: list[str], environment: dict[str, str]) -> None:
+    long = [*model[:-1], "4096", "--max-tokens", "4000", "--temperature", "1", "--seed", "0"]
+    process = started("ask", *long, "hello", env=environment)
+    assert process.stdout.read(1)
+    process.stdout.close()
+    assert process.wait(30) == 141
+
+
+def test_a_conversation_at_a_terminal(started: Call, model: list[str], environment: dict[str, str]) -> None:
+    ours, theirs = pty.openpty()
+    pipes = {"stdin": theirs, "stdout": theirs, "stderr": theirs}
+    process = started("ask", *model, "--max-tokens", "6", "--stats", env=environment, **pipes)
+    os.close(theirs)
+    shown = ""
+
+    def wait_for(word: str) -> str:
+        nonlocal shown
+        deadline = time.monotonic() + 60
+        while word not in shown:
+            assert time.monotonic() < deadline, shown
+            if select.select([ours], [], [], 0.2)[0]:
+                shown += os.read(ours, 4096).decode("utf-8", "replace")
+        before, _, shown = shown.partition(word)
+        return before
+
+    wait_for("> ")
+    os.write(ours, b"hello\n")
+    wait_for("6 out")
+    wait_for("> ")
+    os.write(ours, b"and now?\n")
+    assert "cached" in wait_for("6 out")  # the first question and answer are not computed again
+    wait_for("> ")
+    os.write(ours, b"\x04")
+    assert process.wait(30) == 0
