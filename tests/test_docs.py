@@ -49,15 +49,37 @@ def test_case_88_an_example_runs_as_written(line: str, elsewhere: tuple[Path, di
     assert done.returncode == 0, done.stderr
 
 
+def python_blocks(page: str) -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```", (HOUSE / page).read_text("utf-8"), re.MULTILINE | re.DOTALL)
+
+
 @pytest.mark.parametrize("page", ["README.md", "omnitts_cli/help/python.md"])
 def test_the_python_of_a_page_runs_as_written(page: str, elsewhere: tuple[Path, dict[str, str]]) -> None:
     """All of its blocks, as one program."""
     folder, environment = elsewhere
-    blocks = re.findall(r"^```python\n(.*?)^```", (HOUSE / page).read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    blocks = [block for block in python_blocks(page) if "openai" not in block]
     program = [sys.executable, "-c", "\n".join(blocks)]
     done = subprocess.run(program, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
     assert blocks and done.returncode == 0, done.stderr
     assert (folder / "chapter.flac").stat().st_size > 10_000
+
+
+def test_the_client_of_the_front_page_speaks(elsewhere: tuple[Path, dict[str, str]]) -> None:
+    """The block as written, except for the port."""
+    folder, environment = elsewhere
+    block = next(block for block in python_blocks("README.md") if "openai" in block)
+    serve = [sys.executable, "-m", "omnitts_cli", "serve", "--port", "0"]
+    server = subprocess.Popen(serve, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    try:
+        assert server.stdout is not None
+        url = server.stdout.readline().decode().strip()
+        program = [sys.executable, "-c", block.replace("http://127.0.0.1:8000", url)]
+        done = subprocess.run(program, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
+    finally:
+        server.terminate()
+        server.communicate(timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert (folder / "served.mp3").stat().st_size > 1000 and server.returncode == 0
 
 
 def test_the_front_page_is_short() -> None:

@@ -28,6 +28,7 @@ TOPICS = (
     "formats",
     "pipes",
     "batch",
+    "serve",
     "settings",
     "models",
     "exit-codes",

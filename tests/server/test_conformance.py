@@ -1,0 +1,301 @@
+"""Conformance: clients written elsewhere use the server, and every way to it gives the sound of `omnitts say`.
+
+The client of OpenAI, curl, ffmpeg, `websockets`, the AI SDK of Vercel (slow, where it is installed), and our own bench.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import io
+import json
+import os
+import shutil
+import subprocess
+import threading
+import wave
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+from command import Omnitts
+from serving import Running, eventually, start
+from websockets.sync.client import connect
+
+from omnitts_cli.audio.pcm import to_int16
+from omnitts_cli.server.guard import digest
+from omnitts_cli.speech import tts
+
+openai = pytest.importorskip("openai")
+
+TEXT = "Hello there, this is a test. Here is another sentence!"
+FORMATS = {"wav": "wav", "mp3": "mp3", "opus": "opus", "flac": "flac", "aac": "aac", "pcm": "pcm_s16le"}
+"""OpenAI's formats, and the codec that ffprobe finds in them."""
+ITEMS = [{"input": TEXT, "voice": "clara", "seed": 7, "language": "en"}, {"input": "", "voice": "clara"}]
+
+
+@pytest.fixture(scope="module")
+def client(server: Running) -> Iterator[Any]:
+    with openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def said() -> bytes:
+    """The samples of `omnitts say`, for TEXT and seed 7."""
+    with tts.load("random:toy", threads=1, slots=4, device="cpu") as model:
+        return to_int16(model.speak(TEXT, seed=7).samples).tobytes()
+
+
+def ask(**more: Any) -> dict[str, Any]:
+    """The arguments of a call."""
+    given = {"model": "tts-1", "voice": "alloy", "input": TEXT, "extra_body": {"seed": 7, "voice": "ann"}}
+    return given | more
+
+
+# -- the client of OpenAI
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("whole", [True, False], ids=["whole", "as made"])
+def test_every_format_opens_everywhere(client: Any, said: bytes, tmp_path: Path, form: str, whole: bool) -> None:
+    path = tmp_path / f"a.{form}"
+    body = {"seed": 7, "voice": "ann"} | ({"stream": False} if whole else {})
+    with client.audio.speech.with_streaming_response.create(**ask(response_format=form, extra_body=body)) as answer:
+        assert answer.headers["x-seed"] == "7" and answer.headers["x-voice"] == "ann"
+        assert ("content-length" in answer.headers) is whole
+        answer.stream_to_file(path)
+    expected, rate = np.frombuffer(said, np.int16), int(answer.headers["x-sample-rate"])
+    assert probed(path, form, rate) == FORMATS[form]
+    sound = of_ffmpeg(path, form, rate)
+    if form in ("wav", "pcm", "flac"):
+        assert np.array_equal(sound, expected)
+    else:
+        assert sound.size / rate == pytest.approx(expected.size / 8000, abs=0.3)
+        assert np.abs(sound.astype(float)).mean() == pytest.approx(np.abs(expected.astype(float)).mean(), rel=0.3)
+    if form in ("wav", "flac", "opus", "mp3") and (whole or form in ("wav", "opus")):
+        found, found_rate = soundfile.read(path, dtype="int16")  # libsndfile
+        assert found_rate == rate and abs(found.size - sound.size) <= rate // 5
+    if form == "wav" and whole:
+        with wave.open(str(path)) as file:  # Python's own reader
+            assert file.readframes(file.getnframes()) == said
+
+
+def raw(form: str, rate: int) -> list[str]:
+    """How to read a file without a header."""
+    return ["-f", "s16le", "-ar", str(rate), "-ac", "1"] if form == "pcm" else []
+
+
+def probed(path: Path, form: str, rate: int) -> str:
+    """The codec of a file."""
+    options = ["-f", "s16le", "-ar", str(rate)] if form == "pcm" else []
+    command = ["ffprobe", "-v", "error", *options, "-show_entries", "stream=codec_name", "-of", "csv=p=0", str(path)]
+    name = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    return "wav" if form == "wav" and name == "pcm_s16le" else name
+
+
+def of_ffmpeg(path: Path, form: str, rate: int) -> np.ndarray:
+    """The samples as ffmpeg reads them."""
+    out = ["-f", "s16le", "-ac", "1", "-ar", str(rate), "-"]
+    command = ["ffmpeg", "-v", "error", *raw(form, rate), "-i", str(path), *out]
+    return np.frombuffer(subprocess.run(command, capture_output=True, check=True).stdout, np.int16)
+
+
+def test_a_plain_call_is_an_mp3(client: Any) -> None:
+    answer = client.audio.speech.create(model="gpt-4o-mini-tts", voice="nova", input="Hello.")
+    assert answer.response.headers["content-type"] == "audio/mpeg" and len(answer.read()) > 500
+
+
+def test_voices_by_name_and_by_id(client: Any, said: bytes) -> None:
+    for voice in ("ann", {"id": "ann"}):
+        answer = client.audio.speech.create(**ask(voice=voice, response_format="pcm", extra_body={"seed": 7}))
+        assert answer.content == said
+
+
+def test_streaming_gives_sound_before_the_end(client: Any, said: bytes) -> None:
+    create = client.audio.speech.with_streaming_response.create
+    with create(**ask(response_format="pcm")) as answer:
+        parts = list(answer.iter_bytes())
+    assert b"".join(parts) == said and len(parts) > 3
+
+
+def test_events(client: Any, said: bytes) -> None:
+    content = client.audio.speech.create(**ask(response_format="pcm", stream_format="sse")).content
+    events = [json.loads(line[6:]) for line in content.decode().split("\n\n") if line]
+    assert {event["type"] for event in events[:-1]} == {"speech.audio.delta"}
+    assert b"".join(base64.b64decode(event["audio"]) for event in events[:-1]) == said
+    assert events[-1]["type"] == "speech.audio.done" and events[-1]["finish_reason"] == "end"
+
+
+def test_the_asynchronous_client_asks_many_at_once(server: Running, said: bytes) -> None:
+    async def all_of() -> list[bytes]:
+        async with openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key="none") as made:
+
+            async def one() -> bytes:
+                async with made.audio.speech.with_streaming_response.create(**ask(response_format="pcm")) as answer:
+                    return b"".join([part async for part in answer.iter_bytes()])
+
+            return await asyncio.gather(*(one() for _ in range(12)))
+
+    assert asyncio.run(all_of()) == [said] * 12
+
+
+def test_a_full_server_is_asked_again(server: Running, said: bytes) -> None:
+    options = server.state.options
+    server.state.options = replace(options, max_queue=0)
+    held = [threading.Thread(target=server.speech, args=("A longer text for a while. " * 20,)) for _ in range(6)]
+    for thread in held:
+        thread.start()
+    try:
+        eventually(lambda: server.speech("Hi.").status == 429)
+        with openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0) as impatient:
+            with pytest.raises(openai.RateLimitError) as caught:
+                while True:  # until the slots are full at that moment
+                    impatient.audio.speech.create(**ask(response_format="pcm"))
+        assert int(caught.value.response.headers["retry-after"]) >= 1
+        threading.Timer(0.5, lambda: setattr(server.state, "options", options)).start()
+        with openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=8) as patient:
+            assert patient.audio.speech.create(**ask(response_format="pcm")).content == said
+    finally:
+        server.state.options = options
+        for thread in held:
+            thread.join()
+
+
+def test_errors_are_the_exceptions_of_the_client(client: Any) -> None:
+    for fields, kind, param in (
+        ({"input": ""}, openai.BadRequestError, None),
+        ({"voice": "nobody"}, openai.NotFoundError, "voice"),
+        ({"model": "nothing"}, openai.NotFoundError, "model"),
+        ({"speed": 9.0}, openai.BadRequestError, "speed"),
+        ({"response_format": "mod"}, openai.BadRequestError, "response_format"),
+    ):
+        with pytest.raises(kind) as caught:
+            client.audio.speech.create(**{**ask(), "extra_body": {}, **fields})
+        assert caught.value.body["message"] and (param is None or caught.value.body["param"] == param)
+
+
+def test_a_key_is_needed_where_the_server_has_one() -> None:
+    with start(keys={digest("sesame"): "me"}) as server:
+        with openai.OpenAI(base_url=f"{server.url}/v1", api_key="wrong", max_retries=0) as made:
+            with pytest.raises(openai.AuthenticationError):
+                made.audio.speech.create(**ask())
+            assert made.with_options(api_key="sesame").audio.speech.create(**ask()).content
+
+
+def test_the_models_are_listed(client: Any) -> None:
+    listed = [model.id for model in client.models.list()]
+    assert listed[0] == "random:toy" and {"tts-1", "tts-1-hd", "gpt-4o-mini-tts"} <= set(listed)
+
+
+# -- other clients
+
+
+def test_curl(server: Running, said: bytes, tmp_path: Path) -> None:
+    body = json.dumps({"input": TEXT, "seed": 7, "response_format": "pcm"})
+    command = ["curl", "-sS", "--fail", "-D", "head", "-o", "a.pcm", f"{server.url}/v1/audio/speech", "-d", body]
+    subprocess.run([*command, "-H", "Content-Type: application/json"], cwd=tmp_path, check=True, timeout=60)
+    assert (tmp_path / "a.pcm").read_bytes() == said
+    assert "transfer-encoding: chunked" in (tmp_path / "head").read_text().lower()
+    plain = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert plain.returncode == 22 and "415" in plain.stderr, "a form that a foreign page could send"
+
+
+WORDS = ["Hello", " there, this", " is", " a test", ". Here is", " another sen", "tence!"]
+
+
+def test_words_one_by_one_give_the_sound_of_play_live(
+    server: Running, omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from omnitts_cli.audio import sinks, speaker
+
+    class Heard(sinks.MemorySink):
+        level = played_s = 0.0
+
+    heard = Heard()
+    monkeypatch.setattr(speaker, "open_speaker", lambda *_: heard)
+    done = omnitts("play", "--live", "-m", "random:toy", "--seed", "7", "-d", "cpu", stdin="".join(WORDS).encode())
+    assert done.code == 0, done.err
+    with connect(f"ws://127.0.0.1:{server.port}/v1/audio/speech/stream") as socket:
+        config = {"seed": 7, "response_format": "pcm", "stream_audio": True, "model": "random:toy"}
+        for message in (
+            {"type": "session.config", **config},
+            *({"type": "input.text", "text": word} for word in WORDS),
+            {"type": "input.done"},
+        ):
+            socket.send(json.dumps(message))
+        frames: list[bytes] = []
+        while not isinstance(found := socket.recv(timeout=30), str) or json.loads(found)["type"] != "session.done":
+            frames += [found] if isinstance(found, bytes) else []
+    assert b"".join(frames) == to_int16(heard.sound).tobytes() and len(frames) > 3
+
+
+def test_our_bench(server: Running, omnitts: Omnitts) -> None:
+    done = omnitts("bench", "--url", server.url, "-c", "1,3", "-n", "6", "--frames", "7", "--json")
+    assert done.code == 0, done.err
+    assert [(level["failed"], level["frames"]) for level in done.json["levels"]] == [(0, 42), (0, 42)]
+    assert done.json["model"] == "random:toy" and done.json["levels"][0]["ttfp_ms"]["median"] > 0
+    done = omnitts("bench", "--url", server.url, "-c", "2", "-n", "6", "--frames", "7", "--vs", "engine",
+                   "-m", "random:toy", "--body", '{"stream_format": "sse"}', "--json")  # fmt: skip
+    assert done.code == 0, done.err
+    assert [level["variant"] for level in done.json["levels"]] == [None, "engine"]
+
+
+SCRIPT = """
+import { experimental_generateSpeech as speak } from "ai";
+import { createOpenAI } from "@ai-sdk/openai";
+const openai = createOpenAI({ baseURL: process.argv[1] + "/v1", apiKey: "none" });
+const made = await speak({ model: openai.speech("tts-1"), text: process.argv[2], voice: "alloy", outputFormat: "wav" });
+process.stdout.write(JSON.stringify({ type: made.audio.mediaType, data: made.audio.base64 }));
+try { await speak({ model: openai.speech("nothing"), text: "a", voice: "alloy", maxRetries: 0 }); }
+catch (error) { process.stderr.write(String(error.statusCode) + " " + error.message); }
+"""
+
+
+@pytest.mark.slow
+def test_the_ai_sdk(server: Running) -> None:
+    """`npm install ai @ai-sdk/openai` in the folder that OMNITTS_TEST_NODE names."""
+    folder = os.environ.get("OMNITTS_TEST_NODE")
+    if folder is None or shutil.which("node") is None:
+        pytest.skip("needs node and the packages ai and @ai-sdk/openai")
+    command = ["node", "--input-type=module", "-e", SCRIPT, server.url, TEXT]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    made = json.loads(done.stdout)
+    sound, rate = soundfile.read(io.BytesIO(base64.b64decode(made["data"])), dtype="int16")
+    assert (made["type"], rate) == ("audio/wav", 8000) and sound.size > 8000
+    assert done.stderr.startswith("404 model 'nothing' not found")
+
+
+# -- the same sound, whichever way
+
+
+def test_every_way_gives_the_same_samples(omnitts: Omnitts, home: Path) -> None:
+    """say, HTTP whole, HTTP stream, events, the batch endpoint, the client of OpenAI, and --via."""
+    say = ("say", "-v", "clara", "-l", "en", "--seed", "7", "-F", "raw", TEXT)
+    done = omnitts(*say, "-d", "cpu", "--via", "off", "-o", "say.raw")
+    assert done.code == 0, done.err
+    said = Path("say.raw").read_bytes()
+    with start(("tiny",)) as server:
+        fields = {"voice": "clara", "language": "en", "seed": 7}
+        assert server.speech(TEXT, **fields, stream=False).body == said
+        assert server.speech(TEXT, **fields).body == said
+        events = server.speech(TEXT, **fields, stream_format="sse").body.decode().split("\n\n")
+        audio = [json.loads(event[6:]).get("audio", "") for event in events if event]
+        assert b"".join(base64.b64decode(part) for part in audio) == said
+        batch = server.request("POST", "/v1/audio/speech/batch", {"items": ITEMS, "response_format": "pcm"}).json
+        assert (batch["succeeded"], batch["failed"]) == (1, 1)
+        assert base64.b64decode(batch["results"][0]["audio_data"]) == said
+        with openai.OpenAI(base_url=f"{server.url}/v1", api_key="none") as made:
+            body = {"seed": 7, "language": "en"}
+            answer = made.audio.speech.create(
+                model="tiny", voice="clara", input=TEXT, response_format="pcm", extra_body=body
+            )
+            assert answer.content == said
+        eventually(lambda: server.state.models.all[0].card)
+        assert omnitts(*say, "--via", server.url, "-o", "via.raw").code == 0
+        assert Path("via.raw").read_bytes() == said
