@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import tempfile
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ OFFSET = -0.691
 HIGHEST_PEAK = 10.0 ** (-1.0 / 20.0)
 SPOOL_SAMPLES = 24_000 * 60
 COPY_SAMPLES = 24_000
+MOST_STEPS = 40  # filtered together; at 24 kHz the transform then has 131,072 values
 
 
 def k_weighting(rate: int) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -38,17 +40,12 @@ def k_weighting(rate: int) -> list[tuple[np.ndarray, np.ndarray]]:
 
 
 class Meter:
-    """Measures as it is fed. The filters run as one response in the frequency domain, a step at a time."""
+    """Measures as it is fed. The filters run as one response in the frequency domain, over as much as there is."""
 
     def __init__(self, rate: int) -> None:
         self._step = round(STEP_S * rate)
         self._response = impulse_response(rate)
-        size = 1
-        while size < self._step + self._response.size:
-            size *= 2
-        self._size = size
-        self._spectrum = np.fft.rfft(self._response, size)
-        self._tail = np.zeros(size, np.float64)  # of earlier steps, reaching into this one
+        self._tail = np.zeros(self._response.size, np.float64)  # of earlier sound, reaching into what comes next
         self._rest = np.zeros(0, np.float32)
         self._powers: list[float] = []  # mean square of each 0.1 s step, after the filters
         self.peak = 0.0
@@ -57,15 +54,20 @@ class Meter:
         self.peak = max(self.peak, float(np.max(np.abs(samples), initial=0.0)))
         sound = np.concatenate([self._rest, samples])
         whole = sound.size // self._step * self._step
-        for start in range(0, whole, self._step):
-            self._powers.append(self._power(sound[start : start + self._step]))
+        for start in range(0, whole, MOST_STEPS * self._step):
+            self._measure(sound[start : min(whole, start + MOST_STEPS * self._step)])
         self._rest = sound[whole:]
 
-    def _power(self, samples: np.ndarray) -> float:
-        spectrum = np.fft.rfft(samples.astype(np.float64), self._size) * self._spectrum
-        out = np.fft.irfft(spectrum, self._size) + self._tail
-        self._tail = np.concatenate([out[self._step :], np.zeros(self._step)])
-        return float(np.mean(np.square(out[: self._step])))
+    def _measure(self, samples: np.ndarray) -> None:
+        """Adds the powers of a whole number of steps."""
+        size = 1 << (samples.size + self._response.size - 1).bit_length()
+        out = np.fft.irfft(
+            np.fft.rfft(samples.astype(np.float64), size) * spectrum(self._response.tobytes(), size), size
+        )
+        out[: self._tail.size] += self._tail
+        self._tail = out[samples.size : samples.size + self._response.size].copy()
+        steps = out[: samples.size].reshape(-1, self._step)
+        self._powers.extend(np.mean(np.square(steps), axis=1).tolist())
 
     def lufs(self) -> float:
         """The integrated loudness so far; -inf for silence or less than 0.4 s."""
@@ -89,6 +91,13 @@ def power_of(lufs: float) -> float:
     return 10.0 ** ((lufs - OFFSET) / 10.0)
 
 
+@lru_cache(8)
+def spectrum(response: bytes, size: int) -> np.ndarray:
+    """The response in the frequency domain."""
+    return np.fft.rfft(np.frombuffer(response, np.float64), size)
+
+
+@lru_cache(8)
 def impulse_response(rate: int) -> np.ndarray:
     """Both filters as one response, as long as its end still counts (0.2 s: the high pass at 38 Hz rings)."""
     sound = np.zeros(round(0.2 * rate))

@@ -37,7 +37,7 @@ SHARED_SPEECH = (
 
 
 class Keys:
-    """Makes the keys of rows. `extra`: format, verification and the like."""
+    """Makes the keys of rows. `extra`: format, verification and the like; a seed that is made does not depend on it."""
 
     def __init__(self, text: TextIn, speech: Speech, extra: Mapping[str, Any], run_seed: int) -> None:
         self.speech, self.lexicon = speech, load_lexicon([Path(name) for name in text.lexicon])
@@ -46,13 +46,13 @@ class Keys:
             "sound": SOUND,
             **{name: how[name] for name in SHARED_TEXT},
             **{name: who[name] for name in SHARED_SPEECH},
-            **extra,
         }
         self.shared = json.dumps(shared, sort_keys=True)
+        self._extra = json.dumps(extra, sort_keys=True).encode()
         self._begin = hashlib.blake2b(self.shared.encode(), digest_size=16)
         self._run_seed = str(run_seed).encode()
         read = [file_digest(Path(name), "lexicon") for name in text.lexicon]
-        self.identity = repr((self.shared, speech, run_seed, read))
+        self.identity = repr((self.shared, self._extra, speech, run_seed, read))
         self._voice_of_file = lru_cache(KNOWN_VOICES)(is_saved)
         saved = voices.saved_voice(speech.voice) if speech.model is None else None
         self._own_model = voice_files.model_of(saved.about, saved.name) if saved else None
@@ -79,7 +79,7 @@ class Keys:
         seed = row.seed
         if seed is None:
             seed = int.from_bytes(hashlib.blake2b(content + self._run_seed, digest_size=SEED_BYTES).digest())
-        return hashlib.blake2b(content + str(seed).encode(), digest_size=16).digest(), seed
+        return hashlib.blake2b(content + self._extra + str(seed).encode(), digest_size=16).digest(), seed
 
     def _digest(self, speaker: Speaker) -> str:
         speaker = self.speaker(speaker)

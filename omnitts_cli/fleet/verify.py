@@ -203,12 +203,12 @@ def silences(sound: np.ndarray, rate: int) -> float:
 
 def words_of(text: str, language: str | None) -> list[str]:
     """The words that are compared, or characters in scripts without spaces: small letters, numbers as words."""
-    text = unicodedata.normalize("NFKC", text).casefold()
+    text = unicodedata.normalize("NFKC", text)
     if language in (None, "en"):
         text = in_english(text)
     elif language in EXTRA:
         text = with_wetext(text, language)
-    text = unicodedata.normalize("NFC", text)
+    text = unicodedata.normalize("NFC", text.casefold())
     kept = "".join(
         c if c.isalnum() or unicodedata.category(c).startswith("M") else " " if c not in "'’" else "" for c in text
     )
@@ -221,7 +221,7 @@ def in_english(text: str) -> str:
     from omnitts_cli.text.spell_out import plain_letters
 
     try:
-        return plain_letters(text).casefold()
+        return plain_letters(text)
     except InputError:  # not English at all
         return text
 
@@ -249,7 +249,7 @@ def aligned(text: Sequence[str], heard: Sequence[str]) -> Alignment:
         cost[row] = np.minimum.accumulate(line) + steps  # insertions, along the row
     errors = int(cost[rows, columns])
     last_missing = rows > 1 and int(cost[rows - 1, columns]) == errors - 1
-    if columns:  # not if the last word may just have been understood as another
+    if columns and rows:  # not if the last word may just have been understood as another
         last_missing &= int(cost[rows - 1, columns - 1]) + (heard[-1] != text[-1]) > errors
     return Alignment(errors, rows, added_before(cost, text, heard), last_missing)
 
