@@ -289,8 +289,8 @@ def test_planted_rows_are_found_by_whisper(omnitts: Call, monkeypatch: pytest.Mo
         return Planted(real, how, other)
 
     monkeypatch.setattr(RowSpeaker, "_stream", planted)
-    done = omnitts("batch", "m.jsonl", "-O", "out", "--seed", "1", "--verify", "asr", "--asr-model", str(whisper_base()),
-                   "-v", "clara", "--max-wer", "0.35")  # fmt: skip
+    more = ("--verify", "asr", "--asr-model", str(whisper_base()), "-v", "clara", "--max-wer", "0.35")
+    done = omnitts("batch", "m.jsonl", "-O", "out", "--seed", "1", *more)
     assert done.code in (0, 6), done.err
     found = {row["id"]: row for row in map(json.loads, Path("out/manifest.jsonl").read_text().splitlines())}
     good = [row for id, row in found.items() if id.startswith("good")]
