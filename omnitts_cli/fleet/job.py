@@ -34,6 +34,7 @@ from omnitts_cli.speech.tts import TTS
 WORK = ".omnitts"
 OURS = ("manifest.jsonl", "report.md", "report.png")
 GPU_SLOTS = 64
+THREADS_EACH = 4  # of a speech recogniser
 BYTES_PER_S = {"wav": 1.0, "raw": 1.0, "flac": 0.55, "mp3": 0.1, "opus": 0.07, "ogg": 0.15}  # of 16-bit samples
 MODEL_RATE = 24_000  # before the model is known
 Opener = Callable[[str, str, int | None], AbstractContextManager[TTS]]
@@ -260,6 +261,10 @@ class Job:
                 verifier = self._verifier(closing)
                 tts = closing.enter_context(open_model(model.name, model.variant, self._slots(model)))
                 form = self.form(tts.sample_rate)
+                for words in form.notices:
+                    self.tell(Notice(words))
+                if not model.on_cpu and form.name == "opus":
+                    self.tell(Notice("encoding opus takes many CPU cores beside a fast GPU", hint="-F flac"))
                 speaker = RowSpeaker(
                     tts, plan.keys, self.text, self.speech, form, work,
                     tries=self.checks.tries, verifier=verifier, empty=self.corpus.empty, codes=self.corpus.save_codes,
@@ -287,19 +292,21 @@ class Job:
         from omnitts_cli.devices.cpu import physical_cores
         from omnitts_cli.speech.transcribe import Whisper
 
-        threads = max(1, physical_cores() // 2)
+        cores = max(1, physical_cores() // 2)  # the others are the engine's
+        workers = max(1, cores // THREADS_EACH)
         try:
             recogniser = Whisper(
                 self.checks.asr_model,
                 device=self.checks.asr_device,
-                threads=threads,
+                threads=min(cores, THREADS_EACH),
+                workers=workers,
                 offline=bool(self.machine["offline"]),
             )
         except ImportError:
             raise UsageError(
                 "--verify asr needs faster-whisper, which is not installed", hint="pip install faster-whisper"
             ) from None
-        verifier = Verifier(recogniser, self.checks.max_wer)
+        verifier = Verifier(recogniser, self.checks.max_wer, workers)
         closing.callback(verifier.close)
         return verifier
 

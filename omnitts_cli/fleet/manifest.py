@@ -131,12 +131,16 @@ def decoded(data: bytes) -> str:
 
 def json_fields(line: str) -> dict[str, Any]:
     try:
-        found = json.loads(line)
+        found = json.loads(line, parse_constant=refuse_constant)
     except (ValueError, RecursionError) as error:
         raise RowError(f"not valid JSON: {str(error).splitlines()[0][:120]}") from None
     if not isinstance(found, dict):
         raise RowError("the line is not a JSON object")
     return found
+
+
+def refuse_constant(word: str) -> None:
+    raise ValueError(f"{word} is not a number")
 
 
 def line_fields(line: str) -> dict[str, Any]:

@@ -34,6 +34,7 @@ GROUP, GROUP_S = 32, 1.0  # rows committed together; one waits for others at mos
 MOST_UNCOMMITTED = 64
 SWITCH_S = 0.0005  # so that the engine's thread gets the interpreter soon
 POLL_S = 0.2
+PATIENCE_S = 5.0  # for rows under way when a run ends early
 
 
 @dataclass
@@ -126,8 +127,10 @@ class Run:
             self._collect(threads)
         except BaseException:
             self.speaker.stop()
+            self._room.release(threads)  # none of them waits for a commit now
+            until = time.monotonic() + PATIENCE_S
             for worker in workers:
-                worker.join(timeout=5.0)
+                worker.join(timeout=max(until - time.monotonic(), 0.0))
             with held(), suppress(OmniError, OSError):
                 self._take_finished()
                 self._commit()

@@ -13,7 +13,7 @@ import tarfile
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, Protocol
 
 import numpy as np
@@ -137,7 +137,8 @@ class Files:
         return data if len(data) == int(record["length"]) and sha8(data) == int(record["sha"]) else None
 
     def where(self, record: Any, output: str) -> dict[str, Any]:
-        return {"output": output}
+        codes = {"codes": f"{output.removesuffix(PurePath(output).suffix)}.codes.npy"} if self._codes else {}
+        return {"output": output, **codes}
 
     def finish(self) -> None: ...
 

@@ -62,6 +62,7 @@ class Whisper:
         *,
         device: str = "cpu",
         threads: int = 0,
+        workers: int = 1,
         offline: bool = False,
         hint: str = "--asr-model FOLDER",
     ) -> None:
@@ -83,7 +84,12 @@ class Whisper:
         precision = "int8" if device == "cpu" else "float16"
         try:
             self.model: Any = WhisperModel(
-                name, device=device, compute_type=precision, cpu_threads=threads, local_files_only=offline
+                name,
+                device=device,
+                compute_type=precision,
+                cpu_threads=threads,
+                num_workers=workers,
+                local_files_only=offline,
             )
         except Exception as error:  # hub, network and file errors, of many classes
             reason = str(error).splitlines()[0][:200]
