@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from omnitts_cli.audio.read import Recording
 from omnitts_cli.errors import UsageError, VoiceError
-from omnitts_cli.settings.engine import EngineSettings
 from omnitts_cli.speech import reference, voices
 from omnitts_cli.voices import Designed, Named, Voice
 
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
 
     from omnitts_cli.engine.engine import Engine
     from omnitts_cli.models.roles import SpeechModel
+    from omnitts_cli.settings.engine import EngineSettings
     from omnitts_cli.weights.fetch import Report
 
 VARIANTS = ("eager", "cpu", "nobuckets")

@@ -19,7 +19,6 @@ from omnitts_cli.bench.server import Asking, ServerTarget, first_listed
 from omnitts_cli.bench.target import Target
 from omnitts_cli.bench.workload import Text, Workload
 from omnitts_cli.errors import UsageError
-from omnitts_cli.settings.engine import EngineSettings
 from omnitts_cli.speech.servers import Address
 from omnitts_cli.speech.voices import refuse_foreign
 from omnitts_cli.voices import Named
@@ -27,6 +26,7 @@ from omnitts_cli.voices import Named
 if TYPE_CHECKING:
     import numpy as np
 
+    from omnitts_cli.settings.engine import EngineSettings
     from omnitts_cli.weights.fetch import Report as Fetched
 
 PACKAGES = ("omnitts-cli", "torch", "triton", "numpy")

@@ -13,8 +13,7 @@ import typer
 from omnitts_cli.audio.magic import is_recording
 from omnitts_cli.cli.declare import Command, command, group
 from omnitts_cli.cli.job import opened_model
-from omnitts_cli.cli.results import packed
-from omnitts_cli.cli.sound_out import SideFile, StdoutFile, open_stage, reserve
+from omnitts_cli.cli.sound_out import SideFile, StdoutFile, open_stage, packed, reserve
 from omnitts_cli.errors import InputError, UsageError
 from omnitts_cli.settings.setting import TARGET
 from omnitts_cli.settings.table import Intent, Machine, Messages, Model, Network, Output

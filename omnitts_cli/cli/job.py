@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from omnitts_cli.cli import results, sound_out
+from omnitts_cli.cli import sound_out
 from omnitts_cli.cli.sound_out import Player
 from omnitts_cli.errors import DeviceError, OmniError, OutputError, UsageError
 from omnitts_cli.settings.environment import EMBEDDED, server_socket
@@ -147,10 +147,10 @@ class Ready:
         stream = self.stream(voice, speech)
         self.write(stream)
         if self.subs:
-            self.subs.write(results.subtitles(stream.account, self.subs.path))
+            self.subs.write(sound_out.subtitles(stream.account, self.subs.path))
         if self.codes:
-            self.codes.write(results.codes(stream.account, self.tts.engine.model.facts.groups))
-        results.report(job.command, speech, self.tts, self.place, stream, named=job.names_outputs)
+            self.codes.write(sound_out.codes(stream.account, self.tts.engine.model.facts.groups))
+        sound_out.report(job.command, speech, self.tts, self.place, stream, named=job.names_outputs)
         for take in range(1, len(job.takes)):
             self.another(take, voice, replace(speech, seed=stream.seed + (0 if job.texts else take)))
 
@@ -164,7 +164,7 @@ class Ready:
             again = replace(self, job=job, place=place, script=script, texts=texts)
             stream = again.stream(voice, speech)
             again.write(stream)
-            results.report(job.command, speech, self.tts, place, stream, named=job.names_outputs)
+            sound_out.report(job.command, speech, self.tts, place, stream, named=job.names_outputs)
         finally:
             place.sink.discard()
 
@@ -181,10 +181,10 @@ class Ready:
         with Progress("playing" if playing else "speaking", job.messages.progress) as progress, ExitStack() as closing:
             closing.enter_context(stream)
             player = Player(place, stream)
-            look = partial(results.tell, progress, self.script, stream)
+            look = partial(sound_out.tell, progress, self.script, stream)
             if playing:
                 player.listens = closing.enter_context(pressed(player.act))
-                look = partial(results.tell_playing, progress, self.script, place, stream, player)
+                look = partial(sound_out.tell_playing, progress, self.script, place, stream, player)
             closing.enter_context(ticking(look))
             try:
                 for chunk in stream:

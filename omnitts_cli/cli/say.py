@@ -12,8 +12,7 @@ from omnitts_cli.cli.declare import Words
 from omnitts_cli.cli.job import Job
 from omnitts_cli.cli.sound_out import make_folder
 from omnitts_cli.errors import UsageError
-from omnitts_cli.settings.commands import Folder, Live
-from omnitts_cli.settings.table import Intent, Machine, Messages, Network, Results, Speech, TextIn
+from omnitts_cli.settings.table import Folder, Intent, Live, Machine, Messages, Network, Results, Speech, TextIn
 
 NO_FOLDER = Folder()
 

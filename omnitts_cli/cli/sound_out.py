@@ -1,25 +1,35 @@
-"""Stage: where the sound goes. Output errors are found before a model is loaded."""
+"""What comes out: where the sound goes (Stage), the files beside it, and the report of it on stderr and as JSON.
+
+Output errors are found before a model is loaded.
+"""
 
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import dataclass
-from math import inf, isfinite
+from math import floor, inf, isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from omnitts_cli.errors import DeviceError, InputError, OutputError, UsageError
 from omnitts_cli.terminal.console import console
+from omnitts_cli.terminal.playback import Playback
+from omnitts_cli.terminal.progress import Progress, duration
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import numpy as np
 
     from omnitts_cli.audio.encode import SoundFormat
     from omnitts_cli.audio.loudness import Meter
     from omnitts_cli.audio.sinks import Sink
     from omnitts_cli.audio.speaker import SpeakerSink
-    from omnitts_cli.settings.table import Output
-    from omnitts_cli.speech.speaking import Stream
+    from omnitts_cli.settings.table import Output, Speech
+    from omnitts_cli.speech.script import Script
+    from omnitts_cli.speech.speaking import Account, Stream
+    from omnitts_cli.speech.tts import TTS
 
 RATE = 24_000  # of every released model
 
@@ -222,3 +232,115 @@ def refuse_same(output: Output, clip: str) -> None:
         one, other = Path(clip), Path(output.output)
         if one.exists() and other.exists() and one.samefile(other):
             raise InputError(f"{output.output} is the reference clip", hint="choose another name for -o")
+
+
+STEADY_S = 1.0
+
+
+def report(command: str, speech: Speech, tts: TTS, place: Stage, stream: Stream, *, named: bool) -> None:
+    """What was made, for programs and for people. `named`: its name is printed on stdout."""
+    from omnitts_cli.audio.pcm import dbfs
+    from omnitts_cli.speech.voices import code_of
+    from omnitts_cli.text.subtitles import joined, sentence_rows
+
+    louder = getattr(place.sink, "applied_db", 0.0)  # gain of --loudness, applied after measuring
+    peak = dbfs(place.peak) + louder
+    warn_if_clipped(peak, speech.volume, place)
+    console.fold()
+    model, request, account, seconds = tts.engine.model, stream.manner.request, stream.account, stream.seconds
+    rtf = account.wall_s / seconds if seconds else None
+    console.record(
+        status="ok",
+        command=command,
+        output=place.shown,
+        format=place.form.name,
+        sample_rate=place.form.rate,
+        channels=1,
+        audio_s=round(seconds, 3),
+        wall_s=round(account.wall_s, 3),
+        rtf=None if rtf is None else round(rtf, 4),
+        ttfa_s=None if account.first_sound_s is None else round(account.first_sound_s, 3),
+        pieces=account.pieces,
+        chars=account.chars,
+        seed=stream.seed,
+        retries=account.retries,
+        guard_hits=account.guard_hits,
+        stopped=account.stopped,
+        lang=code_of(request.language, model),
+        voice=speech.voice or getattr(request.voice, "speaker", None),
+        model=model.name,
+        model_sha256=model.sha256,
+        device=tts.engine.device.name,
+        dtype=str(model.dtype).removeprefix("torch."),
+        via=tts.via,
+        peak_dbfs=round(peak, 1) if place.peak else None,
+        loudness_lufs=None if place.lufs is None else round(place.lufs + louder, 1),
+        warnings=console.warnings,
+        sentences=sentence_rows(joined(account.sentences)),
+    )
+    if place.named or named:
+        console.result(str(place.path))
+    where = f" in {place.path}" if place.path else ""
+    speed = f"  RTF {rtf:.3f}" if rtf else ""
+    line = f"{duration(seconds)} of speech{where}{speed}  seed {stream.seed}"
+    drawn = speech.seed is None and console.on_terminal()  # it would be lost
+    (console.note if place.named or named or drawn else console.detail)(line)
+
+
+def warn_if_clipped(peak_dbfs: float, volume_db: float, place: Stage) -> None:
+    """Warns about clipping; float WAV files do not clip."""
+    if round(peak_dbfs, 1) > 0 and place.form.subtype != "float":
+        console.warning(
+            f"the sound is clipped: its peaks are {peak_dbfs:.1f} dB above full scale",
+            hint=f"--volume {floor(volume_db - peak_dbfs)}, or --loudness -16, which limits the peaks",
+        )
+
+
+def tell(progress: Progress, script: Script, stream: Stream) -> None:
+    """Updates the progress line: how much has been generated."""
+    account, made_s = stream.account, stream.made_s
+    wall = max(time.perf_counter() - account.began, 1e-9)  # clocks may not advance
+    share = min(1.0, stream.made_chars() / script.chars) if script.chars else None
+    if not made_s:
+        return progress.update(share, "starting", done_chars=account.chars, audio_s=0.0)
+    speed = made_s / wall
+    left = wall / share - wall if share and wall > STEADY_S else None  # too early for an estimate
+    words = f"audio {duration(made_s)}  {speed:.1f}× realtime" + (f"  eta {duration(left)}" if left is not None else "")
+    progress.update(
+        share, words, done_chars=account.chars, audio_s=round(made_s, 2), speed_x=round(speed, 2),
+        eta_s=None if left is None else round(left, 1),
+    )  # fmt: skip
+
+
+def tell_playing(progress: Progress, script: Script, place: Stage, stream: Stream, player: Player) -> None:
+    """The playback position, for the line of `play`."""
+    speaker = place.speaker
+    assert speaker is not None
+    complete = script.ended and stream.finished
+    expected = None
+    if script.chars and (done := stream.made_chars()):
+        expected = stream.made_s * max(1.0, script.chars / done)
+    moment = Playback(speaker.played_s, stream.made_s, complete, expected, speaker.level, player.paused, player.listens)
+    progress.update(moment.share, moment.words, heard_s=round(moment.heard_s, 2), audio_s=round(moment.made_s, 2))
+
+
+def subtitles(account: Account, path: Path) -> bytes:
+    """The times of the sentences as a subtitle file."""
+    from omnitts_cli.text.subtitles import joined, render, subtitle_format
+
+    return render(joined(account.sentences), subtitle_format(str(path))).encode()
+
+
+def codes(account: Account, groups: int) -> bytes:
+    """The codes of all pieces, joined, as a file."""
+    import numpy as np
+
+    return packed(np.concatenate([np.zeros((0, groups), np.int64), *account.codes]))
+
+
+def packed(codes: np.ndarray) -> bytes:
+    """A safetensors file with one tensor `codes` [frames, groups]."""
+    import numpy as np
+    from safetensors.numpy import save
+
+    return save({"codes": np.ascontiguousarray(codes, np.int64)})

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+import sys
+from importlib.util import find_spec
 from pathlib import Path
+
+import torch
 
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.devices.cuda import CUDADevice
 from omnitts_cli.devices.device import Device
 from omnitts_cli.devices.npu.device import NPUDevice
-from omnitts_cli.devices.npu.versions import installed as software_of_npu
 from omnitts_cli.errors import DeviceError, UsageError
 from omnitts_cli.settings import environment
 
@@ -40,12 +43,18 @@ def choose(name: str = "auto", threads: int | None = None, cores: int | None = N
 
 def _accelerator() -> Device | None:
     """The first that works. An NPU's software is imported only where it is installed and fits."""
-    for kind in (CUDADevice, NPUDevice):
+    there = (torch.cuda.is_available() and CUDADevice, software_of_npu() and NPUDevice)
+    for kind in filter(None, there):
         try:
             return kind()
         except DeviceError:
             continue
     return None
+
+
+def software_of_npu() -> bool:
+    """Whether torch_npu is installed, without importing it."""
+    return "torch_npu" in sys.modules or find_spec("torch_npu") is not None
 
 
 def broken_cuda() -> DeviceError | None:
@@ -61,7 +70,7 @@ def broken_cuda() -> DeviceError | None:
 
 def broken_npu() -> DeviceError | None:
     """Why an NPU cannot be used although its software is installed; None where it can, or where there is none."""
-    if software_of_npu() is None:
+    if not software_of_npu():
         return None
     try:
         NPUDevice()

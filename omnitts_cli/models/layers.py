@@ -184,7 +184,8 @@ class Stack(nn.Module):
 
     def cached(self, rows: Tensor, positions: Tensor, slots: Tensor, cache: KVCache, width: int) -> Tensor:
         """Rows [B, P, H] at `positions` [B, P] of `slots` [B] -> hidden states; the cache is read and written."""
-        return self.ops.norm(self.unnormed(self.first_norm(rows), positions, slots, cache, width))
+        made = self.unnormed(self.first_norm(rows), positions, slots, cache, width)
+        return self.ops.norm(made) if made.value is None else made.value
 
     def unnormed(self, rows: Normed, positions: Tensor, slots: Tensor, cache: KVCache, width: int) -> Normed:
         """As `cached`, but from rows with the first layer's norm, without the final norm."""

@@ -22,7 +22,7 @@ from omnitts_cli.settings.setting import (
     seconds,
     whole,
 )
-from omnitts_cli.settings.table import SHARED, Speech
+from omnitts_cli.settings.table import SHARED, Folder, Live, Speech
 from omnitts_cli.text.language import LANGUAGES
 
 for_voice = partial(Setting, group="voice")
@@ -79,15 +79,6 @@ class Clip:
 
 
 @dataclass(frozen=True)
-class Folder:
-    """Where the sound of several inputs goes."""
-
-    output_dir: Annotated[
-        str | None, for_files("-O --output-dir", TEXT, "Folder for one sound file per input file.", "DIR")
-    ] = None
-
-
-@dataclass(frozen=True)
 class Takes:
     """How many takes of a voice, where they go, and whether the voice is saved."""
 
@@ -100,13 +91,6 @@ class Takes:
     save_voice: Annotated[
         str | None, for_voice("--save-voice", TEXT, "Save the voice of the take, by cloning it.", "NAME")
     ] = None
-
-
-@dataclass(frozen=True)
-class Live:
-    """How text is spoken that is still arriving."""
-
-    live: Annotated[bool, for_voice("--live", SWITCH, "Speak word by word while the text arrives.", main=True)] = False
 
 
 @dataclass(frozen=True)

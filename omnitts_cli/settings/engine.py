@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass
+from typing import ClassVar
 
-from omnitts_cli.errors import SettingsError
-from omnitts_cli.settings.setting import SWITCH, Kind, fields_of, nearest, number
+from omnitts_cli.settings.setting import SWITCH, Checked, Kind, kinds_of, number
 from omnitts_cli.settings.table import SLOTS, Machine, Network
 
 
 @dataclass(frozen=True)
-class EngineSettings:
+class EngineSettings(Checked):
     """How to run a model on this machine. None: the device chooses."""
 
     device: str = "auto"
@@ -28,33 +27,11 @@ class EngineSettings:
     offline: bool = False  # make no network call
     mistral_pattern: bool = False  # split words as the official package does for local folders
 
-    def __post_init__(self) -> None:
-        for field in fields(self):
-            value, kind = getattr(self, field.name), RULES[field.name]
-            if not kind.accepts(value) and not (value is None and field.default is None):
-                raise SettingsError(f"{field.name} = {value!r} is not {kind.words}")
-
-    @staticmethod
-    def of(values: Mapping[str, Any], source: str) -> EngineSettings:
-        """Settings from a table; an unknown key is an error that names `source` and the nearest key."""
-        for key in values:
-            if key not in RULES:
-                close = nearest(key, list(RULES))
-                hint = f"did you mean '{close}'?" if close else "known keys: " + ", ".join(RULES)
-                raise SettingsError(f"{source}: unknown key '{key}'", hint=hint)
-        try:
-            return EngineSettings(**values)
-        except SettingsError as error:
-            raise SettingsError(f"{source}: {error.message}") from None
-
-
-RULES: Mapping[str, Kind] = {
-    **{field.name: field.setting.kind for group in (Machine, Network) for field in fields_of(group)},
-    "slots": SLOTS,  # the option's "auto" is None here
-    "seconds": number(1, 2400),
-    "patient": SWITCH,
-    "fixed_chunks": SWITCH,
-    "capture": SWITCH,
-    "mistral_pattern": SWITCH,
-}
-"""What each field accepts: the same as the option of that name."""
+    rules: ClassVar[Mapping[str, Kind]] = kinds_of(Machine, Network) | {
+        "slots": SLOTS,  # the option's "auto" is None here
+        "seconds": number(1, 2400),
+        "patient": SWITCH,
+        "fixed_chunks": SWITCH,
+        "capture": SWITCH,
+        "mistral_pattern": SWITCH,
+    }  # what each field accepts: the same as the option of that name

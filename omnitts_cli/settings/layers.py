@@ -123,10 +123,11 @@ def user_file() -> Path:
 
 def strangers(layers: Layers) -> list[tuple[str, str]]:
     """OMNITTS_ variables that are not settings, most likely typing errors; each with a hint."""
-    known = [name.replace("-", "_") for name in settings_file.all_names()]  # of other commands too
+    odd = [name for name in environment.ours() if name not in environment.SWITCHES and not layers.has(name)]
+    known = [name.replace("-", "_") for name in settings_file.all_names()] if odd else []  # of other commands too
     found = []
-    for name in environment.ours():
-        if name not in environment.SWITCHES and not layers.has(name) and name not in known:
+    for name in odd:
+        if name not in known:
             close = nearest(name, known)
             hint = f"{environment.PREFIX}{close.upper()}" if close else "omnitts config show"
             found.append((f"{environment.PREFIX}{name.upper()}", hint))

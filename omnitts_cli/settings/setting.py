@@ -10,9 +10,9 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from os import PathLike, fspath
-from typing import Any, Literal, get_args, get_type_hints
+from typing import Any, ClassVar, Literal, Self, get_args, get_type_hints
 
-from omnitts_cli.errors import UsageError
+from omnitts_cli.errors import SettingsError, UsageError
 
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
 WHOLE = re.compile(r"[+-]?\d{1,18}", re.ASCII)
@@ -292,3 +292,33 @@ def fields_of(group: type) -> tuple[Field, ...]:
 def former_names(fields: Mapping[str, Field]) -> dict[str, str]:
     """Former name -> name."""
     return {field.setting.former: name for name, field in fields.items() if field.setting.former}
+
+
+def kinds_of(*groups: type) -> dict[str, Kind]:
+    """What the settings of these groups accept, by name."""
+    return {field.name: field.setting.kind for group in groups for field in fields_of(group)}
+
+
+class Checked:
+    """Base of a dataclass that programs fill in: `rules` says what each field accepts, besides a default of None."""
+
+    rules: ClassVar[Mapping[str, Kind]]
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):  # type: ignore[arg-type]
+            value, kind = getattr(self, field.name), self.rules[field.name]
+            if not kind.accepts(value) and not (value is None and field.default is None):
+                raise SettingsError(f"{field.name} = {value!r} is not {kind.words}")
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any], source: str) -> Self:
+        """Settings from a table; an unknown key is an error that names `source` and the nearest key."""
+        for key in values:
+            if key not in cls.rules:
+                close = nearest(key, list(cls.rules))
+                hint = f"did you mean '{close}'?" if close else "known keys: " + ", ".join(cls.rules)
+                raise SettingsError(f"{source}: unknown key '{key}'", hint=hint)
+        try:
+            return cls(**values)
+        except SettingsError as error:
+            raise SettingsError(f"{source}: {error.message}") from None

@@ -420,6 +420,22 @@ class Messages:
     no_input: Annotated[bool, for_messages("--no-input", SWITCH, "Never prompt.")] = False
 
 
+@dataclass(frozen=True)
+class Folder:
+    """Where the sound of several inputs goes."""
+
+    output_dir: Annotated[
+        str | None, for_output("-O --output-dir", TEXT, "Folder for one sound file per input file.", "DIR")
+    ] = None
+
+
+@dataclass(frozen=True)
+class Live:
+    """How text is spoken that is still arriving."""
+
+    live: Annotated[bool, for_voice("--live", SWITCH, "Speak word by word while the text arrives.", main=True)] = False
+
+
 SHARED = (TextIn, Speech, Results, Machine, Intent, Network, Messages)
 """The settings that most commands share and `omnitts config` sets."""
 

@@ -28,7 +28,7 @@ from omnitts_cli.request import Failed, Request
 from omnitts_cli.settings import environment
 from omnitts_cli.speech import reference as references
 from omnitts_cli.speech import voice_files, voices
-from omnitts_cli.speech.queue import BULK
+from omnitts_cli.speech.loop import BULK
 from omnitts_cli.speech.servers import Address, headers, model_there, own_socket, refused, same_model, unreachable
 from omnitts_cli.speech.tts import TTS
 from omnitts_cli.speech.voices import Voice

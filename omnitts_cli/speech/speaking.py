@@ -22,7 +22,7 @@ from omnitts_cli.audio.tape import Tape
 from omnitts_cli.errors import GuardError, Notice
 from omnitts_cli.request import Failed, Request
 from omnitts_cli.speech.clip import Chunk, Clip, join
-from omnitts_cli.speech.queue import BULK, FIRST_SOUND, STREAMING
+from omnitts_cli.speech.loop import BULK, FIRST_SOUND, STREAMING
 from omnitts_cli.text.reading import Read, readings
 from omnitts_cli.text.subtitles import Sentence, joined
 

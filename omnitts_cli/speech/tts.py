@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Self
 from omnitts_cli.audio.loudness import level
 from omnitts_cli.errors import Notice, UsageError
 from omnitts_cli.request import Request, Sampling, drawable
-from omnitts_cli.settings.engine import EngineSettings
 from omnitts_cli.settings.environment import EMBEDDED
 from omnitts_cli.settings.setting import fields_of, former_names, nearest
 from omnitts_cli.settings.table import SHARED, Machine, Network, Speech, TextIn
@@ -84,6 +83,7 @@ def load(
 
 def with_settings(name: str, given: Mapping[str, Any]) -> tuple[str, dict[str, Any], dict[str, Any]]:
     """The model, the engine settings and the defaults of `speak`, from the user's settings."""
+    from omnitts_cli.settings.engine import EngineSettings
     from omnitts_cli.settings.layers import Layers
 
     plain = EngineSettings()

@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # listing voices must not import numpy
 FORMAT = 1
 SUFFIX = ".voice"
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}", re.ASCII)
-RESERVED = {"con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(1, 10))}
+RESERVED = re.compile(r"(con|prn|aux|nul|com[1-9]|lpt[1-9])(\..*)?")
 LARGEST_BYTES = 32 * 2**20
 WIDEST, LONGEST_FRAMES, MOST_GROUPS = 65_536, 100_000, 64
 
@@ -61,7 +61,7 @@ def folder() -> Path:
 
 def check_name(name: str) -> str:
     """Checks that a name is a valid file name on every system, and not a path."""
-    if not NAME.fullmatch(name) or name.split(".")[0] in RESERVED or name.endswith("."):
+    if not NAME.fullmatch(name) or RESERVED.fullmatch(name) or name.endswith("."):
         raise UsageError(
             f"'{name[:80]}' is not a valid voice name",
             hint="use lower-case letters, digits, dots and dashes; begin with a letter or digit; at most 64",

@@ -10,11 +10,11 @@ import pytest
 
 from omnitts_cli.errors import SettingsError
 from omnitts_cli.settings import environment
-from omnitts_cli.settings.engine import RULES, EngineSettings
+from omnitts_cli.settings.engine import EngineSettings
 
 
 def test_every_field_has_a_rule_and_the_defaults_keep_it() -> None:
-    assert set(RULES) == {field.name for field in dataclasses.fields(EngineSettings)}
+    assert set(EngineSettings.rules) == {field.name for field in dataclasses.fields(EngineSettings)}
     assert EngineSettings() == EngineSettings.of({}, "nothing")
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -30,13 +31,14 @@ from omnitts_cli.models.speaker import MelShape, SpeakerShape
 KERNEL, BOOKS = 64, 256
 
 
+@dataclass(eq=False)
 class Qwen3Cloner:
     """Fills the Cloner role. Both encoders work in float32; `load` is called for them when the first clip comes."""
 
-    def __init__(self, load: Callable[[], tuple[nn.Module, nn.Module]], place: Place = torch.from_numpy) -> None:
-        self._load, self._place = load, place
-        self._lock = threading.Lock()
-        self._loaded: tuple[nn.Module, nn.Module] | None = None
+    load: Callable[[], tuple[nn.Module, nn.Module]]
+    place: Place = torch.from_numpy
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
+    _loaded: tuple[nn.Module, nn.Module] | None = field(default=None, init=False, repr=False)
 
     @torch.no_grad()
     def codes(self, sound: np.ndarray) -> np.ndarray:
@@ -53,7 +55,7 @@ class Qwen3Cloner:
     def _encoders(self) -> tuple[nn.Module, nn.Module]:
         with self._lock:
             if self._loaded is None:
-                encoder, speaker = self._load()
+                encoder, speaker = self.load()
                 self._loaded = encoder.eval().requires_grad_(False), speaker.eval().requires_grad_(False)
         return self._loaded
 
@@ -62,7 +64,7 @@ class Qwen3Cloner:
             raise InputError(f"a clip must be one channel of sound; this one has the shape {list(sound.shape)}")
         if not np.isfinite(sound).all():
             raise InputError("the clip holds samples that are not finite numbers", hint="export it again")
-        return self._place(np.ascontiguousarray(sound, np.float32))
+        return self.place(np.ascontiguousarray(sound, np.float32))
 
 
 # ---- shapes, from the config files

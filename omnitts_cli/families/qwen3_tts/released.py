@@ -12,9 +12,7 @@ KINDS = {"custom_voice": "named", "base": "cloned", "voice_design": "designed"}
 
 VARIANTS = {"customvoice": "custom_voice", "base": "base", "voicedesign": "voice_design"}
 SIZES = {"0.6b": "0b6", "1.7b": "1b7"}
-NAMES = tuple(
-    f"{size}-{variant}" for size in SIZES for variant in VARIANTS if (size, variant) != ("0.6b", "voicedesign")
-)
+NAMES = ("0.6b-customvoice", "0.6b-base", "1.7b-customvoice", "1.7b-base", "1.7b-voicedesign")
 
 VOICES = {
     "serena": "at home in Chinese",

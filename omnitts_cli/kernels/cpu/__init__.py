@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from omnitts_cli.kernels import plain
-from omnitts_cli.kernels.cpu import codec, decoder, draw, language, library, stack
+from omnitts_cli.kernels.cpu import codec, draw, stack
 from omnitts_cli.kernels.cpu.frame import begin, finish, first_scores
 from omnitts_cli.kernels.ops import Ops
 
@@ -24,6 +24,8 @@ OPS = replace(
 
 def native(variant: str | None = None) -> Ops | None:
     """The same with stacks, draws, frames and the codec in C; None where the library was not compiled."""
+    from omnitts_cli.kernels.cpu import decoder, language, library
+
     found = library.load(variant)
     if found is None:
         return None
