@@ -16,8 +16,8 @@ import pytest
 HOUSE = Path(__file__).parent.parent
 LEAVES = ("text/", "weights/", "audio/", "errors.py")
 """Left out of the totals."""
-MOST_FILES, MOST_LINES = 58, 1995
-"""Both may only go down. The order of two threads moves the lines by a few, and results.py is in or out."""
+MOST_FILES, MOST_LINES = 43, 1930
+"""Both may only go down. The order of two threads moves the lines by a few."""
 
 
 def test_no_sentence_takes_a_longer_way_than_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

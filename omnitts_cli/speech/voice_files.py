@@ -25,7 +25,8 @@ if TYPE_CHECKING:  # listing voices must not import numpy
 FORMAT = 1
 SUFFIX = ".voice"
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}", re.ASCII)
-RESERVED = re.compile(r"(con|prn|aux|nul|com[1-9]|lpt[1-9])(\..*)?")
+PORTS = "com1 com2 com3 com4 com5 com6 com7 com8 com9 lpt1 lpt2 lpt3 lpt4 lpt5 lpt6 lpt7 lpt8 lpt9"
+RESERVED = {"con", "prn", "aux", "nul", *PORTS.split()}
 LARGEST_BYTES = 32 * 2**20
 WIDEST, LONGEST_FRAMES, MOST_GROUPS = 65_536, 100_000, 64
 
@@ -61,7 +62,7 @@ def folder() -> Path:
 
 def check_name(name: str) -> str:
     """Checks that a name is a valid file name on every system, and not a path."""
-    if not NAME.fullmatch(name) or RESERVED.fullmatch(name) or name.endswith("."):
+    if not NAME.fullmatch(name) or name.split(".")[0] in RESERVED or name.endswith("."):
         raise UsageError(
             f"'{name[:80]}' is not a valid voice name",
             hint="use lower-case letters, digits, dots and dashes; begin with a letter or digit; at most 64",
