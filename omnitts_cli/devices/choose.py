@@ -13,6 +13,7 @@ from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.devices.cuda import CUDADevice
 from omnitts_cli.devices.device import Device
 from omnitts_cli.devices.npu.device import NPUDevice
+from omnitts_cli.devices.npu.versions import PACKAGE
 from omnitts_cli.errors import DeviceError, UsageError
 from omnitts_cli.settings import environment
 
@@ -53,8 +54,8 @@ def _accelerator() -> Device | None:
 
 
 def software_of_npu() -> bool:
-    """Whether torch_npu is installed, without importing it."""
-    return "torch_npu" in sys.modules or find_spec("torch_npu") is not None
+    """Whether the NPU's software is installed, without importing it."""
+    return PACKAGE in sys.modules or find_spec(PACKAGE) is not None
 
 
 def broken_cuda() -> DeviceError | None:

@@ -14,6 +14,7 @@ import torch
 
 from omnitts_cli.errors import DeviceError
 
+PACKAGE = "torch_npu"
 LEAST_CANN = (8, 5)
 """What the vendor's table asks for from torch_npu 2.9 on, the oldest that we take."""
 
@@ -23,7 +24,7 @@ _NUMBERS = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?")
 def installed() -> str | None:
     """The version of torch_npu in this environment, without importing it."""
     try:
-        return importlib.metadata.version("torch_npu")
+        return importlib.metadata.version(PACKAGE)
     except importlib.metadata.PackageNotFoundError:
         return None
 
