@@ -30,14 +30,14 @@ def header(scope: Scope, name: bytes) -> str:
     return next((value.decode("latin-1") for key, value in scope["headers"] if key == name), "")
 
 
-async def read_body(scope: Scope, receive: Receive, limit: int, seconds: float = BODY_S) -> bytes:
+async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
     """The whole body, at most `limit` bytes of it."""
     length = header(scope, b"content-length")
     if length.isdecimal() and int(length) > limit:
         raise too_large(limit)
     parts, size = [], 0
     try:
-        async with asyncio.timeout(seconds):
+        async with asyncio.timeout(BODY_S):
             while True:
                 message = await receive()
                 if message["type"] == "http.disconnect":
@@ -51,7 +51,7 @@ async def read_body(scope: Scope, receive: Receive, limit: int, seconds: float =
                     return parts[0] if len(parts) == 1 else b"".join(parts)
     except TimeoutError:
         raise Problem(
-            408, f"the body did not arrive within {seconds:g} s", code="timeout", headers={"Connection": "close"}
+            408, f"the body did not arrive within {BODY_S:g} s", code="timeout", headers={"Connection": "close"}
         ) from None
 
 

@@ -44,12 +44,13 @@ KINDS: dict[str, Kind] = {
             "input_format",
             "retries",
             "text_mode",
+            "safe",
         )
     },
 }
 """Fields with the rules of the option of that name."""
 SPEECH = ("speed", "seed", "temperature", "top_k", "top_p", "repetition_penalty", "loudness", "volume", "retries",
-          "text_mode")  # fmt: skip
+          "text_mode", "safe")  # fmt: skip
 TEXT = ("split", "normalize", "sentence_gap", "paragraph_gap", "input_format")
 ACCEPTED = ("initial_codec_chunk_frames",)
 """Fields of other servers that change nothing here."""
@@ -216,7 +217,7 @@ class Reader:
         """The name of a voice, alone or as {"id": name}."""
         value = self._take("voice")
         if isinstance(value, dict):
-            value = value.get("id")
+            value = value.get("id") or ""
         if value is not None and (not isinstance(value, str) or not 0 < len(value) <= LONGEST_NAME):
             raise invalid("voice", 'voice is not a name, nor {"id": name}')
         return value

@@ -112,6 +112,8 @@ class Guard:
     def _check_host(self, scope: Scope) -> None:
         if self.any_host or not scope.get("client"):  # a Unix socket has no host
             return
+        if sum(key == b"host" for key, _ in scope["headers"]) != 1:
+            raise Problem(400, "the request has no Host header, or more than one", code="host_not_allowed")
         host = header(scope, b"host").lower()
         name = host.rpartition(":")[0] if ":" in host.rpartition("]")[2] else host
         if not (is_loopback(name) or name in self.hosts or name.strip("[]") in self.hosts):

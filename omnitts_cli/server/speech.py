@@ -215,7 +215,7 @@ def start(
         *(more or []),
     ]
     if asked.ignored:
-        headers.append((b"x-ignored-fields", printable(", ".join(asked.ignored)[:500])))
+        headers.append((b"x-ignored-fields", printable(", ".join(name[:60] for name in asked.ignored)[:1000])))
     return {"type": "http.response.start", "status": 200, "headers": headers}
 
 

@@ -1,0 +1,1399 @@
+"""Attacks on the server, each a test. After every one of them the server still speaks, and no slot is taken."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import io
+import json
+import socket
+import struct
+import threading
+import time
+import wave
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+import wire
+from served import Inside, Served, command, serving
+from wire import ask, connect, multipart, raw, rest
+
+KEY = "correct-horse-battery-staple"
+BEARER = {"Authorization": f"Bearer {KEY}"}
+JSON = {"Content-Type": "application/json"}
+SPEECH = "/v1/audio/speech"
+VOICES = "/v1/audio/voices"
+SOCKET = "/v1/audio/speech/stream"
+WORDS = {"input": "Go.", "response_format": "pcm", "seed": 1}
+
+# What a request is refused with. A refusal is not a failure of the server.
+REFUSED = range(400, 500)
+
+
+@pytest.fixture(scope="module")
+def open_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Inside]:
+    """Loopback, no key; short limits of time."""
+    limits = {"header_s": 0.6, "sweep_s": 0.05, "body_s": 0.8}
+    with serving(tmp_path_factory.mktemp("open"), limits=limits) as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """The command with a key, in a process of its own."""
+    with command(tmp_path_factory.mktemp("locked"), keys={"me": KEY}) as served:
+        yield served
+
+
+@pytest.fixture
+def server(open_server: Inside) -> Iterator[Inside]:
+    """The open server; afterwards it must still speak, and nothing may be left in it."""
+    yield open_server
+    assert open_server.idle()
+    assert ask(open_server.url, SPEECH, WORDS).status == 200
+
+
+def refused(server: Inside, path: str, body: Any = None, *status: int, **more: Any) -> dict[str, Any]:
+    """The error of a request that must be refused."""
+    answer = ask(server.url, path, body, **more)
+    assert answer.status in (status or REFUSED), answer.body[:300]
+    return answer.error
+
+
+def websocket(server: Inside, **options: Any) -> Any:
+    from websockets.sync.client import connect as open_websocket
+
+    return open_websocket(
+        server.url.replace("http", "ws", 1) + SOCKET, **{"proxy": None, "close_timeout": 0.3, **options}
+    )
+
+
+# ---- keys
+
+PROTECTED = [
+    ("POST", SPEECH),
+    ("POST", SPEECH + "/batch"),
+    ("GET", VOICES),
+    ("POST", VOICES),
+    ("DELETE", VOICES + "/ann"),
+    ("GET", "/v1/models"),
+    ("GET", "/metrics"),
+    ("GET", "/nowhere"),
+    ("GET", SOCKET),
+]
+
+
+@pytest.mark.parametrize(("method", "path"), PROTECTED)
+def test_every_path_asks_for_the_key(locked: Served, method: str, path: str) -> None:
+    answer = ask(locked.url, path, None, method=method)
+    assert answer.status == 401 and answer.error["type"] == "authentication_error"
+    assert answer.headers["www-authenticate"].startswith("Bearer")
+
+
+@pytest.mark.parametrize("path", ["/", "/health", "/ready"])
+def test_what_is_open_says_nothing_about_the_server(locked: Served, path: str) -> None:
+    answer = ask(locked.url, path)
+    assert answer.status == 200
+    for secret in ("random:toy", KEY, "omnitts_cli/", "torch"):
+        assert secret.encode() not in answer.body
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "",
+        "Bearer",
+        "Bearer ",
+        f"Bearer {KEY[:-1]}",
+        f"Bearer {KEY}x",
+        f"Bearer {KEY.upper()}",
+        f"Basic {KEY}",
+        KEY,
+        f"Bearer {KEY} {KEY}",
+        f"Bearer me:{KEY}",
+        "Bearer \u00ff\u00fe",
+        "Bearer " + "x" * 8000,
+        "Bearer null",
+    ],
+)
+def test_a_wrong_key_is_refused(locked: Served, value: str) -> None:
+    answer = ask(locked.url, SPEECH, WORDS, headers={"Authorization": value})
+    assert answer.status == 401
+    assert answer.error["message"] == "the API key is missing or wrong", "it says nothing about the key that was given"
+
+
+def test_the_right_key_opens(locked: Served) -> None:
+    assert ask(locked.url, SPEECH, WORDS, headers=BEARER).status == 200
+    assert ask(locked.url, "/v1/models", headers={"authorization": f"bearer {KEY}"}).status == 200
+
+
+@pytest.mark.parametrize("name", ["key", "api_key", "access_token", "token"])
+def test_a_key_in_the_address_is_not_accepted(locked: Served, name: str) -> None:
+    assert ask(locked.url, f"/v1/models?{name}={KEY}").status == 401
+
+
+def test_the_key_is_never_logged(locked: Served) -> None:
+    ask(locked.url, "/v1/models", headers=BEARER)
+    ask(locked.url, "/v1/models", headers={"Authorization": "Bearer a-wrong-key"})
+    with pytest.raises(Exception, match=r"40[13]"):
+        websocket(locked, subprotocols=["omnitts.key.a-wrong-key"])
+    assert KEY not in locked.log() and "a-wrong-key" not in locked.log()
+
+
+def test_a_websocket_needs_the_key_before_the_handshake(locked: Served) -> None:
+    with pytest.raises(Exception, match="401"):
+        websocket(locked)
+    with pytest.raises(Exception, match="401"):
+        websocket(locked, subprotocols=["omnitts.key.wrong"])
+    with websocket(locked, subprotocols=[f"omnitts.key.{KEY}"]) as link:
+        assert link.ping().wait(5)
+    with websocket(locked, additional_headers=BEARER) as link:
+        assert link.ping().wait(5)
+
+
+def test_a_body_is_not_read_before_the_key_is_known(locked: Served) -> None:
+    head = (
+        f"POST {SPEECH} HTTP/1.1\r\nHost: {locked.host}\r\nContent-Type: application/json\r\n"
+        f"Content-Length: 9000000\r\n\r\n"
+    )
+    with connect(locked.url) as link:
+        link.sendall(head.encode())
+        link.settimeout(5)
+        assert wire.status(link.recv(65536)) == 401
+
+
+def test_two_authorization_headers_are_refused(locked: Served) -> None:
+    head = (
+        f"GET /v1/models HTTP/1.1\r\nHost: {locked.host}\r\nConnection: close\r\n"
+        f"Authorization: Bearer x\r\nAuthorization: Bearer {KEY}\r\n\r\n"
+    )
+    assert wire.status(raw(locked.url, head.encode())) in (400, 401)
+
+
+# ---- foreign pages
+
+FOREIGN = [
+    "https://evil.example",
+    "http://127.0.0.1.evil.example",
+    "null",
+    "http://127.0.0.1:1",
+    "file://",
+    "http://localhost@evil.example",
+]
+
+
+@pytest.mark.parametrize("origin", FOREIGN)
+@pytest.mark.parametrize(("method", "path"), [("POST", SPEECH), ("POST", VOICES), ("DELETE", VOICES + "/ann")])
+def test_a_foreign_origin_is_refused(server: Inside, origin: str, method: str, path: str) -> None:
+    body = json.dumps(WORDS).encode()
+    answer = ask(server.url, path, body, method=method, headers={**JSON, "Origin": origin})
+    assert answer.status == 403 and answer.error["type"] == "permission_error"
+    assert "access-control-allow-origin" not in answer.headers
+
+
+@pytest.mark.parametrize("origin", FOREIGN)
+def test_a_websocket_of_a_foreign_page_is_refused(server: Inside, origin: str) -> None:
+    with pytest.raises(Exception, match="403"):
+        websocket(server, origin=origin)
+
+
+def test_the_page_of_the_server_itself_is_not_foreign(server: Inside) -> None:
+    assert ask(server.url, SPEECH, WORDS, headers={"Origin": server.url}).status == 200
+    with websocket(server, origin=server.url) as link:
+        assert link.ping().wait(5)
+
+
+def test_a_preflight_allows_nothing(server: Inside) -> None:
+    asked = {
+        "Origin": "https://evil.example",
+        "Access-Control-Request-Method": "POST",
+        "Access-Control-Request-Headers": "content-type",
+    }
+    answer = ask(server.url, SPEECH, method="OPTIONS", headers=asked)
+    assert not [name for name in answer.headers if name.startswith("access-control")]
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example",
+        "evil.example:{port}",
+        "localhost.evil.example",
+        "127.0.0.1.evil.example:{port}",
+        "127.0.0.1@evil.example",
+        "evil.example@127.0.0.1",
+        "",
+        "[::1",
+        "127.0.0.1:80:80",
+        "\u0130",
+        "169.254.169.254",
+        "127.0.0.1/..",
+        "0.0.0.0:{port}",
+    ],
+)
+@pytest.mark.parametrize("path", ["/", SPEECH, VOICES, SOCKET])
+def test_dns_rebinding_is_refused(server: Inside, host: str, path: str) -> None:
+    host = host.replace("{port}", str(server.port))
+    method = "POST" if path == SPEECH else "GET"
+    head = (
+        f"{method} {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n"
+        f"Content-Type: application/json\r\nContent-Length: 0\r\n\r\n"
+    )
+    assert wire.status(raw(server.url, head.encode())) in (400, 403)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "GET / HTTP/1.1\r\n",
+        "GET /v1/models HTTP/1.0\r\n",
+        "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nHost: evil.example\r\n",
+        "GET / HTTP/1.1\r\nHost: evil.example\r\nHost: 127.0.0.1\r\n",
+    ],
+)
+def test_a_request_without_one_host_is_refused(server: Inside, head: str) -> None:
+    assert wire.status(raw(server.url, f"{head}Connection: close\r\n\r\n".encode())) in (400, 403)
+
+
+def test_a_host_in_the_request_line_does_not_count(server: Inside) -> None:
+    head = f"GET http://{server.host}/v1/models HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n"
+    assert wire.status(raw(server.url, head.encode())) in (400, 403, 404)
+
+
+@pytest.mark.parametrize("name", ["localhost", "127.0.0.1", "[::1]", "LOCALHOST"])
+def test_loopback_names_are_served(server: Inside, name: str) -> None:
+    assert ask(server.url, "/v1/models", headers={"Host": f"{name}:{server.port}"}).status == 200
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "text/plain",
+        "application/x-www-form-urlencoded",
+        "multipart/form-data; boundary=x",
+        "",
+        "application/jsonp",
+        "text/json",
+    ],
+)
+def test_a_form_of_a_foreign_page_is_no_json(server: Inside, kind: str) -> None:
+    refused(server, SPEECH, json.dumps(WORDS).encode(), 415, headers={"Content-Type": kind})
+
+
+# ---- bodies
+
+
+def speech_body(**fields: Any) -> bytes:
+    return json.dumps({**WORDS, **fields}).encode()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"null",
+        b"[]",
+        b'"x"',
+        b"1",
+        b"\xff\xfe",
+        b'{"input": "a"',
+        b'{"input": "a",}',
+        b"{'input': 'a'}",
+        b"\x00",
+        b'{"input": "\xff"}',
+        b"\xef\xbb\xbf" + b"{",
+        b'{"input": "a"} x',
+    ],
+)
+def test_what_is_not_json_is_refused(server: Inside, body: bytes) -> None:
+    refused(server, SPEECH, body, 400, headers=JSON)
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        "NaN",
+        "Infinity",
+        "-Infinity",
+        "1e999",
+        "-1e999",
+        "9" * 5000,
+        "1" + "0" * 400,
+        "1e-999999999",
+        "true",
+        '"1"',
+        "[]",
+        "{}",
+    ],
+)
+@pytest.mark.parametrize("field", ["speed", "temperature", "seed", "max_new_tokens", "top_p"])
+def test_numbers_that_are_none_are_refused(server: Inside, field: str, number: str) -> None:
+    body = f'{{"input": "a", "response_format": "pcm", "{field}": {number}}}'.encode()
+    answer = ask(server.url, SPEECH, body, headers=JSON)
+    assert answer.status == 400 or (
+        number == "1e-999999999" and field in ("temperature", "top_p", "seed") and answer.status == 200
+    )
+
+
+@pytest.mark.parametrize("depth", [33, 5_000, 1_000_000])
+@pytest.mark.parametrize("pair", [("[", "]"), ('{"a":', "}")])
+def test_deep_json_is_refused(server: Inside, depth: int, pair: tuple[str, str]) -> None:
+    body = f'{{"input": "a", "x": {pair[0] * depth}1{pair[1] * depth}}}'.encode()
+    refused(server, SPEECH, body, 400, headers=JSON)
+
+
+def test_a_million_fields_are_refused(server: Inside) -> None:
+    body = ("{" + ",".join(f'"f{n}":0' for n in range(1_000_000)) + ',"input":"a"}').encode()
+    start = time.monotonic()
+    refused(server, SPEECH, body, 400, headers=JSON)
+    assert time.monotonic() - start < 5
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"input": None},
+        {"input": []},
+        {"input": {}},
+        {"input": 1},
+        {"input": ""},
+        {"input": "  \n "},
+        {"input": "..."},
+        {"voice": 1},
+        {"voice": ["ann"]},
+        {"voice": {"id": 1}},
+        {"voice": {}},
+        {"voice": ""},
+        {"model": {}},
+        {"model": 7},
+        {"response_format": "exe"},
+        {"response_format": []},
+        {"response_format": "../wav"},
+        {"instructions": "x" * 2001},
+        {"instructions": 1},
+        {"stream": "yes"},
+        {"stream_format": "ssE!"},
+        {"task_type": "Root"},
+        {"language": "klingon"},
+        {"language": 5},
+        {"lexicon": "/etc/passwd"},
+        {"lexicon": {"a": 1}},
+        {"lexicon": {"": "b"}},
+        {"split": "regex"},
+        {"normalize": "../x"},
+        {"timestamps": "word"},
+        {"speed": 0},
+        {"speed": -1},
+        {"speed": 1e9},
+        {"seed": -1},
+        {"seed": 2**63},
+        {"seed": 1.5},
+        {"max_new_tokens": 0},
+        {"max_new_tokens": 24001},
+        {"max_new_tokens": 10**30},
+        {"initial_codec_chunk_frames": 0},
+        {"initial_codec_chunk_frames": 101},
+        {"sample_rate": 0},
+        {"sample_rate": 10**12},
+        {"temperature": -1},
+        {"top_p": -0.1},
+        {"ref_text": "a"},
+        {"ref_audio": 1},
+        {"ref_audio": ""},
+        {"input_format": "epub"},
+        {"ignore_eos": True},
+    ],
+    ids=lambda fields: json.dumps(fields)[:40],
+)
+def test_values_outside_their_limits_are_refused_by_name(server: Inside, fields: dict[str, Any]) -> None:
+    error = refused(server, SPEECH, {**WORDS, **fields}, 400, 404)
+    assert error["type"] in ("invalid_request_error", "not_found_error")
+    assert error["param"] is None or error["param"] in {*fields, "input", "instructions", "max_new_tokens", "ref_audio"}
+
+
+@pytest.mark.parametrize(
+    "text", ["\ud800", "a\udfffb", "\x00", "Go.\x00\x1b[31m", "\u202ego", "\U0010ffff", "a" * 300, "\n" * 5000 + "go"]
+)
+def test_strange_text_never_breaks_the_server(server: Inside, text: str) -> None:
+    assert ask(server.url, SPEECH, {**WORDS, "input": text, "max_new_tokens": 5}).status in (200, 400, 502)
+
+
+def test_too_long_a_text_is_refused_at_once(server: Inside) -> None:
+    assert "20,000" in refused(server, SPEECH, {**WORDS, "input": "a" * 20_001}, 400)["message"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1" * 20_000,
+        "a." * 10_000,
+        "(" * 20_000,
+        "-" * 19_999 + "a",
+        "\u0301" * 20_000,
+        " ." * 10_000,
+        "1," * 10_000,
+        "http://" * 2_800,
+        "I" * 20_000,
+        "a\u200d" * 10_000,
+    ],
+    ids=lambda text: ascii(text[:8]),
+)
+def test_a_text_that_is_slow_to_split_does_not_stop_the_others(server: Inside, text: str) -> None:
+    """The client leaves after 0.3 s; another gets its answer meanwhile."""
+    body = speech_body(input=text)
+    head = (
+        f"POST {SPEECH} HTTP/1.1\r\nHost: {server.host}\r\nContent-Type: application/json\r\n"
+        f"Content-Length: {len(body)}\r\n\r\n"
+    )
+    with connect(server.url) as link:
+        link.sendall(head.encode() + body)
+        start = time.monotonic()
+        assert ask(server.url, "/health").status == 200
+        assert ask(server.url, SPEECH, WORDS).status == 200
+        assert time.monotonic() - start < 3
+
+
+BILLION_LAUGHS = (
+    '<?xml version="1.0"?><!DOCTYPE speak [<!ENTITY a "ha ha ha ha ha ha ha ha ha ha">'
+    + "".join(f'<!ENTITY {b} "{f"&{a};" * 10}">' for a, b in zip("abcdefgh", "bcdefghi", strict=True))
+    + "]><speak>&i;</speak>"
+)
+OUTSIDE = '<?xml version="1.0"?><!DOCTYPE speak [<!ENTITY x SYSTEM "file:///etc/passwd">]><speak>&x;</speak>'
+
+
+@pytest.mark.parametrize("text", [BILLION_LAUGHS, OUTSIDE], ids=["laughs", "outside"])
+def test_xml_bombs_are_refused(server: Inside, text: str) -> None:
+    refused(server, SPEECH, {**WORDS, "input": text, "input_format": "ssml"}, 400)
+
+
+def head_of(server: Inside, path: str = SPEECH, *lines: str) -> bytes:
+    return "\r\n".join(
+        [f"POST {path} HTTP/1.1", f"Host: {server.host}", "Content-Type: application/json", *lines, "", ""]
+    ).encode()
+
+
+def test_an_announced_giant_is_refused_before_it_comes(server: Inside) -> None:
+    with connect(server.url) as link:
+        link.sendall(head_of(server, SPEECH, "Content-Length: 99999999999"))
+        link.settimeout(0.5)  # sooner than the time limit of a body
+        assert wire.status(link.recv(65536)) == 413
+
+
+def test_a_giant_in_chunks_is_cut_off(server: Inside) -> None:
+    part = b"x" * (1 << 20)
+    with connect(server.url) as link:
+        sent = 0
+        try:
+            link.sendall(head_of(server, SPEECH, "Transfer-Encoding: chunked"))
+            for _ in range(64):
+                link.sendall(b"100000\r\n" + part + b"\r\n")
+                sent += 1
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+        answer = rest(link)
+    assert sent < 64 and wire.status(answer) in (0, 413)  # a reset may overtake the answer
+
+
+@pytest.mark.parametrize("coding", ["gzip", "deflate", "br", "zstd"])
+def test_a_compressed_body_is_not_unpacked(server: Inside, coding: str) -> None:
+    bomb = gzip.compress(b" " * (32 << 20) + speech_body())
+    refused(server, SPEECH, bomb, 400, 415, headers={**JSON, "Content-Encoding": coding})
+
+
+# ---- slow ones, many ones
+
+
+def closed_within(link: socket.socket, seconds: float) -> bytes:
+    start = time.monotonic()
+    answer = rest(link, seconds)
+    assert time.monotonic() - start < seconds
+    return answer
+
+
+@pytest.mark.parametrize("start", [b"", b"GET / HT", b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-A: "])
+def test_headers_that_do_not_come_end_the_connection(server: Inside, start: bytes) -> None:
+    with connect(server.url) as link:
+        link.sendall(start)
+        assert wire.status(closed_within(link, 3)) in (0, 408)
+
+
+def test_headers_byte_by_byte_do_not_extend_the_time(server: Inside) -> None:
+    with connect(server.url) as link:
+        begun, sent = time.monotonic(), 0
+        with pytest.raises((BrokenPipeError, ConnectionResetError)):
+            for byte in head_of(server) + b"x" * 100:
+                link.sendall(bytes([byte]))
+                sent += 1
+                time.sleep(0.03)
+        assert time.monotonic() - begun < 3
+
+
+def test_a_second_request_on_a_connection_has_the_same_time(server: Inside) -> None:
+    with connect(server.url) as link:
+        link.sendall(f"GET /health HTTP/1.1\r\nHost: {server.host}\r\n\r\n".encode())
+        assert link.recv(65536).startswith(b"HTTP/1.1 200")
+        link.sendall(b"GET /hea")
+        assert wire.status(closed_within(link, 3)) in (0, 408)
+
+
+@pytest.mark.parametrize("framing", ["Content-Length: 1000", "Transfer-Encoding: chunked"])
+def test_a_slow_body_is_408(server: Inside, framing: str) -> None:
+    with connect(server.url) as link:
+        link.sendall(head_of(server, SPEECH, framing) + (b"1\r\n{\r\n" if "chunked" in framing else b"{"))
+        assert wire.status(closed_within(link, 4)) == 408
+
+
+def test_a_slow_upload_is_408(server: Inside) -> None:
+    with connect(server.url) as link:
+        link.sendall(
+            head_of(server, VOICES, "Content-Length: 1000").replace(
+                b"application/json", b"multipart/form-data; boundary=x"
+            )
+        )
+        assert wire.status(closed_within(link, 4)) == 408
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["X-Big: " + "a" * 40_000],
+        [f"X-{n}: {'a' * 100}" for n in range(400)],
+        ["X-Tiny: a"] * 20_000,
+        ["Cookie: " + "a=b; " * 10_000],
+    ],
+    ids=["one", "many", "tiny", "cookie"],
+)
+def test_large_headers_are_refused(server: Inside, lines: list[str]) -> None:
+    assert wire.status(raw(server.url, head_of(server, SPEECH, *lines))) in (0, 400, 413, 431)
+
+
+def test_a_long_address_is_refused(server: Inside) -> None:
+    assert wire.status(raw(server.url, f"GET /{'a' * 70_000} HTTP/1.1\r\nHost: {server.host}\r\n\r\n".encode())) in (
+        0,
+        400,
+        404,
+        414,
+        431,
+    )
+
+
+def test_a_65th_connection_of_a_peer_is_closed(tmp_path: Path) -> None:
+    """Loopback is exempt: programs of this machine and reverse proxies share its address."""
+    address = own_address()
+    with serving(tmp_path, host="0.0.0.0", insecure=True) as served:
+        url = f"http://{address}:{served.port}"
+        links = [connect(url) for _ in range(64)]
+        try:
+            time.sleep(0.05)
+            with connect(url) as extra:
+                assert wire.status(closed_within(extra, 5)) in (0, 429, 503)
+            assert ask(served.url.replace("0.0.0.0", "127.0.0.1"), "/health").status == 200
+        finally:
+            for link in links:
+                link.close()
+        time.sleep(0.1)
+        assert ask(url, "/health").status == 200
+
+
+def own_address() -> str:
+    """This machine's address in its network; nothing is sent."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))
+        except OSError:
+            pytest.skip("this machine has no address but loopback")
+        return str(probe.getsockname()[0])
+
+
+def test_connections_are_limited_in_all(tmp_path: Path) -> None:
+    with serving(tmp_path, limits={"connections": 40}) as served:
+        links = [connect(served.url) for _ in range(40)]
+        try:
+            time.sleep(0.05)
+            with connect(served.url) as extra:
+                assert wire.status(closed_within(extra, 5)) in (0, 429, 503)
+        finally:
+            for link in links:
+                link.close()
+        time.sleep(0.1)
+        assert ask(served.url, "/health").status == 200
+
+
+def test_a_thousand_connections_one_after_the_other_leave_nothing(server: Inside) -> None:
+    before = server.descriptors()
+    for _ in range(1000):
+        connect(server.url).close()
+    for _ in range(100):
+        if server.descriptors() <= before + 2:
+            break
+        time.sleep(0.02)
+    assert server.descriptors() <= before + 2
+
+
+# ---- smuggling and garbage
+
+SMUGGLED = "GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["Content-Length: 5", "Transfer-Encoding: chunked"],
+        ["Content-Length: 5", "Content-Length: 6"],
+        ["Content-Length: -1"],
+        ["Content-Length: 0x5"],
+        ["Content-Length: 1e3"],
+        ["Content-Length: "],
+        ["Transfer-Encoding: chunked, identity"],
+        ["Transfer-Encoding: xchunked"],
+        ["Content-Length : 5"],
+        ["X: a\r\n folded"],
+        ["\x01: a"],
+        ["X: a\x00b"],
+        ["Content-Length: 99999999999999999999999"],
+    ],
+    ids=lambda lines: ascii(" ".join(lines))[:40],
+)
+def test_ambiguous_requests_are_refused(server: Inside, lines: list[str]) -> None:
+    answer = raw(server.url, head_of(server, SPEECH, *lines) + b"0\r\n\r\n" + SMUGGLED.encode())
+    assert wire.status(answer) in (0, *REFUSED)
+    assert answer.count(b"HTTP/1.1 200") == 0, "the smuggled request was answered"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        b"\x00" * 4096,
+        b"BREW / HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET / HTTP/9.9\r\nHost: x\r\n\r\n",
+        b"GET /\r\n\r\n",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"\r\n" * 10_000,
+        b"GET / HTTP/1.1\nHost: x\n\n",
+        b"A" * 70_000,
+    ],
+    ids=lambda data: ascii(data[:10]),
+)
+def test_garbage_is_answered_or_closed(server: Inside, data: bytes) -> None:
+    assert wire.status(raw(server.url, data)) in (0, *REFUSED)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/../../etc/passwd",
+        "/..%2f..%2fetc/passwd",
+        "/%2e%2e/%2e%2e/etc/passwd",
+        "//etc/passwd",
+        "/static/../page.py",
+        "/page.html",
+        "/.git/config",
+        "/v1",
+        "/v1/audio/speech/",
+        "/V1/AUDIO/SPEECH",
+        "/docs",
+        "/openapi.json",
+        "/%00",
+        "/%ff",
+        "/a%0d%0aX-Evil:%201",
+        "/*",
+        "/v1/audio/voices/../../health?x",
+    ],
+)
+def test_unknown_paths_are_404(server: Inside, path: str) -> None:
+    answer = ask(server.url, path)
+    assert answer.status in (404, 405) and "x-evil" not in answer.headers
+    assert b"root:" not in answer.body and answer.error["code"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", SPEECH),
+        ("PUT", SPEECH),
+        ("DELETE", "/v1/models"),
+        ("TRACE", "/"),
+        ("POST", "/"),
+        ("PATCH", VOICES),
+        ("POST", "/metrics"),
+    ],
+)
+def test_other_methods_are_405(server: Inside, method: str, path: str) -> None:
+    answer = ask(server.url, path, method=method)
+    assert answer.status == 405 and answer.headers["allow"]
+
+
+def test_unknown_fields_are_named_without_breaking_the_headers(server: Inside) -> None:
+    evil = {"x\r\nX-Evil: 1": 1, "\u65e5": 2, "a" * 5000: 3, "\x1b[31m": 4, "plain": 5}
+    answer = ask(server.url, SPEECH, {**WORDS, **evil})
+    assert answer.status == 200 and "x-evil" not in answer.headers
+    assert "plain" in answer.headers["x-ignored-fields"] and len(answer.headers["x-ignored-fields"]) < 2000
+
+
+def test_control_characters_do_not_reach_the_log(locked: Served) -> None:
+    evil = "x\n2026-01-01 root logged in\x1b[2J\r\x07\u2028\u202e"
+    refused(locked, SPEECH, {**WORDS, "model": evil}, headers=BEARER)
+    refused(locked, SPEECH, {**WORDS, "voice": evil}, headers=BEARER)
+    ask(locked.url, "/%0a2026-01-01%20root%20logged%20in%1b[2J", headers=BEARER)
+    ask(
+        locked.url,
+        "/health",
+        headers={"User-Agent": "a\x1b[2Jb", "X-Request-Id": "a\x1bb", "X-Forwarded-For": "6.6.6.6"},
+    )
+    ask(locked.url, SPEECH, speech_body(), headers={**JSON, **BEARER, "User-Agent": "\u00ff\u009b2J"})
+    log = locked.log()
+    assert "\n2026-01-01 root" not in log
+    assert not set(log) & {"\x1b", "\r", "\x07", "\x9b", "\u2028", "\u202e"}
+    assert "6.6.6.6" not in log
+
+
+def test_texts_are_not_logged(locked: Served) -> None:
+    ask(locked.url, SPEECH, {**WORDS, "input": "A secret sentence."}, headers=BEARER)
+    ask(locked.url, SPEECH, {**WORDS, "input": "A secret sentence.", "voice": "nobody"}, headers=BEARER)
+    assert "secret sentence" not in locked.log()
+
+
+# ---- names that are paths
+
+
+@pytest.fixture(scope="module")
+def bait(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A real saved voice outside the folder of the server."""
+    from omnitts_cli.speech import voice_files
+    from omnitts_cli.voices import Cloned
+
+    path = tmp_path_factory.mktemp("outside") / "bait.voice"
+    voice_files.write(voice_files.SavedVoice("bait", Cloned(np.zeros(32, np.float32))), path)
+    return path
+
+
+def test_the_path_of_a_voice_file_is_not_a_voice(server: Inside, bait: Path) -> None:
+    for name in (
+        str(bait),
+        f"file://{bait}",
+        f"ann:60,{bait}:40",
+        f"../../{bait.name}",
+        f"{bait.stem}.voice",
+        "/etc/passwd",
+        "~/x.voice",
+    ):
+        error = refused(server, SPEECH, {**WORDS, "voice": name}, 400, 404)
+        assert "No such file" not in error["message"] and "safetensors" not in error["message"].lower()
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        "/etc",
+        "../..",
+        "hf:someone/else",
+        "hf:Qwen/Qwen3-TTS",
+        "./",
+        "1.7b",
+        "https://evil.example/model",
+        "random:1.7b",
+    ],
+)
+def test_a_request_opens_no_other_model(server: Inside, model: str) -> None:
+    start = time.monotonic()
+    assert refused(server, SPEECH, {**WORDS, "model": model}, 404)["code"] == "model_not_found"
+    assert time.monotonic() - start < 2
+
+
+def tone(seconds: float = 3.0, rate: int = 24000, form: str = "WAV") -> bytes:
+    out = io.BytesIO()
+    time_ = np.arange(int(rate * seconds)) / rate
+    soundfile.write(
+        out, 0.3 * np.sin(2 * np.pi * 200 * time_) * np.sin(2 * np.pi * time_), rate, format=form, subtype="PCM_16"
+    )
+    return out.getvalue()
+
+
+def upload(server: Inside, name: str, clip: bytes | None = None, filename: str = "clip.wav", **fields: str) -> Any:
+    given = {"name": name, "consent": "yes, by letter", **fields}
+    body, kind = multipart(given.items(), [("audio_sample", filename, tone() if clip is None else clip)])
+    return ask(server.url, VOICES, body, headers={"Content-Type": kind})
+
+
+BAD_NAMES = [
+    "../evil",
+    "..",
+    ".",
+    "a/b",
+    "a\\b",
+    "/etc/evil",
+    "evil\x00",
+    "con",
+    "nul.txt",
+    "UPPER",
+    "a" * 65,
+    "",
+    "-rf",
+    "\u00e4",
+    "a\n",
+    "~",
+    "a b",
+    "%2e%2e%2fevil",
+    "evil.",
+    "\u2024\u2024/evil",
+]
+
+
+@pytest.mark.parametrize("name", BAD_NAMES, ids=ascii)
+def test_names_that_are_paths_are_not_saved(server: Inside, name: str) -> None:
+    before = server.files()
+    answer = upload(server, name)
+    assert answer.status == 400, answer.body
+    assert server.files() == before
+
+
+@pytest.mark.parametrize(
+    "name", ["..%2fbait", "%2e%2e%2fbait.voice", "..", "%2fetc%2fpasswd", "a%00", "..%5cbait", "%c0%ae%c0%ae%2fbait"]
+)
+def test_names_that_are_paths_are_not_deleted(server: Inside, name: str) -> None:
+    bait = server.voices.parent / "bait.voice"
+    bait.write_bytes(b"keep")
+    answer = ask(server.url, f"{VOICES}/{name}", method="DELETE")
+    assert answer.status in REFUSED
+    assert bait.read_bytes() == b"keep"
+
+
+@pytest.mark.parametrize(
+    "filename", ["../../evil.wav", "/etc/cron.d/evil", "evil.voice", "a\\..\\evil", "x" * 300 + ".wav"]
+)
+def test_the_name_of_an_uploaded_file_is_nothing(server: Inside, filename: str) -> None:
+    assert upload(server, "fine", filename=filename).status == 200
+    assert {path.name for path in server.files()} <= {"fine.voice", "bait.voice"}
+    assert ask(server.url, f"{VOICES}/fine", method="DELETE").status == 200
+
+
+def test_voices_of_the_model_cannot_be_deleted_or_replaced(server: Inside) -> None:
+    assert ask(server.url, f"{VOICES}/ann", method="DELETE").status == 403
+    assert upload(server, "ann", replace="true").status in (403, 409)
+
+
+def test_a_saved_voice_is_not_overwritten_unasked(server: Inside) -> None:
+    assert upload(server, "mine").status == 200
+    before = (server.voices / "mine.voice").read_bytes()
+    assert upload(server, "mine", tone(2.0)).status == 409
+    assert (server.voices / "mine.voice").read_bytes() == before
+    assert upload(server, "mine", tone(2.0), replace="true").status == 200
+    assert (server.voices / "mine.voice").read_bytes() != before
+    assert ask(server.url, f"{VOICES}/mine", method="DELETE").status == 200
+
+
+@pytest.mark.parametrize("consent", ["", " ", "x" * 501])
+def test_no_voice_without_consent(server: Inside, consent: str) -> None:
+    assert upload(server, "mine", consent=consent).status == 400
+    assert not (server.voices / "mine.voice").exists()
+
+
+# ---- clips
+
+
+def data_url(clip: bytes, kind: str = "audio/wav") -> str:
+    return f"data:{kind};base64,{base64.b64encode(clip).decode()}"
+
+
+def clone(server: Inside, source: str, *status: int) -> dict[str, Any]:
+    return refused(server, SPEECH, {**WORDS, "ref_audio": source}, *(status or (400, 413)))
+
+
+def test_a_good_clip_is_cloned(server: Inside) -> None:
+    for source in (data_url(tone()), base64.b64encode(tone()).decode(), data_url(tone(form="FLAC"), "audio/flac")):
+        assert ask(server.url, SPEECH, {**WORDS, "ref_audio": source, "x_vector_only_mode": True}).status == 200
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "file:///etc/passwd",
+        "FILE:///etc/passwd",
+        " file:///etc/passwd",
+        "file:/etc/passwd",
+        "file://localhost/etc/passwd",
+        "/etc/passwd",
+        "~/.ssh/id",
+        "\\\\host\\share",
+        "ftp://x/y",
+        "gopher://x",
+        "data:",
+        "data:audio/wav,abc",
+        "data:audio/wav;base64,!!!!",
+        "jar:file:///x!/",
+        "pipe:0",
+        "concat:/etc/passwd",
+        "subfile:/etc/passwd",
+    ],
+)
+def test_clips_are_never_read_from_files(server: Inside, source: str) -> None:
+    message = clone(server, source)["message"]
+    assert "root:" not in message and "No such file" not in message and "Permission" not in message
+
+
+class Listener:
+    """A port that counts who calls."""
+
+    def __init__(self) -> None:
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.port = self.socket.getsockname()[1]
+        self.calls = 0
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self) -> None:
+        while True:
+            try:
+                link, _ = self.socket.accept()
+            except OSError:
+                return
+            self.calls += 1
+            link.close()
+
+
+@pytest.fixture(scope="module")
+def listener() -> Iterator[Listener]:
+    listener = Listener()
+    yield listener
+    listener.socket.close()
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "http://127.0.0.1:{port}/a.wav",
+        "https://127.0.0.1:{port}/a.wav",
+        "https://localhost:{port}/",
+        "HTTP://127.0.0.1:{port}/",
+    ],
+)
+def test_no_address_is_fetched_unless_its_host_is_allowed(server: Inside, listener: Listener, address: str) -> None:
+    clone(server, address.replace("{port}", str(listener.port)), 400, 403)
+    assert listener.calls == 0
+
+
+INSIDE = [
+    "127.0.0.1",
+    "localhost",
+    "[::1]",
+    "[::ffff:127.0.0.1]",
+    "0.0.0.0",
+    "2130706433",
+    "0x7f.1",
+    "127.1",
+    "10.0.0.1",
+    "192.168.1.1",
+    "172.16.0.1",
+    "169.254.169.254",
+    "100.64.0.1",
+    "[fe80::1]",
+    "[fd00::1]",
+    "[64:ff9b::7f00:1]",
+    "224.0.0.1",
+    "[::]",
+]
+
+
+@pytest.fixture(scope="module")
+def curious(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A server whose owner has allowed hosts that are inside, as a name on the internet may resolve to them."""
+    names = [name.strip("[]") for name in INSIDE]
+    with serving(tmp_path_factory.mktemp("curious"), allow_ref_host=tuple(names)) as served:
+        yield served
+
+
+@pytest.mark.parametrize("host", INSIDE)
+def test_private_addresses_are_not_fetched_even_from_allowed_hosts(
+    curious: Served, listener: Listener, host: str
+) -> None:
+    start = time.monotonic()
+    clone(curious, f"https://{host}:{listener.port}/a.wav", 400, 403)
+    assert listener.calls == 0 and time.monotonic() - start < 3
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "http://localhost:{port}/a.wav",
+        "https://localhost@evil.example/",
+        "https://evil.example#@localhost/",
+        "https://evil.example\\@localhost/",
+        "https://user:pass@localhost:{port}/",
+        "https:///a.wav",
+        "https://localhost:99999/",
+        "https://localhost:{port}\r\nX: y/",
+    ],
+)
+def test_other_schemes_and_disguised_hosts_are_refused(curious: Served, listener: Listener, address: str) -> None:
+    clone(curious, address.replace("{port}", str(listener.port)), 400, 403)
+    assert listener.calls == 0
+
+
+def wav_header(rate: int = 24000, channels: int = 1, claimed: int = 0x7FFFFFF0, data: bytes = b"\0" * 4800) -> bytes:
+    head = (
+        b"RIFF"
+        + struct.pack("<I", 36 + min(claimed, 0xFFFFFFC0))
+        + b"WAVEfmt "
+        + struct.pack("<IHHIIHH", 16, 1, channels, rate, rate * 2 & 0xFFFFFFFF, 2, 16)
+    )
+    return head + b"data" + struct.pack("<I", claimed) + data
+
+
+def long_flac() -> bytes:
+    """An hour of silence in a few dozen kilobytes."""
+    out = io.BytesIO()
+    with soundfile.SoundFile(out, "w", 8000, 1, "PCM_16", format="FLAC") as file:
+        for _ in range(60):
+            file.write(np.zeros(8000 * 60, np.int16))
+    return out.getvalue()
+
+
+def long_wav() -> bytes:
+    out = io.BytesIO()
+    with wave.open(out, "wb") as file:
+        file.setparams((1, 1, 8000, 0, "NONE", ""))
+        file.writeframes(b"\x80" * 8000 * 400)
+    return out.getvalue()
+
+
+BOMBS = {
+    "hour of flac": long_flac,
+    "400 s of wav": long_wav,
+    "rate 0": lambda: wav_header(0),
+    "rate 2^32-1": lambda: wav_header(0xFFFFFFFF),
+    "65535 channels": lambda: wav_header(channels=65535),
+    "no channels": lambda: wav_header(channels=0),
+    "only a header": lambda: wav_header(data=b""),
+    "empty": lambda: b"",
+    "text": lambda: b"not audio at all " * 50,
+    "zip": lambda: b"PK\x03\x04" + b"\0" * 500,
+    "gzip of a wav": lambda: gzip.compress(tone()),
+    "torn flac": lambda: tone(form="FLAC")[:200],
+    "torn ogg": lambda: b"OggS" + b"\xff" * 4000,
+    "mp3 noise": lambda: b"\xff\xfb\x90\x64" * 4000,
+    "m4a noise": lambda: b"\0\0\0\x20ftypM4A " + b"\xff" * 4000,
+    "nan": lambda: nan_wav(),
+    "pickle": lambda: b"\x80\x04c__builtin__\neval\n",
+    "silence": lambda: wav_header(claimed=96000, data=b"\0" * 96000),
+}
+
+
+def nan_wav() -> bytes:
+    out = io.BytesIO()
+    soundfile.write(out, np.full(48000, np.nan, np.float32), 24000, format="WAV", subtype="FLOAT")
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("bomb", BOMBS)
+def test_bombs_and_broken_clips_are_refused_quickly(server: Inside, bomb: str) -> None:
+    start, before = time.monotonic(), server.memory()
+    clone(server, data_url(BOMBS[bomb]()))
+    assert time.monotonic() - start < 12
+    assert server.memory() - before < 256 << 20
+
+
+def test_a_clip_that_claims_more_than_it_has_is_used_or_refused(server: Inside) -> None:
+    answer = ask(
+        server.url, SPEECH, {**WORDS, "ref_audio": data_url(wav_header(data=tone()[44:])), "x_vector_only_mode": True}
+    )
+    assert answer.status in (200, 400)
+
+
+PLAYLISTS = {
+    "m3u8": "#EXTM3U\n#EXT-X-MEDIA-SEQUENCE:0\n#EXTINF:10.0,\nhttp://127.0.0.1:{port}/a.ts\n#EXT-X-ENDLIST\n",
+    "concat": "ffconcat version 1.0\nfile '/etc/passwd'\n",
+    "concat http": "ffconcat version 1.0\nfile 'http://127.0.0.1:{port}/a.wav'\n",
+    "sdp": "v=0\no=- 0 0 IN IP4 127.0.0.1\nc=IN IP4 127.0.0.1\nt=0 0\nm=audio {port} RTP/AVP 0\n",
+    "dash": '<?xml version="1.0"?><MPD xmlns="urn:mpeg:dash:schema:mpd:2011"><Period><AdaptationSet><Representation><BaseURL>http://127.0.0.1:{port}/</BaseURL></Representation></AdaptationSet></Period></MPD>',
+    "rtsp": "rtsptext\nrtsp://127.0.0.1:{port}/\n",
+}
+
+
+@pytest.mark.parametrize("kind", PLAYLISTS)
+def test_a_clip_that_is_a_playlist_fetches_nothing(server: Inside, listener: Listener, kind: str) -> None:
+    text = PLAYLISTS[kind].replace("{port}", str(listener.port)).encode()
+    message = clone(server, data_url(text, "application/vnd.apple.mpegurl"))["message"]
+    assert listener.calls == 0 and "root:" not in message
+
+
+def test_a_large_upload_is_refused(server: Inside) -> None:
+    body, kind = multipart(
+        [("name", "big"), ("consent", "y")], [("audio_sample", "a.wav", b"\0" * (10_100_000 + (64 << 10)))]
+    )
+    answer = ask(server.url, VOICES, body, headers={"Content-Type": kind})
+    assert answer.status == 413 and not (server.voices / "big.voice").exists()
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda: multipart([(f"f{n}", "x") for n in range(100_000)]),
+        lambda: multipart([("name", "a"), ("name", "b"), ("consent", "y")], [("audio_sample", "a", b"x")]),
+        lambda: multipart([("name", "a"), ("consent", "y")], [("audio_sample", str(n), b"x") for n in range(1000)]),
+        lambda: (b"", "multipart/form-data; boundary=x"),
+        lambda: (b"--x\r\n", "multipart/form-data; boundary=x"),
+        lambda: (b"x" * 5000, "multipart/form-data"),
+        lambda: (b"x" * 5000, "multipart/form-data; boundary=" + "b" * 5000),
+        lambda: (b"--x\r\n" + b"A: b\r\n" * 9000, "multipart/form-data; boundary=x"),
+        lambda: (
+            b'--x\r\nContent-Disposition: form-data; name="' + b"n" * 50_000 + b'"\r\n\r\ny\r\n--x--\r\n',
+            "multipart/form-data; boundary=x",
+        ),
+        lambda: multipart([("name", "a" * 60_000), ("consent", "y")], [("audio_sample", "a", b"x")]),
+        lambda: multipart([("name", b"\xff\xfe"), ("consent", "y")], [("audio_sample", "a", b"x")]),
+        lambda: multipart([("name", "a"), ("consent", "y")]),
+        lambda: (speech_body(), "application/json"),
+    ],
+    ids=[
+        "100,000 fields",
+        "two names",
+        "1000 files",
+        "empty",
+        "unfinished",
+        "no boundary",
+        "long boundary",
+        "many part headers",
+        "long field name",
+        "long value",
+        "not UTF-8",
+        "no file",
+        "JSON",
+    ],
+)
+def test_hostile_forms_are_refused(server: Inside, made: Any) -> None:
+    body, kind = made()
+    before, start = server.files(), time.monotonic()
+    answer = ask(server.url, VOICES, body, headers={"Content-Type": kind})
+    assert answer.status in (400, 408, 413, 415), answer.body[:200]
+    assert server.files() == before and time.monotonic() - start < 5
+
+
+def test_a_voice_file_from_elsewhere_is_checked(server: Inside) -> None:
+    pickled = b"\x80\x04\x95cposix\nsystem\n(S'touch evil'\ntR."
+    huge = struct.pack("<Q", 1 << 40) + b"{}"
+    lying = struct.pack("<Q", 60) + b'{"x":{"dtype":"F32","shape":[1000000000],"data_offsets":[0,4]}}'
+    for data in (b"", pickled, huge, lying, b"\0" * 100):
+        body, kind = multipart([("name", "evil"), ("consent", "y")], [("voice_file", "x.voice", data)])
+        assert ask(server.url, VOICES, body, headers={"Content-Type": kind}).status == 400
+    assert not (server.voices / "evil.voice").exists()
+
+
+# ---- batches
+
+
+def test_a_batch_has_1_to_32_items_and_a_bad_one_does_not_stop_the_others(server: Inside) -> None:
+    for items in ([], [WORDS] * 33, "x", {}, None):
+        refused(server, SPEECH + "/batch", {"items": items, "response_format": "pcm"}, 400)
+    mixed = [{"input": "Go."}, {"input": ""}, {"input": "Go.", "voice": "/etc/passwd"}, {"input": "a" * 20_001}]
+    answer = ask(server.url, SPEECH + "/batch", {"items": mixed, "response_format": "pcm"})
+    assert answer.status == 200
+    results = answer.json["results"]
+    assert [bool(result.get("audio_data")) for result in results] == [True, False, False, False]
+
+
+# ---- websockets
+
+
+def received(link: Any, limit_s: float = 10.0) -> dict[str, Any]:
+    """The next text message."""
+    while isinstance(message := link.recv(timeout=limit_s), bytes):
+        pass
+    return dict(json.loads(message))
+
+
+CONFIG = json.dumps({"type": "session.config", "response_format": "pcm", "stream_audio": True, "seed": 1})
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "",
+        "{",
+        "[]",
+        "null",
+        '{"type": 5}',
+        '{"type": "no.such"}',
+        "{}",
+        '{"type": "session.config", "speed": NaN}',
+        '{"type": "input.text"}',
+        '{"type": "session.config", "a": ' + "[" * 1000 + "]" * 1000 + "}",
+        b"\x00\x01",
+    ],
+    ids=lambda message: ascii(message)[:40],
+)
+def test_bad_messages_get_an_error_not_a_crash(server: Inside, message: str | bytes) -> None:
+    from websockets.exceptions import ConnectionClosed
+
+    with websocket(server) as link:
+        link.send(message)
+        try:
+            assert received(link)["type"] == "error"
+        except ConnectionClosed as closed:
+            assert closed.rcvd is not None and closed.rcvd.code in (1003, 1007, 1008, 4400)
+
+
+@pytest.mark.parametrize("size", [(64 << 10) + 100, 4 << 20])
+def test_large_messages_close_the_websocket(server: Inside, size: int) -> None:
+    from websockets.exceptions import ConnectionClosed
+
+    with websocket(server) as link:
+        with pytest.raises(ConnectionClosed) as closed:
+            link.send(json.dumps({"type": "input.text", "text": "a" * size}))
+            while True:
+                assert received(link)["type"] == "error"
+        assert closed.value.rcvd is None or closed.value.rcvd.code == 1009
+
+
+def test_an_utterance_has_a_limit(server: Inside) -> None:
+    from websockets.exceptions import ConnectionClosed
+
+    with websocket(server) as link:
+        link.send(CONFIG)
+        try:
+            for _ in range(25):
+                link.send(json.dumps({"type": "input.text", "text": "word " * 200}))
+            while (message := received(link))["type"] != "error":
+                pass
+            assert "20,000" in json.dumps(message)
+        except ConnectionClosed as closed:
+            assert closed.rcvd is not None and closed.rcvd.code in (1008, 1009)
+
+
+def test_the_path_of_a_file_is_not_a_voice_of_a_websocket(server: Inside, bait: Path) -> None:
+    with websocket(server) as link:
+        link.send(json.dumps({"type": "session.config", "voice": str(bait)}))
+        link.send(json.dumps({"type": "input.text", "text": "Go."}))
+        link.send('{"type": "input.done"}')
+        assert received(link)["type"] == "error"
+
+
+def test_a_flood_of_messages_is_ended_or_survived(server: Inside) -> None:
+    from websockets.exceptions import ConnectionClosed
+
+    with websocket(server) as link:
+        link.send(CONFIG)
+        try:
+            for _ in range(300):
+                link.send('{"type": "input.done"}')
+                link.send('{"type": "response.cancel"}')
+        except ConnectionClosed:
+            pass
+        assert ask(server.url, "/health").status == 200
+
+
+def test_utterances_that_wait_are_few(server: Inside) -> None:
+    from websockets.exceptions import ConnectionClosed
+
+    with websocket(server) as link:
+        link.send(CONFIG)
+        try:
+            for _ in range(20):
+                link.send(
+                    json.dumps({"type": "input.text", "text": "A sentence of some words that takes a while. " * 4})
+                )
+                link.send('{"type": "input.done"}')
+            seen = []
+            while "error" not in seen and len(seen) < 60:
+                seen.append(received(link)["type"])
+            assert "error" in seen
+        except ConnectionClosed as closed:
+            assert closed.rcvd is not None and closed.rcvd.code == 1008
+
+
+def test_a_websocket_that_leaves_frees_its_slot(server: Inside) -> None:
+    link = websocket(server)
+    link.send(CONFIG)
+    link.send(json.dumps({"type": "input.text", "text": "A long way home, and further still. " * 40}))
+    link.send('{"type": "input.done"}')
+    assert received(link)["type"] == "audio.start"
+    link.socket.close()  # no goodbye
+    assert server.idle(10)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        b"\x81\x05hello",
+        b"\xc1\x85\0\0\0\0hello",
+        b"\x83\x80\0\0\0\0",
+        b"\x80\x80\0\0\0\0",
+        b"\x89\xfe\x00\x80" + b"\0" * 132,
+        b"\x81\xff\xff\xff\xff\xff\xff\xff\xff\xff\0\0\0\0",
+        b"\x81\x84\0\0\0\0\xff\xfe\xfd\xfc",
+        b"\x88\x81\0\0\0\0\x01",
+    ],
+    ids=[
+        "unmasked",
+        "compressed",
+        "reserved opcode",
+        "continuation of nothing",
+        "large ping",
+        "2^63 bytes",
+        "not UTF-8",
+        "half a code",
+    ],
+)
+def test_broken_frames_end_the_websocket(server: Inside, frame: bytes) -> None:
+    head = (
+        f"GET {SOCKET} HTTP/1.1\r\nHost: {server.host}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n"
+        "Sec-WebSocket-Extensions: permessage-deflate\r\n\r\n"
+    )
+    with connect(server.url) as link:
+        link.sendall(head.encode())
+        got = b""
+        while b"\r\n\r\n" not in got:
+            got += link.recv(4096)
+        assert got.startswith(b"HTTP/1.1 101") and b"permessage-deflate" not in got
+        link.sendall(frame)
+        answer = got.partition(b"\r\n\r\n")[2] + rest(link, 5)
+    assert b"\x88" in answer or not answer
+
+
+# ---- clients that leave, or do not take what they asked for
+
+
+def test_a_client_that_leaves_frees_its_slot(server: Inside) -> None:
+    for fields in ({}, {"stream": False}, {"stream_format": "sse"}, {"response_format": "mp3"}):
+        body = speech_body(**{"input": "A long way home, and further still. " * 60, **fields})
+        with connect(server.url) as link:
+            link.sendall(head_of(server, SPEECH, f"Content-Length: {len(body)}") + body)
+            for _ in range(200):
+                if not server.idle(0):
+                    break
+                time.sleep(0.01)
+            assert not server.idle(0), "it began"
+        assert server.idle(10), f"{fields}: the slot is still taken"
+
+
+def test_a_client_that_takes_nothing_is_cancelled(tmp_path: Path) -> None:
+    with serving(tmp_path, slow_timeout=1.0) as served:
+        body = speech_body(input="A long way home, and further still. " * 400, response_format="wav")
+        with connect(served.url) as link:
+            link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            link.sendall(head_of(served, SPEECH, f"Content-Length: {len(body)}") + body)
+            link.recv(100)
+            assert served.idle(30)
+
+
+def test_a_full_queue_says_so_at_once(tmp_path: Path) -> None:
+    with serving(tmp_path, max_queue=2, slots=1) as served:
+        body = speech_body(ignore_eos=True, max_new_tokens=1500)  # one piece, which holds the only slot
+        with connect(served.url) as first, connect(served.url) as second, connect(served.url) as third:
+            first.sendall(head_of(served, SPEECH, f"Content-Length: {len(body)}") + body)
+            first.recv(100)  # it speaks
+            for link in (second, third):
+                link.sendall(head_of(served, SPEECH, f"Content-Length: {len(body)}") + body)
+            time.sleep(0.3)
+            start = time.monotonic()
+            answer = ask(served.url, SPEECH, WORDS)
+            assert time.monotonic() - start < 0.3
+            assert answer.status == 429 and int(answer.headers["retry-after"]) >= 1
+            assert answer.error["type"] == "rate_limit_error"
+        assert served.idle(10)
+        assert ask(served.url, SPEECH, WORDS).status == 200
