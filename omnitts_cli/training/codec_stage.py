@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from omnitts_cli.devices.device import Device
 from omnitts_cli.training import parts
+from omnitts_cli.training.channels_last import channels_last
 from omnitts_cli.training.journal import Budget, Journal, falling_rate
 from omnitts_cli.training.learning import half, optimiser
 from omnitts_cli.training.mel_distance import MelDistance
@@ -32,6 +33,7 @@ class CodecStage:
     """Everything that learns, and the two halves of a step as functions that can be captured."""
 
     NAME = "codec"
+    GROWS = True  # whether speech that comes later is learned from too
     LOSSES: tuple[str, ...] = ("mel", "wave", "commit", "phones")
 
     def __init__(self, recipe: Recipe, device: Device, pool: SoundPool, team: Team) -> None:
@@ -51,9 +53,11 @@ class CodecStage:
         self.slopes = joined_slopes(self.learned)
         self.optimiser = self.optimiser_of(self.learned)
         self.losses = torch.zeros(len(self.LOSSES), device=where)
-        self.hear, self.sound = self.encoder.latent, self.decoder.sound
+        channels_last(self.decoder)
+        channels_last(self.encoder, padded=True)
+        self.hear, self.sound, self.apart = self.encoder.latent, self.decoder.sound, self.mel.forward
         if self.plan.compile and device.captures:
-            self.hear, self.sound = torch.compile(self.hear), torch.compile(self.sound)
+            self.hear, self.sound, self.apart = map(torch.compile, (self.hear, self.sound, self.apart))
 
     @property
     def schedule(self) -> CodecTraining | Polish:
@@ -73,12 +77,15 @@ class CodecStage:
             if found := parts.under(name, tensors):  # critics come with the polish alone
                 module.load_state_dict(found)
 
+    def begin(self) -> None:
+        """Called once, when the weights and the first speech are there."""
+
     def learn(self, bypass: bool) -> None:
         """One batch of examples, to `slopes`, and to what the books measure; the losses are added to `losses`."""
         plan = self.plan
         true, said = self.pool.draw(plan.batch, plan.frames)
         made, leading, commit = self.repeat(self.heard(true), bypass)
-        mel, wave = self.mel(made, true), (made - true).abs().mean()
+        mel, wave = self.apart(made, true), (made - true).abs().mean()
         phones = F.cross_entropy(self.phones(leading).view(-1, len(PHONES)), said.flatten())
         self.slopes.zero_()
         (plan.mel * mel + plan.wave * wave + plan.commit * commit + plan.phones * phones).backward()
@@ -147,6 +154,8 @@ def train_codec(
     stream = device.stream()
     with stream, torch.inference_mode(False):  # a stream may be made for speaking alone
         pool.add(room.heard(at_least=64))
+        while not kind.GROWS and pool.hours < recipe.teacher.kept and (more := room.heard()):
+            pool.add(more)
         stage = kind(recipe, device, pool, team)
         started = True
         if saved := parts.load(folder, STEM):
@@ -156,6 +165,7 @@ def train_codec(
         else:
             started = False
         stage.start_alike()
+        stage.begin()
         weights = sum(p.numel() for p in stage.learned)
         journal.write(event="start", resumed=started, weights=weights, hours=pool.hours, members=team.size)
         Loop(stage, stream.capture, room, journal, folder, Budget(minutes), started).run()
@@ -201,7 +211,8 @@ class Loop:
                 self.steps += 1
             if self.steps - self.written >= (WRITE_EVERY if self.stage.device.captures else 5):
                 self._write()
-            self.stage.pool.add(self.room.heard(at_most=2048 if self.stage.device.captures else 16))
+            if self.stage.GROWS:
+                self.stage.pool.add(self.room.heard(at_most=2048 if self.stage.device.captures else 16))
 
     def _spent(self) -> float:
         return self.stage.team.agree(self.budget.spent, self.stage.device)

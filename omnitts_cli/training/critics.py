@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from omnitts_cli.training.channels_last import even_conv
 from omnitts_cli.training.mel_distance import spectrum
 
 CRITIC_WINDOWS = (2048, 1024, 512)
@@ -25,17 +26,10 @@ class Critic(nn.Module):
         )
         self.layers.append(nn.Conv2d(width, width, (3, 3), padding=(1, 1)))
         self.last = nn.Conv2d(width, 1, (3, 3), padding=(1, 1))
-        self.to(memory_format=torch.channels_last)
 
     def forward(self, sound: Tensor) -> tuple[Tensor, list[Tensor]]:
-        found = spectrum(sound.float(), self.window)
-        x = torch.stack([found.real, found.imag], 1)  # [B, 2, frames, bins]
-        x = x.contiguous(memory_format=torch.channels_last)
-        features = []
-        for layer in self.layers:
-            x = F.leaky_relu(layer(x), 0.1)
-            features.append(x)
-        return self.last(x), features
+        found = torch.view_as_real(spectrum(sound.float(), self.window))
+        return _opinion(found.permute(0, 3, 1, 2), self.layers, self.last)  # of [B, 2, frames, bins]
 
 
 class PeriodCritic(nn.Module):
@@ -50,16 +44,22 @@ class PeriodCritic(nn.Module):
         )
         self.layers.append(nn.Conv2d(sizes[-1], sizes[-1], (5, 1), padding=(2, 0)))
         self.last = nn.Conv2d(sizes[-1], 1, (3, 1), padding=(1, 0))
-        self.to(memory_format=torch.channels_last)
 
     def forward(self, sound: Tensor) -> tuple[Tensor, list[Tensor]]:
         x = sound[:, : sound.shape[1] // self.period * self.period].view(len(sound), 1, -1, self.period)
-        x = x.contiguous(memory_format=torch.channels_last)
-        features = []
-        for layer in self.layers:
-            x = F.leaky_relu(layer(x), 0.1)
-            features.append(x)
-        return self.last(x), features
+        return _opinion(x, self.layers, self.last)
+
+
+def _opinion(x: Tensor, layers: nn.ModuleList, last: nn.Conv2d) -> tuple[Tensor, list[Tensor]]:
+    features = []
+    for layer in layers:
+        x = F.leaky_relu(_even(layer, x), 0.1)
+        features.append(x)
+    return _even(last, x), features
+
+
+def _even(layer: nn.Conv2d, x: Tensor) -> Tensor:
+    return even_conv(x, layer.weight, layer.bias, layer.stride, tuple(int(p) for p in layer.padding))
 
 
 class Critics(nn.Module):

@@ -32,7 +32,7 @@ def sentences() -> list[str]:
 
 
 def harder() -> list[str]:
-    """Longer and less even ones, of which the same is true; their context helps a recogniser that knows English."""
+    """Names, terms and rare words that no context gives away; training must never have read them either."""
     return _lines("harder.txt")
 
 

@@ -7,21 +7,28 @@ to tell phones apart, and must hear in the sound that is made what it heard in t
 
 from __future__ import annotations
 
+from copy import deepcopy
+from pathlib import Path
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from omnitts_cli.devices.device import Device
+from omnitts_cli.training import parts
 from omnitts_cli.training.codec_stage import CodecStage
 from omnitts_cli.training.critics import Critics, critic_loss, maker_losses
 from omnitts_cli.training.learning import half
-from omnitts_cli.training.pool import SoundPool
+from omnitts_cli.training.pool import FRAME, SoundPool
 from omnitts_cli.training.recipe import Polish, Recipe
+from omnitts_cli.training.settled import STEM
 from omnitts_cli.training.teacher import SAMPLE_RATE
 from omnitts_cli.training.team import Team, joined_slopes
 
 BAND, TAPS = 8000.0, 63
 """Hz, and samples of the filter. Above the band no word is, and a decoder would whisper to its encoder there."""
+ENCODED, BEFORE = 240, 10  # frames at once, and how many of them the encoder hears before those that count
+ROWS = 64  # stretches encoded at once
 
 
 def low(sound: Tensor) -> Tensor:
@@ -35,6 +42,7 @@ class PolishStage(CodecStage):
     """The codec, of which only the decoder learns, and its critics."""
 
     NAME = "polish"
+    GROWS = False
     LOSSES = ("mel", "wave", "critics", "fooled", "feature", "heard")
 
     def __init__(self, recipe: Recipe, device: Device, pool: SoundPool, team: Team) -> None:
@@ -43,8 +51,21 @@ class PolishStage(CodecStage):
         super().__init__(recipe, device, pool, team)
         for module in (self.encoder, self.quantiser, self.phones):
             module.eval().requires_grad_(False)
+        # what the decoder is given for each frame of the pool
+        frames = len(pool.sound) // FRAME
+        self.meant = torch.zeros(frames, recipe.codec.quantised, device=device.torch_device)
         judges = list(self.critics.parameters())
         self.critic_slopes, self.critic_optimiser = joined_slopes(judges), self.optimiser_of(judges)
+        # the same weights, which do not learn from what the decoder asks them
+        self.asked = deepcopy(self.critics).requires_grad_(False)
+        for own, shared in zip(judges, self.asked.parameters(), strict=True):
+            shared.data = own.data
+        # running means of the decoder's weights: what is kept in the end
+        self.averages = deepcopy(self.decoder).requires_grad_(False)
+        self.means = [p for n, p in self.averages.named_parameters() if "books" not in n]
+        self.judge, self.ask = self.critics.forward, self.asked.forward
+        if self.plan.compile and device.captures:
+            self.judge, self.ask = torch.compile(self.judge), torch.compile(self.ask)
 
     @property
     def schedule(self) -> Polish:
@@ -56,32 +77,51 @@ class PolishStage(CodecStage):
     def modules(self) -> dict[str, nn.Module]:
         return super().modules() | {"critics": self.critics}
 
+    @torch.no_grad()
+    def begin(self) -> None:
+        """The whole pool goes through the encoder and the books, in stretches that overlap."""
+        self.averages.load_state_dict(self.decoder.state_dict())
+        frames, step = int(self.pool.filled) // FRAME, ENCODED - BEFORE
+        halves = self.encoder.quantiser, self.decoder.quantiser
+        whole = F.pad(self.pool.sound[: frames * FRAME], (BEFORE * FRAME, ENCODED * FRAME))
+        stretches = whole.unfold(0, ENCODED * FRAME, step * FRAME)
+        for first in range(0, len(stretches), ROWS):
+            with half(self.device):
+                latent = self.encoder.latent(stretches[first : first + ROWS].float() / 32768)
+            meant = self.quantiser(latent, *halves, shorter=0.0, bypass=False)[0][:, BEFORE:].flatten(0, 1)
+            count = min(len(meant), frames - first * step)
+            self.meant[first * step :][:count] = meant[:count]
+
     def learn(self, bypass: bool) -> None:
         """One batch of examples, to the slopes of the decoder and of its critics."""
         plan, polish = self.plan, self.schedule
-        true, _ = self.pool.draw(plan.batch, plan.frames)
+        true, places = self.pool.draw_whole(polish.batch, plan.frames)
+        with half(self.device):
+            made = self.sound(self.meant[places]).float()
+        mel, wave = self.apart(made, true), (made - true).abs().mean()
+        some = polish.batch // polish.heard_share
         with torch.no_grad():
-            meant = self.heard(true)
-            wanted = self.heard(low(true))
-        made, _, _ = self.repeat(meant, bypass)
-        mel, wave = self.mel(made, true), (made - true).abs().mean()
-        heard = (self.heard(low(made)) - wanted).float().abs().mean() / wanted.float().abs().mean()
-        shown = plan.batch // polish.judged
-        own, fooled, feature = self._judge(made[:shown], true[:shown])
+            wanted = self.heard(low(true[:some]))
+        heard = (self.heard(low(made[:some])) - wanted).float().abs().mean() / wanted.float().abs().mean()
+        # the later part, which knows what came before it
+        from_ = plan.frames // polish.judged * (polish.judged - 1) * FRAME
+        own, fooled, feature = self._judge(made[:, from_:], true[:, from_:])
         self.slopes.zero_()
         close = plan.mel * mel + plan.wave * wave + polish.heard * heard
         (close + polish.adversary * fooled + polish.feature * feature).backward()
-        self.critic_slopes.zero_()  # of what the decoder asked them
+        self.critic_slopes.zero_()
         own.backward()
         self.losses += torch.stack([mel, wave, own, fooled, feature, heard]).detach()
 
     def _judge(self, made: Tensor, true: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Ask the critics: (their own loss, how badly they were fooled, how far features are apart)."""
         with half(self.device):
-            true_opinions, true_features = self.critics(true)
-            known_opinions, _ = self.critics(made.detach())
-            opinions, features = self.critics(made)
-        return critic_loss(true_opinions, known_opinions), *maker_losses(opinions, features, true_features)
+            both, both_features = self.judge(torch.cat([true, made.detach()]))
+            opinions, features = self.ask(made)
+        true_opinions, known_opinions = zip(*(b.chunk(2) for b in both), strict=True)
+        true_features = [[f.detach().chunk(2)[0] for f in critic] for critic in both_features]
+        own = critic_loss(list(true_opinions), list(known_opinions))
+        return own, *maker_losses(opinions, features, true_features)
 
     def exchange(self) -> None:
         self.team.average(self.slopes)
@@ -91,3 +131,15 @@ class PolishStage(CodecStage):
         nn.utils.clip_grad_norm_(self.learned, 100.0)
         self.optimiser.step()
         self.critic_optimiser.step()
+        with torch.no_grad():
+            torch._foreach_lerp_(self.means, self.learned, 1 - self.schedule.kept)
+
+    def resume(self, tensors: dict[str, Tensor]) -> None:
+        """`learning`: the decoder that went on, beside the means of its weights."""
+        super().resume(tensors)
+        if learning := parts.under("learning", tensors):
+            self.decoder.load_state_dict(learning)
+
+    def save(self, folder: Path) -> None:
+        modules = self.modules() | {"decoder": self.averages, "learning": self.decoder}
+        parts.save(folder, STEM, parts.gather(**modules))

@@ -117,10 +117,21 @@ class SoundPool:
 
     def draw(self, batch: int, frames: int) -> tuple[Tensor, Tensor]:
         """Random stretches [batch, samples] float32 and their phones [batch, frames, 2]; fit for capture."""
+        places = self._places(batch, frames * PHONES_PER_FRAME, self.filled // HALF)
+        phones = self.phones[places].long().view(batch, frames, PHONES_PER_FRAME)
+        return self._sound(places[:, :1] * HALF, frames), phones
+
+    def draw_whole(self, batch: int, frames: int) -> tuple[Tensor, Tensor]:
+        """Random stretches that begin where a frame begins, and which frames they are [batch, frames]."""
+        places = self._places(batch, frames, self.filled // FRAME)
+        return self._sound(places[:, :1] * FRAME, frames), places
+
+    def _places(self, batch: int, count: int, filled: Tensor) -> Tensor:
+        """So many places in a row, anywhere in what is filled: [batch, count]."""
         device = self.sound.device
-        last = self.filled // HALF - frames * PHONES_PER_FRAME
-        places = (torch.rand(batch, device=device, dtype=torch.float64) * last).long()[:, None]
-        samples = places * HALF + torch.arange(frames * FRAME, device=device)
-        halves = places + torch.arange(frames * PHONES_PER_FRAME, device=device)
-        phones = self.phones[halves].long().view(batch, frames, PHONES_PER_FRAME)
-        return self.sound[samples].float() / 32768, phones
+        first = (torch.rand(batch, device=device, dtype=torch.float64) * (filled - count)).long()
+        return first[:, None] + torch.arange(count, device=device)
+
+    def _sound(self, first: Tensor, frames: int) -> Tensor:
+        samples = first + torch.arange(frames * FRAME, device=self.sound.device)
+        return self.sound[samples].float() / 32768

@@ -33,25 +33,31 @@ class LearningBooks(nn.Module):
 
     def forward(self, latent: Tensor, heard: Tensor) -> tuple[Tensor, Tensor]:
         """latent [M, width], heard [M, n] 1 or 0 -> the sum of the heard entries, and the commitment loss."""
-        rest, found, loss = latent, torch.zeros_like(latent), latent.new_zeros(())
-        for index in range(self.books.shape[0]):
-            book = self.books[index]
-            nearest = _nearest(rest.detach(), book)
-            entry = F.embedding(nearest, book)
-            if self.training:
-                self._follow(index, rest.detach(), nearest)
-            mask = heard[:, index, None]
-            loss = loss + ((rest - entry).square().mean(-1) * mask[:, 0]).mean()
-            found, rest = found + entry * mask, rest - entry
+        rest, norms = latent.detach(), self.books.square().sum(-1)
+        rests, nearest, entries = [], [], []
+        for book, norm in zip(self.books, norms, strict=True):
+            rests.append(rest)
+            nearest.append(torch.addmm(norm, rest, book.T, alpha=-2).argmin(-1))
+            entries.append(F.embedding(nearest[-1], book))
+            rest = rest - entries[-1]
+        before, chosen, mask = torch.stack(rests), torch.stack(entries), heard.T
+        if self.training:
+            self._follow(before, torch.stack(nearest))
+        left = before - chosen + (latent - latent.detach())  # every rest moves as the latent does
+        loss = (left.square().mean(-1) * mask).mean(-1).sum()
+        found = (chosen * mask[..., None]).sum(0)
         return latent + (found - latent).detach(), loss
 
     @torch.no_grad()
-    def _follow(self, index: int, latent: Tensor, nearest: Tensor) -> None:
-        counts, sums = self.counts[index], self.sums[index]
-        counts.mul_(DECAY).index_add_(0, nearest, torch.full_like(latent[:, 0], 1 - DECAY))
-        sums.mul_(DECAY).index_add_(0, nearest, latent * (1 - DECAY))
-        picked = torch.randint(latent.shape[0], counts.shape, device=latent.device)
-        self.newcomers[index] = latent[picked]
+    def _follow(self, before: Tensor, nearest: Tensor) -> None:
+        """before [n, M, width], nearest [n, M]: of all books at once, since many small steps take long."""
+        books, codes, width = self.books.shape
+        rows = (nearest + codes * torch.arange(books, device=before.device)[:, None]).flatten()
+        share = torch.full_like(rows, 1 - DECAY, dtype=before.dtype)
+        self.counts.mul_(DECAY).view(-1).index_add_(0, rows, share)
+        self.sums.mul_(DECAY).view(-1, width).index_add_(0, rows, before.flatten(0, 1) * (1 - DECAY))
+        picked = torch.randint(before.shape[1], (books, codes, 1), device=before.device)
+        self.newcomers.copy_(before.gather(1, picked.expand(-1, -1, width)))
 
     @torch.no_grad()
     def renew(self) -> None:

@@ -73,6 +73,7 @@ class CodecTraining:
 @dataclass(frozen=True)
 class Polish:
     minutes: float
+    batch: int
     rate: float
     final_rate: float
     warm_up: int
@@ -83,6 +84,8 @@ class Polish:
     feature: float
     adversary: float
     heard: float
+    heard_share: int
+    kept: float
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,10 @@ import torch
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.training import parts
 from omnitts_cli.training.codec_stage import CodecStage
-from omnitts_cli.training.polish_stage import PolishStage
+from omnitts_cli.training.polish_stage import BEFORE, ENCODED, PolishStage
 from omnitts_cli.training.pool import Classroom, SoundPool
 from omnitts_cli.training.recipe import Recipe
+from omnitts_cli.training.teacher import SAMPLES_PER_FRAME
 from omnitts_cli.training.team import Team
 
 
@@ -26,6 +27,7 @@ def heard(classroom: Classroom) -> SoundPool:
 def test_codes_stay_while_decoder_and_critics_learn(small: Recipe, classroom: Classroom) -> None:
     stage = PolishStage(small, CPUDevice(1), heard(classroom), Team())
     stage.start_books()
+    stage.begin()
     kept = {**stage.encoder.state_dict(), **stage.quantiser.state_dict(), **stage.phones.state_dict()}
     before = {name: t.clone() for name, t in kept.items()}
     moving = (stage.decoder.closing.conv.weight, stage.critics.each[0].last.weight)
@@ -58,5 +60,52 @@ def test_what_the_codec_hears_in_its_own_sound_teaches_the_decoder(small: Recipe
     )
     stage = PolishStage(alone, CPUDevice(1), heard(classroom), Team())
     stage.start_books()
+    stage.begin()
     stage.learn(bypass=False)
     assert stage.slopes.abs().sum() > 0
+
+
+def test_frames_are_encoded_as_they_are_in_the_whole_clip(small: Recipe, classroom: Classroom) -> None:
+    stage = PolishStage(small, CPUDevice(1), heard(classroom), Team())
+    stage.start_books()
+    stage.begin()
+    frames = min(300, int(stage.pool.filled) // SAMPLES_PER_FRAME)  # more than one stretch
+    assert frames > ENCODED
+    sound = stage.pool.sound[: frames * SAMPLES_PER_FRAME].float()[None] / 32768
+    with torch.no_grad():
+        halves = stage.encoder.quantiser, stage.decoder.quantiser
+        whole = stage.quantiser(stage.encoder.latent(sound), *halves, shorter=0.0, bypass=False)[0][0]
+    assert torch.allclose(stage.meant[BEFORE:frames], whole[BEFORE:], atol=1e-5)  # silence goes before the first
+    assert not stage.meant[int(stage.pool.filled) // SAMPLES_PER_FRAME :].any()
+
+
+def test_the_mean_of_the_weights_is_kept_and_learning_goes_on_from_the_last(
+    small: Recipe, classroom: Classroom, tmp_path: Path
+) -> None:
+    pool = heard(classroom)
+    stage = PolishStage(small, CPUDevice(1), pool, Team())
+    stage.start_books()
+    stage.begin()
+    first = stage.decoder.closing.conv.weight.detach().clone()
+    stage.learn(bypass=False)
+    stage.update()
+    last = stage.decoder.closing.conv.weight.detach()
+    kept = small.polish.kept
+    stage.save(tmp_path)
+    saved = parts.load(tmp_path, "codec")
+    assert torch.allclose(saved["decoder.closing.conv.weight"], kept * first + (1 - kept) * last, atol=1e-7)
+    again = PolishStage(small, CPUDevice(1), pool, Team())
+    again.resume(saved)
+    assert torch.equal(again.decoder.closing.conv.weight, last)
+
+
+def test_asking_the_critics_teaches_the_decoder_alone(small: Recipe, classroom: Classroom) -> None:
+    stage = PolishStage(small, CPUDevice(1), heard(classroom), Team())
+    made = torch.randn(2, 4 * SAMPLES_PER_FRAME, requires_grad=True)
+    _, fooled, feature = stage._judge(made, torch.randn(2, 4 * SAMPLES_PER_FRAME))
+    stage.critic_slopes.zero_()
+    (fooled + feature).backward()
+    assert made.grad is not None and made.grad.any() and not stage.critic_slopes.any()
+    with torch.no_grad():
+        stage.critics.each[0].last.bias.add_(1.0)
+    assert torch.equal(stage.asked.each[0].last.bias, stage.critics.each[0].last.bias)  # one set of weights

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import torch
 
-from omnitts_cli.training.pool import PASSING, Classroom, Utterance, read_shard, write_shard
+from omnitts_cli.training.pool import PASSING, Classroom, SoundPool, Utterance, read_shard, write_shard
 from omnitts_cli.training.teacher import SAMPLES_PER_FRAME, STYLE, Facts
 
 FACTS = Facts(0.25, 1.0, 120.0, 4.5, (0.5,) * STYLE)
@@ -42,3 +43,14 @@ def test_no_more_is_heard_at_a_time_than_was_asked_for(tmp_path: Path) -> None:
     write_shard(tmp_path / "0-00000.safetensors", [said(n, 1) for n in range(5)])
     room = Classroom(tmp_path)
     assert [len(room.heard(at_most=2)) for _ in range(4)] == [2, 2, 1, 0]
+
+
+def test_whole_frames_are_drawn_with_their_places() -> None:
+    """Every frame sounds like its number."""
+    pool = SoundPool(0.001, torch.device("cpu"))
+    sound = np.repeat(np.arange(12, dtype=np.int16) * 100, SAMPLES_PER_FRAME)
+    pool.add([Utterance(0, 1, sound, np.zeros((12, 2), np.uint8), FACTS)])
+    drawn, places = pool.draw_whole(40, 3)
+    numbers = (drawn * 327.68).round().view(40, 3, SAMPLES_PER_FRAME)
+    assert torch.equal(numbers.long(), places[..., None].expand(numbers.shape))
+    assert set(places[:, 0].tolist()) <= set(range(10))
