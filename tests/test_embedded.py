@@ -15,7 +15,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import soundfile
 
 from omnitts_cli.request import Request, Sampling
 from omnitts_cli.speech.load import Engine, open_engine
@@ -23,6 +22,8 @@ from omnitts_cli.training.evaluate import error_rate, recogniser, sentences
 from omnitts_cli.training.hearing import pitch
 from omnitts_cli.voices import Cloned, Designed, Named, Voice
 from omnitts_cli.weights.find import TINY
+
+soundfile = pytest.importorskip("soundfile")
 
 VOICES = ("henry", "clara", "angus", "kurt", "otto", "leo", "ruth", "finn")
 LIMIT = 20_000_000  # bytes, so that package and tests stay light

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import numpy as np
 import pytest
+from sounds import Clip, speech
 
 from omnitts_cli.audio.check import check_clip, check_transcript, measure
 from omnitts_cli.audio.read import Recording, read_clip
 from omnitts_cli.errors import InputError
-
-Speech = Callable[..., np.ndarray]
 
 
 def recording(sound: np.ndarray) -> Recording:
@@ -23,7 +19,7 @@ def noise(seconds: float, level: float) -> np.ndarray:
     return np.random.default_rng(0).standard_normal(round(seconds * 24000)) * level
 
 
-def test_a_good_clip_has_no_warnings(speech: Speech) -> None:
+def test_a_good_clip_has_no_warnings() -> None:
     assert check_clip(recording(speech(6.0))) == []
 
 
@@ -46,7 +42,7 @@ def test_case_15_silence_and_hiss_are_refused_with_the_peak(sound: np.ndarray) -
         ("short", "lasts 2.0 s; 3-30 s"),
     ],
 )
-def test_case_15_doubts_come_with_figures(name: str, words: str, speech: Speech) -> None:
+def test_case_15_doubts_come_with_figures(name: str, words: str) -> None:
     t = np.arange(120_000) / 24000
     sounds = {
         "tone": 0.3 * np.sin(2 * np.pi * 440 * t),
@@ -61,7 +57,7 @@ def test_case_15_doubts_come_with_figures(name: str, words: str, speech: Speech)
     assert any(words in sentence for sentence in found), found
 
 
-def test_case_19_silence_in_front_is_found_to_the_block(speech: Speech) -> None:
+def test_case_19_silence_in_front_is_found_to_the_block() -> None:
     figures = measure(np.concatenate([np.zeros(48_000, np.float32), speech(4.0)]), 24000)
     assert figures.front_s == pytest.approx(2.0, abs=0.05)
     assert 0.3 < figures.empty < 0.9
@@ -87,14 +83,14 @@ def test_very_short_sounds_are_measured_without_a_crash(size: int) -> None:
 
 
 @pytest.mark.parametrize("rate", [16_000, 22_050, 24_000, 44_100, 48_000])
-def test_B2_clipping_is_seen_at_the_rate_of_the_file(rate: int, speech: Speech, clip: Callable[..., Path]) -> None:
+def test_B2_clipping_is_seen_at_the_rate_of_the_file(rate: int, clip: Clip) -> None:
     loud = np.clip(speech(5.0, rate) * 6, -1, 1)
     doubts = check_clip(read_clip(clip("loud.wav", loud, rate)))
     assert any("% of its samples are clipped)" in doubt for doubt in doubts)
     assert check_clip(read_clip(clip("good.wav", speech(5.0, rate), rate))) == []
 
 
-def test_B2_two_channels_and_a_part_of_a_clip(speech: Speech, clip: Callable[..., Path]) -> None:
+def test_B2_two_channels_and_a_part_of_a_clip(clip: Clip) -> None:
     loud = np.clip(speech(6.0, 44_100) * 6, -1, 1)
     path = clip("stereo.wav", np.stack([loud * 0.2, loud], axis=1), 44_100)
     doubts = check_clip(read_clip(path, start=1.0, end=5.0))

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import io
-import resource
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
-import soundfile
+from sounds import speech
 
 from omnitts_cli.audio.encode import FORMATS, SoundFormat, choose_format, format_name, open_encoder
 from omnitts_cli.audio.outlet import Outlet
 from omnitts_cli.audio.sinks import FileSink, PipeSink
 from omnitts_cli.errors import GuardError, UsageError
+
+soundfile = pytest.importorskip("soundfile")
 
 SOUND_FILES = [name for name in FORMATS if name != "raw"]
 EXACT = {"wav", "raw", "flac", "ogg"}
@@ -118,9 +118,7 @@ def same_sound(one: np.ndarray, other: np.ndarray) -> float:
 
 @pytest.mark.parametrize("rate", [None, 16000, 44100])
 @pytest.mark.parametrize("name", SOUND_FILES)
-def test_case_50_libsndfile_reads_what_was_written(
-    name: str, rate: int | None, tmp_path: Path, speech: Callable[..., np.ndarray]
-) -> None:
+def test_case_50_libsndfile_reads_what_was_written(name: str, rate: int | None, tmp_path: Path) -> None:
     form, sound, path = choose_format(None, name, rate=rate), speech(3.0), tmp_path / "x"
     write(path, sound, form)
     read, read_rate = soundfile.read(path)
@@ -133,9 +131,7 @@ def test_case_50_libsndfile_reads_what_was_written(
 
 @pytest.mark.parametrize("program", ["sox", "ffmpeg"])
 @pytest.mark.parametrize("name", FORMATS)
-def test_case_50_sox_and_ffmpeg_read_what_was_written(
-    name: str, program: str, tmp_path: Path, speech: Callable[..., np.ndarray]
-) -> None:
+def test_case_50_sox_and_ffmpeg_read_what_was_written(name: str, program: str, tmp_path: Path) -> None:
     form, sound, path = choose_format(None, name), speech(3.0), tmp_path / f"x.{name}"
     write(path, sound, form)
     heard = decode_by(program, path, form)
@@ -150,7 +146,7 @@ def test_case_50_sox_and_ffmpeg_read_what_was_written(
 
 @pytest.mark.parametrize("program", ["sox", "ffmpeg"])
 @pytest.mark.parametrize("name", FORMATS)
-def test_case_50_every_format_through_a_pipe(name: str, program: str, speech: Callable[..., np.ndarray]) -> None:
+def test_case_50_every_format_through_a_pipe(name: str, program: str) -> None:
     form, sound, file = choose_format(None, name), speech(2.0), io.BytesIO()
     sink = PipeSink(Unseekable(file), form)
     for start in range(0, sound.size, 1000):
@@ -171,7 +167,7 @@ class Unseekable:
         return self.file.write(data)
 
 
-def test_the_header_of_a_pipe_is_not_repeated_at_its_end(speech: Callable[..., np.ndarray]) -> None:
+def test_the_header_of_a_pipe_is_not_repeated_at_its_end() -> None:
     """libFLAC and LAME go back to correct their headers; on a pipe that must not become bytes at the end."""
     for name in ("flac", "mp3", "ogg", "opus"):
         piped, filed = io.BytesIO(), io.BytesIO()
@@ -184,16 +180,14 @@ def test_the_header_of_a_pipe_is_not_repeated_at_its_end(speech: Callable[..., n
 
 @pytest.mark.parametrize("program", ["sox", "ffmpeg"])
 @pytest.mark.parametrize(("name", "subtype"), [("wav", "pcm24"), ("wav", "float"), ("flac", "pcm24")])
-def test_case_50_wider_samples_are_read_by_others_too(
-    name: str, subtype: str, program: str, tmp_path: Path, speech: Callable[..., np.ndarray]
-) -> None:
+def test_case_50_wider_samples_are_read_by_others_too(name: str, subtype: str, program: str, tmp_path: Path) -> None:
     form, sound, path = choose_format(None, name, subtype=subtype), speech(1.0), tmp_path / f"x.{name}"
     write(path, sound, form)
     heard = decode_by(program, path, form)
     assert heard.size == sound.size and same_sound(sound, heard) > 0.999
 
 
-def test_flac_holds_the_very_samples_of_wav(tmp_path: Path, speech: Callable[..., np.ndarray]) -> None:
+def test_flac_holds_the_very_samples_of_wav(tmp_path: Path) -> None:
     for subtype, kind in (("pcm16", "int16"), ("pcm24", "int32")):
         for name in ("wav", "flac"):
             write(tmp_path / f"x.{name}", speech(1.0) * 3, choose_format(None, name, subtype=subtype))
@@ -293,10 +287,3 @@ def test_libsndfile_is_imported_only_for_what_needs_it() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
-
-
-def test_memory_is_measured_here_too() -> None:
-    """The long-file tests read ru_maxrss, which Linux gives in KiB."""
-    if sys.platform != "linux":
-        pytest.skip("ru_maxrss has other units here")
-    assert 10_000 < resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 50_000_000

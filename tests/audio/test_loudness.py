@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
-import soundfile
 
 from omnitts_cli.audio.encode import SoundFormat
 from omnitts_cli.audio.loudness import LoudnessSink, Meter, lufs
 from omnitts_cli.audio.sinks import FileSink, MemorySink
+
+soundfile = pytest.importorskip("soundfile")
 
 
 def made(kind: str, rate: int) -> np.ndarray:
@@ -92,14 +91,3 @@ def test_an_interrupted_one_keeps_its_finished_sentences(tmp_path: Path) -> None
     kept = sink.interrupt()
     assert kept == tmp_path / "a.partial.wav"
     assert lufs(soundfile.read(kept, dtype="float32")[0], 24000) == pytest.approx(-20.0, abs=0.05)
-
-
-def test_ffmpeg_still_agrees(tmp_path: Path) -> None:
-    if shutil.which("ffmpeg") is None:
-        pytest.skip("ffmpeg is not installed")
-    path = tmp_path / "a.wav"
-    soundfile.write(path, made("gated", 24000), 24000, subtype="FLOAT")
-    command = ["ffmpeg", "-nostats", "-i", str(path), "-af", "ebur128", "-f", "null", "-"]
-    said = subprocess.run(command, capture_output=True, text=True, check=True).stderr
-    shown = float(said.rsplit("I:", 1)[1].split("LUFS")[0])
-    assert lufs(made("gated", 24000), 24000) == pytest.approx(shown, abs=0.1)

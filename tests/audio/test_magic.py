@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import soundfile
 
 from omnitts_cli.audio.magic import HEAD_BYTES, kind_of
+
+soundfile = pytest.importorskip("soundfile")
 
 
 @pytest.mark.parametrize(

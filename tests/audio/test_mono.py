@@ -15,11 +15,6 @@ def test_the_loudest_channel_is_taken_as_it_is() -> None:
     assert notices == ["the clip has 3 channels; channel 2, the loudest, is used"]
 
 
-def test_case_12_opposite_phase_does_not_become_silence() -> None:
-    mono, (notice,) = to_mono(np.stack([SOUND, -SOUND], 1))
-    assert np.max(np.abs(mono)) > 0.9 and "opposite phase" in notice
-
-
 def test_silence_is_no_division_by_zero() -> None:
     assert correlation(np.zeros(5), SOUND[:5]) == 0.0
     assert to_mono(np.zeros((5, 2), np.float32))[0].tolist() == [0.0] * 5

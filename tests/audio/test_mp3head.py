@@ -5,9 +5,11 @@ from __future__ import annotations
 import io
 
 import numpy as np
-import soundfile
+import pytest
 
 from omnitts_cli.audio.mp3head import length_is_known, parse, tag_bytes
+
+soundfile = pytest.importorskip("soundfile")
 
 
 def frame(index: int) -> bytes:

@@ -6,9 +6,10 @@ import io
 
 import numpy as np
 import pytest
-import soundfile
 
 from omnitts_cli.audio.oggend import is_whole
+
+soundfile = pytest.importorskip("soundfile")
 
 
 @pytest.mark.parametrize("subtype", ["VORBIS", "OPUS"])

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sounds import speech
 
 from omnitts_cli.audio.resample import Resampler, resample, resampled_length
 from omnitts_cli.errors import GuardError, InputError
@@ -16,7 +15,7 @@ RATES = [8000, 11025, 16000, 22050, 24000, 44100, 48000, 96000, 192000]
 
 
 @pytest.mark.parametrize("target", RATES)
-def test_lengths_are_exact(target: int, speech: Callable[..., np.ndarray]) -> None:
+def test_lengths_are_exact(target: int) -> None:
     sound = speech(1.2345)
     assert resample(sound, 24000, target).size == resampled_length(sound.size, 24000, target)
 
@@ -44,7 +43,7 @@ def test_a_tone_keeps_its_pitch_and_level() -> None:
     assert int(np.argmax(np.abs(np.fft.rfft(down)))) == 1000
 
 
-def test_the_same_rate_changes_nothing(speech: Callable[..., np.ndarray]) -> None:
+def test_the_same_rate_changes_nothing() -> None:
     sound = speech(0.5)
     assert np.array_equal(resample(sound, 24000, 24000), sound)
 

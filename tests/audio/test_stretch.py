@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sounds import speech
 
 from omnitts_cli.audio.stretch import Stretcher, stretch
 from omnitts_cli.errors import UsageError
@@ -16,7 +15,7 @@ SPEEDS = [0.5, 0.75, 0.9, 1.1, 1.33, 1.5, 2.0]
 
 
 @pytest.mark.parametrize("speed", SPEEDS)
-def test_the_length_is_exact_and_the_level_kept(speed: float, speech: Callable[..., np.ndarray]) -> None:
+def test_the_length_is_exact_and_the_level_kept(speed: float) -> None:
     sound = speech(3.0)
     out = stretch(sound, speed)
     assert out.size == round(sound.size / speed) and out.dtype == np.float32
@@ -33,7 +32,7 @@ def test_the_pitch_is_kept(speed: float) -> None:
 
 
 @pytest.mark.parametrize("speed", SPEEDS)
-def test_there_are_no_clicks(speed: float, speech: Callable[..., np.ndarray]) -> None:
+def test_there_are_no_clicks(speed: float) -> None:
     sound = speech(3.0)
     out = stretch(sound, speed)
     assert np.max(np.abs(np.diff(out))) <= 1.5 * np.max(np.abs(np.diff(sound)))
@@ -50,13 +49,13 @@ def test_a_stream_is_the_whole(sizes: list[int], speed: float) -> None:
     assert np.array_equal(np.concatenate([*parts, stream.flush()]), stretch(sound, speed))
 
 
-def test_a_stream_does_not_wait_long(speech: Callable[..., np.ndarray]) -> None:
+def test_a_stream_does_not_wait_long() -> None:
     stream = Stretcher(1.25)
     given = stream.feed(speech(1.0)).size
     assert given > 0.9 * 24000 / 1.25
 
 
-def test_speed_one_changes_nothing_and_silence_stays_silent(speech: Callable[..., np.ndarray]) -> None:
+def test_speed_one_changes_nothing_and_silence_stays_silent() -> None:
     sound = speech(0.5)
     assert np.array_equal(stretch(sound, 1.0), sound)
     assert not stretch(np.zeros(24000, np.float32), 1.5).any()

@@ -5,19 +5,20 @@ from __future__ import annotations
 import io
 import struct
 import wave
-from collections.abc import Callable
 
 import numpy as np
 import pytest
-import soundfile
+from sounds import speech
 
 from omnitts_cli.audio import wav
 from omnitts_cli.audio.outlet import Outlet
 from omnitts_cli.audio.pcm import BYTES_PER_SAMPLE, SUBTYPES, Subtype, to_int16
 
+soundfile = pytest.importorskip("soundfile")
+
 
 @pytest.mark.parametrize("subtype", SUBTYPES)
-def test_the_header_is_44_bytes_and_readers_agree(subtype: Subtype, speech: Callable[..., np.ndarray]) -> None:
+def test_the_header_is_44_bytes_and_readers_agree(subtype: Subtype) -> None:
     sound = speech(0.5)[:-1]
     data = wav.whole(sound, 24000, subtype)
     size = sound.size * BYTES_PER_SAMPLE[subtype]
@@ -29,7 +30,7 @@ def test_the_header_is_44_bytes_and_readers_agree(subtype: Subtype, speech: Call
     assert np.max(np.abs(read - sound)) <= 1 / 32768
 
 
-def test_python_wave_reads_the_same_samples(speech: Callable[..., np.ndarray]) -> None:
+def test_python_wave_reads_the_same_samples() -> None:
     sound = speech(0.3)
     with wave.open(io.BytesIO(wav.whole(sound, 16000))) as reader:
         assert (reader.getnchannels(), reader.getsampwidth(), reader.getframerate()) == (1, 2, 16000)
@@ -37,7 +38,7 @@ def test_python_wave_reads_the_same_samples(speech: Callable[..., np.ndarray]) -
 
 
 @pytest.mark.parametrize("subtype", SUBTYPES)
-def test_a_stream_into_a_file_is_the_whole(subtype: Subtype, speech: Callable[..., np.ndarray]) -> None:
+def test_a_stream_into_a_file_is_the_whole(subtype: Subtype) -> None:
     sound, file = speech(0.5)[:-1], io.BytesIO()
     writer = wav.WavWriter(Outlet(file, "x"), 24000, subtype)
     for start in range(0, sound.size, 1000):
@@ -47,7 +48,7 @@ def test_a_stream_into_a_file_is_the_whole(subtype: Subtype, speech: Callable[..
     assert writer.notice is None
 
 
-def test_on_a_pipe_the_length_is_the_one_that_all_readers_take(speech: Callable[..., np.ndarray]) -> None:
+def test_on_a_pipe_the_length_is_the_one_that_all_readers_take() -> None:
     sound, file = speech(0.2), io.BytesIO()
     writer = wav.WavWriter(Outlet(file, "x", seekable=False), 24000)
     writer.write(sound)
@@ -87,7 +88,7 @@ def test_case_52_lengths_that_the_header_cannot_hold_are_told() -> None:
     assert filed.notice is not None and "4 GiB" in filed.notice
 
 
-def test_raw_is_the_samples_and_nothing_else(speech: Callable[..., np.ndarray]) -> None:
+def test_raw_is_the_samples_and_nothing_else() -> None:
     file, sound = io.BytesIO(), speech(0.1)
     writer = wav.RawWriter(Outlet(file, "x"))
     writer.write(sound)

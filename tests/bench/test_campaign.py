@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import Any
 
 import pytest
+from bench_kit import fake_engine, script, works
 
 from omnitts_cli.bench.campaign import Shape, campaign, turns
 from omnitts_cli.bench.load import Extent
@@ -13,7 +13,7 @@ from omnitts_cli.bench.local import EngineTarget
 from omnitts_cli.errors import ModelError
 
 
-def test_every_level_with_its_requests_and_without_its_warm_up(fake_engine: Any, script: Any, works: Any) -> None:
+def test_every_level_with_its_requests_and_without_its_warm_up() -> None:
     engine = fake_engine(script((0.01, 2)))
     with EngineTarget(engine) as target:
         levels = list(campaign({"": target}, works, Shape(levels=(1, 3), requests=5, warmup=2)))
@@ -23,7 +23,7 @@ def test_every_level_with_its_requests_and_without_its_warm_up(fake_engine: Any,
     assert levels[0].peak_memory_bytes == 123 << 20
 
 
-def test_the_warm_up_is_a_round_unless_told_otherwise(fake_engine: Any, script: Any, works: Any) -> None:
+def test_the_warm_up_is_a_round_unless_told_otherwise() -> None:
     engine = fake_engine(script((0.01, 2)))
     with EngineTarget(engine) as target:
         levels = list(campaign({"": target}, works, Shape(levels=(1, 5), requests=5)))
@@ -33,14 +33,14 @@ def test_the_warm_up_is_a_round_unless_told_otherwise(fake_engine: Any, script: 
     assert Shape(warmup=0).warm_ups(64) == 0
 
 
-def test_a_slow_first_request_is_not_counted(fake_engine: Any, script: Any, works: Any) -> None:
+def test_a_slow_first_request_is_not_counted() -> None:
     engine = fake_engine(script((0.5, 2)), *[script((0.02, 2))] * 9)
     with EngineTarget(engine) as target:
         level = next(campaign({"": target}, works, Shape(levels=(1,), requests=6, warmup=1)))
     assert level.e2el_ms["p99"] < 300
 
 
-def test_variants_take_turns_on_the_same_works(fake_engine: Any, script: Any, works: Any) -> None:
+def test_variants_take_turns_on_the_same_works() -> None:
     engines = {"": fake_engine(script((0.02, 4))), "eager": fake_engine(script((0.06, 4)))}
     order = []
     kept = []
@@ -62,16 +62,7 @@ def test_variants_take_turns_on_the_same_works(fake_engine: Any, script: Any, wo
     assert 0.02 * 4 <= levels[0].duration_s < 0.06 * 4  # its own turns only
 
 
-def test_an_open_loop_has_one_level(fake_engine: Any, script: Any, works: Any) -> None:
-    engine = fake_engine(script((0.01, 2)))
-    with EngineTarget(engine) as target:
-        levels = list(campaign({"": target}, works, Shape(rate=100, burstiness=0.5, requests=7)))
-    assert [(level.rate, level.burstiness, level.concurrency, level.requests) for level in levels] == [
-        (100, 0.5, None, 7)
-    ]
-
-
-def test_a_level_can_be_a_time(fake_engine: Any, script: Any, works: Any) -> None:
+def test_a_level_can_be_a_time() -> None:
     engine = fake_engine(script((0.02, 2)))
     with EngineTarget(engine) as target:
         level = next(campaign({"": target}, works, Shape(levels=(2,), duration_s=0.4)))
@@ -79,7 +70,7 @@ def test_a_level_can_be_a_time(fake_engine: Any, script: Any, works: Any) -> Non
     assert 0.4 <= level.duration_s < 0.7
 
 
-def test_nothing_is_measured_of_a_target_that_only_fails(fake_engine: Any, script: Any, works: Any) -> None:
+def test_nothing_is_measured_of_a_target_that_only_fails() -> None:
     engine = fake_engine(script(failure="no such voice"))
     with EngineTarget(engine) as target, pytest.raises(ModelError) as caught:
         next(campaign({"": target}, works, Shape()))
@@ -109,7 +100,7 @@ def test_turns_of_a_time(lasts_s: float, shares: list[float]) -> None:
     assert turns(Extent(duration_s=lasts_s), 4, 1) == [Extent(duration_s=lasts_s)]
 
 
-def test_how_much_is_planned(works: Any) -> None:
+def test_how_much_is_planned() -> None:
     assert Shape(levels=(1, 4, 10)).planned() == 8 + 16 + 40
     assert Shape(rate=3).planned() == 30
     assert Shape(requests=5, levels=(1, 2)).planned() == 10

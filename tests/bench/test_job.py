@@ -6,12 +6,13 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from golden_set import checkpoint
+from speech_server import SpeechServer
 
 from omnitts_cli.bench.campaign import Shape
 from omnitts_cli.bench.job import Job, Speaker, Texts, slot_seconds
@@ -85,8 +86,8 @@ def test_a_variant_runs_beside_it_and_the_ratio_is_told() -> None:
     assert report.ratios[0]["rtf"] > 0
 
 
-def test_a_server_is_measured_by_the_same_clock(speech_server: Any) -> None:
-    server = speech_server.SpeechServer()
+def test_a_server_is_measured_by_the_same_clock() -> None:
+    server = SpeechServer()
     with server:
         asking = Asking("some-model", body={"seed": 1})
         report, _ = run(job(url=server.url, asking=asking, frames=None, texts=Texts(length="short")))
@@ -142,9 +143,7 @@ def test_the_scripts_of_benchmarks_run_on_the_toy_and_end_in_json(name: str) -> 
     assert {"device", "versions", "commit", "created"} <= set(row)
 
 
-def test_a_folder_of_plain_letters_is_asked_what_say_would_ask(
-    checkpoint: Callable[[str], Path], tmp_path: Path
-) -> None:
+def test_a_folder_of_plain_letters_is_asked_what_say_would_ask(tmp_path: Path) -> None:
     folder = shutil.copytree(checkpoint("base"), tmp_path / "own")
     config = json.loads((folder / "config.json").read_text())
     config["omnitts"] = {"plain_letters": True, "longest_piece": 30}

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
-import soundfile
+from bench_kit import fake_engine, script, works
 
 from omnitts_cli.bench.campaign import Shape, campaign
 from omnitts_cli.bench.keep import LIST, Keeper
 from omnitts_cli.bench.local import EngineTarget
 from omnitts_cli.errors import OutputError
 
+soundfile = pytest.importorskip("soundfile")
 
-def test_the_seconds_that_were_reported_are_in_the_files(
-    tmp_path: Path, fake_engine: Any, script: Any, works: Any
-) -> None:
+
+def test_the_seconds_that_were_reported_are_in_the_files(tmp_path: Path) -> None:
     engine = fake_engine(script((0.01, 3), (0.03, 5)), script((0.02, 7)), script((0.01, 1), failure="lost"))
     keeper = Keeper(tmp_path / "sound")
     with EngineTarget(engine, keep=True) as target:
@@ -37,7 +36,7 @@ def test_the_seconds_that_were_reported_are_in_the_files(
     assert {round(row["audio_s"], 2) for row in good} == {0.64, 0.56}
 
 
-def test_sound_that_is_no_number_is_kept_for_a_look(tmp_path: Path, fake_engine: Any, script: Any, works: Any) -> None:
+def test_sound_that_is_no_number_is_kept_for_a_look(tmp_path: Path) -> None:
     engine = fake_engine(script((0.01, 1, 0, True)))
     keeper = Keeper(tmp_path)
     with EngineTarget(engine, keep=True) as target:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from bench_kit import works
 
 from omnitts_cli.bench.load import Extent, arrivals, closed_loop, open_loop
 from omnitts_cli.bench.record import Heard
@@ -42,19 +43,19 @@ class Echo:
 
 
 @pytest.mark.parametrize(("level", "count"), [(1, 3), (4, 17), (10, 5)])
-def test_a_closed_loop_keeps_its_level_and_sends_no_more_than_asked(works: Any, level: int, count: int) -> None:
+def test_a_closed_loop_keeps_its_level_and_sends_no_more_than_asked(level: int, count: int) -> None:
     target = Echo(0.1)
     run = closed_loop(target, works(), level, Extent(count))
     assert len(run.heard) == len(target.sent) == count
     assert run.most_in_flight == min(level, count) >= target.most
 
 
-def test_a_closed_loop_ends_when_the_works_do(works: Any) -> None:
+def test_a_closed_loop_ends_when_the_works_do() -> None:
     run = closed_loop(Echo(), itertools.islice(works(), 5), 3, Extent(100))
     assert len(run.heard) == 5
 
 
-def test_a_closed_loop_by_time_hears_everything_it_sent(works: Any) -> None:
+def test_a_closed_loop_by_time_hears_everything_it_sent() -> None:
     target = Echo(0.02)
     run = closed_loop(target, works(), 2, Extent(duration_s=0.3))
     assert len(run.heard) == len(target.sent) > 10
@@ -62,7 +63,7 @@ def test_a_closed_loop_by_time_hears_everything_it_sent(works: Any) -> None:
     assert run.duration_s > 0.3
 
 
-def test_an_open_loop_waits_for_nobody(works: Any) -> None:
+def test_an_open_loop_waits_for_nobody() -> None:
     target = Echo(0.5)
     run = open_loop(target, works(), [0.01 * n for n in range(10)], Extent(10))
     assert run.most_in_flight == 10
@@ -70,14 +71,14 @@ def test_an_open_loop_waits_for_nobody(works: Any) -> None:
     assert len(run.heard) == 10
 
 
-def test_an_open_loop_ends_with_its_extent_or_with_its_arrivals(works: Any) -> None:
+def test_an_open_loop_ends_with_its_extent_or_with_its_arrivals() -> None:
     assert len(open_loop(Echo(), works(), [0.0, 0.01, 0.02], Extent(2)).heard) == 2
     assert len(open_loop(Echo(), works(), [0.0, 0.01], Extent(9)).heard) == 2
     assert len(open_loop(Echo(), works(), [0.0, 0.05, 0.9], Extent(duration_s=0.1)).heard) == 2
     assert open_loop(Echo(), works(), [], Extent(9)).heard == []
 
 
-def test_a_client_that_is_late_says_so(works: Any) -> None:
+def test_a_client_that_is_late_says_so() -> None:
     class Slow(Echo):
         def send(self, work: Any, wanted: float, ended: Any) -> None:
             time.sleep(0.05)
@@ -88,7 +89,7 @@ def test_a_client_that_is_late_says_so(works: Any) -> None:
     assert all(least <= found < least + 0.3 for least, found in zip((0.05, 0.10, 0.15), waited, strict=True))
 
 
-def test_everybody_is_told_of_every_end(works: Any) -> None:
+def test_everybody_is_told_of_every_end() -> None:
     told: list[Heard] = []
     run = closed_loop(Echo(), works(), 3, Extent(9), told.append)
     deadline = time.perf_counter() + 5

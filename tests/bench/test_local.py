@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from bench_kit import fake_engine, script, works
 
 from omnitts_cli.bench.load import Extent, Run, arrivals, closed_loop, open_loop
 from omnitts_cli.bench.local import EngineTarget
@@ -96,15 +97,15 @@ def undisturbed(measure: Callable[[], None]) -> None:
                 raise
 
 
-def test_every_figure_of_a_closed_loop_is_right(fake_engine: Any, script: Any, works: Any) -> None:
-    undisturbed(lambda: closed_loop_is_right(fake_engine, script, works))
+def test_every_figure_of_a_closed_loop_is_right() -> None:
+    undisturbed(closed_loop_is_right)
 
 
-def test_every_figure_of_an_open_loop_is_right(fake_engine: Any, script: Any, works: Any) -> None:
-    undisturbed(lambda: open_loop_is_right(fake_engine, script, works))
+def test_every_figure_of_an_open_loop_is_right() -> None:
+    undisturbed(open_loop_is_right)
 
 
-def closed_loop_is_right(fake_engine: Any, script: Any, works: Any) -> None:
+def closed_loop_is_right() -> None:
     engine = fake_engine(
         script((0.050, 2), (0.100, 4), (0.200, 8)),
         script((0.120, 1, 1920), (0.150, 2, 960), (0.700, 4)),  # silence at the onset, a gap that is heard
@@ -121,7 +122,7 @@ def closed_loop_is_right(fake_engine: Any, script: Any, works: Any) -> None:
     assert engine.most_at_once == 4
 
 
-def open_loop_is_right(fake_engine: Any, script: Any, works: Any) -> None:
+def open_loop_is_right() -> None:
     engine = fake_engine(script((0.040, 2), (0.090, 6)), script((0.070, 1, 400), (0.100, 2)))
     with EngineTarget(engine) as target:
         run = open_loop(target, works(), arrivals(40, seed=3), Extent(20))
@@ -130,16 +131,6 @@ def open_loop_is_right(fake_engine: Any, script: Any, works: Any) -> None:
     wanted = [heard.wanted - run.began for heard in sorted(run.heard, key=lambda heard: heard.wanted)]
     offsets = arrivals(40, seed=3)
     assert wanted == pytest.approx([next(offsets) for _ in range(20)])
-
-
-def test_the_duration_is_that_of_the_wall_clock(fake_engine: Any, script: Any, works: Any) -> None:
-    engine = fake_engine(script((0.05, 2), (0.10, 2)))
-    with EngineTarget(engine) as target:
-        began = time.perf_counter()
-        run = closed_loop(target, works(), 2, Extent(8))
-        lasted = time.perf_counter() - began
-    assert run.duration_s == about(lasted, 0.02)
-    assert run.duration_s >= 0.4
 
 
 @pytest.mark.parametrize(
@@ -152,9 +143,7 @@ def test_the_duration_is_that_of_the_wall_clock(fake_engine: Any, script: Any, w
         ({"failure": "out of room"}, [(0.01, 1)], {}, "out of room"),
     ],
 )
-def test_what_is_not_whole_is_a_failure(
-    fake_engine: Any, script: Any, works: Any, end: Any, packets: Any, fields: Any, failure: str
-) -> None:
+def test_what_is_not_whole_is_a_failure(end: Any, packets: Any, fields: Any, failure: str) -> None:
     engine = fake_engine(script(*packets, **end))
     with EngineTarget(engine) as target:
         run = closed_loop(target, works(**fields), 2, Extent(4))
@@ -164,7 +153,7 @@ def test_what_is_not_whole_is_a_failure(
     assert found.rtf == {"mean": None, "median": None, "p90": None, "p99": None}
 
 
-def test_guard_hits_are_counted_but_a_fixed_length_is_none(fake_engine: Any, script: Any, works: Any) -> None:
+def test_guard_hits_are_counted_but_a_fixed_length_is_none() -> None:
     engine = fake_engine(script((0.01, 4), stopped="limit"), script((0.01, 4), stopped="stall"), script((0.01, 4)))
     with EngineTarget(engine) as target:
         free = level(closed_loop(target, works(), 1, Extent(3)))
@@ -174,7 +163,7 @@ def test_guard_hits_are_counted_but_a_fixed_length_is_none(fake_engine: Any, scr
     assert fixed.guard_hits == 0
 
 
-def test_a_silent_result_is_no_fast_one(fake_engine: Any, script: Any, works: Any) -> None:
+def test_a_silent_result_is_no_fast_one() -> None:
     engine = fake_engine(script((0.01, 1, 1920)))
     with EngineTarget(engine) as target:
         found = level(closed_loop(target, works(), 1, Extent(2)))
@@ -182,15 +171,7 @@ def test_a_silent_result_is_no_fast_one(fake_engine: Any, script: Any, works: An
     assert found.audible_ms["median"] is None
 
 
-def test_the_gauge_says_what_the_device_says(fake_engine: Any, script: Any, works: Any) -> None:
-    engine = fake_engine(script((0.01, 7)))
-    with EngineTarget(engine) as target, target.gauged() as gauge:
-        closed_loop(target, works(), 1, Extent(2))
-    assert (gauge.frames, gauge.syncs, gauge.peak_bytes) == (14, 7, 123 << 20)
-    assert gauge.syncs_per_frame == 0.5
-
-
-def test_a_clip_that_is_heard_anew_is_inside_the_measured_time(fake_engine: Any, script: Any) -> None:
+def test_a_clip_that_is_heard_anew_is_inside_the_measured_time() -> None:
     engine = fake_engine(script((0.02, 2)))
     threads = set()
 
@@ -208,7 +189,7 @@ def test_a_clip_that_is_heard_anew_is_inside_the_measured_time(fake_engine: Any,
     assert threading.get_ident() not in threads
 
 
-def test_a_clip_that_cannot_be_heard_fails_its_own_request(fake_engine: Any, script: Any, works: Any) -> None:
+def test_a_clip_that_cannot_be_heard_fails_its_own_request() -> None:
     engine = fake_engine(script((0.01, 2)))
 
     def listen() -> Cloned:
@@ -221,7 +202,7 @@ def test_a_clip_that_cannot_be_heard_fails_its_own_request(fake_engine: Any, scr
     assert found.requests == 1
 
 
-def test_an_engine_that_breaks_is_raised_where_one_waits(fake_engine: Any, script: Any, works: Any) -> None:
+def test_an_engine_that_breaks_is_raised_where_one_waits() -> None:
     engine = fake_engine(script((0.01, 2)))
     step: Callable[[], Any] = engine.step
 
@@ -235,7 +216,7 @@ def test_an_engine_that_breaks_is_raised_where_one_waits(fake_engine: Any, scrip
         closed_loop(target, works(), 2, Extent(duration_s=60))
 
 
-def test_an_interrupted_load_sends_nothing_more(fake_engine: Any, script: Any, works: Any) -> None:
+def test_an_interrupted_load_sends_nothing_more() -> None:
     engine = fake_engine(script((0.05, 2)))
     with pytest.raises(KeyboardInterrupt), EngineTarget(engine) as target:
         timer = threading.Timer(0.2, _thread.interrupt_main)
@@ -247,7 +228,7 @@ def test_an_interrupted_load_sends_nothing_more(fake_engine: Any, script: Any, w
     assert not engine.busy
 
 
-def test_leaving_early_cancels_what_is_under_way(fake_engine: Any, script: Any) -> None:
+def test_leaving_early_cancels_what_is_under_way() -> None:
     engine = fake_engine(script((30.0, 2)))
     ended = []
     began = time.perf_counter()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import errno
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 import pytest
+from bench_kit import a_level, a_report
 
 from omnitts_cli.bench import report as reports
 from omnitts_cli.bench.report import READERS, Report, ratios, rounded
@@ -25,13 +25,13 @@ ROW += ["ttfp_ms", "audible_ms", "rtf", "underruns", "gap_ms_max", "guard_hits",
 ROW += ["peak_memory_bytes"]
 
 
-def test_a_report_reads_back_as_it_was(tmp_path: Path, a_report: Report) -> None:
-    reports.save(tmp_path / "new.json", a_report)
-    assert asdict(reports.read(tmp_path / "new.json")) == asdict(a_report)
+def test_a_report_reads_back_as_it_was(tmp_path: Path) -> None:
+    reports.save(tmp_path / "new.json", a_report())
+    assert asdict(reports.read(tmp_path / "new.json")) == asdict(a_report())
 
 
-def test_the_names_are_those_that_were_promised(a_report: Report) -> None:
-    table = a_report.to_json()
+def test_the_names_are_those_that_were_promised() -> None:
+    table = a_report().to_json()
     assert [name for name in TOP if name not in table] == []
     for row in table["levels"]:
         assert [name for name in ROW if name not in row] == []
@@ -40,11 +40,10 @@ def test_the_names_are_those_that_were_promised(a_report: Report) -> None:
             assert {"mean", "median", "p90", "p99"} <= set(row[name])
 
 
-def test_lines_are_appended_and_the_last_is_read(tmp_path: Path, a_report: Report) -> None:
+def test_lines_are_appended_and_the_last_is_read(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
-    reports.save(path, a_report, append=True)
-    a_report.seed = 9
-    reports.save(path, a_report, append=True)
+    reports.save(path, a_report(), append=True)
+    reports.save(path, replace(a_report(), seed=9), append=True)
     assert len(path.read_text().splitlines()) == 2
     assert reports.read(path).seed == 9
 
@@ -87,8 +86,8 @@ def test_what_is_no_report_is_refused(tmp_path: Path, content: str, words: str) 
         reports.read(path)
 
 
-def test_a_row_with_a_number_for_a_spread_is_refused(tmp_path: Path, a_report: Report) -> None:
-    table = a_report.to_json()
+def test_a_row_with_a_number_for_a_spread_is_refused(tmp_path: Path) -> None:
+    table = a_report().to_json()
     table["levels"][0]["rtf"] = 0.5
     path = tmp_path / "old.json"
     path.write_text(json.dumps(table))
@@ -96,7 +95,7 @@ def test_a_row_with_a_number_for_a_spread_is_refused(tmp_path: Path, a_report: R
         reports.read(path)
 
 
-def test_places_that_cannot_be_used_are_told(tmp_path: Path, a_report: Report) -> None:
+def test_places_that_cannot_be_used_are_told(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot read"):
         reports.read(tmp_path / "none.json")
     with pytest.raises(InputError, match="not a JSON file"):
@@ -104,12 +103,10 @@ def test_places_that_cannot_be_used_are_told(tmp_path: Path, a_report: Report) -
         reports.read(tmp_path / "bin")
     for append in (False, True):
         with pytest.raises(OutputError, match="cannot"):
-            reports.save(tmp_path / "no" / "folder.json", a_report, append=append)
+            reports.save(tmp_path / "no" / "folder.json", a_report(), append=append)
 
 
-def test_a_disk_that_is_full_costs_no_older_report(
-    tmp_path: Path, a_report: Report, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_disk_that_is_full_costs_no_older_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "kept.json"
     path.write_text("older")
 
@@ -118,11 +115,11 @@ def test_a_disk_that_is_full_costs_no_older_report(
 
     monkeypatch.setattr("omnitts_cli.audio.target.os.fsync", full)
     with pytest.raises(OutputError, match="no space left"):
-        reports.save(path, a_report)
+        reports.save(path, a_report())
     assert path.read_text() == "older" and list(tmp_path.iterdir()) == [path]
 
 
-def test_ratios_say_how_much_longer_the_other_takes(a_level: Any) -> None:
+def test_ratios_say_how_much_longer_the_other_takes() -> None:
     main: Level = a_level(concurrency=4, rtf=0.1, audio_throughput=40.0)
     slow = a_level(concurrency=4, rtf=0.3, audio_throughput=10.0, variant="eager")
     found = ratios([main, slow, a_level(concurrency=1)])

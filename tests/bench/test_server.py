@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from bench_kit import works
+from speech_server import Plan, SpeechServer, tone
 
 from omnitts_cli.bench.load import Extent, closed_loop, open_loop
 from omnitts_cli.bench.record import Work
@@ -19,29 +21,29 @@ from omnitts_cli.speech.servers import Address
 from omnitts_cli.voices import Named
 
 
-def target(server: Any, keep: bool = False, **asking: Any) -> ServerTarget:
+def target(server: SpeechServer, keep: bool = False, **asking: Any) -> ServerTarget:
     return ServerTarget(Address.of(server.url), Asking("m", **asking), keep=keep)
 
 
-def run(server: Any, works: Any, level_: int = 1, count: int = 3, **asking: Any) -> Any:
+def run(server: SpeechServer, level_: int = 1, count: int = 3, **asking: Any) -> Any:
     with server, target(server, **asking) as at:
-        return closed_loop(at, works, level_, Extent(count))
+        return closed_loop(at, works(), level_, Extent(count))
 
 
 @pytest.mark.parametrize("sound", ["pcm", "wav"])
-def test_every_figure_of_a_stream_is_right(speech_server: Any, works: Any, sound: str) -> None:
+def test_every_figure_of_a_stream_is_right(sound: str) -> None:
     for left in range(4, -1, -1):  # a machine that is busy elsewhere wakes threads late now and then
         try:
-            return stream_is_right(speech_server, works, sound)
+            return stream_is_right(sound)
         except AssertionError:
             if not left:
                 raise
 
 
-def stream_is_right(speech_server: Any, works: Any, sound: str) -> None:
-    plan = speech_server.Plan(packets=((0.15, 2400), (0.20, 4800), (0.80, 7200)), silent=1200)
-    server = speech_server.SpeechServer(plan)
-    found = run(server, works(), 3, 6, sound=sound)
+def stream_is_right(sound: str) -> None:
+    plan = Plan(packets=((0.15, 2400), (0.20, 4800), (0.80, 7200)), silent=1200)
+    server = SpeechServer(plan)
+    found = run(server, 3, 6, sound=sound)
     figures = level(found, concurrency=3)
 
     def median(values: list[float]) -> float:
@@ -66,12 +68,12 @@ def stream_is_right(speech_server: Any, works: Any, sound: str) -> None:
 
 @pytest.mark.parametrize("sound", ["pcm", "wav"])
 @pytest.mark.parametrize("stream", [True, False])
-def test_the_samples_are_those_that_were_sent(speech_server: Any, works: Any, sound: str, stream: bool) -> None:
-    server = speech_server.SpeechServer(speech_server.Plan(packets=((0.0, 999), (0.01, 1), (0.02, 5000))))
+def test_the_samples_are_those_that_were_sent(sound: str, stream: bool) -> None:
+    server = SpeechServer(Plan(packets=((0.0, 999), (0.01, 1), (0.02, 5000))))
     with server, target(server, keep=True, sound=sound, stream=stream) as at:
         heard = closed_loop(at, works(), 1, Extent(1)).heard[0]
     assert heard.failure is None
-    expected = speech_server.tone(6000, 0).astype(np.float32) / 32768
+    expected = tone(6000, 0).astype(np.float32) / 32768
     assert np.array_equal(np.concatenate(heard.sound), expected)
 
 
@@ -90,18 +92,16 @@ def test_the_samples_are_those_that_were_sent(speech_server: Any, works: Any, so
         ("half sample", "pcm", True, "middle of a sample"),
     ],
 )
-def test_what_is_not_whole_is_a_failure(
-    speech_server: Any, works: Any, wrong: str, sound: str, stream: bool, words: str
-) -> None:
-    server = speech_server.SpeechServer(speech_server.Plan(wrong=wrong), speech_server.Plan())
-    figures = level(run(server, works(), 1, 2, sound=sound, stream=stream))
+def test_what_is_not_whole_is_a_failure(wrong: str, sound: str, stream: bool, words: str) -> None:
+    server = SpeechServer(Plan(wrong=wrong), Plan())
+    figures = level(run(server, 1, 2, sound=sound, stream=stream))
     assert (figures.requests, figures.failed) == (1, 1)
     assert figures.audio_s == pytest.approx(0.4)
     assert words in next(iter(figures.failures))
 
 
-def test_nobody_there_is_a_failure_of_each_request(speech_server: Any, works: Any) -> None:
-    server = speech_server.SpeechServer()
+def test_nobody_there_is_a_failure_of_each_request() -> None:
+    server = SpeechServer()
     address = Address.of(server.url)
     with server:
         pass
@@ -111,16 +111,16 @@ def test_nobody_there_is_a_failure_of_each_request(speech_server: Any, works: An
     assert list(found.failures) == ["ConnectionRefusedError: Connection refused"]
 
 
-def test_an_open_loop_opens_as_many_connections_as_it_takes(speech_server: Any, works: Any) -> None:
-    server = speech_server.SpeechServer(speech_server.Plan(packets=((2.0, 2400),)))
+def test_an_open_loop_opens_as_many_connections_as_it_takes() -> None:
+    server = SpeechServer(Plan(packets=((2.0, 2400),)))
     with server, target(server) as at:
         found = open_loop(at, works(), [0.005 * n for n in range(20)], Extent(20))
     assert found.most_in_flight == 20
     assert all(heard.failure is None for heard in found.heard)
 
 
-def test_a_request_says_what_was_asked(speech_server: Any) -> None:
-    server = speech_server.SpeechServer()
+def test_a_request_says_what_was_asked() -> None:
+    server = SpeechServer()
     work = Work(Request("Grüß dich", Named("ann"), style="softly"))
     body = {"language": "German", "stream": False}
     with server, target(server, api_key="k-1", body=body, sound="wav") as at:

@@ -8,11 +8,12 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-import soundfile
 from hypothesis import given
 from hypothesis import strategies as st
 
 from omnitts_cli.bench.wave import RawSamples, WavStream, WireError
+
+soundfile = pytest.importorskip("soundfile")
 
 TONE = (0.5 * np.sin(np.arange(1000) / 7)).astype(np.float32)
 

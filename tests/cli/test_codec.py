@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import soundfile
+from command import Omnitts
 from safetensors.numpy import load, save
 
-Call = Callable[..., Any]
+soundfile = pytest.importorskip("soundfile")
+
 TOY = ["-m", "random:toy"]
 
 
@@ -27,7 +27,7 @@ def written(tensors: dict[str, Any]) -> str:
     return "a.safetensors"
 
 
-def test_there_and_back(omnitts: Call, tone: str) -> None:
+def test_there_and_back(omnitts: Omnitts, tone: str) -> None:
     done = omnitts("codec", "encode", tone, "a.safetensors", *TOY, "--json")
     assert done.code == 0, done.err
     codes = load(Path("a.safetensors").read_bytes())["codes"]
@@ -36,7 +36,7 @@ def test_there_and_back(omnitts: Call, tone: str) -> None:
     assert soundfile.info("b.wav").frames == len(codes) * 640
 
 
-def test_a_dash_is_stdin_and_stdout(omnitts: Call, tone: str) -> None:
+def test_a_dash_is_stdin_and_stdout(omnitts: Omnitts, tone: str) -> None:
     omnitts("codec", "encode", tone, "a.safetensors", *TOY)
     omnitts("codec", "decode", "a.safetensors", "-o", "b.wav", *TOY)
     Path("a.wav").write_bytes(Path(tone).read_bytes())
@@ -51,12 +51,12 @@ def test_a_dash_is_stdin_and_stdout(omnitts: Call, tone: str) -> None:
     assert broken.code == 3 and "cannot use code file on standard input" in broken.err
 
 
-def test_a_recording_is_no_code_file(omnitts: Call, tone: str) -> None:
+def test_a_recording_is_no_code_file(omnitts: Omnitts, tone: str) -> None:
     done = omnitts("codec", "decode", tone, "-o", "b.wav", *TOY)
     assert done.code == 3 and f"{tone} is a recording" in done.err and f"omnitts codec encode {tone}" in done.err
 
 
-def test_decode_says_the_same_as_say(omnitts: Call) -> None:
+def test_decode_says_the_same_as_say(omnitts: Omnitts) -> None:
     omnitts("say", *TOY, "--seed", "5", "--max-frames", "40", "-o", "a.wav", "--codes", "c.safetensors", "Hello there.")
     assert omnitts("codec", "decode", "c.safetensors", "-o", "b.wav", *TOY).code == 0
     one, other = (soundfile.read(name, dtype="int16")[0].astype(int) for name in ("a.wav", "b.wav"))
@@ -75,13 +75,13 @@ WRONG = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_codes_that_cannot_be_are_3(omnitts: Call, case: str) -> None:
+def test_codes_that_cannot_be_are_3(omnitts: Omnitts, case: str) -> None:
     done = omnitts("codec", "decode", written(WRONG[case]), "-o", "b.wav", *TOY)
     assert done.code == 3 and "a.safetensors" in done.err
     assert not Path("b.wav").exists()
 
 
-def test_files_that_are_neither(omnitts: Call, tone: str) -> None:
+def test_files_that_are_neither(omnitts: Omnitts, tone: str) -> None:
     assert omnitts("codec", "decode", tone, "-o", "b.wav", *TOY).code == 3
     assert omnitts("codec", "encode", "nowhere.wav", "b", *TOY).code == 3
     assert omnitts("codec", "encode", tone, "nowhere/b", *TOY).code == 8

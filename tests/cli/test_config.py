@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-Call = Callable[..., Any]
+from command import Omnitts
 
 
 def user_file(home: Path, text: str) -> Path:
@@ -18,16 +16,16 @@ def user_file(home: Path, text: str) -> Path:
     return path
 
 
-def value(omnitts: Call, key: str) -> tuple[Any, str]:
+def value(omnitts: Omnitts, key: str) -> tuple[Any, str]:
     found = {one["key"]: one for one in omnitts("config", "show", "--json").objects}
     return found[key]["value"], found[key]["origin"]
 
 
-def pieces(omnitts: Call, *options: str) -> int:
+def pieces(omnitts: Omnitts, *options: str) -> int:
     return len(omnitts("say", "--dry-run", "--json", *options, stdin=b"One line.\nTwo lines.\n").objects)
 
 
-def test_case_43_the_order_of_origins(omnitts: Call, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_case_43_the_order_of_origins(omnitts: Omnitts, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert value(omnitts, "sentence-gap") == (250, "default")
     user = user_file(home, "sentence-gap = 1")
     assert value(omnitts, "sentence-gap") == (1, str(user))
@@ -38,7 +36,7 @@ def test_case_43_the_order_of_origins(omnitts: Call, home: Path, monkeypatch: py
 
 
 def test_a_preset_goes_over_files_when_it_was_typed_and_under_them_when_a_file_named_it(
-    omnitts: Call, home: Path
+    omnitts: Omnitts, home: Path
 ) -> None:
     user_file(home, 'preset = "studio"\nsentence-gap = 1\n')
     shown = {one["key"]: one for one in omnitts("config", "show", "--json").objects}
@@ -48,14 +46,14 @@ def test_a_preset_goes_over_files_when_it_was_typed_and_under_them_when_a_file_n
     assert omnitts(*arguments, "--preset", "fast").json["sample_rate"] == 8000
 
 
-def test_typed_goes_over_everything(omnitts: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_typed_goes_over_everything(omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMNITTS_SPLIT", "none")
     assert pieces(omnitts) == 1
     assert pieces(omnitts, "--split", "line") == 2
 
 
 def test_words_that_were_typed_go_over_a_file_that_was_not(
-    omnitts: Call, home: Path, monkeypatch: pytest.MonkeyPatch
+    omnitts: Omnitts, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Path("a.txt").write_text("From a file.")
     user_file(home, 'file = ["a.txt"]\n')
@@ -66,7 +64,7 @@ def test_words_that_were_typed_go_over_a_file_that_was_not(
     assert omnitts("say", "--dry-run", "--json", "Typed.", "-f", "a.txt").code == 2
 
 
-def test_falsy_values_count_as_given(omnitts: Call, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_falsy_values_count_as_given(omnitts: Omnitts, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     user_file(home, "sentence-gap = 9\nno-clobber = true\n")
     monkeypatch.setenv("OMNITTS_SENTENCE_GAP", "0")
     monkeypatch.setenv("OMNITTS_NO_CLOBBER", "no")
@@ -74,13 +72,13 @@ def test_falsy_values_count_as_given(omnitts: Call, home: Path, monkeypatch: pyt
     assert value(omnitts, "no-clobber") == (False, "environment")
 
 
-def test_a_table_is_for_its_command(omnitts: Call, home: Path) -> None:
+def test_a_table_is_for_its_command(omnitts: Omnitts, home: Path) -> None:
     user_file(home, 'split = "none"\n[say]\nsplit = "line"\n')
     assert pieces(omnitts) == 2
     assert value(omnitts, "split")[0] == "none"
 
 
-def test_a_voice_of_the_file_is_for_say_and_not_against_design(omnitts: Call, home: Path) -> None:
+def test_a_voice_of_the_file_is_for_say_and_not_against_design(omnitts: Omnitts, home: Path) -> None:
     user_file(home, 'voice = "ben"\ninstruct = "loud"\n')
     toy = ("-m", "random:toy", "--max-frames", "12", "-o", "a.wav", "Hello there.")
     assert omnitts("say", *toy, "--json").json["voice"] == "ben"
@@ -89,7 +87,7 @@ def test_a_voice_of_the_file_is_for_say_and_not_against_design(omnitts: Call, ho
     assert omnitts("design", "-v", "ben", "-i", "deep", *toy).code == 2
 
 
-def test_presets_of_ones_own(omnitts: Call, home: Path) -> None:
+def test_presets_of_ones_own(omnitts: Omnitts, home: Path) -> None:
     user_file(home, '[presets.mine]\nsplit = "none"\n')
     assert pieces(omnitts, "--preset", "mine") == 1
     done = omnitts("say", "--dry-run", "--preset", "stduio", "Hello")
@@ -114,7 +112,7 @@ def test_presets_of_ones_own(omnitts: Call, home: Path) -> None:
     ],
 )
 def test_case_43_what_is_wrong_in_a_file_is_3_with_its_place(
-    omnitts: Call, home: Path, text: str, words: list[str]
+    omnitts: Omnitts, home: Path, text: str, words: list[str]
 ) -> None:
     user_file(home, text)
     done = omnitts("say", "--dry-run", "Hello")
@@ -124,7 +122,7 @@ def test_case_43_what_is_wrong_in_a_file_is_3_with_its_place(
     assert all(word in done.err for word in words), done.err
 
 
-def test_a_settings_file_that_was_named_must_be_there(omnitts: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_settings_file_that_was_named_must_be_there(omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMNITTS_CONFIG", "nowhere.toml")
     assert omnitts("say", "--dry-run", "Hello").code == 3
     Path("only.toml").write_text("sentence-gap = 7")
@@ -132,7 +130,7 @@ def test_a_settings_file_that_was_named_must_be_there(omnitts: Call, monkeypatch
     assert value(omnitts, "sentence-gap") == (7, "only.toml")
 
 
-def test_set_and_unset(omnitts: Call, home: Path) -> None:
+def test_set_and_unset(omnitts: Omnitts, home: Path) -> None:
     path = user_file(home, '# mine\n[say]\nsplit = "line"\n')
     assert omnitts("config", "set", "sentence-gap", "300").code == 0
     assert omnitts("config", "set", "voice", "Ännchen").code == 0
@@ -144,7 +142,7 @@ def test_set_and_unset(omnitts: Call, home: Path) -> None:
     assert value(omnitts, "sentence-gap")[1] == "default"
 
 
-def test_set_and_unset_leave_tables_and_presets_alone(omnitts: Call, home: Path) -> None:
+def test_set_and_unset_leave_tables_and_presets_alone(omnitts: Omnitts, home: Path) -> None:
     tables = '[say]\nvoice = "ann"\n[presets.mine]\nspeed = 1.5\n'
     path = user_file(home, f'"voice" = "ben"\n{tables}')
     assert omnitts("config", "set", "voice", "eric").code == omnitts("config", "set", "speed", "1.1").code == 0
@@ -153,7 +151,7 @@ def test_set_and_unset_leave_tables_and_presets_alone(omnitts: Call, home: Path)
     assert path.read_text() == tables
 
 
-def test_set_tells_what_goes_over_it(omnitts: Call, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_set_tells_what_goes_over_it(omnitts: Omnitts, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "warning" not in omnitts("config", "set", "speed", "1.1").err
     Path("omnitts.toml").write_text("speed = 1.2")
     assert "warning: speed is still 1.2, from omnitts.toml" in omnitts("config", "set", "speed", "1.3").err
@@ -161,7 +159,7 @@ def test_set_tells_what_goes_over_it(omnitts: Call, home: Path, monkeypatch: pyt
     assert "warning: speed is still 1.4, from environment" in omnitts("config", "unset", "speed").err
 
 
-def test_a_value_over_several_lines_is_one_value(omnitts: Call, home: Path) -> None:
+def test_a_value_over_several_lines_is_one_value(omnitts: Omnitts, home: Path) -> None:
     text = 'style = """\nslowly,\nvoice = b"""\nlexicon = [\n "a",\n]\n'
     path = user_file(home, text)
     assert omnitts("config", "set", "voice", "leo").code == 0
@@ -171,30 +169,30 @@ def test_a_value_over_several_lines_is_one_value(omnitts: Call, home: Path) -> N
     assert path.read_text() == 'style = "one\\ntwo"\nvoice = "leo"\n'
 
 
-def test_what_may_be_given_more_than_once_is_set_as_in_the_environment(omnitts: Call, home: Path) -> None:
+def test_what_may_be_given_more_than_once_is_set_as_in_the_environment(omnitts: Omnitts, home: Path) -> None:
     assert omnitts("config", "set", "lexicon", "a,b").code == 0
     assert value(omnitts, "lexicon")[0] == ["a", "b"]
 
 
-def test_what_a_file_cannot_hold(omnitts: Call, home: Path) -> None:
+def test_what_a_file_cannot_hold(omnitts: Omnitts, home: Path) -> None:
     assert omnitts("config", "set", "style", "a\x7fb\x01").code == 0
     assert value(omnitts, "style")[0] == "a\x7fb\x01"
     done = omnitts("config", "set", "voice", "\udcff.voice")  # a file name that is no text
     assert done.code == 2 and "UTF-8" in done.err and value(omnitts, "voice")[1] == "default"
 
 
-def test_a_setting_of_one_command_is_only_for_an_editor(omnitts: Call, home: Path) -> None:
+def test_a_setting_of_one_command_is_only_for_an_editor(omnitts: Omnitts, home: Path) -> None:
     done = omnitts("config", "set", "say.voice", "leo")
     assert done.code == 2 and "under [say]" in done.err and "config.toml" in done.err
 
 
-def test_a_folder_that_cannot_be_made_is_8(omnitts: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_cannot_be_made_is_8(omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", "/dev/null")
     done = omnitts("config", "set", "voice", "ann")
     assert done.code == 8 and "cannot make the folder /dev/null/omnitts" in done.err
 
 
-def test_options_of_bench_stand_in_its_table(omnitts: Call, home: Path) -> None:
+def test_options_of_bench_stand_in_its_table(omnitts: Omnitts, home: Path) -> None:
     user_file(home, '[bench]\nconcurrency = [2]\nrequests = 2\nwarmup = 0\nframes = 4\nvs = "nobuckets"\n')
     levels = omnitts("bench", "-m", "random:toy", "-d", "cpu", "--json").json["levels"]
     assert [(one["concurrency"], one["requests"], one["variant"]) for one in levels] == [
@@ -206,11 +204,11 @@ def test_options_of_bench_stand_in_its_table(omnitts: Call, home: Path) -> None:
 
 
 @pytest.mark.parametrize(("key", "text"), [("speed", "9"), ("sped", "1"), ("no-clobber", "maybe")])
-def test_set_refuses_what_no_option_takes(omnitts: Call, key: str, text: str) -> None:
+def test_set_refuses_what_no_option_takes(omnitts: Omnitts, key: str, text: str) -> None:
     assert omnitts("config", "set", key, text).code == 2
 
 
-def test_paths_and_secrets(omnitts: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_paths_and_secrets(omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch) -> None:
     done = omnitts("config", "path")
     assert done.out.count(b"\n") == 1 and done.out.endswith(b"/config.toml\n")  # an editor can be given that
     assert done.err == "", '$EDITOR "$(omnitts config path)" shows nothing else'
@@ -224,7 +222,7 @@ def test_paths_and_secrets(omnitts: Call, monkeypatch: pytest.MonkeyPatch) -> No
     assert b"HF_TOKEN\t(set)" in out and b"abc123" not in out
 
 
-def test_programs_are_told_the_file_and_the_line(omnitts: Call) -> None:
+def test_programs_are_told_the_file_and_the_line(omnitts: Omnitts) -> None:
     Path("omnitts.toml").write_text("speed = 1.0\nspeeed = 2\n")
     assert omnitts("say", "--json", "Hello.").json["where"] == {"file": "omnitts.toml", "line": 2}
     Path("omnitts.toml").unlink()
@@ -257,7 +255,7 @@ def test_programs_are_told_the_file_and_the_line(omnitts: Call) -> None:
         ("batch-size = 2", "batch-size"),
     ],
 )
-def test_B1_a_project_file_never_says_what_is_read_written_or_fetched(omnitts: Call, line: str, key: str) -> None:
+def test_B1_a_project_file_never_says_what_is_read_written_or_fetched(omnitts: Omnitts, line: str, key: str) -> None:
     Path("omnitts.toml").write_text(f"speed = 1.1\n{line}\n")
     done = omnitts("say", "--dry-run", "hi")
     assert done.code == 3 and f"a project file may not set '{key}'" in done.err
@@ -265,7 +263,7 @@ def test_B1_a_project_file_never_says_what_is_read_written_or_fetched(omnitts: C
     assert not Path("../../hijack.wav").exists()
 
 
-def test_B1_a_project_file_sets_taste(omnitts: Call, home: Path) -> None:
+def test_B1_a_project_file_sets_taste(omnitts: Omnitts, home: Path) -> None:
     user_file(home, '[presets.mine]\nmodel = "random:toy"\n')
     taste = 'voice = "ben"\nspeed = 1.5\nlanguage = "en"\nseed = 3\npreset = "mine"\nsplit = "line"\n'
     Path("omnitts.toml").write_text(f"{taste}[presets.p]\nspeed = 2.0\n")
@@ -274,13 +272,13 @@ def test_B1_a_project_file_sets_taste(omnitts: Call, home: Path) -> None:
     assert pieces(omnitts) == 2
 
 
-def test_B1_a_file_that_was_named_is_ones_own(omnitts: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_B1_a_file_that_was_named_is_ones_own(omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("omnitts.toml").write_text('output = "x.wav"')
     monkeypatch.setenv("OMNITTS_CONFIG", "omnitts.toml")
     assert value(omnitts, "output") == ("x.wav", "omnitts.toml")
 
 
-def test_B1_show_origin_says_which_files_count(omnitts: Call, home: Path) -> None:
+def test_B1_show_origin_says_which_files_count(omnitts: Omnitts, home: Path) -> None:
     path = user_file(home, "speed = 1.1")
     Path("omnitts.toml").write_text("speed = 1.2")
     err = omnitts("config", "show", "--origin").err
@@ -292,7 +290,7 @@ BROKEN = ("voise = 'kurt'", "speed = 'fast'", "[presets.mine]\nsped = 1", "speed
 
 
 @pytest.mark.parametrize("text", BROKEN)
-def test_B4_a_broken_file_does_not_lock_out_what_mends_it(omnitts: Call, home: Path, text: str) -> None:
+def test_B4_a_broken_file_does_not_lock_out_what_mends_it(omnitts: Omnitts, home: Path, text: str) -> None:
     path = user_file(home, f"{text}\n")
     assert omnitts("say", "--dry-run", "hi").code == 3, "speaking is refused"
     assert omnitts("config", "path").out == f"{path}\n".encode()
@@ -303,7 +301,7 @@ def test_B4_a_broken_file_does_not_lock_out_what_mends_it(omnitts: Call, home: P
     assert check["status"] == "fail" and str(path) in str(check)
 
 
-def test_B4_a_wrong_key_is_removed_by_its_name(omnitts: Call, home: Path) -> None:
+def test_B4_a_wrong_key_is_removed_by_its_name(omnitts: Omnitts, home: Path) -> None:
     path = user_file(home, 'voise = "kurt"\nspeed = "fast"\nretries = 1\n')
     assert omnitts("config", "unset", "voise").code == 0
     assert omnitts("config", "unset", "speed").code == 0
@@ -312,14 +310,14 @@ def test_B4_a_wrong_key_is_removed_by_its_name(omnitts: Call, home: Path) -> Non
     assert omnitts("config", "unset", "voise").code == 2, "it is neither there nor a setting"
 
 
-def test_B4_what_cannot_be_changed_names_the_editor(omnitts: Call, home: Path) -> None:
+def test_B4_what_cannot_be_changed_names_the_editor(omnitts: Omnitts, home: Path) -> None:
     user_file(home, "speed = = 1\n")
     for command in (("set", "voice", "leo"), ("unset", "voice")):
         done = omnitts("config", *command)
         assert done.code == 3 and "omnitts config edit" in done.err
 
 
-def test_B4_a_preset_sets_a_voice(omnitts: Call, home: Path) -> None:
+def test_B4_a_preset_sets_a_voice(omnitts: Omnitts, home: Path) -> None:
     user_file(home, '[presets.narrator]\nvoice = "ben"\nspeed = 0.9\n')
     toy = ("-m", "random:toy", "--max-frames", "12", "-o", "a.wav", "Hello there.", "--json")
     assert omnitts("say", "--preset", "narrator", *toy).json["voice"] == "ben"
@@ -327,7 +325,7 @@ def test_B4_a_preset_sets_a_voice(omnitts: Call, home: Path) -> None:
     assert omnitts("design", "--preset", "narrator", "-i", "deep", *toy).code == 0, "a voice is not against design"
 
 
-def test_get_and_edit(omnitts: Call, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_get_and_edit(omnitts: Omnitts, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert omnitts("config", "get", "voice").out == b"henry\n"
     assert omnitts("config", "get", "model").out == b"tiny\n"
     path = user_file(home, "sentence-gap = 7\n")
@@ -347,7 +345,7 @@ def test_get_and_edit(omnitts: Call, home: Path, monkeypatch: pytest.MonkeyPatch
     assert "EDITOR=nano" in omnitts("config", "edit").err
 
 
-def test_show_is_short_and_says_who_speaks(omnitts: Call, home: Path) -> None:
+def test_show_is_short_and_says_who_speaks(omnitts: Omnitts, home: Path) -> None:
     user_file(home, "speed = 1.5\n")
     lines = omnitts("config", "show").out.decode().splitlines()
     assert {"model\ttiny", "voice\thenry", "speed\t1.5"} <= set(lines) and len(lines) < 12

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
+from command import Omnitts
 
 from omnitts_cli.cli import doctor
 from omnitts_cli.cli.doctor import Check
-
-Call = Callable[..., Any]
 
 
 @pytest.fixture
@@ -22,7 +18,7 @@ def speaking(monkeypatch: pytest.MonkeyPatch, silent_machine: None) -> None:
     monkeypatch.setattr(build, "open_engine", lambda name, **options: plain("random:toy", **options))
 
 
-def test_a_machine_that_can_speak_is_0(omnitts: Call, speaking: None) -> None:
+def test_a_machine_that_can_speak_is_0(omnitts: Omnitts, speaking: None) -> None:
     done = omnitts("doctor", "--offline", "-d", "cpu")
     assert done.code == 0, done.out
     lines = done.out.decode().splitlines()
@@ -30,7 +26,7 @@ def test_a_machine_that_can_speak_is_0(omnitts: Call, speaking: None) -> None:
     assert any(line.startswith("warn  sound output:") for line in lines)
 
 
-def test_json_is_one_object_with_the_checks(omnitts: Call, speaking: None) -> None:
+def test_json_is_one_object_with_the_checks(omnitts: Omnitts, speaking: None) -> None:
     done = omnitts("doctor", "--offline", "-d", "cpu", "--json")
     (record,) = done.objects
     assert record["status"] == "ok" and record["schema"] == 1
@@ -40,14 +36,14 @@ def test_json_is_one_object_with_the_checks(omnitts: Call, speaking: None) -> No
     assert all(check["status"] in ("ok", "warn", "fail") for check in record["checks"])
 
 
-def test_a_device_that_is_not_there_is_5(omnitts: Call, speaking: None) -> None:
+def test_a_device_that_is_not_there_is_5(omnitts: Omnitts, speaking: None) -> None:
     done = omnitts("doctor", "--offline", "-d", "cuda:77")
     assert done.code == 5
     assert b"fail  device cuda:77" in done.out
     assert "error: cuda:77 cannot speak on this machine" in done.err  # another device could
 
 
-def test_a_check_that_breaks_is_a_finding(omnitts: Call, monkeypatch: pytest.MonkeyPatch, speaking: None) -> None:
+def test_a_check_that_breaks_is_a_finding(omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch, speaking: None) -> None:
     monkeypatch.setattr(doctor, "ffmpeg", lambda: 1 / 0)
     monkeypatch.setattr(doctor, "devices", lambda machine: iter([Check("speech", "ok", "fine", speaks=True)]))
     done = omnitts("doctor", "--offline")

@@ -5,17 +5,16 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from command import Omnitts
 from typer.main import get_command
 
 from omnitts_cli.cli import help
 from omnitts_cli.cli.app import COMMANDS, app_of
-
-Call = Callable[..., Any]
 
 HOUSE = Path(__file__).parent.parent.parent
 PAGES = {path.stem: path.read_text("utf-8") for path in help.PAGES.glob("*.md")}
@@ -23,7 +22,7 @@ DOCUMENTS = {**PAGES, "README": (HOUSE / "README.md").read_text("utf-8")}
 EXAMPLE = re.compile(r"(?:^|[|;&(] *|`)(omnitts(?: [^|;&`#\n]+)?)", re.MULTILINE)
 
 
-def test_every_page_is_listed_with_one_line(omnitts: Call) -> None:
+def test_every_page_is_listed_with_one_line(omnitts: Omnitts) -> None:
     assert set(help.TOPICS) == set(PAGES)
     lines = omnitts("help").out.decode().splitlines()
     listed = {line.split()[0]: line.split(maxsplit=1)[1] for line in lines if line.startswith("  ")}
@@ -34,7 +33,7 @@ def test_every_page_is_listed_with_one_line(omnitts: Call) -> None:
 
 
 @pytest.mark.parametrize("topic", help.TOPICS)
-def test_a_page_in_a_pipe_is_plain_text_of_80_columns(omnitts: Call, topic: str) -> None:
+def test_a_page_in_a_pipe_is_plain_text_of_80_columns(omnitts: Omnitts, topic: str) -> None:
     done = omnitts("help", topic)
     text = done.out.decode()
     assert done.code == 0 and done.err == ""
@@ -45,7 +44,7 @@ def test_a_page_in_a_pipe_is_plain_text_of_80_columns(omnitts: Call, topic: str)
         assert all(f"    {line}\n" in text for line in example.splitlines() if line)  # never wrapped
 
 
-def test_a_page_on_a_terminal_has_colour_and_its_width(tmp_path: Path, omnitts: Call, monkeypatch: Any) -> None:
+def test_a_page_on_a_terminal_has_colour_and_its_width(tmp_path: Path, omnitts: Omnitts, monkeypatch: Any) -> None:
     monkeypatch.setenv("COLUMNS", "60")
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr("omnitts_cli.terminal.console.Stdout.is_terminal", lambda self: True)
@@ -58,25 +57,25 @@ def test_a_page_on_a_terminal_has_colour_and_its_width(tmp_path: Path, omnitts: 
     assert "\033" not in plain and 40 < max(map(len, plain.splitlines())) <= 60
 
 
-def test_help_of_a_command_is_its_help_option(omnitts: Call) -> None:
+def test_help_of_a_command_is_its_help_option(omnitts: Omnitts) -> None:
     for words in (["say"], ["voices", "save"], ["config", "set"], ["help"], ["doctor"]):
         assert omnitts("help", *words).out == omnitts(*words, "--help").out
 
 
-def test_a_topic_goes_before_a_command_of_that_name(omnitts: Call) -> None:
+def test_a_topic_goes_before_a_command_of_that_name(omnitts: Omnitts) -> None:
     assert omnitts("help", "voices").out.startswith(b"voices: ")
     assert b"`omnitts voices --help`".replace(b"`", b"") in omnitts("help", "voices").out
     for name in set(help.TOPICS) & set(COMMANDS):
         assert f"`omnitts {name} --help`" in PAGES[name]
 
 
-def test_an_unknown_topic_is_2_with_the_nearest(omnitts: Call) -> None:
+def test_an_unknown_topic_is_2_with_the_nearest(omnitts: Omnitts) -> None:
     done = omnitts("help", "voice")
     assert done.code == 2 and done.err == "error: no help for 'voice'\n  try: omnitts help voices\n"
     assert omnitts("help", "quantum").err.endswith("try: omnitts help\n")
 
 
-def test_help_does_not_read_settings(omnitts: Call, home: Path) -> None:
+def test_help_does_not_read_settings(omnitts: Omnitts, home: Path) -> None:
     Path("omnitts.toml").write_text("voice = [broken")
     assert omnitts("help", "settings").code == 0
 

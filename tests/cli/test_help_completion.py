@@ -6,17 +6,16 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
+from command import Omnitts
 
 SHELLS = {"bash": ["bash", "-n"], "zsh": ["zsh", "-n"], "fish": ["fish", "-n"], "powershell": ["pwsh", "-File"]}
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_case_87_the_script_loads(omnitts: Callable[..., Any], shell: str) -> None:
+def test_case_87_the_script_loads(omnitts: Omnitts, shell: str) -> None:
     done = omnitts("completion", shell)
     assert done.code == 0 and b"_OMNITTS_COMPLETE" in done.out
     if shutil.which(SHELLS[shell][0]):
@@ -66,13 +65,11 @@ def test_fish_completes_options_and_values(home: Path) -> None:
     assert [line.split("\t")[0] for line in done.stdout.splitlines()] == ["--loudness", "fr"], done.stderr
 
 
-def test_an_unknown_shell_is_2(omnitts: Callable[..., Any]) -> None:
+def test_an_unknown_shell_is_2(omnitts: Omnitts) -> None:
     assert omnitts("completion", "tcsh").code == 2
 
 
-def test_completion_knows_saved_voices(
-    omnitts: Callable[..., Any], home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_completion_knows_saved_voices(omnitts: Omnitts, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import numpy as np
 
     from omnitts_cli.cli.help import voice_names

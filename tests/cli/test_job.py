@@ -4,31 +4,31 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-import soundfile
+from command import Omnitts
+from golden_set import checkpoint
 
-Call = Callable[..., Any]
+soundfile = pytest.importorskip("soundfile")
+
 SHORT = ["--max-frames", "6", "--seed", "5", "--offline", "-o", "a.wav"]
 
 
-def test_without_it_no_model_is_4_and_says_so(omnitts: Call, no_model: None) -> None:
+def test_without_it_no_model_is_4_and_says_so(omnitts: Omnitts, no_model: None) -> None:
     done = omnitts("say", *SHORT, "Hello there.")
     assert done.code == 4 and "is missing" in done.err and "-m 0.6b" in done.err
 
 
-def test_it_is_the_default_of_say(omnitts: Call, landed: Path) -> None:
+def test_it_is_the_default_of_say(omnitts: Omnitts, landed: Path) -> None:
     done = omnitts("say", *SHORT, "--json", "Hello there.")
     assert done.code == 0, done.err
     assert (done.json["model"], done.json["voice"]) == ("tiny", "henry")
     assert soundfile.info("a.wav").duration == pytest.approx(done.json["audio_s"])
 
 
-def test_it_is_the_default_of_play(omnitts: Call, landed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_the_default_of_play(omnitts: Omnitts, landed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from omnitts_cli.audio import sinks, speaker
 
     class Heard(sinks.MemorySink):
@@ -40,7 +40,7 @@ def test_it_is_the_default_of_play(omnitts: Call, landed: Path, monkeypatch: pyt
     assert heard.sound.size > 0
 
 
-def test_what_it_cannot_do_names_a_model_that_can(omnitts: Call, landed: Path, home: Path) -> None:
+def test_what_it_cannot_do_names_a_model_that_can(omnitts: Omnitts, landed: Path, home: Path) -> None:
     soundfile.write("clip.wav", 0.1 * np.sin(np.arange(96_000) / 30) + 0.01 * np.random.randn(96_000), 24_000)
     calls = [["clone", "-r", "clip.wav"], ["design", "-i", "a deep voice"], ["say", "-i", "whisper"]]
     for call in calls:
@@ -53,23 +53,23 @@ def test_what_it_cannot_do_names_a_model_that_can(omnitts: Call, landed: Path, h
 @pytest.mark.parametrize(
     "text", ["你好，世界。今天天气很好。", "Bonjour, je suis très content de vous voir ici.", "Привет, мир!"]
 )
-def test_another_language_is_2_and_names_models_that_speak_it(omnitts: Call, landed: Path, text: str) -> None:
+def test_another_language_is_2_and_names_models_that_speak_it(omnitts: Omnitts, landed: Path, text: str) -> None:
     done = omnitts("say", *SHORT, text)
     assert done.code == 2
     assert "tiny does not support" in done.err and "-m 0.6b   or   -m 1.7b" in done.err
 
 
 @pytest.mark.parametrize("text", ["A simple example", "Adults die young.", "Los Angeles", "Ho ho ho!"])
-def test_english_is_not_refused_by_a_guess(omnitts: Call, landed: Path, text: str) -> None:
+def test_english_is_not_refused_by_a_guess(omnitts: Omnitts, landed: Path, text: str) -> None:
     assert omnitts("say", *SHORT, text).code == 0
 
 
-def test_a_foreign_word_is_refused_and_never_babbled(omnitts: Call, landed: Path) -> None:
+def test_a_foreign_word_is_refused_and_never_babbled(omnitts: Omnitts, landed: Path) -> None:
     done = omnitts("say", *SHORT, "The word 東京 is not for it.")
     assert done.code == 3 and "東京" in done.err and "-m 0.6b" in done.err
 
 
-def test_long_sentences_are_cut_to_what_it_was_taught(omnitts: Call, landed: Path) -> None:
+def test_long_sentences_are_cut_to_what_it_was_taught(omnitts: Omnitts, landed: Path) -> None:
     text = "This is a sentence, which goes on and on, without any end, " * 9 + "until it stops."
     pieces = [piece["text"] for piece in omnitts("say", "--dry-run", "--json", text).objects]
     assert len(pieces) > 4 and all(len(piece) <= 110 for piece in pieces) and " ".join(pieces) == text
@@ -77,7 +77,7 @@ def test_long_sentences_are_cut_to_what_it_was_taught(omnitts: Call, landed: Pat
     assert len(omnitts("say", "--dry-run", "--json", "--split", "none", text).objects) == 1
 
 
-def test_voices_are_listed_with_a_line_each_and_previewed(omnitts: Call, landed: Path) -> None:
+def test_voices_are_listed_with_a_line_each_and_previewed(omnitts: Omnitts, landed: Path) -> None:
     rows = [line.split("\t") for line in omnitts("voices", "list").out.decode().splitlines()]
     assert rows == [["henry", "model", "tiny", "a calm man"], ["clara", "model", "tiny", "a friendly woman"]]
     assert omnitts("voices", "list", "-l", "en").out.count(b"\n") == 2
@@ -87,28 +87,28 @@ def test_voices_are_listed_with_a_line_each_and_previewed(omnitts: Call, landed:
         assert soundfile.info(f"{name}.wav").frames > 0
 
 
-def test_a_saved_voice_is_shown_as_well_as_one_of_the_model(omnitts: Call, landed: Path) -> None:
+def test_a_saved_voice_is_shown_as_well_as_one_of_the_model(omnitts: Omnitts, landed: Path) -> None:
     done = omnitts("voices", "show", "clara", "--json")
     assert done.code == 0
     assert (done.json["model"], done.json["about"]) == ("tiny", "a friendly woman")
     assert omnitts("voices", "show", "klara").code == 4
 
 
-def test_the_doctor_speaks_with_it(omnitts: Call, landed: Path, silent_machine: None) -> None:
+def test_the_doctor_speaks_with_it(omnitts: Omnitts, landed: Path, silent_machine: None) -> None:
     done = omnitts("doctor", "--offline", "-d", "cpu")
     assert done.code == 0, done.out
     assert b"ok    speech on cpu: " in done.out
     assert b"embedded voice" in done.out
 
 
-def test_models_list_verify_and_find_it(omnitts: Call, landed: Path) -> None:
+def test_models_list_verify_and_find_it(omnitts: Omnitts, landed: Path) -> None:
     assert omnitts("models", "list").out.decode().split("\t")[:2] == ["tiny", "ready"]
     assert omnitts("models", "path", "tiny").out.decode().strip() == str(landed)
     assert omnitts("models", "verify", "tiny").code == 0
     assert omnitts("models", "rm", "tiny").code == 2
 
 
-def test_bench_measures_it(omnitts: Call, landed: Path) -> None:
+def test_bench_measures_it(omnitts: Omnitts, landed: Path) -> None:
     done = omnitts(
         "bench", "--offline", "-d", "cpu", "-c", "1", "-n", "1", "--warmup", "0", "--length", "short", "--json"
     )
@@ -116,7 +116,7 @@ def test_bench_measures_it(omnitts: Call, landed: Path) -> None:
     assert '"tiny"' in done.out.decode()
 
 
-def test_a_gpu_that_was_passed_over_is_told(omnitts: Call, landed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gpu_that_was_passed_over_is_told(omnitts: Omnitts, landed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from omnitts_cli.devices import choose
     from omnitts_cli.errors import DeviceError
 
@@ -128,7 +128,7 @@ def test_a_gpu_that_was_passed_over_is_told(omnitts: Call, landed: Path, monkeyp
 
 
 def test_a_person_on_a_terminal_is_told_what_loads(
-    omnitts: Call, landed: Path, monkeypatch: pytest.MonkeyPatch
+    omnitts: Omnitts, landed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from omnitts_cli.terminal.console import Console
 
@@ -140,7 +140,7 @@ def test_a_person_on_a_terminal_is_told_what_loads(
 
 
 def test_the_words_of_a_clip_are_read_as_texts_are(
-    omnitts: Call, checkpoint: Call, home: Path, monkeypatch: pytest.MonkeyPatch
+    omnitts: Omnitts, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from omnitts_cli.speech import voice_files
     from omnitts_cli.weights import find

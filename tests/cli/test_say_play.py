@@ -7,13 +7,11 @@ import pty
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
+from command import Omnitts, Started
 
-Call = Callable[..., Any]
 TOY = ["-m", "random:toy", "--seed", "5", "--max-frames", "12"]
 FRAMES = 12 * 640
 TAIL = 1600  # 0.2 s that players may cut
@@ -46,13 +44,13 @@ def heard(home: Path) -> int:
     return (home / "heard").stat().st_size // 2
 
 
-def test_words_are_heard(started: Call, home: Path, machine: dict[str, str]) -> None:
+def test_words_are_heard(started: Started, home: Path, machine: dict[str, str]) -> None:
     process = started("play", *TOY, "Hello there.", env=machine)
     assert process.wait(60) == 0, process.stderr.read()
     assert FRAMES + TAIL <= heard(home) <= FRAMES + TAIL + 2000
 
 
-def test_a_pipe_is_heard_before_it_ends(started: Call, home: Path, machine: dict[str, str]) -> None:
+def test_a_pipe_is_heard_before_it_ends(started: Started, home: Path, machine: dict[str, str]) -> None:
     process = started("play", *TOY, env=machine, stdin=subprocess.PIPE)
     process.stdin.write(b"Hello there, this is one.\n")
     process.stdin.flush()
@@ -65,7 +63,7 @@ def test_a_pipe_is_heard_before_it_ends(started: Call, home: Path, machine: dict
     assert process.wait(60) == 0
 
 
-def test_live_words_are_heard_before_the_sentence_ends(started: Call, home: Path, machine: dict[str, str]) -> None:
+def test_live_words_are_heard_before_the_sentence_ends(started: Started, home: Path, machine: dict[str, str]) -> None:
     process = started("play", "--live", "-m", "random:toy", "--seed", "5", env=machine, stdin=subprocess.PIPE)
     process.stdin.write(b"This is the beginning of a sentence that has no end yet ")
     process.stdin.flush()
@@ -101,7 +99,7 @@ def test_q_stops_and_is_no_failure(home: Path, machine: dict[str, str]) -> None:
 
 
 def test_case_59_without_any_output_it_says_so_before_loading(
-    started: Call, machine: dict[str, str], home: Path
+    started: Started, machine: dict[str, str], home: Path
 ) -> None:
     for name in ("aplay", "paplay", "ffplay"):
         (home / "bin" / name).write_text("#!/bin/sh\nexit 1\n")
@@ -112,5 +110,5 @@ def test_case_59_without_any_output_it_says_so_before_loading(
 
 
 @pytest.mark.parametrize("options", [["-o", "-"], ["--no-play"]])
-def test_what_is_no_playing_is_2(omnitts: Call, options: list[str]) -> None:
+def test_what_is_no_playing_is_2(omnitts: Omnitts, options: list[str]) -> None:
     assert omnitts("play", *TOY, *options, "Hello.").code == 2

@@ -1,6 +1,6 @@
 """Streams: the shared half of CUDA and the NPU, over a package of a few lines that writes down what it is asked.
 
-On a fake device whose memory can really go wrong it is held by npu/on_stream.py, on a GPU by test_cuda.py.
+On a GPU it is held by test_cuda.py.
 """
 
 from __future__ import annotations

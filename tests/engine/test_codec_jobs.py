@@ -49,19 +49,6 @@ def test_the_first_chunk_is_one_frame_of_whoever_has_one(jobs: CodecJobs, contex
     assert [one.decoding for one in slots] == [1, 0, 1] and [one.jobs for one in slots] == [0, 0, 0]
 
 
-def test_chunk_after_chunk_is_the_whole(jobs: CodecJobs, context: StepContext) -> None:
-    (asked,), sound = [record(3, 11)], []
-    while jobs.launch([asked]):
-        for one in jobs.collect(wait=True):
-            assert one.start == asked.delivered
-            asked.delivered += one.codes.shape[0]
-            asked.first_sound = asked.first_sound or 1.0
-            sound.append(one.sound)
-    whole = context.model.codec(context.table.codes[3:4, :11])[0].numpy()
-    assert asked.delivered == 11
-    assert np.abs(np.concatenate(sound) - whole).max() < 1e-5
-
-
 def test_nobody_queues_behind_more_than_a_few(jobs: CodecJobs) -> None:
     launched = [jobs.launch([record(index, 1)]) for index in range(MOST + 1)]
     assert launched == [True] * MOST + [False]

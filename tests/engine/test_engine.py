@@ -112,13 +112,6 @@ def test_a_request_that_cannot_fit_is_refused_with_numbers() -> None:
     assert failed.error.hint
 
 
-@pytest.mark.parametrize("frames", [0, -3])
-def test_no_frames_at_all_is_refused(frames: int) -> None:
-    request = requests_of(1, max_frames=frames)[0]
-    failed = speak([request], 1)[request.id]
-    assert isinstance(failed, Failed) and str(frames) in failed.error.message
-
-
 def test_seeds_of_64_bits() -> None:
     good = [2**63 - 1, -(2**63), -1, 0]
     over = speak([requests_of(1, seed=seed, id=str(seed))[0] for seed in [*good, 2**63]], 2)
@@ -200,49 +193,6 @@ def test_unknown_voice_fails_alone() -> None:
 
 
 # ---- cancel
-
-
-@pytest.mark.parametrize("late", [False, True])
-def test_cancel_in_every_phase(late: bool) -> None:
-    """Waiting, opening, speaking, before and after the first chunk; the next one in the slot starts clean."""
-    engine = engine_of(
-        1,
-        device=recording_device.RecordingDevice(late=True) if late else None,
-        prefill_rows=(4,),
-        chunks=(1, 2),
-        ahead=3,
-    )
-    for count in (0, 1, 2, 3, 4, 5, 6, 8):
-        news: list[News] = []
-        first, second, third = requests_of(3, max_frames=10)
-        for request in (first, second, third):
-            engine.submit(request)
-        for _ in range(count):
-            news += engine.step()
-        engine.cancel(second.id)
-        engine.cancel(first.id)
-        engine.cancel(first.id)
-        while engine.busy:
-            news += engine.step()
-        over = join(news)
-        assert over[second.id].stopped == "cancelled" and not len(over[second.id].pcm)
-        assert over[first.id].stopped == "cancelled"
-        same(solo(third), over[third.id])
-        rested(engine)
-
-
-def test_a_cancelled_slot_is_free_by_the_next_frame() -> None:
-    engine = engine_of(1)
-    first, second = requests_of(2, ignore_end=True)
-    engine.submit(first)
-    engine.submit(second)
-    for _ in range(4):
-        engine.step()
-    engine.cancel(first.id)
-    news = engine.step()
-    assert [n.stopped for n in news if n.request == first.id and n.last] == ["cancelled"]
-    engine.step()
-    assert engine.snapshot().by_state(State.RUNNING) == [second.id]
 
 
 def test_cancelling_frees_the_slot_in_every_state() -> None:

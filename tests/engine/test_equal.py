@@ -9,18 +9,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from engine_kit import engine_of, join, requests_of, rested, same, solo, speak
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from engine_kit import engine_of, requests_of, same, solo, speak
 
 from omnitts_cli.audio.chunk import Clip
 from omnitts_cli.devices.cpu import CPUDevice
-from omnitts_cli.engine.engine import News
 from omnitts_cli.models.roles import SpeechModel
 from omnitts_cli.request import Failed
 from omnitts_cli.voices import Cloned, Named
-
-quick = settings(max_examples=7, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def test_batched_is_single() -> None:
@@ -70,49 +65,6 @@ def test_requests_differ() -> None:
     ]
     codes = [clip.codes.tobytes() for clip in speak([first, *others]).values()]
     assert len(set(codes)) == len(codes)
-
-
-@quick
-@given(data=st.data())
-def test_any_order_of_arrival(data: st.DataObject) -> None:
-    """Late joins and early leaves: requests come in any order with any number of turns between them."""
-    engine = engine_of(data.draw(st.integers(1, 5), label="slots"))
-    news: list[News] = []
-    for request in data.draw(st.permutations(requests_of(8)), label="order"):
-        engine.submit(request)
-        for _ in range(data.draw(st.integers(0, 12), label="turns")):
-            news += engine.step() if engine.busy else []
-    while engine.busy:
-        news += engine.step()
-    over = join(news)
-    for request in requests_of(8):
-        same(solo(request), over[request.id])
-
-
-@quick
-@given(data=st.data())
-def test_cancelling_one_changes_nobody_else(data: st.DataObject) -> None:
-    engine = engine_of(3)
-    news: list[News] = []
-    for request in requests_of(7):
-        engine.submit(request)
-    doomed = data.draw(st.sets(st.integers(0, 6), min_size=1, max_size=4), label="doomed")
-    for number in sorted(doomed):
-        for _ in range(data.draw(st.integers(0, 20), label="turns")):
-            news += engine.step() if engine.busy else []
-        engine.cancel(f"q{number}")
-    while engine.busy:
-        news += engine.step()
-    over = join(news)
-    rested(engine)
-    for number, request in enumerate(requests_of(7)):
-        whole, got = solo(request), over[request.id]
-        if got.stopped == "cancelled":
-            assert number in doomed
-            np.testing.assert_array_equal(got.codes.reshape(-1, whole.codes.shape[1]), whole.codes[: len(got.codes)])
-            assert len(got.pcm) <= len(whole.pcm)
-        else:
-            same(whole, got)
 
 
 def test_failures_change_nobody_else() -> None:
@@ -183,14 +135,6 @@ def test_long_prompts_in_several_runs() -> None:
         in_runs = speak(requests, 3, prefill_rows=sizes)
         for name in at_once:
             same(at_once[name], in_runs[name])
-
-
-@pytest.mark.parametrize("rows", [1, 2, 7])
-def test_text_longer_than_its_ring(rows: int) -> None:
-    requests = requests_of(4, text="a longer text, heard row by row", text_mode="streamed", ignore_end=True)
-    roomy, narrow = speak(requests, 2), speak(requests, 2, text_rows=rows)
-    for name in roomy:
-        same(roomy[name], narrow[name])
 
 
 def test_a_prefix_from_the_store_is_as_good_as_new() -> None:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
 import recording_device
 import torch
-from engine_kit import engine_of, join, requests_of, same, solo, speak
+from engine_kit import engine_of, requests_of, same, solo, speak
 
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.engine.engine import Engine
 from omnitts_cli.engine.frame import fitting, round_up
-from omnitts_cli.models.roles import SpeechModel
 
 FEW = {"chunks": (1, 2, 4), "prefill_rows": (16, 32)}  # fewer graphs to record
 
@@ -42,25 +40,6 @@ def test_captured_is_eager(captured: Engine) -> None:
     assert buckets == {1, 2, 3, 4, 5}
     device = captured.device
     assert device.graphs == 5 + 2 + 3 * 4 and device.replays > 300
-
-
-def test_two_requests_interleaved(captured: Engine) -> None:
-    """Each sits out while the other makes some frames, so that no replay finds what the last one left."""
-    one, other = requests_of(2, max_frames=20, ignore_end=True)
-    captured.submit(one)
-    captured.submit(other)
-    news = []
-    for turn in range(60):
-        captured.pause((one, other)[turn % 2].id)
-        captured.resume((one, other)[1 - turn % 2].id)
-        news += captured.step() if captured.busy else []
-    captured.resume(one.id)
-    captured.resume(other.id)
-    while captured.busy:
-        news += captured.step()
-    over = join(news)
-    for request in (one, other):
-        same(solo(request), over[request.id])
 
 
 @pytest.mark.parametrize("slots", [1, 3])
@@ -218,16 +197,3 @@ def test_memory_of_another_stream_must_be_kept_alive() -> None:
     second.keep_alive(x)
     with second:
         assert (x[1:] * 2).shape == (2,)
-
-
-def test_a_model_that_reads_is_caught(model: SpeechModel) -> None:
-    """The whole way down: a talker that looks at a value cannot be captured."""
-
-    class Curious(type(model.talker)):
-        def logits(self, hidden: torch.Tensor) -> torch.Tensor:
-            return super().logits(hidden) * float(hidden.abs().max() > 0)
-
-    talker = type(model.talker).__new__(Curious)
-    talker.__dict__ = model.talker.__dict__
-    with pytest.raises(recording_device.HostRead):
-        engine_of(1, of=replace(model, talker=talker), device=recording_device.RecordingDevice(), **FEW)

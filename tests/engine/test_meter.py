@@ -42,15 +42,6 @@ def test_silence_at_the_front_is_waited_for() -> None:
     assert (one.first_s, one.audible_s, one.onset_s) == pytest.approx((0.1, 0.18, 0.08))
 
 
-def test_a_silent_packet_is_played_before_the_next_one_is_heard() -> None:
-    """Arriving early does not help: the player is still in the silence of the first packet."""
-    one = meter((0.1, 80, 80), (0.11, 500))
-    assert one.audible_s == pytest.approx(0.18)
-    late = meter((0.1, 80, 80), (0.5, 500, 10))
-    assert late.audible_s == pytest.approx(0.51)
-    assert late.onset_s == pytest.approx(0.09)
-
-
 def test_what_is_below_the_line_is_silence() -> None:
     one = RequestMeter(RATE, 0.0)
     one.add(np.full(100, AUDIBLE * 0.99, np.float32), 1.0)

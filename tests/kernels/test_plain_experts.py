@@ -9,7 +9,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import ExpertBlock
 from omnitts_cli.kernels.plain_experts import FEW, everyone, gathered, grouped, mixture, route
 
@@ -97,8 +96,3 @@ def test_neighbours_change_nothing() -> None:
     alone = torch.cat([mixture(row[None], at) for row in x])
     torch.testing.assert_close(mixture(x, at), alone, rtol=1e-5, atol=1e-5)
     assert torch.equal(mixture(x.view(5, 6, HIDDEN), at), mixture(x, at).view(5, 6, HIDDEN))
-
-
-def test_the_operation_norms_before_and_adds_behind() -> None:
-    at, x, norm = block(), rows(9).view(3, 3, HIDDEN), random(HIDDEN, seed=5)
-    torch.testing.assert_close(plain.experts(x, norm, 1e-6, at), x + mixture(plain.rms_norm(x, norm, 1e-6), at))

@@ -7,7 +7,7 @@ The released shapes stand on torch's `meta` device; Triton's kernels are noted d
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -72,21 +72,16 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counts]:
         asked.cache_clear()
 
 
-@pytest.fixture(scope="module")
-def model_of() -> Callable[[str], Any]:
+def model_of(name: str) -> Any:
     """A released model's language side without numbers, in bfloat16."""
+    from omnitts_cli.kernels.triton import OPS
 
-    def make(name: str) -> Any:
-        from omnitts_cli.kernels.triton import OPS
-
-        config = FAMILY.made_up_config(Path(name), name)
-        language = parts(config, OPS).language.module.bfloat16().requires_grad_(False)
-        language.talker.prepare()
-        language.predictor.prepare(language.embedder)
-        roles = {role: getattr(language, role) for role in ("talker", "predictor", "embedder")}
-        return SimpleNamespace(facts=facts(config), ops=OPS, **roles)
-
-    return make
+    config = FAMILY.made_up_config(Path(name), name)
+    language = parts(config, OPS).language.module.bfloat16().requires_grad_(False)
+    language.talker.prepare()
+    language.predictor.prepare(language.embedder)
+    roles = {role: getattr(language, role) for role in ("talker", "predictor", "embedder")}
+    return SimpleNamespace(facts=facts(config), ops=OPS, **roles)
 
 
 @torch.no_grad()
@@ -100,9 +95,7 @@ def model_of() -> Callable[[str], Any]:
         ("0.6b-customvoice", 1, 565, 3156),
     ],
 )
-def test_kernels_and_bytes_of_a_frame(
-    name: str, batch: int, kernels: int, mebibytes: int, counts: Counts, model_of: Callable[[str], Any]
-) -> None:
+def test_kernels_and_bytes_of_a_frame(name: str, batch: int, kernels: int, mebibytes: int, counts: Counts) -> None:
     """Change the numbers when a frame needs fewer. More mean that it has become slower."""
     model = model_of(name)
     plan = Plan.of(batch, 10, 12.5)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -15,7 +14,6 @@ from torch import Tensor, nn
 from omnitts_cli.models.codec_decoder import CodecDecoder, decode_in_pieces
 
 BOUND = 1e-5
-Decoders = Callable[[], CodecDecoder]
 
 
 def stream(decoder: CodecDecoder, codes: Tensor, sizes: list[int]) -> Tensor:
@@ -99,48 +97,6 @@ def test_stream_is_whole(decoder: CodecDecoder, size: int) -> None:
     codes = case("codec/decode_340_chunked").tensors["codes"][None]
     sizes = [size] * (340 // size) + ([340 % size] if 340 % size else [])
     assert error(stream(decoder, codes, sizes), decoder(codes)) < BOUND
-
-
-@pytest.mark.parametrize("seed", [0, 1, 2])
-def test_stream_in_chunks_of_any_size_is_whole(decoder: CodecDecoder, seed: int) -> None:
-    draw = random.Random(seed)
-    sizes = [draw.choice([1, 1, 2, 3, 5, 8, 13, 30]) for _ in range(12)]
-    codes = random_codes(decoder, 2, sum(sizes), seed)
-    assert error(stream(decoder, codes, sizes), decoder(codes)) < BOUND
-
-
-def test_rows_of_different_age_share_a_step(decoder: CodecDecoder) -> None:
-    """Each row is as if it were alone, whatever its neighbours did before: one is new, one has filled its window."""
-    ages, size, steps = [0, 3, decoder.shape.window + 8], 2, 4
-    codes = random_codes(decoder, 3, max(ages) + size * steps, seed=3)
-    alone = [decoder(codes[i : i + 1, : age + size * steps]) for i, age in enumerate(ages)]
-    states = []
-    for i, age in enumerate(ages):
-        state = decoder.initial_state(1, "cpu", torch.float32)
-        states.append(decoder.step(codes[i : i + 1, :age], state)[1] if age else state)
-    state = {name: torch.cat([one[name] for one in states]) for name in states[0]}
-    parts = []
-    for step in range(steps):
-        first = [age + step * size for age in ages]
-        sound, state = decoder.step(torch.stack([codes[i, at : at + size] for i, at in enumerate(first)]), state)
-        parts.append(sound)
-    together = torch.cat(parts, 1)
-    for i, age in enumerate(ages):
-        assert error(together[i], alone[i][0, age * decoder.shape.samples_per_frame :]) < BOUND
-    assert state["frames"].tolist() == [age + size * steps for age in ages]
-
-
-def test_reference_frames_first(decoder: CodecDecoder) -> None:
-    """A clone's stream goes on from its reference, whose own sound is dropped."""
-    codes, reference = random_codes(decoder, 1, 37, seed=4), 16
-    state = decoder.initial_state(1, "cpu", torch.float32)
-    _, state = decoder.step(codes[:, :reference], state)
-    parts = []
-    for frame in range(reference, codes.shape[1]):
-        sound, state = decoder.step(codes[:, frame : frame + 1], state)
-        parts.append(sound)
-    wanted = decoder(codes)[:, reference * decoder.shape.samples_per_frame :]
-    assert error(torch.cat(parts, 1), wanted) < BOUND
 
 
 def test_a_step_keeps_the_state_that_it_was_given(decoder: CodecDecoder) -> None:

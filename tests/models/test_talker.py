@@ -75,21 +75,3 @@ def test_padding_on_the_right_harms_nobody() -> None:
     talker.prefill(torch.cat([rows[:, :6], padded[:, 9:]], 1), ZERO, ZERO, cache, 20)
     for at in range(6, 9):
         torch.testing.assert_close(talker.step(rows[:, at], ZERO + at, ZERO, cache, 20), whole[:, at], **close)
-
-
-@torch.no_grad()
-def test_rows_at_different_places_share_a_step() -> None:
-    """A batch of three slots, out of order, one at its start and one far on, is three steps alone."""
-    talker = language("custom_voice").talker
-    rows = torch.randn(3, 12, 64, generator=torch.Generator().manual_seed(1))
-    shared, slots, at = talker.cache(5, 16), torch.tensor([4, 0, 2]), torch.tensor([0, 11, 5])
-    wanted = []
-    for index in range(3):
-        own = talker.cache(1, 16)
-        for cache, slot in ((own, ZERO), (shared, slots[index : index + 1])):
-            if at[index]:
-                talker.prefill(rows[index : index + 1, : at[index]], ZERO, slot, cache, 16)
-        wanted.append(talker.step(rows[index : index + 1, at[index]], at[index : index + 1], ZERO, own, 16))
-    now = torch.stack([rows[index, at[index]] for index in range(3)])
-    torch.testing.assert_close(talker.step(now, at, slots, shared, 16), torch.cat(wanted), **close)
-    assert not shared.keys[:, 1].any() and not shared.keys[:, 3].any()

@@ -80,21 +80,3 @@ def test_folded_tables_change_nothing(name: str) -> None:
     torch.testing.assert_close(torch.stack(plainly, 1), whole, **close)
     beyond = torch.full((5,), roles.embedder.first.shape[0] - 1)
     assert frame(folded, hidden, beyond, roles.embedder, greedily).shape == codes.shape
-
-
-@torch.no_grad()
-def test_rows_of_a_batch_do_not_touch() -> None:
-    roles = language("custom_voice")
-    generator = torch.Generator().manual_seed(2)
-    hidden = torch.randn(3, 64, generator=generator)
-    first = torch.tensor([3, 60, 9])
-    together: list[Tensor] = []
-    alone: list[Tensor] = []
-    codes = torch.randint(0, 64, (3, 16), generator=generator)
-    codes[:, 0] = first
-    frame(roles.predictor, hidden, first, roles.embedder, forced(codes, together))
-    for row in range(3):
-        one = slice(row, row + 1)
-        frame(roles.predictor, hidden[one], first[one], roles.embedder, forced(codes[one], alone))
-    separate = torch.stack(alone).view(3, 15, 64).transpose(0, 1)
-    torch.testing.assert_close(torch.stack(together), separate, **close)

@@ -102,8 +102,7 @@ def test_no_more_is_taken_than_there_is_room_for() -> None:
     assert engine.most == 3
 
 
-@pytest.mark.parametrize("safe", [True, False])
-def test_a_piece_that_ran_away_is_tried_again_with_another_seed(safe: bool) -> None:
+def test_a_piece_that_ran_away_is_tried_again_with_another_seed() -> None:
     engine = Scripted(ends={"b": ["stall"]})
     account, clip = spoken(engine, script("a", "b", "c"), safe=True)
     assert levels(clip) == [0.1, 0.2, 0.3]
@@ -171,22 +170,6 @@ def test_an_engine_that_forgets_is_told_and_not_waited_for() -> None:
 
     with pytest.raises(RuntimeError, match="lost s1"):
         spoken(Forgetful(), script("a"))
-
-
-def test_closing_a_stream_early_frees_its_slots() -> None:
-    engine = Scripted()
-    loop = Loop(engine)  # type: ignore[arg-type]
-    stream = Stream(loop, RATE, Manner(Request(""), seed=5, safe=False), Written(pauses_then("a", "b"), None))
-    next(stream)
-    stream.close()
-    assert list(stream) == []
-    loop.close()
-    assert set(engine.cancelled) <= {"s1", "s2"} and not engine.waiting
-
-
-def pauses_then(*texts: str) -> Any:
-    yield Piece("", 0, 0, pause_s=0.1)
-    yield from (Piece(text, 0, 1) for text in texts)
 
 
 def test_more_pauses_than_there_is_room_for() -> None:

@@ -5,19 +5,19 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-import soundfile
+from command import Omnitts
 
 from omnitts_cli.errors import InputError, ModelError, Notice, UsageError
 from omnitts_cli.speech import transcribe
 
-Call = Callable[..., Any]
+soundfile = pytest.importorskip("soundfile")
+
 NOTICES: list[Notice] = []
 SOUND = np.zeros(48_000, np.float32)
 
@@ -70,7 +70,7 @@ def test_pocketsphinx_hears_english(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     assert "dark blue background" in transcribe.transcribe(sound, rate, offline=True, tell=NOTICES.append)
 
 
-def test_clone_takes_the_transcript(omnitts: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clone_takes_the_transcript(omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch) -> None:
     time = np.arange(96_000) / 24_000
     sound = 0.1 * sum(np.sin(2 * np.pi * 130 * k * time) / k for k in range(1, 9)) * (1 + np.sin(2 * np.pi * 3 * time))
     soundfile.write("clip.wav", sound, 24_000)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from safetensors.numpy import save
+from trap import Trap
 
 from omnitts_cli.errors import InputError, OmniError, UsageError
 from omnitts_cli.speech import voice_files
@@ -46,19 +47,9 @@ def test_a_saved_voice_is_replaced_only_when_asked(tmp_path: Path, monkeypatch: 
     assert voice_files.load("anna").voice.embedding[0] == 2
 
 
-class Payload:
-    """Unpickling this would make a file."""
-
-    def __init__(self, marker: Path) -> None:
-        self.marker = marker
-
-    def __reduce__(self) -> Any:
-        return (Path.touch, (self.marker,))
-
-
 def test_a_pickle_is_never_opened(tmp_path: Path) -> None:
     path, marker = tmp_path / "bad.voice", tmp_path / "marker"
-    path.write_bytes(pickle.dumps(Payload(marker)))
+    path.write_bytes(pickle.dumps(Trap(marker)))
     with pytest.raises(InputError):
         voice_files.read(path)
     assert not marker.exists()

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from golden_set import checkpoint
 
 from omnitts_cli.cli.app import run
 
@@ -54,6 +55,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 Omnitts = Callable[..., Done]
+Started = Callable[..., subprocess.Popen[bytes]]
 
 
 @pytest.fixture
@@ -73,7 +75,7 @@ def omnitts(home: Path, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: 
 
 
 @pytest.fixture
-def landed(tmp_path: Path, checkpoint: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> Path:
+def landed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of the embedded voice, with a random stand-in of English and two voices in its place."""
     from omnitts_cli.weights import find, store
 
@@ -119,7 +121,7 @@ def silent_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def started(home: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+def started(home: Path) -> Iterator[Started]:
     """`started("say", ...)`: the command as a process of its own; none outlives its test."""
     processes = []
 

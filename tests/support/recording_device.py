@@ -5,8 +5,8 @@ its recording, replayed without the Python around it: values that were baked in 
 land where they landed, and what an op leaves behind is spoilt before each replay. With `late`, streams
 lag behind the host and behind each other at random, as streams do, and only events put them in order.
 
-It fails when a step reads a value on the host, uses a hidden generator, moves its inputs, or reads
-another stream's fresh memory without keeping it alive.
+It fails when a step reads a value on the host, uses a hidden generator, makes float64, moves its inputs,
+or reads another stream's fresh memory without keeping it alive.
 """
 
 from __future__ import annotations
@@ -110,6 +110,12 @@ def refuse_reads(func: Any, args: Any) -> None:
         raise Hazard(f"{func} draws from a hidden generator")
 
 
+def refuse_float64(func: Any, result: Any) -> None:
+    """Operators of an NPU do not take this type, and no step needs it."""
+    if any(tensor.dtype == torch.float64 for tensor in tensors_of(result)):
+        raise Hazard(f"{func} makes float64")
+
+
 def fresh(result: Any, known: set[int]) -> list[Tensor]:
     """The results of a call if it made new memory; none if it gave views of its arguments."""
     outs = tensors_of(result)
@@ -139,6 +145,7 @@ class Graph:
     def _record(self, func: Any, args: Any, kwargs: Any) -> Any:
         refuse_reads(func, args)
         result = func(*args, **kwargs)
+        refuse_float64(func, result)
         self._keep.append((args, kwargs, result))
         inputs = tensors_of((args, kwargs))
         known = {storage(t) for t in inputs}
@@ -231,6 +238,7 @@ class Stream:
             self._send(Op(func, args, kwargs, []))
             return args[0]
         result = func(*args, **kwargs)  # late streams: for the shape; the values may be yesterday's
+        refuse_float64(func, result)
         outs = fresh(result, {storage(t) for t in inputs})
         homes = [t.home for t in inputs if hasattr(t, "home")]
         for tensor in tensors_of(result):

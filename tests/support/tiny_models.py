@@ -14,6 +14,7 @@ from torch import Tensor
 
 from omnitts_cli.families.common.fields import Fields
 from omnitts_cli.families.common.tokenizer import read_tokenizer
+from omnitts_cli.families.qwen3_omni.prompt import OmniPrompter
 from omnitts_cli.families.qwen3_tts.cloner import encoder_names, encoder_shape, speaker_names, speaker_shape
 from omnitts_cli.families.qwen3_tts.config import Config, decoder_shape, read_config
 from omnitts_cli.families.qwen3_tts.family import Parts, assemble, decoder_names, parts
@@ -104,3 +105,9 @@ def error(got: Tensor, wanted: Tensor) -> float:
     """Largest difference, relative to the largest wanted value."""
     assert got.shape == wanted.shape
     return float((got - wanted).abs().max() / wanted.abs().max())
+
+
+def with_turn(model: SpeechModel, user_turn: str | None) -> OmniPrompter:
+    """The second family's prompter with another user turn."""
+    its: Any = model.prompter
+    return OmniPrompter(its._config, its._tokenizer, its._rows._text, its._rows._frames, user_turn=user_turn)

@@ -9,15 +9,15 @@ import subprocess
 import sys
 import time
 import wave
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from command import Omnitts, Started
 
 from omnitts_cli.terminal import signals
 
-Call = Callable[..., Any]
 Process = subprocess.Popen[bytes]
 
 TOY = ["-m", "random:toy", "--seed", "5", "--max-frames", "40", "-b", "1"]
@@ -86,7 +86,7 @@ def left() -> list[str]:
 
 
 @pytest.mark.parametrize("phase", ["import", "load", "first"])
-def test_case_53_ctrl_c_is_130_within_two_seconds(in_phase: Call, phase: str) -> None:
+def test_case_53_ctrl_c_is_130_within_two_seconds(in_phase: Started, phase: str) -> None:
     process = in_phase(phase, "say", *TOY, "-o", "a.wav", BOOK)
     began = time.monotonic()
     process.send_signal(signal.SIGINT)
@@ -111,7 +111,7 @@ def test_case_53_ctrl_c_while_the_command_is_still_being_imported(home: Path) ->
     assert process.stderr.read() == b""
 
 
-def test_case_53_finished_sentences_are_kept(in_phase: Call) -> None:
+def test_case_53_finished_sentences_are_kept(in_phase: Started) -> None:
     process = in_phase("middle", "say", *TOY, "-o", "a.wav", BOOK)
     process.send_signal(signal.SIGINT)
     assert process.wait(20) == 130
@@ -123,14 +123,14 @@ def test_case_53_finished_sentences_are_kept(in_phase: Call) -> None:
 
 @pytest.mark.parametrize(("name", "code"), [("SIGTERM", 143), ("SIGHUP", 129)])
 @pytest.mark.parametrize("phase", ["load", "middle"])
-def test_case_54_term_and_hangup(in_phase: Call, phase: str, name: str, code: int) -> None:
+def test_case_54_term_and_hangup(in_phase: Started, phase: str, name: str, code: int) -> None:
     process = in_phase(phase, "say", *TOY, "-o", "a.wav", BOOK)
     process.send_signal(getattr(signal, name))
     assert process.wait(20) == code
     assert left() == ([] if phase == "load" else ["a.partial.wav"])
 
 
-def test_case_54_stop_and_continue(in_phase: Call) -> None:
+def test_case_54_stop_and_continue(in_phase: Started) -> None:
     process = in_phase("first", "say", *TOY[:-2], "-o", "a.wav", "Here is a sentence of some length to speak. " * 4)
     process.send_signal(signal.SIGTSTP)
     time.sleep(0.2)
@@ -139,7 +139,7 @@ def test_case_54_stop_and_continue(in_phase: Call) -> None:
     assert left() == ["a.wav"]
 
 
-def test_case_54_after_kill_the_next_run_heals(in_phase: Call, omnitts: Call) -> None:
+def test_case_54_after_kill_the_next_run_heals(in_phase: Started, omnitts: Omnitts) -> None:
     process = in_phase("middle", "say", *TOY, "-o", "a.wav", BOOK)
     process.kill()
     process.wait(20)
@@ -148,7 +148,7 @@ def test_case_54_after_kill_the_next_run_heals(in_phase: Call, omnitts: Call) ->
     assert left() == ["a.wav"]
 
 
-def test_case_53_twice_ends_at_once(in_phase: Call) -> None:
+def test_case_53_twice_ends_at_once(in_phase: Started) -> None:
     """A second signal does not wait for anything: here for a reader that never comes."""
     process = in_phase("first", "say", *TOY, "-o", "-", BOOK)
     time.sleep(0.5)  # the pipe is full by now, or soon

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from command import Omnitts
 from typer.main import get_command
 
 from omnitts_cli.cli.app import COMMANDS, app_of
 from omnitts_cli.terminal.usage import HEADINGS
-
-Call = Callable[..., Any]
 
 
 def paths(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -26,14 +25,14 @@ LEAVES = [path for path in ALL if not any(other[: len(path)] == path != other fo
 
 
 @pytest.mark.parametrize("path", ALL, ids=" ".join)
-def test_help_fits_one_screen(omnitts: Call, path: tuple[str, ...]) -> None:
+def test_help_fits_one_screen(omnitts: Omnitts, path: tuple[str, ...]) -> None:
     lines = omnitts(*path, "--help").out.decode().splitlines()
     assert len(lines) <= 48
     assert max(map(len, lines)) <= 80
 
 
 @pytest.mark.parametrize("path", LEAVES, ids=" ".join)
-def test_help_all_shows_every_option(omnitts: Call, path: tuple[str, ...]) -> None:
+def test_help_all_shows_every_option(omnitts: Omnitts, path: tuple[str, ...]) -> None:
     command: Any = get_command(app_of(COMMANDS))
     for name in path:
         command = command.commands[name]
@@ -45,7 +44,7 @@ def test_help_all_shows_every_option(omnitts: Call, path: tuple[str, ...]) -> No
     assert ("--help-all: " in short) == bool(len(hidden) > 1)
 
 
-def test_the_most_needed_options_come_first_in_their_group(omnitts: Call) -> None:
+def test_the_most_needed_options_come_first_in_their_group(omnitts: Omnitts) -> None:
     text = omnitts("say", "--help-all").out.decode()
     headings = [line.rstrip(":") for line in text.splitlines() if line.endswith(":") and not line.startswith(" ")]
     assert headings == ["Arguments", *(one for one in HEADINGS.values() if one in headings)]
@@ -56,7 +55,7 @@ def test_the_most_needed_options_come_first_in_their_group(omnitts: Call) -> Non
     assert "--repetition-penalty" not in short and "--help-all: " in short
 
 
-def test_help_is_as_wide_as_the_terminal(omnitts: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_help_is_as_wide_as_the_terminal(omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch) -> None:
     for columns in (40, 80, 120):
         monkeypatch.setenv("COLUMNS", str(columns))
         text = omnitts("bench", "--help-all").out.decode()

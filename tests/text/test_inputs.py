@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
-import threading
-import zipfile
 
 import pytest
 
@@ -16,9 +13,7 @@ from omnitts_cli.text.inputs import (
     TextStream,
     input_format,
     pieces_of_document,
-    pieces_of_stream,
     pieces_of_text,
-    require_speech,
 )
 from omnitts_cli.text.lexicon import Lexicon
 
@@ -58,34 +53,6 @@ def test_the_lexicon_speaks_last() -> None:
     assert (piece.start, piece.end) == (0, 21), "places are of the text as it was written"
 
 
-def test_case_28_utf16_and_named_encodings() -> None:
-    assert spoken("Grüße an alle.".encode("utf-16"), "text") == ["Grüße an alle."]
-    assert spoken("Grüße an alle.".encode("cp1252"), "text", encoding="cp1252") == ["Grüße an alle."]
-    with pytest.raises(InputError, match="doc is not utf-8 text"):
-        spoken("Grüße".encode("cp1252"), "text")
-
-
-def test_case_24_the_first_line_leaves_before_the_second_arrives() -> None:
-    read, write = os.pipe()
-    got: list[str] = []
-    first = threading.Event()
-
-    def listen() -> None:
-        with open(read, "rb", buffering=0) as file:
-            for piece in pieces_of_stream(file, TextOptions(language="en")):
-                got.append(piece.text)
-                first.set()
-
-    listener = threading.Thread(target=listen)
-    listener.start()
-    os.write(write, b"The first line.\n")
-    assert first.wait(5) and got == ["The first line."]
-    os.write(write, b"The second")
-    os.close(write)
-    listener.join(5)
-    assert got == ["The first line.", "The second"]
-
-
 def test_a_quiet_pipe_gives_what_a_finished_line_holds() -> None:
     stream = TextStream(TextOptions(language="en"))
     line = b"2026-11-21 12:00:00 ERROR something has gone wrong in the engine room\n"
@@ -94,33 +61,11 @@ def test_a_quiet_pipe_gives_what_a_finished_line_holds() -> None:
     assert stream.flush() == [] and stream.characters == len(line)
 
 
-def test_case_29_a_character_and_a_line_end_cut_between_two_reads() -> None:
-    data = "Grüße an alle.\r\nZweite Zeile hier.".encode()
-    for cut in range(len(data)):
-        stream = TextStream(TextOptions(language="de"))
-        pieces = stream.feed(data[:cut]) + stream.feed(data[cut:]) + stream.flush()
-        assert [piece.text for piece in pieces] == ["Grüße an alle.", "Zweite Zeile hier."]
-
-
-@pytest.mark.parametrize("data", [b"", b" \n\n", "…?!".encode(), "🙂".encode()])
-def test_case_22_nothing_to_speak(data: bytes) -> None:
-    with pytest.raises(InputError, match="nothing to speak"):
-        list(require_speech(pieces_of_stream(io.BytesIO(data), TextOptions())))
-
-
 def test_case_31_documents_have_a_largest_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inputs, "LARGEST_DOCUMENT", 1000)
     with pytest.raises(InputError, match="doc is larger than"):
         spoken(b"<speak a='" + b"x" * 2000 + b"'/>", "ssml")
     assert spoken(b"word " * 500, "text"), "plain text may be of any size"
-
-
-def test_case_32_an_epub_through_the_front_door() -> None:
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w") as archive:
-        archive.writestr("x", "y")
-    with pytest.raises(InputError, match=r"doc lacks 'META-INF/container\.xml'"):
-        spoken(file.getvalue(), "epub")
 
 
 def test_B10_words_may_be_of_any_format() -> None:

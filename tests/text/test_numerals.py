@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from omnitts_cli.text.numerals import cardinal, decade, digits, number, ordinal, whole, year
+from omnitts_cli.text.numerals import cardinal, decade, digits, number, whole
 
 
 @pytest.mark.parametrize(
@@ -23,24 +23,6 @@ from omnitts_cli.text.numerals import cardinal, decade, digits, number, ordinal,
 )  # fmt: skip
 def test_cardinals(given: int, words: str) -> None:
     assert cardinal(given) == words
-
-
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [(1, "first"), (2, "second"), (5, "fifth"), (12, "twelfth"), (20, "twentieth"), (21, "twenty first"),
-     (100, "one hundredth"), (1009, "one thousand ninth")],
-)  # fmt: skip
-def test_ordinals(given: int, words: str) -> None:
-    assert ordinal(given) == words
-
-
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [(1984, "nineteen eighty four"), (1900, "nineteen hundred"), (1905, "nineteen oh five"), (2000, "two thousand"),
-     (2007, "two thousand seven"), (2026, "twenty twenty six"), (1066, "one thousand sixty six")],
-)  # fmt: skip
-def test_years(given: int, words: str) -> None:
-    assert year(given) == words
 
 
 def test_decades_digits_and_decimals() -> None:

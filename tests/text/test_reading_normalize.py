@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
+from command import Omnitts
+from golden_set import checkpoint
 
 from omnitts_cli.errors import UsageError
 from omnitts_cli.speech.live import LiveStream
 from omnitts_cli.text.reading import normaliser, reader
 
-Call = Callable[..., Any]
 LONG = "It was a long sentence of many words, " * 5 + "and it cost $5."
 PLAIN: Any = SimpleNamespace(plain_letters=True)
 LARGE: Any = SimpleNamespace(plain_letters=False)
@@ -36,7 +36,7 @@ def test_the_others_get_the_text_as_it_is_unless_asked() -> None:
     assert read is not None and read("5 € — “now”") == "five euros — “now”"
 
 
-def test_a_language_without_rules_is_2(omnitts: Call) -> None:
+def test_a_language_without_rules_is_2(omnitts: Omnitts) -> None:
     with pytest.raises(UsageError, match="does not support 'fr'"):
         normaliser("fr")
     toy = ["say", "-m", "random:toy", "--max-frames", "6", "-o", "a.wav", "--normalize"]
@@ -59,7 +59,7 @@ def test_the_extra_itself() -> None:
     assert normaliser("zh")("占50%。") == "占百分之五十。"
 
 
-def test_subtitles_and_results_keep_what_was_written(omnitts: Call, landed: Path) -> None:
+def test_subtitles_and_results_keep_what_was_written(omnitts: Omnitts, landed: Path) -> None:
     call = ["say", "--max-frames", "6", "--seed", "1", "-o", "a.wav", "--subs", "a.srt", "--json"]
     done = omnitts(*call, "It costs $5.50 today.")
     assert done.code == 0, done.err
@@ -86,7 +86,7 @@ def test_words_of_live_text_are_whole() -> None:
 
 
 @pytest.fixture
-def short_winded(checkpoint: Callable[[str], Path], tmp_path: Path) -> str:
+def short_winded(tmp_path: Path) -> str:
     """A folder, named by its path, that says 60 letters well."""
     folder = shutil.copytree(checkpoint("custom_voice"), tmp_path / "own")
     config = json.loads((folder / "config.json").read_text())
@@ -95,7 +95,7 @@ def short_winded(checkpoint: Callable[[str], Path], tmp_path: Path) -> str:
     return str(folder)
 
 
-def test_a_folder_says_how_much_it_says_in_one_go(omnitts: Call, short_winded: str) -> None:
+def test_a_folder_says_how_much_it_says_in_one_go(omnitts: Omnitts, short_winded: str) -> None:
     call = ["say", "-m", short_winded, "--max-frames", "4", "--seed", "1", "-o", "a.wav", "--json", LONG]
     told = omnitts(*call).json
     assert told["pieces"] == len(told["sentences"]) > 3

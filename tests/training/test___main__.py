@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import soundfile
 import torch
 
 from omnitts_cli.devices.cpu import CPUDevice
@@ -28,6 +27,8 @@ from omnitts_cli.training.team import Team
 from omnitts_cli.training.texts import Line, write
 from omnitts_cli.training.tokens import Tokens
 from omnitts_cli.voices import Cloned, Designed, Named
+
+soundfile = pytest.importorskip("soundfile")
 
 
 def curves(work: Path, stage: str, name: str) -> list[float]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
+from training_kit import stage_of
 
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.families.common.tokenizer import read_tokenizer
@@ -25,15 +25,12 @@ from omnitts_cli.training.team import Team
 from omnitts_cli.training.tokens import Tokens
 from omnitts_cli.voices import Cloned, Designed, Named, Voice
 
-Build = Callable[[Recipe], SpeechStage]
 FIRST, SECOND = "The cat sat by the door.", "Why not?"
 DESCRIPTION = "A deep voice"
 
 
 @pytest.fixture
-def stage(
-    one_length: Recipe, stage_of: Build, mode: str, language: str | None, monkeypatch: pytest.MonkeyPatch
-) -> SpeechStage:
+def stage(one_length: Recipe, mode: str, language: str | None, monkeypatch: pytest.MonkeyPatch) -> SpeechStage:
     monkeypatch.setattr(lesson_tables, "describe", lambda voice, draw: DESCRIPTION)
     streamed = float(mode == "streamed")
     plan = replace(
@@ -115,7 +112,7 @@ def check_what_follows(
     assert int(batch.followed[0].sum()) == own
 
 
-def test_targets_end_with_the_end(one_length: Recipe, stage_of: Build) -> None:
+def test_targets_end_with_the_end(one_length: Recipe) -> None:
     stage = stage_of(one_length)
     batch = draw(stage.lessons.tables[0], 4, one_length, stage.codec_ids, stage.text_ids)
     for targets, followed in zip(batch.target, batch.followed, strict=True):
@@ -124,7 +121,7 @@ def test_targets_end_with_the_end(one_length: Recipe, stage_of: Build) -> None:
         assert int(followed.sum()) == len(known) - 1 == int(stage.lessons.tables[0].facts[0, 1])
 
 
-def test_a_clip_without_room_behind_it_lends_its_voice_alone(one_length: Recipe, stage_of: Build) -> None:
+def test_a_clip_without_room_behind_it_lends_its_voice_alone(one_length: Recipe) -> None:
     stage = stage_of(one_length)
     whole = replace(one_length, strangers=replace(one_length.strangers, streamed=0.0))
     table = replace_rows(stage.lessons.strangers[0], 50)
@@ -133,7 +130,7 @@ def test_a_clip_without_room_behind_it_lends_its_voice_alone(one_length: Recipe,
     assert len(examples.mel) == 8
 
 
-def test_a_mixed_batch_has_every_kind_in_its_share(one_length: Recipe, stage_of: Build) -> None:
+def test_a_mixed_batch_has_every_kind_in_its_share(one_length: Recipe) -> None:
     stage = stage_of(one_length)
     tables = stage.lessons.tables[0], stage.lessons.strangers[0]
     batch = draw_mixed(*tables, 20, stage.recipe, stage.codec_ids, stage.text_ids)
@@ -144,7 +141,7 @@ def test_a_mixed_batch_has_every_kind_in_its_share(one_length: Recipe, stage_of:
     assert speakers.any(1).tolist() == [False] * (by_clip + described) + [True] * (20 - by_clip - described)
 
 
-def test_a_vector_learns_from_what_is_said(one_length: Recipe, stage_of: Build) -> None:
+def test_a_vector_learns_from_what_is_said(one_length: Recipe) -> None:
     stage = stage_of(one_length)
     stage.learn(0)
     for name, weight in stage.speech.speaker.named_parameters():

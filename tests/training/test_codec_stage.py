@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from training_kit import as_team_of_two
 
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.training.codec_stage import CodecStage, train_codec
@@ -108,8 +108,8 @@ team.close()
 """
 
 
-def test_a_team_of_two_ends_its_steps_alike(tmp_path: Path, as_team_of_two: Callable[[str], object]) -> None:
-    as_team_of_two(MEMBER)
+def test_a_team_of_two_ends_its_steps_alike(tmp_path: Path) -> None:
+    as_team_of_two(tmp_path, MEMBER)
     (first, heard), (second, also_heard) = (torch.load(tmp_path / f"left.{rank}") for rank in range(2))
     assert not torch.equal(heard, also_heard)  # each has its own speech
     assert all(torch.allclose(first[name], second[name], atol=1e-6) for name in first)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
+from training_kit import stage_of
 
 from omnitts_cli.training.held_strangers import held_strangers
 from omnitts_cli.training.recipe import Recipe
-from omnitts_cli.training.speech_stage import SpeechStage
 
 
-def test_each_way_to_get_a_voice_has_its_loss(one_length: Recipe, stage_of: Callable[[Recipe], SpeechStage]) -> None:
+def test_each_way_to_get_a_voice_has_its_loss(one_length: Recipe) -> None:
     stage = stage_of(one_length)
     tables, ids = stage.lessons.held_strangers, (stage.codec_ids, stage.text_ids)
     with torch.no_grad():

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import torch
+from training_kit import stage_of
 
 from omnitts_cli.models.speaker import log_mel
 from omnitts_cli.training.lessons import MEL, StrangerTable
 from omnitts_cli.training.pool import PASSING, Utterance
 from omnitts_cli.training.recipe import Recipe
-from omnitts_cli.training.speech_stage import SpeechStage
 from omnitts_cli.training.teacher import STYLE, Facts
 
-Build = Callable[[Recipe], SpeechStage]
 
-
-def test_the_first_utterances_are_held_back(small: Recipe, stage_of: Build) -> None:
+def test_the_first_utterances_are_held_back(small: Recipe) -> None:
     lessons, held = stage_of(small).lessons, small.speech_training.held_back
     assert lessons.held_back[0].added == held <= lessons.held_strangers[-1].added
     assert lessons.tables[0].added == 16 - held
     assert sum(table.added for table in (*lessons.strangers, *lessons.held_strangers)) == 16
 
 
-def test_beside_an_utterance_stands_the_other_one_of_the_stranger(one_length: Recipe, stage_of: Build) -> None:
+def test_beside_an_utterance_stands_the_other_one_of_the_stranger(one_length: Recipe) -> None:
     table = stage_of(one_length).lessons.strangers[0]
     own, other = table.facts[: table.added, :2], table.before_facts[: table.added]
     assert table.added > 0 and set(own[:, 1].tolist()) == {6, 18} == set(other[:, 1].tolist())
@@ -39,7 +36,7 @@ def test_beside_an_utterance_stands_the_other_one_of_the_stranger(one_length: Re
     assert (table.facts[: table.added, 2] == PASSING).all()
 
 
-def test_a_stranger_who_speaks_once_is_not_kept(small: Recipe, stage_of: Build) -> None:
+def test_a_stranger_who_speaks_once_is_not_kept(small: Recipe) -> None:
     lessons, lone = stage_of(small).lessons, Facts(0.0, 0.0, 100.0, 4.0, (0.0,) * STYLE)
     before = list(lessons._waiting_strangers)
     sound = torch.zeros(4 * 1920, dtype=torch.int16).numpy()
@@ -70,7 +67,7 @@ def test_a_clip_too_long_for_the_rows_is_heard_but_not_continued(small: Recipe) 
     assert table.mels[0].any()
 
 
-def test_strangers_stand_where_description_and_sound_fit(small: Recipe, stage_of: Build) -> None:
+def test_strangers_stand_where_description_and_sound_fit(small: Recipe) -> None:
     short = replace(small, speech_training=replace(small.speech_training, lengths=(42, 170)))
     lessons = stage_of(short).lessons
     assert lessons.tables[0].added > 0

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
+from training_kit import stage_of
 
 from omnitts_cli.training import parts
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.speech_stage import SpeechStage
-
-Build = Callable[[Recipe], SpeechStage]
 
 
 def without_numbers(stage: SpeechStage) -> None:
@@ -27,7 +25,7 @@ def without_numbers(stage: SpeechStage) -> None:
         setattr(stage, name, getattr(stage, name).to("meta"))
 
 
-def test_a_step_never_asks_for_a_number(one_length: Recipe, stage_of: Build) -> None:
+def test_a_step_never_asks_for_a_number(one_length: Recipe) -> None:
     """Such a question, or a tensor from another device, would end the capture on an accelerator."""
     stage = stage_of(one_length)
     without_numbers(stage)
@@ -37,7 +35,7 @@ def test_a_step_never_asks_for_a_number(one_length: Recipe, stage_of: Build) -> 
         float(stage.losses[0])
 
 
-def test_it_learns_at_the_rate_that_the_journal_tells(one_length: Recipe, stage_of: Build) -> None:
+def test_it_learns_at_the_rate_that_the_journal_tells(one_length: Recipe) -> None:
     stage = stage_of(one_length)
     before = [weight.detach().clone() for weight in stage.learned]
     stage.learn(0)
@@ -49,7 +47,7 @@ def test_it_learns_at_the_rate_that_the_journal_tells(one_length: Recipe, stage_
     assert not torch.equal(before[0], stage.learned[0])
 
 
-def test_a_checkpoint_is_a_beginning(small: Recipe, stage_of: Build, tmp_path: Path) -> None:
+def test_a_checkpoint_is_a_beginning(small: Recipe, tmp_path: Path) -> None:
     old, new = stage_of(small), stage_of(small)
     with torch.no_grad():
         for weight in old.learned:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import torch
 from torch import nn
+from training_kit import as_team_of_two
 
 from omnitts_cli.training.team import Team, joined_slopes
 
@@ -34,10 +33,8 @@ team.close()
 """
 
 
-def test_two_members_take_the_same_step(
-    tmp_path: Path, as_team_of_two: Callable[[str], subprocess.CompletedProcess[str]]
-) -> None:
-    done = as_team_of_two(MEMBER)
+def test_two_members_take_the_same_step(tmp_path: Path) -> None:
+    done = as_team_of_two(tmp_path, MEMBER)
     # a file for each: what two processes print at once may be mixed up
     said = sorted(tmp_path.glob("said.*"))
     assert len(said) == 2, done.stderr

@@ -8,20 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from trap import Trap
 
 from omnitts_cli.errors import ModelError
 from omnitts_cli.weights.find import find
 from omnitts_cli.weights.folder import SMALL_FILE_LIMIT, check_folder
-
-
-class Trap:
-    """Unpickling this makes a file."""
-
-    def __init__(self, marker: Path) -> None:
-        self.marker = marker
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return (open, (str(self.marker), "w"))
 
 
 @pytest.fixture

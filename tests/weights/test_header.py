@@ -22,6 +22,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 from torch import nn
+from trap import Trap
 
 from omnitts_cli.errors import ModelError
 from omnitts_cli.models.sources import Names, One
@@ -46,16 +47,6 @@ def two(first: list[int], second: list[int], data_bytes: int) -> bytes:
     return packed(
         {name: {"dtype": "U8", "shape": [8], "data_offsets": at} for name, at in halves.items()}, bytes(data_bytes)
     )
-
-
-class Trap:
-    """Unpickling this makes a file: the sign that somebody ran a stranger's code."""
-
-    def __init__(self, marker: Path) -> None:
-        self.marker = marker
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return (open, (str(self.marker), "w"))
 
 
 def torch_archive(trap: Trap) -> bytes:

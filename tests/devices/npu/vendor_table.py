@@ -26,7 +26,6 @@ OPERATORS = (
     "npu_top_k_top_p",
 )
 
-META = "torch_npu/op_plugin/meta/_meta_registrations.py"
 LIBRARY = "torch_npu/lib/libtorch_npu.so"
 
 INTERFACE = {
@@ -80,17 +79,6 @@ def signature(function: ast.FunctionDef) -> str:
     return ast.unparse(arguments)
 
 
-def registered(tree: ast.Module) -> dict[str, str]:
-    """The signature behind each @impl(m, "operator")."""
-    found = {}
-    for node in tree.body:
-        if isinstance(node, ast.FunctionDef):
-            for mark in node.decorator_list:
-                if isinstance(mark, ast.Call) and len(mark.args) == 2 and isinstance(mark.args[1], ast.Constant):
-                    found[mark.args[1].value] = signature(node)
-    return found
-
-
 def schema(library: bytes, operator: str) -> str:
     """The schema that the library registers; its text stands in the file as it is."""
     found = re.search(rb"(?<![\w.])" + operator.encode() + rb"\([^\0]*?\) -> [^\0]+", library)
@@ -101,7 +89,6 @@ def schema(library: bytes, operator: str) -> str:
 def table(wheel: Path) -> dict[str, Any]:
     """What our code and the tests' fake build on, of one wheel."""
     with zipfile.ZipFile(wheel) as files:
-        meta = registered(ast.parse(files.read(META)))
         library = files.read(LIBRARY)
         interface = {}
         for path, names in INTERFACE.items():
@@ -109,7 +96,6 @@ def table(wheel: Path) -> dict[str, Any]:
             interface[path] = {name: signature(known[name]) for name in names}
     return {
         "schemas": {name: schema(library, name) for name in OPERATORS},
-        "meta": {name: meta[name] for name in OPERATORS},
         "interface": interface,
     }
 

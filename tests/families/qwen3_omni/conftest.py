@@ -2,43 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
 import pytest
 import torch
+from golden_set import omni_folder
 
 from omnitts_cli.families.common.tokenizer import read_tokenizer
 from omnitts_cli.families.qwen3_omni.config import Config, read_config
 from omnitts_cli.families.qwen3_omni.family import assemble, parts
-from omnitts_cli.families.qwen3_omni.prompt import OmniPrompter
 from omnitts_cli.models.roles import SpeechModel
 from omnitts_cli.weights.checkpoint import Checkpoint
 from omnitts_cli.weights.load import fill
 
 
 @pytest.fixture(scope="session")
-def config(omni_folder: Path) -> Config:
-    return read_config(omni_folder)
+def config() -> Config:
+    return read_config(omni_folder())
 
 
 @pytest.fixture(scope="session")
-def omni(omni_folder: Path, config: Config) -> SpeechModel:
+def omni(config: Config) -> SpeechModel:
     """Shared: leave it as it is."""
     pieces = parts(config)
     for part in pieces.all():
-        fill(part.module, part.names, Checkpoint.open(omni_folder), "cpu", torch.float32, unused=part.leftover)
-    return assemble("omni", config, pieces, read_tokenizer(omni_folder, config.text_vocabulary))
-
-
-@pytest.fixture(scope="session")
-def prompter(omni: SpeechModel) -> Callable[..., OmniPrompter]:
-    """The model's prompter with another user turn."""
-
-    def make(user_turn: str | None) -> OmniPrompter:
-        its: Any = omni.prompter
-        text, frames = its._rows._text, its._rows._frames
-        return OmniPrompter(its._config, its._tokenizer, text, frames, user_turn=user_turn)
-
-    return make
+        fill(part.module, part.names, Checkpoint.open(omni_folder()), "cpu", torch.float32, unused=part.leftover)
+    return assemble("omni", config, pieces, read_tokenizer(omni_folder(), config.text_vocabulary))

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from golden_set import omni_folder
+from json_paths import put
 
 from omnitts_cli.errors import ModelError
 from omnitts_cli.families.common.fields import Fields
@@ -18,26 +20,12 @@ from omnitts_cli.request import Sampling
 
 
 @pytest.fixture(scope="module")
-def stored(omni_folder: Path) -> dict[str, Any]:
-    return json.loads((omni_folder / "config.json").read_text())
+def stored() -> dict[str, Any]:
+    return json.loads((omni_folder() / "config.json").read_text())
 
 
 def read(top: dict[str, Any], **generation: Any) -> Config:
     return config_of(Fields(Path("config.json"), top), Fields(Path("generation_config.json"), generation))
-
-
-def put(top: dict[str, Any], path: str, value: object) -> dict[str, Any]:
-    """A copy with one key changed, or removed when the value is `...`."""
-    top = copy.deepcopy(top)
-    *parents, key = path.split(".")
-    place = top
-    for parent in parents:
-        place = place[parent]
-    if value is ...:
-        del place[key]
-    else:
-        place[key] = value
-    return top
 
 
 def test_the_released_sizes() -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from engine_kit import join, same
 from recording_device import RecordingDevice
 from tiny_models import tiny_model
 
@@ -49,23 +49,9 @@ def engine(model: SpeechModel, slots: int, device: Any = None, **more: Any) -> E
     return Engine(model, device, Plan.of(slots, 4, model.facts.frame_rate, **sizes | more))
 
 
-def clips(news: Iterable[News]) -> dict[str, Clip]:
-    chunks: dict[str, list[Chunk]] = {}
-    for one in news:
-        assert isinstance(one, Chunk), one
-        chunks.setdefault(one.request, []).append(one)
-    return {name: Clip.join(mine) for name, mine in chunks.items()}
-
-
-def same(one: Clip, other: Clip) -> None:
-    np.testing.assert_array_equal(one.codes, other.codes)
-    assert one.stopped == other.stopped
-    np.testing.assert_allclose(one.pcm, other.pcm, rtol=0, atol=2e-5)
-
-
 @pytest.fixture(scope="module")
 def alone(omni: SpeechModel) -> dict[str, Clip]:
-    return clips(engine(omni, 1).speak(requests(9)))
+    return join(engine(omni, 1).speak(requests(9)))
 
 
 def test_the_sound_is_as_long_as_it_should_be(alone: dict[str, Clip]) -> None:
@@ -87,13 +73,13 @@ def test_any_first_chunk_gives_the_same_sound(first: int, omni: SpeechModel, alo
     news = list(engine(omni, 2, first_chunk=first).speak(requests(3)))
     opening = next(one for one in news if isinstance(one, Chunk) and one.request == "q0")
     assert len(opening.pcm) == 1920 * len(opening.codes) - MISSING
-    for name, clip in clips(news).items():
+    for name, clip in join(news).items():
         same(alone[name], clip)
 
 
 @pytest.mark.parametrize("slots", [2, FEW, FEW + 5])
 def test_batched_is_single(slots: int, omni: SpeechModel, alone: dict[str, Clip]) -> None:
-    for name, clip in clips(engine(omni, slots).speak(requests(9)[::-1])).items():
+    for name, clip in join(engine(omni, slots).speak(requests(9)[::-1])).items():
         same(alone[name], clip)
 
 
@@ -102,28 +88,9 @@ def test_captured_is_eager(omni: SpeechModel, alone: dict[str, Clip]) -> None:
     device = RecordingDevice()
     captured = engine(omni, FEW + 2, device)
     for order in (requests(9), requests(9)[::-1]):
-        for name, clip in clips(captured.speak(order)).items():
+        for name, clip in join(captured.speak(order)).items():
             same(alone[name], clip)
     assert device.graphs > 10 and device.replays > 50
-
-
-def test_the_host_never_waits(omni: SpeechModel) -> None:
-    device = RecordingDevice()
-    busy = engine(omni, 6, device)
-    for request in requests(6):
-        busy.submit(request)
-    turns = 0
-    while busy.busy:
-        with device.no_sync():
-            busy.step()
-        turns += 1
-    assert turns > 10
-
-
-def test_streams_that_lag_change_nothing(omni: SpeechModel, alone: dict[str, Clip]) -> None:
-    late = engine(omni, 3, RecordingDevice(late=True, seed=4))
-    for name, clip in clips(late.speak(requests(5))).items():
-        same(alone[name], clip)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -142,21 +109,6 @@ def test_captured_experts_are_eager_in_every_form(rows: int, dtype: torch.dtype)
         replay()
         assert torch.equal(out[-1], mixture(x, block))
     assert len(out) == 2  # a warm-up and the recording: replays run no Python
-
-
-def test_late_text_is_early_text(omni: SpeechModel) -> None:
-    request = requests(2, max_frames=30, ignore_end=True)[1]
-    whole = engine(omni, 1).clip(request)
-    slow = engine(omni, 1)
-    name = slow.submit(replace(request, text=""), live=True)
-    news: list[News] = []
-    for word in request.text.split(" "):
-        slow.feed(name, word + " ")
-        news += slow.step()
-    slow.finish(name)
-    while slow.busy:
-        news += slow.step()
-    same(whole, clips(news)[name])
 
 
 def test_a_speech_may_end_at_once(omni: SpeechModel) -> None:
@@ -184,7 +136,7 @@ def test_both_families_in_one_process(omni: SpeechModel, alone: dict[str, Clip])
     """Two engines take turns frame by frame; each says what it says by itself."""
     first = tiny_model("custom_voice")
     other = [replace(one, voice=Named("ryan")) for one in requests(4)]
-    by_itself = clips(engine(first, 1).speak(other))
+    by_itself = join(engine(first, 1).speak(other))
     engines = (engine(omni, 3), engine(first, 3))
     for one, mine in zip(engines, (requests(4), other), strict=True):
         for request in mine:
@@ -193,8 +145,8 @@ def test_both_families_in_one_process(omni: SpeechModel, alone: dict[str, Clip])
     while any(one.busy for one in engines):
         for one, heard in zip(engines, news, strict=True):
             heard += one.step() if one.busy else []
-    for name, clip in clips(news[0]).items():
+    for name, clip in join(news[0]).items():
         same(alone[name], clip)
-    for name, clip in clips(news[1]).items():
+    for name, clip in join(news[1]).items():
         same(by_itself[name], clip)
         assert len(clip.pcm) == 1920 * len(clip.codes)

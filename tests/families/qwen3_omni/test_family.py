@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import copy
-import json
 import shutil
-import subprocess
-import sys
-import wave
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
-from safetensors.numpy import save_file
+from golden_set import omni_folder
 
 from omnitts_cli.cli.codec import decoded
 from omnitts_cli.cli.voices import speakers
@@ -33,8 +29,8 @@ from omnitts_cli.weights.checkpoint import Checkpoint
 from omnitts_cli.weights.load import sources_of
 
 
-def test_every_parameter_has_a_source_and_every_tensor_a_reader(config: Config, omni_folder: Path) -> None:
-    unread = set(Checkpoint.open(omni_folder).names())
+def test_every_parameter_has_a_source_and_every_tensor_a_reader(config: Config) -> None:
+    unread = set(Checkpoint.open(omni_folder()).names())
     for part in parts(config).all():
         assert set(part.names) == {own for own, _ in part.module.named_parameters()}
         for source in part.names.values():
@@ -54,22 +50,22 @@ def test_a_whole_model(omni: SpeechModel) -> None:
     assert omni.facts.missing_samples == 555 and omni.dtype == torch.float32
 
 
-def test_its_folder_is_told_from_the_first_familys(omni_folder: Path) -> None:
-    assert family_of(omni_folder) is family("qwen3_omni_moe")
-    model = load_model(str(omni_folder), CPUDevice(1))
+def test_its_folder_is_told_from_the_first_familys() -> None:
+    assert family_of(omni_folder()) is family("qwen3_omni_moe")
+    model = load_model(str(omni_folder()), CPUDevice(1))
     assert model.facts.missing_samples == 555 and set(model.speakers) == {"ethan", "chelsie", "aiden"}
 
 
-def test_another_models_folder_is_refused(tmp_path: Path, omni_folder: Path) -> None:
-    for path in omni_folder.iterdir():
+def test_another_models_folder_is_refused(tmp_path: Path) -> None:
+    for path in omni_folder().iterdir():
         shutil.copy(path, tmp_path)
     (tmp_path / "config.json").write_text('{"model_type": "whisper"}')
     with pytest.raises(ModelError, match=r"whisper.*qwen3_tts, qwen3_omni_moe"):
         load_model(str(tmp_path), CPUDevice(1))
 
 
-def test_the_codec_stays_float32_in_bfloat16(omni_folder: Path) -> None:
-    model = load_model(str(omni_folder), CPUDevice(1), settings=EngineSettings(dtype="bf16"))
+def test_the_codec_stays_float32_in_bfloat16() -> None:
+    model = load_model(str(omni_folder()), CPUDevice(1), settings=EngineSettings(dtype="bf16"))
     assert all(weight.dtype == model.dtype == torch.bfloat16 for weight in model.talker.parameters())
     assert model.codec.table.dtype == torch.float32
 
@@ -102,8 +98,8 @@ def test_every_row_hears_the_shared_expert_without_another_copy(omni: SpeechMode
         assert len(block.gate_up) == len(block.down) == 8 + -(-28 // inner) and len(block.router) == 9
 
 
-def test_voices_are_listed_without_opening_the_weights(omni_folder: Path) -> None:
-    assert [name for name, _, _ in speakers(str(omni_folder))] == ["ethan", "chelsie", "aiden"]
+def test_voices_are_listed_without_opening_the_weights() -> None:
+    assert [name for name, _, _ in speakers(str(omni_folder()))] == ["ethan", "chelsie", "aiden"]
 
 
 def test_codes_are_decoded_to_their_last_sample(omni: SpeechModel) -> None:
@@ -111,41 +107,3 @@ def test_codes_are_decoded_to_their_last_sample(omni: SpeechModel) -> None:
     codes = torch.randint(0, 64, (40, 16), generator=torch.Generator().manual_seed(0))
     sound = np.concatenate([*decoded(SimpleNamespace(model=omni), codes.numpy())])
     np.testing.assert_allclose(sound, omni.codec(codes[None])[0].numpy(), rtol=0, atol=2e-5)
-
-
-PLAYER = """#!/bin/sh
-exec cat > "$HEARD"
-"""
-
-
-def test_every_command_takes_it_like_any_other(omni_folder: Path, tmp_path: Path) -> None:
-    """In processes of their own, the player a program that keeps what it hears."""
-    (tmp_path / "bin").mkdir()
-    for name, text in (("aplay", PLAYER), ("pw-play", "#!/bin/sh\nexit 1\n")):
-        (tmp_path / "bin" / name).write_text(text)
-        (tmp_path / "bin" / name).chmod(0o755)
-    (tmp_path / "sounddevice.py").write_text("raise OSError('PortAudio library not found')\n")
-    house = Path(__file__).parents[3]
-    where = {"PATH": f"{tmp_path / 'bin'}:/bin:/usr/bin", "PYTHONPATH": f"{tmp_path}:{house}", "HOME": str(tmp_path)}
-    where |= {"HEARD": str(tmp_path / "heard"), "OMP_NUM_THREADS": "1"}
-
-    def omnitts(*words: object) -> str:
-        command = [sys.executable, "-m", "omnitts_cli", *map(str, words), "-m", str(omni_folder)]
-        done = subprocess.run(command, cwd=tmp_path, env=where, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    def samples(name: str) -> int:
-        with wave.open(str(tmp_path / name)) as file:
-            return file.getnframes()
-
-    assert [line.split("\t")[0] for line in omnitts("voices", "list").splitlines()] == ["ethan", "chelsie", "aiden"]
-    omnitts("say", "Hello.", "-v", "chelsie", "--max-frames", 9, "--seed", 3, "-o", "said.wav")
-    assert samples("said.wav") == 9 * 1920 - 555
-    omnitts("play", "Hello.", "-v", "aiden", "--max-frames", 9, "--seed", 3)
-    assert (tmp_path / "heard").stat().st_size // 2 >= 9 * 1920 - 555
-    save_file({"codes": np.ones((40, 16), np.int64)}, tmp_path / "codes.safetensors")
-    omnitts("codec", "decode", "codes.safetensors", "-o", "decoded.wav")
-    assert samples("decoded.wav") == 40 * 1920 - 555
-    measured = json.loads(omnitts("bench", "-d", "cpu", "--frames", 5, "-c", 1, "--json"))
-    assert measured["status"] == "ok"

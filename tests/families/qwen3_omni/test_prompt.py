@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from tiny_models import with_turn
 
 from omnitts_cli.errors import InputError, OmniError, UsageError, VoiceError
 from omnitts_cli.families.qwen3_omni.config import Config
-from omnitts_cli.families.qwen3_omni.prompt import USER_TURN, OmniPrompter
+from omnitts_cli.families.qwen3_omni.prompt import USER_TURN
 from omnitts_cli.models.roles import SpeechModel, TooEarly
 from omnitts_cli.request import Request
 from omnitts_cli.voices import Cloned, Designed, Named
@@ -21,15 +21,15 @@ ETHAN = Named("ethan")
 
 
 @pytest.mark.parametrize(("turn", "rows"), [(None, 9), ("", 14)])
-def test_rows_of_the_prompt(turn: str | None, rows: int, prompter: Callable[..., OmniPrompter]) -> None:
-    prompt = prompter(turn).prompt(Request(TEXT, ETHAN))
+def test_rows_of_the_prompt(turn: str | None, rows: int, omni: SpeechModel) -> None:
+    prompt = with_turn(omni, turn).prompt(Request(TEXT, ETHAN))
     assert len(prompt.rows) == rows
     assert prompt.draft.shared == rows - 1  # all but the one that holds the first token
     assert len(prompt.feed) == prompt.draft.spoken  # the first is in the prompt, the end is in the feed
 
 
-def test_the_turn_before_changes_nothing_behind_it(prompter: Callable[..., OmniPrompter]) -> None:
-    none, empty, words = (prompter(turn).prompt(Request(TEXT, ETHAN)) for turn in (None, "", "Read this aloud."))
+def test_the_turn_before_changes_nothing_behind_it(omni: SpeechModel) -> None:
+    none, empty, words = (with_turn(omni, turn).prompt(Request(TEXT, ETHAN)) for turn in (None, "", "Read this aloud."))
     assert torch.equal(none.rows, empty.rows[-9:]) and torch.equal(none.rows, words.rows[-9:])
     assert torch.equal(none.feed, words.feed)
     assert len({prompt.draft.shared_key for prompt in (none, empty, words)}) == 3

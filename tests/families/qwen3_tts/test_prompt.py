@@ -65,25 +65,6 @@ def test_equal_shared_keys_mean_equal_shared_rows(mode: TextMode) -> None:
     assert len(seen) == 2 * len(requests_of_every_kind())
 
 
-@pytest.mark.parametrize("name", ["custom_voice", "voice_design", "base"])
-def test_prompts_made_together_are_those_made_alone(name: str) -> None:
-    prompter = tiny_model(name).prompter
-    asked = [
-        Request(text, voice, None, style, text_mode=mode)
-        for model, voice, style in requests_of_every_kind()
-        if model == name
-        for mode in ("whole", "streamed")
-        for text in ("hello world", "a rather longer text, with more words than the reference has frames")
-    ]
-    assert len(asked) >= 4
-    together = prompter.prompts([prompter.draft(request) for request in asked])
-    for request, one in zip(asked, together, strict=True):
-        alone = prompter.prompt(request)
-        assert torch.equal(one.rows, alone.rows)
-        assert torch.equal(one.feed, alone.feed)
-        assert torch.equal(one.pad, alone.pad)
-
-
 def test_the_vector_and_the_frames_of_a_voice_are_in_its_key() -> None:
     keys = [
         tiny_model("base").prompter.draft(Request("hello", a_clone(4, seed=seed), text_mode="streamed")).shared_key
@@ -127,13 +108,6 @@ def test_live_text_with_a_reference_waits_for_enough_words() -> None:
     request = Request("", a_clone(30), text_mode="streamed")
     with pytest.raises(TooEarly, match="needs"):
         tiny_model("base").prompter.live(request, "hello world ")
-
-
-def test_a_token_has_the_same_row_alone_and_in_a_long_text() -> None:
-    prompter = tiny_model("custom_voice").prompter
-    ids = list(range(200))
-    together = prompter._rows.text(ids)
-    assert all(torch.equal(prompter._rows.text([index])[0], together[index]) for index in ids)
 
 
 @pytest.mark.parametrize("text", ["", "  \n\t ", "\u00a0\u2003"])

@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 import torch
+from frame_table import begins_alike, finishes_alike, scores_alike
 
 from omnitts_cli.kernels.cpu.frame import begin, finish, first_scores
 
-Check = Callable[[Callable[..., Any]], None]
 
-
-@pytest.fixture(params=[torch.float32, torch.bfloat16], ids=str)
-def dtype(request: pytest.FixtureRequest) -> torch.dtype:
-    return request.param
-
-
-def test_begin(begins_alike: Check) -> None:
-    begins_alike(begin)
-
-
-def test_first_scores(scores_alike: Check) -> None:
-    scores_alike(first_scores)
-
-
-def test_finish(finishes_alike: Check) -> None:
-    finishes_alike(finish)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_a_frame_is_that_of_the_plain_operations(dtype: torch.dtype) -> None:
+    cpu = torch.device("cpu")
+    begins_alike(begin, cpu, dtype)
+    scores_alike(first_scores, cpu, dtype)
+    finishes_alike(finish, cpu, dtype)

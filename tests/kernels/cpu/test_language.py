@@ -10,7 +10,6 @@ import torch
 
 from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.cpu import language, library
-from omnitts_cli.kernels.cpu.draw import choose
 from omnitts_cli.models.layers import Stack, StackShape
 
 SHAPE = StackShape(hidden=24, inner=40, layers=3, heads=6, kv_heads=2, head_dim=8, eps=1e-6, rope_theta=1e4)
@@ -86,39 +85,3 @@ def test_what_is_large_or_not_float32_is_refused(native: library.Library, monkey
     monkeypatch.setattr("omnitts_cli.kernels.cpu.language.SMALL", 1000)
     stack.float().fuse()
     assert stack.fused is None
-
-
-@pytest.mark.parametrize("size", [24, 300, 2048])
-def test_codes_and_settings_by_row(
-    size: int, settings: list[tuple[float, int, float]], native: library.Library
-) -> None:
-    rows, made = 8 * len(settings), torch.Generator().manual_seed(size)
-    logits = 3 * torch.randn(rows, size, generator=made)
-    logits[::5, : size // 3] = float("-inf")
-    logits[::3] = logits[::3].round()  # many are equal
-    logits[1::7, 0] = -0.0
-    seeds = torch.randint(-(2**62), 2**62, (rows,), generator=made)
-    frames = torch.randint(0, 9000, (rows,), generator=made)
-    columns = [torch.tensor(column).repeat(8) for column in zip(*settings, strict=True)]
-    for group in (0, 7):
-        truth = choose(logits, seeds, frames, group, *columns)
-        made_here = language.choose(native, logits, seeds, frames, group, *columns)
-        assert made_here.dtype == truth.dtype and torch.equal(made_here, truth)
-        assert torch.equal(made_here, plain.choose(logits, seeds, frames, group, *columns))
-
-
-def test_what_is_not_a_number_is_answered_all_the_same(native: library.Library) -> None:
-    logits = torch.zeros(3, 8)
-    logits[0, 5], logits[1, 2], logits[2] = float("nan"), float("inf"), float("-inf")
-    one, whole = torch.ones(3), torch.zeros(3, dtype=torch.int64)
-    codes = language.choose(native, logits, whole, whole, 0, one, torch.full((3,), 4), one * 0.9)
-    assert ((codes >= 0) & (codes < 8)).all() and codes.tolist()[:2] == [5, 2]
-
-
-@pytest.mark.parametrize("temperature", [1e-38, 1e-45])
-def test_next_to_no_temperature_is_none(temperature: float, native: library.Library) -> None:
-    logits = 5 * torch.randn(4, 32, generator=torch.Generator().manual_seed(2))
-    whole, column = torch.zeros(4, dtype=torch.int64), torch.full((4,), temperature)
-    for top_p in (1.0, 0.5):
-        codes = language.choose(native, logits, whole, whole, 0, column, whole, torch.full((4,), top_p))
-        assert torch.equal(codes, logits.argmax(-1))

@@ -62,20 +62,6 @@ def test_slots_far_apart_ask_alone() -> None:
         assert len(made.sides) == sides and max(side.width for side in made.sides) == max(places) + 1
 
 
-def test_what_is_beyond_a_row_is_not_heard() -> None:
-    """Slots of different length share an attention; what an earlier request left behind a place counts for nothing."""
-    stack, made = stack_of(), torch.Generator().manual_seed(3)
-    assert stack.fused is not None
-    cache = stack.cache(2, 20, "cpu", torch.float32)
-    cache.keys.normal_(generator=made)
-    cache.values.normal_(generator=made)
-    asked = torch.randn(2, 1, SHAPE.hidden, generator=made), torch.tensor([[4], [15]]), torch.tensor([0, 1])
-    said = stack.cached(*asked, copy.deepcopy(cache), 20)
-    for held in (cache.keys, cache.values):
-        held[:, 0, :, 5:].mul_(7)
-    assert torch.equal(stack.cached(*asked, cache, 20), said)
-
-
 def test_many_rows_and_what_is_not_float32_go_layer_by_layer() -> None:
     stack = stack_of()
     kept = stack.fused

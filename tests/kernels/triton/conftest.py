@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 import torch
-from torch import Tensor
 
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 DTYPES = [torch.float32] if INTERPRETED else [torch.float32, torch.bfloat16]
@@ -33,15 +32,3 @@ def no_tf32() -> Iterator[None]:
 @pytest.fixture(params=DTYPES, ids=str)
 def dtype(request: pytest.FixtureRequest) -> torch.dtype:
     return request.param
-
-
-@pytest.fixture
-def close(dtype: torch.dtype) -> Callable[[Tensor, Tensor], None]:
-    """Equal to what float64 says, as closely as the number format allows."""
-    bound = 5e-6 if dtype == torch.float32 else 1e-2  # the plain twins themselves are off by half of that
-
-    def check(fast: Tensor, truth: Tensor) -> None:
-        assert fast.shape == truth.shape
-        assert ((fast.double() - truth.double()).norm() / truth.double().norm()).item() < bound
-
-    return check

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 import torch
+from frame_table import close
 from torch import Tensor
 
 from omnitts_cli.kernels import plain
@@ -25,7 +24,6 @@ def test_attend_cached(
     rows: int,
     where: torch.device,
     dtype: torch.dtype,
-    close: Callable[[Tensor, Tensor], None],
 ) -> None:
     from omnitts_cli.kernels.triton.attention import attend_cached
 

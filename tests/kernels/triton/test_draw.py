@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from frame_table import SETTINGS
 
 from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import Normed
@@ -11,6 +12,7 @@ from omnitts_cli.kernels.ops import Normed
 pytestmark = pytest.mark.gpu
 
 
+@pytest.mark.parametrize("setting", SETTINGS, ids=str)
 @pytest.mark.parametrize("size", [24, 300, 2048])
 def test_choose(size: int, setting: tuple[float, int, float], where: torch.device, dtype: torch.dtype) -> None:
     from omnitts_cli.kernels.triton.draw import choose
@@ -31,13 +33,13 @@ def test_choose(size: int, setting: tuple[float, int, float], where: torch.devic
         assert torch.equal(choose(logits, seeds, frames, group, *columns), truth)
 
 
-def test_settings_are_columns(where: torch.device, settings: list[tuple[float, int, float]]) -> None:
+def test_settings_are_columns(where: torch.device) -> None:
     from omnitts_cli.kernels.triton.draw import choose
 
     made = torch.Generator().manual_seed(3)
-    logits = (torch.randn(len(settings), 64, generator=made) * 3).to(where)
-    seeds, frames = torch.arange(len(settings)).to(where), torch.zeros(len(settings), dtype=torch.int64).to(where)
-    columns = [torch.tensor(column).to(where) for column in zip(*settings, strict=True)]
+    logits = (torch.randn(len(SETTINGS), 64, generator=made) * 3).to(where)
+    seeds, frames = torch.arange(len(SETTINGS)).to(where), torch.zeros(len(SETTINGS), dtype=torch.int64).to(where)
+    columns = [torch.tensor(column).to(where) for column in zip(*SETTINGS, strict=True)]
     assert torch.equal(choose(logits, seeds, frames, 1, *columns), plain.choose(logits, seeds, frames, 1, *columns))
 
 

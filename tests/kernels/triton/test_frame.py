@@ -2,34 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 import torch
+from frame_table import begins_alike, finishes_alike, scores_alike
 
 from omnitts_cli.kernels import plain_frame
 
 pytestmark = pytest.mark.gpu
-Check = Callable[[Callable[..., Any]], None]
 
 
-def test_begin(begins_alike: Check) -> None:
+def test_begin(where: torch.device, dtype: torch.dtype) -> None:
     from omnitts_cli.kernels.triton.frame import begin
 
-    begins_alike(begin)
+    begins_alike(begin, where, dtype)
 
 
-def test_first_scores(scores_alike: Check) -> None:
+def test_first_scores(where: torch.device, dtype: torch.dtype) -> None:
     from omnitts_cli.kernels.triton.frame import first_scores
 
-    scores_alike(first_scores)
+    scores_alike(first_scores, where, dtype)
 
 
-def test_finish(finishes_alike: Check) -> None:
+def test_finish(where: torch.device, dtype: torch.dtype) -> None:
     from omnitts_cli.kernels.triton.frame import finish
 
-    finishes_alike(finish)
+    finishes_alike(finish, where, dtype)
 
 
 def test_pick(where: torch.device) -> None:

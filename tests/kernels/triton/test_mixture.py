@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import fields, replace
 
 import pytest
 import torch
+from frame_table import close
 from torch import Tensor
 
 from omnitts_cli.kernels import plain
@@ -63,9 +63,7 @@ def said(x: Tensor, norm: Tensor, block: ExpertBlock) -> Tensor:
     return x.double() + everyone(exact, weights, chosen, wide.gate_up, wide.down)
 
 
-def test_experts_are_the_plain_ones(
-    case: tuple[Tensor, Tensor, ExpertBlock], close: Callable[[Tensor, Tensor], None]
-) -> None:
+def test_experts_are_the_plain_ones(case: tuple[Tensor, Tensor, ExpertBlock]) -> None:
     from omnitts_cli.kernels.triton.mixture import experts
 
     x, norm, block = case

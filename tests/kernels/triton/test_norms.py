@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 import torch
-from torch import Tensor
+from frame_table import close
 
 pytestmark = pytest.mark.gpu
 
 
 @pytest.mark.parametrize("shape", [(1, 64), (3, 5, 128), (70, 96), (2, 2048)], ids=str)
-def test_rms_norm(
-    shape: tuple[int, ...], where: torch.device, dtype: torch.dtype, close: Callable[[Tensor, Tensor], None]
-) -> None:
+def test_rms_norm(shape: tuple[int, ...], where: torch.device, dtype: torch.dtype) -> None:
     from omnitts_cli.kernels.triton.norms import rms_norm
 
     made = torch.Generator().manual_seed(shape[-1])

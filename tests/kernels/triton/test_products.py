@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 import torch
+from frame_table import close
 from torch import Tensor
 
 from omnitts_cli.kernels import plain
@@ -37,7 +36,7 @@ def exact_norm(x: Tensor, norm: Tensor) -> Tensor:
     return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + EPS) * norm
 
 
-def test_linear_is_plain_linear(case: tuple[Tensor, ...], close: Callable[[Tensor, Tensor], None]) -> None:
+def test_linear_is_plain_linear(case: tuple[Tensor, ...]) -> None:
     from omnitts_cli.kernels.triton.products import linear
 
     x, _, weight, bias, _ = case
@@ -45,7 +44,7 @@ def test_linear_is_plain_linear(case: tuple[Tensor, ...], close: Callable[[Tenso
     close(linear(x, weight, bias), plain.linear(*wide(x, weight, bias)))
 
 
-def test_norm_linear_is_norm_then_linear(case: tuple[Tensor, ...], close: Callable[[Tensor, Tensor], None]) -> None:
+def test_norm_linear_is_norm_then_linear(case: tuple[Tensor, ...]) -> None:
     from omnitts_cli.kernels.triton.products import norm_linear
 
     x, norm, weight, _, _ = case
@@ -53,7 +52,7 @@ def test_norm_linear_is_norm_then_linear(case: tuple[Tensor, ...], close: Callab
     close(norm_linear(Normed(x, norm, EPS), weight), exact_norm(x64, norm64) @ weight64.T)
 
 
-def test_norm_swiglu_gates_the_first_half(case: tuple[Tensor, ...], close: Callable[[Tensor, Tensor], None]) -> None:
+def test_norm_swiglu_gates_the_first_half(case: tuple[Tensor, ...]) -> None:
     from omnitts_cli.kernels.triton.products import norm_swiglu
 
     x, norm, weight, _, _ = case
@@ -62,7 +61,7 @@ def test_norm_swiglu_gates_the_first_half(case: tuple[Tensor, ...], close: Calla
     close(norm_swiglu(Normed(x, norm, EPS), weight), torch.nn.functional.silu(gate) * up)
 
 
-def test_linear_add_adds_to_its_own_row(case: tuple[Tensor, ...], close: Callable[[Tensor, Tensor], None]) -> None:
+def test_linear_add_adds_to_its_own_row(case: tuple[Tensor, ...]) -> None:
     """And what the next product hears is its norm, whether or not that has been computed already."""
     from omnitts_cli.kernels.triton.norms import norm
     from omnitts_cli.kernels.triton.products import linear_add

@@ -1,20 +1,16 @@
-"""Fixtures of the bench: an engine that does what a script says, and requests to send."""
+"""The bench in tests: an engine that does what a script says, requests to send, and reports."""
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import pytest
 
 from omnitts_cli.audio.chunk import Chunk, Stopped
 from omnitts_cli.bench.record import Work
@@ -153,64 +149,33 @@ def events(name: str, script: Script, now: float) -> Iterator[tuple[float, Chunk
         yield now + (script.end_s or latest), Chunk(name, count, silence(0), codes(0), True, script.stopped)
 
 
-@pytest.fixture
-def fake_engine() -> Callable[..., FakeEngine]:
-    return lambda *scripts: FakeEngine(scripts)
+def fake_engine(*scripts: Script) -> FakeEngine:
+    return FakeEngine(scripts)
 
 
-@pytest.fixture
-def script() -> Callable[..., Script]:
+def script(*packets: tuple[float, int] | tuple[float, int, int] | tuple[float, int, int, bool], **end: Any) -> Script:
     """(at_s, frames[, silent[, nan]]) for each packet, and how it ends."""
-
-    def make(
-        *packets: tuple[float, int] | tuple[float, int, int] | tuple[float, int, int, bool], **end: object
-    ) -> Script:
-        return Script([Packet(*packet) for packet in packets], **end)  # type: ignore[arg-type]
-
-    return make
+    return Script([Packet(*packet) for packet in packets], **end)
 
 
-@pytest.fixture
-def works() -> Callable[..., Iterator[Work]]:
+def works(**fields: Any) -> Iterator[Work]:
     """The same request without end."""
-
-    def make(**fields: object) -> Iterator[Work]:
-        return itertools.repeat(Work(Request("hello", **fields)))  # type: ignore[arg-type]
-
-    return make
+    return itertools.repeat(Work(Request("hello", **fields)))
 
 
-@pytest.fixture
-def speech_server() -> Any:
-    """The module with SpeechServer and Plan, which is no test."""
-    path = Path(__file__).parent / "speech_server.py"
-    spec = importlib.util.spec_from_file_location("speech_server", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture
-def a_level() -> Callable[..., Level]:
+def a_level(**given: Any) -> Level:
     """A level; what a test cares about is given by name, spreads by their median."""
-
-    def make(**given: Any) -> Level:
-        spreads = {"e2el_ms": 900.0, "ttfp_ms": 30.0, "audible_ms": 35.0, "rtf": 0.2}
-        fields: dict[str, Any] = {
-            name: {"mean": value, "median": value, "p90": value, "p99": value}
-            for name, value in (spreads | {key: given.pop(key) for key in spreads if key in given}).items()
-        }
-        base = {"concurrency": 4, "rate": None, "requests": 16, "failed": 0, "duration_s": 4.0}
-        base |= {"request_throughput": 4.0, "audio_s": 80.0, "audio_throughput": 20.0, "frames": 1000}
-        return Level(**(base | {"underruns": 0, "gap_ms_max": 90.0, "guard_hits": 0} | fields | given))
-
-    return make
+    spreads = {"e2el_ms": 900.0, "ttfp_ms": 30.0, "audible_ms": 35.0, "rtf": 0.2}
+    fields: dict[str, Any] = {
+        name: {"mean": value, "median": value, "p90": value, "p99": value}
+        for name, value in (spreads | {key: given.pop(key) for key in spreads if key in given}).items()
+    }
+    base = {"concurrency": 4, "rate": None, "requests": 16, "failed": 0, "duration_s": 4.0}
+    base |= {"request_throughput": 4.0, "audio_s": 80.0, "audio_throughput": 20.0, "frames": 1000}
+    return Level(**(base | {"underruns": 0, "gap_ms_max": 90.0, "guard_hits": 0} | fields | given))
 
 
-@pytest.fixture
-def a_report(a_level: Callable[..., Level]) -> Report:
+def a_report() -> Report:
     return Report(
         created="2026-11-21T04:00:00+00:00",
         command="omnitts bench",

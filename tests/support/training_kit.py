@@ -1,0 +1,87 @@
+"""A hummer in the teacher's place, so that training can be rehearsed where Kokoro's weights are not."""
+
+from __future__ import annotations
+
+import functools
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from omnitts_cli.devices.cpu import CPUDevice
+from omnitts_cli.training.lessons import Lessons
+from omnitts_cli.training.pool import PASSING, Utterance
+from omnitts_cli.training.recipe import Recipe
+from omnitts_cli.training.shapes import build_codec
+from omnitts_cli.training.speech_stage import SpeechStage
+from omnitts_cli.training.teacher import (
+    PHONES_PER_FRAME,
+    SAMPLE_RATE,
+    SAMPLES_PER_FRAME,
+    STYLE,
+    Facts,
+    Spoken,
+    TeacherVoice,
+)
+from omnitts_cli.training.team import Team
+from omnitts_cli.training.tokens import Tokens
+
+SENTENCES = [
+    "The cat sat by the door.",
+    "Seven small boats came home at night.",
+    "Why not?",
+    "A user is an assistant to himself, now and then.",
+    "Rain fell on the old stone bridge.",
+]
+
+
+class Hummer:
+    """One letter, one frame, one pitch."""
+
+    names = ("af_heart", "af_kore", "am_michael", "am_puck", "bf_emma", "bm_george")
+
+    def __init__(self, folder: Path | None = None, device: CPUDevice | None = None) -> None:
+        pass
+
+    def speak(self, lines: list[str], voices: list[TeacherVoice]) -> list[Spoken]:
+        return [self._say(line, voice) for line, voice in zip(lines, voices, strict=True)]
+
+    def _say(self, line: str, voice: TeacherVoice) -> Spoken:
+        letters = [ord(c) % 24 for c in line.lower() if c.isalpha()]
+        time = np.arange(SAMPLES_PER_FRAME) / SAMPLE_RATE
+        hum = [6000 * np.sin(2 * np.pi * 60 * (n + 2) * voice.pitch * time) for n in letters]
+        phones = np.repeat(np.array(letters, np.uint8)[:, None], PHONES_PER_FRAME, 1)
+        facts = Facts(voice.woman, voice.british, 150 * voice.pitch, 4.5 * voice.pace, (0.5,) * STYLE)
+        return Spoken(np.concatenate(hum).astype(np.int16), phones, facts)
+
+
+@functools.cache
+def learned_tokens() -> Tokens:
+    return Tokens.learn(SENTENCES * 3, 40)
+
+
+def stage_of(made: Recipe) -> SpeechStage:
+    """A stage whose lessons are the first sentence, of the second voice, and two sentences of one stranger."""
+    torch.manual_seed(0)
+    tokens, stranger = learned_tokens(), TeacherVoice((("bm_george", 1.0),), 0.9, 1.2)
+    ids = [e.ids for e in tokens.encoder().encode_batch(SENTENCES)]
+    lessons = Lessons(made, build_codec(made.codec).encoder, ids, 16, tokens)
+    lessons.add([utterance(0, 1, made.voices[1].made)] * 16)
+    for _ in range(8):
+        lessons.add([utterance(0, PASSING, stranger), utterance(2, PASSING, stranger)])
+    return SpeechStage(made, CPUDevice(1), tokens, lessons, Team())
+
+
+def utterance(text: int, number: int, voice: TeacherVoice) -> Utterance:
+    [spoken] = Hummer().speak([SENTENCES[text]], [voice])
+    return Utterance(text, number, spoken.sound, spoken.phones, spoken.facts, 7 * (number == PASSING))
+
+
+def as_team_of_two(folder: Path, script: str) -> subprocess.CompletedProcess[str]:
+    """Runs a script as both members of a team; it lies in `folder`, and may leave there what it found."""
+    path = folder / "member.py"
+    path.write_text(script)
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone", str(path)]
+    return subprocess.run(launcher, capture_output=True, text=True, timeout=120, check=True)
