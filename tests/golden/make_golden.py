@@ -1,6 +1,6 @@
 """Make the full reference set: tiny random checkpoints, and what the official package does with them.
 
-Writes, under --out:
+Configs and tokenizers are those of the committed folders; the numbers follow from the seed. Writes, under --out:
 
   checkpoints/<name>/                          folders in the released layout
   golden/<checkpoint>/<case>.{json,safetensors}
@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import json
 import logging
 import sys
 from pathlib import Path
@@ -26,20 +27,12 @@ from pathlib import Path
 import numpy as np
 import torch
 import transformers
-from official import STUBBED, Recorder, greedy, load, run_case, save_case, set_eos_direction, tokens, write_checkpoint
+from official import STUBBED, Recorder, greedy, load, run_case, save_case, set_eos_direction, tokens
 from qwen_tts.core.models.modeling_qwen3_tts import mel_spectrogram
-from recipe import CHECKPOINTS, checkpoint_seed, make_audio
-from tiny_files import CODEBOOK, GROUPS, build_tokenizer_files, dump_json
+from recipe import CHECKPOINTS, build_checkpoint, checkpoint_seed, dump_json, make_audio
 
-KINDS = {
-    "custom_voice": ("custom_voice", "1b7"),
-    "custom_voice_small": ("custom_voice", "0b6"),
-    "voice_design": ("voice_design", "1b7"),
-    "base": ("base", "0b6"),
-    "base_large": ("base", "1b7"),
-}
-
-
+RECIPES = Path(__file__).parent / "checkpoints"
+CODEBOOK, GROUPS = 64, 16
 LONG_EN = "the quick brown fox jumps over the lazy dog. hello world, this is a tiny test."
 SHORT_EN = "hello world"
 ZH = "你好，世界。"
@@ -339,14 +332,15 @@ def main() -> None:
     logging.basicConfig(level=logging.INFO)
     torch.set_num_threads(1)  # bit-stable reductions
     transformers.utils.logging.set_verbosity_error()
-    tok = build_tokenizer_files()
     wanted = args.only or [*CHECKPOINTS, "codec"]
     gold = args.out / "golden"
-    for name, (kind, size) in KINDS.items():
+    for name in CHECKPOINTS:
         if name not in wanted and not (name == "base" and "codec" in wanted):
             continue
         folder = args.out / "checkpoints" / name
-        write_checkpoint(folder, kind, size, checkpoint_seed(name, args.seed), tok)
+        build_checkpoint(RECIPES / name, folder, checkpoint_seed(name, args.seed))
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        kind, size = config["tts_model_type"], config["tts_model_size"]
         # find a hidden state to attach EOS to, using one plain greedy run without it
         w = load(folder)
         rec = Recorder(w)
@@ -364,8 +358,7 @@ def main() -> None:
                     ref_text="she sells sea shells.",
                     **greedy(14),
                 )
-        hidden = rec.tensors()["talker.step_hidden"][0, 10]
-        set_eos_direction(folder, hidden)
+        set_eos_direction(folder, rec.tensors()["talker.step_hidden"][0, 10])
         w = load(folder)
         n = args.max_new_tokens
         if kind == "custom_voice":

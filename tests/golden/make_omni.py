@@ -1,8 +1,9 @@
 """Make a reference set of Qwen3-Omni's talker: a tiny random folder, and what transformers does with it.
 
-Writes, under --out, `folder/` in the released layout (without the thinker, which speaking does not need) and
-`cases/<case>.{json,safetensors}`. It needs transformers 5.23, and runs on the CPU in float32, greedily. The
-thinker is there with numbers of its own: it writes one token, which nobody hears.
+Config and tokenizer are those of the committed recipe. Writes, under --out, `folder/` in the released layout
+(without the thinker, which speaking does not need) and `cases/<case>.{json,safetensors}`. It needs transformers
+5.23, and runs on the CPU in float32, greedily. The thinker is there with numbers of its own: it writes one token,
+which nobody hears.
 
     python tests/golden/make_omni.py --out REF --seed 3                 a whole set, of any seed
     python tests/golden/make_omni.py --out tests/golden/omni --seed 3 --trim    the committed one
@@ -19,8 +20,8 @@ from typing import Any
 
 import torch
 from omni_recipe import FRAME, RECIPE, build, own_codes
+from recipe import dump_json
 from safetensors.torch import save_file
-from tiny_files import build_tokenizer_files, codec_id, dump_json, write_tokenizer
 from torch import Tensor
 
 GROUPS, CODES, MOST = 16, 64, 26
@@ -31,74 +32,7 @@ CASES: dict[str, dict[str, Any]] = {
     "say_short": {"text": "hello", "speaker": "Aiden", "user_turn": ""},
     "say_after_words": {"text": "你好，世界。", "speaker": "chelsie", "user_turn": "please read this"},
 }
-AUDIO = {"token": "pad", "start_token": "start", "end_token": "end"}
-_ROTATION = {
-    "rope_theta": 1_000_000.0,
-    "rope_scaling": {"interleaved": True, "mrope_section": [4, 2, 2], "rope_type": "default", "type": "default"},
-}
-
-
-def config_of(ids: dict[str, int], word: Any) -> dict[str, Any]:
-    """config.json in the published spelling."""
-    decoder = {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "rms_norm_eps": 1e-6}
-    experts = {"norm_topk_prob": True, "decoder_sparse_step": 1, "mlp_only_layers": [], "num_experts": 8}
-    thinker = {"vocab_size": 704, "hidden_size": 64, "intermediate_size": 24, "moe_intermediate_size": 24}
-    thinker |= {"num_hidden_layers": 3, "num_experts_per_tok": 3, "shared_expert_intermediate_size": 0}
-    heard = {"vocab_size": CODES + 1024, "hidden_size": 48, "intermediate_size": 56, "moe_intermediate_size": 20}
-    heard |= {"num_hidden_layers": 3, "num_experts_per_tok": 2, "shared_expert_intermediate_size": 28}
-    predictor = {"vocab_size": CODES, "hidden_size": 48, "intermediate_size": 64, "num_hidden_layers": 2}
-    control = {"pad": 2148, "bos": 2149, "eos_token": 2150, "nothink": 2155, "think_bos": 2156, "think_eos": 2157}
-    speakers = {"chelsie": 2301, "ethan": 2302, "aiden": 2303}
-    audio = {"d_model": 32, "encoder_layers": 1, "encoder_attention_heads": 2, "encoder_ffn_dim": 32, "output_dim": 64}
-    vision = {"depth": 1, "hidden_size": 32, "intermediate_size": 32, "num_heads": 2, "out_hidden_size": 64}
-    media = {f"audio_{key}_id": ids[f"<|audio_{word}|>"] for key, word in AUDIO.items()}
-    media |= {f"{key}_token_id": 703 for key in ("image", "video", "vision_start", "vision_end")}  # never written
-    return {
-        "model_type": "qwen3_omni_moe",
-        "architectures": ["Qwen3OmniMoeForConditionalGeneration"],
-        "enable_audio_output": True,
-        "im_start_token_id": ids["<|im_start|>"],
-        "im_end_token_id": ids["<|im_end|>"],
-        "tts_pad_token_id": ids["<tts_pad>"],
-        "tts_bos_token_id": ids["<tts_text_bos>"],
-        "tts_eos_token_id": ids["<tts_text_eod>"],
-        "system_token_id": word("system"),
-        "user_token_id": word("user"),
-        "assistant_token_id": word("assistant"),
-        "thinker_config": {
-            "audio_config": audio | {"downsample_hidden_size": 8},
-            "vision_config": vision | {"deepstack_visual_indexes": [0], "num_position_embeddings": 64},
-            "text_config": thinker | decoder | experts | _ROTATION | {"max_position_embeddings": 4096},
-            **media,
-            "user_token_id": word("user"),
-        },
-        "talker_config": {
-            **{f"codec_{name}_id": codec_id(released) for name, released in control.items()},
-            "speaker_id": {name: codec_id(released) for name, released in speakers.items()},
-            "num_code_groups": GROUPS,
-            "thinker_hidden_size": 64,
-            "accept_hidden_layer": 2,
-            "spatial_merge_size": 2,
-            **media,
-            "text_config": heard | decoder | experts | _ROTATION | {"max_position_embeddings": 4096},
-            "code_predictor_config": predictor | decoder | {"num_code_groups": GROUPS, "rope_theta": 1_000_000.0},
-        },
-        "code2wav_config": {
-            "codebook_size": CODES,
-            "num_quantizers": GROUPS,
-            "hidden_size": 32,
-            "intermediate_size": 48,
-            "num_hidden_layers": 2,
-            "num_attention_heads": 4,
-            "num_key_value_heads": 4,
-            "sliding_window": 12,
-            "rope_theta": 10_000.0,
-            "rms_norm_eps": 1e-5,
-            "upsampling_ratios": [2, 2],
-            "upsample_rates": [8, 5, 4, 3],
-            "decoder_dim": 48,
-        },
-    }
+OMNI = Path(__file__).parent / "omni" / "recipe"
 
 
 class Run:
@@ -201,19 +135,13 @@ def main() -> None:
     torch.manual_seed(args.seed)
     torch.set_num_threads(1)
     recipe = args.out / "recipe"
-    shutil.rmtree(recipe, ignore_errors=True)
-    recipe.mkdir(parents=True)
-    vocabulary, merges, ids = build_tokenizer_files()
-    write_tokenizer(recipe, vocabulary, merges, ids)
+    if recipe.resolve() != OMNI:
+        shutil.copytree(OMNI, recipe, dirs_exist_ok=True)
     tokenizer = Qwen2TokenizerFast.from_pretrained(recipe)
+    ids = tokenizer.get_added_vocab()
 
     def encode(text: str) -> list[int]:
         return tokenizer.encode(text, add_special_tokens=False)
-
-    config = config_of(ids, lambda word: encode(word)[0])
-    dump_json(recipe / "config.json", config)
-    sampling = {"talker_repetition_penalty": 1.05, "talker_temperature": 0.9, "talker_top_k": 50, "talker_top_p": 1.0}
-    dump_json(recipe / "generation_config.json", {"talker_max_new_tokens": 4096, **sampling})
 
     def load(folder: Path) -> Any:
         return Qwen3OmniMoeForConditionalGeneration.from_pretrained(folder, dtype=torch.float32).eval()

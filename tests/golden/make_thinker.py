@@ -20,9 +20,9 @@ import numpy as np
 import thinker_recipe
 import torch
 from omni_recipe import FRAME, HEAD, RECIPE
+from recipe import dump_json
 from safetensors.torch import save_file
 from thinker_recipe import THINKER_HEAD, clip
-from tiny_files import dump_json
 from torch import Tensor
 
 OMNI = Path(__file__).parent / "omni" / "recipe"

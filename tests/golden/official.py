@@ -7,7 +7,6 @@ import importlib
 import importlib.machinery
 import io
 import json
-import math
 import os
 import sys
 import types
@@ -52,83 +51,19 @@ STUBBED = install_stand_ins()
 
 import numpy as np  # noqa: E402
 import torch  # noqa: E402
-from recipe import randomize, tie_codebooks  # noqa: E402
+from recipe import HEAD, dump_json  # noqa: E402
 from safetensors.torch import load_file, save_file  # noqa: E402
-from tiny_files import (  # noqa: E402
-    CODEBOOK,
-    GENERATION,
-    GROUPS,
-    codec_id,
-    dump_json,
-    model_config,
-    speech_tokenizer_config,
-    write_tokenizer,
-)
 
 with contextlib.redirect_stdout(io.StringIO()):
     from qwen_tts import Qwen3TTSModel
-    from qwen_tts.core import Qwen3TTSTokenizerV2Config, Qwen3TTSTokenizerV2Model
-    from qwen_tts.core.models import Qwen3TTSConfig, Qwen3TTSForConditionalGeneration
-
-
-def write_checkpoint(folder: Path, kind: str, size: str, seed: int, tok) -> None:
-    vocab, merges, ids = tok
-    folder.mkdir(parents=True, exist_ok=True)
-    write_tokenizer(folder, vocab, merges, ids)
-    cfg = model_config(kind, size, ids, vocab["assistant"])
-    dump_json(folder / "config.json", cfg)
-    dump_json(folder / "generation_config.json", GENERATION, trailing_newline=False)
-    dump_json(
-        folder / "preprocessor_config.json",
-        {
-            "padding_side": "left",
-            "padding_value": 0.0,
-            "processor_class": "Qwen3TTSProcessor",
-            "return_attention_mask": True,
-        },
-        trailing_newline=False,
-    )
-    model = Qwen3TTSForConditionalGeneration(Qwen3TTSConfig(**json.loads(json.dumps(cfg))))
-    sd = randomize({name: tuple(t.shape) for name, t in model.state_dict().items()}, seed)
-    sd["talker.codec_head.weight"][codec_id(2150)] = 0  # no EOS until set_eos_direction()
-    save_file(sd, folder / "model.safetensors", metadata={"format": "pt"})
-
-    st = folder / "speech_tokenizer"
-    st.mkdir(exist_ok=True)
-    scfg = speech_tokenizer_config()
-    dump_json(st / "config.json", scfg)
-    (st / "configuration.json").write_text(
-        '{"framework": "pytorch", "task": "feature-extraction", "allow_remote": true}', encoding="utf-8"
-    )
-    dump_json(
-        st / "preprocessor_config.json",
-        {
-            "chunk_length_s": None,
-            "feature_extractor_type": "EncodecFeatureExtractor",
-            "feature_size": 1,
-            "overlap": None,
-            "padding_side": "right",
-            "padding_value": 0.0,
-            "return_attention_mask": True,
-            "sampling_rate": 24000,
-        },
-    )
-    codec = Qwen3TTSTokenizerV2Model(Qwen3TTSTokenizerV2Config(**json.loads(json.dumps(scfg))))
-    sd = randomize({name: tuple(t.shape) for name, t in codec.state_dict().items()}, seed + 17)
-    tie_codebooks(sd, GROUPS)
-    save_file(sd, st / "model.safetensors")  # released file carries no __metadata__
 
 
 def set_eos_direction(folder: Path, hidden: torch.Tensor, margin: float = 1.05) -> None:
     """Make one recorded hidden state predict EOS, so that greedy runs can stop."""
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))["talker_config"]
     sd = load_file(folder / "model.safetensors")
-    w = sd["talker.codec_head.weight"]
-    eos = codec_id(2150)
-    logits = hidden @ w.t()
-    logits[CODEBOOK:] = -math.inf
-    w = w.clone()
-    w[eos] = hidden * (margin * logits.max() / hidden.square().sum())
-    sd["talker.codec_head.weight"] = w
+    logits = (hidden @ sd[HEAD].t())[: config["code_predictor_config"]["vocab_size"]]
+    sd[HEAD][config["codec_eos_token_id"]] = hidden * (margin * logits.max() / hidden.square().sum())
     save_file(sd, folder / "model.safetensors", metadata={"format": "pt"})
 
 

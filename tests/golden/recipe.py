@@ -10,6 +10,7 @@ import json
 import math
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,6 +20,11 @@ from torch import Tensor
 CHECKPOINTS = ("custom_voice", "custom_voice_small", "voice_design", "base", "base_large")
 RECIPE = "recipe.json"
 HEAD = "talker.codec_head.weight"
+
+
+def dump_json(path: Path, value: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(value, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
 
 
 def checkpoint_seed(name: str, seed: int) -> int:
@@ -115,15 +121,20 @@ def write_recipe(source: Path, target: Path, seed: int) -> None:
     (target / RECIPE).write_text(json.dumps(recipe, separators=(",", ":")) + "\n", encoding="utf-8")
 
 
-def build_checkpoint(source: Path, target: Path) -> Path:
-    """Write the whole folder that `write_recipe` boiled down. The same bits wherever torch draws the same numbers."""
+def build_checkpoint(source: Path, target: Path, seed: int | None = None) -> Path:
+    """Write the whole folder that `write_recipe` boiled down. The same bits wherever torch draws the same numbers.
+
+    With another seed there is no end code: its row is zero until it has been measured.
+    """
     recipe = json.loads((source / RECIPE).read_text(encoding="utf-8"))
     shutil.copytree(source, target, ignore=shutil.ignore_patterns(RECIPE))
     config = json.loads((source / "config.json").read_text(encoding="utf-8"))["talker_config"]
-    model = randomize(recipe["model"], recipe["seed"])
-    model[HEAD][config["codec_eos_token_id"]] = torch.tensor(recipe["end_row"])
+    row = torch.tensor(recipe["end_row"]) if seed is None else 0.0
+    seed = recipe["seed"] if seed is None else seed
+    model = randomize(recipe["model"], seed)
+    model[HEAD][config["codec_eos_token_id"]] = row
     save_file(model, target / "model.safetensors", metadata={"format": "pt"})
-    codec = randomize(recipe["codec"], recipe["seed"] + 17)
+    codec = randomize(recipe["codec"], seed + 17)
     tie_codebooks(codec, config["num_code_groups"])
     save_file(codec, target / "speech_tokenizer" / "model.safetensors")  # as released: without metadata
     return target
