@@ -159,27 +159,27 @@ def test_measuring_a_server_needs_no_torch() -> None:
 
 
 @pytest.mark.parametrize("sound", ["pcm", "wav"])
-def test_the_sound_of_events_is_that_of_a_stream(speech_server: Any, works: Any, sound: str) -> None:
-    server = speech_server.SpeechServer(speech_server.Plan(packets=((0.0, 999), (0.01, 1), (0.02, 5000))))
+def test_the_sound_of_events_is_that_of_a_stream(sound: str) -> None:
+    server = SpeechServer(Plan(packets=((0.0, 999), (0.01, 1), (0.02, 5000))))
     with server, target(server, keep=True, sound=sound, body={"stream_format": "sse"}) as at:
         heard = closed_loop(at, works(), 1, Extent(1)).heard[0]
     assert heard.failure is None
-    assert np.array_equal(np.concatenate(heard.sound), speech_server.tone(6000, 0).astype(np.float32) / 32768)
+    assert np.array_equal(np.concatenate(heard.sound), tone(6000, 0).astype(np.float32) / 32768)
 
 
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [("no done", "ended without speech.audio.done"), ("event error", "the server gave up: {'message': 'no room'}")],
 )
-def test_events_that_do_not_end_well_are_a_failure(speech_server: Any, works: Any, wrong: str, words: str) -> None:
-    server = speech_server.SpeechServer(speech_server.Plan(wrong=wrong))
-    figures = level(run(server, works(), 1, 1, body={"stream_format": "sse"}))
+def test_events_that_do_not_end_well_are_a_failure(wrong: str, words: str) -> None:
+    server = SpeechServer(Plan(wrong=wrong))
+    figures = level(run(server, 1, 1, body={"stream_format": "sse"}))
     assert words in next(iter(figures.failures))
 
 
-def test_a_fixed_number_of_frames_is_asked_for_and_checked(speech_server: Any) -> None:
-    whole, short = (speech_server.Plan(packets=((0.0, 1920 * frames),)) for frames in (10, 9))
-    server = speech_server.SpeechServer(whole, short)
+def test_a_fixed_number_of_frames_is_asked_for_and_checked() -> None:
+    whole, short = (Plan(packets=((0.0, 1920 * frames),)) for frames in (10, 9))
+    server = SpeechServer(whole, short)
     work = Work(Request("hello", Named("ann"), max_frames=10, ignore_end=True))
     with server, target(server) as at:
         found = closed_loop(at, itertools.repeat(work), 1, Extent(2))

@@ -178,11 +178,11 @@ def test_the_key_comes_from_a_file_and_goes_nowhere_else(omnitts: Omnitts) -> No
 
 
 def test_more_fields_come_from_a_file_too_and_the_key_from_the_environment(
-    omnitts: Callable[..., Any], speech_server: Any, monkeypatch: pytest.MonkeyPatch
+    omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Path("more.json").write_text('{"task_type": "Base"}')
     monkeypatch.setenv("OMNITTS_API_KEY", "k-9")
-    with speech_server.SpeechServer() as server:
+    with SpeechServer() as server:
         assert omnitts("bench", "--url", server.url, "-c", "1", "-n", "1", "--body", "@more.json").code == 0
     seen = server.seen[-1]
     assert (seen.fields["task_type"], seen.headers["Authorization"]) == ("Base", "Bearer k-9")

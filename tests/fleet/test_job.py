@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-import soundfile
+
+soundfile = pytest.importorskip("soundfile")
 
 Call = Callable[..., Any]
 TOY = ["-m", "random:toy", "--max-frames", "8", "--json", "--progress", "none"]

@@ -15,11 +15,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-import soundfile
 from batch_child import OPERATIONS, Fault
 
 from omnitts_cli.fleet import disk, journal
 from omnitts_cli.fleet.run import MOST_UNCOMMITTED, Pace
+
+soundfile = pytest.importorskip("soundfile")
 
 CHILD = Path(__file__).parent.parent / "support" / "batch_child.py"
 TOY = ["-m", "random:toy", "--max-frames", "8", "--seed", "5", "-t", "1", "-q"]

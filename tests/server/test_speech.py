@@ -10,11 +10,12 @@ import wave
 
 import numpy as np
 import pytest
-import soundfile
 from serving import Running
 
 from omnitts_cli.audio.pcm import to_int16
 from omnitts_cli.speech import tts
+
+soundfile = pytest.importorskip("soundfile")
 
 TEXT = "Hello there, this is a test. Here is another sentence!\n\nAnd a paragraph."
 

@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-import soundfile
 from serving import Answer, Running
 
 from omnitts_cli.speech import voice_files
+
+soundfile = pytest.importorskip("soundfile")
 
 BOUNDARY = "----a-boundary"
 

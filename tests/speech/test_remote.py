@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import soundfile
 from command import Done, Omnitts
 from stand_in import StandIn, on_own_socket
 
@@ -20,6 +19,8 @@ from omnitts_cli.errors import DeviceError
 from omnitts_cli.settings.environment import server_socket
 from omnitts_cli.speech import remote
 from omnitts_cli.speech.tts import TTS
+
+soundfile = pytest.importorskip("soundfile")
 
 OURS = str(Path(omnitts.__file__).parents[1])
 HERE = ["--seed", "7", "--subtype", "float", "--json"]
