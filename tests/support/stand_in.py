@@ -17,8 +17,6 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any, Self
 
-import soundfile
-
 from omnitts_cli.audio.read import Recording
 from omnitts_cli.errors import OmniError
 from omnitts_cli.settings.environment import server_socket
@@ -148,6 +146,8 @@ class StandIn:
         if "ref_audio" in fields and "omnitts-voice" in fields["ref_audio"][:50]:
             return voices.Voice(voice_files.of_bytes(decoded(fields["ref_audio"])).voice)
         if "ref_audio" in fields:
+            import soundfile
+
             sound, rate = soundfile.read(BytesIO(decoded(fields["ref_audio"])), dtype="float32")
             recording = Recording(sound, rate, "clip", rate, 1, len(sound) / rate)
             return reference.cloned(reference.Reference(recording, fields.get("ref_text")), model)
