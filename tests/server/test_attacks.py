@@ -17,10 +17,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-import soundfile
 import wire
 from served import Inside, Served, command, serving
 from wire import ask, connect, multipart, raw, rest
+
+soundfile = pytest.importorskip("soundfile")
 
 KEY = "correct-horse-battery-staple"
 BEARER = {"Authorization": f"Bearer {KEY}"}

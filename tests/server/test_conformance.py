@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import soundfile
 from command import Omnitts
 from serving import Running, eventually, start
 from websockets.sync.client import connect
@@ -29,6 +28,8 @@ from websockets.sync.client import connect
 from omnitts_cli.audio.pcm import to_int16
 from omnitts_cli.server.guard import digest
 from omnitts_cli.speech import tts
+
+soundfile = pytest.importorskip("soundfile")
 
 openai = pytest.importorskip("openai")
 

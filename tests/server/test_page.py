@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-import soundfile
 from browser import Page, chromium, until
 from served import Served, serving
 
 from omnitts_cli.server.page import page as answer_of_the_page
+
+soundfile = pytest.importorskip("soundfile")
 
 TEXT = "One two three. Four five six."
 LONG = "Four score and seven years ago. " * 150
