@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ from omnitts_cli.terminal import signals
 from omnitts_cli.terminal.console import console
 
 if TYPE_CHECKING:
+    from omnitts_cli.models.audio_tower import Sound
     from omnitts_cli.speech.assistant import Answer, Assistant, Conversation, Reply
     from omnitts_cli.speech.chat_file import ChatFile
 
@@ -32,15 +33,23 @@ def ask(
     \b
     omnitts ask "Why is the sky blue?"
     git diff | omnitts ask "What changed?"
+    omnitts ask --audio question.wav
     omnitts ask --chat talk.jsonl "And at night?"
     omnitts ask --lines < questions.txt
     omnitts ask                                a conversation, at a terminal
     """
     typed = " ".join(words or [])
-    if question.lines and (words or question.chat):
+    if question.lines and (words or question.chat or question.audio):
         raise UsageError("--lines reads its questions from stdin", hint="omnitts ask --lines < questions.txt")
+    if question.audio and question.chat:
+        raise UsageError("--chat keeps text only, not the sound of --audio", hint="leave one of them out")
+    sounds: tuple[Sound, ...] = ()
+    asked: list[str] | None
     if question.lines:
         asked = lines_of_stdin()
+    elif question.audio:
+        asked = [with_stdin(typed) if typed and question.audio != "-" else typed]
+        sounds = (heard(question.audio),)
     elif not words and sys.stdin is not None and sys.stdin.isatty():
         asked = None
     else:
@@ -54,7 +63,14 @@ def ask(
             converse(assistant.conversation(chat.messages if chat else (), system=system), question, chat)
         else:
             talk = assistant.conversation(chat.messages if chat else (), system=system)
-            told(talk, asked[0], question, chat)
+            told(talk, asked[0], question, chat, sounds)
+
+
+def heard(name: str) -> Sound:
+    """The recording of --audio, read before the model is loaded."""
+    from omnitts_cli.speech.assistant import listen
+
+    return listen(name, sys.stdin.buffer if name == "-" and sys.stdin is not None else None)
 
 
 def lines_of_stdin() -> list[str]:
@@ -129,7 +145,9 @@ def opened(
         console.redraw(f"loading {name} ...")
     from omnitts_cli.speech.assistant import load_assistant  # takes seconds: after the message
 
-    assistant = load_assistant(name, context=question.context, **settings_for(machine, network))
+    assistant = load_assistant(
+        name, context=question.context, sound=question.audio is not None, **settings_for(machine, network)
+    )
     console.stand_still()
     with assistant:
         yield assistant
@@ -140,9 +158,11 @@ def options_of(question: Question) -> dict[str, Any]:
     return {name: getattr(question, name) for name in names}
 
 
-def told(talk: Conversation, words: str, question: Question, chat: ChatFile | None) -> Answer:
+def told(
+    talk: Conversation, words: str, question: Question, chat: ChatFile | None, sounds: Sequence[Sound] = ()
+) -> Answer:
     """Prints one answer as it is written, and keeps it in the conversation."""
-    with talk.stream(words, **options_of(question)) as reply:
+    with talk.stream(words, sounds, **options_of(question)) as reply:
         written = "\n"
         try:
             pieces: Iterator[str] = iter(reply)
@@ -158,7 +178,7 @@ def told(talk: Conversation, words: str, question: Question, chat: ChatFile | No
         finally:  # a stopped answer ends its line too
             if not console.json and not written.endswith("\n"):
                 console.stdout.text("\n")
-        answer = talk.keep(words, reply.answer())
+        answer = talk.keep(words, reply.answer(), sounds)
     report(answer, question)
     if chat:
         chat.append(words, answer)

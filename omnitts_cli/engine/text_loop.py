@@ -15,10 +15,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from omnitts_cli.devices.device import Device, Fetch
 from omnitts_cli.engine.text_slots import WHOLE, TextPlan, TextStop, TextTable, text_step
 from omnitts_cli.errors import InputError, ModelError, OmniError, UsageError
+from omnitts_cli.models.audio_tower import Sound
 from omnitts_cli.models.thinker import TextModel
 
 PIECE = 8
@@ -36,6 +38,7 @@ class TextRequest:
     top_p: float = 1.0
     seed: int = 0
     ignore_end: bool = False  # fixed work for measurements: no stop token is ever chosen
+    sounds: tuple[Sound, ...] = ()  # for the runs of pad tokens in the prompt, in order
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,9 @@ class TextRecord:
     launched: int = 0  # steps; exact until the request stops
     tokens: list[int] = field(default_factory=list)
     submitted: float = 0.0
+    keys: list[int] = field(default_factory=list)  # the prompt, with what a sound holds instead of its pads
+    places: list[int] = field(default_factory=list)  # of the first row of each sound
+    heard: list[Tensor] = field(default_factory=list)  # rows of each sound [tokens, H]
 
     @property
     def wanted(self) -> int:
@@ -98,6 +104,8 @@ class TextLoop:
         """Queue a request and return its number; raises InputError if it cannot fit."""
         refuse_impossible(request, self.plan, self.model)
         record = TextRecord(next(self._ids), request, submitted=time.perf_counter())
+        record.places = sound_places(request, self.model)
+        record.keys = prompt_keys(request, record.places)
         self._waiting.append(record)
         return record.id
 
@@ -136,7 +144,7 @@ class TextLoop:
 
     def _place(self, record: TextRecord) -> None:
         """Give the request the free slot that holds most of its prompt, or copy rows from one that is in use."""
-        prompt, wanted = record.request.prompt, record.wanted
+        prompt, wanted = record.keys, record.wanted
         common = [min(common_length(held, prompt), wanted) for held in self._held]
         slot = max(self._free, key=lambda one: common[one])  # of equal ones, the first: free for longest
         source = max(range(self.plan.slots), key=lambda one: common[one])
@@ -187,7 +195,7 @@ class TextLoop:
 
     def _fits_together(self, record: TextRecord) -> bool:
         rows = -(-(record.wanted - record.prefilled) // PIECE) * PIECE
-        return rows <= self.plan.together and record.prefilled + rows <= self.plan.positions
+        return not record.places and rows <= self.plan.together and record.prefilled + rows <= self.plan.positions
 
     def _launch_rows(self, record: TextRecord, rows: int) -> None:
         """Prefill `rows` rows of one prompt, not captured: a long run keeps the device busier than the host."""
@@ -196,8 +204,21 @@ class TextLoop:
             numbers = [start, record.slot, *record.request.prompt[start:end]]
             uploaded = self.device.to_device(np.array(numbers, np.int64))
             embedded = self.model.thinker.rows(uploaded[2:])[None]
+            self._put_sounds(record, embedded[0], start, end)
             self.model.thinker.prefill(embedded, uploaded[:1], uploaded[1:2], self._cache, end)
         self._note(record, end)
+
+    def _put_sounds(self, record: TextRecord, rows: Tensor, start: int, end: int) -> None:
+        """Replace the rows of pad tokens at positions `start` to `end` by what the tower makes of the sounds."""
+        if not record.heard and any(at < end for at in record.places):
+            for sound in record.request.sounds:
+                record.heard.append(self.model.tower(self.device.to_device(sound.mel)).to(rows.dtype))
+        for at, heard in zip(record.places, record.heard, strict=False):
+            first, last = max(at, start), min(at + len(heard), end)
+            if first < last:
+                rows[first - start : last - start] = heard[first - at : last - at]
+        if end == record.wanted:
+            record.heard = []
 
     def _prefill_together(self, records: Sequence[TextRecord], room: int) -> None:
         """Rows of several short prompts end to end, in pieces of one slot each. Padding writes rows that are not read
@@ -221,7 +242,7 @@ class TextLoop:
 
     def _note(self, record: TextRecord, end: int) -> None:
         self.rows_prefilled += end - record.prefilled
-        self._held[record.slot] += record.request.prompt[record.prefilled : end]
+        self._held[record.slot] += record.keys[record.prefilled : end]
         record.prefilled = end
 
     # ---- steps
@@ -308,6 +329,29 @@ class TextLoop:
             if stopped == "failed":  # its rows may hold NaN
                 self._cache.clear(record.slot)
                 self._held[record.slot] = []
+
+
+def sound_places(request: TextRequest, model: TextModel) -> list[int]:
+    """Where each sound's pad tokens begin in the prompt."""
+    if not request.sounds:
+        return []
+    if model.tower is None:
+        raise UsageError("the model was opened without its audio tower", hint="omnitts ask --audio FILE")
+    pad, places, at = model.facts.sound_pad, [], 0
+    for sound in request.sounds:
+        at = next(index for index in range(at, len(request.prompt)) if request.prompt[index] == pad)
+        places.append(at)
+        at += sound.tokens
+    return places
+
+
+def prompt_keys(request: TextRequest, places: Sequence[int]) -> list[int]:
+    """The prompt as numbers that are equal only for equal rows: pad tokens get numbers of their sound's content."""
+    keys = list(request.prompt)
+    for at, sound in zip(places, request.sounds, strict=True):
+        content = int.from_bytes(sound.key, "big") << 32
+        keys[at : at + sound.tokens] = [-1 - content - index for index in range(sound.tokens)]
+    return keys
 
 
 def common_length(held: Sequence[int], prompt: Sequence[int]) -> int:

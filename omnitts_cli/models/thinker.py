@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import Ops
+from omnitts_cli.models.audio_tower import AudioTower, Sound
 from omnitts_cli.models.layers import KVCache, Stack, StackShape
 
 
@@ -68,15 +69,20 @@ class TextFacts:
     tokens: int  # ids below it may be chosen; the table has rows for more
     stops: tuple[int, ...]  # ids that end an answer
     max_positions: int
+    sound_pad: int | None = None  # the id whose rows come from the audio tower
 
 
 @dataclass(frozen=True)
 class Message:
-    """One turn of a conversation. `ids`: the tokens that an answer was made of, which its text may not give back."""
+    """One turn of a conversation. `ids`: the tokens that an answer was made of, which its text may not give back.
+
+    The sounds of a turn come before its words.
+    """
 
     role: str  # system, user or assistant
     text: str = ""
     ids: tuple[int, ...] | None = None
+    sounds: tuple[Sound, ...] = ()
 
 
 class Chat(Protocol):
@@ -102,3 +108,4 @@ class TextModel:
     device: torch.device
     dtype: torch.dtype
     spoken_style: str  # the system prompt for answers that will be spoken
+    tower: AudioTower | None = None  # None: it takes no sound, or that part was not loaded

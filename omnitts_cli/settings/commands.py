@@ -101,6 +101,10 @@ class Question:
         str | None,
         for_text("--system", ANY_TEXT, "System prompt, or @FILE.", "TEXT|@FILE", main=True),
     ] = None
+    audio: Annotated[
+        str | None,
+        for_text("--audio", TEXT, "A recording, before the words; - is stdin.", "PATH|-", main=True),
+    ] = None
     chat: Annotated[
         str | None,
         for_text("--chat", TEXT, "Continue the conversation in a file of JSON lines.", "FILE", main=True),

@@ -10,15 +10,17 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
 from omnitts_cli.errors import InputError, Notice, UsageError
 
 if TYPE_CHECKING:
     from omnitts_cli.engine.text_loop import TextLoop, Token
+    from omnitts_cli.models.audio_tower import Sound
     from omnitts_cli.models.thinker import Message
 
 MOST_TOKENS = 1024
+LONGEST_S = 600.0  # of one recording
 
 __all__ = ["Answer", "Assistant", "Conversation", "Reply", "load_assistant"]
 
@@ -30,16 +32,18 @@ def load_assistant(
     dtype: str = "auto",
     slots: int | None = None,
     context: int | None = None,
+    sound: bool = False,
     **machine: Any,
 ) -> Assistant:
     """Returns an open model that answers questions: a name, a folder, or `hf:ORG/REPO[@REV]`.
 
-    `slots` are questions answered at the same time, `context` the tokens of one conversation with its answer.
+    `slots` are questions answered at the same time, `context` the tokens of one conversation with its answer. With
+    `sound`, questions may be recordings.
     """
     from omnitts_cli.speech import load_thinker
 
     given = {"device": device, "dtype": dtype, "slots": slots, **machine}
-    return Assistant(load_thinker.open_text_loop(fspath(model), positions=context, **given))
+    return Assistant(load_thinker.open_text_loop(fspath(model), positions=context, sound=sound, **given))
 
 
 @dataclass(frozen=True)
@@ -150,9 +154,17 @@ class Assistant:
         for reply in list(self._replies.values()):
             reply.close()
 
-    def ask(self, question: str, *, system: str | None = None, **options: Any) -> Answer:
-        """Returns the answer to one question. `options` are those of `reply`."""
-        return self.reply(conversation(question, system), **options).answer()
+    def ask(
+        self,
+        question: str = "",
+        *,
+        audio: str | PathLike[str] | None = None,
+        system: str | None = None,
+        **options: Any,
+    ) -> Answer:
+        """Returns the answer to one question in words, a recording, or both. `options` are those of `reply`."""
+        sounds = (listen(audio),) if audio is not None else ()
+        return self.reply(conversation(question, system, sounds), **options).answer()
 
     def ask_all(self, questions: Iterable[str], *, system: str | None = None, **options: Any) -> list[Answer]:
         """Returns the answers to several questions, in their order. They are written together."""
@@ -188,7 +200,8 @@ class Assistant:
         prompt = self.loop.model.chat.prompt(messages)
         seed = secrets.randbelow(2**31) if seed is None else seed
         most = max(1, min(MOST_TOKENS, self.loop.plan.positions - len(prompt))) if max_tokens is None else max_tokens
-        request = TextRequest(prompt, most, temperature, top_k, top_p, seed)
+        sounds = tuple(sound for message in messages for sound in message.sounds)
+        request = TextRequest(prompt, most, temperature, top_k, top_p, seed, sounds=sounds)
         with self._lock:
             number = self.loop.submit(request)
             reply = self._replies[number] = Reply(self, number, len(prompt), seed)
@@ -227,28 +240,46 @@ class Conversation:
     assistant: Assistant
     messages: list[Message] = field(default_factory=list)
 
-    def ask(self, question: str, **options: Any) -> Answer:
+    def ask(self, question: str = "", *, audio: str | PathLike[str] | None = None, **options: Any) -> Answer:
         """Returns the answer. A cancelled answer is not remembered, nor is its question."""
-        return self.keep(question, self.stream(question, **options).answer())
+        sounds = (listen(audio),) if audio is not None else ()
+        return self.keep(question, self.stream(question, sounds, **options).answer(), sounds)
 
-    def stream(self, question: str, **options: Any) -> Reply:
+    def stream(self, question: str, sounds: Sequence[Sound] = (), **options: Any) -> Reply:
         """Returns the answer as it is written; `keep` remembers it."""
-        return self.assistant.reply([*self.messages, *conversation(question, None)], **options)
+        return self.assistant.reply([*self.messages, *conversation(question, None, sounds)], **options)
 
-    def keep(self, question: str, answer: Answer) -> Answer:
+    def keep(self, question: str, answer: Answer, sounds: Sequence[Sound] = ()) -> Answer:
         """Remembers a question and its answer, which it returns."""
         from omnitts_cli.models.thinker import Message
 
         if answer.stopped != "cancelled":
-            self.messages += [Message("user", question), Message("assistant", answer.text, answer.tokens)]
+            asked = Message("user", question, sounds=tuple(sounds))
+            self.messages += [asked, Message("assistant", answer.text, answer.tokens)]
         return answer
 
 
-def conversation(question: str | None, system: str | None) -> list[Message]:
-    """The turns of one question; InputError if it has no words."""
+def conversation(question: str | None, system: str | None, sounds: Sequence[Sound] = ()) -> list[Message]:
+    """The turns of one question; InputError if it has neither words nor sound."""
     from omnitts_cli.models.thinker import Message
 
-    if question is not None and not question.strip():
+    if question is not None and not question.strip() and not sounds:
         raise InputError("the question is empty", hint='omnitts ask "a question"')
     first = [Message("system", system)] if system else []
-    return [*first, Message("user", question)] if question is not None else first
+    return [*first, Message("user", question, sounds=tuple(sounds))] if question is not None else first
+
+
+def listen(source: str | PathLike[str], stdin: BinaryIO | None = None) -> Sound:
+    """A recording of 0.1 s to 10 minutes as a question; `-` reads `stdin`. InputError for what is not sound."""
+    from omnitts_cli.audio.read import read_clip
+    from omnitts_cli.models.audio_tower import RATE, SHORTEST_S, Sound
+
+    try:
+        clip = read_clip(source, rate=RATE, stdin=stdin, longest_s=LONGEST_S, shortest_s=SHORTEST_S)
+    except InputError as error:  # its words are about clips to clone
+        message = error.message.replace("reference clip", "sound")
+        message = message.replace("1-30 s of one speaker is needed", f"at most {LONGEST_S / 60:g} minutes are answered")
+        hint = None if error.hint and "voice" in error.hint else error.hint
+        hint = None if hint and ("clone" in hint or "--ref-" in hint) else hint
+        raise InputError(message, cause=error.cause, hint=hint or f"a recording of {SHORTEST_S} s or more") from None
+    return Sound.of(clip.sound)

@@ -29,11 +29,14 @@ POSITIONS = 8192
 """Tokens of a conversation, unless settings say otherwise."""
 
 
-def open_text_loop(name: str, *, positions: int | None = None, **options: Any) -> TextLoop:
-    """Returns a loop for the thinker of the model called `name`. `options` are those of EngineSettings."""
+def open_text_loop(name: str, *, positions: int | None = None, sound: bool = False, **options: Any) -> TextLoop:
+    """Returns a loop for the thinker of the model called `name`, with its audio tower if `sound`.
+
+    `options` are those of EngineSettings.
+    """
     settings = EngineSettings.of(options, "open_text_loop")
     device = load.device_for(name, settings)
-    model = load_thinker(name, device, settings)
+    model = load_thinker(name, device, settings, sound)
     slots = settings.slots or (32 if device.captures else 4)
     wanted = min(positions or POSITIONS, model.facts.max_positions)
     plan = TextPlan(slots, wanted, capture=settings.capture and device.captures).with_slots(slots)
@@ -48,10 +51,10 @@ def open_text_loop(name: str, *, positions: int | None = None, **options: Any) -
     return TextLoop(model, device, plan.with_slots(fitting))
 
 
-def load_thinker(name: str, device: Device, settings: EngineSettings) -> TextModel:
+def load_thinker(name: str, device: Device, settings: EngineSettings, sound: bool = False) -> TextModel:
     """The thinker of the model called `name`, ready on `device`."""
     if name.startswith(load.RANDOM):
-        return _random(name.removeprefix(load.RANDOM).lower(), device, settings)
+        return _random(name.removeprefix(load.RANDOM).lower(), device, settings, sound)
     found = here(name, variant="custom_voice", thinker=True)
     if isinstance(found, HubName):  # never downloaded unasked: it is large
         size = "   (70.5 GB, once)" if found.name == "omni" else ""
@@ -61,10 +64,10 @@ def load_thinker(name: str, device: Device, settings: EngineSettings) -> TextMod
             hint=f"omnitts models pull {found.name}{flag}{size}",
         )
     assert found.folder is not None
-    return _stored(found.folder, found.name, device, settings)
+    return _stored(found.folder, found.name, device, settings, sound)
 
 
-def _stored(folder: Path, name: str, device: Device, settings: EngineSettings) -> TextModel:
+def _stored(folder: Path, name: str, device: Device, settings: EngineSettings, sound: bool) -> TextModel:
     thinker = thinker_of(folder, name)
     config = thinker.read_config(folder)
     tokenizer = read_tokenizer(folder, config.text_vocabulary)
@@ -78,9 +81,20 @@ def _stored(folder: Path, name: str, device: Device, settings: EngineSettings) -
         )
     dtype = load.dtype_for(settings.dtype, device, stored[0])
     refuse_small_card(name, device, part, dtype.itemsize)
-    fill(part.module, part.names, files, device.torch_device, dtype, unused=part.leftover)
+    tower = tower_of(thinker, config, name) if sound else None
+    for one in (part, tower):
+        if one is not None:
+            fill(one.module, one.names, files, device.torch_device, dtype, unused=one.leftover)
     gc.collect()
-    return thinker.assemble(name, config, part, tokenizer)
+    return thinker.assemble(name, config, part, tokenizer, tower)
+
+
+def tower_of(thinker: ThinkerFamily, config: Any, name: str) -> Part:
+    """The audio tower without values, or an error for a model that takes no sound."""
+    tower = thinker.tower(config)
+    if tower is None:
+        raise ModelError(f"{name} takes no sound", hint='omnitts ask "a question"')
+    return tower
 
 
 def thinker_of(folder: Path, name: str) -> ThinkerFamily:
@@ -91,7 +105,7 @@ def thinker_of(folder: Path, name: str) -> ThinkerFamily:
     return family.thinker
 
 
-def _random(name: str, device: Device, settings: EngineSettings) -> TextModel:
+def _random(name: str, device: Device, settings: EngineSettings, sound: bool) -> TextModel:
     thinkers = [family.thinker for family in families() if family.thinker is not None]
     thinker = next((one for one in thinkers if name in one.made_up), None)
     if thinker is None:
@@ -101,8 +115,11 @@ def _random(name: str, device: Device, settings: EngineSettings) -> TextModel:
     part = thinker.part(config, device.ops())
     dtype = load.dtype_for(settings.dtype, device)
     refuse_small_card(f"{load.RANDOM}{name}", device, part, dtype.itemsize)
-    random_fill(part.module, 0, device.torch_device, dtype)
-    return thinker.assemble(f"{load.RANDOM}{name}", config, part, TextTokenizer(byte_vocabulary(), []))
+    tower = tower_of(thinker, config, name) if sound else None
+    for one in (part, tower):
+        if one is not None:
+            random_fill(one.module, 0, device.torch_device, dtype)
+    return thinker.assemble(f"{load.RANDOM}{name}", config, part, TextTokenizer(byte_vocabulary(), []), tower)
 
 
 def refuse_small_card(name: str, device: Device, part: Part, element: int) -> None:

@@ -14,8 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import golden_set
+import numpy as np
 import pytest
+import soundfile
 from golden_set import thinker_case, thinker_folder
+from thinker_recipe import clip
 
 Call = Callable[..., Any]
 GOLDEN = thinker_case("text").meta
@@ -151,6 +154,58 @@ def test_an_empty_answer_is_delivered(omnitts: Call, tmp_path: Path) -> None:
     assert [one["event"] for one in done.objects] == ["done"]
     assert (done.json["text"], done.json["stopped"], done.json["ttft_ms"]) == ("", "end", None)
     assert omnitts("ask", *model, "--json", "--chat", "talk.jsonl", "again").json["stopped"] == "end"
+
+
+@pytest.mark.parametrize("form", ["wav", "flac", "mp3", "-"])
+def test_a_spoken_question(form: str, omnitts: Call, model: list[str], home: Path) -> None:
+    soundfile.write("question.wav", clip("mid"), 16_000)
+    wanted = thinker_case("audio").meta["text"] + "\n"
+    name, stdin = f"question.{form}", b""
+    if form == "-":
+        name, stdin = "-", Path("question.wav").read_bytes()
+    elif form != "wav":
+        soundfile.write(name, clip("mid"), 16_000)
+    done = omnitts("ask", *model, "--audio", name, "--system", SYSTEM, "--max-tokens", "8", "--json", stdin=stdin)
+    assert done.code == 0
+    if form != "mp3":  # which changes the samples, and their number
+        assert done.json["text"] + "\n" == wanted
+    assert done.json["tokens_in"] == pytest.approx(len(thinker_case("audio").meta["prompt"]), abs=2)
+
+
+def test_words_follow_the_sound(omnitts: Call, model: list[str], home: Path) -> None:
+    golden = thinker_case("audio_text").meta
+    soundfile.write("question.wav", clip("long"), 16_000)
+    words = golden["turns"][1][1][1]
+    done = omnitts("ask", *model, "--audio", "question.wav", "--system", SYSTEM, "--max-tokens", "8", words)
+    assert done.out.decode() == golden["text"] + "\n"
+
+
+@pytest.mark.parametrize(
+    "seconds, content, said",
+    [
+        (0.05, None, "at least 0.1 s is needed"),
+        (601, None, "lasts 10 min 01 s; at most 10 minutes are answered"),
+        (None, b"no sound at all, only words", "is not audio"),
+        (None, b"", "is an empty file"),
+        (None, None, "not found"),
+    ],
+)
+def test_sounds_that_cannot_be_questions(
+    seconds: float | None, content: bytes | None, said: str, omnitts: Call, home: Path
+) -> None:
+    if seconds is not None:
+        soundfile.write("q.wav", np.zeros(int(seconds * 8000), np.float32), 8000)
+    elif content is not None:
+        Path("q.wav").write_bytes(content)
+    done = omnitts("ask", "-m", "random:omni-thinker", "-d", "cpu", "--audio", "q.wav")  # before the model is opened
+    assert done.code == 3
+    assert said in done.err
+    assert "clone" not in done.err
+
+
+def test_audio_fits_neither_lines_nor_chat(omnitts: Call, model: list[str]) -> None:
+    assert omnitts("ask", *model, "--audio", "q.wav", "--lines").code == 2
+    assert omnitts("ask", *model, "--audio", "q.wav", "--chat", "c.jsonl").code == 2
 
 
 @pytest.mark.parametrize(

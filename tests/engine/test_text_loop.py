@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from golden_set import thinker_case, thinker_folder
+from thinker_recipe import clip
 
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.engine.text_loop import TextLoop, TextRequest, common_length, slot_bytes
 from omnitts_cli.engine.text_slots import TextPlan
 from omnitts_cli.errors import InputError, ModelError, UsageError
+from omnitts_cli.models.audio_tower import Sound
 from omnitts_cli.models.thinker import TextModel
 from omnitts_cli.settings.engine import EngineSettings
 from omnitts_cli.speech.load_thinker import load_thinker
@@ -21,9 +24,13 @@ NAMES = ("text", "text_no_system", "text_history", "text_cut", "text_cut_and_one
 PLAN = TextPlan(slots=4, positions=160, buckets=(1, 2, 4))
 
 
+SPOKEN = {"audio": ["mid"], "audio_short": ["short"], "audio_text": ["long"], "audio_beyond30": ["beyond30"]}
+"""Cases with one clip. Beside others, the official library pads a clip, and its rows change."""
+
+
 @pytest.fixture(scope="module")
 def model() -> TextModel:
-    return load_thinker(str(thinker_folder()), CPUDevice(1), EngineSettings())
+    return load_thinker(str(thinker_folder()), CPUDevice(1), EngineSettings(), sound=True)
 
 
 def loop_of(model: TextModel, **more) -> TextLoop:
@@ -50,6 +57,11 @@ def answers(loop: TextLoop, *requests: TextRequest) -> list[tuple[list[int], str
 def asked(name: str, **more) -> TextRequest:
     golden = thinker_case(name).meta
     return TextRequest(golden["prompt"], most=golden["most"], **more)
+
+
+def spoken(name: str) -> TextRequest:
+    clips = tuple(Sound.of(clip(one).astype(np.float32) / 32768) for one in SPOKEN[name])
+    return replace(asked(name), sounds=clips)
 
 
 def official(name: str, model: TextModel) -> tuple[list[int], str]:
@@ -110,6 +122,25 @@ def test_a_prefix_of_a_running_conversation_is_copied(model: TextModel) -> None:
             break
     assert tokens == official("text_cut", model)[0]
     assert loop.rows_prefilled == before
+
+
+@pytest.mark.parametrize("rows", [7, 1024])
+def test_spoken_questions_whole_and_in_parts(rows: int, model: TextModel) -> None:
+    loop = loop_of(model, run=rows, idle_run=rows, positions=512)
+    assert answers(loop, *map(spoken, SPOKEN)) == [official(name, model) for name in SPOKEN]
+
+
+def test_a_cached_sound_is_known_by_its_content(model: TextModel) -> None:
+    loop = loop_of(model, positions=256, slots=1, buckets=(1,))
+    assert answers(loop, spoken("audio")) == [official("audio", model)]
+    before = loop.rows_prefilled
+    assert answers(loop, spoken("audio")) == [official("audio", model)]
+    assert loop.rows_prefilled == before
+    sound = spoken("audio").sounds[0]
+    other = Sound(sound.mel[::-1].copy(), sound.tokens, b"another")
+    changed = replace(spoken("audio"), sounds=(other,))
+    assert answers(loop, changed) == answers(loop_of(model, positions=256), changed) != [official("audio", model)]
+    assert loop.rows_prefilled > before  # the same ids, but another sound
 
 
 def test_a_slot_of_another_conversation_is_not_trusted(model: TextModel) -> None:

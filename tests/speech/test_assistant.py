@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
+import soundfile
 from golden_set import thinker_case, thinker_folder
+from thinker_recipe import clip
 
 import omnitts_cli as omnitts
 from omnitts_cli.errors import InputError, UsageError
@@ -72,6 +75,27 @@ def test_an_early_end_frees_the_slot(assistant: omnitts.Assistant) -> None:
         assert list(reply) == []
     assert not assistant.loop.busy or assistant.loop.step() is not None
     assert assistant.ask(QUESTION, system=SYSTEM, max_tokens=14).text == GOLDEN["text"]
+
+
+def test_a_spoken_question_and_a_written_one_after_it(tmp_path: Path) -> None:
+    path = tmp_path / "q.flac"
+    soundfile.write(path, clip("mid"), 16_000)
+    with omnitts.load_assistant(thinker_folder(), device="cpu", threads=1, context=256, slots=1, sound=True) as opened:
+        golden = thinker_case("audio").meta
+        assert opened.ask(audio=path, system=SYSTEM, max_tokens=8).text == golden["text"]
+        talk = opened.conversation(system=SYSTEM)
+        first = talk.ask(audio=path, max_tokens=8)
+        assert first.text == golden["text"]
+        second = talk.ask("and now?", max_tokens=4)
+        assert second.cached_tokens == first.prompt_tokens + len(first.tokens) - 1
+        with pytest.raises(InputError, match="the question is empty"):
+            opened.ask()
+
+
+def test_without_ears_a_sound_is_refused(assistant: omnitts.Assistant, tmp_path: Path) -> None:
+    soundfile.write(tmp_path / "q.wav", clip("mid"), 16_000)
+    with pytest.raises(UsageError, match="without its audio tower"):
+        assistant.ask(audio=tmp_path / "q.wav")
 
 
 def test_what_is_refused(assistant: omnitts.Assistant) -> None:

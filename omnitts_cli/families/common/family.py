@@ -18,7 +18,8 @@ class ThinkerFamily:
 
     read_config: Callable[[Path], Any]
     part: Callable[..., Part]  # config, ops
-    assemble: Callable[..., TextModel]  # name, config, filled part, tokenizer
+    tower: Callable[[Any], Part | None]  # config; None: the model takes no sound
+    assemble: Callable[..., TextModel]  # name, config, filled part, tokenizer, filled tower or None
     made_up: tuple[str, ...]  # names of its models of random weights, without "random:"
     made_up_config: Callable[[Path], Any]
 

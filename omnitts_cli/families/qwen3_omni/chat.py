@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from omnitts_cli.errors import UsageError
+from omnitts_cli.errors import ModelError, UsageError
 from omnitts_cli.families.common.tokenizer import TextTokenizer
 from omnitts_cli.models.thinker import Message
 
@@ -21,6 +21,15 @@ SPOKEN_STYLE = (
 
 
 @dataclass(frozen=True)
+class SoundIds:
+    """What stands for a sound: one pad token for each of its rows, between two others."""
+
+    start: int
+    pad: int
+    end: int
+
+
+@dataclass(frozen=True)
 class ChatIds:
     """Tokens that the template places by number."""
 
@@ -28,6 +37,7 @@ class ChatIds:
     stop: int
     guards: tuple[int, ...]  # end an answer too, although the model should not write them
     control: frozenset[int]  # never printed
+    sound: SoundIds | None = None  # None: the model takes no sound
 
 
 class OmniChat:
@@ -46,7 +56,14 @@ class OmniChat:
         """One complete turn. An answer is the tokens that it was made of, if they are known and still give its text."""
         if message.role not in ROLES:
             raise UsageError(f"'{message.role}' is not a role", hint=f"use one of {', '.join(ROLES)}")
-        if self._made_of(message.ids, message.text):
+        if message.sounds:
+            at = self._ids.sound
+            if at is None:
+                raise ModelError("this model takes no sound", hint='omnitts ask "a question"')
+            clips = [[at.start, *[at.pad] * sound.tokens, at.end] for sound in message.sounds]
+            body = [*self._tokenizer.encode(f"{message.role}\n"), *(id for clip in clips for id in clip)]
+            body += self._tokenizer.encode(message.text)
+        elif self._made_of(message.ids, message.text):
             body = [*self._tokenizer.encode(f"{message.role}\n"), *(message.ids or ())]
         else:  # role and text together, because white space at the front joins the newline
             body = self._tokenizer.encode(f"{message.role}\n{message.text}")

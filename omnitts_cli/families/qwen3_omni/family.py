@@ -23,6 +23,7 @@ from omnitts_cli.families.qwen3_omni.thinker import (
     made_up_thinker_config,
     read_thinker_config,
     thinker_part,
+    tower_part,
 )
 from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import Ops
@@ -124,6 +125,7 @@ FAMILY = Family(
     thinker=ThinkerFamily(
         read_config=read_thinker_config,
         part=thinker_part,
+        tower=tower_part,
         assemble=assemble_thinker,
         made_up=(released.THINKER,),
         made_up_config=made_up_thinker_config,

@@ -51,6 +51,22 @@ CONFIG: dict[str, Any] = {
     "tts_bos_token_id": 151_672,
     "tts_eos_token_id": 151_673,
     "thinker_config": {
+        "audio_start_token_id": 151_669,
+        "audio_end_token_id": 151_670,
+        "audio_token_id": 151_675,
+        "audio_config": {
+            "d_model": 1280,
+            "encoder_layers": 32,
+            "encoder_attention_heads": 20,
+            "encoder_ffn_dim": 5120,
+            "output_dim": 2048,
+            "num_mel_bins": 128,
+            "downsample_hidden_size": 480,
+            "n_window": 50,
+            "n_window_infer": 800,
+            "activation_function": "gelu",
+            "scale_embedding": False,
+        },
         "text_config": {
             "vocab_size": 152_064,
             "hidden_size": 2048,
@@ -65,7 +81,7 @@ CONFIG: dict[str, Any] = {
             "rms_norm_eps": 1e-6,
             "max_position_embeddings": 65_536,
             **_ROTATION,
-        }
+        },
     },
     "talker_config": {
         "num_code_groups": 16,

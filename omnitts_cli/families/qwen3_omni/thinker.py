@@ -11,16 +11,17 @@ from pathlib import Path
 import torch
 
 from omnitts_cli.errors import ModelError
-from omnitts_cli.families.common.fields import POSITIONS, TOKENS, Fields
+from omnitts_cli.families.common.fields import HEADS, LAYERS, POSITIONS, TOKENS, WIDTH, Fields
 from omnitts_cli.families.common.parts import Part, SkipInit, prefixed, stack_shape
 from omnitts_cli.families.common.tokenizer import TextTokenizer
 from omnitts_cli.families.qwen3_omni import released
-from omnitts_cli.families.qwen3_omni.chat import SPOKEN_STYLE, ChatIds, OmniChat
+from omnitts_cli.families.qwen3_omni.chat import SPOKEN_STYLE, ChatIds, OmniChat, SoundIds
 from omnitts_cli.families.qwen3_omni.config import PARAMETERS, experts_shape
 from omnitts_cli.families.qwen3_omni.names.language import expert_stack_names
 from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import Ops
-from omnitts_cli.models.sources import Names, One
+from omnitts_cli.models.audio_tower import PIECE, AudioTower, TowerShape
+from omnitts_cli.models.sources import Join, Names, One
 from omnitts_cli.models.thinker import TextFacts, TextModel, Thinker, ThinkerShape
 
 HEAD = "thinker.lm_head.weight"
@@ -38,6 +39,7 @@ class ThinkerConfig:
     tokens: int  # ids below it may be chosen
     max_positions: int
     speaks: bool
+    audio: Fields | None  # what it says about sound, read when that is wanted
 
     @property
     def text_vocabulary(self) -> int:
@@ -56,7 +58,8 @@ def thinker_config_of(top: Fields, tokenizer: Fields | None) -> ThinkerConfig:
     top.word("model_type", [released.FAMILY])
     if not top.has("thinker_config"):
         raise top.problem("thinker_config", "is missing: this model cannot answer questions")
-    at = top.part("thinker_config").part("text_config")
+    thinker = top.part("thinker_config")
+    at = thinker.part("text_config")
     if not at.has("num_hidden_layers"):  # a copy that was made for speech only
         raise ModelError(f"{top.file}: this model has no thinker and cannot answer", hint="omnitts ask -m omni")
     vocabulary = at.whole("vocab_size", TOKENS)
@@ -68,6 +71,7 @@ def thinker_config_of(top: Fields, tokenizer: Fields | None) -> ThinkerConfig:
         tokens=min(max(added) + 1, vocabulary) if added else min(released.TOKENS, vocabulary),
         max_positions=at.whole("max_position_embeddings", POSITIONS, 16),
         speaks=top.flag("enable_audio_output", True) and top.has("talker_config"),
+        audio=thinker.part("audio_config") if thinker.has("audio_config") else None,
     )
     stack = config.shape.stack
     assert stack.experts is not None
@@ -75,6 +79,27 @@ def thinker_config_of(top: Fields, tokenizer: Fields | None) -> ThinkerConfig:
     if (total := total + 2 * vocabulary * stack.hidden) > PARAMETERS:
         raise top.problem(None, f"describes {total:.1e} parameters; not a model of this family")
     return config
+
+
+def tower_shape(at: Fields, width: int) -> TowerShape:
+    """Sizes of the audio tower for a thinker of this width."""
+    at.must_be("activation_function", "gelu")
+    at.must_be("scale_embedding", False)
+    at.must_be("n_window", PIECE // 2)
+    at.must_be("num_mel_bins", 128)
+    at.agree("output_dim", width, "text_config.hidden_size")
+    shape = TowerShape(
+        width=at.even("d_model", WIDTH),
+        layers=at.whole("encoder_layers", LAYERS),
+        heads=at.whole("encoder_attention_heads", HEADS),
+        inner=at.whole("encoder_ffn_dim", 8 * WIDTH),
+        channels=at.whole("downsample_hidden_size", WIDTH),
+        bands=at.whole("num_mel_bins", 128),
+        out=width,
+        window=at.whole("n_window_infer", 100 * PIECE, PIECE, 800),
+    )
+    at.divides("encoder_attention_heads", shape.heads, "d_model", shape.width)
+    return shape
 
 
 def _added(tokenizer: Fields | None) -> dict[int, str]:
@@ -93,8 +118,14 @@ def _chat_ids(top: Fields, vocabulary: int, added: dict[int, str]) -> ChatIds:
     for id, word in ((start, "<|im_start|>"), (stop, "<|im_end|>")):
         if added.get(id, word) != word:
             raise top.problem(None, f"token {id} is {word}, but tokenizer_config.json has {added[id]!a} there")
+    audio = top.part("thinker_config")
+    sound = None
+    if audio.has("audio_token_id") and audio.has("audio_start_token_id") and audio.has("audio_end_token_id"):
+        keys = ("audio_start_token_id", "audio_token_id", "audio_end_token_id")
+        first, pad, last = (audio.whole(key, vocabulary - 1, 0) for key in keys)
+        sound = SoundIds(first, pad, last)
     guards = [id for id, word in added.items() if word == "<|endoftext|>"]
-    return ChatIds(start=start, stop=stop, guards=(*guards, start), control=frozenset(added))
+    return ChatIds(start=start, stop=stop, guards=(*guards, start), control=frozenset(added), sound=sound)
 
 
 def thinker_names(shape: ThinkerShape) -> Names:
@@ -104,6 +135,34 @@ def thinker_names(shape: ThinkerShape) -> Names:
     return prefixed("stack", stack) | {"table": One("thinker.model.embed_tokens.weight"), "head": One(HEAD)}
 
 
+def tower_names(shape: TowerShape) -> Names:
+    """The rename table of an AudioTower."""
+    theirs = "thinker.audio_tower"
+    pairs = {f"convs.{index}": f"conv2d{index + 1}" for index in range(3)}
+    pairs |= {"norm": "ln_post", "first": "proj1", "last": "proj2"}
+    table: Names = {"join.weight": One(f"{theirs}.conv_out.weight")}
+    for index in range(shape.layers):
+        ours, layer = f"layers.{index}", f"layers.{index}"
+        pairs |= {f"{ours}.out": f"{layer}.self_attn.out_proj", f"{ours}.wide": f"{layer}.fc1"}
+        pairs |= {f"{ours}.narrow": f"{layer}.fc2", f"{ours}.attend_norm": f"{layer}.self_attn_layer_norm"}
+        pairs |= {f"{ours}.mlp_norm": f"{layer}.final_layer_norm"}
+        for kind in ("weight", "bias"):
+            parts = tuple(f"{theirs}.{layer}.self_attn.{part}_proj.{kind}" for part in "qkv")
+            table[f"{ours}.qkv.{kind}"] = Join(parts)
+    both = {(ours, other, kind) for ours, other in pairs.items() for kind in ("weight", "bias")}
+    return table | {f"{ours}.{kind}": One(f"{theirs}.{other}.{kind}") for ours, other, kind in both}
+
+
+def tower_part(config: ThinkerConfig) -> Part | None:
+    """The audio tower without values; None for a model that takes no sound."""
+    if config.audio is None or config.ids.sound is None:
+        return None
+    shape = tower_shape(config.audio, config.shape.stack.hidden)
+    with torch.device("meta"), SkipInit():
+        tower = AudioTower(shape)
+    return Part(tower, tower_names(shape), "", None, float32=False)
+
+
 def thinker_part(config: ThinkerConfig, ops: Ops = plain.OPS) -> Part:
     """The module without values: nothing large is allocated before the files are compared."""
     with torch.device("meta"), SkipInit():
@@ -111,8 +170,10 @@ def thinker_part(config: ThinkerConfig, ops: Ops = plain.OPS) -> Part:
     return Part(thinker, thinker_names(config.shape), "", BESIDE, float32=False)
 
 
-def assemble_thinker(name: str, config: ThinkerConfig, part: Part, tokenizer: TextTokenizer) -> TextModel:
-    """A filled part -> the model that the engine runs."""
+def assemble_thinker(
+    name: str, config: ThinkerConfig, part: Part, tokenizer: TextTokenizer, tower: Part | None = None
+) -> TextModel:
+    """Filled parts -> the model that the engine runs; without the tower, it takes no sound."""
     thinker = part.module
     assert isinstance(thinker, Thinker)
     thinker.eval().requires_grad_(False)
@@ -121,9 +182,14 @@ def assemble_thinker(name: str, config: ThinkerConfig, part: Part, tokenizer: Te
         tokens=config.tokens,
         stops=_unique(config.ids.stop, *config.ids.guards),
         max_positions=config.max_positions,
+        sound_pad=None if config.ids.sound is None else config.ids.sound.pad,
     )
     chat = OmniChat(tokenizer, config.ids)
-    return TextModel(name, facts, thinker, chat, thinker.head.device, thinker.head.dtype, SPOKEN_STYLE)
+    ears = None
+    if tower is not None:
+        assert isinstance(tower.module, AudioTower)
+        ears = tower.module.eval().requires_grad_(False)
+    return TextModel(name, facts, thinker, chat, thinker.head.device, thinker.head.dtype, SPOKEN_STYLE, ears)
 
 
 def _unique(*ids: int) -> tuple[int, ...]:

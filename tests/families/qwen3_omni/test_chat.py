@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from golden_set import thinker_case, thinker_folder
+from thinker_recipe import clip
 
 from omnitts_cli.errors import UsageError
 from omnitts_cli.families.common.tokenizer import read_tokenizer
 from omnitts_cli.families.qwen3_omni.chat import OmniChat
 from omnitts_cli.families.qwen3_omni.thinker import read_thinker_config
+from omnitts_cli.models.audio_tower import Sound
 from omnitts_cli.models.thinker import Message
 
 
@@ -22,6 +25,17 @@ def chat() -> OmniChat:
 def test_prompts_equal_the_official_ones(name: str, chat: OmniChat) -> None:
     golden = thinker_case(name).meta
     assert chat.prompt([Message(role, "".join(parts)) for role, parts in golden["turns"]]) == golden["prompt"]
+
+
+@pytest.mark.parametrize("name", ["audio", "audio_short", "audio_text", "audio_history", "audio_beyond30"])
+def test_prompts_with_sound_equal_the_official_ones(name: str, chat: OmniChat) -> None:
+    golden = thinker_case(name).meta
+    messages = []
+    for role, parts in golden["turns"]:
+        sounds = [Sound.of(clip(part[1:]).astype(np.float32) / 32768) for part in parts if part.startswith("@")]
+        words = "".join(part for part in parts if not part.startswith("@"))
+        messages.append(Message(role, words, sounds=tuple(sounds)))
+    assert chat.prompt(messages) == golden["prompt"]
 
 
 @pytest.mark.parametrize("name", ["text", "text_no_system", "text_history", "audio", "audio_text"])
