@@ -105,7 +105,7 @@ ALIASES = {"omni": OMNI}
 TENSORS = {OMNI: ("talker.*", "code2wav.*", "thinker.model.embed_tokens.*")}
 """For repositories that hold far more than speech needs: only shards with one of these tensors are downloaded."""
 
-THINKER = {OMNI: ("thinker.model.*", "thinker.lm_head.*")}
+THINKER = {OMNI: ("thinker.model.*", "thinker.lm_head.*", "thinker.audio_tower.*")}
 """What answering questions needs beside these. All shards together have 70.5 GB."""
 
 RELEASED = {model.name: model for model in _ALL}
