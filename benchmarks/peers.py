@@ -10,7 +10,7 @@ Makes one random checkpoint in the released layout and an environment per peer, 
 they are found again the next time; or takes a peer's packages from where `pip install --target DIR`
 has put them, in front of those of this Python. All engines are loaded at once, each in a process of its own, and
 speak in turn, so that what else the machine does meets all of them. The sound's length is fixed: the
-end code is held back in each engine.
+end code is held back in each engine. nari-qwen3-tts is a server only: `servers.py` measures it over HTTP beside ours.
 """
 
 from __future__ import annotations
