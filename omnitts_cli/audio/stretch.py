@@ -24,7 +24,8 @@ class Stretcher:
             raise UsageError(f"--speed {speed:g} is outside {limits[0]:g}-{limits[1]:g}")
         self._speed = speed
         self._block, self._search = round(BLOCK_S * rate), round(SEARCH_S * rate)
-        self._fade = np.sin(np.linspace(0.0, np.pi / 2, self._block, endpoint=False)) ** 2  # [block]
+        if speed != 1.0:  # a server makes a stretcher for each piece, and most of them change nothing
+            self._fade = np.sin(np.linspace(0.0, np.pi / 2, self._block, endpoint=False)) ** 2  # [block]
         self._input = np.zeros(0, np.float32)
         self._base = 0  # position of _input[0] in the whole sound
         self._fed = self._given = self._made = 0  # samples in, samples out, blocks out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import secrets
 import time
 from collections import Counter
@@ -74,12 +75,14 @@ class State:
     calls: set[Call] = field(default_factory=set)
     clients: Counter[str] = field(default_factory=Counter)
     draining: bool = False
+    prefix: str = field(default_factory=lambda: secrets.token_hex(4))  # of the names of requests
+    numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     @contextmanager
     def call(self, client: str, transport: Any = None, *, part: bool = False) -> Iterator[Call]:
         """A place for one request, or 429 or 503. `part`: of a request that has a place."""
         self._admit(client, part)
-        call = Call(secrets.token_hex(8), client, Ear(), time.perf_counter(), transport=transport)
+        call = Call(f"{self.prefix}{next(self.numbers):08x}", client, Ear(), time.perf_counter(), transport=transport)
         self.calls.add(call)
         self.clients[client] += 1
         try:

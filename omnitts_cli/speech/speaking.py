@@ -35,17 +35,6 @@ SEED_BYTES = 6
 Tell = Callable[[Notice], None]
 
 
-class Mailbox(SimpleQueue[Any]):
-    """News for a stream, from the engine's thread and others. `notify` is called after each."""
-
-    notify: Callable[[], None] = staticmethod(lambda: None)
-
-    def post(self, news: Any) -> None:
-        """Adds news and calls `notify`."""
-        self.put(news)
-        self.notify()
-
-
 @dataclass
 class Take:
     """One piece in progress: its request, and the results so far."""

@@ -1,0 +1,340 @@
+"""The server over loopback HTTP beside its own engine, in one process and on one load of the model.
+
+    python benchmarks/serve.py -m random:1.7b-customvoice
+    python benchmarks/serve.py -m random:toy -d cpu --seconds 5
+
+Each request is 50 frames of raw samples, streamed. `first` is the time from sending a request to the first sample byte
+after the headers. The client is a process of its own with connections that stay open. Rows go to --append as JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import numpy as np
+
+TEXTS = (
+    "The kettle is on, and the bread is still warm from the oven.",
+    "Nobody had told him that the last train left an hour ago.",
+    "She folded the letter twice and put it back into the drawer.",
+    "Two grey herons stood in the shallow water by the bridge.",
+)
+PERCENTILES = (50, 95, 99)
+KEPT = 0.7
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("-m", "--model", default="random:1.7b-customvoice")
+    parser.add_argument("--others", default="", help="one that clones, one that designs: for the mixed run")
+    parser.add_argument("-d", "--device", default="auto")
+    parser.add_argument("--slots", type=int, default=64)
+    parser.add_argument("--frames", type=int, default=50)
+    parser.add_argument("--rates", default="1,10,20", help="requests a second, arriving at random")
+    parser.add_argument("--seconds", type=float, default=60.0, help="of each rate")
+    parser.add_argument("--throughput-seconds", type=float, default=10.0)
+    parser.add_argument("--until", type=float, default=1e9, help="seconds of this process after which nothing begins")
+    parser.add_argument("--append", help="file of rows")
+    parser.add_argument("--client", help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+# ---- the client, a process of its own
+
+
+class Connection:
+    """One HTTP connection that stays open; the least code that reads chunks, so that the client is not what is slow."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, arrived: list[Any]) -> None:
+        self.reader, self.writer, self.arrived = reader, writer, arrived
+
+    async def speak(self, body: bytes) -> tuple[float, float, int]:
+        """Seconds to the first sample byte, seconds in all, bytes of samples."""
+        head = b"POST /v1/audio/speech HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        began = time.perf_counter()
+        self.writer.write(head + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+        answer = await self.reader.readuntil(b"\r\n\r\n")
+        if b" 200 " not in answer.split(b"\r\n", 1)[0]:
+            raise RuntimeError((answer + await self.reader.read(1000)).decode(errors="replace"))
+        first, count = 0.0, 0
+        while size := int(await self.reader.readline(), 16):
+            await self.reader.readexactly(1)
+            first = first or time.perf_counter() - began
+            await self.reader.readexactly(size + 1)
+            count += size
+            self.arrived.append((time.perf_counter(), size))
+        await self.reader.readexactly(2)
+        return first, time.perf_counter() - began, count
+
+
+class Client:
+    """Requests to one server."""
+
+    def __init__(self, port: int, frames: int) -> None:
+        self._port, self._frames, self._number = port, frames, 0
+        self._free: list[Connection] = []
+        self.rows: list[tuple[float, float, int]] = []  # seconds to the first byte, seconds in all, bytes
+        self.arrived: list[tuple[float, int]] = []  # when, bytes
+        self.late: list[float] = []
+
+    def body(self, task: dict[str, Any]) -> bytes:
+        self._number += 1
+        fields = {
+            "input": TEXTS[self._number % len(TEXTS)],
+            "language": "English",
+            "seed": self._number,
+            "response_format": "pcm",
+            "stream": True,
+            "ignore_eos": True,
+            "max_new_tokens": self._frames,
+        }
+        return json.dumps({**fields, **task}).encode()
+
+    async def one(self, task: dict[str, Any]) -> None:
+        if self._free:
+            connection = self._free.pop()
+        else:
+            connection = Connection(*await asyncio.open_connection("127.0.0.1", self._port), self.arrived)
+        row = await connection.speak(self.body(task))
+        self._free.append(connection)
+        self.rows.append(row)
+
+    async def closed(self, streams: int, seconds: float, tasks: list[dict[str, Any]]) -> dict[str, float]:
+        """So many at a time; the sound that arrived in the last 70 % of the time, per second."""
+        until = time.perf_counter() + seconds
+
+        async def stream(number: int) -> None:
+            while time.perf_counter() < until:
+                await self.one(tasks[number % len(tasks)])
+
+        await asyncio.gather(*(stream(number) for number in range(streams)))
+        since = until - seconds * KEPT
+        kept = sum(size for at, size in self.arrived if since <= at < until)
+        return {"requests": len(self.rows), "bytes_per_s": kept / (until - since)}
+
+    async def poisson(self, rate: float, seconds: float, task: dict[str, Any]) -> dict[str, Any]:
+        """Arrivals at random; nobody waits for anybody."""
+        rng = np.random.default_rng(int(rate * 1000))
+        self.rows.clear()
+        self.late.clear()
+        began, at, running = time.perf_counter(), 0.0, []
+        while (at := at + rng.exponential(1 / rate)) < seconds:
+            if (wait := began + at - time.perf_counter()) > 0:
+                await asyncio.sleep(wait)
+            self.late.append(time.perf_counter() - began - at)
+            running.append(asyncio.create_task(self.one(task)))
+        await asyncio.gather(*running)
+        first = [1000 * row[0] for row in self.rows]
+        found = {f"first_ms_p{p}": round(float(np.percentile(first, p)), 2) for p in PERCENTILES}
+        return {"rate": rate, "seconds": seconds, "requests": len(first), **found,
+                "late_ms_p95": round(1000 * float(np.percentile(self.late, 95)), 2)}  # fmt: skip
+
+
+async def client(order: dict[str, Any]) -> dict[str, Any]:
+    """What the measuring process asks for, as JSON on the command line."""
+    with_tasks = Client(order["port"], order["frames"])
+    kind = order["kind"]
+    if kind == "closed":
+        return await with_tasks.closed(order["streams"], order["seconds"], order["tasks"])
+    await with_tasks.closed(2, 1.0, order["tasks"])  # open connections
+    return await with_tasks.poisson(order["rate"], order["seconds"], order["tasks"][0])
+
+
+# ---- the server
+
+
+class Bench:
+    """A server in a thread, and what is measured of it."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        from omnitts_cli.server import listen, run
+        from omnitts_cli.server.guard import Guard
+        from omnitts_cli.server.models import planned
+        from omnitts_cli.settings.commands import Serving
+        from omnitts_cli.speech import tts
+
+        self.options, self.began = options, time.perf_counter()
+        names = [options.model, *filter(None, options.others.split(","))]
+        serving = Serving(model=tuple(names), port=0, socket="off", idle_unload="off")
+        sockets = [listen.tcp("127.0.0.1", 0)]
+        self.port = sockets[0].getsockname()[1]
+        ready = threading.Event()
+
+        def load(model: Any) -> Any:
+            return tts.load(model.source, variant=model.variant, device=options.device, slots=options.slots)
+
+        guard = Guard.of("127.0.0.1", {}, insecure=False)
+        self.server = run.Server(serving, guard, planned(names), load, sockets, ready.set, self.log)
+        self.loop: Any = None
+
+        def target() -> None:
+            sys.setswitchinterval(run.SWITCH_S)
+            self.loop = (run.loop_factory() or asyncio.new_event_loop)()
+            asyncio.set_event_loop(self.loop)
+            self.loop.run_until_complete(self.server.serve())
+
+        self.thread = threading.Thread(target=target, daemon=True)
+        self.thread.start()
+        while not ready.wait(0.2):
+            assert self.thread.is_alive(), "the server has not started"
+        self.row({"what": "loaded", "seconds": round(time.perf_counter() - self.began, 1)})
+
+    def log(self, line: str) -> None:
+        """Failures only: a line for each request costs time."""
+        if " 200 " not in line:
+            print(line, file=sys.stderr)
+
+    def row(self, values: dict[str, Any]) -> None:
+        rows = {"model": self.options.model, "at_s": round(time.perf_counter() - self.began, 1), **values}
+        print(json.dumps(rows), flush=True)
+        if self.options.append:
+            with open(self.options.append, "a", encoding="utf-8") as file:
+                file.write(json.dumps(rows) + "\n")
+
+    def left(self) -> float:
+        """Seconds in which something may still begin."""
+        return self.options.until - (time.perf_counter() - self.began)
+
+    def ask(self, **order: Any) -> dict[str, Any]:
+        """The result of a client process."""
+        given = json.dumps({"port": self.port, "frames": self.options.frames, **order})
+        done = subprocess.run(
+            [sys.executable, __file__, "--client", given], capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            raise RuntimeError(done.stderr[-2000:])
+        return json.loads(done.stdout)
+
+    def engine(self, streams: int, seconds: float) -> float:
+        """Sound per second of the engine by itself: the same requests through its loop, without HTTP."""
+        from omnitts_cli.request import Request
+        from omnitts_cli.voices import Named
+
+        tts = self.server.state.models.all[0].tts
+        assert tts is not None
+        model, lock, done = tts.engine.model, threading.Lock(), threading.Event()
+        until = time.perf_counter() + seconds
+        arrived: list[tuple[float, int]] = []
+        state = {"number": 0, "running": 0}
+        voice = Named(next(iter(model.speakers), ""))
+        language = "english" if "english" in model.languages else None
+
+        def submit() -> None:
+            state["number"] += 1
+            request = Request(TEXTS[state["number"] % len(TEXTS)], voice, language, seed=state["number"],
+                              max_frames=self.options.frames, ignore_end=True)  # fmt: skip
+
+            def hear(news: Any) -> None:
+                arrived.append((time.perf_counter(), news.pcm.size))
+                if not news.last:
+                    return
+                with lock:
+                    state["running"] -= 1
+                    again = time.perf_counter() < until
+                    state["running"] += again
+                    if not state["running"]:
+                        done.set()
+                if again:
+                    submit()
+
+            tts.loop.submit(request, hear)
+
+        state["running"] = streams
+        for _ in range(streams):
+            submit()
+        done.wait()
+        since = until - seconds * KEPT
+        return sum(count for at, count in arrived if since <= at < until) / (until - since) / tts.sample_rate
+
+    def http(self, streams: int, seconds: float, tasks: list[dict[str, Any]]) -> float:
+        """The same over HTTP."""
+        tts = self.server.state.models.all[0].tts
+        assert tts is not None
+        found = self.ask(kind="closed", streams=streams, seconds=seconds, tasks=tasks)
+        return float(found["bytes_per_s"]) / 2 / tts.sample_rate
+
+    def close(self) -> None:
+        self.loop.call_soon_threadsafe(self.server.stop)
+        self.thread.join(20)
+
+
+def main() -> None:
+    options = arguments()
+    if options.client:
+        print(json.dumps(asyncio.run(client(json.loads(options.client)))))
+        return
+    bench = Bench(options)
+    plain: list[dict[str, Any]] = [{}]
+    seconds = options.throughput_seconds
+    bench.http(options.slots, 2.0, plain)  # not counted
+    for turn in range(2):
+        own, over = bench.engine(options.slots, seconds), bench.http(options.slots, seconds, plain)
+        bench.row({"what": "throughput", "turn": turn, "streams": options.slots, "engine_audio_s_per_s": round(own, 1),
+                   "http_audio_s_per_s": round(over, 1), "share": round(over / own, 3)})  # fmt: skip
+    rates = [float(rate) for rate in options.rates.split(",")]
+    for rate in [rate for rate in rates if rate > 1]:
+        arrivals(bench, rate)
+    mixed(bench, min(16, options.slots), seconds)
+    for rate in [rate for rate in rates if rate <= 1]:
+        arrivals(bench, rate)
+    bench.close()
+
+
+def arrivals(bench: Bench, rate: float) -> None:
+    """The first packet at so many requests a second; shorter if the time is running out."""
+    seconds = min(bench.options.seconds, bench.left())
+    if seconds >= 5:
+        bench.row({"what": "first packet", **bench.ask(kind="poisson", rate=rate, seconds=seconds, tasks=[{}])})
+
+
+def mixed(bench: Bench, streams: int, seconds: float) -> None:
+    """One model, then all of them with a task each, then one again while the others are loaded."""
+    models = bench.server.state.models.all
+    if len(models) < 2 or bench.left() < 3 * seconds:
+        return
+    tasks: list[dict[str, Any]] = [{"model": models[0].name}]
+    alone = bench.http(streams, seconds, tasks)
+    kinds = ({"task_type": "Base", "voice": "benchmark"}, {"task_type": "VoiceDesign", "instructions": "a calm voice"})
+    tasks += [{"model": model.name, **kind} for model, kind in zip(models[1:], kinds, strict=False)]
+    saved_vector(bench, "benchmark")
+    bench.http(len(tasks), 0.5, tasks)  # loads them
+    bench.row({"what": "three models loaded"})
+    together = bench.http(streams, seconds, tasks)
+    again = bench.http(streams, seconds, tasks[:1])
+    bench.row({"what": "mixed", "streams": streams, "models": len(models), "one_audio_s_per_s": round(alone, 1),
+               "mixed_audio_s_per_s": round(together, 1), "one_again_audio_s_per_s": round(again, 1),
+               "share": round(together / alone, 3)})  # fmt: skip
+
+
+def saved_vector(bench: Bench, name: str) -> None:
+    """A voice of zeros, which any model that clones can speak, in the server's memory."""
+    from omnitts_cli.server.voices import Saved
+    from omnitts_cli.speech.voices import Voice
+    from omnitts_cli.voices import Cloned
+
+    tts = bench.server.state.models.all[0].tts
+    assert tts is not None
+    voice = Voice(Cloned(np.zeros(tts.engine.model.facts.hidden, np.float32)), name)
+
+    class One(Saved):
+        def names(self) -> list[str]:
+            return [name]
+
+        def load(self, name: str) -> Voice:
+            return voice
+
+    bench.server.state.saved = One()
+
+
+if __name__ == "__main__":
+    main()
