@@ -31,6 +31,7 @@ TEXTS = (
 )
 PERCENTILES = (50, 95, 99)
 KEPT = 0.7
+IDLE_S = 3.0
 
 
 def arguments() -> argparse.Namespace:
@@ -56,7 +57,7 @@ class Connection:
     """One HTTP connection that stays open; the least code that reads chunks, so that the client is not what is slow."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, arrived: list[Any]) -> None:
-        self.reader, self.writer, self.arrived = reader, writer, arrived
+        self.reader, self.writer, self.arrived, self.used = reader, writer, arrived, 0.0
 
     async def speak(self, body: bytes) -> tuple[float, float, int]:
         """Seconds to the first sample byte, seconds in all, bytes of samples."""
@@ -101,11 +102,12 @@ class Client:
         return json.dumps({**fields, **task}).encode()
 
     async def one(self, task: dict[str, Any]) -> None:
-        if self._free:
+        if self._free and time.perf_counter() - self._free[-1].used < IDLE_S:
             connection = self._free.pop()
-        else:
+        else:  # the server closes connections that are idle
             connection = Connection(*await asyncio.open_connection("127.0.0.1", self._port), self.arrived)
         row = await connection.speak(self.body(task))
+        connection.used = time.perf_counter()
         self._free.append(connection)
         self.rows.append(row)
 

@@ -76,7 +76,7 @@ class LiveStream(Stream):
         """No more text will come."""
         self.flush()
         self._end("none")
-        self._news.post(END)
+        self._post(END)
 
     def _take_news(self, news: Any) -> None:
         """Also handles a new take, the end of the text, or an error while reading it."""
@@ -100,7 +100,7 @@ class LiveStream(Stream):
                     return
         except Exception as error:  # errors in the text are raised where the caller waits for speech
             self._held = ""
-            self._news.post(error)
+            self._post(error)
         self.end()
 
     def _speak(self, text: str) -> None:
@@ -129,9 +129,9 @@ class LiveStream(Stream):
         seed = sub_seed(self.manner.seed, number, 0)
         request = replace(self.manner.request, text=text, seed=seed, text_mode="streamed")
         take = Take(number, Piece(text, 0, len(text), 0, self._gap), request)
-        self._news.post(take)  # before its first result can arrive
-        news = self._news
-        take.name = self._loop.submit(request, lambda found: news.post((take, 0, found)), live=True)
+        self._post(take)  # before its first result can arrive
+        post = self._post
+        take.name = self._loop.submit(request, lambda found: post((take, 0, found)), live=True)
         if self._ended:  # closed in the meantime
             self._loop.cancel(take.name)
         self._fed = take

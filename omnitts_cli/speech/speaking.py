@@ -118,9 +118,8 @@ class Stream:
         self._loop, self._script, self._tell = loop, script, tell
         self._tape = Tape(rate, speed=manner.speed, volume_db=manner.volume_db)
         self._open: deque[Take] = deque()  # in the order of the script
-        self._news = Mailbox()
-        if notify is not None:
-            self._news.notify = notify  # type: ignore[method-assign]
+        self._news: SimpleQueue[Any] = SimpleQueue()
+        self._post = self._news.put if notify is None else told(self._news.put, notify)
         self._ended = False
         script.notify = self._wake
         self._chunks = self._made()
@@ -248,7 +247,7 @@ class Stream:
             self.close()
 
     def _wake(self) -> None:
-        self._news.post(None)
+        self._post(None)
 
     def _admit(self) -> bool:
         """Admits available pieces while there is room. Returns whether there were any."""
@@ -273,11 +272,11 @@ class Stream:
 
     def _submit(self, take: Take) -> None:
         assert take.request is not None
-        news, tries = self._news, take.tries
+        post, tries = self._post, take.tries
         request = replace(take.request, seed=sub_seed(self.manner.seed, take.number, tries))
         take.name = self._loop.submit(
             request,
-            lambda found: news.post((take, tries, found)),
+            lambda found: post((take, tries, found)),
             priority=self._priority(),
             client=self.manner.client,
         )
@@ -383,6 +382,16 @@ class Stream:
                 self.account.sentences.append(sentence)
                 self.account.codes.extend(take.codes)
                 yield rest, sentence
+
+
+def told(put: Callable[[Any], None], notify: Callable[[], None]) -> Callable[[Any], None]:
+    """Puts news and tells about it. It does not keep the stream alive that it is for."""
+
+    def post(news: Any) -> None:
+        put(news)
+        notify()
+
+    return post
 
 
 def misbehaved(take: Take) -> str:
