@@ -101,7 +101,7 @@ def start(
     **options: Any,
 ) -> Iterator[Running]:
     """A server with these options of `omnitts serve`; it has been shut down when the block ends."""
-    serving = Serving(model=models, port=0, socket="off", **options)
+    serving = Serving(model=models, port=0, socket="off", **{"drain": 1.0, **options})
     guard = Guard.of(
         serving.host, keys or {}, insecure=insecure, allowed=serving.allowed_host, origins=serving.cors_origin,
         page=serving.web,

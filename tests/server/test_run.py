@@ -1,0 +1,228 @@
+"""The life of a server: limits, clients that go or are slow, engines that fail, models that come and go, the end."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from serving import Running, eventually
+
+from omnitts_cli.engine.engine import Engine
+from omnitts_cli.errors import DeviceError
+from omnitts_cli.server import state as server_state
+from omnitts_cli.speech import load
+
+LONG = {"ignore_eos": True, "max_new_tokens": 1400}
+SHORTER = {"ignore_eos": True, "max_new_tokens": 600}  # still more than all buffers hold
+
+
+def begin(running: Running, **fields: Any) -> http.client.HTTPResponse:
+    """A request whose first sound has come, and which is not read on."""
+    return begin_at(running.port, **fields)
+
+
+def begin_at(port: int, **fields: Any) -> http.client.HTTPResponse:
+    """The same on a port. The client takes little sound that it does not read."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection.sock = socket.socket()
+    connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    connection.sock.connect(("127.0.0.1", port))
+    body = {"input": "A text.", "response_format": "pcm", "stream": True, **LONG, **fields}
+    connection.request("POST", "/v1/audio/speech", json.dumps(body), {"Content-Type": "application/json"})
+    response = connection.getresponse()
+    assert response.status == 200 and response.read(1280)
+    response.held = connection  # type: ignore[attr-defined]
+    return response
+
+
+def engine_of(running: Running) -> Engine:
+    return running.state.models.all[0].tts.engine
+
+
+def test_a_client_that_goes_frees_its_slot(server: Running) -> None:
+    response = begin(server)
+    assert engine_of(server).busy
+    response.held.sock.shutdown(socket.SHUT_RDWR)  # type: ignore[attr-defined]
+    response.close()
+    response.held.close()  # type: ignore[attr-defined]
+    eventually(lambda: not engine_of(server).busy and not server.state.calls)
+    assert server.speech().status == 200
+
+
+def test_a_client_of_a_whole_file_that_goes_frees_its_slot(server: Running) -> None:
+    connection = server.connect()
+    body = json.dumps({"input": "A text.", "stream": False, **LONG})
+    connection.request("POST", "/v1/audio/speech", body, {"Content-Type": "application/json"})
+    eventually(lambda: engine_of(server).busy)
+    connection.sock.shutdown(socket.SHUT_RDWR)
+    connection.close()
+    eventually(lambda: not engine_of(server).busy and not server.state.calls)
+
+
+def test_one_request_too_many_is_told_to_come_back(serve: Any) -> None:
+    running = serve(engine={"slots": 1}, max_queue=2)
+    first = begin(running)
+    waiting = [threading.Thread(target=running.speech) for _ in range(2)]
+    for thread in waiting:
+        thread.start()
+    eventually(lambda: running.state.waiting() == 2)
+    began = time.monotonic()
+    refused = running.speech()
+    assert refused.status == 429 and refused.headers["retry-after"] == "1"
+    assert time.monotonic() - began < 1
+    first.held.sock.shutdown(socket.SHUT_RDWR)  # type: ignore[attr-defined]
+    for thread in waiting:
+        thread.join(20)
+
+
+def test_a_client_has_so_many_requests_at_a_time(serve: Any) -> None:
+    running = serve(max_per_client=1)
+    first = begin(running)
+    assert running.speech().status == 429
+    first.held.sock.shutdown(socket.SHUT_RDWR)  # type: ignore[attr-defined]
+    eventually(lambda: not running.state.calls)
+    assert running.speech().status == 200
+
+
+def test_a_wait_for_a_slot_ends(serve: Any) -> None:
+    running = serve(engine={"slots": 1}, queue_timeout=0.3)
+    begin(running)
+    answer = running.speech()
+    assert answer.status == 503 and answer.json["error"]["code"] == "queue_timeout" and "retry-after" in answer.headers
+
+
+def test_a_client_that_takes_no_sound_is_dropped(serve: Any) -> None:
+    running = serve(slow_timeout=0.6)
+    response = begin(running, **LONG)
+    eventually(lambda: not running.state.calls, 30)  # its buffers are full by then
+    with pytest.raises((http.client.IncompleteRead, ConnectionError)):
+        response.read()
+
+
+def test_sound_that_is_not_taken_pauses_the_request_furthest_ahead(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_state, "MOST_WAITING_BYTES", 100_000)
+    running = serve()
+    response = begin(running, **LONG)
+    call = next(iter(running.state.calls))
+    eventually(lambda: call.paused, 30)
+    assert len(response.read()) == 1400 * 640 * 2 - 1280  # it goes on when its client does
+
+
+def test_a_failed_engine_is_told_and_replaced(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    running = serve()
+    response = begin(running)
+
+    def broken(self: Engine) -> Any:
+        raise RuntimeError("a secret of the inside")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Engine, "step", broken)
+        with pytest.raises(http.client.IncompleteRead):  # the stream is cut: nobody takes half for the whole
+            response.read()
+        eventually(lambda: running.request("GET", "/health").status == 503)
+        assert running.request("GET", "/ready").status == 503
+        failed = running.speech()
+        assert failed.status == 500 and b"secret" not in failed.body
+        assert any("a secret of the inside" in line for line in running.lines)
+    assert running.speech().status == 200  # with a new engine
+    assert running.request("GET", "/health").status == 200
+
+
+def test_a_model_without_room_takes_that_of_an_idle_one(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    running = serve(models=("random:toy", "random:TOY"))
+    first, second = running.state.models.all
+    plain, full = load.open_engine, True
+
+    def open_engine(name: str, **options: Any) -> Engine:
+        if full and first.tts is not None:
+            raise DeviceError("no memory")
+        return plain(name, **options)
+
+    monkeypatch.setattr(load, "open_engine", open_engine)
+    response = begin(running)
+    busy = running.speech(model="random:TOY")
+    assert busy.status == 503 and busy.json["error"]["code"] == "model_busy"
+    response.held.sock.shutdown(socket.SHUT_RDWR)  # type: ignore[attr-defined]
+    eventually(lambda: not running.state.calls)
+    assert running.speech(model="random:TOY").status == 200
+    assert first.tts is None and second.tts is not None
+
+
+def test_an_idle_model_is_unloaded_and_comes_back(serve: Any) -> None:
+    running = serve(idle_unload=0.3)
+    model = running.state.models.all[0]
+    eventually(lambda: model.state == "unloaded")
+    assert running.request("GET", "/v1/models").json["data"][0]["state"] == "unloaded"
+    assert running.speech().status == 200
+
+
+def test_the_metrics_count(server: Running) -> None:
+    server.speech()
+    text = server.request("GET", "/metrics").body.decode()
+    assert 'omnitts_requests_total{model="random:toy",outcome="ok",task="CustomVoice"}' in text
+    assert 'omnitts_slots{state="free"} 4.0' in text and "omnitts_first_sound_seconds_bucket" in text
+    assert 'omnitts_model_loaded{model="random:toy"} 1.0' in text
+
+
+def process(*more: str, **environment: str) -> tuple[subprocess.Popen[str], str]:
+    """A server in a process of its own, ready, and its address."""
+    command = [sys.executable, "-m", "omnitts_cli", "serve", "-m", "random:toy", "--port", "0", "-d", "cpu", "-b", "2"]
+    given = {**os.environ, "OMNITTS_THREADS": "1", **environment}
+    running = subprocess.Popen([*command, "--socket", "off", *more], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               text=True, env=given)  # fmt: skip
+    assert running.stdout and running.stderr
+    url = running.stdout.readline().strip()
+    while "ready" not in running.stderr.readline():
+        assert running.poll() is None
+    return running, url
+
+
+def test_a_signal_lets_requests_end(tmp_path: Path) -> None:
+    notify = tmp_path / "notify"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(str(notify))
+        running, url = process(NOTIFY_SOCKET=str(notify))
+        systemd.settimeout(10)
+        assert systemd.recv(100) == b"READY=1"
+        host, port = url.removeprefix("http://").split(":")
+        connection = http.client.HTTPConnection(host, int(port), timeout=60)
+        body = json.dumps({"input": "A text.", "response_format": "pcm", "stream": True, **SHORTER})
+        connection.request("POST", "/v1/audio/speech", body, {"Content-Type": "application/json"})
+        response = connection.getresponse()
+        running.send_signal(signal.SIGTERM)
+        assert systemd.recv(100) == b"STOPPING=1"
+        assert len(response.read()) == 600 * 640 * 2
+        assert running.wait(20) == 0
+
+
+def test_a_drain_that_takes_too_long_is_143() -> None:
+    running, url = process("--drain", "200ms")
+    response = begin_at(int(url.rpartition(":")[2]), **SHORTER)
+    running.send_signal(signal.SIGTERM)
+    assert running.wait(20) == 143
+    response.close()
+
+
+@pytest.mark.parametrize("options", [["--host", "0.0.0.0"], ["--port", "70000"], ["--api-key-file", "missing"]])
+def test_options_that_cannot_be(options: list[str]) -> None:
+    command = [sys.executable, "-m", "omnitts_cli", "serve", "-m", "random:toy", *options]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode in (2, 3) and "error:" in done.stderr
+
+
+def test_a_port_that_is_taken_is_5() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = str(other.getsockname()[1])
+        command = [sys.executable, "-m", "omnitts_cli", "serve", "-m", "random:toy", "--port", port]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 5 and port in done.stderr
