@@ -264,6 +264,18 @@ def devices(machine: Machine) -> Iterator[Check]:
             used, reason = persistent()
             yield Check("persistent kernels", "ok", "in use for up to 8 streams" if used else f"not in use: {reason}")
         yield speech(replace(machine, device=name))
+        yield asked(answers, device)
+
+
+def answers(device: Any) -> Check:
+    """Whether the model of `omnitts ask` fits; speech does not depend on it."""
+    from omnitts_cli.speech.load_thinker import POSITIONS, conversations
+
+    needed, count = conversations(device)
+    words = f"omnitts ask needs {needed / 2**30:.1f} GiB for its model"
+    fits = f"{count} conversation{'s' * (count != 1)} of {POSITIONS} tokens fit beside it" if count else "does not fit"
+    numbers = {"ask_model_gib": round(needed / 2**30, 1), "ask_conversations": count}
+    return Check(f"answers on {device.name}", "ok", f"{words}; {fits}", numbers=numbers)
 
 
 def speech(machine: Machine) -> Check:

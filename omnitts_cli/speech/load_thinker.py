@@ -135,3 +135,14 @@ def refuse_small_card(name: str, device: Device, part: Part, element: int) -> No
 def first_name(part: Part) -> str:
     """A tensor of the part in the files: its number format is that of them all."""
     return sources_of(part.names["head"])[0]
+
+
+def conversations(device: Device, name: str = "omni-thinker") -> tuple[int, int]:
+    """Bytes of the weights of a released thinker, and how many conversations of 8192 tokens fit beside them."""
+    thinker = next(family.thinker for family in families() if family.thinker and name in family.thinker.made_up)
+    config = thinker.made_up_config(Path(f"{load.RANDOM}{name}"))
+    shape, element = config.shape.stack, load.dtype_for("auto", device).itemsize
+    weights = sum(weight.numel() for weight in thinker.part(config, device.ops()).module.parameters()) * element
+    each = 2 * shape.layers * shape.kv_heads * shape.head_dim * POSITIONS * element
+    room = device.free_bytes() - weights - (KEPT_FREE if device.captures else 0)
+    return weights, max(0, room // each - 1)

@@ -62,3 +62,23 @@ def test_it_says_who_does_the_work_of_a_cpu(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(library, "usable", list)
     made = doctor.cpu_library()
     assert made.status == "warn" and made.words.startswith("not compiled") and "kernels.cpu" in str(made.fix)
+
+
+@pytest.mark.parametrize(
+    "free, said, count",
+    [
+        (22 << 30, "needs 113.7 GiB for its model; does not fit", 0),
+        (130 << 30, "9 conversations of 8192 tokens fit", 9),
+    ],
+)
+def test_it_says_whether_the_model_of_ask_fits(
+    free: int, said: str, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from omnitts_cli.cli.doctor import answers
+    from omnitts_cli.devices.cpu import CPUDevice
+
+    monkeypatch.setattr(CPUDevice, "free_bytes", lambda self: free)
+    found = answers(CPUDevice(1))
+    assert found.status == "ok"  # a machine without such a card is not broken
+    assert said in found.words
+    assert found.numbers["ask_conversations"] == count
