@@ -38,6 +38,9 @@ CODECS: dict[str, tuple[str, str]] = {  # libsndfile's names
     "opus": ("OGG", "OPUS"),
     "ogg": ("OGG", "VORBIS"),
 }
+SET_OGG_PAGE_LATENCY_MS = 0x1302
+"""A command of libsndfile for Opus; versions before 1.1 ignore it."""
+STREAM_PAGE_MS = 50.0
 FLAC_SUBTYPES = {"pcm16": "PCM_16", "pcm24": "PCM_24"}
 
 
@@ -140,6 +143,13 @@ class LibraryEncoder:
                 hint="-F wav always works; omnitts doctor lists the formats",
             ) from error
         outlet.check()
+
+    def short_pages(self) -> None:
+        """For an Opus stream that somebody listens to while it is made. By default a page holds a second."""
+        import soundfile
+
+        latency = soundfile._ffi.new("double *", STREAM_PAGE_MS)
+        soundfile._snd.sf_command(self._file._file, SET_OGG_PAGE_LATENCY_MS, latency, soundfile._ffi.sizeof("double"))
 
     def write(self, samples: np.ndarray) -> None:
         require_finite(samples)

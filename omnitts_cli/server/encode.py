@@ -78,6 +78,8 @@ class Encoded:
         self.rate, self.in_thread = form.rate, form.name != "wav" or form.rate != source
         self._buffer = Buffer()
         self._track = Track(Outlet(self._buffer, "the answer"), form, source)
+        if form.name == "opus":
+            self._track.encoder.short_pages()  # type: ignore[attr-defined]
 
     def feed(self, samples: np.ndarray) -> bytes:
         """The bytes that are ready."""

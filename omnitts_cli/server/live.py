@@ -267,11 +267,13 @@ class Session:
             outcome = "error"
             try:
                 await begin(self.state, call, utterance.asked, live=True)
-                utterance.stream = call.stream
-                if utterance.cancelled:
-                    utterance.cancel()
-                utterance.feed()
-                await Sound(self, utterance, call).send()
+                assert call.model is not None
+                async with call.model.live:
+                    utterance.stream = call.stream
+                    if utterance.cancelled:
+                        utterance.cancel()
+                    utterance.feed()
+                    await Sound(self, utterance, call).send()
                 outcome = "cancelled" if utterance.cancelled else "ok"
             except Gone:
                 outcome = "gone"

@@ -54,6 +54,8 @@ class Model:
     active: int = 0  # requests that use it
     used: float = field(default_factory=time.monotonic)
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    live: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1))
+    """Utterances whose text is still arriving. They leave a slot to others, since they may hold theirs for minutes."""
 
     @property
     def speech(self) -> Any:
@@ -133,6 +135,9 @@ class Models:
 
     async def ready(self, model: Model) -> TTS:
         """The open model. Several requests for one that is not loaded wait for one loading."""
+        tts = model.tts
+        if tts is not None and model.state == "ready" and tts.loop.broken is None:
+            return tts
         async with model.lock:
             if model.tts is not None and model.tts.loop.broken is not None:
                 self.close(model)  # a new engine, once the old one's requests have failed
@@ -166,6 +171,7 @@ class Models:
                 raise
         model.kinds = model.speech.kinds
         model.tts.loop.after_step = self._hub.flush
+        model.live = asyncio.Semaphore(max(1, model.tts.engine.plan.slots - 1))
         model.state = "ready"
         gc.collect()
         gc.freeze()
