@@ -37,6 +37,9 @@ TOLERANT = {"doctor"}
 ABSENT = {"batch": {"file", "safe"}}
 """Options of a group that a command does not have."""
 
+HIDDEN = {"clone": {"voice"}, "design": {"voice"}, "play": {"play"}}
+"""Options that a command has only to refuse them with advice."""
+
 TYPED_ONLY = {
     "clone": {"voice"},
     "design": {"voice", "style"},
@@ -99,7 +102,12 @@ def app_of(names: Iterable[str]) -> typer.Typer:
             body = getattr(module, name)  # help works whatever the settings files say
             own = (
                 command(
-                    body, TYPED_ONLY.get(name, ()), absent=ABSENT.get(name, ()), tolerant=name in TOLERANT, section=name
+                    body,
+                    TYPED_ONLY.get(name, ()),
+                    absent=ABSENT.get(name, ()),
+                    hidden=HIDDEN.get(name, ()),
+                    tolerant=name in TOLERANT,
+                    section=name,
                 )
                 if name != "help"
                 else body
@@ -128,6 +136,7 @@ def run(arguments: list[str]) -> int:
     arguments = as_option(arguments, COMMANDS)
     options = arguments[: arguments.index("--")] if "--" in arguments else arguments
     console.json, console.debug = "--json" in options, "--debug" in options
+    console.color = color_of(options) or console.color  # for errors in the options themselves
     if environment.variable(COMPLETING):
         prepare_completion()
     with signals.handled():
@@ -149,6 +158,16 @@ def run(arguments: list[str]) -> int:
             return failed(no_space(error)) if is_full(error) else internal(error)
         finally:
             console.stdout.release()
+
+
+def color_of(options: list[str]) -> str | None:
+    """--color, before the options are read."""
+    found = None
+    for option, following in zip(options, [*options[1:], ""], strict=True):
+        name, equals, value = option.partition("=")
+        if name == "--color":
+            found = (value if equals else following).lower()
+    return found if found in ("always", "never") else None
 
 
 def interrupted(stopped: signals.Stopped) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
@@ -31,6 +32,9 @@ LARGEST_BYTES = 2**30
 CHUNK = 32  # frames decoded at once
 
 Sound = Annotated[str, typer.Argument(metavar="SOUND", help="wav, flac, mp3, ogg or opus; - is stdin.")]
+Target = Annotated[
+    str | None, typer.Argument(metavar="[SOUND]", show_default=False, help="Sound file to write, as with -o.")
+]
 Codes = Annotated[
     str, typer.Argument(metavar="CODES", help="A safetensors file with the tensor `codes`; - is stdin or stdout.")
 ]
@@ -68,8 +72,13 @@ def decode(
     intent: Intent,
     network: Network,
     messages: Messages,
+    sound: Target = None,
 ) -> None:
     """Decode codec codes to sound."""
+    if sound is not None:
+        if output.output is not None:
+            raise UsageError("use either -o or a second name, not both", hint=f"omnitts codec decode {file} -o {sound}")
+        output = replace(output, output=TARGET.read(sound))
     frames = read_codes(file)
     with ExitStack() as closing:
         place = reserve(output)

@@ -185,7 +185,7 @@ def group(help: str) -> typer.Typer:
 
 
 @functools.cache
-def parameter(field: Field) -> inspect.Parameter:
+def parameter(field: Field, hidden: bool = False) -> inspect.Parameter:
     """The parameter that Typer sees. None means not given."""
     setting, default = field.setting, field.default
     base = bool if setting.kind is SWITCH else list[str] if setting.many else str
@@ -201,6 +201,7 @@ def parameter(field: Field) -> inspect.Parameter:
         help=f"{setting.help} [{shown}]" if shown else setting.help,
         metavar=None if setting.kind is SWITCH else setting.metavar,
         show_default=False,
+        hidden=hidden,
         autocompletion=CHOICES.get(setting.complete) or (choices if setting.kind.choices else None),
         rich_help_panel=f"{setting.group}{'' if setting.main else RARE}",
     )
@@ -254,12 +255,13 @@ def command(
     typed_only: Collection[str] = (),
     *,
     absent: Collection[str] = (),
+    hidden: Collection[str] = (),
     tolerant: bool = False,
     section: str = "",
 ) -> Callable[..., None]:
     """The function that Typer calls for `body`. Options in `typed_only` count only when they are typed: a voice in a
     settings file is for `say`, not against `clone`. The command does not have the options in `absent`; they keep their
-    defaults. A `tolerant` command works although a settings file is broken.
+    defaults. Those in `hidden` are not in its help. A `tolerant` command works although a settings file is broken.
     """
     hints = get_type_hints(body, include_extras=True)
     hints.pop("return", None)
@@ -291,7 +293,9 @@ def command(
 
     own = [p for p in inspect.signature(body, eval_str=True).parameters.values() if p.name not in groups]
     own = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own]
-    parameters = own + [parameter(field) for group in fields.values() for field in group] + [HELP_ALL]
+    parameters = (
+        own + [parameter(field, field.name in hidden) for group in fields.values() for field in group] + [HELP_ALL]
+    )
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {p.name: p.annotation for p in parameters}
     run.__name__, run.__doc__, run.__module__ = body.__name__, body.__doc__, body.__module__

@@ -83,7 +83,7 @@ class Job:
             return
         with ExitStack() as closing:
             with held():  # a signal between these two lines would leave a temporary file
-                place = sound_out.reserve(self.output)
+                place = self.reserved()
                 closing.callback(lambda: place.sink.discard())  # the sink may be replaced later
             subs, codes = self.side_files(closing)
             script.peek(FIRST_S)  # an empty one is refused now
@@ -100,6 +100,17 @@ class Job:
         if only_here and self.output.via not in ("auto", "off"):
             raise UsageError(f"{only_here} cannot be used with --via {self.output.via}", hint="--via off")
         return "off" if only_here else self.output.via
+
+    def reserved(self) -> Stage:
+        """The output before the model is known."""
+        try:
+            return sound_out.reserve(self.output)
+        except DeviceError as error:
+            if self.command != "play" or self.output.audio_device:
+                raise
+            path = self.output.output or "speech.wav"
+            hint = f'omnitts say "text" -o {path}   writes a file instead; omnitts doctor shows more'
+            raise DeviceError(error.message, cause=error.cause, hint=hint) from None
 
     def side_files(self, closing: ExitStack) -> tuple[SideFile | None, SideFile | None]:
         """The files of --subs and --codes, which are removed unless they are completed."""

@@ -10,10 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields, replace
 from os import PathLike, fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from omnitts_cli.audio.loudness import level
-from omnitts_cli.errors import Notice, UsageError
+from omnitts_cli.errors import Notice, OmniError, UsageError
 from omnitts_cli.request import Request, Sampling, drawable
 from omnitts_cli.settings.environment import EMBEDDED
 from omnitts_cli.settings.setting import fields_of, former_names, nearest
@@ -179,17 +179,29 @@ class TTS:
         return self._stream(text, voice, settings, tell, safe=False, urgent=True)
 
     def speak_all(
-        self, texts: Iterable[str], *, voice: str | Voice | None = None, seed: int | None = None, **options: Any
-    ) -> list[Clip]:
-        """Returns a Clip for each text, in order, generated together. Text number n uses `seed` + n."""
+        self, texts: Iterable[str], *, voice: str | Voice | None = None, seed: int | None = None,
+        errors: Literal["raise", "return"] = "raise", **options: Any,
+    ) -> list[Any]:  # fmt: skip
+        """Returns a Clip for each text, in order, generated together. Text number n uses `seed` + n.
+
+        The first text that cannot be spoken ends the work, and its error is raised. With errors="return" the others go
+        on, and the list has the OmniError in the place of its clip.
+        """
+        if errors not in ("raise", "return"):
+            raise UsageError(f"errors = {errors!r} is not 'raise' or 'return'", hint="correct errors=")
         first = secrets.randbits(31) if seed is None else seed
         texts, failed = list(texts), threading.Event()
 
-        def one(number: int, text: str) -> Clip | None:
+        def one(number: int, text: str) -> Clip | OmniError | None:
             if failed.is_set():
                 return None
             try:
                 return self.speak(text, voice=voice, seed=first + number, **options)
+            except OmniError as error:
+                if errors == "return":
+                    return error
+                failed.set()
+                raise
             except BaseException:
                 failed.set()
                 raise

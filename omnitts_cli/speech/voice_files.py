@@ -166,8 +166,13 @@ def of_bytes(data: bytes, path: Path = Path("voice")) -> SavedVoice:
 
 def check_file(path: Path) -> None:
     """Raise InputError for what cannot be a voice file."""
+    if not path.exists():
+        near = difflib.get_close_matches(path.name, [one.name for one in path.parent.glob(f"*{SUFFIX}")], 1)
+        hint = f"-v {path.with_name(near[0])}" if near else f"-v {path.stem}   if you mean the saved voice"
+        known = near or path.stem in names()
+        raise InputError(f"voice file {path} does not exist", hint=hint if known else "check the path")
     if not path.is_file():
-        raise InputError(f"voice file {path} not found, or not a regular file", hint="omnitts voices list")
+        raise InputError(f"voice file {path} is not a regular file", hint="check the path")
     if not 8 < path.stat().st_size <= LARGEST_BYTES:
         raise wrong(path, f"it has {path.stat().st_size:,} bytes")
 

@@ -331,3 +331,20 @@ def test_no_text_on_a_terminal_is_refused_at_once(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(UsageError, match="no text to speak") as caught:
         check_sources(None, TextIn(), "say")
     assert 'omnitts say "Hello there"' in str(caught.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("options", "coloured"), [(["--color", "always"], True), (["--color=always"], True), ([], False)]
+)
+def test_colour_counts_for_errors_in_the_options(omnitts: Omnitts, options: list[str], coloured: bool) -> None:
+    for wrong in (["--speed", "fast"], ["--sped", "2"]):
+        done = omnitts("say", *options, *wrong, "Hello.")
+        assert done.code == 2 and ("\033[" in done.err) is coloured
+
+
+@pytest.mark.parametrize(("command", "option"), [("clone", "--voice"), ("design", "--voice"), ("play", "--no-play")])
+def test_help_does_not_show_what_a_command_refuses(omnitts: Omnitts, command: str, option: str) -> None:
+    assert option not in omnitts(command, "--help-all").out.decode()
+    given = [option] if option == "--no-play" else [option, "henry"]
+    done = omnitts(command, *given, "-r" if command == "clone" else "-i", "x", "Hello.")
+    assert done.code == 2 and ("not both" in done.err or "--no-play" in done.err)

@@ -86,3 +86,12 @@ def test_files_that_are_neither(omnitts: Omnitts, tone: str) -> None:
     assert omnitts("codec", "encode", "nowhere.wav", "b", *TOY).code == 3
     assert omnitts("codec", "encode", tone, "nowhere/b", *TOY).code == 8
     assert list(Path().iterdir()) == []
+
+
+def test_decode_takes_its_output_as_a_second_name(omnitts: Omnitts) -> None:
+    assert omnitts("say", "-m", "random:toy", "--max-frames", "5", "--codes", "a.st", "-o", "a.wav", "Hello.").code == 0
+    assert omnitts("codec", "decode", "a.st", "b.wav", "-m", "random:toy").code == 0
+    assert omnitts("codec", "decode", "a.st", "-o", "c.wav", "-m", "random:toy").code == 0
+    assert Path("b.wav").read_bytes() == Path("c.wav").read_bytes()
+    done = omnitts("codec", "decode", "a.st", "b.wav", "-o", "c.wav", "-m", "random:toy")
+    assert done.code == 2 and "not both" in done.err

@@ -112,3 +112,13 @@ def test_case_59_without_any_output_it_says_so_before_loading(
 @pytest.mark.parametrize("options", [["-o", "-"], ["--no-play"]])
 def test_what_is_no_playing_is_2(omnitts: Omnitts, options: list[str]) -> None:
     assert omnitts("play", *TOY, *options, "Hello.").code == 2
+
+
+@pytest.mark.parametrize(("options", "path"), [([], "speech.wav"), (["-o", "x.flac"], "x.flac")])
+def test_without_a_sound_card_the_hint_can_be_typed(
+    omnitts: Omnitts, silent_machine: None, options: list[str], path: str
+) -> None:
+    done = omnitts("play", "-m", "random:toy", "--max-frames", "3", *options, "Hello.")
+    assert done.code == 5 and f'omnitts say "text" -o {path}' in done.err and "--play" not in done.err
+    assert not Path(path).exists()
+    assert omnitts("say", "-m", "random:toy", "--max-frames", "3", "-o", path, "Hello.").code == 0

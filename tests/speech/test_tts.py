@@ -317,3 +317,14 @@ def test_a_piece_that_is_cut_is_not_tried_again(tts: TTS) -> None:
     stream = tts.piece("Cut after a while.", voice_for(None, tts.engine.model), None, Speech(seed=3, max_frames=4))
     assert stream.clip().samples.size == 4 * 1920 and stream.account.stopped == "limit"
     assert stream.account.retries == 0
+
+
+def test_errors_of_one_text_stop_the_others_or_do_not(tts: TTS) -> None:
+    texts = ["A day.", "...", "A night."]
+    with pytest.raises(omnitts.OmniError, match="nothing to speak"):
+        tts.speak_all(texts, seed=1)
+    made = tts.speak_all(texts, seed=1, errors="return")
+    assert [type(one).__name__ for one in made] == ["Clip", "InputError", "Clip"]
+    assert np.array_equal(made[2].samples, tts.speak("A night.", seed=3).samples)
+    with pytest.raises(omnitts.OmniError, match="errors = 'ignore'"):
+        tts.speak_all(texts, errors="ignore")  # type: ignore[arg-type]

@@ -135,3 +135,18 @@ def test_bytes_are_read_as_their_file(tmp_path: Path) -> None:
 def test_bytes_that_are_not_a_voice_are_refused(data: bytes) -> None:
     with pytest.raises(InputError, match="cannot use voice file"):
         voice_files.of_bytes(data)
+
+
+def test_a_missing_file_is_said_to_be_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(voice_files, "folder", lambda: tmp_path / "saved")
+    with pytest.raises(InputError, match="does not exist") as caught:
+        voice_files.read(tmp_path / "missing.voice")
+    assert caught.value.hint == "check the path"
+    voice_files.save(SavedVoice("missing", Cloned(np.ones(4, np.float32)), {}))
+    with pytest.raises(InputError) as caught:
+        voice_files.read(tmp_path / "missing.voice")
+    assert caught.value.hint == "-v missing   if you mean the saved voice"
+    voice_files.write(SavedVoice("a", Cloned(np.ones(4, np.float32)), {}), tmp_path / "misding.voice")
+    with pytest.raises(InputError) as caught:
+        voice_files.read(tmp_path / "missing.voice")
+    assert caught.value.hint == f"-v {tmp_path / 'misding.voice'}"

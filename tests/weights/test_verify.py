@@ -134,3 +134,12 @@ def test_an_installed_package_keeps_the_sums_of_its_own_files(model: Path, monke
     assert states(verify(model))["model.safetensors"] == "damaged"
     hint = str(problem("tiny", verify(model)).hint)  # type: ignore[union-attr]
     assert "pip install --force-reinstall" in hint
+
+
+def test_the_weights_of_the_embedded_voice_are_known_in_a_source_tree(monkeypatch: pytest.MonkeyPatch) -> None:
+    from omnitts_cli.weights.find import TINY
+
+    monkeypatch.setattr("omnitts_cli.weights.verify.shipped", lambda folder: {})
+    states = {file.path: (file.state, file.note) for file in verify(TINY)}
+    for name in ("model.safetensors", "speech_tokenizer/model.safetensors"):
+        assert states[name] == ("ok", "as README.md says")
