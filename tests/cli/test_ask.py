@@ -16,9 +16,10 @@ from typing import Any
 import golden_set
 import numpy as np
 import pytest
-import soundfile
 from golden_set import thinker_case, thinker_folder
 from thinker_recipe import clip
+
+soundfile = pytest.importorskip("soundfile")
 
 Call = Callable[..., Any]
 GOLDEN = thinker_case("text").meta

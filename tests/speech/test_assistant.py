@@ -7,13 +7,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-import soundfile
 from golden_set import thinker_case, thinker_folder
 from thinker_recipe import clip
 
 import omnitts_cli as omnitts
 from omnitts_cli.errors import InputError, UsageError
 from omnitts_cli.models.thinker import Message
+
+soundfile = pytest.importorskip("soundfile")
 
 GOLDEN = thinker_case("text").meta
 SYSTEM, QUESTION = (parts[0] for _, parts in GOLDEN["turns"])
