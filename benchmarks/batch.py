@@ -41,8 +41,8 @@ def rows_of(count: int, free: bool) -> list[dict[str, Any]]:
     rows = []
     for number in range(count):
         frames = round(min(max(draw.lognormvariate(math.log(MEAN_FRAMES) - SPREAD**2 / 2, SPREAD), 12), 240))
-        text = f"{number}"
-        while len(text) < frames * LETTERS_A_FRAME:
+        text = draw.choice(WORDS)
+        while len(text) < min(frames * LETTERS_A_FRAME, 100):  # one piece for every model
             text += " " + draw.choice(WORDS)
         limit = {} if free else {"max_frames": frames}
         rows.append({"id": f"r{number:06}", "text": f"{text}.", "seed": number, **limit})

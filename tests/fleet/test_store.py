@@ -1,0 +1,123 @@
+"""Shards: cut back to what is recorded, copies of a sound, and Parquet parts over several runs."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+
+from omnitts_cli.fleet.journal import DONE, SIZE, Book, Entry, Journal
+from omnitts_cli.fleet.store import Made, Shards, header, member, padded, sha8
+
+Call = Callable[..., Any]
+TOY = ["-m", "random:toy", "--max-frames", "8", "--json", "--progress", "none"]
+CSV = "id,text\na,Same.\nb,Same.\nc,Other.\n"
+
+
+def rows_of(out: str) -> dict[str, dict[str, Any]]:
+    lines = Path(out, "manifest.jsonl").read_text("utf-8").splitlines()
+    return {row["id"]: row for row in map(json.loads, lines)}
+
+
+def run(omnitts: Call, *more: str) -> dict[str, Any]:
+    done = omnitts("batch", "m.csv", "-O", "out", *more, *TOY)
+    assert done.code == 0, done.err
+    return dict(done.objects[0])
+
+
+def made(folder: Path, index: int, size: int) -> Made:
+    part = folder / f"part-{index}"
+    data = np.random.default_rng(index).bytes(size)
+    part.write_bytes(data)
+    return Made(index, f"r{index}", "", (index, 0), DONE, {"n": index}, part, data[:8].hex(), size, f"text {index}")
+
+
+def test_a_shard_is_a_tar_file_of_equal_bytes(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        work = tmp_path / name / "work"
+        work.mkdir(parents=True)
+        store = Shards(tmp_path / name, ".flac", 10_000, Book(work))
+        group = [made(tmp_path, index, 700 + index) for index in range(9)]
+        store.place(group[:5])
+        store.place(group[5:])
+        store.finish()
+    one, two = (sorted((tmp_path / name).glob("*.tar")) for name in ("one", "two"))
+    assert [path.read_bytes() for path in one] == [path.read_bytes() for path in two]
+    with tarfile.open(one[0]) as tar:
+        names = tar.getnames()
+        assert names[:3] == ["00000001.json", "00000001.txt", "00000001.flac"]
+        assert {info.mtime for info in tar} == {0}
+    for path in one:
+        assert path.stat().st_size % 512 == 0 and path.read_bytes().endswith(bytes(1024))
+
+
+@pytest.mark.parametrize("recorded", [0, 1, 3, 5])
+def test_a_shard_is_cut_back_to_its_records(tmp_path: Path, recorded: int) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    store = Shards(tmp_path, ".flac", 10**9, Book(work))
+    group = [made(tmp_path, index, 600) for index in range(5)]
+    store.place(group)
+    store.close()
+    journal = Journal(work)
+    journal.append(
+        [
+            Entry(one.key, one.index + 1, one.index, DONE, b"{}", offset=one.offset, length=600)
+            for one in group[:recorded]
+        ]
+    )
+    journal.close()
+    with (tmp_path / "shard-00000.tar").open("ab") as file:
+        file.write(b"half a sound")
+    again = Shards(tmp_path, ".flac", 10**9, Book(work))
+    again.place([made(tmp_path, 7, 600)])
+    again.finish()
+    with tarfile.open(tmp_path / "shard-00000.tar") as tar:
+        keys = [name.split(".")[0] for name in tar.getnames() if name.endswith(".flac")]
+    assert keys == [f"{index + 1:08}" for index in range(recorded)] + ["00000008"]
+
+
+def test_tar_members_are_padded() -> None:
+    assert [padded(size) for size in (0, 1, 512, 513)] == [0, 512, 512, 1024]
+    data = member("00000001.txt", b"words")
+    assert len(data) == 1024 and tarfile.TarInfo.frombuf(data[:512], "utf-8", "strict").size == 5
+    assert len(header("x", 1 << 40)) % 512 == 0  # larger than the field of the old format
+
+
+@pytest.mark.parametrize("to", ["webdataset", "parquet"])
+def test_copies_and_changes_in_shards(omnitts: Call, to: str) -> None:
+    from pyarrow.parquet import read_table
+
+    Path("m.csv").write_text(CSV)
+    first = run(omnitts, "--to", to, "-F", "wav")
+    assert (first["spoken_now"], first["copied_now"], first["spoken"]) == (2, 1, 3)
+    Path("m.csv").write_text("id,text\nnew,Same.\nc,Another.\n")
+    second = run(omnitts, "--to", to, "-F", "wav")
+    assert (second["spoken_now"], second["copied_now"], second["spoken"]) == (1, 1, 2)
+    rows = rows_of("out")
+    assert list(rows) == ["new", "c"] and run(omnitts, "--to", to, "-F", "wav")["spoken_now"] == 0
+    if to == "webdataset":
+        data = Path("out", rows["new"]["output"]).read_bytes()[rows["new"]["offset"] :][: rows["new"]["bytes"]]
+    else:
+        table = read_table(f"out/{rows['new']['output']}").to_pylist()
+        data = next(row["audio"] for row in table if row["id"] == "new")
+        assert len(list(Path("out").glob("part-*.parquet"))) == 2 and not list(Path("out/.omnitts/shards").iterdir())
+    assert len(soundfile.read(io.BytesIO(data))[0]) == round(rows["new"]["audio_s"] * 8000)
+    assert sha8(data) == int.from_bytes(bytes.fromhex(rows["new"]["sha256"])[:8], "little")
+
+
+def test_a_lost_shard_is_made_again(omnitts: Call) -> None:
+    Path("m.csv").write_text(CSV)
+    run(omnitts, "--to", "webdataset")
+    Path("out/shard-00000.tar").unlink()
+    again = run(omnitts, "--to", "webdataset")
+    assert again["spoken_now"] + again["copied_now"] == 3
+    assert {row["output"] for row in rows_of("out").values()} == {"shard-00001.tar"}
+    assert Path("out/.omnitts/journal-main.bin").stat().st_size == 6 * SIZE
