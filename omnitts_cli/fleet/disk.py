@@ -22,7 +22,10 @@ LOCK = "lock"
 
 
 class File:
-    """A file that is being written. Every byte is written or an OSError is raised."""
+    """A file that is being written. Every byte is written or an OSError is raised.
+
+    Once it is closed nothing more is written: libsndfile still wants to, when it lets go of a discarded file.
+    """
 
     def __init__(self, path: Path, *, append: bool = False) -> None:
         self.path = path
@@ -32,15 +35,15 @@ class File:
     def write(self, data: bytes | memoryview) -> int:
         """Writes all of it at the current position."""
         rest = memoryview(data)
-        while rest:
+        while rest and not self.closed:
             rest = rest[write(self._descriptor, rest) :]
         return len(data)
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        return os.lseek(self._descriptor, offset, whence)
+        return 0 if self.closed else os.lseek(self._descriptor, offset, whence)
 
     def tell(self) -> int:
-        return os.lseek(self._descriptor, 0, os.SEEK_CUR)
+        return self.seek(0, os.SEEK_CUR)
 
     def seekable(self) -> bool:
         return True

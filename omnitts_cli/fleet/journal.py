@@ -96,9 +96,11 @@ class Journal:
             record["crc"] = zlib.crc32(record.tobytes()[: SIZE - 4])
             lines.append(entry.details + b"\n")
             at += len(lines[-1])
+        self._details.seek(self._details.end)  # an append that failed may have written a part
         self._details.write(b"".join(lines))
         self._details.sync()
         self._details.end = at
+        self._file.seek(self._file.end)
         self._file.write(records.tobytes())
         self._file.sync()
         self._file.end += records.nbytes
