@@ -13,6 +13,7 @@ import pytest
 from serving import Running
 
 from omnitts_cli.audio.pcm import to_int16
+from omnitts_cli.server.encode import Encoded, form_of
 from omnitts_cli.speech import tts
 
 soundfile = pytest.importorskip("soundfile")
@@ -72,6 +73,13 @@ def test_aac_can_be_read_by_ffmpeg(server: Running, said: bytes, stream: bool) -
     answer = server.speech(TEXT, response_format="aac", stream=stream)
     assert answer.status == 200 and answer.headers["content-type"] == "audio/aac"
     assert decoded(answer.body).size >= len(said) / 2
+
+
+def test_opus_comes_while_it_is_made() -> None:
+    encoder, sizes = Encoded(form_of("opus", 24_000, None), 24_000), []
+    for _ in range(25):
+        sizes.append(len(encoder.feed(np.full(1920, 0.1, np.float32))))  # a frame of 80 ms
+    assert sum(size > 0 for size in sizes) > 20
 
 
 def test_the_headers_tell_about_the_answer(server: Running) -> None:
