@@ -136,7 +136,8 @@ def run(arguments: list[str]) -> int:
     arguments = as_option(arguments, COMMANDS)
     options = arguments[: arguments.index("--")] if "--" in arguments else arguments
     console.json, console.debug = "--json" in options, "--debug" in options
-    console.color = color_of(options) or console.color  # for errors in the options themselves
+    if any(option.startswith("--color") for option in options):
+        console.color = color_of(options) or "auto"  # for errors in the options themselves
     if environment.variable(COMPLETING):
         prepare_completion()
     with signals.handled():
