@@ -30,7 +30,7 @@ SECRET = re.compile(r"""((?:key|token|secret|password)["']?\s*[:=]\s*)("[^"]*"|[
 
 
 Subject = Annotated[
-    str | None, typer.Argument(metavar="[ask]", show_default=False, help="ask: measure omnitts ask instead of speech.")
+    list[str] | None, typer.Argument(metavar="[ask]", show_default=False, help="ask: measure omnitts ask instead of speech.")
 ]
 
 
@@ -54,7 +54,7 @@ def bench(
     omnitts bench --url http://localhost:8000  a server with OpenAI's API
     omnitts bench ask -c 1,32                  answers in text
     """
-    if subject is not None:
+    if subject:
         return bench_ask(subject, load, what, server, answer, lengths, machine, network, messages)
     if lengths != Lengths():
         raise UsageError("--prompt-tokens and --answer-tokens are for omnitts bench ask", hint="omnitts bench ask")
@@ -79,7 +79,7 @@ def bench(
 
 
 def bench_ask(
-    subject: str,
+    subject: list[str],
     load: Load,
     what: What,
     server: Server,
@@ -90,8 +90,8 @@ def bench_ask(
     messages: Messages,
 ) -> None:
     """Measures answers of fixed lengths, a level of users after another."""
-    if subject != "ask":
-        raise UsageError(f"there is no benchmark '{subject}'", hint="omnitts bench   or   omnitts bench ask")
+    if subject != ["ask"]:
+        raise UsageError(f"unexpected: {' '.join(subject)}", hint="omnitts bench --help   or   omnitts bench ask")
     kept: dict[type, set[str]] = {Load: {"concurrency", "requests", "seed"}, What: {"model"}, Answer: {"save"}}
     for group in (load, what, server, answer):
         kind: type = type(group)

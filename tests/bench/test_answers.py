@@ -72,7 +72,7 @@ def test_the_command(omnitts: Call, home: Path) -> None:
 @pytest.mark.parametrize(
     "arguments, said",
     [
-        (["answer"], "there is no benchmark 'answer'"),
+        (["answer"], "unexpected: answer"),
         (["ask", "--rate", "3"], "--rate has no effect with bench ask"),
         (["ask", "--url", "http://x"], "--url has no effect with bench ask"),
         (["--prompt-tokens", "9"], "are for omnitts bench ask"),
