@@ -30,7 +30,8 @@ SECRET = re.compile(r"""((?:key|token|secret|password)["']?\s*[:=]\s*)("[^"]*"|[
 
 
 Subject = Annotated[
-    list[str] | None, typer.Argument(metavar="[ask]", show_default=False, help="ask: measure omnitts ask instead of speech.")
+    list[str] | None,
+    typer.Argument(metavar="[ask]", show_default=False, help="ask: measure omnitts ask instead of speech."),
 ]
 
 
