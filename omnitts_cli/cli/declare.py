@@ -12,7 +12,7 @@ import functools
 import inspect
 import re
 import shlex
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Annotated, Any, Optional, get_type_hints
 
 import typer
@@ -80,6 +80,23 @@ Words = Annotated[
 ]
 
 
+class AsTyped:
+    """Stands in for Typer's conversion, which imports pydantic (50 ms): text stays as typed, and our Kinds parse it."""
+
+    KINDS = (str, list[str], bool)
+
+    @staticmethod
+    def replace(params: Iterable[Any]) -> None:
+        for param in params:
+            if getattr(getattr(param, "type_descriptor", None), "annotation", None) in AsTyped.KINDS:
+                param._runtime_param = AsTyped()
+
+    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
+        if value is None:
+            return () if param.multiple or param.nargs == -1 else None
+        return list(value) if isinstance(value, tuple) else value
+
+
 class Command(TyperCommand):
     """A command that refuses repeated options and has two kinds of help."""
 
@@ -87,6 +104,7 @@ class Command(TyperCommand):
         return help_text(self, ctx, everything=False)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        AsTyped.replace(self.get_params(ctx))
         try:
             args = self._renamed(args)
             _, _, seen = self.make_parser(ctx).parse_args(args=list(args))
@@ -122,8 +140,7 @@ class Commands(TyperGroup):
         if not args and not ctx.resilient_parsing:
             console.note(ctx.get_help())
             raise typer.Exit(2)
-        # Without this default, Typer converts the absent --help and imports pydantic for it: 50 ms.
-        ctx.default_map = {**(ctx.default_map or {}), "help": False}
+        AsTyped.replace(self.get_params(ctx))
         given = list(args)
         try:
             rest: list[str] = super().parse_args(ctx, args)
@@ -133,7 +150,6 @@ class Commands(TyperGroup):
                 hint = f"{ctx.command_path} {word} {option}   (options come after the command)"
                 raise UsageError(f"unknown option '{option}'", hint=hint) from None
             raise
-        del ctx.default_map["help"]  # otherwise it would become the defaults of the command `help`
         return rest
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
