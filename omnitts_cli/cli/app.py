@@ -5,9 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -18,15 +18,27 @@ from omnitts_cli.settings import environment
 from omnitts_cli.terminal import signals
 from omnitts_cli.terminal.console import console
 
-if TYPE_CHECKING:
-    pass
+COMMANDS = {
+    "say": "Speak text.",
+    "clone": "Speak text in the voice of a clip.",
+    "design": "Speak text in a voice made from a description.",
+    "play": "Speak live: standard input as it arrives, a file, or words. Space pauses, q stops.",
+    "ask": "Ask a question.",
+    "batch": "Speak the rows of a manifest into a folder. The same command again continues where it stopped.",
+    "serve": "Serve speech over HTTP: OpenAI's /v1/audio/speech, voices, a WebSocket, and a page at /.",
+    "voices": "List, preview, save, share and blend voices.",
+    "models": "List, download, verify and remove models.",
+    "codec": "Convert sound to codec codes and back.",
+    "bench": "Measure speed and latency.",
+    "doctor": "Check this machine. Exit code 0 if speech works on any device, else 5.",
+    "config": "Show and change settings.",
+    "completion": "Print the completion script of a shell.",
+    "help": "Show a help page, or list the topics.",
+}
+"""Each is a module of this folder, with a function of that name or, where it has commands of its own, an `app`.
 
-
-COMMANDS = (
-    "say", "clone", "design", "play", "ask", "batch", "serve", "voices", "models", "codec", "bench", "doctor", "config",
-    "completion", "help",
-)  # fmt: skip
-"""Each is a module of this folder, with a function of that name or, where it has commands of its own, an `app`."""
+The list of commands shows these lines without importing any of them.
+"""
 
 MODULES = {"play": "say", "completion": "help"}
 """Commands that share a module."""
@@ -83,7 +95,8 @@ class Root(Commands):
         return [name for name in COMMANDS if name in self.commands]
 
 
-def app_of(names: Iterable[str]) -> typer.Typer:
+def app_of(names: Iterable[str], *, listed: bool = False) -> typer.Typer:
+    """The app with these commands; if they are only `listed`, their names and lines suffice."""
     app = typer.Typer(
         name="omnitts",
         cls=Root,
@@ -95,6 +108,9 @@ def app_of(names: Iterable[str]) -> typer.Typer:
     )
     app.callback()(root)
     for name in names:
+        if listed:
+            app.command(name, help=COMMANDS[name])(lambda: None)
+            continue
         module = import_module(f"omnitts_cli.cli.{MODULES.get(name, name)}")
         if hasattr(module, "app"):
             app.add_typer(module.app, name=name)
@@ -122,7 +138,7 @@ def asked_for(arguments: list[str]) -> Iterable[str]:
     return arguments[:1] if alone else COMMANDS
 
 
-def as_option(arguments: list[str], commands: tuple[str, ...]) -> list[str]:
+def as_option(arguments: list[str], commands: Collection[str]) -> list[str]:
     """`help say` as `say --help`; anything else as it is."""
     word, *rest = [*arguments, "", ""]
     if word != "help" or rest[0] not in commands or (rest[0] in TOPICS and len(arguments) == 2):
@@ -142,7 +158,8 @@ def run(arguments: list[str]) -> int:
         prepare_completion()
     with signals.handled():
         try:
-            code = app_of(asked_for(arguments))(arguments, prog_name="omnitts", standalone_mode=False)
+            listed = arguments in ([], ["-h"], ["--help"], ["-V"], ["--version"])
+            code = app_of(asked_for(arguments), listed=listed)(arguments, prog_name="omnitts", standalone_mode=False)
             return code if isinstance(code, int) else 0
         except OmniError as error:
             return failed(error)

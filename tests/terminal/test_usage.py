@@ -44,6 +44,13 @@ def test_help_all_shows_every_option(omnitts: Omnitts, path: tuple[str, ...]) ->
     assert ("--help-all: " in short) == bool(len(hidden) > 1)
 
 
+def test_the_list_of_commands_has_their_own_lines() -> None:
+    listed: Any = get_command(app_of(COMMANDS, listed=True))
+    whole: Any = get_command(app_of(COMMANDS))
+    for name in COMMANDS:
+        assert listed.commands[name].help == " ".join(whole.commands[name].help.split("\n\n")[0].split()), name
+
+
 def test_the_most_needed_options_come_first_in_their_group(omnitts: Omnitts) -> None:
     text = omnitts("say", "--help-all").out.decode()
     headings = [line.rstrip(":") for line in text.splitlines() if line.endswith(":") and not line.startswith(" ")]

@@ -180,20 +180,22 @@ class TextIds:
     end: int
 
 
+TOKEN_KEYS = ("im_start", "im_end", "assistant", "tts_pad", "tts_bos", "tts_eos")
+"""Of TextIds, as config.json spells them."""
+TOKEN_WORDS = {
+    "start": "<|im_start|>",
+    "stop": "<|im_end|>",
+    "pad": "<tts_pad>",
+    "begin": "<tts_text_bos>",
+    "end": "<tts_text_eod>",
+}
+"""Of TextIds, as the tokenizer spells them."""
+
+
 def text_ids(top: Fields, vocabulary: int) -> TextIds:
     """The ids that config.json names."""
 
-    def token(key: str) -> int:
-        return top.whole(f"{key}_token_id", vocabulary - 1, 0)
-
-    return TextIds(
-        start=token("im_start"),
-        stop=token("im_end"),
-        assistant=token("assistant"),
-        pad=token("tts_pad"),
-        begin=token("tts_bos"),
-        end=token("tts_eos"),
-    )
+    return TextIds(*(top.whole(f"{key}_token_id", vocabulary - 1, 0) for key in TOKEN_KEYS))
 
 
 def same_tokens(tokenizer: Fields, text: TextIds) -> None:
@@ -201,13 +203,8 @@ def same_tokens(tokenizer: Fields, text: TextIds) -> None:
     if not tokenizer.has("added_tokens_decoder"):
         return
     added = tokenizer.part("added_tokens_decoder")
-    for word, id in {
-        "<|im_start|>": text.start,
-        "<|im_end|>": text.stop,
-        "<tts_pad>": text.pad,
-        "<tts_text_bos>": text.begin,
-        "<tts_text_eod>": text.end,
-    }.items():
+    for field, word in TOKEN_WORDS.items():
+        id = getattr(text, field)
         entry = added.part(str(id)) if added.has(str(id)) else None
         if entry is not None and entry.text("content") != word:
             raise added.problem(str(id), f"{entry.text('content')!a} is not {word}, which config.json has at {id}")

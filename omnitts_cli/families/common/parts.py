@@ -6,7 +6,7 @@ those of one module's own parameters; the caller that combines modules adds a pr
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -107,21 +107,44 @@ HEAD = "talker.codec_head.weight"
 """A large tensor of the language side: its number format is that of them all."""
 
 
+QKV = ("self_attn.q_proj.weight", "self_attn.k_proj.weight", "self_attn.v_proj.weight")
+GATE_UP = ("mlp.gate_proj.weight", "mlp.up_proj.weight")
+STACK_LAYER = {
+    "input_norm": ("input_layernorm.weight",),
+    "qkv": QKV,
+    "q_norm": ("self_attn.q_norm.weight",),
+    "k_norm": ("self_attn.k_norm.weight",),
+    "out": ("self_attn.o_proj.weight",),
+    "mlp_norm": ("post_attention_layernorm.weight",),
+    "gate_up": GATE_UP,
+    "down": ("mlp.down_proj.weight",),
+}
+"""Of a layer of talker or predictor: our name -> the tensors that are joined."""
+CODEC_ATTENTION = {
+    "attention.qkv.weight": QKV,
+    "attention.out.weight": ("self_attn.o_proj.weight",),
+    "attention_scale": ("self_attn_layer_scale.scale",),
+    "mlp_scale": ("mlp_layer_scale.scale",),
+}
+CODEC_LAYER = {
+    "attention_norm": ("input_layernorm.weight",),
+    "mlp_norm": ("post_attention_layernorm.weight",),
+    "gate_up.weight": GATE_UP,
+    "down.weight": ("mlp.down_proj.weight",),
+}
+
+
+def renamed(table: Mapping[str, tuple[str, ...]], ours: str, theirs: str) -> Names:
+    """The names of one layer, which we call `ours` and the checkpoint `theirs`."""
+    found = {f"{ours}.{name}": tuple(f"{theirs}.{part}" for part in parts) for name, parts in table.items()}
+    return {name: One(parts[0]) if len(parts) == 1 else Join(parts) for name, parts in found.items()}
+
+
 def stack_names(prefix: str, layers: int) -> Names:
     """Names of a decoder stack stored under `prefix` (".../model")."""
     table: Names = {"norm": One(f"{prefix}.norm.weight")}
     for index in range(layers):
-        ours, theirs = f"layers.{index}", f"{prefix}.layers.{index}"
-        table |= {
-            f"{ours}.input_norm": One(f"{theirs}.input_layernorm.weight"),
-            f"{ours}.qkv": Join(tuple(f"{theirs}.self_attn.{part}_proj.weight" for part in "qkv")),
-            f"{ours}.q_norm": One(f"{theirs}.self_attn.q_norm.weight"),
-            f"{ours}.k_norm": One(f"{theirs}.self_attn.k_norm.weight"),
-            f"{ours}.out": One(f"{theirs}.self_attn.o_proj.weight"),
-            f"{ours}.mlp_norm": One(f"{theirs}.post_attention_layernorm.weight"),
-            f"{ours}.gate_up": Join((f"{theirs}.mlp.gate_proj.weight", f"{theirs}.mlp.up_proj.weight")),
-            f"{ours}.down": One(f"{theirs}.mlp.down_proj.weight"),
-        }
+        table |= renamed(STACK_LAYER, f"layers.{index}", f"{prefix}.layers.{index}")
     return table
 
 
@@ -185,27 +208,13 @@ def snake_names(ours: str, theirs: str) -> Names:
 
 
 def attention_names(ours: str, theirs: str) -> Names:
-    projections = tuple(f"{theirs}.self_attn.{part}_proj.weight" for part in "qkv")
-    names: Names = {
-        f"{ours}.attention.qkv.weight": Join(projections),
-        f"{ours}.attention.out.weight": One(f"{theirs}.self_attn.o_proj.weight"),
-        f"{ours}.attention_scale": One(f"{theirs}.self_attn_layer_scale.scale"),
-        f"{ours}.mlp_scale": One(f"{theirs}.mlp_layer_scale.scale"),
-    }
-    return names
+    return renamed(CODEC_ATTENTION, ours, theirs)
 
 
 def transformer_names(layers: int, theirs: str) -> Names:
     names: Names = {"transformer.norm": One(f"{theirs}.norm.weight")}
     for i in range(layers):
-        ours, layer = f"transformer.layers.{i}", f"{theirs}.layers.{i}"
-        names |= attention_names(ours, layer)
-        names |= {
-            f"{ours}.attention_norm": One(f"{layer}.input_layernorm.weight"),
-            f"{ours}.mlp_norm": One(f"{layer}.post_attention_layernorm.weight"),
-            f"{ours}.gate_up.weight": Join((f"{layer}.mlp.gate_proj.weight", f"{layer}.mlp.up_proj.weight")),
-            f"{ours}.down.weight": One(f"{layer}.mlp.down_proj.weight"),
-        }
+        names |= renamed(CODEC_ATTENTION | CODEC_LAYER, f"transformer.layers.{i}", f"{theirs}.layers.{i}")
     return names
 
 

@@ -57,6 +57,10 @@ class ControlIds:
     think_end: int
 
 
+CONTROL_KEYS = ("pad", "bos", "eos_token", "think", "nothink", "think_bos", "think_eos")
+"""Of ControlIds, as config.json spells them."""
+
+
 @dataclass(frozen=True)
 class Speaker:
     """A named voice: its row, and the dialect it speaks when nothing else is asked for."""
@@ -170,18 +174,7 @@ def _kinds(top: Fields, ours: Fields) -> frozenset[str]:
 
 
 def _control_ids(talker: Fields, codes: int, vocabulary: int) -> ControlIds:
-    def control(key: str) -> int:
-        return talker.whole(key, vocabulary - 1, codes)
-
-    return ControlIds(
-        pad=control("codec_pad_id"),
-        begin=control("codec_bos_id"),
-        end=control("codec_eos_token_id"),
-        think=control("codec_think_id"),
-        no_think=control("codec_nothink_id"),
-        think_begin=control("codec_think_bos_id"),
-        think_end=control("codec_think_eos_id"),
-    )
+    return ControlIds(*(talker.whole(f"codec_{key}_id", vocabulary - 1, codes) for key in CONTROL_KEYS))
 
 
 def _languages(talker: Fields, codes: int, vocabulary: int) -> dict[str, int]:
