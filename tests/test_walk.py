@@ -16,7 +16,7 @@ import pytest
 HOUSE = Path(__file__).parent.parent
 LEAVES = ("text/", "weights/", "audio/", "errors.py")
 """Left out of the totals."""
-MOST_FILES, MOST_LINES = 43, 1930
+MOST_FILES, MOST_LINES = 43, 1880
 """Both may only go down. The order of two threads moves the lines by a few."""
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from omnitts_cli.cli.declare import Command, Commands, Refusal, command, in_our_words
+from omnitts_cli.cli.declare import PLAIN, Command, Commands, Refusal, command, in_our_words
 from omnitts_cli.cli.help import COMPLETING, TOPICS, prepare_completion
 from omnitts_cli.errors import OmniError, OutputError
 from omnitts_cli.settings import environment
@@ -97,15 +97,9 @@ class Root(Commands):
 
 def app_of(names: Iterable[str], *, listed: bool = False) -> typer.Typer:
     """The app with these commands; if they are only `listed`, their names and lines suffice."""
-    app = typer.Typer(
-        name="omnitts",
-        cls=Root,
-        no_args_is_help=False,
-        pretty_exceptions_enable=False,
-        rich_markup_mode=None,
-        add_completion=False,  # its options import pydantic for every command; `omnitts completion` replaces it
-        context_settings={"help_option_names": ["-h", "--help"]},
-    )
+    # Typer's own options for completion would import pydantic for every command; `omnitts completion` replaces them
+    help_option = {"help_option_names": ["-h", "--help"]}
+    app = typer.Typer(name="omnitts", cls=Root, add_completion=False, context_settings=help_option, **PLAIN)
     app.callback()(root)
     for name in names:
         if listed:

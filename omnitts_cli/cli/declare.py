@@ -80,6 +80,10 @@ Words = Annotated[
 ]
 
 
+PLAIN: dict[str, Any] = {"no_args_is_help": False, "pretty_exceptions_enable": False, "rich_markup_mode": None}
+"""Typer without rich and tracebacks, for speed."""
+
+
 class AsTyped:
     """Stands in for Typer's conversion, which imports pydantic (50 ms): text stays as typed, and our Kinds parse it."""
 
@@ -195,9 +199,7 @@ def close_option(path: str, option: str, close: str | None) -> str:
 
 def group(help: str) -> typer.Typer:
     """A Typer app with our parser, without rich and tracebacks, for speed."""
-    return typer.Typer(
-        cls=Commands, help=help, no_args_is_help=False, pretty_exceptions_enable=False, rich_markup_mode=None
-    )
+    return typer.Typer(cls=Commands, help=help, **PLAIN)
 
 
 @functools.cache
@@ -247,13 +249,7 @@ def listen_to(messages: Messages) -> None:
     """Applies the message options to the console."""
     if messages.quiet and messages.verbose:
         raise UsageError("use either -q or --verbose, not both", hint="leave one of them out")
-    console.listen_to(
-        quiet=messages.quiet,
-        verbose=messages.verbose,
-        debug=messages.debug,
-        json=messages.json,
-        color=messages.color,
-    )
+    console.listen_to(messages)
 
 
 def warn(layers: Layers) -> None:

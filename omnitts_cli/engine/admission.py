@@ -32,6 +32,10 @@ def runaway_limit(tokens: int) -> int:
     return GUARD_FRAMES + GUARD_FRAMES_PER_TOKEN * tokens
 
 
+AT_FIRST = {"made": 0, "stop": Stop.RUNNING, "last": -1, "repeats": 0, "written": 0, "live": True}
+"""Columns that begin the same for every request."""
+
+
 class Admission:
     """Turns waiting requests into running ones, a run of prompt rows at a time."""
 
@@ -170,25 +174,15 @@ class Admission:
         """The scalar columns that a slot starts with."""
         settings = record.request.sampling.over(self._context.model.sampling)
         return {
+            **AT_FIRST,
+            **vars(settings),  # columns of the same names
+            "penalty": settings.repetition_penalty,
             "position": rows_to_prefill(record),
-            "made": 0,
-            "stop": Stop.RUNNING,
             "limit": record.limit,
             "reference": record.reference,
-            "last": -1,
-            "repeats": 0,
-            "written": 0,
             "closed": record.closed,
-            "live": True,
             "seed": record.request.seed,
-            "top_k": settings.top_k,
-            "predictor_top_k": settings.predictor_top_k,
             "ignore_end": record.request.ignore_end,
-            "temperature": settings.temperature,
-            "top_p": settings.top_p,
-            "penalty": settings.repetition_penalty,
-            "predictor_temperature": settings.predictor_temperature,
-            "predictor_top_p": settings.predictor_top_p,
         }
 
 

@@ -12,10 +12,13 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from omnitts_cli.errors import Notice, OmniError, OutputError
 from omnitts_cli.settings import environment
+
+if TYPE_CHECKING:
+    from omnitts_cli.settings.table import Messages
 
 STDOUT, STDERR = 1, 2
 SCHEMA = 1
@@ -103,8 +106,9 @@ class Console:
         self._moving = False  # a progress line is visible
         self._lock = threading.RLock()  # the progress line is drawn by its own thread
 
-    def listen_to(self, *, quiet: bool, verbose: bool, debug: bool, json: bool, color: str) -> None:
-        self.quiet, self.verbose, self.debug, self.json, self.color = quiet, verbose or debug, debug, json, color
+    def listen_to(self, messages: Messages) -> None:
+        self.quiet, self.json, self.color = messages.quiet, messages.json, messages.color
+        self.verbose, self.debug = messages.verbose or messages.debug, messages.debug
 
     def reset(self) -> None:
         """Resets everything, for the next call of main() in one process."""

@@ -134,6 +134,16 @@ CODEC_LAYER = {
 }
 
 
+STRETCH = {
+    "rise": "0.conv",
+    "mix.depthwise.conv": "1.dwconv.conv",
+    "mix.norm": "1.norm",
+    "mix.up": "1.pwconv1",
+    "mix.down": "1.pwconv2",
+}
+"""Of a stretch: layers with weight and bias."""
+
+
 def renamed(table: Mapping[str, tuple[str, ...]], ours: str, theirs: str) -> Names:
     """The names of one layer, which we call `ours` and the checkpoint `theirs`."""
     found = {f"{ours}.{name}": tuple(f"{theirs}.{part}" for part in parts) for name, parts in table.items()}
@@ -219,11 +229,9 @@ def transformer_names(layers: int, theirs: str) -> Names:
 
 
 def stretch_names(ours: str, theirs: str) -> Names:
-    names = conv_names(f"{ours}.rise", f"{theirs}.0.conv")
-    names |= conv_names(f"{ours}.mix.depthwise.conv", f"{theirs}.1.dwconv.conv")
-    names |= conv_names(f"{ours}.mix.norm", f"{theirs}.1.norm")
-    names |= conv_names(f"{ours}.mix.up", f"{theirs}.1.pwconv1") | conv_names(f"{ours}.mix.down", f"{theirs}.1.pwconv2")
-    names[f"{ours}.mix.scale"] = One(f"{theirs}.1.gamma")
+    names: Names = {f"{ours}.mix.scale": One(f"{theirs}.1.gamma")}
+    for name, stored in STRETCH.items():
+        names |= conv_names(f"{ours}.{name}", f"{theirs}.{stored}")
     return names
 
 
