@@ -152,7 +152,7 @@ def run(arguments: list[str]) -> int:
         prepare_completion()
     with signals.handled():
         try:
-            listed = arguments in ([], ["-h"], ["--help"], ["-V"], ["--version"])
+            listed = arguments in (["-h"], ["--help"], ["-V"], ["--version"])
             code = app_of(asked_for(arguments), listed=listed)(arguments, prog_name="omnitts", standalone_mode=False)
             return code if isinstance(code, int) else 0
         except OmniError as error:
