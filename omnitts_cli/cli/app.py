@@ -175,7 +175,7 @@ def run(arguments: list[str]) -> int:
 def color_of(options: list[str]) -> str | None:
     """--color, before the options are read."""
     found = None
-    for option, following in zip(options, [*options[1:], ""], strict=True):
+    for option, following in zip(options, [*options[1:], ""], strict=False):
         name, equals, value = option.partition("=")
         if name == "--color":
             found = (value if equals else following).lower()
