@@ -30,7 +30,7 @@ from omnitts_cli.terminal.signals import held
 WINDOW = 20_000
 MOST_OPEN = 256
 WAITING = 16  # rows prepared beyond the engine's slots
-GROUP, GROUP_S = 32, 1.0  # rows committed together; one waits for others at most so long
+GROUP, GROUP_S = 32, 1.0  # rows committed together; the longest wait for others
 MOST_UNCOMMITTED = 64
 SWITCH_S = 0.0005  # so that the engine's thread gets the interpreter soon
 POLL_S = 0.2
@@ -263,12 +263,12 @@ class Pending:
 def pending(
     plan: Plan, store: Store, book: Book, masks: Sequence[np.ndarray], *, retry_failed: bool, keep: np.ndarray | None
 ) -> Pending:
-    """Subtracts what is done. `keep`: indexes of the only rows that are wanted."""
+    """The rows that are not done yet. `keep`: limits them to these indexes."""
     rows = plan.rows
     records = book.of_names(rows["name"])
     at = np.flatnonzero(records >= 0)
     keys = np.empty((len(rows), 2), np.uint64)
-    table = np.array(masks, np.uint64).reshape(-1, 2)
+    table = np.array([*masks, (0, 0)], np.uint64)  # bad rows have model 0, also where no row has one
     keys[:] = rows["key"] ^ table[rows["model"]]
     same = (book.records["key"][records[at]] == keys[at]).all(1)
     records[at[~same]] = -1

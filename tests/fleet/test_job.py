@@ -36,6 +36,12 @@ def by_id(out: str = "out") -> dict[str, dict[str, Any]]:
 # ---- in
 
 
+def test_a_manifest_without_any_row_to_speak(omnitts: Call) -> None:
+    done = omnitts("batch", "-", "-O", "out", *TOY, stdin=b'{"text": "x"\n')
+    assert done.code == 6 and "1 of 1 rows failed" in done.err, done.err
+    assert [row["status"] for row in rows_of()] == ["failed"]
+
+
 def write_parquet(path: Path) -> None:
     import pyarrow
     import pyarrow.parquet
