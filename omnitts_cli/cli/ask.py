@@ -1,4 +1,4 @@
-"""omnitts ask: questions to a model that thinks, and its answers as text while they are written."""
+"""omnitts ask: questions to a language model, and its answers as text while they are generated."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from omnitts_cli.cli.declare import Words
+from omnitts_cli.cli.declare import QuestionWords
 from omnitts_cli.errors import InputError, UsageError
 from omnitts_cli.settings.commands import Question, Thinks
 from omnitts_cli.settings.table import Machine, Messages, Network
@@ -26,9 +26,14 @@ MODEL = "omni"
 
 
 def ask(
-    question: Question, thinks: Thinks, machine: Machine, network: Network, messages: Messages, words: Words = None
+    question: Question,
+    thinks: Thinks,
+    machine: Machine,
+    network: Network,
+    messages: Messages,
+    words: QuestionWords = None,
 ) -> None:
-    """Ask a question.
+    """Ask Qwen3-Omni a question, typed or recorded; the answer is text.
 
     \b
     omnitts ask "Why is the sky blue?"

@@ -144,7 +144,7 @@ def report(job: Job, summary: Summary) -> None:
         wall_s=round(pace.wall_s, 3) if pace.began else 0.0, audio_now_s=round(pace.audio_s, 3),
         warnings=console.warnings,
     )  # fmt: skip
-    speed = f", {pace.audio_s / pace.wall_s:.1f} hours per hour" if pace.done else ""
+    speed = f", {pace.audio_s / pace.wall_s:.1f} hours of speech per hour" if pace.done else ""
     left = f"; {summary.left:,} are left" if summary.left else ""
     console.note(
         f"{summary.spoken:,} of {summary.rows:,} rows, {summary.audio_s / 3600:.2f} h of speech in {out}{speed}{left}"

@@ -74,10 +74,12 @@ WORDS_MEANT = {
 """Words typed instead of a command, and the command that was meant."""
 
 
-Words = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="TEXT", show_default=False, help="Text to speak; -- first if it begins with a dash."),
-]
+def words_of(what: str) -> Any:
+    return typer.Argument(metavar="TEXT", show_default=False, help=f"{what}; -- first if it begins with a dash.")
+
+
+Words = Annotated[list[str] | None, words_of("Text to speak")]
+QuestionWords = Annotated[list[str] | None, words_of("Question")]
 
 
 PLAIN: dict[str, Any] = {"no_args_is_help": False, "pretty_exceptions_enable": False, "rich_markup_mode": None}

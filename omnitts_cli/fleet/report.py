@@ -221,13 +221,13 @@ def in_words(summary: Summary, plan: Plan, checks: Verification, picture: bool) 
         rows += [
             ("this run: rows", f"{pace.done:,} spoken, {pace.copied:,} copied"),
             ("this run: time", duration(pace.wall_s)),
-            ("this run: hours per hour", f"{pace.audio_s / pace.wall_s:.1f}"),
+            ("this run: hours of speech per hour", f"{pace.audio_s / pace.wall_s:.1f}"),
             ("this run: RTF", f"{pace.wall_s / pace.audio_s:.4f}"),
         ]
         if pace.full and pace.full[0] > 0:
             seconds, audio = pace.full
-            rows.append(("this run: hours per hour before the tail", f"{audio / seconds:.1f}"))
-            rows.append(("this run: tail", f"{pace.wall_s - seconds:.1f} s"))
+            rows.append(("this run: the same, until the last row began", f"{audio / seconds:.1f}"))
+            rows.append(("this run: time after the last row began", f"{pace.wall_s - seconds:.1f} s"))
     parts = [
         f"# {plan.manifest.name}",
         "",

@@ -24,15 +24,28 @@ class Metrics:
         )
         self.queue_depth = Gauge("omnitts_queue_depth", "Requests that wait for a slot.", registry=registry)
         self.slots = Gauge("omnitts_slots", "Slots of the loaded models.", ["state"], registry=registry)
-        self.audio = Counter("omnitts_audio_seconds", "Sound that was made.", registry=registry)
-        self.queue = Histogram("omnitts_queue_seconds", "Wait for a slot.", buckets=TIMES, registry=registry)
-        self.first_sound = Histogram(
-            "omnitts_first_sound_seconds", "From the request to its first sound.", buckets=TIMES, registry=registry
+        self.audio = Counter("omnitts_audio_seconds", "Seconds of speech generated.", registry=registry)
+        self.queue = Histogram(
+            "omnitts_queue_seconds", "Seconds from the request to its slot.", buckets=TIMES, registry=registry
         )
-        self.rtf = Histogram("omnitts_rtf", "Time per second of sound.", buckets=FACTORS, registry=registry)
-        self.guard_hits = Counter("omnitts_guard_hits", "Pieces that ran away or fell silent.", registry=registry)
-        self.cancelled = Counter("omnitts_cancelled", "Requests that did not end.", ["why"], registry=registry)
-        self.buffer_bytes = Gauge("omnitts_buffer_bytes", "Sound that clients have not taken.", registry=registry)
+        self.first_sound = Histogram(
+            "omnitts_first_sound_seconds",
+            "Seconds from the request to its first sound.",
+            buckets=TIMES,
+            registry=registry,
+        )
+        self.rtf = Histogram(
+            "omnitts_rtf", "Time of a request divided by the length of its speech.", buckets=FACTORS, registry=registry
+        )
+        self.guard_hits = Counter(
+            "omnitts_guard_hits", "Sentences that never ended or stayed silent.", registry=registry
+        )
+        self.cancelled = Counter(
+            "omnitts_cancelled", "Requests cancelled before their end.", ["why"], registry=registry
+        )
+        self.buffer_bytes = Gauge(
+            "omnitts_buffer_bytes", "Bytes of sound that clients have not read yet.", registry=registry
+        )
         self.model_loaded = Gauge("omnitts_model_loaded", "1 if the model is loaded.", ["model"], registry=registry)
 
     def text(self, state: State) -> bytes:

@@ -362,19 +362,22 @@ class Serving:
     api_key_file: Annotated[
         str | None, for_listening("--api-key-file", TEXT, "File of lines 'name:key'.", "PATH", main=True)
     ] = None
-    insecure: Annotated[bool, for_listening("--insecure", SWITCH, "Allow other hosts without a key.", main=True)] = (
+    insecure: Annotated[bool, for_listening("--insecure", SWITCH, "Allow other machines without a key.", main=True)] = (
         False
     )
     allowed_host: Annotated[
-        tuple[str, ...], for_listening("--allowed-host", TEXT, "Host name to answer to. Repeatable.", "HOST", many=True)
+        tuple[str, ...],
+        for_listening("--allowed-host", TEXT, "Host name that requests may use. Repeatable.", "HOST", many=True),
     ] = ()
     cors_origin: Annotated[
         tuple[str, ...],
-        for_listening("--cors-origin", TEXT, "Web page that may use this server. Repeatable.", "ORIGIN", many=True),
+        for_listening(
+            "--cors-origin", TEXT, "Origin whose web pages may use this server. Repeatable.", "ORIGIN", many=True
+        ),
     ] = ()
     allow_ref_host: Annotated[
         tuple[str, ...],
-        for_listening("--allow-ref-host", TEXT, "Host that clips may come from. Repeatable.", "HOST", many=True),
+        for_listening("--allow-ref-host", TEXT, "Host that URLs in ref_audio may name. Repeatable.", "HOST", many=True),
     ] = ()
     allow_upload: Annotated[
         str,
@@ -399,18 +402,22 @@ class Serving:
     max_per_client: Annotated[
         int, for_limits("--max-per-client", whole(0, 100_000), "Requests of one client at a time; 0: any number.", "N")
     ] = 0
-    max_chars: Annotated[int, for_limits("--max-chars", whole(1, 1_000_000), "Longest text.", "N")] = 20_000
+    max_chars: Annotated[int, for_limits("--max-chars", whole(1, 1_000_000), "Longest text, in characters.", "N")] = (
+        20_000
+    )
     max_upload: Annotated[int, for_limits("--max-upload", megabytes(1, 100), "Largest clip.", "SIZE", shown="10MB")] = (
         10_000_000
     )
     queue_timeout: Annotated[float, for_limits("--queue-timeout", seconds(), "Longest wait for a slot.", "TIME")] = 30.0
     request_timeout: Annotated[
-        float, for_limits("--request-timeout", seconds(), "Longest work on one request.", "TIME")
+        float, for_limits("--request-timeout", seconds(), "Longest time for one request.", "TIME")
     ] = 300.0
     slow_timeout: Annotated[
-        float, for_limits("--slow-timeout", seconds(), "Drop clients that take no sound for this time.", "TIME")
+        float, for_limits("--slow-timeout", seconds(), "Disconnect clients that read nothing for this time.", "TIME")
     ] = 60.0
-    drain: Annotated[float, for_limits("--drain", seconds(), "Time for running requests at shutdown.", "TIME")] = 30.0
+    drain: Annotated[
+        float, for_limits("--drain", seconds(), "Time for running requests to finish at shutdown.", "TIME")
+    ] = 30.0
     web: Annotated[bool, for_listening("--web/--no-web", SWITCH, "Serve the page at /.")] = True
     metrics: Annotated[bool, for_listening("--metrics/--no-metrics", SWITCH, "Serve /metrics.")] = True
     log_texts: Annotated[bool, for_listening("--log-texts", SWITCH, "Log the texts of requests.")] = False

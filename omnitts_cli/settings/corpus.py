@@ -65,7 +65,7 @@ class Corpus:
         str | None,
         for_rows("--clips-from", TEXT, "Folder of the clips and voice files of rows.", "DIR", shown="the manifest's"),
     ] = None
-    empty: Annotated[str, for_rows("--empty", one_of("fail", "silence"), "What a row without words becomes.")] = "fail"
+    empty: Annotated[str, for_rows("--empty", one_of("fail", "silence"), "How to treat a row without words.")] = "fail"
     ignore_unknown: Annotated[bool, for_rows("--ignore-unknown", SWITCH, "Skip unknown fields.")] = False
     check_only: Annotated[bool, for_rows("--check", SWITCH, "Only check the manifest; load no model.", main=True)] = (
         False
@@ -77,9 +77,9 @@ class Corpus:
     retry_failed: Annotated[
         bool, for_rows("--retry-failed", SWITCH, "Try rows again that failed earlier.", main=True)
     ] = False
-    verify_files: Annotated[
-        bool, for_rows("--verify-files", SWITCH, "Read all finished files to see if they are whole.")
-    ] = False
+    verify_files: Annotated[bool, for_rows("--verify-files", SWITCH, "Check the SHA-256 of every finished file.")] = (
+        False
+    )
     fresh: Annotated[bool, for_rows("--fresh", SWITCH, "Remove what earlier runs made, and begin again.")] = False
     prune: Annotated[bool, for_rows("--prune", SWITCH, "Remove files whose rows are gone from the manifest.")] = False
     yes: Annotated[bool, for_rows("-y --yes", SWITCH, "Do not ask before --prune or --fresh.")] = False
@@ -99,7 +99,7 @@ class Verification:
         int, for_rows("--tries", whole(1, 20), "Takes of a row before it counts as failed.", "N", main=True)
     ] = 3
     keep_unverified: Annotated[
-        bool, for_rows("--keep-unverified", SWITCH, "Do not count rows as failed that did not pass.")
+        bool, for_rows("--keep-unverified", SWITCH, "Do not count rows that fail verification as failed.")
     ] = False
     asr_model: Annotated[str | None, ASR_MODEL] = None
     asr_device: Annotated[str, for_rows("--asr-device", one_of("cpu", "cuda"), "Where the speech recogniser runs.")] = (

@@ -203,7 +203,7 @@ def unreachable(address: Address, error: BaseException) -> DeviceError:
     """The error for a server that does not answer as one."""
     cause = getattr(error, "strerror", None) or str(error) or type(error).__name__
     return DeviceError(
-        f"cannot speak through {address}", cause=cause, hint="omnitts serve   starts a server; --via off"
+        f"cannot speak through {address}", cause=cause, hint="omnitts serve   in another terminal, or --via off"
     )
 
 
