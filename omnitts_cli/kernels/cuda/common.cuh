@@ -1,9 +1,8 @@
 // What the persistent kernels share. See predictor.cu for how they work.
 //
 // ROWS is 1 or 8. BLOCKS is the width of the residual stream in blocks of 1,024 columns; a warp holds 128 columns of
-// each block. AHEAD is the number of chunks under way: more make every exchange slower. While warps multiply it is
-// BUSY_AHEAD. HOLD delays warps at random
-// points, to find races in tests.
+// each block. AHEAD is the number of chunks in flight (BUSY_AHEAD while warps multiply): more of them make every
+// exchange slower. HOLD delays warps at random points, so that tests find races.
 typedef unsigned int u32;
 typedef unsigned long long u64;
 typedef unsigned short u16;
@@ -18,8 +17,8 @@ typedef long long s64;
 #define SECTOR (ALONE ? 1024 : 64)             // bytes between sectors (4 words, 8 columns) of the sums
 #define ROW_SUMS (128 * BLOCKS * SECTOR)
 #define SUMS (ROWS * ROW_SUMS)                 // one set of sums
-#define FRACTION 14                            // bits of the fixed point behind the point: sums are below 8,192
-#define SPINS 4000000u                         // looks after which a wait is given up; far more than a frame takes
+#define FRACTION 14                            // fractional bits of the fixed point: sums are below 8,192
+#define SPINS 4000000u                         // polls before a wait gives up; far more than a frame takes
 #ifndef AHEAD
 #define AHEAD 2u
 #endif

@@ -1,21 +1,22 @@
 // The code predictor's part of one frame in a single persistent kernel: 16 positions of 5 layers, and after every
-// position but the first a head, a draw and the lookup of the next input row.
+// position but the first a head, sampling and the lookup of the next input row.
 //
-// 128 programs, one a multiprocessor, of 8 consumer warps and one producer thread. The weights lie re-ordered, so that
-// a program's share of a layer is one line of 240 KB; the producer streams it through a ring of shared memory with the
-// copy engine and never waits for the other programs. Rows of the residual stream are kept in registers, in float32,
+// 128 programs (thread blocks), one per multiprocessor, each with 8 consumer warps and one producer thread. The weights
+// are reordered, so that a program's share of a layer is one contiguous line of 240 KB; the producer streams it through
+// a ring of shared memory with asynchronous bulk copies and never waits for the other programs. Rows of the residual stream are kept in registers, in float32,
 // by every program: warp w holds columns 128 w to 128 w + 127 of every row.
 //
-// Programs exchange data through L2, without grid barriers. A word of 8 bytes says itself that it is complete:
+// Programs exchange data through L2, without grid barriers. Each 8-byte word carries its own completion mark:
 //   heads   16 programs make the two query heads, the key and the value of one kv head, 32 outputs each. They exchange
 //           pairs of bf16, each with a sequence number.
 //   out     sums in fixed point with red.add: a word holds two columns of 28 bits and an 8-bit count of its parts.
-//           Integer sums do not depend on their order, so the bits of a frame repeat.
-//   down    likewise. One row: 128 parts, each from the 24 units that a program computed. Eight rows: the 16 programs of
+//           Integer sums do not depend on their order, so frames are reproducible to the bit.
+//   down    the same. One row: 128 parts, each from the 24 units that a program computed. Eight rows: the 16 programs of
 //           a kv head exchange their units first, and 8 x 2 parts are summed.
-//   logits  pairs of bf16 with the position; whoever draws reads all 2,048. One row: every program draws. Eight rows:
-//           program 16 r draws for row r and publishes the code.
-// Two sets of sums take turns. An idle warp clears the one that everybody has read, before the next exchange of heads.
+//   logits  pairs of bf16 with the position; a program that samples reads all 2,048. One row: every program samples. Eight rows:
+//           program 16 r samples for row r and publishes the code.
+// The sums are double-buffered. An idle warp clears the set that every program has read, before the next exchange of
+// heads.
 #define BLOCKS 1
 #include "common.cuh"
 
@@ -58,8 +59,8 @@ struct Frame {
 #define AT_DRAW (AT_CHANCES + 8 * 128)         // 2 x 8 words of reductions, 8 codes
 #define AT_CACHE (AT_DRAW + 128)               // 5 layers x (keys 4 KB, values 4 KB) of the row this program attends for
 
-// ---- the draw, by all 256 consumer threads of a program: what kernels/triton/draw.py computes
-struct Reduce { // over the 8 warps; two banks by turns, so that one barrier is enough
+// ---- sampling, by all 256 consumer threads of a program: what kernels/triton/draw.py computes
+struct Reduce { // over the 8 warps; double-buffered, so that one barrier is enough
   u32 warp, lane, bank;
   __device__ __forceinline__ u32 *exchange(u32 v) {
     u32 *at = (u32 *)(shared + AT_DRAW) + 8 * (bank ^= 1);
@@ -190,7 +191,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) predictor_frame(const Frame
   meet_warps();
   Rows x;
   char *const out_sums = f.sums, *const down_sums = f.sums + 2 * SUMS;
-  // who publishes a row's 32 outputs, and who attends for which row and head
+  // which warp publishes a row's 32 outputs, and which row and head a warp attends for
   const u32 row_here = ALONE ? 0 : member >> 1, head_here = ALONE ? warp & 1 : member & 1, row_spoken = ALONE ? 0 : warp;
   const bool attends = ALONE ? warp < 2 : warp == 7, speaks = ALONE ? warp == 0 : true;
   const u32 parts_at = ALONE ? 512 : 0, gate_parts_at = ALONE ? 1024 : 0;

@@ -1,9 +1,9 @@
 // One step of the talker for one row in a single persistent kernel: all layers and the final norm. It works as
 // predictor.cu does, whose comments explain the exchanges; what differs is attention over a long cache.
 //
-// The 16 programs of a kv head share the positions: program m has those with position % 16 == m, and its warps take turns. Keys and
-// values of earlier positions are loaded before the new query is known. Each warp has a softmax of its own; they
-// are merged in the program, then published, and merged by every program.
+// The 16 programs of a kv head share the positions: program m has those with position % 16 == m, dealt to its warps in
+// turn. Keys and values of earlier positions are loaded before the new query is known. Each warp computes a partial
+// softmax; the program merges them and publishes the result, and every program merges those of all programs.
 #include "common.cuh"
 
 #define UNITS (24 * BLOCKS)                    // of the MLP, a program
