@@ -79,7 +79,7 @@ def words_of(what: str) -> Any:
 
 
 Words = Annotated[list[str] | None, words_of("Text to speak")]
-QuestionWords = Annotated[list[str] | None, words_of("Question")]
+QuestionWords = Annotated[list[str] | None, words_of("Your question")]
 
 
 PLAIN: dict[str, Any] = {"no_args_is_help": False, "pretty_exceptions_enable": False, "rich_markup_mode": None}
