@@ -29,7 +29,7 @@ SOUND = 1
 """Raised when the same text, voice and seed give other sound than before."""
 
 KNOWN_VOICES = 1 << 16
-WHOLE_BYTES, BLOCKS, BLOCK_BYTES = 64 << 20, 256, 1 << 16  # of weights
+WHOLE_BYTES, BLOCKS, BLOCK_BYTES = 64 << 20, 256, 1 << 16  # larger weights: only blocks are hashed
 SHARED_TEXT = ("split", "sentence_gap", "paragraph_gap", "normalize", "encoding")
 SHARED_SPEECH = (
     "volume", "loudness", "temperature", "top_p", "top_k", "repetition_penalty", "text_mode", "max_seconds", "retries",
@@ -148,13 +148,13 @@ def file_digest(path: Path, what: str) -> str:
 
 
 def model_mask(folder: Path | None, name: str, dtype: str) -> np.ndarray:
-    """The model's part of all keys, as two numbers: it is mixed into each key by exclusive or."""
+    """The model's part of all keys, as two numbers: each key is XORed with it."""
     who = name if folder is None else fingerprint(folder)
     return np.frombuffer(hashlib.blake2b(repr((who, dtype)).encode(), digest_size=16).digest(), "<u8")
 
 
 def fingerprint(folder: Path) -> str:
-    """What the files of a model contain. Of weights too large to read in a moment, blocks all over the file."""
+    """The digest of a model's files. Of large weights it covers blocks spread over the file."""
     digest = hashlib.sha256()
     for path in sorted([*folder.rglob("*.safetensors"), *folder.glob("*.json")]):
         size = path.stat().st_size

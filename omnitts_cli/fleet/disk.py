@@ -24,7 +24,7 @@ LOCK = "lock"
 class File:
     """A file that is being written. Every byte is written or an OSError is raised.
 
-    Once it is closed nothing more is written: libsndfile still wants to, when it lets go of a discarded file.
+    Writes after close are ignored: libsndfile still makes some when it frees a discarded file.
     """
 
     def __init__(self, path: Path, *, append: bool = False) -> None:

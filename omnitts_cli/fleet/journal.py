@@ -1,7 +1,7 @@
 """Journal: what has been made, in records of 64 bytes, and the details of each row as a line of JSON beside it.
 
-The sound comes first, then its details, then its record, each synced before the next. Reading keeps what is whole: a
-torn record at the end is cut off, one with a wrong checksum does not count.
+The sound comes first, then its details, then its record, each synced before the next. Reading skips records
+with a wrong checksum; a partial record at the end is cut off.
 """
 
 from __future__ import annotations

@@ -307,7 +307,7 @@ def digest_of(path: Path) -> str:
         raise unreadable(path, error) from None
 
 
-# ---- copies, for what has no places
+# ---- copies, of sources that cannot be read by offset
 
 
 def copied(rows: Callable[[], Iterator[Mapping[str, Any]]], digest: str, work: Path) -> Lines:

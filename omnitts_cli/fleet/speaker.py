@@ -93,7 +93,7 @@ class Take:
 
     @property
     def rank(self) -> tuple[float, int, int, int]:
-        """The best take is the least: word error rate, other reasons, guard hits, the earliest."""
+        """Sort key; the best take has the smallest: word error rate, other reasons, guard hits, number."""
         verdict = self.verdict or Verdict(0.0, "")
         return verdict.wer, len(verdict.reasons), self.guard_hits, self.number
 

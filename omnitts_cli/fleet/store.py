@@ -1,6 +1,6 @@
 """Stores: where finished sound goes. Files, one a row; or tar shards, which become Parquet where that was asked for.
 
-A sound is on the disk, whole, before the journal has its record; what has no record does not count.
+A sound is on the disk, complete, before the journal gets its record; sound without a record is ignored.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ def npy(array: np.ndarray) -> bytes:
 
 
 class Shards:
-    """WebDataset: tar files of about equal size. Of a row, the files stand side by side and the sound is the last."""
+    """WebDataset: tar files of about equal size. The files of a row are adjacent, the sound last."""
 
     def __init__(self, out: Path, suffix: str, largest: int, book: Book, *, folder: Path | None = None) -> None:
         self._out, self._suffix, self._largest = out, suffix, largest

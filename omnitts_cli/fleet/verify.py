@@ -36,7 +36,7 @@ class Recogniser(Protocol):
 
 @dataclass(frozen=True)
 class Alignment:
-    """The cheapest way from the words of a text to those that were understood."""
+    """The cheapest alignment of the words of a text with those that were recognised."""
 
     errors: int
     words: int  # of the text
@@ -89,7 +89,7 @@ class Verifier:
     def take(
         self, rate: int, language: str | None, *, longest_pause_s: float, speed: float, clip_words: str | None
     ) -> Heard:
-        """Something that listens to one take."""
+        """A checker for one take."""
         return Heard(self, rate, language, longest_pause_s, speed, clip_words)
 
     def listen(self, sound: np.ndarray, rate: int, text: str, language: str | None) -> Future[Span]:

@@ -44,7 +44,7 @@ class App:
         self._router = Router([*routes(state), *(more or [])], redirect_slashes=False)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers one request, whatever happens."""
+        """Answers one request, also when something fails."""
         if scope["type"] != "http":
             await self._router(scope, receive, send)
             return
@@ -65,7 +65,7 @@ class App:
         except Gone:
             close(scope)
         except Exception as error:
-            if started:  # nobody may take half for the whole: the answer ends without its last chunk
+            if started:  # without the last chunk, clients see that the answer is incomplete
                 self.failed(error)
                 close(scope)
                 return
@@ -84,7 +84,7 @@ class App:
 
 
 def close(scope: Scope) -> None:
-    """Ends the connection without ending the answer."""
+    """Closes the connection without completing the answer."""
     transport = scope.get("omnitts.transport")
     if transport is not None:
         transport.close()

@@ -34,7 +34,7 @@ class Batch:
         client, left = scope["omnitts.client"], Room(LARGEST_ANSWER)
         with self.state.call(client, scope.get("omnitts.transport")) as call, watched(call, receive):
             work = [asyncio.ensure_future(self._item(client, n, values, item, left)) for n, item in enumerate(items)]
-            gone = asyncio.ensure_future(call.ear.wait())  # the client has disconnected
+            gone = asyncio.ensure_future(call.news.wait())  # the client has disconnected
             try:
                 everything = asyncio.ensure_future(asyncio.wait(work))
                 await asyncio.wait({everything, gone}, return_when=asyncio.FIRST_COMPLETED)

@@ -1,4 +1,4 @@
-"""What the server has and how it is: models, voices, health, readiness, metrics."""
+"""GET endpoints: models, voices, health, readiness, metrics, the page."""
 
 from __future__ import annotations
 

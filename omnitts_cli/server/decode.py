@@ -1,4 +1,4 @@
-"""A process of its own that decodes one clip from a stranger: bounded memory and time, and no access to anything.
+"""A process of its own that decodes one untrusted clip: bounded memory and time, and no access to anything else.
 
 Run with `python -m omnitts_cli.server.decode`: the clip on standard input; on standard output a line of JSON, and the
 samples as float32.

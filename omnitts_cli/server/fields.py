@@ -77,15 +77,15 @@ class Asked:
     clip: Clip | None = None
     whole: bool = False  # answer when everything is made
     sse: bool = False
-    sentences: bool = False  # tell where they begin and end
+    sentences: bool = False  # report the times of sentences
     sample_rate: int | None = None
     ignore_end: bool = False
     lexicon: tuple[tuple[str, str], ...] = ()
     how: TextIn = field(default_factory=TextIn)
     speech: Speech = field(default_factory=Speech)
     ignored: tuple[str, ...] = ()
-    prepared: bool = False  # one piece from `--via`, which has split and normalised it, and tries again itself
-    urgent: bool = True  # somebody listens
+    prepared: bool = False  # from `--via`: one piece, split and normalised already; the command retries it
+    urgent: bool = True  # a client is waiting for the first sound
 
     @property
     def describes(self) -> bool:
@@ -104,7 +104,7 @@ def asked_of(values: Mapping[str, Any], most_chars: int, *, live: bool = False) 
     task = reader.task()
     only = reader.one_of("timestamps", ("sentence", "word", "none"), "none")
     if only == "word":
-        raise invalid("timestamps", "word times need an aligner, which there is not", "timestamps: sentence")
+        raise invalid("timestamps", "timestamps of words are not supported", "timestamps: sentence")
     speech = {name: value for name in SPEECH if (value := reader.number(name)) is not None}
     style = reader.string("instructions", LONGEST_STYLE)
     mode = reader.switch("non_streaming_mode")
@@ -114,7 +114,7 @@ def asked_of(values: Mapping[str, Any], most_chars: int, *, live: bool = False) 
     if how.get("input_format") == "epub":
         raise invalid("input_format", "an EPUB book is a file, not text")
     ignore_end = bool(reader.switch("ignore_eos"))
-    if ignore_end:  # fixed work
+    if ignore_end:  # a fixed length, for benchmarks
         how["split"] = "none"
     asked = Asked(
         text=text,
@@ -164,7 +164,7 @@ class Reader:
         return self._values.get(name)
 
     def ignored(self) -> tuple[str, ...]:
-        """The fields that nobody asked for, and those without effect."""
+        """Unknown fields, and known ones without effect."""
         without = [name for name in ACCEPTED if self.number(name) is not None]
         return (*without, *(name for name in self._values if name not in self._known))
 

@@ -30,12 +30,12 @@ def is_loopback(host: str) -> bool:
 
 
 def digest(key: str) -> bytes:
-    """What is kept of a key."""
+    """The digest that is kept of a key."""
     return hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
 
 
 def read_keys(path: str | None, single: str | None) -> dict[bytes, str]:
-    """The digests of the keys in a file of lines `name:key`, and of one more -> who has them."""
+    """Digest of a key -> name of its client, from a file of lines `name:key` and one more key."""
     found = {digest(single): "key"} if single else {}
     if path is None:
         return found
@@ -91,7 +91,7 @@ class Guard:
         return Guard(keys, frozenset(names), everywhere and not names, frozenset(origins), page)
 
     def check(self, scope: Scope) -> str:
-        """Returns who asks: the name of the key, or the peer. Raises a Problem for those who may not."""
+        """Returns the client: the name of its key, or its address. Raises a Problem if it is not allowed."""
         path, method = scope["path"], scope.get("method", "WS")
         if path in OPEN:
             return peer(scope)

@@ -6,8 +6,8 @@ import asyncio
 from collections import deque
 
 
-class Ear(asyncio.Event):
-    """What one request waits on."""
+class News(asyncio.Event):
+    """The event that a request waits for: sound has arrived, or the client has disconnected."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -19,13 +19,13 @@ class Hub:
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._ready: deque[Ear] = deque()
+        self._ready: deque[News] = deque()
 
-    def mark(self, ear: Ear) -> None:
-        """There is news for this request. Called on an engine's thread, which calls `flush` after the step."""
-        if not ear.marked:
-            ear.marked = True
-            self._ready.append(ear)
+    def mark(self, news: News) -> None:
+        """Marks a request to be woken. Called on an engine's thread, which calls `flush` after the step."""
+        if not news.marked:
+            news.marked = True
+            self._ready.append(news)
 
     def flush(self) -> None:
         """Wakes the marked requests."""
@@ -34,6 +34,6 @@ class Hub:
 
     def _wake(self) -> None:
         while self._ready:
-            ear = self._ready.popleft()
-            ear.marked = False  # before it looks for news, so that none is missed
-            ear.set()
+            news = self._ready.popleft()
+            news.marked = False  # before the request reads its chunks, so that no later mark is missed
+            news.set()

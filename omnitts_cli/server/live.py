@@ -58,16 +58,16 @@ class Utterance:
             self.feed()
 
     def cancel(self) -> None:
-        """Ends it, whether it is spoken yet or not."""
+        """Cancels it, whether it is being spoken yet or not."""
         self.cancelled = True
         self.began.set()
         if self.call is not None:
-            self.call.ear.set()
+            self.call.news.set()
         if self.stream is not None:
             self.stream.close()
 
     def feed(self) -> None:
-        """Gives the stream what has arrived."""
+        """Passes the text that has arrived to the stream."""
         while self.parts:
             part = self.parts.popleft()
             if part is END:
@@ -80,7 +80,7 @@ class Utterance:
                 self._spaced = self._spaced and not part
                 self.stream.write(self._cleaner.feed(part))
         assert self.call is not None
-        self.call.ear.set()  # the end of the text is news too, and no step of the engine tells about it
+        self.call.news.set()  # no step of the engine reports the end of the text
 
     def _flush(self) -> None:
         """The last word is complete: a space after it makes it certain, and the next text needs none."""
@@ -139,7 +139,7 @@ class Session:
     # ---- what the client says
 
     async def listen(self, receive: Receive) -> None:
-        """Reads messages until the client has gone, or says nothing for too long."""
+        """Reads messages until the client disconnects or is idle for too long."""
         while True:
             try:
                 async with asyncio.timeout(IDLE_S):
@@ -227,7 +227,7 @@ class Session:
         """The connection has ended."""
         if self.turns and (call := self.turns[0].call) is not None:
             call.gone = True
-            call.ear.set()
+            call.news.set()
 
     # ---- what the server says
 

@@ -49,7 +49,7 @@ class Metrics:
         self.model_loaded = Gauge("omnitts_model_loaded", "1 if the model is loaded.", ["model"], registry=registry)
 
     def text(self, state: State) -> bytes:
-        """The page, with gauges read now."""
+        """The metrics, with gauges read now."""
         loops = [model.tts.loop for model in state.models.loaded if model.tts]
         slots = sum(loop.engine.plan.slots for loop in loops)
         live = sum(min(loop.running, loop.engine.plan.slots) for loop in loops)

@@ -55,7 +55,7 @@ class Model:
     used: float = field(default_factory=time.monotonic)
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     live: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1))
-    """Utterances whose text is still arriving. They leave a slot to others, since they may hold theirs for minutes."""
+    """Limits utterances whose text is still arriving: they may hold a slot for minutes, so one is left to others."""
 
     @property
     def speech(self) -> Any:
@@ -208,12 +208,12 @@ class Models:
 
 
 def introduce(model: Model, tts: TTS, device: str, dtype: str) -> None:
-    """Notes what `--via` asks about an open model, in a thread: the sums of large weights take seconds, once."""
+    """Notes what `--via` asks about an open model, in a thread: the checksums of large weights take seconds, once."""
 
     def work() -> None:
         try:
             model.card = servers.card(tts, model.source, model.variant, device=device, dtype=dtype)
-        except OmniError:  # without it, --via passes this server over
+        except OmniError:  # without it, --via does not use this server
             model.card = None
 
     threading.Thread(target=work, name="omnitts card", daemon=True).start()

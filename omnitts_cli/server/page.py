@@ -1,4 +1,4 @@
-"""The page at `/`: page.html with a fresh nonce in every answer, and the headers that shut everything else out."""
+"""The page at `/`: page.html with a fresh nonce in every answer, and headers that allow no other source."""
 
 from __future__ import annotations
 

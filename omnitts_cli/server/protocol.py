@@ -56,7 +56,7 @@ class WebSocket(WebSocketsSansIOProtocol):
     waits_since: float | None = None
 
     def connection_made(self, transport: Any) -> None:
-        """Counts the connection; the HTTP protocol that it was has been counted before."""
+        """Counts the connection as a WebSocket; its HTTP connection was counted before."""
         super().connection_made(transport)
         self._peer = self.client[0] if self.client else ""
         self.limits.add(self, self._peer)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 SHORT_CHARS = 600
 """Texts up to this length are split and normalised on the event loop; longer ones in a thread."""
 STREAM_AHEAD, STREAM_AHEAD_S = 4, 10.0
-"""A streamed request has so many pieces under way, and begins no further one while so much sound waits to be taken."""
+"""Limits of a streamed request: pieces in flight, and unread sound above which no further piece begins."""
 
 
 async def begin(state: State, call: Call, asked: Asked, *, live: bool = False) -> None:
@@ -73,7 +73,7 @@ def open_stream(state: State, call: Call, asked: Asked, tts: TTS, voice: Voice, 
     if asked.prepared:
         language = LANGUAGES.get(speech.language)
         return tts.piece(
-            asked.text, voice, language, speech, notify=partial(state.hub.mark, call.ear),
+            asked.text, voice, language, speech, notify=partial(state.hub.mark, call.news),
             urgent=asked.urgent, client=call.client,
         )  # fmt: skip
     ahead: dict[str, Any] = {} if asked.whole else {"ahead": STREAM_AHEAD, "ahead_s": STREAM_AHEAD_S}
@@ -86,7 +86,7 @@ def open_stream(state: State, call: Call, asked: Asked, tts: TTS, voice: Voice, 
         urgent=True,
         client=call.client,
         ignore_end=asked.ignore_end,
-        notify=partial(state.hub.mark, call.ear),
+        notify=partial(state.hub.mark, call.news),
         **ahead,
     )
 
@@ -106,17 +106,17 @@ def script_of(asked: Asked) -> Script:
 
 async def chunks(call: Call) -> AsyncIterator[Chunk]:
     """The chunks of the call's stream; ends with an error if the client goes, or a limit is reached."""
-    stream, ear = call.stream, call.ear
+    stream, news = call.stream, call.news
     assert stream is not None
     while True:
-        ear.clear()
+        news.clear()
         check(call)
         for chunk in stream.poll():
             yield chunk
             check(call)
         if stream.complete:
             return
-        await ear.wait()
+        await news.wait()
 
 
 def check(call: Call) -> None:
@@ -142,4 +142,4 @@ async def disconnect(call: Call, receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
     call.gone = True
-    call.ear.set()
+    call.news.set()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from omnitts_cli.server.clips import Clips
 from omnitts_cli.server.guard import Guard
-from omnitts_cli.server.hub import Ear, Hub
+from omnitts_cli.server.hub import Hub, News
 from omnitts_cli.server.problems import Problem, busy
 from omnitts_cli.server.voices import Saved
 from omnitts_cli.settings.commands import Serving
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 SWEEP_S = 0.25
 MOST_WAITING_BYTES = 256 << 20
-RESUME_S = 5.0  # a paused request goes on when its client has less than this to take
+RESUME_S = 5.0  # a paused request resumes when its client has less than this left to read
 
 
 @dataclass(eq=False)
@@ -34,7 +34,7 @@ class Call:
 
     id: str
     client: str
-    ear: Ear
+    news: News
     began: float
     stream: Stream | None = None
     model: Model | None = None
@@ -42,21 +42,21 @@ class Call:
     transport: Any = None
     gone: bool = False  # the client has disconnected
     problem: BaseException | None = None  # found by the sweep
-    sending_since: float | None = None  # waits for the client to take sound
-    held_s: float = 0.0  # waited for the client in all
+    sending_since: float | None = None  # since when it waits for the client to read
+    held_s: float = 0.0  # total time it waited for the client to read
     first_sound: float | None = None
     paused: bool = False
 
     @property
     def waiting_bytes(self) -> float:
-        """Sound that was made and not taken."""
+        """Bytes of sound that the client has not read yet."""
         return 0.0 if self.stream is None else self.stream.waiting_s * self.stream.sample_rate * 4
 
     def end(self, problem: BaseException) -> None:
         """Ends the request with an error."""
         if self.problem is None:
             self.problem = problem
-            self.ear.set()
+            self.news.set()
 
 
 @dataclass(eq=False)
@@ -80,9 +80,9 @@ class State:
 
     @contextmanager
     def call(self, client: str, transport: Any = None, *, part: bool = False) -> Iterator[Call]:
-        """A place for one request, or 429 or 503. `part`: of a request that has a place."""
+        """Admits one request, or raises 429 or 503. `part`: it belongs to a request that was admitted."""
         self._admit(client, part)
-        call = Call(f"{self.prefix}{next(self.numbers):08x}", client, Ear(), time.perf_counter(), transport=transport)
+        call = Call(f"{self.prefix}{next(self.numbers):08x}", client, News(), time.perf_counter(), transport=transport)
         self.calls.add(call)
         self.clients[client] += 1
         try:
@@ -126,7 +126,7 @@ class State:
         options = self.options
         if call.sending_since is not None:
             if now - call.sending_since > options.slow_timeout:
-                call.end(Problem(408, f"no sound was taken for {options.slow_timeout:g} s", code="slow_client"))
+                call.end(Problem(408, f"the client read nothing for {options.slow_timeout:g} s", code="slow_client"))
                 if call.transport is not None:
                     call.transport.abort()
             elif call.stream is not None:
@@ -143,7 +143,7 @@ class State:
             call.end(busy(f"the request took more than {options.request_timeout:g} s", "request_timeout", 5))
 
     def _balance(self) -> None:
-        """Pauses the request with the most untaken sound while all of them hold too much."""
+        """Pauses the requests with the most unread sound while all of them together hold too much."""
         for call in self.calls:
             if call.paused and call.stream is not None and call.stream.waiting_s < RESUME_S:
                 call.paused = False

@@ -102,7 +102,7 @@ class Post:
             speech = Speech(seed=int(seed), language="en")
             call.stream = tts.open(
                 script(), tts.design(form["design"]), TextIn(), speech, safe=True, urgent=True, client=call.client,
-                notify=lambda: self.state.hub.mark(call.ear),
+                notify=lambda: self.state.hub.mark(call.news),
             )  # fmt: skip
             parts = [chunk.samples async for chunk in chunks(call)]
         finally:

@@ -16,7 +16,7 @@ THREADS = 384
 
 
 class Overflow:
-    """Set by a kernel if a sum leaves the range of its fixed point. It lies in the host's memory."""
+    """Set by a kernel if a sum leaves the range of its fixed point. It lies in host memory."""
 
     def __init__(self) -> None:
         self._flag = torch.zeros(1, dtype=torch.int32, pin_memory=True)
