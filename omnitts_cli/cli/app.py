@@ -23,7 +23,7 @@ COMMANDS = {
     "clone": "Speak text in the voice of a clip.",
     "design": "Speak text in a voice made from a description.",
     "play": "Speak live: standard input as it arrives, a file, or words. Space pauses, q stops.",
-    "ask": "Ask a question.",
+    "ask": "Ask a language model; it answers in text.",
     "batch": "Speak the rows of a manifest into a folder. The same command again continues where it stopped.",
     "serve": "Serve speech over HTTP: OpenAI's /v1/audio/speech, voices, a WebSocket, and a page at /.",
     "voices": "List, preview, save, share and blend voices.",
@@ -82,7 +82,7 @@ def root(
     omnitts clone -r me.wav "Good morning"         speak in the voice of a clip
     omnitts design -i "deep and slow" "Once"       speak in a described voice
     omnitts batch lines.csv -O corpus              speak the rows of a manifest
-    omnitts ask "Why is the sky blue?"             ask a model that thinks
+    omnitts ask "Why is the sky blue?"             ask a language model
     omnitts doctor                                 check this machine
     omnitts help                                   list the help pages
     """

@@ -87,7 +87,7 @@ def show_topics() -> None:
     console.stdout.line("Topics, each with `omnitts help TOPIC`:\n")
     for name in TOPICS:
         console.stdout.line(f"  {name:<{widest}}  {summary(name)}")
-    console.stdout.line("\nThe options of a command: omnitts help COMMAND, or omnitts COMMAND --help")
+    console.stdout.line("\nThe options of a command: omnitts COMMAND --help")
 
 
 def summary(topic: str) -> str:
