@@ -87,10 +87,15 @@ def test_a_temperature_of_next_to_nothing_is_greedy_in_every_group(omnitts: Omni
     assert Path("0.st").read_bytes() == Path("1e-40.st").read_bytes()
 
 
-def test_play_without_a_loudspeaker_says_what_to_leave_out(omnitts: Omnitts, silent_machine: None) -> None:
-    for command in (["say", "--play"], ["play"]):
-        done = omnitts(*command, *TOY, "-o", "a.wav", "Hello.")
-        assert done.code == 5 and "leave --play out to write a.wav" in done.err
+@pytest.mark.parametrize(
+    ("command", "hint"),
+    [(["say", "--play"], "leave --play out to write a.wav"), (["play"], 'omnitts say "text" -o a.wav')],
+)
+def test_without_a_loudspeaker_the_hint_writes_the_file(
+    omnitts: Omnitts, silent_machine: None, command: list[str], hint: str
+) -> None:
+    done = omnitts(*command, *TOY, "-o", "a.wav", "Hello.")
+    assert done.code == 5 and hint in done.err
     assert left_in(Path()) == []
 
 
