@@ -23,7 +23,7 @@ COMMANDS = {
     "clone": "Speak text in the voice of a clip.",
     "design": "Speak text in a voice made from a description.",
     "play": "Speak live: standard input as it arrives, a file, or words. Space pauses, q stops.",
-    "ask": "Ask a language model; it answers in text.",
+    "ask": "Ask Qwen3-Omni a question, typed or recorded; the answer is text.",
     "batch": "Speak the rows of a manifest into a folder. The same command again continues where it stopped.",
     "serve": "Serve speech over HTTP: OpenAI's /v1/audio/speech, voices, a WebSocket, and a page at /.",
     "voices": "List, preview, save, share and blend voices.",

@@ -34,7 +34,8 @@ def serve(serving: Serving, machine: Machine, network: Network, messages: Messag
     \b
     omnitts serve
     omnitts serve -m 1.7b --port 8080
-    curl localhost:8000/v1/audio/speech -H 'Content-Type: application/json' -d '{"input": "Hello"}' -o hello.mp3
+    curl localhost:8000/v1/audio/speech -H 'Content-Type: application/json' \\
+         -d '{"input": "Hello"}' -o hello.mp3
     """
     require()
     from omnitts_cli.server import listen, run

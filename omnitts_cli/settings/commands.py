@@ -331,7 +331,7 @@ class Answer:
     ] = "table"
     plot: Annotated[
         str | None,
-        for_report("--plot", TEXT, "Plot latency and throughput; - draws in the terminal.", "PATH|-", main=True),
+        for_report("--plot", TEXT, "Plot latency and throughput; - draws in the terminal.", "PATH|-"),
     ] = None
     save_audio: Annotated[str | None, for_report("--save-audio", TEXT, "Save the audio of every request.", "DIR")] = (
         None

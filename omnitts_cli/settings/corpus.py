@@ -70,7 +70,7 @@ class Corpus:
     check_only: Annotated[bool, for_rows("--check", SWITCH, "Only check the manifest; load no model.", main=True)] = (
         False
     )
-    limit: Annotated[int | None, for_rows("--limit", whole(1, 10**9), "Speak at most N rows.", "N", main=True)] = None
+    limit: Annotated[int | None, for_rows("--limit", whole(1, 10**9), "Speak at most N rows.", "N")] = None
     only: Annotated[
         tuple[str, ...], for_rows("--only", TEXT, "Speak only the row with this id. Repeatable.", "ID", many=True)
     ] = ()
@@ -93,11 +93,9 @@ class Verification:
         str, for_rows("--verify", one_of("none", "asr"), "Check each row with a speech recogniser.", main=True)
     ] = "none"
     max_wer: Annotated[
-        float, for_rows("--max-wer", number(0, 1), "Word error rate above which a row is spoken again.", "X", main=True)
+        float, for_rows("--max-wer", number(0, 1), "Word error rate above which a row is spoken again.", "X")
     ] = 0.2
-    tries: Annotated[
-        int, for_rows("--tries", whole(1, 20), "Takes of a row before it counts as failed.", "N", main=True)
-    ] = 3
+    tries: Annotated[int, for_rows("--tries", whole(1, 20), "Takes of a row before it counts as failed.", "N")] = 3
     keep_unverified: Annotated[
         bool, for_rows("--keep-unverified", SWITCH, "Do not count rows that fail verification as failed.")
     ] = False

@@ -198,7 +198,16 @@ def test_no_tensor_is_made_on_the_host() -> None:
 def test_which_operations_stay_plain(ours: ModuleType) -> None:
     stay = {name for name in vars(plain.OPS) if getattr(ours.OPS, name) is getattr(plain.OPS, name)}
     frame = {"begin", "pick", "first_scores", "choose_row", "finish"}
-    assert stay == frame | {"linear", "codec", "fuse_stack", "fuse_frame", "fuse_predictor", "long", "scores"}
+    assert stay == frame | {
+        "linear",
+        "codec",
+        "fuse_stack",
+        "fuse_frame",
+        "fuse_step",
+        "fuse_predictor",
+        "long",
+        "scores",
+    }
 
 
 @pytest.mark.parametrize("version", [OLDEST, NEWEST])

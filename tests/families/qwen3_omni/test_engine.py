@@ -124,7 +124,7 @@ class Hasty(torch.nn.Module):
     def __init__(self, talker: Any, end: int) -> None:
         super().__init__()
         self.talker, self.end = talker, end
-        self.cache, self.prefill, self.step = talker.cache, talker.prefill, talker.step
+        self.cache, self.prefill, self.step, self.fused = talker.cache, talker.prefill, talker.step, None
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
         logits = self.talker.logits(hidden).clone()
