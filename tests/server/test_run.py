@@ -94,8 +94,9 @@ def test_a_client_has_so_many_requests_at_a_time(serve: Any) -> None:
     assert running.speech().status == 200
 
 
-def test_a_wait_for_a_slot_ends(serve: Any) -> None:
-    running = serve(engine={"slots": 1}, queue_timeout=0.3)
+def test_a_wait_for_a_slot_ends(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_state, "SWEEP_S", 0.02)  # the first request holds its slot for a third of a second
+    running = serve(engine={"slots": 1}, queue_timeout=0.05)
     begin(running)
     answer = running.speech()
     assert answer.status == 503 and answer.json["error"]["code"] == "queue_timeout" and "retry-after" in answer.headers
