@@ -236,15 +236,20 @@ class Stream:
     # ---- in the caller's thread
 
     def _made(self) -> Iterator[Chunk]:
+        collected = False
         try:
             while not self._ended:
                 yield from self.poll()
                 if self.complete:
                     break
                 self._take_news(self._news.get())
+        except GeneratorExit:  # from the garbage collector, which must take no lock: `__del__` cancels
+            collected = True
+            raise
         finally:
             self.account.wall_s = time.perf_counter() - self.account.began
-            self.close()
+            if not collected:
+                self.close()
 
     def _wake(self) -> None:
         self._post(None)

@@ -208,8 +208,13 @@ def test_a_stream_that_is_garbage_collected_waits_for_no_lock(tts: TTS) -> None:
     """The collector may run in `Loop.submit`, in the very thread that holds the lock."""
     stream = tts.stream(LONG)
     next(stream)
+
+    def finalize() -> None:  # a stream and its generator are a cycle: the collector ends both, in any order
+        stream._chunks.close()  # type: ignore[attr-defined]
+        stream.__del__()
+
     with tts.loop._lock:
-        collector = threading.Thread(target=stream.__del__, daemon=True)
+        collector = threading.Thread(target=finalize, daemon=True)
         collector.start()
         collector.join(10)
         assert not collector.is_alive()
