@@ -143,5 +143,5 @@ def fuse_predictor(parts: PredictorParts, defines: Mapping[str, int] | None = No
     try:
         with torch.cuda.device(device):
             return PersistentPredictor(parts, defines or {})
-    except CompileError:
+    except (CompileError, torch.cuda.OutOfMemoryError):  # the weights lie in memory once more
         return None

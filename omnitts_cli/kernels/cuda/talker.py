@@ -96,5 +96,5 @@ def fuse_step(
     try:
         with torch.cuda.device(device):
             return PersistentTalker(layers, norm, defines or {})
-    except CompileError:
+    except (CompileError, torch.cuda.OutOfMemoryError):  # the weights lie in memory once more
         return None
