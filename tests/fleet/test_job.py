@@ -361,7 +361,6 @@ def test_an_unknown_field_stops_everything(omnitts: Call) -> None:
         (["empty.jsonl", "-O", "out"], 3, "has no rows"),
         (["m.csv", "-O", "out", "-v", "nobody"], 4, "voice 'nobody' not found"),
         (["m.csv", "-O", "m.csv"], 8, "cannot make the folder"),
-        (["m.csv", "-O", "out", "--verify", "asr", "--asr-model", "/nowhere/base"], 4, "not found"),
         (["here", "-O", "here", "--flat"], 8, "was not made by omnitts batch"),
     ],
 )
@@ -373,6 +372,13 @@ def test_refusals(omnitts: Call, words: list[str], code: int, message: str) -> N
     Path("here/a.txt").write_text("Hello.")
     done = omnitts("batch", *words, *TOY)
     assert done.code == code and message in done.err, done.err
+
+
+def test_a_recogniser_that_is_not_there_is_4(omnitts: Call) -> None:
+    pytest.importorskip("faster_whisper")
+    Path("m.csv").write_text(CSV)
+    done = omnitts("batch", "m.csv", "-O", "out", "--verify", "asr", "--asr-model", "/nowhere/base", *TOY)
+    assert done.code == 4 and "not found" in done.err
 
 
 def test_check_loads_no_model_and_writes_nothing(omnitts: Call) -> None:

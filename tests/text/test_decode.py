@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from omnitts_cli.errors import InputError, UsageError
@@ -45,6 +45,7 @@ def test_any_cuts_are_the_whole(text: str, cuts: list[int], encoding: str) -> No
     data = text.encode(encoding, "replace")
     if encoding == "utf-8" and data[:1] in (b"\xef", b"\xff", b"\xfe"):
         return
+    assume(not (encoding == "utf-16" and text.startswith("\0")))  # these four bytes are the mark of UTF-32
     decoder, parts, last = Decoder(), [], 0
     for cut in [*sorted({min(cut, len(data)) for cut in cuts}), len(data)]:
         parts.append(decoder.feed(data[last:cut]))
