@@ -85,12 +85,12 @@ def batch(
     manifest = folder / "rows.jsonl"
     manifest.write_text("".join(json.dumps(row) + "\n" for row in rows))
     seen: list[Pace] = []
-    told = [0.0]
+    printed_at = [0.0]
 
     def look(pace: Pace) -> None:
         seen[:] = [pace]
-        if progress and time.perf_counter() - told[0] > 10:
-            told[0] = time.perf_counter()
+        if progress and time.perf_counter() - printed_at[0] > 10:
+            printed_at[0] = time.perf_counter()
             print(f"{pace.done} rows, {pace.audio_s / pace.wall_s:.1f} audio-s/s", file=sys.stderr, flush=True)
 
     machine = {"device": tts.engine.device.name, "dtype": "auto", "slots": tts.engine.plan.slots, "first_chunk": 25,

@@ -125,7 +125,7 @@ class Client:
         return {"requests": len(self.rows), "bytes_per_s": kept / (until - since)}
 
     async def poisson(self, rate: float, seconds: float, task: dict[str, Any]) -> dict[str, Any]:
-        """Arrivals at random; nobody waits for anybody."""
+        """An open loop: requests arrive at random, whether or not earlier ones have ended."""
         rng = np.random.default_rng(int(rate * 1000))
         self.rows.clear()
         self.late.clear()
@@ -236,7 +236,7 @@ class Bench:
             request = Request(TEXTS[state["number"] % len(TEXTS)], voice, language, seed=state["number"],
                               max_frames=self.options.frames, ignore_end=True)  # fmt: skip
 
-            def hear(news: Any) -> None:
+            def on_news(news: Any) -> None:
                 arrived.append((time.perf_counter(), news.pcm.size))
                 if not news.last:
                     return
@@ -249,7 +249,7 @@ class Bench:
                 if again:
                     submit()
 
-            tts.loop.submit(request, hear)
+            tts.loop.submit(request, on_news)
 
         state["running"] = streams
         for _ in range(streams):

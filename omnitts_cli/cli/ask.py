@@ -68,7 +68,7 @@ def ask(
             converse(assistant.conversation(chat.messages if chat else (), system=system), question, chat)
         else:
             talk = assistant.conversation(chat.messages if chat else (), system=system)
-            told(talk, asked[0], question, chat, sounds)
+            print_answer(talk, asked[0], question, chat, sounds)
 
 
 def heard(name: str) -> Sound:
@@ -163,7 +163,7 @@ def options_of(question: Question) -> dict[str, Any]:
     return {name: getattr(question, name) for name in names}
 
 
-def told(
+def print_answer(
     talk: Conversation, words: str, question: Question, chat: ChatFile | None, sounds: Sequence[Sound] = ()
 ) -> Answer:
     """Prints one answer as it is written, and keeps it in the conversation."""
@@ -245,7 +245,7 @@ def converse(talk: Conversation, question: Question, chat: ChatFile | None) -> N
             continue
         with signals.handled():
             try:
-                told(talk, words, question, chat)
+                print_answer(talk, words, question, chat)
             except signals.Stopped as stopped:
                 if stopped.word != signals.NAMES["SIGINT"]:
                     raise
