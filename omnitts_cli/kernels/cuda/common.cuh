@@ -27,9 +27,12 @@ typedef long long s64;
 #endif
 
 extern __shared__ __align__(128) char shared[];
-#define AT_ROWS (RING * CHUNK)                 // 2,560 bytes a warp: rows of its inputs, then its parts of the outputs
-#define AT_UNITS (AT_ROWS + 8 * 2560)          // 8 x 832: gated units, bf16
-#define AT_SQUARES (AT_UNITS + 8 * 832)        // 2 x 8 x 8 sums of squares
+#define PARTS_STRIDE (48 * BLOCKS + 4)         // floats between the rows of a warp's parts
+#define WARP_BYTES (BLOCKS == 1 ? 2560 : 3328) // rows of a warp's inputs, then its parts of the outputs
+#define UNITS_BYTES (768 * BLOCKS + 64)        // a row of gated units, bf16
+#define AT_ROWS (RING * CHUNK)
+#define AT_UNITS (AT_ROWS + 8 * WARP_BYTES)
+#define AT_SQUARES (AT_UNITS + 8 * UNITS_BYTES) // 2 x 8 x 8 sums of squares
 #define AT_PACE (AT_SQUARES + 512)             // chunks that may be under way
 #define AT_BARRIERS (AT_PACE + 16)
 #define AT_MORE (AT_BARRIERS + RING * 16)      // what one kernel adds
@@ -100,6 +103,11 @@ __device__ __forceinline__ void add_part(char *p, float a, float b, int *overflo
   u32 l = ((u32)B << 8) | 1u, h = ((u32)A << 4) + (u32)(B >> 24);
   asm volatile("red.relaxed.gpu.global.add.u64 [%0],%1;" ::"l"(p), "l"(((u64)h << 32) | l) : "memory");
 }
+// A tile's sums: 16 columns of up to eight rows, two columns of two rows a lane.
+__device__ __forceinline__ void add_rows(char *p, const float *a, u32 t4, int *overflow) {
+  if (2 * t4 < ROWS) add_part(p + 2 * t4 * ROW_SUMS, a[0], a[2], overflow);
+  if (2 * t4 + 1 < ROWS) add_part(p + (2 * t4 + 1) * ROW_SUMS, a[1], a[3], overflow);
+}
 __device__ __forceinline__ void split(u32 l, u32 h, float &a, float &b) {
   int B = ((int)(__funnelshift_r(l, h, 8) << 4)) >> 4, A = ((int)(h - (u32)(B >> 24))) >> 4;
   a = (float)A * (1.f / (1 << FRACTION));
@@ -109,36 +117,33 @@ struct Rows { float at[ROWS][BLOCKS][4]; }; // columns 128 warp + 4 lane ... + 3
 
 // Wait until this warp's columns of every row have all their parts, and add them to the residual stream.
 template <int PARTS> __device__ __forceinline__ void add_sums(const char *sums, Rows &x, u32 warp, u32 lane, int *overflow) {
-  const char *p = sums + (warp * 16 + (lane >> 1)) * SECTOR + (lane & 1) * 16;
-  const char *hint = p + ((blockIdx.x * 3) % ROWS) * ROW_SUMS; // one lane looks at one word; all are read when it is full
   const bool looks = lane == ((warp * 5 + blockIdx.x) & 31);
   u32 spins = 0;
   bool ok;
-  do { ok = !looks || (load1(hint) & 255u) == PARTS; spun(spins); } while (!__all_sync(~0u, ok));
-  uint4 v[ROWS][BLOCKS];
-  do {
-    ok = true;
 #pragma unroll
-    for (int r = 0; r < ROWS; r++)
+  for (int h = 0; h < BLOCKS; h++) {
+    const char *p = sums + (h * 128 + warp * 16 + (lane >> 1)) * SECTOR + (lane & 1) * 16;
+    const char *hint = p + ((blockIdx.x * 3) % ROWS) * ROW_SUMS; // one lane looks at one word; all are read when it is full
+    do { ok = !looks || (load1(hint) & 255u) == PARTS; spun(spins); } while (!__all_sync(~0u, ok));
+    uint4 v[ROWS];
+    do {
+      ok = true;
 #pragma unroll
-      for (int h = 0; h < BLOCKS; h++) v[r][h] = load4(p + r * ROW_SUMS + h * 128 * SECTOR);
+      for (int r = 0; r < ROWS; r++) v[r] = load4(p + r * ROW_SUMS);
 #pragma unroll
-    for (int r = 0; r < ROWS; r++)
+      for (int r = 0; r < ROWS; r++) ok = ok && (v[r].x & 255u) == PARTS && (v[r].z & 255u) == PARTS;
+      spun(spins);
+    } while (!__all_sync(~0u, ok));
 #pragma unroll
-      for (int h = 0; h < BLOCKS; h++) ok = ok && (v[r][h].x & 255u) == PARTS && (v[r][h].z & 255u) == PARTS;
-    spun(spins);
-  } while (!__all_sync(~0u, ok));
-#pragma unroll
-  for (int r = 0; r < ROWS; r++)
-#pragma unroll
-    for (int h = 0; h < BLOCKS; h++) {
+    for (int r = 0; r < ROWS; r++) {
       float d[4];
-      split(v[r][h].x, v[r][h].y, d[0], d[1]);
-      split(v[r][h].z, v[r][h].w, d[2], d[3]);
+      split(v[r].x, v[r].y, d[0], d[1]);
+      split(v[r].z, v[r].w, d[2], d[3]);
 #pragma unroll
       for (int i = 0; i < 4; i++) x.at[r][h][i] += d[i];
       if (fmaxf(fmaxf(fabsf(d[0]), fabsf(d[1])), fmaxf(fabsf(d[2]), fabsf(d[3]))) >= 4096.f) *(volatile int *)overflow = 1;
     }
+  }
 }
 // Clear this program's sectors of every row in the sums that everybody has read.
 __device__ __forceinline__ void clear_sums(char *out_sums, char *down_sums, u32 turn, u32 program, u32 lane) {
@@ -183,28 +188,25 @@ __device__ __forceinline__ float inverse_rms(int which, u32 row) {
 }
 // Fragments of this warp's inputs: rows times the norm's weight, in bf16. 1 / rms is applied to the product.
 __device__ __forceinline__ void fragments(Rows &x, const u16 *norm, u32 warp, u32 lane, int which, u32 (*b)[2]) {
-  char *rows = shared + AT_ROWS + warp * 2560;
+  char *rows = shared + AT_ROWS + warp * WARP_BYTES;
+  u32 g = lane >> 2, t = lane & 3;
 #pragma unroll
   for (int h = 0; h < BLOCKS; h++) {
     const uint2 weight = *(const uint2 *)(norm + h * 1024 + warp * 128 + lane * 4);
     float n0 = low(weight.x), n1 = high(weight.x), n2 = low(weight.y), n3 = high(weight.y);
 #pragma unroll
     for (int r = 0; r < ROWS; r++)
-      *(uint2 *)(rows + (h * ROWS + r) * 320 + lane * 8) =
-          make_uint2(pack(x.at[r][h][0] * n0, x.at[r][h][1] * n1), pack(x.at[r][h][2] * n2, x.at[r][h][3] * n3));
-  }
-  __syncwarp();
-  u32 g = lane >> 2, t = lane & 3;
-#pragma unroll
-  for (int h = 0; h < BLOCKS; h++)
+      *(uint2 *)(rows + r * 320 + lane * 8) = make_uint2(pack(x.at[r][h][0] * n0, x.at[r][h][1] * n1), pack(x.at[r][h][2] * n2, x.at[r][h][3] * n3));
+    __syncwarp();
 #pragma unroll
     for (int i = 0; i < 4; i++) {
       uint4 v = make_uint4(0, 0, 0, 0);
-      if (g < ROWS) v = *(uint4 *)(rows + (h * ROWS + g) * 320 + i * 64 + t * 16);
+      if (g < ROWS) v = *(uint4 *)(rows + g * 320 + i * 64 + t * 16);
       u32(*to)[2] = b + 8 * h + 2 * i;
       to[0][0] = v.x, to[0][1] = v.y, to[1][0] = v.z, to[1][1] = v.w;
     }
-  __syncwarp();
+    __syncwarp();
+  }
   leave_squares(x, warp, lane, which);
 }
 // The ring of chunks: barriers that a chunk is full, then barriers that all warps have read it.
@@ -269,17 +271,17 @@ __device__ __forceinline__ void norm_and_rotate(const uint4 &in, const u16 *weig
 }
 // This warp's parts of T tiles of 16 outputs, for the other warps; then their sum over the warps.
 template <int T> __device__ __forceinline__ void leave_parts(float (*c)[4], u32 warp, u32 lane, u32 at) {
-  float *p = (float *)(shared + AT_ROWS + warp * 2560 + at);
+  float *p = (float *)(shared + AT_ROWS + warp * WARP_BYTES + at);
   u32 g = lane >> 2, t = lane & 3;
 #pragma unroll
   for (int m = 0; m < T; m++) {
-    if (2 * t < ROWS) p[2 * t * 52 + m * 16 + g] = c[m][0], p[2 * t * 52 + m * 16 + g + 8] = c[m][2];
-    if (2 * t + 1 < ROWS) p[(2 * t + 1) * 52 + m * 16 + g] = c[m][1], p[(2 * t + 1) * 52 + m * 16 + g + 8] = c[m][3];
+    if (2 * t < ROWS) p[2 * t * PARTS_STRIDE + m * 16 + g] = c[m][0], p[2 * t * PARTS_STRIDE + m * 16 + g + 8] = c[m][2];
+    if (2 * t + 1 < ROWS) p[(2 * t + 1) * PARTS_STRIDE + m * 16 + g] = c[m][1], p[(2 * t + 1) * PARTS_STRIDE + m * 16 + g + 8] = c[m][3];
   }
 }
 __device__ __forceinline__ float sum_parts(u32 row, u32 output, u32 at) {
   float v = 0;
 #pragma unroll
-  for (int i = 0; i < 8; i++) v += ((const float *)(shared + AT_ROWS + i * 2560 + at))[row * 52 + output];
+  for (int i = 0; i < 8; i++) v += ((const float *)(shared + AT_ROWS + i * WARP_BYTES + at))[row * PARTS_STRIDE + output];
   return v;
 }

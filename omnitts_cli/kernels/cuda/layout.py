@@ -116,14 +116,18 @@ class Layout:
         return self._tiles(weight, rows[None], 48 * self.program[:, None, None, None, None] + columns)
 
     def down_grouped(self, weight: Tensor) -> Tensor:
-        """64 outputs a program, from the 384 units of its group; a warp makes 16 from 192 of them."""
-        rows = 64 * self.member[:, None, None, None, None] + 16 * (self.warp // 2)[:, None, None, None] + self.pairs()
-        columns = 384 * self.kv_head[:, None, None, None, None] + 192 * (self.warp % 2)[:, None, None, None]
-        return self._tiles(weight, rows, columns + self.columns(12))
+        """64 outputs a program and block, from the units of its group; a warp makes 16 of 64 from half of them."""
+        part = self.count(self.blocks).repeat(12 * self.blocks)[:, None, None]  # the blocks alternate
+        band = 16 * ((self.warp // 2)[:, None, None, None] + 4 * part)
+        rows = 64 * self.blocks * self.member[:, None, None, None, None] + band + self.pairs()
+        units = 384 * self.blocks
+        columns = units * self.kv_head[:, None, None, None, None] + units // 2 * (self.warp % 2)[:, None, None, None]
+        return self._tiles(weight, rows, columns + self.columns(12 * self.blocks).repeat_interleave(self.blocks, 0))
 
     def layer(self, weights: LayerWeights, alone: bool) -> Tensor:
         """A layer's lines: [128, chunks * 8 * 4 * 32 * 8]."""
-        down = self.down_wide if self.blocks == 2 else self.down_alone if alone else self.down_grouped
+        alone_down = self.down_alone if self.blocks == 1 else self.down_wide
+        down = alone_down if alone else self.down_grouped
         parts = self.qkv(weights.qkv), self.out(weights.out), self.gate_up(weights.gate_up), down(weights.down)
         return self._cut(torch.cat(parts, 1), alone)
 

@@ -345,10 +345,10 @@ extern "C" __global__ void __launch_bounds__(384, 1) predictor_frame(const Frame
       const float gate = rounded(sum_parts(unit_row, unit, gate_parts_at) * scale), up = rounded(sum_parts(unit_row, 24 + unit, gate_parts_at) * scale);
       const float gated = rounded(gate / (1.f + __expf(-gate))) * up;
       if (ALONE) { // every warp computes the 24 units for itself; down: these units, all outputs
-        *(u16 *)(shared + AT_UNITS + warp * 832 + lane * 2) = (u16)(pack(gated, 0.f) & 0xffff);
+        *(u16 *)(shared + AT_UNITS + warp * UNITS_BYTES + lane * 2) = (u16)(pack(gated, 0.f) & 0xffff);
         __syncwarp();
         float a[8][4] = {};
-        const char *from = shared + AT_UNITS + warp * 832;
+        const char *from = shared + AT_UNITS + warp * UNITS_BYTES;
         uint2 b16 = make_uint2(0, 0);
         u32 b8 = 0;
         if (g < ROWS) b16 = *(const uint2 *)(from + t4 * 8), b8 = *(const u32 *)(from + 32 + t4 * 4);
@@ -376,12 +376,12 @@ extern "C" __global__ void __launch_bounds__(384, 1) predictor_frame(const Frame
           spun(spins);
         } while (!__all_sync(~0u, ok));
 #pragma unroll
-        for (int i = 0; i < 3; i++) *(uint2 *)(shared + AT_UNITS + warp * 832 + lane * 8 + i * 256) = make_uint2(z[i].x, z[i].z);
+        for (int i = 0; i < 3; i++) *(uint2 *)(shared + AT_UNITS + warp * UNITS_BYTES + lane * 8 + i * 256) = make_uint2(z[i].x, z[i].z);
         meet_warps();
         hold(10);
         float a[4][4] = {};
         u32 units[12][2];
-        const char *at = shared + AT_UNITS + g * 832 + (warp & 1) * 384 + t4 * 16;
+        const char *at = shared + AT_UNITS + g * UNITS_BYTES + (warp & 1) * 384 + t4 * 16;
 #pragma unroll
         for (int i = 0; i < 6; i++) { const uint4 v = *(const uint4 *)(at + i * 64); units[2 * i][0] = v.x, units[2 * i][1] = v.y, units[2 * i + 1][0] = v.z, units[2 * i + 1][1] = v.w; }
         each_tile<3>(chunk, warp, lane, [&](int i, const uint4 &w) { product16(a[i & 3], w, units[i][0], units[i][1]); });

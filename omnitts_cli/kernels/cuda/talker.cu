@@ -1,12 +1,16 @@
-// One step of the talker for one row in a single persistent kernel: all layers and the final norm. It works as
-// predictor.cu does, whose comments explain the exchanges; what differs is attention over a long cache.
+// One step of the talker for one row, or for up to eight, in a single persistent kernel: all layers and the final norm.
+// It works as predictor.cu does, whose comments explain the exchanges; what differs is attention over a long cache.
 //
-// The 16 programs of a kv head share the positions: program m has those with position % 16 == m, dealt to its warps in
-// turn. Keys and values of earlier positions are loaded before the new query is known. Each warp computes a partial
-// softmax; the program merges them and publishes the result, and every program merges those of all programs.
+// One row: the 16 programs of a kv head share the positions: program m has those with position % 16 == m, dealt to its
+// warps in turn. Each warp computes a partial softmax; the program merges them and publishes the result, and every
+// program merges those of all programs. Eight rows: each of the 16 programs attends for one row and one head, and its
+// warps share the positions. Keys and values of the first positions are loaded before the new query is known.
 #include "common.cuh"
 
 #define UNITS (24 * BLOCKS)                    // of the MLP, a program
+#define HEADS_HERE (ALONE ? 2 : 1)             // query heads for which a program attends
+#define STRIDE (ALONE ? 128 : 8)               // between the positions of a warp
+#define FIRST_STRIDE (ALONE ? 16 : 1)          // between those of neighbouring warps
 #define LAYER_NORMS (2 * HIDDEN + 256)         // input norm, MLP norm, query norm, key norm
 #define LAYER_BYTES (BLOCKS == 1 ? 245760u : 786432u)
 #define NOTHING -1e30f
@@ -16,33 +20,35 @@ struct Step {
   const u16 *norms;      // [layers][LAYER_NORMS], then the final norm
   const float *cosines;  // [capacity][64]
   const float *sines;
-  const u16 *row;        // [HIDDEN]
-  const s64 *position;
-  const s64 *slot;
-  u16 *keys;             // [layers][slots][8][capacity][128], written at the position
+  const u16 *input;      // [rows][HIDDEN]
+  const s64 *positions;  // [rows]
+  const s64 *slots;
+  u16 *keys;             // [layers][slots][8][capacity][128], written at the positions
   u16 *values;
-  u16 *hidden;           // [HIDDEN], written
+  u16 *hidden;           // [rows][HIDDEN], written
   char *sums;            // four sets, zero at the start
   u32 *words;            // sequence numbers zero at the start
   int *overflow;
   s64 layer_stride;      // of keys and values, in elements
   s64 slot_stride;
   s64 head_stride;
-  int layers;
+  int layers, rows;
 };
 // places in `words`, in u32
 #define WORDS_HEADS 0
-#define WORDS_ATTENDED 4096                    // [8 kv heads][16 programs][2 heads][32 lanes][4]
-#define WORDS_SCALES (WORDS_ATTENDED + 32768)  // [8][16][2][4]: largest score, sum
+#define WORDS_ATTENDED (ROWS * 4096)           // [8 kv heads][16 programs, or 8 rows][2 heads][32 lanes][4]
+#define WORDS_SCALES (WORDS_ATTENDED + 32768)  // one row: [8][16][2][4], largest score and sum
+#define WORDS_UNITS (WORDS_SCALES + 1024)      // eight rows: [8][8][192 * BLOCKS pairs][2]
 
 #define AT_SOFTMAX AT_MORE                     // [8 warps][2 heads][128] fp32
 #define AT_SCALES (AT_SOFTMAX + 8192)          // [8 warps][2 heads] largest score, sum
 #define AT_CHANCES (AT_SCALES + 128)           // 8 x 128
-#define AT_ATTENDED (AT_CHANCES + 1024)        // 8 x 256: one head each, bf16
+#define AT_ATTENDED (AT_CHANCES + 1024)        // bf16. One row: 8 warps x 256, one head each; eight: 8 rows x 576
 
 // A softmax over some positions: the largest score, the sum, and the weighted values before division.
 struct Softmax {
   float largest, sum, o[4];
+  __device__ __forceinline__ void clear() { largest = NOTHING, sum = o[0] = o[1] = o[2] = o[3] = 0.f; }
   __device__ __forceinline__ void add(float other_largest, float other_sum, const float *other) {
     const float most = fmaxf(largest, other_largest), mine = __expf(largest - most), theirs = __expf(other_largest - most);
     sum = sum * mine + other_sum * theirs;
@@ -56,7 +62,7 @@ struct Softmax {
   }
   // of all eight warps
   __device__ __forceinline__ void gather(u32 head, u32 lane) {
-    largest = NOTHING, sum = 0.f, o[0] = o[1] = o[2] = o[3] = 0.f;
+    clear();
 #pragma unroll
     for (int w = 0; w < 8; w++) {
       const float2 scale = *(const float2 *)(shared + AT_SCALES + (w * 2 + head) * 8);
@@ -84,16 +90,25 @@ extern "C" __global__ void __launch_bounds__(384, 1) talker_step(const Step f) {
     if ((HOLD >> point) & 1) { random = random * 1664525u + 1013904223u; if ((random >> 24) < 24u) __nanosleep((random >> 10) & 4095u); }
   };
   meet_warps();
-  const int position = (int)*f.position;
-  const u64 cache = (u64)*f.slot * f.slot_stride + kv_head * f.head_stride;
-  const float2 cosine = *(const float2 *)(f.cosines + position * 64 + 2 * lane), sine = *(const float2 *)(f.sines + position * 64 + 2 * lane);
+  // for which row and head this program attends; without a row there are no positions
+  const u32 row_here = ALONE ? 0 : member >> 1, head_here = ALONE ? 0 : member & 1, row_spoken = ALONE ? 0 : warp;
+  const bool used = (int)row_here < f.rows;
+  const int position = used ? (int)f.positions[row_here] : -1;
+  const u64 cache = (used ? (u64)f.slots[row_here] * f.slot_stride : 0) + kv_head * f.head_stride;
+  const float *turns = f.cosines + max(position, 0) * 64 + 2 * lane;
+  const float2 cosine = *(const float2 *)turns, sine = *(const float2 *)(f.sines + max(position, 0) * 64 + 2 * lane);
+  const bool keeps = used && warp == 0 && (ALONE ? member == (position & 15) : head_here == 0); // who writes key and value
+  const u32 parts_at = ALONE ? 1024 : 0, gate_parts_at = ALONE ? 1536 : 0;
   char *const out_sums = f.sums, *const down_sums = f.sums + 2 * SUMS;
   Rows x;
 #pragma unroll
-  for (int h = 0; h < BLOCKS; h++) {
-    const uint2 v = *(const uint2 *)(f.row + h * 1024 + warp * 128 + lane * 4);
-    x.at[0][h][0] = low(v.x), x.at[0][h][1] = high(v.x), x.at[0][h][2] = low(v.y), x.at[0][h][3] = high(v.y);
-  }
+  for (int r = 0; r < ROWS; r++)
+#pragma unroll
+    for (int h = 0; h < BLOCKS; h++) {
+      uint2 v = make_uint2(0, 0);
+      if (r < f.rows) v = *(const uint2 *)(f.input + r * HIDDEN + h * 1024 + warp * 128 + lane * 4);
+      x.at[r][h][0] = low(v.x), x.at[r][h][1] = high(v.x), x.at[r][h][2] = low(v.y), x.at[r][h][3] = high(v.y);
+    }
   for (u32 layer = 0; layer < (u32)f.layers; layer++) {
     const u16 *norms = f.norms + layer * LAYER_NORMS;
     u16 *const keys = f.keys + layer * f.layer_stride + cache, *const values = f.values + layer * f.layer_stride + cache;
@@ -106,16 +121,15 @@ extern "C" __global__ void __launch_bounds__(384, 1) talker_step(const Step f) {
       each_tile<4 * BLOCKS>(chunk, warp, lane, [&](int i, const uint4 &w) { product16(a[(i >> 1) & 1][i & 1], w, b[i >> 1][0], b[i >> 1][1]); });
 #pragma unroll
       for (int i = 0; i < 8; i++) ((float *)a[0])[i] += ((float *)a[1])[i];
-      leave_parts<2>(a[0], warp, lane, 1024);
+      leave_parts<2>(a[0], warp, lane, parts_at);
     }
-    // this warp's positions: 128 r + 16 warp + member
     uint2 key[8], value[8];
-    const int first = 16 * warp + member;
+    const int first = FIRST_STRIDE * warp + (ALONE ? member : 0);
     auto load = [&](int from) {
 #pragma unroll
       for (int r = 0; r < 8; r++) {
         key[r] = value[r] = make_uint2(0, 0);
-        const int p = from + 128 * r;
+        const int p = from + STRIDE * r;
         if (p < position) {
           const u16 *k = keys + p * 128 + 2 * lane, *v = values + p * 128 + 2 * lane;
           key[r] = make_uint2(*(const u32 *)k, *(const u32 *)(k + 64)), value[r] = make_uint2(*(const u32 *)v, *(const u32 *)(v + 64));
@@ -123,54 +137,61 @@ extern "C" __global__ void __launch_bounds__(384, 1) talker_step(const Step f) {
       }
     };
     load(first);
+    if (!ALONE) // what the later rounds will load
+      for (int p = first + 64 + STRIDE * (int)(lane >> 2); p < position; p += 64)
+        asm volatile("prefetch.global.L2 [%0];" ::"l"((lane & 2 ? values : keys) + p * 128 + (lane & 1) * 64));
     hold(1);
     meet_warps();
-    if (warp == 0) {
-      float v = rounded(sum_parts(0, lane, 1024) * inverse_rms(0, 0)), next = __shfl_xor_sync(~0u, v, 1);
-      if (!(lane & 1)) store2(f.words + WORDS_HEADS + ((kv_head * 4 + (member >> 2)) * 32 + 8 * (member & 3)) * 4 + lane, pack(v, next), sequence);
+    if (!ALONE || warp == 0) {
+      float v = rounded(sum_parts(row_spoken, lane, parts_at) * inverse_rms(0, row_spoken)), next = __shfl_xor_sync(~0u, v, 1);
+      if (!(lane & 1)) store2(f.words + WORDS_HEADS + (((kv_head * ROWS + row_spoken) * 4 + (member >> 2)) * 32 + 8 * (member & 3)) * 4 + lane, pack(v, next), sequence);
     }
     hold(2);
     if (warp == 6) clear_sums(out_sums, down_sums, layer, program, lane);
-    float q[2][4], k[4];
+    float q[HEADS_HERE][4], k[4];
     uint2 new_key, new_value;
     {
-      uint4 in[4]; // two queries, the key, the value
-      const u32 *from = f.words + WORDS_HEADS + (kv_head * 4 * 32 + lane) * 4;
+      uint4 in[HEADS_HERE + 2]; // the queries, the key, the value
+      const u32 *from = f.words + WORDS_HEADS + ((kv_head * ROWS + row_here) * 4 * 32 + lane) * 4;
       u32 spins = 0;
       bool ok;
       do {
         ok = true;
 #pragma unroll
-        for (int i = 0; i < 4; i++) in[i] = load4(from + i * 128), ok = ok && both_from(in[i], sequence);
+        for (int i = 0; i < HEADS_HERE + 2; i++) {
+          const u32 which = i < HEADS_HERE ? head_here + i : i - HEADS_HERE + 2;
+          in[i] = load4(from + which * 128), ok = ok && both_from(in[i], sequence);
+        }
         spun(spins);
       } while (!__all_sync(~0u, ok));
       hold(3);
       const u16 *query_norm = norms + 2 * HIDDEN, *key_norm = query_norm + 128;
 #pragma unroll
-      for (int h = 0; h < 2; h++) norm_and_rotate(in[h], query_norm, cosine, sine, .08838834764831845f, lane, q[h]);
-      norm_and_rotate(in[2], key_norm, cosine, sine, 1.f, lane, k);
-      new_key = make_uint2(pack(k[0], k[1]), pack(k[2], k[3])), new_value = make_uint2(in[3].x, in[3].z);
+      for (int h = 0; h < HEADS_HERE; h++) norm_and_rotate(in[h], query_norm, cosine, sine, .08838834764831845f, lane, q[h]);
+      norm_and_rotate(in[HEADS_HERE], key_norm, cosine, sine, 1.f, lane, k);
+      new_key = make_uint2(pack(k[0], k[1]), pack(k[2], k[3])), new_value = make_uint2(in[HEADS_HERE + 1].x, in[HEADS_HERE + 1].z);
     }
-    if (member == (position & 15) && warp == 0) { // for the next steps
+    if (keeps) { // for the next steps
       u16 *const to_key = keys + position * 128 + 2 * lane, *const to_value = values + position * 128 + 2 * lane;
       *(u32 *)to_key = new_key.x, *(u32 *)(to_key + 64) = new_key.y;
       *(u32 *)to_value = new_value.x, *(u32 *)(to_value + 64) = new_value.y;
     }
-    Softmax seen[2];
+    Softmax seen[HEADS_HERE];
 #pragma unroll
-    for (int h = 0; h < 2; h++) seen[h].largest = NOTHING, seen[h].sum = seen[h].o[0] = seen[h].o[1] = seen[h].o[2] = seen[h].o[3] = 0.f;
-    for (int from = first; from <= position; from += 1024) {
+    for (int h = 0; h < HEADS_HERE; h++) seen[h].clear();
+    for (int from = first; from <= position; from += 8 * STRIDE) {
       if (from != first) load(from);
-      float s[16];
+      float s[8 * HEADS_HERE];
 #pragma unroll
       for (int r = 0; r < 8; r++) {
-        if (from + 128 * r == position) key[r] = new_key, value[r] = new_value;
+        if (from + STRIDE * r == position) key[r] = new_key, value[r] = new_value;
 #pragma unroll
-        for (int h = 0; h < 2; h++) s[8 * h + r] = q[h][0] * low(key[r].x) + q[h][1] * high(key[r].x) + q[h][2] * low(key[r].y) + q[h][3] * high(key[r].y);
+        for (int h = 0; h < HEADS_HERE; h++) s[8 * h + r] = q[h][0] * low(key[r].x) + q[h][1] * high(key[r].x) + q[h][2] * low(key[r].y) + q[h][3] * high(key[r].y);
       }
-      fold<8>(s, lane);
+      fold<4 * HEADS_HERE>(s, lane);
+      if (!ALONE) s[0] += __shfl_xor_sync(~0u, s[0], 8);
       s[0] += __shfl_xor_sync(~0u, s[0], 16);
-      const bool there = from + 128 * (int)(lane & 7) <= position; // lane 8 h + r has the score of head h, position r
+      const bool there = from + STRIDE * (int)(lane & 7) <= position; // lane 8 h + r has the score of head h, position r
       float largest = there ? s[0] : NOTHING;
       for (int o = 4; o; o >>= 1) largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, o));
       const float chance = there ? __expf(s[0] - largest) : 0.f;
@@ -181,7 +202,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) talker_step(const Step f) {
       chances[lane] = chance;
       __syncwarp();
 #pragma unroll
-      for (int h = 0; h < 2; h++) {
+      for (int h = 0; h < HEADS_HERE; h++) {
         float o[4] = {};
 #pragma unroll
         for (int r = 0; r < 8; r++) {
@@ -192,19 +213,19 @@ extern "C" __global__ void __launch_bounds__(384, 1) talker_step(const Step f) {
       }
     }
 #pragma unroll
-    for (int h = 0; h < 2; h++) seen[h].leave(warp, h, lane);
+    for (int h = 0; h < HEADS_HERE; h++) seen[h].leave(warp, h, lane);
     hold(4);
     meet_warps();
-    if (warp < 2) { // this program's share of one head
+    if (warp < HEADS_HERE) { // this program's share of one head
       Softmax share;
       share.gather(warp, lane);
       const float scale = share.sum > 0.f ? 1.f / share.sum : 0.f;
-      u32 *to = f.words + WORDS_ATTENDED + (((kv_head * 16 + member) * 2 + warp) * 32 + lane) * 4;
+      u32 *to = f.words + WORDS_ATTENDED + ((ALONE ? (kv_head * 16 + member) * 2 + warp : (kv_head * 8 + row_here) * 2 + head_here) * 32 + lane) * 4;
       store4(to, pack(share.o[0] * scale, share.o[1] * scale), sequence, pack(share.o[2] * scale, share.o[3] * scale), sequence);
-      if (lane == 0) store4(f.words + WORDS_SCALES + ((kv_head * 16 + member) * 2 + warp) * 4, __float_as_uint(share.largest), sequence, __float_as_uint(share.sum), sequence);
+      if (ALONE && lane == 0) store4(f.words + WORDS_SCALES + ((kv_head * 16 + member) * 2 + warp) * 4, __float_as_uint(share.largest), sequence, __float_as_uint(share.sum), sequence);
     }
     hold(5);
-    { // each warp fetches two programs' shares
+    if (ALONE) { // each warp fetches two programs' shares
       uint4 z[2][2], scales[2][2];
       const u32 *from = f.words + WORDS_ATTENDED + ((kv_head * 16 + 2 * warp) * 64 + lane) * 4, *scales_from = f.words + WORDS_SCALES + (kv_head * 16 + 2 * warp) * 8;
       u32 spins = 0;
@@ -224,7 +245,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) talker_step(const Step f) {
 #pragma unroll
       for (int h = 0; h < 2; h++) {
         Softmax two;
-        two.largest = NOTHING, two.sum = two.o[0] = two.o[1] = two.o[2] = two.o[3] = 0.f;
+        two.clear();
 #pragma unroll
         for (int m = 0; m < 2; m++) {
           const float sum = __uint_as_float(scales[m][h].z);
@@ -233,36 +254,50 @@ extern "C" __global__ void __launch_bounds__(384, 1) talker_step(const Step f) {
         }
         two.leave(warp, h, lane);
       }
-    }
-    hold(6);
-    meet_warps();
-    { // every warp: the head that it multiplies
-      Softmax all;
+      hold(6);
+      meet_warps();
+      Softmax all; // every warp: the head that it multiplies
       all.gather(warp & 1, lane);
       const float scale = 1.f / all.sum;
       char *to = shared + AT_ATTENDED + warp * 256;
       *(u32 *)(to + 4 * lane) = pack(all.o[0] * scale, all.o[1] * scale);
       *(u32 *)(to + 128 + 4 * lane) = pack(all.o[2] * scale, all.o[3] * scale);
       __syncwarp();
+    } else { // each warp fetches one row
+      uint4 z[2];
+      const u32 *from = f.words + WORDS_ATTENDED + ((kv_head * 8 + warp) * 64 + lane) * 4;
+      u32 spins = 0;
+      bool ok;
+      do {
+        z[0] = load4(from), z[1] = load4(from + 128);
+        ok = both_from(z[0], sequence) && both_from(z[1], sequence);
+        spun(spins);
+      } while (!__all_sync(~0u, ok));
+#pragma unroll
+      for (int i = 0; i < 2; i++) {
+        char *to = shared + AT_ATTENDED + warp * 576 + i * 256;
+        *(u32 *)(to + 4 * lane) = z[i].x, *(u32 *)(to + 128 + 4 * lane) = z[i].z;
+      }
+      hold(6);
+      meet_warps();
     }
     { // out: 16 of every 64 outputs and 128 of 256 inputs a warp
       float a[BLOCKS][2][4] = {};
       u32 heads[8][2];
-      const char *from = shared + AT_ATTENDED + warp * 256 + t4 * 16;
+      const char *from = shared + AT_ATTENDED + (ALONE ? warp * 256 : g * 576 + (warp & 1) * 256) + t4 * 16;
 #pragma unroll
       for (int i = 0; i < 4; i++) {
         uint4 v = make_uint4(0, 0, 0, 0);
-        if (g == 0) v = *(const uint4 *)(from + i * 64);
+        if (g < ROWS) v = *(const uint4 *)(from + i * 64);
         heads[2 * i][0] = v.x, heads[2 * i][1] = v.y, heads[2 * i + 1][0] = v.z, heads[2 * i + 1][1] = v.w;
       }
       each_tile<2 * BLOCKS>(chunk, warp, lane, [&](int i, const uint4 &w) { product16(a[i % BLOCKS][(i / BLOCKS) & 1], w, heads[i / BLOCKS][0], heads[i / BLOCKS][1]); });
       hold(7);
-      if (t4 == 0) {
 #pragma unroll
-        for (int m = 0; m < BLOCKS; m++) {
-          char *p = out_sums + (layer & 1) * SUMS + (u64)(8 * BLOCKS * member + 2 * ((warp >> 1) + 4 * m) + (g >> 2)) * SECTOR + (g & 3) * 8;
-          add_part(p, a[m][0][0] + a[m][1][0], a[m][0][2] + a[m][1][2], f.overflow);
-        }
+      for (int m = 0; m < BLOCKS; m++) {
+#pragma unroll
+        for (int i = 0; i < 4; i++) a[m][0][i] += a[m][1][i];
+        add_rows(out_sums + (layer & 1) * SUMS + (u64)(8 * BLOCKS * member + 2 * ((warp >> 1) + 4 * m) + (g >> 2)) * SECTOR + (g & 3) * 8, a[m][0], t4, f.overflow);
       }
     }
     add_sums<16>(out_sums + (layer & 1) * SUMS, x, warp, lane, f.overflow);
@@ -271,67 +306,102 @@ extern "C" __global__ void __launch_bounds__(384, 1) talker_step(const Step f) {
     { // gate and up
       float a[3 * BLOCKS][4] = {};
       each_tile<6 * BLOCKS * BLOCKS>(chunk, warp, lane, [&](int i, const uint4 &w) { product16(a[i % (3 * BLOCKS)], w, b[i / (3 * BLOCKS)][0], b[i / (3 * BLOCKS)][1]); });
-      leave_parts<3 * BLOCKS>(a, warp, lane, 1536);
+      leave_parts<3 * BLOCKS>(a, warp, lane, gate_parts_at);
     }
     hold(9);
     meet_warps();
-    char *const units = shared + AT_UNITS + warp * 832; // every warp computes all units for itself
-    const float scale = inverse_rms(1, 0);
-#pragma unroll
-    for (int from = 0; from < UNITS; from += 32) {
-      const u32 unit = min(from + lane, UNITS - 1u);
-      const float gate = rounded(sum_parts(0, unit, 1536) * scale), up = rounded(sum_parts(0, UNITS + unit, 1536) * scale);
-      const float gated = rounded(gate / (1.f + __expf(-gate))) * up;
-      if (from + lane < UNITS) *(u16 *)(units + unit * 2) = (u16)(pack(gated, 0.f) & 0xffff);
-    }
-    __syncwarp();
-    hold(10);
     char *const down = down_sums + (layer & 1) * SUMS + (g & 3) * 8 + (u64)(g >> 2) * SECTOR;
-#if BLOCKS == 1
-    { // down: these units, all outputs
-      float a[8][4] = {};
-      uint2 b16 = make_uint2(0, 0);
-      u32 b8 = 0;
-      if (g == 0) b16 = *(const uint2 *)(units + t4 * 8), b8 = *(const u32 *)(units + 32 + t4 * 4);
-      each_tile<3>(chunk, warp, lane, [&](int i, const uint4 &w) {
-        if (i < 8) product16(a[i], w, b16.x, b16.y);
-        else product8(a[2 * (i - 8)], w.x, w.y, b8), product8(a[2 * (i - 8) + 1], w.z, w.w, b8);
-      });
+    const float scale = inverse_rms(1, row_spoken);
 #pragma unroll
-      for (int m = 0; m < 8; m++)
-        if (t4 == 0) add_part(down + (u64)(8 * warp + 2 * (m & 3) + (m >> 2) * 64) * SECTOR, a[m][0], a[m][2], f.overflow);
-    }
-#else
-    { // down: these units, all outputs; three tiles for every 16 outputs
-      uint2 these[3];
-#pragma unroll
-      for (int i = 0; i < 3; i++) {
-        these[i] = make_uint2(0, 0);
-        if (g == 0) these[i] = *(const uint2 *)(units + i * 32 + t4 * 8);
+    for (int from = 0; from < UNITS; from += 32) { // one row: every warp computes all units for itself; eight: a row a warp
+      const u32 unit = min(from + lane, UNITS - 1u);
+      const float gate = rounded(sum_parts(row_spoken, unit, gate_parts_at) * scale), up = rounded(sum_parts(row_spoken, UNITS + unit, gate_parts_at) * scale);
+      const float gated = rounded(gate / (1.f + __expf(-gate))) * up;
+      if (ALONE) {
+        if (from + lane < UNITS) *(u16 *)(shared + AT_UNITS + warp * UNITS_BYTES + unit * 2) = (u16)(pack(gated, 0.f) & 0xffff);
+      } else {
+        const float next = __shfl_xor_sync(~0u, gated, 1);
+        if (!(lane & 1) && from + lane < UNITS) store2(f.words + WORDS_UNITS + ((kv_head * 8 + warp) * 192 * BLOCKS + (UNITS / 2) * member) * 2 + from + lane, pack(gated, next), sequence);
       }
-      float a[4] = {};
-      each_tile<12>(chunk, warp, lane, [&](int i, const uint4 &w) {
-        product16(a, w, these[i % 3].x, these[i % 3].y);
-        if (i % 3 == 2) {
-          if (t4 == 0) add_part(down + (u64)(2 * (16 * warp + i / 3)) * SECTOR, a[0], a[2], f.overflow);
-          a[0] = a[1] = a[2] = a[3] = 0.f;
-        }
-      });
     }
-#endif
-    add_sums<128>(down_sums + (layer & 1) * SUMS, x, warp, lane, f.overflow);
+    if constexpr (ALONE) {
+      __syncwarp();
+      hold(10);
+      const char *units = shared + AT_UNITS + warp * UNITS_BYTES;
+      if constexpr (BLOCKS == 1) { // down: these units, all outputs
+        float a[8][4] = {};
+        uint2 b16 = make_uint2(0, 0);
+        u32 b8 = 0;
+        if (g == 0) b16 = *(const uint2 *)(units + t4 * 8), b8 = *(const u32 *)(units + 32 + t4 * 4);
+        each_tile<3>(chunk, warp, lane, [&](int i, const uint4 &w) {
+          if (i < 8) product16(a[i & 7], w, b16.x, b16.y);
+          else product8(a[2 * (i & 3)], w.x, w.y, b8), product8(a[2 * (i & 3) + 1], w.z, w.w, b8);
+        });
+#pragma unroll
+        for (int m = 0; m < 8; m++) add_rows(down + (u64)(8 * warp + 2 * (m & 3) + (m >> 2) * 64) * SECTOR, a[m], t4, f.overflow);
+      } else { // three tiles for every 16 outputs
+        uint2 these[3];
+#pragma unroll
+        for (int i = 0; i < 3; i++) {
+          these[i] = make_uint2(0, 0);
+          if (g == 0) these[i] = *(const uint2 *)(units + i * 32 + t4 * 8);
+        }
+        float a[4] = {};
+        each_tile<12>(chunk, warp, lane, [&](int i, const uint4 &w) {
+          product16(a, w, these[i % 3].x, these[i % 3].y);
+          if (i % 3 == 2) {
+            add_rows(down + (u64)(2 * (16 * warp + i / 3)) * SECTOR, a, t4, f.overflow);
+            a[0] = a[1] = a[2] = a[3] = 0.f;
+          }
+        });
+      }
+      add_sums<128>(down_sums + (layer & 1) * SUMS, x, warp, lane, f.overflow);
+    } else { // the group's units first; down: 16 of every 64 outputs, and half of the units a warp
+      uint4 z[3 * BLOCKS];
+      const u32 *from = f.words + WORDS_UNITS + (kv_head * 8 + warp) * 384 * BLOCKS + lane * 4;
+      u32 spins = 0;
+      bool ok;
+      do {
+        ok = true;
+#pragma unroll
+        for (int i = 0; i < 3 * BLOCKS; i++) z[i] = load4(from + i * 128), ok = ok && both_from(z[i], sequence);
+        spun(spins);
+      } while (!__all_sync(~0u, ok));
+#pragma unroll
+      for (int i = 0; i < 3 * BLOCKS; i++) *(uint2 *)(shared + AT_UNITS + warp * UNITS_BYTES + lane * 8 + i * 256) = make_uint2(z[i].x, z[i].z);
+      meet_warps();
+      hold(10);
+      float a[BLOCKS][2][4] = {};
+      uint4 units = make_uint4(0, 0, 0, 0); // of two tiles along the inputs
+      const char *at = shared + AT_UNITS + g * UNITS_BYTES + (warp & 1) * 384 * BLOCKS + t4 * 16;
+      each_tile<3 * BLOCKS * BLOCKS>(chunk, warp, lane, [&](int i, const uint4 &w) {
+        const int tile = i / BLOCKS;
+        if (i % (2 * BLOCKS) == 0) units = *(const uint4 *)(at + tile / 2 * 64);
+        product16(a[i % BLOCKS][tile & 1], w, tile & 1 ? units.z : units.x, tile & 1 ? units.w : units.y);
+      });
+      hold(10);
+#pragma unroll
+      for (int m = 0; m < BLOCKS; m++) {
+#pragma unroll
+        for (int i = 0; i < 4; i++) a[m][0][i] += a[m][1][i];
+        add_rows(down + (u64)(8 * BLOCKS * member + 2 * ((warp >> 1) + 4 * m)) * SECTOR, a[m][0], t4, f.overflow);
+      }
+      add_sums<16>(down_sums + (layer & 1) * SUMS, x, warp, lane, f.overflow);
+    }
   }
   leave_squares(x, warp, lane, 0);
   meet_warps();
-  if (program == 0) {
-    const float scale = inverse_rms(0, 0);
 #pragma unroll
-    for (int h = 0; h < BLOCKS; h++) {
-      const u32 at = h * 1024 + warp * 128 + lane * 4;
-      const uint2 weight = *(const uint2 *)(f.norms + f.layers * LAYER_NORMS + at);
-      const float *y = x.at[0][h];
-      *(uint2 *)(f.hidden + at) = make_uint2(pack(rounded(y[0] * scale) * low(weight.x), rounded(y[1] * scale) * high(weight.x)),
-                                             pack(rounded(y[2] * scale) * low(weight.y), rounded(y[3] * scale) * high(weight.y)));
+  for (int r = 0; r < ROWS; r++) // program r writes row r
+    if ((int)program == r && r < f.rows) {
+      const float scale = inverse_rms(0, r);
+#pragma unroll
+      for (int h = 0; h < BLOCKS; h++) {
+        const u32 at = h * 1024 + warp * 128 + lane * 4;
+        const uint2 weight = *(const uint2 *)(f.norms + f.layers * LAYER_NORMS + at);
+        const float *y = x.at[r][h];
+        *(uint2 *)(f.hidden + r * HIDDEN + at) = make_uint2(pack(rounded(y[0] * scale) * low(weight.x), rounded(y[1] * scale) * high(weight.x)),
+                                                            pack(rounded(y[2] * scale) * low(weight.y), rounded(y[3] * scale) * high(weight.y)));
+      }
     }
-  }
 }

@@ -1,10 +1,11 @@
-"""A step of the talker for one row as one persistent kernel (`talker.cu`)."""
+"""A step of the talker for up to 8 rows as one persistent kernel (`talker.cu`)."""
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping, Sequence
 from ctypes import c_int, c_int64, c_void_p
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -16,8 +17,7 @@ from omnitts_cli.kernels.cuda.nvrtc import CompileError, Kernel
 from omnitts_cli.kernels.ops import LayerWeights
 
 SOURCE = Path(__file__).with_name("talker.cu")
-WORDS = 37_888
-SHARED_BYTES = 36 * 4096 + 8 * (2560 + 832) + 512 + 16 + 9 * 16 + 8192 + 128 + 1024 + 2048
+MOST_ROWS = 8
 
 
 class _Step(ctypes.Structure):
@@ -26,59 +26,82 @@ class _Step(ctypes.Structure):
     _fields_ = (
         *(
             (name, c_void_p)
-            for name in ("lines norms cosines sines row position slot keys values hidden sums words overflow".split())
+            for name in (
+                "lines norms cosines sines input positions slots keys values hidden sums words overflow".split()
+            )
         ),
         ("layer_stride", c_int64),
         ("slot_stride", c_int64),
         ("head_stride", c_int64),
         ("layers", c_int),
+        ("rows", c_int),
     )
 
 
-class PersistentTalker:
-    """All layers and the final norm for one row. See `FusedStep` in `kernels/ops.py`."""
+@dataclass
+class _Variant:
+    """The kernel for one row, or for up to eight, with the weights in its order."""
 
-    most_rows = 1
+    kernel: Kernel
+    lines: Tensor
+    state: Tensor  # bytes: sums, then words
+    sums: int  # bytes of `sums` in it
 
-    def __init__(self, layers: Sequence[LayerWeights], norm: Tensor, defines: Mapping[str, int]) -> None:
-        blocks = norm.shape[0] // 1024
-        macros = {"ROWS": 1, "BLOCKS": blocks, "BUSY_AHEAD": 2 * blocks, **defines}
-        self._kernel = Kernel(SOURCE, "talker_step", macros, "sm_90a", PROGRAMS, THREADS, SHARED_BYTES)
+    @staticmethod
+    def of(layers: Sequence[LayerWeights], norm: Tensor, alone: bool, defines: Mapping[str, int]) -> _Variant:
+        blocks, rows = norm.shape[0] // 1024, 1 if alone else MOST_ROWS
+        warp, units, attended = 2560 if blocks == 1 else 3328, 768 * blocks + 64, 256 if alone else 576
+        shared = 36 * 4096 + 8 * (warp + units + attended) + 512 + 16 + (9 if alone else 18) * 16 + 8192 + 128 + 1024
+        macros = {"ROWS": rows, "BLOCKS": blocks, "BUSY_AHEAD": 2 if alone and blocks == 1 else 4, **defines}
+        kernel = Kernel(SOURCE, "talker_step", macros, "sm_90a", PROGRAMS, THREADS, shared)
         layout = Layout(norm.device, blocks)
         numbers = sum(getattr(layers[0], name).numel() for name in ("qkv", "out", "gate_up", "down"))
-        self._lines = norm.new_empty(len(layers), PROGRAMS, numbers // PROGRAMS)
-        for line, weights in zip(self._lines, layers, strict=True):
-            line.copy_(layout.layer(weights, alone=True))
-        self._norms = norms(layers, norm)
-        self._layers, self._sums = len(layers), 4 * 128 * blocks * 1024
-        self._state = torch.zeros(self._sums + 4 * WORDS, dtype=torch.uint8, device=norm.device)
+        lines = norm.new_empty(len(layers), PROGRAMS, numbers // PROGRAMS)
+        for line, weights in zip(lines, layers, strict=True):
+            line.copy_(layout.layer(weights, alone))
+        sums = 4 * rows * 128 * blocks * (1024 if alone else 64)
+        words = rows * 4096 + 32768 + 1024 + (0 if alone else 8 * 3072 * blocks)
+        state = torch.zeros(sums + 4 * words, dtype=torch.uint8, device=norm.device)
+        return _Variant(kernel, lines, state, sums)
+
+
+class PersistentTalker:
+    """All layers and the final norm for one position of each row. See `FusedStep` in `kernels/ops.py`."""
+
+    most_rows = MOST_ROWS
+
+    def __init__(self, layers: Sequence[LayerWeights], norm: Tensor, defines: Mapping[str, int]) -> None:
+        self._variants = {alone: _Variant.of(layers, norm, alone, defines) for alone in (True, False)}
+        self._norms, self._layers = norms(layers, norm), len(layers)
         self._overflow = Overflow()
         self.check = self._overflow.check
 
     def __call__(
-        self, row: Tensor, position: Tensor, slot: Tensor, cos: Tensor, sin: Tensor, keys: Tensor, values: Tensor
+        self, rows: Tensor, positions: Tensor, slots: Tensor, cos: Tensor, sin: Tensor, keys: Tensor, values: Tensor
     ) -> Tensor:
-        row, position, slot = row.contiguous(), position.contiguous(), slot.contiguous()
-        hidden = torch.empty_like(row)
-        self._state.zero_()
-        state = self._state.data_ptr()
-        self._kernel.launch(
+        variant = self._variants[rows.shape[0] == 1]
+        rows, positions, slots = rows.contiguous(), positions.contiguous(), slots.contiguous()
+        hidden = torch.empty_like(rows)
+        variant.state.zero_()
+        state = variant.state.data_ptr()
+        variant.kernel.launch(
             _Step(
-                self._lines.data_ptr(),
+                variant.lines.data_ptr(),
                 self._norms.data_ptr(),
                 cos.data_ptr(),
                 sin.data_ptr(),
-                row.data_ptr(),
-                position.data_ptr(),
-                slot.data_ptr(),
+                rows.data_ptr(),
+                positions.data_ptr(),
+                slots.data_ptr(),
                 keys.data_ptr(),
                 values.data_ptr(),
                 hidden.data_ptr(),
                 state,
-                state + self._sums,
+                state + variant.sums,
                 self._overflow.address,
                 *keys.stride()[:3],
                 self._layers,
+                rows.shape[0],
             )
         )
         return hidden

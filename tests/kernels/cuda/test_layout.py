@@ -28,7 +28,7 @@ def numbered(blocks: int) -> LayerWeights:
     return LayerWeights(input_norm=none, q_norm=none, k_norm=none, mlp_norm=none, **made)
 
 
-@pytest.mark.parametrize(("alone", "blocks", "chunks"), [(True, 1, 15), (False, 1, 15), (True, 2, 48)])
+@pytest.mark.parametrize(("alone", "blocks", "chunks"), [(True, 1, 15), (False, 1, 15), (True, 2, 48), (False, 2, 48)])
 def test_every_weight_is_in_the_lines_once(alone: bool, blocks: int, chunks: int) -> None:
     lines = Layout(CPU, blocks).layer(numbered(blocks), alone)
     assert lines.shape == (128, chunks * 8 * 4 * 32 * 8)
@@ -110,15 +110,16 @@ class TestProductsOfAProgram:
             made[16 * (warp // 2) :][:16] += found.view(2, 8).T.flatten()
         assert_near(made, weight[64 * member :][:64, width * kv_head :][:, :width] @ x)
 
-    def test_out_of_two_blocks(self, program: int) -> None:
+    @pytest.mark.parametrize(("name", "width"), [("out", 256), ("down_grouped", 768)])
+    def test_sums_of_a_group_of_two_blocks(self, program: int, name: str, width: int) -> None:
         torch.manual_seed(program)
         kv_head, member = divmod(program, 16)
-        weight, x, made = torch.randn(2048, 2048), torch.randn(256), torch.zeros(2, 64)
-        fours = Layout(CPU, 2).out(weight)[program]
+        weight, x, made = torch.randn(2048, 8 * width), torch.randn(width), torch.zeros(2, 64)
+        fours = getattr(Layout(CPU, 2), name)(weight)[program]
         for warp in range(8):
-            found = products(fours[:, warp], x[128 * (warp % 2) :], 2).view(2, 2, 8).transpose(1, 2).flatten(1)
-            made[:, 16 * (warp // 2) :][:, :16] += found
-        assert_near(made.flatten(), weight[128 * member :][:128, 256 * kv_head :][:, :256] @ x)
+            found = products(fours[:, warp], x[width // 2 * (warp % 2) :], 2)
+            made[:, 16 * (warp // 2) :][:, :16] += found.view(2, 2, 8).transpose(1, 2).flatten(1)
+        assert_near(made.flatten(), weight[128 * member :][:128, width * kv_head :][:, :width] @ x)
 
     def test_down_of_one_row_and_two_blocks(self, program: int) -> None:
         torch.manual_seed(program)

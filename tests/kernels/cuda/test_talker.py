@@ -66,10 +66,15 @@ def turns() -> tuple[Tensor, Tensor]:
 
 
 def cache() -> tuple[Tensor, Tensor]:
-    """Keys and values of three slots, all positions filled."""
+    """Keys and values of nine slots, all positions filled."""
     torch.manual_seed(3)
-    keys, values = torch.randn(2, LAYERS, 3, 8, CAPACITY, 128, device="cuda").bfloat16()
+    keys, values = torch.randn(2, LAYERS, 9, 8, CAPACITY, 128, device="cuda").bfloat16()
     return keys, values
+
+
+def rows_of(blocks: int, count: int) -> Tensor:
+    torch.manual_seed(count)
+    return torch.randn(count, 1024 * blocks, device="cuda").bfloat16()
 
 
 def step(blocks: int, place: int, keys: Tensor, values: Tensor, hold: int = 0) -> Tensor:
@@ -144,6 +149,42 @@ def test_a_captured_step_is_an_eager_one(blocks: int) -> None:
         made.zero_()
         graph.replay()
         assert torch.equal(made, want)
+
+
+@pytest.mark.parametrize("blocks", [1, 2])
+@pytest.mark.parametrize("count", [2, 3, 5, 8])
+def test_rows_of_other_slots_and_positions(blocks: int, count: int) -> None:
+    """Each row is near to its own step, keys and values are written for it alone, and neighbours change nothing."""
+    keys, values = cache()
+    at = torch.tensor([700, 0, 63, 64, 2199, 1, 130, 300], device="cuda")
+    slots = torch.tensor([4, 1, 7, 0, 2, 8, 3, 6], device="cuda")
+    rows = rows_of(blocks, 8)
+    whole_keys, whole_values = keys.clone(), values.clone()
+    whole = kernel(blocks, 0)(rows, at, slots, *turns(), whole_keys, whole_values)
+    some_keys, some_values = keys.clone(), values.clone()
+    some = kernel(blocks, 0)(rows[:count], at[:count], slots[:count], *turns(), some_keys, some_values)
+    assert torch.equal(some, whole[:count])
+    for r in range(count):
+        own_keys, own_values = keys.clone(), values.clone()
+        own = kernel(blocks, 0)(rows[r : r + 1], at[r : r + 1], slots[r : r + 1], *turns(), own_keys, own_values)
+        assert apart(some[r : r + 1], own) < 1e-2
+        assert apart(some_keys[:, slots[r], :, at[r]], own_keys[:, slots[r], :, at[r]]) < 1e-2
+        assert apart(some_values[:, slots[r], :, at[r]], own_values[:, slots[r], :, at[r]]) < 1e-2
+        for made, before in ((some_keys, keys), (some_values, values)):
+            made[:, slots[r], :, at[r]] = before[:, slots[r], :, at[r]]
+    assert torch.equal(some_keys, keys)
+    assert torch.equal(some_values, values)
+
+
+@pytest.mark.parametrize("blocks", [1, 2])
+def test_bits_of_eight_rows_repeat_while_warps_are_delayed(blocks: int) -> None:
+    keys, values = cache()
+    at, slots = torch.arange(8, device="cuda") * 150, torch.arange(8, device="cuda")
+    want = kernel(blocks, 0)(rows_of(blocks, 8), at, slots, *turns(), keys, values)
+    bad = torch.zeros((), device="cuda", dtype=torch.int64)
+    for _ in range(60):
+        bad += (kernel(blocks, 0x7FF)(rows_of(blocks, 8), at, slots, *turns(), keys, values) != want).any()
+    assert int(bad) == 0
 
 
 def test_a_sum_out_of_range_is_an_error() -> None:
