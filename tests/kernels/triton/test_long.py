@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 import torch
+from frame_table import close
 from torch import Tensor
 
 from omnitts_cli.kernels import plain
@@ -28,7 +27,6 @@ def test_attend_cached(
     rows: int,
     where: torch.device,
     dtype: torch.dtype,
-    close: Callable[[Tensor, Tensor], None],
 ) -> None:
     from omnitts_cli.kernels.triton.long import attend_cached
 
@@ -75,9 +73,7 @@ def test_scores_are_float32(rows: int, where: torch.device, dtype: torch.dtype) 
 
 
 @pytest.mark.parametrize("rows", [3, 400])
-def test_experts_of_the_released_sizes(
-    rows: int, where: torch.device, dtype: torch.dtype, close: Callable[[Tensor, Tensor], None]
-) -> None:
+def test_experts_of_the_released_sizes(rows: int, where: torch.device, dtype: torch.dtype) -> None:
     from omnitts_cli.kernels.triton.long import experts
 
     if where.type == "cpu":
