@@ -78,7 +78,13 @@ def engine_alone(tts: TTS, rows: list[dict[str, Any]], seconds: float, lead_s: f
 
 
 def batch(
-    tts: TTS, rows: list[dict[str, Any]], folder: Path, form: str, lead_s: float, progress: bool
+    tts: TTS,
+    rows: list[dict[str, Any]],
+    folder: Path,
+    form: str,
+    lead_s: float,
+    progress: bool,
+    writers: int | None = None,
 ) -> dict[str, Any]:
     """The same rows through the whole of `omnitts batch`."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -98,7 +104,7 @@ def batch(
     notices: list[Notice] = []
     job = Job(str(manifest), TextIn(), Speech(model=tts.engine.model.name, seed=1),
               Corpus(output_dir=str(folder / "out"), format=form), Verification(), machine,
-              tell=notices.append, look=look)  # fmt: skip
+              tell=notices.append, look=look, writers=writers)  # fmt: skip
     cpu = time.process_time()
     job.run(lambda name, variant, slots: nullcontext(tts))
     pace = seen[0]
@@ -129,6 +135,7 @@ def main() -> None:
     parser.add_argument("--lead", type=float, default=5)
     parser.add_argument("--turns", type=int, default=1)
     parser.add_argument("--format", default="flac")
+    parser.add_argument("--writers", type=int, help="processes that make sound files")
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--save", type=Path)
     asked = parser.parse_args()
@@ -138,15 +145,15 @@ def main() -> None:
         asked.model, device=asked.device, slots=asked.slots, first_chunk=25, chunk=25, patient=True, fixed_chunks=True
     )
     print(f"open after {time.perf_counter() - began:.1f} s", file=sys.stderr, flush=True)
-    first = engine_alone(tts, rows_of(20_000, free), min(asked.engine_seconds, 5), 2)
+    alone_rows = rows_of(20_000, free)
+    first = engine_alone(tts, alone_rows, min(asked.engine_seconds, 5), 2)
     turns = []
     for turn in range(asked.turns):
-        alone = engine_alone(tts, rows_of(200_000, free), asked.engine_seconds, 2)
+        alone = engine_alone(tts, alone_rows, asked.engine_seconds, 2)
         count = int(asked.seconds * first["audio_s_per_s"] / (MEAN_FRAMES / 12.5))
-        whole = batch(
-            tts, rows_of(max(count, asked.slots), free), asked.folder / str(turn), asked.format, asked.lead, True
-        )
-        after = engine_alone(tts, rows_of(200_000, free), asked.engine_seconds / 2, 2)
+        rows, folder = rows_of(max(count, asked.slots), free), asked.folder / str(turn)
+        whole = batch(tts, rows, folder, asked.format, asked.lead, True, asked.writers)
+        after = engine_alone(tts, alone_rows, asked.engine_seconds / 2, 2)
         reference = (alone["audio_s_per_s"] + after["audio_s_per_s"]) / 2
         turns.append(
             {"engine": alone, "batch": whole, "engine_after": after, "share": whole["audio_s_per_s"] / reference}

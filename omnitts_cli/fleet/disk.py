@@ -82,6 +82,15 @@ def fsync(descriptor: int) -> None:
     os.fsync(descriptor)
 
 
+def sync(path: Path) -> None:
+    """Returns when the bytes of a file are on the disk."""
+    descriptor = open_file(path, os.O_RDWR)
+    try:
+        fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def rename(old: Path, new: Path) -> None:
     os.replace(old, new)
 

@@ -20,6 +20,7 @@ from omnitts_cli.fleet.content import Keys, model_mask
 from omnitts_cli.fleet.journal import FAILED, Book, Journal
 from omnitts_cli.fleet.manifest import open_manifest
 from omnitts_cli.fleet.names import name_hash
+from omnitts_cli.fleet.part import Recipe, Writers, writers_beside_a_gpu
 from omnitts_cli.fleet.plan import BAD, Naming, Plan, plan_of
 from omnitts_cli.fleet.report import Summary, write_results
 from omnitts_cli.fleet.rows import Rules, Speaker
@@ -57,6 +58,7 @@ class Job:
     confirm: Callable[[str], bool] = lambda question: False
     loaded: Callable[[], None] = lambda: None
     stdin: BinaryIO | None = None
+    writers: int | None = None  # processes that make sound files; None: some beside a GPU
 
     def run(self, open_model: Opener) -> Summary:
         """Speaks the corpus and returns what became of it."""
@@ -265,10 +267,15 @@ class Job:
                     self.tell(Notice(words))
                 if not model.on_cpu and form.name == "opus":
                     self.tell(Notice("encoding opus takes many CPU cores beside a fast GPU", hint="-F flac"))
+                recipe = self._recipe(form, tts.sample_rate)
+                writers = None
+                if count := writers_beside_a_gpu() if self.writers is None and not model.on_cpu else self.writers:
+                    writers = Writers(count, recipe)
+                    closing.callback(writers.close)
                 speaker = RowSpeaker(
-                    tts, plan.keys, self.text, self.speech, form, work,
+                    tts, plan.keys, self.text, self.speech, recipe, work,
                     tries=self.checks.tries, verifier=verifier, empty=self.corpus.empty, codes=self.corpus.save_codes,
-                    sync=self.corpus.to == "files", tell=self.tell,
+                    writers=writers, tell=self.tell,
                 )  # fmt: skip
                 speaker.voice(Speaker())  # the command's own voice is missing for all rows, not for one
                 self.loaded()
@@ -282,6 +289,10 @@ class Job:
                 except OSError as error:
                     left = self.bytes_for(max(pace.expected_s - pace.expected_done_s, 0.0))
                     raise disk.failed(error, work.parent, left) from error
+
+    def _recipe(self, form: SoundFormat, rate: int) -> Recipe:
+        loudness = None if self.speech.loudness == "off" else float(self.speech.loudness)
+        return Recipe(form, rate, loudness, sync=self.corpus.to == "files")
 
     def _slots(self, model: Model) -> int | None:
         return GPU_SLOTS if self.machine["slots"] is None and not model.on_cpu else self.machine["slots"]

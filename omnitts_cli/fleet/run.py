@@ -29,7 +29,7 @@ from omnitts_cli.terminal.signals import held
 
 WINDOW = 20_000
 MOST_OPEN = 256
-WAITING = 16  # rows prepared beyond the engine's slots
+WAITING = 64  # rows beyond the engine's slots: prepared for it, or being written
 GROUP, GROUP_S = 32, 1.0  # rows committed together; the longest wait for others
 MOST_UNCOMMITTED = 64
 SWITCH_S = 0.0005  # so that the engine's thread gets the interpreter soon

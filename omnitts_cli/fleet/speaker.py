@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import hashlib
+import secrets
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from math import isfinite
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 
-from omnitts_cli.audio.encode import SoundFormat
-from omnitts_cli.audio.loudness import LoudnessSink, Meter
-from omnitts_cli.audio.outlet import Outlet
-from omnitts_cli.audio.pcm import dbfs, silence
-from omnitts_cli.audio.sinks import BaseSink, Sink, Track
+from omnitts_cli.audio.pcm import silence
 from omnitts_cli.errors import Notice, OutputError
-from omnitts_cli.fleet import disk
 from omnitts_cli.fleet.content import Keys, try_seed
 from omnitts_cli.fleet.journal import DONE, UNVERIFIED
+from omnitts_cli.fleet.part import Figures, Recipe, Writers, make
 from omnitts_cli.fleet.rows import Row, Speaker
 from omnitts_cli.fleet.store import PARTS, Made
-from omnitts_cli.fleet.verify import Verdict, Verifier
+from omnitts_cli.fleet.verify import Heard, Verdict, Verifier
 from omnitts_cli.settings.table import Speech, TextIn
 from omnitts_cli.speech import voices
 from omnitts_cli.speech.reference import reference
@@ -37,6 +33,8 @@ from omnitts_cli.text.language import LANGUAGES
 from omnitts_cli.text.split import PAUSE
 
 KNOWN_VOICES = 1024
+BLOCK = 16  # chunks that are encoded together
+KEPT_S = 30.0  # of a row's sound in memory, before it is written in this process
 SILENCE_S = 0.2  # of an empty row
 
 
@@ -44,50 +42,18 @@ class Stopping(Exception):
     """The run is ending; the row under way is dropped."""
 
 
-class PartSink(BaseSink):
-    """A sound file that is being made. Nothing is left of one that was discarded."""
-
-    def __init__(self, path: Path, form: SoundFormat, rate: int, sync: bool) -> None:
-        super().__init__()
-        self.path, self._sync = path, sync
-        self._file = disk.File(path)
-        try:
-            self._track = Track(Outlet(self._file, str(path)), form, rate)  # type: ignore[arg-type]
-        except BaseException:
-            self.discard()
-            raise
-
-    def write(self, samples: np.ndarray) -> None:
-        self._track.write(samples)
-
-    def finish(self) -> None:
-        self._track.close()
-        if self._sync:
-            self._file.sync()
-        self._file.close()
-
-    def interrupt(self) -> Path | None:
-        self.discard()
-        return None
-
-    def discard(self) -> None:
-        self._file.close()
-        self.path.unlink(missing_ok=True)
-
-
 @dataclass
 class Take:
     """One finished take of a row."""
 
     path: Path
+    figures: Figures
     seed: int
     number: int  # from 0
     seconds: float
     frames: int
     stopped: str
     guard_hits: int
-    peak: float
-    lufs: float | None
     codes: np.ndarray
     verdict: Verdict | None = None
 
@@ -107,27 +73,28 @@ class RowSpeaker:
         keys: Keys,
         text: TextIn,
         speech: Speech,
-        form: SoundFormat,
+        recipe: Recipe,
         work: Path,
         *,
         tries: int = 1,
         verifier: Verifier | None = None,
         empty: str = "fail",
         codes: bool = False,
-        sync: bool = True,
+        writers: Writers | None = None,
         tell: Callable[[Notice], None],
     ) -> None:
         self.tts, self.stopping, self.slots = tts, False, tts.engine.plan.slots
-        self._keys, self._text, self._speech, self._form = keys, text, speech, form
+        self._keys, self._text, self._speech, self._recipe, self._writers = keys, text, speech, recipe, writers
         self._parts, self._tries, self._verifier = work / PARTS, tries if verifier else 1, verifier
-        self._empty, self._codes, self._sync, self._tell = empty, codes, sync, tell
+        self._empty, self._codes, self._tell = empty, codes, tell
         self._voices: OrderedDict[Speaker, Voice] = OrderedDict()
         self._voice_lock, self._streams_lock = threading.Lock(), threading.Lock()
         self._streams: set[Stream] = set()
+        self._run = secrets.token_hex(4)  # a process of a run that was killed may still hold a file
         model = tts.engine.model
         self._about = {
-            "format": form.name,
-            "sample_rate": form.rate,
+            "format": recipe.form.name,
+            "sample_rate": recipe.form.rate,
             "model": model.name,
             "model_sha256": model.sha256,
             "device": tts.engine.device.name,
@@ -185,30 +152,22 @@ class RowSpeaker:
 
     def _take(self, index: int, row: Row, seed: int, number: int) -> Take:
         stream = self._stream(row, seed)
-        voice = self.voice(row.speaker)
-        sink = PartSink(self._parts / f"{index}-{number}", self._form, self.tts.sample_rate, self._sync)
-        outer: Sink = sink
-        if self._speech.loudness != "off":
-            outer = LoudnessSink(sink, float(self._speech.loudness), self.tts.sample_rate)
+        path = self._parts / f"{self._run}-{index}-{number}"
         with self._streams_lock:
             self._streams.add(stream)
         try:
             if self.stopping:
                 raise Stopping
-            return self._written(stream, outer, sink.path, row, seed, number, voice)
+            return self._written(stream, path, row, seed, number)
         except OSError as error:
-            outer.discard()
             raise OutputError(str(error)) from error
-        except BaseException:
-            outer.discard()
-            raise
         finally:
             stream.close()
             with self._streams_lock:
                 self._streams.discard(stream)
 
-    def _written(self, stream: Stream, sink: Sink, path: Path, row: Row, seed: int, number: int, voice: Voice) -> Take:
-        meter, heard = Meter(self.tts.sample_rate), None
+    def _written(self, stream: Stream, path: Path, row: Row, seed: int, number: int) -> Take:
+        heard = None
         if self._verifier is not None:
             heard = self._verifier.take(
                 self.tts.sample_rate,
@@ -217,25 +176,41 @@ class RowSpeaker:
                 speed=stream.manner.speed,
                 clip_words=row.speaker.transcript,
             )
-        for chunk in stream:
-            if chunk.samples.size:
-                meter.feed(chunk.samples)
-                sink.write(chunk.samples)
-                if heard:
-                    heard.write(chunk.samples)
-            if heard and chunk.sentence is not None:
-                heard.sentence(chunk.sentence.text)
-        if self.stopping:
-            raise Stopping
-        sink.finish()
-        account, louder = stream.account, getattr(sink, "applied_db", 0.0)
-        lufs = meter.lufs()
+        figures = self._file(path, self._blocks(stream, heard))
+        account = stream.account
         codes = np.concatenate(account.codes) if account.codes else np.zeros((0, 0), np.int64)
         return Take(
-            path, seed, number, stream.seconds, len(codes), account.stopped, account.guard_hits,
-            dbfs(meter.peak) + louder if meter.peak else -120.0, lufs + louder if isfinite(lufs) else None, codes,
+            path, figures, seed, number, stream.seconds, len(codes), account.stopped, account.guard_hits, codes,
             heard.verdict() if heard else None,
         )  # fmt: skip
+
+    def _blocks(self, stream: Stream, heard: Heard | None) -> Iterator[np.ndarray]:
+        """The sound of a row. Few large blocks cost less than many small ones."""
+        block: list[np.ndarray] = []
+        for chunk in stream:
+            block.append(chunk.samples)
+            if heard:
+                heard.write(chunk.samples)
+                if chunk.sentence is not None:
+                    heard.sentence(chunk.sentence.text)
+            if len(block) >= BLOCK or chunk.sentence is not None:
+                yield np.concatenate(block)
+                block = []
+        if self.stopping:
+            raise Stopping
+        yield from block
+
+    def _file(self, path: Path, blocks: Iterator[np.ndarray]) -> Figures:
+        """Makes the sound file of a row: a short one in another process, if there are some for it."""
+        if self._writers is None:
+            return make(path, self._recipe, blocks)
+        held, samples = [], 0
+        for block in blocks:
+            held.append(block)
+            samples += block.size
+            if samples > KEPT_S * self._recipe.rate:
+                return make(path, self._recipe, chain(held, blocks))
+        return self._writers.make(path, held)
 
     def _stream(self, row: Row, seed: int) -> Stream:
         language = row.language or self._speech.language
@@ -251,7 +226,9 @@ class RowSpeaker:
             max_frames=row.max_frames or self._speech.max_frames,
             seed=seed,
         )
-        return self.tts.open(script, self.voice(row.speaker), self._text, speech, safe=True, keep_codes=True)
+        return self.tts.open(
+            script, self.voice(row.speaker), self._text, speech, safe=True, keep_codes=True, whole_pieces=True
+        )
 
     def _language(self, stream: Stream, row: Row) -> str | None:
         code = code_of(stream.manner.request.language, self.tts.engine.model)
@@ -262,19 +239,13 @@ class RowSpeaker:
         return max([self._text.sentence_gap / 1000, self._text.paragraph_gap / 1000, *asked])
 
     def _silence(self, index: int, seed: int) -> Take:
-        sink = PartSink(self._parts / f"{index}-0", self._form, self.tts.sample_rate, self._sync)
-        try:
-            sink.write(silence(SILENCE_S, self.tts.sample_rate))
-            sink.finish()
-        except BaseException:
-            sink.discard()
-            raise
-        return Take(sink.path, seed, 0, SILENCE_S, 0, "end", 0, -120.0, None, np.zeros((0, 0), np.int64))
+        path = self._parts / f"{self._run}-{index}-0"
+        figures = make(path, self._recipe, [silence(SILENCE_S, self.tts.sample_rate)])
+        return Take(path, figures, seed, 0, SILENCE_S, 0, "end", 0, np.zeros((0, 0), np.int64))
 
     def _finished(self, made: Made, row: Row, take: Take, tries: int) -> Made:
-        with take.path.open("rb") as file:
-            made.sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-        made.part, made.length, made.seconds = take.path, take.path.stat().st_size, take.seconds
+        figures = take.figures
+        made.part, made.length, made.sha256, made.seconds = take.path, figures.length, figures.sha256, take.seconds
         made.codes = take.codes if self._codes else None
         made.details = {
             "bytes": made.length,
@@ -287,8 +258,8 @@ class RowSpeaker:
             "tries": tries,
             "guard_hits": take.guard_hits,
             "voice": self._voice_name(row.speaker),
-            "loudness_lufs": None if take.lufs is None else round(take.lufs, 1),
-            "peak_dbfs": round(take.peak, 1),
+            "loudness_lufs": None if figures.lufs is None else round(figures.lufs, 1),
+            "peak_dbfs": round(figures.peak_dbfs, 1),
         }
         if take.verdict is not None:
             made.details |= {"wer": take.verdict.wer, "asr_text": take.verdict.heard}

@@ -328,11 +328,7 @@ def convert(shard: Path, part: Path, suffix: str) -> None:
     with parquet().ParquetWriter(temporary, schema, compression="none") as writer:
         for group in grouped(samples(shard, suffix)):
             writer.write_table(pyarrow.Table.from_pylist(group, schema))
-    descriptor = disk.open_file(temporary, os.O_RDWR)
-    try:
-        disk.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    disk.sync(temporary)
     disk.rename(temporary, part)
 
 

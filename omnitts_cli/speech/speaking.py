@@ -91,6 +91,7 @@ class Manner:
     urgent: bool = False  # someone listens: served before other requests if more are waiting than there are slots
     client: str = ""  # the slots are shared among clients
     keep_codes: bool = False
+    whole_pieces: bool = False  # a piece is handed over when it is complete, so that its caller wakes up once
     read: Read | None = None  # normalises text for the model
     longest: int | None = None  # characters that the model speaks well in one piece
 
@@ -281,7 +282,7 @@ class Stream:
         request = replace(take.request, seed=sub_seed(self.manner.seed, take.number, tries))
         take.name = self._loop.submit(
             request,
-            lambda found: post((take, tries, found)),
+            together(post, take) if self.manner.whole_pieces else lambda found: post((take, tries, found)),
             priority=self._priority(),
             client=self.manner.client,
         )
@@ -387,6 +388,20 @@ class Stream:
                 self.account.sentences.append(sentence)
                 self.account.codes.extend(take.codes)
                 yield rest, sentence
+
+
+def together(post: Callable[[Any], None], take: Take) -> Callable[[Any], None]:
+    """Posts the results of a take when the last one has come."""
+    tries, held = take.tries, list[Any]()
+
+    def hear(found: Any) -> None:
+        held.append((take, tries, found))
+        if getattr(found, "last", True):  # a failure is the last one too
+            for news in held:
+                post(news)
+            held.clear()
+
+    return hear
 
 
 def told(put: Callable[[Any], None], notify: Callable[[], None]) -> Callable[[Any], None]:

@@ -6,11 +6,16 @@ import io
 import json
 import tarfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+
+from omnitts_cli.fleet import job
+from omnitts_cli.fleet.part import Writers
+from omnitts_cli.fleet.speaker import KEPT_S
 
 soundfile = pytest.importorskip("soundfile")
 
@@ -137,6 +142,20 @@ def test_files_are_what_say_would_write(omnitts: Call) -> None:
     )
     one, other = (soundfile.read(name, dtype="int16")[0].astype(int) for name in ("c.wav", "out/c.wav"))
     assert one.size == other.size and np.abs(one - other).max() <= 1
+
+
+def test_rows_beside_a_gpu_are_written_by_other_processes(omnitts: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    long = " ".join(f"Sentence number {n}." for n in range(60))
+    Path("m.csv").write_text(CSV + f"d,{long}\n")
+    batch(omnitts, "m.csv", "-O", "own", "--seed", "3")
+    real, made = job.Model.of, list[Path]()
+    monkeypatch.setattr(job.Model, "of", lambda *given: replace(real(*given), on_cpu=False))
+    monkeypatch.setattr(job, "writers_beside_a_gpu", lambda: 2)
+    make = Writers.make
+    monkeypatch.setattr(Writers, "make", lambda self, path, blocks: made.append(path) or make(self, path, blocks))
+    batch(omnitts, "m.csv", "-O", "others", "--seed", "3")
+    assert rows_of("own") == rows_of("others") and len(made) == 3  # the long one does not wait in memory
+    assert rows_of("own")[3]["audio_s"] > KEPT_S
 
 
 def test_the_report(omnitts: Call) -> None:

@@ -1,0 +1,237 @@
+"""Part: a sound file in the making, with what is measured of it. Also the processes that make such files.
+
+A GPU needs the interpreter lock a hundred times a second for its next frame. Beside one, sound is therefore encoded,
+measured and hashed in other processes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from math import isfinite
+from pathlib import Path
+from queue import SimpleQueue
+from typing import IO, Any
+
+import numpy as np
+
+from omnitts_cli import errors
+from omnitts_cli.audio.encode import SoundFormat
+from omnitts_cli.audio.loudness import LoudnessSink, Meter
+from omnitts_cli.audio.outlet import Outlet
+from omnitts_cli.audio.pcm import dbfs
+from omnitts_cli.audio.sinks import BaseSink, Sink, Track
+from omnitts_cli.errors import OmniError, OutputError
+from omnitts_cli.fleet import disk
+
+SILENT_DBFS = -120.0
+FEWEST_WRITERS, MOST_WRITERS, CORES_A_WRITER = 2, 8, 3
+START = "import sys; sys.path[:0] = {path!r}; from omnitts_cli.fleet.part import main; main()"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How sound files are made. `rate` is that of the model; `sync`: a finished file is on the disk."""
+
+    form: SoundFormat
+    rate: int
+    loudness: float | None = None
+    sync: bool = True
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What was measured of a finished file."""
+
+    length: int
+    sha256: str
+    peak_dbfs: float
+    lufs: float | None
+
+
+class PartSink(BaseSink):
+    """A sound file that is being made. Nothing is left of one that was discarded."""
+
+    def __init__(self, path: Path, recipe: Recipe) -> None:
+        super().__init__()
+        self.path, self._sync = path, recipe.sync
+        self._file = disk.File(path)
+        try:
+            self._track = Track(Outlet(self._file, str(path)), recipe.form, recipe.rate)  # type: ignore[arg-type]
+        except BaseException:
+            self.discard()
+            raise
+
+    def write(self, samples: np.ndarray) -> None:
+        self._track.write(samples)
+
+    def finish(self) -> None:
+        self._track.close()
+        if self._sync:
+            self._file.sync()
+        self._file.close()
+
+    def interrupt(self) -> Path | None:
+        self.discard()
+        return None
+
+    def discard(self) -> None:
+        self._file.close()
+        self.path.unlink(missing_ok=True)
+
+
+class Part:
+    """Writes and measures one file, in this process."""
+
+    def __init__(self, path: Path, recipe: Recipe) -> None:
+        self._path, self._meter = path, Meter(recipe.rate)
+        self._sink: Sink = PartSink(path, recipe)
+        if recipe.loudness is not None:
+            self._sink = LoudnessSink(self._sink, recipe.loudness, recipe.rate)
+
+    def write(self, samples: np.ndarray) -> None:
+        self._meter.feed(samples)
+        self._sink.write(samples)
+
+    def finish(self) -> Figures:
+        self._sink.finish()
+        with self._path.open("rb") as file:
+            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+        louder, lufs = getattr(self._sink, "applied_db", 0.0), self._meter.lufs()
+        peak = dbfs(self._meter.peak) + louder if self._meter.peak else SILENT_DBFS
+        return Figures(self._path.stat().st_size, sha256, peak, lufs + louder if isfinite(lufs) else None)
+
+    def discard(self) -> None:
+        self._sink.discard()
+
+
+def make(path: Path, recipe: Recipe, blocks: Iterable[np.ndarray]) -> Figures:
+    """A whole file."""
+    part = Part(path, recipe)
+    try:
+        for samples in blocks:
+            part.write(samples)
+        return part.finish()
+    except BaseException:
+        part.discard()
+        raise
+
+
+# ---- in other processes
+
+
+def writers_beside_a_gpu() -> int:
+    return min(max((os.cpu_count() or 1) // CORES_A_WRITER, FEWEST_WRITERS), MOST_WRITERS)
+
+
+class Writers:
+    """Processes that make sound files. Any thread may call `make`."""
+
+    def __init__(self, count: int, recipe: Recipe) -> None:
+        self._sync = recipe.sync
+        begin = json.dumps(asdict(replace(recipe, sync=False))).encode() + b"\n"
+        command = [sys.executable, "-c", START.format(path=[entry for entry in sys.path if entry])]
+        self._free: SimpleQueue[subprocess.Popen[bytes]] = SimpleQueue()
+        self._all: list[subprocess.Popen[bytes]] = []
+        try:
+            for _ in range(count):
+                process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+                self._all.append(process)
+                self._send(process, begin)
+                self._free.put(process)
+        except BaseException:
+            self.close()
+            raise
+
+    def make(self, path: Path, blocks: Sequence[np.ndarray]) -> Figures:
+        """A whole file. Raises what went wrong, as `make` of this module does."""
+        process = self._free.get()
+        try:
+            size = sum(samples.size for samples in blocks)
+            self._send(process, json.dumps({"path": str(path), "samples": size}).encode() + b"\n")
+            for samples in blocks:
+                self._send(process, np.ascontiguousarray(samples, np.float32))
+            assert process.stdout is not None
+            answer = json.loads(line_of(process.stdout) or self._ended(process))
+        finally:
+            self._free.put(process)
+        if "errno" in answer:
+            raise OSError(answer["errno"], answer["words"], answer["file"])
+        if "error" in answer:
+            kind = getattr(errors, answer["error"])
+            raise kind(answer["message"], cause=answer["cause"], hint=answer["hint"])
+        if self._sync:  # here, where more threads can wait for the disk than there are writers
+            disk.sync(path)
+        return Figures(**answer)
+
+    def _send(self, process: subprocess.Popen[bytes], data: Any) -> None:
+        assert process.stdin is not None
+        rest = memoryview(data).cast("B")
+        try:
+            while rest:
+                rest = rest[os.write(process.stdin.fileno(), rest) :]
+        except BrokenPipeError:
+            self._ended(process)
+
+    def _ended(self, process: subprocess.Popen[bytes]) -> bytes:
+        raise OutputError(
+            f"a process that writes sound has ended (exit status {process.wait()})",
+            hint="run the same command again",
+        )
+
+    def close(self) -> None:
+        """Ends the processes."""
+        for process in self._all:
+            for pipe in (process.stdin, process.stdout):
+                if pipe is not None:
+                    with suppress(OSError):
+                        pipe.close()
+        for process in self._all:
+            process.wait()
+
+
+def line_of(file: IO[bytes]) -> bytes:
+    """The next line, of a pipe that is not buffered; what there is of it at the end."""
+    line = b""
+    while not line.endswith(b"\n"):
+        more = os.read(file.fileno(), 4096)
+        if not more:
+            break
+        line += more
+    return line
+
+
+def main() -> None:
+    """One writer: files from standard input, their figures to standard output."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which closes the pipe
+    take = sys.stdin.buffer
+    how = json.loads(take.readline() or "{}")
+    if not how:
+        return
+    recipe = Recipe(SoundFormat(**how.pop("form")), **how)
+    while line := take.readline():
+        asked = json.loads(line)
+        data = take.read(4 * asked["samples"])
+        if len(data) < 4 * asked["samples"]:
+            return  # the parent was killed
+        sys.stdout.buffer.write(json.dumps(answer(Path(asked["path"]), recipe, data)).encode() + b"\n")
+        sys.stdout.buffer.flush()
+
+
+def answer(path: Path, recipe: Recipe, data: bytes) -> dict[str, Any]:
+    """The figures of a file, or what went wrong."""
+    try:
+        return asdict(make(path, recipe, [np.frombuffer(data, np.float32)]))
+    except (OmniError, OSError) as error:
+        cause = error if isinstance(error, OSError) else error.__cause__
+        if isinstance(cause, OSError):
+            return {"errno": cause.errno, "words": cause.strerror, "file": cause.filename}
+        assert isinstance(error, OmniError)
+        return {"error": type(error).__name__, "message": error.message, "cause": error.cause, "hint": error.hint}
