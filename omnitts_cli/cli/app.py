@@ -43,21 +43,16 @@ The list of commands shows these lines without importing any of them.
 MODULES = {"play": "say", "completion": "help"}
 """Commands that share a module."""
 
-TOLERANT = {"doctor"}
-"""Commands that work although a settings file is broken, because they help to repair it."""
-
-ABSENT = {"batch": {"file", "safe"}}
-"""Options of a group that a command does not have."""
-
-HIDDEN = {"clone": {"voice"}, "design": {"voice"}, "play": {"play"}}
-"""Options that a command has only to refuse them with advice."""
-
-TYPED_ONLY = {
-    "clone": {"voice"},
-    "design": {"voice", "style"},
+RULES: dict[str, dict[str, Any]] = {
+    "clone": {"typed_only": {"voice"}, "hidden": {"voice"}},
+    "design": {"typed_only": {"voice", "style"}, "hidden": {"voice"}},
+    "play": {"hidden": {"play"}},
     # of the same names, settings files hold those of speech
-    "ask": {"model", "temperature", "top_p", "top_k", "seed"},
+    "ask": {"typed_only": {"model", "temperature", "top_p", "top_k", "seed"}},
+    "batch": {"absent": {"file", "safe"}},
+    "doctor": {"tolerant": True},
 }
+"""What `declare.command` takes besides the function, for commands that are special."""
 
 
 def show_version(wanted: bool) -> None:
@@ -110,18 +105,7 @@ def app_of(names: Iterable[str], *, listed: bool = False) -> typer.Typer:
             app.add_typer(module.app, name=name)
         else:
             body = getattr(module, name)  # help works whatever the settings files say
-            own = (
-                command(
-                    body,
-                    TYPED_ONLY.get(name, ()),
-                    absent=ABSENT.get(name, ()),
-                    hidden=HIDDEN.get(name, ()),
-                    tolerant=name in TOLERANT,
-                    section=name,
-                )
-                if name != "help"
-                else body
-            )
+            own = body if name == "help" else command(body, section=name, **RULES.get(name, {}))
             app.command(cls=Command)(own)
     return app
 

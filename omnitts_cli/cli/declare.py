@@ -281,19 +281,15 @@ def command(
     hints.pop("return", None)
     groups: dict[str, Any] = {name: hint for name, hint in hints.items() if dataclasses.is_dataclass(hint)}
     fields = {name: [f for f in fields_of(group) if f.name not in absent] for name, group in groups.items()}
+    options = [field for group in fields.values() for field in group]
     section = section or body.__module__.rpartition(".")[2]
 
     def run(help_all: bool, **typed: Any) -> None:
         from omnitts_cli.settings.layers import Layers  # here a command starts; help needs none of it
 
-        given = {field.name: field.typed(typed.pop(field.name)) for group in fields.values() for field in group}
-        layers = Layers(section, given, [field for group in fields.values() for field in group], tolerant=tolerant)
+        layers = Layers(section, {f.name: f.typed(typed.pop(f.name)) for f in options}, options, tolerant=tolerant)
         without = {*typed_only, "file"} if typed.get("words") else typed_only  # typed words are the text
-        values = {
-            field.name: layers.value(field, typed_only=field.name in without)
-            for group in fields.values()
-            for field in group
-        }
+        values = {f.name: layers.value(f, typed_only=f.name in without) for f in options}
         built = {name: groups[name](**{f.name: values[f.name] for f in fields[name]}) for name in groups}
         for group in built.values():
             if isinstance(group, Messages):
@@ -307,9 +303,7 @@ def command(
 
     own = [p for p in inspect.signature(body, eval_str=True).parameters.values() if p.name not in groups]
     own = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own]
-    parameters = (
-        own + [parameter(field, field.name in hidden) for group in fields.values() for field in group] + [HELP_ALL]
-    )
+    parameters = [*own, *[parameter(field, field.name in hidden) for field in options], HELP_ALL]
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {p.name: p.annotation for p in parameters}
     run.__name__, run.__doc__, run.__module__ = body.__name__, body.__doc__, body.__module__

@@ -125,10 +125,6 @@ class PromptRows:
         self._text, self._frames, self._pad, self._place = text, frames, pad, place
         self._known = KnownRows(text)
 
-    def fresh(self) -> PromptRows:
-        """The same with an empty cache of rows."""
-        return PromptRows(self._text, self._frames, self._pad, self._place)
-
     @torch.no_grad()
     def text(self, ids: Sequence[int]) -> Tensor:
         """[N] ids -> [N, H], their text rows."""
@@ -183,11 +179,8 @@ def refuse_too_long(draft: Draft, most: int) -> None:
         raise InputError(f"{what} {rows} positions; the model has {most}, and speech needs some of them", hint=hint)
 
 
-class Drafter(ABC):
-    """A prompter that writes drafts; PromptRows computes their rows."""
-
-    def __init__(self, rows: PromptRows) -> None:
-        self._rows = rows
+class Drafter(PromptRows, ABC):
+    """A prompter that writes drafts; the base class computes their rows."""
 
     @abstractmethod
     def draft(self, request: Request) -> Draft:
@@ -196,12 +189,8 @@ class Drafter(ABC):
     def fresh(self) -> Self:
         """A copy with its own row cache. Cached rows belong to the stream that made them: one copy per engine."""
         made = copy.copy(self)
-        made._rows = self._rows.fresh()
+        made._known = KnownRows(self._text)
         return made
-
-    def prompts(self, drafts: Sequence[Draft]) -> list[Prompt]:
-        """A prompt for each draft."""
-        return self._rows.prompts(drafts)
 
     def prompt(self, request: Request) -> Prompt:
         """The prompt of one request."""

@@ -124,7 +124,9 @@ def user_file() -> Path:
 def strangers(layers: Layers) -> list[tuple[str, str]]:
     """OMNITTS_ variables that are not settings, most likely typing errors; each with a hint."""
     odd = [name for name in environment.ours() if name not in environment.SWITCHES and not layers.has(name)]
-    known = [name.replace("-", "_") for name in settings_file.all_names()] if odd else []  # of other commands too
+    if not odd:
+        return []
+    known = [name.replace("-", "_") for name in settings_file.all_names()]  # of other commands too
     found = []
     for name in odd:
         if name not in known:

@@ -94,21 +94,13 @@ def one_of(*words: str) -> Kind:
 
 
 def whole(low: int, high: int) -> Kind:
-    return Kind(
-        f"a whole number from {low} to {high}",
-        parse_whole,
-        lambda v: type(v) is int and low <= v <= high,
-        limits=(low, high),
-    )
+    words = f"a whole number from {low} to {high}"
+    return Kind(words, parse_whole, lambda v: type(v) is int and low <= v <= high, limits=(low, high))
 
 
 def number(low: float, high: float) -> Kind:
-    return Kind(
-        f"a number from {low:g} to {high:g}",
-        parse_number,
-        lambda v: type(v) in (int, float) and low <= v <= high,
-        limits=(low, high),
-    )
+    words = f"a number from {low:g} to {high:g}"
+    return Kind(words, parse_number, lambda v: type(v) in (int, float) and low <= v <= high, limits=(low, high))
 
 
 UNITS = {"": 1, "s": 1, "ms": 0.001, "m": 60, "h": 3600}

@@ -179,9 +179,7 @@ def plan_for(model: SpeechModel, device: Device, settings: EngineSettings = DEFA
         if PATIENT_SLOTS * slot_bytes(model, plan) < PATIENT_SHARE * device.free_bytes():
             return plan
     slots = settings.slots or (32 if device.captures else 4)
-    sizes = [1]
-    while sizes[-1] < settings.chunk:
-        sizes.append(min(2 * sizes[-1], settings.chunk))
+    sizes = {min(2**n, settings.chunk) for n in range(settings.chunk.bit_length() + 1)}
     plan = Plan.of(
         slots,
         settings.seconds,

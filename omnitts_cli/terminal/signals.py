@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 NAMES = {"SIGINT": "interrupted", "SIGTERM": "terminated", "SIGHUP": "hangup"}
+SIGNALS = [getattr(signal, name) for name in NAMES if hasattr(signal, name)]  # Windows has no SIGHUP
 PIPE_CLOSED = 128 + 13  # SIGPIPE, also where the signal itself does not exist
 PATIENCE_S = 1.5  # how long a pending write may take after a signal
 
@@ -42,9 +43,8 @@ def stop(number: int, frame: FrameType | None) -> None:
 
     A write that blocks forever, as into a pipe that is not read, must not keep the process alive.
     """
-    for name in NAMES:
-        if hasattr(signal, name):
-            signal.signal(getattr(signal, name), end)
+    for known in SIGNALS:
+        signal.signal(known, end)
     if not HOLD.depth:
         raise Stopped(number)
     HOLD.pending = number
@@ -81,10 +81,7 @@ def handled() -> Iterator[None]:
     """Installs the handlers and restores the previous ones. Ignored signals stay ignored."""
     HOLD.depth, HOLD.pending = 0, None
     former = {}
-    for name in NAMES:
-        number = getattr(signal, name, None)
-        if number is None:
-            continue
+    for number in SIGNALS:
         try:
             if signal.getsignal(number) is signal.SIG_IGN:  # nohup, or a job in the background
                 continue

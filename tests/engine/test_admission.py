@@ -151,4 +151,4 @@ def test_a_burst_enters_over_several_turns(slots: int) -> None:
 def test_engines_of_one_model_share_no_rows() -> None:
     """What a prompter remembers lies in its engine's stream, and streams of two engines do not wait for each other."""
     one, other = (engine_of(1)._admission._prompter for _ in range(2))
-    assert one._rows is not other._rows and one._rows._known is not other._rows._known
+    assert one._known is not other._known

@@ -38,7 +38,7 @@ def model_over(ops: Ops = plain.OPS) -> SpeechModel:
     """A toy in which text and history weigh more, so that a slip shows in the codes. Shared: leave it as it is."""
     made = toy(groups=3, codes=24, hidden=32, predictor_hidden=16, ops=ops)
     made.talker.head.mul_(1.5)
-    made.prompter._rows._text.out.weight.mul_(6)
+    made.prompter._text.out.weight.mul_(6)
     for stack in (made.talker.stack, made.predictor.stack):
         for layer in stack.layers:
             layer.out.mul_(3)

@@ -110,4 +110,4 @@ def error(got: Tensor, wanted: Tensor) -> float:
 def with_turn(model: SpeechModel, user_turn: str | None) -> OmniPrompter:
     """The second family's prompter with another user turn."""
     its: Any = model.prompter
-    return OmniPrompter(its._config, its._tokenizer, its._rows._text, its._rows._frames, user_turn=user_turn)
+    return OmniPrompter(its._config, its._tokenizer, its._text, its._frames, user_turn=user_turn)

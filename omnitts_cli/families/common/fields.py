@@ -17,7 +17,7 @@ key may be left out:
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -60,62 +60,50 @@ class Fields:
         """Whether the key says something; null says nothing."""
         return self.values.get(key) is not None
 
-    def part(self, key: str) -> Fields:
+    def part(self, key: str, default: dict[str, Any] = _NO_DEFAULT) -> Fields:
         """The object under `key`."""
-        value = self._get(key)
-        if not isinstance(value, dict):
-            raise self.problem(key, f"{_shown(value)} is not an object")
+        value = self._get(key, "is not an object", lambda v: isinstance(v, dict), default)
         return Fields(self.file, value, ".".join(part for part in (self.path, key) if part))
 
-    def whole(self, key: str, high: int, low: int = 1, default: int = _NO_DEFAULT) -> int:
-        value = self._get(key, default)
-        if type(value) is not int or not low <= value <= high:
-            raise self.problem(key, f"{_shown(value)} is not a whole number from {low} to {high}")
-        return value
+    def whole(self, key: str, high: int, low: int = 1, default: int | None = _NO_DEFAULT) -> int:
+        wrong = f"is not a whole number from {low} to {high}"
+        return self._get(key, wrong, lambda v: type(v) is int and low <= v <= high, default)
 
     def number(self, key: str, low: float, high: float, default: float = _NO_DEFAULT) -> float:
-        value = self._get(key, default)
-        if type(value) not in (int, float) or not low <= value <= high:
-            raise self.problem(key, f"{_shown(value)} is not a number from {low:g} to {high:g}")
-        return float(value)
+        wrong = f"is not a number from {low:g} to {high:g}"
+        return float(self._get(key, wrong, lambda v: type(v) in (int, float) and low <= v <= high, default))
 
     def text(self, key: str) -> str:
-        value = self._get(key)
-        if not isinstance(value, str):
-            raise self.problem(key, f"{_shown(value)} is not text")
-        return value
+        return self._get(key, "is not text", lambda v: isinstance(v, str))
 
     def flag(self, key: str, default: bool) -> bool:
-        value = self._get(key, default)
-        if not isinstance(value, bool):
-            raise self.problem(key, f"{_shown(value)} is neither true nor false")
-        return value
+        return self._get(key, "is neither true nor false", lambda v: isinstance(v, bool), default)
 
-    def word(self, key: str, allowed: Sequence[str], default: str = _NO_DEFAULT) -> str:
-        value = self._get(key, default)
-        if not isinstance(value, str) or value not in allowed:
-            raise self.problem(key, f"{_shown(value)} is not supported; supported: {', '.join(allowed)}")
-        return value
+    def word(self, key: str, allowed: Sequence[str]) -> str:
+        wrong = f"is not supported; supported: {', '.join(allowed)}"
+        return self._get(key, wrong, lambda v: isinstance(v, str) and v in allowed)
 
-    def must_be(self, key: str, only: object) -> None:
-        """A choice that this program knows one answer to; a missing or empty key means that answer."""
-        value = self.values.get(key)
-        if value is not None and (value != only or isinstance(value, bool) != isinstance(only, bool)):
-            raise self.problem(key, f"{_shown(value)} is not supported; only {_shown(only)} is")
+    def must_be(self, **only: object) -> None:
+        """Choices that this program knows one answer to; a missing or empty key means that answer."""
+        for key, answer in only.items():
+            value = self.values.get(key)
+            if value is not None and (value != answer or isinstance(value, bool) != isinstance(answer, bool)):
+                raise self.problem(key, f"{_shown(value)} is not supported; only {_shown(answer)} is")
 
     def wholes(self, key: str, high: int, longest: int, default: Sequence[int] = _NO_DEFAULT) -> tuple[int, ...]:
         """A list of 1 to `longest` whole numbers, each from 1 to `high`."""
-        value = self._get(key, default)
-        right = isinstance(value, list | tuple) and 1 <= len(value) <= longest
-        if not right or any(type(one) is not int or not 1 <= one <= high for one in value):
-            raise self.problem(key, f"{_shown(value)} is not a list of 1 to {longest} whole numbers from 1 to {high}")
-        return tuple(value)
+
+        def right(value: Any) -> bool:
+            fits = isinstance(value, list | tuple) and 1 <= len(value) <= longest
+            return fits and all(type(one) is int and 1 <= one <= high for one in value)
+
+        return tuple(self._get(key, f"is not a list of 1 to {longest} whole numbers from 1 to {high}", right, default))
 
     def words(self, key: str) -> tuple[str, ...]:
-        value = self._get(key)
-        if not isinstance(value, list) or not all(isinstance(one, str) and one for one in value):
-            raise self.problem(key, f"{_shown(value)} is not a list of words")
-        return tuple(value)
+        def right(value: Any) -> bool:
+            return isinstance(value, list) and all(isinstance(one, str) and one for one in value)
+
+        return tuple(self._get(key, "is not a list of words", right))
 
     # ---- what several values must be to one another
 
@@ -137,13 +125,14 @@ class Fields:
         if whole % part:
             raise self.problem(key, f"{part} does not divide {other}, which is {whole}")
 
-    def _get(self, key: str, default: Any = _NO_DEFAULT) -> Any:
+    def _get(self, key: str, wrong: str, right: Callable[[Any], bool], default: Any = _NO_DEFAULT) -> Any:
+        """The value under `key`, which must be `right`, or the default where there is none."""
         value = self.values.get(key)
-        if value is not None:
-            return value
-        if default is _NO_DEFAULT:
-            raise self.problem(key, "is missing")
-        return default
+        if value is None and default is not _NO_DEFAULT:
+            return default
+        if value is None or not right(value):
+            raise self.problem(key, "is missing" if value is None else f"{_shown(value)} {wrong}")
+        return value
 
 
 def read_file(path: Path, limit: int) -> str:
@@ -194,20 +183,16 @@ TOKEN_WORDS = {
 
 def text_ids(top: Fields, vocabulary: int) -> TextIds:
     """The ids that config.json names."""
-
     return TextIds(*(top.whole(f"{key}_token_id", vocabulary - 1, 0) for key in TOKEN_KEYS))
 
 
 def same_tokens(tokenizer: Fields, text: TextIds) -> None:
     """Raise ModelError where the tokenizer has another word at one of the ids of config.json."""
-    if not tokenizer.has("added_tokens_decoder"):
-        return
-    added = tokenizer.part("added_tokens_decoder")
+    added = tokenizer.part("added_tokens_decoder", {})
     for field, word in TOKEN_WORDS.items():
         id = getattr(text, field)
-        entry = added.part(str(id)) if added.has(str(id)) else None
-        if entry is not None and entry.text("content") != word:
-            raise added.problem(str(id), f"{entry.text('content')!a} is not {word}, which config.json has at {id}")
+        if added.has(str(id)) and (found := added.part(str(id)).text("content")) != word:
+            raise added.problem(str(id), f"{found!a} is not {word}, which config.json has at {id}")
 
 
 KEY = "omnitts"  # of the object that is ours
@@ -216,7 +201,7 @@ PIECE = 10_000  # letters; far more than any slot holds
 
 def ours_in(top: Fields) -> Fields:
     """The object, of a config.json; empty where it is not."""
-    return top.part(KEY) if top.has(KEY) else Fields(top.file, {}, KEY)
+    return top.part(KEY, {})
 
 
 def plain_letters(ours: Fields) -> bool:
@@ -225,4 +210,4 @@ def plain_letters(ours: Fields) -> bool:
 
 def longest_piece(ours: Fields) -> int | None:
     """None: as much as the splitter gives."""
-    return ours.whole("longest_piece", PIECE, 20) if ours.has("longest_piece") else None
+    return ours.whole("longest_piece", PIECE, 20, None)

@@ -32,10 +32,7 @@ def stack_shape(at: Fields, experts: ExpertShape | None = None) -> StackShape:
 
     Its rotation is the plain one: in speech, without pictures, the talker's three axes are always equal.
     """
-    at.must_be("hidden_act", "silu")
-    at.must_be("attention_bias", False)
-    at.must_be("use_sliding_window", False)
-    at.must_be("tie_word_embeddings", False)
+    at.must_be(hidden_act="silu", attention_bias=False, use_sliding_window=False, tie_word_embeddings=False)
     shape = StackShape(
         hidden=at.whole("hidden_size", WIDTH),
         inner=0 if experts else at.whole("intermediate_size", 8 * WIDTH),
@@ -56,11 +53,9 @@ def stack_shape(at: Fields, experts: ExpertShape | None = None) -> StackShape:
 def rope_theta(at: Fields) -> float:
     """In the published spelling beside the scaling, in the one of newer libraries together with it."""
     newer = at.has("rope_parameters")
-    if newer or at.has("rope_scaling"):
-        scaling = at.part("rope_parameters" if newer else "rope_scaling")
-        scaling.must_be("rope_type", "default")
-        scaling.must_be("type", "default")
-    return (at.part("rope_parameters") if newer else at).number("rope_theta", 1.0, 1e12)
+    scaling = at.part("rope_parameters" if newer else "rope_scaling", {})
+    scaling.must_be(rope_type="default", type="default")
+    return (scaling if newer else at).number("rope_theta", 1.0, 1e12)
 
 
 RATE, RATES, SAMPLES_PER_FRAME, WINDOW = 64, 8, 2**15, 4096
@@ -85,8 +80,7 @@ def transformer_shape(at: Fields, eps: str, least: int = 1, shared_width: bool =
 
 def upsampling_fields(at: Fields, groups: int, codes: int, shared_width: bool = False) -> dict[str, Any]:
     """The fields of an UpsamplingShape."""
-    at.must_be("hidden_act", "silu")
-    at.must_be("attention_bias", False)
+    at.must_be(hidden_act="silu", attention_bias=False)
     at.agree("num_quantizers", groups, "talker_config.num_code_groups")
     at.agree("codebook_size", codes, "talker_config.code_predictor_config.vocab_size")
     width, rises = at.whole("decoder_dim", WIDTH), at.wholes("upsample_rates", RATE, RATES)
@@ -283,12 +277,9 @@ class SkipInit(TorchFunctionMode):
 
 def language_names(predictor: PredictorShape, talker: Names, text: Names) -> Names:
     """The rename table of `Language`."""
-    return (
-        prefixed("talker", talker)
-        | prefixed("predictor", predictor_names(predictor))
-        | prefixed("embedder", embedder_names(predictor.groups))
-        | prefixed("text", text)
-    )
+    middle = {"predictor": predictor_names(predictor), "embedder": embedder_names(predictor.groups)}
+    parts = {"talker": talker, **middle, "text": text}
+    return {f"{part}.{name}": source for part, table in parts.items() for name, source in table.items()}
 
 
 SMALLEST_USAGE = 1e-5

@@ -125,8 +125,7 @@ def _can_speak(top: Fields) -> None:
 
 def experts_shape(at: Fields, shared: int | None = None) -> ExpertShape:
     """A block of experts; `shared`: the width of the shared expert, which talkers write in their config."""
-    at.must_be("decoder_sparse_step", 1)
-    at.must_be("mlp_only_layers", [])
+    at.must_be(decoder_sparse_step=1, mlp_only_layers=[])
     if not at.has("norm_topk_prob"):
         raise at.problem("norm_topk_prob", "is missing")
     count = at.whole("num_local_experts" if at.has("num_local_experts") else "num_experts", EXPERTS)

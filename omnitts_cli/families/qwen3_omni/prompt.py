@@ -13,7 +13,7 @@ from omnitts_cli.families.common.live import Arriving, LiveRows
 from omnitts_cli.families.common.refusals import no_instructions, unknown_language, unknown_voice, wrong_kind
 from omnitts_cli.families.common.tokenizer import TextTokenizer, text_to_speak
 from omnitts_cli.families.qwen3_omni.config import Config
-from omnitts_cli.models.embed import Drafter, FrameEmbedder, Place, PromptRows, TextEmbedder, refuse_too_long
+from omnitts_cli.models.embed import Drafter, FrameEmbedder, Place, TextEmbedder, refuse_too_long
 from omnitts_cli.models.roles import Draft, LiveText, TooEarly
 from omnitts_cli.request import Request
 from omnitts_cli.voices import Named
@@ -37,7 +37,7 @@ class OmniPrompter(Drafter):
         place: Place = torch.from_numpy,
         user_turn: str | None = USER_TURN,
     ) -> None:
-        super().__init__(PromptRows(text, frames, config.text.pad, place))
+        super().__init__(text, frames, config.text.pad, place)
         self._config, self._tokenizer = config, tokenizer
         self._turn_before = [] if user_turn is None else self._turn(user_turn)
 
@@ -54,7 +54,7 @@ class OmniPrompter(Drafter):
         if not known:
             raise TooEarly("no token of the text is known yet", hint="give more of the text first, or all of it")
         draft = self._draft(speaker, known, len(known), closed=False)
-        return draft, LiveRows(arriving, self._rows.text, self._config.text.end)
+        return draft, LiveRows(arriving, self.text, self._config.text.end)
 
     def _speaker(self, request: Request) -> int:
         """The speaker's id, once nothing is asked that this family cannot do."""

@@ -83,10 +83,7 @@ def thinker_config_of(top: Fields, tokenizer: Fields | None) -> ThinkerConfig:
 
 def tower_shape(at: Fields, width: int) -> TowerShape:
     """Sizes of the audio tower for a thinker of this width."""
-    at.must_be("activation_function", "gelu")
-    at.must_be("scale_embedding", False)
-    at.must_be("n_window", PIECE // 2)
-    at.must_be("num_mel_bins", 128)
+    at.must_be(activation_function="gelu", scale_embedding=False, n_window=PIECE // 2, num_mel_bins=128)
     at.agree("output_dim", width, "text_config.hidden_size")
     shape = TowerShape(
         width=at.even("d_model", WIDTH),

@@ -73,8 +73,7 @@ class Qwen3Cloner:
 def encoder_shape(codec: Fields, groups: int, codes: int, samples_per_frame: int) -> EncoderShape:
     """The shape of the codec's encoder."""
     at = codec.part("encoder_config")
-    for key, only in _ENCODER_CHOICES.items():
-        at.must_be(key, only)
+    at.must_be(**_ENCODER_CHOICES)
     codec.agree("encoder_valid_num_quantizers", groups, "talker_config.num_code_groups")
     codec.agree("input_sample_rate", codec.whole("output_sample_rate", 192_000), "output_sample_rate")
     at.agree("codebook_size", codes, "talker_config.code_predictor_config.vocab_size")
@@ -136,7 +135,7 @@ def speaker_shape(top: Fields, hidden: int, rate: int) -> SpeakerShape:
         attention=at.whole("enc_attention_channels", WIDTH, 1, usual.attention),
         mel=MelShape(rate, bands=at.whole("mel_dim", 1024, 1, MelShape().bands), highest=rate / 2),
     )
-    at.must_be("sample_rate", rate)
+    at.must_be(sample_rate=rate)
     if not len(shape.channels) == len(shape.kernels) == len(shape.dilations) == blocks:
         raise at.problem("enc_channels", f"with kernel sizes and dilations, must have {blocks} entries each")
     inside = shape.channels[:-1]

@@ -194,11 +194,7 @@ def _offered(ours: Fields, known: dict[str, int]) -> tuple[str, ...]:
 
 def _speakers(talker: Fields, ours: Fields, languages: dict[str, int], vocabulary: int) -> dict[str, Speaker]:
     """Speakers by lower-case name: fine-tuned folders store capitals, and requests may write what they like."""
-    if not talker.has("spk_id"):
-        return {}
-    at = talker.part("spk_id")
-    dialects = talker.part("spk_is_dialect") if talker.has("spk_is_dialect") else Fields(talker.file, {})
-    lines = ours.part("voices") if ours.has("voices") else Fields(ours.file, {}, "omnitts.voices")
+    at, dialects, lines = talker.part("spk_id", {}), talker.part("spk_is_dialect", {}), ours.part("voices", {})
     about = {name.lower(): lines.text(name) for name in lines.values}
     speakers: dict[str, Speaker] = {}
     for name in at.values:
@@ -252,7 +248,7 @@ WINDOW_KEYS = 2**24  # keys of one stream
 def decoder_shape(codec: Fields, groups: int, codes: int) -> DecoderShape:
     codec.word("model_type", [CODEC])
     at = codec.part("decoder_config")
-    at.must_be("num_semantic_quantizers", 1)
+    at.must_be(num_semantic_quantizers=1)
     quantised = at.even("codebook_dim", WIDTH)
     shape = DecoderShape(
         **upsampling_fields(at, groups, codes),

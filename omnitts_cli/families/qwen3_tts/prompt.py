@@ -17,7 +17,7 @@ from omnitts_cli.families.common.refusals import no_instructions, unknown_langua
 from omnitts_cli.families.common.tokenizer import TextTokenizer, text_to_speak
 from omnitts_cli.families.qwen3_tts.config import Config
 from omnitts_cli.families.qwen3_tts.released import LANGUAGES, VOICES
-from omnitts_cli.models.embed import Drafter, FrameEmbedder, Place, PromptRows, TextEmbedder, refuse_too_long
+from omnitts_cli.models.embed import Drafter, FrameEmbedder, Place, TextEmbedder, refuse_too_long
 from omnitts_cli.models.roles import Draft, LiveText, TooEarly
 from omnitts_cli.request import Request, TextMode
 from omnitts_cli.voices import Cloned, Designed, Named
@@ -158,7 +158,7 @@ class Qwen3Prompter(Drafter):
         frames: FrameEmbedder,
         place: Place = torch.from_numpy,
     ) -> None:
-        super().__init__(PromptRows(text, frames, config.text.pad, place))
+        super().__init__(text, frames, config.text.pad, place)
         self._config, self._tokenizer = config, tokenizer
 
     def draft(self, request: Request) -> Draft:
@@ -182,7 +182,7 @@ class Qwen3Prompter(Drafter):
                 hint="give more of the text first, or all of it",
             )
         draft = self._draft(start, known, "streamed", spoken=len(known), closed=False)
-        return draft, LiveRows(arriving, self._rows.text, self._config.text.end)
+        return draft, LiveRows(arriving, self.text, self._config.text.end)
 
     def _draft(self, start: Opening, body: list[int], mode: TextMode, spoken: int, closed: bool = True) -> Draft:
         draft = self._ids(start, body, mode)

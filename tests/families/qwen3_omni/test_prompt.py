@@ -75,7 +75,7 @@ def test_text_that_arrives_late_is_the_same_text(cut: int, omni: SpeechModel) ->
 
 def test_control_tokens_in_the_text_stay_characters(omni: SpeechModel, config: Config) -> None:
     prompt = omni.prompter.prompt(Request("<|im_end|> hello", ETHAN))
-    end = omni.prompter._rows.text([config.text.stop])[0]
+    end = omni.prompter.text([config.text.stop])[0]
     assert prompt.draft.spoken > 5
     assert not any(torch.allclose(row, end) for row in prompt.feed)
 

@@ -181,7 +181,7 @@ def test_dialects_come_with_their_speakers(speaker: str, language: str | None, s
     tagged = prompter._config.language_ids.get(spoken or "")
     assert len(rows) == 3 + (4 if spoken else 3) + 1 + 1 + len(prompter._tokenizer.encode("hi")) + 2
     if tagged is not None:
-        row = prompter._rows.text([prompter._config.text.pad])[0] + prompter._rows._frames.first[tagged]
+        row = prompter.text([prompter._config.text.pad])[0] + prompter._frames.first[tagged]
         assert torch.allclose(rows[5], row, atol=1e-6)
 
 
