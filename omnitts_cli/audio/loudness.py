@@ -137,6 +137,20 @@ def level(samples: np.ndarray, rate: int, target_lufs: float) -> tuple[np.ndarra
     return inner.sound, sink.applied_db, sink.notices
 
 
+def factor_for(meter: Meter, target_lufs: float, notices: list[str]) -> np.float32:
+    """The factor that brings measured sound to a target loudness; `notices` gets why it is another one."""
+    measured = meter.lufs()
+    if not math.isfinite(measured):
+        notices.append("too short or too quiet for --loudness; the level is unchanged")
+        return np.float32(1.0)
+    factor = gain(target_lufs - measured)
+    if meter.peak * factor > HIGHEST_PEAK:
+        factor = np.float32(HIGHEST_PEAK / meter.peak)
+        reached = measured + 20.0 * math.log10(float(factor))
+        notices.append(f"loudness is {reached:.1f} LUFS instead of {target_lufs:g}: more gain would exceed -1 dBFS")
+    return factor
+
+
 class LoudnessSink(BaseSink):
     """Brings a whole sound to a target loudness in front of another sink. Nothing leaves before the end is known."""
 
@@ -170,18 +184,7 @@ class LoudnessSink(BaseSink):
         self._spool.close()
 
     def _factor(self) -> np.float32:
-        measured = self._meter.lufs()
-        if not math.isfinite(measured):
-            self.notices.append("too short or too quiet for --loudness; the level is unchanged")
-            return np.float32(1.0)
-        factor = gain(self._target - measured)
-        if self._meter.peak * factor > HIGHEST_PEAK:
-            factor = np.float32(HIGHEST_PEAK / self._meter.peak)
-            reached = measured + 20.0 * math.log10(float(factor))
-            self.notices.append(
-                f"loudness is {reached:.1f} LUFS instead of {self._target:g}: more gain would exceed -1 dBFS"
-            )
-        return factor
+        return factor_for(self._meter, self._target, self.notices)
 
     def interrupt(self) -> Path | None:
         if self.sentences:

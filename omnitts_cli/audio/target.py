@@ -26,6 +26,11 @@ class Target:
         self._temporary = temporary
         self._no_clobber = no_clobber
 
+    @property
+    def temporary(self) -> Path | None:
+        """Where the bytes are for now; None if they are written in place."""
+        return self._temporary
+
     def put_in_place(self) -> None:
         """Syncs and renames. The name holds the old file or the whole new one, never anything between."""
         try:

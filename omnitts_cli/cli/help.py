@@ -27,6 +27,7 @@ TOPICS = (
     "voices",
     "formats",
     "pipes",
+    "books",
     "batch",
     "serve",
     "settings",

@@ -4,17 +4,34 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from omnitts_cli.cli import sound_out
 from omnitts_cli.cli.declare import Words
-from omnitts_cli.cli.job import Job
+from omnitts_cli.cli.job import Job, opened_model, settings_for
 from omnitts_cli.cli.sound_out import make_folder
 from omnitts_cli.errors import UsageError
-from omnitts_cli.settings.table import Folder, Intent, Live, Machine, Messages, Network, Results, Speech, TextIn
+from omnitts_cli.settings.table import Book, Folder, Intent, Live, Machine, Messages, Network, Results, Speech, TextIn
+from omnitts_cli.terminal.console import console
+from omnitts_cli.terminal.progress import Progress, duration
+from omnitts_cli.terminal.signals import Stopped, held
 
-NO_FOLDER = Folder()
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    import numpy as np
+
+    from omnitts_cli.books.job import Chapter, Pace, Result
+    from omnitts_cli.books.m4b import Marks
+    from omnitts_cli.speech.tts import TTS
+    from omnitts_cli.text.formats.block import Document
+
+NO_FOLDER, NO_BOOK = Folder(), Book()
+BOOK_FILES = (".epub", ".md", ".markdown")
 
 
 def say(
@@ -26,6 +43,7 @@ def say(
     network: Network,
     messages: Messages,
     folder: Folder = NO_FOLDER,
+    book: Book = NO_BOOK,
     words: Words = None,
 ) -> None:
     """Speak text.
@@ -33,10 +51,12 @@ def say(
     \b
     omnitts say "Hello there"
     git log --oneline -5 | omnitts say --play
-    omnitts say -f book.md -o book.flac
+    omnitts say -f book.epub -o book.m4b
     omnitts say -f one.txt -f two.txt -O sounds
     cat book.txt | omnitts say -o - | ffmpeg -i - book.opus
     """
+    if is_book(text, output, book):
+        return BookCommand(words, text, speech, output, machine, network, messages, book).run(folder)
     if folder.output_dir is None:
         return speak(Job("say", words, text, speech, output, machine, network, messages))
     refuse_contradictions(output)
@@ -110,3 +130,210 @@ def play(
     if output.output == "-":
         raise UsageError("play cannot write to standard output", hint="omnitts say -o -")
     speak(Job("play", words, text, speech, replace(output, play=True), machine, network, messages, live.live))
+
+
+# ---- books and dialogues
+
+
+def is_book(text: TextIn, output: Results, book: Book) -> bool:
+    """Whether chapters or several voices are wanted."""
+    target = (output.output or "").lower()
+    files = any(name.lower().endswith(BOOK_FILES) or text.input_format in ("epub", "md") for name in text.file)
+    return book != NO_BOOK or target.endswith(".m4b") or (target.endswith(".opus") and files)
+
+
+@dataclass(frozen=True)
+class BookCommand:
+    """`say` for a book or a dialogue."""
+
+    words: list[str] | None
+    text: TextIn
+    speech: Speech
+    output: Results
+    machine: Machine
+    network: Network
+    messages: Messages
+    book: Book
+
+    def run(self, folder: Folder) -> None:
+        from omnitts_cli.books.cache import Cache, default_folder
+        from omnitts_cli.books.cast import Cast, read_cast
+        from omnitts_cli.books.job import Job as BookJob
+        from omnitts_cli.books.reader import chosen
+
+        self.refuse_contradictions(folder)
+        cast = read_cast(self.book.cast) if self.book.cast else Cast(tags=self.book.dialogue)
+        document = self.document(lines=cast.lines)
+        chapters = chosen(document.sections, self.book.chapters)
+        marks = self.marks(document)
+        known = {**settings_for(self.machine, self.network), "patient": True, "fixed_chunks": True}
+        if "first_chunk" in known and known["first_chunk"] == Machine.first_chunk:
+            known |= {"first_chunk": BOOK_CHUNK, "chunk": BOOK_CHUNK}
+        with ExitStack() as closing:
+            progress = closing.enter_context(Progress("speaking", self.messages.progress))
+            job = BookJob(
+                chapters, cast, self.text, self.speech, known, language=document.language, subtype=self.output.subtype,
+                chapter_gap_s=self.book.chapter_gap / 1000, tell=console.notice, look=partial(tell_pace, progress),
+            )  # fmt: skip
+            planned = job.plan()
+            if self.book.list_chapters or self.output.dry_run:
+                return list_chapters(document, planned)
+            cache = Cache(Path(self.book.work) if self.book.work else default_folder())
+            closing.callback(cache.close)
+            with held():
+                place = BookPlace(self.output, cache.work, marks)
+                closing.callback(place.discard)
+            subs = sound_out.SideFile(self.output.subs, no_clobber=self.output.no_clobber) if self.output.subs else None
+            if subs:
+                closing.callback(subs.discard)
+
+            def open_model(name: str, variant: str) -> AbstractContextManager[TTS]:
+                return opened_model(name, variant, self.machine, self.network, self.messages, **known)
+
+            try:
+                result = job.run(planned, cache, open_model, place)
+                marks.chapters = result.marks
+                with held():
+                    place.finish()
+            except Stopped as stopped:
+                stopped.word += "; finished parts are kept, and the same command goes on"
+                raise
+            if subs:
+                subs.write(sound_out.rendered(result.sentences, subs.path))
+        report_book(place, result, document)
+
+    def refuse_contradictions(self, folder: Folder) -> None:
+        if folder.output_dir:
+            raise UsageError("a book has one output", hint="omnitts say -f book.epub -o book.m4b")
+        if self.output.codes:
+            raise UsageError("--codes cannot be used with a book or a cast", hint="leave --codes out")
+        if self.output.via not in ("auto", "off"):
+            raise UsageError(f"a book cannot be used with --via {self.output.via}", hint="--via off")
+        if self.book.cast and self.book.dialogue:
+            raise UsageError("--dialogue has no effect with --cast", hint="leave --dialogue out")
+        if self.output.subs:
+            from omnitts_cli.text.subtitles import subtitle_format
+
+            subtitle_format(self.output.subs)
+
+    def document(self, *, lines: bool) -> Document:
+        from omnitts_cli.books.reader import read_book
+        from omnitts_cli.cli.text_in import as_meant, as_utf8, check_sources, opened
+        from omnitts_cli.text.formats.block import LARGEST_DOCUMENT
+
+        words, text = as_meant(self.words, self.text)
+        check_sources(words, text, "say")
+
+        def sources() -> Iterator[tuple[str, bytes]]:
+            for name in text.file or ("-",):
+                with opened(name) as file:
+                    yield name, file.read(LARGEST_DOCUMENT + 1)
+
+        given = iter([("the text", as_utf8(" ".join(words)).encode())]) if words else sources()
+        found = read_book(given, text.input_format, text.encoding, self.book.chapter_level, lines=lines)
+        for notice in found.notices:
+            console.warning(notice)
+        return found
+
+    def marks(self, document: Document) -> Marks:
+        """What the file will say about the book."""
+        from omnitts_cli.books.m4b import Marks, read_cover
+
+        title, author = self.book.title or document.title, self.book.author or document.author
+        tags = {"title": title, "album": title, "artist": author, "album_artist": author, "genre": "Audiobook"}
+        return Marks([], tags, read_cover(self.book.cover) if self.book.cover else document.cover)
+
+
+BOOK_CHUNK = 25  # frames; nothing waits for the first sound
+
+
+class BookPlace:
+    """The output of a book: an .m4b file, or what `say` writes to otherwise."""
+
+    def __init__(self, output: Results, work: Path, marks: Marks) -> None:
+        from omnitts_cli.books.m4b import SUFFIX, M4bSink
+
+        self._output, self.named, self.peak = output, False, 0.0
+        self.stage: sound_out.Stage | None = None
+        self.m4b: M4bSink | None = None
+        if (output.output or "").lower().endswith(SUFFIX) and output.format is None:
+            if output.play:
+                raise UsageError("use either --play or an .m4b file, not both", hint="leave --play out")
+            self.m4b = M4bSink(Path(str(output.output)), work, marks, no_clobber=output.no_clobber)
+        else:
+            self.stage = sound_out.reserve(output)
+
+    @property
+    def path(self) -> Path | None:
+        return Path(str(self._output.output)) if self.m4b else self.stage.path if self.stage else None
+
+    @property
+    def format(self) -> str:
+        return "m4b" if self.m4b else self.stage.form.name if self.stage else ""
+
+    def begin(self, rate: int) -> None:
+        if self.m4b:
+            self.m4b.begin(rate)
+        elif self.stage and rate != self.stage.rate:
+            self.stage.sink.discard()
+            self.stage = sound_out.open_stage(self._output, rate)
+
+    def write(self, samples: np.ndarray) -> None:
+        with held():
+            self.sink.write(samples)
+
+    @property
+    def sink(self) -> Any:
+        return self.m4b or (self.stage.sink if self.stage else None)
+
+    def finish(self) -> None:
+        self.sink.finish()
+        for notice in self.sink.notices:
+            console.warning(notice)
+
+    def discard(self) -> None:
+        self.sink.discard()
+
+
+def tell_pace(progress: Progress, pace: Pace) -> None:
+    """The progress line of a book."""
+    share = pace.done_chars / pace.chars if pace.chars else 1.0
+    speed = pace.spoken_s / pace.wall_s
+    left = pace.wall_s * (1 - share) / share if share and pace.wall_s > sound_out.STEADY_S else None
+    words = f"chapter {pace.chapter} of {pace.chapters}  audio {duration(pace.spoken_s)}  {speed:.1f}× realtime"
+    progress.update(
+        share, words + (f"  eta {duration(left)}" if left is not None else ""), chapter=pace.chapter,
+        chapters=pace.chapters, audio_s=round(pace.spoken_s, 1), speed_x=round(speed, 2),
+        eta_s=None if left is None else round(left, 1),
+    )  # fmt: skip
+
+
+def list_chapters(document: Document, chapters: list[Chapter]) -> None:
+    """--list-chapters"""
+    console.table([[str(one.number), duration(one.expected_s), one.title] for one in chapters])
+    for one in chapters:
+        console.record(
+            status="ok", command="say", chapter=one.number, title=one.title, chars=one.chars,
+            expected_s=round(one.expected_s, 1),
+        )  # fmt: skip
+    seconds = sum(one.expected_s for one in chapters)
+    name = f"{document.title}: " if document.title else ""
+    console.note(f"{name}{len(chapters)} chapter{'s' * (len(chapters) != 1)}, about {duration(seconds)}")
+
+
+def report_book(place: BookPlace, result: Result, document: Document) -> None:
+    from omnitts_cli.books.m4b import chapter_rows
+
+    console.fold()
+    speed = result.spoken_s / result.wall_s if result.wall_s else 0.0
+    console.record(
+        status="ok", command="say", output=str(place.path) if place.path else None, format=place.format,
+        sample_rate=result.rate, audio_s=round(result.seconds, 3), wall_s=round(result.wall_s, 3), units=result.units,
+        spoken=result.spoken, spoken_s=round(result.spoken_s, 3), speed_x=round(speed, 2), title=document.title,
+        models=result.models, chapters=chapter_rows(result.marks), warnings=console.warnings,
+    )  # fmt: skip
+    where = f" in {place.path}" if place.path else ""
+    chapters = f"{len(result.marks)} chapter{'s' * (len(result.marks) != 1)}"
+    kept = result.units - result.spoken
+    line = f"{duration(result.seconds)} of speech, {chapters}{where}"
+    console.note(line + (f"; {kept} of {result.units} parts were spoken before" if kept else ""))

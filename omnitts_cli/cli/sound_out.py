@@ -18,7 +18,7 @@ from omnitts_cli.terminal.playback import Playback
 from omnitts_cli.terminal.progress import Progress, duration
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Sequence
 
     import numpy as np
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from omnitts_cli.speech.script import Script
     from omnitts_cli.speech.speaking import Account, Stream
     from omnitts_cli.speech.tts import TTS
+    from omnitts_cli.text.subtitles import Sentence
 
 RATE = 24_000  # of every released model
 
@@ -326,9 +327,15 @@ def tell_playing(progress: Progress, script: Script, place: Stage, stream: Strea
 
 def subtitles(account: Account, path: Path) -> bytes:
     """The times of the sentences as a subtitle file."""
-    from omnitts_cli.text.subtitles import joined, render, subtitle_format
+    from omnitts_cli.text.subtitles import joined
 
-    return render(joined(account.sentences), subtitle_format(str(path))).encode()
+    return rendered(joined(account.sentences), path)
+
+
+def rendered(sentences: Sequence[Sentence], path: Path) -> bytes:
+    from omnitts_cli.text.subtitles import render, subtitle_format
+
+    return render(sentences, subtitle_format(str(path))).encode()
 
 
 def codes(account: Account, groups: int) -> bytes:

@@ -22,7 +22,7 @@ from omnitts_cli.settings.setting import (
     seconds,
     whole,
 )
-from omnitts_cli.settings.table import SHARED, Folder, Live, Speech
+from omnitts_cli.settings.table import SHARED, Book, Folder, Live, Speech
 from omnitts_cli.text.language import LANGUAGES
 
 for_voice = partial(Setting, group="voice")
@@ -436,5 +436,5 @@ class Lengths:
 
 
 BENCH = (Load, What, Server, Answer, Lengths)
-ALL = (*SHARED, Clip, Folder, Takes, Live, Serving, *BENCH, Corpus, Verification)
+ALL = (*SHARED, Clip, Folder, Book, Takes, Live, Serving, *BENCH, Corpus, Verification)
 """Every group of settings there is."""

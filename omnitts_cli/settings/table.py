@@ -430,6 +430,46 @@ class Folder:
 
 
 @dataclass(frozen=True)
+class Book:
+    """Chapters, cover and tags of a book; voices of a dialogue."""
+
+    chapters: Annotated[
+        str | None, for_text("--chapters", TEXT, "Speak only these chapters, such as 1-3,7.", "LIST")
+    ] = None
+    list_chapters: Annotated[
+        bool, for_text("--list-chapters", SWITCH, "List the chapters of a book; load no model.", main=True)
+    ] = False
+    chapter_level: Annotated[
+        int | None,
+        for_text(
+            "--chapter-level",
+            whole(1, 6),
+            "Deepest heading that begins a chapter.",
+            "N",
+            shown="the first that repeats",
+        ),
+    ] = None
+    chapter_gap: Annotated[int, for_text("--chapter-gap", whole(0, 60_000), "Silence between chapters.", "MS")] = 1500
+    cast: Annotated[
+        str | None, for_voice("--cast", TEXT, "JSON file of the voices of a dialogue, by name.", "FILE", main=True)
+    ] = None
+    dialogue: Annotated[bool, for_voice("--dialogue", SWITCH, "Follow [voice: NAME] in the text.")] = False
+    cover: Annotated[
+        str | None, for_output("--cover", TEXT, "JPEG or PNG file as the book's cover.", "FILE", shown="the EPUB's")
+    ] = None
+    title: Annotated[str | None, for_output("--title", TEXT, "Title of the book.", "TEXT", shown="the book's")] = None
+    author: Annotated[str | None, for_output("--author", TEXT, "Author of the book.", "TEXT", shown="the book's")] = (
+        None
+    )
+    work: Annotated[
+        str | None,
+        for_output(
+            "--work", TEXT, "Folder of finished speech of books, for resuming.", "DIR", shown="the user's cache"
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
 class Live:
     """How text is spoken that is still arriving."""
 

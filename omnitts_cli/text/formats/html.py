@@ -6,7 +6,7 @@ Scripts, menus, code blocks and footnotes are not spoken.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from html.parser import HTMLParser
 
 from omnitts_cli.text.formats.block import Block
@@ -16,6 +16,7 @@ BLOCKS = {
     "article", "header", "footer", "table", "tr", "figure", "figcaption", "hr", "body", "aside", "main", "pre",
 }  # fmt: skip
 SKIPPED = {"script", "style", "head", "nav", "template", "svg", "math", "rt", "rp", "pre"}
+HEADINGS = {"h1", "h2", "h3", "h4", "h5", "h6"}
 VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
 NOTES = {
     "noteref", "footnote", "footnotes", "endnote", "endnotes", "rearnote", "rearnotes", "backlink", "doc-noteref",
@@ -26,9 +27,9 @@ BACK_LINK = re.compile(r"[↩↑⤴](?:\ufe0e|\ufe0f)?")
 BASE = re.compile(r"(?:\d|(?<![A-Za-z])[A-Za-z]|\))\Z")  # what a raised number is a power of
 
 
-def html_blocks(page: str) -> Iterator[Block]:
-    """One block for each paragraph-like element."""
-    reader = Reader()
+def html_blocks(page: str, anchors: Collection[str] = ()) -> Iterator[Block]:
+    """One block for each paragraph-like element, and one for each element whose id is in `anchors`."""
+    reader = Reader(anchors)
     reader.feed(page)
     reader.close()
     reader.paragraph()
@@ -38,9 +39,11 @@ def html_blocks(page: str) -> Iterator[Block]:
 class Reader(HTMLParser):
     """Collects words; block elements end a paragraph."""
 
-    def __init__(self) -> None:
+    def __init__(self, anchors: Collection[str] = ()) -> None:
         super().__init__(convert_charrefs=True)
         self.blocks: list[Block] = []
+        self._anchors = anchors
+        self._level = 0  # of the open heading
         self._words: list[str] = []
         self._skipped: list[str] = []
         self._raised: int | None = None  # where in _words the open <sup> begins
@@ -50,9 +53,11 @@ class Reader(HTMLParser):
         self._words, self._raised = [], None
         text = "\n".join(line for line in lines if line)
         if text:
-            self.blocks.append(Block(text))
+            self.blocks.append(Block(text, level=self._level))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if self._anchors:
+            self._mark(attrs)
         if self._skipped:
             if tag == self._skipped[-1]:
                 self._skipped.append(tag)
@@ -62,6 +67,7 @@ class Reader(HTMLParser):
                 self.paragraph()
         elif tag in BLOCKS:
             self.paragraph()
+            self._level = int(tag[1]) if tag in HEADINGS else self._level
         elif tag == "br":
             self._words.append("\v")
         elif tag in ("td", "th"):
@@ -80,12 +86,20 @@ class Reader(HTMLParser):
             return
         elif tag in BLOCKS:
             self.paragraph()
+            self._level = 0 if tag in HEADINGS else self._level
         elif tag == "sup" and self._raised is not None:
             self._lower()
 
     def handle_data(self, data: str) -> None:
         if not self._skipped:
             self._words.append(BACK_LINK.sub("", data))
+
+    def _mark(self, attrs: list[tuple[str, str | None]]) -> None:
+        """The place of an element that a table of contents refers to."""
+        anchor = next((value for name, value in attrs if name in ("id", "name") and value in self._anchors), None)
+        if anchor:
+            self.paragraph()
+            self.blocks.append(Block(anchor=anchor))
 
     def _lower(self) -> None:
         """What was raised: a power after a number or a letter, else the mark of a footnote, which is not spoken."""

@@ -13,6 +13,7 @@ FRONT_MATTER = re.compile(
 )
 LARGEST_FRONT_MATTER = 20_000
 FIELD = re.compile(r"\s*$|\s*#|\s*[\w\"'.-]+\s*[:=]|\s+\S|\s*[-\]}]")
+SIMPLE_FIELD = re.compile(r"^([\w-]{1,40})[ \t]*[:=][ \t]*(\S[^\n]*)$", re.MULTILINE)
 FOOTNOTE = re.compile(
     r"^ {0,3}\[\^[^\]\n]{1,80}\]:[^\n]*(?:\n(?:[ \t]+\S[^\n]*|[ \t]*(?=\n[ \t]{4}\S)))*", re.MULTILINE
 )
@@ -20,43 +21,59 @@ FOOTNOTE_MARK = re.compile(r"\[\^[^\]\n]{1,80}\]")
 CHECK_BOX = re.compile(r"\A\[[ xX]\]\s+")
 
 
-def markdown_blocks(text: str) -> Iterator[Block]:
-    """One block for each heading, paragraph, list item or table row."""
+def markdown_blocks(text: str, *, lines: bool = False) -> Iterator[Block]:
+    """One block for each heading, paragraph, list item or table row. `lines`: line ends inside a paragraph are kept."""
     from markdown_it import MarkdownIt
 
     row: list[str] | None = None  # the cells of the open table row
+    level = 0  # of the open heading
     for token in MarkdownIt("commonmark").enable("table").parse(without_notes(text)):
         if token.type == "tr_open":
             row = []
         elif token.type == "tr_close":
             yield Block(", ".join(row or []))
             row = None
+        elif token.type in ("heading_open", "heading_close"):
+            level = int(token.tag[1]) if token.nesting == 1 else 0
         elif token.type == "inline":
-            words = FOOTNOTE_MARK.sub("", CHECK_BOX.sub("", inline_words(token.children or [])))
+            words = FOOTNOTE_MARK.sub("", CHECK_BOX.sub("", inline_words(token.children or [], lines)))
             if row is None:
-                yield Block(words)
+                yield Block(words, level=level)
             else:
                 row.append(words)
 
 
 def without_notes(text: str) -> str:
     """The text without the fields that a page generator reads at its head, and without the footnotes."""
-    found = FRONT_MATTER.match(text[:LARGEST_FRONT_MATTER])
-    if found and all(FIELD.match(line) for line in found["fields"].split("\n")):
+    found = front_matter(text)
+    if found:
         text = text[found.end() :]
     return FOOTNOTE.sub("", text) if "[^" in text else text
 
 
-def inline_words(tokens: list[Any]) -> str:
+def front_matter(text: str) -> re.Match[str] | None:
+    """The fields at the head of a text that a page generator reads."""
+    found = FRONT_MATTER.match(text[:LARGEST_FRONT_MATTER])
+    return found if found and all(FIELD.match(line) for line in found["fields"].split("\n")) else None
+
+
+def front_fields(text: str) -> dict[str, str]:
+    """The simple fields of the front matter, such as title and author."""
+    found = front_matter(text)
+    pairs = SIMPLE_FIELD.findall(found["fields"]) if found else []
+    return {name.lower(): value.strip().strip("\"'").strip() for name, value in pairs}
+
+
+def inline_words(tokens: list[Any], lines: bool = False) -> str:
     """Text, inline code and picture descriptions, in order."""
     parts = []
     for token in tokens:
         if token.type in ("text", "code_inline"):
             parts.append(token.content)
         elif token.type == "softbreak":
-            parts.append(" ")
+            parts.append("\n" if lines else " ")
         elif token.type == "hardbreak":
             parts.append("\n")
         elif token.type == "image":
-            parts.append(inline_words(token.children or []))
+            parts.append(inline_words(token.children or [], lines))
     return "".join(parts)

@@ -1,0 +1,121 @@
+"""Cache: finished units by key, as FLAC with the times of their sentences. What is here is never spoken again.
+
+A unit is there when its JSON file is: the sound is written, synced and renamed before it. Names come from the content,
+so several runs may share a folder, and nothing in it is ever changed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from omnitts_cli.audio.target import alive
+from omnitts_cli.fleet import disk
+from omnitts_cli.text.subtitles import Sentence
+
+RUNS = "runs"
+UNUSED_S = 60 * 24 * 3600.0
+BLOCK = 1 << 16
+SUFFIX = ".flac"
+
+
+def default_folder() -> Path:
+    """The user's cache of book speech."""
+    import platformdirs
+
+    return platformdirs.user_cache_path("omnitts", appauthor=False) / "books"
+
+
+@dataclass(frozen=True)
+class Spoken:
+    """A finished unit."""
+
+    path: Path
+    rate: int
+    seconds: float
+    sentences: list[Sentence]
+    details: dict[str, Any]
+
+    def blocks(self) -> Iterator[np.ndarray]:
+        """The sound in blocks, mono float32."""
+        import soundfile
+
+        with soundfile.SoundFile(self.path) as file:
+            while (samples := file.read(BLOCK, dtype="float32")).size:
+                yield samples
+
+    def sound(self) -> np.ndarray:
+        """All of the sound."""
+        return np.concatenate([np.zeros(0, np.float32), *self.blocks()])
+
+
+class Cache:
+    """A folder of finished units, and a folder for what this run is making."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        disk.make_folder(folder / RUNS)
+        for old in (folder / RUNS).iterdir():  # of runs that were killed
+            if not (old.name.isdigit() and alive(int(old.name))):
+                shutil.rmtree(old, ignore_errors=True)
+        self.work = folder / RUNS / str(os.getpid())
+        disk.make_folder(self.work)
+
+    def close(self) -> None:
+        shutil.rmtree(self.work, ignore_errors=True)
+
+    def _path(self, key: str) -> Path:
+        return self.folder / key[:2] / f"{key}{SUFFIX}"
+
+    def get(self, key: str) -> Spoken | None:
+        """The unit of that key; None if it is not there, or not whole."""
+        path = self._path(key)
+        try:
+            about = json.loads(path.with_suffix(".json").read_bytes())
+            if path.stat().st_size != about["bytes"]:
+                return None
+            sentences = [Sentence(start, end, text) for start, end, text in about["sentences"]]
+            return Spoken(path, about["rate"], about["seconds"], sentences, about["details"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def has(self, key: str) -> bool:
+        return self.get(key) is not None
+
+    def put(self, key: str, part: Path, rate: int, seconds: float, sentences: list[Sentence], **details: Any) -> None:
+        """Takes over the finished file `part`, which is on the disk already."""
+        path = self._path(key)
+        path.parent.mkdir(exist_ok=True)
+        about = {
+            "schema": 1,
+            "bytes": part.stat().st_size,
+            "rate": rate,
+            "seconds": seconds,
+            "sentences": [(one.start_s, one.end_s, one.text) for one in sentences],
+            "details": details,
+        }
+        disk.rename(part, path)
+        disk.put(path.with_suffix(".json"), json.dumps(about, ensure_ascii=False).encode())
+
+    def used(self, key: str) -> None:
+        """Notes that a unit was used, so that it is kept."""
+        with suppress(OSError):
+            os.utime(self._path(key).with_suffix(".json"))
+
+    def prune(self) -> None:
+        """Removes units that no book has used for two months."""
+        before = time.time() - UNUSED_S
+        for about in self.folder.glob("??/*.json"):
+            with suppress(OSError):
+                if about.stat().st_mtime < before:
+                    about.unlink()
+                    about.with_suffix(SUFFIX).unlink()

@@ -1,0 +1,339 @@
+"""Job: one book or dialogue, from the document to the finished file.
+
+All units are known before a model is loaded. Those that the cache lacks are spoken, many at a time; the sound goes to
+the output in order, as soon as the next unit is there.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from omnitts_cli.audio.loudness import Meter, factor_for
+from omnitts_cli.audio.pcm import silence
+from omnitts_cli.books.cache import Cache, Spoken
+from omnitts_cli.books.cast import Cast, Member
+from omnitts_cli.books.m4b import Mark
+from omnitts_cli.books.speaker import UnitSpeaker
+from omnitts_cli.books.units import Unit, key_of, units_of
+from omnitts_cli.errors import InputError, Notice
+from omnitts_cli.fleet.content import SHARED_SPEECH, SHARED_TEXT, SOUND, digest_of, is_saved, model_mask
+from omnitts_cli.fleet.rows import Speaker
+from omnitts_cli.settings.environment import EMBEDDED
+from omnitts_cli.settings.table import Speech, TextIn
+from omnitts_cli.speech import voice_files, voices
+from omnitts_cli.speech.speaking import CHARS_PER_S
+from omnitts_cli.speech.tts import TTS
+from omnitts_cli.speech.voices import code_of, looks_like
+from omnitts_cli.text.formats.block import Section
+from omnitts_cli.text.inputs import TextOptions
+from omnitts_cli.text.language import LANGUAGES
+from omnitts_cli.text.lexicon import load_lexicon
+from omnitts_cli.text.subtitles import Sentence
+from omnitts_cli.weights.released import SIZES
+
+Opener = Callable[[str, str], AbstractContextManager[TTS]]
+"""Opens a model by its name and its variant."""
+
+
+class Place(Protocol):
+    """Where the sound of a book goes."""
+
+    def begin(self, rate: int) -> None:
+        """The sample rate is known; no sound has been written."""
+
+    def write(self, samples: np.ndarray) -> None:
+        """More sound."""
+
+
+@dataclass
+class Chapter:
+    """A chapter that will be spoken."""
+
+    number: int
+    title: str
+    units: list[Unit]
+    keys: list[str] = field(default_factory=list)
+
+    @property
+    def chars(self) -> int:
+        return sum(unit.chars for unit in self.units)
+
+    @property
+    def expected_s(self) -> float:
+        return self.chars / CHARS_PER_S
+
+
+@dataclass
+class Pace:
+    """How far a job is."""
+
+    chars: int = 0  # of units to speak in this run
+    done_chars: int = 0
+    spoken_s: float = 0.0  # of sound, in this run
+    written_s: float = 0.0
+    chapter: int = 0  # that is being written
+    chapters: int = 0
+    began: float = field(default_factory=time.perf_counter)
+
+    @property
+    def wall_s(self) -> float:
+        return max(time.perf_counter() - self.began, 1e-9)
+
+
+@dataclass
+class Result:
+    """What was made."""
+
+    rate: int = 0
+    samples: int = 0
+    marks: list[Mark] = field(default_factory=list)
+    sentences: list[Sentence] = field(default_factory=list)
+    units: int = 0
+    spoken: int = 0  # units, in this run
+    spoken_s: float = 0.0
+    models: list[str] = field(default_factory=list)
+    wall_s: float = 0.0
+
+    @property
+    def seconds(self) -> float:
+        return self.samples / self.rate if self.rate else 0.0
+
+
+@dataclass
+class Job:
+    """What the command was asked for. `machine`: fields of EngineSettings."""
+
+    chapters: Sequence[tuple[int, Section]]
+    cast: Cast
+    text: TextIn
+    speech: Speech
+    machine: Mapping[str, Any]
+    language: str = ""  # that the book says it is in
+    subtype: str = "pcm16"
+    chapter_gap_s: float = 1.5
+    tell: Callable[[Notice], None] = lambda notice: None
+    look: Callable[[Pace], None] = lambda pace: None
+
+    def plan(self) -> list[Chapter]:
+        """The chapters in units. Unknown characters are refused here."""
+        known = self.speech.language if self.speech.language in LANGUAGES else self.book_language()
+        lexicon = load_lexicon([Path(name) for name in self.text.lexicon])
+        notices: list[str] = []
+        options = TextOptions(self.text.split, known, None, lexicon, notices=notices)  # type: ignore[arg-type]
+        found = []
+        for number, section in self.chapters:
+            where = f"chapter {number}" + (f" ({section.title})" if section.title else "")
+            units = units_of(self.cast.words(section.blocks, where), options, self.text.sentence_gap / 1000)
+            if units:
+                found.append(Chapter(number, section.title or f"Chapter {number}", units))
+        for notice in dict.fromkeys(notices):
+            self.tell(Notice(notice))
+        if not found:
+            raise InputError("nothing to speak in these chapters", hint="--list-chapters")
+        return found
+
+    def book_language(self) -> str | None:
+        """The language that the book says it is in, as one of our codes."""
+        code = self.language.lower().partition("-")[0]
+        return code if code in LANGUAGES else None
+
+    def run(self, chapters: list[Chapter], cache: Cache, open_model: Opener, place: Place) -> Result:
+        """Speaks what the cache lacks, and writes everything in order."""
+        masks = {model: self._mask(model) for model in dict.fromkeys(map(self._model, members_of(chapters)))}
+        shared = self._shared()
+        digest = lru_cache(None)(lambda member: digest_of(self._who(member)))
+        for chapter in chapters:
+            chapter.keys = [key_of(unit, f"{shared} {masks[self._model(unit.member)]}", digest)
+                            for unit in chapter.units]  # fmt: skip
+        todo: dict[str, Unit] = {}
+        for chapter in chapters:
+            for key, unit in zip(chapter.keys, chapter.units, strict=True):
+                if key not in todo and not cache.has(key):
+                    todo[key] = unit
+        pace = Pace(sum(unit.chars for unit in todo.values()), chapters=len(chapters))
+        writer = Writer(self, chapters, cache, set(todo), place, pace)
+        by_model: dict[tuple[str, str], list[tuple[str, Unit]]] = {}
+        for key, unit in todo.items():
+            by_model.setdefault(self._model(unit.member), []).append((key, unit))
+        for model, units in by_model.items():
+            with open_model(*model) as tts:
+                writer.result.models.append(tts.engine.model.name)
+                self._speak(tts, units, writer)
+        writer.write()
+        result = writer.result
+        result.wall_s, result.spoken_s = pace.wall_s, pace.spoken_s
+        if self.speech.loudness == "off":
+            return result
+        return self._levelled(chapters, place, writer)
+
+    def _levelled(self, chapters: list[Chapter], place: Place, writer: Writer) -> Result:
+        """Writes everything with one gain, which is known only now."""
+        notices: list[str] = []
+        assert writer.meter is not None
+        factor = factor_for(writer.meter, float(self.speech.loudness), notices)
+        for notice in notices:
+            self.tell(Notice(notice))
+        again = Writer(self, chapters, writer.cache, set(), place, writer.pace, factor)
+        again.write()
+        return replace(
+            again.result, marks=writer.result.marks, spoken=writer.result.spoken, spoken_s=writer.pace.spoken_s,
+            models=writer.result.models, wall_s=writer.pace.wall_s,
+        )  # fmt: skip
+
+    def _speak(self, tts: TTS, units: list[tuple[str, Unit]], writer: Writer) -> None:
+        speech = replace(self.speech, language=self._language(tts, units[0][1]))
+        speaker = UnitSpeaker(tts, writer.cache, self.text, speech, self.subtype, self.tell)
+        speaker.open_voices(list(dict.fromkeys(unit.member for _, unit in units)))
+        chars = {key: unit.chars for key, unit in units}
+        before = writer.pace.spoken_s
+        writer.pace.began = time.perf_counter() if not before else writer.pace.began
+
+        def done(key: str) -> None:
+            writer.pace.spoken_s = before + speaker.made_s
+            writer.pace.done_chars += chars[key]
+            writer.write()
+            self.look(writer.pace)
+
+        speaker.speak(units, done)
+
+    def _language(self, tts: TTS, first: Unit) -> str:
+        """One language for the whole book; a quotation in another one does not stop it."""
+        model = tts.engine.model
+        if self.speech.language in LANGUAGES:
+            return self.speech.language
+        seen = self.book_language()
+        if seen is None:
+            from omnitts_cli.speech.script import Written
+
+            seen = looks_like(Written(iter(first.pieces), None), self.tell, patient=self.speech.language == "detect")
+        if seen is not None:
+            voices.refuse_foreign(LANGUAGES[seen], model)
+            return seen
+        return code_of(None, model)
+
+    # ---- what the sound depends on
+
+    def _shared(self) -> str:
+        how, who = asdict(self.text), asdict(self.speech)
+        return json.dumps(
+            {
+                "sound": SOUND,
+                **{name: how[name] for name in SHARED_TEXT},
+                **{name: who[name] for name in (*SHARED_SPEECH, "language", "style", "speed", "seed", "max_frames")},
+                "loudness": "off",
+                "book": self.book_language(),
+                "subtype": self.subtype,
+            },
+            sort_keys=True,
+        )
+
+    def _who(self, member: Member) -> Speaker:
+        if member.speaker.kind == "default" and self.speech.voice is not None:
+            return Speaker("voice", self.speech.voice)
+        return member.speaker
+
+    def _model(self, member: Member) -> tuple[str, str]:
+        """The model of a member, and the variant that completes a bare size."""
+        speaker = self._who(member)
+        saved = is_saved(speaker.name) if speaker.kind == "voice" else False
+        name = member.model or self.speech.model
+        if name is None and saved and not voice_files.is_blend(speaker.name):
+            found = voices.saved_voice(speaker.name)
+            name = voice_files.model_of(found.about, found.name) if found else None
+        variant = "voice_design" if speaker.kind == "design" else "base" if saved or speaker.kind == "clip" else ""
+        name = name or EMBEDDED
+        return name, (variant or "custom_voice") if name in SIZES else "custom_voice"
+
+    def _mask(self, model: tuple[str, str]) -> str:
+        from omnitts_cli.speech.load import known_before
+
+        known = {key: value for key, value in self.machine.items() if key != "fetching"}
+        folder, dtype, _ = known_before(model[0], variant=model[1], **known)
+        return model_mask(folder, model[0], dtype).tobytes().hex()
+
+
+def members_of(chapters: Sequence[Chapter]) -> list[Member]:
+    return list(dict.fromkeys(unit.member for chapter in chapters for unit in chapter.units))
+
+
+class Writer:
+    """Writes finished units in order. With a loudness and no factor yet, it only measures."""
+
+    def __init__(
+        self, job: Job, chapters: list[Chapter], cache: Cache, spoken: set[str], place: Place, pace: Pace,
+        factor: np.float32 | None = None,
+    ) -> None:  # fmt: skip
+        self.result, self.pace, self.cache = Result(), pace, cache
+        self._job, self._place, self._factor = job, place, factor
+        self.meter: Meter | None = None
+        self._spoken = spoken
+        self._order = self._all(chapters)
+        self._next = next(self._order, None)
+
+    def _all(self, chapters: list[Chapter]) -> Iterator[tuple[Chapter, int]]:
+        for chapter in chapters:
+            for number in range(len(chapter.units)):
+                yield chapter, number
+
+    def write(self) -> None:
+        """Writes what is there, up to the first unit that is not."""
+        while self._next is not None:
+            chapter, number = self._next
+            found = self.cache.get(chapter.keys[number])
+            if found is None:
+                return
+            self.cache.used(chapter.keys[number])
+            self._unit(chapter, number, found)
+            self._next = next(self._order, None)
+
+    def _unit(self, chapter: Chapter, number: int, found: Spoken) -> None:
+        result = self.result
+        if not result.rate:
+            result.rate = found.rate
+            if self._job.speech.loudness != "off" and self._factor is None:
+                self.meter = Meter(found.rate)
+            else:
+                self._place.begin(found.rate)
+        if not number:
+            self._begin_chapter(chapter)
+        start_s = result.seconds
+        for samples in self._sound(found):
+            self._put(samples)
+        result.sentences += [replace(one, start_s=one.start_s + start_s, end_s=one.end_s + start_s)
+                             for one in found.sentences]  # fmt: skip
+        mark = result.marks[-1]
+        new = chapter.keys[number] in self._spoken
+        result.units, result.spoken = result.units + 1, result.spoken + new
+        result.marks[-1] = replace(mark, end_s=result.seconds, units=mark.units + 1, spoken=mark.spoken + new)
+        self.pace.written_s, self.pace.chapter = result.seconds, len(result.marks)
+
+    def _begin_chapter(self, chapter: Chapter) -> None:
+        result = self.result
+        if result.marks:
+            self._put(silence(self._job.chapter_gap_s, result.rate))
+            result.marks[-1] = replace(result.marks[-1], end_s=result.seconds)
+        result.marks.append(Mark(chapter.title, result.seconds, result.seconds, chapter.number))
+
+    def _sound(self, found: Spoken) -> Iterator[np.ndarray]:
+        if found.rate == self.result.rate:
+            yield from found.blocks()
+            return
+        from omnitts_cli.audio.resample import resample
+
+        yield resample(found.sound(), found.rate, self.result.rate)  # of another model
+
+    def _put(self, samples: np.ndarray) -> None:
+        self.result.samples += samples.size
+        if self.meter is not None:
+            self.meter.feed(samples)
+        else:
+            self._place.write(samples if self._factor is None else samples * self._factor)

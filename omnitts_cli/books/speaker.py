@@ -1,0 +1,197 @@
+"""UnitSpeaker: speaks units into the cache, several at a time, so that sentences of many units share the engine."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from queue import SimpleQueue
+
+from omnitts_cli.audio.encode import SoundFormat
+from omnitts_cli.books.cache import Cache
+from omnitts_cli.books.cast import Member
+from omnitts_cli.books.units import Unit, seed_of
+from omnitts_cli.errors import GuardError, Notice
+from omnitts_cli.fleet.content import try_seed
+from omnitts_cli.fleet.rows import Speaker
+from omnitts_cli.fleet.run import SWITCH_S
+from omnitts_cli.fleet.speaker import PartSink, Stopping
+from omnitts_cli.settings.table import Speech, TextIn
+from omnitts_cli.speech import voices
+from omnitts_cli.speech.reference import reference
+from omnitts_cli.speech.script import Written
+from omnitts_cli.speech.speaking import Stream
+from omnitts_cli.speech.tts import TTS
+from omnitts_cli.speech.voices import Voice
+from omnitts_cli.text.subtitles import joined
+
+WAITING = 12  # sentences under way beyond the engine's slots
+MOST_OPEN = 64  # units
+TRIES = 3  # of a unit in which a sentence runs away, beyond the retries of the sentence
+PATIENCE_S = 5.0
+
+News = SimpleQueue[str | BaseException | None]
+"""The key of a finished unit; what ended a thread early; None when a thread has ended."""
+
+
+class UnitSpeaker:
+    """Speaks units through one model."""
+
+    def __init__(
+        self, tts: TTS, cache: Cache, text: TextIn, speech: Speech, subtype: str, tell: Callable[[Notice], None]
+    ) -> None:
+        self.tts, self.cache = tts, cache
+        self._text, self._speech, self._tell = text, speech, tell
+        self._form = SoundFormat("flac", tts.sample_rate, "pcm16" if subtype == "pcm16" else "pcm24")
+        self._limit = tts.engine.plan.slots + WAITING
+        self._open = 0  # sentences under way
+        self._room = threading.Condition()
+        self._voices: dict[Speaker, Voice] = {}
+        self._streams: set[Stream] = set()
+        self.stopping = False
+        self.made_s = 0.0
+
+    def open_voices(self, members: Sequence[Member]) -> None:
+        """Opens every voice, so that one that is missing is an error before any work."""
+        for member in members:
+            speaker = self._speaker(member)
+            if speaker not in self._voices:
+                self._voices[speaker] = self._voice(speaker, member.seed)
+
+    def _speaker(self, member: Member) -> Speaker:
+        if member.speaker.kind == "default" and self._speech.voice is not None:
+            return Speaker("voice", self._speech.voice)
+        return member.speaker
+
+    def _voice(self, speaker: Speaker, seed: int | None) -> Voice:
+        if speaker.kind == "design":
+            return self.tts.design(speaker.name, seed=seed)
+        if speaker.kind == "clip":
+            return self.tts.clone(reference([speaker.name], speaker.transcript, tell=self._tell))
+        return voices.voice_for(speaker.name or None, self.tts.engine.model)
+
+    # ---- all units
+
+    def speak(self, units: Sequence[tuple[str, Unit]], done: Callable[[str], None]) -> None:
+        """Speaks the units, each with its key. `done` is called in this thread with the key of each finished one."""
+        news: News = SimpleQueue()
+        order, lock = iter(units), threading.Lock()
+        threads = [
+            threading.Thread(target=self._work, args=(order, lock, news), name=f"omnitts unit {n}", daemon=True)
+            for n in range(min(MOST_OPEN, self._limit, len(units)))
+        ]
+        interval = sys.getswitchinterval()
+        sys.setswitchinterval(SWITCH_S)
+        try:
+            for thread in threads:
+                thread.start()
+            ended = 0
+            while ended < len(threads):
+                found = news.get()
+                if isinstance(found, BaseException):
+                    raise found
+                ended += found is None
+                if found is not None:
+                    done(found)
+        finally:
+            self._stop()
+            for thread in threads:
+                thread.join(timeout=PATIENCE_S)
+            sys.setswitchinterval(interval)
+
+    def _work(self, order: Iterator[tuple[str, Unit]], lock: threading.Lock, news: News) -> None:
+        try:
+            while not self.stopping:
+                with lock:
+                    found = next(order, None)
+                    if found is None:
+                        break
+                    self._enter(len(found[1].pieces))
+                self._speak(*found)
+                news.put(found[0])
+        except Stopping:
+            pass
+        except BaseException as error:
+            news.put(error)
+        finally:
+            news.put(None)
+
+    def _stop(self) -> None:
+        self.stopping = True
+        with self._room:
+            for stream in self._streams:
+                stream.close()
+            self._room.notify_all()
+
+    def _enter(self, sentences: int) -> None:
+        """Waits until so few sentences are under way that the next unit's are needed. A killed run loses only these."""
+        with self._room:
+            self._room.wait_for(lambda: self._open < self._limit or self.stopping)
+            if self.stopping:
+                raise Stopping
+            self._open += sentences
+
+    def _leave(self, sentences: int) -> None:
+        with self._room:
+            self._open -= sentences
+            self._room.notify_all()
+
+    # ---- one unit, in a thread of its own
+
+    def _speak(self, key: str, unit: Unit) -> None:
+        given = self._speech.seed if unit.member.seed is None else unit.member.seed
+        seed = seed_of(unit, given or 0)
+        for number in range(TRIES):
+            try:
+                return self._take(key, unit, try_seed(seed, number))
+            except GuardError:
+                if number == TRIES - 1:
+                    raise
+                with self._room:
+                    self._open += len(unit.pieces)
+
+    def _take(self, key: str, unit: Unit, seed: int) -> None:
+        left = len(unit.pieces)
+        part = self.cache.work / f"{key}.{threading.get_ident()}"
+        stream = self._stream(unit, seed)
+        sink = PartSink(part, self._form, self.tts.sample_rate, sync=True)
+        with self._room:
+            self._streams.add(stream)
+        try:
+            if self.stopping:
+                raise Stopping
+            for chunk in stream:
+                sink.write(chunk.samples)
+                if chunk.sentence is not None and left > 1:
+                    left -= 1
+                    self._leave(1)
+            if self.stopping:
+                raise Stopping
+            sink.finish()
+        except BaseException:
+            sink.discard()
+            raise
+        finally:
+            stream.close()
+            with self._room:
+                self._streams.discard(stream)
+            self._leave(left)
+        account = stream.account
+        details = {"retries": account.retries, "guard_hits": account.guard_hits, "frames": account.frames}
+        self.cache.put(key, part, self.tts.sample_rate, stream.seconds, joined(account.sentences), **details)
+        self.made_s += stream.seconds
+
+    def _stream(self, unit: Unit, seed: int) -> Stream:
+        member = unit.member
+        speech = replace(
+            self._speech,
+            language=member.language or self._speech.language,
+            style=self._speech.style if member.style is None else member.style,
+            speed=member.speed or self._speech.speed,
+            seed=seed,
+        )
+        script = Written(iter(unit.pieces), unit.chars)
+        return self.tts.open(
+            script, self._voices[self._speaker(member)], self._text, speech, safe=True, tell=self._tell
+        )

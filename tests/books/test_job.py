@@ -1,0 +1,272 @@
+"""Books from the command: chapters, cover and tags by ffprobe; what is spoken again; killed runs; early errors."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from books import PNG, epub, page, probe
+from command import Done, Omnitts, Started
+from sounds import speech
+
+soundfile = pytest.importorskip("soundfile")
+needs_ffmpeg = pytest.mark.skipif(not (shutil.which("ffmpeg") and shutil.which("ffprobe")), reason="needs ffmpeg")
+
+TOY = ["-m", "random:toy", "--max-frames", "6", "--progress", "none"]
+FIELDS = "---\ntitle: A Book\nauthor: Jane Roe\n---\n"
+BOOK = FIELDS + "# One; a = b\n\nFirst words.\n\n# Two # \\\\\n\n{}\n\n# Three\n\nLast words.\n"
+
+
+def book(text: str = BOOK.format("Middle words."), name: str = "book.md") -> str:
+    Path(name).write_text(text)
+    return name
+
+
+def made(omnitts: Omnitts, *arguments: str, work: str = "work") -> dict[str, Any]:
+    done = omnitts("say", *TOY, "--json", "--work", work, *arguments)
+    assert done.code == 0, done.err
+    return done.json
+
+
+# ---- the finished file
+
+
+@needs_ffmpeg
+def test_an_audiobook_of_an_epub(omnitts: Omnitts) -> None:
+    items = '<item id="i" href="c.png" media-type="image/png" properties="cover-image"/>'
+    pages = [("One = #1; \\", page("First words.", "One")), ("Two", page("Second words.", "Two"))]
+    Path("book.epub").write_bytes(epub(pages, items=items, title="The Title", OEBPS__c_dot_png=PNG))
+    result = made(omnitts, "-f", "book.epub", "-o", "book.m4b")
+    found = probe("book.m4b")
+    assert [one["tags"]["title"].strip() for one in found["chapters"]] == ["One = #1; \\", "Two"]
+    times = [(float(one["start_time"]), float(one["end_time"])) for one in found["chapters"]]
+    assert times == [(one["start"], one["end"]) for one in result["chapters"]]
+    assert times[0][0] == 0 and times[0][1] == times[1][0] and times[1][1] == result["audio_s"]
+    assert abs(float(found["format"]["duration"]) - result["audio_s"]) < 0.03
+    tags = found["format"]["tags"]
+    assert (tags["title"], tags["artist"], tags["genre"]) == ("The Title", "Jane Roe", "Audiobook")
+    kinds = {one["codec_type"]: one for one in found["streams"]}
+    assert kinds["audio"]["codec_name"] == "aac" and kinds["audio"]["channels"] == 1
+    assert kinds["video"]["codec_name"] == "png" and kinds["video"]["disposition"]["attached_pic"] == 1
+    assert sorted(os.listdir()) == ["book.epub", "book.m4b", "work"]
+
+
+@needs_ffmpeg
+def test_typed_tags_a_cover_and_no_gap(omnitts: Omnitts) -> None:
+    Path("c.png").write_bytes(PNG)
+    made(
+        omnitts, "-f", book(), "-o", "b.m4b", "--title", "T", "--author", "A", "--cover", "c.png", "--chapter-gap", "0"
+    )
+    found = probe("b.m4b")
+    assert (found["format"]["tags"]["title"], found["format"]["tags"]["artist"]) == ("T", "A")
+    assert [one["tags"]["title"].strip() for one in found["chapters"]] == ["One; a = b", "Two # \\", "Three"]
+    assert any(one["codec_type"] == "video" for one in found["streams"])
+
+
+def test_a_list_of_chapters_needs_no_model_and_no_output(omnitts: Omnitts) -> None:
+    done = omnitts("say", "-f", book(), "--list-chapters", "-m", "nowhere")
+    assert done.code == 0 and [line.split("\t")[2] for line in done.out.decode().splitlines()] == [
+        "One; a = b", "Two # \\", "Three",
+    ]  # fmt: skip
+    rows = omnitts("say", "-f", "book.md", "--list-chapters", "--json", "--chapters", "2-").objects
+    assert [(row["chapter"], row["title"]) for row in rows] == [(2, "Two # \\"), (3, "Three")]
+    assert os.listdir() == ["book.md"]
+
+
+def test_some_chapters_into_a_wave_file(omnitts: Omnitts) -> None:
+    every = made(omnitts, "-f", book(), "-o", "all.wav", "--chapters", "1-")
+    some = made(omnitts, "-f", "book.md", "-o", "a.wav", "--chapters", "3,1", "--subs", "a.srt")
+    assert [row["chapter"] for row in some["chapters"]] == [1, 3] and some["spoken"] == 0
+    sound, rate = soundfile.read("a.wav")
+    whole, _ = soundfile.read("all.wav")
+    cut = round(every["chapters"][0]["end"] * rate)
+    assert rate == 8000 and len(sound) == round(some["audio_s"] * rate) and np.array_equal(sound[:cut], whole[:cut])
+    assert Path("a.srt").read_text().count("-->") == 4
+
+
+def test_the_same_sound_however_many_slots(omnitts: Omnitts) -> None:
+    for slots in ("1", "3"):
+        made(omnitts, "-f", book(), "-o", f"{slots}.wav", "--chapters", "1-", "-b", slots, work=f"work{slots}")
+    assert Path("1.wav").read_bytes() == Path("3.wav").read_bytes()
+
+
+def test_one_loudness_for_the_whole_book(omnitts: Omnitts) -> None:
+    from omnitts_cli.audio.loudness import lufs
+
+    made(omnitts, "-f", book(), "-o", "plain.wav", "--chapters", "1-")
+    result = made(
+        omnitts, "-f", "book.md", "-o", "level.wav", "--chapters", "1-", "--loudness", "-30", "--subtype", "pcm24"
+    )
+    plain, level = (soundfile.read(name)[0].astype(np.float32) for name in ("plain.wav", "level.wav"))
+    assert abs(lufs(level, 8000) + 30) < 0.2 and len(plain) == len(level) == round(result["audio_s"] * 8000)
+    again = made(
+        omnitts, "-f", "book.md", "-o", "again.wav", "--chapters", "1-", "--loudness", "-35", "--subtype", "pcm24"
+    )
+    assert again["spoken"] == 0  # a gain is no reason to speak again
+
+
+# ---- what is spoken again
+
+
+def test_only_what_changed_is_spoken_again(omnitts: Omnitts) -> None:
+    first = made(omnitts, "-f", book(), "-o", "a.wav", "--chapters", "1-")
+    assert (first["spoken"], first["units"]) == (3, 3)
+    assert made(omnitts, "-f", "book.md", "-o", "b.wav", "--chapters", "1-")["spoken"] == 0
+    assert Path("a.wav").read_bytes() == Path("b.wav").read_bytes()
+    changed = made(omnitts, "-f", book(BOOK.format("Other words.")), "-o", "c.wav", "--chapters", "1-")
+    assert [row["spoken"] for row in changed["chapters"]] == [0, 1, 0]
+    for more in (["-v", "ann", "--seed", "3"], ["--speed", "1.2"], ["--temperature", "0.5"]):
+        assert made(omnitts, "-f", "book.md", "-o", "d.wav", "--chapters", "1-", *more)["spoken"] == 3
+
+
+def test_a_damaged_part_is_spoken_again(omnitts: Omnitts) -> None:
+    made(omnitts, "-f", book(), "-o", "a.wav", "--chapters", "1-")
+    one, other = sorted(Path("work").glob("??/*.flac"))[:2]
+    one.write_bytes(one.read_bytes()[:-10])
+    other.with_suffix(".json").write_text("{")
+    assert made(omnitts, "-f", "book.md", "-o", "b.wav", "--chapters", "1-")["spoken"] == 2
+    assert Path("a.wav").read_bytes() == Path("b.wav").read_bytes()
+
+
+def test_a_killed_run_goes_on_where_it_was(omnitts: Omnitts, started: Started) -> None:
+    text = "".join(f"# Chapter {n}\n\n" + f"Sentence {n} of the book. " * 40 + "\n\n" for n in range(1, 9))
+    target = ["-f", book(text), "-o", "a.wav", "--chapters", "1-", "-b", "2"]
+    process = started("say", *TOY, "--work", "work", *target)
+    until = time.monotonic() + 60
+    while len(list(Path("work").glob("??/*.json"))) < 2 and process.poll() is None and time.monotonic() < until:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    kept = {path: path.stat().st_mtime_ns for path in Path("work").glob("??/*.flac")}
+    result = made(omnitts, *target)
+    assert 2 <= len(kept) < result["units"] and result["spoken"] <= result["units"] - len(kept) + 1
+    assert all(path.stat().st_mtime_ns == when for path, when in kept.items())
+    assert list(Path("work/runs").iterdir()) == []
+    made(omnitts, *target[:2], "-o", "b.wav", *target[4:], work="fresh")
+    assert Path("a.wav").read_bytes() == Path("b.wav").read_bytes()
+
+
+def test_an_interrupted_run_says_that_it_can_go_on(started: Started) -> None:
+    process = started(
+        "say",
+        *TOY,
+        "--work",
+        "work",
+        "-f",
+        book("# A\n\n" + "Words of a book. " * 3000),
+        "-o",
+        "a.wav",
+        "--chapters",
+        "1",
+    )
+    while not Path("work/runs").is_dir() and process.poll() is None:
+        time.sleep(0.01)
+    time.sleep(1.0)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130 and b"the same command goes on" in err
+    assert sorted(os.listdir()) == ["book.md", "work"] and list(Path("work/runs").iterdir()) == []
+
+
+# ---- dialogues
+
+PLAY = """Scene one.
+
+A street.
+
+ANNA: Hello, Ben.
+BEN: Hello, Anna. How are you?
+Anna: Fine. [voice: BEN] So am I.
+[voice: narrator]
+
+They leave.
+"""
+
+
+@pytest.fixture
+def cast() -> str:
+    soundfile.write("ben.wav", speech(4.0), 24_000)
+    members = {"ANNA": {"voice": "ann"}, "BEN": {"ref_audio": "ben.wav"}, "NARRATOR": {"description": "a low voice"}}
+    Path("cast.json").write_text(json.dumps(members))
+    return "cast.json"
+
+
+def test_a_play_is_spoken_in_order_by_its_cast(omnitts: Omnitts, cast: str) -> None:
+    Path("play.txt").write_text(PLAY)
+    result = made(omnitts, "-f", "play.txt", "--cast", cast, "-o", "play.wav", "--subs", "play.json")
+    spoken = [row["text"] for row in json.loads(Path("play.json").read_text())["sentences"]]
+    assert " ".join(spoken) == "Scene one. A street. Hello, Ben. Hello, Anna. How are you? Fine. So am I. They leave."
+    assert result["units"] == 6 and result["spoken"] == 6
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "hint"),
+    [
+        ("ANA: Hello.", "'ANA' is not in the cast", "ANNA"),
+        ("[voice: Bob] Hello.", "'Bob' is not in the cast", "add it to cast.json"),
+    ],
+)
+def test_unknown_characters_are_refused_before_work(
+    omnitts: Omnitts, cast: str, text: str, message: str, hint: str
+) -> None:
+    Path("play.md").write_text(f"# Act\n\nANNA: Well.\n\n{text}\n")
+    done = omnitts("say", "-f", "play.md", "--cast", cast, "-o", "play.m4b", "-m", "nowhere")
+    assert done.code == 3 and message in done.err and "ANNA, BEN, NARRATOR" in done.err and hint in done.err
+    assert not Path("play.m4b").exists()
+
+
+def test_voices_in_the_text_without_a_cast(omnitts: Omnitts) -> None:
+    result = made(omnitts, "--dialogue", "-o", "a.wav", "One. [voice: ann] Two. [voice: default] Three.")
+    assert result["units"] == 3
+    done = omnitts("say", *TOY, "--work", "work", "--dialogue", "-o", "b.wav", "[voice: nobody] Hello.")
+    assert done.code == 4 and "voice 'nobody' not found" in done.err and not Path("b.wav").exists()
+    plain = made(omnitts, "-f", book("# A\n\n[voice: x] is read."), "-o", "c.wav", "--chapters", "1")
+    assert plain["units"] == 1  # without --dialogue, brackets are words
+
+
+# ---- errors before work
+
+
+def refused(omnitts: Omnitts, code: int, *arguments: str) -> Done:
+    """An error before a model is opened: there is none of that name."""
+    done = omnitts("say", "-m", "nowhere", "--work", "work", *arguments)
+    assert done.code == code, done.err
+    assert not list(Path().glob("*.m4b")) and not list(Path().glob(".*"))
+    return done
+
+
+def test_no_ffmpeg(omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    done = refused(omnitts, 5, "-f", book(), "-o", "b.m4b")
+    assert "needs ffmpeg" in done.err and "apt install ffmpeg" in done.err and "-o book.opus" in done.err
+
+
+@needs_ffmpeg
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["-f", "gone.epub", "-o", "b.m4b"], 3, "cannot read text file gone.epub"),
+        (["-f", "bad.epub", "-o", "b.m4b"], 3, "not an EPUB file"),
+        (["-f", "book.md", "-o", "b.m4b", "--chapters", "9"], 2, "the book has 3 chapters"),
+        (["-f", "book.md", "-o", "b.m4b", "--cover", "book.md"], 3, "not a JPEG or PNG"),
+        (["-f", "book.md", "-o", "gone/b.m4b"], 8, "folder does not exist"),
+        (["-f", "book.md", "-o", "b.m4b", "--cast", "gone.json"], 3, "cannot read cast gone.json"),
+        (["-f", "book.md", "-o", "b.m4b", "--codes", "c.safetensors"], 2, "--codes"),
+        (["-f", "book.md", "-o", "b.m4b", "--play"], 2, "--play"),
+        (["-f", "book.md", "-O", "out", "--chapters", "1"], 2, "one output"),
+        (["-f", "book.md", "-o", "b.m4b", "--via", "http://127.0.0.1:9"], 2, "--via"),
+        (["-f", "book.md", "-o", "b.m4b", "--no-clobber", "--subs", "a.txt"], 2, "not a subtitle format"),
+        (["-f", "book.md", "-o", "b.m4b"], 4, "nowhere"),
+    ],
+)
+def test_errors_before_work(omnitts: Omnitts, arguments: list[str], code: int, message: str) -> None:
+    book()
+    Path("bad.epub").write_bytes(b"PK\3\4 not really")
+    assert message in refused(omnitts, code, *arguments).err
