@@ -14,9 +14,10 @@ from omnitts_cli.books.cast import Member
 from omnitts_cli.books.units import Unit, seed_of
 from omnitts_cli.errors import GuardError, Notice
 from omnitts_cli.fleet.content import try_seed
+from omnitts_cli.fleet.part import PartSink, Recipe
 from omnitts_cli.fleet.rows import Speaker
 from omnitts_cli.fleet.run import SWITCH_S
-from omnitts_cli.fleet.speaker import PartSink, Stopping
+from omnitts_cli.fleet.speaker import Stopping
 from omnitts_cli.settings.table import Speech, TextIn
 from omnitts_cli.speech import voices
 from omnitts_cli.speech.reference import reference
@@ -43,7 +44,8 @@ class UnitSpeaker:
     ) -> None:
         self.tts, self.cache = tts, cache
         self._text, self._speech, self._tell = text, speech, tell
-        self._form = SoundFormat("flac", tts.sample_rate, "pcm16" if subtype == "pcm16" else "pcm24")
+        form = SoundFormat("flac", tts.sample_rate, "pcm16" if subtype == "pcm16" else "pcm24")
+        self._recipe = Recipe(form, tts.sample_rate)
         self._limit = tts.engine.plan.slots + WAITING
         self._open = 0  # sentences under way
         self._room = threading.Condition()
@@ -155,7 +157,7 @@ class UnitSpeaker:
         left = len(unit.pieces)
         part = self.cache.work / f"{key}.{threading.get_ident()}"
         stream = self._stream(unit, seed)
-        sink = PartSink(part, self._form, self.tts.sample_rate, sync=True)
+        sink = PartSink(part, self._recipe)
         with self._room:
             self._streams.add(stream)
         try:
