@@ -271,8 +271,11 @@ def test_planted_rows_are_found_by_whisper(omnitts: Call, monkeypatch: pytest.Mo
         "Four hours of steady work faced us.",
         "A large size in stockings is hard to sell.",
     ]
-    rows = [
-        {"id": f"{how}{n}", "text": text} for n, text in enumerate(texts) for how in ("good", "cut", "wrong", "silence")
+    kinds = ("good", "cut", "wrong", "silence")
+    rows = [  # with a seed of its own, or a row would be a copy of the one with the same text
+        {"id": f"{how}{n}", "text": text, "seed": 10 * n + number}
+        for n, text in enumerate(texts)
+        for number, how in enumerate(kinds)
     ]
     Path("m.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     stream, first = RowSpeaker._stream, set[str]()
