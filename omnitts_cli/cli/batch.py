@@ -69,6 +69,7 @@ def batch(
             manifest, text, speech, corpus, checks, known,
             tell=console.notice, checking=counted, look=look, confirm=console.confirm if console.asks() else refused,
             loaded=checking.clear, stdin=sys.stdin.buffer if manifest == "-" and sys.stdin else None,
+            workers=None if corpus.ray is None else with_ray,
         )  # fmt: skip
         if corpus.check_only:
             return only_check(job)
@@ -82,6 +83,12 @@ def batch(
             stopped.word += "; finished rows are kept, and the same command goes on"
             raise
     report(job, summary)
+
+
+def with_ray(*rows: Any) -> None:
+    from omnitts_cli.fleet.cluster import speak_with_ray
+
+    speak_with_ray(*rows)
 
 
 def refused(question: str) -> bool:

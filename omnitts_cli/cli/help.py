@@ -30,6 +30,7 @@ TOPICS = (
     "books",
     "batch",
     "serve",
+    "fleet",
     "settings",
     "models",
     "exit-codes",

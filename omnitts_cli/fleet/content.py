@@ -40,6 +40,7 @@ class Keys:
     """Makes the keys of rows. `extra`: format, verification and the like; a seed that is made does not depend on it."""
 
     def __init__(self, text: TextIn, speech: Speech, extra: Mapping[str, Any], run_seed: int) -> None:
+        self._given = text, speech, extra, run_seed
         self.speech, self.lexicon = speech, load_lexicon([Path(name) for name in text.lexicon])
         how, who = asdict(text), asdict(speech)
         shared = {
@@ -58,6 +59,9 @@ class Keys:
         self._own_model = voice_files.model_of(saved.about, saved.name) if saved else None
         self.voices: dict[Speaker, str] = {}
         self._voice = lru_cache(KNOWN_VOICES)(self._digest)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Keys, self._given
 
     def of(self, row: Row) -> tuple[bytes, int]:
         """The key of a row, and its seed."""

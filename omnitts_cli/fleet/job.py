@@ -59,6 +59,7 @@ class Job:
     loaded: Callable[[], None] = lambda: None
     stdin: BinaryIO | None = None
     writers: int | None = None  # processes that make sound files; None: some beside a GPU
+    workers: Callable[..., None] | None = None  # speaks rows somewhere else: cluster.speak_with_ray
 
     def run(self, open_model: Opener) -> Summary:
         """Speaks the corpus and returns what became of it."""
@@ -84,6 +85,10 @@ class Job:
             raise UsageError(
                 f"{self.corpus.output_dir} is not a folder", hint="-O DIR   and copy the folder afterwards"
             )
+        if self.corpus.to != "files" and self.corpus.ray is not None:
+            raise UsageError(f"--ray writes files, not {self.corpus.to}", hint="--to files")
+        if self.corpus.workers is not None and self.corpus.ray is None:
+            raise UsageError("--workers needs --ray", hint=f"--ray local --workers {self.corpus.workers}")
         if self.corpus.to != "files" and self.corpus.prune:
             raise UsageError("--prune works on files only", hint="--fresh   makes all shards again")
         given = Path(self.manifest)
@@ -119,6 +124,10 @@ class Job:
         models = [Model.of(name, self.machine) for name in plan.models]
         masks = [model.mask for model in models]
         pace = Pace()
+        journal = Journal(work)
+        closing.callback(journal.close)
+        if self.corpus.to == "files":  # a run with workers may have been killed
+            journal.absorb(work, Files(out).is_there)
         with self._book(work) as book:
             store = self._store(out, work, book)
             closing.callback(store.close)
@@ -129,8 +138,6 @@ class Job:
         speak = todo.speak[: self.corpus.limit] if self.corpus.limit else todo.speak
         if len(todo.copy) or len(speak) or len(todo.later):
             self._check_room(out, plan, speak)
-            journal = Journal(work)
-            closing.callback(journal.close)
 
             def key_of(index: int) -> tuple[int, int]:
                 key = plan.rows["key"][index] ^ masks[int(plan.rows["model"][index])]
@@ -259,25 +266,12 @@ class Job:
             mine = rows[plan.rows["model"][rows] == number]
             if not len(mine):
                 continue
+            if self.workers is not None:
+                self.workers(self, plan, journal, store, model, mine, tries, pace, work)
+                continue
             with ExitStack() as closing:
-                verifier = self._verifier(closing)
-                tts = closing.enter_context(open_model(model.name, model.variant, self._slots(model)))
-                form = self.form(tts.sample_rate)
-                for words in form.notices:
-                    self.tell(Notice(words))
-                if not model.on_cpu and form.name == "opus":
-                    self.tell(Notice("encoding opus takes many CPU cores beside a fast GPU", hint="-F flac"))
-                recipe = self._recipe(form, tts.sample_rate)
-                writers = None
-                if count := writers_beside_a_gpu() if self.writers is None and not model.on_cpu else self.writers:
-                    writers = Writers(count, recipe)
-                    closing.callback(writers.close)
-                speaker = RowSpeaker(
-                    tts, plan.keys, self.text, self.speech, recipe, work,
-                    tries=self.checks.tries, verifier=verifier, empty=self.corpus.empty, codes=self.corpus.save_codes,
-                    writers=writers, tell=self.tell,
-                )  # fmt: skip
-                speaker.voice(Speaker())  # the command's own voice is missing for all rows, not for one
+                tts = closing.enter_context(open_model(model.name, model.variant, self.slots(model)))
+                speaker = self.speaker(tts, plan, work, model, closing)
                 self.loaded()
                 pace.begin()
                 try:
@@ -290,11 +284,29 @@ class Job:
                     left = self.bytes_for(max(pace.expected_s - pace.expected_done_s, 0.0))
                     raise disk.failed(error, work.parent, left) from error
 
-    def _recipe(self, form: SoundFormat, rate: int) -> Recipe:
+    def speaker(self, tts: TTS, plan: Plan, work: Path, model: Model, closing: ExitStack) -> RowSpeaker:
+        """What speaks rows through an open model."""
+        verifier = self._verifier(closing)
+        form = self.form(tts.sample_rate)
+        for words in form.notices:
+            self.tell(Notice(words))
+        if not model.on_cpu and form.name == "opus":
+            self.tell(Notice("encoding opus takes many CPU cores beside a fast GPU", hint="-F flac"))
         loudness = None if self.speech.loudness == "off" else float(self.speech.loudness)
-        return Recipe(form, rate, loudness, sync=self.corpus.to == "files")
+        recipe = Recipe(form, tts.sample_rate, loudness, sync=self.corpus.to == "files")
+        writers = None
+        if count := writers_beside_a_gpu() if self.writers is None and not model.on_cpu else self.writers:
+            writers = Writers(count, recipe)
+            closing.callback(writers.close)
+        speaker = RowSpeaker(
+            tts, plan.keys, self.text, self.speech, recipe, work,
+            tries=self.checks.tries, verifier=verifier, empty=self.corpus.empty, codes=self.corpus.save_codes,
+            writers=writers, tell=self.tell,
+        )  # fmt: skip
+        speaker.voice(Speaker())  # the command's own voice is missing for all rows, not for one
+        return speaker
 
-    def _slots(self, model: Model) -> int | None:
+    def slots(self, model: Model) -> int | None:
         return GPU_SLOTS if self.machine["slots"] is None and not model.on_cpu else self.machine["slots"]
 
     def _verifier(self, closing: ExitStack) -> Verifier | None:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -38,6 +38,7 @@ assert SIZE == 64
 DONE, UNVERIFIED, FAILED = 1, 2, 3
 STATUS = {DONE: "ok", UNVERIFIED: "unverified", FAILED: "failed"}
 CHECKED_AT_ONCE = 1 << 16
+COPIED_AT_ONCE = 1 << 22  # bytes
 
 
 @dataclass(frozen=True)
@@ -105,10 +106,58 @@ class Journal:
         self._file.sync()
         self._file.end += records.nbytes
 
+    def absorb(self, folder: Path, is_there: Callable[[Any, bytes], bool]) -> int:
+        """Appends the journals of workers, and removes them; returns the number of records.
+
+        Two workers may have made the same row. If their sounds differ, the one that `is_there` counts; it is called
+        with a record and its details.
+        """
+        found = [(path, details_of(path), read(path)) for path in sorted(folder.glob("journal-w*.bin"))]
+        doubtful = made_differently([records for _, _, records in found])
+        for path, lines, records in found:
+            if len(records) and lines.exists():
+                kept = np.ones(len(records), bool)
+                with lines.open("rb") as file:
+                    for at in np.flatnonzero(np.isin(records["name"], doubtful)):
+                        kept[at] = is_there(records[at], line_at(file.fileno(), details_at(records[at])))
+                    self._append_all(records[kept], file)
+            path.unlink()
+            lines.unlink(missing_ok=True)
+        return sum(len(records) for _, _, records in found)
+
+    def _append_all(self, records: np.ndarray, lines: BinaryIO) -> None:
+        starts = (records["details_high"].astype(np.uint64) << np.uint64(32)) + records["details_low"]
+        starts += np.uint64(self._details.end)
+        self._details.seek(self._details.end)
+        while data := lines.read(COPIED_AT_ONCE):
+            self._details.write(data)
+        self._details.sync()
+        self._details.end = self._details.tell()
+        records = records.copy()
+        records["details_high"], records["details_low"] = starts >> np.uint64(32), starts & np.uint64(0xFFFFFFFF)
+        records["crc"] = crc32_of(records.view(np.uint8).reshape(-1, SIZE)[:, :-4])
+        self._file.seek(self._file.end)
+        self._file.write(records.tobytes())
+        self._file.sync()
+        self._file.end += records.nbytes
+
     def close(self) -> None:
         for file in (self._file, self._details):
             with suppress(OSError):
                 file.close()
+
+
+def details_of(path: Path) -> Path:
+    """The file of details beside a journal."""
+    return path.with_name(path.name.replace("journal-", "details-", 1)).with_suffix(".jsonl")
+
+
+def made_differently(journals: Sequence[np.ndarray]) -> np.ndarray:
+    """The names of rows that have records with different sounds."""
+    records = np.concatenate([*journals, np.zeros(0, RECORD)])
+    order = np.lexsort((records["sha"], records["name"]))
+    names, sums = records["name"][order], records["sha"][order]
+    return np.unique(names[1:][(names[1:] == names[:-1]) & (sums[1:] != sums[:-1])])
 
 
 def details_at(record: Any) -> int:
@@ -133,15 +182,15 @@ class Book:
         parts, writers = [], []
         self._lines: list[int] = []
         for path in sorted(folder.glob("journal-*.bin")):
-            details = path.with_name(path.name.replace("journal-", "details-", 1)).with_suffix(".jsonl")
+            details = details_of(path)
             if not details.exists():
                 continue
             records = read(path)
             parts.append(records)
-            writers.append(np.full(len(records), len(self._lines), np.uint8))
+            writers.append(np.full(len(records), len(self._lines), np.uint16))
             self._lines.append(disk.open_file(details, os.O_RDONLY))
         self.records = np.concatenate(parts) if len(parts) > 1 else parts[0] if parts else np.zeros(0, RECORD)
-        self._writers = np.concatenate(writers) if writers else np.zeros(0, np.uint8)
+        self._writers = np.concatenate(writers) if writers else np.zeros(0, np.uint16)
         names = self.records["name"]
         order = np.argsort(names, kind="stable")
         ends = np.flatnonzero(np.append(names[order][1:] != names[order][:-1], True)) if len(order) else order

@@ -112,6 +112,9 @@ class Lines(LineFile):
             elif data.strip():
                 yield Raw(line, offset, length, self._fields(data))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Lines, (self.path.resolve(), self._parse)
+
     def _fields(self, data: bytes) -> dict[str, Any] | RowError:
         try:
             return self._parse(decoded(data))
@@ -166,6 +169,9 @@ class Table(LineFile):
         self._line = self._end = 0
         self._too_long = False
         self.header = self._read_header()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Table, (self.path.resolve(), self._delimiter)
 
     def _read_header(self) -> list[str]:
         for row in self._parsed(self.lines()):

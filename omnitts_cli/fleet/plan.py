@@ -69,6 +69,10 @@ class Plan:
         self.bad: int = head["bad"]
         self.rows: np.ndarray = np.memmap(path, ROW, "r", HEAD, (self.count,)) if self.count else np.zeros(0, ROW)  # type: ignore[assignment]
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For workers, which read the same files."""
+        return Plan, (self.path.resolve(), self.manifest, self.rules, self.keys, self.naming)
+
     def row(self, index: int) -> Row:
         """The row of that index, read from the manifest again."""
         place = self.rows[index]

@@ -113,8 +113,11 @@ class Run:
 
     def speak(self, rows: np.ndarray, tries: dict[int, int]) -> None:
         """Speaks the rows of these indexes. `tries`: how often some of them were tried before."""
-        order = in_order(self.plan, rows)
-        threads = min(MOST_OPEN, self.speaker.slots + WAITING, max(len(rows), 1))
+        self.speak_in_order(in_order(self.plan, rows), tries, len(rows))
+
+    def speak_in_order(self, order: Iterator[int], tries: dict[int, int], most: int) -> None:
+        """The same, in the order given, by at most so many threads."""
+        threads = min(MOST_OPEN, self.speaker.slots + WAITING, max(most, 1))
         workers = [
             threading.Thread(target=self._work, args=(order, tries), name=f"omnitts row {n}", daemon=True)
             for n in range(threads)

@@ -136,6 +136,10 @@ class Files:
             return None
         return data if len(data) == int(record["length"]) and sha8(data) == int(record["sha"]) else None
 
+    def is_there(self, record: Any, details: bytes) -> bool:
+        """Whether the file has the sound of that record."""
+        return int(record["state"]) != FAILED and self.sound(record, json.loads(details)["output"]) is not None
+
     def where(self, record: Any, output: str) -> dict[str, Any]:
         codes = {"codes": f"{output.removesuffix(PurePath(output).suffix)}.codes.npy"} if self._codes else {}
         return {"output": output, **codes}

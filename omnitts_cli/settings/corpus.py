@@ -11,6 +11,7 @@ from omnitts_cli.settings.table import Machine, Output
 
 for_files = partial(Setting, group="output")
 for_rows = partial(Setting, group="rows")
+for_workers = partial(Setting, group="machine")
 
 
 def setting_of(group: type, name: str) -> Setting:
@@ -82,6 +83,14 @@ class Corpus:
     )
     fresh: Annotated[bool, for_rows("--fresh", SWITCH, "Remove what earlier runs made, and begin again.")] = False
     prune: Annotated[bool, for_rows("--prune", SWITCH, "Remove files whose rows are gone from the manifest.")] = False
+    ray: Annotated[
+        str | None,
+        for_workers("--ray", TEXT, "Speak with several workers: local, or the address of a Ray cluster.", "ADDRESS"),
+    ] = None
+    workers: Annotated[
+        int | None,
+        for_workers("--workers", whole(1, 10_000), "Workers of --ray.", "N", shown="one per GPU; with -d cpu per core"),
+    ] = None
     yes: Annotated[bool, for_rows("-y --yes", SWITCH, "Do not ask before --prune or --fresh.")] = False
 
 

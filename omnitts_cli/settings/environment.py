@@ -54,6 +54,12 @@ def server_socket() -> Path:
     return Path(variable("TMPDIR") or "/tmp", f"omnitts-{user}", "serve.sock")
 
 
+def quiet_ray() -> None:
+    """Before Ray is imported: it reports no usage, and prints no advice. Variables set by the user are respected."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+
+
 def hold_back_backends() -> None:
     """Keep torch from importing every installed accelerator package, because a broken one would break all of them.
 

@@ -1,0 +1,249 @@
+"""Cluster: the driver of `omnitts batch --ray`. It deals leases to workers, and deals them again when one dies.
+
+Ray places workers and starts them again. No sound passes through Ray: workers write files, and a lease gets numbers
+back.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from contextlib import suppress
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from omnitts_cli.errors import DeviceError, Notice, UsageError
+from omnitts_cli.fleet import disk
+from omnitts_cli.fleet.journal import FAILED, Journal, read
+from omnitts_cli.fleet.leases import DEATHS, Lease, Leases
+from omnitts_cli.fleet.plan import Plan
+from omnitts_cli.fleet.run import Pace, commit, in_order
+from omnitts_cli.fleet.store import Files, Made, Store
+from omnitts_cli.fleet.worker import OWNER, Counts, Task, Worker, under_way
+from omnitts_cli.settings.environment import quiet_ray
+
+if TYPE_CHECKING:
+    from omnitts_cli.fleet.job import Job, Model
+
+OBJECT_STORE_BYTES = 256 << 20
+CALLS = 4  # at once in a worker: two leases, and `ready`
+POLL_S = 0.2
+LOOK_S = 1.0  # between two looks at the journals near the end
+TRIES_TO_START = 5  # of a worker that finishes no lease
+MANY_WORKERS = 16
+LOCAL = "local"
+
+
+def speak_with_ray(
+    job: Job, plan: Plan, journal: Journal, store: Store, model: Model, rows: np.ndarray, tries: dict[int, int],
+    pace: Pace, work: Path,
+) -> None:  # fmt: skip
+    """Speaks rows of one model with the workers of a cluster; afterwards they are in `journal`."""
+    assert isinstance(store, Files)
+    token = secrets.token_hex(8)
+    disk.put(work / OWNER, token.encode())
+    given = {field.name: getattr(job, field.name) for field in fields(job) if field.name in SENT}
+    if model.on_cpu:
+        given["machine"] = {**given["machine"], "threads": 1}
+    task = Task(given, plan, model, work.parent.resolve(), work.resolve(), Path.cwd(), token)
+    cluster = Cluster(job, task, len(rows))
+    try:
+        Driver(job, task, cluster, rows, tries, pace, journal, store).speak()
+    finally:
+        cluster.close()
+        disk.put(work / OWNER, b"none")  # a worker that is still alive commits nothing more
+        journal.absorb(work, store.is_there)
+        for path in work.glob("doing-*"):
+            path.unlink(missing_ok=True)
+
+
+SENT = ("manifest", "text", "speech", "corpus", "checks", "machine", "writers")
+
+
+class Cluster:
+    """Workers as Ray's actors."""
+
+    def __init__(self, job: Job, task: Task, rows: int) -> None:
+        self.ray = imported()
+        self._ours = job.corpus.ray == LOCAL
+        on_cpu, wanted = task.model.on_cpu, job.corpus.workers
+        self._connect(str(job.corpus.ray), wanted if on_cpu else None)
+        kind = "CPU" if on_cpu else "GPU"
+        there = int(self.ray.cluster_resources().get(kind, 0))
+        if not there:
+            raise DeviceError(f"--ray {job.corpus.ray}: the cluster has no {kind}", hint="-d cpu, or ray status")
+        if wanted and wanted > there:
+            raise UsageError(
+                f"--workers {wanted}: the cluster has {there} {kind}{'s' * (there > 1)}", hint=f"--workers {there}"
+            )
+        count = min(wanted or there, rows)
+        if count >= MANY_WORKERS:
+            job.tell(Notice(f"{count} workers write one file a row; the file system may be slower than they are"))
+        needs: dict[str, Any] = {"num_cpus": 1} if on_cpu else {"num_gpus": 1}
+        actor = self.ray.remote(Worker).options(max_restarts=-1, max_task_retries=0, max_concurrency=CALLS, **needs)
+        self.workers = {f"worker {n}": actor.remote(task, n) for n in range(count)}
+
+    def _connect(self, address: str, cpus: int | None) -> None:
+        if self.ray.is_initialized():
+            raise UsageError("Ray is already in use by this process", hint="ray.shutdown()")
+        quiet = {"logging_level": "error", "log_to_driver": False}
+        try:
+            if address == LOCAL:
+                self.ray.init(
+                    address="local", num_cpus=cpus, include_dashboard=False, object_store_memory=OBJECT_STORE_BYTES,
+                    **quiet,
+                )  # fmt: skip
+            else:
+                self.ray.init(address=address, **quiet)
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            words = str(error).splitlines()[0][:200]
+            raise DeviceError(
+                f"cannot use Ray at '{address}'", cause=words, hint="ray status   or --ray local"
+            ) from None
+
+    def close(self) -> None:
+        """Ends the workers, and a local cluster."""
+        for worker in self.workers.values():
+            with suppress(Exception):
+                self.ray.kill(worker, no_restart=True)
+        self.ray.shutdown()
+
+
+def imported() -> Any:
+    quiet_ray()
+    try:
+        import ray
+    except ImportError:
+        raise UsageError("--ray needs Ray, which is not installed", hint='pip install "ray[serve]"') from None
+    return ray
+
+
+class Driver:
+    """Deals rows to workers until all of them are committed."""
+
+    def __init__(
+        self, job: Job, task: Task, cluster: Cluster, rows: np.ndarray, tries: dict[int, int], pace: Pace,
+        journal: Journal, store: Files,
+    ) -> None:  # fmt: skip
+        self._job, self._task, self._cluster, self._ray = job, task, cluster, cluster.ray
+        self._tries, self._pace, self._journal, self._store = tries, pace, journal, store
+        self._order = np.fromiter(in_order(task.plan, rows), np.int64, len(rows))  # position -> row of the plan
+        self._position = np.full(task.plan.count, -1, np.int64)
+        self._position[self._order] = np.arange(len(rows))
+        self._leases = Leases(len(rows), len(cluster.workers))
+        self._calls: dict[Any, tuple[str, Lease | None]] = {}  # Ray's reference -> worker, lease; None: it starts
+        self._names: dict[str, str] = {}  # workers that are ready -> the name of their journal
+        self._starts: dict[str, int] = {}  # without a finished lease
+        self._looked = 0.0
+
+    def speak(self) -> None:
+        for worker in self._cluster.workers:
+            self._start(worker)
+        while self._leases.left:
+            for worker in list(self._names):
+                self._deal(worker)
+            if not self._calls:
+                raise DeviceError("no worker could be kept alive", hint="ray status   or ray logs")
+            ready, _ = self._ray.wait(list(self._calls), num_returns=1, timeout=POLL_S)
+            for call in ready:
+                self._answered(call)
+            if self._leases.dealt:
+                self._pace.full = self._pace.full or (self._pace.wall_s, self._pace.audio_s)
+                if time.monotonic() - self._looked > LOOK_S:
+                    self._look_at_journals()
+            self._job.look(self._pace)
+
+    def _start(self, worker: str) -> None:
+        self._starts[worker] = self._starts.get(worker, 0) + 1
+        if self._starts[worker] <= TRIES_TO_START:
+            self._calls[self._cluster.workers[worker].ready.remote()] = worker, None
+
+    def _deal(self, worker: str) -> None:
+        while (lease := self._leases.take(worker)) is not None:
+            rows = self._order[lease.rows]
+            tries = {row: self._tries[row] for row in rows.tolist() if row in self._tries}
+            self._calls[self._cluster.workers[worker].speak.remote(rows, tries)] = worker, lease
+
+    def _answered(self, call: Any) -> None:
+        if call not in self._calls:  # of a worker that has died meanwhile
+            return
+        worker, lease = self._calls.pop(call)
+        try:
+            found = self._ray.get(call)
+        except self._ray.exceptions.RayTaskError:
+            raise
+        except self._ray.exceptions.RayError:
+            self._died(worker)
+            return
+        if lease is None:
+            self._began(worker, *found)
+        else:
+            self._finished(worker, lease, found)
+
+    def _began(self, worker: str, name: str, failure: Any) -> None:
+        if failure is not None:
+            raise failure
+        self._job.loaded()
+        self._pace.begin()
+        self._names[worker] = name
+
+    def _finished(self, worker: str, lease: Lease, counts: Counts) -> None:
+        if counts.failure is not None:
+            raise counts.failure
+        fresh = self._leases.finished(worker, lease)
+        self._starts[worker] = 0
+        share = fresh / max(counts.done, 1)  # a copy of rows that were committed elsewhere counts less
+        self._pace.done += fresh
+        self._pace.failed += round(counts.failed * share)
+        self._pace.unverified += round(counts.unverified * share)
+        self._pace.audio_s += counts.audio_s * share
+        self._pace.expected_done_s += counts.expected_s * share
+        self._pace.mark()
+        for notice in counts.notices:
+            self._job.tell(notice)
+
+    def _died(self, worker: str) -> None:
+        """A worker is gone: its leases, less what it has committed, are dealt again."""
+        for call, (whose, _) in list(self._calls.items()):
+            if whose == worker:
+                del self._calls[call]
+        self._look_at_journals()
+        name = self._names.pop(worker, "")
+        rows = np.array(under_way(self._task.work / f"doing-{name}") if name else [], np.int64)
+        poison = self._leases.died(worker, self._position[rows].tolist())
+        if poison:
+            self._fail(self._order[poison])
+            self._leases.mark(np.array(poison, np.int64))
+        self._start(worker)
+
+    def _look_at_journals(self) -> None:
+        """Marks what the workers have committed."""
+        self._looked = time.monotonic()
+        for path in self._task.work.glob("journal-w*.bin"):
+            positions = self._position[read(path)["row"]]
+            fresh = self._leases.mark(positions[positions >= 0])
+            self._pace.done += fresh
+
+    def _fail(self, rows: np.ndarray) -> None:
+        """Rows that kill their workers."""
+        group = []
+        for index in map(int, rows):
+            row, place = self._task.plan.row(index), self._task.plan.rows[index]
+            key = place["key"] ^ self._task.model.mask
+            message = f"{DEATHS} workers died while they spoke it"
+            group.append(
+                Made(
+                    index,
+                    row.id,
+                    self._task.plan.output(index, row.id),
+                    (int(key[0]), int(key[1])),
+                    FAILED,
+                    {"code": "poison", "message": message, "tries": 1},
+                )
+            )
+        commit(self._task.plan, self._store, self._journal, group)
+        self._pace.done += len(group)
+        self._pace.failed += len(group)

@@ -1,0 +1,211 @@
+"""Worker: an engine in a process of its own that speaks leases of rows, with its own journal.
+
+Ray starts it, and starts it again when it dies. Sound goes from here to the output folder; a lease gets numbers back.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import secrets
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+import numpy as np
+
+from omnitts_cli.errors import DeviceError, Notice, OmniError, OutputError
+from omnitts_cli.fleet import disk
+from omnitts_cli.fleet.job import Job, Model
+from omnitts_cli.fleet.journal import FAILED, UNVERIFIED, Journal
+from omnitts_cli.fleet.plan import Plan
+from omnitts_cli.fleet.run import Pace, Run
+from omnitts_cli.fleet.store import PARTS, Files, Made
+from omnitts_cli.speech.tts import load
+
+OWNER = "run"  # file with the token of the run that owns the folder
+CELL = 4  # bytes of a row that is under way
+DIED = 70  # exit status of a worker whose device has failed
+
+
+@dataclass(frozen=True)
+class Task:
+    """What all workers of a run get."""
+
+    job: dict[str, Any]  # fields of Job
+    plan: Plan
+    model: Model
+    out: Path
+    work: Path
+    folder: Path  # where the command was given: paths in options begin there
+    token: str
+
+
+@dataclass
+class Counts:
+    """What became of a lease."""
+
+    done: int = 0
+    failed: int = 0
+    unverified: int = 0
+    audio_s: float = 0.0
+    expected_s: float = 0.0
+    notices: list[Notice] = field(default_factory=list)
+    failure: OmniError | None = None  # the run cannot go on
+
+
+class Feed:
+    """The rows to speak, as leases bring them. Rows under way are also noted in a file, for when this process dies."""
+
+    def __init__(self, path: Path) -> None:
+        self._rows: SimpleQueue[int | None] = SimpleQueue()
+        self._file = disk.open_file(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+        self._cells: dict[int, int] = {}  # row -> its place in the file
+        self._free: list[int] = []
+        self._lock = threading.Lock()
+
+    def put(self, row: int | None) -> None:
+        """One more row; None: no more."""
+        self._rows.put(row)
+
+    def __iter__(self) -> Iterator[int]:
+        return self
+
+    def __next__(self) -> int:
+        row = self._rows.get()
+        if row is None:
+            self._rows.put(None)  # for the other threads
+            raise StopIteration
+        with self._lock:
+            cell = self._cells[row] = self._free.pop() if self._free else len(self._cells)
+        os.pwrite(self._file, (row + 1).to_bytes(CELL, "little"), cell * CELL)
+        return row
+
+    def committed(self, row: int) -> None:
+        with self._lock:
+            cell = self._cells.pop(row)
+            self._free.append(cell)
+        os.pwrite(self._file, bytes(CELL), cell * CELL)
+
+
+def under_way(path: Path) -> list[int]:
+    """The rows that a dead worker was speaking."""
+    try:
+        cells = np.frombuffer(path.read_bytes()[: path.stat().st_size // CELL * CELL], "<u4")
+    except OSError:
+        return []
+    return [int(cell) - 1 for cell in cells if cell]
+
+
+class LeasedRun(Run):
+    """A run whose rows come from leases. It commits only while the folder still belongs to its run."""
+
+    worker: Worker
+
+    def _commit(self) -> None:
+        group = list(self._group)
+        if group:
+            self.worker.check_owner()
+        super()._commit()
+        if group:
+            self.worker.committed(group)
+
+
+class Worker:
+    """Opens an engine, and speaks leases until its process ends. The methods may be called from several threads."""
+
+    def __init__(self, task: Task, number: int) -> None:
+        self.name = f"w{number}-{secrets.token_hex(4)}"
+        self._task, self._notices = task, list[Notice]()
+        self._changed = threading.Condition()
+        self._counts: dict[int, tuple[int, float, float] | None] = {}  # row -> None, or state, seconds, expected
+        self._tries: dict[int, int] = {}
+        self._failure: OmniError | None = None
+        self._closing = ExitStack()
+        try:
+            self._open()
+        except OmniError as error:
+            self._failure = error
+            self._closing.close()
+
+    def _open(self) -> None:
+        task = self._task
+        try:
+            os.chdir(task.folder)
+            self.check_owner()
+        except OSError:
+            raise OutputError(
+                f"{platform.node()} does not see {task.work.parent}",
+                hint="--ray needs folders that all machines share: the output folder, and that of the command",
+            ) from None
+        disk.make_folder(task.work / PARTS)
+        job = Job(**task.job, tell=self._notices.append)
+        journal = Journal(task.work, self.name)
+        self._closing.callback(journal.close)
+        tts = self._closing.enter_context(
+            load(task.model.name, variant=task.model.variant, **{**job.machine, "slots": job.slots(task.model)})
+        )
+        speaker = job.speaker(tts, task.plan, task.work, task.model, self._closing)
+        store = Files(task.out, codes=job.corpus.save_codes)
+        run = LeasedRun(task.plan, store, journal, speaker, task.model.mask, Pace(), lambda pace: None)
+        run.worker = self
+        self._feed = Feed(task.work / f"doing-{self.name}")
+        most = tts.engine.plan.slots
+        self._thread = threading.Thread(target=self._speak, args=(run, 4 * most), name="omnitts rows", daemon=True)
+        self._thread.start()
+
+    def _speak(self, run: LeasedRun, most: int) -> None:
+        try:
+            run.speak_in_order(self._feed, self._tries, most)
+        except DeviceError:
+            os._exit(DIED)  # a new process has a new device context
+        except (OmniError, OSError) as error:
+            failure = error if isinstance(error, OmniError) else disk.failed(error, self._task.out)
+            with self._changed:
+                self._failure = failure
+                self._changed.notify_all()
+
+    def check_owner(self) -> None:
+        """A run whose driver died has lost the folder to the next run."""
+        if (self._task.work / OWNER).read_text("ascii") != self._task.token:
+            raise OutputError(f"{self._task.out} belongs to another run now", hint="omnitts help fleet")
+
+    def committed(self, group: Sequence[Made]) -> None:
+        """Rows are in the journal."""
+        with self._changed:
+            for made in group:
+                self._counts[made.index] = made.state, made.seconds, made.expected
+                self._feed.committed(made.index)
+            self._changed.notify_all()
+
+    # ---- called through Ray
+
+    def ready(self) -> tuple[str, OmniError | None]:
+        """The name of this worker's journal, and what went wrong at the start."""
+        return self.name, self._failure
+
+    def speak(self, rows: np.ndarray, tries: dict[int, int]) -> Counts:
+        """Speaks rows, and returns when all of them are committed."""
+        with self._changed:
+            self._tries.update(tries)
+            for row in map(int, rows):
+                if row not in self._counts:
+                    self._counts[row] = None
+                    self._feed.put(row)
+            while any(self._counts[int(row)] is None for row in rows):
+                if self._failure is not None:
+                    return Counts(failure=self._failure)
+                self._changed.wait(1.0)
+            counts = Counts(done=len(rows), notices=self._notices[:])
+            del self._notices[:]
+            for row in map(int, rows):
+                state, seconds, expected = self._counts[row] or (0, 0.0, 0.0)
+                counts.failed += state == FAILED
+                counts.unverified += state == UNVERIFIED
+                counts.audio_s += seconds
+                counts.expected_s += expected
+        return counts

@@ -1,0 +1,189 @@
+"""omnitts batch --ray on a real local cluster: the same files whatever the workers, and whoever is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from omnitts_cli.fleet import journal
+from omnitts_cli.fleet.journal import DONE, Book, Entry, Journal
+
+soundfile = pytest.importorskip("soundfile")
+
+ROOT = Path(__file__).parent.parent.parent
+TOY = ["-m", "random:toy", "--max-frames", "8", "--seed", "5", "-d", "cpu", "--progress", "none"]
+WORDS = "one two three four five six seven eight nine ten rain sun wind snow".split()
+
+
+def manifest(name: str, rows: int, shuffled: int | None = None) -> None:
+    draw = random.Random(3)
+    lines = [
+        json.dumps({"id": f"r{n}", "text": f"{n} " + " ".join(draw.choices(WORDS, k=draw.randint(1, 9))) + "."})
+        for n in range(rows)
+    ]
+    if shuffled is not None:
+        random.Random(shuffled).shuffle(lines)
+    Path(name).write_text("".join(f"{line}\n" for line in lines))
+
+
+def sums(out: str) -> dict[str, str]:
+    found = {}
+    for line in Path(out, "manifest.jsonl").read_text().splitlines():
+        row = json.loads(line)
+        assert row["status"] == "ok", row
+        assert Path(out, row["output"]).stat().st_size == row["bytes"]
+        found[row["id"]] = row["sha256"]
+    return found
+
+
+def started(name: str, out: str, workers: int) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "omnitts_cli", "batch", name, "-O", out, "--ray", "local", "--workers"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with Path(f"{out}.err").open("ab") as err:
+        return subprocess.Popen([*command, str(workers), *TOY], stdout=err, stderr=err, env=environment)
+
+
+def workers_here() -> list[int]:
+    """The processes of workers that speak below this folder."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            if b"ray::Worker" in (path / "cmdline").read_bytes() and os.readlink(path / "cwd") == os.getcwd():
+                found.append(int(path.name))
+        except OSError:  # it has just ended
+            continue
+    return found
+
+
+def records(out: str) -> int:
+    return sum(path.stat().st_size // journal.SIZE for path in Path(out, ".omnitts").glob("journal-*.bin"))
+
+
+def wait_for(out: str, count: int, process: subprocess.Popen[bytes]) -> bool:
+    """Waits until so many rows are committed; False if the run has ended before."""
+    deadline = time.monotonic() + 120
+    while process.poll() is None and time.monotonic() < deadline:
+        if records(out) >= count:
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def ended(process: subprocess.Popen[bytes], out: str) -> None:
+    assert process.wait(timeout=240) == 0, Path(f"{out}.err").read_text()[-3000:]
+
+
+@pytest.mark.timeout(300)
+def test_workers_make_what_one_process_makes_though_one_is_killed(home: Path, omnitts: Any) -> None:
+    pytest.importorskip("ray")
+    manifest("rows.jsonl", 120)
+    assert omnitts("batch", "rows.jsonl", "-O", "whole", *TOY).code == 0
+    process = started("rows.jsonl", "out", 2)
+    if wait_for("out", 20, process) and (found := workers_here()):
+        os.kill(found[0], signal.SIGKILL)
+    ended(process, "out")
+    assert sums("out") == sums("whole")
+    assert Path("out/manifest.jsonl").read_bytes() == Path("whole/manifest.jsonl").read_bytes()
+    assert [path.name for path in Path("out/.omnitts").glob("journal-*")] == ["journal-main.bin"]
+
+
+def disturbed(out: str, name: str, draw: random.Random, whom: str, rows: int) -> bool:
+    """One run in which a worker, the driver or both are killed after a random number of commits."""
+    before = records(out) if Path(out, ".omnitts").exists() else 0
+    process = started(name, out, draw.randint(1, 3))
+    hit = wait_for(out, before + draw.randint(0, max(rows - before - 20, 1)), process)
+    time.sleep(draw.random() / 2)
+    if whom in ("worker", "both"):
+        for worker in workers_here()[: draw.randint(1, 2)]:
+            os.kill(worker, signal.SIGKILL)
+    if whom == "worker":
+        ended(process, out)
+        return hit
+    process.kill()
+    process.wait()
+    return hit
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("seed", range(20))
+def test_a_cluster_that_is_killed_anywhere_goes_on(home: Path, omnitts: Any, seed: int) -> None:
+    pytest.importorskip("ray")
+    rows, draw = 300, random.Random(seed)
+    manifest("rows.jsonl", rows)
+    manifest("shuffled.jsonl", rows, shuffled=seed)
+    assert omnitts("batch", "rows.jsonl", "-O", "whole", *TOY).code == 0
+    whom = ("worker", "driver", "both")[seed % 3]
+    disturbed("out", "shuffled.jsonl", draw, whom, rows)
+    process = started("shuffled.jsonl", "out", draw.randint(1, 3))
+    ended(process, "out")
+    assert sums("out") == sums("whole")
+    deadline = time.monotonic() + 30
+    while workers_here() and time.monotonic() < deadline:  # workers of a driver that was killed end by themselves
+        time.sleep(0.2)
+    assert not workers_here()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_any_number_of_workers(home: Path, omnitts: Any, workers: int) -> None:
+    pytest.importorskip("ray")
+    manifest("rows.jsonl", 200)
+    assert omnitts("batch", "rows.jsonl", "-O", "whole", *TOY).code == 0
+    ended(started("rows.jsonl", "out", workers), "out")
+    assert Path("out/manifest.jsonl").read_bytes() == Path("whole/manifest.jsonl").read_bytes()
+
+
+# ---- without Ray
+
+
+def test_journals_of_workers_become_one(tmp_path: Path) -> None:
+    """Of a row that two workers made differently, the record counts whose sound is there."""
+    main = Journal(tmp_path)
+    main.append([Entry((1, 1), 11, 0, DONE, b'{"n": 0}', sha=1)])
+    for name, sha in (("w0-a", 5), ("w1-b", 6)):
+        own = Journal(tmp_path, name)
+        lines = [Entry((2, 2), 22, 1, DONE, json.dumps({"by": name}).encode(), sha=sha)]
+        own.append([*lines, Entry((3, sha), 30 + sha, sha, DONE, json.dumps({"n": sha}).encode(), sha=sha)])
+        own.close()
+    with (tmp_path / "journal-w1-b.bin").open("ab") as file:
+        file.write(b"half a record")
+    asked: list[bytes] = []
+
+    def is_there(record: Any, details: bytes) -> bool:
+        asked.append(details.rstrip())
+        return int(record["sha"]) == 5
+
+    assert main.absorb(tmp_path, is_there) == 4
+    main.append([Entry((4, 4), 44, 3, DONE, b'{"n": 4}', sha=4)])
+    main.close()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["details-main.jsonl", "journal-main.bin"]
+    assert sorted(asked) == [b'{"by": "w0-a"}', b'{"by": "w1-b"}']
+    book = Book(tmp_path)
+    found = book.of_names(np.array([11, 22, 35, 36, 44], np.uint64))
+    details = [json.loads(book.details(int(record))) for record in found]
+    assert details == [{"n": 0}, {"by": "w0-a"}, {"n": 5}, {"n": 6}, {"n": 4}]
+    book.close()
+    Journal(tmp_path).close()
+    assert len(journal.read(tmp_path / "journal-main.bin")) == 5
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [(("--ray", "local", "--to", "parquet"), "--ray writes files"), (("--workers", "2"), "--workers needs --ray")],
+)
+def test_what_workers_cannot_do_is_refused(omnitts: Any, more: tuple[str, ...], message: str) -> None:
+    Path("m.txt").write_text("One.")
+    done = omnitts("batch", "m.txt", "-O", "out", *TOY, *more)
+    assert done.code == 2 and message in done.err
