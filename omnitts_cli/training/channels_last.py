@@ -10,6 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from omnitts_cli.models import codec_layers
+from omnitts_cli.models.codec_layers import CausalConv, CausalRise, Snake
+
 EVEN = 8
 
 
@@ -53,7 +56,8 @@ class _Conv(nn.Conv1d):
     def forward(self, x: Tensor) -> Tensor:
         (stride,), (padding,), (dilation,) = self.stride, self.padding, self.dilation
         weight, moved = self.weight[:, :, None], (0, int(padding))
-        return even_conv(x[:, :, None], weight, self.bias, (1, stride), moved, (1, dilation), self.keep)[:, :, 0]
+        # squeezed and not indexed: the gradient of an index is written into zeros of another layout
+        return even_conv(x.unsqueeze(2), weight, self.bias, (1, stride), moved, (1, dilation), self.keep).squeeze(2)
 
 
 class _Padded(_Conv):
@@ -63,7 +67,49 @@ class _Padded(_Conv):
 class _Rise(nn.ConvTranspose1d):
     def forward(self, x: Tensor, output_size: list[int] | None = None) -> Tensor:
         (stride,), (padding,), (extra,), (dilation,) = self.stride, self.padding, self.output_padding, self.dilation
-        image = x[:, :, None].contiguous(memory_format=torch.channels_last)
+        image = x.unsqueeze(2).contiguous(memory_format=torch.channels_last)
         return F.conv_transpose2d(
             image, self.weight[:, :, None], self.bias, (1, stride), (0, int(padding)), (0, extra), 1, (1, dilation)
-        )[:, :, 0]
+        ).squeeze(2)
+
+
+def from_silence(decoder: nn.Module, compiled: bool) -> None:
+    """Change how a decoder computes that always begins with silence: its histories are not read, and not made.
+
+    Padding keeps the layout of the sound, while joining a history to it does not. `compiled`: so is the snake, which
+    makes a dozen passes over memory otherwise.
+    """
+    for found in decoder.modules():
+        if type(found) is CausalConv and found.conv.groups == 1:
+            found.__class__ = _FromSilence
+        elif type(found) is CausalRise:
+            found.__class__ = _RiseFromSilence
+        elif type(found) is Snake and compiled:
+            found.__class__ = _CompiledSnake
+
+
+class _FromSilence(CausalConv):
+    def forward(self, x: Tensor, past: Tensor) -> tuple[Tensor, Tensor]:
+        image = F.pad(_image(x), (past.shape[-1], 0))
+        (dilation,) = self.conv.dilation
+        return even_conv(image, self.conv.weight[:, :, None], self.conv.bias, 1, (0, 0), (1, dilation)).squeeze(2), past
+
+
+class _RiseFromSilence(CausalRise):
+    def forward(self, x: Tensor, past: Tensor) -> tuple[Tensor, Tensor]:
+        made = F.conv_transpose2d(_image(x), self.conv.weight[:, :, None], self.conv.bias, (1, self.rate))
+        return F.pad(made, (0, x.shape[-1] * self.rate - made.shape[-1])).squeeze(2), past
+
+
+def _image(x: Tensor) -> Tensor:
+    return x.unsqueeze(2).contiguous(memory_format=torch.channels_last)
+
+
+_snake = torch.compile(codec_layers.snake)
+
+
+class _CompiledSnake(Snake):
+    def forward(self, x: Tensor) -> Tensor:
+        if self.scale is None or self.inverse is None:
+            return _snake(x, *self.factors())
+        return _snake(x, self.scale, self.inverse)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from omnitts_cli.devices.device import Device
 from omnitts_cli.training import parts
-from omnitts_cli.training.channels_last import channels_last
+from omnitts_cli.training.channels_last import channels_last, from_silence
 from omnitts_cli.training.journal import Budget, Journal, falling_rate
 from omnitts_cli.training.learning import half, optimiser
 from omnitts_cli.training.mel_distance import MelDistance
@@ -34,7 +34,7 @@ class CodecStage:
 
     NAME = "codec"
     GROWS = True  # whether speech that comes later is learned from too
-    LOSSES: tuple[str, ...] = ("mel", "wave", "commit", "phones")
+    LOSSES: tuple[str, ...] = ("mel", "wave", "commit", "alike", "phones")
 
     def __init__(self, recipe: Recipe, device: Device, pool: SoundPool, team: Team) -> None:
         self.recipe, self.plan, self.pool, self.device = recipe, recipe.codec_training, pool, device
@@ -54,6 +54,7 @@ class CodecStage:
         self.optimiser = self.optimiser_of(self.learned)
         self.losses = torch.zeros(len(self.LOSSES), device=where)
         channels_last(self.decoder)
+        from_silence(self.decoder, compiled=device.captures)
         channels_last(self.encoder, padded=True)
         self.hear, self.sound, self.apart = self.encoder.latent, self.decoder.sound, self.mel.forward
         if self.plan.compile and device.captures:
@@ -84,26 +85,27 @@ class CodecStage:
         """One batch of examples, to `slopes`, and to what the books measure; the losses are added to `losses`."""
         plan = self.plan
         true, said = self.pool.draw(plan.batch, plan.frames)
-        made, leading, commit = self.repeat(self.heard(true), bypass)
+        made, leading, commit, alike = self.repeat(self.heard(true), bypass)
         mel, wave = self.apart(made, true), (made - true).abs().mean()
         phones = F.cross_entropy(self.phones(leading).view(-1, len(PHONES)), said.flatten())
         self.slopes.zero_()
-        (plan.mel * mel + plan.wave * wave + plan.commit * commit + plan.phones * phones).backward()
-        self.losses += torch.stack([mel, wave, commit, phones]).detach()
+        books = plan.commit * commit + plan.alike * alike + plan.phones * phones
+        (plan.mel * mel + plan.wave * wave + books).backward()
+        self.losses += torch.stack([mel, wave, commit, alike, phones]).detach()
 
     def heard(self, sound: Tensor) -> Tensor:
         """Sound [B, n] -> [B, T, width], before it becomes codes."""
         with half(self.device):
             return self.hear(sound)
 
-    def repeat(self, latent: Tensor, bypass: bool) -> tuple[Tensor, Tensor, Tensor]:
-        """What was heard -> its sound [B, n], the leading group's entries, and what the books cost."""
-        quantised, leading, commit = self.quantiser(
+    def repeat(self, latent: Tensor, bypass: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """What was heard -> its sound [B, n], the leading group's entries, and two losses of the books."""
+        quantised, leading, commit, alike = self.quantiser(
             latent, self.encoder.quantiser, self.decoder.quantiser, self.plan.shorter, bypass
         )
         with half(self.device):
             made = self.sound(quantised).float()
-        return made, leading, commit
+        return made, leading, commit, alike
 
     def exchange(self) -> None:
         """What the members of a team have learned becomes the mean of all."""
@@ -121,6 +123,11 @@ class CodecStage:
         self.encoder.load_state_dict(codec.encoder.state_dict())
         self.decoder.load_state_dict(codec.decoder.state_dict())
         self.quantiser.adopt(self.latents(), self.encoder.quantiser, self.decoder.quantiser)
+
+    def spread_out(self) -> None:
+        """Go on with a codec whose residual half used a few dimensions; its books start anew."""
+        self.quantiser.spread_out(self.latents(), self.encoder.quantiser, self.decoder.quantiser)
+        self.start_alike()
 
     def start_books(self) -> None:
         self.quantiser.start(self.latents(), self.encoder.quantiser)

@@ -12,15 +12,18 @@ from omnitts_cli.training.channels_last import even_conv
 from omnitts_cli.training.mel_distance import spectrum
 
 CRITIC_WINDOWS = (2048, 1024, 512)
+POWER, FLOOR = 0.3, 1e-7
+"""Magnitudes are raised to a power, or only the loudest bins would count; squares below the floor are silence."""
+LOUDER = 5.0  # speech is quiet beside what weights of a new network expect
 
 
 class Critic(nn.Module):
-    """Convolutions over one complex spectrum; its opinion is a map, its layers are features."""
+    """Convolutions over one complex spectrum and its magnitudes; its opinion is a map, its layers are features."""
 
     def __init__(self, window: int, width: int) -> None:
         super().__init__()
         self.register_buffer("window", torch.hann_window(window), persistent=False)
-        sizes = [(2, 2)] + [(width, 2)] * 3
+        sizes = [(3, 2)] + [(width, 2)] * 3
         self.layers = nn.ModuleList(
             nn.Conv2d(inputs, width, (3, 9), (1, stride), padding=(1, 4)) for inputs, stride in sizes
         )
@@ -29,7 +32,9 @@ class Critic(nn.Module):
 
     def forward(self, sound: Tensor) -> tuple[Tensor, list[Tensor]]:
         found = torch.view_as_real(spectrum(sound.float(), self.window))
-        return _opinion(found.permute(0, 3, 1, 2), self.layers, self.last)  # of [B, 2, frames, bins]
+        square = found.square().sum(-1, keepdim=True) + FLOOR
+        seen = torch.cat([found * square.pow((POWER - 1) / 2), square.pow(POWER / 2)], -1)
+        return _opinion(seen.permute(0, 3, 1, 2), self.layers, self.last)  # of [B, 3, frames, bins]
 
 
 class PeriodCritic(nn.Module):
@@ -46,7 +51,7 @@ class PeriodCritic(nn.Module):
         self.last = nn.Conv2d(sizes[-1], 1, (3, 1), padding=(1, 0))
 
     def forward(self, sound: Tensor) -> tuple[Tensor, list[Tensor]]:
-        x = sound[:, : sound.shape[1] // self.period * self.period].view(len(sound), 1, -1, self.period)
+        x = sound[:, : sound.shape[1] // self.period * self.period].reshape(len(sound), 1, -1, self.period) * LOUDER
         return _opinion(x, self.layers, self.last)
 
 
@@ -88,14 +93,27 @@ def critic_loss(true: list[Tensor], made: list[Tensor]) -> Tensor:
 
 
 def maker_losses(
-    made: list[Tensor], made_features: list[list[Tensor]], true_features: list[list[Tensor]]
+    made: list[Tensor], made_features: list[list[Tensor]], true_features: list[list[Tensor]], compiled: bool = False
 ) -> tuple[Tensor, Tensor]:
     """(how badly the critics were fooled, how far apart the features are)."""
+    distance = _compiled_apart if compiled else _apart
     fooled = made[0].new_zeros(()).float()
     apart = fooled.clone()
     for opinion, own, true in zip(made, made_features, true_features, strict=True):
         fooled = fooled - opinion.float().mean()
         for a, b in zip(own, true, strict=True):
-            a, b = a.float(), b.detach().float()
-            apart = apart + (a - b).abs().mean() / (b.abs().mean() + 1e-5) / len(own)
+            apart = apart + distance(_row(a), _row(b.detach())) / len(own)
     return fooled, apart
+
+
+def _apart(made: Tensor, true: Tensor) -> Tensor:
+    made, true = made.float(), true.float()
+    return (made - true).abs().mean() / (true.abs().mean() + 1e-5)
+
+
+_compiled_apart = torch.compile(_apart, dynamic=True)
+
+
+def _row(x: Tensor) -> Tensor:
+    """All numbers of [B, C, H, W], in the order in which channels-last keeps them."""
+    return x.permute(0, 2, 3, 1).reshape(-1)

@@ -10,7 +10,7 @@ from typing import Any
 from omnitts_cli.errors import InputError, OmniError
 
 PANELS = {
-    "codec": ("mel", "wave", "commit", "phones"),
+    "codec": ("mel", "wave", "commit", "alike", "phones"),
     "polish": ("mel", "wave", "critics", "feature", "heard"),
     "speech": ("first", "held_first", "phones", "held_phones", "held_cloned", "held_swapped", "held_described"),
 }

@@ -121,7 +121,7 @@ class PolishStage(CodecStage):
         true_opinions, known_opinions = zip(*(b.chunk(2) for b in both), strict=True)
         true_features = [[f.detach().chunk(2)[0] for f in critic] for critic in both_features]
         own = critic_loss(list(true_opinions), list(known_opinions))
-        return own, *maker_losses(opinions, features, true_features)
+        return own, *maker_losses(opinions, features, true_features, self.device.captures)
 
     def exchange(self) -> None:
         self.team.average(self.slopes)

@@ -1,9 +1,10 @@
 """The quantiser while it learns: books that follow the latents as running means.
 
 What was learned by failing (see benchmarks/LOG.md): latents must be held around zero and at one size before
-they are quantised, or the books collapse; books start from real latents; a book entry that nobody uses moves
-to where latents are. The centre folds into the first book and the size into the projection before the books,
-so the learned quantiser is an ordinary one.
+they are quantised, or the books collapse; each dimension needs a size of its own, and dimensions must not follow each
+other, or a few of them take all books; books start from real latents; a book entry that nobody uses moves to where
+latents are. Centres fold into the first book and sizes into the projection before the books, so the learned quantiser
+is an ordinary one.
 Everything is fit for capture: no branch on a tensor's value, no host read. A step only measures; `renew` makes new
 books of it, so that a team can take the mean of what its members measured in between.
 """
@@ -18,6 +19,9 @@ from omnitts_cli.models.codec_layers import Books, SplitQuantiser
 
 DECAY = 0.99
 DEAD = 0.02  # of an even share of the latents
+LEAST_SPREAD, SPREAD_POWER = 0.2, 0.25
+"""How `spread_out` shares precision: a dimension of variance v is given a size of v ** power, of the largest, or the
+least one. With a power of 0.5 nothing would change, with 0 all dimensions would count the same."""
 
 
 class LearningBooks(nn.Module):
@@ -98,21 +102,24 @@ class LearningQuantiser(nn.Module):
         super().__init__()
         self.leading = LearningBooks(1, codes, width)
         self.residual = LearningBooks(groups - 1, codes, width)
-        # running centre and size of the latents before each half
+        # running centre of the latents before each half, what each dimension is divided by, and the size it then has
         self.register_buffer("centres", torch.zeros(2, width))
-        self.register_buffer("sizes", torch.ones(2))
+        self.register_buffer("sizes", torch.ones(2, width))
+        self.register_buffer("spreads", torch.ones(2, width))
 
     def forward(
         self, latent: Tensor, into: SplitQuantiser, out: SplitQuantiser, shorter: float, bypass: bool
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """latent [B, T, encoder width] -> quantised [B, T, decoder width], the leading book's entries alone
-        [B, T, book width], and the commitment loss."""
+        [B, T, book width], the commitment loss, and how much the dimensions follow each other."""
         latent = latent.float()
         rows = latent.shape[0] * latent.shape[1]
-        loss, halves, entries = latent.new_zeros(()), [], []
+        loss, alike, halves, entries = latent.new_zeros(()), latent.new_zeros(()), [], []
         for index, (books, before, after) in enumerate(self._halves(into, out)):
             heard = F.linear(latent, before.into.weight).view(rows, -1)
             flat = self._held(index, heard)
+            if self.training:
+                alike = alike + _correlation(flat / self.spreads[index])
             if not bypass:
                 flat, half_loss = books(flat, self._mask(books, latent, shorter))
                 loss = loss + half_loss
@@ -120,7 +127,7 @@ class LearningQuantiser(nn.Module):
             # with the centre put back, which is what the first book will hold
             flat = flat + self.centres[index] / self.sizes[index]
             halves.append(F.linear(flat.view(*latent.shape[:2], -1), after.out.weight))
-        return halves[0] + halves[1], entries[0], loss
+        return halves[0] + halves[1], entries[0], loss, alike
 
     def measured(self) -> list[Tensor]:
         """What a team takes the mean of before it renews its books."""
@@ -136,11 +143,11 @@ class LearningQuantiser(nn.Module):
         self.residual.renew()
 
     def _held(self, index: int, heard: Tensor) -> Tensor:
-        """Latents [M, width] around zero and of size 1, by their own measure while learning."""
+        """Latents [M, width] around zero and of known sizes, by their own measure while learning."""
         if not self.training:
             return (heard - self.centres[index]) / self.sizes[index]
         centre = heard.mean(0)
-        size = (heard - centre).square().mean().sqrt() + 1e-5
+        size = ((heard - centre).square().mean(0).sqrt() + 1e-5) / self.spreads[index]
         self.centres[index].mul_(DECAY).add_(centre.detach(), alpha=1 - DECAY)
         self.sizes[index].mul_(DECAY).add_(size.detach(), alpha=1 - DECAY)
         return (heard - centre) / size
@@ -170,6 +177,7 @@ class LearningQuantiser(nn.Module):
             heard = F.linear(latent.float(), before.into.weight).flatten(0, -2)
             centre = heard.mean(0)
             self.centres[index], self.sizes[index] = centre, (heard - centre).square().mean().sqrt()
+            self.spreads[index] = (heard - centre).square().mean(0).sqrt() / self.sizes[index]
             books.books.copy_(before.books / self.sizes[index])
             books.books[0] -= centre / self.sizes[index]
             after.out.weight.mul_(self.sizes[index])
@@ -177,13 +185,42 @@ class LearningQuantiser(nn.Module):
             books.sums.copy_(books.books)
 
     @torch.no_grad()
+    def spread_out(self, latent: Tensor, into: SplitQuantiser, out: SplitQuantiser) -> None:
+        """Turn the residual half's space so that its dimensions are independent, and bring their sizes closer together.
+
+        What is said between the halves stays the same, beside its books, which start anew. latent
+        [..., encoder width]: many frames.
+        """
+        before, after = into.residual, out.residual
+        heard = F.linear(latent.float(), before.into.weight).flatten(0, -2)
+        centred = heard - heard.mean(0)
+        variance, turn = torch.linalg.eigh(centred.T @ centred / len(heard))
+        variance = variance.clamp(min=1e-9 * float(variance[-1]))
+        wanted = (variance / variance[-1]).pow(SPREAD_POWER).clamp(min=LEAST_SPREAD)
+        wanted = wanted / wanted.square().mean().sqrt()
+        factors = variance.sqrt() / wanted  # what each turned dimension is divided by
+        after.out.weight.copy_(after.out.weight / self.sizes[1] @ turn * factors)
+        before.into.weight.copy_(turn.T @ before.into.weight / factors[:, None])
+        self.centres[1] = heard.mean(0) @ turn / factors
+        self.sizes[1] = 1.0
+        self.spreads[1] = wanted
+        self.residual.start((heard @ turn / factors) - self.centres[1])
+
+    @torch.no_grad()
     def settle(self, into: SplitQuantiser, out: SplitQuantiser) -> None:
         """Make both halves of the codec ordinary: the books are written, centre and size folded away."""
         for index, (books, before, after) in enumerate(self._halves(into, out)):
-            before.into.weight.div_(self.sizes[index])
+            before.into.weight.div_(self.sizes[index][:, None])
             for half in (before, after):
                 half.books.copy_(books.books)
                 half.books[0] += self.centres[index] / self.sizes[index]
+
+
+def _correlation(flat: Tensor) -> Tensor:
+    """Mean square of the correlations between different dimensions of [M, width], around zero and of size 1."""
+    width = flat.shape[1]
+    squares = (flat.T @ flat / len(flat)).square()
+    return (squares.sum() - squares.diagonal().sum()) / (width * (width - 1))
 
 
 def _nearest(latent: Tensor, book: Tensor) -> Tensor:

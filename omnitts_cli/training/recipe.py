@@ -65,6 +65,7 @@ class CodecTraining:
     mel: float
     wave: float
     commit: float
+    alike: float
     phones: float
     shorter: float
     compile: bool

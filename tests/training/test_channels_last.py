@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from omnitts_cli.training import recipe
-from omnitts_cli.training.channels_last import channels_last
+from omnitts_cli.training.channels_last import channels_last, from_silence
 from omnitts_cli.training.shapes import build_codec
 
 
@@ -30,3 +30,17 @@ def test_both_halves_of_the_codec_compute_the_same() -> None:
         made.square().mean().backward()
         also_made.square().mean().backward()
         assert same_gradients(half, other)
+
+
+def test_a_decoder_from_silence_computes_the_same() -> None:
+    torch.manual_seed(0)
+    decoder = build_codec(recipe.read(None, miniature=True).codec).decoder
+    other, latent = deepcopy(decoder), torch.randn(2, 5, 16)
+    channels_last(other)
+    from_silence(other, compiled=False)
+    made, also_made = decoder.sound(latent), other.sound(latent)
+    assert made.shape == also_made.shape and torch.allclose(made, also_made, atol=1e-5)
+    made.square().mean().backward()
+    also_made.square().mean().backward()
+    assert same_gradients(decoder, other)
+    assert all(weight.grad is not None for name, weight in other.named_parameters() if "quantiser" not in name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from omnitts_cli.training.critics import Critics, critic_loss, maker_losses
+from omnitts_cli.training.critics import POWER, Critic, Critics, critic_loss, maker_losses
 
 
 def test_critics_learn_to_tell_and_makers_to_fool() -> None:
@@ -24,3 +24,12 @@ def test_critics_learn_to_tell_and_makers_to_fool() -> None:
     fooled, apart = maker_losses(opinions, features, critics(true)[1])
     (fooled + apart).backward()
     assert made.grad is not None and made.grad.abs().sum() > 0
+
+
+def test_quiet_sound_is_nearly_as_visible_as_loud_sound() -> None:
+    torch.manual_seed(0)
+    critic, sound = Critic(512, 4), 0.3 * torch.randn(1, 5760)
+    for layer in critic.layers:
+        layer.bias.data.zero_()
+    loud, quiet = (critic(sound * level)[1][0].abs().mean() for level in (1.0, 0.1))
+    assert torch.isclose(quiet / loud, torch.tensor(0.1**POWER), rtol=0.05)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from omnitts_cli.models.codec_layers import SplitQuantiser
-from omnitts_cli.training.quantise import LearningQuantiser
+from omnitts_cli.training.quantise import LEAST_SPREAD, LearningQuantiser
 
 
 def learned() -> tuple[LearningQuantiser, SplitQuantiser, SplitQuantiser, torch.Tensor]:
@@ -24,7 +24,7 @@ def test_books_start_used_and_stay_used() -> None:
     quantiser, into, out, latent = learned()
     with torch.no_grad():
         for _ in range(50):
-            _, _, loss = quantiser(latent, into, out, 0.3, bypass=False)
+            _, _, loss, _ = quantiser(latent, into, out, 0.3, bypass=False)
             quantiser.renew()
     assert min(quantiser.leading.used() + quantiser.residual.used()) >= 12
     assert loss < 1.5  # both halves together; without books it would be 2
@@ -34,7 +34,7 @@ def test_a_settled_quantiser_is_the_learned_one() -> None:
     quantiser, into, out, latent = learned()
     quantiser.eval()
     with torch.no_grad():
-        expected, _, _ = quantiser(latent, into, out, 0.0, bypass=False)
+        expected, _, _, _ = quantiser(latent, into, out, 0.0, bypass=False)
         quantiser.settle(into, out)
         assert torch.allclose(out.decode(into.encode(latent)), expected, atol=1e-4)
 
@@ -47,14 +47,14 @@ def test_learning_goes_on_from_settled_books() -> None:
         adopted = LearningQuantiser(3, 16, 6)
         adopted.adopt(latent, into, out)
         adopted.eval()
-        found, _, _ = adopted(latent, into, out, 0.0, bypass=False)
+        found, _, _, _ = adopted(latent, into, out, 0.0, bypass=False)
         assert torch.allclose(found, expected, atol=1e-3)
 
 
 def test_gradients_pass_through() -> None:
     quantiser, into, out, latent = learned()
     latent.requires_grad_()
-    found, leading, loss = quantiser(latent, into, out, 0.0, bypass=False)
+    found, leading, loss, _ = quantiser(latent, into, out, 0.0, bypass=False)
     assert leading.shape == (*latent.shape[:2], into.leading.books.shape[-1])
     (found.square().mean() + loss).backward()
     assert latent.grad is not None and latent.grad.abs().sum() > 0
@@ -71,3 +71,58 @@ def test_an_entry_that_nobody_uses_becomes_a_newcomer() -> None:
         newcomer = quantiser.residual.newcomers[0, 3].clone()
         quantiser.renew()
     assert torch.allclose(book[3], newcomer, atol=1e-5) and book[3].abs().max() < 100
+
+
+def test_dimensions_are_turned_and_resized_without_a_change_of_what_is_said() -> None:
+    quantiser, into, out, latent = learned()
+    into.residual.into.weight.data *= torch.tensor([4.0, 1.0, 1.0, 0.5, 0.1, 0.02])[:, None]
+    quantiser.train()
+    with torch.no_grad():
+        for _ in range(600):
+            quantiser(latent, into, out, 0.0, bypass=True)
+        quantiser.eval()
+        before, leading, _, _ = quantiser(latent, into, out, 0.0, bypass=True)
+        quantiser.spread_out(latent, into, out)
+        after, also_leading, _, _ = quantiser(latent, into, out, 0.0, bypass=True)
+        assert torch.allclose(before, after, atol=1e-3) and torch.equal(leading, also_leading)
+        quantiser.train()
+        *_, alike = quantiser(latent, into, out, 0.0, bypass=True)
+        heard = (latent @ into.residual.into.weight.T).flatten(0, 1)
+    sizes = heard.std(0)
+    assert sizes.max() / sizes.min() < 1.05 / LEAST_SPREAD  # 200 before
+    assert torch.allclose(sizes, quantiser.spreads[1], rtol=0.05)
+    assert float(alike) < 0.02 + _correlations(latent @ into.leading.into.weight.T)
+
+
+def test_quiet_dimensions_get_their_share_of_the_books() -> None:
+    """With one size for a whole latent its loudest dimension took nearly all books."""
+    quantiser, into, out, latent = learned()
+    into.residual.into.weight.data *= torch.tensor([8.0, 1.0, 1.0, 1.0, 1.0, 1.0])[:, None]
+    quantiser.spreads[1] = torch.tensor([8.0, 1.0, 1.0, 1.0, 1.0, 1.0])
+    errors = []
+    with torch.no_grad():
+        for spread in (False, True):
+            quantiser.train()
+            for _ in range(600):
+                quantiser(latent, into, out, 0.0, bypass=True)
+            quantiser.spread_out(latent, into, out) if spread else quantiser.start(latent, into)
+            quantiser.eval()
+            heard = (latent @ into.residual.into.weight.T).flatten(0, 1)
+            whole = (heard - quantiser.centres[1]) / quantiser.sizes[1]
+            found, _ = quantiser.residual(whole, torch.ones(len(whole), 2))
+            lost = (whole - found).square().mean(0) / whole.square().mean(0)
+            errors.append(float(lost.sort().values[1:].mean()))  # of all dimensions but the best kept
+    assert errors[1] < 0.8 * errors[0]
+
+
+def test_dimensions_that_follow_each_other_cost() -> None:
+    quantiser, into, out, latent = learned()
+    *_, apart = quantiser(latent, into, out, 0.0, bypass=True)
+    into.residual.into.weight.data[1:] = into.residual.into.weight.data[:1] + 0.1 * into.residual.into.weight.data[1:]
+    *_, alike = quantiser(latent, into, out, 0.0, bypass=True)
+    assert alike > apart + 0.5
+
+
+def _correlations(heard: torch.Tensor) -> float:
+    squares = torch.corrcoef(heard.flatten(0, 1).T).square()
+    return float((squares.sum() - len(squares)) / (len(squares) * (len(squares) - 1)))
