@@ -13,11 +13,12 @@ from pathlib import Path
 from omnitts_cli.devices.choose import choose
 from omnitts_cli.devices.device import Device
 from omnitts_cli.errors import OmniError
-from omnitts_cli.training import evaluate, recipe, texts
+from omnitts_cli.training import compare, evaluate, recipe, texts
 from omnitts_cli.training.codec_stage import CodecStage, train_codec
 from omnitts_cli.training.export import export, export_codec
 from omnitts_cli.training.journal import Journal
 from omnitts_cli.training.judge import PARTS, judge
+from omnitts_cli.training.listeners import Installed
 from omnitts_cli.training.picture import draw
 from omnitts_cli.training.polish_stage import PolishStage
 from omnitts_cli.training.pool import FOLDER, Classroom, SoundPool
@@ -32,6 +33,7 @@ from omnitts_cli.training.texts import Line
 from omnitts_cli.training.tokens import Tokens
 
 STAGES = ("teacher", "texts", "speak", "codec", "polish", "speech", "export", "judge", "picture")
+APART = ("compare",)  # not part of `all`
 LEARNING = ("codec", "polish", "speech")
 TEXTS = "texts.tsv"
 
@@ -102,6 +104,13 @@ class Rebuild:
         done = judge(model, self.recipe, asked or PARTS, seeds, self._kokoro, whisper, self.work)
         Journal(self.work / "curves.jsonl", "judge").write(**json.loads(done.read_text()))
 
+    def compare(self, named: list[str], voice: str | None, whisper: Path | None) -> None:
+        """Systems beside each other: compared.md, compared.json, spectrograms.png; without Whisper only the last."""
+        found = compare.systems(named, self.recipe, voice)
+        compare.page(found, self.work / "spectrograms.png")
+        if whisper:
+            compare.compare(found, Installed(whisper), self.work)
+
     def _classroom(self) -> Classroom:
         return Classroom(self.work / FOLDER, self.team.rank, self.team.size)
 
@@ -114,7 +123,7 @@ class Rebuild:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m omnitts_cli.training", description=__doc__)
-    parser.add_argument("stage", choices=(*STAGES, "all"))
+    parser.add_argument("stage", choices=(*STAGES, *APART, "all"))
     parser.add_argument("--work", type=Path, required=True, help="folder of checkpoints, texts and the result")
     parser.add_argument("--recipe", type=Path, help="recipe to use instead of the package's")
     parser.add_argument("--miniature", action="store_true", help="a trial run of a few minutes")
@@ -125,7 +134,9 @@ def main() -> None:
     parser.add_argument("--model", type=Path, help="judge this folder [WORK/tiny]")
     parser.add_argument("--parts", nargs="+", choices=PARTS, help="judge only these [all]")
     parser.add_argument("--seeds", type=int, default=2, help="seeds with which the first voice is judged")
-    parser.add_argument("--whisper", type=Path, help="folder of Whisper base, for judge")
+    parser.add_argument("--whisper", type=Path, help="folder of Whisper base, for judge and compare")
+    parser.add_argument("--sounds", nargs="+", default=[], metavar="NAME=FOLDER", help="systems to compare")
+    parser.add_argument("--voice", help="voice to compare [the recipe's first]")
     parser.add_argument("--downloads", type=Path, help="folder of the files in teacher_files.py [WORK]")
     parser.add_argument("--kokoro", type=Path, help="folder of the teacher [WORK/kokoro]")
     given = parser.parse_args()
@@ -142,6 +153,8 @@ def main() -> None:
             rebuild.speak(given.series, given.hours, given.minutes)
         elif stage == "judge":
             rebuild.judge(given.model, given.parts or [], given.seeds, given.whisper)
+        elif stage == "compare":
+            rebuild.compare(given.sounds, given.voice, given.whisper)
         else:
             getattr(rebuild, stage)()
     team.close()

@@ -20,6 +20,7 @@ from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.settings.engine import EngineSettings
 from omnitts_cli.speech.clip import Clip
 from omnitts_cli.speech.tts import load
+from omnitts_cli.training.books import usage
 from omnitts_cli.training.evaluate import Transcribe, harder, sentences, word_errors, words
 from omnitts_cli.training.hearing import pitch
 from omnitts_cli.training.listeners import Installed, Listeners
@@ -34,6 +35,7 @@ from omnitts_cli.weights.sums import sha256_of
 PARTS = ("spoken", "codec", "runaways", "clone", "design", "speed")
 REPEATED = ("henry", "clara", "edith")
 """Named voices that the codec must repeat."""
+BOOKS = 16  # sentences by which it is seen what the books are used for
 UNSEEN = tuple(
     TeacherVoice(((one, share), (other, 1 - share)), pitch, pace)
     for one, other, share, pitch, pace in (
@@ -156,8 +158,8 @@ class Judge:
 
     @torch.no_grad()
     def codec(self, teacher: Teacher, phonemes: Read, listeners: Listeners) -> dict[str, Any]:
-        """The teacher repeated by the folder's codec, and the teacher itself: word errors, naturalness, and how alike
-        the voices of the two are."""
+        """The teacher repeated by the folder's codec, and the teacher itself: word errors, naturalness, how alike the
+        voices of the two are, and what the books are used for."""
         codec = exported_codec(self.recipe, self.model / "speech_tokenizer")
         found: dict[str, dict[str, Any]] = {}
         count = self._words(1).sum()
@@ -169,6 +171,7 @@ class Judge:
                 "wer": [sum(wrong_words(spoken_texts(), s, listeners.transcribe)) / count for s in (said, repeated)],
                 "natural": [float(np.mean([listeners.naturalness(x) for x in s])) for s in (said, repeated)],
                 "alike": float(np.mean([listeners.voice(a) @ listeners.voice(b) for a, b in pairs])),
+                "books": usage(codec, said[:BOOKS]),
             }
         means = {
             "codec": np.mean([one["wer"][1] for one in found.values()]),

@@ -1,0 +1,173 @@
+"""Systems side by side on the same sentences: a table in Markdown, and a page of spectrograms."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+from omnitts_cli.devices.cpu import CPUDevice
+from omnitts_cli.errors import InputError, OmniError
+from omnitts_cli.speech.tts import load
+from omnitts_cli.training import kokoro
+from omnitts_cli.training.evaluate import sentences, word_errors, words
+from omnitts_cli.training.hearing import pitch
+from omnitts_cli.training.judge import phonemes, spoken_texts
+from omnitts_cli.training.listeners import Listeners
+from omnitts_cli.training.recipe import Recipe
+from omnitts_cli.training.spoken import speak
+from omnitts_cli.training.teacher import SAMPLE_RATE, Teacher
+
+WINDOW = 1024
+LOWEST_TONE = 3000  # Hz: below it a voice's own harmonics stand out
+NEIGHBOURS = 8  # bins on either side
+CLIPPED = 0.999
+DRAWS = 1000
+SHOWN, LOUDEST, RANGE = 3, 30, 90  # sentences on the page; decibels
+Sounds = list[np.ndarray]
+
+
+@dataclass(frozen=True)
+class System:
+    """What one system made of every sentence: mono float32 at 24 kHz."""
+
+    name: str
+    sounds: Sounds
+
+
+def systems(named: Sequence[str], recipe: Recipe, voice: str | None) -> list[System]:
+    """NAME=FOLDER each: a folder of 000.wav, 001.wav ..., a model folder, or the teacher's folder."""
+    pairs = [pair.partition("=") for pair in named]
+    if bad := next((pair for pair in pairs if not (pair[0] and pair[2])), None):
+        raise InputError(f"{''.join(bad)!r} is not NAME=FOLDER", hint="--sounds hibari=DIR ours=DIR")
+    return [System(name, _sounds(Path(folder), recipe, voice)) for name, _, folder in pairs]
+
+
+def _sounds(folder: Path, recipe: Recipe, voice: str | None) -> Sounds:
+    texts, voice = spoken_texts(), voice or recipe.voices[0].name
+    if (folder / kokoro.WEIGHTS).exists():
+        teacher = Teacher(folder, CPUDevice(1))
+        made = next((v.made for v in recipe.voices if v.name == voice), recipe.voices[0].made)
+        said = [teacher.speak([line], [made])[0].sound for line in phonemes(texts)]
+        return [sound.astype(np.float32) / 32768 for sound in said]
+    if (folder / "config.json").exists():
+        return speak(load(str(folder)), texts, voice=voice, seed=1).sounds
+    return [_recorded(folder / f"{number:03d}.wav") for number in range(len(texts))]
+
+
+def _recorded(path: Path) -> np.ndarray:
+    from soundfile import LibsndfileError, read
+
+    try:
+        sound, rate = read(path, dtype="float32")
+    except LibsndfileError as error:
+        raise InputError(f"{path} cannot be read", cause=str(error), hint="one WAV file a sentence") from None
+    if rate != SAMPLE_RATE or sound.ndim > 1:
+        raise InputError(f"{path} is not mono at {SAMPLE_RATE} Hz", hint=f"sox {path} -c 1 -r {SAMPLE_RATE} OUT.wav")
+    return np.asarray(sound)
+
+
+def compare(found: Sequence[System], listeners: Listeners, folder: Path) -> None:
+    """WORK/compared.json, and WORK/compared.md for a card."""
+    measured = {system.name: measure(system, found[0], listeners) for system in found}
+    (folder / "compared.json").write_text(json.dumps(measured, indent=1) + "\n")
+    (folder / "compared.md").write_text(markdown(measured))
+
+
+def measure(system: System, first: System, listeners: Listeners) -> dict[str, float]:
+    """`first`: the system whose voice the others are compared with."""
+    texts, harvard = spoken_texts(), len(sentences())
+    counts = np.array([len(words(text)) for text in texts])
+    said = zip(texts, system.sounds, strict=True)
+    errors = np.array([word_errors(words(t), words(listeners.transcribe(s))) for t, s in said])
+    low, high = _interval(errors, counts)
+    marks = np.array([listeners.naturalness(sound) for sound in system.sounds])
+    pairs = zip(system.sounds, first.sounds, strict=True)
+    likeness = [float(listeners.voice(one) @ listeners.voice(other)) for one, other in pairs]
+    hertz, above = tallest_tone(system.sounds)
+    seconds = sum(len(sound) for sound in system.sounds) / SAMPLE_RATE
+    return {
+        "wer": float(errors.sum() / counts.sum()),
+        "wer_low": low,
+        "wer_high": high,
+        "wer_harvard": float(errors[:harvard].sum() / counts[:harvard].sum()),
+        "wer_harder": float(errors[harvard:].sum() / counts[harvard:].sum()),
+        "natural": float(marks.mean()),
+        "natural_error": float(marks.std() / len(marks) ** 0.5),
+        "likeness": float(np.mean(likeness)),
+        "pitch": float(np.nanmedian([pitch(sound) for sound in system.sounds])),
+        "words_a_second": float(counts.sum() / seconds),
+        "tone": hertz,
+        "tone_above": above,
+        "clipped": float(sum((np.abs(sound) > CLIPPED).sum() for sound in system.sounds)),
+    }
+
+
+def _interval(errors: np.ndarray, counts: np.ndarray) -> tuple[float, float]:
+    """95 % of what other sentences of this kind would have given, by drawing these again and again."""
+    picked = np.random.default_rng(0).integers(0, len(errors), (DRAWS, len(errors)))
+    low, high = np.percentile(errors[picked].sum(1) / counts[picked].sum(1), [2.5, 97.5])
+    return float(low), float(high)
+
+
+def tallest_tone(sounds: Sounds) -> tuple[float, float]:
+    """(Hz, decibels over its neighbours) of the line that stands out most in the mean spectrum: a whistle."""
+    power = np.mean([_power(sound).mean(0) for sound in sounds], 0)
+    around = sliding_window_view(np.pad(power, NEIGHBOURS, mode="edge"), 2 * NEIGHBOURS + 1)
+    above = 10 * np.log10((power + 1e-20) / (np.median(around, 1) + 1e-20))
+    lines = np.fft.rfftfreq(WINDOW, 1 / SAMPLE_RATE)
+    at = int(np.argmax(np.where(lines >= LOWEST_TONE, above, -np.inf)))
+    return float(lines[at]), float(above[at])
+
+
+def _power(sound: np.ndarray) -> np.ndarray:
+    """[windows, bins]."""
+    long = np.pad(sound, (0, max(0, WINDOW - len(sound))))
+    windows = sliding_window_view(long, WINDOW)[:: WINDOW // 4]
+    return np.abs(np.fft.rfft(windows * np.hanning(WINDOW))) ** 2
+
+
+def markdown(measured: dict[str, dict[str, float]]) -> str:
+    """Systems as columns."""
+    rows = {
+        f"WER, {len(spoken_texts())} sentences (95 %)": "{wer:.3f} ({wer_low:.3f} to {wer_high:.3f})",
+        "WER, Harvard / harder sentences": "{wer_harvard:.3f} / {wer_harder:.3f}",
+        "Distill-MOS (standard error)": "{natural:.2f} ({natural_error:.2f})",
+        f"speaker cosine to {next(iter(measured))}": "{likeness:.2f}",
+        "median pitch, Hz": "{pitch:.0f}",
+        "words a second": "{words_a_second:.2f}",
+        "tallest tone above 3 kHz": "{tone:.0f} Hz, {tone_above:.1f} dB",
+        "clipped samples": "{clipped:.0f}",
+    }
+    lines = [f"| | {' | '.join(measured)} |", "|---|" + "---:|" * len(measured)]
+    lines += [f"| {what} | {' | '.join(f.format(**one) for one in measured.values())} |" for what, f in rows.items()]
+    return "\n".join(lines) + "\n"
+
+
+def page(found: Sequence[System], picture: Path) -> None:
+    """Spectrograms of the first sentences: a sentence a row, a system a column."""
+    try:
+        import matplotlib
+    except ImportError:
+        raise OmniError("a picture needs matplotlib", hint="pip install matplotlib") from None
+    matplotlib.use("Agg")  # to a file, without a window
+    from matplotlib import pyplot
+
+    shape = min(SHOWN, len(found[0].sounds)), len(found)
+    figure, panels = pyplot.subplots(
+        *shape, figsize=(4 * shape[1], 2.4 * shape[0]), layout="constrained", squeeze=False
+    )
+    for row, line in enumerate(panels):
+        for panel, system in zip(line, found, strict=True):
+            decibels = 10 * np.log10(_power(system.sounds[row]).T + 1e-12)
+            extent = (0, len(system.sounds[row]) / SAMPLE_RATE, 0, SAMPLE_RATE / 2000)
+            limits = {"vmin": LOUDEST - RANGE, "vmax": LOUDEST}
+            panel.imshow(decibels, aspect="auto", origin="lower", extent=extent, cmap="magma", **limits)
+            panel.set(title=system.name if row == 0 else "", ylabel="kHz" if system is found[0] else "")
+        line[0].set_xlabel(f"{spoken_texts()[row][:50]} (seconds)", fontsize="small")
+    figure.savefig(picture, dpi=80)
+    pyplot.close(figure)
