@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from omnitts_cli.errors import Notice, OmniError
-    from omnitts_cli.speech.assistant import Answer, Assistant, load_assistant
+    from omnitts_cli.speech.assistant import Assistant, load_assistant
     from omnitts_cli.speech.clip import Chunk, Clip
+    from omnitts_cli.speech.reply import Answer
     from omnitts_cli.speech.speaking import Stream
     from omnitts_cli.speech.tts import TTS, load
     from omnitts_cli.speech.voices import Voice
@@ -22,7 +23,7 @@ __all__ = [
 
 _PLACES = {
     "TTS": "speech.tts",
-    "Answer": "speech.assistant",
+    "Answer": "speech.reply",
     "Assistant": "speech.assistant",
     "load_assistant": "speech.assistant",
     "Chunk": "speech.clip",

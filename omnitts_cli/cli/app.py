@@ -23,7 +23,7 @@ COMMANDS = {
     "clone": "Speak text in the voice of a clip.",
     "design": "Speak text in a voice made from a description.",
     "play": "Speak live: standard input as it arrives, a file, or words. Space pauses, q stops.",
-    "ask": "Ask Qwen3-Omni a question, typed or recorded; the answer is text.",
+    "ask": "Ask Qwen3-Omni a question, typed or recorded; the answer is text, or text and speech.",
     "batch": "Speak the rows of a manifest into a folder. The same command again continues where it stopped.",
     "serve": "Serve speech over HTTP: OpenAI's /v1/audio/speech, voices, a WebSocket, and a page at /.",
     "voices": "List, preview, save, share and blend voices.",
@@ -48,7 +48,20 @@ RULES: dict[str, dict[str, Any]] = {
     "design": {"typed_only": {"voice", "style"}, "hidden": {"voice"}},
     "play": {"hidden": {"play"}},
     # of the same names, settings files hold those of speech
-    "ask": {"typed_only": {"model", "temperature", "top_p", "top_k", "seed"}},
+    "ask": {
+        "typed_only": {
+            "model",
+            "temperature",
+            "top_p",
+            "top_k",
+            "seed",
+            "voice",
+            "play",
+            "output",
+            "first_chunk",
+            "chunk",
+        }
+    },
     "batch": {"absent": {"file", "safe"}},
     "doctor": {"tolerant": True},
 }

@@ -1,4 +1,4 @@
-"""omnitts ask: questions to a language model, and its answers as text while they are generated."""
+"""omnitts ask: questions to a language model, and its answers as text, or as text and speech, as they are generated."""
 
 from __future__ import annotations
 
@@ -6,72 +6,142 @@ import os
 import stat
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from omnitts_cli.cli import sound_out
 from omnitts_cli.cli.declare import QuestionWords
-from omnitts_cli.errors import InputError, UsageError
-from omnitts_cli.settings.commands import Question, Thinks
+from omnitts_cli.errors import DeviceError, InputError, ModelError, OmniError, UsageError
+from omnitts_cli.settings.commands import Question, Spoken, Thinks
 from omnitts_cli.settings.table import Machine, Messages, Network
 from omnitts_cli.terminal import signals
 from omnitts_cli.terminal.console import console
 
 if TYPE_CHECKING:
+    from omnitts_cli.cli.sound_out import Stage
     from omnitts_cli.models.audio_tower import Sound
-    from omnitts_cli.speech.assistant import Answer, Assistant, Conversation, Reply
+    from omnitts_cli.speech.assistant import Assistant, Conversation
     from omnitts_cli.speech.chat_file import ChatFile
+    from omnitts_cli.speech.reply import Answer, Reply
 
 MODEL = "omni"
 
 
 def ask(
     question: Question,
+    spoken: Spoken,
     thinks: Thinks,
     machine: Machine,
     network: Network,
     messages: Messages,
     words: QuestionWords = None,
 ) -> None:
-    """Ask Qwen3-Omni a question, typed or recorded; the answer is text.
+    """Ask Qwen3-Omni a question, typed or recorded; the answer is text, or text and speech.
 
     \b
-    omnitts ask "Why is the sky blue?"
+    omnitts ask "Why is the sky blue?" --play
+    omnitts ask "Why is the sky blue?" -v aiden -o answer.wav
     git diff | omnitts ask "What changed?"
     omnitts ask --audio question.wav
     omnitts ask --chat talk.jsonl "And at night?"
     omnitts ask --lines < questions.txt
     omnitts ask                                a conversation, at a terminal
     """
+    if spoken.audio_device == "list":
+        return sound_out.list_speakers()
+    refuse_contradictions(question, spoken, words)
+    with ExitStack() as closing:
+        stage = reserved(question, spoken, machine, closing)
+        asked, sounds = questions_of(question, spoken, words)
+        system = system_of(question.system)
+        chat = opened_chat(question.chat, system)
+        assistant = closing.enter_context(opened(thinks, question, spoken, stage, machine, network, messages))
+        if not assistant.voices:
+            stage = None
+        elif question.system is None and not (chat and chat.messages):  # a new conversation
+            system = assistant.spoken_style
+            if chat:
+                chat.system = system
+        if question.lines:
+            return answer_lines(assistant, asked, system, question, spoken, stage)
+        talk = assistant.conversation(chat.messages if chat else (), system=system)
+        if not asked:
+            return converse(talk, question, spoken, chat)
+        if stage is not None:
+            stage = at_rate(stage, spoken, assistant)
+            closing.callback(stage.sink.discard)
+        print_answer(talk, asked[0], question, spoken, chat, stage, sounds)
+
+
+def questions_of(question: Question, spoken: Spoken, words: list[str] | None) -> tuple[list[str], tuple[Sound, ...]]:
+    """What is asked, with a recording; nothing for a conversation at a terminal."""
     typed = " ".join(words or [])
+    if question.lines:
+        return lines_of_stdin(), ()
+    if question.audio:
+        return [with_stdin(typed) if typed and question.audio != "-" else typed], (recording(question.audio),)
+    if words or sys.stdin is None or not sys.stdin.isatty():
+        return [with_stdin(typed)], ()
+    if spoken.output:
+        raise UsageError("-o is for one answer", hint=f'omnitts ask "a question" -o {spoken.output}')
+    return [], ()
+
+
+def refuse_contradictions(question: Question, spoken: Spoken, words: list[str] | None) -> None:
+    """UsageError for options that cannot be used together."""
     if question.lines and (words or question.chat or question.audio):
         raise UsageError("--lines reads its questions from stdin", hint="omnitts ask --lines < questions.txt")
     if question.audio and question.chat:
         raise UsageError("--chat keeps text only, not the sound of --audio", hint="leave one of them out")
-    sounds: tuple[Sound, ...] = ()
-    asked: list[str] | None
-    if question.lines:
-        asked = lines_of_stdin()
-    elif question.audio:
-        asked = [with_stdin(typed) if typed and question.audio != "-" else typed]
-        sounds = (heard(question.audio),)
-    elif not words and sys.stdin is not None and sys.stdin.isatty():
-        asked = None
-    else:
-        asked = [with_stdin(typed)]
-    system = system_of(question.system)
-    chat = opened_chat(question.chat, system)
-    with opened(thinks, question, machine, network, messages) as assistant:
-        if question.lines:
-            answer_lines(assistant, asked or [], system, question)
-        elif asked is None:
-            converse(assistant.conversation(chat.messages if chat else (), system=system), question, chat)
-        else:
-            talk = assistant.conversation(chat.messages if chat else (), system=system)
-            print_answer(talk, asked[0], question, chat, sounds)
+    if question.lines and spoken.output:
+        raise UsageError("-o is for one answer", hint="-O DIR writes a file for each line")
+    if spoken.output_dir and not question.lines:
+        raise UsageError("--output-dir is for --lines", hint="-o answer.wav")
+    given = {"--play": spoken.play, "-o": spoken.output, "-O": spoken.output_dir, "--voice": spoken.voice}
+    clash = next((name for name, value in given.items() if value), None)
+    if question.text_only and clash:
+        raise UsageError(f"{clash} cannot be used with --text-only", hint="leave one of them out")
 
 
-def heard(name: str) -> Sound:
+def reserved(question: Question, spoken: Spoken, machine: Machine, closing: ExitStack) -> Stage | None:
+    """Where the sound will go, before the model is known; None for an answer in text only.
+
+    At a terminal, an answer is played if this machine can play.
+    """
+    stage = None
+    wanted = bool(spoken.play or spoken.output or spoken.output_dir)
+    if spoken.output_dir:
+        sound_out.make_folder(Path(spoken.output_dir))
+        stage = sound_out.silent_stage(spoken)
+    elif wanted:
+        stage = sound_out.reserve(spoken)
+    elif spoken.play is None and not question.text_only and not question.lines and console.stdout.is_terminal():
+        try:
+            stage = sound_out.open_stage(replace(spoken, play=True), sound_out.RATE)
+        except DeviceError as error:
+            console.detail(f"answers are not played: {error.message}")
+    if stage is not None:
+        closing.callback(stage.sink.discard)
+    elif spoken.voice:
+        raise UsageError("--voice is for spoken answers", hint="--play   or   -o answer.wav")
+    elif (machine.first_chunk, machine.chunk) != (Machine.first_chunk, Machine.chunk):
+        hint = "--play   or   -o answer.wav"
+        raise UsageError("--first-chunk and --chunk are for spoken answers", hint=hint)
+    return stage
+
+
+def at_rate(stage: Stage, spoken: Spoken, assistant: Assistant) -> Stage:
+    """The place of the sound for the model's sample rate."""
+    rate = assistant.sample_rate
+    if rate == stage.rate:
+        return stage
+    stage.sink.discard()
+    return sound_out.open_stage(spoken, rate)
+
+
+def recording(name: str) -> Sound:
     """The recording of --audio, read before the model is loaded."""
     from omnitts_cli.speech.assistant import listen
 
@@ -139,9 +209,15 @@ def opened_chat(name: str | None, system: str | None) -> ChatFile | None:
 
 @contextmanager
 def opened(
-    thinks: Thinks, question: Question, machine: Machine, network: Network, messages: Messages
+    thinks: Thinks,
+    question: Question,
+    spoken: Spoken,
+    stage: Stage | None,
+    machine: Machine,
+    network: Network,
+    messages: Messages,
 ) -> Iterator[Assistant]:
-    """The open model, after everything else has been checked."""
+    """The open model, after everything else has been checked. It gets a voice if there is a place for sound."""
     from omnitts_cli.cli.job import settings_for
     from omnitts_cli.terminal.progress import style
 
@@ -150,11 +226,18 @@ def opened(
         console.redraw(f"loading {name} ...")
     from omnitts_cli.speech.assistant import load_assistant  # takes seconds: after the message
 
-    assistant = load_assistant(
-        name, context=question.context, sound=question.audio is not None, **settings_for(machine, network)
-    )
+    given = {"context": question.context, "sound": question.audio is not None, **settings_for(machine, network)}
+    try:
+        assistant = load_assistant(name, speech=stage is not None, **given)
+    except (ModelError, DeviceError) as error:
+        if stage is None or spoken.play or spoken.output or spoken.output_dir or spoken.voice:
+            raise
+        console.detail(f"answers are not spoken: {error.message}")  # nobody has asked for it
+        assistant = load_assistant(name, **given)
     console.stand_still()
     with assistant:
+        if assistant.voices:
+            assistant.check_voice(spoken.voice)
         yield assistant
 
 
@@ -164,35 +247,78 @@ def options_of(question: Question) -> dict[str, Any]:
 
 
 def print_answer(
-    talk: Conversation, words: str, question: Question, chat: ChatFile | None, sounds: Sequence[Sound] = ()
+    talk: Conversation,
+    words: str,
+    question: Question,
+    spoken: Spoken,
+    chat: ChatFile | None,
+    stage: Stage | None = None,
+    sounds: Sequence[Sound] = (),
 ) -> Answer:
-    """Prints one answer as it is written, and keeps it in the conversation."""
-    with talk.stream(words, sounds, **options_of(question)) as reply:
-        written = "\n"
+    """Prints one answer as it is written, speaks it if there is a place for its sound, and keeps it."""
+    options = options_of(question)
+    reply: Reply
+    if stage is not None:
+        reply = talk.speak(words, sounds, voice=spoken.voice, **options)
+    else:
+        reply = talk.stream(words, sounds, **options)
+    with reply:
         try:
-            pieces: Iterator[str] = iter(reply)
-            while True:
-                with signals.held():  # a signal takes effect between two pieces
-                    piece = next(pieces, None)
-                    if piece is None:
-                        break
-                    console.record(event="text", text=piece)
-                    if not console.json:
-                        console.stdout.text(piece)
-                    written = piece
-        finally:  # a stopped answer ends its line too
-            if not console.json and not written.endswith("\n"):
-                console.stdout.text("\n")
+            show(reply, stage)
+            if stage is not None:
+                stage.sink.finish()
+        except (OmniError, signals.Stopped) as error:
+            raise (kept(error, stage) if stage is not None else error) from None
         answer = talk.keep(words, reply.answer(), sounds)
-    report(answer, question)
+    report(answer, question, stage, audio_tokens=sum(sound.tokens for sound in sounds))
     if chat:
         chat.append(words, answer)
     return answer
 
 
-def report(answer: Answer, question: Question, **more: Any) -> None:
+def show(reply: Reply, stage: Stage | None) -> None:
+    """Prints the text of an answer and writes its sound, both as they are generated."""
+    written, events = "\n", reply.events()
+    try:
+        while True:
+            with signals.held():  # a signal takes effect between two pieces
+                event = next(events, None)
+                if event is None:
+                    return
+                if event.text:
+                    console.record(event="text", text=event.text)
+                    console.answer(event.text)
+                    written = event.text
+                if event.samples.size and stage is not None:
+                    stage.write(event.samples)
+                    stage.sink.sentence_done()  # if the answer is stopped, all sound so far is kept
+                    console.record(event="sound", audio_s=round(event.samples.size / stage.rate, 3))
+    finally:  # a stopped answer ends its line too
+        if not written.endswith("\n"):
+            console.answer("\n")
+
+
+def kept(error: OmniError | signals.Stopped, stage: Stage) -> OmniError | signals.Stopped:
+    """Keeps the speech so far; returns the error."""
+    path = stage.sink.interrupt()
+    if path and isinstance(error, signals.Stopped):
+        error.word += f"; the speech so far is in {path}"
+    elif path:
+        console.note(f"the speech so far is in {path}")
+    return error
+
+
+def report(answer: Answer, question: Question, stage: Stage | None = None, **more: Any) -> None:
     """The end of an answer, for programs, and with --stats for people."""
-    rate = answer.tokens_per_s
+    rate, clip = answer.tokens_per_s, answer.clip
+    if clip is not None:
+        more |= {
+            "ttfs_ms": None if answer.first_sound_s is None else round(answer.first_sound_s * 1000, 3),
+            "audio_s": round(clip.seconds, 3),
+            "rtf": None if answer.rtf is None else round(answer.rtf, 4),
+        }
+        if stage is not None:
+            more["output"] = stage.shown
     console.record(
         event="done",
         status="ok",
@@ -211,41 +337,70 @@ def report(answer: Answer, question: Question, **more: Any) -> None:
         console.warning(
             f"the answer was cut after {len(answer.tokens)} tokens", hint=f"--max-tokens {2 * len(answer.tokens)}"
         )
+    for notice in answer.notices:
+        console.notice(notice)
     if question.stats:
         cached = f" ({answer.cached_tokens} cached)" if answer.cached_tokens else ""
         first = "" if answer.first_s is None else f", first after {answer.first_s * 1000:.0f} ms"
         speed = "" if rate is None else f", {rate:.1f} tokens/s"
-        drawn = f", seed {answer.seed}" if question.temperature else ""
+        drawn = f", seed {answer.seed}" if question.temperature or clip else ""
         console.note(f"{answer.prompt_tokens} tokens in{cached}, {len(answer.tokens)} out{first}{speed}{drawn}")
+    if question.stats and clip is not None and answer.first_sound_s is not None:
+        sound = f"{clip.seconds:.1f} s of speech, first sound after {answer.first_sound_s * 1000:.0f} ms"
+        console.note(f"{sound}, RTF {answer.rtf:.3f}")
 
 
-def answer_lines(assistant: Assistant, questions: list[str], system: str | None, question: Question) -> None:
+def answer_lines(
+    assistant: Assistant,
+    questions: list[str],
+    system: str | None,
+    question: Question,
+    spoken: Spoken,
+    stage: Stage | None,
+) -> None:
     """Answers many questions together, and prints the answers in their order."""
     from omnitts_cli.speech.assistant import conversation
 
+    if stage is not None and spoken.output_dir is None:
+        stage = at_rate(stage, spoken, assistant)
     replies: list[Reply] = []
     try:
         for words in questions:
-            replies.append(assistant.reply(conversation(words, system), **options_of(question)))
+            turns, options = conversation(words, system), options_of(question)
+            if stage is not None:
+                replies.append(assistant.spoken_reply(turns, voice=spoken.voice, **options))
+            else:
+                replies.append(assistant.reply(turns, **options))
         for number, (words, reply) in enumerate(zip(questions, replies, strict=True), 1):
-            answer = reply.answer()
+            answer, more = reply.answer(), dict[str, Any]()
+            if answer.clip is not None and stage is not None and spoken.output_dir is None:
+                with signals.held():
+                    stage.write(answer.clip.samples)
+            elif answer.clip is not None and spoken.output_dir is not None:
+                more["output"] = sound_out.write_answer(answer.clip, Path(spoken.output_dir) / str(number), spoken)
             if not console.json:
                 console.stdout.text(" ".join(answer.text.split()) + "\n")
-            report(answer, question, line=number, asked=words)
+            report(answer, question, line=number, asked=words, **more)
+        if stage is not None:
+            stage.sink.finish()
     finally:
         for reply in replies:
             reply.close()
 
 
-def converse(talk: Conversation, question: Question, chat: ChatFile | None) -> None:
+def converse(talk: Conversation, question: Question, spoken: Spoken, chat: ChatFile | None) -> None:
     """Questions and answers at a terminal. Ctrl-C stops an answer; at the prompt, it ends the conversation."""
     console.note("ask a question; Ctrl-D ends the conversation")
     while (words := console.question()) is not None:
         if not words.strip():
             continue
-        with signals.handled():
+        with signals.handled(), ExitStack() as closing:
             try:
-                print_answer(talk, words, question, chat)
+                stage = None
+                if talk.assistant.voices:
+                    stage = sound_out.open_stage(replace(spoken, play=True), talk.assistant.sample_rate)
+                    closing.callback(stage.sink.discard)
+                print_answer(talk, words, question, spoken, chat, stage)
             except signals.Stopped as stopped:
                 if stopped.word != signals.NAMES["SIGINT"]:
                     raise

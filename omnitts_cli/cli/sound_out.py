@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from omnitts_cli.audio.sinks import Sink
     from omnitts_cli.audio.speaker import SpeakerSink
     from omnitts_cli.settings.table import Output, Speech
+    from omnitts_cli.speech.clip import Clip
     from omnitts_cli.speech.script import Script
     from omnitts_cli.speech.speaking import Account, Stream
     from omnitts_cli.speech.tts import TTS
@@ -143,6 +144,25 @@ def open_stage(output: Output, rate: int) -> Stage:
             if output.play or output.audio_device:
                 raise
     return named_by_us(form, rate)
+
+
+def silent_stage(output: Output) -> Stage:
+    """A place for sound that is written elsewhere; an impossible format is refused now."""
+    from omnitts_cli.audio.sinks import MemorySink
+
+    return Stage(MemorySink(), chosen_format(output, RATE), RATE)
+
+
+def write_answer(clip: Clip, path: Path, output: Output) -> str:
+    """Writes a clip under `path` with the suffix of its format; returns the file's name."""
+    from omnitts_cli.audio.sinks import FileSink
+
+    form = chosen_format(output, clip.sample_rate)
+    path = path.with_name(f"{path.name}{form.suffix}")
+    with FileSink(path, form, clip.sample_rate, no_clobber=output.no_clobber) as sink:
+        sink.write(clip.samples)
+        sink.finish()
+    return str(path)
 
 
 def chosen_format(output: Output, rate: int) -> SoundFormat:

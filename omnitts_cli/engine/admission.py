@@ -54,7 +54,9 @@ class Admission:
         """Draft the prompt and give the request its slot; raises OmniError where it cannot be spoken."""
         request, feed = record.known, None
         refuse_impossible(request)
-        if record.open_text:
+        if record.turns is not None:
+            draft, feed = self._prompter.answer(request, record.turns, record.early, record.open_text)
+        elif record.open_text:
             draft, feed = self._prompter.live(request, request.text)
         else:
             draft = self._prompter.draft(request)
@@ -115,6 +117,7 @@ class Admission:
         return ready
 
     def _make_prompts(self, records: Sequence[Record]) -> None:
+        self._wait_for_sounds(records)
         with self._prompt_stream:
             prompts = self._prompter.prompts([record.draft for record in records])
         for record, prompt in zip(records, prompts, strict=True):
@@ -123,6 +126,13 @@ class Admission:
                 record.unsent.append(prompt.feed)
             self._stream.keep_alive(prompt.rows, prompt.feed, prompt.pad)
         self._stream.wait_event(self._prompt_stream.record_event())
+
+    def _wait_for_sounds(self, records: Sequence[Record]) -> None:
+        """Rows of recordings come from the thinker's stream."""
+        for record in records:
+            if record.turns is not None and record.turns.rows is not None:
+                self._prompt_stream.keep_alive(record.turns.rows)
+                self._prompt_stream.wait_event(record.turns.ready)
 
     def _copy_prefixes(self, records: Sequence[Record]) -> None:
         """Copy the rows that are in a kept prefix, for all requests that share one at once."""

@@ -59,7 +59,8 @@ def due(
         return Due(record, largest(sizes, min(pending, dropped)), -1.0)
     if pending <= 0:
         return None
-    nothing_follows = record.state is State.FINISHING or record.starved or record.paused
+    starved = record.starved and record.turns is None  # the tokens of an answer follow soon
+    nothing_follows = record.state is State.FINISHING or starved or record.paused
     if record.first_sound is None and record.decoding == record.reference:
         if pending < first and not nothing_follows:
             return None

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from queue import SimpleQueue
 
 import numpy as np
@@ -26,7 +26,7 @@ from omnitts_cli.engine.meter import AUDIBLE, RequestMeter
 from omnitts_cli.engine.slots import Plan, Record, SlotTable, State, Stop
 from omnitts_cli.engine.snapshot import RequestSnapshot, Snapshot
 from omnitts_cli.errors import InputError, ModelError, OmniError, UsageError
-from omnitts_cli.models.roles import SpeechModel, TooEarly
+from omnitts_cli.models.roles import SpeechModel, TooEarly, Turns
 from omnitts_cli.request import Failed, Request
 
 News = Chunk | Failed
@@ -62,18 +62,22 @@ class Engine:
 
     # ---- calls from any thread
 
-    def submit(self, request: Request, *, live: bool = False) -> str:
-        """Queue a request and return its id. With `live`, more text may follow through `feed`, until `finish`."""
+    def submit(self, request: Request, *, live: bool = False, turns: Turns | None = None) -> str:
+        """Queue a request and return its id. With `live`, more text may follow through `feed`, until `finish`.
+
+        With `turns`, which needs `live`, the text is an answer to them, and `feed` gets its tokens.
+        """
         name = request.id or next(name for n in self._ids if (name := f"r{n}") not in self._records)
         meter = RequestMeter(self.model.facts.sample_rate, time.perf_counter())
-        record = Record(name, request, meter, live=live, open_text=live, early=request.text)
+        early: str | list[int] = request.text if turns is None else []
+        record = Record(name, request, meter, live=live, open_text=live, turns=turns, early=early)
         if self._records.setdefault(name, record) is not record:
             raise UsageError(f"a request with the id '{name}' is already being spoken")
         self._call(name, self._waiting.append)
         return name
 
-    def feed(self, name: str, text: str) -> None:
-        """More text for a live request."""
+    def feed(self, name: str, text: str | Sequence[int]) -> None:
+        """More text for a live request, or more tokens of its answer."""
         self._call(name, lambda record: self._add_text(record, text))
 
     def finish(self, name: str) -> None:
@@ -95,6 +99,19 @@ class Engine:
     def meter(self, name: str) -> RequestMeter:
         """The meter of a request whose last chunk has not been handed out."""
         return self._records[name].meter
+
+    def unread(self, name: str) -> int:
+        """Tokens of a request with `turns` that no frame has read yet; 0 for a request that has ended."""
+        record = self._records.get(name)
+        if record is None:
+            return 0
+        tokens = record.tokens if record.slot >= 0 else len(record.early)
+        return max(0, tokens - record.launched)
+
+    @property
+    def sleeps(self) -> bool:
+        """Whether the next step would wait for a call, because every request waits for its caller."""
+        return self._idle and self._inbox.empty()
 
     @property
     def busy(self) -> bool:
@@ -158,7 +175,7 @@ class Engine:
             requests={name: RequestSnapshot.of(record) for name, record in list(self._records.items())},
             free=tuple(sorted(self._free)),
             calls=not self._inbox.empty(),
-            sleeps=self._idle and self._inbox.empty(),
+            sleeps=self.sleeps,
             chunks=len(self._news),
             reports=len(self._reports),
             codec_jobs=self._codec.in_flight,
@@ -203,7 +220,7 @@ class Engine:
         except OmniError as error:
             self._fail(record, error)
 
-    def _add_text(self, record: Record, text: str) -> None:
+    def _add_text(self, record: Record, text: str | Sequence[int]) -> None:
         if not record.open_text:
             return
         if record.feed is None:

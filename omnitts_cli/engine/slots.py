@@ -18,7 +18,7 @@ from torch import Tensor
 
 from omnitts_cli.engine.meter import RequestMeter
 from omnitts_cli.kernels import plain_frame
-from omnitts_cli.models.roles import LEAST_FRAMES, Draft, Facts, LiveText, Prompt
+from omnitts_cli.models.roles import LEAST_FRAMES, Draft, Facts, LiveIds, LiveText, Prompt, Turns
 from omnitts_cli.models.sampling import Controls
 from omnitts_cli.request import Request
 
@@ -203,9 +203,10 @@ class Record:
     # text
     live: bool = False  # it arrives in pieces
     open_text: bool = False  # more of it may still arrive
-    early: str = ""  # what arrived before the prompt was made
+    turns: Turns | None = None  # its text are tokens of an answer that another model writes
+    early: Any = ""  # what arrived before the prompt was made: text, or a list of tokens
     too_early: bool = False  # `early` is not enough to begin with
-    feed: LiveText | None = None
+    feed: LiveText | LiveIds | None = None
     tokens: int = 0  # so far
     unsent: deque[Tensor] = field(default_factory=deque)  # rows waiting for room in the slot's ring
     closing: bool = True  # nothing follows `unsent`
@@ -238,12 +239,15 @@ class Record:
     @property
     def speakable(self) -> bool:
         """Whether a prompt can be made: an open request needs its first words."""
-        return not self.open_text or (bool(self.early.strip()) and not self.too_early)
+        begun = self.early if self.turns else self.early.strip()
+        return not self.open_text or (bool(begun) and not self.too_early)
 
     @property
     def known(self) -> Request:
         """The request with all text that has arrived. Live text is always streamed."""
-        return replace(self.request, text=self.early, text_mode="streamed") if self.live else self.request
+        if self.turns is not None or not self.live:
+            return self.request
+        return replace(self.request, text=self.early, text_mode="streamed")
 
     @property
     def has_columns(self) -> bool:

@@ -21,6 +21,8 @@ from omnitts_cli.devices.device import Device, Fetch
 from omnitts_cli.engine.text_slots import WHOLE, TextPlan, TextStop, TextTable, text_step
 from omnitts_cli.errors import InputError, ModelError, OmniError, UsageError
 from omnitts_cli.models.audio_tower import Sound
+from omnitts_cli.models.layers import Tap
+from omnitts_cli.models.roles import Turns
 from omnitts_cli.models.thinker import TextModel
 
 PIECE = 8
@@ -39,6 +41,7 @@ class TextRequest:
     seed: int = 0
     ignore_end: bool = False  # fixed work for measurements: no stop token is ever chosen
     sounds: tuple[Sound, ...] = ()  # for the runs of pad tokens in the prompt, in order
+    spoken: bool = False  # a talker reads the user turns, and is waiting for the first token
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,12 @@ class Token:
     stopped: str | None = None  # end, limit, cancelled, failed
     error: OmniError | None = None
     cached: int = 0  # at the end: prompt tokens that were in the cache already
+    turns: Turns | None = None  # before the first token of a spoken answer: what its talker reads of the prompt
+
+    @property
+    def last(self) -> bool:
+        """Whether no more tokens follow."""
+        return self.stopped is not None
 
 
 @dataclass(eq=False)
@@ -66,7 +75,7 @@ class TextRecord:
     submitted: float = 0.0
     keys: list[int] = field(default_factory=list)  # the prompt, with what a sound holds instead of its pads
     places: list[int] = field(default_factory=list)  # of the first row of each sound
-    heard: list[Tensor] = field(default_factory=list)  # rows of each sound [tokens, H]
+    sound_rows: list[Tensor] = field(default_factory=list)  # of each sound [tokens, H]
 
     @property
     def wanted(self) -> int:
@@ -88,6 +97,7 @@ class TextLoop:
         self._stream = device.stream(urgent=True)
         self._table = TextTable.empty(plan.slots, model.facts, model.device)
         self._cache = model.thinker.cache(plan.slots + 1, plan.positions)
+        self._tapped = tapped_states(model, plan)
         self._ids = itertools.count(1)
         self._waiting: deque[TextRecord] = deque()
         self._admitted: list[TextRecord] = []  # in the order in which they got their slots
@@ -120,13 +130,21 @@ class TextLoop:
         """Whether anything is left for `step`."""
         return bool(self._waiting or self._admitted or self._news)
 
+    @property
+    def ready(self) -> list[int]:
+        """The requests that the next step would give a token."""
+        return [record.id for record in self._admitted if record.runnable]
+
     @torch.no_grad()
-    def step(self) -> list[Token]:
-        """One turn: every running request gains a token; returns the tokens and ends that have arrived."""
+    def step(self, *, hold: bool = False) -> list[Token]:
+        """One turn: every running request gains a token; returns the tokens and ends that have arrived.
+
+        With `hold`, prompts are prefilled, but no request gains a token.
+        """
         self._admit()
-        launched = self._launch()
-        prefilled = self._prefill(alone=not launched)
-        self._collect(everything=not launched and not prefilled)
+        launched = not hold and self._launch()
+        prefilled = self._prefill(alone=not launched and not hold)
+        self._collect(everything=not launched and not prefilled and not hold)
         news, self._news = self._news, []
         return news
 
@@ -154,6 +172,8 @@ class TextLoop:
             with self._stream:
                 for kept in (self._cache.keys, self._cache.values):
                     kept[:, slot, :, :rows].copy_(kept[:, source, :, :rows])
+                if self._tapped is not None:
+                    self._tapped[slot, :rows].copy_(self._tapped[source, :rows])
             common[slot] = rows
         self._free.remove(slot)
         record.slot, record.prefilled = slot, common[slot]
@@ -205,20 +225,23 @@ class TextLoop:
             uploaded = self.device.to_device(np.array(numbers, np.int64))
             embedded = self.model.thinker.rows(uploaded[2:])[None]
             self._put_sounds(record, embedded[0], start, end)
-            self.model.thinker.prefill(embedded, uploaded[:1], uploaded[1:2], self._cache, end)
+            tap = None
+            if self._tapped is not None:
+                tap = Tap(self.model.facts.tap, self._tapped[record.slot : record.slot + 1, start:end])
+            self.model.thinker.prefill(embedded, uploaded[:1], uploaded[1:2], self._cache, end, tap)
         self._note(record, end)
 
     def _put_sounds(self, record: TextRecord, rows: Tensor, start: int, end: int) -> None:
         """Replace the rows of pad tokens at positions `start` to `end` by what the tower makes of the sounds."""
-        if not record.heard and any(at < end for at in record.places):
+        if not record.sound_rows and any(at < end for at in record.places):
             for sound in record.request.sounds:
-                record.heard.append(self.model.tower(self.device.to_device(sound.mel)).to(rows.dtype))
-        for at, heard in zip(record.places, record.heard, strict=False):
-            first, last = max(at, start), min(at + len(heard), end)
+                record.sound_rows.append(self.model.tower(self.device.to_device(sound.mel)).to(rows.dtype))
+        for at, made in zip(record.places, record.sound_rows, strict=False):
+            first, last = max(at, start), min(at + len(made), end)
             if first < last:
-                rows[first - start : last - start] = heard[first - at : last - at]
+                rows[first - start : last - start] = made[first - at : last - at]
         if end == record.wanted:
-            record.heard = []
+            record.sound_rows = []
 
     def _prefill_together(self, records: Sequence[TextRecord], room: int) -> None:
         """Rows of several short prompts end to end, in pieces of one slot each. Padding writes rows that are not read
@@ -269,6 +292,10 @@ class TextLoop:
         records = [record for record in self._admitted if record.runnable]
         if not records:
             return False
+        new = [record for record in records if record.request.spoken and not record.launched]
+        for record in new:
+            self._news.append(Token(record.id, turns=self._turns(record)))
+        records = new or records  # a step of few rows is shorter, and nobody waits longer than for the first sound
         size = min(size for size in self.plan.buckets if size >= len(records)) if self.device.pads else len(records)
         batch = (*[record.slot for record in records], *[self.plan.slots] * (size - len(records)))
         greedy = all(record.request.temperature == 0 for record in records)
@@ -291,10 +318,26 @@ class TextLoop:
         self.steps_launched += 1
         return True
 
+    def _turns(self, record: TextRecord) -> Turns:
+        """What a talker reads of a prompt that is in the cache."""
+        prompt, sounds = record.request.prompt, record.request.sounds
+        positions = self.model.chat.user_positions(prompt)
+        ids, index = [prompt[at] for at in positions], {at: number for number, at in enumerate(positions)}
+        places, rows = [], []
+        with self._stream:
+            for at, sound in zip(record.places, sounds, strict=True):
+                if at in index:  # sounds of other turns are not read
+                    places += range(index[at], index[at] + sound.tokens)
+                    rows.append(self.model.projection(self._tapped[record.slot, at : at + sound.tokens]))
+            if not rows:
+                return Turns(ids)
+            return Turns(ids, places, torch.cat(rows), self._stream.record_event())
+
     def _collect(self, everything: bool) -> None:
         while self._reports:
             fetch, records = self._reports[0]
-            if not (everything or len(self._reports) >= self.plan.ahead or fetch.done()):
+            first = any(record.request.spoken and not record.tokens for record in records)
+            if not (everything or first or len(self._reports) >= self.plan.ahead or fetch.done()):
                 return
             self._reports.popleft()
             tokens, made, stop = fetch.wait()[0]
@@ -381,7 +424,21 @@ def refuse_impossible(request: TextRequest, plan: TextPlan, model: TextModel) ->
         )
 
 
+def tapped_states(model: TextModel, plan: TextPlan) -> Tensor | None:
+    """Room for what the talker reads of recordings, by slot and position [slots, positions, H].
+
+    It is kept like keys and values, because the states of a recording depend on all that stands before it.
+    """
+    if model.projection is None or model.tower is None:
+        return None
+    shape = (plan.slots + 1, plan.positions, model.facts.hidden)
+    return torch.zeros(shape, device=model.device, dtype=model.dtype)
+
+
 def slot_bytes(model: TextModel, plan: TextPlan) -> int:
-    """Device memory of one slot's keys and values."""
+    """Device memory of one slot: keys and values, and states that the talker reads."""
     shape = model.thinker.shape.stack
-    return 2 * shape.layers * shape.kv_heads * shape.head_dim * plan.positions * model.dtype.itemsize
+    each = 2 * shape.layers * shape.kv_heads * shape.head_dim
+    if model.projection is not None and model.tower is not None:
+        each += model.facts.hidden
+    return each * plan.positions * model.dtype.itemsize

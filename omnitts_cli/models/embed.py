@@ -166,6 +166,9 @@ class PromptRows:
         for draft in drafts:
             middle = begin + len(draft.text)
             end = middle + len(draft.feed)
+            if draft.turns is not None and draft.turns.rows is not None:
+                where = self._place(np.array(draft.turns.places, np.int64) + begin)
+                rows.index_copy_(0, where, draft.turns.rows)
             yield Prompt(draft, rows[begin:middle], rows[middle:end], rows[-1])
             begin = end
 

@@ -113,6 +113,14 @@ class StackShape:
     experts: ExpertShape | None = None
 
 
+@dataclass(frozen=True)
+class Tap:
+    """Where to copy the input of one layer, before its norm."""
+
+    layer: int
+    out: Tensor  # [B, P, H]
+
+
 class Layer(nn.Module):
     """Weights of one pre-norm block. `Stack` runs the blocks, so that norms and adds can be fused with products."""
 
@@ -182,12 +190,16 @@ class Stack(nn.Module):
         """Rows [..., H] and the norm through which the first layer reads them."""
         return Normed(rows, self.layers[0].input_norm, self.shape.eps)
 
-    def cached(self, rows: Tensor, positions: Tensor, slots: Tensor, cache: KVCache, width: int) -> Tensor:
+    def cached(
+        self, rows: Tensor, positions: Tensor, slots: Tensor, cache: KVCache, width: int, tap: Tap | None = None
+    ) -> Tensor:
         """Rows [B, P, H] at `positions` [B, P] of `slots` [B] -> hidden states; the cache is read and written."""
-        made = self.unnormed(self.first_norm(rows), positions, slots, cache, width)
+        made = self.unnormed(self.first_norm(rows), positions, slots, cache, width, tap)
         return self.ops.norm(made) if made.value is None else made.value
 
-    def unnormed(self, rows: Normed, positions: Tensor, slots: Tensor, cache: KVCache, width: int) -> Normed:
+    def unnormed(
+        self, rows: Normed, positions: Tensor, slots: Tensor, cache: KVCache, width: int, tap: Tap | None = None
+    ) -> Normed:
         """As `cached`, but from rows with the first layer's norm, without the final norm."""
         if self.fused is not None and positions.shape[1] <= self.fused.most_rows:
             value = self.fused(rows.rows, positions, slots, cache.cos, cache.sin, cache.keys, cache.values)
@@ -210,7 +222,7 @@ class Stack(nn.Module):
                 width,
             )
 
-        return self._run(rows, attend)
+        return self._run(rows, attend, tap)
 
     def cache(
         self,
@@ -226,11 +238,13 @@ class Stack(nn.Module):
         sizes = at.layers, slots, capacity, at.kv_heads, at.head_dim
         return KVCache.empty(*sizes, at.rope_theta, device, dtype, turns, cleared)
 
-    def _run(self, x: Normed, attend: Callable[[int, Tensor], Tensor]) -> Normed:
+    def _run(self, x: Normed, attend: Callable[[int, Tensor], Tensor], tap: Tap | None = None) -> Normed:
         """`attend` takes a layer's index and its projection, and returns the concatenated heads."""
         ops, eps = self.ops, self.shape.eps
         norms = [*(layer.input_norm for layer in self.layers[1:]), self.norm]
         for index, (layer, norm) in enumerate(zip(self.layers, norms, strict=True)):
+            if tap is not None and index == tap.layer:
+                tap.out.copy_(x.rows)
             attended = attend(index, ops.norm_linear(x, layer.qkv))
             x = ops.linear_add(attended, layer.out, x.rows, layer.mlp_norm, eps)
             if layer.experts is not None:

@@ -56,6 +56,16 @@ class Facts:
 
 
 @dataclass(frozen=True, eq=False)
+class Turns:
+    """The user turns before an answer, as the talker reads them while the thinker still writes the answer."""
+
+    ids: list[int]
+    places: list[int] = field(default_factory=list)  # in `ids`, of the rows below
+    rows: Tensor | None = None  # [len(places), H] instead of text rows, for recordings
+    ready: object | None = None  # the event after which `rows` may be read
+
+
+@dataclass(frozen=True, eq=False)
 class Draft:
     """A prompt as ids, which can be read and compared. Every kind of voice (named, cloned, designed) ends here.
 
@@ -74,6 +84,7 @@ class Draft:
     shared: int = 0  # rows at the front that depend on `shared_key` alone, so that their keys and values can be copied
     embedding: np.ndarray | None = None  # [H] float32, the speaker's row
     reference: np.ndarray | None = None  # [R, G] int64; decoded first, and its sound is dropped
+    turns: Turns | None = None  # `text` begins with their ids
 
     @property
     def bare(self) -> int:
@@ -114,6 +125,18 @@ class LiveText(Protocol):
         ...
 
 
+class LiveIds(Protocol):
+    """Turns the tokens of an answer into rows."""
+
+    def write(self, ids: Sequence[int]) -> Tensor:
+        """[n, H]; n is len(ids)."""
+        ...
+
+    def close(self) -> Tensor:
+        """[1, H], the end of the text."""
+        ...
+
+
 class TooEarly(InputError):
     """Too few tokens of the text are certain yet; more of it, or its end, will make them."""
 
@@ -135,6 +158,14 @@ class Prompter(Protocol):
 
     def prompts(self, drafts: Sequence[Draft]) -> list[Prompt]:
         """A prompt for each draft."""
+        ...
+
+
+class AnswerPrompter(Prompter, Protocol):
+    """A prompter of a model whose thinker writes what is spoken."""
+
+    def answer(self, request: Request, turns: Turns, ids: Sequence[int], more: bool) -> tuple[Draft, LiveIds | None]:
+        """The prompt of an answer that begins with the tokens `ids`; without `more`, they are all of it."""
         ...
 
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import Ops
 from omnitts_cli.models.audio_tower import AudioTower, Sound
-from omnitts_cli.models.layers import KVCache, Stack, StackShape
+from omnitts_cli.models.layers import KVCache, Stack, StackShape, Tap
 
 
 @dataclass(frozen=True)
@@ -44,13 +44,15 @@ class Thinker(nn.Module):
         """Embeddings of token ids: [...] -> [..., H]."""
         return F.embedding(ids, self.table)
 
-    def prefill(self, rows: Tensor, start: Tensor, slots: Tensor, cache: KVCache, width: int) -> Tensor:
+    def prefill(
+        self, rows: Tensor, start: Tensor, slots: Tensor, cache: KVCache, width: int, tap: Tap | None = None
+    ) -> Tensor:
         """Rows [B, P, H] at positions start [B] + 0..P-1 of `slots` [B]: hidden states [B, P, H].
 
         `width` must be the end of the longest prompt so far: start + P.
         """
         positions = start[:, None] + torch.arange(rows.shape[1], device=rows.device)
-        return self.stack.cached(rows, positions, slots, cache, width)
+        return self.stack.cached(rows, positions, slots, cache, width, tap)
 
     def step(self, ids: Tensor, positions: Tensor, slots: Tensor, cache: KVCache, width: int) -> Tensor:
         """One token each: ids [B] at `positions` [B] of `slots` [B] -> hidden states [B, H]."""
@@ -59,6 +61,18 @@ class Thinker(nn.Module):
     def scores(self, hidden: Tensor) -> Tensor:
         """Logits [B, H] -> [B, V] in float32: at 20, a bfloat16 step is 0.125, and greedy choices would meet ties."""
         return self.stack.ops.scores(hidden, self.head)
+
+
+class StateProjection(nn.Module):
+    """Hidden states of the thinker [..., H] -> input rows of the talker [..., W]."""
+
+    def __init__(self, hidden: int, inner: int, width: int) -> None:
+        super().__init__()
+        self.inner = nn.Linear(hidden, inner)
+        self.out = nn.Linear(inner, width)
+
+    def forward(self, states: Tensor) -> Tensor:
+        return self.out(F.silu(self.inner(states)))
 
 
 @dataclass(frozen=True)
@@ -70,6 +84,7 @@ class TextFacts:
     stops: tuple[int, ...]  # ids that end an answer
     max_positions: int
     sound_pad: int | None = None  # the id whose rows come from the audio tower
+    tap: int | None = None  # the layer whose input at sounds the talker reads; None: the model does not speak
 
 
 @dataclass(frozen=True)
@@ -96,6 +111,14 @@ class Chat(Protocol):
         """The UTF-8 bytes of a token; empty for control tokens. Characters may be split between tokens."""
         ...
 
+    def is_control(self, token: int) -> bool:
+        """Whether a token is not part of a text; speech ends before it."""
+        ...
+
+    def user_positions(self, prompt: Sequence[int]) -> list[int]:
+        """Positions of the tokens of all user turns, control tokens included: what a talker reads of a prompt."""
+        ...
+
 
 @dataclass
 class TextModel:
@@ -109,3 +132,4 @@ class TextModel:
     dtype: torch.dtype
     spoken_style: str  # the system prompt for answers that will be spoken
     tower: AudioTower | None = None  # None: it takes no sound, or that part was not loaded
+    projection: StateProjection | None = None  # None: its answers are not spoken, or its questions have no sound

@@ -11,6 +11,7 @@ from omnitts_cli.settings.environment import EMBEDDED
 from omnitts_cli.settings.setting import (
     ANY_TEXT,
     SWITCH,
+    TARGET,
     TEXT,
     Kind,
     Setting,
@@ -22,7 +23,7 @@ from omnitts_cli.settings.setting import (
     seconds,
     whole,
 )
-from omnitts_cli.settings.table import SHARED, Book, Folder, Live, Speech
+from omnitts_cli.settings.table import SHARED, Book, Folder, Live, Output, Speech
 from omnitts_cli.text.language import LANGUAGES
 
 for_voice = partial(Setting, group="voice")
@@ -112,9 +113,7 @@ class Question:
     lines: Annotated[
         bool, for_text("--lines", SWITCH, "Answer every line of stdin, one answer per line.", main=True)
     ] = False
-    text_only: Annotated[
-        bool, for_text("--text-only", SWITCH, "Answer in text; this version answers in no other way.")
-    ] = False
+    text_only: Annotated[bool, for_text("--text-only", SWITCH, "Answer in text, without speech.")] = False
     max_tokens: Annotated[
         int | None,
         for_sampling(
@@ -143,6 +142,33 @@ class Question:
         int | None, for_sampling("--seed", whole(0, 2**63 - 1), "Random seed.", "N", shown="random; see --stats")
     ] = None
     stats: Annotated[bool, for_report("--stats", SWITCH, "Print tokens and times on stderr.", main=True)] = False
+
+
+@dataclass(frozen=True)
+class Spoken(Output):
+    """Whether the answer is spoken, by whom, and where its sound goes."""
+
+    output: Annotated[
+        str | None,
+        for_files("-o --output", TARGET, "Sound file of the answer; - is stdout.", "PATH|-", shown="none", main=True),
+    ] = None
+    output_dir: Annotated[
+        str | None, for_files("-O --output-dir", TEXT, "Folder for the sound of --lines: 1.wav, 2.wav ...", "DIR")
+    ] = None
+    play: Annotated[
+        bool | None,
+        for_files(
+            "--play/--no-play -p",
+            SWITCH,
+            "Play the answer while it is generated.",
+            shown="at a terminal, if possible",
+            main=True,
+        ),
+    ] = None
+    voice: Annotated[
+        str | None,
+        for_voice("-v --voice", TEXT, "Voice of the answer.", "NAME", shown="the model's first", main=True),
+    ] = None
 
 
 @dataclass(frozen=True)

@@ -1,28 +1,28 @@
-"""Assistant: an open model that answers questions in text. Used by the command line, the bench and Python programs."""
+"""Assistant: an open model that answers questions, in text or in text and speech. For the command line and programs."""
 
 from __future__ import annotations
 
-import codecs
 import secrets
 import threading
-import time
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
-from omnitts_cli.errors import InputError, Notice, UsageError
+from omnitts_cli.errors import InputError, UsageError
+from omnitts_cli.speech.reply import Answer, Reply, SpokenReply
 
 if TYPE_CHECKING:
-    from omnitts_cli.engine.text_loop import TextLoop, Token
+    from omnitts_cli.engine.answer_loop import AnswerLoop
     from omnitts_cli.models.audio_tower import Sound
     from omnitts_cli.models.thinker import Message
+    from omnitts_cli.request import Request, Sampling
+    from omnitts_cli.speech.voices import Voice
 
 MOST_TOKENS = 1024
 LONGEST_S = 600.0  # of one recording
 
-__all__ = ["Answer", "Assistant", "Conversation", "Reply", "load_assistant"]
+__all__ = ["Assistant", "Conversation", "load_assistant"]
 
 
 def load_assistant(
@@ -33,112 +33,25 @@ def load_assistant(
     slots: int | None = None,
     context: int | None = None,
     sound: bool = False,
+    speech: bool = False,
     **machine: Any,
 ) -> Assistant:
     """Returns an open model that answers questions: a name, a folder, or `hf:ORG/REPO[@REV]`.
 
     `slots` are questions answered at the same time, `context` the tokens of one conversation with its answer. With
-    `sound`, questions may be recordings.
+    `sound`, questions may be recordings; with `speech`, answers may be spoken.
     """
     from omnitts_cli.speech import load_thinker
 
     given = {"device": device, "dtype": dtype, "slots": slots, **machine}
-    return Assistant(load_thinker.open_text_loop(fspath(model), positions=context, sound=sound, **given))
-
-
-@dataclass(frozen=True)
-class Answer:
-    """A finished answer. `stopped`: end, limit (of its tokens) or cancelled."""
-
-    text: str
-    tokens: tuple[int, ...]
-    stopped: str
-    prompt_tokens: int
-    cached_tokens: int  # of the prompt, from an earlier conversation that began alike
-    seed: int
-    first_s: float | None  # from the question to the first token; None for an empty answer
-    wall_s: float
-    notices: tuple[Notice, ...] = ()
-
-    @property
-    def tokens_per_s(self) -> float | None:
-        """Returns the rate after the first token; None for fewer than two tokens."""
-        if self.first_s is None or len(self.tokens) < 2 or self.wall_s <= self.first_s:
-            return None
-        return (len(self.tokens) - 1) / (self.wall_s - self.first_s)
-
-
-class Reply:
-    """An answer that is being written: iterate over its text, piece by piece. Closing it early frees its slot."""
-
-    def __init__(self, assistant: Assistant, number: int, prompt_tokens: int, seed: int) -> None:
-        self._assistant, self._number = assistant, number
-        self._news: deque[Token] = deque()
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")  # characters may be split between tokens
-        self._prompt_tokens, self._seed = prompt_tokens, seed
-        self._begun, self._ended = time.perf_counter(), 0.0
-        self._first: float | None = None
-        self._pieces: list[str] = []
-        self.cached = 0
-        self.tokens: list[int] = []
-        self.stopped: str | None = None
-
-    def __iter__(self) -> Iterator[str]:
-        while self.stopped is None:
-            piece = self._take(self._assistant.next_token(self))
-            if piece:
-                self._pieces.append(piece)
-                yield piece
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Ends the answer here, if it has not ended."""
-        if self.stopped is None:
-            self._assistant.cancel(self)
-            self._finish("cancelled")
-
-    def answer(self) -> Answer:
-        """Returns the whole answer, for which it waits."""
-        for _ in self:
-            pass
-        assert self.stopped is not None
-        return Answer(
-            text="".join(self._pieces),
-            tokens=tuple(self.tokens),
-            stopped=self.stopped,
-            prompt_tokens=self._prompt_tokens,
-            cached_tokens=self.cached,
-            seed=self._seed,
-            first_s=None if self._first is None else self._first - self._begun,
-            wall_s=self._ended - self._begun,
-        )
-
-    def _take(self, news: Token) -> str:
-        if news.error is not None:
-            self._finish("failed")
-            raise news.error
-        if news.id is not None:
-            self._first = self._first or time.perf_counter()
-            self.tokens.append(news.id)
-            return self._decoder.decode(self._assistant.bytes_of(news.id))
-        assert news.stopped is not None
-        self.cached = news.cached
-        self._finish(news.stopped)
-        return self._decoder.decode(b"", final=True)  # half a character, if the answer was cut inside one
-
-    def _finish(self, stopped: str) -> None:
-        self.stopped, self._ended = stopped, time.perf_counter()
+    loop = load_thinker.open_answer_loop(fspath(model), positions=context, sound=sound, speech=speech, **given)
+    return Assistant(loop)
 
 
 class Assistant:
     """An open model. Its methods may be called from several threads at once: their answers are written together."""
 
-    def __init__(self, loop: TextLoop) -> None:
+    def __init__(self, loop: AnswerLoop) -> None:
         self.loop = loop
         self._lock = threading.Lock()
         self._replies: dict[int, Reply] = {}
@@ -174,14 +87,83 @@ class Assistant:
         """Returns the answer to one question as it is written."""
         return self.reply(conversation(question, system), **options)
 
+    @property
+    def voices(self) -> tuple[str, ...]:
+        """Returns the names of the voices; none if the model was opened without `speech`."""
+        return tuple(self.loop.speech.model.speakers) if self.loop.speech else ()
+
+    @property
+    def sample_rate(self) -> int:
+        """Returns the sample rate of its speech."""
+        assert self.loop.speech is not None
+        return self.loop.speech.model.facts.sample_rate
+
+    def check_voice(self, voice: str | Voice | None) -> None:
+        """Raises an error for a voice that the model does not have."""
+        self._voice_for(voice)
+
+    @property
+    def spoken_style(self) -> str:
+        """Returns the system prompt for answers that are spoken, unless another one is given."""
+        return self.loop.model.spoken_style
+
+    def speak(
+        self,
+        question: str = "",
+        *,
+        audio: str | PathLike[str] | None = None,
+        system: str | None = None,
+        voice: str | Voice | None = None,
+        **options: Any,
+    ) -> SpokenReply:
+        """Returns the answer as it is written and spoken: `for text, samples in assistant.speak("Why?")`.
+
+        Without `system`, the model is asked for sentences that can be read aloud; "" is no system prompt. `options` are
+        those of `reply`, and `speech_sampling`, a Sampling for the voice.
+        """
+        sounds = (listen(audio),) if audio is not None else ()
+        style = self.spoken_style if system is None else system
+        return self.spoken_reply(conversation(question, style, sounds), voice=voice, **options)
+
     def conversation(self, messages: Sequence[Message] = (), *, system: str | None = None) -> Conversation:
         """Returns a conversation, which remembers its questions and answers."""
         first = conversation(None, system) if system else []
         return Conversation(self, [*first, *messages])
 
-    def reply(
+    def reply(self, messages: Sequence[Message], **options: Any) -> Reply:
+        """Returns the answer that follows `messages`, as it is written.
+
+        Options: max_tokens (1024, or as many as fit), temperature (0 takes the likeliest tokens), top_p, top_k, seed.
+        """
+        return self._reply(messages, None, **options)
+
+    def spoken_reply(
         self,
         messages: Sequence[Message],
+        *,
+        voice: str | Voice | None = None,
+        speech_sampling: Sampling | None = None,
+        **options: Any,
+    ) -> SpokenReply:
+        """Returns the answer that follows `messages`, as it is written and spoken."""
+        from omnitts_cli.request import Request, Sampling
+
+        who = self._voice_for(voice)
+        reply = self._reply(messages, Request("", who.identity, sampling=speech_sampling or Sampling()), **options)
+        assert isinstance(reply, SpokenReply)
+        return reply
+
+    def _voice_for(self, voice: str | Voice | None) -> Voice:
+        from omnitts_cli.speech.voices import voice_for
+
+        if self.loop.speech is None:
+            raise UsageError("the model was opened without speech", hint="load_assistant(..., speech=True)")
+        return voice_for(voice, self.loop.speech.model)
+
+    def _reply(
+        self,
+        messages: Sequence[Message],
+        voice: Request | None,
         *,
         max_tokens: int | None = None,
         temperature: float = 0.0,
@@ -189,10 +171,6 @@ class Assistant:
         top_k: int = 0,
         seed: int | None = None,
     ) -> Reply:
-        """Returns the answer that follows `messages`, as it is written. Temperature 0 takes the likeliest tokens.
-
-        Without `max_tokens` it may have 1024, or as many as fit.
-        """
         from omnitts_cli.engine.text_loop import TextRequest
 
         if not any(message.role == "user" for message in messages):
@@ -201,36 +179,36 @@ class Assistant:
         seed = secrets.randbelow(2**31) if seed is None else seed
         most = max(1, min(MOST_TOKENS, self.loop.plan.positions - len(prompt))) if max_tokens is None else max_tokens
         sounds = tuple(sound for message in messages for sound in message.sounds)
-        request = TextRequest(prompt, most, temperature, top_k, top_p, seed, sounds=sounds)
+        spoken = voice is not None
+        request = TextRequest(prompt, most, temperature, top_k, top_p, seed, sounds=sounds, spoken=spoken)
         with self._lock:
-            number = self.loop.submit(request)
-            reply = self._replies[number] = Reply(self, number, len(prompt), seed)
+            number = self.loop.submit(request, replace(voice, seed=seed) if voice else None)
+            reply = Reply(self, number, len(prompt), seed)
+            if spoken:
+                reply = SpokenReply(self, number, len(prompt), seed, self.sample_rate)
+            self._replies[number] = reply
         return reply
 
     def bytes_of(self, token: int) -> bytes:
         """Returns the UTF-8 bytes of a token."""
         return self.loop.model.chat.bytes_of(token)
 
-    def next_token(self, reply: Reply) -> Token:
-        """Returns the next news of a reply; runs the model until there is some. For `Reply`."""
-        while not reply._news:
+    def wait_for(self, reply: Reply) -> None:
+        """Runs the model until there is news of a reply. For `Reply`."""
+        while not reply.has_news():
             with self._lock:
-                if reply._news:  # another thread has just run the model
+                if reply.has_news():  # another thread has just run the model
                     break
                 for news in self.loop.step():
-                    owner = self._replies.get(news.request)
-                    if owner is None:  # cancelled
-                        continue
-                    owner._news.append(news)
-                    if news.stopped is not None:
+                    owner = self._replies.get(news.request)  # None: cancelled
+                    if owner is not None and owner.deliver(news):
                         del self._replies[news.request]
-        return reply._news.popleft()
 
     def cancel(self, reply: Reply) -> None:
-        """Stops a reply. For `Reply`."""
+        """Stops a reply, its text and its speech. For `Reply`."""
         with self._lock:
-            if self._replies.pop(reply._number, None) is not None:
-                self.loop.cancel(reply._number)
+            if self._replies.pop(reply.number, None) is not None:
+                self.loop.cancel(reply.number)
 
 
 @dataclass
@@ -248,6 +226,10 @@ class Conversation:
     def stream(self, question: str, sounds: Sequence[Sound] = (), **options: Any) -> Reply:
         """Returns the answer as it is written; `keep` remembers it."""
         return self.assistant.reply([*self.messages, *conversation(question, None, sounds)], **options)
+
+    def speak(self, question: str = "", sounds: Sequence[Sound] = (), **options: Any) -> SpokenReply:
+        """Returns the answer as it is written and spoken; `keep` remembers it."""
+        return self.assistant.spoken_reply([*self.messages, *conversation(question, None, sounds)], **options)
 
     def keep(self, question: str, answer: Answer, sounds: Sequence[Sound] = ()) -> Answer:
         """Remembers a question and its answer, which it returns."""

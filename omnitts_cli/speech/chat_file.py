@@ -11,7 +11,7 @@ from omnitts_cli.errors import InputError, OutputError
 
 if TYPE_CHECKING:
     from omnitts_cli.models.thinker import Message
-    from omnitts_cli.speech.assistant import Answer
+    from omnitts_cli.speech.reply import Answer
 
 ROLES = ("system", "user", "assistant")
 

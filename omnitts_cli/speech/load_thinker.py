@@ -1,12 +1,15 @@
-"""Build a TextLoop from a model name and settings: the thinker alone, without anything that speech needs."""
+"""Build a TextLoop or an AnswerLoop from a model name and settings: the thinker, alone or with its talker."""
 
 from __future__ import annotations
 
 import gc
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from omnitts_cli.devices.device import Device
+from omnitts_cli.engine.answer_loop import AnswerLoop
 from omnitts_cli.engine.text_loop import TextLoop, slot_bytes
 from omnitts_cli.engine.text_slots import TextPlan
 from omnitts_cli.errors import DeviceError, ModelError
@@ -27,6 +30,12 @@ KEPT_FREE = 3 << 30
 """Bytes that slots leave to captured steps and long prompts."""
 POSITIONS = 8192
 """Tokens of a conversation, unless settings say otherwise."""
+SECONDS = 300.0
+"""Longest spoken answer: 1024 tokens are about 200 s."""
+TEMPLATE = 16
+"""Rows of the talker's prompt beside the user turns, rounded up."""
+PROMPT_RUN = 1024
+"""Prompt rows of the talker between two frames: questions are longer than what is read aloud."""
 
 
 def open_text_loop(name: str, *, positions: int | None = None, sound: bool = False, **options: Any) -> TextLoop:
@@ -34,27 +43,55 @@ def open_text_loop(name: str, *, positions: int | None = None, sound: bool = Fal
 
     `options` are those of EngineSettings.
     """
-    settings = EngineSettings.of(options, "open_text_loop")
+    return open_answer_loop(name, positions=positions, sound=sound, **options).text
+
+
+def open_answer_loop(
+    name: str, *, positions: int | None = None, sound: bool = False, speech: bool = False, **options: Any
+) -> AnswerLoop:
+    """Returns the same in an AnswerLoop, with the talker too if `speech`."""
+    settings = EngineSettings.of({"seconds": SECONDS, **options}, "open_answer_loop")
     device = load.device_for(name, settings)
-    model = load_thinker(name, device, settings, sound)
+    model = load_thinker(name, device, settings, sound, speech)
     slots = settings.slots or (32 if device.captures else 4)
     wanted = min(positions or POSITIONS, model.facts.max_positions)
     plan = TextPlan(slots, wanted, capture=settings.capture and device.captures).with_slots(slots)
+    each, talker, speech_plan = slot_bytes(model, plan), None, None
+    if speech:
+        talker = load.load_model(speaking_name(name), device, variant="custom_voice", settings=settings)
+        speech_plan = load.plan_for(talker, device, replace(settings, slots=slots))
+        rows = min(speech_plan.frames + wanted + TEMPLATE, talker.facts.max_positions)
+        speech_plan = replace(speech_plan, positions=rows, prompt_run=PROMPT_RUN)
+        each += load.slot_bytes(talker, speech_plan)
     room = device.free_bytes() - (KEPT_FREE if device.captures else 0)
-    fitting = min(slots, room // slot_bytes(model, plan) - 1)  # one is spare
+    fitting = min(slots, room // each - 1)  # one is spare
     if fitting < 1:
         raise DeviceError(
             f"{device.name} does not have enough memory for one conversation of {wanted} tokens: "
-            f"{load.gib(slot_bytes(model, plan))} beside the model, {load.gib(device.free_bytes())} free",
+            f"{load.gib(each)} beside the model, {load.gib(device.free_bytes())} free",
             hint="-d cpu",
         )
-    return TextLoop(model, device, plan.with_slots(fitting))
+    text = TextLoop(model, device, plan.with_slots(fitting))
+    if talker is None or speech_plan is None:
+        return AnswerLoop(text)
+    return AnswerLoop(text, load.start(talker, device, speech_plan.with_slots(fitting)))
 
 
-def load_thinker(name: str, device: Device, settings: EngineSettings, sound: bool = False) -> TextModel:
-    """The thinker of the model called `name`, ready on `device`."""
+def speaking_name(name: str) -> str:
+    """The model whose talker belongs to a thinker: the same, or for random weights the one of its family."""
+    if not name.startswith(load.RANDOM):
+        return name
+    mine = name.removeprefix(load.RANDOM).lower()
+    family = next(one for one in families() if one.thinker is not None and mine in one.thinker.made_up)
+    return f"{load.RANDOM}{family.made_up[0]}"
+
+
+def load_thinker(
+    name: str, device: Device, settings: EngineSettings, sound: bool = False, speech: bool = False
+) -> TextModel:
+    """The thinker of the model called `name`, ready on `device`. With `speech`, its talker will be loaded too."""
     if name.startswith(load.RANDOM):
-        return _random(name.removeprefix(load.RANDOM).lower(), device, settings, sound)
+        return _random(name.removeprefix(load.RANDOM).lower(), device, settings, sound, speech)
     found = here(name, variant="custom_voice", thinker=True)
     if isinstance(found, HubName):  # never downloaded unasked: it is large
         size = "   (70.5 GB, once)" if found.name == "omni" else ""
@@ -64,10 +101,10 @@ def load_thinker(name: str, device: Device, settings: EngineSettings, sound: boo
             hint=f"omnitts models pull {found.name}{flag}{size}",
         )
     assert found.folder is not None
-    return _stored(found.folder, found.name, device, settings, sound)
+    return _stored(found.folder, found.name, device, settings, sound, speech)
 
 
-def _stored(folder: Path, name: str, device: Device, settings: EngineSettings, sound: bool) -> TextModel:
+def _stored(folder: Path, name: str, device: Device, settings: EngineSettings, sound: bool, speech: bool) -> TextModel:
     thinker = thinker_of(folder, name)
     config = thinker.read_config(folder)
     tokenizer = read_tokenizer(folder, config.text_vocabulary)
@@ -80,13 +117,16 @@ def _stored(folder: Path, name: str, device: Device, settings: EngineSettings, s
             hint="omnitts models pull omni --with-thinker",
         )
     dtype = load.dtype_for(settings.dtype, device, stored[0])
-    refuse_small_card(name, device, part, dtype.itemsize)
+    projection = projection_of(thinker, config, name) if speech else None
     tower = tower_of(thinker, config, name) if sound else None
-    for one in (part, tower):
+    family = family_of(folder)
+    talker = family.parts(family.read_config(folder), device.ops()).all() if speech else []
+    refuse_small_card(name, device, [part, *talker], dtype.itemsize)
+    for one in (part, tower, projection if sound else None):
         if one is not None:
             fill(one.module, one.names, files, device.torch_device, dtype, unused=one.leftover)
     gc.collect()
-    return thinker.assemble(name, config, part, tokenizer, tower)
+    return thinker.assemble(name, config, part, tokenizer, tower, projection if sound else None)
 
 
 def tower_of(thinker: ThinkerFamily, config: Any, name: str) -> Part:
@@ -97,6 +137,14 @@ def tower_of(thinker: ThinkerFamily, config: Any, name: str) -> Part:
     return tower
 
 
+def projection_of(thinker: ThinkerFamily, config: Any, name: str) -> Part:
+    """The way from thinker to talker without values, or an error for a model that only writes."""
+    projection = thinker.projection(config)
+    if projection is None:
+        raise ModelError(f"{name} answers in text; it cannot speak", hint='omnitts ask --text-only "a question"')
+    return projection
+
+
 def thinker_of(folder: Path, name: str) -> ThinkerFamily:
     """The thinker of a model folder's family, or an error for a model that cannot answer."""
     family = family_of(folder)
@@ -105,7 +153,7 @@ def thinker_of(folder: Path, name: str) -> ThinkerFamily:
     return family.thinker
 
 
-def _random(name: str, device: Device, settings: EngineSettings, sound: bool) -> TextModel:
+def _random(name: str, device: Device, settings: EngineSettings, sound: bool, speech: bool) -> TextModel:
     thinkers = [family.thinker for family in families() if family.thinker is not None]
     thinker = next((one for one in thinkers if name in one.made_up), None)
     if thinker is None:
@@ -114,17 +162,19 @@ def _random(name: str, device: Device, settings: EngineSettings, sound: bool) ->
     config = thinker.made_up_config(Path(f"{load.RANDOM}{name}"))
     part = thinker.part(config, device.ops())
     dtype = load.dtype_for(settings.dtype, device)
-    refuse_small_card(f"{load.RANDOM}{name}", device, part, dtype.itemsize)
+    refuse_small_card(f"{load.RANDOM}{name}", device, [part], dtype.itemsize)
     tower = tower_of(thinker, config, name) if sound else None
-    for one in (part, tower):
+    projection = projection_of(thinker, config, name) if sound and speech else None
+    for one in (part, tower, projection):
         if one is not None:
             random_fill(one.module, 0, device.torch_device, dtype)
-    return thinker.assemble(f"{load.RANDOM}{name}", config, part, TextTokenizer(byte_vocabulary(), []), tower)
+    tokenizer = TextTokenizer(byte_vocabulary(), [])
+    return thinker.assemble(f"{load.RANDOM}{name}", config, part, tokenizer, tower, projection)
 
 
-def refuse_small_card(name: str, device: Device, part: Part, element: int) -> None:
+def refuse_small_card(name: str, device: Device, parts: Sequence[Part], element: int) -> None:
     """Raise DeviceError before anything is loaded that cannot fit."""
-    needed = sum(weight.numel() for weight in part.module.parameters()) * element
+    needed = sum(weight.numel() for part in parts for weight in part.module.parameters()) * element
     if needed > (free := device.free_bytes()):
         raise DeviceError(
             f"{name} needs {load.gib(needed)} for its weights; {device.name} has {load.gib(free)} free",

@@ -62,7 +62,7 @@ class FairQueue:
                     return
 
 
-Hear = Callable[[Any], None]
+Callback = Callable[[Any], None]
 """Called with the chunks of one request, a Failed, or the exception that stopped the engine. Must not block."""
 
 
@@ -77,7 +77,7 @@ class Loop:
         self.engine = engine
         self._lock = threading.Lock()
         self._numbers = itertools.count(1)
-        self._hear: dict[str, Hear] = {}  # by request name, of requests that were not cancelled
+        self._callbacks: dict[str, Callback] = {}  # by request name, of requests that were not cancelled
         self._waiting = FairQueue()
         self._running: dict[str, float] = {}  # requests in the engine that may need a slot -> since when
         self._forgotten: deque[str] = deque()  # requests to cancel, named by finalizers
@@ -114,9 +114,9 @@ class Loop:
         return 0.0 if began is None or self.engine.sleeping else time.perf_counter() - began
 
     def submit(
-        self, request: Request, hear: Hear, *, live: bool = False, priority: int = BULK, client: str = ""
+        self, request: Request, callback: Callback, *, live: bool = False, priority: int = BULK, client: str = ""
     ) -> str:
-        """Submits a request and returns its name; `hear` is called on the loop's thread."""
+        """Submits a request and returns its name; `callback` is called on the loop's thread."""
         with self._lock:
             if self._closed:
                 raise UsageError("this model has been closed", hint="omnitts.load() opens it again")
@@ -124,7 +124,7 @@ class Loop:
                 raise self._broken
             number = next(self._numbers)
             request = replace(request, id=f"s{number}")
-            self._hear[request.id] = hear
+            self._callbacks[request.id] = callback
             if live:  # it needs no slot while it waits for its first words, so it does not count
                 self.engine.submit(request, live=True)
             else:
@@ -147,7 +147,7 @@ class Loop:
     def cancel(self, name: str) -> None:
         """Cancels a request: there are no more callbacks, and the slot is free by the next frame."""
         with self._lock:
-            self._hear.pop(name, None)
+            self._callbacks.pop(name, None)
             self._waiting.remove(name)
         self.engine.cancel(name)
 
@@ -169,7 +169,7 @@ class Loop:
         """Cancels everything and ends the thread."""
         with self._lock:
             self._closed = True
-            names = list(self._hear)
+            names = list(self._callbacks)
         for name in names:
             self.cancel(name)
         self._wake.set()
@@ -195,10 +195,10 @@ class Loop:
                     self._wake.clear()
         except BaseException as error:  # raised again in the threads that wait for sound
             with self._lock:
-                self._broken, listeners = error, list(self._hear.values())
-                self._hear.clear()
-            for hear in listeners:
-                hear(error)
+                self._broken, callbacks = error, list(self._callbacks.values())
+                self._callbacks.clear()
+            for callback in callbacks:
+                callback(error)
             self.after_step()
 
     def _check(self) -> None:
@@ -210,12 +210,12 @@ class Loop:
     def _deliver(self, news: Chunk | Failed) -> None:
         last = not isinstance(news, Chunk) or news.last
         with self._lock:
-            hear = self._hear.pop(news.request, None) if last else self._hear.get(news.request)
+            callback = self._callbacks.pop(news.request, None) if last else self._callbacks.get(news.request)
             if last:
                 self._running.pop(news.request, None)
                 self._admit()
-        if hear is not None:
-            hear(news)
+        if callback is not None:
+            callback(news)
 
     def _admit(self) -> None:
         """Hands waiting requests to the engine while it has slots. The lock is held."""

@@ -36,7 +36,7 @@ from omnitts_cli.voices import Cloned, Designed, Named
 
 if TYPE_CHECKING:
     from omnitts_cli.audio.read import Recording
-    from omnitts_cli.speech.loop import Hear
+    from omnitts_cli.speech.loop import Callback
 
 BUSY_S = 30.0  # a server with a full queue is asked again for so long
 MOST_AT_ONCE = 16  # pieces of one command; a server admits fewer connections of one client than it has slots
@@ -124,15 +124,15 @@ class RemoteLoop:
         self._closed = False
 
     def submit(
-        self, request: Request, hear: Hear, *, live: bool = False, priority: int = BULK, client: str = ""
+        self, request: Request, callback: Callback, *, live: bool = False, priority: int = BULK, client: str = ""
     ) -> str:
-        """Submits a request and returns its name; `hear` is called on a thread of this loop."""
+        """Submits a request and returns its name; `callback` is called on a thread of this loop."""
         if live:
             raise UsageError("--live does not go through a server", hint="--via off")
         with self._lock:
             if self._closed:
                 raise UsageError("this model has been closed", hint="omnitts.load() opens it again")
-            call = Call(self, replace(request, id=f"s{next(self._numbers)}"), hear, priority)
+            call = Call(self, replace(request, id=f"s{next(self._numbers)}"), callback, priority)
             self._calls[call.request.id] = call
         threading.Thread(target=call.run, name=f"omnitts {call.request.id}", daemon=True).start()
         return call.request.id
@@ -187,8 +187,8 @@ class RemoteLoop:
 class Call:
     """One request on its way."""
 
-    def __init__(self, loop: RemoteLoop, request: Request, hear: Hear, priority: int) -> None:
-        self.request, self._loop, self._hear, self._priority = request, loop, hear, priority
+    def __init__(self, loop: RemoteLoop, request: Request, callback: Callback, priority: int) -> None:
+        self.request, self._loop, self._callback, self._priority = request, loop, callback, priority
         self.began = time.perf_counter()
         self._connection: http.client.HTTPConnection | None = None
         self._cancelled = False
@@ -225,7 +225,7 @@ class Call:
             self._loop.ended(self.request.id)
         else:
             self._samples += news.pcm.size
-        self._hear(news)
+        self._callback(news)
 
     def _failed(self, error: OmniError) -> None:
         """The rest is spoken here, or the request has failed."""
@@ -242,11 +242,11 @@ class Call:
         if self._cancelled:  # in the meantime
             self.cancel()
 
-    def _skipping(self, samples: int) -> Hear:
+    def _skipping(self, samples: int) -> Callback:
         """Delivers local chunks without their first samples, which the server has delivered."""
         left = samples
 
-        def hear(news: Any) -> None:
+        def pass_on(news: Any) -> None:
             nonlocal left
             if isinstance(news, Chunk):
                 skipped = min(left, news.pcm.size)
@@ -254,7 +254,7 @@ class Call:
                 news = replace(news, pcm=news.pcm[skipped:], codes=NO_CODES)
             self._deliver(news)
 
-        return hear
+        return pass_on
 
     def _chunks(self) -> Iterator[Chunk]:
         """The sound of the request, as the server sends it."""

@@ -198,6 +198,15 @@ class Console:
         if not self.json:
             self.stdout.line(text)
 
+    def answer(self, text: str) -> None:
+        """More text of a model; on stderr if stdout has sound."""
+        if self.json:
+            return
+        if not self.audio_on_stdout:
+            self.stdout.text(text)
+        elif sys.stderr is not None:
+            print(visible(text.replace("\t", "    ")), end="", file=sys.stderr, flush=True)
+
     def table(self, rows: Sequence[Sequence[str]], *, head: Sequence[str] = ()) -> None:
         """Aligned columns on a terminal, tabs elsewhere. The last column is cut to the width."""
         if self.json or not rows:

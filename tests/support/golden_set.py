@@ -21,7 +21,7 @@ from typing import Any
 import omni_recipe
 import thinker_recipe
 from recipe import build_checkpoint
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 from trim import expand
 
@@ -98,6 +98,25 @@ def thinker_folder() -> Path:
 def thinker_case(name: str) -> Case:
     """A question of it and its answer, by name, such as "text_history"."""
     return _case(name, thinker_golden() / "cases" / name)
+
+
+def silent_folder(folder: Path) -> Path:
+    """A copy of it whose answers are all empty."""
+    shutil.copytree(thinker_folder(), folder)
+    stop = json.loads((folder / "config.json").read_text())["im_end_token_id"]
+    for path in folder.glob("*.safetensors"):
+        tensors = load_file(path)
+        if "thinker.model.norm.weight" in tensors:
+            tensors["thinker.model.norm.weight"].zero_()  # all logits are 0, and the first token wins
+            save_file(tensors, path)
+    config = json.loads((folder / "config.json").read_text())
+    added = json.loads((folder / "tokenizer_config.json").read_text())
+    words = added["added_tokens_decoder"]
+    words["0"] = {**words.pop(str(stop))}
+    config["im_end_token_id"] = 0
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "tokenizer_config.json").write_text(json.dumps(added))
+    return folder
 
 
 def _case(name: str, path: Path) -> Case:

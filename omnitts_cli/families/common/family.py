@@ -19,7 +19,8 @@ class ThinkerFamily:
     read_config: Callable[[Path], Any]
     part: Callable[..., Part]  # config, ops
     tower: Callable[[Any], Part | None]  # config; None: the model takes no sound
-    assemble: Callable[..., TextModel]  # name, config, filled part, tokenizer, filled tower or None
+    projection: Callable[[Any], Part | None]  # config; None: the model does not speak its answers
+    assemble: Callable[..., TextModel]  # name, config, filled part, tokenizer, filled tower, filled projection or None
     made_up: tuple[str, ...]  # names of its models of random weights, without "random:"
     made_up_config: Callable[[Path], Any]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from torch import Tensor
 
@@ -65,3 +65,18 @@ class LiveRows:
     def close(self) -> Tensor:
         """[n, H], the last of them the end of the text."""
         return self._rows([*self._arriving.close(), self._end])
+
+
+class IdRows:
+    """Fills the LiveIds role."""
+
+    def __init__(self, rows: Callable[[Sequence[int]], Tensor], end: int) -> None:
+        self._rows, self._end = rows, end
+
+    def write(self, ids: Sequence[int]) -> Tensor:
+        """[n, H], a row for each token."""
+        return self._rows(ids)
+
+    def close(self) -> Tensor:
+        """[1, H], the end of the text."""
+        return self._rows([self._end])

@@ -46,6 +46,7 @@ class OmniChat:
     def __init__(self, tokenizer: TextTokenizer, ids: ChatIds) -> None:
         self._tokenizer, self._ids = tokenizer, ids
         self._bytes = tokenizer.token_bytes()
+        self._user = tokenizer.encode("user")
 
     def prompt(self, messages: Sequence[Message]) -> list[int]:
         """The ids of all turns and of the beginning of the answer."""
@@ -74,6 +75,19 @@ class OmniChat:
         if ids is None or not all(self.bytes_of(token) for token in ids):
             return False
         return b"".join(map(self.bytes_of, ids)).decode("utf-8", "replace") == text
+
+    def user_positions(self, prompt: Sequence[int]) -> list[int]:
+        """A turn reaches to the next one; the newline after it belongs to it."""
+        ids, positions = list(prompt), []
+        starts = [at for at, id in enumerate(ids) if id == self._ids.start]
+        for start, end in zip(starts, [*starts[1:], len(ids)], strict=True):
+            if ids[start + 1 : start + 1 + len(self._user)] == self._user:
+                positions += range(start, end)
+        return positions
+
+    def is_control(self, token: int) -> bool:
+        """Whether a token is not part of a text."""
+        return token in self._ids.control
 
     def bytes_of(self, token: int) -> bytes:
         """The UTF-8 bytes of a token; empty for control tokens and ids without a word."""

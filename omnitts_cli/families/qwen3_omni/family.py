@@ -21,6 +21,7 @@ from omnitts_cli.families.qwen3_omni.prompt import OmniPrompter
 from omnitts_cli.families.qwen3_omni.thinker import (
     assemble_thinker,
     made_up_thinker_config,
+    projection_part,
     read_thinker_config,
     thinker_part,
     tower_part,
@@ -126,6 +127,7 @@ FAMILY = Family(
         read_config=read_thinker_config,
         part=thinker_part,
         tower=tower_part,
+        projection=projection_part,
         assemble=assemble_thinker,
         made_up=(released.THINKER,),
         made_up_config=made_up_thinker_config,

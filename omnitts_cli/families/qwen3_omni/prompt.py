@@ -6,15 +6,17 @@ streamed, one token per frame.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 
 from omnitts_cli.errors import UsageError
-from omnitts_cli.families.common.live import Arriving, LiveRows
+from omnitts_cli.families.common.live import Arriving, IdRows, LiveRows
 from omnitts_cli.families.common.refusals import no_instructions, unknown_language, unknown_voice, wrong_kind
 from omnitts_cli.families.common.tokenizer import TextTokenizer, text_to_speak
 from omnitts_cli.families.qwen3_omni.config import Config
 from omnitts_cli.models.embed import Drafter, FrameEmbedder, Place, TextEmbedder, refuse_too_long
-from omnitts_cli.models.roles import Draft, LiveText, TooEarly
+from omnitts_cli.models.roles import Draft, LiveIds, LiveText, TooEarly, Turns
 from omnitts_cli.request import Request
 from omnitts_cli.voices import Named
 
@@ -26,7 +28,7 @@ library can do it; (C) words, such as "Read this aloud."
 
 
 class OmniPrompter(Drafter):
-    """Fills the Prompter role."""
+    """Fills the AnswerPrompter role."""
 
     def __init__(
         self,
@@ -56,6 +58,13 @@ class OmniPrompter(Drafter):
         draft = self._draft(speaker, known, len(known), closed=False)
         return draft, LiveRows(arriving, self.text, self._config.text.end)
 
+    def answer(self, request: Request, turns: Turns, ids: Sequence[int], more: bool) -> tuple[Draft, LiveIds | None]:
+        """After the user turns of a conversation; its system prompt and earlier answers are not read."""
+        end = self._config.text.end
+        body = [*ids] if more else [*ids, end]
+        draft = self._draft(self._speaker(request), body, len(ids), closed=not more, turns=turns)
+        return draft, IdRows(self.text, end) if more else None
+
     def _speaker(self, request: Request) -> int:
         """The speaker's id, once nothing is asked that this family cannot do."""
         match request.voice:
@@ -84,12 +93,16 @@ class OmniPrompter(Drafter):
         ids, tokenizer = self._config.text, self._tokenizer
         return [ids.start, *tokenizer.encode(f"user\n{words}"), ids.stop, *tokenizer.newline]
 
-    def _draft(self, speaker: int, body: list[int], spoken: int, closed: bool = True) -> Draft:
+    def _draft(
+        self, speaker: int, body: list[int], spoken: int, closed: bool = True, turns: Turns | None = None
+    ) -> Draft:
         """The codec's side goes with the text from the tags on; the first token of the body ends the prompt."""
+        before = self._turn_before if turns is None else turns.ids
         ids, control = self._config.text, self._config.control
         codec = [control.no_think, control.think_begin, control.think_end, speaker, control.pad, control.begin]
-        text = [*self._turn_before, ids.start, ids.assistant, *self._tokenizer.newline]
+        text = [*before, ids.start, ids.assistant, *self._tokenizer.newline]
         text += [*[ids.pad] * (len(codec) - 2), ids.begin, body[0]]
-        draft = Draft(text, codec, body[1:], closed, spoken, shared=len(text) - 1)
+        shared = len(text) - 1 if turns is None else 0  # no two conversations begin alike
+        draft = Draft(text, codec, body[1:], closed, spoken, shared=shared, turns=turns)
         refuse_too_long(draft, self._config.max_positions)
         return draft

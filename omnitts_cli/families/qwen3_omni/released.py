@@ -86,6 +86,7 @@ CONFIG: dict[str, Any] = {
     "talker_config": {
         "num_code_groups": 16,
         "thinker_hidden_size": 2048,
+        "accept_hidden_layer": 24,
         "codec_pad_id": 2148,
         "codec_bos_id": 2149,
         "codec_eos_token_id": 2150,

@@ -22,7 +22,7 @@ from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import Ops
 from omnitts_cli.models.audio_tower import PIECE, AudioTower, TowerShape
 from omnitts_cli.models.sources import Join, Names, One
-from omnitts_cli.models.thinker import TextFacts, TextModel, Thinker, ThinkerShape
+from omnitts_cli.models.thinker import StateProjection, TextFacts, TextModel, Thinker, ThinkerShape
 
 HEAD = "thinker.lm_head.weight"
 BESIDE = ("thinker.audio_tower.*", "thinker.visual.*", "talker.*", "code2wav.*")
@@ -40,6 +40,7 @@ class ThinkerConfig:
     max_positions: int
     speaks: bool
     audio: Fields | None  # what it says about sound, read when that is wanted
+    talker: Fields | None  # what it says about speech, likewise
 
     @property
     def text_vocabulary(self) -> int:
@@ -72,6 +73,7 @@ def thinker_config_of(top: Fields, tokenizer: Fields | None) -> ThinkerConfig:
         max_positions=at.whole("max_position_embeddings", POSITIONS, 16),
         speaks=top.flag("enable_audio_output", True) and top.has("talker_config"),
         audio=thinker.part("audio_config") if thinker.has("audio_config") else None,
+        talker=top.part("talker_config") if top.has("talker_config") else None,
     )
     stack = config.shape.stack
     assert stack.experts is not None
@@ -160,6 +162,31 @@ def tower_part(config: ThinkerConfig) -> Part | None:
     return Part(tower, tower_names(shape), "", None, float32=False)
 
 
+def tapped_layer(config: ThinkerConfig) -> int | None:
+    """The layer whose input the talker reads where a recording is; None for a model that does not speak."""
+    if config.talker is None or not config.speaks:
+        return None
+    return config.talker.whole("accept_hidden_layer", config.shape.stack.layers - 1, 0)
+
+
+def projection_part(config: ThinkerConfig) -> Part | None:
+    """From hidden states of the thinker to rows of the talker, without values; None as for `tapped_layer`."""
+    if tapped_layer(config) is None:
+        return None
+    assert config.talker is not None
+    at = config.talker.part("text_config")
+    inner, width = at.whole("intermediate_size", 8 * WIDTH), at.whole("hidden_size", WIDTH)
+    with torch.device("meta"), SkipInit():
+        projection = StateProjection(config.shape.stack.hidden, inner, width)
+    pairs = (("inner", "linear_fc1"), ("out", "linear_fc2"))
+    names: Names = {
+        f"{ours}.{kind}": One(f"talker.hidden_projection.{theirs}.{kind}")
+        for ours, theirs in pairs
+        for kind in ("weight", "bias")
+    }
+    return Part(projection, names, "", None, float32=False)
+
+
 def thinker_part(config: ThinkerConfig, ops: Ops = plain.OPS) -> Part:
     """The module without values: nothing large is allocated before the files are compared."""
     with torch.device("meta"), SkipInit():
@@ -168,9 +195,16 @@ def thinker_part(config: ThinkerConfig, ops: Ops = plain.OPS) -> Part:
 
 
 def assemble_thinker(
-    name: str, config: ThinkerConfig, part: Part, tokenizer: TextTokenizer, tower: Part | None = None
+    name: str,
+    config: ThinkerConfig,
+    part: Part,
+    tokenizer: TextTokenizer,
+    tower: Part | None = None,
+    projection: Part | None = None,
 ) -> TextModel:
-    """Filled parts -> the model that the engine runs; without the tower, it takes no sound."""
+    """Filled parts -> the model that the engine runs. Without the tower, it takes no sound; with both, its talker can
+    read recordings.
+    """
     thinker = part.module
     assert isinstance(thinker, Thinker)
     thinker.eval().requires_grad_(False)
@@ -180,13 +214,19 @@ def assemble_thinker(
         stops=_unique(config.ids.stop, *config.ids.guards),
         max_positions=config.max_positions,
         sound_pad=None if config.ids.sound is None else config.ids.sound.pad,
+        tap=None if projection is None else tapped_layer(config),
     )
     chat = OmniChat(tokenizer, config.ids)
     ears = None
     if tower is not None:
         assert isinstance(tower.module, AudioTower)
         ears = tower.module.eval().requires_grad_(False)
-    return TextModel(name, facts, thinker, chat, thinker.head.device, thinker.head.dtype, SPOKEN_STYLE, ears)
+    to_talker = None
+    if projection is not None:
+        assert isinstance(projection.module, StateProjection)
+        to_talker = projection.module.eval().requires_grad_(False)
+    device, dtype = thinker.head.device, thinker.head.dtype
+    return TextModel(name, facts, thinker, chat, device, dtype, SPOKEN_STYLE, ears, to_talker)
 
 
 def _unique(*ids: int) -> tuple[int, ...]:
