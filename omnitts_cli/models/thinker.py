@@ -72,6 +72,7 @@ class StateProjection(nn.Module):
         self.out = nn.Linear(inner, width)
 
     def forward(self, states: Tensor) -> Tensor:
+        """[..., H] -> [..., W]."""
         return self.out(F.silu(self.inner(states)))
 
 

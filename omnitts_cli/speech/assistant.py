@@ -118,7 +118,7 @@ class Assistant:
     ) -> SpokenReply:
         """Returns the answer as it is written and spoken: `for text, samples in assistant.speak("Why?")`.
 
-        Without `system`, the model is asked for sentences that can be read aloud; "" is no system prompt. `options` are
+        Without `system`, the model is asked for sentences that can be read aloud; "" leaves it out. `options` are
         those of `reply`, and `speech_sampling`, a Sampling for the voice.
         """
         sounds = (listen(audio),) if audio is not None else ()
