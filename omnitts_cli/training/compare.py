@@ -28,6 +28,7 @@ NEIGHBOURS = 8  # bins on either side
 CLIPPED = 0.999
 DRAWS = 1000
 SHOWN, LOUDEST, RANGE = 3, 30, 90  # sentences on the page; decibels
+COLOURS = 48  # of the picture, which is kept with the code
 Sounds = list[np.ndarray]
 
 
@@ -156,6 +157,7 @@ def page(found: Sequence[System], picture: Path) -> None:
         raise OmniError("a picture needs matplotlib", hint="pip install matplotlib") from None
     matplotlib.use("Agg")  # to a file, without a window
     from matplotlib import pyplot
+    from PIL import Image  # matplotlib needs it too
 
     shape = min(SHOWN, len(found[0].sounds)), len(found)
     figure, panels = pyplot.subplots(
@@ -171,3 +173,6 @@ def page(found: Sequence[System], picture: Path) -> None:
         line[0].set_xlabel(f"{spoken_texts()[row][:50]} (seconds)", fontsize="small")
     figure.savefig(picture, dpi=80)
     pyplot.close(figure)
+    with Image.open(picture) as drawn:
+        fewer = drawn.convert("RGB").quantize(COLOURS)
+    fewer.save(picture, optimize=True)
