@@ -21,10 +21,11 @@ from omnitts_cli.fleet.journal import FAILED, Book, Journal
 from omnitts_cli.fleet.manifest import open_manifest
 from omnitts_cli.fleet.names import name_hash
 from omnitts_cli.fleet.part import Recipe, Writers, writers_beside_a_gpu
-from omnitts_cli.fleet.plan import BAD, Naming, Plan, plan_of
+from omnitts_cli.fleet.plan import Naming, Plan, plan_of
+from omnitts_cli.fleet.prune import prune_files, prune_shards
 from omnitts_cli.fleet.report import Summary, write_results
 from omnitts_cli.fleet.rows import Rules, Speaker
-from omnitts_cli.fleet.run import Look, Pace, Run, copy_rows, pending
+from omnitts_cli.fleet.run import Look, Pace, Run, copy_rows, keys_of, pending
 from omnitts_cli.fleet.speaker import RowSpeaker
 from omnitts_cli.fleet.store import PARTS, Files, ParquetParts, Shards, Store
 from omnitts_cli.fleet.verify import Verifier
@@ -89,8 +90,6 @@ class Job:
             raise UsageError(f"--ray writes files, not {self.corpus.to}", hint="--to files")
         if self.corpus.workers is not None and self.corpus.ray is None:
             raise UsageError("--workers needs --ray", hint=f"--ray local --workers {self.corpus.workers}")
-        if self.corpus.to != "files" and self.corpus.prune:
-            raise UsageError("--prune works on files only", hint="--fresh   makes all shards again")
         given = Path(self.manifest)
         if (
             given.name == OURS[0]
@@ -117,6 +116,7 @@ class Job:
         disk.make_folder(work / PARTS)
         if self.corpus.fresh:
             self._begin_again(out, work)
+        self._keep_kind(out, work / "to")
         plan = self._plan(work, self._run_seed(work))
         closing.callback(plan.manifest.source.close)
         if self.corpus.verify_files:
@@ -128,11 +128,11 @@ class Job:
         closing.callback(journal.close)
         if self.corpus.to == "files":  # a run with workers may have been killed
             journal.absorb(work, Files(out).is_there)
+        if self.corpus.prune:
+            self._prune(out, work, plan, masks, journal)
         with self._book(work) as book:
             store = self._store(out, work, book)
             closing.callback(store.close)
-            if self.corpus.prune:
-                self._prune(out, plan, book, store)
             keep = self._only(plan)
             todo = pending(plan, store, book, masks, retry_failed=self.corpus.retry_failed, keep=keep)
         speak = todo.speak[: self.corpus.limit] if self.corpus.limit else todo.speak
@@ -155,6 +155,16 @@ class Job:
             store.finish()
         with self._book(work) as book:
             return write_results(out, work, plan, store, book, masks, pace, self.checks, self.tell)
+
+    def _keep_kind(self, out: Path, path: Path) -> None:
+        """A folder has one kind of output: rows of another kind would all be spoken again."""
+        before = path.read_text("ascii") if path.exists() else ""
+        if before and before != self.corpus.to:
+            raise UsageError(
+                f"{out} was made with --to {before}, not {self.corpus.to}",
+                hint=f"--to {before}   or another folder, or --fresh",
+            )
+        disk.put(path, self.corpus.to.encode())
 
     @contextmanager
     def _book(self, work: Path) -> Iterator[Book]:
@@ -352,22 +362,22 @@ class Job:
                 path.unlink()
         shutil.rmtree(work / "shards", ignore_errors=True)
 
-    def _prune(self, out: Path, plan: Plan, book: Book, store: Store) -> None:
-        """Removes files of rows that are gone from the manifest."""
-        assert isinstance(store, Files)
-        wanted = set(plan.rows["name"][(plan.rows["state"] & BAD) == 0].tolist())
-        ours = set(book.records["name"].tolist())
-        gone = [
-            out / path for path, _ in store.all_files(plan) if (name := name_hash(path)) in ours and name not in wanted
-        ]
-        if not gone:
-            return
-        if not (self.corpus.yes or self.confirm(f"Remove {len(gone)} files whose rows are gone?")):
-            raise UsageError("--prune was not confirmed", hint="--prune -y")
-        for path in gone:
-            path.unlink()
-            path.with_name(f"{path.stem}.codes.npy").unlink(missing_ok=True)
-        self.tell(Notice(f"removed {len(gone)} files whose rows are gone", plain=True))
+    def _prune(self, out: Path, work: Path, plan: Plan, masks: list[np.ndarray], journal: Journal) -> None:
+        """--prune: removes the sound of rows that are gone from the manifest."""
+
+        def confirm(question: str) -> bool:
+            return self.corpus.yes or self.confirm(question)
+
+        with self._book(work) as book:
+            store = self._store(out, work, book)
+            if isinstance(store, Files):
+                count, what = prune_files(out, plan, book, store, confirm), "files"
+            else:
+                store.finish()  # the last shard is ended, so that it can be read
+                assert isinstance(store, Shards)
+                count, what = prune_shards(plan, book, keys_of(plan, masks), store, journal, confirm), "samples"
+        if count:
+            self.tell(Notice(f"removed {count} {what} whose rows are gone", plain=True))
 
     def _drop_damaged(self, out: Path, work: Path, plan: Plan) -> None:
         """--verify-files: a sound whose bytes are not those of its record is made again."""

@@ -226,6 +226,15 @@ class Book:
         """The details of a record, as JSON."""
         return line_at(self._lines[self._writers[index]], details_at(self.records[index])).rstrip(b"\n")
 
+    def entry(self, index: int, *, shard: int, offset: int) -> Entry:
+        """A record again, for sound that was moved."""
+        held = self.records[index]
+        key = int(held["key"][0]), int(held["key"][1])
+        return Entry(
+            key, int(held["name"]), int(held["row"]), int(held["state"]), self.details(index), int(held["sha"]),
+            shard, offset, int(held["length"]),
+        )  # fmt: skip
+
     def close(self) -> None:
         for descriptor in self._lines:
             os.close(descriptor)

@@ -270,9 +270,7 @@ def pending(
     rows = plan.rows
     records = book.of_names(rows["name"])
     at = np.flatnonzero(records >= 0)
-    keys = np.empty((len(rows), 2), np.uint64)
-    table = np.array([*masks, (0, 0)], np.uint64)  # bad rows have model 0, also where no row has one
-    keys[:] = rows["key"] ^ table[rows["model"]]
+    keys = keys_of(plan, masks)
     same = (book.records["key"][records[at]] == keys[at]).all(1)
     records[at[~same]] = -1
     present = store.present(plan, book, records)
@@ -294,6 +292,12 @@ def pending(
     twin = np.zeros(len(left), bool)
     twin[order[1:]] = (ordered[1:] == ordered[:-1]).all(1)
     return Pending(left[~twin], copies, left[twin], tries, int((~bad & present & ~again).sum()))
+
+
+def keys_of(plan: Plan, masks: Sequence[np.ndarray]) -> np.ndarray:
+    """The keys of all rows, with their models."""
+    table = np.array([*masks, (0, 0)], np.uint64)  # bad rows have model 0, also where no row has one
+    return plan.rows["key"] ^ table[plan.rows["model"]]
 
 
 def tries_of(book: Book, index: int) -> int:

@@ -194,6 +194,14 @@ class Shards:
             self._file.cut(end)
             self._file.end = end
 
+    def made(self, number: int) -> Path:
+        """A finished shard."""
+        return self.path(number)
+
+    def numbers(self) -> list[int]:
+        """The numbers of all shards."""
+        return sorted(self._sizes())
+
     def place(self, group: Sequence[Made]) -> None:
         if self._full:
             self._end()
@@ -287,10 +295,11 @@ class ParquetParts(Shards):
         number = self._number
         super()._end()
         if self._number > number:
-            convert(self.path(number), self._part(number), self._suffix)
+            convert(self.path(number), self.made(number), self._suffix)
             self.path(number).unlink()
 
-    def _part(self, number: int) -> Path:
+    def made(self, number: int) -> Path:
+        """A finished part."""
         return self._out / f"part-{number:05}.parquet"
 
     def _sizes(self) -> dict[int, int]:
@@ -298,7 +307,7 @@ class ParquetParts(Shards):
         return {**super()._sizes(), **parts}
 
     def sound(self, record: Any, output: str) -> bytes | None:
-        part = self._part(int(record["shard"]))
+        part = self.made(int(record["shard"]))
         if not part.exists():
             return super().sound(record, output)
         found = parquet().read_table(part, columns=["audio"], filters=[("row", "==", int(record["row"]) + 1)])
@@ -306,7 +315,7 @@ class ParquetParts(Shards):
         return sounds[0] if sounds else None
 
     def where(self, record: Any, output: str) -> dict[str, Any]:
-        return {"output": self._part(int(record["shard"])).name}
+        return {"output": self.made(int(record["shard"])).name}
 
 
 def parquet() -> Any:

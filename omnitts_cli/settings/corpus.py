@@ -82,7 +82,7 @@ class Corpus:
         False
     )
     fresh: Annotated[bool, for_rows("--fresh", SWITCH, "Remove what earlier runs made, and begin again.")] = False
-    prune: Annotated[bool, for_rows("--prune", SWITCH, "Remove files whose rows are gone from the manifest.")] = False
+    prune: Annotated[bool, for_rows("--prune", SWITCH, "Remove sound whose rows are gone from the manifest.")] = False
     ray: Annotated[
         str | None,
         for_workers("--ray", TEXT, "Speak with several workers: local, or the address of a Ray cluster.", "ADDRESS"),

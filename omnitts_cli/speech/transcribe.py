@@ -11,8 +11,11 @@ import numpy as np
 from omnitts_cli.audio.pcm import to_int16
 from omnitts_cli.audio.resample import resample
 from omnitts_cli.errors import InputError, ModelError, Notice, UsageError
+from omnitts_cli.settings.setting import nearest
 
 HEARD_AT = 16_000
+HUB = ("huggingface_hub", "httpx", "requests")  # their errors are long, and name files that nobody asked for
+SIZES = ("tiny", "base", "small", "medium", "large-v3", "turbo")
 SIZE = "small"  # of Whisper: 0.5 GB, good for all ten languages
 
 Tell = Callable[[Notice], None]
@@ -92,8 +95,7 @@ class Whisper:
                 local_files_only=offline,
             )
         except Exception as error:  # hub, network and file errors, of many classes
-            reason = str(error).splitlines()[0][:200]
-            raise ModelError(f"cannot load the speech recogniser '{name}'", cause=reason, hint=hint) from None
+            raise not_loaded(name, folder, error, offline, hint) from None
 
     def words(self, sound: np.ndarray, language: str | None = None) -> str:
         """The words of mono float32 at 16 kHz; the same words each time, and none of them from earlier speech."""
@@ -101,6 +103,18 @@ class Whisper:
             sound, language=language, temperature=0.0, condition_on_previous_text=False, without_timestamps=True
         )
         return "".join(part.text for part in parts).strip()
+
+
+def not_loaded(name: str, folder: Path, error: Exception, offline: bool, hint: str) -> ModelError:
+    """The error for a model of faster-whisper that cannot be loaded."""
+    cause = str(error).splitlines()[0][:200]
+    if isinstance(error, ValueError) and "/" not in name and not folder.is_dir():
+        cause = f"it is neither a folder nor a size: {', '.join(SIZES)} ..."
+        hint = f"--asr-model {nearest(name, list(SIZES)) or 'base'}"
+    elif type(error).__module__.split(".")[0] in HUB:
+        download = "--offline allows no download" if offline else f"could not be downloaded ({type(error).__name__})"
+        cause = f"it is not on this machine, and {download}"
+    return ModelError(f"cannot load the speech recogniser '{name}'", cause=cause, hint=hint)
 
 
 def sphinx(offline: bool, tell: Tell, model: str | None = None) -> Hear:

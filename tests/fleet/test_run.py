@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import random
@@ -90,6 +91,32 @@ def test_a_killed_run_goes_on(home: Path, omnitts: Any) -> None:
     done = omnitts("batch", "rows.jsonl", "-O", "out", *[one for one in TOY if one != "-q"], "--json")
     assert done.code == 0 and sums(Path("out")) == sums(Path("whole"))
     assert before + done.json["spoken_now"] - ROWS <= MOST_UNCOMMITTED
+
+
+def test_a_killed_run_into_parquet_goes_on(home: Path, omnitts: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed among the rows, and while a shard becomes a Parquet part."""
+    manifest_of(Path(), 70)
+    more, renamed, rename = ("--to", "parquet", "--shard-size", "100KB"), list[str](), disk.rename
+    with monkeypatch.context() as patched:
+        patched.setattr(disk, "rename", lambda old, new: renamed.append(new.name) or rename(old, new))
+        assert omnitts("batch", "rows.jsonl", "-O", "whole", *TOY, *more).code == 0
+    first = renamed.index("part-00000.parquet") + 1
+    for at, op, how in ((300, "write", "half"), (first, "rename", "kill")):
+        died = child(home, op, {"at": at, "op": op, "how": how}, *more)
+        assert died.returncode == -signal.SIGKILL
+        assert len(list(Path(op).glob(".part-*.parquet.part"))) == (op == "rename")
+        assert omnitts("batch", "rows.jsonl", "-O", op, *TOY, *more).code == 0
+        assert sums(Path(op)) == sums(Path("whole"))
+        assert sorted(stored(Path(op))) == sorted(sums(Path("whole")).values())
+
+
+def stored(out: Path) -> list[str]:
+    """The SHA-256 of the sound of each row of all Parquet parts."""
+    from pyarrow.parquet import read_table
+
+    parts = [read_table(path)["audio"].to_pylist() for path in sorted(out.glob("part-*.parquet"))]
+    assert len(parts) > 1
+    return [hashlib.sha256(sound).hexdigest() for part in parts for sound in part]
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import tarfile
@@ -111,6 +112,59 @@ def test_copies_and_changes_in_shards(omnitts: Call, to: str) -> None:
         assert len(list(Path("out").glob("part-*.parquet"))) == 2 and not list(Path("out/.omnitts/shards").iterdir())
     assert len(soundfile.read(io.BytesIO(data))[0]) == round(rows["new"]["audio_s"] * 8000)
     assert sha8(data) == int.from_bytes(bytes.fromhex(rows["new"]["sha256"])[:8], "little")
+
+
+def sounds_of(to: str) -> dict[str, str]:
+    """The SHA-256 of every sound that is stored, by a name that tells one take of a row from another."""
+    from pyarrow.parquet import read_table
+
+    found = {}
+    for path in sorted(Path("out").glob("shard-*.tar" if to == "webdataset" else "part-*.parquet")):
+        if to == "parquet":
+            rows = [(row["id"], row["audio"]) for row in read_table(path).to_pylist()]
+        else:
+            with tarfile.open(path) as tar:
+                members = [(one.name, tar.extractfile(one).read()) for one in tar]  # type: ignore[union-attr]
+            assert len(members) % 4 == 0  # json, txt, codes and sound of each
+            rows = [(json.loads(members[n][1])["id"], members[n + 3][1]) for n in range(0, len(members), 4)]
+        for id, data in rows:
+            found[f"{path.name} {id} {len(found)}"] = hashlib.sha256(data).hexdigest()
+    return found
+
+
+@pytest.mark.parametrize("to", ["webdataset", "parquet"])
+def test_prune_writes_shards_anew(omnitts: Call, to: str) -> None:
+    options = ("--to", to, "-F", "wav", "--shard-size", "100KB", "--codes", "--seed", "3")
+    texts = {f"r{n}": f"Sentence number {n} is here." for n in range(50)}
+
+    def speak(*more: str) -> dict[str, Any]:
+        Path("m.jsonl").write_text("".join(json.dumps({"id": id, "text": text}) + "\n" for id, text in texts.items()))
+        done = omnitts("batch", "m.jsonl", "-O", "out", *options, *more, *TOY)
+        assert done.code == 0, done.err
+        return dict(done.objects[0]) | {"err": done.err}
+
+    assert speak()["spoken_now"] == 50
+    before = rows_of("out")
+    assert len({row["output"] for row in before.values()}) > 1 and len(sounds_of(to)) == 50
+    assert "removed" not in speak("--prune", "-y")["err"]
+    for id in ("r0", "r1", "r45"):
+        del texts[id]
+    texts["r6"] = "This one has changed."
+    done = speak("--prune", "-y")
+    assert "removed 4 samples whose rows are gone" in done["err"] and done["spoken_now"] == 1
+    after = rows_of("out")
+    assert {id: row["sha256"] for id, row in after.items() if id != "r6"} == {
+        id: before[id]["sha256"] for id in texts if id != "r6"
+    }
+    assert sorted(sounds_of(to).values()) == sorted(row["sha256"] for row in after.values())
+    if to == "webdataset":
+        for row in after.values():
+            data = Path("out", row["output"]).read_bytes()[row["offset"] :][: row["bytes"]]
+            assert hashlib.sha256(data).hexdigest() == row["sha256"]
+    again = speak("--prune", "-y", "--verify-files")
+    assert again["spoken_now"] == 0 and "removed" not in again["err"]
+    refused = omnitts("batch", "m.jsonl", "-O", "out", "--to", "files", *TOY)
+    assert refused.code == 2 and f"was made with --to {to}, not files" in refused.err
 
 
 def test_a_lost_shard_is_made_again(omnitts: Call) -> None:

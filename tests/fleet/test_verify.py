@@ -264,7 +264,7 @@ def whisper_base() -> Path | None:
 def test_planted_rows_are_found_by_whisper(omnitts: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("faster_whisper")
     texts = [
-        "The birch canoe slid on the smooth planks.",
+        "Rice is often served in round bowls.",
         "Glue the sheet to the dark blue background.",
         "These days a chicken leg is a rare dish.",
         "The box was thrown beside the parked truck.",

@@ -60,6 +60,22 @@ def test_no_words_and_no_model_are_errors(monkeypatch: pytest.MonkeyPatch) -> No
     assert raised.value.cause == "no network"
 
 
+@pytest.mark.parametrize(
+    ("name", "offline", "cause", "hint"),
+    [
+        ("nodir/x", True, "it is not on this machine, and --offline allows no download", "--asr-model FOLDER"),
+        ("bass", True, "it is neither a folder nor a size: tiny, base, small", "--asr-model base"),
+        ("/no/such/folder", True, "no such folder", "--asr-model base"),
+    ],
+)
+def test_a_model_that_is_not_there(name: str, offline: bool, cause: str, hint: str) -> None:
+    """By faster-whisper itself, without a network."""
+    pytest.importorskip("faster_whisper")
+    with pytest.raises(ModelError, match=name) as raised:
+        transcribe.Whisper(name, offline=offline)
+    assert str(raised.value.cause).startswith(cause) and raised.value.hint == hint
+
+
 @pytest.mark.skipif(shutil.which("flite") is None, reason="flite is not installed")
 def test_pocketsphinx_hears_english(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     pytest.importorskip("pocketsphinx")

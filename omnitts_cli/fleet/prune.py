@@ -1,0 +1,122 @@
+"""Prune: removes the sound of rows that are gone from the manifest, or have changed: files, or samples in shards.
+
+A shard that keeps some of its samples is written anew under the next number, and its records are added to the journal,
+before the old one is removed. A run that is killed in between leaves both; the next --prune removes the old one.
+"""
+
+from __future__ import annotations
+
+import tarfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from omnitts_cli.errors import UsageError
+from omnitts_cli.fleet import disk
+from omnitts_cli.fleet.journal import FAILED, Book, Journal
+from omnitts_cli.fleet.names import name_hash
+from omnitts_cli.fleet.plan import BAD, Plan
+from omnitts_cli.fleet.store import TAR_END, Files, ParquetParts, Shards, padded, parquet, sha8
+
+ROWS_AT_ONCE = 256
+Confirm = Callable[[str], bool]
+
+
+def prune_files(out: Path, plan: Plan, book: Book, store: Files, confirm: Confirm) -> int:
+    """Removes files of rows that are gone; returns how many."""
+    wanted = set(plan.rows["name"][(plan.rows["state"] & BAD) == 0].tolist())
+    ours = set(book.records["name"].tolist())
+    gone = [out / path for path, _ in store.all_files(plan) if (name := name_hash(path)) in ours and name not in wanted]
+    if gone:
+        ask(confirm, f"Remove {len(gone)} files whose rows are gone?")
+    for path in gone:
+        path.unlink()
+        path.with_name(f"{path.stem}.codes.npy").unlink(missing_ok=True)
+    return len(gone)
+
+
+def ask(confirm: Confirm, question: str) -> None:
+    if not confirm(question):
+        raise UsageError("--prune was not confirmed", hint="--prune -y")
+
+
+def prune_shards(plan: Plan, book: Book, keys: np.ndarray, store: Shards, journal: Journal, confirm: Confirm) -> int:
+    """Writes shards anew without the samples that no row has any more; returns how many samples were removed.
+
+    `keys`: of the rows of the plan, with their models. The store must be closed, and opened again afterwards.
+    """
+    latest = book.of_names(plan.rows["name"])
+    live = np.zeros(len(book.records), bool)
+    at = np.flatnonzero((latest >= 0) & ((plan.rows["state"] & BAD) == 0))
+    live[latest[at][(book.records["key"][latest[at]] == keys[at]).all(1)]] = True
+    made = book.records["state"] != FAILED
+    there = [number for number in store.numbers() if (made & ~live & (book.records["shard"] == number)).any()]
+    gone = sum(int((made & ~live & (book.records["shard"] == number)).sum()) for number in there)
+    if not there:
+        return 0
+    ask(confirm, f"Write {len(there)} shards anew without {gone} samples whose rows are gone?")
+    after = max(store.numbers()) + 1
+    for number in there:
+        kept = np.flatnonzero(live & made & (book.records["shard"] == number))
+        if len(kept):
+            write = rewritten_part if isinstance(store, ParquetParts) else rewritten_tar
+            offsets = write(store.made(number), store.made(after), book.records[kept])
+            journal.append(
+                [book.entry(int(one), shard=after, offset=at) for one, at in zip(kept, offsets, strict=True)]
+            )
+            after += 1
+        store.made(number).unlink()
+    return gone
+
+
+def rewritten_tar(old: Path, new: Path, records: np.ndarray) -> list[int]:
+    """Copies the samples of these records; returns where each sound begins now."""
+    wanted, offsets = {int(record["offset"]): index for index, record in enumerate(records)}, [0] * len(records)
+    part = new.with_name(f".{new.name}.part")
+    file = disk.File(part)
+    try:
+        with old.open("rb") as source:
+            for start, sound, end in samples_at(old, int(records["length"].max())):
+                if sound in wanted:
+                    offsets[wanted[sound]] = file.end + sound - start
+                    source.seek(start)
+                    file.write(source.read(end - start))
+                    file.end += end - start
+        file.write(TAR_END)
+        file.sync()
+    finally:
+        file.close()
+    disk.rename(part, new)
+    return offsets
+
+
+def samples_at(shard: Path, longest: int) -> Iterator[tuple[int, int, int]]:
+    """Of each member that may be a sound: where its sample begins, where it begins, and its end."""
+    key, start = "", 0
+    with tarfile.open(shard, "r:") as tar:
+        for one in tar:
+            if one.name.partition(".")[0] != key:
+                key, start = one.name.partition(".")[0], one.offset
+            end = one.offset_data + padded(one.size)
+            yield start, one.offset_data, end
+            if one.size <= longest and one.name.split(".")[-1] not in ("json", "txt", "npy"):
+                start = end  # the sound is the last member; the same key may follow again
+
+
+def rewritten_part(old: Path, new: Path, records: np.ndarray) -> list[int]:
+    """Copies the rows of these records."""
+    import pyarrow
+
+    wanted = {(int(record["row"]) + 1, int(record["sha"])) for record in records}
+    part = new.with_name(f".{new.name}.part")
+    with parquet().ParquetFile(old) as source, parquet().ParquetWriter(part, source.schema_arrow) as writer:
+        for batch in source.iter_batches(batch_size=ROWS_AT_ONCE):
+            rows: list[dict[str, Any]] = batch.to_pylist()
+            kept = [row for row in rows if (row["row"], sha8(row["audio"])) in wanted]
+            if kept:
+                writer.write_table(pyarrow.Table.from_pylist(kept, source.schema_arrow))
+    disk.sync(part)
+    disk.rename(part, new)
+    return [0] * len(records)
