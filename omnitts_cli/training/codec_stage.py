@@ -219,7 +219,8 @@ class Loop:
             if self.steps - self.written >= (WRITE_EVERY if self.stage.device.captures else 5):
                 self._write()
             if self.stage.GROWS:
-                self.stage.pool.add(self.room.heard(at_most=2048 if self.stage.device.captures else 16))
+                most = 2048 if self.stage.device.captures else 16
+                self.stage.pool.add(self.room.heard(at_most=most, at_once=False))
 
     def _spent(self) -> float:
         return self.stage.team.agree(self.budget.spent, self.stage.device)

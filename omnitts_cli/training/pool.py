@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,24 +67,38 @@ class Classroom:
         self._folder, self._member, self._members = folder, member, members
         self._read: set[str] = set()
         self._waiting: list[Utterance] = []
+        self._reader = ThreadPoolExecutor(1, "shards")
+        self._reading: Future[list[Utterance]] | None = None
 
-    def heard(self, at_least: int = 0, at_most: int = 2048) -> list[Utterance]:
-        """What is new, or part of it; waits until there are `at_least` utterances."""
+    def heard(self, at_least: int = 0, at_most: int = 2048, at_once: bool = True) -> list[Utterance]:
+        """What is new, or part of it; waits until there are `at_least` utterances.
+
+        Without `at_once`, a shard is read beside what the caller does, and returned by a later call: a learner would
+        stand still meanwhile.
+        """
         while True:
             if len(self._waiting) < max(1, at_least):
-                self._listen()
+                self._listen(at_once)
             if len(self._waiting) >= at_least:
                 found, self._waiting = self._waiting[:at_most], self._waiting[at_most:]
                 return found
             time.sleep(PATIENCE)
 
-    def _listen(self) -> None:
-        """The next shard that is there, if there is one. Names end in a number: of so many, one is this member's."""
+    def _listen(self, at_once: bool) -> None:
+        """The next shard that is there, if there is one."""
+        if self._reading is None and (path := self._unread()):
+            self._read.add(path.name)
+            self._reading = self._reader.submit(lambda: list(read_shard(path)))
+        if self._reading is not None and (at_once or self._reading.done()):
+            self._waiting += self._reading.result()
+            self._reading = None
+
+    def _unread(self) -> Path | None:
+        """Names end in a number: of so many, one is this member's."""
         for path in sorted(self._folder.glob("*.safetensors"), key=lambda p: p.stem.rsplit("-", 1)[::-1]):
             if path.name not in self._read and int(path.stem.rsplit("-", 1)[1]) % self._members == self._member:
-                self._read.add(path.name)
-                self._waiting += read_shard(path)
-                return
+                return path
+        return None
 
 
 class SoundPool:

@@ -190,7 +190,7 @@ def _loop(
             update()
             steps += 1
         # no more at a time than encoding can bear: learning would starve beside a fast teacher
-        lessons.add(room.heard(at_most=plan.encoded * (2 if captured else 1)))
+        lessons.add(room.heard(at_most=plan.encoded * (2 if captured else 1), at_once=False))
         if steps - written >= (WRITE_EVERY if captured else 5):
             values = (stage.losses / (steps - written)).tolist()
             stage.losses.zero_()

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from threading import Event
 
 import numpy as np
+import pytest
 import torch
+from safetensors import SafetensorError
 
+from omnitts_cli.training import pool
 from omnitts_cli.training.pool import PASSING, Classroom, SoundPool, Utterance, read_shard, write_shard
 from omnitts_cli.training.teacher import SAMPLES_PER_FRAME, STYLE, Facts
 
@@ -45,12 +50,38 @@ def test_no_more_is_heard_at_a_time_than_was_asked_for(tmp_path: Path) -> None:
     assert [len(room.heard(at_most=2)) for _ in range(4)] == [2, 2, 1, 0]
 
 
+def test_a_learner_does_not_wait_for_a_shard_that_is_being_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reading, finished = Event(), Event()
+
+    def slow(path: Path) -> Iterator[Utterance]:
+        reading.set()
+        assert finished.wait(30)
+        yield from read_shard(path)
+
+    monkeypatch.setattr(pool, "read_shard", slow)
+    write_shard(tmp_path / "0-00000.safetensors", [said(7, 1)])
+    room = Classroom(tmp_path)
+    assert room.heard(at_once=False) == []
+    assert reading.wait(30) and room.heard(at_once=False) == []  # the same shard is not begun twice
+    finished.set()
+    assert [u.text for u in room.heard()] == [7]  # who can wait gets it
+    assert room.heard(at_once=False) == []
+
+
+def test_a_shard_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    (tmp_path / "0-00000.safetensors").write_bytes(b"cut off")
+    with pytest.raises(SafetensorError):
+        Classroom(tmp_path).heard()
+
+
 def test_whole_frames_are_drawn_with_their_places() -> None:
     """Every frame sounds like its number."""
-    pool = SoundPool(0.001, torch.device("cpu"))
+    found = SoundPool(0.001, torch.device("cpu"))
     sound = np.repeat(np.arange(12, dtype=np.int16) * 100, SAMPLES_PER_FRAME)
-    pool.add([Utterance(0, 1, sound, np.zeros((12, 2), np.uint8), FACTS)])
-    drawn, places = pool.draw_whole(40, 3)
+    found.add([Utterance(0, 1, sound, np.zeros((12, 2), np.uint8), FACTS)])
+    drawn, places = found.draw_whole(40, 3)
     numbers = (drawn * 327.68).round().view(40, 3, SAMPLES_PER_FRAME)
     assert torch.equal(numbers.long(), places[..., None].expand(numbers.shape))
     assert set(places[:, 0].tolist()) <= set(range(10))
