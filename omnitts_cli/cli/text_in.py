@@ -216,6 +216,7 @@ def rehearse(script: Script, model: str, variant: str, text: TextIn) -> None:
     """--dry-run: what will be spoken, how long it will be, and what the model weighs."""
     from omnitts_cli.speech.speaking import CHARS_PER_S
     from omnitts_cli.text.language import detect
+    from omnitts_cli.text.model_input import TextInput
     from omnitts_cli.text.reading import reader, readings
 
     known = known_of(model, variant)
@@ -230,6 +231,8 @@ def rehearse(script: Script, model: str, variant: str, text: TextIn) -> None:
         for part, spoken in readings(piece, read, None if text.split == "none" else known.longest_piece):
             expected = part.pause_s or len(spoken) / CHARS_PER_S
             number, seconds = number + 1, seconds + expected
+            if known.text_input and spoken:
+                spoken = TextInput(known.text_input).read(spoken)
             rows.append([str(number), f"{expected:.1f} s", spoken or "(pause)"])
             console.record(
                 status="ok", piece=number, expected_s=round(expected, 2), text=part.as_written, spoken=spoken
@@ -245,11 +248,12 @@ class Known:
     weight: str  # in words
     longest_piece: int | None = None
     plain_letters: bool = False
+    text_input: str | None = None
 
 
 def known_of(name: str, variant: str) -> Known:
     """The size of a model, its longest piece, and whether it reads letters only."""
-    from omnitts_cli.families.common.fields import Fields, longest_piece, ours_in, plain_letters
+    from omnitts_cli.families.common.fields import Fields, longest_piece, ours_in, plain_letters, text_input
     from omnitts_cli.weights.find import here
     from omnitts_cli.weights.names import HubName
 
@@ -261,6 +265,6 @@ def known_of(name: str, variant: str) -> Known:
             return Known("")
         ours = ours_in(Fields.read(folder / "config.json"))
         weight = f"; model {name}: {size(sum(file.stat().st_size for file in folder.rglob('*.safetensors')))}"
-        return Known(weight, longest_piece(ours), plain_letters(ours))
+        return Known(weight, longest_piece(ours), plain_letters(ours), text_input(ours))
     except OmniError as error:
         return Known(f"; {error.message}")

@@ -9,8 +9,10 @@ key may be left out:
         "voices": {"ann": "a calm, low voice"},     one line about a speaker
         "style": true,                              whether named voices obey an instruction
         "longest_piece": 110,                       letters of a text that it says well in one go
-        "plain_letters": true                       whether it reads English letters and ,.!?'- only, so that numbers
+        "plain_letters": true,                      whether it reads English letters and ,.!?'- only, so that numbers
                                                     and signs must be words before it hears them
+        "text_input": "phonemes-en-us"              what its tokenizer reads instead of letters; then numbers and
+                                                    signs become words too
     }
 """
 
@@ -23,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from omnitts_cli.errors import ModelError
+from omnitts_cli.text.model_input import TEXT_INPUTS
 
 # Far above every model of the family, far below what could exhaust a machine before the weights are compared.
 WIDTH, LAYERS, HEADS = 2**15, 256, 256
@@ -205,7 +208,12 @@ def ours_in(top: Fields) -> Fields:
 
 
 def plain_letters(ours: Fields) -> bool:
-    return ours.flag("plain_letters", False)
+    return ours.flag("plain_letters", False) or ours.has("text_input")
+
+
+def text_input(ours: Fields) -> str | None:
+    """None: letters."""
+    return ours.word("text_input", TEXT_INPUTS) if ours.has("text_input") else None
 
 
 def longest_piece(ours: Fields) -> int | None:

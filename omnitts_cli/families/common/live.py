@@ -21,6 +21,7 @@ class Arriving:
 
     def __init__(self, tokenizer: TextTokenizer) -> None:
         self._tokenizer = tokenizer
+        self._input = tokenizer.input.arriving() if tokenizer.input else None
         self._held: list[str] = []
         self._length = 0
         self._begun = False
@@ -28,6 +29,9 @@ class Arriving:
 
     def write(self, text: str) -> list[int]:
         """The ids that became certain."""
+        return self._write(text if self._input is None else self._input.write(text))
+
+    def _write(self, text: str) -> list[int]:
         if not self._begun:
             text = text.lstrip()
             self._begun = bool(text)
@@ -48,8 +52,9 @@ class Arriving:
 
     def close(self) -> list[int]:
         """The ids of everything held back; white space at the end is dropped."""
+        certain = [] if self._input is None else self._write(self._input.close())
         rest, self._held, self._length = "".join(self._held).rstrip(), [], 0
-        return self._tokenizer.encode(rest)
+        return [*certain, *self._tokenizer.encode(rest)]
 
 
 class LiveRows:

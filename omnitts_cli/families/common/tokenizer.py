@@ -12,6 +12,7 @@ from pathlib import Path
 
 from omnitts_cli.errors import InputError, ModelError
 from omnitts_cli.families.common.fields import Fields, read_file
+from omnitts_cli.text.model_input import TextInput
 
 # The published pattern of the Qwen2 tokenizer: it cuts text into words before any merging.
 QWEN2_PATTERN = (
@@ -43,11 +44,17 @@ class TextTokenizer:
         to_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
         self._bpe.pre_tokenizer = pre_tokenizers.Sequence([self._words, to_bytes])
         self.size = max(vocabulary.values()) + 1
+        self.input: TextInput | None = None  # what speech becomes first, where the model was not taught letters
         self.newline = self.encode("\n")  # part of every prompt
 
     def encode(self, text: str) -> list[int]:
         """The ids of exactly this text; nothing is added or stripped."""
         return self._bpe.encode(printable(text), add_special_tokens=False).ids
+
+    def speech(self, text: str) -> list[int]:
+        """The ids of words to be spoken; InputError if there are none."""
+        text = text_to_speak(text)
+        return self.encode(text if self.input is None else text_to_speak(self.input.read(text)))
 
     def token_bytes(self) -> dict[int, bytes]:
         """The UTF-8 bytes of every token. A token may begin or end inside a character."""

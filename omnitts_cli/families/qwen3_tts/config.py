@@ -23,6 +23,7 @@ from omnitts_cli.families.common.fields import (
     plain_letters,
     same_tokens,
     text_ids,
+    text_input,
 )
 from omnitts_cli.families.common.parts import (
     SAMPLES_PER_FRAME,
@@ -92,6 +93,7 @@ class Config:
     sampling: Sampling
     longest_piece: int | None  # letters
     plain_letters: bool
+    text_input: str | None  # None: letters
     top: Fields = field(compare=False, repr=False)  # config.json
     codec: Fields = field(compare=False, repr=False)  # the codec's
 
@@ -156,6 +158,7 @@ def config_of(top: Fields, codec: Fields, generation: Fields) -> Config:
         sampling=_sampling(generation),
         longest_piece=longest_piece(ours),
         plain_letters=plain_letters(ours),
+        text_input=text_input(ours),
         top=top,
         codec=codec,
     )

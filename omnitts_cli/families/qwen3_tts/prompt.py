@@ -14,7 +14,7 @@ import torch
 from omnitts_cli.errors import InputError, UsageError, VoiceError
 from omnitts_cli.families.common.live import Arriving, LiveRows
 from omnitts_cli.families.common.refusals import no_instructions, unknown_language, unknown_voice, wrong_kind
-from omnitts_cli.families.common.tokenizer import TextTokenizer, text_to_speak
+from omnitts_cli.families.common.tokenizer import TextTokenizer
 from omnitts_cli.families.qwen3_tts.config import Config
 from omnitts_cli.families.qwen3_tts.released import LANGUAGES, VOICES
 from omnitts_cli.models.embed import Drafter, FrameEmbedder, Place, TextEmbedder, refuse_too_long
@@ -63,7 +63,7 @@ def opening(request: Request, config: Config, tokenizer: TextTokenizer) -> Openi
             _can("cloned", config)
             hint = "omnitts say -m 1.7b   with a named voice"
             _no_style(request.style, "--style does not work with cloned voices", hint)
-            transcript = None if voice.codes is None else tokenizer.encode(_transcript(voice))
+            transcript = None if voice.codes is None else tokenizer.speech(_transcript(voice))
             return Opening([], role, language, None, _embedding(voice, config), transcript, _codes(voice, config))
 
 
@@ -163,7 +163,7 @@ class Qwen3Prompter(Drafter):
 
     def draft(self, request: Request) -> Draft:
         start = opening(request, self._config, self._tokenizer)
-        body = self._tokenizer.encode(text_to_speak(request.text))
+        body = self._tokenizer.speech(request.text)
         mode = request.text_mode or ("streamed" if start.cloned else "whole")
         return self._draft(start, [*body, self._config.text.end], mode, spoken=len(body))
 

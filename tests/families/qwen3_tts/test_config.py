@@ -72,7 +72,8 @@ def test_the_other_kinds(name: str, kind: str) -> None:
 def test_what_our_own_folders_add(named: Files) -> None:
     assert read(named).longest_piece is None and not read(named).plain_letters
     config = read(put(named, "top.omnitts", {"longest_piece": 110, "plain_letters": True}))
-    assert config.longest_piece == 110 and config.plain_letters
+    assert config.longest_piece == 110 and config.plain_letters and config.text_input is None
+    assert read(put(named, "top.omnitts", {"text_input": "phonemes-en-us"})).text_input == "phonemes-en-us"
 
 
 def test_the_released_sizes() -> None:
@@ -141,6 +142,7 @@ WRONG = [
     ("top.omnitts", {"voices": {"ann": 3}, "kinds": ["cloned"]}, "not text"),
     ("top.omnitts", {"longest_piece": 0}, "longest_piece"),
     ("top.omnitts", {"plain_letters": "yes"}, "neither true nor false"),
+    ("top.omnitts", {"text_input": "runes"}, "phonemes-en-us"),
     ("codec.model_type", "mimi", "qwen3_tts_tokenizer_12hz"),
     ("codec.decode_upsample_rate", 960, "does not agree"),
     ("codec.output_sample_rate", 48_000, "does not agree"),

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+
+import golden_set
 import numpy as np
 import pytest
 import torch
@@ -9,12 +13,16 @@ from golden_cases import CASES, asked, near
 from golden_set import case
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny_models import a_clone, tiny_model
+from tiny_models import a_clone, filled, tiny_model
 from torch import Tensor
 
 from omnitts_cli.errors import InputError, UsageError, VoiceError
+from omnitts_cli.families.common.tokenizer import read_tokenizer
+from omnitts_cli.families.qwen3_tts.config import read_config
+from omnitts_cli.families.qwen3_tts.family import assemble
 from omnitts_cli.models.roles import Prompt, SpeechModel, TooEarly
 from omnitts_cli.request import Request, TextMode
+from omnitts_cli.text.american.phonemes import phonemes
 from omnitts_cli.voices import Cloned, Designed, Named, Voice
 
 
@@ -190,3 +198,35 @@ def test_case_30_special_words_of_the_template_are_plain_characters() -> None:
     prompt = prompter.prompt(Request("a<|im_end|><tts_pad>b", Named("ryan"), style="<|im_start|>"))
     assert prompt.draft.spoken == len(prompter._tokenizer.encode("a<|im_end|><tts_pad>b"))
     assert prompt.draft.spoken > 10
+
+
+def phoneme_model(name: str) -> SpeechModel:
+    """A model whose config says that it reads phonemes."""
+    folder = golden_set.checkpoint(name)
+    config = replace(read_config(folder), text_input="phonemes-en-us")
+    return assemble(name, config, filled(folder, config), read_tokenizer(folder, config.text_vocabulary))
+
+
+def test_a_model_that_reads_phonemes_gets_them() -> None:
+    """The text and the transcript of a clip become phonemes, an instruction stays letters."""
+    model, letters = phoneme_model("base"), tiny_model("base")
+    clone = replace(a_clone(4), transcript="I read it.")
+    spelled = replace(clone, transcript=phonemes("I read it."))
+    for mode in ("whole", "streamed"):
+        draft = model.prompter.draft(Request("Wind the clock.", clone, text_mode=mode))
+        same = letters.prompter.draft(Request(phonemes("Wind the clock."), spelled, text_mode=mode))
+        assert (draft.text, draft.codec, draft.feed, draft.spoken) == (same.text, same.codec, same.feed, same.spoken)
+    described = phoneme_model("voice_design").prompter
+    one, other = (described.draft(Request(text, Designed("a wind"))) for text in ("Wind.", "Wind it."))
+    plainly = tiny_model("voice_design").prompter.draft(Request(phonemes("Wind."), Designed("a wind")))
+    assert one.text == plainly.text != other.text
+    with pytest.raises(InputError, match="no text"):
+        model.prompter.draft(Request("- -", clone))
+
+
+def test_arriving_words_become_phonemes_too() -> None:
+    model = phoneme_model("base")
+    text = "The apple fell, and I saw it."
+    request = Request(text, a_clone(4), text_mode="streamed")
+    whole, live = whole_and_live(model, request, re.findall(r"\S+ ?", text))
+    assert torch.equal(live, torch.cat([whole.rows, whole.feed]))

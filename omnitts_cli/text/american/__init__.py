@@ -1,0 +1,1 @@
+"""American English words -> phonemes, for models whose tokenizer was learned from phonemes."""

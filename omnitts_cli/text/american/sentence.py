@@ -1,0 +1,175 @@
+"""A sentence -> its sounds: each word by itself, then what depends on its neighbours.
+
+Read from the end, as "the", "a" and "to" sound different before a vowel, and function words at the end of a clause.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cached_property, lru_cache
+from pathlib import Path
+
+from omnitts_cli.text.american.context import FILE, Tagger
+from omnitts_cli.text.american.senses import SENSES
+from omnitts_cli.text.american.words import VOWELS, Readings, Words
+
+HERE = Path(__file__).parent
+TOKEN = re.compile(r"[A-Za-z']+(?:-[A-Za-z']+)*|[,.!?]")
+CONSONANTS = frozenset("bdfhjklmnpstvwzðŋɡɹTʃʒʤʧθ")
+MARKS = frozenset(",.!?")
+KEPT = 50_000
+"""Words whose readings are kept."""
+PARENT = {"N": "NOUN", "B": "VERB", "P": "VERB", "D": "VERB", "M": "VERB", "Z": "VERB", "G": "VERB", "J": "ADJ",
+          "R": "ADV", "T": "DT"}  # fmt: skip
+TAGGED = frozenset(PARENT.values()) | {"VBP", "VBD", "VBN"}
+EXACT = {"P": "VBP", "D": "VBD", "M": "VBN"}
+
+
+class Sentence:
+    """Reads sentences of English letters, apostrophes, hyphens and `,.!?`."""
+
+    def __init__(self, folder: Path = HERE) -> None:
+        self._folder = folder
+        self._words = Words(folder)
+        self._cache: dict[tuple[str, bool] | str, str | Readings] = {}
+        self._onsets: dict[str, bool | None] = {}
+
+    @cached_property
+    def _tagger(self) -> Tagger:
+        return Tagger(self._folder / FILE)
+
+    def spoken(self, text: str, start: int = 0, end: int | None = None) -> str:
+        """The sounds of the text, or of the words that begin between two of its places."""
+        places = [(found.start(), found[0]) for found in TOKEN.finditer(text)]
+        words = [word for _, word in places]
+        vowel: bool | None = None
+        said: list[str] = []
+        for at in range(len(words) - 1, -1, -1):
+            word = words[at]
+            if word in MARKS:
+                sounds, vowel = word, None
+            else:
+                sounds = self._sounds(words, at, vowel)
+                vowel = self._onset(sounds, vowel)
+            if start <= places[at][0] and (end is None or places[at][0] < end) and sounds:
+                said.append(sounds if word in MARKS else f" {sounds}")
+        return "".join(reversed(said))
+
+    def _onset(self, sounds: str, after: bool | None) -> bool | None:
+        """Whether a vowel comes next; `after` what follows this word. A reduced vowel says nothing."""
+        found = self._onsets.get(sounds, 0)
+        if found == 0:
+            first = next((sound for sound in sounds if sound in VOWELS or sound in CONSONANTS), None)
+            found = None if first is None else first in VOWELS
+            if len(self._onsets) > KEPT:
+                self._onsets.clear()
+            self._onsets[sounds] = found
+        return after if found is None else bool(found)
+
+    def _sounds(self, words: Sequence[str], at: int, vowel: bool | None) -> str:
+        word = words[at]
+        readings = self._cache.get(word)
+        if readings is None:
+            if len(word) > 1 and word.isupper():
+                return self._in_capitals(words, at, vowel)
+            readings = self._keep(word, word, False)
+        if readings.__class__ is str:
+            return readings  # type: ignore[return-value]
+        return self._chosen(readings, words, at, vowel)  # type: ignore[arg-type]
+
+    def _keep(self, key: str | tuple[str, bool], word: str, shouted: bool) -> str | Readings:
+        if len(self._cache) > KEPT:
+            self._cache.clear()
+        special = SPECIAL.get(word.lower())
+        readings = dict(special) if special else self._words.readings(word, shouted)
+        self._cache[key] = readings
+        return readings
+
+    def _in_capitals(self, words: Sequence[str], at: int, vowel: bool | None) -> str:
+        """An acronym, or one word of several that are shouted."""
+        near = [words[n] for n in range(max(0, at - 2), min(len(words), at + 3)) if n != at]
+        long = [word for word in near if len(word) > 1 and word.isalpha()]
+        shouted = sum(word.isupper() for word in long) * 2 > len(long) > 0
+        word = words[at]
+        key = (word, shouted)
+        readings = self._cache.get(key)
+        if readings is None:
+            readings = self._keep(key, word, shouted)
+        return readings if isinstance(readings, str) else self._chosen(readings, words, at, vowel)
+
+    # ---- words with several readings
+
+    def _chosen(self, readings: Readings, words: Sequence[str], at: int, vowel: bool | None) -> str:
+        word = words[at].lower()
+        if "before" in readings:  # SPECIAL
+            return self._special(readings, words, at, vowel)
+        if vowel is None and "None" in readings:
+            return readings["None"]
+        sense = SENSES.get(word)
+        if sense is not None and (key := sense(words, at)) is not None:
+            return readings.get(key, readings["DEFAULT"])
+        if not readings.keys() & TAGGED:
+            return readings["DEFAULT"]
+        tag = self._tagger.tag(words, at, kind_of(word))
+        return readings.get(EXACT.get(tag, ""), readings.get(PARENT.get(tag, ""), readings["DEFAULT"]))
+
+    def _special(self, readings: Readings, words: Sequence[str], at: int, vowel: bool | None) -> str:
+        word = words[at]
+        lower = word.lower()
+        if lower == "a":
+            after = words[at + 1] if at + 1 < len(words) else "."
+            alone = after in MARKS or (word == "A" and at > 0 and words[at - 1] not in MARKS)
+            return readings["alone" if alone else "before"]
+        if word == "i":
+            return "ˈI"
+        if vowel is None:
+            return readings["alone"]
+        return readings["vowel" if vowel else "before"]
+
+
+def kind_of(word: str) -> str:
+    """The parts of speech that a word of several readings can be, as the tagger was taught them."""
+    if word in KINDS:
+        return KINDS[word]
+    if word.endswith("s") and not word.endswith("ss"):
+        return "NZ"
+    if word.endswith("ed"):
+        return "DMJ"
+    if word.endswith("ing"):
+        return "NGJ"
+    return "NBPJ" if word.endswith("ate") or word in ADJECTIVES else "NBP"
+
+
+KINDS = {
+    "that": "TX",
+    "that's": "TX",
+    "read": "BPDM",
+    "reread": "BPDM",
+    "wound": "NDM",
+    "used": "DM",
+    "live": "BPJ",
+    "in": "RX",
+}
+ADJECTIVES = frozenset(
+    "absent abstract close compact complex content converse diffuse direct frequent invalid minute perfect present "
+    "subject upset".split()
+)
+
+
+SPECIAL: dict[str, Readings] = {
+    "a": {"before": "ɐ", "alone": "ˈA"},
+    "an": {"before": "ɐn", "alone": "ɐn", "vowel": "ɐn"},
+    "the": {"before": "ðə", "alone": "ðə", "vowel": "ði"},
+    "to": {"before": "tə", "alone": "tu", "vowel": "tʊ"},
+    "in": {"before": "ɪn", "alone": "ˈɪn", "vowel": "ɪn"},
+    "am": {"before": "ɐm", "alone": "æm", "vowel": "ɐm"},
+    "i": {"before": "ˌI", "alone": "ˌI", "vowel": "ˌI"},
+}
+"""Function words, by what follows them: a consonant, a vowel, or the end of a clause."""
+
+
+@lru_cache(maxsize=1)
+def reader() -> Sentence:
+    """The reader of this process; its files are read at the first use."""
+    return Sentence()

@@ -1,0 +1,37 @@
+"""What a model's tokenizer reads in place of letters: `text_input` of its config.json."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+TEXT_INPUTS = ("phonemes-en-us",)
+
+
+class Arriving(Protocol):
+    """Text that is still arriving."""
+
+    def write(self, text: str) -> str:
+        """More text -> what is certain by now."""
+        ...
+
+    def close(self) -> str:
+        """The rest."""
+        ...
+
+
+class TextInput:
+    """Letters -> what the tokenizer reads. The dictionary is loaded with the first text."""
+
+    def __init__(self, name: str) -> None:
+        assert name in TEXT_INPUTS, f"unknown text input {name}"
+        self.name = name
+
+    def read(self, text: str) -> str:
+        from omnitts_cli.text.american.phonemes import phonemes
+
+        return phonemes(text)
+
+    def arriving(self) -> Arriving:
+        from omnitts_cli.text.american.phonemes import ArrivingPhonemes
+
+        return ArrivingPhonemes()

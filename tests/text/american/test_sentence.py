@@ -1,0 +1,71 @@
+"""Sentences: what depends on the neighbours, and the sentences of hibari-tts, which the voice was taught with."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from omnitts_cli.text.american.sentence import Sentence, reader
+from omnitts_cli.text.spell_out import plain_letters
+
+TAUGHT = Path(__file__).parent / "taught.tsv"
+"""Made-up sentences as hibari-tts 0.2.1 reads them; none of them trained the tagger."""
+
+
+@pytest.mark.parametrize(
+    ("sentence", "spoken"),
+    [
+        ("One basic notion.", "wˈʌn bˈAsɪk nˈOʃən."),
+        ("The apple and the pear.", "ði ˈæpᵊl ænd ðə pˈɛɹ."),
+        ("Go to Rome, to Oslo, where to?", "ɡˌO tə ɹˈOm, tʊ ˈɑzlO, wˌɛɹ tu?"),
+        ("A method.", "ɐ mˈɛθəd."),
+        ("What is it made of?", "wˌʌt ɪz ɪt mˌAd ʌv?"),
+        ("I can, so I will.", "ˌI kˈæn, sˌO ˌI wˈɪl."),
+        ("Come in!", "kˈʌm ˈɪn!"),
+        ("Vitamin A, not B.", "vˈITəmən ˈA, nˌɑt bˈi."),
+        ("US law.", "jˌuˈɛs lˈɔ."),
+        ("GIVE US THE MONEY!", "ɡˈɪv ˈʌs ðə mˈʌni!"),
+        ("", ""),
+        ("...", "..."),
+    ],
+)
+def test_sentences(sentence: str, spoken: str) -> None:
+    assert reader().spoken(sentence).strip() == spoken
+
+
+def test_part_of_a_sentence_is_read_with_all_of_it_in_view() -> None:
+    text = "They want to record the record."
+    whole = reader().spoken(text)
+    assert reader().spoken(text, 0, 13) + reader().spoken(text, 13) == whole
+    assert reader().spoken(text, 13, 19) == " ɹəkˈɔɹd"
+
+
+def bare(spoken: str) -> list[str]:
+    return spoken.translate(str.maketrans("", "", ",.!?")).split()
+
+
+def test_words_sound_as_they_were_taught() -> None:
+    rows = [line.split("\t") for line in TAUGHT.read_text(encoding="utf-8").splitlines()]
+    total = same = 0
+    for text, american in rows:
+        meant, said = bare(american), bare(reader().spoken(plain_letters(text)))
+        total += len(meant)
+        same += sum(a == b for a, b in zip(meant, said, strict=False)) if len(meant) == len(said) else 0
+    sys.stdout.write(f"{same} of {total} words of {len(rows)} sentences as they were taught: {same / total:.2%}\n")
+    assert len(rows) >= 400
+    assert same / total > 0.99
+
+
+def test_a_long_text_takes_time_in_proportion() -> None:
+    reading = Sentence()
+    text = "The quick brown fox, they say, will record a record of the wind near 9 o clock. "
+    reading.spoken(text)
+    times = []
+    for count in (200, 1600):
+        begin = time.thread_time()
+        reading.spoken(text * count)
+        times.append(time.thread_time() - begin)
+    assert times[1] < 24 * times[0]

@@ -1,0 +1,87 @@
+"""Words on their own: entries, inflections, letters, hyphens, parts, and what is in no dictionary."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from omnitts_cli.text.american import words as room
+from omnitts_cli.text.american.words import Words, default, plural
+
+HERE = Path(room.__file__).parent
+
+
+@pytest.fixture(scope="module")
+def words() -> Words:
+    return Words(HERE)
+
+
+@pytest.mark.parametrize(
+    ("word", "spoken"),
+    [
+        ("hello", "həlˈO"),
+        ("Hello", "həlˈO"),
+        ("hawaii", "həwˈIi"),
+        ("polish", "pˈɑlɪʃ"),
+        ("Polish", "pˈOlɪʃ"),
+        ("And", "ˌænd"),
+        ("cat's", "kˈæts"),
+        ("boss's", "bˈɔsᵻz"),
+        ("kids'", "kˈɪdz"),
+        ("O'Brien's", "ObɹˈIənz"),
+        ("don't", "dˈOnt"),
+        ("API", "ˌApˌiˈI"),
+        ("APIs", "ˌApˌiˈIz"),
+        ("GPUs", "ʤˌipˌijˈuz"),
+        ("HTTP", "ˌAʧtˌitˌipˈi"),
+        ("NASA", "nˈæsə"),
+        ("xkcd", "ˌɛkskˌAsˌidˈi"),
+        ("twenty-three", "twˈɛnti θɹˈi"),
+        ("best-effort", "bˌɛstˈɛfəɹt"),
+        ("GitHub", "ɡˈɪthˌʌb"),
+        ("b", "bˈi"),
+        ("w", "dˈʌbᵊlju"),
+        ("Kubernetes", "kˌubəɹnˈɛTiz"),
+    ],
+)
+def test_words(word: str, spoken: str, words: Words) -> None:
+    assert default(words.readings(word)) == spoken
+
+
+@pytest.mark.parametrize(("word", "stem"), [("googled", "google"), ("vaping", "vape"), ("blogs", "blog")])
+def test_inflections_keep_their_stem(word: str, stem: str, words: Words) -> None:
+    assert default(words.readings(word)).startswith(default(words.readings(stem))[:-1])
+
+
+@pytest.mark.parametrize(
+    ("stem", "spoken"), [("kˈæt", "kˈæts"), ("dˈɔɡ", "dˈɔɡz"), ("bˈɔs", "bˈɔsᵻz"), ("ˈAʤ", "ˈAʤᵻz")]
+)
+def test_plurals(stem: str, spoken: str) -> None:
+    assert plural(stem) == spoken
+
+
+@pytest.mark.parametrize(
+    ("word", "parts"),
+    [
+        ("unboxable", ("ˌʌn", "bˈɑks", "əbᵊl")),
+        ("rewatchable", ("ɹ", "wˈɑʧ", "əbᵊl")),
+        ("screenshotless", ("skɹˈin", "ləs")),
+        ("micromanagement", ("mˌIkɹO", "mˈænɪʤ")),
+        ("doomscroll", ("dˈum", "skɹ")),
+    ],
+)
+def test_new_words_are_put_together_from_known_ones(word: str, parts: tuple[str, ...], words: Words) -> None:
+    spoken = default(words.readings(word))
+    assert all(part in spoken for part in parts), spoken
+
+
+def test_both_readings_of_a_heteronym(words: Words) -> None:
+    assert words.readings("record") == {"DEFAULT": "ɹˈɛkəɹd", "VERB": "ɹəkˈɔɹd"}
+    assert words.readings("records")["VERB"] == "ɹəkˈɔɹdz"  # type: ignore[index]
+
+
+def test_capitals_are_letters_unless_everything_is_shouted(words: Words) -> None:
+    assert words.readings("US") == "jˌuˈɛs" or words.readings("US") == "ˌjuˈɛs"
+    assert default(words.readings("US", shouted=True)) == "ˈʌs"
+    assert default(words.readings("IT", shouted=True)) == "ˈɪt"
