@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from omnitts_cli.errors import InputError
+
 TEXT_INPUTS = ("phonemes-en-us",)
 
 
@@ -35,3 +37,18 @@ class TextInput:
         from omnitts_cli.text.american.phonemes import ArrivingPhonemes
 
         return ArrivingPhonemes()
+
+
+def text_input_of(name: str | None) -> TextInput | None:
+    """None: letters."""
+    return TextInput(name) if name else None
+
+
+def text_to_speak(text: str, text_input: TextInput | None = None) -> str:
+    """The text as the tokenizer reads it, without white space around it, which the template would mix with its own;
+    InputError if none is left.
+    """
+    text = (text if text_input is None else text_input.read(text)).strip()
+    if not text:
+        raise InputError("no text to speak", hint="give at least one word")
+    return text

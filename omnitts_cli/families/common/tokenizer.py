@@ -30,6 +30,8 @@ VOCABULARY_BYTES = 64 * 2**20  # the released file has 2.8 MB
 class TextTokenizer:
     """`encode` for text that is all there, `settled` for text that is still arriving."""
 
+    input: TextInput | None = None  # what speech becomes first, where the model was not taught letters
+
     def __init__(
         self, vocabulary: Mapping[str, int], merges: Sequence[tuple[str, str]], mistral_pattern: bool = False
     ) -> None:
@@ -44,17 +46,11 @@ class TextTokenizer:
         to_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
         self._bpe.pre_tokenizer = pre_tokenizers.Sequence([self._words, to_bytes])
         self.size = max(vocabulary.values()) + 1
-        self.input: TextInput | None = None  # what speech becomes first, where the model was not taught letters
         self.newline = self.encode("\n")  # part of every prompt
 
     def encode(self, text: str) -> list[int]:
         """The ids of exactly this text; nothing is added or stripped."""
         return self._bpe.encode(printable(text), add_special_tokens=False).ids
-
-    def speech(self, text: str) -> list[int]:
-        """The ids of words to be spoken; InputError if there are none."""
-        text = text_to_speak(text)
-        return self.encode(text if self.input is None else text_to_speak(self.input.read(text)))
 
     def token_bytes(self) -> dict[int, bytes]:
         """The UTF-8 bytes of every token. A token may begin or end inside a character."""
@@ -146,11 +142,3 @@ def _merges(path: Path, vocabulary: Mapping[str, int]) -> list[tuple[str, str]]:
                 f"{path}:{number}: {lines[number - 1][:60]!a} does not join two entries of vocab.json to a third"
             )
     return [(left, right) for _, left, _, right in merges]
-
-
-def text_to_speak(text: str) -> str:
-    """The text without white space around it, which the template would mix with its own; InputError if none is left."""
-    text = text.strip()
-    if not text:
-        raise InputError("no text to speak", hint="give at least one word")
-    return text

@@ -13,11 +13,12 @@ import torch
 from omnitts_cli.errors import UsageError
 from omnitts_cli.families.common.live import Arriving, IdRows, LiveRows
 from omnitts_cli.families.common.refusals import no_instructions, unknown_language, unknown_voice, wrong_kind
-from omnitts_cli.families.common.tokenizer import TextTokenizer, text_to_speak
+from omnitts_cli.families.common.tokenizer import TextTokenizer
 from omnitts_cli.families.qwen3_omni.config import Config
 from omnitts_cli.models.embed import Drafter, FrameEmbedder, Place, TextEmbedder, refuse_too_long
 from omnitts_cli.models.roles import Draft, LiveIds, LiveText, TooEarly, Turns
 from omnitts_cli.request import Request
+from omnitts_cli.text.model_input import text_to_speak
 from omnitts_cli.voices import Named
 
 USER_TURN: str | None = ""

@@ -37,7 +37,7 @@ from omnitts_cli.models.embed import Place, TextEmbedder
 from omnitts_cli.models.roles import Facts, SpeechModel
 from omnitts_cli.models.sources import Names
 from omnitts_cli.models.speaker import SpeakerEncoder
-from omnitts_cli.text.model_input import TextInput
+from omnitts_cli.text.model_input import text_input_of
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def assemble(
     ops: Ops = plain.OPS,
 ) -> SpeechModel:
     """Filled parts -> the model that the engine runs."""
-    tokenizer.input = TextInput(config.text_input) if config.text_input else None
+    tokenizer.input = text_input_of(config.text_input)
     language, decoder = parts.language.module, parts.decoder.module
     assert isinstance(language, Language) and isinstance(decoder, CodecDecoder)
     for part in parts.all():

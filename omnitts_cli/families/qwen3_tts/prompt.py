@@ -20,6 +20,7 @@ from omnitts_cli.families.qwen3_tts.released import LANGUAGES, VOICES
 from omnitts_cli.models.embed import Drafter, FrameEmbedder, Place, TextEmbedder, refuse_too_long
 from omnitts_cli.models.roles import Draft, LiveText, TooEarly
 from omnitts_cli.request import Request, TextMode
+from omnitts_cli.text.model_input import text_to_speak
 from omnitts_cli.voices import Cloned, Designed, Named
 
 
@@ -63,7 +64,8 @@ def opening(request: Request, config: Config, tokenizer: TextTokenizer) -> Openi
             _can("cloned", config)
             hint = "omnitts say -m 1.7b   with a named voice"
             _no_style(request.style, "--style does not work with cloned voices", hint)
-            transcript = None if voice.codes is None else tokenizer.speech(_transcript(voice))
+            words = None if voice.codes is None else text_to_speak(_transcript(voice), tokenizer.input)
+            transcript = None if words is None else tokenizer.encode(words)
             return Opening([], role, language, None, _embedding(voice, config), transcript, _codes(voice, config))
 
 
@@ -163,7 +165,7 @@ class Qwen3Prompter(Drafter):
 
     def draft(self, request: Request) -> Draft:
         start = opening(request, self._config, self._tokenizer)
-        body = self._tokenizer.speech(request.text)
+        body = self._tokenizer.encode(text_to_speak(request.text, self._tokenizer.input))
         mode = request.text_mode or ("streamed" if start.cloned else "whole")
         return self._draft(start, [*body, self._config.text.end], mode, spoken=len(body))
 

@@ -126,7 +126,7 @@ RULES: dict[str, tuple[Cue, ...]] = {
         cue("VERB", after="in near with by together alone here there under among at like longer without up happily"),
     ),
     "lives": (
-        cue("VERB", before="he she it who nobody everybody everyone someone that uncle aunt brother sister mother "
+        cue("VERB", before="he she it who everybody everyone someone that uncle aunt brother sister mother "
             "father friend family", after="in near with by alone here there under among at next on up"),
         cue("DEFAULT", before="their our your my his her own the many past nine two three save saved human"),
         cue("VERB", after="in near with by alone here there under among next"),
@@ -209,7 +209,7 @@ def read(words: Sequence[str], at: int) -> str:
     if before in set(MODALS.split()):
         return "DEFAULT"
     around = frozenset(word.lower() for word in words[max(0, at - NEAR) : at + NEAR + 4])
-    if before in ("he", "she", "it", "nobody", "everyone", "everybody", "someone", "who"):
+    if before in ("he", "she", "it", "everyone", "everybody", "someone", "who"):
         return "VBD"
     if before in SUBJECTS.split():
         if around & HABITS and not around & {"yesterday", "ago", "was", "were", "had"}:

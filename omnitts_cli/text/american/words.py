@@ -61,7 +61,7 @@ class Words:
         return LetterSounds(self._folder / FILE)
 
     def readings(self, word: str, shouted: bool = False) -> str | Readings:
-        """`shouted`: the words around it are in capitals too, so that it is no acronym."""
+        """`shouted`: the words around it are in capitals too, so that it is not an acronym."""
         if len(word) == 1:
             word = word.upper()  # the name of a letter
         if "-" in word:
