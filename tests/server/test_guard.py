@@ -1,0 +1,37 @@
+"""Keys of the server, and the addresses that need one. What a request may not do is in test_attacks.py."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from omnitts_cli.errors import InputError, UsageError
+from omnitts_cli.server.guard import Guard, digest, is_loopback, read_keys
+
+
+def test_keys_come_from_a_file_and_a_variable(tmp_path: Path) -> None:
+    file = tmp_path / "keys"
+    file.write_text("# clients\n\nann: one \nbob:two:three\n")
+    assert read_keys(str(file), "four") == {digest("one"): "ann", digest("two:three"): "bob", digest("four"): "key"}
+    assert read_keys(None, None) == {}
+
+
+@pytest.mark.parametrize(("content", "problem"), [("ann", "line 1"), ("a:1\n:2", "line 2"), ("#", "0 keys")])
+def test_a_bad_file_of_keys(content: str, problem: str, tmp_path: Path) -> None:
+    file = tmp_path / "keys"
+    file.write_text(content)
+    with pytest.raises(InputError, match=problem):
+        read_keys(str(file), None)
+    with pytest.raises(InputError, match="no such file"):
+        read_keys(str(tmp_path / "missing"), None)
+
+
+def test_an_open_address_needs_a_key() -> None:
+    assert is_loopback("LOCALHOST") and is_loopback("[::1]") and is_loopback("127.9.9.9")
+    assert not is_loopback("example.org") and not is_loopback("10.0.0.1")
+    with pytest.raises(UsageError, match=r"10\.0\.0\.1 lets other machines in"):
+        Guard.of("10.0.0.1", {}, insecure=False)
+    assert Guard.of("10.0.0.1", {}, insecure=True).hosts == {"10.0.0.1"}
+    assert Guard.of("0.0.0.0", {digest("k"): "k"}, insecure=False).any_host
+    assert not Guard.of("0.0.0.0", {}, insecure=True, allowed=["Example.org"]).any_host
