@@ -39,9 +39,9 @@ static int failed(const char *what) {
 static int products(void) {
     enum { ROWS = 29, INPUTS = 37, OUTPUTS = 176 };
     float *x = numbers(ROWS * INPUTS, 1, 0), *weight = panels(OUTPUTS, INPUTS), y[ROWS * OUTPUTS], one[OUTPUTS];
-    multiply(plain_rows(x, INPUTS, INPUTS), ROWS, weight, OUTPUTS, y, OUTPUTS, 0);
+    multiply(plain_rows(x, INPUTS, INPUTS, LANGUAGE_SUM), ROWS, weight, OUTPUTS, y, OUTPUTS);
     for (int r = 0; r < ROWS; r++) {
-        multiply(plain_rows(x + r * INPUTS, INPUTS, INPUTS), 1, weight, OUTPUTS, one, OUTPUTS, 0);
+        multiply(plain_rows(x + r * INPUTS, INPUTS, INPUTS, LANGUAGE_SUM), 1, weight, OUTPUTS, one, OUTPUTS);
         if (memcmp(one, y + r * OUTPUTS, sizeof one)) return failed("a row of a product depends on others");
         for (int o = 0; o < OUTPUTS; o++) {
             double sum = 0;

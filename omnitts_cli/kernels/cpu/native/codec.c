@@ -5,6 +5,8 @@
 // work. Layers near the sound go stream by stream and few frames at a time, so that their columns stay in the cache.
 #include "vectors.h"
 
+enum { CODEC_SUM = 64 }; // with 16, ten streams take a tenth longer
+
 enum { NONE, SNAKE, GELU, SWIGLU };
 
 typedef struct {         // y = activation(weight [x(t), x(t + dilation), ...] + bias)
@@ -95,7 +97,8 @@ static int64_t tile_room(const Product *p) { return TILE * (p->taps * p->inputs 
 static Rows gather(const Product *p, View in, int64_t columns, int64_t first, int64_t n, float *room) {
     int64_t inputs = p->inputs, stream = first / columns, column = first % columns;
     if (column + n <= columns && p->eps < 0)
-        return (Rows){in.x + stream * in.stride + column * inputs, inputs, p->taps, p->dilation * inputs, inputs};
+        return (Rows){in.x + stream * in.stride + column * inputs, inputs, p->taps, p->dilation * inputs, inputs,
+                      CODEC_SUM};
     int64_t wide = p->taps * inputs;
     for (int64_t r = 0; r < n; r++) {
         const float *x = in.x + stream * in.stride + column * inputs;
@@ -106,7 +109,7 @@ static Rows gather(const Product *p, View in, int64_t columns, int64_t first, in
                 memcpy(room + r * wide + tap * inputs, x + tap * p->dilation * inputs, 4 * inputs);
         if (++column == columns) column = 0, stream++;
     }
-    return plain_rows(room, wide, wide);
+    return plain_rows(room, wide, wide, CODEC_SUM);
 }
 
 // How many rows to take at once: within one stream where it has enough of them to keep the multipliers busy.
@@ -130,7 +133,7 @@ static void product(const Product *p, View in, int64_t streams, int64_t columns,
     float *y = room + TILE * p->taps * p->inputs;
     for (int64_t first = 0, n; first < rows; first += n) {
         n = tile_rows(outputs, rows, columns, first);
-        multiply(gather(p, in, columns, first, n, room), n, p->weight, outputs, y, outputs, 0);
+        multiply(gather(p, in, columns, first, n, room), n, p->weight, outputs, y, outputs);
         int64_t stream = first / columns, column = first % columns;
         for (int64_t r = 0; r < n; r++) {
             float *own = y + r * outputs;
@@ -153,12 +156,12 @@ static void residual_unit(const Unit *u, View in, int64_t streams, int64_t colum
     float *between = room + TILE * u->conv.taps * u->conv.inputs, *y = between + TILE * outputs;
     for (int64_t first = 0, n; first < rows; first += n) {
         n = tile_rows(outputs, rows, columns, first);
-        multiply(gather(&u->conv, in, columns, first, n, room), n, u->conv.weight, outputs, between, outputs, 0);
+        multiply(gather(&u->conv, in, columns, first, n, room), n, u->conv.weight, outputs, between, outputs);
         for (int64_t r = 0; r < n; r++) {
             add_bias(&u->conv, between + r * outputs, outputs);
             activate(&u->conv, between + r * outputs);
         }
-        multiply(plain_rows(between, outputs, u->point.inputs), n, u->point.weight, outputs, y, outputs, 0);
+        multiply(plain_rows(between, outputs, u->point.inputs, CODEC_SUM), n, u->point.weight, outputs, y, outputs);
         int64_t stream = first / columns, column = first % columns;
         for (int64_t r = 0; r < n; r++) {
             float *own = y + r * outputs, *held = residual.x + stream * residual.stride + column * channels;

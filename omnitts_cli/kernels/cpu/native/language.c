@@ -4,6 +4,8 @@
 // or lives for one call.
 #include "vectors.h"
 
+enum { LANGUAGE_SUM = 16 }; // short sums: logits as near to the exact ones as torch's
+
 typedef struct { // weights in panels, with the norm in front of each multiplied in
     const float *qkv;
     const float *qk_norm;              // [heads + kv_heads, depth]
@@ -62,7 +64,7 @@ static void run_stack(const Stack *s, const Cache *cache, float *x, int64_t rows
     for (int64_t layer = 0; layer < s->layers; layer++) {
         const Layer *l = s->layer + layer;
         for (int64_t r = 0; r < rows; r++) rms_norm(x + r * wide, normed + r * wide, s->hidden, s->eps);
-        multiply(plain_rows(normed, wide, s->hidden), rows, l->qkv, qkv_wide, qkv, qkv_wide, 0);
+        multiply(plain_rows(normed, wide, s->hidden, LANGUAGE_SUM), rows, l->qkv, qkv_wide, qkv, qkv_wide);
         for (int64_t r = 0; r < rows; r++) {
             float *own = qkv + r * qkv_wide;
             const int64_t turn = positions[r] * (depth / 2);
@@ -81,14 +83,16 @@ static void run_stack(const Stack *s, const Cache *cache, float *x, int64_t rows
                 attend(qkv + r * qkv_wide + h * depth, cache->keys + at, cache->values + at, positions[r] + 1, depth,
                        scores, attended + r * heads + h * depth);
             }
-        multiply(plain_rows(attended, heads, heads), rows, l->out, wide, x, wide, 1);
+        multiply(plain_rows(attended, heads, heads, LANGUAGE_SUM), rows, l->out, wide, normed, wide);
+        add_to(x, normed, rows * wide);
         for (int64_t r = 0; r < rows; r++) rms_norm(x + r * wide, normed + r * wide, s->hidden, s->eps);
-        multiply(plain_rows(normed, wide, s->hidden), rows, l->gate_up, 2 * inner, gate, 2 * inner, 0);
+        multiply(plain_rows(normed, wide, s->hidden, LANGUAGE_SUM), rows, l->gate_up, 2 * inner, gate, 2 * inner);
         for (int64_t r = 0; r < rows; r++) {
             float *own = gate + r * 2 * inner;
             for (int64_t i = 0; i < inner; i += LANES) store(own + i, silu(load(own + i)) * load(own + inner + i));
         }
-        multiply(plain_rows(gate, 2 * inner, s->inner), rows, l->down, wide, x, wide, 1);
+        multiply(plain_rows(gate, 2 * inner, s->inner, LANGUAGE_SUM), rows, l->down, wide, normed, wide);
+        add_to(x, normed, rows * wide);
     }
     for (int64_t r = 0; r < rows; r++) {
         rms_norm(x + r * wide, normed + r * wide, s->hidden, s->eps);
@@ -313,7 +317,8 @@ static void predict(const Frame *f, const int64_t *slots, int64_t count, FrameWo
     for (int64_t r = 0; r < count; r++) {
         float *x = w->x + 2 * r * wide;
         if (f->project) {
-            multiply(plain_rows(w->hidden + r * talker, talker, f->talker->hidden), 1, f->project, wide, x, wide, 0);
+            Rows hidden = plain_rows(w->hidden + r * talker, talker, f->talker->hidden, LANGUAGE_SUM);
+            multiply(hidden, 1, f->project, wide, x, wide);
             add_scaled(x, f->project_bias, 1.0f, s->hidden);
         } else
             memcpy(x, w->hidden + r * talker, 4 * s->hidden);
@@ -330,8 +335,8 @@ static void predict(const Frame *f, const int64_t *slots, int64_t count, FrameWo
             }
         }
         run_stack(s, &cache, w->x, each * count, w->two, w->positions, w->normed, w->room, w->scores);
-        multiply(plain_rows(w->normed + (each - 1) * wide, each * wide, s->hidden), count,
-                 f->heads + (g - 1) * outputs * s->hidden, outputs, w->logits, outputs, 0);
+        multiply(plain_rows(w->normed + (each - 1) * wide, each * wide, s->hidden, LANGUAGE_SUM), count,
+                 f->heads + (g - 1) * outputs * s->hidden, outputs, w->logits, outputs);
         for (int64_t r = 0; r < count; r++) {
             int64_t slot = slots[r];
             Chance c = {f->seed[slot], f->made[slot], f->predictor_top_k[slot], f->predictor_temperature[slot],
@@ -382,7 +387,7 @@ EXPORT int FUNCTION(frame)(const Frame *f, const int64_t *slots, int64_t count) 
         w.slots[rows++] = slots[i];
     }
     run_stack(t, &f->cache, w.x, rows, w.slots, w.positions, w.hidden, w.room, w.scores);
-    multiply(plain_rows(w.hidden, wide, t->hidden), rows, f->head, vocabulary, first_logits, vocabulary, 0);
+    multiply(plain_rows(w.hidden, wide, t->hidden, LANGUAGE_SUM), rows, f->head, vocabulary, first_logits, vocabulary);
     for (int64_t r = 0; r < rows; r++) {
         int64_t slot = w.slots[r];
         first_scores(f, slot, first_logits + r * vocabulary, scores);

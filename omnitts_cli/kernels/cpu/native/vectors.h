@@ -106,6 +106,11 @@ INLINE float dot(const float *a, const float *b, int64_t n) {
     return sum;
 }
 
+// n is a whole number of panels.
+INLINE void add_to(float *y, const float *x, int64_t n) {
+    for (int64_t i = 0; i < n; i += LANES) store(y + i, load(y + i) + load(x + i));
+}
+
 INLINE void add_scaled(float *y, const float *x, float factor, int64_t n) {
     int64_t i = 0;
     for (; i + LANES <= n; i += LANES) store(y + i, load(y + i) + load(x + i) * factor);
@@ -114,7 +119,7 @@ INLINE void add_scaled(float *y, const float *x, float factor, int64_t n) {
 
 // x[0..n) -> x / sqrt(mean of squares + eps)
 INLINE void rms_norm(const float *x, float *y, int64_t n, float eps) {
-    float factor = 1.0f / sqrtf(dot(x, x, n) / (float)n + eps);
+    float factor = (float)(1.0 / sqrt((double)dot(x, x, n) / (double)n + eps));
     for (int64_t i = 0; i < n; i++) y[i] = x[i] * factor;
 }
 
@@ -130,26 +135,24 @@ INLINE float softmax(float *x, int64_t n) {
         store(rest, exponential(load(rest) - top));
         memcpy(x + i, rest, 4 * (n - i));
     }
-    float sum = 0;
+    double sum = 0;
     for (i = 0; i < n; i++) sum += x[i];
-    return 1.0f / sum;
+    return (float)(1.0 / sum);
 }
 
-// Rows of a product. Row r reads `taps` pieces of `inputs` floats, from x + r * step on, `tap_step` apart.
+// Rows of a product. Row r reads `taps` pieces of `inputs` floats, from x + r * step on, `tap_step` apart. It adds
+// `longest` of them one after another, and then such sums, because that rounds less. They are counted across taps, so
+// that a row adds in one order wherever its taps lie.
 typedef struct {
     const float *x;
-    int64_t step, taps, tap_step, inputs;
+    int64_t step, taps, tap_step, inputs, longest;
 } Rows;
 
-// Floats added one after another; then sums of sums, whose rounding error is smaller. Counted across taps, so that a
-// row adds in one order wherever its taps lie.
-enum { LONGEST_SUM = 64 };
-
 // `rows` rows times `panels` panels, in registers: both are constants where this is inlined.
-INLINE void tile(const int rows, const int panels, Rows in, const float *weight, float *y, int64_t y_step, int add) {
+INLINE void tile(const int rows, const int panels, Rows in, const float *weight, float *y, int64_t y_step) {
     const int parts = panels * PARTS;
     const int64_t panel = in.taps * in.inputs * PANEL;
-    int64_t left = LONGEST_SUM;
+    int64_t left = in.longest, add = 0;
     vec sum[MOST_ROWS][8];
     UNROLL for (int r = 0; r < rows; r++) UNROLL for (int p = 0; p < parts; p++) sum[r][p] = all(0);
     for (int64_t tap = 0; tap < in.taps; tap++)
@@ -171,19 +174,19 @@ INLINE void tile(const int rows, const int panels, Rows in, const float *weight,
                 store(out, add ? load(out) + sum[r][p] : sum[r][p]);
                 sum[r][p] = all(0);
             }
-            left = LONGEST_SUM, add = 1;
+            left = in.longest, add = 1;
         }
 }
 
 // As many panels at once as there are registers for their sums: few rows need several to keep the multipliers busy.
 #define TRY(rows, count)                                                                                               \
     if (rows * count * PARTS <= MOST_SUMS && count * PARTS <= 8 && panels >= count) {                                  \
-        tile(rows, count, in, weight, y, y_step, add);                                                                 \
+        tile(rows, count, in, weight, y, y_step);                                                                      \
         panels -= count, weight += count * panel, y += count * PANEL;                                                  \
         continue;                                                                                                      \
     }
 #define TILES(rows)                                                                                                    \
-    static void tiles_##rows(int64_t panels, Rows in, const float *weight, float *y, int64_t y_step, int add) {        \
+    static void tiles_##rows(int64_t panels, Rows in, const float *weight, float *y, int64_t y_step) {                 \
         const int64_t panel = in.taps * in.inputs * PANEL;                                                             \
         while (panels > 0) { TRY(rows, 8) TRY(rows, 4) TRY(rows, 2) TRY(rows, 1) }                                     \
     }
@@ -196,7 +199,7 @@ TILES(2) TILES(3)
         TILES(7) TILES(8) TILES(9) TILES(10) TILES(11) TILES(12)
 #endif
 
-            static void (*const TILES_OF[])(int64_t, Rows, const float *, float *, int64_t, int) = {
+            static void (*const TILES_OF[])(int64_t, Rows, const float *, float *, int64_t) = {
                 tiles_1, tiles_2, tiles_3,
 #if defined(__AVX2__) || defined(__aarch64__)
                 tiles_4, tiles_5, tiles_6,
@@ -206,9 +209,9 @@ TILES(2) TILES(3)
 #endif
 };
 
-// y[row] = W x[row], or += with `add`: `weight` in panels [outputs / PANEL][taps * inputs][PANEL], `outputs` padded to
-// whole panels, as the rows of y are. Panels stay in the nearest cache while all rows pass.
-static void multiply(Rows in, int64_t rows, const float *weight, int64_t outputs, float *y, int64_t y_step, int add) {
+// y[row] = W x[row]: `weight` in panels [outputs / PANEL][taps * inputs][PANEL], `outputs` padded to whole panels, as the
+// rows of y are. Panels stay in the nearest cache while all rows pass.
+static void multiply(Rows in, int64_t rows, const float *weight, int64_t outputs, float *y, int64_t y_step) {
     int64_t blocks = (rows + MOST_ROWS - 1) / MOST_ROWS, panel = in.taps * in.inputs * PANEL;
     int64_t group = rows > MOST_ROWS ? 2 : outputs / PANEL; // panels
     for (int64_t first = 0; first < outputs; first += group * PANEL) {
@@ -217,11 +220,12 @@ static void multiply(Rows in, int64_t rows, const float *weight, int64_t outputs
             int64_t end = (block + 1) * rows / blocks;
             Rows here = in;
             here.x += row * in.step;
-            TILES_OF[end - row - 1](panels, here, weight + first / PANEL * panel, y + row * y_step + first, y_step,
-                                    add);
+            TILES_OF[end - row - 1](panels, here, weight + first / PANEL * panel, y + row * y_step + first, y_step);
             row = end;
         }
     }
 }
 
-INLINE Rows plain_rows(const float *x, int64_t step, int64_t inputs) { return (Rows){x, step, 1, 0, inputs}; }
+INLINE Rows plain_rows(const float *x, int64_t step, int64_t inputs, int64_t longest) {
+    return (Rows){x, step, 1, 0, inputs, longest};
+}
