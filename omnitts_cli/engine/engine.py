@@ -133,8 +133,10 @@ class Engine:
             call()
         while not self._inbox.empty():
             self._inbox.get()()
-        self._admit()
+        new = self._admit()
         launched = self._launch_frame()
+        if new:  # not before the frame, which would begin later
+            self._codec.clear([record.slot for record in new])
         decoded = self._codec.launch(self._speaking())
         self._collect_reports(everything=not launched)
         decoded |= self._codec.launch(self._speaking())
@@ -255,7 +257,8 @@ class Engine:
 
     # ---- admission
 
-    def _admit(self) -> None:
+    def _admit(self) -> list[Record]:
+        """Give slots to waiting requests and prefill prompts; returns those that now have a slot."""
         opening, new = self._opening(), []
         # a burst of requests is admitted over several turns, so that the first of them speaks at once
         while self._free and len(opening) + len(new) < self.plan.admissions:
@@ -264,10 +267,9 @@ class Engine:
                 break
             if self._open(record):
                 new.append(record)
-        if new:
-            self._codec.clear([record.slot for record in new])
         for record in self._admission.advance([*opening, *new]):
             top_up(self._context, self._frame_stream, record)
+        return new
 
     def _open(self, record: Record) -> bool:
         """Give a waiting request a slot; returns whether it could be given one."""
