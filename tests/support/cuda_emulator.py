@@ -1,0 +1,131 @@
+"""Runs the persistent CUDA kernels on a CPU, each thread as a fiber (cuda_emulator.h): tests without a GPU.
+
+The kernels' own source is compiled by a C++ compiler; inline PTX becomes calls. What it cannot show is time, and memory
+that other programs see later than this one wrote it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import getpass
+import hashlib
+import os
+import platform
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+HEADER = Path(__file__).with_name("cuda_emulator.h")
+FOLDER = Path(tempfile.gettempdir()) / f"omnitts-emulated-{getpass.getuser()}"
+CALLS = (  # what an instruction becomes
+    (r"setmaxnreg|fence|prefetch", "nothing"),
+    (r"createpolicy", "zero"),
+    (r"mbarrier\.try_wait", "try_wait"),
+    (r"expect_tx", "expect"),
+    (r"cp\.async\.bulk", "copy"),
+    (r"mbarrier\.arrive", "arrive"),
+    (r"mbarrier\.init.*\],(\d+)", "init"),
+    (r"bar\.sync 1,256", "meet"),
+    (r"cvt\.rn\.bf16x2", "round"),
+    (r"ld\.shared\.v4", "load_shared"),
+    (r"ld\.relaxed", "load"),
+    (r"st\.relaxed", "store"),
+    (r"red\.relaxed.*add\.u64", "add"),
+    (r"m16n8k16", "product16"),
+    (r"m16n8k8", "product8"),
+    (r"trap|st\.volatile", "trap"),
+)
+
+
+def compiler() -> str | None:
+    """A C++ compiler for this processor, if there is one and the emulator knows the processor."""
+    return shutil.which("c++") if platform.machine() == "x86_64" else None
+
+
+def pieces(text: str) -> Iterator[tuple[str, str]]:
+    """Pairs of text and the inside of the `asm` statement that follows it; the last is empty."""
+    begin = 0
+    for found in re.finditer(r"\basm\s*(?:volatile\s*)?\(", text):
+        end, depth, quoted = found.end(), 1, False
+        while depth:
+            quoted ^= text[end] == '"'
+            depth += 0 if quoted else {"(": 1, ")": -1}.get(text[end], 0)
+            end += 1
+        yield text[begin : found.start()], text[found.end() : end - 1]
+        begin = end
+    yield text[begin:], ""
+
+
+def call_of(statement: str) -> str:
+    """An `asm` statement's inside as a call: outputs first, then inputs."""
+    template = "".join(re.findall(r'"([^"]*)"', re.split(r'"\s*:', statement)[0] + '"'))
+    name, count = next((name, found) for pattern, name in CALLS if (found := re.search(pattern, template)))
+    operands = re.findall(r'"[=+]?[rlf]"\s*\(((?:[^()]|\((?:[^()]|\([^()]*\))*\))*)\)', statement)
+    if name in ("nothing", "trap"):
+        operands = []
+    return f"emu_{name}({', '.join([*operands, *count.groups()])})"
+
+
+def translated(text: str) -> str:
+    """CUDA C++ with inline PTX -> C++ for the emulator."""
+    return "".join(before + (call_of(statement) if statement else "") for before, statement in pieces(text))
+
+
+class EmulatedKernel:
+    """Stands in for `nvrtc.Kernel`. `order` is the seed of the order in which threads run; 0: in turn."""
+
+    order = 0
+    replaced: Mapping[str, str] = {}
+    """Lines of the source to be replaced, such as the number of layers."""
+
+    def __init__(
+        self, source: Path, name: str, defines: Mapping[str, int], arch: str, grid: int, block: int, shared_bytes: int
+    ) -> None:
+        text = source.read_text()
+        for line, other in self.replaced.items():
+            assert text.count(line) == 1, line
+            text = text.replace(line, other)
+        for header in source.parent.glob("*.cuh"):
+            text = text.replace(f'#include "{header.name}"', header.read_text())
+        text = re.sub(r"^extern __shared__.*$", "", text, flags=re.M)
+        macros = "".join(f"#define {key} {value}\n" for key, value in defines.items())
+        whole = f"""{macros}{HEADER.read_text()}
+{translated(text)}
+static void run() {{ call({name}, argument); }}
+extern "C" const char *launch(const void *with, unsigned grid, unsigned block, unsigned bytes, unsigned order) {{
+  return launch_grid({name}, run, with, grid, block, bytes, order);
+}}
+"""
+        FOLDER.mkdir(mode=0o700, exist_ok=True)
+        library = FOLDER / f"{hashlib.sha256(whole.encode()).hexdigest()[:24]}.so"
+        if not library.exists():
+            made, code = library.with_suffix(f".{os.getpid()}"), library.with_suffix(f".{os.getpid()}.cpp")
+            code.write_text(whole)
+            command = [str(compiler()), "-std=c++17", "-O1", "-w", "-shared", "-fPIC", "-o", str(made), str(code)]
+            subprocess.run(command, check=True)
+            made.replace(library)
+            code.unlink()
+        self._launch = ctypes.CDLL(str(library)).launch
+        self._launch.restype = ctypes.c_char_p
+        self._sizes = grid, block, shared_bytes
+
+    def launch(self, arguments: ctypes.Structure) -> None:
+        why = self._launch(ctypes.byref(arguments), *self._sizes, self.order)
+        if why is not None:
+            pytest.fail(why.decode())
+
+
+class Overflow:
+    """Stands in for `cuda.Overflow`, without pinned memory."""
+
+    def __init__(self) -> None:
+        self.flag = ctypes.c_int(0)
+        self.address = ctypes.addressof(self.flag)
+
+    def check(self) -> None:
+        assert not self.flag.value
