@@ -18,6 +18,7 @@ from omnitts_cli.errors import InputError, Notice, OutputError, UsageError
 from omnitts_cli.fleet import disk
 from omnitts_cli.fleet.content import Keys, model_mask
 from omnitts_cli.fleet.journal import FAILED, Book, Journal
+from omnitts_cli.fleet.listing import Listing
 from omnitts_cli.fleet.manifest import open_manifest
 from omnitts_cli.fleet.names import name_hash
 from omnitts_cli.fleet.part import Recipe, Writers, writers_beside_a_gpu
@@ -121,6 +122,11 @@ class Job:
         closing.callback(plan.manifest.source.close)
         if self.corpus.verify_files:
             self._drop_damaged(out, work, plan)
+        listing = (
+            Listing(out, plan.naming.suffix, flat=plan.naming.flat, rows=plan.count) if self._lists_early else None
+        )
+        if listing:
+            closing.callback(listing.close)
         models = [Model.of(name, self.machine) for name in plan.models]
         masks = [model.mask for model in models]
         pace = Pace()
@@ -131,7 +137,7 @@ class Job:
         if self.corpus.prune:
             self._prune(out, work, plan, masks, journal)
         with self._book(work) as book:
-            store = self._store(out, work, book)
+            store = self._store(out, work, book, listing)
             closing.callback(store.close)
             keep = self._only(plan)
             todo = pending(plan, store, book, masks, retry_failed=self.corpus.retry_failed, keep=keep)
@@ -220,13 +226,18 @@ class Job:
         corpus = self.corpus
         return choose_format(None, corpus.format, model_rate=rate, rate=corpus.sample_rate, subtype=corpus.subtype)
 
-    def _store(self, out: Path, work: Path, book: Book) -> Store:
+    @property
+    def _lists_early(self) -> bool:
+        """Whether the files that are there now will be there when rows are compared with them."""
+        return self.corpus.to == "files" and not self.corpus.prune
+
+    def _store(self, out: Path, work: Path, book: Book, listing: Listing | None = None) -> Store:
         corpus, suffix = self.corpus, f".{self.corpus.format}"
         if corpus.to == "webdataset":
             return Shards(out, suffix, corpus.shard_size, book)
         if corpus.to == "parquet":
             return ParquetParts(out, suffix, corpus.shard_size, book, work)
-        return Files(out, codes=corpus.save_codes)
+        return Files(out, codes=corpus.save_codes, listing=listing)
 
     def _only(self, plan: Plan) -> np.ndarray | None:
         """The rows of --only."""

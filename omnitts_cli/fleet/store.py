@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import os
 import tarfile
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -21,7 +20,8 @@ import numpy as np
 from omnitts_cli.errors import UsageError
 from omnitts_cli.fleet import disk
 from omnitts_cli.fleet.journal import FAILED, Book
-from omnitts_cli.fleet.names import name_hash, numbered
+from omnitts_cli.fleet.listing import FOLDERS, Listing, files_in
+from omnitts_cli.fleet.names import numbered
 from omnitts_cli.fleet.plan import Plan
 
 TAR_BLOCK = 512
@@ -77,8 +77,8 @@ class Store(Protocol):
 class Files:
     """One sound file a row, in 256 folders."""
 
-    def __init__(self, out: Path, *, codes: bool = False) -> None:
-        self._out, self._codes = out, codes
+    def __init__(self, out: Path, *, codes: bool = False, listing: Listing | None = None) -> None:
+        self._out, self._codes, self._listing = out, codes, listing
         self._folders: set[Path] = set()
 
     def place(self, group: Sequence[Made]) -> None:
@@ -94,7 +94,9 @@ class Files:
             disk.rename(made.part, path)
 
     def present(self, plan: Plan, book: Book, records: np.ndarray) -> np.ndarray:
-        names, sizes = self.listed(plan)
+        naming = plan.naming
+        listing = self._listing or Listing(self._out, naming.suffix, flat=naming.flat, rows=plan.count)
+        names, sizes = listing.found()
         at = np.flatnonzero(records >= 0)
         held = book.records[records[at]]
         where = np.minimum(np.searchsorted(names, held["name"]), max(len(names) - 1, 0))
@@ -105,29 +107,9 @@ class Files:
         present[at] = good
         return present
 
-    def listed(self, plan: Plan) -> tuple[np.ndarray, np.ndarray]:
-        """Hashes of the paths of all files that are there, sorted, and their sizes."""
-        names, sizes = [], []
-        for path, size in self.all_files(plan):
-            names.append(name_hash(path))
-            sizes.append(size)
-        found, lengths = np.array(names, np.uint64), np.array(sizes, np.uint64)
-        order = np.argsort(found)
-        return found[order], lengths[order]
-
     def all_files(self, plan: Plan) -> Iterator[tuple[str, int]]:
         """Path below the output folder, and size, of every file that may be a row's."""
-        folders = [""] if plan.naming.flat else [f"{number:02x}" for number in range(256)]
-        for folder in folders:
-            try:
-                entries = os.scandir(self._out / folder)
-            except FileNotFoundError:
-                continue
-            prefix = f"{folder}/" if folder else ""
-            with entries:
-                for entry in entries:
-                    if entry.name.endswith(plan.naming.suffix):
-                        yield prefix + entry.name, entry.stat(follow_symlinks=False).st_size
+        return files_in(self._out, ("",) if plan.naming.flat else FOLDERS, plan.naming.suffix)
 
     def sound(self, record: Any, output: str) -> bytes | None:
         try:
