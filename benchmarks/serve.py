@@ -1,10 +1,11 @@
-"""The server over loopback HTTP beside its own engine, in one process and on one load of the model.
+"""The server over loopback HTTP beside its own engine, on one load of the model.
 
     python benchmarks/serve.py -m random:1.7b-customvoice
     python benchmarks/serve.py -m random:toy -d cpu --seconds 5
 
 Each request is 50 frames of raw samples, streamed. `first` is the time from sending a request to the first sample byte
-after the headers. The client is a process of its own with connections that stay open. Rows go to --append as JSON.
+after the headers. The client is a process of its own with connections that stay open. Rows go to --append as JSON. The engine's
+own throughput is measured in its process before the server has it.
 """
 
 from __future__ import annotations
@@ -12,25 +13,22 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import subprocess
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
+import served_engine
+from served_engine import KEPT, TEXTS
 
-TEXTS = (
-    "The kettle is on, and the bread is still warm from the oven.",
-    "Nobody had told him that the last train left an hour ago.",
-    "She folded the letter twice and put it back into the drawer.",
-    "Two grey herons stood in the shallow water by the bridge.",
-)
 PERCENTILES = (50, 95, 99)
-KEPT = 0.7
 IDLE_S = 3.0
 
 
@@ -46,6 +44,10 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--throughput-seconds", type=float, default=10.0)
     parser.add_argument("--until", type=float, default=1e9, help="seconds of this process after which nothing begins")
     parser.add_argument("--append", help="file of rows")
+    parser.add_argument("--clients", type=int, default=1, help="processes that share the streams of a closed loop")
+    parser.add_argument("--levels", default="64", help="streams of the closed loops")
+    parser.add_argument("--one-process", action="store_true", help="engine and HTTP in one process, as before")
+    parser.add_argument("--paced", help="FRAME_MS,HOST_MS,CALLS: an engine of served_engine.py instead of a model")
     parser.add_argument("--client", help=argparse.SUPPRESS)
     return parser.parse_args()
 
@@ -122,7 +124,7 @@ class Client:
         await asyncio.gather(*(stream(number) for number in range(streams)))
         since = until - seconds * KEPT
         kept = sum(size for at, size in self.arrived if since <= at < until)
-        return {"requests": len(self.rows), "bytes_per_s": kept / (until - since)}
+        return {"requests": len(self.rows), "bytes_per_s": kept / (until - since), "cpu_s": time.process_time()}
 
     async def poisson(self, rate: float, seconds: float, task: dict[str, Any]) -> dict[str, Any]:
         """An open loop: requests arrive at random, whether or not earlier ones have ended."""
@@ -145,6 +147,7 @@ class Client:
 async def client(order: dict[str, Any]) -> dict[str, Any]:
     """What the measuring process asks for, as JSON on the command line."""
     with_tasks = Client(order["port"], order["frames"])
+    await asyncio.sleep(max(0.0, order["begin"] - time.time()))
     kind = order["kind"]
     if kind == "closed":
         return await with_tasks.closed(order["streams"], order["seconds"], order["tasks"])
@@ -159,11 +162,11 @@ class Bench:
     """A server in a thread, and what is measured of it."""
 
     def __init__(self, options: argparse.Namespace) -> None:
-        from omnitts_cli.server import listen, run
+        from omnitts_cli.server import listen, run, worker
+        from omnitts_cli.server.engines import Engines
         from omnitts_cli.server.guard import Guard
         from omnitts_cli.server.models import planned
         from omnitts_cli.settings.commands import Serving
-        from omnitts_cli.speech import tts
 
         self.options, self.began = options, time.perf_counter()
         names = [options.model, *filter(None, options.others.split(","))]
@@ -172,20 +175,34 @@ class Bench:
         self.port = sockets[0].getsockname()[1]
         ready = threading.Event()
 
+        self.engines, self.own = Engines(), dict[int, float]()
+        levels = [int(level) for level in options.levels.split(",")]
+
+        def tell(notice: Any) -> None:
+            found = json.loads(str(notice))
+            self.own[found["streams"]] = found["engine_audio_s_per_s"]
+            self.row({"what": "engine", **found})
+
         def load(model: Any) -> Any:
-            return tts.load(model.source, variant=model.variant, device=options.device, slots=options.slots)
+            first = model.name == options.model
+            opener = served_engine.load if options.one_process else partial(self.engines.open, opener=served_engine.load)
+            return opener(
+                model.source, tell=tell, paced=options.paced, slots=options.slots, frames=options.frames,
+                levels=levels if first else [], seconds=options.throughput_seconds, variant=model.variant,
+                device=options.device,
+            )  # fmt: skip
 
         guard = Guard.of("127.0.0.1", {}, insecure=False)
         self.server = run.Server(serving, guard, planned(names), load, sockets, ready.set, self.log)
         self.loop: Any = None
 
         def target() -> None:
-            sys.setswitchinterval(run.SWITCH_S)
+            sys.setswitchinterval(worker.SWITCH_S)
             self.loop = (run.loop_factory() or asyncio.new_event_loop)()
             asyncio.set_event_loop(self.loop)
             self.loop.run_until_complete(self.server.serve())
 
-        self.thread = threading.Thread(target=target, daemon=True)
+        self.thread = threading.Thread(target=target, name="http", daemon=True)
         self.thread.start()
         while not ready.wait(0.2):
             assert self.thread.is_alive(), "the server has not started"
@@ -207,67 +224,54 @@ class Bench:
         """Seconds in which something may still begin."""
         return self.options.until - (time.perf_counter() - self.began)
 
+    def asks(self, clients: int, streams: int = 0, **order: Any) -> list[dict[str, Any]]:
+        """The results of client processes, which share the streams and begin together."""
+        begin = time.time() + 0.4 + 0.1 * clients
+        running = []
+        for number in range(clients):
+            share = streams // clients + (number < streams % clients)
+            given = {"port": self.port, "frames": self.options.frames, "begin": begin, "streams": share, **order}
+            command = [sys.executable, __file__, "--client", json.dumps(given)]
+            running.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+        found = []
+        for one in running:
+            out, errors = one.communicate()
+            if one.returncode:
+                raise RuntimeError(errors[-2000:])
+            found.append(json.loads(out))
+        return found
+
     def ask(self, **order: Any) -> dict[str, Any]:
-        """The result of a client process."""
-        given = json.dumps({"port": self.port, "frames": self.options.frames, **order})
-        done = subprocess.run(
-            [sys.executable, __file__, "--client", given], capture_output=True, text=True, check=False
-        )
-        if done.returncode:
-            raise RuntimeError(done.stderr[-2000:])
-        return json.loads(done.stdout)
-
-    def engine(self, streams: int, seconds: float) -> float:
-        """Sound per second of the engine by itself: the same requests through its loop, without HTTP."""
-        from omnitts_cli.request import Request
-        from omnitts_cli.voices import Named
-
-        tts = self.server.state.models.all[0].tts
-        assert tts is not None
-        model, lock, done = tts.engine.model, threading.Lock(), threading.Event()
-        until = time.perf_counter() + seconds
-        arrived: list[tuple[float, int]] = []
-        state = {"number": 0, "running": 0}
-        voice = Named(next(iter(model.speakers), ""))
-        language = "english" if "english" in model.languages else None
-
-        def submit() -> None:
-            state["number"] += 1
-            request = Request(TEXTS[state["number"] % len(TEXTS)], voice, language, seed=state["number"],
-                              max_frames=self.options.frames, ignore_end=True)  # fmt: skip
-
-            def on_news(news: Any) -> None:
-                arrived.append((time.perf_counter(), news.pcm.size))
-                if not news.last:
-                    return
-                with lock:
-                    state["running"] -= 1
-                    again = time.perf_counter() < until
-                    state["running"] += again
-                    if not state["running"]:
-                        done.set()
-                if again:
-                    submit()
-
-            tts.loop.submit(request, on_news)
-
-        state["running"] = streams
-        for _ in range(streams):
-            submit()
-        done.wait()
-        since = until - seconds * KEPT
-        return sum(count for at, count in arrived if since <= at < until) / (until - since) / tts.sample_rate
+        """The result of one client process."""
+        return self.asks(1, **order)[0]
 
     def http(self, streams: int, seconds: float, tasks: list[dict[str, Any]]) -> float:
         """The same over HTTP."""
         tts = self.server.state.models.all[0].tts
         assert tts is not None
-        found = self.ask(kind="closed", streams=streams, seconds=seconds, tasks=tasks)
-        return float(found["bytes_per_s"]) / 2 / tts.sample_rate
+        before = self.processor_s()
+        parts = self.asks(min(self.options.clients, streams), kind="closed", streams=streams, seconds=seconds, tasks=tasks)
+        self.busy = {name: round((now - before.get(name, 0.0)) / seconds, 3) for name, now in self.processor_s().items()}
+        self.busy["clients"] = round(sum(part["cpu_s"] for part in parts) / seconds, 3)
+        return sum(float(part["bytes_per_s"]) for part in parts) / 2 / tts.sample_rate
+
+    def processor_s(self) -> dict[str, float]:
+        """Processor time so far of the threads of this process, by name, and of the engines' process, by number."""
+        found: dict[str, float] = {}
+        for thread in threading.enumerate():
+            if thread.ident is not None and thread is not threading.main_thread():
+                used = time.clock_gettime(time.pthread_getcpuclockid(thread.ident))
+                found[thread.name] = found.get(thread.name, 0.0) + used
+        if self.engines.pid is not None:
+            for number, task in enumerate(sorted(Path(f"/proc/{self.engines.pid}/task").iterdir())):
+                fields = (task / "stat").read_text().rpartition(")")[2].split()
+                found[f"engines {number}"] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return found
 
     def close(self) -> None:
         self.loop.call_soon_threadsafe(self.server.stop)
         self.thread.join(20)
+        self.engines.close()
 
 
 def main() -> None:
@@ -278,11 +282,12 @@ def main() -> None:
     bench = Bench(options)
     plain: list[dict[str, Any]] = [{}]
     seconds = options.throughput_seconds
-    bench.http(options.slots, 2.0, plain)  # not counted
-    for turn in range(2):
-        own, over = bench.engine(options.slots, seconds), bench.http(options.slots, seconds, plain)
-        bench.row({"what": "throughput", "turn": turn, "streams": options.slots, "engine_audio_s_per_s": round(own, 1),
-                   "http_audio_s_per_s": round(over, 1), "share": round(over / own, 3)})  # fmt: skip
+    for streams, own in bench.own.items():
+        bench.http(streams, 2.0, plain)  # not counted
+        over = bench.http(streams, seconds, plain)
+        bench.row({"what": "throughput", "streams": streams, "engine_audio_s_per_s": own,
+                   "http_audio_s_per_s": round(over, 1), "share": round(over / own, 3), "processor": bench.busy,
+                   "one_process": options.one_process, "clients": min(options.clients, streams)})  # fmt: skip
     rates = [float(rate) for rate in options.rates.split(",")]
     for rate in [rate for rate in rates if rate > 1]:
         arrivals(bench, rate)

@@ -39,6 +39,7 @@ def serve(serving: Serving, machine: Machine, network: Network, messages: Messag
     """
     require()
     from omnitts_cli.server import listen, run
+    from omnitts_cli.server.engines import Engines
     from omnitts_cli.server.guard import Guard, is_loopback, read_keys
     from omnitts_cli.server.models import introduce, planned
 
@@ -51,7 +52,7 @@ def serve(serving: Serving, machine: Machine, network: Network, messages: Messag
         from omnitts_cli.speech import voice_files
 
         voice_files.use_folder(serving.voices_dir)
-    sockets = run.opened(serving)
+    sockets, engines = run.opened(serving), Engines()
     try:
         for one in sockets:
             url = listen.url_of(one, serving.host)
@@ -61,10 +62,8 @@ def serve(serving: Serving, machine: Machine, network: Network, messages: Messag
         settings = {**settings_for(machine, network), "patient": True}
 
         def load(model: Model) -> TTS:
-            from omnitts_cli.speech import tts
-
             console.note(f"loading {model.name} ...")
-            opened = tts.load(model.source, variant=model.variant, tell=console.notice, **settings)
+            opened = engines.open(model.source, variant=model.variant, tell=console.notice, **settings)
             introduce(model, opened, machine.device, machine.dtype)
             return opened
 
@@ -74,6 +73,7 @@ def serve(serving: Serving, machine: Machine, network: Network, messages: Messag
         )  # fmt: skip
         code = server.run()
     finally:
+        engines.close()
         run.closed(sockets)
     if code:
         raise typer.Exit(code)

@@ -26,14 +26,13 @@ from omnitts_cli.server.metrics import Metrics
 from omnitts_cli.server.models import Model, Models
 from omnitts_cli.server.protocol import Connections, Protocol, WebSocket
 from omnitts_cli.server.state import State
+from omnitts_cli.server.worker import SWITCH_S
 from omnitts_cli.settings.commands import Serving
 from omnitts_cli.settings.environment import server_socket
 
 if TYPE_CHECKING:
     from omnitts_cli.speech.tts import TTS
 
-SWITCH_S = 0.0005
-"""A thread that is busy in Python yields after this time; with Python's 5 ms, sound waited 6 ms for the event loop."""
 CUT_OFF = 143
 LAST_S = 2.0  # for connections to close, after the last request
 LARGEST_MESSAGE = 64 << 10
