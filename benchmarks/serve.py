@@ -4,8 +4,8 @@
     python benchmarks/serve.py -m random:toy -d cpu --seconds 5
 
 Each request is 50 frames of raw samples, streamed. `first` is the time from sending a request to the first sample byte
-after the headers. The client is a process of its own with connections that stay open. Rows go to --append as JSON. The engine's
-own throughput is measured in its process before the server has it.
+after the headers. The clients are processes of their own with connections that stay open. The engine's own throughput
+is measured in its process before the server has it. Rows go to --append as JSON.
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--clients", type=int, default=1, help="processes that share the streams of a closed loop")
     parser.add_argument("--levels", default="64", help="streams of the closed loops")
     parser.add_argument("--one-process", action="store_true", help="engine and HTTP in one process, as before")
-    parser.add_argument("--paced", help="FRAME_MS,HOST_MS,CALLS: an engine of served_engine.py instead of a model")
+    parser.add_argument(
+        "--paced", help="FRAME_MS,PREFILL_MS,HOST_MS,CALLS,GATHER: an engine of served_engine.py instead of a model"
+    )
     parser.add_argument("--client", help=argparse.SUPPRESS)
     return parser.parse_args()
 
@@ -175,17 +177,19 @@ class Bench:
         self.port = sockets[0].getsockname()[1]
         ready = threading.Event()
 
-        self.engines, self.own = Engines(), dict[int, float]()
+        self.engines, self.own = Engines(), dict[int, dict[str, float]]()
         levels = [int(level) for level in options.levels.split(",")]
 
         def tell(notice: Any) -> None:
             found = json.loads(str(notice))
-            self.own[found["streams"]] = found["engine_audio_s_per_s"]
+            self.own[found["streams"]] = found
             self.row({"what": "engine", **found})
 
         def load(model: Any) -> Any:
             first = model.name == options.model
-            opener = served_engine.load if options.one_process else partial(self.engines.open, opener=served_engine.load)
+            opener = (
+                served_engine.load if options.one_process else partial(self.engines.open, opener=served_engine.load)
+            )
             return opener(
                 model.source, tell=tell, paced=options.paced, slots=options.slots, frames=options.frames,
                 levels=levels if first else [], seconds=options.throughput_seconds, variant=model.variant,
@@ -250,8 +254,12 @@ class Bench:
         tts = self.server.state.models.all[0].tts
         assert tts is not None
         before = self.processor_s()
-        parts = self.asks(min(self.options.clients, streams), kind="closed", streams=streams, seconds=seconds, tasks=tasks)
-        self.busy = {name: round((now - before.get(name, 0.0)) / seconds, 3) for name, now in self.processor_s().items()}
+        parts = self.asks(
+            min(self.options.clients, streams), kind="closed", streams=streams, seconds=seconds, tasks=tasks
+        )
+        self.busy = {
+            name: round((now - before.get(name, 0.0)) / seconds, 3) for name, now in self.processor_s().items()
+        }
         self.busy["clients"] = round(sum(part["cpu_s"] for part in parts) / seconds, 3)
         return sum(float(part["bytes_per_s"]) for part in parts) / 2 / tts.sample_rate
 
@@ -285,8 +293,9 @@ def main() -> None:
     for streams, own in bench.own.items():
         bench.http(streams, 2.0, plain)  # not counted
         over = bench.http(streams, seconds, plain)
-        bench.row({"what": "throughput", "streams": streams, "engine_audio_s_per_s": own,
-                   "http_audio_s_per_s": round(over, 1), "share": round(over / own, 3), "processor": bench.busy,
+        bench.row({"what": "throughput", **own, "http_audio_s_per_s": round(over, 1), "processor": bench.busy,
+                   "share": round(over / own["engine_audio_s_per_s"], 3),
+                   "share_of_all_at_once": round(over / own["all_at_once_audio_s_per_s"], 3),
                    "one_process": options.one_process, "clients": min(options.clients, streams)})  # fmt: skip
     rates = [float(rate) for rate in options.rates.split(",")]
     for rate in [rate for rate in rates if rate > 1]:

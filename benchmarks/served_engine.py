@@ -1,5 +1,5 @@
-"""What `serve.py` has the process of the engines open: a model whose throughput is measured before the server has it, or
-an engine without a model that takes a GPU's time, for measuring everything around the engine on any machine.
+"""What `serve.py` has the process of the engines open: a model whose throughput is measured before the server has it,
+or an engine without a model that takes a GPU's time, for measuring everything around the engine on any machine.
 
 The step of a PacedEngine holds Python's interpreter lock for `host_ms`, in bursts as between calls of torch, and waits
 without the lock for a device that needs `frame_ms` a frame at 64 streams. Chunks grow as they do on a GPU.
@@ -62,8 +62,14 @@ class PacedEngine:
 
     sleeping = False
 
-    def __init__(self, frame_ms: float, host_ms: float, calls: int, slots: int) -> None:
-        self.frame_s, self.host_s, self.calls = frame_ms / 1000, host_ms / 1000, calls
+    def __init__(self, frame_ms: float, prefill_ms: float, host_ms: float, calls: int, gather: int, slots: int) -> None:
+        self.gather, self.gather_from = gather, 32
+        self.frame_s, self.prefill_s, self.host_s, self.calls = (
+            frame_ms / 1000,
+            prefill_ms / 1000,
+            host_ms / 1000,
+            calls,
+        )
         facts = SimpleNamespace(sample_rate=24_000, samples_per_frame=SAMPLES, frame_rate=12.5, hidden=64)
         self.model = SimpleNamespace(
             name="paced", facts=facts, speakers={"one": "a voice"}, languages=("english",), sha256=None, dtype="none",
@@ -74,6 +80,8 @@ class PacedEngine:
         self.device = SimpleNamespace(name="paced", card="none", synchronize=lambda: None)
         self._inbox: SimpleQueue[Any] = SimpleQueue()
         self._rows: dict[str, Row] = {}
+        self._waiting: dict[str, Row] = {}
+        self._held = 0
         self._flight: deque[tuple[float, list[Row]]] = deque()
         self._device_free = 0.0
         self._sound = (0.1 * np.random.default_rng(0).standard_normal(64 * SAMPLES)).astype(np.float32)
@@ -81,7 +89,7 @@ class PacedEngine:
     @property
     def busy(self) -> bool:
         """Whether anything is left to do."""
-        return bool(self._rows) or not self._inbox.empty() or bool(self._flight)
+        return bool(self._rows or self._waiting or self._flight) or not self._inbox.empty()
 
     def submit(self, request: Request, *, live: bool = False) -> str:
         """Queues a request."""
@@ -105,9 +113,16 @@ class PacedEngine:
         while not self._inbox.empty():
             kind, what = self._inbox.get()
             if kind == "submit":
-                self._rows[what.id] = Row(what)
-            elif what in self._rows:
-                self._rows[what].cancelled = True
+                self._waiting[what.id] = Row(what)
+            elif row := self._rows.get(what) or self._waiting.get(what):
+                row.cancelled = True
+        newcomers = len(self._waiting)
+        if newcomers and len(self._rows) >= self.gather_from and newcomers < 8 and self._held < self.gather:
+            self._held, newcomers = self._held + 1, 0
+        else:
+            self._held = 0
+            self._rows |= self._waiting
+            self._waiting.clear()
         rows = list(self._rows.values())
         host = self.host_s * (FIXED + (1 - FIXED) * len(rows) / 64)
         for _ in range(self.calls):
@@ -115,7 +130,7 @@ class PacedEngine:
             while time.thread_time() < until:
                 pass
             time.sleep(0)  # releases the lock, as a call of torch does
-        takes = self.frame_s * (FIXED + (1 - FIXED) * len(rows) / 64)
+        takes = self.frame_s * (FIXED + (1 - FIXED) * len(rows) / 64) + -(-newcomers // 16) * self.prefill_s
         self._device_free = max(self._device_free, time.perf_counter()) + takes
         self._flight.append((self._device_free, rows))
         news: list[Chunk] = []
@@ -145,19 +160,34 @@ class PacedEngine:
 
 
 def load(
-    source: str, *, tell: Any, paced: str | None, slots: int, frames: int, levels: list[int], seconds: float, **settings: Any
+    source: str,
+    *,
+    tell: Any,
+    paced: str | None,
+    slots: int,
+    frames: int,
+    levels: list[int],
+    seconds: float,
+    **settings: Any,
 ) -> TTS:
     """An open model. First the engine speaks by itself, so many streams at a time; the figures go to `tell` as JSON."""
     opened = paced_engine(paced, slots) if paced else tts.load(source, slots=slots, **settings)
     for streams in levels:
         throughput(opened, streams, 1.0, frames)  # not counted
-        found = throughput(opened, streams, seconds, frames)
-        tell(Notice(json.dumps({"streams": streams, "engine_audio_s_per_s": round(found, 1)})))
+        together = throughput(opened, streams, seconds, frames)
+        spread = throughput(opened, streams, seconds, frames, spread=True)
+        tell(Notice(json.dumps({"streams": streams, "engine_audio_s_per_s": round(spread, 1),
+                                "all_at_once_audio_s_per_s": round(together, 1)})))  # fmt: skip
     return opened
 
 
-def throughput(opened: TTS, streams: int, seconds: float, frames: int) -> float:
-    """Sound per second of the engine by itself: requests through its loop, without HTTP, in the last 70 % of the time."""
+def throughput(opened: TTS, streams: int, seconds: float, frames: int, *, spread: bool = False) -> float:
+    """Sound per second of the engine by itself: requests through its loop, without HTTP, in the last 70 % of the time.
+
+    All requests are equally long. Begun together, they end together, and the engine reads the prompts of all that
+    follow in a few goes. `spread`: the first ones are shorter by different amounts, so that requests begin one by one,
+    as those of clients do.
+    """
     model, lock, done = opened.engine.model, threading.Lock(), threading.Event()
     until = time.perf_counter() + seconds
     arrived: list[tuple[float, int]] = []
@@ -167,8 +197,10 @@ def throughput(opened: TTS, streams: int, seconds: float, frames: int) -> float:
 
     def submit() -> None:
         state["number"] += 1
+        first = spread and state["number"] <= streams
         request = Request(TEXTS[state["number"] % len(TEXTS)], voice, language, seed=state["number"],
-                          max_frames=frames, ignore_end=True)  # fmt: skip
+                          max_frames=max(1, frames * state["number"] // streams) if first else frames,
+                          ignore_end=True)  # fmt: skip
 
         def on_news(news: Any) -> None:
             arrived.append((time.perf_counter(), news.pcm.size))
@@ -194,7 +226,7 @@ def throughput(opened: TTS, streams: int, seconds: float, frames: int) -> float:
 
 
 def paced_engine(source: str, slots: int) -> TTS:
-    """A PacedEngine; `source` is FRAME_MS,HOST_MS,CALLS."""
-    frame_ms, host_ms, calls = source.split(",")
-    engine: Any = PacedEngine(float(frame_ms), float(host_ms), int(calls), slots)
+    """A PacedEngine; `source` is FRAME_MS,PREFILL_MS,HOST_MS,CALLS,GATHER."""
+    frame_ms, prefill_ms, host_ms, calls, gather = map(float, source.split(","))
+    engine: Any = PacedEngine(frame_ms, prefill_ms, host_ms, int(calls), int(gather), slots)
     return TTS(engine)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from omnitts_cli.errors import Notice, OmniError
+from omnitts_cli.errors import Notice
 from omnitts_cli.request import Request
 from omnitts_cli.server import channel
 from omnitts_cli.speech import tts

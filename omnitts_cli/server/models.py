@@ -91,6 +91,7 @@ class Models:
     ) -> None:
         self.all, self._hub, self._load, self._tell = models, hub, load, tell
         self.warm = False  # the models of --preload are ready
+        self._opening = asyncio.Lock()  # one at a time: each is fitted into the memory that is free
 
     @property
     def loaded(self) -> list[Model]:
@@ -142,7 +143,8 @@ class Models:
             if model.tts is not None and model.tts.loop.broken is not None:
                 self.close(model)  # a new engine, once the old one's requests have failed
             if model.tts is None:
-                await self._open(model)
+                async with self._opening:
+                    await self._open(model)
         assert model.tts is not None
         model.used = time.monotonic()
         return model.tts
@@ -192,7 +194,8 @@ class Models:
     def unload_idle(self, after_s: float) -> None:
         """Closes models that nobody has used for a while."""
         for model in self.loaded:
-            if not model.active and not model.lock.locked() and time.monotonic() - model.used > after_s:
+            opening = model.lock.locked() or self._opening.locked()
+            if not model.active and not opening and time.monotonic() - model.used > after_s:
                 self._tell(f"unloading {model.name}: idle for {after_s:g} s")
                 self.close(model)
 

@@ -18,7 +18,7 @@ from dataclasses import asdict
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
-from omnitts_cli.errors import Notice, OmniError
+from omnitts_cli.errors import OmniError
 from omnitts_cli.server import channel
 
 if TYPE_CHECKING:

@@ -29,9 +29,10 @@ class Kind:
     accepts: Callable[[Any], bool]
     choices: tuple[str, ...] = ()
     limits: tuple[float, float] | None = None  # of numbers
+    usual: str | None = None  # what a hint suggests in place of a word
 
     def example(self, text: str) -> str | None:
-        """The nearest accepted number; None if `text` is not a number."""
+        """The accepted number that is nearest to `text`, or a usual one; None where the values are not numbers."""
         if self.limits is None:
             return None
         low, high = self.limits
@@ -39,6 +40,8 @@ class Kind:
             wanted = float(text)
         except ValueError:
             wanted = math.nan
+        if math.isnan(wanted) and self.usual:
+            return self.usual
         return f"{max(low, min(high, 1 if math.isnan(wanted) else wanted)):g}"
 
     def read(self, text: str) -> Any:
@@ -118,8 +121,9 @@ def seconds() -> Kind:
         return float(found[1]) * UNITS[found[2]]
 
     return Kind(
-        "a time such as 30, 30s or 15m", parse, lambda v: type(v) in (int, float) and 0 < v <= 1e6, limits=(1, 1e6)
-    )
+        "a time such as 30, 30s or 15m", parse, lambda v: type(v) in (int, float) and 0 < v <= 1e6, limits=(1, 1e6),
+        usual="15m",
+    )  # fmt: skip
 
 
 def megabytes(low: int, high: int) -> Kind:
@@ -145,7 +149,7 @@ def either(word: str, kind: Kind) -> Kind:
     def parse(text: str) -> Any:
         return word if text.lower() == word else kind.parse(text)
 
-    return Kind(f"{kind.words}, or {word}", parse, lambda v: v == word or kind.accepts(v), limits=kind.limits)
+    return Kind(f"{kind.words}, or {word}", parse, lambda v: v == word or kind.accepts(v), (), kind.limits, kind.usual)
 
 
 def is_via(value: Any) -> bool:

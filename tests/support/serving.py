@@ -98,9 +98,13 @@ def start(
     engine: dict[str, Any] | None = None,
     insecure: bool = False,
     uploads: bool = True,
+    opened: Callable[..., tts.TTS] = tts.load,
     **options: Any,
 ) -> Iterator[Running]:
-    """A server with these options of `omnitts serve`; it has been shut down when the block ends."""
+    """A server with these options of `omnitts serve`; it has been shut down when the block ends.
+
+    `opened` opens a model. By default the engine is in this process, where tests can look into it.
+    """
     serving = Serving(model=models, port=0, socket="off", **{"drain": 1.0, **options})
     guard = Guard.of(
         serving.host, keys or {}, insecure=insecure, allowed=serving.allowed_host, origins=serving.cors_origin,
@@ -108,11 +112,11 @@ def start(
     )  # fmt: skip
 
     def load(model: Model) -> tts.TTS:
-        opened = tts.load(
+        found = opened(
             model.source, variant=model.variant, threads=1, **{"slots": 4, "device": "cpu", **(engine or {})}
         )
-        introduce(model, opened, "auto", "auto")
-        return opened
+        introduce(model, found, "auto", "auto")
+        return found
 
     ready, lines = threading.Event(), []
     sockets = [listen.tcp(serving.host, 0)]
