@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import typer
@@ -52,6 +53,8 @@ def serve(serving: Serving, machine: Machine, network: Network, messages: Messag
         from omnitts_cli.speech import voice_files
 
         voice_files.use_folder(serving.voices_dir)
+    if serving.ray:
+        raise typer.Exit(with_ray(serving, machine, network, keys))
     sockets, engines = run.opened(serving), Engines()
     try:
         for one in sockets:
@@ -77,6 +80,23 @@ def serve(serving: Serving, machine: Machine, network: Network, messages: Messag
         run.closed(sockets)
     if code:
         raise typer.Exit(code)
+
+
+def with_ray(serving: Serving, machine: Machine, network: Network, keys: Mapping[bytes, str]) -> int:
+    """Serves with replicas in a cluster, until a signal; returns the exit code."""
+    from omnitts_cli.server import cluster
+    from omnitts_cli.server.replica import Order
+
+    if serving.socket not in (None, "off"):
+        raise UsageError(f"--socket {serving.socket} cannot be used with --ray", hint="leave out --socket")
+    order = Order.of(serving, keys, settings_for(machine, network), alone=serving.ray == "local")
+    console.note(f"starting {serving.replicas} replica{'s' * (serving.replicas != 1)} ...")
+
+    def told(url: str) -> None:
+        console.result(url)
+        console.record(status="listening", urls=[url])
+
+    return cluster.run(order, str(serving.ray), serving.replicas, told, lambda: console.note("ready"))
 
 
 def require() -> None:

@@ -48,7 +48,7 @@ class App:
         if scope["type"] != "http":
             await self._router(scope, receive, send)
             return
-        started, extra = False, self.state.guard.cors(scope)
+        started, extra = False, [*self.state.guard.cors(scope), *self.state.headers]
 
         async def watched(message: Any) -> None:
             nonlocal started
@@ -67,7 +67,8 @@ class App:
         except Exception as error:
             if started:  # without the last chunk, clients see that the answer is incomplete
                 self.failed(error)
-                close(scope)
+                if not close(scope):
+                    raise  # the server that called this closes the connection
                 return
             start, body = answer(self.failed(error), extra)
             await send(start)
@@ -83,11 +84,12 @@ class App:
         return error
 
 
-def close(scope: Scope) -> None:
-    """Closes the connection without completing the answer."""
+def close(scope: Scope) -> bool:
+    """Closes the connection without completing the answer; returns whether it could."""
     transport = scope.get("omnitts.transport")
     if transport is not None:
         transport.close()
+    return transport is not None
 
 
 def routes(state: State) -> list[BaseRoute]:

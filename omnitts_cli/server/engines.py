@@ -209,11 +209,7 @@ class ProcessLoop(Loop):
 
     def close(self) -> None:
         """Cancels everything, and waits for the end of the engine."""
-        with self._lock:
-            self._closed = True
-            names = list(self._hear)
-        for name in names:
-            self.cancel(name)
+        self.cancel_all()
         self.engine.close()
         while self._thread is None and self.engine.busy:  # it has never had a request
             self.engine.step()

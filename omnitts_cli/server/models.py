@@ -149,6 +149,12 @@ class Models:
         model.used = time.monotonic()
         return model.tts
 
+    async def preload(self, which: str) -> None:
+        """Loads none of the models, the first, or all."""
+        for model in {"none": [], "first": self.all[:1], "all": self.all}[which]:
+            await self.ready(model)
+        self.warm = True
+
     async def _open(self, model: Model) -> None:
         model.state, model.error = "loading", None
         while True:

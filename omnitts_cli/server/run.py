@@ -19,11 +19,8 @@ import uvicorn
 
 from omnitts_cli.server import listen
 from omnitts_cli.server.app import App
-from omnitts_cli.server.clips import Clips
 from omnitts_cli.server.guard import Guard
-from omnitts_cli.server.hub import Hub
-from omnitts_cli.server.metrics import Metrics
-from omnitts_cli.server.models import Model, Models
+from omnitts_cli.server.models import Model
 from omnitts_cli.server.protocol import Connections, Protocol, WebSocket
 from omnitts_cli.server.state import State
 from omnitts_cli.server.worker import SWITCH_S
@@ -65,10 +62,8 @@ class Server:
 
     async def serve(self) -> int:
         """The same on a running event loop."""
-        hub = Hub()
-        models = Models(self.models, hub, self.load, self.log)
-        clips = Clips(self.options.max_upload, frozenset(map(str.lower, self.options.allow_ref_host)))
-        self.state = State(self.options, self.guard, hub, models, Metrics(), clips, self.log, self.uploads)
+        self.state = State.of(self.options, self.guard, self.models, self.load, self.log, self.uploads)
+        models = self.state.models
         limits = Connections()
         protocol: Any = type("ServerProtocol", (Protocol,), {"limits": limits})
         websocket: Any = type("ServerWebSocket", (WebSocket,), {"limits": limits})
@@ -84,7 +79,7 @@ class Server:
         self.stop = stop.ask
         await server.startup(sockets=self.sockets)
         tasks = [asyncio.create_task(one) for one in (self.state.sweep(), limits.sweep(), server.main_loop())]
-        loading = asyncio.create_task(self.preload())
+        loading = asyncio.create_task(models.preload(self.options.preload))
         try:
             with stop.signals():
                 await asyncio.wait({loading, stop.task}, return_when=asyncio.FIRST_COMPLETED)
@@ -98,18 +93,10 @@ class Server:
         finally:
             for task in (*tasks, loading):
                 task.cancel()
-            await clips.close()
+            await self.state.clips.close()
             for model in models.all:
                 if model.tts is not None:
                     models.close(model)
-
-    async def preload(self) -> None:
-        """Loads what --preload says."""
-        models = self.state.models
-        wanted = {"none": [], "first": models.all[:1], "all": models.all}[self.options.preload]
-        for model in wanted:
-            await models.ready(model)
-        models.warm = True
 
     async def drain(self, server: uvicorn.Server, stop: Stop) -> int:
         """Lets running requests end. Returns the exit code."""

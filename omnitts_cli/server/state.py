@@ -15,13 +15,16 @@ from typing import TYPE_CHECKING, Any
 from omnitts_cli.server.clips import Clips
 from omnitts_cli.server.guard import Guard
 from omnitts_cli.server.hub import Hub, News
+from omnitts_cli.server.metrics import Metrics
+from omnitts_cli.server.models import Models
 from omnitts_cli.server.problems import Problem, busy
 from omnitts_cli.server.voices import Saved
 from omnitts_cli.settings.commands import Serving
 
 if TYPE_CHECKING:
-    from omnitts_cli.server.models import Model, Models
+    from omnitts_cli.server.models import Model
     from omnitts_cli.speech.speaking import Stream
+    from omnitts_cli.speech.tts import TTS
 
 SWEEP_S = 0.25
 MOST_WAITING_BYTES = 256 << 20
@@ -71,12 +74,23 @@ class State:
     clips: Clips
     log: Callable[[str], None] = lambda line: None
     uploads: bool = True
+    headers: tuple[tuple[bytes, bytes], ...] = ()  # of every answer
     saved: Saved = field(default_factory=Saved)
     calls: set[Call] = field(default_factory=set)
     clients: Counter[str] = field(default_factory=Counter)
     draining: bool = False
     prefix: str = field(default_factory=lambda: secrets.token_hex(4))  # of the names of requests
     numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+
+    @classmethod
+    def of(
+        cls, options: Serving, guard: Guard, models: list[Model], load: Callable[[Model], TTS],
+        log: Callable[[str], None], uploads: bool, headers: tuple[tuple[bytes, bytes], ...] = (),
+    ) -> State:  # fmt: skip
+        """The state of a server that begins, on its event loop."""
+        hub = Hub()
+        clips = Clips(options.max_upload, frozenset(map(str.lower, options.allow_ref_host)))
+        return cls(options, guard, hub, Models(models, hub, load, log), Metrics(), clips, log, uploads, headers)
 
     @contextmanager
     def call(self, client: str, transport: Any = None, *, part: bool = False) -> Iterator[Call]:

@@ -447,6 +447,16 @@ class Serving:
     web: Annotated[bool, for_listening("--web/--no-web", SWITCH, "Serve the page at /.")] = True
     metrics: Annotated[bool, for_listening("--metrics/--no-metrics", SWITCH, "Serve /metrics.")] = True
     log_texts: Annotated[bool, for_listening("--log-texts", SWITCH, "Log the texts of requests.")] = False
+    ray: Annotated[
+        str | None, for_listening("--ray", TEXT, "Serve with replicas in a Ray cluster.", "local|ADDRESS", main=True)
+    ] = None
+    replicas: Annotated[
+        int | str,
+        for_listening(
+            "--replicas", either("auto", whole(1, 10_000)), "Engines of --ray; auto: as many as the load needs.",
+            "N|auto",
+        ),
+    ] = 1  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -165,13 +165,17 @@ class Loop:
         """Lets a paused request go on."""
         self.engine.resume(name)
 
-    def close(self) -> None:
-        """Cancels everything and ends the thread."""
+    def cancel_all(self) -> None:
+        """Cancels everything; no more requests are taken."""
         with self._lock:
             self._closed = True
             names = list(self._callbacks)
         for name in names:
             self.cancel(name)
+
+    def close(self) -> None:
+        """Cancels everything and ends the thread."""
+        self.cancel_all()
         self._wake.set()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()

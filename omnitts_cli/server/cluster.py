@@ -1,0 +1,85 @@
+"""Cluster: `omnitts serve --ray`. Starts the replicas in a cluster of Ray, and ends them."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from omnitts_cli.errors import DeviceError, ModelError, UsageError
+from omnitts_cli.fleet.cluster import LOCAL, OBJECT_STORE_BYTES, imported
+from omnitts_cli.server import listen
+from omnitts_cli.server.replica import NAME, Order
+from omnitts_cli.settings.environment import fast_proxy
+
+QUIET = {"logging_level": "error", "log_to_driver": False}
+
+
+def run(order: Order, address: str, replicas: int | str, told: Callable[[str], None], ready: Callable[[], None]) -> int:
+    """Serves until a signal, and returns the exit code. `told` gets the URL."""
+    fast_proxy()
+    ray = imported()
+    try:
+        from ray import serve
+    except ImportError as error:
+        raise UsageError(f"--ray needs Ray Serve: {error}", hint='pip install "ray[serve]"') from None
+    stopped = threading.Event()
+    connect(ray, address)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):  # after Ray, which sets its own
+        signal.signal(number, lambda number, frame: stopped.set())
+    try:
+        if order.settings.get("device") == "auto" and not ray.cluster_resources().get("GPU"):
+            order = replace(order, gpus=0.0)
+        most = machines(ray, order, replicas, address)
+        port = order.options.port or free_port(order.options.host)
+        with suppress(ValueError):
+            serve.start(proxy_location="HeadOnly" if address == LOCAL else "EveryNode",
+                        http_options={"host": order.options.host, "port": port})  # fmt: skip
+        try:
+            serve.run(order.deployment(replicas, most), name=NAME, route_prefix="/")
+        except RuntimeError as error:
+            raise ModelError("the replicas did not start", cause=str(error).splitlines()[0][:300],
+                             hint="omnitts serve   without --ray shows why") from None  # fmt: skip
+        told(f"http://{order.options.host}:{port}")
+        ready()
+        stopped.wait()
+        serve.delete(NAME)
+        if address == LOCAL:
+            serve.shutdown()
+    finally:
+        ray.shutdown()
+    return 0
+
+
+def connect(ray: Any, address: str) -> None:
+    """Joins a cluster, or starts one on this machine."""
+    try:
+        if address == LOCAL:
+            ray.init(address=LOCAL, include_dashboard=False, object_store_memory=OBJECT_STORE_BYTES, **QUIET)
+        else:
+            ray.init(address=address, **QUIET)
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        raise DeviceError(
+            f"cannot use Ray at '{address}'", cause=str(error).splitlines()[0][:200], hint="ray status   or --ray local"
+        ) from None
+
+
+def machines(ray: Any, order: Order, replicas: int | str, address: str) -> int:
+    """How many replicas the cluster has room for."""
+    kind = "GPU" if order.gpus else "CPU"
+    there = int(ray.cluster_resources().get(kind, 0))
+    if not there:
+        raise DeviceError(f"--ray {address}: the cluster has no {kind}", hint="-d cpu, or ray status")
+    if replicas != "auto" and int(replicas) > there:
+        raise UsageError(f"--replicas {replicas}: the cluster has {there} {kind}{'s' * (there > 1)}",
+                         hint=f"--replicas {there}")  # fmt: skip
+    return there
+
+
+def free_port(host: str) -> int:
+    """A port that was free a moment ago."""
+    with listen.tcp(host, 0) as found:
+        return int(found.getsockname()[1])
