@@ -212,7 +212,7 @@ def refused(status: int, body: bytes, address: Address) -> OmniError:
     try:
         message = str(json.loads(body)["error"]["message"])[:500]
     except (ValueError, KeyError, TypeError):
-        message = f"HTTP {status}"
+        message = f"HTTP {status}" + ": redirects are not followed" * (300 <= status < 400)
     message = "".join(letter if letter.isprintable() else "?" for letter in message)
     if status in (401, 403):
         return DeviceError(f"{address}: {message}", hint=f"{environment.API_KEY}=KEY omnitts ...")

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from serving import Running, eventually
-from websockets.exceptions import InvalidStatus
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
 from omnitts_cli.audio.pcm import to_int16
+from omnitts_cli.server import live
 from omnitts_cli.server.guard import digest
 from omnitts_cli.speech import tts
 
@@ -141,3 +143,25 @@ def test_the_key_may_be_a_subprotocol(serve: Any) -> None:
     with pytest.raises(InvalidStatus) as foreign:
         connect(url, additional_headers={"Authorization": "Bearer secret"}, origin="http://evil.example")  # type: ignore[arg-type]
     assert foreign.value.response.status_code == 403
+
+
+def test_an_idle_client_is_disconnected_and_one_that_listens_is_not(
+    serve: Callable[..., Running], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While an utterance is spoken, a client has nothing to say."""
+    monkeypatch.setattr(live, "IDLE_S", 0.3)
+    running = serve()
+    with connect(f"ws://127.0.0.1:{running.port}/v1/audio/speech/stream") as client:
+        tell(client, "session.config", response_format="pcm", stream_audio=True, ignore_eos=True, max_new_tokens=800)
+        tell(client, "input.text", text="Some words.")
+        began = time.monotonic()
+        tell(client, "input.done")
+        messages, frames = answers(client)
+        assert messages[-1]["type"] == "session.done" and frames
+        spoke_s = time.monotonic() - began
+        with pytest.raises(ConnectionClosed) as closed:
+            client.recv(timeout=20)
+        assert closed.value.rcvd is not None
+        assert (closed.value.rcvd.code, closed.value.rcvd.reason) == (1001, "idle")
+        assert spoke_s > 0.3, "the utterance was too short to say anything"
+    eventually(lambda: not running.state.calls)

@@ -19,6 +19,7 @@ from serving import Running, eventually
 
 from omnitts_cli.engine.engine import Engine
 from omnitts_cli.errors import DeviceError
+from omnitts_cli.server import listen
 from omnitts_cli.server import state as server_state
 from omnitts_cli.speech import load
 
@@ -227,3 +228,36 @@ def test_a_port_that_is_taken_is_5() -> None:
         command = [sys.executable, "-m", "omnitts_cli", "serve", "-m", "random:toy", "--port", port]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 5 and port in done.stderr
+
+
+ACTIVATED = """
+import os, sys
+os.dup2(int(sys.argv[1]), 3)  # where systemd puts the first socket
+os.environ |= {"LISTEN_PID": str(os.getpid()), "LISTEN_FDS": "1"}
+os.execv(sys.executable, [sys.executable, "-m", "omnitts_cli", "serve", "-m", "random:toy", "-d", "cpu", "--port", "1"])
+"""
+
+
+def test_a_socket_of_systemd_is_used_instead_of_a_port() -> None:
+    """Requests that came before the server was there are answered too."""
+    with socket.create_server(("127.0.0.1", 0)) as given:
+        port = given.getsockname()[1]
+        early = socket.create_connection(("127.0.0.1", port), timeout=60)
+        early.sendall(b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        command = [sys.executable, "-c", ACTIVATED, str(given.fileno())]
+        running = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, pass_fds=[given.fileno()]
+        )
+    assert running.stdout
+    assert running.stdout.readline().strip() == f"http://127.0.0.1:{port}"
+    with early:
+        assert early.recv(100).startswith(b"HTTP/1.1 200 ")
+    running.send_signal(signal.SIGTERM)
+    out, errors = running.communicate(timeout=30)
+    assert running.returncode == 0 and not out, errors
+
+
+def test_sockets_meant_for_another_process_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LISTEN_FDS", "1")
+    monkeypatch.setenv("LISTEN_PID", str(os.getpid() + 1))
+    assert listen.from_systemd() == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from omnitts_cli.settings.setting import SWITCH, TEXT, either, number, one_of, whole
+from omnitts_cli.settings.setting import SWITCH, TEXT, Kind, either, number, one_of, seconds, whole
 
 NO_NUMBER = ["", " ", "-1", "1e309", "nan", "inf", "-inf", "１", "1_0", "10" * 15, "0x10", "1,5", "one", "1 ", "٣"]
 
@@ -39,3 +39,23 @@ def test_words_and_switches() -> None:
 def test_what_is_nothing_of_the_kind_is_refused(kind, text) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(ValueError):
         kind.read(text)
+
+
+@pytest.mark.parametrize(
+    ("kind", "typed", "expected"),
+    [
+        (whole(2, 8), "9", "8"),
+        (whole(2, 8), "word", "2"),
+        (number(0, 2), "-1", "0"),
+        (number(0, 2), "word", "1"),
+        (seconds(), "0", "1"),
+        (seconds(), "abc", "15m"),
+        (either("off", seconds()), "abc", "15m"),
+        (either("auto", whole(1, 9)), "10", "9"),
+        (one_of("a", "b"), "c", None),
+    ],
+)
+def test_a_hint_suggests_a_value_that_is_accepted(kind: Kind, typed: str, expected: str | None) -> None:
+    assert kind.example(typed) == expected
+    if expected is not None:
+        kind.read(expected)

@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from redirecting import redirecting
 
-from omnitts_cli.errors import UsageError
+from omnitts_cli.errors import OmniError, UsageError
 from omnitts_cli.settings.environment import server_socket
 from omnitts_cli.speech import servers
-from omnitts_cli.speech.servers import Address, own_socket, refused
+from omnitts_cli.speech.remote import connect
+from omnitts_cli.speech.servers import Address, model_there, own_socket, refused
 
 
 @pytest.mark.parametrize(
@@ -107,3 +109,16 @@ def test_a_refusal_has_the_exit_code_of_its_kind(status: int, code: int) -> None
     assert error.exit_code == code and error.hint
     assert error.message == "http://h:1: no ?[31m room"
     assert refused(status, b"<html>", Address.of("http://h:1")).message == f"http://h:1: HTTP {status}"
+
+
+def test_a_server_that_redirects_is_refused_and_gets_no_second_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another address would get the key and the text."""
+    monkeypatch.setenv("OMNITTS_API_KEY", "secret")
+    with redirecting() as (port, private):
+        address = Address.of(f"http://127.0.0.1:{port}", "--via")
+        with pytest.raises(OmniError, match="302") as error:
+            model_there(address, None, "custom_voice")
+        assert private.calls == 0 and error.value.hint
+        with pytest.raises(OmniError, match="302"):
+            connect(str(address), None, "custom_voice", device="auto", dtype="auto", local=lambda: pytest.fail("local"))
+        assert private.calls == 0
