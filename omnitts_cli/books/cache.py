@@ -20,12 +20,12 @@ import numpy as np
 
 from omnitts_cli.audio.target import alive
 from omnitts_cli.fleet import disk
-from omnitts_cli.text.subtitles import Sentence
+from omnitts_cli.text.subtitles import Sentence, Word
 
 RUNS = "runs"
 UNUSED_S = 60 * 24 * 3600.0
 BLOCK = 1 << 16
-SUFFIX = ".flac"
+SUFFIX, WORDS = ".flac", ".words"
 
 
 def default_folder() -> Path:
@@ -106,6 +106,18 @@ class Cache:
         disk.rename(part, path)
         disk.put(path.with_suffix(".json"), json.dumps(about, ensure_ascii=False).encode())
 
+    def words(self, key: str) -> list[tuple[Word, ...]] | None:
+        """The words of each sentence of a unit, if their times are known."""
+        try:
+            rows = json.loads(self._path(key).with_suffix(WORDS).read_bytes())
+            return [tuple(Word(*word) for word in row) for row in rows]
+        except (OSError, ValueError, TypeError):
+            return None
+
+    def put_words(self, key: str, words: list[tuple[Word, ...]]) -> None:
+        rows = [[(one.start_s, one.end_s, one.text) for one in row] for row in words]
+        disk.put(self._path(key).with_suffix(WORDS), json.dumps(rows, ensure_ascii=False).encode())
+
     def used(self, key: str) -> None:
         """Notes that a unit was used, so that it is kept."""
         with suppress(OSError):
@@ -119,3 +131,4 @@ class Cache:
                 if about.stat().st_mtime < before:
                     about.unlink()
                     about.with_suffix(SUFFIX).unlink()
+                    about.with_suffix(WORDS).unlink(missing_ok=True)

@@ -37,7 +37,7 @@ from omnitts_cli.text.formats.block import Section
 from omnitts_cli.text.inputs import TextOptions
 from omnitts_cli.text.language import LANGUAGES
 from omnitts_cli.text.lexicon import load_lexicon
-from omnitts_cli.text.subtitles import Sentence
+from omnitts_cli.text.subtitles import Sentence, Word
 from omnitts_cli.weights.released import SIZES
 
 Opener = Callable[[str, str], AbstractContextManager[TTS]]
@@ -120,6 +120,7 @@ class Job:
     language: str = ""  # that the book says it is in
     subtype: str = "pcm16"
     chapter_gap_s: float = 1.5
+    by_words: bool = False  # the result has the times of words
     tell: Callable[[Notice], None] = lambda notice: None
     look: Callable[[Pace], None] = lambda pace: None
 
@@ -265,6 +266,12 @@ def members_of(chapters: Sequence[Chapter]) -> list[Member]:
     return list(dict.fromkeys(unit.member for chapter in chapters for unit in chapter.units))
 
 
+def moved(sentence: Sentence, by_s: float) -> Sentence:
+    """The sentence so much later."""
+    words = tuple(Word(one.start_s + by_s, one.end_s + by_s, one.text) for one in sentence.words)
+    return Sentence(sentence.start_s + by_s, sentence.end_s + by_s, sentence.text, words)
+
+
 class Writer:
     """Writes finished units in order. With a loudness and no factor yet, it only measures."""
 
@@ -305,16 +312,30 @@ class Writer:
                 self._place.begin(found.rate)
         if not number:
             self._begin_chapter(chapter)
-        start_s = result.seconds
+        sentences = self._timed(chapter.keys[number], found) if self._job.by_words else found.sentences
+        result.sentences += [moved(one, result.seconds) for one in sentences]
         for samples in self._sound(found):
             self._put(samples)
-        result.sentences += [replace(one, start_s=one.start_s + start_s, end_s=one.end_s + start_s)
-                             for one in found.sentences]  # fmt: skip
         mark = result.marks[-1]
         new = chapter.keys[number] in self._spoken
         result.units, result.spoken = result.units + 1, result.spoken + new
         result.marks[-1] = replace(mark, end_s=result.seconds, units=mark.units + 1, spoken=mark.spoken + new)
         self.pace.written_s, self.pace.chapter = result.seconds, len(result.marks)
+
+    def _timed(self, key: str, found: Spoken) -> list[Sentence]:
+        """The sentences with the times of their words, which are found once."""
+        known = self.cache.words(key)
+        if known is None:
+            from omnitts_cli.books.words import speller, with_words
+
+            language = self._job.book_language() or "auto"
+            spell = speller(language if self._job.speech.language == "auto" else self._job.speech.language)
+            sound, rate = found.sound(), found.rate
+            timed = [with_words(one, sound[round(one.start_s * rate) : round(one.end_s * rate)], rate, spell)
+                     for one in found.sentences]  # fmt: skip
+            known = [one.words for one in timed]
+            self.cache.put_words(key, known)
+        return [replace(one, words=words) for one, words in zip(found.sentences, known, strict=False)]
 
     def _begin_chapter(self, chapter: Chapter) -> None:
         result = self.result

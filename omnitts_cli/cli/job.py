@@ -21,7 +21,7 @@ from omnitts_cli.terminal.signals import Stopped, held
 from omnitts_cli.text.language import LANGUAGES
 
 if TYPE_CHECKING:
-    from omnitts_cli.cli.sound_out import SideFile, Stage
+    from omnitts_cli.cli.sound_out import SideFile, Stage, SubtitleFile
     from omnitts_cli.speech.remote import RemoteTTS
     from omnitts_cli.speech.script import Script
     from omnitts_cli.speech.speaking import Stream
@@ -113,19 +113,16 @@ class Job:
             hint = f'omnitts say "text" -o {path}   writes a file instead; omnitts doctor shows more'
             raise DeviceError(error.message, cause=error.cause, hint=hint) from None
 
-    def side_files(self, closing: ExitStack) -> tuple[SideFile | None, SideFile | None]:
+    def side_files(self, closing: ExitStack) -> tuple[SubtitleFile | None, SideFile | None]:
         """The files of --subs and --codes, which are removed unless they are completed."""
-        from omnitts_cli.text.subtitles import subtitle_format
-
-        if self.output.subs and self.output.subs != "-":
-            subtitle_format(self.output.subs)
-        found = []
-        for path in (self.output.subs, self.output.codes):
-            file = sound_out.SideFile(path, no_clobber=self.output.no_clobber) if path else None
-            if file:
-                closing.callback(file.discard)
-            found.append(file)
-        return found[0], found[1]
+        subs = codes = None
+        if self.output.subs:
+            subs = sound_out.SubtitleFile(self.output, self.speech.language)
+            closing.callback(subs.discard)
+        if self.output.codes:
+            codes = sound_out.SideFile(self.output.codes, no_clobber=self.output.no_clobber)
+            closing.callback(codes.discard)
+        return subs, codes
 
     def prepared(self, place: Stage, rate: int) -> Stage:
         """The output for the model's sample rate, with --loudness applied."""
@@ -147,7 +144,7 @@ class Ready:
     job: Job
     tts: TTS
     place: Stage
-    subs: SideFile | None
+    subs: SubtitleFile | None
     codes: SideFile | None
     script: Script
     texts: Iterator[str] | None
@@ -159,7 +156,7 @@ class Ready:
         stream = self.stream(voice, speech)
         self.write(stream)
         if self.subs:
-            self.subs.write(sound_out.subtitles(stream.account, self.subs.path))
+            self.subs.write_times(stream.account.sentences)
         if self.codes:
             self.codes.write(sound_out.codes(stream.account, self.tts.engine.model.facts.groups))
         sound_out.report(job.command, speech, self.tts, self.place, stream, named=job.names_outputs)
@@ -204,6 +201,8 @@ class Ready:
                         place.write(chunk.samples)
                         if chunk.sentence is not None:
                             place.sink.sentence_done()
+                    if self.subs:
+                        self.subs.hear(chunk)
                     look()
                 place.sink.finish()
             except (OmniError, Stopped) as error:

@@ -173,7 +173,8 @@ class BookCommand:
             progress = closing.enter_context(Progress("speaking", self.messages.progress))
             job = BookJob(
                 chapters, cast, self.text, self.speech, known, language=document.language, subtype=self.output.subtype,
-                chapter_gap_s=self.book.chapter_gap / 1000, tell=console.notice, look=partial(tell_pace, progress),
+                chapter_gap_s=self.book.chapter_gap / 1000, by_words=self.output.subs_by == "words",
+                tell=console.notice, look=partial(tell_pace, progress),
             )  # fmt: skip
             planned = job.plan()
             if self.book.list_chapters or self.output.dry_run:
@@ -183,7 +184,7 @@ class BookCommand:
             with held():
                 place = BookPlace(self.output, cache.work, marks)
                 closing.callback(place.discard)
-            subs = sound_out.SideFile(self.output.subs, no_clobber=self.output.no_clobber) if self.output.subs else None
+            subs = sound_out.SubtitleFile(self.output, self.speech.language) if self.output.subs else None
             if subs:
                 closing.callback(subs.discard)
 
@@ -199,7 +200,7 @@ class BookCommand:
                 stopped.word += "; finished parts are kept, and the same command goes on"
                 raise
             if subs:
-                subs.write(sound_out.rendered(result.sentences, subs.path))
+                subs.write_times(result.sentences)
         report_book(place, result, document)
 
     def refuse_contradictions(self, folder: Folder) -> None:

@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     from omnitts_cli.audio.loudness import Meter
     from omnitts_cli.audio.sinks import Sink
     from omnitts_cli.audio.speaker import SpeakerSink
-    from omnitts_cli.settings.table import Output, Speech
-    from omnitts_cli.speech.clip import Clip
+    from omnitts_cli.books.words import Timer
+    from omnitts_cli.settings.table import Output, Results, Speech
+    from omnitts_cli.speech.clip import Chunk, Clip
     from omnitts_cli.speech.script import Script
     from omnitts_cli.speech.speaking import Account, Stream
     from omnitts_cli.speech.tts import TTS
@@ -216,6 +217,36 @@ class SideFile:
         self._target.remove()
 
 
+class SubtitleFile(SideFile):
+    """The file of --subs; with --subs-by words it hears the sound that its words are found in."""
+
+    def __init__(self, output: Results, language: str) -> None:
+        from omnitts_cli.text.subtitles import subtitle_format
+
+        path = str(output.subs)
+        self._form = subtitle_format(path) if path != "-" else "srt"
+        super().__init__(path, no_clobber=output.no_clobber)
+        self._by_words, self._language = output.subs_by == "words", language
+        self._timer: Timer | None = None
+
+    def hear(self, chunk: Chunk) -> None:
+        """What has just been written."""
+        if not self._by_words:
+            return
+        if self._timer is None:
+            from omnitts_cli.books.words import Timer, speller
+
+            self._timer = Timer(chunk.sample_rate, speller(self._language))
+        self._timer.hear(chunk.samples, chunk.sentence)
+
+    def write_times(self, sentences: Sequence[Sentence]) -> None:
+        """The times of the sentences, or of all words that were heard."""
+        from omnitts_cli.text.subtitles import joined, render
+
+        known = self._timer.sentences if self._timer else sentences
+        self.write(render(joined(known), self._form).encode())
+
+
 class StdoutFile:
     """Standard output instead of such a file. JSON goes to stderr then."""
 
@@ -343,19 +374,6 @@ def tell_playing(progress: Progress, script: Script, place: Stage, stream: Strea
         expected = stream.made_s * max(1.0, script.chars / done)
     moment = Playback(speaker.played_s, stream.made_s, complete, expected, speaker.level, player.paused, player.listens)
     progress.update(moment.share, moment.words, heard_s=round(moment.heard_s, 2), audio_s=round(moment.made_s, 2))
-
-
-def subtitles(account: Account, path: Path) -> bytes:
-    """The times of the sentences as a subtitle file."""
-    from omnitts_cli.text.subtitles import joined
-
-    return rendered(joined(account.sentences), path)
-
-
-def rendered(sentences: Sequence[Sentence], path: Path) -> bytes:
-    from omnitts_cli.text.subtitles import render, subtitle_format
-
-    return render(sentences, subtitle_format(str(path))).encode()
 
 
 def codes(account: Account, groups: int) -> bytes:

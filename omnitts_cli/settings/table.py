@@ -330,6 +330,10 @@ class Results(Output):
     subs: Annotated[
         str | None, for_output("--subs", TARGET, "Write subtitles (.srt, .vtt or .json).", "PATH", main=True)
     ] = None
+    subs_by: Annotated[
+        str,
+        for_output("--subs-by", one_of("sentence", "words"), "Subtitles by sentence, or with the time of each word."),
+    ] = "sentence"
     codes: Annotated[str | None, for_output("--codes", TARGET, "Save the codec codes as safetensors.", "PATH")] = None
     via: Annotated[
         str,

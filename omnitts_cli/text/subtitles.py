@@ -1,4 +1,4 @@
-"""Subtitles: when each sentence is heard, as SRT, WebVTT or JSON text."""
+"""Subtitles: when each sentence, or each word, is heard, as SRT, WebVTT or JSON text."""
 
 from __future__ import annotations
 
@@ -13,6 +13,17 @@ from omnitts_cli.text.reading import GOES_ON
 
 SubtitleFormat = Literal["srt", "vtt", "json"]
 SUBTITLE_FORMATS: tuple[SubtitleFormat, ...] = get_args(SubtitleFormat)
+CUE_LETTERS, CUE_PAUSE_S, CUE_ENDS = 32, 0.3, (",", ".", ";", ":", "!", "?", "…", "—", "。", "、", "，", "！", "？")
+FIRST_WIDE = 0x2E80
+
+
+@dataclass(frozen=True)
+class Word:
+    """A word as it is written, and its place in the sound."""
+
+    start_s: float
+    end_s: float
+    text: str
 
 
 @dataclass(frozen=True)
@@ -22,6 +33,7 @@ class Sentence:
     start_s: float
     end_s: float
     text: str
+    words: tuple[Word, ...] = ()
 
 
 def joined(sentences: Sequence[Sentence]) -> list[Sentence]:
@@ -29,7 +41,9 @@ def joined(sentences: Sequence[Sentence]) -> list[Sentence]:
     found: list[Sentence] = []
     for sentence in sentences:
         if sentence.text == GOES_ON and found:
-            found[-1] = replace(found[-1], end_s=sentence.end_s)
+            words = found[-1].words
+            words = (*words[:-1], replace(words[-1], end_s=sentence.end_s)) if words else ()
+            found[-1] = replace(found[-1], end_s=sentence.end_s, words=words)
         else:
             found.append(sentence)
     return found
@@ -48,19 +62,51 @@ def render(sentences: Sequence[Sentence], form: SubtitleFormat) -> str:
     if form == "json":
         return json.dumps({"schema": 1, "sentences": sentence_rows(sentences)}, ensure_ascii=False, indent=1) + "\n"
     if form == "srt":
+        shown = [cue for one in sentences for cue in cues_of(one)]
         cues = [
             f"{number}\n{clock(s.start_s, ',')} --> {clock(s.end_s, ',')}\n{one_line(s.text)}\n"
-            for number, s in enumerate(sentences, 1)
+            for number, s in enumerate(shown, 1)
         ]
         return "\n".join(cues)
-    cues = [f"{clock(s.start_s, '.')} --> {clock(s.end_s, '.')}\n{escaped(s.text)}\n" for s in sentences]
+    cues = [f"{clock(s.start_s, '.')} --> {clock(s.end_s, '.')}\n{in_spans(s)}\n" for s in sentences]
     return "\n".join(["WEBVTT\n", *cues])
+
+
+def cues_of(sentence: Sentence) -> list[Sentence]:
+    """A cue for every few words, if their times are known; a cue ends at a comma, a pause, or when it is full."""
+    cues: list[Sentence] = []
+    full = True
+    for word in sentence.words:
+        last = cues[-1] if cues else None
+        if last is None or full or word.start_s - last.end_s > CUE_PAUSE_S or len(last.text + word.text) >= CUE_LETTERS:
+            cues.append(Sentence(word.start_s, word.end_s, word.text))
+        else:
+            cues[-1] = replace(last, end_s=word.end_s, text=f"{last.text}{between(last.text, word.text)}{word.text}")
+        full = word.text.rstrip("\"'”’)»").endswith(CUE_ENDS)
+    return cues or [sentence]
+
+
+def between(before: str, word: str) -> str:
+    """The space between two words; Chinese and Japanese have none."""
+    return "" if ord(before[-1]) >= FIRST_WIDE and ord(word[0]) >= FIRST_WIDE else " "
+
+
+def in_spans(sentence: Sentence) -> str:
+    """The text of a WebVTT cue; a player highlights each word from its time on."""
+    parts, before = [], ""
+    for word in sentence.words:
+        parts.append(
+            f"{between(before, word.text) if before else ''}<{clock(word.start_s, '.')}><c>{escaped(word.text)}</c>"
+        )
+        before = word.text
+    return "".join(parts) or escaped(sentence.text)
 
 
 def sentence_rows(sentences: Sequence[Sentence]) -> list[dict[str, object]]:
     """The sentences as they stand in `--json`."""
     return [
         {"i": i, "start": round(s.start_s, 3), "end": round(s.end_s, 3), "text": s.text}
+        | ({"words": [[round(w.start_s, 3), round(w.end_s, 3), w.text] for w in s.words]} if s.words else {})
         for i, s in enumerate(sentences)
     ]
 

@@ -112,6 +112,20 @@ def test_one_loudness_for_the_whole_book(omnitts: Omnitts) -> None:
     assert again["spoken"] == 0  # a gain is no reason to speak again
 
 
+@pytest.mark.parametrize("more", [["-f", "book.md", "--chapters", "1-"], ["First words. Middle words."]])
+def test_subtitles_by_words(omnitts: Omnitts, more: list[str]) -> None:
+    book()
+    for name in ("a.json", "b.json"):
+        work = ["--work", "work"] if "-f" in more else []
+        done = omnitts("say", *TOY, "--seed", "3", *work, "-o", "a.wav", "--subs", name, "--subs-by", "words", *more)
+        assert done.code == 0, done.err
+    assert Path("a.json").read_text() == Path("b.json").read_text()
+    for row in json.loads(Path("a.json").read_text())["sentences"]:
+        assert " ".join(word for _, _, word in row["words"]) == row["text"]
+        times = [row["start"], *(time for start, end, _ in row["words"] for time in (start, end)), row["end"]]
+        assert times == sorted(times)
+
+
 # ---- what is spoken again
 
 

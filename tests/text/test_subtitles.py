@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 
 import pytest
 
 from omnitts_cli.errors import UsageError
-from omnitts_cli.text.subtitles import Sentence, clock, joined, render, subtitle_format
+from omnitts_cli.text.subtitles import Sentence, Word, clock, cues_of, joined, render, subtitle_format
 
 SENTENCES = [Sentence(0.0, 2.1, "Hello there."), Sentence(2.35, 3725.5, "A <b> & 1 --> 2\n\nnew line")]
 
@@ -69,3 +70,43 @@ def test_B10_a_number_spoken_in_two_parts_is_one_cue() -> None:
     parts = [Sentence(0.0, 1.0, "Call 123 456"), Sentence(1.0, 2.5, "…"), Sentence(3.0, 4.0, "Now.")]
     assert joined(parts) == [Sentence(0.0, 2.5, "Call 123 456"), Sentence(3.0, 4.0, "Now.")]
     assert joined([Sentence(0.0, 1.0, "…")]) == [Sentence(0.0, 1.0, "…")]
+
+
+def spoken(text: str, start_s: float = 1.0, pause_after: int = 0) -> Sentence:
+    """A sentence whose words last 0.3 s each; a pause of a second follows one of them."""
+    words, at = [], start_s
+    for number, word in enumerate(text.split(), 1):
+        words.append(Word(round(at, 3), round(at + 0.3, 3), word))
+        at += 1.3 if number == pause_after else 0.3
+    return Sentence(start_s, words[-1].end_s, text, tuple(words))
+
+
+LONG = "It was a bright, cold day in April and all of the clocks in the old town were striking thirteen & one."
+
+
+def test_srt_of_words_covers_every_word_and_never_overlaps() -> None:
+    cues = cues_of(spoken(LONG, pause_after=9))
+    assert " ".join(cue.text for cue in cues) == LONG and len(cues) > 3
+    assert cues[0].text == "It was a bright," and any(cue.text.endswith(" and") for cue in cues)
+    assert all(len(cue.text) <= 40 and cue.start_s < cue.end_s for cue in cues)
+    assert all(one.end_s <= other.start_s for one, other in pairwise(cues))
+    assert render([spoken(LONG)], "srt").count("-->") == len(cues_of(spoken(LONG)))
+
+
+def test_vtt_of_words_has_a_span_for_each() -> None:
+    made = render([spoken("Hello <b> & you")], "vtt").splitlines()
+    assert made[2:] == [
+        "00:00:01.000 --> 00:00:02.200",
+        "<00:00:01.000><c>Hello</c> <00:00:01.300><c>&lt;b&gt;</c> <00:00:01.600><c>&amp;</c> <00:00:01.900><c>you</c>",
+    ]
+    assert "</c><00:00:01.300><c>文</c>" in render([spoken("中 文")], "vtt")
+
+
+def test_json_of_words() -> None:
+    made = json.loads(render([spoken("One two.")], "json"))["sentences"][0]
+    assert made["words"] == [[1.0, 1.3, "One"], [1.3, 1.6, "two."]] and made["text"] == "One two."
+
+
+def test_a_number_that_goes_on_lengthens_its_word() -> None:
+    (found,) = joined([spoken("Call 5551234"), Sentence(2.0, 3.0, "…", (Word(2.0, 3.0, "…"),))])
+    assert found.end_s == 3.0 and [word.end_s for word in found.words] == [1.3, 3.0]
