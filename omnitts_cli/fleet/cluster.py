@@ -32,7 +32,7 @@ OBJECT_STORE_BYTES = 256 << 20
 CALLS = 4  # at once in a worker: two leases, and `ready`
 POLL_S = 0.2
 LOOK_S = 1.0  # between two looks at the journals near the end
-TRIES_TO_START = 5  # of a worker that finishes no lease
+TRIES_TO_START = 5  # of a worker that finishes nothing
 MANY_WORKERS = 16
 LOCAL = "local"
 
@@ -136,7 +136,7 @@ class Driver:
         self._leases = Leases(len(rows), len(cluster.workers))
         self._calls: dict[Any, tuple[str, Lease | None]] = {}  # Ray's reference -> worker, lease; None: it starts
         self._names: dict[str, str] = {}  # workers that are ready -> the name of their journal
-        self._starts: dict[str, int] = {}  # without a finished lease
+        self._starts: dict[str, int] = {}  # since rows were finished
         self._looked = 0.0
 
     def speak(self) -> None:
@@ -210,6 +210,7 @@ class Driver:
         for call, (whose, _) in list(self._calls.items()):
             if whose == worker:
                 del self._calls[call]
+        left = self._leases.left
         self._look_at_journals()
         name = self._names.pop(worker, "")
         rows = np.array(under_way(self._task.work / f"doing-{name}") if name else [], np.int64)
@@ -217,6 +218,8 @@ class Driver:
         if poison:
             self._fail(self._order[poison])
             self._leases.mark(np.array(poison, np.int64))
+        if self._leases.left < left:
+            self._starts[worker] = 0
         self._start(worker)
 
     def _look_at_journals(self) -> None:

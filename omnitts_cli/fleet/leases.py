@@ -85,12 +85,13 @@ class Leases:
         return Lease(np.arange(self._next - size, self._next))
 
     def _copy(self, worker: str) -> Lease | None:
-        """The rest of the oldest lease of another worker."""
+        """The rest of the oldest lease of another worker. Rows that may be poison are not copied."""
         for other, hand in self._hands.items():
             for lease in hand:
-                if other != worker and lease.copies < COPIES and len(rows := self._missing(lease.rows)):
+                rows = self._missing(lease.rows) if other != worker and lease.copies < COPIES else lease.rows[:0]
+                if len(rows) and not any(int(row) in self._deaths for row in rows):
                     lease.copies += 1
-                    return Lease(rows, lease.alone, lease.copies)
+                    return Lease(rows, copies=lease.copies)
         return None
 
     def _missing(self, rows: np.ndarray) -> np.ndarray:

@@ -9,14 +9,17 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from omnitts_cli.fleet import journal
+from omnitts_cli.fleet import cluster, journal
 from omnitts_cli.fleet.journal import DONE, Book, Entry, Journal
+from omnitts_cli.fleet.worker import Task, Worker
 
 soundfile = pytest.importorskip("soundfile")
 
@@ -177,6 +180,79 @@ def test_journals_of_workers_become_one(tmp_path: Path) -> None:
     book.close()
     Journal(tmp_path).close()
     assert len(journal.read(tmp_path / "journal-main.bin")) == 5
+
+
+class Died(Exception):
+    """What Ray raises for the calls of a worker that has died."""
+
+
+class FakeWorker:
+    """A real worker in this process that "dies" when it gets a certain row."""
+
+    def __init__(self, task: Task, number: int, poison: int) -> None:
+        self.task, self.number, self.poison, self.deaths = task, number, poison, 0
+        self.ready = self.speak = self
+        self.worker: Worker | None = None
+
+    def remote(self, *given: Any) -> Any:
+        return partial(FakeRay.answer, self, *given)
+
+
+class FakeRay:
+    """Answers calls at once, in order."""
+
+    exceptions = SimpleNamespace(RayError=Died, RayTaskError=ZeroDivisionError)
+
+    def wait(self, calls: list[Any], **how: Any) -> tuple[list[Any], list[Any]]:
+        return calls[:1], calls[1:]
+
+    def get(self, call: Any) -> Any:
+        return call()
+
+    @staticmethod
+    def answer(actor: FakeWorker, *given: Any) -> Any:
+        if not given:
+            actor.worker = Worker(actor.task, actor.number)
+            return actor.worker.ready()
+        if actor.poison in given[0]:
+            actor.deaths += 1
+            rows = (np.asarray(given[0]) + 1).astype("<u4")
+            (actor.task.work / f"doing-{actor.worker.name}").write_bytes(rows.tobytes())
+            raise Died
+        return actor.worker.speak(*given)
+
+
+def test_a_row_that_kills_three_workers_fails_and_the_others_go_on(
+    omnitts: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manifest("rows.jsonl", 40)
+    assert omnitts("batch", "rows.jsonl", "-O", "whole", *TOY).code == 0
+    actors: list[FakeWorker] = []
+
+    class FakeCluster:
+        ray = FakeRay()
+
+        def __init__(self, job: Any, task: Task, rows: int) -> None:
+            actors.extend(FakeWorker(task, number, poison=17) for number in range(2))
+            self.workers = {f"worker {actor.number}": actor for actor in actors}
+
+        def close(self) -> None:
+            for worker in (actor.worker for actor in actors if actor.worker):
+                worker._feed.put(None)
+                worker._thread.join(30)
+
+    monkeypatch.setattr(cluster, "Cluster", FakeCluster)
+    done = omnitts("batch", "rows.jsonl", "-O", "out", *TOY, "--ray", "local")
+    assert done.code == 6 and "3 workers died while they spoke it" in done.err, done.err
+    assert sum(actor.deaths for actor in actors) == 3
+    rows = [json.loads(line) for line in Path("out/manifest.jsonl").read_text().splitlines()]
+    assert [(row["id"], row["code"]) for row in rows if row["status"] == "failed"] == [("r17", "poison")]
+    expected = sums("whole")
+    assert {row["id"]: row["sha256"] for row in rows if row["status"] == "ok"} == {
+        id: sha for id, sha in expected.items() if id != "r17"
+    }
+    again = omnitts("batch", "rows.jsonl", "-O", "out", *TOY, "--retry-failed")  # without workers
+    assert again.code == 0 and len(sums("out")) == 40
 
 
 @pytest.mark.parametrize(

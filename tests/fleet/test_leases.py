@@ -82,6 +82,16 @@ def test_an_idle_worker_gets_a_copy_of_the_oldest_lease_and_the_first_commit_cou
     assert leases.left == 32
 
 
+def test_rows_that_may_be_poison_are_not_copied() -> None:
+    leases = Leases(32, 1)
+    assert leases.take("a") is not None
+    leases.died("a", [3])
+    first, second = leases.take("a"), leases.take("a")
+    assert first and second and 3 in first.rows
+    copy = leases.take("b")
+    assert copy and copy.rows.tolist() == second.rows.tolist() and leases.take("c") is None
+
+
 class Cluster:
     """Workers on a virtual clock, each dying once an hour. Rows are committed as they are finished."""
 
