@@ -55,7 +55,12 @@ FAULTS = [
     Fault(
         "families/common/live.py", '"".join(self._held).rstrip()', '"".join(self._held)', "families/common/test_live.py"
     ),
-    Fault("families/common/fields.py", 'entry.text("content") != word', "False", "families/qwen3_tts/test_config.py"),
+    Fault(
+        "families/common/fields.py",
+        '.text("content")) != word',
+        ".text(\"content\")) == ''",
+        "families/qwen3_tts/test_config.py",
+    ),
     Fault(
         "families/qwen3_tts/prompt.py",
         "[control.think, control.think_begin, start.language,",

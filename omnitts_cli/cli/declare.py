@@ -291,9 +291,8 @@ def command(
         without = {*typed_only, "file"} if typed.get("words") else typed_only  # typed words are the text
         values = {f.name: layers.value(f, typed_only=f.name in without) for f in options}
         built = {name: groups[name](**{f.name: values[f.name] for f in fields[name]}) for name in groups}
-        for group in built.values():
-            if isinstance(group, Messages):
-                listen_to(group)
+        if "messages" in built:
+            listen_to(built["messages"])
         warn(layers)
         console.stdout.claim()
         try:

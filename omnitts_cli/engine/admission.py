@@ -107,11 +107,10 @@ class Admission:
                 ready.append(record)
         if runs:
             self._prefill.launch(runs)
-        for record in ready:
-            self._keep_prefix(record)
         if ready:
             self._write_columns(ready)
         for record in ready:
+            self._keep_prefix(record)
             record.state = State.RUNNING
             record.draft = record.prompt = None  # their memory is no longer needed
         return ready
@@ -161,12 +160,10 @@ class Admission:
 
     def _write_columns(self, records: Sequence[Record]) -> None:
         """For all of them together, because each write is a kernel."""
-        table, facts, to_device = self._context.table, [], self._context.device.to_device
-        for record in records:
-            record.closed = record.closing and not record.unsent
-            facts.append(self._columns(record))
-        numbers = [[fact[name] for fact in facts] for name in (*WHOLE, *FLAGS)]
-        numbers.insert(0, [record.slot for record in records])
+        table, to_device = self._context.table, self._context.device.to_device
+        facts = [self._columns(record) for record in records]
+        slots = [record.slot for record in records]
+        numbers = [slots, *([fact[name] for fact in facts] for name in (*WHOLE, *FLAGS))]
         reals = [[fact[name] for fact in facts] for name in REAL]
         with self._stream:
             uploaded = to_device(np.array(numbers, np.int64))
@@ -182,6 +179,7 @@ class Admission:
 
     def _columns(self, record: Record) -> dict[str, float]:
         """The scalar columns that a slot starts with."""
+        record.closed = record.closing and not record.unsent
         settings = record.request.sampling.over(self._context.model.sampling)
         return {
             **AT_FIRST,

@@ -42,9 +42,8 @@ class Fields:
 
     @staticmethod
     def read(file: Path, limit: int = CONFIG_BYTES) -> Fields:
-        text = read_file(file, limit)
         try:
-            values = json.loads(text)
+            values = json.loads(read_file(file, limit))
         except (ValueError, RecursionError) as error:
             raise ModelError(f"{file}: not valid JSON", cause=str(error)[:200]) from None
         if not isinstance(values, dict):
