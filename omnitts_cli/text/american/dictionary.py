@@ -16,7 +16,7 @@ from pathlib import Path
 
 SOUNDS = "ˈˌAIOQTWYabdfhijklmnpstuvwzæðŋɑɒɔəɐɛɜɡɪɹɾʃʊʌʒʤʧθᵊᵻ"
 SPACE = "_"  # between the words of one reading
-BLOCK = 24_000  # bytes before compression
+BLOCK = 8_000  # bytes before compression
 HEAD = struct.Struct("<4sI")
 MAGIC = b"OTD1"
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from functools import cached_property
 from pathlib import Path
+from typing import Protocol
 
 from omnitts_cli.text.american.dictionary import SPACE, Dictionary
 
@@ -47,12 +48,20 @@ LONGEST = 60
 """Letters of a word that is taken apart; longer runs of letters are guessed."""
 
 
+class Finds(Protocol):
+    """A dictionary."""
+
+    def find(self, word: str) -> str | None:
+        """The line of a word."""
+        ...
+
+
 class Words:
     """All of it; `readings` for a word in letters, apostrophes and hyphens."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, dictionary: Finds | None = None) -> None:
         self._folder = folder
-        self._dictionary = Dictionary(folder / "words.bin")
+        self._dictionary = dictionary or Dictionary(folder / "words.bin")
 
     @cached_property
     def _guess(self):  # type: ignore[no-untyped-def]
@@ -82,7 +91,7 @@ class Words:
         elif found is None and PLURAL_LETTERS.fullmatch(word):
             return plural(default(self._known(word[:-1], False) or self.spelled(word[:-1])))
         if found is None:
-            found = self._possessive(word, shouted) or self._inflected(word.lower() if capitals else word)
+            found = self._possessive(word, shouted) or self.inflected(word.lower() if capitals else word)
         if found is None:
             return None
         if isinstance(found, dict):
@@ -125,7 +134,8 @@ class Words:
             return with_ending(self._known(stem, shouted), plural)
         return None
 
-    def _inflected(self, word: str) -> str | Readings | None:
+    def inflected(self, word: str) -> str | Readings | None:
+        """A word as the plural, past or -ing form of an entry."""
         for ending, stems, add in INFLECTIONS:
             if word.endswith(ending) and len(word) > len(ending) + 1:
                 for stem in stems(word):

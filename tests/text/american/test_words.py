@@ -85,3 +85,11 @@ def test_capitals_are_letters_unless_everything_is_shouted(words: Words) -> None
     assert words.readings("US") == "jˌuˈɛs" or words.readings("US") == "ˌjuˈɛs"
     assert default(words.readings("US", shouted=True)) == "ˈʌs"
     assert default(words.readings("IT", shouted=True)) == "ˈɪt"
+
+
+@pytest.mark.parametrize(
+    ("word", "spoken"),
+    [("Paul", "pˈɔl"), ("Boris", "bˈɔɹɪs"), ("Elvis", "ˈɛlvɪs"), ("broccoli", "bɹˈɑkəli"), ("Harvard's", "hˈɑɹvəɹdz")],
+)
+def test_names_and_words_that_only_cmudict_has(word: str, spoken: str, words: Words) -> None:
+    assert default(words.readings(word)) == spoken
