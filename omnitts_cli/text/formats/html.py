@@ -30,10 +30,21 @@ BASE = re.compile(r"(?:\d|(?<![A-Za-z])[A-Za-z]|\))\Z")  # what a raised number 
 def html_blocks(page: str, anchors: Collection[str] = ()) -> Iterator[Block]:
     """One block for each paragraph-like element, and one for each element whose id is in `anchors`."""
     reader = Reader(anchors)
-    reader.feed(page)
+    reader.feed(without_open_ends(page))
     reader.close()
     reader.paragraph()
     yield from reader.blocks
+
+
+def without_open_ends(page: str) -> str:
+    """The page with each `<` as a character that cannot begin a tag or comment, as its end is missing.
+
+    HTMLParser looks for that end again from every one of them, which takes time in the square of the length.
+    """
+    last = page.rfind("-->") + 1
+    page = page[:last] + page[last:].replace("<!--", "&lt;!--")
+    last = page.rfind(">") + 1
+    return page[:last] + page[last:].replace("<", "&lt;")
 
 
 class Reader(HTMLParser):
@@ -47,6 +58,12 @@ class Reader(HTMLParser):
         self._words: list[str] = []
         self._skipped: list[str] = []
         self._raised: int | None = None  # where in _words the open <sup> begins
+
+    def parse_marked_section(self, i: int, report: int = 1) -> int:
+        """`<![CDATA[...]]>` and the like are not spoken; HTMLParser fails where it finds no name in them."""
+        mark = "]]>" if self.rawdata.startswith("<![CDATA[", i) else ">"
+        end = self.rawdata.find(mark, i)
+        return end + len(mark) if end >= 0 else -1
 
     def paragraph(self) -> None:
         lines = [" ".join(line.split()).replace(" , ", ", ") for line in "".join(self._words).split("\v")]
@@ -71,7 +88,7 @@ class Reader(HTMLParser):
         elif tag == "br":
             self._words.append("\v")
         elif tag in ("td", "th"):
-            self._words.append(", " if "".join(self._words).strip() else "")
+            self._words.append(", " if any(word.strip() for word in self._words) else "")
         elif tag == "sup":
             self._raised = len(self._words)
 
@@ -105,7 +122,11 @@ class Reader(HTMLParser):
         """What was raised: a power after a number or a letter, else the mark of a footnote, which is not spoken."""
         assert self._raised is not None
         raised = "".join(self._words[self._raised :])
-        before = "".join(self._words[: self._raised])
+        before = ""
+        for n in range(self._raised - 1, -1, -1):
+            before = self._words[n] + before
+            if len(before) > 1:  # as much as BASE looks at
+                break
         if NOTE_MARK.fullmatch(raised):
             power = BASE.search(before) is not None and raised.strip().isalnum()
             self._words[self._raised :] = [f"^{raised.strip()}"] if power else []

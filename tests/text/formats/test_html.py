@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -29,10 +31,45 @@ def test_table_cells_are_separated() -> None:
 
 
 @given(
-    st.lists(st.sampled_from(["<p>", "</p>", "<script>", "</script>", "x", "<", "&#x110000;", "<!--", "]]>", "<br/>"]))
+    st.lists(
+        st.sampled_from(
+            ["<p>", "</p>", "<script>", "</script>", "x", "<", "&#x110000;", "<!--", "]]>", "<br/>", "<![", "<!"]
+        )
+    )
 )
 def test_nothing_fails(parts: list[str]) -> None:
     assert all(text.strip() for text in texts("".join(parts)))
+
+
+HOSTILE = ["<a ", "<!--", "<![", "<!", "</a ", "<?x ", '<a b="', "&#", "<sup>1</sup>x", "<td>a", "<p", "<![CDATA["]
+
+
+@pytest.mark.parametrize("end", ["", ">", "-->"])
+@pytest.mark.parametrize("part", HOSTILE)
+def test_time_grows_with_the_page_alone(part: str, end: str) -> None:
+    """Tags, comments and cells without an end; 6,600 times `<a ` once took four seconds."""
+
+    def seconds(count: int) -> float:
+        began = time.thread_time()
+        texts(part * count + end)
+        return time.thread_time() - began
+
+    small = min(seconds(2_000) for _ in range(3))
+    assert seconds(20_000) < 40 * max(small, 0.0005)
+
+
+@pytest.mark.parametrize(
+    ("page", "text"),
+    [
+        ("<p>one <a b", "one <a b"),
+        ("<p>one <!-- two", "one <!-- two"),
+        ("<p>one <![CDATA[ <b> ]]>two", "one two"),
+        ("<p>one <![if x]>two<![endif]>", "one two"),
+        ("a < b<p>c", "a < b"),
+    ],
+)
+def test_what_has_no_end_is_text(page: str, text: str) -> None:
+    assert texts(page)[0] == text
 
 
 def test_B10_code_blocks_and_notes_are_not_read_aloud() -> None:
