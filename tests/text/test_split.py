@@ -360,9 +360,9 @@ def in_blocks(text: str) -> Iterator[str]:
 @pytest.mark.parametrize("name", BIG)
 def test_case_24_ten_megabytes_start_at_once_and_memory_is_flat(name: str) -> None:
     text, splitter = BIG[name], Splitter("auto")
-    began = time.perf_counter()
-    first = next((p for part in in_blocks(text) if (p := splitter.feed(part))), [])
-    assert time.perf_counter() - began < 2 or not first
+    pieces = (splitter.feed(part) for part in in_blocks(text))
+    block = next((number for number, found in enumerate(pieces) if found), None)
+    assert block in (0, 1, None), "a first piece comes from the first blocks, or there is none before the end"
     tracemalloc.start()
     for part in list(in_blocks(text))[5:8]:
         splitter.feed(part)
@@ -378,10 +378,10 @@ def test_case_24_ten_megabytes_start_at_once_and_memory_is_flat(name: str) -> No
 @pytest.mark.parametrize("name", ["one line without a stop", "Chinese", "only stops", "open pauses", "open brackets"])
 def test_case_24_time_grows_with_the_text_alone(name: str) -> None:
     def seconds(text: str) -> float:
-        began = time.perf_counter()
+        began = time.thread_time()
         for _ in split(in_blocks(text)):
             pass
-        return time.perf_counter() - began
+        return time.thread_time() - began
 
     text = BIG[name]
     small = min(seconds(text[: len(text) // 20]) for _ in range(2))
