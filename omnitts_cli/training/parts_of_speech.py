@@ -20,7 +20,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from omnitts_cli.errors import OmniError
-from omnitts_cli.text.american.context import FILE, TAGS, Tagger, features
+from omnitts_cli.text.american.context import FILE, TAGS, Tagger, features, write_tagger
 
 EPOCHS = 6
 PROSE = 0.35  # share of word pairs that other texts have too
@@ -128,11 +128,6 @@ def perceptron(lines: Sequence[Tagged], classes: dict[str, str]) -> dict[str, di
     return kept
 
 
-def write(path: Path, classes: dict[str, str], weights: dict[str, dict[str, float]]) -> None:
-    text = json.dumps({"classes": classes, "weights": weights}, separators=(",", ":"), sort_keys=True)
-    path.write_bytes(zlib.compress(text.encode(), 9))
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--texts", type=Path, required=True)
@@ -147,7 +142,7 @@ def main() -> None:
     classes = word_classes(learned)
     weights = perceptron(learned, classes)
     path = given.work / FILE
-    write(path, classes, weights)
+    write_tagger(path, classes, weights)
     unseen = prose([line for text, line in zip(texts, lines, strict=True) if held_out(text)])
     sys.stdout.write(
         f"{len(learned)} texts, {len(classes)} words, {len(weights)} features, {path.stat().st_size} bytes\n"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from omnitts_cli.text.american.context import Tagger
-from omnitts_cli.training.parts_of_speech import held_out, joined, perceptron, prose, word_classes, write
+from omnitts_cli.text.american.context import Tagger, write_tagger
+from omnitts_cli.training.parts_of_speech import held_out, joined, perceptron, prose, word_classes
 
 NOUN = [("the", "T"), ("record", "N"), ("was", "D"), ("new", "J"), (".", "X")]
 VERB = [("they", "X"), ("record", "P"), ("the", "T"), ("song", "N"), (".", "X")]
@@ -31,7 +31,7 @@ def test_made_up_sentences_are_left_out() -> None:
 def test_the_context_decides(tmp_path: Path) -> None:
     lines = [NOUN, VERB] * 20
     classes = word_classes(lines)
-    write(tmp_path / "context.bin", classes, perceptron(lines, classes))
+    write_tagger(tmp_path / "context.bin", classes, perceptron(lines, classes))
     tagger = Tagger(tmp_path / "context.bin")
     assert tagger.tag([word for word, _ in NOUN], 1, "NBP") == "N"
     assert tagger.tag([word for word, _ in VERB], 1, "NBP") == "P"

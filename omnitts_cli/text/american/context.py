@@ -6,10 +6,11 @@ the parts of speech that those usually are; so any word can be tagged on its own
 
 from __future__ import annotations
 
-import json
-import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Protocol
+
+from omnitts_cli.text.american.dictionary import Dictionary, write
 
 FILE = "context.bin"
 TAGS = "NBPDMZGJRTX"
@@ -18,26 +19,69 @@ ENDINGS = (
     ("ly", "R"), ("ing", "G"), ("ed", "DM"), ("ous", "J"), ("ful", "J"), ("ive", "J"), ("able", "J"), ("ible", "J"),
     ("ical", "J"), ("less", "J"), ("tion", "N"), ("ment", "N"), ("ness", "N"), ("ity", "N"), ("ss", "N"), ("s", "NZ"),
 )  # fmt: skip
+KEPT = 50_000  # features and words that were looked up lately
 EDGE = "|"  # before the first word and after the last
 
 
 class Tagger:
+    """Its file is a dictionary of features, so that a word costs a few blocks of it."""
+
     def __init__(self, path: Path) -> None:
-        stored = json.loads(zlib.decompress(path.read_bytes()))
-        self.classes: dict[str, str] = stored["classes"]
-        self.weights: dict[str, dict[str, float]] = stored["weights"]
+        self._features = Dictionary(path)
+        self._weights: dict[str, dict[str, float]] = {}  # those looked up lately
+        self.classes = Classes(self._features)
 
     def tag(self, words: Sequence[str], at: int, kind: str) -> str:
         """The best of the tags in `kind` for the word at this place of a sentence in words and marks."""
         scores = dict.fromkeys(kind, 0.0)
         for feature in features(words, at, self.classes, kind):
-            for tag, weight in self.weights.get(feature, {}).items():
+            for tag, weight in self._of(feature).items():
                 if tag in scores:
                     scores[tag] += weight
         return max(scores, key=scores.__getitem__)
 
+    def _of(self, feature: str) -> dict[str, float]:
+        weights = self._weights.get(feature)
+        if weights is None:
+            line = self._features.find(feature) or ""
+            if len(self._weights) > KEPT:
+                self._weights.clear()
+            weights = self._weights[feature] = {part[0]: float(part[1:]) for part in line.split()}
+        return weights
 
-def usual(word: str, classes: dict[str, str]) -> str:
+
+class Classes:
+    """The usual tags of common words."""
+
+    def __init__(self, features: Dictionary) -> None:
+        self._features = features
+        self._found: dict[str, str | None] = {}
+
+    def get(self, word: str) -> str | None:
+        """None: the word is not a common one."""
+        if word not in self._found:
+            if len(self._found) > KEPT:
+                self._found.clear()
+            self._found[word] = self._features.find(f"= {word}")
+        return self._found[word]
+
+
+class Finds(Protocol):
+    """`Classes`, or a plain dictionary."""
+
+    def get(self, word: str, /) -> str | None:
+        """The usual tags of a word."""
+        ...
+
+
+def write_tagger(path: Path, classes: Mapping[str, str], weights: Mapping[str, Mapping[str, float]]) -> None:
+    """The file of a trained tagger."""
+    lines = {f"= {word}": tags for word, tags in classes.items()}
+    lines |= {f: " ".join(f"{tag}{weight:g}" for tag, weight in row.items()) for f, row in weights.items()}
+    write(path, lines.items())
+
+
+def usual(word: str, classes: Finds) -> str:
     """The tags that a word often has."""
     if not word[0].isalpha():
         return word
@@ -49,7 +93,7 @@ def usual(word: str, classes: dict[str, str]) -> str:
     return next((tags for ending, tags in ENDINGS if word.endswith(ending)), "?")
 
 
-def features(words: Sequence[str], at: int, classes: dict[str, str], kind: str) -> list[str]:
+def features(words: Sequence[str], at: int, classes: Finds, kind: str) -> list[str]:
     """What the choice depends on. The word itself counts only if it is a common one."""
     around = [words[n] if 0 <= n < len(words) else EDGE for n in (at - 2, at - 1, at, at + 1, at + 2)]
     earlier, before, word, after, later = (w.lower() for w in around)

@@ -81,7 +81,7 @@ class Sentence:
     def _keep(self, key: str | tuple[str, bool], word: str, shouted: bool) -> str | Readings:
         if len(self._cache) > KEPT:
             self._cache.clear()
-        special = SPECIAL.get(word.lower())
+        special = SPECIAL.get(word.lower()) if word != "AM" or shouted else None
         readings = dict(special) if special else self._words.readings(word, shouted)
         self._cache[key] = readings
         return readings
@@ -111,7 +111,9 @@ class Sentence:
             return readings.get(key, readings["DEFAULT"])
         if not readings.keys() & TAGGED:
             return readings["DEFAULT"]
-        tag = self._tagger.tag(words, at, kind_of(word))
+        kind = kind_of(word)
+        before = words[at - 1].lower() if at else ""
+        tag = "B" if before in BEFORE_VERBS and "B" in kind else self._tagger.tag(words, at, kind)
         return readings.get(EXACT.get(tag, ""), readings.get(PARENT.get(tag, ""), readings["DEFAULT"]))
 
     def _special(self, readings: Readings, words: Sequence[str], at: int, vowel: bool | None) -> str:
@@ -119,7 +121,7 @@ class Sentence:
         lower = word.lower()
         if lower == "a":
             after = words[at + 1] if at + 1 < len(words) else "."
-            alone = after in MARKS or (word == "A" and at > 0 and words[at - 1] not in MARKS)
+            alone = after in MARKS or after in AFTER_LETTERS or (word == "A" and at > 0 and words[at - 1] not in MARKS)
             return readings["alone" if alone else "before"]
         if word == "i":
             return "ˈI"
@@ -151,12 +153,18 @@ KINDS = {
     "live": "BPJ",
     "in": "RX",
 }
+BEFORE_VERBS = frozenset(
+    "i you we they i'll you'll we'll they'll he'll she'll it'll will would can could should must might may cannot "
+    "can't won't wouldn't couldn't shouldn't don't didn't doesn't".split()
+)
+"""After these comes a verb, whatever follows."""
 ADJECTIVES = frozenset(
     "absent abstract close compact complex content converse diffuse direct frequent invalid minute perfect present "
     "subject upset".split()
 )
 
 
+AFTER_LETTERS = frozenset("slash plus minus sharp flat".split())
 SPECIAL: dict[str, Readings] = {
     "a": {"before": "ɐ", "alone": "ˈA"},
     "an": {"before": "ɐn", "alone": "ɐn", "vowel": "ɐn"},

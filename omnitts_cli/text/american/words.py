@@ -153,7 +153,8 @@ class Words:
             return stressed(default(whole), word)
         parts = [part for part in word.split("-") if part.strip("'")]
         spoken = [INSIDE.get(part) or default(self.readings(part, shouted)) for part in parts]
-        if any(part.lower() in NUMBER_WORDS for part in parts):
+        numbers = sum(part.lower() in NUMBER_WORDS for part in parts)
+        if 0 < numbers < len(parts):  # mostly digits before they were words, as in 80-column
             return " ".join(spoken)
         return "".join(balanced(spoken, len(parts[0]) == 1 if parts else False))
 
