@@ -59,11 +59,12 @@ class Classes:
 
     def get(self, word: str) -> str | None:
         """None: the word is not a common one."""
-        if word not in self._found:
+        found = self._found.get(word, "")
+        if found == "":
             if len(self._found) > KEPT:
                 self._found.clear()
-            self._found[word] = self._features.find(f"= {word}")
-        return self._found[word]
+            found = self._found[word] = self._features.find(f"= {word}")
+        return found
 
 
 class Finds(Protocol):

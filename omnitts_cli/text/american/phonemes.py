@@ -15,13 +15,14 @@ from omnitts_cli.text.american.sentence import MARKS, TOKEN, reader
 IPA = str.maketrans({"A": "eɪ", "I": "aɪ", "O": "oʊ", "W": "aʊ", "Y": "ɔɪ", "T": "ɾ", "ɐ": "ə"})
 UNREAD = re.compile(r"[^A-Za-z ,.!?'-]")
 LAST_RUN = re.compile(r"\S*\Z")
+INITIAL = re.compile(r"(?<![A-Za-z])([A-Z])\.(?= [A-Z])")  # of a name, whose stop is not a pause
 RUN = re.compile(r"\S+")
 CONTEXT = 120  # letters before a word that may say how it is read, while text is arriving
 
 
 def phonemes(text: str) -> str:
     """The string for a text. Numbers and signs become words first, unless they have already."""
-    return reader().spoken(in_letters(text)).strip().translate(IPA)
+    return reader().spoken(INITIAL.sub(r"\1", in_letters(text))).strip().translate(IPA)
 
 
 def in_letters(text: str) -> str:

@@ -121,7 +121,8 @@ class Sentence:
         lower = word.lower()
         if lower == "a":
             after = words[at + 1] if at + 1 < len(words) else "."
-            alone = after in MARKS or after in AFTER_LETTERS or (word == "A" and at > 0 and words[at - 1] not in MARKS)
+            letter = after in AFTER_LETTERS or (len(after) == 1 and after not in "aAI")  # or a mark
+            alone = letter or (word == "A" and at > 0 and words[at - 1] not in MARKS)
             return readings["alone" if alone else "before"]
         if word == "i":
             return "ˈI"

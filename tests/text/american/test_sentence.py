@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -69,3 +70,12 @@ def test_a_long_text_takes_time_in_proportion() -> None:
         reading.spoken(text * count)
         times.append(time.thread_time() - begin)
     assert times[1] < 24 * times[0]
+
+
+def test_many_threads_may_read_at_once() -> None:
+    """Every engine's thread and the command share one reader."""
+    texts = [f"They record the wind and the zorkly{chr(97 + n)} lead, {word}." for n in range(8) for word in "abcd"]
+    alone = [Sentence().spoken(text) for text in texts]
+    shared = Sentence()
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(shared.spoken, texts * 3)) == alone * 3
