@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from omnitts_cli.models.layers import StackShape
+from omnitts_cli.text.model_input import TEXT_INPUTS
 from omnitts_cli.training.ids import TextIds, codec_ids
 from omnitts_cli.training.recipe import CodecSizes, Recipe
 from omnitts_cli.training.shapes import encoder_shape
@@ -40,7 +41,7 @@ def model_config(recipe: Recipe, tokens: Tokens) -> dict[str, Any]:
             "voices": {voice.name: voice.line for voice in recipe.voices},
             "style": False,
             "longest_piece": LONGEST_PIECE,
-            "plain_letters": False,  # it reads phonemes
+            "text_input": TEXT_INPUTS[0],  # American phonemes
         },
     }
 

@@ -28,7 +28,6 @@ from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.settled import exported_codec
 from omnitts_cli.training.spoken import peak_memory, speak
 from omnitts_cli.training.teacher import SAMPLE_RATE, Spoken, Teacher, TeacherVoice
-from omnitts_cli.training.texts import Line
 from omnitts_cli.training.texts import phonemes as lines_of
 from omnitts_cli.weights.sums import sha256_of
 
@@ -63,7 +62,7 @@ SECONDS_PER_LETTER, PAUSES = 0.07, 0.3  # of calm speech
 AUDIBLE, HUNDREDTH = 0.01, SAMPLE_RATE // 100  # of full scale; samples
 TEXTS, LONGEST_TEXT = 300, 80
 Read = Callable[[list[str]], list[str]]
-"""Sentences, as the model reads them."""
+"""Sentences, as the teacher reads them."""
 
 
 @dataclass(frozen=True)
@@ -99,8 +98,8 @@ GOALS = {
 class Judge:
     """One method a line of the table; each takes minutes on two cores."""
 
-    def __init__(self, model: Path, recipe: Recipe, seeds: int, read: Read) -> None:
-        self.model, self.recipe, self.seeds, self.read = model, recipe, seeds, read
+    def __init__(self, model: Path, recipe: Recipe, seeds: int) -> None:
+        self.model, self.recipe, self.seeds = model, recipe, seeds
 
     @cached_property
     def tts(self) -> Any:
@@ -135,8 +134,7 @@ class Judge:
         """Wrong words of each sentence, [seeds, sentences], and the mean of how natural they are."""
         rows, marks = [], []
         for seed in range(1, seeds + 1):
-            lines = self.read(spoken_texts())
-            sounds = speak(self.tts, lines, voice=voice, seed=seed).sounds
+            sounds = speak(self.tts, spoken_texts(), voice=voice, seed=seed).sounds
             rows.append(wrong_words(spoken_texts(), sounds, listeners.transcribe))
             marks += [listeners.naturalness(sound) for sound in sounds]
         return np.array(rows), float(np.mean(marks))
@@ -182,7 +180,7 @@ class Judge:
 
     def runaways(self) -> dict[str, Any]:
         """Texts that end too late, too early, or in silence; and how many pieces the command had to say again."""
-        paragraphs = [f"{text}\n" for text in self.read(texts_of_all_lengths())]
+        paragraphs = [f"{text}\n" for text in texts_of_all_lengths()]
         made = speak(self.tts, paragraphs, split="auto", seed=5)
         wrong = [text for text, sound in zip(made.texts, made.sounds, strict=True) if runs_away(text, sound)]
         return {
@@ -203,10 +201,10 @@ class Judge:
         others = [_all(teacher, phonemes(texts[-1:]), voice)[0].sound for voice in UNSEEN]
         known_voices = [listeners.voice(other.astype(np.float32) / 32768) for other in others]
         right: dict[str, list[bool]] = {"sound": [], "words": []}
-        lines = self.read(texts[40:43])
+        lines = texts[40:43]
         for number, clip in enumerate(clips):
             recorded = Clip(clip.astype(np.float32) / 32768, SAMPLE_RATE, seed=0)
-            for way, transcript in (("sound", None), ("words", " ".join(self.read(said[number])))):
+            for way, transcript in (("sound", None), ("words", " ".join(said[number]))):
                 made = speak(self.tts, lines, voice=self.tts.clone(recorded, transcript), seed=3)
                 right[way] += [nearest(listeners.voice(s), known_voices) == number for s in made.sounds]
         rates = {way: round(float(np.mean(hits)), 3) for way, hits in right.items()}
@@ -214,7 +212,7 @@ class Judge:
 
     def design(self, seeds: int = 10) -> dict[str, Any]:
         """Deep below high and slow behind fast, one seed against the same seed."""
-        text, found = self.read(sentences()[30:32]), {}
+        text, found = sentences()[30:32], {}
         for low, high in OPPOSITES:
             made = {words: [self._designed(words, text, seed) for seed in range(1, seeds + 1)] for words in (low, high)}
             measure: Callable[[np.ndarray], float] = pitch if "deep" in low else lambda sound: -len(sound)
@@ -230,7 +228,7 @@ class Judge:
         settings = EngineSettings(device="cpu", slots=1)
         job = Job(str(self.model), settings, Shape(levels=(1,), requests=8), Speaker(), Texts(), command="judge")
         level = job.run(lambda heard: None, lambda report: None).levels[0]
-        memory = peak_memory(str(self.model), self.read(sentences()[:10]))
+        memory = peak_memory(str(self.model), sentences()[:10])
         return {
             "rtf": GOALS["rtf"].of(level.rtf["median"]),
             "first": GOALS["first"].of(level.ttfp_ms["median"] / 1000),
@@ -279,7 +277,7 @@ def judge(
     model: Path, recipe: Recipe, parts: Sequence[str], seeds: int, kokoro: Path, whisper: Path | None, folder: Path
 ) -> Path:
     """Each part to a file of its own, so that parts may be judged side by side; all of them joined in one."""
-    judge, notes, listeners = Judge(model, recipe, seeds, read), folder / "judged", Installed(whisper)
+    judge, notes, listeners = Judge(model, recipe, seeds), folder / "judged", Installed(whisper)
     notes.mkdir(parents=True, exist_ok=True)
     cpu = CPUDevice(1)
     ways: dict[str, Callable[[], dict[str, Any]]] = {
@@ -301,15 +299,6 @@ def judge(
 
 def phonemes(texts: list[str]) -> list[str]:
     """In the teacher's alphabet."""
-    return [line.american for line in _lines(texts)]
-
-
-def read(texts: list[str]) -> list[str]:
-    """In the letters that the model reads."""
-    return [line.read for line in _lines(texts)]
-
-
-def _lines(texts: list[str]) -> list[Line]:
     lines = list(lines_of(texts))
     assert len(lines) == len(texts)  # none of the judge's sentences has a word that is not known
-    return lines
+    return [line.american for line in lines]

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from omnitts_cli.errors import OmniError
+from omnitts_cli.text.american.phonemes import IPA
 from omnitts_cli.training.strangers import describe
 from omnitts_cli.training.teacher import STYLE, Facts
 
@@ -31,8 +32,6 @@ _FUNCTION_WORDS = (
 
 
 _PHONEMES = re.compile(r"[ ,.!?ˈˌːAIOQTWYabdfhijklmnpstuvwzæðŋɑɒɔəɐɛɜɡɪɹɾʃʊʌʒʤʧθᵊᵻ]+")
-IPA = str.maketrans({"A": "eɪ", "I": "aɪ", "O": "oʊ", "W": "aʊ", "Y": "ɔɪ", "T": "ɾ", "ɐ": "ə"})
-"""Kokoro writes diphthongs as capitals, which tokenizers cut words at."""
 
 
 @dataclass(frozen=True)

@@ -89,7 +89,7 @@ def test_words_are_counted_for_each_voice_and_seed(small: Recipe, monkeypatch: p
         lost = voice == small.voices[0].name and seed == 2
         return "" if lost else text.lower()
 
-    found = Judge(Path("tiny"), small, 2, as_it_is).spoken(Ears(transcribe))
+    found = Judge(Path("tiny"), small, 2).spoken(Ears(transcribe))
     assert found["default"]["value"] == 0.5 and found["each"][small.voices[0].name] == [0.5, 4.1]
     assert found["natural"]["reached"] is True and found["sentences"] == 110
     assert found["harvard"][small.voices[0].name] == 0.5 and found["harvard"][small.voices[1].name] == 0.0
@@ -98,7 +98,7 @@ def test_words_are_counted_for_each_voice_and_seed(small: Recipe, monkeypatch: p
 
 
 def test_doubt_is_wider_where_sentences_differ(small: Recipe) -> None:
-    judge, count = Judge(Path("tiny"), small, 1, as_it_is), len(spoken_texts())
+    judge, count = Judge(Path("tiny"), small, 1), len(spoken_texts())
     even = np.array([[len(words(text)) / 2 for text in spoken_texts()]])
     torn = np.where(np.arange(count) % 2, 2, 0) * even
     narrow, wide = judge._interval([even]), judge._interval([torn])
@@ -121,7 +121,7 @@ def test_too_short_and_too_long_are_noticed(seconds: float, wrong: bool) -> None
 def test_silence_is_noticed(small: Recipe, monkeypatch: pytest.MonkeyPatch) -> None:
     assert runs_away("A pot of tea helps to pass.", np.zeros(48000, np.float32))
     answering(monkeypatch, lambda text, options: buzz(100, (text != "Her." and 0.1) + 0.075 * len(text)))
-    found = Judge(Path("tiny"), small, 1, as_it_is).runaways()
+    found = Judge(Path("tiny"), small, 1).runaways()
     assert found["runaways"]["value"] == 0 and found["said_again"] == 2
 
 
@@ -135,7 +135,7 @@ def test_a_clone_is_nearest_to_its_clip_only_if_it_sounds_like_it(
         return options["voice"].samples[: SAMPLE_RATE * 3 // 2] if heeds else buzz(pitches[0], 1.5)
 
     answering(monkeypatch, sound)
-    found = Judge(Path("tiny"), small, 1, as_it_is).clone(Buzzer(), as_it_is, Ears())
+    found = Judge(Path("tiny"), small, 1).clone(Buzzer(), as_it_is, Ears())
     assert found["clone"]["value"] == found["with_words"] == (1.0 if heeds else round(1 / 16, 3))
     assert found["tries"] == 48
 
@@ -150,7 +150,7 @@ def test_design_compares_seed_by_seed(small: Recipe, monkeypatch: pytest.MonkeyP
         return buzz(hertz, 2.0 if slow else 1.0)
 
     answering(monkeypatch, sound)
-    found = Judge(Path("tiny"), small, 1, as_it_is).design()
+    found = Judge(Path("tiny"), small, 1).design()
     assert found["deep_high"] == 1.0 and found["slow_fast"] == 0.7
     assert found["design"] == {"value": 0.7, "must": 0.9, "aim": 1.0, "reached": False}
 
