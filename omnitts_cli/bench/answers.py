@@ -1,19 +1,26 @@
-"""Answers: speed of a model that writes text, with a closed loop of users. The report has the layout of vLLM's."""
+"""Answers: speed of a model that answers in text, or in text and speech, with a closed loop of users.
+
+The report has the layout of vLLM's, and of vLLM-Omni's for speech.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from omnitts_cli.bench.stats import Spread, spread
+from omnitts_cli.errors import UsageError
 
 if TYPE_CHECKING:
-    from omnitts_cli.engine.text_loop import TextLoop, TextRequest
+    from omnitts_cli.engine.answer_loop import AnswerLoop
+    from omnitts_cli.engine.text_loop import TextRequest
+    from omnitts_cli.models.audio_tower import Sound
+    from omnitts_cli.request import Request
 
 PARTS = {
     "ttft": "Time to First Token",
@@ -21,7 +28,12 @@ PARTS = {
     "itl": "Inter-token Latency",
     "e2el": "End-to-end Latency",
 }
-
+SPEECH_PARTS = {
+    "audio_ttfp_ms": ("Time to First Packet", "AUDIO_TTFP (ms)"),
+    "audio_rtf": ("Real Time Factor", "AUDIO_RTF"),
+}
+FRAMES_PER_TOKEN = 2.5
+"""Of speech: 900 tokens are 180 s. Random weights never end by themselves."""
 
 CONTROL = 64
 """Ids at the end of a vocabulary that questions do not use: control tokens."""
@@ -29,13 +41,31 @@ PIECES = 16
 """Positions beside question and answer, so that padded prompts fit."""
 
 
+@dataclass(frozen=True)
+class Workload:
+    """What one user asks, and how long the answer is."""
+
+    prompt: int  # tokens, those of a recording included
+    answer: int
+    spoken: bool = False
+    recording_s: float = 0.0  # of the question that is a recording
+
+    @property
+    def frames(self) -> int:
+        """Frames of a spoken answer."""
+        return round(FRAMES_PER_TOKEN * self.answer)
+
+
 @dataclass
 class Answered:
-    """When the tokens of one answer arrived, in seconds of one clock."""
+    """When the tokens and the sound of one answer arrived, in seconds of one clock."""
 
     submitted: float
     tokens: list[float] = field(default_factory=list)
     ended: float | None = None
+    first_sound: float | None = None
+    samples: int = 0
+    parts: int = 1  # that have not ended: text and sound
 
 
 @dataclass
@@ -57,6 +87,12 @@ class AnswerLevel:
     steps: int
     host_syncs_per_step: float | None
     steady_throughput: float | None  # tokens per second while every user was being answered
+    recording_s: float = 0.0  # of one question
+    audio_s: float | None = None  # of all answers; None for text only, as what follows
+    audio_frames: int | None = None
+    audio_throughput: float | None = None
+    audio_ttfp_ms: Spread | None = None
+    audio_rtf: Spread | None = None
 
     def record(self) -> dict[str, Any]:
         """For programs."""
@@ -79,8 +115,7 @@ def measured(
     model: str,
     users: Sequence[int],
     requests: int | None,
-    prompt: int,
-    answer: int,
+    work: Workload,
     seed: int,
     settings: dict[str, Any],
     tell: Callable[[float, str], None] = lambda done, words: None,
@@ -88,11 +123,18 @@ def measured(
     """Open the model and measure a level for each number of `users`, by default with two requests per user."""
     from importlib.metadata import version
 
-    from omnitts_cli.speech.load_thinker import open_text_loop
+    from omnitts_cli.speech.load_thinker import open_answer_loop
 
     settings = {**settings, "slots": settings.get("slots") or max(users)}
-    loop = open_text_loop(model, positions=prompt + answer + PIECES, **settings)
-    words = max(1, loop.model.facts.tokens - CONTROL)
+    if work.spoken:
+        settings["seconds"] = work.frames / 12.5 + 1
+    loop = open_answer_loop(
+        model,
+        positions=work.prompt + work.answer + PIECES,
+        sound=work.recording_s > 0,
+        speech=work.spoken,
+        **settings,
+    )
     device = loop.device
     about: dict[str, Any] = {
         "model": loop.model.name,
@@ -104,37 +146,61 @@ def measured(
     levels = []
     for number, count in enumerate(users):
         tell(number / len(users), f"{count} user{'s' * (count != 1)}")
-        run_level(loop, count, count, prompt, 2, seed=seed + 1, words=words)  # a warm-up: kernels compile on first use
+        run_level(loop, count, count, replace(work, answer=2), seed=seed + 1)  # kernels compile on first use
         most = requests or max(4, 2 * count)
-        levels.append(run_level(loop, count, most, prompt, answer, seed=seed + 2, words=words))
+        levels.append(run_level(loop, count, most, work, seed=seed + 2))
     return AnswerReport(about, levels)
 
 
-def questions(count: int, prompt: int, answer: int, words: int, seed: int) -> Iterator[TextRequest]:
+def questions(loop: AnswerLoop, count: int, work: Workload, seed: int) -> Iterator[tuple[TextRequest, Request | None]]:
     """Requests of fixed lengths, each with random ids of its own, so that none shares a prefix with another."""
     from omnitts_cli.engine.text_loop import TextRequest
+    from omnitts_cli.models.audio_tower import RATE, Sound
+    from omnitts_cli.request import Request
 
-    made = np.random.default_rng(seed)
-    for _ in range(count):
-        yield TextRequest(made.integers(0, words, prompt).tolist(), most=answer, ignore_end=True)
+    made, words = np.random.default_rng(seed), max(1, loop.model.facts.tokens - CONTROL)
+    voice = Request("", max_frames=work.frames, ignore_end=True) if work.spoken else None
+    for number in range(count):
+        sounds: tuple[Sound, ...] = ()
+        if work.recording_s:
+            sounds = (Sound.of(made.normal(0, 0.1, round(work.recording_s * RATE)).astype(np.float32)),)
+        before, after = template(loop, sounds) if work.spoken or sounds else ([], [])
+        lacking = work.prompt - len(before) - len(after)
+        if lacking < 1:
+            raise UsageError(
+                f"a question of {work.prompt} tokens has no room for its template and its recording",
+                hint=f"--prompt-tokens {work.prompt - lacking + 1}",
+            )
+        prompt = [*before, *made.integers(0, words, lacking).tolist(), *after]
+        yield (
+            TextRequest(prompt, most=work.answer, ignore_end=True, sounds=sounds, spoken=work.spoken),
+            replace(voice, seed=seed + number) if voice else None,
+        )
 
 
-def run_level(
-    loop: TextLoop, users: int, requests: int, prompt: int, answer: int, *, seed: int = 0, words: int = 256
-) -> AnswerLevel:
+def template(loop: AnswerLoop, sounds: tuple[Sound, ...]) -> tuple[list[int], list[int]]:
+    """What stands before and after the words of a question."""
+    from omnitts_cli.models.thinker import Message
+
+    whole = loop.model.chat.prompt([Message("user", "", sounds=sounds)])
+    end = len(whole) - 1 - whole[::-1].index(loop.model.facts.stops[0])
+    return whole[:end], whole[end:]
+
+
+def run_level(loop: AnswerLoop, users: int, requests: int, work: Workload, *, seed: int = 0) -> AnswerLevel:
     """Keep `users` questions in flight until `requests` were answered."""
-    waiting = questions(requests, prompt, answer, words, seed)
+    waiting = iter(list(questions(loop, requests, work, seed)))  # made before the clock runs
     begun: dict[int, Answered] = {}
     flying: set[int] = set()
     done: list[Answered] = []
-    before = loop.steps_launched
+    before = loop.text.steps_launched
     with loop.device.count_syncs() as syncs:
         start = time.perf_counter()
         while True:
-            while len(flying) < users and (request := next(waiting, None)) is not None:
+            while len(flying) < users and (asked := next(waiting, None)) is not None:
                 now = time.perf_counter()
-                number = loop.submit(request)
-                begun[number] = Answered(now)
+                number = loop.submit(*asked)
+                begun[number] = Answered(now, parts=1 + work.spoken)
                 flying.add(number)
             if not flying:
                 break
@@ -143,24 +209,21 @@ def run_level(
             for one in news:
                 if one.error is not None:
                     raise one.error
-                if one.id is not None:
-                    begun[one.request].tokens.append(now)
-                if one.stopped is not None:
-                    begun[one.request].ended = now
+                if note(one, begun[one.request], now):
                     done.append(begun[one.request])
                     flying.discard(one.request)
         duration = time.perf_counter() - start
         waits = syncs()
-    steps = loop.steps_launched - before
+    steps = loop.text.steps_launched - before
     tokens = sum(len(one.tokens) for one in done)
     return AnswerLevel(
         concurrency=users,
-        prompt_tokens=prompt,
-        answer_tokens=answer,
+        prompt_tokens=work.prompt,
+        answer_tokens=work.answer,
         requests=len(done),
         duration_s=duration,
         output_throughput=tokens / duration,
-        total_throughput=(tokens + prompt * len(done)) / duration,
+        total_throughput=(tokens + work.prompt * len(done)) / duration,
         request_throughput=len(done) / duration,
         ttft_ms=spread(1000 * (one.tokens[0] - one.submitted) for one in done),
         tpot_ms=spread(
@@ -171,7 +234,38 @@ def run_level(
         steps=steps,
         host_syncs_per_step=None if waits is None else waits / max(steps, 1),
         steady_throughput=steady(done, users),
+        recording_s=work.recording_s,
+        **(speech_figures(loop, done, work, duration) if work.spoken else {}),
     )
+
+
+def note(news: Any, answered: Answered, now: float) -> bool:
+    """Write down when news arrived; whether the answer has ended."""
+    chunk = getattr(news, "chunk", None)
+    if chunk is not None:
+        answered.samples += chunk.pcm.size
+        if chunk.pcm.size and answered.first_sound is None:
+            answered.first_sound = now
+    elif getattr(news, "id", None) is not None:
+        answered.tokens.append(now)
+    answered.parts -= news.last
+    if not answered.parts:
+        answered.ended = now
+    return not answered.parts
+
+
+def speech_figures(loop: AnswerLoop, done: Sequence[Answered], work: Workload, duration: float) -> dict[str, Any]:
+    """The part of a level that only speech has."""
+    assert loop.speech is not None
+    rate = loop.speech.model.facts.sample_rate
+    seconds = sum(one.samples for one in done) / rate
+    return {
+        "audio_s": seconds,
+        "audio_frames": work.frames * len(done),
+        "audio_throughput": seconds / duration,
+        "audio_ttfp_ms": spread(1000 * ((one.first_sound or 0) - one.submitted) for one in done),
+        "audio_rtf": spread(((one.ended or 0) - one.submitted) * rate / one.samples for one in done if one.samples),
+    }
 
 
 def steady(answers: Sequence[Answered], users: int) -> float | None:
@@ -187,8 +281,8 @@ def steady(answers: Sequence[Answered], users: int) -> float | None:
 def lines(level: AnswerLevel) -> Iterator[str]:
     """The report of one level, in the layout of vLLM's `bench serve`."""
 
-    def line(name: str, value: float | int | None) -> str:
-        shown = "-" if value is None else f"{value:d}" if isinstance(value, int) else f"{value:.2f}"
+    def line(name: str, value: float | int | None, digits: int = 2) -> str:
+        shown = "-" if value is None else f"{value:d}" if isinstance(value, int) else f"{value:.{digits}f}"
         return f"{name + ':':<40} {shown:<9}"
 
     yield f"{' Serving Benchmark Result ':=^50}"
@@ -207,4 +301,14 @@ def lines(level: AnswerLevel) -> Iterator[str]:
         yield f"{title:-^50}"
         for key, word in (("mean", "Mean"), ("median", "Median"), ("p99", "P99")):
             yield line(f"{word} {name.upper()} (ms)", values[key])
+    if level.audio_s is not None:
+        yield f"{' Audio Result ':=^50}"
+        yield line("Total audio duration generated (s)", level.audio_s)
+        yield line("Total audio frames generated", level.audio_frames)
+        yield line("Audio throughput (audio duration/s)", level.audio_throughput)
+        for key, (title, words) in SPEECH_PARTS.items():
+            found: Spread = getattr(level, key)
+            yield f"{title:-^50}"
+            for rank, word in (("mean", "Mean"), ("median", "Median"), ("p99", "P99")):
+                yield line(f"{word} {words}", found[rank], digits=3 if "RTF" in words else 2)
     yield "=" * 50

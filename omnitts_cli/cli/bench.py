@@ -54,11 +54,13 @@ def bench(
     omnitts bench --rate 10 --duration 60      open loop
     omnitts bench --url http://localhost:8000  a server with OpenAI's API
     omnitts bench ask -c 1,32                  answers in text
+    omnitts bench ask --spoken                 answers in text and speech
     """
     if subject:
         return bench_ask(subject, load, what, server, answer, lengths, machine, network, messages)
     if lengths != Lengths():
-        raise UsageError("--prompt-tokens and --answer-tokens are for omnitts bench ask", hint="omnitts bench ask")
+        given = [f.setting.option for f in fields_of(Lengths) if getattr(lengths, f.name) != f.default]
+        raise UsageError(f"{given[0]} is for omnitts bench ask", hint=f"omnitts bench ask {given[0]} ...")
     from omnitts_cli.bench import report as reports
     from omnitts_cli.bench.present import Watcher, judge, present, refuse_failures
 
@@ -104,7 +106,7 @@ def bench_ask(
 
     if answer.save is not None:
         reports.check(Path(answer.save), "--save")
-    from omnitts_cli.bench.answers import lines, measured
+    from omnitts_cli.bench.answers import Workload, lines, measured
     from omnitts_cli.terminal.progress import Progress
 
     with Progress("measuring", messages.progress) as progress:
@@ -112,8 +114,7 @@ def bench_ask(
             what.model or "omni",
             load.concurrency or (1, 4, 16, 32),
             load.requests,
-            lengths.prompt_tokens,
-            lengths.answer_tokens,
+            Workload(lengths.prompt_tokens, lengths.answer_tokens, lengths.spoken, lengths.recording),
             load.seed,
             settings_for(machine, network),
             lambda done, words: progress.update(done, words),

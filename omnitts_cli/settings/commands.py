@@ -469,6 +469,12 @@ class Lengths:
     answer_tokens: Annotated[
         int, for_load("--answer-tokens", whole(2, 60_000), "With ask: tokens of an answer.", "N")
     ] = 100
+    spoken: Annotated[
+        bool, for_load("--spoken", SWITCH, "With ask: answers are spoken, 2.5 frames for each token.")
+    ] = False
+    recording: Annotated[
+        float, for_load("--recording", number(0, 600), "With ask: seconds of the question that are a recording.", "S")
+    ] = 0.0
 
 
 BENCH = (Load, What, Server, Answer, Lengths)
