@@ -276,7 +276,11 @@ def test_captured_equals_eager(thinker: TextModel) -> None:
     """From fixed addresses, padded, over streams that run late."""
     names, device = ("text", "audio"), RecordingDevice(late=True, seed=1)
     models = load_thinker(FOLDER, device, EngineSettings(), True, True), load_model(FOLDER, device)
-    for name, one in zip(names, answers(loop_of(*models, device, slots=2), *map(asked, names)), strict=True):
+    loop, requests = loop_of(*models, device, slots=2), [asked(name) for name in names]
+    with device.count_syncs() as waits:
+        got = answers(loop, *requests)
+        assert waits() == 0
+    for name, one in zip(names, got, strict=True):
         equals_official(name, one, thinker)
     assert device.replays > 20
 
@@ -295,3 +299,30 @@ def test_a_voice_that_fails_ends_its_answer_only(thinker: TextModel, talker: Spe
     assert [one.stopped for one in news if isinstance(one, Token) and one.request == bad][-1] == "cancelled"
     made = [one.chunk for one in news if not isinstance(one, Token) and one.request == good]
     same(Clip.join(made), answers(loop, asked("text_history"))[0].clip)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["fp32", "bf16"])
+def test_captured_equals_eager_on_a_card(dtype: str) -> None:
+    from omnitts_cli.devices.cuda import CUDADevice
+
+    device, settings = CUDADevice(0), EngineSettings(dtype=dtype)
+    torch.backends.cuda.matmul.allow_tf32 = False
+    thinker = load_thinker(FOLDER, device, settings, True, True)
+    talker = load_model(FOLDER, device, settings=settings)
+    names = ("text", "audio", "text_history", "audio_text")
+    requests = [asked(name) for name in names]
+    single = [answers(loop_of(thinker, talker, device), request)[0] for request in requests]
+    loop = loop_of(thinker, talker, device)
+    with device.count_syncs() as waits:
+        together = answers(loop, *requests)
+        assert not waits()
+    eager = loop_of(thinker, talker, device, capture=False)
+    eager.speech = Engine(talker, device, replace(eager.speech.plan, capture=False))
+    for name, one, other, third in zip(names, single, together, answers(eager, *requests), strict=True):
+        assert one.tokens == other.tokens == third.tokens
+        if dtype == "fp32":
+            assert one.tokens == thinker_case(name).meta["answer"][:-1]
+            assert torch.equal(torch.from_numpy(one.clip.codes), thinker_case(name).tensors["frames"].long())
+            same(one.clip, other.clip)
+            same(one.clip, third.clip)
