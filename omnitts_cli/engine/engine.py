@@ -241,7 +241,8 @@ class Engine:
         record.closing = True
         self._send_text(record, rows)
         if record.request.max_frames is None:  # now the length of the text is known
-            record.limit = min(record.limit, max(runaway_limit(record.tokens), record.launched + 1))
+            spoken = record.tokens - 1  # the last row is the end
+            record.limit = min(record.limit, max(runaway_limit(spoken), record.launched + 1))
             with self._frame_stream:
                 self._context.table.limit[record.slot].fill_(record.limit)
 

@@ -29,6 +29,15 @@ def model() -> list[str]:
     return ["-m", str(thinker_folder()), "-d", "cpu", "--context", "512"]
 
 
+@pytest.fixture(autouse=True)
+def short_speech(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Random weights speak up to the limit for runaways: a second instead of eleven."""
+    from omnitts_cli.engine import admission
+
+    monkeypatch.setattr(admission, "GUARD_FRAMES", 8)
+    monkeypatch.setattr(admission, "GUARD_FRAMES_PER_TOKEN", 2)
+
+
 @pytest.fixture
 def player(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A program that stands for a loudspeaker: it stores what it plays."""
