@@ -6,7 +6,8 @@ FOLDER holds misaki's `lexicon_us_gold.json.gz` and `lexicon_us_silver.json.gz` 
 each letter of each word is aligned with the 0 to 3 sounds that it stands for. Then a small network learns to name
 them: convolutions read the whole word, and a head goes from letter to letter and knows what it said last. One word
 family in 25 is held out: words that share their first five letters are on the same side. Training may be stopped and
-goes on where it ended; each call prints the share of held-out words that come out right.
+goes on where it ended; each call prints the share of held-out words that come out right. What is made, DIR/letters.npz,
+belongs into `text/american`.
 """
 
 from __future__ import annotations

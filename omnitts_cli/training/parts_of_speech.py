@@ -3,7 +3,8 @@
     python -m omnitts_cli.training.parts_of_speech --texts WORK/texts.tsv --work DIR
 
 hibari-tts (Apache-2.0) tags the texts. Made-up sentences, whose words stand in no order, are left out, and one text
-in ten is held out. Only words with more than one usual part of speech are learned.
+in ten is held out. Only words with more than one usual part of speech are learned. What is made, DIR/context.bin,
+belongs into `text/american`.
 """
 
 from __future__ import annotations

@@ -113,7 +113,12 @@ class Sentence:
             return readings["DEFAULT"]
         kind = kind_of(word)
         before = words[at - 1].lower() if at else ""
-        tag = "B" if before in BEFORE_VERBS and "B" in kind else self._tagger.tag(words, at, kind)
+        if before in BEFORE_VERBS and "B" in kind:
+            tag = "B"
+        elif "N" in kind and before.endswith(("'s", "s'")) and before not in CONTRACTIONS:
+            tag = "N"  # a possessive
+        else:
+            tag = self._tagger.tag(words, at, kind)
         return readings.get(EXACT.get(tag, ""), readings.get(PARENT.get(tag, ""), readings["DEFAULT"]))
 
     def _special(self, readings: Readings, words: Sequence[str], at: int, vowel: bool | None) -> str:
@@ -159,6 +164,7 @@ BEFORE_VERBS = frozenset(
     "can't won't wouldn't couldn't shouldn't don't didn't doesn't".split()
 )
 """After these comes a verb, whatever follows."""
+CONTRACTIONS = frozenset("that's it's he's she's there's here's what's who's where's how's let's".split())
 ADJECTIVES = frozenset(
     "absent abstract close compact complex content converse diffuse direct frequent invalid minute perfect present "
     "subject upset".split()

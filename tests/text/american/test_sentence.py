@@ -27,6 +27,7 @@ TAUGHT = Path(__file__).parent / "taught.tsv"
         ("I can, so I will.", "ˌI kˈæn, sˌO ˌI wˈɪl."),
         ("Come in!", "kˈʌm ˈɪn!"),
         ("Vitamin A, not B.", "vˈITəmən ˈA, nˌɑt bˈi."),
+        ("Kennedy's record at home.", "kˈɛnədiz ɹˈɛkəɹd æt hˈOm."),
         ("US law.", "jˌuˈɛs lˈɔ."),
         ("GIVE US THE MONEY!", "ɡˈɪv ˈʌs ðə mˈʌni!"),
         ("", ""),
