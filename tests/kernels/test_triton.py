@@ -12,6 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import cuda_emulator
 import pytest
 import torch
 from torch import Tensor
@@ -20,6 +21,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from omnitts_cli.engine.frame import frame
 from omnitts_cli.engine.slots import Plan, SlotTable
 from omnitts_cli.families.qwen3_tts.family import FAMILY, facts, parts
+from omnitts_cli.kernels.cuda import predictor as persistent_predictor
+from omnitts_cli.kernels.cuda import talker as persistent_talker
+from omnitts_cli.kernels.ops import PredictorParts
 
 triton = pytest.importorskip("triton")
 
@@ -84,6 +88,15 @@ def model_of(name: str) -> Any:
     return SimpleNamespace(facts=facts(config), ops=OPS, **roles)
 
 
+def count_frame(model: Any, batch: int, counts: Counts) -> None:
+    plan = Plan.of(batch, 10, 12.5)
+    table = SlotTable.empty(plan, model.facts, META, torch.bfloat16)
+    cache = model.talker.cache(plan.slots + 1, plan.positions)
+    slots = torch.zeros(batch, dtype=torch.int64, device=META)
+    with counts:
+        frame(model, table, cache, slots, cache.capacity, plan.stall_frames)
+
+
 @torch.no_grad()
 @pytest.mark.parametrize(
     ("name", "batch", "kernels", "mebibytes"),
@@ -97,12 +110,35 @@ def model_of(name: str) -> Any:
 )
 def test_kernels_and_bytes_of_a_frame(name: str, batch: int, kernels: int, mebibytes: int, counts: Counts) -> None:
     """Change the numbers when a frame needs fewer. More mean that it has become slower."""
-    model = model_of(name)
-    plan = Plan.of(batch, 10, 12.5)
-    table = SlotTable.empty(plan, model.facts, META, torch.bfloat16)
-    cache = model.talker.cache(plan.slots + 1, plan.positions)
-    slots = torch.zeros(batch, dtype=torch.int64, device=META)
-    with counts:
-        frame(model, table, cache, slots, cache.capacity, plan.stall_frames)
+    count_frame(model_of(name), batch, counts)
     assert sum(counts.kernels.values()) == kernels, counts.kernels
     assert counts.weight_bytes >> 20 == mebibytes
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(("batch", "kernels"), [(1, 11), (8, 11), (16, 776)])
+def test_kernels_and_bytes_of_a_frame_with_persistent_kernels(
+    batch: int, kernels: int, counts: Counts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Noted:
+        def __init__(self, source: Path, name: str, *sizes: Any) -> None:
+            self.name = name
+
+        def launch(self, arguments: Any) -> None:
+            counts.note(self.name, ())
+
+    for module in (persistent_predictor, persistent_talker):
+        monkeypatch.setattr(module, "Kernel", Noted)
+        monkeypatch.setattr(module, "Overflow", cuda_emulator.Overflow)
+    model = model_of("1.7b-customvoice")
+    talker, predictor = model.talker, model.predictor
+    talker.fused = persistent_talker.PersistentTalker(talker.stack.blocks(), talker.stack.norm, {})
+    later = model.embedder.rest[:-1] if predictor.narrowed is None else predictor.narrowed[1:]
+    weights = predictor.stack.blocks(), predictor.stack.norm, 1e-6, 8, *predictor.turns, predictor.heads, later
+    predictor.fused = persistent_predictor.PersistentPredictor(PredictorParts(*weights), {})
+    count_frame(model, batch, counts)
+    assert sum(counts.kernels.values()) == kernels, counts.kernels
+    if batch <= 8:  # what the two kernels stream is their lines, once for each pass
+        lines = talker.fused._variants[batch == 1].lines
+        frames = predictor.fused._variants[batch == 1]
+        assert (lines.nbytes + 16 * frames.lines.nbytes + frames.heads.nbytes) >> 20 == 5148
