@@ -254,7 +254,7 @@ class BookPlace:
     def __init__(self, output: Results, work: Path, marks: Marks) -> None:
         from omnitts_cli.books.m4b import SUFFIX, M4bSink
 
-        self._output, self.named, self.peak = output, False, 0.0
+        self._output, self._marks = output, marks
         self.stage: sound_out.Stage | None = None
         self.m4b: M4bSink | None = None
         if (output.output or "").lower().endswith(SUFFIX) and output.format is None:
@@ -262,7 +262,20 @@ class BookPlace:
                 raise UsageError("use either --play or an .m4b file, not both", hint="leave --play out")
             self.m4b = M4bSink(Path(str(output.output)), work, marks, no_clobber=output.no_clobber)
         else:
-            self.stage = sound_out.reserve(output)
+            self.stage = self._tagged(sound_out.RATE) or sound_out.reserve(output)
+
+    def _tagged(self, rate: int) -> sound_out.Stage | None:
+        """A file that can have chapter marks without ffmpeg."""
+        from omnitts_cli.books.tags import TAGGERS, TaggedSink
+
+        output = self._output
+        if not output.output or output.output == "-" or output.play or sound_out.is_special(Path(output.output)):
+            return None
+        form, path = sound_out.chosen_format(output, rate), Path(output.output)
+        if form.name not in TAGGERS:
+            return None
+        sink = TaggedSink(path, form, rate, self._marks, no_clobber=output.no_clobber)
+        return sound_out.Stage(sink, form, rate, path)
 
     @property
     def path(self) -> Path | None:
@@ -277,7 +290,7 @@ class BookPlace:
             self.m4b.begin(rate)
         elif self.stage and rate != self.stage.rate:
             self.stage.sink.discard()
-            self.stage = sound_out.open_stage(self._output, rate)
+            self.stage = self._tagged(rate) or sound_out.open_stage(self._output, rate)
 
     def write(self, samples: np.ndarray) -> None:
         with held():

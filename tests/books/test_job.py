@@ -91,6 +91,18 @@ def test_some_chapters_into_a_wave_file(omnitts: Omnitts) -> None:
     assert Path("a.srt").read_text().count("-->") == 4
 
 
+@needs_ffmpeg
+@pytest.mark.parametrize("name", ["a.opus", "a.flac", "a.mp3", "a.ogg"])
+def test_chapter_marks_without_ffmpeg(omnitts: Omnitts, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = os.environ["PATH"]
+    monkeypatch.setenv("PATH", "")
+    result = made(omnitts, "-f", book(), "-o", name, "--chapters", "1-")
+    monkeypatch.setenv("PATH", path)
+    found = [(one["tags"]["title"], float(one["start_time"])) for one in probe(name)["chapters"]]
+    assert found == [(row["title"], pytest.approx(row["start"], abs=0.002)) for row in result["chapters"]]
+    assert sorted(os.listdir()) == [name, "book.md", "work"]
+
+
 def test_the_same_sound_however_many_slots(omnitts: Omnitts) -> None:
     for slots in ("1", "3"):
         made(omnitts, "-f", book(), "-o", f"{slots}.wav", "--chapters", "1-", "-b", slots, work=f"work{slots}")
