@@ -32,7 +32,7 @@ OBJECT_STORE_BYTES = 256 << 20
 CALLS = 4  # at once in a worker: two leases, and `ready`
 POLL_S = 0.2
 LOOK_S = 1.0  # between two looks at the journals near the end
-TRIES_TO_START = 5  # of a worker that finishes nothing
+TRIES_TO_START = 9  # of a worker that finishes nothing; each waits twice as long as the one before: 4 minutes in all
 MANY_WORKERS = 16
 LOCAL = "local"
 
@@ -137,14 +137,19 @@ class Driver:
         self._calls: dict[Any, tuple[str, Lease | None]] = {}  # Ray's reference -> worker, lease; None: it starts
         self._names: dict[str, str] = {}  # workers that are ready -> the name of their journal
         self._starts: dict[str, int] = {}  # since rows were finished
+        self._later: dict[str, float] = {}  # workers that are started at that time
         self._looked = 0.0
 
     def speak(self) -> None:
         for worker in self._cluster.workers:
             self._start(worker)
         while self._leases.left:
+            self._start_those_due()
             for worker in list(self._names):
                 self._deal(worker)
+            if not self._calls and self._later:
+                time.sleep(POLL_S)
+                continue
             if not self._calls:
                 raise DeviceError("no worker could be kept alive", hint="ray status   or ray logs")
             ready, _ = self._ray.wait(list(self._calls), num_returns=1, timeout=POLL_S)
@@ -157,9 +162,16 @@ class Driver:
             self._job.look(self._pace)
 
     def _start(self, worker: str) -> None:
-        self._starts[worker] = self._starts.get(worker, 0) + 1
-        if self._starts[worker] <= TRIES_TO_START:
-            self._calls[self._cluster.workers[worker].ready.remote()] = worker, None
+        """Asks a worker whether it is ready. While Ray starts it again it may be called "unavailable" at once."""
+        tries = self._starts[worker] = self._starts.get(worker, 0) + 1
+        if tries <= TRIES_TO_START:
+            self._later[worker] = time.monotonic() + (2.0 ** (tries - 2) if tries > 1 else 0.0)
+
+    def _start_those_due(self) -> None:
+        for worker, due in list(self._later.items()):
+            if time.monotonic() >= due:
+                del self._later[worker]
+                self._calls[self._cluster.workers[worker].ready.remote()] = worker, None
 
     def _deal(self, worker: str) -> None:
         while (lease := self._leases.take(worker)) is not None:
