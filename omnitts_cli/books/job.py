@@ -160,6 +160,8 @@ class Job:
             for key, unit in zip(chapter.keys, chapter.units, strict=True):
                 if key not in todo and not cache.has(key):
                     todo[key] = unit
+        for member in dict.fromkeys(unit.member for unit in todo.values()):
+            self._check_voice(member)
         pace = Pace(sum(unit.chars for unit in todo.values()), chapters=len(chapters))
         writer = Writer(self, chapters, cache, set(todo), place, pace)
         by_model: dict[tuple[str, str], list[tuple[str, Unit]]] = {}
@@ -254,12 +256,27 @@ class Job:
         name = name or EMBEDDED
         return name, (variant or "custom_voice") if name in SIZES else "custom_voice"
 
+    def _check_voice(self, member: Member) -> None:
+        """Refuses a voice that is not saved and that the model's configuration lacks. Loads no weights."""
+        name, model = self._who(member).name, self._model(member)
+        folder, _ = self._stored(model)
+        if self._who(member).kind == "voice" and not is_saved(name) and folder is not None:
+            from omnitts_cli.families.known import family_of
+
+            family = family_of(folder)
+            voices.known_voice(name, family.voices(family.read_config(folder)), model[0])
+
     def _mask(self, model: tuple[str, str]) -> str:
+        folder, dtype = self._stored(model)
+        return model_mask(folder, model[0], dtype).tobytes().hex()
+
+    def _stored(self, model: tuple[str, str]) -> tuple[Path | None, str]:
+        """The folder of a model, if it has one, and the precision that it will run in."""
         from omnitts_cli.speech.load import known_before
 
         known = {key: value for key, value in self.machine.items() if key != "fetching"}
         folder, dtype, _ = known_before(model[0], variant=model[1], **known)
-        return model_mask(folder, model[0], dtype).tobytes().hex()
+        return folder, dtype
 
 
 def members_of(chapters: Sequence[Chapter]) -> list[Member]:

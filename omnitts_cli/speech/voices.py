@@ -83,14 +83,18 @@ def named_voice(name: str | None, model: SpeechModel) -> Voice:
     if name is None:
         first = next(iter(model.speakers), "")
         return Voice(Named(first), first)
-    if name.lower() in (speaker.lower() for speaker in model.speakers):
+    return known_voice(name, model.speakers, model.name)
+
+
+def known_voice(name: str, speakers: Mapping[str, str], model: str) -> Voice:
+    """One of the voices of the model called `model`."""
+    if name.lower() in (speaker.lower() for speaker in speakers):
         return Voice(Named(name), name)
     if Path(name).is_file():
         raise VoiceError(f"{name} is an audio file, not a voice", hint=f'omnitts clone -r {name} "text"')
-    known = [*model.speakers, *voice_files.names()]
-    close = nearest(name.lower(), known)
+    close = nearest(name.lower(), [*speakers, *voice_files.names()])
     hint = "omnitts voices list" + (f"      (closest: '{close}')" if close else "")
-    raise VoiceError(f"voice '{name}' not found", cause=f"{model.name} has {listed(model)}", hint=hint)
+    raise VoiceError(f"voice '{name}' not found", cause=f"{model} has {listed(speakers)}", hint=hint)
 
 
 def blended_voice(name: str, model: SpeechModel) -> Voice:
@@ -107,9 +111,9 @@ def own_voice(model: SpeechModel, name: str) -> SavedVoice | None:
     return SavedVoice(name, Cloned(model.vector_of(name)), {k: v for k, v in about.items() if v})
 
 
-def listed(model: SpeechModel) -> str:
-    """The model's voices, for messages."""
-    return ", ".join(model.speakers) if model.speakers else "no voices of its own"
+def listed(speakers: Mapping[str, str]) -> str:
+    """A model's voices, for messages."""
+    return ", ".join(speakers) if speakers else "no voices of its own"
 
 
 def require(kind: str, model: SpeechModel) -> None:

@@ -257,6 +257,21 @@ def test_voices_in_the_text_without_a_cast(omnitts: Omnitts) -> None:
     assert plain["units"] == 1  # without --dialogue, brackets are words
 
 
+@pytest.mark.parametrize("text", ["[voice: henri] Hello.", "Hello. [voice: clara] Hello. [voice: henri] Hello."])
+def test_a_voice_that_the_model_lacks_is_refused_before_it_is_loaded(
+    omnitts: Omnitts, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def load(*_: Any, **__: Any) -> None:
+        raise AssertionError("a model was loaded")
+
+    monkeypatch.setattr("omnitts_cli.speech.load.load_model", load)
+    done = omnitts("say", "-m", "tiny", "--work", "work", "--dialogue", "-o", "a.wav", text)
+    assert done.code == 4 and "voice 'henri' not found" in done.err and "closest: 'henry'" in done.err
+    assert not Path("a.wav").exists()
+    done = omnitts("say", "-m", "tiny", "--work", "work", "--dialogue", "-o", "a.wav", "[voice: Clara] Hello.")
+    assert "a model was loaded" in done.err  # names are compared without case
+
+
 # ---- errors before work
 
 
