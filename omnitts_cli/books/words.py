@@ -2,7 +2,8 @@
 
 A small network (sounds.npz) says for every 10 ms which of eight classes of sound is heard. The words say in which order
 classes come (letters.py), and the best path through both gives the times. It knows no voice, needs no recogniser, and
-works for languages that are written with letters; `benchmarks/word_times.py` trains and measures it.
+works for languages that are written with letters. `benchmarks/word_sounds.py` trains it, `benchmarks/word_times.py`
+measures it.
 """
 
 from __future__ import annotations
