@@ -84,7 +84,7 @@ class Cast:
         return InputError(
             f"{where}: '{safe_for_terminal(name, 60)}' is not in the cast {self.path}",
             cause=f"it has {', '.join(self.members)}",
-            hint=f"{closest}   or add it to {self.path}" if closest else f"add it to {self.path}",
+            hint=f"{closest} in its place, or add it to {self.path}" if closest else f"add it to {self.path}",
         )
 
     def words(self, blocks: Iterable[Block], where: str) -> Iterator[Words]:
@@ -163,11 +163,11 @@ EXAMPLE = '{"ANNA": {"voice": "clara"}, "BEN": {"ref_audio": "ben.wav"}}'
 
 
 def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object; a key that is there twice is an error."""
+    """An object; a key that appears twice is an error."""
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:
-            raise ValueError(f"'{key}' is there twice")
+            raise ValueError(f"'{key}' appears twice")
         found[key] = value
     return found
 

@@ -47,13 +47,14 @@ class Marks:
     cover: bytes | None = None
 
 
-def ffmpeg() -> str:
-    """The path of ffmpeg; DeviceError without it."""
+def ffmpeg(book: Path) -> str:
+    """The path of ffmpeg, which writes `book`; DeviceError without it."""
     found = shutil.which("ffmpeg")
     if found is None:
+        other = book.with_suffix(".opus")
         raise DeviceError(
-            "an .m4b file needs ffmpeg, which is not installed",
-            hint="sudo apt install ffmpeg   or   brew install ffmpeg   or   -o book.opus, which needs none",
+            f"{book} needs ffmpeg, which is not installed",
+            hint=f"sudo apt install ffmpeg   or   brew install ffmpeg   or   -o {other}, which needs none",
         )
     return found
 
@@ -64,7 +65,8 @@ def read_cover(name: str) -> bytes:
         with open(name, "rb") as file:
             data = file.read(LARGEST_COVER + 1)
     except OSError as error:
-        raise InputError(f"cannot read cover {name}: {(error.strerror or str(error)).lower()}") from None
+        reason = (error.strerror or str(error)).lower()
+        raise InputError(f"cannot read cover {name}: {reason}", hint=f"ls -l {name}") from None
     if not data.startswith(PICTURES) or len(data) > LARGEST_COVER:
         raise InputError(
             f"cover {name} is not a JPEG or PNG file of at most {LARGEST_COVER >> 20} MiB",
@@ -74,7 +76,7 @@ def read_cover(name: str) -> bytes:
 
 
 def metadata(marks: Marks) -> str:
-    """Tags and chapters in ffmpeg's format FFMETADATA. Without TIMEBASE, it would take the times for nanoseconds."""
+    """Tags and chapters in ffmpeg's format FFMETADATA. TIMEBASE is needed: the default unit is the nanosecond."""
     lines = [";FFMETADATA1", *(f"{escaped(name)}={escaped(value)}" for name, value in marks.tags.items() if value)]
     for chapter in marks.chapters:
         lines += ["[CHAPTER]", "TIMEBASE=1/1000", f"START={round(chapter.start_s * 1000)}",
@@ -83,17 +85,17 @@ def metadata(marks: Marks) -> str:
 
 
 def escaped(text: str) -> str:
-    """For FFMETADATA. ffmpeg takes an escaped backslash at the end of a line for an escaped line end."""
+    """For FFMETADATA. ffmpeg reads an escaped backslash at the end of a line as an escaped line end."""
     text = f"{text} " if text.endswith("\\") else text
     return "".join(f"\\{one}" if one in "=;#\\\n" else one for one in text.replace("\0", ""))
 
 
 class M4bSink(BaseSink):
-    """The file, complete or not at all. `marks` is filled in before `finish`; `work` is a folder for what is not."""
+    """The file, complete or not at all. `marks` is filled in before `finish`; `work` is for temporary files."""
 
     def __init__(self, path: Path, work: Path, marks: Marks, *, no_clobber: bool = False) -> None:
         super().__init__()
-        self._program = ffmpeg()
+        self._program = ffmpeg(path)
         self._marks, self._work = marks, work
         self._target = open_target(path, no_clobber=no_clobber)
         self._name = str(path)
@@ -164,7 +166,7 @@ class M4bSink(BaseSink):
         )  # fmt: skip
 
     def interrupt(self) -> None:
-        """What is spoken stays in the cache; half a book is not kept."""
+        """Finished speech stays in the cache; the incomplete file is removed."""
         self.discard()
 
     def discard(self) -> None:

@@ -39,7 +39,7 @@ def read_book(
         )
     found.sections = [one for one in found.sections if any(has_speech(block.text) for block in one.blocks)]
     if not found.sections:
-        raise InputError(f"nothing to speak in {', '.join(names)}", hint="omnitts say -f FILE --dry-run")
+        raise InputError(f"nothing to speak in {', '.join(names)}", hint=f"omnitts say -f {names[0]} --dry-run")
     return found
 
 
@@ -87,6 +87,10 @@ def chosen(sections: Sequence[Section], wanted: str | None) -> list[tuple[int, S
             )
         first = int(found[1] or 1)
         last = int(found[3]) if found[3] else len(sections) if found[2] else first
+        if first > last and found[3]:
+            raise UsageError(
+                f"--chapters {part.strip()}: the range ends before it begins", hint=f"--chapters {last}-{first}"
+            )
         if not 1 <= first <= last <= len(sections):
             raise UsageError(
                 f"--chapters {part.strip()}: the book has {len(sections)} chapter{'s' * (len(sections) != 1)}",

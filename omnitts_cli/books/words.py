@@ -202,7 +202,7 @@ class Timer:
         self._sound: list[np.ndarray] = []
         self._begin = self._end = 0  # of the sound that is held, in samples
 
-    def hear(self, samples: np.ndarray, sentence: Sentence | None) -> None:
+    def add(self, samples: np.ndarray, sentence: Sentence | None) -> None:
         """More sound; `sentence` if it ends one."""
         if samples.size:
             self._sound.append(samples)

@@ -202,7 +202,7 @@ class Ready:
                         if chunk.sentence is not None:
                             place.sink.sentence_done()
                     if self.subs:
-                        self.subs.hear(chunk)
+                        self.subs.add(chunk)
                     look()
                 place.sink.finish()
             except (OmniError, Stopped) as error:

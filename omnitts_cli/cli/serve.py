@@ -53,6 +53,11 @@ def serve(serving: Serving, machine: Machine, network: Network, messages: Messag
         from omnitts_cli.speech import voice_files
 
         voice_files.use_folder(serving.voices_dir)
+    if serving.replicas != 1 and not serving.ray:
+        raise UsageError(
+            f"--replicas {serving.replicas} needs --ray",
+            hint=f"omnitts serve --ray local --replicas {serving.replicas}",
+        )
     if serving.ray:
         raise typer.Exit(with_ray(serving, machine, network, keys))
     sockets, engines = run.opened(serving), Engines()
@@ -92,11 +97,11 @@ def with_ray(serving: Serving, machine: Machine, network: Network, keys: Mapping
     order = Order.of(serving, keys, settings_for(machine, network), alone=serving.ray == "local")
     console.note(f"starting {serving.replicas} replica{'s' * (serving.replicas != 1)} ...")
 
-    def told(url: str) -> None:
+    def listening(url: str) -> None:
         console.result(url)
         console.record(status="listening", urls=[url])
 
-    return cluster.run(order, str(serving.ray), serving.replicas, told, lambda: console.note("ready"))
+    return cluster.run(order, str(serving.ray), serving.replicas, listening, lambda: console.note("ready"))
 
 
 def require() -> None:

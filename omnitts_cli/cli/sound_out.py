@@ -218,7 +218,7 @@ class SideFile:
 
 
 class SubtitleFile(SideFile):
-    """The file of --subs; with --subs-by words it hears the sound that its words are found in."""
+    """The file of --subs; with --subs-by words it also needs the sound, to align the words with it."""
 
     def __init__(self, output: Results, language: str) -> None:
         from omnitts_cli.text.subtitles import subtitle_format
@@ -229,18 +229,18 @@ class SubtitleFile(SideFile):
         self._by_words, self._language = output.subs_by == "words", language
         self._timer: Timer | None = None
 
-    def hear(self, chunk: Chunk) -> None:
-        """What has just been written."""
+    def add(self, chunk: Chunk) -> None:
+        """Sound that has just been written."""
         if not self._by_words:
             return
         if self._timer is None:
             from omnitts_cli.books.words import Timer, speller
 
             self._timer = Timer(chunk.sample_rate, speller(self._language))
-        self._timer.hear(chunk.samples, chunk.sentence)
+        self._timer.add(chunk.samples, chunk.sentence)
 
     def write_times(self, sentences: Sequence[Sentence]) -> None:
-        """The times of the sentences, or of all words that were heard."""
+        """The times of the sentences, or of all their words."""
         from omnitts_cli.text.subtitles import joined, render
 
         known = self._timer.sentences if self._timer else sentences

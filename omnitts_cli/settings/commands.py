@@ -104,7 +104,7 @@ class Question:
     ] = None
     audio: Annotated[
         str | None,
-        for_text("--audio", TEXT, "A recording, before the words; - is stdin.", "PATH|-", main=True),
+        for_text("--audio", TEXT, "Recording that precedes the text; - is stdin.", "PATH|-", main=True),
     ] = None
     chat: Annotated[
         str | None,
@@ -448,7 +448,8 @@ class Serving:
     metrics: Annotated[bool, for_listening("--metrics/--no-metrics", SWITCH, "Serve /metrics.")] = True
     log_texts: Annotated[bool, for_listening("--log-texts", SWITCH, "Log the texts of requests.")] = False
     ray: Annotated[
-        str | None, for_listening("--ray", TEXT, "Serve with replicas in a Ray cluster.", "local|ADDRESS", main=True)
+        str | None,
+        for_listening("--ray", TEXT, "Several engines: local, or a Ray cluster.", "local|ADDRESS", main=True),
     ] = None
     replicas: Annotated[
         int | str,

@@ -89,7 +89,13 @@ class Corpus:
     ] = None
     workers: Annotated[
         int | None,
-        for_workers("--workers", whole(1, 10_000), "Workers of --ray.", "N", shown="one per GPU; with -d cpu per core"),
+        for_workers(
+            "--workers",
+            whole(1, 10_000),
+            "Number of workers for --ray.",
+            "N",
+            shown="one per GPU; with -d cpu per core",
+        ),
     ] = None
     yes: Annotated[bool, for_rows("-y --yes", SWITCH, "Do not ask before --prune or --fresh.")] = False
 

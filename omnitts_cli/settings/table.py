@@ -457,7 +457,7 @@ class Book:
     cast: Annotated[
         str | None, for_voice("--cast", TEXT, "JSON file of the voices of a dialogue, by name.", "FILE", main=True)
     ] = None
-    dialogue: Annotated[bool, for_voice("--dialogue", SWITCH, "Follow [voice: NAME] in the text.")] = False
+    dialogue: Annotated[bool, for_voice("--dialogue", SWITCH, "Switch voices at [voice: NAME] in the text.")] = False
     cover: Annotated[
         str | None, for_output("--cover", TEXT, "JPEG or PNG file as the book's cover.", "FILE", shown="the EPUB's")
     ] = None
@@ -468,7 +468,7 @@ class Book:
     work: Annotated[
         str | None,
         for_output(
-            "--work", TEXT, "Folder of finished speech of books, for resuming.", "DIR", shown="the user's cache"
+            "--work", TEXT, "Folder that keeps finished speech, to resume a book.", "DIR", shown="the user's cache"
         ),
     ] = None
 

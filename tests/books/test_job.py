@@ -286,7 +286,7 @@ def refused(omnitts: Omnitts, code: int, *arguments: str) -> Done:
 def test_no_ffmpeg(omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     done = refused(omnitts, 5, "-f", book(), "-o", "b.m4b")
-    assert "needs ffmpeg" in done.err and "apt install ffmpeg" in done.err and "-o book.opus" in done.err
+    assert "b.m4b needs ffmpeg" in done.err and "apt install ffmpeg" in done.err and "-o b.opus" in done.err
 
 
 @needs_ffmpeg
@@ -296,6 +296,7 @@ def test_no_ffmpeg(omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch) -> None:
         (["-f", "gone.epub", "-o", "b.m4b"], 3, "cannot read text file gone.epub"),
         (["-f", "bad.epub", "-o", "b.m4b"], 3, "not an EPUB file"),
         (["-f", "book.md", "-o", "b.m4b", "--chapters", "9"], 2, "the book has 3 chapters"),
+        (["-f", "book.md", "-o", "b.m4b", "--chapters", "3-1"], 2, "--chapters 1-3"),
         (["-f", "book.md", "-o", "b.m4b", "--cover", "book.md"], 3, "not a JPEG or PNG"),
         (["-f", "book.md", "-o", "gone/b.m4b"], 8, "folder does not exist"),
         (["-f", "book.md", "-o", "b.m4b", "--cast", "gone.json"], 3, "cannot read cast gone.json"),

@@ -71,11 +71,11 @@ def test_a_timer_finds_the_words_of_each_sentence_in_its_own_sound(
 ) -> None:
     timer, at = Timer(RATE), 0
     for text, sound, _ in spliced:
-        timer.hear(np.zeros(RATE, np.float32), None)
+        timer.add(np.zeros(RATE, np.float32), None)
         at += RATE
         for block in np.array_split(sound, 3):
-            timer.hear(block, None)
-        timer.hear(np.zeros(0, np.float32), Sentence(at / RATE, (at + sound.size) / RATE, text))
+            timer.add(block, None)
+        timer.add(np.zeros(0, np.float32), Sentence(at / RATE, (at + sound.size) / RATE, text))
         alone = [
             Word(one.start_s + at / RATE, one.end_s + at / RATE, one.text) for one in word_times(sound, RATE, text)
         ]

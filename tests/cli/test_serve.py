@@ -58,6 +58,11 @@ def test_the_exit_code_is_the_servers(omnitts: Omnitts, served: type[Recorded], 
     assert list(served.made[0].guard.keys.values()) == ["ann"] and not served.made[0].uploads
 
 
+def test_replicas_need_ray(omnitts: Omnitts) -> None:
+    done = omnitts("serve", "--replicas", "2")
+    assert done.code == 2 and "--replicas 2 needs --ray" in done.err and "--ray local --replicas 2" in done.err
+
+
 def test_missing_packages_are_named(omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "REQUIRED", {"not_there": "not-there", "nor_this": "nor-this"})
     done = omnitts("serve")
