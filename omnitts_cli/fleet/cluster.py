@@ -1,4 +1,4 @@
-"""Cluster: the driver of `omnitts batch --ray`. It deals leases to workers, and deals them again when one dies.
+"""Cluster: the driver of `omnitts batch --ray`. It assigns leases to workers, and reassigns them when one dies.
 
 Ray places workers and starts them again. No sound passes through Ray: workers write files, and a lease gets numbers
 back.
@@ -218,7 +218,7 @@ class Driver:
             self._job.tell(notice)
 
     def _died(self, worker: str) -> None:
-        """A worker is gone: its leases, less what it has committed, are dealt again."""
+        """A worker is gone: its leases, less what it has committed, are assigned again."""
         for call, (whose, _) in list(self._calls.items()):
             if whose == worker:
                 del self._calls[call]

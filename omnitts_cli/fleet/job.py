@@ -163,7 +163,7 @@ class Job:
             return write_results(out, work, plan, store, book, masks, pace, self.checks, self.tell)
 
     def _keep_kind(self, out: Path, path: Path) -> None:
-        """A folder has one kind of output: rows of another kind would all be spoken again."""
+        """Refuses another `--to` than the folder's: all rows would be spoken again."""
         before = path.read_text("ascii") if path.exists() else ""
         if before and before != self.corpus.to:
             raise UsageError(

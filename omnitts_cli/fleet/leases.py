@@ -14,7 +14,7 @@ import numpy as np
 
 LARGEST, SMALLEST = 512, 32  # rows
 IN_HAND = 2  # leases of a worker, so that its slots never run dry
-SHARES = 4  # leases that the rest is dealt into, for each worker
+SHARES = 4  # leases that the remaining rows are divided into, for each worker
 DEATHS = 3  # of workers that were speaking a row, before it counts as poison
 COPIES = 2  # of a lease at most, the first included
 
@@ -29,11 +29,11 @@ class Lease:
 
 
 class Leases:
-    """The rows of a run, dealt out."""
+    """The rows of a run, assigned to workers."""
 
     def __init__(self, rows: int, workers: int, *, largest: int = LARGEST, smallest: int = SMALLEST) -> None:
         self._rows, self._workers, self._largest, self._smallest = rows, max(workers, 1), largest, smallest
-        self._next = 0  # the first row that was never dealt
+        self._next = 0  # the first row that was never assigned
         self._again: deque[Lease] = deque()
         self._hands: dict[str, list[Lease]] = {}
         self._deaths: dict[int, int] = {}
@@ -42,7 +42,7 @@ class Leases:
 
     @property
     def dealt(self) -> bool:
-        """Whether every row has been dealt once: what follows is the tail."""
+        """Whether every row has been assigned once: what follows is the tail."""
         return self._next >= self._rows
 
     def mark(self, rows: np.ndarray) -> int:
@@ -105,9 +105,9 @@ class Leases:
         return self.mark(lease.rows)
 
     def died(self, worker: str, under_way: Iterable[int]) -> list[int]:
-        """A worker is gone. Its rows that are not committed are dealt again; returns those that must not be.
+        """A worker is gone. Its rows that are not committed are assigned again; returns those that must not be.
 
-        `under_way`: the rows that it was speaking. Rows under way in two deaths are dealt alone.
+        `under_way`: the rows that it was speaking. Rows under way in two deaths are assigned alone.
         """
         speaking = {row for row in under_way if not self._done[row]}
         for row in speaking:
