@@ -70,7 +70,7 @@ def test_subtitles_and_results_keep_what_was_written(omnitts: Omnitts, landed: P
 def test_words_of_live_text_are_whole() -> None:
     class Words(LiveStream):
         def __init__(self) -> None:
-            self._held, self._by_words, self.spoken = "", True, [""]
+            self._held, self._by_words, self._ended, self.spoken = "", True, True, [""]
 
         def _speak(self, text: str) -> None:
             self.spoken.append(text)
