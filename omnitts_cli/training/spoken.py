@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import tempfile
@@ -37,10 +36,19 @@ def peak_memory(model: str, lines: list[str]) -> int:
     """Returns the most bytes that `omnitts say` holds for the lines, in a process of its own."""
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile("w+") as problems:
         words = ["say", "-m", model, "-d", "cpu", "--seed", "1", "-o", f"{folder}/sound.wav", "--", " ".join(lines)]
-        process = subprocess.Popen([sys.executable, "-m", "omnitts_cli", *words], stdout=problems, stderr=problems)
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
+        command = [sys.executable, "-c", MEASURED, sys.executable, "-m", "omnitts_cli", *words]
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=problems)
         problems.seek(0)
-        if process.returncode:
-            raise OmniError(f"`omnitts say` failed with {process.returncode}", cause=problems.read()[-400:])
-    return usage.ru_maxrss * 1024
+        if done.returncode:
+            raise OmniError(f"`omnitts say` failed with {done.returncode}", cause=problems.read()[-400:])
+    return int(done.stdout) * 1024
+
+
+MEASURED = """
+import resource, subprocess, sys
+code = subprocess.call(sys.argv[1:], stdout=sys.stderr)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+sys.exit(code)
+"""
+"""Runs a command and prints its peak memory. A small process between, because the kernel counts the starting process's
+memory as that of its child."""
