@@ -232,7 +232,7 @@ def opened(
     except (ModelError, DeviceError) as error:
         if stage is None or spoken.play or spoken.output or spoken.output_dir or spoken.voice:
             raise
-        console.detail(f"answers are not spoken: {error.message}")  # nobody has asked for it
+        console.detail(f"answers are not spoken: {error.message}")  # speech was not requested
         assistant = load_assistant(name, **given)
     console.stand_still()
     with assistant:

@@ -295,7 +295,7 @@ class TextLoop:
         new = [record for record in records if record.request.spoken and not record.launched]
         for record in new:
             self._news.append(Token(record.id, turns=self._turns(record)))
-        records = new or records  # a step of few rows is shorter, and nobody waits longer than for the first sound
+        records = new or records  # fewer rows make a shorter step, so first tokens come sooner
         size = min(size for size in self.plan.buckets if size >= len(records)) if self.device.pads else len(records)
         batch = (*[record.slot for record in records], *[self.plan.slots] * (size - len(records)))
         greedy = all(record.request.temperature == 0 for record in records)

@@ -65,7 +65,7 @@ class Listing:
         return pairs[0][order], pairs[1][order]
 
     def close(self) -> None:
-        """Ends a listing that nobody waits for."""
+        """Stops a listing whose result is not needed."""
         for process in self._running:
             if process.poll() is None:
                 process.kill()

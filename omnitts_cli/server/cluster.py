@@ -18,8 +18,10 @@ from omnitts_cli.settings.environment import fast_proxy
 QUIET = {"logging_level": "error", "log_to_driver": False}
 
 
-def run(order: Order, address: str, replicas: int | str, told: Callable[[str], None], ready: Callable[[], None]) -> int:
-    """Serves until a signal, and returns the exit code. `told` gets the URL."""
+def run(
+    order: Order, address: str, replicas: int | str, announce: Callable[[str], None], ready: Callable[[], None]
+) -> int:
+    """Serves until a signal, and returns the exit code. `announce` is called with the URL."""
     fast_proxy()
     ray = imported()
     try:
@@ -43,7 +45,7 @@ def run(order: Order, address: str, replicas: int | str, told: Callable[[str], N
         except RuntimeError as error:
             raise ModelError("the replicas did not start", cause=str(error).splitlines()[0][:300],
                              hint="omnitts serve   without --ray shows why") from None  # fmt: skip
-        told(f"http://{order.options.host}:{port}")
+        announce(f"http://{order.options.host}:{port}")
         ready()
         stopped.wait()
         serve.delete(NAME)

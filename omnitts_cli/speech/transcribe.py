@@ -14,7 +14,7 @@ from omnitts_cli.errors import InputError, ModelError, Notice, UsageError
 from omnitts_cli.settings.setting import nearest
 
 HEARD_AT = 16_000
-HUB = ("huggingface_hub", "httpx", "requests")  # their errors are long, and name files that nobody asked for
+HUB = ("huggingface_hub", "httpx", "requests")  # their messages are long and name internal files
 SIZES = ("tiny", "base", "small", "medium", "large-v3", "turbo")
 SIZE = "small"  # of Whisper: 0.5 GB, good for all ten languages
 
@@ -129,11 +129,11 @@ def sphinx(offline: bool, tell: Tell, model: str | None = None) -> Hear:
     )
     decoder: Any = Decoder(samprate=HEARD_AT, loglevel="FATAL")
 
-    def hear(sound: np.ndarray) -> str:
+    def recognize(sound: np.ndarray) -> str:
         decoder.start_utt()
         decoder.process_raw(to_int16(sound).tobytes(), full_utt=True)
         decoder.end_utt()
         best = decoder.hyp()
         return best.hypstr if best else ""
 
-    return hear
+    return recognize
