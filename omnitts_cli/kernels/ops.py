@@ -8,8 +8,8 @@ T frames, C channels, E experts.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -31,8 +31,7 @@ class LayerWeights:
     down: Tensor  # [H, inner]
 
 
-@dataclass(frozen=True)
-class Normed:
+class Normed(NamedTuple):
     """Rows whose RMS norm is the input of the next product."""
 
     rows: Tensor  # [..., H], the residual stream
@@ -42,11 +41,15 @@ class Normed:
 
     def in_slots(self) -> Normed:
         """Of rows [B, H], one of each slot: [B, 1, H]."""
-        return replace(self, rows=self.rows[:, None], value=None if self.value is None else self.value[:, None])
+        rows = self.rows[:, None]
+        return Normed(rows, self.weight, self.eps, None if self.value is None else self.value[:, None])
 
     def last(self) -> Normed:
         """Of rows [B, P, H], the last of each P."""
-        return replace(self, rows=self.rows[:, -1], value=None if self.value is None else self.value[:, -1])
+        rows = self.rows[:, -1]
+        if self.value is self.rows:
+            return Normed(rows, self.weight, self.eps, rows)
+        return Normed(rows, self.weight, self.eps, None if self.value is None else self.value[:, -1])
 
 
 @dataclass(frozen=True)

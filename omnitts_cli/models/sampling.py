@@ -7,7 +7,7 @@ different settings share a batch and a captured graph.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 
 import torch
 import torch.nn.functional as F
@@ -105,7 +105,7 @@ def _choose(
         return codes, None
     # the end code may have no row
     codes_there = codes.clamp(max=len(table.rows) - 1) if group == 0 else codes
-    return codes, replace(table, rows=F.embedding(codes_there, table.rows))
+    return codes, Normed(F.embedding(codes_there, table.rows), table.weight, table.eps)
 
 
 CANDIDATES = 1024

@@ -166,8 +166,9 @@ class Predictor(nn.Module):
 
     def _input(self, row: Normed) -> Normed:
         """A row of `inputs` in this stack's width."""
-        projected = self.project is None or self.narrowed is not None
-        return row if projected else self.stack.first_norm(self.narrow(row.rows))
+        if self.narrowed is not None or self.project is None:
+            return row
+        return self.stack.first_norm(self.narrow(row.rows))
 
     def forward(self, hidden: Tensor, codes: Tensor, embedder: FrameEmbedder) -> Tensor:
         """Teacher-forced: hidden [N, H] and the true codes [N, G] -> logits [N, G-1, codes]."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -24,7 +23,7 @@ def forced(codes: Tensor, seen: list[Tensor]) -> Callable[[int, Tensor], Tensor]
 
     def choose(group: int, logits: Tensor, table: Normed | None) -> tuple[Tensor, Normed | None]:
         seen.append(logits)
-        return codes[:, group], None if table is None else replace(table, rows=table.rows[codes[:, group]])
+        return codes[:, group], None if table is None else table._replace(rows=table.rows[codes[:, group]])
 
     return choose
 
@@ -32,13 +31,13 @@ def forced(codes: Tensor, seen: list[Tensor]) -> Callable[[int, Tensor], Tensor]
 def greedily(group: int, logits: Tensor, table: Normed | None) -> tuple[Tensor, Normed | None]:
     """The likeliest code of each row, and its row of the table."""
     codes = logits.argmax(-1)
-    return codes, None if table is None else replace(table, rows=table.rows[codes])
+    return codes, None if table is None else table._replace(rows=table.rows[codes])
 
 
 def frame(predictor: Any, hidden: Tensor, first: Tensor, embedder: Any, choose: Any) -> Tensor:
     """A frame whose group 0 is `first`."""
     table = predictor.inputs(embedder)[0]
-    row = replace(table, rows=table.rows[first.clamp(max=len(table.rows) - 1)])
+    row = table._replace(rows=table.rows[first.clamp(max=len(table.rows) - 1)])
     return predictor.frame(hidden, first, row, embedder, choose)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from itertools import pairwise
 from types import SimpleNamespace
@@ -90,14 +91,22 @@ def test_the_script_decides_the_order(safe: bool) -> None:
 
 
 def test_no_more_is_taken_than_there_is_room_for() -> None:
-    class Counting(Scripted):
+    class Slow(Scripted):
+        """Waits before each step until three requests have come, or all eight; a few seconds at most."""
+
         most = 0
 
         def submit(self, request: Request) -> str:
             self.most = max(self.most, len(self.waiting) + 1)
             return super().submit(request)
 
-    engine = Counting()
+        def step(self) -> list[Any]:
+            deadline = time.monotonic() + 10
+            while len(self.waiting) < 3 and len(self.asked) < 8 and time.monotonic() < deadline:
+                time.sleep(0.001)
+            return super().step()
+
+    engine = Slow()
     spoken(engine, script(*"abcdefgh"), ahead=3)
     assert engine.most == 3
 

@@ -6,8 +6,6 @@ as integers of the same order. Nothing is sorted.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import torch
 import triton
 import triton.language as tl
@@ -146,4 +144,4 @@ def choose_row(
         size, power(size), bits, entries, width, power(max(width, 1)), overlaps(),
         num_warps=4 if size <= 2048 else 8, launch_pdl=overlaps(),
     )  # fmt: skip
-    return out, None if rows is None or table is None else replace(table, rows=rows, value=None)
+    return out, None if rows is None or table is None else table._replace(rows=rows, value=None)
