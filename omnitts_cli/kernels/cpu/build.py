@@ -76,8 +76,10 @@ def build(command: str | None = None, extra: tuple[str, ...] = (), target: Path 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Compile the CPU library of omnitts.")
     parser.add_argument("--compiler", help="default: the first of " + ", ".join(COMPILERS))
+    parser.add_argument("flags", nargs="*", help="more flags for the compiler, after --")
+    options = parser.parse_args()
     try:
-        made = build(parser.parse_args().compiler)
+        made = build(options.compiler, tuple(options.flags))
     except (BuildError, OSError) as error:
         sys.stderr.write(f"{error}\n")
         return 1
