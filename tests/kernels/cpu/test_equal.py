@@ -83,9 +83,9 @@ def forced(model: SpeechModel, request: Request, codes: Tensor) -> Tensor:
             group: int, scores: Tensor, rows: Normed | None, code: Tensor = code, seen: list[Tensor] = seen
         ) -> tuple[Tensor, Normed | None]:
             seen.append(scores[0])
-            return code[group : group + 1], None if rows is None else replace(rows, rows=rows.rows[code[group], None])
+            return code[group : group + 1], None if rows is None else rows._replace(rows=rows.rows[code[group], None])
 
-        model.predictor.frame(hidden, code[:1], replace(first, rows=first.rows[code[:1]]), model.embedder, choose)
+        model.predictor.frame(hidden, code[:1], first._replace(rows=first.rows[code[:1]]), model.embedder, choose)
         row = model.embedder.frame(code[None]) + prompt.pad
         found.append(torch.cat(seen).double())
     return torch.stack(found)
