@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import torch
 from torch import Tensor
 
@@ -44,7 +42,7 @@ class Alone:
             return choose_rest(group, rest, table, made, self.controls, model.ops)
 
         table = model.predictor.inputs(model.embedder)[0]
-        row = replace(table, rows=table.rows[first])
+        row = table._replace(rows=table.rows[first])
         return model.predictor.frame(self.hidden, first, row, model.embedder, choose)
 
     def go_on(self, codes: Tensor) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -249,7 +248,7 @@ def one_frame(model: SpeechModel) -> None:
     assert logits.shape == (1, model.facts.vocabulary)
     first = logits[:, : model.facts.codes].argmax(-1)
     table = model.predictor.inputs(model.embedder)[0]
-    row = replace(table, rows=table.rows[first])
+    row = table._replace(rows=table.rows[first])
     codes = model.predictor.frame(hidden, first, row, model.embedder, likeliest)
     assert model.embedder.frame(codes).shape == (1, model.facts.hidden)
     sound = model.codec(codes[:, None])
@@ -259,7 +258,7 @@ def one_frame(model: SpeechModel) -> None:
 
 def likeliest(group: int, logits: Tensor, table: Normed | None) -> tuple[Tensor, Normed | None]:
     codes = logits.argmax(-1)
-    return codes, None if table is None else replace(table, rows=table.rows[codes])
+    return codes, None if table is None else table._replace(rows=table.rows[codes])
 
 
 def fill_small(config: Config) -> SpeechModel | None:
