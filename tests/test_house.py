@@ -233,7 +233,8 @@ def undocumented(path: Path) -> Iterator[str]:
         owner = f"{node.name}." if inside else ""
         for one in [*inside, *([node] if node in body.body else [])]:
             if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef) and not one.name.startswith("_"):
-                if not ast.get_docstring(one):
+                overload = any(ast.unparse(mark) == "overload" for mark in one.decorator_list)  # signatures only
+                if not ast.get_docstring(one) and not overload:
                     yield f"{path.relative_to(HOUSE)}: {owner if one is not node else ''}{one.name}"
 
 

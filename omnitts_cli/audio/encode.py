@@ -81,8 +81,7 @@ def choose_format(
     notices: tuple[str, ...] = ()
     if possible != wanted:
         notices += (f"{chosen} does not support {wanted} Hz; writing {possible} Hz",)
-    suffix = PurePath(target or "").suffix
-    if name is None and LIKE_A_FORMAT.fullmatch(suffix) and suffix.lower() not in SUFFIXES:
+    if suffix := unknown_suffix(target, name):
         notices += (f"unknown suffix {suffix}; {target} is written as {chosen} (choose with -F)",)
     return SoundFormat(chosen, possible, subtype or "pcm16", notices)  # type: ignore[arg-type]
 
@@ -97,9 +96,16 @@ def format_name(target: str | None, name: str | None) -> FormatName:
     if suffix in OTHER_AUDIO:
         raise UsageError(
             f"omnitts does not write {suffix} files",
-            hint=f"-o with {', '.join(sorted(set(SUFFIXES)))}, or choose a format with -F",
+            hint=f"-o {PurePath(target or '').stem}.mp3   or   -o - | ffmpeg -i - {PurePath(target or '').name}",
         )
     return SUFFIXES.get(suffix, "wav")
+
+
+def unknown_suffix(target: str | None, name: str | None) -> str | None:
+    """The suffix of a target that looks like a format, and is none of ours; None where `-F` names the format."""
+    suffix = PurePath(target or "").suffix
+    unknown = name is None and LIKE_A_FORMAT.fullmatch(suffix) and suffix.lower() not in SUFFIXES
+    return suffix if unknown else None
 
 
 def possible_rate(name: FormatName, rate: int) -> int:

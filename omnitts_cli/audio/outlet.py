@@ -100,6 +100,7 @@ def appends(descriptor: int) -> bool:
 
 
 STDOUT = "standard output"  # the name of a target that has no path
+LARGE = (".wav", ".wave", ".raw", ".pcm", ".flac")
 
 REASONS = {
     errno.EACCES: "no permission",
@@ -124,9 +125,9 @@ def write_error(name: str, error: OSError, written: int = 0) -> OmniError:
     cause, hint = None, None
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         cause = f"{written:,} bytes were written{free_bytes(name)}"
-        hint = "free some space or choose another folder; -F opus needs about a tenth of wav"
-        if name == STDOUT:
-            hint = "send it to a file on another disk; -F opus needs about a tenth of wav"
+        hint = "send it to a file on another disk" if name == STDOUT else "free some space or choose another folder"
+        if name == STDOUT or name.lower().endswith(LARGE):
+            hint += "; -F opus needs about a tenth of wav"
     elif error.errno == errno.ENOENT:
         folder = os.path.dirname(name) or "."
         if os.path.isdir(folder):  # /proc, say

@@ -104,7 +104,7 @@ def read_clip(
     if sound.size < shortest_s * opened.rate:
         raise InputError(
             f"reference clip {name} lasts {sound.size / opened.rate:.2f} s; at least {shortest_s:g} s is needed",
-            hint="3-30 s of one speaker give a good voice",
+            hint="3 to 30 s of one speaker give a good voice",
         )
     if opened.rate < 16_000:
         notices.append(
@@ -300,15 +300,16 @@ def check_selection(part: Part, total: float | None, name: str, longest_s: float
 def refuse_broken(part: Part, left_s: float, name: str) -> None:
     """A cut-off clip is used only where the person chose a part that is wholly there."""
     if part.end is None or left_s < 1.0:
+        part_left = f", or choose the part that can be read: --ref-end {int(left_s * 10) / 10:.1f}"
         raise InputError(
             f"reference clip {name} is cut off or damaged; {left_s:.2f} s of it can be read",
-            hint=f"get the whole file, or choose a part that is there: --ref-end {max(left_s, 0):.1f}",
+            hint=f"get the whole file{part_left if left_s >= SHORTEST_S else ''}",
         )
 
 
 def too_long(name: str, total: float | None, longest_s: float) -> InputError:
     lasts = f"more than {longest_s:g} s" if total is None else duration(total)
-    return InputError(f"reference clip {name} lasts {lasts}; 1-30 s of one speaker is needed", hint=example(name, 65))
+    return InputError(f"reference clip {name} lasts {lasts}; 3 to 30 s are enough", hint=example(name, 65))
 
 
 def example(name: str, start: float) -> str:

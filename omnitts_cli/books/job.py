@@ -139,7 +139,7 @@ class Job:
         for notice in dict.fromkeys(notices):
             self.tell(Notice(notice))
         if not found:
-            raise InputError("nothing to speak in these chapters", hint="--list-chapters")
+            raise InputError("nothing to speak in these chapters", hint="--list-chapters   shows the others")
         return found
 
     def book_language(self) -> str | None:

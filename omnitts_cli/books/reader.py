@@ -94,7 +94,7 @@ def chosen(sections: Sequence[Section], wanted: str | None) -> list[tuple[int, S
         if not 1 <= first <= last <= len(sections):
             raise UsageError(
                 f"--chapters {part.strip()}: the book has {len(sections)} chapter{'s' * (len(sections) != 1)}",
-                hint="--list-chapters",
+                hint=f"--chapters 1-{len(sections)}   (--list-chapters shows them)",
             )
         numbers |= set(range(first, last + 1))
     return [(number, section) for number, section in numbered if number in numbers]

@@ -38,7 +38,7 @@ def ask(
     messages: Messages,
     words: QuestionWords = None,
 ) -> None:
-    """Ask Qwen3-Omni a question, typed or recorded; the answer is text, or text and speech.
+    """Ask Qwen3-Omni a question; it answers in text or speech.
 
     \b
     omnitts ask "Why is the sky blue?" --play

@@ -79,6 +79,9 @@ def batch(
 
         try:
             summary = job.run(open_model)
+        except OSError as error:  # of the journal, say: errors of open files do not name them
+            error.filename = error.filename or corpus.output_dir
+            raise
         except Stopped as stopped:
             stopped.word += "; finished rows are kept, and the same command goes on"
             raise
@@ -99,8 +102,8 @@ def refused(question: str) -> bool:
 def tell(progress: Progress, pace: Pace) -> None:
     """The progress line: rows, hours, speed, failures."""
     share = pace.expected_done_s / pace.expected_s if pace.expected_s else None
-    hours, speed, left = pace.audio_s / 3600, pace.audio_s / pace.wall_s, pace.eta_s
-    words = f"{pace.done:,} of {pace.rows:,} rows  {hours:.2f} h made  {speed:.1f} h/h"
+    speed, left = pace.audio_s / pace.wall_s, pace.eta_s
+    words = f"{pace.done:,} of {pace.rows:,} rows  audio {duration(pace.audio_s)}  {speed:.1f}× realtime"
     words += f"  eta {duration(left)}" if left is not None else ""
     words += f"  {pace.failed:,} failed" if pace.failed else ""
     progress.update(
@@ -151,10 +154,10 @@ def report(job: Job, summary: Summary) -> None:
         wall_s=round(pace.wall_s, 3) if pace.began else 0.0, audio_now_s=round(pace.audio_s, 3),
         warnings=console.warnings,
     )  # fmt: skip
-    speed = f", {pace.audio_s / pace.wall_s:.1f} hours of speech per hour" if pace.done else ""
+    speed = f", {pace.audio_s / pace.wall_s:.1f}× realtime" if pace.done else ""
     left = f"; {summary.left:,} are left" if summary.left else ""
     console.note(
-        f"{summary.spoken:,} of {summary.rows:,} rows, {summary.audio_s / 3600:.2f} h of speech in {out}{speed}{left}"
+        f"{summary.spoken:,} of {summary.rows:,} rows, {duration(summary.audio_s)} of speech in {out}{speed}{left}"
     )
     if failed:
         for line in summary.first_failures[:SHOWN_BAD]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from omnitts_cli.audio.magic import is_recording
 from omnitts_cli.cli import sound_out
 from omnitts_cli.cli.declare import Words
 from omnitts_cli.cli.job import Job
@@ -42,6 +44,9 @@ def clone(
     from omnitts_cli.cli.text_in import as_meant
 
     words, text = as_meant(words, text)
+    if words and not clip.ref_audio and is_recording(Path(words[0])):
+        text_after = shlex.join(words[1:]) or '"text"'
+        raise UsageError(f"-r is missing before the clip {words[0]}", hint=f"omnitts clone -r {words[0]} {text_after}")
     refuse_contradictions(clip, text, speech.voice)
     for name in clip.ref_audio:
         sound_out.refuse_same(output, name)

@@ -19,7 +19,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from omnitts_cli.cli.help import CHOICES
-from omnitts_cli.errors import UsageError
+from omnitts_cli.errors import ModelError, OmniError, UsageError, VoiceError
 from omnitts_cli.settings.setting import SWITCH, Field, fields_of, nearest
 from omnitts_cli.settings.table import Messages, former_options
 from omnitts_cli.terminal.console import console
@@ -46,6 +46,8 @@ OPTIONS_MEANT = {
     "--clone": 'omnitts clone -r CLIP "text"',
     "--description": 'omnitts design -i "a deep, slow man" "text"',
     "--out": "-o FILE",
+    "-w": "-o FILE",
+    "--wav": "-o FILE",
     "--output-file": "-o FILE",
     "--text": 'omnitts say "text"',
     "--speaker": "-v NAME",
@@ -63,8 +65,6 @@ WORDS_MEANT = {
     "list": "omnitts voices list",
     "ls": "omnitts voices list",
     "speakers": "omnitts voices list",
-    "tts": 'omnitts say "text"',
-    "speak": 'omnitts say "text"',
     "settings": "omnitts config show",
     "check": "omnitts doctor",
     "download": "omnitts models pull NAME",
@@ -72,6 +72,9 @@ WORDS_MEANT = {
     "benchmark": "omnitts bench",
 }
 """Words typed instead of a command, and the command that was meant."""
+
+VERBS = ("tts", "speak", "talk", "read", "generate", "synthesize", "synthesise", "run")
+"""Words typed instead of `say`; what follows them is the text."""
 
 
 def words_of(what: str) -> Any:
@@ -165,14 +168,17 @@ class Commands(TyperGroup):
         return super().resolve_command(ctx, args)
 
     def _suggestion(self, ctx: Any, args: list[str]) -> str:
-        meant = WORDS_MEANT.get(args[0].lower()) if len(args) == 1 and "say" in self.commands else None
-        if meant:
-            return meant
-        close = nearest(args[0].lower(), [name for name in self.commands if name != "help"])  # "hello" is text to speak
+        speaks, word = "say" in self.commands, args[0].lower()
+        if speaks and len(args) == 1 and word in WORDS_MEANT:
+            return WORDS_MEANT[word]
+        if speaks and word in VERBS:
+            text = shlex.join(args[1:]) if any(one.startswith("-") for one in args) else f'"{" ".join(args[1:])}"'
+            return f"omnitts say {text}" if 1 < len(args) and len(text) <= LONGEST_HINT else 'omnitts say "text"'
+        close = nearest(word, [name for name in self.commands if name != "help"])  # "hello" is text to speak
         if close:
             meant = f"{ctx.command_path} {shlex.join([close, *args[1:]])}"
             return meant if len(meant) <= LONGEST_HINT else f"{ctx.command_path} {close}"
-        if "say" in self.commands:
+        if speaks:
             return f'omnitts say "{" ".join(args)[:60]}"'
         return f"{ctx.command_path} --help"
 
@@ -264,6 +270,15 @@ def warn(layers: Layers) -> None:
         console.warning(f"{error.message}; its settings are ignored", cause=error.cause, hint=error.hint)
 
 
+def with_origin(error: OmniError, layers: Layers, options: Iterable[Field]) -> OmniError:
+    """The error; if the voice or model in it was not typed, it says where it is set."""
+    for field in options:
+        value, origin = layers.origin(field) if field.name in ("voice", "model") else (None, "typed")
+        if origin not in ("typed", "default") and value and f"'{value}'" in error.message:
+            error.message += f" (set in {'the ' * (origin == 'environment')}{origin})"
+    return error
+
+
 def command(
     body: Callable[..., None],
     typed_only: Collection[str] = (),
@@ -297,6 +312,8 @@ def command(
         console.stdout.claim()
         try:
             body(**typed, **built)
+        except (VoiceError, ModelError) as error:
+            raise with_origin(error, layers, options) from None
         except BrokenPipeError:
             raise PipeClosed from None  # Typer would turn it into exit code 1
 

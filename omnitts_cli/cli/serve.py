@@ -30,7 +30,7 @@ REQUIRED = {
 
 
 def serve(serving: Serving, machine: Machine, network: Network, messages: Messages) -> None:
-    """Serve speech over HTTP: OpenAI's /v1/audio/speech, voices, a WebSocket, and a page at /.
+    """Serve speech over HTTP: OpenAI's API and a web page.
 
     \b
     omnitts serve

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import select
 import stat
 import sys
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 
 STDIN_BLOCK = 1 << 16
+NAME_OF_FILE = re.compile(r"\S*[./]\S+", re.DOTALL)
 QUIET_S = 0.3  # a pipe that says nothing for so long has finished its sentence
 
 
@@ -84,6 +86,8 @@ def as_utf8(text: str) -> str:
 
 
 def check_sources(words: list[str] | None, options: TextIn, command: str) -> None:
+    if words and len(words) == 1 and NAME_OF_FILE.fullmatch(words[0]) and os.path.isfile(words[0]):
+        console.warning(f"{words[0]} is a file; only its name is spoken", hint=f"omnitts {command} -f {words[0]}")
     if words and options.file:
         raise UsageError("use either words or --file, not both", hint="leave one of them out")
     if options.file.count("-") > 1:

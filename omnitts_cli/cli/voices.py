@@ -215,9 +215,9 @@ def blend(
     console.record(status="ok", name=name, file=str(path))
 
 
+app.command("list", cls=Command)(command(list_, tolerant=True))
 for body in (show, preview, save, rename, rm, export, blend):
     app.command(cls=Command)(command(body, absent={"voice", "save_voice"}))  # NAME is the voice
-app.command("list", cls=Command)(command(list_, tolerant=True))
 app.command("import", cls=Command)(command(import_))
 
 

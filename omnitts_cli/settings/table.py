@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Annotated
 
@@ -23,6 +23,9 @@ from omnitts_cli.settings.setting import (
 from omnitts_cli.text.language import LANGUAGES
 
 SLOTS = whole(1, 1024)
+CODES = {name: code for code, name in LANGUAGES.items()}
+LANGUAGE = one_of("auto", "detect", *LANGUAGES)
+LANGUAGE = replace(LANGUAGE, parse=lambda text: CODES.get(text.lower(), text.lower()))  # German is de
 INPUT_FORMATS = ("auto", "text", "md", "html", "ssml", "srt", "epub")
 
 for_text = partial(Setting, group="text")
@@ -138,7 +141,7 @@ class Speech(Model):
         str,
         for_voice(
             "-l --language",
-            one_of("auto", "detect", *LANGUAGES),
+            LANGUAGE,
             "en, zh, ... or detect; auto: the model decides.",
             "CODE",
             main=True,

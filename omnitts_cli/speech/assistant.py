@@ -260,7 +260,7 @@ def listen(source: str | PathLike[str], stdin: BinaryIO | None = None) -> Sound:
         clip = read_clip(source, rate=RATE, stdin=stdin, longest_s=LONGEST_S, shortest_s=SHORTEST_S)
     except InputError as error:  # its words are about clips to clone
         message = error.message.replace("reference clip", "sound")
-        message = message.replace("1-30 s of one speaker is needed", f"at most {LONGEST_S / 60:g} minutes are answered")
+        message = message.replace("3 to 30 s are enough", f"at most {LONGEST_S / 60:g} minutes are answered")
         hint = None if error.hint and "voice" in error.hint else error.hint
         hint = None if hint and ("clone" in hint or "--ref-" in hint) else hint
         raise InputError(message, cause=error.cause, hint=hint or f"a recording of {SHORTEST_S} s or more") from None

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from omnitts_cli.errors import Notice
+from omnitts_cli.errors import Notice, UsageError
 from omnitts_cli.text.subtitles import Sentence
 
 
@@ -22,7 +22,7 @@ class Chunk:
     sentence: Sentence | None = None
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Clip:
     """Complete speech, the concatenation of its stream. The same text, voice and seed reproduce it."""
 
@@ -32,6 +32,22 @@ class Clip:
     sentences: tuple[Sentence, ...] = ()
     notices: tuple[Notice, ...] = ()
     codes: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), np.int64))  # [frames, groups]
+
+    def __repr__(self) -> str:
+        sentences = f"{len(self.sentences)} sentence{'s' * (len(self.sentences) != 1)}"
+        return f"<Clip: {self.seconds:.2f} s at {self.sample_rate} Hz, {sentences}, seed {self.seed}>"
+
+    def _repr_html_(self) -> str:
+        """Returns a player, which notebooks show for a clip on the last line of a cell."""
+        from base64 import b64encode
+        from io import BytesIO
+
+        import soundfile
+
+        file = BytesIO()
+        soundfile.write(file, self.samples, self.sample_rate, format="FLAC")
+        data = b64encode(file.getvalue()).decode()
+        return f'<audio controls src="data:audio/flac;base64,{data}"></audio>'
 
     @property
     def seconds(self) -> float:
@@ -47,10 +63,13 @@ class Clip:
         subtype: str = "pcm16",
     ) -> Path:
         """Writes a sound file, complete or not at all, and returns its path. The suffix decides the format."""
-        from omnitts_cli.audio.encode import choose_format
+        from omnitts_cli.audio.encode import FORMATS, choose_format, unknown_suffix
         from omnitts_cli.audio.sinks import FileSink
 
         path = Path(path)
+        if suffix := unknown_suffix(path.name, format):
+            known = ", ".join(FORMATS)
+            raise UsageError(f"{path.name}: {suffix} is not a known audio format", hint=f"format= one of {known}")
         form = choose_format(str(path), format, model_rate=self.sample_rate, rate=sample_rate, subtype=subtype)
         with FileSink(path, form, self.sample_rate) as sink:
             sink.write(self.samples)

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields, replace
 from os import PathLike, fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 from omnitts_cli.audio.loudness import level
 from omnitts_cli.errors import Notice, OmniError, UsageError
@@ -54,11 +54,20 @@ def load(
     tell: Tell | None = None,
     **machine: Any,
 ) -> TTS:
-    """Returns an open model: a name, a folder, or `hf:ORG/REPO[@REV]`.
+    """Opens a model and returns it as a TTS, which can be used with `with`.
 
-    `variant` completes a bare size such as "0.6b": custom_voice, base (clones) or voice_design. `machine` are further
-    fields of EngineSettings: first_chunk, chunk, threads, seconds, offline. Settings files and OMNITTS_ variables count
-    only with `settings`; then they are also the defaults of `speak`. `tell` is called with notices as they occur.
+    model: a name such as "tiny" or "0.6b", a folder, or "hf:ORG/REPO@REVISION".
+    variant: which model a bare size such as "0.6b" stands for: custom_voice, base (clones) or voice_design.
+    device: "auto", "cpu", "cuda", "cuda:1", "npu:0" ...
+    dtype: "auto", "fp32", "bf16" or "fp16".
+    slots: requests in one batch; by default what suits the device.
+    settings: also read settings files and OMNITTS_ variables. They are then the defaults of `speak` too.
+    fetching: called with the progress of a download.
+    tell: called with each Notice as it occurs.
+    machine: further options: threads, first_chunk and chunk (frames), offline (no network call), seconds (the longest
+    speech of one request).
+
+    Raises an OmniError that has a message, and often a cause and a hint.
     """
     given = {"device": device, "dtype": dtype, "slots": slots, **machine}
     defaults: dict[str, Any] = {}
@@ -123,6 +132,9 @@ class TTS:
         self.loop: Loop = loop or Loop(engine)
         self._finalizer = weakref.finalize(self, self.loop.close)
 
+    def __repr__(self) -> str:
+        return f"<TTS: {self.engine.model.name} on {self.engine.device.name}, {self.engine.plan.slots} slots>"
+
     def __enter__(self) -> Self:
         return self
 
@@ -178,10 +190,22 @@ class TTS:
             raise UsageError("loudness needs the whole sound", hint="tts.speak(text, loudness=-16)")
         return self._stream(text, voice, settings, tell, safe=False, urgent=True)
 
+    @overload
+    def speak_all(
+        self, texts: Iterable[str], *, voice: str | Voice | None = None, seed: int | None = None,
+        errors: Literal["raise"] = "raise", **options: Any,
+    ) -> list[Clip]: ...  # fmt: skip
+
+    @overload
+    def speak_all(
+        self, texts: Iterable[str], *, voice: str | Voice | None = None, seed: int | None = None,
+        errors: Literal["return"], **options: Any,
+    ) -> list[Clip | OmniError]: ...  # fmt: skip
+
     def speak_all(
         self, texts: Iterable[str], *, voice: str | Voice | None = None, seed: int | None = None,
         errors: Literal["raise", "return"] = "raise", **options: Any,
-    ) -> list[Any]:  # fmt: skip
+    ) -> list[Clip] | list[Clip | OmniError]:  # fmt: skip
         """Returns a Clip for each text, in order, generated together. Text number n uses `seed` + n.
 
         The first text that cannot be spoken ends the work, and its error is raised. With errors="return" the others go

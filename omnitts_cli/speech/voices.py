@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 POLL_S = 0.25
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Voice:
     """Who speaks. `about` holds the fields of a voice file; a designed voice keeps its seed."""
 
@@ -31,6 +31,11 @@ class Voice:
     name: str = ""
     about: Mapping[str, str] = field(default_factory=dict)
     seed: int | None = None
+
+    def __repr__(self) -> str:
+        kind = type(self.identity).__name__.lower()
+        words = self.identity.description if isinstance(self.identity, Designed) else self.name
+        return f"<Voice: {kind}{f' {words!r}' if words else ''}>"
 
     def save(self, name: str, *, replace: bool = False, consent: str | None = None) -> Path:
         """Saves a cloned voice for `voice=name` and `omnitts say -v NAME`. Returns the path of its file."""

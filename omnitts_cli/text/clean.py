@@ -111,7 +111,7 @@ def has_speech(text: str) -> bool:
 def nothing_to_speak(text: str) -> InputError:
     """The error for a text without a letter or digit."""
     shown = f": '{safe_for_terminal(text.strip(), 40)}'" if text.strip() else " (the text is empty)"
-    return InputError(f"nothing to speak{shown}", hint='omnitts say "some words", or pipe a text in')
+    return InputError(f"nothing to speak{shown}", hint="type some words, name a file with -f, or pipe a text in")
 
 
 def safe_for_terminal(text: str, most: int | None = None) -> str:

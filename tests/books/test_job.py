@@ -296,6 +296,7 @@ def test_no_ffmpeg(omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch) -> None:
         (["-f", "gone.epub", "-o", "b.m4b"], 3, "cannot read text file gone.epub"),
         (["-f", "bad.epub", "-o", "b.m4b"], 3, "not an EPUB file"),
         (["-f", "book.md", "-o", "b.m4b", "--chapters", "9"], 2, "the book has 3 chapters"),
+        (["-f", "book.md", "-o", "b.m4b", "--chapters", "0"], 2, "--chapters 1-3   (--list-chapters shows them)"),
         (["-f", "book.md", "-o", "b.m4b", "--chapters", "3-1"], 2, "--chapters 1-3"),
         (["-f", "book.md", "-o", "b.m4b", "--cover", "book.md"], 3, "not a JPEG or PNG"),
         (["-f", "book.md", "-o", "gone/b.m4b"], 8, "folder does not exist"),

@@ -300,6 +300,10 @@ def test_a_full_stderr_costs_the_message_and_not_the_exit_code(home: Path) -> No
     [
         (("version",), "omnitts --version"),
         (("list",), "omnitts voices list"),
+        (("speak", "Good", "morning"), 'omnitts say "Good morning"'),
+        (("tts",), 'omnitts say "text"'),
+        (("tts", "-o", "a.wav", "Hi there"), "omnitts say -o a.wav 'Hi there'"),
+        (("say", "-o", "a.m4a", "hi"), "-o a.mp3   or   -o - | ffmpeg -i - a.m4a"),
         (("say", "--rate", "200", "hi"), "--speed 1.2"),
         (("say", "--ref-audio", "a.wav", "hi"), "omnitts clone -r CLIP"),
         (("say", "--ssml", "hi"), "--input-format ssml"),
@@ -315,6 +319,13 @@ def test_a_full_stderr_costs_the_message_and_not_the_exit_code(home: Path) -> No
 def test_B9_what_is_suggested_is_what_was_meant(omnitts: Omnitts, arguments: tuple[str, ...], hint: str) -> None:
     done = omnitts(*arguments)
     assert done.code == 2 and f"  try: {hint}" in done.err, done.err
+
+
+def test_the_list_of_commands_has_whole_sentences(omnitts: Omnitts) -> None:
+    """At 80 columns, Typer shortens longer descriptions with dots."""
+    listed = omnitts("--help").out.decode().partition("Commands:")[2].splitlines()
+    assert len(listed) > 10 and not [line for line in listed if line.endswith("...")]
+    assert omnitts("voices", "--help").out.decode().partition("Commands:")[2].split()[0] == "list"
 
 
 def test_B9_reading_a_setting_is_not_turned_into_writing_it(omnitts: Omnitts) -> None:

@@ -232,6 +232,15 @@ def test_words_files_and_stdin(omnitts: Omnitts) -> None:
         assert same_sound("0.wav", f"{number}.wav")
 
 
+def test_a_file_name_typed_as_words_is_spoken_with_a_warning(omnitts: Omnitts) -> None:
+    Path("a.txt").write_text("Hello there.")
+    done = omnitts("say", *TOY, "-o", "a.wav", "a.txt")
+    assert done.code == 0 and "a.txt is a file; only its name is spoken" in done.err
+    assert "omnitts say -f a.txt" in done.err
+    for words in (["b.txt"], ["Read", "a.txt"], ["x" * 300 + ".txt"]):  # no file, a sentence, not a possible name
+        assert "is a file" not in omnitts("say", *TOY, "--dry-run", *words).err
+
+
 @pytest.mark.parametrize("text", [b"", b"  \n", b"...?!"])
 def test_case_22_nothing_to_speak_is_3(omnitts: Omnitts, text: bytes) -> None:
     done = omnitts("say", *TOY, "-o", "a.wav", stdin=text)
@@ -245,7 +254,20 @@ def test_case_22_nothing_to_speak_is_3(omnitts: Omnitts, text: bytes) -> None:
 def test_a_voice_that_nobody_has_is_4_with_the_nearest(omnitts: Omnitts) -> None:
     done = omnitts("say", *TOY, "-v", "anne", "-o", "a.wav", "Hello.")
     assert done.code == 4 and "closest: 'ann'" in done.err
+    assert "set in" not in done.err
     assert left_in(Path()) == []
+
+
+def test_a_missing_voice_or_model_says_which_setting_names_it(
+    omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert omnitts("config", "set", "voice", "anne").code == 0
+    done = omnitts("say", *TOY, "-o", "a.wav", "Hello.")
+    assert done.code == 4 and "voice 'anne' not found (set in " in done.err and "config.toml)" in done.err
+    monkeypatch.setenv("OMNITTS_VOICE", "bea")
+    assert "'bea' not found (set in the environment)" in omnitts("say", *TOY, "-o", "a.wav", "Hello.").err
+    monkeypatch.setenv("OMNITTS_MODEL", "nowhere")
+    assert "model 'nowhere' not found (set in the environment)" in omnitts("say", "-v", "ann", "Hello.").err
 
 
 def test_runaway_speech_is_7_and_finished_pieces_are_kept(omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -134,6 +134,13 @@ def test_a_dry_run_of_design_makes_nothing(omnitts: Omnitts) -> None:
     assert list(Path().iterdir()) == [] and voice_files.names() == []
 
 
+def test_a_clip_without_its_option_is_recognized(omnitts: Omnitts, clip: str) -> None:
+    done = omnitts("clone", clip, "Hello.")
+    assert done.code == 2 and f"omnitts clone -r {clip} Hello." in done.err
+    assert f'omnitts clone -r {clip} "text"' in omnitts("clone", clip).err
+    assert "clone needs a reference clip" in omnitts("clone", "Hello.").err
+
+
 def test_save_without_a_clip_names_its_own_command(omnitts: Omnitts) -> None:
     done = omnitts("voices", "save", "me")
     assert done.code == 2 and "omnitts voices save me -r CLIP" in done.err

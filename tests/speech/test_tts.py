@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import base64
+import io
+import os
+import pickle
 import subprocess
 import sys
 import threading
@@ -143,6 +148,71 @@ def test_a_clip_knows_its_seed_and_nothing_is_dropped(tts: TTS) -> None:
     assert np.array_equal(tts.speak("Hello.", seed=again.seed).samples, again.samples)
     with pytest.raises(omnitts.OmniError, match="characters"):
         tts.engine.clip(__import__("omnitts_cli.request").request.Request(LONG))
+
+
+def test_what_is_printed_of_a_clip_a_voice_and_a_model_is_short(tts: TTS, tmp_path: Path) -> None:
+    clip = tts.speak("One moment. Here it is.", seed=7)
+    assert repr(clip) == f"<Clip: {clip.seconds:.2f} s at 24000 Hz, 1 sentence, seed 7>"
+    assert repr(tts).startswith("<TTS: tiny on cpu, ")
+    assert repr(tts.design("a deep man")) == "<Voice: designed 'a deep man'>"
+    assert repr(tts.clone(tts.speak(LONG[:200]))) == "<Voice: cloned>"
+
+
+def test_a_notebook_shows_a_player(tts: TTS) -> None:
+    clip = tts.speak("One moment.", seed=7)
+    head, data, tail = clip._repr_html_().replace('">', ",").split(",")
+    assert (head, tail) == ('<audio controls src="data:audio/flac;base64', "</audio>")
+    samples, rate = soundfile.read(io.BytesIO(base64.b64decode(data)), dtype="int16")
+    assert rate == clip.sample_rate and len(samples) == clip.samples.size
+    assert np.abs(samples.astype(int) - to_int16(clip.samples).astype(int)).max() <= 1
+
+
+def test_a_clip_is_pickled_and_never_saved_in_another_format_than_its_name_says(tts: TTS, tmp_path: Path) -> None:
+    clip = pickle.loads(pickle.dumps(tts.speak("One moment.", seed=7)))
+    assert clip.seed == 7 and clip.sentences[0].text == "One moment."
+    for name, kind in (("a.mp3", "MP3"), ("b.opus", "OGG"), ("c", "WAV"), ("chapter.1", "WAV")):
+        assert soundfile.info(clip.save(tmp_path / name)).format == kind
+    with pytest.raises(omnitts.OmniError, match=r"\.xyz is not a known audio format"):
+        clip.save(tmp_path / "d.xyz")
+    assert not (tmp_path / "d.xyz").exists()
+    assert soundfile.info(clip.save(tmp_path / "d.xyz", format="flac")).format == "FLAC"
+
+
+def test_it_does_not_block_an_event_loop(tts: TTS) -> None:
+    async def speak() -> tuple[omnitts.Clip, int]:
+        clip = await asyncio.to_thread(tts.speak, "One moment.", seed=7)
+        stream, samples = tts.stream("One moment.", seed=7), 0
+        while chunk := await asyncio.to_thread(next, stream, None):
+            samples += chunk.samples.size
+        return clip, samples
+
+    clip, samples = asyncio.run(speak())
+    assert clip.samples.size == samples
+
+
+@pytest.mark.slow
+def test_the_types_of_a_program_are_checked(tmp_path: Path) -> None:
+    """The package is marked as typed (py.typed), so mypy takes its annotations."""
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import omnitts_cli as omnitts\n"
+        "with omnitts.load('tiny', threads=1) as tts:\n"
+        "    clips: list[omnitts.Clip] = tts.speak_all(['One.', 'Two.'])\n"
+        "    length: float = tts.speak('Hello.', voice='clara', speed=1.1).seconds\n"
+        "    wrong: int = tts.speak_all(['One.'], errors='return')\n"
+    )
+    root = Path(omnitts.__file__).parent.parent
+    command = [sys.executable, "-m", "mypy", "--strict", "--config-file=", "--cache-dir", str(tmp_path), str(program)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=tmp_path, env={**os.environ, "MYPYPATH": str(root)}
+    )
+    found = [line for line in done.stdout.splitlines() if line.startswith("program.py")]
+    assert len(found) == 1 and "program.py:5: error: Incompatible types" in found[0], done.stdout
+    assert "list[Clip | OmniError]" in found[0]
+
+
+def test_the_package_is_marked_as_typed() -> None:
+    assert (Path(omnitts.__file__).parent / "py.typed").exists()
 
 
 def test_words_that_are_still_arriving(tts: TTS) -> None:
