@@ -50,6 +50,16 @@ def even_conv(
     return made if keep or not more else made[:, :outputs]
 
 
+def evened(owner: nn.Module, weight: Tensor) -> Tensor:
+    """A weight or bias with the zeros that its padded convolution would add at each call; others as they are."""
+    if not isinstance(owner, _Padded):
+        return weight
+    more = -weight.shape[0] % EVEN
+    if weight.ndim == 1:
+        return F.pad(weight, (0, more))
+    return F.pad(weight, (0, 0, 0, -weight.shape[1] % EVEN, 0, more)).transpose(1, 2).contiguous().transpose(1, 2)
+
+
 class _Conv(nn.Conv1d):
     keep = False
 
@@ -105,11 +115,16 @@ def _image(x: Tensor) -> Tensor:
     return x.unsqueeze(2).contiguous(memory_format=torch.channels_last)
 
 
-_snake = torch.compile(codec_layers.snake)
+@torch.compile(dynamic=True)
+def _snake(rows: Tensor, alpha: Tensor, beta: Tensor) -> Tensor:
+    """With its factors, which would be nine kernels of a few numbers each, and as many for their gradients."""
+    return codec_layers.snake(rows, alpha.exp(), 1.0 / (beta.exp() + 1e-9))
 
 
 class _CompiledSnake(Snake):
+    """Always of rows: each other shape, and each mix of views and tensors of their own, would be compiled anew, and
+    behind the eighth nothing is compiled any more."""
+
     def forward(self, x: Tensor) -> Tensor:
-        if self.scale is None or self.inverse is None:
-            return _snake(x, *self.factors())
-        return _snake(x, self.scale, self.inverse)
+        rows = x.transpose(1, 2).reshape(-1, x.shape[1])  # a view, since x is laid out channels-last
+        return _snake(rows, self.alpha, self.beta).view(len(x), -1, x.shape[1]).transpose(1, 2)

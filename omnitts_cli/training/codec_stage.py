@@ -12,8 +12,9 @@ from torch import Tensor, nn
 from omnitts_cli.devices.device import Device
 from omnitts_cli.training import parts
 from omnitts_cli.training.channels_last import channels_last, from_silence
+from omnitts_cli.training.joined import JoinedWeights
 from omnitts_cli.training.journal import Budget, Journal, falling_rate
-from omnitts_cli.training.learning import half, optimiser
+from omnitts_cli.training.learning import half, half_type, optimiser
 from omnitts_cli.training.mel_distance import MelDistance
 from omnitts_cli.training.pool import Classroom, SoundPool
 from omnitts_cli.training.quantise import LearningQuantiser
@@ -21,7 +22,7 @@ from omnitts_cli.training.recipe import CodecTraining, Polish, Recipe
 from omnitts_cli.training.settled import STEM, exported_codec, finished_codec
 from omnitts_cli.training.shapes import Codec, build_codec
 from omnitts_cli.training.teacher import PHONES, PHONES_PER_FRAME, SAMPLE_RATE
-from omnitts_cli.training.team import Team, joined_slopes
+from omnitts_cli.training.team import Team
 
 LOOK_EVERY = 50  # steps between two looks at the clock
 WRITE_EVERY = 500  # steps between two lines of the journal
@@ -34,6 +35,7 @@ class CodecStage:
 
     NAME = "codec"
     GROWS = True  # whether speech that comes later is learned from too
+    SKIP: tuple[str, ...] = ("books",)  # weights that do not learn by gradients
     LOSSES: tuple[str, ...] = ("mel", "wave", "commit", "alike", "phones")
 
     def __init__(self, recipe: Recipe, device: Device, pool: SoundPool, team: Team) -> None:
@@ -49,8 +51,9 @@ class CodecStage:
         ).to(where)
         self.mel = MelDistance(SAMPLE_RATE).to(where)
         self.rate = torch.tensor(self.schedule.rate, device=where)
-        self.learned = [p for m in self.learners() for n, p in m.named_parameters() if "books" not in n]
-        self.slopes = joined_slopes(self.learned)
+        precise = (self.encoder.quantiser, self.decoder.quantiser, self.phones)
+        self.weights = JoinedWeights(self.learners(), half_type(device), precise, self.SKIP)
+        self.learned, self.slopes = [self.weights.values], self.weights.slopes
         self.optimiser = self.optimiser_of(self.learned)
         self.losses = torch.zeros(len(self.LOSSES), device=where)
         channels_last(self.decoder)
@@ -85,12 +88,12 @@ class CodecStage:
         """One batch of examples, to `slopes`, and to what the books measure; the losses are added to `losses`."""
         plan = self.plan
         true, said = self.pool.draw(plan.batch, plan.frames)
-        made, leading, commit, alike = self.repeat(self.heard(true), bypass)
+        with self.weights.used(self.weights.parts()):
+            made, leading, commit, alike = self.repeat(self.heard(true), bypass)
+            phones = F.cross_entropy(self.phones(leading).view(-1, len(PHONES)), said.flatten())
         mel, wave = self.apart(made, true), (made - true).abs().mean()
-        phones = F.cross_entropy(self.phones(leading).view(-1, len(PHONES)), said.flatten())
-        self.slopes.zero_()
         books = plan.commit * commit + plan.alike * alike + plan.phones * phones
-        (plan.mel * mel + plan.wave * wave + books).backward()
+        self.weights.learn(plan.mel * mel + plan.wave * wave + books)
         self.losses += torch.stack([mel, wave, commit, alike, phones]).detach()
 
     def heard(self, sound: Tensor) -> Tensor:

@@ -12,9 +12,14 @@ from omnitts_cli.devices.device import Device
 
 def half(device: Device) -> torch.autocast | nullcontext[None]:
     """bfloat16 where the device is fast at it; the cache would outlive a captured step."""
-    if not device.captures:
+    if (precision := half_type(device)) is None:
         return nullcontext()
-    return torch.autocast(device.torch_device.type, torch.bfloat16, cache_enabled=False)
+    return torch.autocast(device.torch_device.type, precision, cache_enabled=False)
+
+
+def half_type(device: Device) -> torch.dtype | None:
+    """The precision of products, if it is not that of the weights."""
+    return torch.bfloat16 if device.captures else None
 
 
 def optimiser(

@@ -16,14 +16,16 @@ from torch import Tensor, nn
 
 from omnitts_cli.devices.device import Device
 from omnitts_cli.training import parts
+from omnitts_cli.training.channels_last import evened
 from omnitts_cli.training.codec_stage import CodecStage
 from omnitts_cli.training.critics import Critics, critic_loss, maker_losses
-from omnitts_cli.training.learning import half
+from omnitts_cli.training.joined import JoinedWeights
+from omnitts_cli.training.learning import half, half_type
 from omnitts_cli.training.pool import FRAME, SoundPool
 from omnitts_cli.training.recipe import Polish, Recipe
 from omnitts_cli.training.settled import STEM
 from omnitts_cli.training.teacher import SAMPLE_RATE
-from omnitts_cli.training.team import Team, joined_slopes
+from omnitts_cli.training.team import Team
 
 BAND, TAPS = 8000.0, 63
 """Hz, and samples of the filter. Above the band no word is, and a decoder would whisper to its encoder there."""
@@ -43,6 +45,7 @@ class PolishStage(CodecStage):
 
     NAME = "polish"
     GROWS = False
+    SKIP = ("quantiser",)  # codes, and what they mean to the decoder, stay
     LOSSES = ("mel", "wave", "critics", "fooled", "feature", "heard")
 
     def __init__(self, recipe: Recipe, device: Device, pool: SoundPool, team: Team) -> None:
@@ -54,18 +57,17 @@ class PolishStage(CodecStage):
         # what the decoder is given for each frame of the pool
         frames = len(pool.sound) // FRAME
         self.meant = torch.zeros(frames, recipe.codec.quantised, device=device.torch_device)
-        judges = list(self.critics.parameters())
-        self.critic_slopes, self.critic_optimiser = joined_slopes(judges), self.optimiser_of(judges)
-        # the same weights, which do not learn from what the decoder asks them
-        self.asked = deepcopy(self.critics).requires_grad_(False)
-        for own, shared in zip(judges, self.asked.parameters(), strict=True):
-            shared.data = own.data
+        self.judges = JoinedWeights((self.critics,), half_type(device))
+        self.critic_optimiser = self.optimiser_of([self.judges.values])
+        # the encoder does not learn: how its weights are used is made once
+        self.hearing = JoinedWeights((self.encoder,), half_type(device), skip=self.SKIP)
+        self.used_to_hear = self._used_to_hear()
         # running means of the decoder's weights: what is kept in the end
         self.averages = deepcopy(self.decoder).requires_grad_(False)
-        self.means = [p for n, p in self.averages.named_parameters() if "books" not in n]
-        self.judge, self.ask = self.critics.forward, self.asked.forward
+        self.means = JoinedWeights((self.averages,), half_type(device), (self.averages.quantiser,), self.SKIP)
+        self.judge = self.critics.forward
         if self.plan.compile and device.captures:
-            self.judge, self.ask = torch.compile(self.judge), torch.compile(self.ask)
+            self.judge = torch.compile(self.judge)
 
     @property
     def schedule(self) -> Polish:
@@ -81,6 +83,8 @@ class PolishStage(CodecStage):
     def begin(self) -> None:
         """The whole pool goes through the encoder and the books, in stretches that overlap."""
         self.averages.load_state_dict(self.decoder.state_dict())
+        for used, new in zip(self.used_to_hear, self._used_to_hear(), strict=True):
+            used.copy_(new)
         frames, step = int(self.pool.filled) // FRAME, ENCODED - BEFORE
         halves = self.encoder.quantiser, self.decoder.quantiser
         whole = F.pad(self.pool.sound[: frames * FRAME], (BEFORE * FRAME, ENCODED * FRAME))
@@ -96,28 +100,40 @@ class PolishStage(CodecStage):
         """One batch of examples, to the slopes of the decoder and of its critics."""
         plan, polish = self.plan, self.schedule
         true, places = self.pool.draw_whole(polish.batch, plan.frames)
-        with half(self.device):
+        with self.weights.used(self.weights.parts()), half(self.device):
             made = self.sound(self.meant[places]).float()
         mel, wave = self.apart(made, true), (made - true).abs().mean()
-        some = polish.batch // polish.heard_share
-        with torch.no_grad():
-            wanted = self.heard(low(true[:some]))
-        heard = (self.heard(low(made[:some])) - wanted).float().abs().mean() / wanted.float().abs().mean()
+        heard = self._heard_apart(made[: polish.batch // polish.heard_share], true)
         # the later part, which knows what came before it
         from_ = plan.frames // polish.judged * (polish.judged - 1) * FRAME
         own, fooled, feature = self._judge(made[:, from_:], true[:, from_:])
-        self.slopes.zero_()
         close = plan.mel * mel + plan.wave * wave + polish.heard * heard
-        (close + polish.adversary * fooled + polish.feature * feature).backward()
-        self.critic_slopes.zero_()
-        own.backward()
+        self.weights.learn(close + polish.adversary * fooled + polish.feature * feature)
+        self.judges.learn(own)
         self.losses += torch.stack([mel, wave, own, fooled, feature, heard]).detach()
+
+    def _heard_apart(self, made: Tensor, true: Tensor) -> Tensor:
+        """How far what the codec hears in the first examples is from what it should hear, of the latents' size."""
+        with self.hearing.used(self.used_to_hear):
+            latents = self.heard(low(torch.cat([made, true[: len(made)]]))).float()
+        heard, wanted = latents[: len(made)], latents[len(made) :].detach()
+        return (heard - wanted).abs().mean() / wanted.abs().mean()
+
+    @torch.no_grad()
+    def _used_to_hear(self) -> list[Tensor]:
+        return [
+            evened(p.owner, part).clone() for p, part in zip(self.hearing.places, self.hearing.parts(), strict=True)
+        ]
 
     def _judge(self, made: Tensor, true: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Ask the critics: (their own loss, how badly they were fooled, how far features are apart)."""
+        weights = self.judges.parts()
         with half(self.device):
-            both, both_features = self.judge(torch.cat([true, made.detach()]))
-            opinions, features = self.ask(made)
+            with self.judges.used(weights):
+                both, both_features = self.judge(torch.cat([true, made.detach()]))
+            # their weights do not learn from what the decoder asks them
+            with self.judges.used([weight.detach() for weight in weights]):
+                opinions, features = self.judge(made)
         true_opinions, known_opinions = zip(*(b.chunk(2) for b in both), strict=True)
         true_features = [[f.detach().chunk(2)[0] for f in critic] for critic in both_features]
         own = critic_loss(list(true_opinions), list(known_opinions))
@@ -125,14 +141,14 @@ class PolishStage(CodecStage):
 
     def exchange(self) -> None:
         self.team.average(self.slopes)
-        self.team.average(self.critic_slopes)
+        self.team.average(self.judges.slopes)
 
     def update(self) -> None:
         nn.utils.clip_grad_norm_(self.learned, 100.0)
         self.optimiser.step()
         self.critic_optimiser.step()
         with torch.no_grad():
-            torch._foreach_lerp_(self.means, self.learned, 1 - self.schedule.kept)
+            self.means.values.lerp_(self.weights.values, 1 - self.schedule.kept)
 
     def resume(self, tensors: dict[str, Tensor]) -> None:
         """`learning`: the decoder that went on, beside the means of its weights."""

@@ -10,7 +10,7 @@ import torch
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.training import parts
 from omnitts_cli.training.codec_stage import CodecStage
-from omnitts_cli.training.polish_stage import BEFORE, ENCODED, PolishStage
+from omnitts_cli.training.polish_stage import BEFORE, ENCODED, PolishStage, low
 from omnitts_cli.training.pool import Classroom, SoundPool
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.teacher import SAMPLES_PER_FRAME
@@ -99,13 +99,41 @@ def test_the_mean_of_the_weights_is_kept_and_learning_goes_on_from_the_last(
     assert torch.equal(again.decoder.closing.conv.weight, last)
 
 
+def test_what_codes_mean_to_the_decoder_stays(small: Recipe, classroom: Classroom) -> None:
+    """Nothing moves them but a weight decay, which is why it may not reach them."""
+    stage = PolishStage(small, CPUDevice(1), heard(classroom), Team())
+    stage.start_books()
+    stage.begin()
+    before = [weight.detach().clone() for weight in stage.decoder.quantiser.parameters()]
+    stage.learn(bypass=False)
+    stage.rate.fill_(1.0)
+    stage.update()
+    assert all(torch.equal(a, b) for a, b in zip(before, stage.decoder.quantiser.parameters(), strict=True))
+
+
+def test_the_encoder_compares_both_sounds_as_it_hears_each(small: Recipe, classroom: Classroom) -> None:
+    stage = PolishStage(small, CPUDevice(1), heard(classroom), Team())
+    stage.start_books()
+    stage.begin()
+    made = torch.randn(2, 4 * SAMPLES_PER_FRAME, requires_grad=True)
+    true = torch.randn(4, 4 * SAMPLES_PER_FRAME)
+    distance = stage._heard_apart(made, true)
+    one, other = (stage.encoder.latent(low(sound)) for sound in (made, true[:2]))
+    assert torch.allclose(distance, (one - other).abs().mean() / other.abs().mean(), rtol=1e-4)
+    distance.backward()
+    assert made.grad is not None and made.grad.any()
+
+
 def test_asking_the_critics_teaches_the_decoder_alone(small: Recipe, classroom: Classroom) -> None:
     stage = PolishStage(small, CPUDevice(1), heard(classroom), Team())
     made = torch.randn(2, 4 * SAMPLES_PER_FRAME, requires_grad=True)
-    _, fooled, feature = stage._judge(made, torch.randn(2, 4 * SAMPLES_PER_FRAME))
-    stage.critic_slopes.zero_()
+    true = torch.randn(2, 4 * SAMPLES_PER_FRAME)
+    own, fooled, feature = stage._judge(made, true)
     (fooled + feature).backward()
-    assert made.grad is not None and made.grad.any() and not stage.critic_slopes.any()
+    assert made.grad is not None and made.grad.any() and not stage.judges.slopes.any()
+    stage.judges.learn(own)
+    assert stage.judges.slopes.any()
     with torch.no_grad():
-        stage.critics.each[0].last.bias.add_(1.0)
-    assert torch.equal(stage.asked.each[0].last.bias, stage.critics.each[0].last.bias)  # one set of weights
+        stage.critics.each[0].last.bias.add_(1.0)  # one set of weights: who is asked has changed too
+    # a map of two opinions beside seven others' counts as one of each
+    assert torch.allclose(stage._judge(made, true)[1], fooled - 1.0, atol=1e-5)
