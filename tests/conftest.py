@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import Callable
@@ -9,10 +10,20 @@ from pathlib import Path
 
 import golden_set
 import pytest
+from hypothesis import settings
 
 from omnitts_cli.kernels.cpu import build
 
 pytest_plugins = ("command",)  # fixtures of tests/support/command.py: the command as a test calls it
+
+# The same examples in every run, and no time limit for one of them; pytest --hypothesis-profile=explore draws new ones.
+settings.register_profile("same", derandomize=True, deadline=None, database=None)
+settings.register_profile("explore", deadline=None)
+settings.load_profile("same")
+
+MOST_GROWTH_BYTES = 200 << 20
+collected_at = [0]
+"""The memory of this process after the last full collection."""
 
 
 def pytest_configure() -> None:
@@ -24,6 +35,21 @@ def pytest_configure() -> None:
         build.build()
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_runtest_logfinish() -> None:
+    """Models of earlier tests are given back: a command freezes what its process holds, which is a test's process too,
+    and the collector sees how many objects there are, not how large their tensors.
+    """
+    statm = Path("/proc/self/statm")
+    if statm.exists() and resident(statm) > collected_at[0] + MOST_GROWTH_BYTES:
+        gc.unfreeze()
+        gc.collect()
+        collected_at[0] = resident(statm)
+
+
+def resident(statm: Path) -> int:
+    return int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,6 @@ import socket
 import struct
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -25,11 +24,9 @@ soundfile = pytest.importorskip("soundfile")
 
 
 def refused(path: object, match: str, **how: object) -> InputError:
-    """The error, which must name the value, be of exit code 3 and come quickly."""
-    began = time.perf_counter()
+    """The error, which must name the value and be of exit code 3."""
     with pytest.raises(InputError, match=match) as caught:
         read_clip(path, **how)  # type: ignore[arg-type]
-    assert time.perf_counter() - began < 5
     assert caught.value.exit_code == 3
     return caught.value
 
@@ -344,18 +341,23 @@ def test_case_16_parts_that_cannot_be(part: dict[str, float], words: str, clip: 
 
 
 HUGE = """
-import resource, sys, time
+import resource, sys
 from omnitts_cli.audio.read import read_clip
 from omnitts_cli.errors import InputError
 import soundfile, soxr, numpy
+def counted(decoder, frames=-1, *rest, **more):
+    global decoded
+    data = read(decoder, frames, *rest, **more)
+    decoded += len(data)
+    return data
+decoded, read, soundfile.SoundFile.read = 0, soundfile.SoundFile.read, counted
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-began = time.perf_counter()
 try:
     read_clip(sys.argv[1])
 except InputError as error:
     print(error)
 print(read_clip(sys.argv[1], start=float(sys.argv[2]), end=float(sys.argv[2]) + 20).seconds)
-print(time.perf_counter() - began)
+print(decoded)
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
 
@@ -369,9 +371,9 @@ def test_case_17_ten_hours(tmp_path: Path) -> None:
     path, size = tmp_path / "a.wav", 10 * 3600 * 24000 * 2
     path.write_bytes(wav.header(24000, "pcm16", size))
     os.truncate(path, 44 + size)  # a hole, so that no disk is filled
-    told, part, seconds, grown_kib = in_own_process(path, 35000)
+    told, part, decoded, grown_kib = in_own_process(path, 35000)
     assert "lasts 10 h 00 min" in told and part == "20.0"
-    assert float(seconds) < 2
+    assert int(decoded) <= 21 * 24000
     assert int(grown_kib) < 100_000
 
 
@@ -381,9 +383,9 @@ def test_case_18_a_small_file_that_holds_hours(tmp_path: Path) -> None:
         for _ in range(60):
             file.write(np.zeros(24000 * 60, np.int16))
     assert path.stat().st_size < 400_000
-    told, part, seconds, grown_kib = in_own_process(path, 3500)
+    told, part, decoded, grown_kib = in_own_process(path, 3500)
     assert "lasts 1 h 00 min" in told and part == "20.0"
-    assert float(seconds) < 2 and int(grown_kib) < 100_000
+    assert int(decoded) <= 21 * 24000 and int(grown_kib) < 100_000
 
 
 def test_case_18_the_limit_holds_where_the_length_is_not_known(tmp_path: Path) -> None:

@@ -234,7 +234,7 @@ def test_case_48_a_slow_reader_slows_the_writer_and_nothing_is_stored() -> None:
         for _ in range(5):
             sink.write(TONE)
         sink.finish()
-    reader.join(10)
+    reader.join(60)
     os.close(read)
     assert len(got) == 44 + 5 * 48000
 

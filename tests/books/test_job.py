@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from books import PNG, epub, page, probe
 from command import Done, Omnitts, Started
+from patience import LONG_S
 from sounds import speech
 
 soundfile = pytest.importorskip("soundfile")
@@ -165,7 +166,7 @@ def test_a_killed_run_goes_on_where_it_was(omnitts: Omnitts, started: Started) -
     text = "".join(f"# Chapter {n}\n\n" + f"Sentence {n} of the book. " * 40 + "\n\n" for n in range(1, 9))
     target = ["-f", book(text), "-o", "a.wav", "--chapters", "1-", "-b", "2"]
     process = started("say", *TOY, "--work", "work", *target)
-    until = time.monotonic() + 60
+    until = time.monotonic() + LONG_S
     while len(list(Path("work").glob("??/*.json"))) < 2 and process.poll() is None and time.monotonic() < until:
         time.sleep(0.01)
     process.send_signal(signal.SIGKILL)
@@ -196,7 +197,7 @@ def test_an_interrupted_run_says_that_it_can_go_on(started: Started) -> None:
         time.sleep(0.01)
     time.sleep(1.0)
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=LONG_S)
     assert process.returncode == 130 and b"the same command goes on" in err
     assert sorted(os.listdir()) == ["book.md", "work"] and list(Path("work/runs").iterdir()) == []
 

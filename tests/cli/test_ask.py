@@ -17,6 +17,7 @@ import golden_set
 import numpy as np
 import pytest
 from golden_set import thinker_case, thinker_folder
+from patience import LONG_S
 from thinker_recipe import clip
 
 soundfile = pytest.importorskip("soundfile")
@@ -258,7 +259,7 @@ def test_ctrl_c_stops_an_answer(started: Call, model: list[str], environment: di
     process = started("ask", *long, "--chat", "talk.jsonl", "hello", env=environment)
     assert process.stdout.read(1)
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=LONG_S)
     assert process.returncode == 130
     assert out.endswith(b"\n")
     assert err.decode().strip() == "interrupted"
@@ -270,7 +271,7 @@ def test_a_reader_that_leaves(started: Call, model: list[str], environment: dict
     process = started("ask", *long, "hello", env=environment)
     assert process.stdout.read(1)
     process.stdout.close()
-    assert process.wait(30) == 141
+    assert process.wait(LONG_S) == 141
 
 
 def test_a_conversation_at_a_terminal(started: Call, model: list[str], environment: dict[str, str]) -> None:
@@ -282,7 +283,7 @@ def test_a_conversation_at_a_terminal(started: Call, model: list[str], environme
 
     def wait_for(word: str) -> str:
         nonlocal shown
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + LONG_S
         while word not in shown:
             assert time.monotonic() < deadline, shown
             if select.select([ours], [], [], 0.2)[0]:
@@ -298,4 +299,4 @@ def test_a_conversation_at_a_terminal(started: Call, model: list[str], environme
     assert "cached" in wait_for("6 out")  # the first question and answer are not computed again
     wait_for("> ")
     os.write(ours, b"\x04")
-    assert process.wait(30) == 0
+    assert process.wait(LONG_S) == 0

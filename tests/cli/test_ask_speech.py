@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from golden_set import silent_folder, thinker_case, thinker_folder
+from patience import LONG_S
 from thinker_recipe import clip
 
 soundfile = pytest.importorskip("soundfile")
@@ -175,7 +175,7 @@ def test_ctrl_c_keeps_the_speech_so_far(started: Call, model: list[str], home: P
         pass
     assert line
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=LONG_S)
     assert process.returncode == 130
     assert "interrupted; the speech so far is in a.partial.wav" in err.decode()
     assert sound("a.partial.wav").size
@@ -223,7 +223,5 @@ def test_settings_for_say_do_not_make_ask_speak(
 ) -> None:
     for name, value in {"VOICE": "henry", "FIRST_CHUNK": "3", "CHUNK": "8"}.items():
         monkeypatch.setenv(f"OMNITTS_{name}", value)
-    begun = time.perf_counter()
     assert omnitts("ask", *model, "--max-tokens", "2", "hello").code == 0
     assert omnitts("ask", *model, "--max-tokens", "2", "-o", "a.wav", "hello").code == 0
-    assert time.perf_counter() - begun < 60

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from command import Omnitts, Started
+from patience import LONG_S
 
 TOY = ["-m", "random:toy", "--seed", "5", "--max-frames", "12"]
 FRAMES = 12 * 640
@@ -46,7 +47,7 @@ def heard(home: Path) -> int:
 
 def test_words_are_heard(started: Started, home: Path, machine: dict[str, str]) -> None:
     process = started("play", *TOY, "Hello there.", env=machine)
-    assert process.wait(60) == 0, process.stderr.read()
+    assert process.wait(LONG_S) == 0, process.stderr.read()
     assert FRAMES + TAIL <= heard(home) <= FRAMES + TAIL + 2000
 
 
@@ -54,27 +55,27 @@ def test_a_pipe_is_heard_before_it_ends(started: Started, home: Path, machine: d
     process = started("play", *TOY, env=machine, stdin=subprocess.PIPE)
     process.stdin.write(b"Hello there, this is one.\n")
     process.stdin.flush()
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + LONG_S
     while not (home / "heard").exists() or heard(home) < FRAMES:
         assert time.monotonic() < deadline and process.poll() is None
         time.sleep(0.05)
     process.stdin.close()
     process.stdin = None
-    assert process.wait(60) == 0
+    assert process.wait(LONG_S) == 0
 
 
 def test_live_words_are_heard_before_the_sentence_ends(started: Started, home: Path, machine: dict[str, str]) -> None:
     process = started("play", "--live", "-m", "random:toy", "--seed", "5", env=machine, stdin=subprocess.PIPE)
     process.stdin.write(b"This is the beginning of a sentence that has no end yet ")
     process.stdin.flush()
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + LONG_S
     while not (home / "heard").exists() or heard(home) < 2000:
         assert time.monotonic() < deadline and process.poll() is None
         time.sleep(0.05)
     process.stdin.write(b"but now it ends.")
     process.stdin.close()
     process.stdin = None
-    assert process.wait(60) == 0, process.stderr.read()
+    assert process.wait(LONG_S) == 0, process.stderr.read()
 
 
 def test_q_stops_and_is_no_failure(home: Path, machine: dict[str, str]) -> None:
@@ -83,7 +84,7 @@ def test_q_stops_and_is_no_failure(home: Path, machine: dict[str, str]) -> None:
     if child == 0:
         arguments = [sys.executable, "-m", "omnitts_cli", "play", *TOY, "Here is a sentence to speak. " * 200]
         os.execve(sys.executable, arguments, machine)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + LONG_S
     while not (home / "heard").exists() or heard(home) < FRAMES:
         assert time.monotonic() < deadline
         time.sleep(0.05)
@@ -105,7 +106,7 @@ def test_case_59_without_any_output_it_says_so_before_loading(
         (home / "bin" / name).write_text("#!/bin/sh\nexit 1\n")
         (home / "bin" / name).chmod(0o755)
     process = started("play", "-m", "nowhere", "Hello.", env=machine)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=LONG_S)
     assert process.returncode == 5 and b"no sound output" in err
 
 

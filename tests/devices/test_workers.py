@@ -8,6 +8,7 @@ import time
 
 import pytest
 import torch
+from patience import LONG_S, eventually
 
 from omnitts_cli.devices.workers import Workers
 
@@ -26,7 +27,7 @@ def test_jobs_of_one_slot_run_in_order() -> None:
 
 
 def test_jobs_of_other_slots_run_at_once() -> None:
-    workers, both = Workers(2), threading.Barrier(2, timeout=20)
+    workers, both = Workers(2), threading.Barrier(2, timeout=LONG_S)
 
     def job() -> tuple[()]:
         both.wait()  # passes only when two are here
@@ -57,7 +58,4 @@ def test_a_forked_process_starts_threads_of_its_own() -> None:
     if child == 0:
         made = workers.run(lambda: (torch.ones(1),), [0]).wait()[0].tolist()
         os._exit(0 if made == [1] else 1)
-    deadline = time.monotonic() + 30
-    while (ended := os.waitpid(child, os.WNOHANG))[0] == 0 and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert ended == (child, 0)
+    assert eventually(lambda: (ended := os.waitpid(child, os.WNOHANG))[0] and ended) == (child, 0)

@@ -18,8 +18,11 @@ from typing import Any
 import numpy as np
 import pytest
 import wire
-from served import Inside, Served, command, serving
+from patience import LONG_S, eventually, first_sound_only
+from served import Inside, Served, changed, command, serving
 from wire import ask, connect, multipart, raw, rest
+
+from omnitts_cli.server import clips
 
 soundfile = pytest.importorskip("soundfile")
 
@@ -37,9 +40,8 @@ REFUSED = range(400, 500)
 
 @pytest.fixture(scope="module")
 def open_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Inside]:
-    """Loopback, no key; short limits of time."""
-    limits = {"header_s": 0.6, "sweep_s": 0.05, "body_s": 0.8}
-    with serving(tmp_path_factory.mktemp("open"), limits=limits) as served:
+    """Loopback, no key."""
+    with serving(tmp_path_factory.mktemp("open"), limits={"sweep_s": 0.05}) as served:
         yield served
 
 
@@ -56,6 +58,15 @@ def server(open_server: Inside) -> Iterator[Inside]:
     yield open_server
     assert open_server.idle()
     assert ask(open_server.url, SPEECH, WORDS).status == 200
+
+
+@pytest.fixture
+def hasty(server: Inside) -> Iterator[Inside]:
+    """The open server with short limits of time. Only for requests that never become complete: on a busy machine others
+    could be too late.
+    """
+    with changed({"header_s": 0.6, "body_s": 0.8}):
+        yield server
 
 
 def refused(server: Inside, path: str, body: Any = None, *status: int, **more: Any) -> dict[str, Any]:
@@ -151,9 +162,9 @@ def test_a_websocket_needs_the_key_before_the_handshake(locked: Served) -> None:
     with pytest.raises(Exception, match="401"):
         websocket(locked, subprotocols=["omnitts.key.wrong"])
     with websocket(locked, subprotocols=[f"omnitts.key.{KEY}"]) as link:
-        assert link.ping().wait(5)
+        assert link.ping().wait(LONG_S)
     with websocket(locked, additional_headers=BEARER) as link:
-        assert link.ping().wait(5)
+        assert link.ping().wait(LONG_S)
 
 
 def test_a_body_is_not_read_before_the_key_is_known(locked: Served) -> None:
@@ -163,7 +174,7 @@ def test_a_body_is_not_read_before_the_key_is_known(locked: Served) -> None:
     )
     with connect(locked.url) as link:
         link.sendall(head.encode())
-        link.settimeout(5)
+        link.settimeout(LONG_S)
         assert wire.status(link.recv(65536)) == 401
 
 
@@ -205,7 +216,7 @@ def test_a_websocket_of_a_foreign_page_is_refused(server: Inside, origin: str) -
 def test_the_page_of_the_server_itself_is_not_foreign(server: Inside) -> None:
     assert ask(server.url, SPEECH, WORDS, headers={"Origin": server.url}).status == 200
     with websocket(server, origin=server.url) as link:
-        assert link.ping().wait(5)
+        assert link.ping().wait(LONG_S)
 
 
 def test_a_preflight_allows_nothing(server: Inside) -> None:
@@ -350,9 +361,8 @@ def test_deep_json_is_refused(server: Inside, depth: int, pair: tuple[str, str])
 
 def test_a_million_fields_are_refused(server: Inside) -> None:
     body = ("{" + ",".join(f'"f{n}":0' for n in range(1_000_000)) + ',"input":"a"}').encode()
-    start = time.monotonic()
-    refused(server, SPEECH, body, 400, headers=JSON)
-    assert time.monotonic() - start < 5
+    error = refused(server, SPEECH, body, 400, headers=JSON)
+    assert error["message"] == "the JSON has too many values", "they were counted, not parsed"
 
 
 @pytest.mark.parametrize(
@@ -445,7 +455,7 @@ def test_too_long_a_text_is_refused_at_once(server: Inside) -> None:
     ids=lambda text: ascii(text[:8]),
 )
 def test_a_text_that_is_slow_to_split_does_not_stop_the_others(server: Inside, text: str) -> None:
-    """The client leaves after 0.3 s; another gets its answer meanwhile."""
+    """Another client gets its answer meanwhile, while the first one still waits."""
     body = speech_body(input=text)
     head = (
         f"POST {SPEECH} HTTP/1.1\r\nHost: {server.host}\r\nContent-Type: application/json\r\n"
@@ -453,10 +463,8 @@ def test_a_text_that_is_slow_to_split_does_not_stop_the_others(server: Inside, t
     )
     with connect(server.url) as link:
         link.sendall(head.encode() + body)
-        start = time.monotonic()
         assert ask(server.url, "/health").status == 200
         assert ask(server.url, SPEECH, WORDS).status == 200
-        assert time.monotonic() - start < 3
 
 
 BILLION_LAUGHS = (
@@ -481,7 +489,7 @@ def head_of(server: Inside, path: str = SPEECH, *lines: str) -> bytes:
 def test_an_announced_giant_is_refused_before_it_comes(server: Inside) -> None:
     with connect(server.url) as link:
         link.sendall(head_of(server, SPEECH, "Content-Length: 99999999999"))
-        link.settimeout(0.5)  # sooner than the time limit of a body
+        link.settimeout(LONG_S / 2)  # sooner than the time limit of a body
         assert wire.status(link.recv(65536)) == 413
 
 
@@ -509,54 +517,45 @@ def test_a_compressed_body_is_not_unpacked(server: Inside, coding: str) -> None:
 # ---- slow ones, many ones
 
 
-def closed_within(link: socket.socket, seconds: float) -> bytes:
-    start = time.monotonic()
-    answer = rest(link, seconds)
-    assert time.monotonic() - start < seconds
-    return answer
-
-
 @pytest.mark.parametrize("start", [b"", b"GET / HT", b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-A: "])
-def test_headers_that_do_not_come_end_the_connection(server: Inside, start: bytes) -> None:
-    with connect(server.url) as link:
+def test_headers_that_do_not_come_end_the_connection(hasty: Inside, start: bytes) -> None:
+    with connect(hasty.url) as link:
         link.sendall(start)
-        assert wire.status(closed_within(link, 3)) in (0, 408)
+        assert wire.status(rest(link)) in (0, 408)
 
 
-def test_headers_byte_by_byte_do_not_extend_the_time(server: Inside) -> None:
-    with connect(server.url) as link:
-        begun, sent = time.monotonic(), 0
+def test_headers_byte_by_byte_do_not_extend_the_time(hasty: Inside) -> None:
+    with connect(hasty.url) as link:
         with pytest.raises((BrokenPipeError, ConnectionResetError)):
-            for byte in head_of(server) + b"x" * 100:
+            for byte in head_of(hasty):  # they take more than six times the limit
                 link.sendall(bytes([byte]))
-                sent += 1
-                time.sleep(0.03)
-        assert time.monotonic() - begun < 3
+                time.sleep(0.05)
 
 
 def test_a_second_request_on_a_connection_has_the_same_time(server: Inside) -> None:
     with connect(server.url) as link:
         link.sendall(f"GET /health HTTP/1.1\r\nHost: {server.host}\r\n\r\n".encode())
         assert link.recv(65536).startswith(b"HTTP/1.1 200")
-        link.sendall(b"GET /hea")
-        assert wire.status(closed_within(link, 3)) in (0, 408)
+        with changed({"header_s": 0.6}):
+            link.sendall(b"GET /hea")
+            assert wire.status(rest(link)) in (0, 408)
 
 
 @pytest.mark.parametrize("framing", ["Content-Length: 1000", "Transfer-Encoding: chunked"])
 def test_a_slow_body_is_408(server: Inside, framing: str) -> None:
-    with connect(server.url) as link:
+    with connect(server.url) as link, changed({"body_s": 0.2}):
         link.sendall(head_of(server, SPEECH, framing) + (b"1\r\n{\r\n" if "chunked" in framing else b"{"))
-        assert wire.status(closed_within(link, 4)) == 408
+        assert wire.status(rest(link)) == 408
 
 
 def test_a_slow_upload_is_408(server: Inside) -> None:
-    with connect(server.url) as link:
+    with connect(server.url) as link, changed({"body_s": 0.2}):
         link.sendall(
             head_of(server, VOICES, "Content-Length: 1000").replace(
                 b"application/json", b"multipart/form-data; boundary=x"
             )
         )
-        assert wire.status(closed_within(link, 4)) == 408
+        assert wire.status(rest(link)) == 408
 
 
 @pytest.mark.parametrize(
@@ -590,15 +589,21 @@ def test_a_65th_connection_of_a_peer_is_closed(tmp_path: Path) -> None:
         url = f"http://{address}:{served.port}"
         links = [connect(url) for _ in range(64)]
         try:
-            time.sleep(0.05)
             with connect(url) as extra:
-                assert wire.status(closed_within(extra, 5)) in (0, 429, 503)
+                assert wire.status(rest(extra)) in (0, 429, 503)
             assert ask(served.url.replace("0.0.0.0", "127.0.0.1"), "/health").status == 200
         finally:
             for link in links:
                 link.close()
-        time.sleep(0.1)
-        assert ask(url, "/health").status == 200
+        eventually(lambda: is_open(url))
+
+
+def is_open(url: str) -> bool:
+    """Whether a new connection gets an answer; one too many may be reset before the answer is read."""
+    try:
+        return ask(url, "/health").status == 200
+    except OSError:
+        return False
 
 
 def own_address() -> str:
@@ -615,25 +620,19 @@ def test_connections_are_limited_in_all(tmp_path: Path) -> None:
     with serving(tmp_path, limits={"connections": 40}) as served:
         links = [connect(served.url) for _ in range(40)]
         try:
-            time.sleep(0.05)
             with connect(served.url) as extra:
-                assert wire.status(closed_within(extra, 5)) in (0, 429, 503)
+                assert wire.status(rest(extra)) in (0, 429, 503)
         finally:
             for link in links:
                 link.close()
-        time.sleep(0.1)
-        assert ask(served.url, "/health").status == 200
+        eventually(lambda: is_open(served.url))
 
 
 def test_a_thousand_connections_one_after_the_other_leave_nothing(server: Inside) -> None:
     before = server.descriptors()
     for _ in range(1000):
         connect(server.url).close()
-    for _ in range(100):
-        if server.descriptors() <= before + 2:
-            break
-        time.sleep(0.02)
-    assert server.descriptors() <= before + 2
+    eventually(lambda: server.descriptors() <= before + 2)
 
 
 # ---- smuggling and garbage
@@ -802,9 +801,8 @@ def test_the_path_of_a_voice_file_is_not_a_voice(server: Inside, bait: Path) -> 
     ],
 )
 def test_a_request_opens_no_other_model(server: Inside, model: str) -> None:
-    start = time.monotonic()
     assert refused(server, SPEECH, {**WORDS, "model": model}, 404)["code"] == "model_not_found"
-    assert time.monotonic() - start < 2
+    assert [model.name for model in server.server.state.models.all] == ["random:toy"]
 
 
 def tone(seconds: float = 3.0, rate: int = 24000, form: str = "WAV") -> bytes:
@@ -1010,11 +1008,12 @@ def curious(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 @pytest.mark.parametrize("host", INSIDE)
 def test_private_addresses_are_not_fetched_even_from_allowed_hosts(
-    curious: Served, listener: Listener, host: str
+    curious: Served, listener: Listener, host: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    start = time.monotonic()
+    opened: list[str] = []
+    monkeypatch.setattr(clips, "Pinned", lambda host, port, address: opened.append(address))
     clone(curious, f"https://{host}:{listener.port}/a.wav", 400, 403)
-    assert listener.calls == 0 and time.monotonic() - start < 3
+    assert listener.calls == 0 and opened == []
 
 
 @pytest.mark.parametrize(
@@ -1091,10 +1090,9 @@ def nan_wav() -> bytes:
 
 
 @pytest.mark.parametrize("bomb", BOMBS)
-def test_bombs_and_broken_clips_are_refused_quickly(server: Inside, bomb: str) -> None:
-    start, before = time.monotonic(), server.memory()
+def test_bombs_and_broken_clips_are_refused(server: Inside, bomb: str) -> None:
+    before = server.memory()
     clone(server, data_url(BOMBS[bomb]()))
-    assert time.monotonic() - start < 12
     assert server.memory() - before < 256 << 20
 
 
@@ -1168,10 +1166,10 @@ def test_a_large_upload_is_refused(server: Inside) -> None:
 )
 def test_hostile_forms_are_refused(server: Inside, made: Any) -> None:
     body, kind = made()
-    before, start = server.files(), time.monotonic()
+    before = server.files()
     answer = ask(server.url, VOICES, body, headers={"Content-Type": kind})
-    assert answer.status in (400, 408, 413, 415), answer.body[:200]
-    assert server.files() == before and time.monotonic() - start < 5
+    assert answer.status in (400, 413, 415), answer.body[:200]
+    assert server.files() == before
 
 
 def test_a_voice_file_from_elsewhere_is_checked(server: Inside) -> None:
@@ -1200,7 +1198,7 @@ def test_a_batch_has_1_to_32_items_and_a_bad_one_does_not_stop_the_others(server
 # ---- websockets
 
 
-def received(link: Any, limit_s: float = 10.0) -> dict[str, Any]:
+def received(link: Any, limit_s: float = LONG_S) -> dict[str, Any]:
     """The next text message."""
     while isinstance(message := link.recv(timeout=limit_s), bytes):
         pass
@@ -1290,7 +1288,7 @@ def test_a_flood_of_messages_is_ended_or_survived(server: Inside) -> None:
 def test_utterances_that_wait_are_few(server: Inside) -> None:
     from websockets.exceptions import ConnectionClosed
 
-    with websocket(server) as link:
+    with first_sound_only(server.engines()[0]), websocket(server) as link:
         link.send(CONFIG)
         try:
             for _ in range(20):
@@ -1313,7 +1311,7 @@ def test_a_websocket_that_leaves_frees_its_slot(server: Inside) -> None:
     link.send('{"type": "input.done"}')
     assert received(link)["type"] == "audio.start"
     link.socket.close()  # no goodbye
-    assert server.idle(10)
+    assert server.idle()
 
 
 @pytest.mark.parametrize(
@@ -1352,7 +1350,7 @@ def test_broken_frames_end_the_websocket(server: Inside, frame: bytes) -> None:
             got += link.recv(4096)
         assert got.startswith(b"HTTP/1.1 101") and b"permessage-deflate" not in got
         link.sendall(frame)
-        answer = got.partition(b"\r\n\r\n")[2] + rest(link, 5)
+        answer = got.partition(b"\r\n\r\n")[2] + rest(link)
     assert b"\x88" in answer or not answer
 
 
@@ -1364,12 +1362,8 @@ def test_a_client_that_leaves_frees_its_slot(server: Inside) -> None:
         body = speech_body(**{"input": "A long way home, and further still. " * 60, **fields})
         with connect(server.url) as link:
             link.sendall(head_of(server, SPEECH, f"Content-Length: {len(body)}") + body)
-            for _ in range(200):
-                if not server.idle(0):
-                    break
-                time.sleep(0.01)
-            assert not server.idle(0), "it began"
-        assert server.idle(10), f"{fields}: the slot is still taken"
+            eventually(server.live)  # it began
+        assert server.idle(), f"{fields}: the slot is still taken"
 
 
 def test_a_client_that_takes_nothing_is_cancelled(tmp_path: Path) -> None:
@@ -1379,22 +1373,25 @@ def test_a_client_that_takes_nothing_is_cancelled(tmp_path: Path) -> None:
             link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             link.sendall(head_of(served, SPEECH, f"Content-Length: {len(body)}") + body)
             link.recv(100)
-            assert served.idle(30)
+            assert served.idle()
 
 
 def test_a_full_queue_says_so_at_once(tmp_path: Path) -> None:
     with serving(tmp_path, max_queue=2, slots=1) as served:
         body = speech_body(ignore_eos=True, max_new_tokens=1500)  # one piece, which holds the only slot
-        with connect(served.url) as first, connect(served.url) as second, connect(served.url) as third:
+        with (
+            first_sound_only(served.engines()[0]),
+            connect(served.url) as first,
+            connect(served.url) as second,
+            connect(served.url) as third,
+        ):
             first.sendall(head_of(served, SPEECH, f"Content-Length: {len(body)}") + body)
             first.recv(100)  # it speaks
             for link in (second, third):
                 link.sendall(head_of(served, SPEECH, f"Content-Length: {len(body)}") + body)
-            time.sleep(0.3)
-            start = time.monotonic()
-            answer = ask(served.url, SPEECH, WORDS)
-            assert time.monotonic() - start < 0.3
+            eventually(lambda: served.server.state.waiting() == 2)
+            answer = ask(served.url, SPEECH, WORDS)  # all others wait
             assert answer.status == 429 and int(answer.headers["retry-after"]) >= 1
             assert answer.error["type"] == "rate_limit_error"
-        assert served.idle(10)
+        assert served.idle()
         assert ask(served.url, SPEECH, WORDS).status == 200

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from patience import LONG_S, eventually
 from served import Inside, Served, command, serving
 from wire import ask, connect
 
@@ -68,7 +69,7 @@ def mixed(number: int) -> tuple[str, str, bytes | None, int]:
 
 def asks(server: Served, numbers: Iterator[int], failed: list[str]) -> None:
     """Sends requests on one connection until there are no more numbers."""
-    link = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+    link = http.client.HTTPConnection("127.0.0.1", server.port, timeout=LONG_S)
     for number in numbers:
         method, path, body, status = mixed(number)
         link.request(method, path, body, {"Content-Type": "application/json"})
@@ -77,6 +78,13 @@ def asks(server: Served, numbers: Iterator[int], failed: list[str]) -> None:
         if answer.status != status:
             failed.append(f"{path} {body!r}: {answer.status}")
     link.close()
+
+
+def settled(server: Served, counts: list[tuple[int, int]]) -> None:
+    """Waits a while until the server has closed the connections of clients that have gone."""
+    end = time.monotonic() + 10
+    while counts and server.descriptors() > counts[0][1] and time.monotonic() < end:
+        time.sleep(0.02)
 
 
 def memory_over(server: Served, requests: int, every: int) -> tuple[np.ndarray, np.ndarray]:
@@ -99,7 +107,7 @@ def memory_over(server: Served, requests: int, every: int) -> tuple[np.ndarray, 
             client.start()
         for client in clients:
             client.join()
-        time.sleep(0.1)
+        settled(server, counts)
         sizes.append(server.memory())
         counts.append((server.threads(), server.descriptors()))
     assert failed == []
@@ -155,7 +163,7 @@ class Chaos:
             self.whole, self.whole, self.leaves, self.leaves, self.resets,
             self.slow, self.half_open, self.talks, self.batch,
         ]  # fmt: skip
-        while time.monotonic() < self.end:
+        while time.monotonic() < self.end or not (self.done["whole"] and self.done["leaves"]):
             way, mark = draw.choice(ways), draw.randrange(MARKS)
             try:
                 way(draw, mark)
@@ -255,17 +263,16 @@ class Chaos:
 def test_in_chaos_everyone_hears_their_own_sound_and_no_slot_is_lost(
     tmp_path: Path, seconds: float, clients: int
 ) -> None:
-    with serving(tmp_path, slots=8, limits={"header_s": 2.0, "body_s": 2.0}, slow_timeout=3.0) as server:
+    with serving(tmp_path, slots=8, limits={"header_s": 30.0, "body_s": 30.0}, slow_timeout=3.0) as server:
         expected = [pcm(server, mark) for mark in range(MARKS)]
         assert len(set(expected)) == MARKS and all(expected)
         threads = server.threads()
         chaos = Chaos(server, expected, seconds)
         chaos.run(clients)
-        assert server.idle(30), "a slot is lost"
+        assert server.idle(), "a slot is lost"
         print(f"\n{seconds} s of chaos: {sum(chaos.done.values())} requests; {dict(chaos.done.most_common())}")
         assert chaos.wrong == []
         assert chaos.done["whole"] > 0 and chaos.done["leaves"] > 0
         assert [pcm(server, mark) for mark in range(0, MARKS, 9)] == expected[::9]
-        time.sleep(0.5)
-        assert server.threads() <= threads + 8  # the pools of threads fill up once
-        assert server.server.state.calls == set()
+        eventually(lambda: server.threads() <= threads + 8)  # the pools of threads fill up once
+        eventually(lambda: not server.server.state.calls)

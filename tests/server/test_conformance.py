@@ -22,7 +22,8 @@ from typing import Any
 import numpy as np
 import pytest
 from command import Omnitts
-from serving import Running, eventually, start
+from patience import LONG_S, eventually
+from serving import Running, start
 from websockets.sync.client import connect
 
 from omnitts_cli.audio.pcm import to_int16
@@ -199,7 +200,7 @@ def test_the_models_are_listed(client: Any) -> None:
 def test_curl(server: Running, said: bytes, tmp_path: Path) -> None:
     body = json.dumps({"input": TEXT, "seed": 7, "response_format": "pcm"})
     command = ["curl", "-sS", "--fail", "-D", "head", "-o", "a.pcm", f"{server.url}/v1/audio/speech", "-d", body]
-    subprocess.run([*command, "-H", "Content-Type: application/json"], cwd=tmp_path, check=True, timeout=60)
+    subprocess.run([*command, "-H", "Content-Type: application/json"], cwd=tmp_path, check=True, timeout=LONG_S)
     assert (tmp_path / "a.pcm").read_bytes() == said
     assert "transfer-encoding: chunked" in (tmp_path / "head").read_text().lower()
     plain = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
@@ -230,7 +231,7 @@ def test_words_one_by_one_give_the_sound_of_play_live(
         ):
             socket.send(json.dumps(message))
         frames: list[bytes] = []
-        while not isinstance(found := socket.recv(timeout=30), str) or json.loads(found)["type"] != "session.done":
+        while not isinstance(found := socket.recv(timeout=LONG_S), str) or json.loads(found)["type"] != "session.done":
             frames += [found] if isinstance(found, bytes) else []
     assert b"".join(frames) == to_int16(heard.sound).tobytes() and len(frames) > 3
 
@@ -264,7 +265,7 @@ def test_the_ai_sdk(server: Running) -> None:
     if folder is None or shutil.which("node") is None:
         pytest.skip("needs node and the packages ai and @ai-sdk/openai")
     command = ["node", "--input-type=module", "-e", SCRIPT, server.url, TEXT]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=LONG_S, check=False)
     assert done.returncode == 0, done.stderr
     made = json.loads(done.stdout)
     sound, rate = soundfile.read(io.BytesIO(base64.b64decode(made["data"])), dtype="int16")

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from serving import Running, eventually
+from patience import LONG_S, eventually, first_sound_only
+from serving import Running
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
@@ -35,7 +36,7 @@ def answers(client: ClientConnection, last: str = "session.done") -> tuple[list[
     messages: list[dict[str, Any]] = []
     frames: list[bytes] = []
     while not messages or messages[-1]["type"] != last:
-        found = client.recv(timeout=20)
+        found = client.recv(timeout=LONG_S)
         if isinstance(found, bytes):
             frames.append(found)
         else:
@@ -62,8 +63,8 @@ def test_words_one_by_one_give_the_sound_of_live_text(client: ClientConnection) 
 def test_sound_comes_before_the_text_is_complete(client: ClientConnection) -> None:
     tell(client, "session.config", response_format="pcm", stream_audio=True, max_new_tokens=40)
     tell(client, "input.text", text="One two three four five six seven eight nine ten ")
-    assert json.loads(client.recv(timeout=20))["type"] == "audio.start"
-    assert isinstance(client.recv(timeout=20), bytes)
+    assert json.loads(client.recv(timeout=LONG_S))["type"] == "audio.start"
+    assert isinstance(client.recv(timeout=LONG_S), bytes)
     tell(client, "input.done")
     assert answers(client)[0][-1]["total_sentences"] == 1
 
@@ -72,8 +73,8 @@ def test_a_flush_gives_the_last_word_to_the_model(client: ClientConnection, serv
     tell(client, "session.config", response_format="pcm", stream_audio=True)
     tell(client, "input.text", text="Hello")
     tell(client, "input.flush")
-    assert json.loads(client.recv(timeout=20))["type"] == "audio.start"
-    assert isinstance(client.recv(timeout=20), bytes)  # of a word that nothing follows
+    assert json.loads(client.recv(timeout=LONG_S))["type"] == "audio.start"
+    assert isinstance(client.recv(timeout=LONG_S), bytes)  # of a word that nothing follows
     tell(client, "input.done")
     answers(client)
 
@@ -81,12 +82,13 @@ def test_a_flush_gives_the_last_word_to_the_model(client: ClientConnection, serv
 def test_a_cancelled_utterance_ends_at_once_and_the_next_one_speaks(client: ClientConnection, server: Running) -> None:
     engine = server.state.models.all[0].tts.engine
     tell(client, "session.config", response_format="pcm", stream_audio=True, ignore_eos=True, max_new_tokens=1000)
-    tell(client, "input.text", text="A long text that goes on and on without an end ")
-    tell(client, "input.done")
-    while not isinstance(client.recv(timeout=20), bytes):
-        pass
-    tell(client, "response.cancel")
-    messages, _ = answers(client)
+    with first_sound_only(engine):
+        tell(client, "input.text", text="A long text that goes on and on without an end ")
+        tell(client, "input.done")
+        while not isinstance(client.recv(timeout=LONG_S), bytes):
+            pass
+        tell(client, "response.cancel")
+        messages, _ = answers(client)
     done = next(one for one in messages if one["type"] == "audio.done")
     assert done["cancelled"] and done["total_bytes"] < 1000 * 640 * 2
     eventually(lambda: not engine.busy)
@@ -96,27 +98,30 @@ def test_a_cancelled_utterance_ends_at_once_and_the_next_one_speaks(client: Clie
     assert len(b"".join(answers(client)[1])) > 1000
 
 
-def test_utterances_are_spoken_in_order_and_few_may_wait(client: ClientConnection) -> None:
+def test_utterances_are_spoken_in_order_and_few_may_wait(client: ClientConnection, server: Running) -> None:
     tell(client, "session.config", response_format="pcm", max_new_tokens=20)
-    for number in range(7):
-        tell(client, "input.text", text=f"Utterance {number}.")
-        tell(client, "input.done")
     seen: list[int] = []
     refused = 0
+    with first_sound_only(server.state.models.all[0].tts.engine):
+        for number in range(7):
+            tell(client, "input.text", text=f"Utterance {number}.")
+            tell(client, "input.done")
+        while not refused:
+            found = client.recv(timeout=LONG_S)
+            refused += isinstance(found, str) and json.loads(found)["type"] == "error"
     while len(seen) < 5:
-        found = client.recv(timeout=20)
+        found = client.recv(timeout=LONG_S)
         message = json.loads(found) if isinstance(found, str) else {"type": "sound"}
-        refused += message["type"] == "error"
         if message["type"] == "session.done" and message["total_sentences"]:
             seen.append(message["utterance_index"])
-    assert seen == sorted(seen) and refused >= 1
+    assert seen == sorted(seen)
 
 
 def test_wrong_messages_do_not_end_the_session(client: ClientConnection) -> None:
     for text in ("nonsense", "[]", '{"type": "unknown"}', '{"type": "session.config", "speed": 9}',
                  '{"type": "input.text"}'):  # fmt: skip
         client.send(text)
-        assert json.loads(client.recv(timeout=20))["type"] == "error"
+        assert json.loads(client.recv(timeout=LONG_S))["type"] == "error"
     tell(client, "input.done")
     assert answers(client)[0][-1]["total_sentences"] == 0
 
@@ -126,7 +131,7 @@ def test_a_client_that_goes_frees_its_slot(server: Running) -> None:
     with connect(f"ws://127.0.0.1:{server.port}/v1/audio/speech/stream") as client:
         tell(client, "session.config", response_format="pcm", stream_audio=True, ignore_eos=True, max_new_tokens=1000)
         tell(client, "input.text", text="A long text that goes on ")
-        while not isinstance(client.recv(timeout=20), bytes):
+        while not isinstance(client.recv(timeout=LONG_S), bytes):
             pass
     eventually(lambda: not engine.busy and not server.state.calls)
 
@@ -154,14 +159,13 @@ def test_an_idle_client_is_disconnected_and_one_that_listens_is_not(
         tell(client, "session.config", response_format="pcm", stream_audio=True, ignore_eos=True, max_new_tokens=800)
         tell(client, "input.text", text="Some words.")
         monkeypatch.setattr(live, "IDLE_S", 0.1)  # the server reads it when it begins to wait for the next message
-        began = time.monotonic()
-        tell(client, "input.done")
+        with first_sound_only(running.state.models.all[0].tts.engine):
+            tell(client, "input.done")
+            time.sleep(0.5)  # the utterance takes longer than that
         messages, frames = answers(client)
         assert messages[-1]["type"] == "session.done" and frames
-        spoke_s = time.monotonic() - began
         with pytest.raises(ConnectionClosed) as closed:
-            client.recv(timeout=20)
+            client.recv(timeout=LONG_S)
         assert closed.value.rcvd is not None
         assert (closed.value.rcvd.code, closed.value.rcvd.reason) == (1001, "idle")
-        assert spoke_s > 0.1, "the utterance was too short to say anything"
     eventually(lambda: not running.state.calls)

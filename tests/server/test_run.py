@@ -10,12 +10,13 @@ import socket
 import subprocess
 import sys
 import threading
-import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from serving import Running, eventually
+from patience import LONG_S, eventually, first_sound_only
+from serving import Running
 
 from omnitts_cli.engine.engine import Engine
 from omnitts_cli.errors import DeviceError
@@ -34,7 +35,7 @@ def begin(running: Running, **fields: Any) -> http.client.HTTPResponse:
 
 def begin_at(port: int, **fields: Any) -> http.client.HTTPResponse:
     """The same on a port. The client takes little sound that it does not read."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=LONG_S)
     connection.sock = socket.socket()
     connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     connection.sock.connect(("127.0.0.1", port))
@@ -51,11 +52,12 @@ def engine_of(running: Running) -> Engine:
 
 
 def test_a_client_that_goes_frees_its_slot(server: Running) -> None:
-    response = begin(server)
-    assert engine_of(server).busy
-    response.held.sock.shutdown(socket.SHUT_RDWR)  # type: ignore[attr-defined]
-    response.close()
-    response.held.close()  # type: ignore[attr-defined]
+    with first_sound_only(engine_of(server)):
+        response = begin(server)
+        assert engine_of(server).busy
+        response.held.sock.shutdown(socket.SHUT_RDWR)  # type: ignore[attr-defined]
+        response.close()
+        response.held.close()  # type: ignore[attr-defined]
     eventually(lambda: not engine_of(server).busy and not server.state.calls)
     assert server.speech().status == 200
 
@@ -63,50 +65,55 @@ def test_a_client_that_goes_frees_its_slot(server: Running) -> None:
 def test_a_client_of_a_whole_file_that_goes_frees_its_slot(server: Running) -> None:
     connection = server.connect()
     body = json.dumps({"input": "A text.", "stream": False, **LONG})
-    connection.request("POST", "/v1/audio/speech", body, {"Content-Type": "application/json"})
-    eventually(lambda: engine_of(server).busy)
-    connection.sock.shutdown(socket.SHUT_RDWR)
-    connection.close()
+    with first_sound_only(engine_of(server)):
+        connection.request("POST", "/v1/audio/speech", body, {"Content-Type": "application/json"})
+        eventually(lambda: engine_of(server).busy)
+        connection.sock.shutdown(socket.SHUT_RDWR)
+        connection.close()
     eventually(lambda: not engine_of(server).busy and not server.state.calls)
 
 
 def test_one_request_too_many_is_told_to_come_back(serve: Any) -> None:
     running = serve(engine={"slots": 1}, max_queue=2)
-    first = begin(running)
-    waiting = [threading.Thread(target=running.speech) for _ in range(2)]
-    for thread in waiting:
-        thread.start()
-    eventually(lambda: running.state.waiting() == 2)
-    began = time.monotonic()
-    refused = running.speech()
-    assert refused.status == 429 and refused.headers["retry-after"] == "1"
-    assert time.monotonic() - began < 1
+    with first_sound_only(engine_of(running)):
+        first = begin(running)
+        waiting = [threading.Thread(target=running.speech) for _ in range(2)]
+        for thread in waiting:
+            thread.start()
+        eventually(lambda: running.state.waiting() == 2)
+        refused = running.speech()
+        assert refused.status == 429 and refused.headers["retry-after"] == "1"
+        assert running.state.waiting() == 2, "it was refused at once"
     first.held.sock.shutdown(socket.SHUT_RDWR)  # type: ignore[attr-defined]
     for thread in waiting:
-        thread.join(20)
+        thread.join(LONG_S)
 
 
 def test_a_client_has_so_many_requests_at_a_time(serve: Any) -> None:
     running = serve(max_per_client=1)
-    first = begin(running)
-    assert running.speech().status == 429
+    with first_sound_only(engine_of(running)):
+        first = begin(running)
+        assert running.speech().status == 429
     first.held.sock.shutdown(socket.SHUT_RDWR)  # type: ignore[attr-defined]
     eventually(lambda: not running.state.calls)
     assert running.speech().status == 200
 
 
 def test_a_wait_for_a_slot_ends(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_state, "SWEEP_S", 0.02)  # the first request holds its slot for a third of a second
-    running = serve(engine={"slots": 1}, queue_timeout=0.05)
-    begin(running)
-    answer = running.speech()
+    monkeypatch.setattr(server_state, "SWEEP_S", 0.02)
+    running = serve(engine={"slots": 1})
+    with first_sound_only(engine_of(running)):
+        begin(running)
+        running.state.options = replace(running.state.options, queue_timeout=0.05)
+        answer = running.speech()
     assert answer.status == 503 and answer.json["error"]["code"] == "queue_timeout" and "retry-after" in answer.headers
 
 
 def test_a_client_that_takes_no_sound_is_dropped(serve: Any) -> None:
-    running = serve(slow_timeout=0.6)
+    running = serve()
     response = begin(running, **LONG)
-    eventually(lambda: not running.state.calls, 30)  # its buffers are full by then
+    running.state.options = replace(running.state.options, slow_timeout=0.3)
+    eventually(lambda: not running.state.calls)  # its buffers are full by then
     with pytest.raises((http.client.IncompleteRead, ConnectionError)):
         response.read()
 
@@ -116,19 +123,20 @@ def test_sound_that_is_not_taken_pauses_the_request_furthest_ahead(serve: Any, m
     running = serve()
     response = begin(running, **LONG)
     call = next(iter(running.state.calls))
-    eventually(lambda: call.paused, 30)
+    eventually(lambda: call.paused)
     assert len(response.read()) == 1400 * 640 * 2 - 1280  # it goes on when its client does
 
 
 def test_a_failed_engine_is_told_and_replaced(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     running = serve()
-    response = begin(running)
 
     def broken(self: Engine) -> Any:
         raise RuntimeError("a secret of the inside")
 
     with monkeypatch.context() as patch:
-        patch.setattr(Engine, "step", broken)
+        with first_sound_only(engine_of(running)):
+            response = begin(running)
+            patch.setattr(Engine, "step", broken)
         with pytest.raises(http.client.IncompleteRead):  # the stream is cut: nobody takes half for the whole
             response.read()
         eventually(lambda: running.request("GET", "/health").status == 503)
@@ -151,8 +159,9 @@ def test_a_model_without_room_takes_that_of_an_idle_one(serve: Any, monkeypatch:
         return plain(name, **options)
 
     monkeypatch.setattr(load, "open_engine", open_engine)
-    response = begin(running)
-    busy = running.speech(model="random:TOY")
+    with first_sound_only(engine_of(running)):
+        response = begin(running)
+        busy = running.speech(model="random:TOY")
     assert busy.status == 503 and busy.json["error"]["code"] == "model_busy"
     response.held.sock.shutdown(socket.SHUT_RDWR)  # type: ignore[attr-defined]
     eventually(lambda: not running.state.calls)
@@ -170,6 +179,7 @@ def test_an_idle_model_is_unloaded_and_comes_back(serve: Any) -> None:
 
 def test_the_metrics_count(server: Running) -> None:
     server.speech()
+    eventually(lambda: not engine_of(server).busy)
     text = server.request("GET", "/metrics").body.decode()
     assert 'omnitts_requests_total{model="random:toy",outcome="ok",task="CustomVoice"}' in text
     assert 'omnitts_slots{state="free"} 4.0' in text and "omnitts_first_sound_seconds_bucket" in text
@@ -194,31 +204,31 @@ def test_a_signal_lets_requests_end(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
         systemd.bind(str(notify))
         running, url = process(NOTIFY_SOCKET=str(notify))
-        systemd.settimeout(10)
+        systemd.settimeout(LONG_S)
         assert systemd.recv(100) == b"READY=1"
         host, port = url.removeprefix("http://").split(":")
-        connection = http.client.HTTPConnection(host, int(port), timeout=60)
+        connection = http.client.HTTPConnection(host, int(port), timeout=LONG_S)
         body = json.dumps({"input": "A text.", "response_format": "pcm", "stream": True, **SHORTER})
         connection.request("POST", "/v1/audio/speech", body, {"Content-Type": "application/json"})
         response = connection.getresponse()
         running.send_signal(signal.SIGTERM)
         assert systemd.recv(100) == b"STOPPING=1"
         assert len(response.read()) == 600 * 640 * 2
-        assert running.wait(20) == 0
+        assert running.wait(LONG_S) == 0
 
 
 def test_a_drain_that_takes_too_long_is_143() -> None:
     running, url = process("--drain", "200ms")
     response = begin_at(int(url.rpartition(":")[2]), **SHORTER)
     running.send_signal(signal.SIGTERM)
-    assert running.wait(20) == 143
+    assert running.wait(LONG_S) == 143
     response.close()
 
 
 @pytest.mark.parametrize("options", [["--host", "0.0.0.0"], ["--port", "70000"], ["--api-key-file", "missing"]])
 def test_options_that_cannot_be(options: list[str]) -> None:
     command = [sys.executable, "-m", "omnitts_cli", "serve", "-m", "random:toy", *options]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LONG_S)
     assert done.returncode in (2, 3) and "error:" in done.stderr
 
 
@@ -226,7 +236,7 @@ def test_a_port_that_is_taken_is_5() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = str(other.getsockname()[1])
         command = [sys.executable, "-m", "omnitts_cli", "serve", "-m", "random:toy", "--port", port]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=LONG_S)
     assert done.returncode == 5 and port in done.stderr
 
 
@@ -242,7 +252,7 @@ def test_a_socket_of_systemd_is_used_instead_of_a_port() -> None:
     """Requests that came before the server was there are answered too."""
     with socket.create_server(("127.0.0.1", 0)) as given:
         port = given.getsockname()[1]
-        early = socket.create_connection(("127.0.0.1", port), timeout=60)
+        early = socket.create_connection(("127.0.0.1", port), timeout=LONG_S)
         early.sendall(b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         command = [sys.executable, "-c", ACTIVATED, str(given.fileno())]
         running = subprocess.Popen(
@@ -253,7 +263,7 @@ def test_a_socket_of_systemd_is_used_instead_of_a_port() -> None:
     with early:
         assert early.recv(100).startswith(b"HTTP/1.1 200 ")
     running.send_signal(signal.SIGTERM)
-    out, errors = running.communicate(timeout=30)
+    out, errors = running.communicate(timeout=LONG_S)
     assert running.returncode == 0 and not out, errors
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import threading
 from collections.abc import Iterable
 from itertools import pairwise
 from types import SimpleNamespace
@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from patience import LONG_S
 
 from omnitts_cli.audio.chunk import Chunk, Stopped
 from omnitts_cli.errors import GuardError, InputError
@@ -92,19 +93,20 @@ def test_the_script_decides_the_order(safe: bool) -> None:
 
 def test_no_more_is_taken_than_there_is_room_for() -> None:
     class Slow(Scripted):
-        """Waits before each step until three requests have come, or all eight; a few seconds at most."""
+        """Waits before each step until three requests have come, or all eight."""
 
-        most = 0
+        most, came = 0, threading.Condition()
 
         def submit(self, request: Request) -> str:
-            self.most = max(self.most, len(self.waiting) + 1)
-            return super().submit(request)
+            with self.came:
+                self.most = max(self.most, len(self.waiting) + 1)
+                self.came.notify()
+                return super().submit(request)
 
         def step(self) -> list[Any]:
-            deadline = time.monotonic() + 10
-            while len(self.waiting) < 3 and len(self.asked) < 8 and time.monotonic() < deadline:
-                time.sleep(0.001)
-            return super().step()
+            with self.came:
+                assert self.came.wait_for(lambda: len(self.waiting) >= 3 or len(self.asked) == 8, LONG_S)
+                return super().step()
 
     engine = Slow()
     spoken(engine, script(*"abcdefgh"), ahead=3)

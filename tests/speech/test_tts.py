@@ -10,7 +10,6 @@ import pickle
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,9 +17,11 @@ from typing import Any
 import numpy as np
 import pytest
 from command import Omnitts
+from patience import LONG_S, eventually, first_sound_only
 
 import omnitts_cli as omnitts
 from omnitts_cli.audio.pcm import to_int16
+from omnitts_cli.request import Request
 from omnitts_cli.speech import voice_files
 from omnitts_cli.speech.tts import TTS
 
@@ -248,11 +249,8 @@ def test_speak_all_keeps_the_order(tts: TTS) -> None:
 
 
 def idle(tts: TTS) -> bool:
-    """Whether the engine comes to have nothing to do."""
-    until = time.monotonic() + 30
-    while tts.engine.busy and time.monotonic() < until:
-        time.sleep(0.01)
-    return not tts.engine.busy
+    """Waits until the engine has nothing to do."""
+    return bool(eventually(lambda: not tts.engine.busy))
 
 
 @pytest.mark.parametrize("how", ["close", "break", "forget", "with"])
@@ -286,23 +284,29 @@ def test_a_stream_that_is_garbage_collected_waits_for_no_lock(tts: TTS) -> None:
     with tts.loop._lock:
         collector = threading.Thread(target=finalize, daemon=True)
         collector.start()
-        collector.join(10)
+        collector.join(LONG_S)
         assert not collector.is_alive()
     assert idle(tts) and len(tts.engine.snapshot().free) == 4
 
 
-def test_who_listens_goes_before_what_is_made_in_bulk(tts: TTS) -> None:
+def test_who_listens_goes_before_what_is_made_in_bulk(tts: TTS, monkeypatch: pytest.MonkeyPatch) -> None:
+    order: list[str] = []
+    submitted = tts.engine.submit
+
+    def submit(request: Request, **how: Any) -> str:
+        order.append(request.text)
+        return submitted(request, **how)
+
+    monkeypatch.setattr(tts.engine, "submit", submit)
     bulk = threading.Thread(target=lambda: tts.speak(LONG * 2, seed=1))
-    bulk.start()
-    while not tts.engine.busy:
-        time.sleep(0.001)
-    began = time.monotonic()
-    stream = tts.stream("Listen.", seed=2)
+    with first_sound_only(tts.engine):
+        bulk.start()
+        eventually(lambda: len(order) == 4 and tts.loop.queued > 0)
+        stream = tts.stream("Listen.", seed=2)
     next(stream)
-    first = time.monotonic() - began
     stream.close()
     bulk.join()
-    assert first < (time.monotonic() - began) / 2
+    assert order.index("Listen.") == 4 < len(order) - 1, "it gets the first slot that becomes free"
 
 
 def test_a_designed_voice_keeps_its_seed_and_a_cloned_one_is_saved(tts: TTS, home: Path) -> None:

@@ -43,7 +43,7 @@ def chromium(downloads: Path) -> Iterator[Any]:
         driver.quit()
 
 
-def until(true: Callable[[], Any], what: str, limit_s: float = 20.0) -> Any:
+def until(true: Callable[[], Any], what: str, limit_s: float = 120.0) -> Any:
     """Waits for a condition and returns its value."""
     end = time.monotonic() + limit_s
     while not (value := true()):

@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from patience import LONG_S
+
 from omnitts_cli.server import body, protocol, run
 from omnitts_cli.server.guard import Guard, digest
 from omnitts_cli.server.models import planned
@@ -83,7 +85,7 @@ class Inside(Served):
         """How many requests the engines hold."""
         return sum(len(engine.snapshot().requests) for engine in self.engines())
 
-    def idle(self, limit_s: float = 5.0) -> bool:
+    def idle(self, limit_s: float = LONG_S) -> bool:
         """Whether no request is left within this time, and all slots are free."""
         end = time.monotonic() + limit_s
         while True:
@@ -155,7 +157,7 @@ def serving(
             yield Inside(url, voices, lambda: "\n".join(lines) + "\n", os.getpid(), server)
         finally:
             loop.call_soon_threadsafe(task.cancel)
-            thread.join(20)
+            thread.join(LONG_S)
             FOLDERS.pop()
             if not FOLDERS:
                 voice_files._chosen.clear()
@@ -202,4 +204,4 @@ def command(folder: Path, *options: str, keys: Mapping[str, str] | None = None) 
         yield served
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(LONG_S)

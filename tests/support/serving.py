@@ -6,7 +6,6 @@ import asyncio
 import http.client
 import json
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -58,7 +57,7 @@ class Running:
     def on_loop(self, function: Callable[[], Any]) -> Any:
         """The result of a function that runs on the server's event loop."""
         done: Any = asyncio.run_coroutine_threadsafe(_called(function), self.loop)
-        return done.result(10)
+        return done.result(60)
 
     def connect(self) -> http.client.HTTPConnection:
         """An open connection."""
@@ -142,13 +141,3 @@ def start(
         thread.join(60)
         run.closed(sockets)
         assert not thread.is_alive(), "the server did not end"
-
-
-def eventually(holds: Callable[[], Any], seconds: float = 10.0) -> Any:
-    """Waits until something holds, and returns it."""
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        if found := holds():
-            return found
-        time.sleep(0.01)
-    raise AssertionError("it did not happen in time")

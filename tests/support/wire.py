@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-WAIT_S = 6.0
+WAIT_S = 60.0  # stops a test that hangs
 
 
 @dataclass(frozen=True)

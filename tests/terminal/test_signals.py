@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from command import Omnitts, Started
+from patience import LONG_S, eventually
 
 from omnitts_cli.terminal import signals
 
@@ -30,7 +31,7 @@ phase, arguments = sys.argv[1], sys.argv[2:]
 def reached(name):
     if name == phase:
         print("REACHED", file=sys.stderr, flush=True)
-        time.sleep(30 if name in ("import", "load") else 0.01)
+        time.sleep(600 if name in ("import", "load") else 0.05)
 from omnitts_cli.cli import app, job, sound_out
 plain_model, plain_write, plain_files = job.opened_model, sound_out.Stage.write, job.Job.side_files
 def opened_model(*a, **k):
@@ -86,12 +87,10 @@ def left() -> list[str]:
 
 
 @pytest.mark.parametrize("phase", ["import", "load", "first"])
-def test_case_53_ctrl_c_is_130_within_two_seconds(in_phase: Started, phase: str) -> None:
+def test_case_53_ctrl_c_is_130_and_waits_for_nothing(in_phase: Started, phase: str) -> None:
     process = in_phase(phase, "say", *TOY, "-o", "a.wav", BOOK)
-    began = time.monotonic()
     process.send_signal(signal.SIGINT)
-    assert process.wait(20) == 130
-    assert time.monotonic() - began < 2.0 + 1.0  # a busy machine may be late
+    assert process.wait(LONG_S) == 130
     rest = process.stderr.read()
     assert b"interrupted" in rest and b"Traceback" not in rest
     assert left() in ([], ["a.partial.wav"])
@@ -99,7 +98,7 @@ def test_case_53_ctrl_c_is_130_within_two_seconds(in_phase: Started, phase: str)
 
 def test_case_53_ctrl_c_while_the_command_is_still_being_imported(home: Path) -> None:
     """The first heavy import is a stand-in that takes for ever."""
-    (home / "typer.py").write_text("import sys, time\nprint('REACHED', file=sys.stderr, flush=True)\ntime.sleep(30)\n")
+    (home / "typer.py").write_text("import sys, time\nprint('REACHED', file=sys.stderr, flush=True)\ntime.sleep(600)\n")
     process = subprocess.Popen(
         [sys.executable, "-m", "omnitts_cli", "say", "Hello."],
         stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, preexec_fn=heed_signals,
@@ -107,14 +106,14 @@ def test_case_53_ctrl_c_while_the_command_is_still_being_imported(home: Path) ->
     )  # fmt: skip
     assert process.stderr is not None and process.stderr.readline() == b"REACHED\n"
     process.send_signal(signal.SIGINT)
-    assert process.wait(20) == -signal.SIGINT  # a shell calls it 130
+    assert process.wait(LONG_S) == -signal.SIGINT  # a shell calls it 130
     assert process.stderr.read() == b""
 
 
 def test_case_53_finished_sentences_are_kept(in_phase: Started) -> None:
     process = in_phase("middle", "say", *TOY, "-o", "a.wav", BOOK)
     process.send_signal(signal.SIGINT)
-    assert process.wait(20) == 130
+    assert process.wait(LONG_S) == 130
     assert b"a.partial.wav" in process.stderr.read()
     assert left() == ["a.partial.wav"]
     with wave.open("a.partial.wav") as file:
@@ -126,7 +125,7 @@ def test_case_53_finished_sentences_are_kept(in_phase: Started) -> None:
 def test_case_54_term_and_hangup(in_phase: Started, phase: str, name: str, code: int) -> None:
     process = in_phase(phase, "say", *TOY, "-o", "a.wav", BOOK)
     process.send_signal(getattr(signal, name))
-    assert process.wait(20) == code
+    assert process.wait(LONG_S) == code
     assert left() == ([] if phase == "load" else ["a.partial.wav"])
 
 
@@ -135,14 +134,14 @@ def test_case_54_stop_and_continue(in_phase: Started) -> None:
     process.send_signal(signal.SIGTSTP)
     time.sleep(0.2)
     process.send_signal(signal.SIGCONT)
-    assert process.wait(60) == 0
+    assert process.wait(LONG_S) == 0
     assert left() == ["a.wav"]
 
 
 def test_case_54_after_kill_the_next_run_heals(in_phase: Started, omnitts: Omnitts) -> None:
     process = in_phase("middle", "say", *TOY, "-o", "a.wav", BOOK)
     process.kill()
-    process.wait(20)
+    process.wait(LONG_S)
     assert [name for name in left() if name.startswith(".a.wav.part-")]
     assert omnitts("say", *TOY, "-o", "a.wav", "Hello there.").code == 0
     assert left() == ["a.wav"]
@@ -152,9 +151,13 @@ def test_case_53_twice_ends_at_once(in_phase: Started) -> None:
     """A second signal does not wait for anything: here for a reader that never comes."""
     process = in_phase("first", "say", *TOY, "-o", "-", BOOK)
     time.sleep(0.5)  # the pipe is full by now, or soon
-    process.send_signal(signal.SIGINT)
-    process.send_signal(signal.SIGINT)
-    assert process.wait(10) == 130
+
+    def ended() -> bool:
+        process.send_signal(signal.SIGINT)  # two that are sent at once may arrive as one
+        return process.poll() is not None
+
+    eventually(ended)
+    assert process.returncode == 130
 
 
 def test_case_62_what_nohup_ignores_stays_ignored(home: Path) -> None:

@@ -6,6 +6,8 @@ import json
 import time
 from pathlib import Path
 
+import pytest
+
 from omnitts_cli.training.journal import Budget, Journal, falling_rate
 
 
@@ -24,9 +26,13 @@ def test_a_line_that_was_cut_off_takes_no_other_with_it(tmp_path: Path) -> None:
     assert lines[1] == '{"stage": "co' and [json.loads(line)["step"] for line in lines[2:]] == [1, 1]
 
 
-def test_the_rate_follows_the_time() -> None:
+def test_the_rate_follows_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     assert falling_rate(0.0, 1.0, 0.1, 0, 10) < 0.11 < 0.9 < falling_rate(0.0, 1.0, 0.1, 100, 10)
-    short = Budget(0.001)
-    time.sleep(0.07)
+    now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    short = Budget(1.0)
+    now[0] += 15.0
+    assert short.spent == 0.25
+    now[0] += 60.0
     assert short.spent == 1.0
     assert abs(falling_rate(short.spent, 1.0, 0.1, 100, 10) - 0.1) < 1e-6

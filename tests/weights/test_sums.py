@@ -73,7 +73,10 @@ def test_a_changed_file_is_read_again(model: Path, settled: None, reads: list[st
     assert len(reads) == 2
 
 
-def test_a_file_that_was_just_written_is_not_remembered(model: Path, reads: list[str]) -> None:
+def test_a_file_that_was_just_written_is_not_remembered(
+    model: Path, reads: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sums, "FRESH_S", 3600.0)
     model_sha256(model)
     model_sha256(model)
     assert len(reads) == 2 and not memory_path().exists()

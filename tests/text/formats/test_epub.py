@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import time
 import zipfile
 from pathlib import Path
 
@@ -60,14 +59,15 @@ def test_case_32_links_that_leave_the_book(link: str, tmp_path: Path, monkeypatc
     assert os.listdir(tmp_path) == []
 
 
-def test_case_32_a_zip_bomb() -> None:
+def test_case_32_a_zip_bomb_is_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("META-INF/container.xml", b" " * (15 * 2**20))
-    began = time.perf_counter()
+    opened: list[object] = []
+    monkeypatch.setattr(zipfile.ZipFile, "open", lambda archive, entry: opened.append(entry))
     with pytest.raises(InputError, match="unpacks") as caught:
         texts(file)
-    assert "zip bomb" in (caught.value.cause or "") and time.perf_counter() - began < 2
+    assert "zip bomb" in (caught.value.cause or "") and opened == []
 
 
 def test_case_32_a_header_that_lies_about_its_size(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
+from growth import grows_linearly
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -48,14 +47,7 @@ HOSTILE = ["<a ", "<!--", "<![", "<!", "</a ", "<?x ", '<a b="', "&#", "<sup>1</
 @pytest.mark.parametrize("part", HOSTILE)
 def test_time_grows_with_the_page_alone(part: str, end: str) -> None:
     """Tags, comments and cells without an end; 6,600 times `<a ` once took four seconds."""
-
-    def seconds(count: int) -> float:
-        began = time.thread_time()
-        texts(part * count + end)
-        return time.thread_time() - began
-
-    small = min(seconds(2_000) for _ in range(3))
-    assert seconds(20_000) < 40 * max(small, 0.0005)
+    grows_linearly(lambda count: texts(part * count + end), 2_000, 20_000)
 
 
 @pytest.mark.parametrize(

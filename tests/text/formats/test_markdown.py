@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
+from growth import grows_linearly
 
 from omnitts_cli.text.formats.markdown import markdown_blocks
 
@@ -44,14 +43,7 @@ def test_hard_breaks_are_line_ends() -> None:
 )
 def test_hostile_nesting_is_harmless(part: str, count: int) -> None:
     """Ten times the text takes about ten times the processor time."""
-
-    def seconds(count: int) -> float:
-        began = time.thread_time()
-        list(markdown_blocks(part * count + "x"))
-        return time.thread_time() - began
-
-    small = min(seconds(count // 10) for _ in range(3))
-    assert seconds(count) < 40 * max(small, 0.0005)
+    grows_linearly(lambda count: list(markdown_blocks(part * count + "x")), count // 10, count)
 
 
 def test_B10_front_matter_is_not_read_aloud() -> None:
