@@ -33,6 +33,7 @@ DECODE_S = 20.0
 FETCH_S = 10.0
 MOST_AT_ONCE = 4
 KEPT_VOICES = 64
+NAT64 = ipaddress.ip_network("64:ff9b::/96")  # a gateway leads to the IPv4 address in the last four bytes
 VOICE_TYPE = "application/x-omnitts-voice"
 SAFE_ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "PATH": "/usr/local/bin:/usr/bin:/bin"}
 
@@ -194,8 +195,10 @@ def public_address(host: str) -> str:
     """The address of a host, resolved once, if it is a public one."""
     found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0][4][0]
     address = ipaddress.ip_address(str(found))
-    mapped = getattr(address, "ipv4_mapped", None)
-    if not (mapped or address).is_global:
+    inner = getattr(address, "ipv4_mapped", None) or address
+    if inner in NAT64:
+        inner = ipaddress.IPv4Address(int(inner) & 0xFFFFFFFF)
+    if not inner.is_global or inner.is_multicast:
         raise Problem(403, f"'{host[:80]}' is not a public address", code="host_not_allowed", param="ref_audio")
     return str(found)
 
