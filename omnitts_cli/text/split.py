@@ -226,7 +226,7 @@ class Splitter:
             self._close(at + 1, "paragraph")
         elif self.mode == "paragraph" or (self.mode == "auto" and self._goes_on(line, at)):
             self._wrapped = True
-            first, last = sorted((self._start, self._line_start))  # other pieces of the line, or other lines of the piece
+            first, last = sorted((self._start, self._line_start))  # another piece of the line, or another line
             whole = not self._line_inked and not self._text[first:last].strip()
             self._entry = open_entry(line) if whole and self.mode == "auto" else ""
             if self.mode == "paragraph" and self._stopped(line):
