@@ -6,11 +6,12 @@ chunks cost less per frame. The sound does not depend on these sizes.
 
 from __future__ import annotations
 
+import math
 import time
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -32,6 +33,12 @@ class Due:
     record: Record
     frames: int
     urgency: float
+    padding: int = 0  # frames that the step decodes after these; their sound is dropped
+
+    @property
+    def size(self) -> int:
+        """Frames of the step."""
+        return self.frames + self.padding
 
 
 def largest(sizes: Sequence[int], most: int) -> int:
@@ -49,7 +56,7 @@ def due(
     *,
     fixed: bool = False,
 ) -> Due | None:
-    """What to decode of a request that has `available` frames (reference included).
+    """What to decode of a request that has `available` frames (reference included) and gains one every `frame_s`.
 
     `fixed`: as much as fits at once, whatever the time, so that the cuts are the same in every run.
     """
@@ -68,6 +75,8 @@ def due(
     if fixed:
         full = pending >= sizes[-1] or nothing_follows
         return Due(record, largest(sizes, pending), 0.0) if full else None
+    if record.state is State.FINISHING:  # its slot is free when this is done, so it does not wait for those with a lead
+        return Due(record, largest(sizes, pending), min(lead_s, LEAST_LEAD_S))
     if nothing_follows or (record.jobs == 0 and lead_s < LEAST_LEAD_S):
         return Due(record, largest(sizes, pending), lead_s)
     # half of the lead may pass until the next chunk is there
@@ -77,11 +86,19 @@ def due(
     return Due(record, wanted, lead_s)
 
 
+def padded(one: Due, pending: int, room: int, sizes: Sequence[int]) -> Due:
+    """The last `pending` frames of a request in one step, where a slot has `room` for as many as the step takes."""
+    if one.record.state is not State.FINISHING or one.record.first_sound is None or pending > sizes[-1]:
+        return one
+    size = fitting(sizes, pending)
+    return one if size > room else replace(one, frames=pending, padding=size - pending)
+
+
 def together(dues: Sequence[Due], most_rows: int, most_frames: int | None = None) -> list[list[Due]]:
     """Groups of equal size, the most urgent group first. `most_frames` limits the sum over a group."""
     groups: dict[int, list[Due]] = {}
     for one in sorted(dues, key=lambda d: d.urgency):
-        groups.setdefault(one.frames, []).append(one)
+        groups.setdefault(one.size, []).append(one)
     batches = []
     for frames, group in groups.items():
         rows = most_rows if most_frames is None else min(most_rows, max(most_frames // frames, 1))
@@ -115,10 +132,11 @@ class SoundSteps:
         return max(self._row_sizes)
 
     def _codes(self, frames: int, rows: int) -> tuple[Tensor, Tensor]:
-        """The codes to decode [rows, frames, G], and their slots."""
+        """The codes to decode [rows, frames, G], and their slots. What pads a chunk may hold the end code."""
         slots, starts = self._inputs[rows]
         index = starts[:, None] + torch.arange(frames, device=slots.device)
-        return self._context.table.codes[slots[:, None], index], slots
+        codes = self._context.table.codes[slots[:, None], index]
+        return codes.clamp(0, self._context.model.facts.codes - 1) if self._context.device.pads else codes, slots
 
     def _run(self, frames: int, rows: int) -> None:
         codes, slots = self._codes(frames, rows)
@@ -170,12 +188,12 @@ class CodecJob:
     """A run of the codec in flight."""
 
     fetch: Fetch
-    rows: list[tuple[Record, int]]  # first frame of each
+    rows: list[tuple[Due, int]]  # first frame of each
 
     @property
     def awaited(self) -> bool:
         """It holds a request's first sound, which is worth waiting for: the next frame has been launched already."""
-        return any(record.first_sound is None and start >= record.reference for record, start in self.rows)
+        return any(one.record.first_sound is None and start >= one.record.reference for one, start in self.rows)
 
 
 class CodecJobs:
@@ -183,6 +201,7 @@ class CodecJobs:
 
     def __init__(self, context: StepContext, frame_stream: Stream) -> None:
         self._facts, self._plan, self._frame_stream = context.model.facts, context.plan, frame_stream
+        self._pads = context.device.pads and not context.plan.fixed_chunks
         self._stream = context.device.stream()
         self._steps = SoundSteps(context, self._stream)
         self._jobs: deque[CodecJob] = deque()
@@ -197,27 +216,30 @@ class CodecJobs:
         """New requests begin in `slots`."""
         self._steps.clear(slots)
 
-    def launch(self, records: Iterable[Record]) -> bool:
-        """Decode what is due, as far as there is room; returns whether anything was launched."""
+    def launch(self, records: Iterable[Record], turn_s: float = math.inf) -> bool:
+        """Decode what is due, as far as there is room; returns whether anything was launched.
+
+        `turn_s`: the time that a frame takes.
+        """
         if len(self._jobs) >= MOST:
             return False
         now, launched = time.perf_counter(), False
-        dues = [one for record in records if (one := self._due(record, now)) is not None]
+        dues = [one for record in records if (one := self._due(record, now, turn_s)) is not None]
         for batch in together(dues, self._steps.most_rows, self._plan.sound_frames):
             if len(self._jobs) >= MOST:
                 break
-            frames, rows = batch[0].frames, [(one.record, one.record.decoding) for one in batch]
-            if any(record.unreported(start + frames) for record, start in rows):
+            if any(one.record.unreported(one.record.decoding + one.frames) for one in batch):
                 self._stream.wait_event(self._frame_stream.record_event())
-            fetch = self._steps.launch(frames, [record.slot for record, _ in rows], [start for _, start in rows])
+            rows = [(one, one.record.decoding) for one in batch]
+            fetch = self._steps.launch(batch[0].size, [one.record.slot for one in batch], [start for _, start in rows])
             self._jobs.append(CodecJob(fetch, rows))
-            for record, _ in rows:
-                record.decoding += frames
-                record.jobs += 1
+            for one in batch:
+                one.record.decoding += one.frames
+                one.record.jobs += 1
             launched = True
         return launched
 
-    def _due(self, record: Record, now: float) -> Due | None:
+    def _due(self, record: Record, now: float, turn_s: float) -> Due | None:
         if record.silent:
             return None
         plan, made, least, frame_s = self._plan, record.made, self._facts.least_frames, self._frame_s
@@ -229,7 +251,12 @@ class CodecJobs:
             return None
         played = record.delivered - record.reference
         lead_s = 0.0 if record.first_sound is None else played * frame_s - (now - record.first_sound)
-        return due(record, available, lead_s, plan.chunks, plan.first_chunk, frame_s, fixed=plan.fixed_chunks)
+        # the frames of an answer come as fast as its tokens
+        next_s = frame_s if record.turns is not None else min(turn_s, frame_s)
+        found = due(record, available, lead_s, plan.chunks, plan.first_chunk, next_s, fixed=plan.fixed_chunks)
+        if found is None or not self._pads:
+            return found
+        return padded(found, available - record.decoding, plan.frames - record.decoding, plan.chunks)
 
     def collect(self, wait: bool) -> Iterator[Decoded]:
         """What has come back, and with `wait` at least one job's."""
@@ -237,6 +264,7 @@ class CodecJobs:
             wait = False  # one result is enough to go on with
             job = self._jobs.popleft()
             sound, codes = job.fetch.wait()
-            for row, (record, start) in enumerate(job.rows):
-                record.jobs -= 1
-                yield Decoded(record, start, sound[row], codes[row])
+            for row, (one, start) in enumerate(job.rows):
+                one.record.jobs -= 1
+                samples = sound.shape[1] // one.size * one.frames
+                yield Decoded(one.record, start, sound[row, :samples], codes[row, : one.frames])

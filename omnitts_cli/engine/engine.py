@@ -31,6 +31,9 @@ from omnitts_cli.request import Failed, Request
 
 News = Chunk | Failed
 
+MANY, ENOUGH = 32, 8
+"""Speaking requests from which on newcomers wait for others, and newcomers that wait no longer."""
+
 STOPPED: dict[Stop, Stopped] = {Stop.END: "end", Stop.LIMIT: "limit", Stop.STALL: "stall"}
 
 
@@ -56,6 +59,9 @@ class Engine:
         self._free = list(range(plan.slots - 1, -1, -1))
         self._reports: deque[tuple[Fetch, list[Record]]] = deque()
         self._news: list[News] = []
+        self._gathered = 0  # turns that newcomers have waited for others
+        self._launched_at: float | None = None  # the latest frame, unless the turn after it had none
+        self._turn_s = 1 / model.facts.frame_rate  # between two frames, on average
         self.frames_launched = 0
         self.sleeping = False  # `step` waits for a call because every request waits for its caller
         device.synchronize()
@@ -135,11 +141,12 @@ class Engine:
             self._inbox.get()()
         new = self._admit()
         launched = self._launch_frame()
+        self._time_turn(launched)
         if new:  # not before the frame, which would begin later
             self._codec.clear([record.slot for record in new])
-        decoded = self._codec.launch(self._speaking())
+        decoded = self._codec.launch(self._speaking(), self._turn_s)
         self._collect_reports(everything=not launched)
-        decoded |= self._codec.launch(self._speaking())
+        decoded |= self._codec.launch(self._speaking(), self._turn_s)
         self._collect_sound(wait=not launched and not decoded and not self._opening())
         news, self._news = self._news, []
         return news
@@ -261,6 +268,8 @@ class Engine:
     def _admit(self) -> list[Record]:
         """Give slots to waiting requests and prefill prompts; returns those that now have a slot."""
         opening, new = self._opening(), []
+        if not opening and self._gathering():
+            return new
         # a burst of requests is admitted over several turns, so that the first of them speaks at once
         while self._free and len(opening) + len(new) < self.plan.admissions:
             record = next((record for record in self._waiting if record.speakable), None)
@@ -271,6 +280,16 @@ class Engine:
         for record in self._admission.advance([*opening, *new]):
             top_up(self._context, self._frame_stream, record)
         return new
+
+    def _gathering(self) -> bool:
+        """Whether newcomers wait a turn for others. One prompt delays every stream nearly as much as eight together."""
+        ready = min(len(self._free), sum(record.speakable for record in self._waiting))
+        speaking = sum(record.runnable for record in self._admitted)
+        if not 0 < ready < ENOUGH or speaking < MANY or self._gathered >= self.plan.gather:
+            self._gathered = 0
+            return False
+        self._gathered += 1
+        return True
 
     def _open(self, record: Record) -> bool:
         """Give a waiting request a slot; returns whether it could be given one."""
@@ -302,6 +321,12 @@ class Engine:
         self._reports.append((self._frame_stream.fetch(self._context.table.report), rows))
         self.frames_launched += 1
         return True
+
+    def _time_turn(self, launched: bool) -> None:
+        now = time.perf_counter()
+        if launched and self._launched_at is not None:
+            self._turn_s += (now - self._launched_at - self._turn_s) / 8
+        self._launched_at = now if launched else None
 
     def _collect_reports(self, everything: bool) -> None:
         while self._reports:

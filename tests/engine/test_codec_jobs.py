@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -11,7 +13,7 @@ from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.engine.codec_jobs import MOST, CodecJobs
 from omnitts_cli.engine.frame import StepContext
 from omnitts_cli.engine.meter import RequestMeter
-from omnitts_cli.engine.slots import Record, SlotTable, State
+from omnitts_cli.engine.slots import Record, SlotTable, State, Stop
 from omnitts_cli.models.roles import SpeechModel
 from omnitts_cli.request import Request
 
@@ -52,6 +54,35 @@ def test_the_first_chunk_is_one_frame_of_whoever_has_one(jobs: CodecJobs, contex
 def test_nobody_queues_behind_more_than_a_few(jobs: CodecJobs) -> None:
     launched = [jobs.launch([record(index, 1)]) for index in range(MOST + 1)]
     assert launched == [True] * MOST + [False]
+
+
+class PaddingDevice(CPUDevice):
+    """A CPU that pads batches as an accelerator does."""
+
+    pads = True
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+def test_what_pads_the_end_is_not_heard(context: StepContext, fixed: bool) -> None:
+    """Seven frames in one step of eight, after which the end code stands; the sound is that of exact steps."""
+    context.table.codes[0, 8:] = context.model.facts.end_code
+    sounds = []
+    for device in (CPUDevice(1), PaddingDevice(1)):
+        made = CodecJobs(
+            replace(context, device=device, plan=replace(context.plan, fixed_chunks=fixed)), device.stream()
+        )
+        made.clear([0])
+        one, found = record(0, 8), []
+        while one.decoding < 8:
+            assert made.launch([one])
+            found += made.collect(wait=True)
+            one.first_sound, one.state, one.stop = 1.0, State.FINISHING, Stop.END
+            one.delivered = one.decoding
+        padded = device.pads and not fixed
+        assert [part.codes.shape[0] for part in found] == ([1, 7] if padded else [1, 4, 2, 1])
+        sounds.append(np.concatenate([part.sound for part in found]))
+        assert np.array_equal(np.concatenate([part.codes for part in found]), context.table.codes[0, :8])
+    np.testing.assert_allclose(sounds[1], sounds[0], rtol=0, atol=2e-5)
 
 
 def test_nothing_due_nothing_launched(jobs: CodecJobs) -> None:

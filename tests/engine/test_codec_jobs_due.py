@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnitts_cli.engine.codec_jobs import LEAST_LEAD_S, Due, due, largest, together
+from omnitts_cli.engine.codec_jobs import LEAST_LEAD_S, Due, due, largest, padded, together
 from omnitts_cli.engine.meter import RequestMeter
 from omnitts_cli.engine.slots import Record, State
 from omnitts_cli.request import Request
@@ -62,6 +62,39 @@ def test_whoever_is_about_to_run_dry_gets_all_there_is() -> None:
 
 def test_the_end_is_decoded_whatever_the_lead() -> None:
     assert frames(speaking(decoding=4, first_sound=1.0, state=State.FINISHING), 7, 60.0) == 2
+
+
+def test_the_end_comes_after_those_about_to_run_dry_and_before_all_others() -> None:
+    ending = speaking(decoding=4, first_sound=1.0, state=State.FINISHING)
+    dues = [
+        due(one, 40, lead, SIZES, 1, FRAME_S)
+        for one, lead in (
+            (speaking(decoding=4, first_sound=1.0), 5.0),
+            (ending, 60.0),
+            (speaking(decoding=4, first_sound=1.0), 0.1),
+        )
+    ]
+    assert [one.urgency for one in dues if one is not None] == [5.0, LEAST_LEAD_S, 0.1]
+
+
+def test_chunks_grow_sooner_where_frames_come_faster() -> None:
+    one = speaking(decoding=4, first_sound=1.0)
+    chunks = [due(one, 40, lead, SIZES, 1, 0.01) for lead in (0.2, 0.26, 0.4)]
+    assert [chunk.frames for chunk in chunks if chunk is not None] == [16, 8, 16]  # the first takes all it can get
+
+
+def test_the_end_is_one_step_where_batches_are_padded() -> None:
+    ending = speaking(decoding=4, first_sound=1.0, state=State.FINISHING)
+
+    def end(pending: int, room: int = 99, of: Record = ending) -> tuple[int, int, int]:
+        one = padded(Due(of, largest(SIZES, pending), 0.25), pending, room, SIZES)
+        return one.frames, one.padding, one.size
+
+    assert [end(pending) for pending in (1, 3, 13, 16)] == [(1, 0, 1), (3, 1, 4), (13, 3, 16), (16, 0, 16)]
+    assert end(17) == (16, 0, 16)  # the last one follows
+    assert end(13, room=15) == (8, 0, 8)  # a step reads no further than the slot
+    assert end(13, of=speaking(decoding=4, first_sound=1.0)) == (8, 0, 8)  # more frames may come
+    assert end(3, of=speaking(state=State.FINISHING)) == (2, 0, 2)  # the first sound is not made later
 
 
 @given(
