@@ -45,7 +45,7 @@ def check_clip(recording: Recording) -> list[str]:
     if figures.peak_db < SILENT_PEAK_DB:
         raise InputError(
             f"reference clip {recording.name} is silent ({peak(figures.peak_db)} over {figures.seconds:.1f} s)",
-            hint="check the microphone and record it again",
+            hint="check the microphone and record it again, or choose another part: --ref-start S --ref-end S",
         )
     return warnings(figures)
 

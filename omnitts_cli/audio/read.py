@@ -300,7 +300,7 @@ def check_selection(part: Part, total: float | None, name: str, longest_s: float
 def refuse_broken(part: Part, left_s: float, name: str) -> None:
     """A cut-off clip is used only where the person chose a part that is wholly there."""
     if part.end is None or left_s < 1.0:
-        part_left = f", or choose the part that can be read: --ref-end {int(left_s * 10) / 10:.1f}"
+        part_left = f", or choose the part that can be read: --ref-end {int(left_s * 10 + 0.1) / 10}"
         raise InputError(
             f"reference clip {name} is cut off or damaged; {left_s:.2f} s of it can be read",
             hint=f"get the whole file{part_left if left_s >= SHORTEST_S else ''}",

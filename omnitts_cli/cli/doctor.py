@@ -275,7 +275,7 @@ def answers(device: Any) -> Check:
     words = f"omnitts ask needs {needed / 2**30:.1f} GiB for its model"
     fits = f"{count} conversation{'s' * (count != 1)} of {POSITIONS} tokens fit beside it"
     numbers = {"ask_model_gib": round(needed / 2**30, 1), "ask_conversations": count}
-    fits = fits if count else "this machine has less; speech does not need it"
+    fits = fits if count else "does not fit (speech does not need it)"
     return Check(f"answers on {device.name}", "ok", f"{words}; {fits}", numbers=numbers)
 
 

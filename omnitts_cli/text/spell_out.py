@@ -29,6 +29,14 @@ ANY_RULE = re.compile(
     "|".join(f"(?P<rule{n}>{GROUP_NAME.sub('(?:', pattern)})" for n, (pattern, _) in enumerate(RULES))
 )
 
+PLACES = re.compile(
+    r"(?<![A-Za-z])(?:[A-Z]|[a-z](?![a-z]*[ ,](?<!\bper )(?<!\bet )(?<!\bv )))|h(?=ttps?://)|f(?=tp://)"
+    r"| (?=[*−–—-])|\.(?=\S)|[^A-Za-z\s.,:;!?\")\]]"
+)
+"""Where a rule can begin. Most words of a text are ruled out here, which takes a tenth of the time of trying the rules:
+a word in small letters before a space or comma is read as it is, except "per", "et al." and "v 2".
+"""
+
 SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ", "0123456789+-n")
 SUPERSCRIPT = re.compile("(?<=[\\w)])[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ]+")
 FRACTION_AFTER_DIGIT = re.compile("(?<=\\d) ?(?=[¼½¾⅐-⅞])")
@@ -42,7 +50,12 @@ def spell_out(text: str) -> str:
     if not text.isascii():
         text = without_superscripts(FRACTION_AFTER_DIGIT.sub("\u2064", text))
         text = "".join(unicodedata.normalize("NFKC", c) if foldable(c) else c for c in text)
-    return re.sub(" {2,}", " ", ANY_RULE.sub(spoken, text)).replace("\u2064", " ")
+    parts, end = [], 0
+    for place in PLACES.finditer(text):
+        if place.start() >= end and (found := ANY_RULE.match(text, place.start())):
+            parts += [text[end : found.start()], spoken(found)]
+            end = found.end()
+    return re.sub(" {2,}", " ", "".join(parts) + text[end:]).replace("\u2064", " ")
 
 
 def foldable(character: str) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from growth import grows_linearly
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omnitts_cli.errors import InputError
@@ -26,6 +26,10 @@ TABLE = Path(__file__).parent / "written_forms.tsv"
         ("on 21 March 2026, the 5th May", "on the twenty first of March, twenty twenty six, the fifth of May"),
         ("may 5 times, May 5", "may five times, May fifth"),
         ("$5.50, €3, £0.99, $1", "five dollars and fifty cents, three euros, ninety nine pence, one dollar"),
+        ("1.000.000€, 1.234.567,50 €", "one million euros, one million two hundred thirty four thousand five hundred "
+         "sixty seven euros and fifty cents"),
+        ("0.99 €, .99€, 99,00 €, 1.5 €, $.00", "ninety nine cents, ninety nine cents, ninety nine euros, one point "
+         "five euros, zero dollars"),
         ("$1.2 million and £3bn", "one point two million dollars and three billion pounds"),
         ("555-123-4567", "five five five, one two three, four five six seven"),
         ("version 1.2.3", "version one point two point three"),
@@ -48,6 +52,26 @@ TABLE = Path(__file__).parent / "written_forms.tsv"
 )  # fmt: skip
 def test_what_is_no_word_becomes_words(written: str, read: str) -> None:
     assert spell_out(written) == read
+
+
+FORMS = [line.split("\t")[0] for line in TABLE.read_text("utf-8").splitlines() if line[:1] not in ("", "#")]
+BITS = ["per", "et al.", "v 3", "p.", "etc.", "a@b.co", "xhttp://a.b", "ftp://q", "and/or", "deadbe3f", "* 4", "–"]
+PARTS = st.one_of(st.sampled_from(FORMS + BITS), st.text("avpe 19.,-–/*@$€'(^~½²é\t", max_size=6))
+
+
+@settings(derandomize=True, deadline=None)
+@given(st.lists(PARTS, max_size=8), st.sampled_from([" ", "", ", ", "-"]))
+def test_no_rule_begins_where_none_is_tried(parts: list[str], between: str) -> None:
+    text = between.join(parts)
+    assert spell_out(text) == spell_out_everywhere(text)
+
+
+def spell_out_everywhere(text: str) -> str:
+    """The same, with every rule tried at every place."""
+    every = re.compile("(?s:.)")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("omnitts_cli.text.spell_out.PLACES", every)
+        return spell_out(text)
 
 
 def test_B3_the_table_of_written_forms() -> None:

@@ -75,19 +75,26 @@ def money(found: Match) -> str:
     units, _, cents = plain(high).replace(",", "").partition(".")
     if len(cents) != 2 or not hundredth:
         return f"{amount(high)} {one if adjective(found) else plural(one, high)}"
-    words = [f"{whole(units)} {plural(one, units)}"] if int(units or 0) or not int(cents) else []
+    return coins(units or "0", cents, one, hundredth)
+
+
+def coins(units: str, cents: str, one: str, hundredth: str) -> str:
+    """5 and 20 -> five dollars and twenty cents; nothing is said of the part that is zero."""
+    words = [f"{whole(units)} {plural(one, units)}"] if int(units) or not int(cents) else []
     if int(cents):
         words.append(f"{cardinal(int(cents))} {plural(hundredth, str(int(cents)))}")
     return " and ".join(words)
 
 
 def money_after(found: Match) -> str:
-    """5 €, 3,50 €."""
+    """5 €, 3,50 €, 1.000.000 €."""
     one, hundredth = MONEY[found["coin"]]
-    units, _, cents = re.sub(r",(?=\d\d\Z)", ".", found["amount"]).replace(",", "").partition(".")
-    if len(cents) != 2 or not int(cents):
-        return f"{amount(found['amount']) if not cents else number(f'{units}.{cents}')} {plural(one, units)}"
-    return f"{whole(units)} {plural(one, units)} and {cardinal(int(cents))} {plural(hundredth, str(int(cents)))}"
+    figure = plain(found["amount"])
+    figure = figure.replace(",", ".") if re.fullmatch(r"\d+,\d\d", figure) else figure
+    units, _, cents = figure.replace(",", "").partition(".")
+    if len(cents) == 2 and hundredth:
+        return coins(units or "0", cents, one, hundredth)
+    return f"{amount(figure)} {plural(one, figure)}"
 
 
 def cents(found: Match) -> str:
