@@ -71,10 +71,10 @@ class Talker(nn.Module):
 
 @dataclass(frozen=True)
 class PredictorShape:
-    """`heard` is the talker's width; there is a projection if it differs from the stack's own."""
+    """`talker_hidden` is the width of the talker; there is a projection if it differs from the stack's own."""
 
     stack: StackShape
-    heard: int
+    talker_hidden: int
     groups: int  # G
     codes: int  # per group
 
@@ -111,7 +111,9 @@ class Predictor(nn.Module):
         self.stack = Stack(shape.stack, ops)
         self.heads = nn.Parameter(torch.empty(shape.groups - 1, shape.codes, shape.stack.hidden))
         nn.init.normal_(self.heads, std=0.02)
-        self.project = nn.Linear(shape.heard, shape.stack.hidden) if shape.heard != shape.stack.hidden else None
+        self.project = (
+            nn.Linear(shape.talker_hidden, shape.stack.hidden) if shape.talker_hidden != shape.stack.hidden else None
+        )
         self.narrowed: Tensor | None
         self.register_buffer("narrowed", None, persistent=False)
         self.turns: tuple[Tensor, Tensor] | None = None

@@ -394,7 +394,7 @@ class Intent:
         for_machine(
             "--preset",
             TEXT,
-            "fast, studio, live, batch, or your own.",
+            "fast, live, studio, audiobook, batch, or your own.",
             "NAME",
             main=True,
             project=True,

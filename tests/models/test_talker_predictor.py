@@ -68,7 +68,7 @@ def test_folded_tables_change_nothing(name: str) -> None:
     assert (folded.narrowed is None) == (folded.project is None)
     generator = torch.Generator().manual_seed(0)
     shape = folded.shape
-    hidden = torch.randn(5, shape.heard, generator=generator)
+    hidden = torch.randn(5, shape.talker_hidden, generator=generator)
     codes = torch.randint(0, shape.codes, (5, shape.groups), generator=generator)
     plainly: list[Tensor] = []
     quickly: list[Tensor] = []

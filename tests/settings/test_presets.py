@@ -16,8 +16,8 @@ def written(tmp_path: Path, text: str) -> Path:
     return path
 
 
-def test_the_four_intents_are_there() -> None:
-    assert presets.names() == ["batch", "fast", "live", "studio"]
+def test_the_shipped_presets_are_these() -> None:
+    assert presets.names() == ["audiobook", "batch", "fast", "live", "studio"]
 
 
 @pytest.mark.parametrize("name", presets.names())

@@ -10,7 +10,7 @@ key may be left out:
         "style": true,                              whether named voices obey an instruction
         "longest_piece": 110,                       letters of a text that it says well in one go
         "plain_letters": true,                      whether it reads English letters and ,.!?'- only, so that numbers
-                                                    and signs must be words before it hears them
+                                                    and signs must be written as words
         "text_input": "phonemes-en-us"              what its tokenizer reads instead of letters; then numbers and
                                                     signs become words too
     }

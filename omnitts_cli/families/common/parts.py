@@ -167,7 +167,7 @@ def predictor_names(shape: PredictorShape) -> Names:
     theirs = "talker.code_predictor"
     table = prefixed("stack", stack_names(f"{theirs}.model", shape.stack.layers))
     table["heads"] = Stack(tuple(f"{theirs}.lm_head.{g}.weight" for g in range(shape.groups - 1)))
-    if shape.heard != shape.stack.hidden:
+    if shape.talker_hidden != shape.stack.hidden:
         table["project.weight"] = One(f"{theirs}.small_to_mtp_projection.weight")
         table["project.bias"] = One(f"{theirs}.small_to_mtp_projection.bias")
     return table

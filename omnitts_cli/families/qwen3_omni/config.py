@@ -86,9 +86,11 @@ def config_of(top: Fields, generation: Fields) -> Config:
     _can_speak(top)
     talker, thinker = top.part("talker_config"), top.part("thinker_config").part("text_config")
     at, predictor = talker.part("text_config"), talker.part("code_predictor_config")
-    heard, stack = stack_shape(at, experts_shape(at)), stack_shape(predictor)
-    if heard.hidden != stack.hidden:
-        raise predictor.problem("hidden_size", f"{stack.hidden} is not that of the talker, which is {heard.hidden}")
+    talker_stack, stack = stack_shape(at, experts_shape(at)), stack_shape(predictor)
+    if talker_stack.hidden != stack.hidden:
+        raise predictor.problem(
+            "hidden_size", f"{stack.hidden} is not that of the talker, which is {talker_stack.hidden}"
+        )
     groups, codes = talker.whole("num_code_groups", GROUPS, 2), predictor.whole("vocab_size", CODES, 2)
     predictor.agree("num_code_groups", groups, f"{talker.path}.num_code_groups")
     vocabulary, text_vocabulary = at.whole("vocab_size", CODES, codes + 1), thinker.whole("vocab_size", TOKENS)
@@ -96,8 +98,8 @@ def config_of(top: Fields, generation: Fields) -> Config:
     speakers = _speakers(talker, codes, vocabulary)
     config = Config(
         file=top.file,
-        talker=TalkerShape(heard, vocabulary),
-        predictor=PredictorShape(stack, heard.hidden, groups, codes),
+        talker=TalkerShape(talker_stack, vocabulary),
+        predictor=PredictorShape(stack, talker_stack.hidden, groups, codes),
         codec=_codec(top.part("code2wav_config"), groups, codes),
         text_vocabulary=text_vocabulary,
         text_width=thinker.whole("hidden_size", WIDTH),

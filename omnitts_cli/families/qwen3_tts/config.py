@@ -131,7 +131,7 @@ def config_of(top: Fields, codec: Fields, generation: Fields) -> Config:
     kinds = _kinds(top, ours)
     talker = top.part("talker_config")
     predictor = talker.part("code_predictor_config")
-    heard, stack = stack_shape(talker), stack_shape(predictor)
+    talker_stack, stack = stack_shape(talker), stack_shape(predictor)
     groups, codes = talker.whole("num_code_groups", GROUPS, 2), predictor.whole("vocab_size", CODES, 2)
     predictor.agree("num_code_groups", groups, f"{talker.path}.num_code_groups")
     vocabulary = talker.whole("vocab_size", CODES, codes + 1)
@@ -143,8 +143,8 @@ def config_of(top: Fields, codec: Fields, generation: Fields) -> Config:
         file=top.file,
         kinds=kinds,
         obeys_style="named" in kinds and ours.flag("style", top.values.get("tts_model_size") != "0b6"),
-        talker=TalkerShape(heard, vocabulary),
-        predictor=PredictorShape(stack, heard.hidden, groups, codes),
+        talker=TalkerShape(talker_stack, vocabulary),
+        predictor=PredictorShape(stack, talker_stack.hidden, groups, codes),
         decoder=decoder,
         text_vocabulary=text_vocabulary,
         text_width=talker.whole("text_hidden_size", WIDTH),
