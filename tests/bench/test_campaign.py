@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice
 
 import pytest
-from bench_kit import fake_engine, script, works
+from bench_kit import Clock, fake_engine, script, works
 
 from omnitts_cli.bench.campaign import Shape, campaign, turns
 from omnitts_cli.bench.load import Extent
@@ -33,14 +33,14 @@ def test_the_warm_up_is_a_round_unless_told_otherwise() -> None:
     assert Shape(warmup=0).warm_ups(64) == 0
 
 
-def test_a_slow_first_request_is_not_counted() -> None:
+def test_a_slow_first_request_is_not_counted(clock: Clock) -> None:
     engine = fake_engine(script((0.5, 2)), *[script((0.02, 2))] * 9)
     with EngineTarget(engine) as target:
         level = next(campaign({"": target}, works, Shape(levels=(1,), requests=6, warmup=1)))
     assert level.e2el_ms["p99"] < 300
 
 
-def test_variants_take_turns_on_the_same_works() -> None:
+def test_variants_take_turns_on_the_same_works(clock: Clock) -> None:
     engines = {"": fake_engine(script((0.02, 4))), "eager": fake_engine(script((0.06, 4)))}
     order = []
     kept = []
@@ -62,7 +62,7 @@ def test_variants_take_turns_on_the_same_works() -> None:
     assert 0.02 * 4 <= levels[0].duration_s < 0.06 * 4  # its own turns only
 
 
-def test_a_level_can_be_a_time() -> None:
+def test_a_level_can_be_a_time(clock: Clock) -> None:
     engine = fake_engine(script((0.02, 2)))
     with EngineTarget(engine) as target:
         level = next(campaign({"": target}, works, Shape(levels=(2,), duration_s=0.4)))

@@ -92,7 +92,7 @@ def test_a_server_is_measured_by_the_same_clock() -> None:
         asking = Asking("some-model", body={"seed": 1})
         report, _ = run(job(url=server.url, asking=asking, frames=None, texts=Texts(length="short")))
     assert [level.failed for level in report.levels] == [0, 0]
-    assert 49 <= report.levels[0].ttfp_ms["median"] < 200
+    assert 49 <= report.levels[0].ttfp_ms["median"] <= report.levels[0].e2el_ms["median"]
     assert (report.model, report.device, report.dtype) == ("some-model", None, None)
     assert "torch" not in report.versions
     assert report.workload["target"] == server.url

@@ -5,22 +5,25 @@ from __future__ import annotations
 import itertools
 import threading
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from bench_kit import works
+from patience import eventually
 
+from omnitts_cli.bench import load
 from omnitts_cli.bench.load import Extent, arrivals, closed_loop, open_loop
 from omnitts_cli.bench.record import Heard
 from omnitts_cli.engine.meter import RequestMeter
 
 
 class Echo:
-    """Answers each request after `lasts_s`, in a thread of its own."""
+    """Answers each request after `lasts_s`, in a thread of its own; none before `at_once` have come together."""
 
-    def __init__(self, lasts_s: float = 0.01) -> None:
-        self.lasts_s, self.broken = lasts_s, None
+    def __init__(self, lasts_s: float = 0.01, at_once: int = 0) -> None:
+        self.lasts_s, self.at_once, self.broken = lasts_s, at_once, None
         self.sent: list[float] = []
         self.now = self.most = 0
         self._lock = threading.Lock()
@@ -34,6 +37,7 @@ class Echo:
 
     def _answer(self, work: Any, wanted: float, ended: Any) -> None:
         heard = Heard(work, wanted, RequestMeter(8000, time.perf_counter()))
+        eventually(lambda: self.most >= self.at_once)
         time.sleep(self.lasts_s)
         heard.hear(np.ones(80, np.float32), time.perf_counter())
         with self._lock:
@@ -44,7 +48,7 @@ class Echo:
 
 @pytest.mark.parametrize(("level", "count"), [(1, 3), (4, 17), (10, 5)])
 def test_a_closed_loop_keeps_its_level_and_sends_no_more_than_asked(level: int, count: int) -> None:
-    target = Echo(0.1)
+    target = Echo(at_once=min(level, count))
     run = closed_loop(target, works(), level, Extent(count))
     assert len(run.heard) == len(target.sent) == count
     assert run.most_in_flight == min(level, count) >= target.most
@@ -55,19 +59,20 @@ def test_a_closed_loop_ends_when_the_works_do() -> None:
     assert len(run.heard) == 5
 
 
-def test_a_closed_loop_by_time_hears_everything_it_sent() -> None:
-    target = Echo(0.02)
-    run = closed_loop(target, works(), 2, Extent(duration_s=0.3))
-    assert len(run.heard) == len(target.sent) > 10
-    assert max(target.sent) - run.began < 0.45
-    assert run.duration_s > 0.3
+def test_a_closed_loop_by_time_hears_everything_it_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock shows a second more whenever it is read: once at the start and once for each request."""
+    seconds = itertools.count()
+    monkeypatch.setattr(load, "time", SimpleNamespace(perf_counter=lambda: float(next(seconds))))
+    target = Echo()
+    run = closed_loop(target, works(), 2, Extent(duration_s=30.0))
+    assert len(run.heard) == len(target.sent) == 29
+    assert max(heard.wanted for heard in run.heard) == 29.0
 
 
 def test_an_open_loop_waits_for_nobody() -> None:
-    target = Echo(0.5)
+    target = Echo(at_once=10)
     run = open_loop(target, works(), [0.01 * n for n in range(10)], Extent(10))
     assert run.most_in_flight == 10
-    assert max(target.sent) - run.began < 0.4
     assert len(run.heard) == 10
 
 
@@ -86,15 +91,13 @@ def test_a_client_that_is_late_says_so() -> None:
 
     run = open_loop(Slow(), works(), [0.0, 0.0, 0.0], Extent(3))
     waited = sorted(heard.queue_s for heard in run.heard)
-    assert all(least <= found < least + 0.3 for least, found in zip((0.05, 0.10, 0.15), waited, strict=True))
+    assert all(least <= found for least, found in zip((0.05, 0.10, 0.15), waited, strict=True))
 
 
 def test_everybody_is_told_of_every_end() -> None:
     told: list[Heard] = []
     run = closed_loop(Echo(), works(), 3, Extent(9), told.append)
-    deadline = time.perf_counter() + 5
-    while len(told) < 9 and time.perf_counter() < deadline:
-        time.sleep(0.01)
+    eventually(lambda: len(told) == 9)
     assert {id(heard) for heard in told} == {id(heard) for heard in run.heard}
 
 

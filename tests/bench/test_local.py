@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bench_kit import fake_engine, script, works
+from bench_kit import Clock, fake_engine, script, works
 
 from omnitts_cli.bench.load import Extent, Run, arrivals, closed_loop, open_loop
 from omnitts_cli.bench.local import EngineTarget
@@ -87,25 +87,7 @@ def matches(found: Level, engine: Any, run: Run) -> None:
     assert len(run.heard) == len(engine.told)
 
 
-def undisturbed(measure: Callable[[], None]) -> None:
-    """A machine that is busy elsewhere stops us for longer than the tolerance now and then: five tries."""
-    for left in range(4, -1, -1):
-        try:
-            return measure()
-        except AssertionError:
-            if not left:
-                raise
-
-
-def test_every_figure_of_a_closed_loop_is_right() -> None:
-    undisturbed(closed_loop_is_right)
-
-
-def test_every_figure_of_an_open_loop_is_right() -> None:
-    undisturbed(open_loop_is_right)
-
-
-def closed_loop_is_right() -> None:
+def test_every_figure_of_a_closed_loop_is_right(clock: Clock) -> None:
     engine = fake_engine(
         script((0.050, 2), (0.100, 4), (0.200, 8)),
         script((0.120, 1, 1920), (0.150, 2, 960), (0.700, 4)),  # silence at the onset, a gap that is heard
@@ -113,6 +95,7 @@ def closed_loop_is_right() -> None:
         script((0.080, 2), failure="the numbers are not finite"),
         script((0.060, 6), end_s=0.110),  # the last chunk is empty
     )
+    clock.runs = lambda: len(engine.told) >= 4  # this thread sends the first four, the engine's thread the others
     with EngineTarget(engine) as target:
         run = closed_loop(target, works(), 4, Extent(15))
     found = level(run, concurrency=4)
@@ -122,15 +105,28 @@ def closed_loop_is_right() -> None:
     assert engine.most_at_once == 4
 
 
-def open_loop_is_right() -> None:
+@pytest.mark.slow  # in real time, on a quiet machine
+def test_every_figure_of_an_open_loop_is_right() -> None:
     engine = fake_engine(script((0.040, 2), (0.090, 6)), script((0.070, 1, 400), (0.100, 2)))
+    run = open_loop_of_20(engine)
+    matches(level(run, rate=40), engine, run)
+
+
+def test_an_open_loop_sends_what_arrives() -> None:
+    engine = fake_engine(script((0.040, 2), (0.090, 6)), script((0.070, 1, 400), (0.100, 2)))
+    run = open_loop_of_20(engine)
+    found = level(run, rate=40)
+    assert (found.requests, found.failed, found.frames) == (20, 0, 10 * 8 + 10 * 3)
+    assert found.most_in_flight == engine.most_at_once
+
+
+def open_loop_of_20(engine: Any) -> Run:
     with EngineTarget(engine) as target:
         run = open_loop(target, works(), arrivals(40, seed=3), Extent(20))
-    found = level(run, rate=40)
-    matches(found, engine, run)
     wanted = [heard.wanted - run.began for heard in sorted(run.heard, key=lambda heard: heard.wanted)]
     offsets = arrivals(40, seed=3)
     assert wanted == pytest.approx([next(offsets) for _ in range(20)])
+    return run
 
 
 @pytest.mark.parametrize(
@@ -171,20 +167,20 @@ def test_a_silent_result_is_no_fast_one() -> None:
     assert found.audible_ms["median"] is None
 
 
-def test_a_clip_that_is_heard_anew_is_inside_the_measured_time() -> None:
+def test_a_clip_that_is_heard_anew_is_inside_the_measured_time(clock: Clock) -> None:
     engine = fake_engine(script((0.02, 2)))
     threads = set()
 
     def listen() -> Cloned:
         threads.add(threading.get_ident())
-        time.sleep(0.1)
+        clock.sleep(0.1)
         return Cloned(np.zeros(3, np.float32))
 
     with EngineTarget(engine) as target:
         run = closed_loop(target, iter([Work(Request("hello"), listen)] * 3), 1, Extent(3))
     found = level(run)
     assert found.failed == 0
-    assert 120 <= found.ttfp_ms["median"] < 300
+    assert found.ttfp_ms["median"] == about(120)
     assert all(isinstance(request.voice, Cloned) for request in engine.requests)
     assert threading.get_ident() not in threads
 
@@ -218,21 +214,26 @@ def test_an_engine_that_breaks_is_raised_where_one_waits() -> None:
 
 def test_an_interrupted_load_sends_nothing_more() -> None:
     engine = fake_engine(script((0.05, 2)))
+    step: Callable[[], Any] = engine.step
+
+    def interrupting() -> Any:
+        if len(engine.told) == 6:
+            engine.step = step
+            _thread.interrupt_main()
+        return step()
+
+    engine.step = interrupting
     with pytest.raises(KeyboardInterrupt), EngineTarget(engine) as target:
-        timer = threading.Timer(0.2, _thread.interrupt_main)
-        timer.start()
-        closed_loop(target, works(), 2, Extent(duration_s=60))
+        closed_loop(target, works(), 2, Extent(duration_s=600))
     sent = len(engine.told)
     time.sleep(0.2)
-    assert len(engine.told) == sent < 20
+    assert len(engine.told) == sent >= 6
     assert not engine.busy
 
 
 def test_leaving_early_cancels_what_is_under_way() -> None:
     engine = fake_engine(script((30.0, 2)))
     ended = []
-    began = time.perf_counter()
     with EngineTarget(engine) as target:
-        target.send(Work(Request("hello")), began, ended.append)
+        target.send(Work(Request("hello")), time.perf_counter(), ended.append)
     assert [heard.failure for heard in ended] == ["cancelled"]
-    assert time.perf_counter() - began < 5

@@ -30,40 +30,42 @@ def run(server: SpeechServer, level_: int = 1, count: int = 3, **asking: Any) ->
         return closed_loop(at, works(), level_, Extent(count))
 
 
+STREAM = Plan(packets=((0.15, 2400), (0.20, 4800), (0.80, 7200)), silent=1200)
+
+
+def median(values: list[float]) -> float:
+    return float(np.median(values))
+
+
+@pytest.mark.parametrize("sound", ["pcm", "wav"])
+def test_no_figure_of_a_stream_is_better_than_what_the_server_did(sound: str) -> None:
+    server = SpeechServer(STREAM)
+    figures = level(run(server, 3, 6, sound=sound), concurrency=3)
+    assert (figures.requests, figures.failed, figures.most_in_flight) == (6, 0, 3)
+    assert figures.audio_s == pytest.approx(6 * 0.6)
+    assert figures.onset_ms["median"] == pytest.approx(50)
+    first = median([1000 * (seen.sent[0] - seen.came) for seen in server.seen])
+    last = median([1000 * (seen.sent[2] - seen.came) for seen in server.seen])
+    assert first <= figures.ttfp_ms["median"] and last <= figures.e2el_ms["median"]
+    assert first + 50 <= figures.audible_ms["median"] + 1e-6
+    assert (figures.frames, figures.host_syncs_per_frame, figures.peak_memory_bytes) == (None, None, None)
+
+
+@pytest.mark.slow  # in real time, on a quiet machine
 @pytest.mark.parametrize("sound", ["pcm", "wav"])
 def test_every_figure_of_a_stream_is_right(sound: str) -> None:
-    for left in range(4, -1, -1):  # a machine that is busy elsewhere wakes threads late now and then
-        try:
-            return stream_is_right(sound)
-        except AssertionError:
-            if not left:
-                raise
-
-
-def stream_is_right(sound: str) -> None:
-    plan = Plan(packets=((0.15, 2400), (0.20, 4800), (0.80, 7200)), silent=1200)
-    server = SpeechServer(plan)
-    found = run(server, 3, 6, sound=sound)
-    figures = level(found, concurrency=3)
-
-    def median(values: list[float]) -> float:
-        return float(np.median(values))
-
+    server = SpeechServer(STREAM)
+    figures = level(run(server, 3, 6, sound=sound), concurrency=3)
     first = median([1000 * (seen.sent[0] - seen.came) for seen in server.seen])
     whole = median([1000 * (seen.done - seen.came) for seen in server.seen])
     gap = max(1000 * (seen.sent[2] - seen.sent[1]) for seen in server.seen)
     near = {"rel": 0.02, "abs": 8.0}  # the server's own thread has to be woken up, too
-    assert (figures.requests, figures.failed) == (6, 0)
-    assert figures.audio_s == pytest.approx(6 * 0.6)
     assert figures.ttfp_ms["median"] == pytest.approx(first, **near)
     assert figures.audible_ms["median"] == pytest.approx(first + 50, **near)
-    assert figures.onset_ms["median"] == pytest.approx(50)
     assert figures.e2el_ms["median"] == pytest.approx(whole, **near)
     assert figures.rtf["median"] == pytest.approx(whole / 600, rel=0.03)
     assert figures.gap_ms_max == pytest.approx(gap, rel=0.02, abs=20)
     assert figures.underruns == 6
-    assert figures.most_in_flight == 3
-    assert (figures.frames, figures.host_syncs_per_frame, figures.peak_memory_bytes) == (None, None, None)
 
 
 @pytest.mark.parametrize("sound", ["pcm", "wav"])

@@ -16,6 +16,7 @@ import torch
 from engine_kit import engine_of, join, requests_of, rested, same, solo, speak, to_the_end, turns
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from patience import LONG_S, eventually
 
 from omnitts_cli.audio.chunk import Chunk
 from omnitts_cli.engine import admission
@@ -445,12 +446,12 @@ def test_text_that_cannot_be_spoken_fails_its_request_alone() -> None:
 
 
 def test_an_engine_with_nothing_to_do_sleeps() -> None:
-    engine, used, over = engine_of(2), [], []
+    engine, steps, over = engine_of(2), [], []
 
     def drive() -> None:
         while engine.busy:
+            steps.append(len(steps))
             over.extend(engine.step())
-        used.append(time.thread_time())
 
     engine.submit(replace(live(), text="hi "), live=True)
     engine.submit(replace(live(), id="mute"), live=True)
@@ -458,21 +459,14 @@ def test_an_engine_with_nothing_to_do_sleeps() -> None:
     engine.pause("paused")
     thread = threading.Thread(target=drive)
     thread.start()
-    clock = time.pthread_getcpuclockid(thread.ident)
-    settled = 0.0
-    for _ in range(100):  # until it has gone to sleep
-        time.sleep(0.05)
-        now = time.clock_gettime(clock)
-        if now - settled < 1e-3:
-            break
-        settled = now
-    before = time.clock_gettime(clock)
-    time.sleep(0.4)
-    spent = time.clock_gettime(clock) - before
+    eventually(lambda: engine.sleeping)
+    before = len(steps)
+    time.sleep(0.2)
+    assert engine.sleeping and len(steps) == before, "it wakes although nobody has called"
     for name in ("q0", "mute", "paused"):
         engine.cancel(name)
-    thread.join(20)
-    assert not thread.is_alive() and spent < 0.02
+    thread.join(LONG_S)
+    assert not thread.is_alive()
     assert {one.request for one in over if isinstance(one, Chunk) and one.last} == {"q0", "mute", "paused"}
 
 
@@ -500,6 +494,6 @@ def test_no_wake_up_is_missed() -> None:
     driver.start()
     for thread in threads:
         thread.start()
-    driver.join(60)
+    driver.join(LONG_S)
     assert not driver.is_alive(), "the engine sleeps although it was asked"
     assert ended == ["limit"] * 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -57,8 +58,25 @@ class Told:
     ended: float = 0.0
 
 
+class Clock:
+    """Stands in for the module `time`: time passes while an engine sleeps, and only then."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.runs: Callable[[], bool] = lambda: True
+
+    def perf_counter(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        if self.runs():
+            self.now += seconds
+        else:
+            threading.Event().wait(0.001)
+
+
 class FakeEngine:
-    """Plays scripts in real time, each request by the next one of them, and writes down when it did."""
+    """Plays scripts in real time, or in that of a Clock: each request by the next one. Writes down when it did what."""
 
     def __init__(self, scripts: Sequence[Script]) -> None:
         self.model = SimpleNamespace(facts=SimpleNamespace(sample_rate=RATE))
