@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from patience import LONG_S
 
 from omnitts_cli.audio import speaker
 from omnitts_cli.audio.speaker import PortAudioOutput, SpeakerSink, list_devices, open_speaker
@@ -148,7 +149,7 @@ def test_a_long_backlog_makes_the_writer_wait(portaudio: FakePortAudio, monkeypa
     assert writer.is_alive()
     for _ in range(40):
         stream.turn(480)
-    writer.join(5)
+    writer.join(LONG_S)
     assert not writer.is_alive()
     sink.discard()
 

@@ -8,6 +8,7 @@ import stat
 from pathlib import Path
 
 import pytest
+from patience import LONG_S
 
 from omnitts_cli.errors import DeviceError, UsageError
 from omnitts_cli.server import listen
@@ -18,7 +19,7 @@ def test_a_free_port_is_taken_and_named() -> None:
         assert listen.url_of(found, "127.0.0.1") == f"http://127.0.0.1:{found.getsockname()[1]}"
         assert listen.url_of(found, "[::1]").startswith("http://[::1]:")
         assert not found.getblocking()
-        with socket.create_connection(found.getsockname(), timeout=5):
+        with socket.create_connection(found.getsockname(), timeout=LONG_S):
             pass
 
 
@@ -66,7 +67,7 @@ def test_sockets_of_systemd(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     monkeypatch.setenv("LISTEN_PID", str(os.getpid()))
     monkeypatch.setenv("LISTEN_FDS", "1")
     (found,) = listen.from_systemd()
-    with found, socket.create_connection(found.getsockname(), timeout=5):
+    with found, socket.create_connection(found.getsockname(), timeout=LONG_S):
         pass
     listen.notify("READY=1")  # nobody asked for it
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:

@@ -152,7 +152,7 @@ def serving(
     with changed(limits or {}):
         thread = threading.Thread(target=turn, name="omnitts serve", daemon=True)
         thread.start()
-        assert ready.wait(60) and not task.done(), "the server did not start"
+        assert ready.wait(LONG_S) and not task.done(), "the server did not start"
         try:
             yield Inside(url, voices, lambda: "\n".join(lines) + "\n", os.getpid(), server)
         finally:

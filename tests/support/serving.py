@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from patience import LONG_S
+
 from omnitts_cli.server import listen, run
 from omnitts_cli.server.guard import Guard
 from omnitts_cli.server.models import Model, introduce, planned
@@ -61,7 +63,7 @@ class Running:
 
     def connect(self) -> http.client.HTTPConnection:
         """An open connection."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=LONG_S)
         connection.connect()
         return connection
 
@@ -132,12 +134,12 @@ def start(
 
     thread = threading.Thread(target=target, daemon=True)
     thread.start()
-    assert ready.wait(60)
+    assert ready.wait(LONG_S)
     try:
         yield running
     finally:
         if thread.is_alive():
             running.loop.call_soon_threadsafe(server.stop)
-        thread.join(60)
+        thread.join(LONG_S)
         run.closed(sockets)
         assert not thread.is_alive(), "the server did not end"

@@ -7,6 +7,7 @@ import queue
 import termios
 
 import pytest
+from patience import LONG_S
 
 from omnitts_cli.terminal import keys
 
@@ -20,7 +21,7 @@ def test_each_key_is_passed_on_and_the_terminal_is_restored(monkeypatch: pytest.
     with keys.pressed(typed.put) as works:
         assert works and not termios.tcgetattr(terminal)[3] & termios.ICANON
         os.write(person, b" q")
-        assert [typed.get(timeout=5), typed.get(timeout=5)] == [" ", "q"]
+        assert [typed.get(timeout=LONG_S), typed.get(timeout=LONG_S)] == [" ", "q"]
     assert termios.tcgetattr(terminal) == before
     os.close(person)  # the thread's read fails, and it ends
 

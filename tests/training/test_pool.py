@@ -9,6 +9,7 @@ from threading import Event
 import numpy as np
 import pytest
 import torch
+from patience import LONG_S
 from safetensors import SafetensorError
 
 from omnitts_cli.training import pool
@@ -57,14 +58,14 @@ def test_a_learner_does_not_wait_for_a_shard_that_is_being_read(
 
     def slow(path: Path) -> Iterator[Utterance]:
         reading.set()
-        assert finished.wait(30)
+        assert finished.wait(LONG_S)
         yield from read_shard(path)
 
     monkeypatch.setattr(pool, "read_shard", slow)
     write_shard(tmp_path / "0-00000.safetensors", [said(7, 1)])
     room = Classroom(tmp_path)
     assert room.heard(at_once=False) == []
-    assert reading.wait(30) and room.heard(at_once=False) == []  # the same shard is not begun twice
+    assert reading.wait(LONG_S) and room.heard(at_once=False) == []  # the same shard is not begun twice
     finished.set()
     assert [u.text for u in room.heard()] == [7]  # who can wait gets it
     assert room.heard(at_once=False) == []

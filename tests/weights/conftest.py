@@ -14,6 +14,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
+from patience import LONG_S
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 REPO = "someone/a-voice"
@@ -177,8 +178,8 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
     monkeypatch.setattr(constants, "DOWNLOAD_CHUNK_SIZE", 1024)
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-    monkeypatch.setattr(constants, "HF_HUB_DOWNLOAD_TIMEOUT", 0.4)
-    monkeypatch.setattr("omnitts_cli.weights.hub.ANSWER_S", 0.4)
+    monkeypatch.setattr(constants, "HF_HUB_DOWNLOAD_TIMEOUT", LONG_S)
+    monkeypatch.setattr("omnitts_cli.weights.hub.ANSWER_S", LONG_S)
     monkeypatch.setattr("omnitts_cli.weights.fetch.WORTH_A_TRY_BYTES", 1024)
     monkeypatch.setattr(time, "sleep", served.waits.append)
     for name in ("no_proxy", "NO_PROXY"):

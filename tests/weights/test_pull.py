@@ -248,7 +248,10 @@ def test_case_56_what_comes_instead(hub: Hub, method: str, path: str, how: dict[
     assert re.search(words, f"{error.message} {error.cause} {error.hint}")
 
 
-def test_case_56_silence_is_not_waited_for(hub: Hub) -> None:
+def test_case_56_silence_is_not_waited_for(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_DOWNLOAD_TIMEOUT", 0.4)
     hub.fails("GET", "/model.safetensors", send=2048, stall=True, times=1)
     pull(WANTED)
     assert hub.asked_for(f"{hub.commit}/model.safetensors")[-1].endswith(" from 2048")
