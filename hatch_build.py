@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import os
 import runpy
-import sysconfig
+import sys
 from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+from packaging.tags import platform_tags  # a dependency of hatchling
 
 FOLDER = "omnitts_cli/kernels/cpu"
 
@@ -28,5 +29,10 @@ class CPULibrary(BuildHookInterface):
             return
         build_data["force_include"][str(made)] = f"{FOLDER}/native/{made.name}"
         build_data["pure_python"] = False
-        platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
-        build_data["tag"] = f"py3-none-{platform}"
+        build_data["tag"] = f"py3-none-{platform()}"
+
+
+def platform() -> str:
+    """A tag that installers accept on this machine: linux_x86_64, macosx_14_0_arm64."""
+    accepted = list(platform_tags())  # on Linux those of manylinux come first, and nobody has checked for them
+    return accepted[0 if sys.platform == "darwin" else -1]

@@ -62,6 +62,9 @@ def test_it_says_who_does_the_work_of_a_cpu(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(library, "usable", list)
     made = doctor.cpu_library()
     assert made.status == "warn" and made.words.startswith("not compiled") and "kernels.cpu" in str(made.fix)
+    monkeypatch.setattr(doctor.sys, "platform", "win32")
+    made = doctor.cpu_library()
+    assert made.words.startswith("not available on Windows") and made.fix is None
 
 
 @pytest.mark.parametrize(

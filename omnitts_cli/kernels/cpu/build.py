@@ -27,7 +27,7 @@ X86 = {
 
 
 class BuildError(Exception):
-    """Raised when there is no compiler, or when the compiler failed."""
+    """Raised on Windows, without a compiler, and when the compiler failed."""
 
 
 def variants(machine: str | None = None) -> dict[str, tuple[str, ...]]:
@@ -49,6 +49,8 @@ def compiler() -> str | None:
 
 def build(command: str | None = None, extra: tuple[str, ...] = (), target: Path | None = None) -> Path:
     """Compile and link, then put the library in its place in one step. Safe beside another build."""
+    if sys.platform == "win32":  # MinGW does not align the stack for AVX, and MSVC lacks vector types
+        raise BuildError("the CPU library cannot be compiled on Windows")
     command = command or compiler()
     if command is None:
         raise BuildError(f"no C compiler found (looked for {', '.join(COMPILERS)})")

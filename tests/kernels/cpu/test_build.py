@@ -83,6 +83,38 @@ def test_an_install_without_a_compiler_goes_on(hook: Any, monkeypatch: pytest.Mo
     assert len(hook.warnings) == 2 and all("The CPU library is left out" in words for words in hook.warnings)
 
 
+PRETEND = """#!/bin/sh
+while [ "$1" != -o ]; do shift; done; : > "$2"
+"""
+
+
+@pytest.mark.parametrize(
+    ("system", "accepted", "tag"),
+    [
+        ("linux", ["manylinux_2_36_x86_64", "manylinux2014_x86_64", "linux_x86_64"], "py3-none-linux_x86_64"),
+        ("darwin", ["macosx_14_0_arm64", "macosx_13_0_universal2"], "py3-none-macosx_14_0_arm64"),
+        ("win32", ["win_amd64"], None),
+    ],
+)
+def test_the_tag_of_a_wheel_is_one_that_its_installer_accepts(
+    system: str, accepted: list[str], tag: str | None, hook: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On Windows there is no library, and the wheel is for all machines."""
+    root, command = tmp_path / "a path with spaces", tmp_path / "cc"
+    ignored = shutil.ignore_patterns("*.so", "__pycache__")
+    shutil.copytree(HERE.parent, root / "omnitts_cli/kernels/cpu", ignore=ignored)
+    command.write_text(PRETEND)
+    command.chmod(0o755)
+    monkeypatch.setenv("CC", str(command))
+    monkeypatch.setitem(hook.initialize.__globals__, "platform_tags", lambda: accepted)
+    monkeypatch.setattr(sys, "platform", system)
+    hook.root, built = str(root), {"force_include": {}, "pure_python": True}
+    hook.initialize("standard", built)
+    assert built.get("tag") == tag and built["pure_python"] == (tag is None) == bool(hook.warnings)
+    assert len(built["force_include"]) == len(list(root.rglob("*.so"))) == (tag is not None)
+    assert tag or hook.warnings[0].endswith("slower: the CPU library cannot be compiled on Windows")
+
+
 @pytest.mark.slow
 def test_a_wheel_is_for_one_platform_and_any_python(hook: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     if build.compiler() is None:
