@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import runpy
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -34,5 +33,5 @@ class CPULibrary(BuildHookInterface):
 
 def platform() -> str:
     """A tag that installers accept on this machine: linux_x86_64, macosx_14_0_arm64."""
-    accepted = list(platform_tags())  # on Linux those of manylinux come first, and nobody has checked for them
-    return accepted[0 if sys.platform == "darwin" else -1]
+    # those of manylinux come first on Linux, and nobody has checked for them
+    return next(tag for tag in platform_tags() if not tag.startswith(("manylinux", "musllinux")))

@@ -5,7 +5,9 @@
 
 Medians of all rounds, and NEW over OLD. "beyond torch" is the processor time of the whole `say "Hello, world."` less
 that of `python -c "import torch"` in the same round, with byte code cached. "torch path" switches the CPU's library in
-C off; an old checkout may not have one. Leave the machine alone meanwhile.
+C off; an old checkout may not have one. Leave the machine alone meanwhile. --voice gives both the same weights:
+
+    python benchmarks/alternate.py ../old . --rows say,installed --voice ../old/omnitts_cli/embedded/tiny
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 OMNITTS = (sys.executable, "-m", "omnitts_cli")
+ROWS = ("say", "torch", "installed", "released")
 HELLO = ("say", "Hello, world.", "-o", os.devnull, "--format", "wav", "-q")
 
 
@@ -45,19 +48,22 @@ def levels(folder: Path, *options: str, **variables: str) -> Iterator[tuple[str,
                 yield f"{level['concurrency']} at once, first sound, ms", level["ttfp_ms"]["median"]
 
 
-def measured(folder: Path, model: str) -> Iterator[tuple[str, float]]:
+def measured(folder: Path, rows: Sequence[str], voice: Sequence[str], model: str) -> Iterator[tuple[str, float]]:
     """Everything once, in one checkout."""
-    _, torch = run((sys.executable, "-c", "import torch"), folder)
-    _, whole = run((*OMNITTS, *HELLO), folder)
-    yield "import torch, s of processor", torch
-    yield "say, whole command, s of processor", whole
-    yield "say beyond torch, s of processor", whole - torch
-    yield "--help, s of processor", run((*OMNITTS, "--help"), folder)[1]
-    for name, value in levels(folder, "-c", "1,4", "-n", "8", OMNITTS_NATIVE="0"):
-        yield f"torch path, {name}", value
-    for name, value in levels(folder, "-c", "1,4,10", "-n", "10"):
-        yield f"as it comes, {name}", value
-    if model:
+    if "say" in rows:
+        _, torch = run((sys.executable, "-c", "import torch"), folder)
+        _, whole = run((*OMNITTS, *HELLO, *voice), folder)
+        yield "import torch, s of processor", torch
+        yield "say, whole command, s of processor", whole
+        yield "say beyond torch, s of processor", whole - torch
+        yield "--help, s of processor", run((*OMNITTS, "--help"), folder)[1]
+    if "torch" in rows:
+        for name, value in levels(folder, "-c", "1,4", "-n", "8", *voice, OMNITTS_NATIVE="0"):
+            yield f"torch path, {name}", value
+    if "installed" in rows:
+        for name, value in levels(folder, "-c", "1,4,10", "-n", "10", *voice):
+            yield f"as installed, {name}", value
+    if "released" in rows:
         for name, value in levels(folder, "-m", model, "-c", "1", "-n", "1", "--frames", "6"):
             yield f"{model}, {name}", value
 
@@ -67,12 +73,15 @@ def main() -> None:
     parser.add_argument("old", type=Path)
     parser.add_argument("new", type=Path)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--model", default="random:0.6b", help="a released shape; empty for none")
+    parser.add_argument("--rows", default=",".join(ROWS), help="some of " + ", ".join(ROWS))
+    parser.add_argument("--voice", type=Path, help="a folder that both read, instead of each its own embedded one")
+    parser.add_argument("--model", default="random:0.6b", help="a released shape")
     options = parser.parse_args()
+    voice = ("-m", str(options.voice.resolve())) if options.voice else ()
     found: dict[str, tuple[list[float], list[float]]] = {}
     for _ in range(options.rounds):
         for side, folder in enumerate((options.old, options.new)):
-            for name, value in measured(folder.resolve(), options.model):
+            for name, value in measured(folder.resolve(), options.rows.split(","), voice, options.model):
                 found.setdefault(name, ([], []))[side].append(value)
     for name, (old, new) in found.items():
         before, after = statistics.median(old), statistics.median(new)
