@@ -158,7 +158,7 @@ def test_a_million_frames_in_c_take_no_memory(in_c: SpeechModel) -> None:
         loudness[turn] = sound[7].abs().sum()
         if turn == 62:
             early, resident = allocated_bytes(), resident_bytes()
+    more, spread = allocated_bytes() - early, resident_bytes() - resident
+    print(f"{more} bytes more allocated, {spread} more resident")  # noqa: T201
+    assert more < 16 << 10 and spread < 4 * sound.nbytes  # gaps between results of that size
     assert len(np.unique(loudness)) > 600 and table.made[:slots].eq(frames).all()
-    grown, spread = allocated_bytes() - early, resident_bytes() - resident
-    print(f"{grown} bytes more allocated, {spread} more resident")  # noqa: T201
-    assert grown < 16 << 10 and spread < 4 * sound.nbytes  # gaps between results of that size

@@ -149,19 +149,21 @@ def test_two_at_once(tmp_path: Path) -> None:
 
 
 SANITIZED = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+EMULATED = ("aarch64", "riscv64", "s390x")  # s390x is big-endian
 DRIVERS = {
     **{f"gcc-{name}-sanitized": ("gcc", (*flags, *SANITIZED)) for name, flags in build.X86.items()},
     "clang": ("clang", ("-O3",)),
-    "arm": ("aarch64-linux-gnu-gcc", ("-O3", "-static")),
+    "musl": ("musl-gcc", ("-O3", "-static")),
+    **{name: (f"{name}-linux-gnu-gcc", ("-O3", "-static")) for name in EMULATED},
 }
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", DRIVERS)
 def test_it_runs_without_python(name: str, tmp_path: Path) -> None:
-    """Under the sanitizers for each instruction set, with the other compiler, and for Arm in an emulator."""
+    """Sanitized for each instruction set, with clang, with musl; for Arm, RISC-V and big-endian z in an emulator."""
     command, flags = DRIVERS[name]
-    run = ["qemu-aarch64"] if name == "arm" else []
+    run = [f"qemu-{name}"] if name in EMULATED else []
     if not all(map(shutil.which, [command, *run])):
         pytest.skip(f"needs {command} {' '.join(run)}")
     if "sanitized" in name and name.split("-")[1] not in library.usable():
