@@ -1,4 +1,4 @@
-"""Compile the C files of `native/` into one library: `python -m omnitts_cli.kernels.cpu [--compiler clang]`.
+"""Compile the C files of `native/` into one library: `python -m omnitts_cli.kernels.cpu [--compiler clang] [-- FLAGS]`.
 
 Installing the package does the same where there is a compiler. The library lies beside its sources and has their hash
 in its name, so one of other sources is never loaded. Only the standard library is imported: installers have no more.
