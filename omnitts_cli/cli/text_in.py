@@ -88,6 +88,8 @@ def as_utf8(text: str) -> str:
 def check_sources(words: list[str] | None, options: TextIn, command: str) -> None:
     if words and len(words) == 1 and NAME_OF_FILE.fullmatch(words[0]) and os.path.isfile(words[0]):
         console.warning(f"{words[0]} is a file; only its name is spoken", hint=f"omnitts {command} -f {words[0]}")
+    if words and words[0].startswith("<speak") and options.input_format == "auto":
+        console.warning("the text looks like SSML; its tags are spoken", hint="--input-format ssml")
     if words and options.file:
         raise UsageError("use either words or --file, not both", hint="leave one of them out")
     if options.file.count("-") > 1:

@@ -157,6 +157,8 @@ def rename(
 ) -> None:
     """Give a saved voice another name."""
     voice = voice_files.read(path := saved_file(name, "be renamed"))
+    if new == name:
+        raise UsageError(f"{name} is its name already", hint=f"omnitts voices rename {name} NEW")
     kept = voice_files.save(SavedVoice(voice_files.check_name(new), voice.voice, voice.about))
     path.unlink()
     console.note(f"renamed {name} to {new}")

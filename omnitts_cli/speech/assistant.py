@@ -263,5 +263,6 @@ def listen(source: str | PathLike[str], stdin: BinaryIO | None = None) -> Sound:
         message = message.replace("3 to 30 s are enough", f"at most {LONGEST_S / 60:g} minutes are answered")
         hint = None if error.hint and "voice" in error.hint else error.hint
         hint = None if hint and ("clone" in hint or "--ref-" in hint) else hint
-        raise InputError(message, cause=error.cause, hint=hint or f"a recording of {SHORTEST_S} s or more") from None
+        advice = f"a recording of {SHORTEST_S} s or more" if error.hint else None  # a missing file needs none
+        raise InputError(message, cause=error.cause, hint=hint or advice) from None
     return Sound.of(clip.sound)

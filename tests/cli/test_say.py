@@ -238,6 +238,8 @@ def test_a_file_name_typed_as_words_is_spoken_with_a_warning(omnitts: Omnitts) -
     done = omnitts("say", *TOY, "-o", "a.wav", "a.txt")
     assert done.code == 0 and "a.txt is a file; only its name is spoken" in done.err
     assert "omnitts say -f a.txt" in done.err
+    assert "looks like SSML" in omnitts("say", *TOY, "--dry-run", "<speak>Hi.</speak>").err
+    assert "SSML" not in omnitts("say", *TOY, "--dry-run", "--input-format", "ssml", "<speak>Hi.</speak>").err
     for words in (["b.txt"], ["Read", "a.txt"], ["x" * 300 + ".txt"]):  # no file, a sentence, not a possible name
         assert "is a file" not in omnitts("say", *TOY, "--dry-run", *words).err
 

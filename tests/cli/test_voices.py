@@ -315,6 +315,8 @@ def test_rename(omnitts: Omnitts) -> None:
     assert omnitts("voices", "rename", "a", "c").code == 0 and voice_files.names() == ["b", "c"]
     assert omnitts("voices", "rename", "c", "b").code == 3 and voice_files.names() == ["b", "c"]
     assert omnitts("voices", "rename", "c", "../c").code == 2
+    same = omnitts("voices", "rename", "c", "c")  # not a reason to remove it
+    assert same.code == 2 and "c is its name already" in same.err and "voices rm" not in same.err
 
 
 def test_B1_a_voice_file_does_not_have_models_downloaded(omnitts: Omnitts) -> None:
