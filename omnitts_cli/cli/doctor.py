@@ -263,12 +263,26 @@ def devices(machine: Machine) -> Iterator[Check]:
             continue
         words = f"{free:.1f} GiB free" if right else "computes wrong results"
         yield Check(f"device {name}", "ok" if right else "fail", words, numbers={"free_gib": round(free, 1)})
+        yield asked(bits, device)
         persistent = getattr(device, "persistent_kernels", None)  # of CUDA devices
         if persistent is not None:
             used, reason = persistent()
             yield Check("persistent kernels", "ok", "in use for up to 8 streams" if used else f"not in use: {reason}")
         yield speech(replace(machine, device=name))
         yield asked(answers, device)
+
+
+def bits(device: Any) -> Check:
+    """What the bits of a sound depend on here. The same request may differ where this does."""
+    from omnitts_cli.devices.fingerprint import depends_on, fingerprint
+
+    parts, short = depends_on(device), fingerprint(device)
+    return Check(
+        f"bits on {device.name}",
+        "ok",
+        f"{short}: {', '.join(parts)}",
+        numbers={"fingerprint": short, "depends_on": parts},
+    )
 
 
 def answers(device: Any) -> Check:

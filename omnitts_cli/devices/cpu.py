@@ -136,6 +136,12 @@ class CPUDevice:
     def ops(self) -> Ops:
         return self._ops
 
+    def versions(self) -> list[str]:
+        from omnitts_cli.kernels.cpu import library
+
+        variant = "no compiled library" if self._ops is cpu.OPS else f"library for {library.usable()[0]}"
+        return [self.card, f"torch {torch.__version__}", variant]
+
     def stream(self, urgent: bool = False) -> CPUStream:
         return CPUStream()
 

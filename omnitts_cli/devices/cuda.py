@@ -58,6 +58,20 @@ class CUDADevice(Accelerator):
 
         return replace(OPS, fuse_step=fuse_step, fuse_predictor=fuse_predictor)
 
+    def versions(self) -> list[str]:
+        from omnitts_cli.kernels.cuda import nvrtc
+
+        major, minor = torch.cuda.get_device_capability(self.torch_device)
+        try:
+            import triton
+
+            compiler = f"triton {triton.__version__}"
+        except ImportError:
+            compiler = "no triton"
+        libraries = f"torch {torch.__version__}", f"CUDA {torch.version.cuda}", compiler, nvrtc.version()
+        switched = environment.variable(environment.NATIVE) or "1"
+        return [self.card, f"capability {major}.{minor}", *libraries, f"{environment.NATIVE}={switched}"]
+
     def persistent_kernels(self) -> tuple[bool, str]:
         """Whether the persistent kernels can be used, and the reason if not, for `doctor`."""
         from omnitts_cli.kernels import cuda

@@ -73,6 +73,10 @@ class Device(Protocol):
         """The fastest operations of this device."""
         ...
 
+    def versions(self) -> list[str]:
+        """The hardware, and the versions of what computes on it, as far as the bits of a sound depend on them."""
+        ...
+
     def stream(self, urgent: bool = False) -> Stream:
         """A new stream; an urgent one has a higher priority."""
         ...

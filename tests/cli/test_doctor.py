@@ -30,9 +30,11 @@ def test_json_is_one_object_with_the_checks(omnitts: Omnitts, speaking: None) ->
     done = omnitts("doctor", "--offline", "-d", "cpu", "--json")
     (record,) = done.objects
     assert record["status"] == "ok" and record["schema"] == 1
-    assert {"python", "packages", "audio files", "model cache", "device cpu", "speech on cpu"} <= {
-        check["name"] for check in record["checks"]
-    }
+    checks = {check["name"]: check for check in record["checks"]}
+    assert {"python", "packages", "audio files", "model cache", "device cpu", "speech on cpu"} <= set(checks)
+    bits = checks["bits on cpu"]
+    assert len(bits["fingerprint"]) == 12 and bits["message"].startswith(bits["fingerprint"])
+    assert any(part.startswith("torch ") for part in bits["depends_on"])
     assert all(check["status"] in ("ok", "warn", "fail") for check in record["checks"])
 
 

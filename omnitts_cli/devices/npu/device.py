@@ -39,6 +39,9 @@ class NPUDevice(Accelerator):
 
         return OPS
 
+    def versions(self) -> list[str]:
+        return [self.card, f"torch {torch.__version__}", f"{versions.PACKAGE} {versions.installed()}"]
+
     def stream(self, urgent: bool = False) -> Stream:
         from omnitts_cli.devices.npu.stream import NPUStream
 

@@ -60,6 +60,15 @@ def why_not() -> str:
     return ""
 
 
+def version() -> str:
+    """NVRTC and its version, or why there is none."""
+    if reason := why_not():
+        return f"no NVRTC: {reason}"
+    major, minor = c_int(), c_int()
+    _check("nvrtcVersion", _libraries()[1].nvrtcVersion(byref(major), byref(minor)))
+    return f"NVRTC {major.value}.{minor.value}"
+
+
 def _check(what: str, status: int) -> None:
     if status:
         raise CompileError(f"{what} failed with status {status}")

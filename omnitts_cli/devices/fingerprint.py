@@ -1,0 +1,34 @@
+"""A short fingerprint of what the bits of a sound depend on besides the request, the model and its weights.
+
+Where two fingerprints are equal, the same request may give the same bytes; where they differ, it need not.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from pathlib import Path
+
+from omnitts_cli import kernels
+from omnitts_cli.devices.device import Device
+
+SOURCES = {".py", ".c", ".h", ".cu", ".cuh"}
+
+
+@functools.cache
+def kernels_digest() -> str:
+    """Of all source files of the kernels."""
+    folder, digest = Path(kernels.__file__).parent, hashlib.sha256()
+    for file in sorted(path for path in folder.rglob("*") if path.suffix in SOURCES):
+        digest.update(file.relative_to(folder).as_posix().encode() + b"\0" + file.read_bytes() + b"\0")
+    return digest.hexdigest()[:12]
+
+
+def depends_on(device: Device) -> list[str]:
+    """What the bits depend on, in words."""
+    return [*device.versions(), f"kernels {kernels_digest()}"]
+
+
+def fingerprint(device: Device) -> str:
+    """`depends_on` as twelve hexadecimal digits."""
+    return hashlib.sha256("\0".join(depends_on(device)).encode()).hexdigest()[:12]
