@@ -28,6 +28,7 @@ LOOK_EVERY = 50  # steps between two looks at the clock
 WRITE_EVERY = 500  # steps between two lines of the journal
 SAVE_EVERY = 60.0  # seconds
 HINT_WIDTH = 128
+TRUSTED = 0.5  # share of the time after which the running measure of latents is trusted alone
 
 
 class CodecStage:
@@ -231,6 +232,7 @@ class Loop:
     def _set_rate(self, spent: float) -> None:
         plan = self.stage.schedule
         self.stage.rate.fill_(falling_rate(spent, plan.rate, plan.final_rate, self.steps, plan.warm_up))
+        self.stage.quantiser.trust.fill_(min(1.0, spent / TRUSTED))
 
     def _write(self) -> None:
         """The mean losses since the last line; reading them also keeps the host from running ahead."""

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from omnitts_cli.models.codec_layers import Books, SplitQuantiser
 
 DECAY = 0.99
+MEASURE_DECAY = 0.9  # of the running centre and size: ten batches have little noise, and are not old
 DEAD = 0.02  # of an even share of the latents
 LEAST_SPREAD, SPREAD_POWER = 0.2, 0.25
 """How `spread_out` shares precision: a dimension of variance v is given a size of v ** power, of the largest, or the
@@ -106,6 +107,8 @@ class LearningQuantiser(nn.Module):
         self.register_buffer("centres", torch.zeros(2, width))
         self.register_buffer("sizes", torch.ones(2, width))
         self.register_buffer("spreads", torch.ones(2, width))
+        # how far the running measure is trusted while learning, 0 to 1: see `_held`
+        self.register_buffer("trust", torch.zeros(()), persistent=False)
 
     def forward(
         self, latent: Tensor, into: SplitQuantiser, out: SplitQuantiser, shorter: float, bypass: bool
@@ -117,9 +120,9 @@ class LearningQuantiser(nn.Module):
         loss, alike, halves, entries = latent.new_zeros(()), latent.new_zeros(()), [], []
         for index, (books, before, after) in enumerate(self._halves(into, out)):
             heard = F.linear(latent, before.into.weight).view(rows, -1)
-            flat = self._held(index, heard)
+            flat, own = self._held(index, heard)
             if self.training:
-                alike = alike + _correlation(flat / self.spreads[index])
+                alike = alike + _correlation(own / self.spreads[index])
             if not bypass:
                 flat, half_loss = books(flat, self._mask(books, latent, shorter))
                 loss = loss + half_loss
@@ -142,15 +145,22 @@ class LearningQuantiser(nn.Module):
         self.leading.renew()
         self.residual.renew()
 
-    def _held(self, index: int, heard: Tensor) -> Tensor:
-        """Latents [M, width] around zero and of known sizes, by their own measure while learning."""
+    def _held(self, index: int, heard: Tensor) -> tuple[Tensor, Tensor]:
+        """Latents [M, width] around zero and of known sizes, by the running measure; and by that of this batch.
+
+        While learning, gradients are those of the batch's own measure, which is what holds latents there. Its values
+        are noise: a batch has few speakers, and the last books code less than one batch differs from the next by. The
+        running measure has less, but is too old while latents move fast, so it is trusted more and more.
+        """
+        known = (heard - self.centres[index]) / self.sizes[index]
         if not self.training:
-            return (heard - self.centres[index]) / self.sizes[index]
+            return known, known
         centre = heard.mean(0)
         size = ((heard - centre).square().mean(0).sqrt() + 1e-5) / self.spreads[index]
-        self.centres[index].mul_(DECAY).add_(centre.detach(), alpha=1 - DECAY)
-        self.sizes[index].mul_(DECAY).add_(size.detach(), alpha=1 - DECAY)
-        return (heard - centre) / size
+        own = (heard - centre) / size
+        self.centres[index].lerp_(centre.detach(), 1 - MEASURE_DECAY)
+        self.sizes[index].lerp_(size.detach(), 1 - MEASURE_DECAY)
+        return own + self.trust * (known - own).detach(), own
 
     def _mask(self, books: LearningBooks, latent: Tensor, shorter: float) -> Tensor:
         """[B * T, n]: some examples hear only the first few residual books; the leading book is always heard."""

@@ -11,8 +11,9 @@ import torch
 from training_kit import as_team_of_two
 
 from omnitts_cli.devices.cpu import CPUDevice
-from omnitts_cli.training.codec_stage import CodecStage, train_codec
+from omnitts_cli.training.codec_stage import CodecStage, Loop, train_codec
 from omnitts_cli.training.export import export_codec
+from omnitts_cli.training.journal import Budget, Journal
 from omnitts_cli.training.pool import Classroom, SoundPool, Utterance
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.teacher import PHONES_PER_FRAME, SAMPLES_PER_FRAME, STYLE, Facts
@@ -66,6 +67,20 @@ def test_it_learns_at_the_rate_that_the_journal_tells(small: Recipe, classroom: 
     stage.rate.fill_(0.0)
     stage.update()
     assert all(torch.equal(old, new) for old, new in zip(before, stage.learned, strict=True))
+
+
+def test_the_running_measure_is_trusted_alone_from_the_middle_on(
+    small: Recipe, classroom: Classroom, tmp_path: Path
+) -> None:
+    pool = SoundPool(0.01, torch.device("cpu"))
+    pool.add(classroom.heard(at_least=4))
+    stage = CodecStage(small, CPUDevice(1), pool, Team())
+    loop = Loop(stage, lambda step: step, classroom, Journal(tmp_path / "c", "codec"), tmp_path, Budget(1.0), True)
+    trusted = []
+    for spent in (0.0, 0.25, 0.5, 0.9):
+        loop._set_rate(spent)
+        trusted.append(float(stage.quantiser.trust))
+    assert trusted == [0.0, 0.5, 1.0, 1.0]
 
 
 def test_drawn_sound_comes_with_its_own_phones() -> None:

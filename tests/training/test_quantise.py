@@ -126,3 +126,27 @@ def test_dimensions_that_follow_each_other_cost() -> None:
 def _correlations(heard: torch.Tensor) -> float:
     squares = torch.corrcoef(heard.flatten(0, 1).T).square()
     return float((squares.sum() - len(squares)) / (len(squares) * (len(squares) - 1)))
+
+
+def test_a_trusted_measure_does_not_depend_on_the_batch() -> None:
+    """Few speakers are in a batch: codes must not depend on who else is. Its gradients still hold it at one size."""
+    torch.manual_seed(0)
+    quantiser = LearningQuantiser(2, 8, 4)
+    heard = (torch.randn(64, 4) * 3 + 5).requires_grad_()
+    quantiser.centres[0], quantiser.sizes[0] = 4.0, 2.0
+    known = (heard - 4.0) / 2.0
+    doubted, own = quantiser._held(0, heard)
+    assert torch.equal(doubted, own) and torch.allclose(own.mean(0), torch.zeros(4), atol=1e-5)
+    assert torch.allclose(own.square().mean(0), torch.ones(4), atol=1e-4)
+    quantiser.centres[0], quantiser.sizes[0] = 4.0, 2.0
+    quantiser.trust.fill_(1.0)
+    flat, own = quantiser._held(0, heard)
+    assert torch.allclose(flat, known, atol=1e-5) and not torch.allclose(flat, own, atol=0.1)
+    (flat * torch.randn(64, 4)).sum().backward()
+    assert heard.grad is not None
+    # no gradient moves all latents at once, or makes all of them larger
+    assert heard.grad.sum(0).abs().max() < 1e-3 * heard.grad.abs().sum(0).max()
+    assert (heard.grad * (heard - heard.mean(0))).sum(0).abs().max() < 1e-3 * heard.grad.abs().sum(0).max()
+    quantiser.eval()
+    quantiser.centres[0], quantiser.sizes[0] = 4.0, 2.0
+    assert torch.allclose(quantiser._held(0, heard)[0], known, atol=1e-5)
