@@ -94,6 +94,7 @@ def with_ray(serving: Serving, machine: Machine, network: Network, keys: Mapping
 
     if serving.socket not in (None, "off"):
         raise UsageError(f"--socket {serving.socket} cannot be used with --ray", hint="leave out --socket")
+    cluster.required(str(serving.ray))
     order = Order.of(serving, keys, settings_for(machine, network), alone=serving.ray == "local")
     console.note(f"starting {serving.replicas} replica{'s' * (serving.replicas != 1)} ...")
 

@@ -7,6 +7,7 @@ back.
 from __future__ import annotations
 
 import secrets
+import socket
 import time
 from contextlib import suppress
 from dataclasses import fields
@@ -17,13 +18,14 @@ import numpy as np
 
 from omnitts_cli.errors import DeviceError, Notice, UsageError
 from omnitts_cli.fleet import disk
+from omnitts_cli.fleet.job import OWNER
 from omnitts_cli.fleet.journal import FAILED, Journal, read
 from omnitts_cli.fleet.leases import DEATHS, Lease, Leases
 from omnitts_cli.fleet.plan import Plan
 from omnitts_cli.fleet.run import Pace, commit, in_order
-from omnitts_cli.fleet.store import Files, Made, Store
-from omnitts_cli.fleet.worker import OWNER, Counts, Task, Worker, under_way
-from omnitts_cli.settings.environment import quiet_ray
+from omnitts_cli.fleet.store import Made, Shards, Store
+from omnitts_cli.fleet.worker import Counts, Task, Worker, under_way
+from omnitts_cli.settings.environment import quiet_ray, use_token_of_ray
 
 if TYPE_CHECKING:
     from omnitts_cli.fleet.job import Job, Model
@@ -33,8 +35,13 @@ CALLS = 4  # at once in a worker: two leases, and `ready`
 POLL_S = 0.2
 LOOK_S = 1.0  # between two looks at the journals near the end
 TRIES_TO_START = 9  # of a worker that finishes nothing; each waits twice as long as the one before: 4 minutes in all
+PATIENCE_S = 600.0  # for the last shards of the workers
 MANY_WORKERS = 16
 LOCAL = "local"
+PORT = 6379  # of `ray start --head`
+START = f"ray start --head --port={PORT}   on the first machine, or --ray local"
+CONNECT_S = 5.0
+INSTALL = 'pip install ".[ray]"   in the source folder of omnitts, or pip install "ray[serve]"'
 
 
 def speak_with_ray(
@@ -42,7 +49,6 @@ def speak_with_ray(
     pace: Pace, work: Path,
 ) -> None:  # fmt: skip
     """Speaks rows of one model with the workers of a cluster; afterwards they are in `journal`."""
-    assert isinstance(store, Files)
     token = secrets.token_hex(8)
     disk.put(work / OWNER, token.encode())
     given = {field.name: getattr(job, field.name) for field in fields(job) if field.name in SENT}
@@ -54,10 +60,8 @@ def speak_with_ray(
         Driver(job, task, cluster, rows, tries, pace, journal, store).speak()
     finally:
         cluster.close()
-        disk.put(work / OWNER, b"none")  # a worker that is still alive commits nothing more
-        journal.absorb(work, store.is_there)
-        for path in work.glob("doing-*"):
-            path.unlink(missing_ok=True)
+        job.take_over(work, store, journal)
+    job.settle(work, store, journal)
 
 
 SENT = ("manifest", "text", "speech", "corpus", "checks", "machine", "writers")
@@ -67,10 +71,10 @@ class Cluster:
     """Workers as Ray's actors."""
 
     def __init__(self, job: Job, task: Task, rows: int) -> None:
-        self.ray = imported()
-        self._ours = job.corpus.ray == LOCAL
+        address = str(job.corpus.ray)
+        self.ray = imported(address)
         on_cpu, wanted = task.model.on_cpu, job.corpus.workers
-        self._connect(str(job.corpus.ray), wanted if on_cpu else None)
+        self._connect(address, wanted if on_cpu else None)
         kind = "CPU" if on_cpu else "GPU"
         there = int(self.ray.cluster_resources().get(kind, 0))
         if not there:
@@ -80,8 +84,9 @@ class Cluster:
                 f"--workers {wanted}: the cluster has {there} {kind}{'s' * (there > 1)}", hint=f"--workers {there}"
             )
         count = min(wanted or there, rows)
-        if count >= MANY_WORKERS:
-            job.tell(Notice(f"{count} workers write one file a row; the file system may be slower than they are"))
+        if count >= MANY_WORKERS and job.corpus.to == "files":
+            job.tell(Notice(f"{count} workers write one file a row; the file system may be slower than they are",
+                            hint="--to webdataset"))  # fmt: skip
         needs: dict[str, Any] = {"num_cpus": 1} if on_cpu else {"num_gpus": 1}
         actor = self.ray.remote(Worker).options(max_restarts=-1, max_task_retries=0, max_concurrency=CALLS, **needs)
         self.workers = {f"worker {n}": actor.remote(task, n) for n in range(count)}
@@ -89,20 +94,10 @@ class Cluster:
     def _connect(self, address: str, cpus: int | None) -> None:
         if self.ray.is_initialized():
             raise UsageError("Ray is already in use by this process", hint="ray.shutdown()")
-        quiet = {"logging_level": "error", "log_to_driver": False}
-        try:
-            if address == LOCAL:
-                self.ray.init(
-                    address="local", num_cpus=cpus, include_dashboard=False, object_store_memory=OBJECT_STORE_BYTES,
-                    **quiet,
-                )  # fmt: skip
-            else:
-                self.ray.init(address=address, **quiet)
-        except (ConnectionError, RuntimeError, ValueError) as error:
-            words = str(error).splitlines()[0][:200]
-            raise DeviceError(
-                f"cannot use Ray at '{address}'", cause=words, hint="ray status   or --ray local"
-            ) from None
+        if address == LOCAL:
+            connect(self.ray, address, num_cpus=cpus)
+        else:
+            connect(self.ray, address)
 
     def close(self) -> None:
         """Ends the workers, and a local cluster."""
@@ -112,13 +107,53 @@ class Cluster:
         self.ray.shutdown()
 
 
-def imported() -> Any:
+def imported(address: str) -> Any:
+    """Ray, or an error: it is missing, or nothing answers at the address."""
     quiet_ray()
+    if address != LOCAL:
+        use_token_of_ray()
     try:
         import ray
     except ImportError:
-        raise UsageError("--ray needs Ray, which is not installed", hint='pip install "ray[serve]"') from None
+        raise UsageError("--ray needs Ray, which is not installed", hint=INSTALL) from None
+    if address not in (LOCAL, "auto"):
+        check_address(address)
     return ray
+
+
+def check_address(address: str) -> None:
+    """Raises if nothing listens there: Ray would try for minutes."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit() or "://" in address:
+        raise UsageError(f"--ray {address} is not an address", hint=f"--ray HOST:{PORT}   or --ray local")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), CONNECT_S).close()
+    except (OSError, OverflowError) as error:
+        words = getattr(error, "strerror", None) or str(error)
+        raise DeviceError(f"no Ray cluster at {address}", cause=words.lower(), hint=START) from None
+
+
+def connect(ray: Any, address: str, **local: Any) -> None:
+    """Joins a cluster, or starts one on this machine."""
+    if address == LOCAL:
+        local |= {"include_dashboard": False, "object_store_memory": OBJECT_STORE_BYTES}
+    try:
+        ray.init(address=address, logging_level="error", log_to_driver=False, **local)
+    except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+        words = str(error).splitlines()[0][:200]
+        hint = "ray status" if address in (LOCAL, "auto") else f"ray status --address={address}"
+        raise DeviceError(f"cannot use Ray at '{address}'", cause=words, hint=hint) from None
+
+
+def check_start(words: str) -> None:
+    """Raises if a worker failed in its own code when it started, as it would again. `words`: Ray's error."""
+    if "error raised in its creation task" not in words:
+        return
+    cause = words.strip().splitlines()[-1].strip()[:200]
+    if "No module named" in cause:
+        raise DeviceError("a machine of the cluster lacks a package that workers need", cause=cause,
+                          hint="install the same Python and omnitts on every machine: omnitts help fleet")  # fmt: skip
+    raise DeviceError("a worker could not be started", cause=cause, hint="ray logs")
 
 
 class Driver:
@@ -126,7 +161,7 @@ class Driver:
 
     def __init__(
         self, job: Job, task: Task, cluster: Cluster, rows: np.ndarray, tries: dict[int, int], pace: Pace,
-        journal: Journal, store: Files,
+        journal: Journal, store: Store,
     ) -> None:  # fmt: skip
         self._job, self._task, self._cluster, self._ray = job, task, cluster, cluster.ray
         self._tries, self._pace, self._journal, self._store = tries, pace, journal, store
@@ -160,6 +195,19 @@ class Driver:
                 if time.monotonic() - self._looked > LOOK_S:
                     self._look_at_journals()
             self._job.look(self._pace)
+        if isinstance(self._store, Shards):
+            self._end()
+
+    def _end(self) -> None:
+        """Lets the workers end their shards, side by side. What one of them does not end, the driver does."""
+        ends = [self._cluster.workers[worker].end.remote() for worker in self._names]
+        until = time.monotonic() + PATIENCE_S
+        while ends and time.monotonic() < until:
+            ready, ends = self._ray.wait(ends, num_returns=1, timeout=POLL_S)
+            for call in ready:
+                with suppress(self._ray.exceptions.RayError):
+                    self._ray.get(call)
+            self._job.look(self._pace)
 
     def _start(self, worker: str) -> None:
         """Asks a worker whether it is ready. While Ray starts it again it may be called "unavailable" at once."""
@@ -187,7 +235,9 @@ class Driver:
             found = self._ray.get(call)
         except self._ray.exceptions.RayTaskError:
             raise
-        except self._ray.exceptions.RayError:
+        except self._ray.exceptions.RayError as error:
+            if lease is None:
+                check_start(str(error))
             self._died(worker)
             return
         if lease is None:

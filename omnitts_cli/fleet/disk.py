@@ -27,9 +27,11 @@ class File:
     Writes after close are ignored: libsndfile still makes some when it frees a discarded file.
     """
 
-    def __init__(self, path: Path, *, append: bool = False) -> None:
+    def __init__(self, path: Path, *, append: bool = False, new: bool = False) -> None:
+        """`new`: raises FileExistsError if the file exists."""
         self.path = path
-        self._descriptor = open_file(path, os.O_RDWR | os.O_CREAT | (0 if append else os.O_TRUNC))
+        how = os.O_EXCL if new else 0 if append else os.O_TRUNC
+        self._descriptor = open_file(path, os.O_RDWR | os.O_CREAT | how)
         self.end = os.lseek(self._descriptor, 0, os.SEEK_END) if append else 0
 
     def write(self, data: bytes | memoryview) -> int:

@@ -23,7 +23,7 @@ from omnitts_cli.fleet.manifest import open_manifest
 from omnitts_cli.fleet.names import name_hash
 from omnitts_cli.fleet.part import Recipe, Writers, writers_beside_a_gpu
 from omnitts_cli.fleet.plan import Naming, Plan, plan_of
-from omnitts_cli.fleet.prune import prune_files, prune_shards
+from omnitts_cli.fleet.prune import prune_doubles, prune_files, prune_shards
 from omnitts_cli.fleet.report import Summary, write_results
 from omnitts_cli.fleet.rows import Rules, Speaker
 from omnitts_cli.fleet.run import Look, Pace, Run, copy_rows, keys_of, pending
@@ -35,6 +35,7 @@ from omnitts_cli.settings.table import Speech, TextIn
 from omnitts_cli.speech.tts import TTS
 
 WORK = ".omnitts"
+OWNER = "run"  # file with the token of the run whose workers may commit
 OURS = ("manifest.jsonl", "report.md", "report.png")
 GPU_SLOTS = 64
 THREADS_EACH = 4  # of a speech recogniser
@@ -87,8 +88,6 @@ class Job:
             raise UsageError(
                 f"{self.corpus.output_dir} is not a folder", hint="-O DIR   and copy the folder afterwards"
             )
-        if self.corpus.to != "files" and self.corpus.ray is not None:
-            raise UsageError(f"--ray writes files, not {self.corpus.to}", hint="--to files")
         if self.corpus.workers is not None and self.corpus.ray is None:
             raise UsageError("--workers needs --ray", hint=f"--ray local --workers {self.corpus.workers}")
         given = Path(self.manifest)
@@ -118,6 +117,7 @@ class Job:
         if self.corpus.fresh:
             self._begin_again(out, work)
         self._keep_kind(out, work / "to")
+        journal = self._journal(out, work, closing)
         plan = self._plan(work, self._run_seed(work))
         closing.callback(plan.manifest.source.close)
         if self.corpus.verify_files:
@@ -130,14 +130,10 @@ class Job:
         models = [Model.of(name, self.machine) for name in plan.models]
         masks = [model.mask for model in models]
         pace = Pace()
-        journal = Journal(work)
-        closing.callback(journal.close)
-        if self.corpus.to == "files":  # a run with workers may have been killed
-            journal.absorb(work, Files(out).is_there)
         if self.corpus.prune:
             self._prune(out, work, plan, masks, journal)
         with self._book(work) as book:
-            store = self._store(out, work, book, listing)
+            store = self.store(out, work, book, listing)
             closing.callback(store.close)
             keep = self._only(plan)
             todo = pending(plan, store, book, masks, retry_failed=self.corpus.retry_failed, keep=keep)
@@ -150,6 +146,8 @@ class Job:
                 return int(key[0]), int(key[1])
 
             def copied(rows: np.ndarray) -> np.ndarray:
+                if not len(rows):
+                    return rows
                 with self._book(work) as book:
                     return copy_rows(key_of, journal, pace, plan, rows, book, store, work)
 
@@ -161,6 +159,32 @@ class Job:
             store.finish()
         with self._book(work) as book:
             return write_results(out, work, plan, store, book, masks, pace, self.checks, self.tell)
+
+    def _journal(self, out: Path, work: Path, closing: ExitStack) -> Journal:
+        """Our journal, with all that workers of a run that was killed have made."""
+        journal = Journal(work)
+        closing.callback(journal.close)
+        if (work / OWNER).exists():
+            store = self.store(out, work, None)
+            self.take_over(work, store, journal)
+            self.settle(work, store, journal)
+        return journal
+
+    def take_over(self, work: Path, store: Store, journal: Journal) -> None:
+        """Adds what workers have made to the journal. One that is still alive commits nothing more."""
+        disk.put(work / OWNER, b"none")
+        journal.absorb(work, store.is_there)
+        for path in work.glob("doing-*"):
+            path.unlink(missing_ok=True)
+
+    def settle(self, work: Path, store: Store, journal: Journal) -> None:
+        """After take_over: ends the shards of all workers. A row that two workers have made is kept once."""
+        if isinstance(store, Shards):
+            store.finish()
+            with self._book(work) as book:
+                store.end_all(book)
+                prune_doubles(book, store, journal)
+        (work / OWNER).unlink()
 
     def _keep_kind(self, out: Path, path: Path) -> None:
         """Refuses another `--to` than the folder's: all rows would be spoken again."""
@@ -231,7 +255,8 @@ class Job:
         """Whether the files that are there now will be there when rows are compared with them."""
         return self.corpus.to == "files" and not self.corpus.prune
 
-    def _store(self, out: Path, work: Path, book: Book, listing: Listing | None = None) -> Store:
+    def store(self, out: Path, work: Path, book: Book | None, listing: Listing | None = None) -> Store:
+        """Where sound goes. `book`: None for a worker."""
         corpus, suffix = self.corpus, f".{self.corpus.format}"
         if corpus.to == "webdataset":
             return Shards(out, suffix, corpus.shard_size, book)
@@ -380,7 +405,7 @@ class Job:
             return self.corpus.yes or self.confirm(question)
 
         with self._book(work) as book:
-            store = self._store(out, work, book)
+            store = self.store(out, work, book)
             if isinstance(store, Files):
                 count, what = prune_files(out, plan, book, store, confirm), "files"
             else:
@@ -393,7 +418,7 @@ class Job:
     def _drop_damaged(self, out: Path, work: Path, plan: Plan) -> None:
         """--verify-files: a sound whose bytes are not those of its record is made again."""
         with self._book(work) as book:
-            store = self._store(out, work, book)
+            store = self.store(out, work, book)
             damaged = 0
             for index, record in enumerate(book.of_names(plan.rows["name"]).tolist()):
                 if record < 0 or book.records["state"][record] == FAILED:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from omnitts_cli.fleet.names import name_hash
+from omnitts_cli.fleet.names import name_digest
 
 MANY = 50_000  # rows; for fewer, starting a process takes longer
 PROCESSES = 4
@@ -74,11 +74,11 @@ class Listing:
 
 def packed(out: Path, folders: Sequence[str], suffix: str) -> bytes:
     """All hashes, then all sizes, 64 bits each."""
-    names, sizes = array("Q"), array("Q")
+    names, sizes = bytearray(), array("Q")
     for path, size in files_in(out, folders, suffix):
-        names.append(name_hash(path))
+        names += name_digest(path)
         sizes.append(size)
-    return names.tobytes() + sizes.tobytes()
+    return bytes(names) + sizes.tobytes()
 
 
 def main() -> None:

@@ -77,4 +77,8 @@ def relative_path(id: str, suffix: str, *, flat: bool, capitals: bool = False) -
 
 def name_hash(path: str) -> int:
     """64 bits that stand for a path in plans and journals."""
-    return int.from_bytes(hashlib.blake2b(path.encode(), digest_size=8).digest(), "little")
+    return int.from_bytes(name_digest(path), "little")
+
+
+def name_digest(path: str) -> bytes:
+    return hashlib.blake2b(path.encode(), digest_size=8).digest()

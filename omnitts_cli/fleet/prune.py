@@ -54,12 +54,26 @@ def prune_shards(plan: Plan, book: Book, keys: np.ndarray, store: Shards, journa
     made = book.records["state"] != FAILED
     there = [number for number in store.numbers() if (made & ~live & (book.records["shard"] == number)).any()]
     gone = sum(int((made & ~live & (book.records["shard"] == number)).sum()) for number in there)
-    if not there:
-        return 0
-    ask(confirm, f"Write {len(there)} shards anew without {gone} samples whose rows are gone?")
-    after = max(store.numbers()) + 1
+    if there:
+        ask(confirm, f"Write {len(there)} shards anew without {gone} samples whose rows are gone?")
+        write_anew(there, live & made, book, store, journal)
+    return gone
+
+
+def prune_doubles(book: Book, store: Shards, journal: Journal) -> None:
+    """Two workers may have made the same row. Writes the shards anew in which the earlier sample is."""
+    latest = book.of_names(book.records["name"])
+    made = book.records["state"] != FAILED
+    double = made & (latest != np.arange(len(latest))) & (book.records["key"] == book.records["key"][latest]).all(1)
+    there = [number for number in store.numbers() if (double & (book.records["shard"] == number)).any()]
+    write_anew(there, made & (latest == np.arange(len(latest))), book, store, journal)
+
+
+def write_anew(there: list[int], live: np.ndarray, book: Book, store: Shards, journal: Journal) -> None:
+    """Writes these shards without the samples of records that are not live."""
+    after = max(store.numbers(), default=0) + 1
     for number in there:
-        kept = np.flatnonzero(live & made & (book.records["shard"] == number))
+        kept = np.flatnonzero(live & (book.records["shard"] == number))
         if len(kept):
             write = rewritten_part if isinstance(store, ParquetParts) else rewritten_tar
             offsets = write(store.made(number), store.made(after), book.records[kept])
@@ -68,7 +82,6 @@ def prune_shards(plan: Plan, book: Book, keys: np.ndarray, store: Shards, journa
             )
             after += 1
         store.made(number).unlink()
-    return gone
 
 
 def rewritten_tar(old: Path, new: Path, records: np.ndarray) -> list[int]:

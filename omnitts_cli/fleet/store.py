@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 import tarfile
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -19,7 +20,7 @@ import numpy as np
 
 from omnitts_cli.errors import UsageError
 from omnitts_cli.fleet import disk
-from omnitts_cli.fleet.journal import FAILED, Book
+from omnitts_cli.fleet.journal import FAILED, Book, found
 from omnitts_cli.fleet.listing import FOLDERS, Listing, files_in
 from omnitts_cli.fleet.names import numbered
 from omnitts_cli.fleet.plan import Plan
@@ -65,6 +66,10 @@ class Store(Protocol):
         """The sound of a record; None if it cannot be read."""
         ...
 
+    def is_there(self, record: Any, details: bytes) -> bool:
+        """Whether the sound is that of this record, and not of another record of the same row."""
+        ...
+
     def where(self, record: Any, output: str) -> dict[str, Any]:
         """`output` and `offset` of the manifest's line."""
         ...
@@ -98,11 +103,11 @@ class Files:
         listing = self._listing or Listing(self._out, naming.suffix, flat=naming.flat, rows=plan.count)
         names, sizes = listing.found()
         at = np.flatnonzero(records >= 0)
-        held = book.records[records[at]]
-        where = np.minimum(np.searchsorted(names, held["name"]), max(len(names) - 1, 0))
-        good = held["state"] == FAILED
+        name, length, state = (book.records[field][records[at]] for field in ("name", "length", "state"))
+        where = found(names, np.arange(len(names)), name)
+        good = state == FAILED
         if len(names):
-            good |= (names[where] == held["name"]) & (sizes[where] == held["length"])
+            good |= (where >= 0) & (sizes[where] == length)
         present = np.zeros(len(records), bool)
         present[at] = good
         return present
@@ -119,7 +124,6 @@ class Files:
         return data if len(data) == int(record["length"]) and sha8(data) == int(record["sha"]) else None
 
     def is_there(self, record: Any, details: bytes) -> bool:
-        """Whether the file has the sound of that record."""
         return int(record["state"]) != FAILED and self.sound(record, json.loads(details)["output"]) is not None
 
     def where(self, record: Any, output: str) -> dict[str, Any]:
@@ -143,38 +147,70 @@ def npy(array: np.ndarray) -> bytes:
 
 
 class Shards:
-    """WebDataset: tar files of about equal size. The files of a row are adjacent, the sound last."""
+    """WebDataset: tar files of about equal size. The files of a row are adjacent, the sound last.
 
-    def __init__(self, out: Path, suffix: str, largest: int, book: Book, *, folder: Path | None = None) -> None:
+    Several workers may write shards of one folder: a shard belongs to the worker that created its file.
+    """
+
+    def __init__(self, out: Path, suffix: str, largest: int, book: Book | None, *, folder: Path | None = None) -> None:
+        """`book`: None for a worker, which begins new shards and leaves those of others alone."""
         self._out, self._suffix, self._largest = out, suffix, largest
         self._folder = folder or out
         self._folder.mkdir(parents=True, exist_ok=True)
         self._number, self._file = 0, None
-        self._continue(book)
+        if book is not None:
+            self._continue(book)
 
     _file: disk.File | None
+    _goes_on: int | None = None  # where the next sample of the last shard begins
     _full = False  # the next group begins a new shard: this one's rows must be in the journal before it is closed
 
     def path(self, number: int) -> Path:
         return self._folder / f"shard-{number:05}.tar"
 
     def _continue(self, book: Book) -> None:
-        """Cuts the last shard back to its last recorded end and removes those without a record."""
-        held = book.records[book.records["state"] != FAILED]
-        last = int(held["shard"].max()) if len(held) else -1
-        for path in self._folder.glob("shard-*.tar"):
-            if path.stem[6:].isdigit() and int(path.stem[6:]) > last:
-                path.unlink()
+        """Repairs what a killed run has left. The last shard goes on if there are more rows."""
+        ends = self._repair(book)
+        last = max(ends, default=-1)
         self._number = last + 1
-        if last < 0 or not self.path(last).exists():
-            return
-        mine = held[held["shard"] == last]
-        end = padded(int((mine["offset"] + mine["length"]).max()))
-        if self.path(last).stat().st_size >= end:  # else some of it is lost, and those rows are made again
-            self._number, self._full = last, end >= self._largest
-            self._file = disk.File(self.path(last), append=True)
-            self._file.cut(end)
-            self._file.end = end
+        if last in ends and self.path(last).exists() and ends[last] <= self.path(last).stat().st_size:
+            self._number, self._goes_on = last, ends[last] if ends[last] < self._largest else None
+
+    def _repair(self, book: Book) -> dict[int, int]:
+        """Cuts every shard back to its last recorded end, and removes those without a record; returns the ends.
+
+        A shard that is shorter has lost rows; they are made again, in another shard.
+        """
+        held = book.records[book.records["state"] != FAILED]
+        ends = np.zeros(int(held["shard"].max(initial=0)) + 1, np.uint64)
+        np.maximum.at(ends, held["shard"], held["offset"] + held["length"])
+        for number, path in self._tars():
+            end = padded(int(ends[number])) if number < len(ends) else 0
+            if not end:
+                path.unlink()
+            elif path.stat().st_size >= end:
+                self._end_at(path, end)
+        return {int(number): padded(int(ends[number])) for number in np.flatnonzero(ends)}
+
+    def end_all(self, book: Book) -> None:
+        """Ends the shards that workers have left open. No worker is alive, and our own shard is ended."""
+        self._repair(book)
+
+    def _end_at(self, path: Path, end: int) -> None:
+        """Ends a shard after its last recorded sound."""
+        file = disk.File(path, append=True)
+        try:
+            if os.pread(file.fileno(), len(TAR_END) + 1, end) == TAR_END:
+                return
+            file.cut(end)
+            file.write(TAR_END)
+            file.sync()
+        finally:
+            file.close()
+
+    def _tars(self) -> list[tuple[int, Path]]:
+        paths = sorted(self._folder.glob("shard-*.tar"))
+        return [(int(path.stem[6:]), path) for path in paths if path.stem[6:].isdigit()]
 
     def made(self, number: int) -> Path:
         """A finished shard."""
@@ -184,10 +220,25 @@ class Shards:
         """The numbers of all shards."""
         return sorted(self._sizes())
 
+    def _new(self) -> disk.File:
+        """The next shard. Of two workers that want a number, one creates the file, and the other takes the next."""
+        end, self._goes_on = self._goes_on, None
+        if end is not None:
+            file = disk.File(self.path(self._number), append=True)
+            file.cut(end)
+            file.end = end
+            return file
+        self._number = max([self._number - 1, *self.numbers()]) + 1
+        while True:
+            try:
+                return disk.File(self.path(self._number), new=True)
+            except FileExistsError:
+                self._number += 1
+
     def place(self, group: Sequence[Made]) -> None:
         if self._full:
             self._end()
-        self._file = self._file or disk.File(self.path(self._number))
+        self._file = self._file or self._new()
         for made in group:
             if made.part is not None:
                 made.shard = self._number
@@ -234,11 +285,14 @@ class Shards:
         return present
 
     def _sizes(self) -> dict[int, int]:
-        return {
-            int(path.stem[6:]): path.stat().st_size
-            for path in self._folder.glob("shard-*.tar")
-            if path.stem[6:].isdigit()
-        }
+        sizes = {}
+        for number, path in self._tars():
+            with suppress(FileNotFoundError):  # another worker has just made a Parquet part of it
+                sizes[number] = path.stat().st_size
+        return sizes
+
+    def is_there(self, record: Any, details: bytes) -> bool:
+        return True  # each worker has its own shards
 
     def sound(self, record: Any, output: str) -> bytes | None:
         try:
@@ -265,20 +319,39 @@ class Shards:
 class ParquetParts(Shards):
     """Parquet: shards are collected as tar files; each that is full becomes a part."""
 
-    def __init__(self, out: Path, suffix: str, largest: int, book: Book, work: Path) -> None:
+    def __init__(self, out: Path, suffix: str, largest: int, book: Book | None, work: Path) -> None:
         parquet()
-        folder = work / "shards"
-        for path in folder.glob("shard-*.tar"):  # a killed run had converted it already
-            if (out / f"part-{path.stem[6:]}.parquet").exists():
+        super().__init__(out, suffix, largest, book, folder=work / "shards")
+
+    def _repair(self, book: Book) -> dict[int, int]:
+        for number, path in self._tars():
+            if self.made(number).exists():  # a killed run had converted it already
                 path.unlink()
-        super().__init__(out, suffix, largest, book, folder=folder)
+        return super()._repair(book)
+
+    def _new(self) -> disk.File:
+        while True:
+            file = super()._new()
+            if not self.made(self._number).exists():
+                return file
+            file.close()  # another worker has ended its shard since we looked at the numbers
+            self.path(self._number).unlink()
+            self._number += 1
 
     def _end(self) -> None:
         number = self._number
         super()._end()
         if self._number > number:
-            convert(self.path(number), self.made(number), self._suffix)
-            self.path(number).unlink()
+            self._convert(number)
+
+    def end_all(self, book: Book) -> None:
+        super().end_all(book)
+        for number, _ in self._tars():
+            self._convert(number)
+
+    def _convert(self, number: int) -> None:
+        convert(self.path(number), self.made(number), self._suffix)
+        self.path(number).unlink()
 
     def made(self, number: int) -> Path:
         """A finished part."""

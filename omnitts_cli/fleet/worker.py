@@ -10,7 +10,7 @@ import platform
 import secrets
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import SimpleQueue
@@ -20,14 +20,13 @@ import numpy as np
 
 from omnitts_cli.errors import DeviceError, Notice, OmniError, OutputError
 from omnitts_cli.fleet import disk
-from omnitts_cli.fleet.job import Job, Model
+from omnitts_cli.fleet.job import OWNER, Job, Model
 from omnitts_cli.fleet.journal import FAILED, UNVERIFIED, Journal
 from omnitts_cli.fleet.plan import Plan
 from omnitts_cli.fleet.run import Pace, Run
-from omnitts_cli.fleet.store import PARTS, Files, Made
+from omnitts_cli.fleet.store import PARTS, Made
 from omnitts_cli.speech.tts import load
 
-OWNER = "run"  # file with the token of the run that owns the folder
 CELL = 4  # bytes of a row that is under way
 DIED = 70  # exit status of a worker whose device has failed
 
@@ -150,7 +149,7 @@ class Worker:
             load(task.model.name, variant=task.model.variant, **{**job.machine, "slots": job.slots(task.model)})
         )
         speaker = job.speaker(tts, task.plan, task.work, task.model, self._closing)
-        store = Files(task.out, codes=job.corpus.save_codes)
+        store = self._closing.enter_context(closing(job.store(task.out, task.work, None)))
         run = LeasedRun(task.plan, store, journal, speaker, task.model.mask, Pace(), lambda pace: None)
         run.worker = self
         self._feed = Feed(task.work / f"doing-{self.name}")
@@ -161,6 +160,7 @@ class Worker:
     def _speak(self, run: LeasedRun, most: int) -> None:
         try:
             run.speak_in_order(self._feed, self._tries, most)
+            run.store.finish()
         except DeviceError:
             os._exit(DIED)  # a new process has a new device context
         except (OmniError, OSError) as error:
@@ -209,3 +209,8 @@ class Worker:
                 counts.audio_s += seconds
                 counts.expected_s += expected
         return counts
+
+    def end(self) -> None:
+        """There are no more rows: ends the last shard."""
+        self._feed.put(None)
+        self._thread.join()

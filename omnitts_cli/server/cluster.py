@@ -10,24 +10,17 @@ from dataclasses import replace
 from typing import Any
 
 from omnitts_cli.errors import DeviceError, ModelError, UsageError
-from omnitts_cli.fleet.cluster import LOCAL, OBJECT_STORE_BYTES, imported
+from omnitts_cli.fleet.cluster import INSTALL, LOCAL, connect, imported
 from omnitts_cli.server import listen
 from omnitts_cli.server.replica import NAME, Order
 from omnitts_cli.settings.environment import fast_proxy
-
-QUIET = {"logging_level": "error", "log_to_driver": False}
 
 
 def run(
     order: Order, address: str, replicas: int | str, announce: Callable[[str], None], ready: Callable[[], None]
 ) -> int:
     """Serves until a signal, and returns the exit code. `announce` is called with the URL."""
-    fast_proxy()
-    ray = imported()
-    try:
-        from ray import serve
-    except ImportError as error:
-        raise UsageError(f"--ray needs Ray Serve: {error}", hint='pip install "ray[serve]"') from None
+    ray, serve = required(address)
     stopped = threading.Event()
     connect(ray, address)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):  # after Ray, which sets its own
@@ -48,25 +41,21 @@ def run(
         announce(f"http://{order.options.host}:{port}")
         ready()
         stopped.wait()
-        serve.delete(NAME)
-        if address == LOCAL:
-            serve.shutdown()
+        serve.delete(NAME)  # waits for running requests; then Ray ends its own processes
     finally:
         ray.shutdown()
     return 0
 
 
-def connect(ray: Any, address: str) -> None:
-    """Joins a cluster, or starts one on this machine."""
+def required(address: str) -> tuple[Any, Any]:
+    """Ray and Ray Serve, or an error with the command that installs them."""
+    fast_proxy()
+    ray = imported(address)
     try:
-        if address == LOCAL:
-            ray.init(address=LOCAL, include_dashboard=False, object_store_memory=OBJECT_STORE_BYTES, **QUIET)
-        else:
-            ray.init(address=address, **QUIET)
-    except (ConnectionError, RuntimeError, ValueError) as error:
-        raise DeviceError(
-            f"cannot use Ray at '{address}'", cause=str(error).splitlines()[0][:200], hint="ray status   or --ray local"
-        ) from None
+        from ray import serve
+    except ImportError as error:
+        raise UsageError(f"--ray needs Ray Serve: {error}", hint=INSTALL) from None
+    return ray, serve
 
 
 def machines(ray: Any, order: Order, replicas: int | str, address: str) -> int:

@@ -95,7 +95,13 @@ class Ingress:
             return
         if not scope.get("client"):  # a request without one would count as a local one
             scope["client"] = self.client
-        await self.app(scope, receive, send)
+
+        async def sent(message: Any) -> None:
+            if message["type"] == "http.response.start":  # Ray adds the id of the request, as its log has it
+                message["headers"] = [header for header in message["headers"] if header[0] != b"x-request-id"]
+            await send(message)
+
+        await self.app(scope, receive, sent)
 
 
 class Replica:

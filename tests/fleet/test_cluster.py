@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import random
+import shutil
 import signal
+import socket
 import subprocess
 import sys
+import tarfile
 import time
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,8 +22,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from omnitts_cli.errors import DeviceError
 from omnitts_cli.fleet import cluster, journal
 from omnitts_cli.fleet.journal import DONE, Book, Entry, Journal
+from omnitts_cli.fleet.store import TAR_END
 from omnitts_cli.fleet.worker import Task, Worker
 
 soundfile = pytest.importorskip("soundfile")
@@ -44,16 +51,30 @@ def sums(out: str) -> dict[str, str]:
     for line in Path(out, "manifest.jsonl").read_text().splitlines():
         row = json.loads(line)
         assert row["status"] == "ok", row
-        assert Path(out, row["output"]).stat().st_size == row["bytes"]
+        if row["output"].endswith(".flac"):
+            assert Path(out, row["output"]).stat().st_size == row["bytes"]
         found[row["id"]] = row["sha256"]
     return found
 
 
-def started(name: str, out: str, workers: int) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "omnitts_cli", "batch", name, "-O", out, "--ray", "local", "--workers"]
+def stored(out: str) -> list[str]:
+    """The SHA-256 of every sound in shards and Parquet parts, each of which can be read to its end."""
+    found = []
+    for path in Path(out).glob("shard-*.tar"):
+        with tarfile.open(path) as tar:
+            sounds = [tar.extractfile(one).read() for one in tar if one.name.endswith(".flac")]  # type: ignore[union-attr]
+        assert path.read_bytes().endswith(TAR_END)
+        found += sounds
+    for path in Path(out).glob("part-*.parquet"):
+        found += pytest.importorskip("pyarrow.parquet").read_table(path)["audio"].to_pylist()
+    return sorted(hashlib.sha256(sound).hexdigest() for sound in found)
+
+
+def started(name: str, out: str, workers: int, *more: str, ray: str = "local") -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "omnitts_cli", "batch", name, "-O", out, "--ray", ray, "--workers", str(workers)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with Path(f"{out}.err").open("ab") as err:
-        return subprocess.Popen([*command, str(workers), *TOY], stdout=err, stderr=err, env=environment)
+        return subprocess.Popen([*command, *TOY, *more], stdout=err, stderr=err, env=environment)
 
 
 def workers_here() -> list[int]:
@@ -100,10 +121,10 @@ def test_workers_make_what_one_process_makes_though_one_is_killed(home: Path, om
     assert [path.name for path in Path("out/.omnitts").glob("journal-*")] == ["journal-main.bin"]
 
 
-def disturbed(out: str, name: str, draw: random.Random, whom: str, rows: int) -> bool:
+def disturbed(out: str, name: str, draw: random.Random, whom: str, rows: int, *more: str) -> bool:
     """One run in which a worker, the driver or both are killed after a random number of commits."""
     before = records(out) if Path(out, ".omnitts").exists() else 0
-    process = started(name, out, draw.randint(1, 3))
+    process = started(name, out, draw.randint(1, 3), *more)
     hit = wait_for(out, before + draw.randint(0, max(rows - before - 20, 1)), process)
     time.sleep(draw.random() / 2)
     if whom in ("worker", "both"):
@@ -139,13 +160,84 @@ def test_a_cluster_that_is_killed_anywhere_goes_on(home: Path, omnitts: Any, see
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("to", ["webdataset", "parquet"])
+def test_shards_of_a_cluster_that_is_killed_have_each_row_once(home: Path, omnitts: Any, to: str, seed: int) -> None:
+    pytest.importorskip("ray")
+    rows, draw, more = 300, random.Random(seed), ("--to", to, "--shard-size", "100KB")
+    manifest("rows.jsonl", rows)
+    assert omnitts("batch", "rows.jsonl", "-O", "whole", *TOY).code == 0
+    disturbed("out", "rows.jsonl", draw, ("worker", "driver", "both")[seed], rows, *more)
+    ended(started("rows.jsonl", "out", draw.randint(1, 3), *more), "out")
+    assert sums("out") == sums("whole")
+    assert stored("out") == sorted(sums("whole").values())
+    assert omnitts("batch", "rows.jsonl", "-O", "out", *TOY, *more, "--json").json["spoken_now"] == 0
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("workers", [1, 2, 3])
 def test_any_number_of_workers(home: Path, omnitts: Any, workers: int) -> None:
     pytest.importorskip("ray")
     manifest("rows.jsonl", 200)
+    manifest("shuffled.jsonl", 200, shuffled=workers)
     assert omnitts("batch", "rows.jsonl", "-O", "whole", *TOY).code == 0
     ended(started("rows.jsonl", "out", workers), "out")
     assert Path("out/manifest.jsonl").read_bytes() == Path("whole/manifest.jsonl").read_bytes()
+    ended(started("shuffled.jsonl", "out2", workers), "out2")
+    assert sums("out2") == sums("whole")
+
+
+@pytest.fixture
+def nodes(tmp_path: Path) -> Iterator[str]:
+    """The address of a cluster of two nodes, which was started apart."""
+    pytest.importorskip("ray")
+    address = f"127.0.0.1:{free_port()}"
+    command, folder = [sys.executable, "-m", "ray.scripts.scripts", "start", "--num-cpus=1"], f"/tmp/r{os.getpid()}"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "RAY_USAGE_STATS_ENABLED": "0"}
+    running: list[subprocess.Popen[bytes]] = []
+    try:
+        for where in ([f"--port={address.split(':')[1]}", "--head", f"--temp-dir={folder}"], [f"--address={address}"]):
+            with Path(tmp_path, "nodes.log").open("ab") as log:
+                node = [*command, *where, "--block", "--object-store-memory=100000000", "--disable-usage-stats"]
+                running.append(
+                    subprocess.Popen(
+                        node, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, start_new_session=True
+                    )
+                )
+            until = time.monotonic() + 90
+            while b"Ray runtime started" not in Path(tmp_path, "nodes.log").read_bytes() and time.monotonic() < until:
+                time.sleep(0.2)
+        until = time.monotonic() + 90
+        while Path(tmp_path, "nodes.log").read_bytes().count(b"Ray runtime started") < 2 and time.monotonic() < until:
+            time.sleep(0.2)
+        yield address
+    finally:
+        for process in reversed(running):
+            os.killpg(process.pid, signal.SIGTERM)
+        for process in running:
+            process.wait(60)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        return int(found.getsockname()[1])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_cluster_that_was_started_apart(home: Path, omnitts: Any, nodes: str) -> None:
+    """Two nodes; the run joins them by their address, a worker is killed, and the cluster is still there afterwards."""
+    manifest("rows.jsonl", 200)
+    assert omnitts("batch", "rows.jsonl", "-O", "whole", *TOY).code == 0
+    process = started("rows.jsonl", "out", 2, ray=nodes)
+    if wait_for("out", 20, process) and (found := workers_here()):
+        os.kill(found[0], signal.SIGKILL)
+    ended(process, "out")
+    assert sums("out") == sums("whole")
+    ended(started("rows.jsonl", "out2", 2, "--to", "webdataset", ray=nodes), "out2")
+    assert sums("out2") == sums("whole") and stored("out2") == sorted(sums("whole").values())
 
 
 # ---- without Ray
@@ -191,7 +283,7 @@ class FakeWorker:
 
     def __init__(self, task: Task, number: int, poison: int) -> None:
         self.task, self.number, self.poison, self.deaths = task, number, poison, 0
-        self.ready = self.speak = self
+        self.ready = self.speak = self.end = self
         self.worker: Worker | None = None
 
     def remote(self, *given: Any) -> Any:
@@ -256,10 +348,32 @@ def test_a_row_that_kills_three_workers_fails_and_the_others_go_on(
 
 
 @pytest.mark.parametrize(
-    ("more", "message"),
-    [(("--ray", "local", "--to", "parquet"), "--ray writes files"), (("--workers", "2"), "--workers needs --ray")],
+    ("address", "code", "message"),
+    [
+        ("127.0.0.1:1", 5, "no Ray cluster at 127.0.0.1:1"),
+        ("10.0.0.5", 2, "--ray 10.0.0.5 is not an address"),
+        ("ray://10.0.0.5:10001", 2, "--ray ray://10.0.0.5:10001 is not an address"),
+    ],
 )
-def test_what_workers_cannot_do_is_refused(omnitts: Any, more: tuple[str, ...], message: str) -> None:
+def test_an_address_without_a_cluster(omnitts: Any, address: str, code: int, message: str) -> None:
+    pytest.importorskip("ray")
     Path("m.txt").write_text("One.")
-    done = omnitts("batch", "m.txt", "-O", "out", *TOY, *more)
-    assert done.code == 2 and message in done.err
+    done = omnitts("batch", "m.txt", "-O", "out", *TOY, "--ray", address)
+    assert done.code == code and message in done.err and "--ray local" in done.err
+
+
+def test_a_worker_that_cannot_start() -> None:
+    """A machine without this package ends the run at once; a worker that was killed is started again."""
+    begin = "The actor died because of an error raised in its creation task, ray::Worker.__init__()"
+    with pytest.raises(DeviceError, match="lacks a package") as caught:
+        cluster.check_start(f"{begin}\n...\nModuleNotFoundError: No module named 'omnitts_cli'\n")
+    assert caught.value.cause == "ModuleNotFoundError: No module named 'omnitts_cli'"
+    with pytest.raises(DeviceError, match="could not be started"):
+        cluster.check_start(f"{begin}\nAttributeError: 'Task' object has no attribute 'job'")
+    cluster.check_start("The actor died unexpectedly before finishing this task. Worker exit type: SYSTEM_ERROR")
+
+
+def test_workers_need_ray(omnitts: Any) -> None:
+    Path("m.txt").write_text("One.")
+    done = omnitts("batch", "m.txt", "-O", "out", *TOY, "--workers", "2")
+    assert done.code == 2 and "--workers needs --ray" in done.err

@@ -121,6 +121,8 @@ def test_webdataset(omnitts: Call) -> None:
     assert batch(omnitts, "m.csv", "-O", "out", "--to", "webdataset", "--codes")["spoken_now"] == 1
     with tarfile.open("out/shard-00000.tar") as tar:
         assert len(tar.getnames()) == 16
+    assert batch(omnitts, "m.csv", "-O", "out", "--to", "webdataset", "--codes")["spoken_now"] == 0
+    assert Path("out/shard-00000.tar").read_bytes().endswith(bytes(1024))
 
 
 def test_small_shards(omnitts: Call) -> None:

@@ -7,6 +7,7 @@ import io
 import json
 import tarfile
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 import soundfile
 
 from omnitts_cli.fleet.journal import DONE, SIZE, Book, Entry, Journal
-from omnitts_cli.fleet.store import Made, Shards, header, member, padded, sha8
+from omnitts_cli.fleet.store import Made, ParquetParts, Shards, header, member, padded, sha8
 
 Call = Callable[..., Any]
 TOY = ["-m", "random:toy", "--max-frames", "8", "--json", "--progress", "none"]
@@ -175,3 +176,88 @@ def test_a_lost_shard_is_made_again(omnitts: Call) -> None:
     assert again["spoken_now"] + again["copied_now"] == 3
     assert {row["output"] for row in rows_of("out").values()} == {"shard-00001.tar"}
     assert Path("out/.omnitts/journal-main.bin").stat().st_size == 6 * SIZE
+
+
+def by(worker: Shards, work: Path, name: str, group: list[Made]) -> None:
+    """A worker makes these rows, and is then killed."""
+    sums = {one.index: sha8(one.part.read_bytes()) for one in group if one.part}
+    worker.place(group)
+    journal = Journal(work, name)
+    journal.append(
+        [
+            Entry(one.key, one.index + 1, one.index, DONE, b"{}", sums[one.index], one.shard, one.offset, one.length)
+            for one in group
+        ]
+    )
+    journal.close()
+
+
+@pytest.mark.parametrize("to", ["webdataset", "parquet"])
+def test_shards_of_several_workers(tmp_path: Path, to: str) -> None:
+    """Each has its own; what they leave is ended, and a row that two of them have made is kept once."""
+    from pyarrow.parquet import read_table
+
+    from omnitts_cli.fleet.prune import prune_doubles
+
+    work = tmp_path / "work"
+    work.mkdir()
+
+    def opened(book: Book | None) -> Shards:
+        if to == "parquet":
+            return ParquetParts(tmp_path, ".flac", 6000, book, work)
+        return Shards(tmp_path, ".flac", 6000, book)
+
+    rows = {index: made(tmp_path, index, 600) for index in range(12)}
+    sounds = {index: one.part.read_bytes() for index, one in rows.items() if one.part}
+    one, two, three = opened(None), opened(None), opened(None)
+    by(one, work, "w0", [rows[0], rows[1], rows[2]])
+    by(two, work, "w1", [rows[3], rows[4]])
+    by(one, work, "w0", [rows[5], rows[6], rows[7]])  # the shard is full now
+    by(one, work, "w0", [rows[8]])
+    by(two, work, "w1", [rows[9], made(tmp_path, 0, 600)])
+    two.place([rows[10]])  # without a record
+    three.place([rows[11]])
+    main = Journal(work)
+    main.absorb(work, one.is_there)
+    after = opened(None)
+    with closing(Book(work)) as book:
+        after.end_all(book)
+        prune_doubles(book, after, main)
+    with closing(Book(work)) as book:
+        records = book.of_names(np.arange(1, 13, dtype=np.uint64))
+        assert (records >= 0).tolist() == [True] * 10 + [False] * 2
+        if to == "webdataset":
+            for index, record in enumerate(records[:10]):
+                number, at = (int(book.records[field][record]) for field in ("shard", "offset"))
+                assert after.path(number).read_bytes()[at:][:600] == sounds[index]
+        prune_doubles(book, after, main)  # nothing is left to do
+        assert len(book.records) == len(Book(work).records)
+    main.close()
+    if to == "webdataset":
+        found = [read for path in tmp_path.glob("shard-*.tar") for read in members(path)]
+    else:
+        assert not list((work / "shards").iterdir())
+        found = [sound for path in tmp_path.glob("part-*") for sound in read_table(path)["audio"].to_pylist()]
+    assert sorted(found) == sorted(sounds[index] for index in range(10))
+
+
+def members(shard: Path) -> list[bytes]:
+    with tarfile.open(shard) as tar:
+        return [tar.extractfile(one).read() for one in tar if one.name.endswith(".flac")]  # type: ignore[union-attr]
+
+
+def test_two_workers_do_not_take_one_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both look before either has created its file; a Parquet part counts as its shard."""
+    one, two = (ParquetParts(tmp_path, ".flac", 6000, None, tmp_path / "work") for _ in range(2))
+    monkeypatch.setattr(two, "numbers", list)
+    one.place([made(tmp_path, 0, 600)])
+    two.place([made(tmp_path, 1, 600)])
+    one.finish()
+    three = ParquetParts(tmp_path, ".flac", 6000, None, tmp_path / "work")
+    monkeypatch.setattr(three, "numbers", list)
+    three.place([made(tmp_path, 2, 600)])
+    for store in (two, three):
+        store.finish()
+    assert sorted(path.name for path in tmp_path.glob("part-*.parquet")) == [
+        f"part-{number:05}.parquet" for number in range(3)
+    ]

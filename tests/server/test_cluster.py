@@ -104,6 +104,7 @@ def test_the_replicas_answer_as_one_server(url: str) -> None:
     sounds: dict[int, set[bytes]] = {}
     while len(sounds) < 2:
         connection, answer = begun(url)
+        assert len(answer.headers.get_all("X-Request-Id", [])) == 1
         sounds.setdefault(replica(answer), set()).add(answer.read())
         connection.close()
     assert len(set.union(*sounds.values())) == 1
