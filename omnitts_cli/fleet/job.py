@@ -156,7 +156,7 @@ class Job:
             if len(todo.later) and not self.corpus.limit:
                 left = copied(todo.later)
                 self._speak(plan, store, journal, models, left, {}, pace, work, open_model)
-            store.finish()
+        store.finish()
         with self._book(work) as book:
             return write_results(out, work, plan, store, book, masks, pace, self.checks, self.tell)
 

@@ -329,6 +329,18 @@ class ParquetParts(Shards):
                 path.unlink()
         return super()._repair(book)
 
+    def _continue(self, book: Book) -> None:
+        super()._continue(book)
+        for number, _ in self._tars():
+            if number != self._number or self._goes_on is None:
+                self._convert(number)
+
+    def finish(self) -> None:
+        super().finish()
+        if self._goes_on is not None:  # a killed run had made all rows
+            self._goes_on = None
+            self._convert(self._number)
+
     def _new(self) -> disk.File:
         while True:
             file = super()._new()
