@@ -168,6 +168,7 @@ class Driver:
         self._order = np.fromiter(in_order(task.plan, rows), np.int64, len(rows))  # position -> row of the plan
         self._position = np.full(task.plan.count, -1, np.int64)
         self._position[self._order] = np.arange(len(rows))
+        self._counted = np.zeros(len(rows), bool)  # by position: rows whose seconds are in the pace
         self._leases = Leases(len(rows), len(cluster.workers))
         self._calls: dict[Any, tuple[str, Lease | None]] = {}  # Ray's reference -> worker, lease; None: it starts
         self._names: dict[str, str] = {}  # workers that are ready -> the name of their journal
@@ -257,7 +258,9 @@ class Driver:
             raise counts.failure
         fresh = self._leases.finished(worker, lease)
         self._starts[worker] = 0
-        share = fresh / max(counts.done, 1)  # a copy of rows that were committed elsewhere counts less
+        counted = self._counted[lease.rows]
+        self._counted[lease.rows] = True
+        share = int((~counted).sum()) / max(counts.done, 1)  # a copy of rows that another worker has counted is not
         self._pace.done += fresh
         self._pace.failed += round(counts.failed * share)
         self._pace.unverified += round(counts.unverified * share)
