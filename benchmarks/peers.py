@@ -10,7 +10,8 @@ Makes one random checkpoint in the released layout and an environment per peer, 
 they are found again the next time; or takes a peer's packages from where `pip install --target DIR`
 has put them, in front of those of this Python. All engines are loaded at once, each in a process of its own, and
 speak in turn, so that what else the machine does meets all of them. The sound's length is fixed: the
-end code is held back in each engine. nari-qwen3-tts is a server only: `servers.py` measures it over HTTP beside ours.
+end code is held back in each engine. nari-qwen3-tts is a server only: with --nari-packages or --nari-python,
+`servers.py` measures it and our server over HTTP afterwards, with the same weights and number of frames.
 """
 
 from __future__ import annotations
@@ -61,6 +62,10 @@ def arguments() -> argparse.Namespace:
     for name in PACKAGES:
         parser.add_argument(f"--{name}-python", help="an environment that is there already")
         parser.add_argument(f"--{name}-packages", metavar="DIRS", help="this Python, with these folders in front")
+    parser.add_argument("--nari-python", help="a Python that imports nari_qwen3_tts (see servers.py)")
+    parser.add_argument("--nari-packages", metavar="DIRS", help="folders to import it from")
+    parser.add_argument("--nari-rates", default="1,10,20", help="requests a second over HTTP")
+    parser.add_argument("--nari-duration", default="60", help="seconds for each rate")
     return parser.parse_args()
 
 
@@ -282,6 +287,8 @@ def main() -> None:
     errors = {peer.name: peer.hello["error"] for peer in peers if "error" in peer.hello}
     if "faster" not in (peer.name for peer in peers):
         errors["faster"] = "not tried: faster-qwen3-tts needs a CUDA device"
+    if not (options.nari_python or options.nari_packages):
+        errors["nari"] = "not tried: no --nari-packages"
     for name, error in errors.items():
         print(f"{name}: {error}")
     card = next((peer.hello["card"] for peer in able if "card" in peer.hello), None)
@@ -300,6 +307,27 @@ def main() -> None:
         "note": options.note,
     }
     rig.keep("peers", [row | rig.machine(options) | {"device": words, "dtype": options.dtype}], options)
+    if "nari" not in errors:
+        over_http(folder, options)
+
+
+def over_http(folder: Path, options: argparse.Namespace) -> None:
+    """nari-qwen3-tts and our server, in turn; its rows are kept by `servers.py`."""
+    command = [sys.executable, str(rig.HERE / "servers.py"), "-m", str(folder), "-d", options.device]
+    command += [
+        "--dtype",
+        options.dtype,
+        "-c",
+        ",".join(map(str, options.concurrency)),
+        "--frames",
+        str(options.frames),
+    ]
+    command += ["--slots", str(max(options.concurrency)), "--note", options.note]
+    command += ["--rates", options.nari_rates, "--duration", options.nari_duration]
+    for name in ("nari_python", "nari_packages"):
+        if given := getattr(options, name):
+            command += [f"--{name.replace('_', '-')}", given]
+    subprocess.run([*command, *(["--no-keep"] if options.no_keep else [])], check=True)
 
 
 if __name__ == "__main__":

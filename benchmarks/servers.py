@@ -1,12 +1,13 @@
 """This server beside nari-qwen3-tts over HTTP: same client, card, weights and number of frames, one after the other.
 
-    python benchmarks/servers.py -m FOLDER -d cuda --nari-python PY --nari-profile ttfa -c 1,64 --rates 1,10,20
+    python benchmarks/servers.py -m FOLDER -d cuda --nari-packages DIRS --nari-profile ttfa -c 1,64 --rates 1,10,20
     python benchmarks/servers.py -m random:toy -d cpu -c 1,4 --rates 2 --duration 5     only ours, anywhere
 
 FOLDER is a CustomVoice folder of 1.7B; `peers.py --shapes 1.7b-customvoice` makes one with random weights.
-nari-qwen3-tts is not on a package index: PY is a Python 3.12 that imports `nari_qwen3_tts` (its repository's `src` on
-PYTHONPATH), with torch, transformers 4.57.3, qwen-tts 0.1.1, flashinfer-python and nvcc. It runs on an H100 only, with
-the gate and up products of every talker layer in FP8; ours has the weights as they are. The client is `omnitts bench`.
+nari-qwen3-tts is not on a package index: DIRS are its repository's `src` and folders with what this Python lacks of
+transformers 4.57.3, qwen-tts 0.1.1, fastapi and flashinfer-python; nvcc must be there. Or --nari-python PY imports
+them all. It has the gate and up products of every talker layer in FP8; ours has the weights as they are. It takes only
+an H100, so `nari_server.py` starts it. The client is `omnitts bench`.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--requests", type=int, default=256, help="for each level of concurrency")
     parser.add_argument("--slots", type=int, default=64)
     parser.add_argument("--voice", default=SPEAKER)
-    parser.add_argument("--nari-python", help="a Python that imports nari_qwen3_tts; without it only ours is measured")
+    parser.add_argument("--nari-python", help="a Python that imports nari_qwen3_tts")
+    parser.add_argument("--nari-packages", metavar="DIRS", help="folders to import it from, as PYTHONPATH writes them")
     parser.add_argument("--nari-profile", default="ttfa", help="ttfa, balanced or throughput")
     return parser.parse_args()
 
@@ -54,18 +56,24 @@ def commands(options: argparse.Namespace, port: int) -> dict[str, list[str]]:
     ours = [sys.executable, "-m", "omnitts_cli", "serve", "-m", options.model, "--port", str(port), "--socket", "off"]
     ours += ["-d", options.device, "--dtype", options.dtype, "-b", str(options.slots), "--no-web"]
     found = {"omnitts": ours}
-    if options.nari_python:
-        nari = [options.nari_python, "-m", "nari_qwen3_tts.serve", "--model", options.model, "--local-files-only"]
+    if asked(options):
+        nari = [options.nari_python or sys.executable, str(rig.HERE / "nari_server.py"), "--model", options.model]
+        nari += ["--device", "cuda:0" if options.device == "cuda" else options.device, "--local-files-only"]
         found["nari"] = [*nari, "--host", "127.0.0.1", "--port", str(port), "--profile", options.nari_profile]
     return found
 
 
+def asked(options: argparse.Namespace) -> bool:
+    """Whether nari-qwen3-tts is to be measured; without it only ours is."""
+    return bool(options.nari_python or options.nari_packages)
+
+
 @contextmanager
-def running(command: list[str], port: int) -> Iterator[float]:
+def running(command: list[str], port: int, packages: str | None = None) -> Iterator[float]:
     """A server that is ready; gives the seconds that it took. Raises what it said where it ended instead."""
     began = time.perf_counter()
     with tempfile.TemporaryFile() as said:
-        places = os.pathsep.join(filter(None, [str(rig.HERE.parent), os.environ.get("PYTHONPATH")]))
+        places = os.pathsep.join(filter(None, [packages, str(rig.HERE.parent), os.environ.get("PYTHONPATH")]))
         process = subprocess.Popen(command, stdout=said, stderr=said, env=os.environ | {"PYTHONPATH": places})
         try:
             while not ready(port):
@@ -128,11 +136,12 @@ def main() -> None:
     options = arguments()
     rows: list[dict[str, Any]] = []
     start_s: dict[str, float] = {}
-    errors = {} if options.nari_python else {"nari": "not tried: no --nari-python"}
+    errors = {} if asked(options) else {"nari": "not tried: no --nari-packages"}
     for name in commands(options, 0):
         port = free_port()
         try:
-            with running(commands(options, port)[name], port) as took:
+            packages = options.nari_packages if name == "nari" else None
+            with running(commands(options, port)[name], port, packages) as took:
                 start_s[name] = round(took, 1)
                 rows += measured(name, port, options)
         except RuntimeError as error:
@@ -146,7 +155,7 @@ def main() -> None:
         "model": Path(options.model).name,
         "frames_per_request": options.frames,
         "slots": options.slots,
-        "nari_profile": options.nari_profile if options.nari_python else None,
+        "nari_profile": options.nari_profile if asked(options) else None,
         "rows": rows,
         "not_measured": errors,
         "start_s": start_s,

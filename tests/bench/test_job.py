@@ -123,9 +123,10 @@ def test_a_clip_is_brought_to_the_rate_of_the_model() -> None:
 
 BENCHMARKS = Path(__file__).parent.parent.parent / "benchmarks"
 SCRIPTS = ("frame", "predictor", "codec", "speak", "peers", "peer")
+SERVERS = ("serve", "servers", "turns")
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
+@pytest.mark.parametrize("name", [*SCRIPTS, *SERVERS])
 def test_the_scripts_of_benchmarks_import_without_anything_heavy(name: str) -> None:
     code = f"import sys; sys.path.insert(0, {str(BENCHMARKS)!r}); import {name}; assert 'torch' not in sys.modules"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -269,7 +269,7 @@ def test_in_chaos_everyone_hears_their_own_sound_and_no_slot_is_lost(
         threads = server.threads()
         chaos = Chaos(server, expected, seconds)
         chaos.run(clients)
-        assert server.idle(), "a slot is lost"
+        assert server.idle(), f"a slot is lost: {server.left()}"
         print(f"\n{seconds} s of chaos: {sum(chaos.done.values())} requests; {dict(chaos.done.most_common())}")
         assert chaos.wrong == []
         assert chaos.done["whole"] > 0 and chaos.done["leaves"] > 0

@@ -85,6 +85,15 @@ class Inside(Served):
         """How many requests the engines hold."""
         return sum(len(engine.snapshot().requests) for engine in self.engines())
 
+    def left(self) -> str:
+        """What is under way: the engines, and the calls with what they wait for."""
+        calls = [
+            f"{call.id}: gone {call.gone}, paused {call.paused}, sending since {call.sending_since}, {call.problem!r}, "
+            f"{call.stream and vars(call.stream)}"
+            for call in self.server.state.calls
+        ]
+        return "\n".join([*(str(engine.snapshot()) for engine in self.engines()), *calls])
+
     def idle(self, limit_s: float = LONG_S) -> bool:
         """Whether no request is left within this time, and all slots are free."""
         end = time.monotonic() + limit_s
