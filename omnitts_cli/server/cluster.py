@@ -30,13 +30,13 @@ def run(
             order = replace(order, gpus=0.0)
         most = machines(ray, order, replicas, address)
         port = order.options.port or free_port(order.options.host)
-        with suppress(ValueError):
-            serve.start(proxy_location="HeadOnly" if address == LOCAL else "EveryNode",
-                        http_options={"host": order.options.host, "port": port})  # fmt: skip
         try:
+            with suppress(ValueError):
+                serve.start(proxy_location="HeadOnly" if address == LOCAL else "EveryNode",
+                            http_options={"host": order.options.host, "port": port})  # fmt: skip
             serve.run(order.deployment(replicas, most), name=NAME, route_prefix="/")
         except RuntimeError as error:
-            raise ModelError("the replicas did not start", cause=str(error).splitlines()[0][:300],
+            raise ModelError("the replicas did not start", cause=last_line(error),
                              hint="omnitts serve   without --ray shows why") from None  # fmt: skip
         announce(f"http://{order.options.host}:{port}")
         ready()
@@ -56,6 +56,12 @@ def required(address: str) -> tuple[Any, Any]:
     except ImportError as error:
         raise UsageError(f"--ray needs Ray Serve: {error}", hint=INSTALL) from None
     return ray, serve
+
+
+def last_line(error: Exception) -> str:
+    """What went wrong: Ray's errors end with it, after the stack of another process."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1][:300] if lines else type(error).__name__
 
 
 def machines(ray: Any, order: Order, replicas: int | str, address: str) -> int:
