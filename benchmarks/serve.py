@@ -46,9 +46,6 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--append", help="file of rows")
     parser.add_argument("--clients", type=int, default=1, help="processes that share the streams of a closed loop")
     parser.add_argument("--levels", default="64", help="streams of the closed loops")
-    parser.add_argument(
-        "--gather", type=int, help="turns that newcomers of a full engine wait, instead of the usual ones"
-    )
     parser.add_argument("--one-process", action="store_true", help="engine and HTTP in one process, as before")
     parser.add_argument(
         "--paced", help="FRAME_MS,PREFILL_MS,HOST_MS,CALLS,GATHER: an engine of served_engine.py instead of a model"
@@ -196,7 +193,7 @@ class Bench:
             return opener(
                 model.source, tell=tell, paced=options.paced, slots=options.slots, frames=options.frames,
                 levels=levels if first else [], seconds=options.throughput_seconds, variant=model.variant,
-                device=options.device, gather=options.gather,
+                device=options.device,
             )  # fmt: skip
 
         guard = Guard.of("127.0.0.1", {}, insecure=False)

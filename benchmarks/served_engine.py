@@ -168,14 +168,9 @@ def load(
     frames: int,
     levels: list[int],
     seconds: float,
-    gather: int | None = None,
     **settings: Any,
 ) -> TTS:
     """An open model. First the engine speaks by itself, so many streams at a time; the figures go to `tell` as JSON."""
-    if gather is not None:
-        from omnitts_cli.speech import load as plans
-
-        plans.GATHER = gather
     opened = paced_engine(paced, slots) if paced else tts.load(source, slots=slots, **settings)
     for streams in levels:
         throughput(opened, streams, 1.0, frames)  # not counted

@@ -1,7 +1,7 @@
 """What an order of work costs at 64 streams, by the engine's own loop over a modelled card, in virtual time.
 
     python benchmarks/turns.py
-    python benchmarks/turns.py --gather 0,2,4 --seeds 5
+    python benchmarks/turns.py --streams 8 --seeds 5
 
 The model is `tests/support/virtual_card.py`. It compares orders of work and needs no card; its figures are not
 measurements. Each row: sound a second and first packets (p50 / p95, ms) of requests that begin together, one by one,
@@ -30,7 +30,6 @@ LOADS = {
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--streams", type=int, default=64)
-    parser.add_argument("--gather", type=rig.numbers, default=[0, 2], help="turns that newcomers wait for others")
     parser.add_argument("--rates", type=rig.numbers, default=[10, 20], help="requests a second")
     parser.add_argument("--seconds", type=float, default=2.5, help="virtual, of each run")
     parser.add_argument("--seeds", type=int, default=3)
@@ -42,16 +41,14 @@ def main() -> None:
     import virtual_card
 
     rows: list[list[object]] = []
-    for gather in options.gather:
-        for name, load in LOADS.items():
-            found = [
-                virtual_card.closed(options.streams, options.seconds, seed=seed, gather=gather, **load)
-                for seed in range(options.seeds)
-            ]
-            rows.append([gather, name, *averages(found)])
-        for rate in options.rates:
-            rows.append([gather, f"{rate} a second", *averages([virtual_card.arrivals(rate, 20.0, gather=gather)])])
-    rig.table(["gather", "load", "audio-s/s", "first p50", "p95 ms", "least lead ms", "wait for codec"], rows)
+    for name, load in LOADS.items():
+        found = [
+            virtual_card.closed(options.streams, options.seconds, seed=seed, **load) for seed in range(options.seeds)
+        ]
+        rows.append([name, *averages(found)])
+    for rate in options.rates:
+        rows.append([f"{rate} a second", *averages([virtual_card.arrivals(rate, 20.0)])])
+    rig.table(["load", "audio-s/s", "first p50", "p95 ms", "least lead ms", "wait for codec"], rows)
 
 
 def averages(found: list) -> list[float]:

@@ -252,8 +252,9 @@ def main() -> None:
     environment.hold_back_backends()
     environment.let_threads_sleep()
     code = run(sys.argv[1:])
-    try:
-        sys.stdout.flush()
-    except (OSError, ValueError, AttributeError):  # closed, full, or never there
-        pipe_closed()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError, AttributeError):  # closed, full, or never there
+            pipe_closed()
     raise SystemExit(code)

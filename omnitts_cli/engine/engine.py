@@ -31,9 +31,6 @@ from omnitts_cli.request import Failed, Request
 
 News = Chunk | Failed
 
-MANY, ENOUGH = 32, 8
-"""Speaking requests from which on newcomers wait for others, and newcomers that wait no longer."""
-
 STOPPED: dict[Stop, Stopped] = {Stop.END: "end", Stop.LIMIT: "limit", Stop.STALL: "stall"}
 
 
@@ -59,7 +56,6 @@ class Engine:
         self._free = list(range(plan.slots - 1, -1, -1))
         self._reports: deque[tuple[Fetch, list[Record]]] = deque()
         self._news: list[News] = []
-        self._gathered = 0  # turns that newcomers have waited for others
         self._launched_at: float | None = None  # the latest frame, unless the turn after it had none
         self._turn_s = 1 / model.facts.frame_rate  # between two frames, on average
         self.frames_launched = 0
@@ -268,8 +264,6 @@ class Engine:
     def _admit(self) -> list[Record]:
         """Give slots to waiting requests and prefill prompts; returns those that now have a slot."""
         opening, new = self._opening(), []
-        if not opening and self._gathering():
-            return new
         # a burst of requests is admitted over several turns, so that the first of them speaks at once
         while self._free and len(opening) + len(new) < self.plan.admissions:
             record = next((record for record in self._waiting if record.speakable), None)
@@ -280,16 +274,6 @@ class Engine:
         for record in self._admission.advance([*opening, *new]):
             top_up(self._context, self._frame_stream, record)
         return new
-
-    def _gathering(self) -> bool:
-        """Whether newcomers wait a turn for others. One prompt delays every stream nearly as much as eight together."""
-        ready = min(len(self._free), sum(record.speakable for record in self._waiting))
-        speaking = sum(record.runnable for record in self._admitted)
-        if not 0 < ready < ENOUGH or speaking < MANY or self._gathered >= self.plan.gather:
-            self._gathered = 0
-            return False
-        self._gathered += 1
-        return True
 
     def _open(self, record: Record) -> bool:
         """Give a waiting request a slot; returns whether it could be given one."""

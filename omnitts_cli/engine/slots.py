@@ -41,7 +41,6 @@ class Plan:
     prompt_run: int = 256  # rows of one prompt between two frames
     first_chunk: int = 1
     admissions: int = 16  # prompts that advance between two frames
-    gather: int = 0  # turns that newcomers wait for others while many requests speak
     ahead: int = 2  # frames launched before the oldest one's report is awaited
     text_rows: int = 256  # of a slot's ring; longer feeds are topped up
     prefixes: int = 64  # prompt prefixes whose keys and values are kept

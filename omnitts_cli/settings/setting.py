@@ -92,8 +92,13 @@ def is_text(value: Any) -> bool:
     return isinstance(value, str) and bool(value)
 
 
-def one_of(*words: str) -> Kind:
-    return Kind("one of " + ", ".join(words), str.lower, lambda value: value in words, words)
+def one_of(*words: str, aliases: Mapping[str, str] | None = None) -> Kind:
+    """One of `words`, or an alias that stands for one of them."""
+
+    def parse(text: str) -> str:
+        return (aliases or {}).get(text.lower(), text.lower())
+
+    return Kind("one of " + ", ".join(words), parse, lambda value: value in words, words)
 
 
 def whole(low: int, high: int) -> Kind:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, partial
 from typing import Annotated
 
@@ -23,9 +23,7 @@ from omnitts_cli.settings.setting import (
 from omnitts_cli.text.language import LANGUAGES
 
 SLOTS = whole(1, 1024)
-CODES = {name: code for code, name in LANGUAGES.items()}
-LANGUAGE = one_of("auto", "detect", *LANGUAGES)
-LANGUAGE = replace(LANGUAGE, parse=lambda text: CODES.get(text.lower(), text.lower()))  # German is de
+LANGUAGE = one_of("auto", "detect", *LANGUAGES, aliases=dict(zip(LANGUAGES.values(), LANGUAGES, strict=True)))
 INPUT_FORMATS = ("auto", "text", "md", "html", "ssml", "srt", "epub")
 
 for_text = partial(Setting, group="text")

@@ -41,8 +41,6 @@ PATIENT_SLOTS = 16
 """On a CPU, where no one waits for the first sound. Measured on two cores: 16 take a sixth less processor time than 4,
 without the compiled library a quarter less, for 150 MB more; the sound is the same."""
 PATIENT_SHARE = 0.1  # of the free memory; else as few slots as elsewhere
-GATHER = 2
-"""Turns that newcomers wait for others on a device of its own. Modelled, not measured (benchmarks/turns.py)."""
 KEPT_FREE = 0.15
 """Share of the free memory that slots leave to captured steps and the codec's chunks."""
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
@@ -189,7 +187,6 @@ def plan_for(model: SpeechModel, device: Device, settings: EngineSettings = DEFA
         pads=device.pads,
         chunks=tuple(sorted({*sizes, min(settings.first_chunk, settings.chunk)})),
         first_chunk=min(settings.first_chunk, settings.chunk),
-        gather=GATHER if device.captures else 0,
         capture=settings.capture and device.captures,
         fixed_chunks=settings.fixed_chunks,
         sound_frames=None if device.captures else SOUND_FRAMES,

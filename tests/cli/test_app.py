@@ -287,7 +287,11 @@ def test_a_full_stdout_is_8_whatever_goes_there(home: Path, words: str) -> None:
 
 
 @needs_full
-def test_a_full_stderr_costs_the_message_and_not_the_exit_code(home: Path) -> None:
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_full_stderr_costs_the_message_and_not_the_exit_code(
+    home: Path, monkeypatch: pytest.MonkeyPatch, unbuffered: str
+) -> None:
+    monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
     with open("/dev/full", "wb") as full:
         assert subprocess.run([*PYTHON, "say", "-f", "nowhere"], stderr=full).returncode == 3
         assert subprocess.run([*PYTHON, "say", "-f", "nowhere", "--json"], stdout=full, stderr=full).returncode == 3

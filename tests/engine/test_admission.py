@@ -13,9 +13,7 @@ from engine_kit import engine_of, requests_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omnitts_cli.audio.chunk import Chunk
 from omnitts_cli.devices.cpu import CPUDevice
-from omnitts_cli.engine import engine as engine_module
 from omnitts_cli.engine.admission import runaway_limit, top_up
 from omnitts_cli.engine.engine import Engine
 from omnitts_cli.engine.frame import StepContext
@@ -74,54 +72,6 @@ def test_newcomers_of_one_turn_have_each_their_own_columns() -> None:
     for slot, number in slots.items():
         holds(engine, slot, asked(number))
     assert not engine.columns(3)["live"]
-
-
-def test_newcomers_are_gathered_while_many_speak(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One newcomer waits as many turns as the plan says, enough of them none; and nobody's codes change."""
-    monkeypatch.setattr(engine_module, "MANY", 2)
-    monkeypatch.setattr(engine_module, "ENOUGH", 3)
-    engine, plain = engine_of(6, gather=2, admissions=6), engine_of(6, admissions=6)
-    requests = [replace(asked(number), id=f"{number}", max_frames=30, ignore_end=True) for number in range(6)]
-    codes: dict[str, list[np.ndarray]] = {}
-
-    def step() -> int:
-        """One turn; how many requests have a slot then."""
-        for news in engine.step():
-            assert isinstance(news, Chunk)
-            codes.setdefault(news.request, []).append(news.codes)
-        return 6 - len(engine.snapshot().free)
-
-    engine.submit(requests[0])
-    assert step() == 1  # nobody speaks yet
-    engine.submit(requests[1])
-    assert step() == 2  # one is not many
-    engine.submit(requests[2])
-    assert [step(), step(), step()] == [2, 2, 3]
-    for request in requests[3:]:
-        engine.submit(request)
-    assert step() == 6
-    while engine.busy:
-        step()
-    for request in requests:
-        assert np.array_equal(np.concatenate(codes[request.id]), plain.clip(request).codes)
-
-
-def test_a_gathered_newcomer_does_not_wait_for_speakers_that_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine_module, "MANY", 1)
-    engine = engine_of(2, gather=1_000_000)
-    first, second = (replace(asked(number), id=f"{number}", max_frames=30, ignore_end=True) for number in range(2))
-    engine.submit(first)
-    engine.step()
-    engine.submit(second)
-    engine.step()
-    assert engine.snapshot().free  # it waits
-    engine.pause(first.id)
-    engine.step()
-    assert not engine.snapshot().free
-    for name in (first.id, second.id):
-        engine.cancel(name)
-    while engine.busy:
-        engine.step()
 
 
 def test_a_short_prompt_takes_no_more_of_a_prefix_than_there_is(model: SpeechModel) -> None:

@@ -50,19 +50,10 @@ def test_a_request_that_has_its_frames_frees_its_slot_soon() -> None:
     assert one_by_one().waiting < 7
 
 
-def test_newcomers_that_wait_for_others_make_everyone_faster() -> None:
-    assert one_by_one(gather=2).audio_s_per_s > 1.02 * one_by_one().audio_s_per_s
-
-
-def test_few_streams_are_not_made_to_wait() -> None:
-    """At 20 requests a second the first packets are the same to the microsecond."""
-    assert arrivals(20, 3.0, gather=2) == arrivals(20, 3.0)
-
-
 def test_a_listener_always_has_sound() -> None:
     """Larger chunks come later; a player that starts with the first packet still never runs dry."""
-    assert one_by_one(gather=2).least_lead_ms > 30
-    assert arrivals(20, 3.0, gather=2).least_lead_ms > 30
+    assert one_by_one().least_lead_ms > 30
+    assert arrivals(20, 3.0).least_lead_ms > 30
 
 
 def test_chunks_are_large_where_frames_come_fast() -> None:
