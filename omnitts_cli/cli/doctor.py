@@ -273,7 +273,7 @@ def devices(machine: Machine) -> Iterator[Check]:
 
 
 def bits(device: Any) -> Check:
-    """What the bits of a sound depend on here. The same request may differ where this does."""
+    """What the bits of a sound depend on here. If it differs, the same request may give different bytes."""
     from omnitts_cli.devices.fingerprint import depends_on, fingerprint
 
     parts, short = depends_on(device), fingerprint(device)

@@ -1,6 +1,6 @@
 """A short fingerprint of what the bits of a sound depend on besides the request, the model and its weights.
 
-Where two fingerprints are equal, the same request may give the same bytes; where they differ, it need not.
+If two fingerprints differ, the same request may give different bytes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SOURCES = {".py", ".c", ".h", ".cu", ".cuh"}
 
 @functools.cache
 def kernels_digest() -> str:
-    """Of all source files of the kernels."""
+    """A hash of all source files of the kernels."""
     folder, digest = Path(kernels.__file__).parent, hashlib.sha256()
     for file in sorted(path for path in folder.rglob("*") if path.suffix in SOURCES):
         digest.update(file.relative_to(folder).as_posix().encode() + b"\0" + file.read_bytes() + b"\0")

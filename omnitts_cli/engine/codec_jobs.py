@@ -75,7 +75,7 @@ def due(
     if fixed:
         full = pending >= sizes[-1] or nothing_follows
         return Due(record, largest(sizes, pending), 0.0) if full else None
-    if record.state is State.FINISHING:  # its slot is free when this is done, so it does not wait for those with a lead
+    if record.state is State.FINISHING:  # done, it frees its slot, so it goes before those with a lead
         return Due(record, largest(sizes, pending), min(lead_s, LEAST_LEAD_S))
     if nothing_follows or (record.jobs == 0 and lead_s < LEAST_LEAD_S):
         return Due(record, largest(sizes, pending), lead_s)

@@ -56,8 +56,8 @@ class Engine:
         self._free = list(range(plan.slots - 1, -1, -1))
         self._reports: deque[tuple[Fetch, list[Record]]] = deque()
         self._news: list[News] = []
-        self._launched_at: float | None = None  # the latest frame, unless the turn after it had none
-        self._turn_s = 1 / model.facts.frame_rate  # between two frames, on average
+        self._launched_at: float | None = None  # the latest frame; None after a turn without one
+        self._turn_s = 1 / model.facts.frame_rate  # from one frame to the next, on average
         self.frames_launched = 0
         self.sleeping = False  # `step` waits for a call because every request waits for its caller
         device.synchronize()

@@ -260,7 +260,7 @@ class Driver:
         self._starts[worker] = 0
         counted = self._counted[lease.rows]
         self._counted[lease.rows] = True
-        share = int((~counted).sum()) / max(counts.done, 1)  # a copy of rows that another worker has counted is not
+        share = int((~counted).sum()) / max(counts.done, 1)  # of rows that another worker has not counted
         self._pace.done += fresh
         self._pace.failed += round(counts.failed * share)
         self._pace.unverified += round(counts.unverified * share)

@@ -51,7 +51,7 @@ def even_conv(
 
 
 def evened(owner: nn.Module, weight: Tensor) -> Tensor:
-    """A weight or bias with the zeros that its padded convolution would add at each call; others as they are."""
+    """A weight or bias of a padded convolution, with the zeros that it would add at each call; others unchanged."""
     if not isinstance(owner, _Padded):
         return weight
     more = -weight.shape[0] % EVEN
@@ -122,8 +122,8 @@ def _snake(rows: Tensor, alpha: Tensor, beta: Tensor) -> Tensor:
 
 
 class _CompiledSnake(Snake):
-    """Always of rows: each other shape, and each mix of views and tensors of their own, would be compiled anew, and
-    behind the eighth nothing is compiled any more."""
+    """It always gets rows. Every other shape or layout would be compiled again, and after eight variants PyTorch
+    stops compiling."""
 
     def forward(self, x: Tensor) -> Tensor:
         rows = x.transpose(1, 2).reshape(-1, x.shape[1])  # a view, since x is laid out channels-last

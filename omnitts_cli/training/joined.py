@@ -1,7 +1,7 @@
 """Weights of modules as slices of one tensor: one kernel casts, updates, averages or exchanges all of them.
 
-A captured step of a small network is thousands of kernels of two microseconds each, whatever they compute. Hundreds of
-weights, each cast by itself and with a gradient that is added by itself, are a third of those.
+A captured step of a small network is thousands of short kernels. Many of them only cast one of hundreds of weights, or
+add to its gradient.
 """
 
 from __future__ import annotations

@@ -148,9 +148,9 @@ class LearningQuantiser(nn.Module):
     def _held(self, index: int, heard: Tensor) -> tuple[Tensor, Tensor]:
         """Latents [M, width] around zero and of known sizes, by the running measure; and by that of this batch.
 
-        While learning, gradients are those of the batch's own measure, which is what holds latents there. Its values
-        are noise: a batch has few speakers, and the last books code less than one batch differs from the next by. The
-        running measure has less, but is too old while latents move fast, so it is trusted more and more.
+        While learning, gradients are those of the batch's own measure, which is what holds latents there. But
+        its values are noisy, because a batch has few speakers: from batch to batch they differ by more than the last
+        books code. The running measure is less noisy, but lags while latents move fast, so it is trusted more and more.
         """
         known = (heard - self.centres[index]) / self.sizes[index]
         if not self.training:
