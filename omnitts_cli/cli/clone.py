@@ -45,8 +45,8 @@ def clone(
 
     words, text = as_meant(words, text)
     if words and not clip.ref_audio and is_recording(Path(words[0])):
-        text_after = shlex.join(words[1:]) or '"text"'
-        raise UsageError(f"-r is missing before the clip {words[0]}", hint=f"omnitts clone -r {words[0]} {text_after}")
+        meant = f"omnitts clone -r {shlex.quote(words[0])} " + (shlex.join(words[1:]) or '"text"')
+        raise UsageError(f"-r is missing before the clip {words[0]}", hint=meant)
     refuse_contradictions(clip, text, speech.voice)
     for name in clip.ref_audio:
         sound_out.refuse_same(output, name)
