@@ -33,5 +33,5 @@ class CPULibrary(BuildHookInterface):
 
 def platform() -> str:
     """A tag that installers accept on this machine: linux_x86_64, macosx_14_0_arm64."""
-    # those of manylinux come first on Linux, and nobody has checked for them
+    # a manylinux tag would promise that the library was audited for old systems, which it was not
     return next(tag for tag in platform_tags() if not tag.startswith(("manylinux", "musllinux")))

@@ -307,6 +307,7 @@ class Engine:
         return True
 
     def _time_turn(self, launched: bool) -> None:
+        """Updates the running mean of the time between two frames; a turn without a frame interrupts it."""
         now = time.perf_counter()
         if launched and self._launched_at is not None:
             self._turn_s += (now - self._launched_at - self._turn_s) / 8

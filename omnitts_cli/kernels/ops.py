@@ -41,8 +41,8 @@ class Normed(NamedTuple):
 
     def in_slots(self) -> Normed:
         """Of rows [B, H], one of each slot: [B, 1, H]."""
-        rows = self.rows[:, None]
-        return Normed(rows, self.weight, self.eps, None if self.value is None else self.value[:, None])
+        value = None if self.value is None else self.value[:, None]
+        return Normed(self.rows[:, None], self.weight, self.eps, value)
 
     def last(self) -> Normed:
         """Of rows [B, P, H], the last of each P."""

@@ -113,7 +113,7 @@ class PolishStage(CodecStage):
         self.losses += torch.stack([mel, wave, own, fooled, feature, heard]).detach()
 
     def _heard_apart(self, made: Tensor, true: Tensor) -> Tensor:
-        """How far what the codec hears in the first examples is from what it should hear, of the latents' size."""
+        """The distance between the encoder's latents of the decoded and of the true sound, relative to their size."""
         with self.hearing.used(self.used_to_hear):
             latents = self.heard(low(torch.cat([made, true[: len(made)]]))).float()
         heard, wanted = latents[: len(made)], latents[len(made) :].detach()

@@ -371,8 +371,8 @@ def test_case_17_ten_hours(tmp_path: Path) -> None:
     path, size = tmp_path / "a.wav", 10 * 3600 * 24000 * 2
     path.write_bytes(wav.header(24000, "pcm16", size))
     os.truncate(path, 44 + size)  # a hole, so that no disk is filled
-    told, part, decoded, grown_kib = in_own_process(path, 35000)
-    assert "lasts 10 h 00 min" in told and part == "20.0"
+    warning, part, decoded, grown_kib = in_own_process(path, 35000)
+    assert "lasts 10 h 00 min" in warning and part == "20.0"
     assert int(decoded) <= 21 * 24000
     assert int(grown_kib) < 100_000
 
@@ -383,8 +383,8 @@ def test_case_18_a_small_file_that_holds_hours(tmp_path: Path) -> None:
         for _ in range(60):
             file.write(np.zeros(24000 * 60, np.int16))
     assert path.stat().st_size < 400_000
-    told, part, decoded, grown_kib = in_own_process(path, 3500)
-    assert "lasts 1 h 00 min" in told and part == "20.0"
+    warning, part, decoded, grown_kib = in_own_process(path, 3500)
+    assert "lasts 1 h 00 min" in warning and part == "20.0"
     assert int(decoded) <= 21 * 24000 and int(grown_kib) < 100_000
 
 

@@ -18,7 +18,7 @@ def test_every_level_with_its_requests_and_without_its_warm_up() -> None:
     with EngineTarget(engine) as target:
         levels = list(campaign({"": target}, works, Shape(levels=(1, 3), requests=5, warmup=2)))
     assert [(level.concurrency, level.requests, level.variant) for level in levels] == [(1, 5, None), (3, 5, None)]
-    assert len(engine.told) == 2 * (2 + 5)
+    assert len(engine.deliveries) == 2 * (2 + 5)
     assert levels[0].host_syncs_per_frame == pytest.approx(7 / 10)
     assert levels[0].peak_memory_bytes == 123 << 20
 
@@ -28,7 +28,7 @@ def test_the_warm_up_is_a_round_unless_told_otherwise() -> None:
     with EngineTarget(engine) as target:
         levels = list(campaign({"": target}, works, Shape(levels=(1, 5), requests=5)))
     assert [level.requests for level in levels] == [5, 5]
-    assert len(engine.told) == (2 + 5) + (5 + 5)
+    assert len(engine.deliveries) == (2 + 5) + (5 + 5)
     assert Shape(rate=10.0).warm_ups(None) == 2
     assert Shape(warmup=0).warm_ups(64) == 0
 
@@ -57,7 +57,7 @@ def test_variants_take_turns_on_the_same_works(clock: Clock) -> None:
     assert [(level.variant, level.requests) for level in levels] == [(None, 8), ("eager", 8)]
     assert kept == [(None, 8), ("eager", 8)]
     assert 1.5 < levels[1].e2el_ms["median"] / levels[0].e2el_ms["median"] < 4
-    spans = {name: [told.submitted for told in engine.told] for name, engine in engines.items()}
+    spans = {name: [delivery.submitted for delivery in engine.deliveries] for name, engine in engines.items()}
     assert max(spans[""]) > min(spans["eager"]), "one after the other is not in turn"
     assert 0.02 * 4 <= levels[0].duration_s < 0.06 * 4  # its own turns only
 
@@ -75,7 +75,7 @@ def test_nothing_is_measured_of_a_target_that_only_fails() -> None:
     with EngineTarget(engine) as target, pytest.raises(ModelError) as caught:
         next(campaign({"": target}, works, Shape()))
     assert caught.value.cause == "no such voice"
-    assert len(engine.told) == 2
+    assert len(engine.deliveries) == 2
 
 
 @pytest.mark.parametrize(

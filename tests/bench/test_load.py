@@ -95,10 +95,10 @@ def test_a_client_that_is_late_says_so() -> None:
 
 
 def test_everybody_is_told_of_every_end() -> None:
-    told: list[Heard] = []
-    run = closed_loop(Echo(), works(), 3, Extent(9), told.append)
-    eventually(lambda: len(told) == 9)
-    assert {id(heard) for heard in told} == {id(heard) for heard in run.heard}
+    received: list[Heard] = []
+    run = closed_loop(Echo(), works(), 3, Extent(9), received.append)
+    eventually(lambda: len(received) == 9)
+    assert {id(heard) for heard in received} == {id(heard) for heard in run.heard}
 
 
 @pytest.mark.parametrize("burstiness", [0.3, 1.0, 5.0])

@@ -37,10 +37,10 @@ def spread_of(values: list[float]) -> dict[str, float]:
     }
 
 
-def played_dry(told: Any, stored_s: float = 0.2) -> int:
+def played_dry(delivery: Any, stored_s: float = 0.2) -> int:
     """How often a player with a store runs dry: sound that is there against sound that has been played."""
     dry, heard_s, started, playing = 0, 0.0, 0.0, False
-    for at, frames in told.arrivals:
+    for at, frames in delivery.arrivals:
         if playing and at - started > heard_s:
             dry, playing, heard_s = dry + 1, False, 0.0
         heard_s += frames * FRAME_S
@@ -49,42 +49,44 @@ def played_dry(told: Any, stored_s: float = 0.2) -> int:
     return dry
 
 
-def audible(told: Any) -> float:
+def audible(delivery: Any) -> float:
     """When a player without a store sounds the first sample that is not zero, in ms."""
     free = 0.0
-    for (at, frames), packet in zip(told.arrivals, told.script.packets, strict=True):
+    for (at, frames), packet in zip(delivery.arrivals, delivery.script.packets, strict=True):
         start = max(at, free)
         if packet.silent < frames * 1920:
-            return 1000 * (start + packet.silent / 24_000 - told.submitted)
+            return 1000 * (start + packet.silent / 24_000 - delivery.submitted)
         free = start + frames * FRAME_S
     raise AssertionError("it is silent throughout")
 
 
 def matches(found: Level, engine: Any, run: Run) -> None:
     """Every reported figure against the fake engine's own notes."""
-    good = [told for told in engine.told if told.script.failure is None]
-    firsts = [1000 * (told.arrivals[0][0] - told.submitted) for told in good]
-    wholes = [1000 * (told.ended - told.submitted) for told in good]
-    audio = [told.script.audio_s for told in good]
-    gaps = [1000 * (later[0] - sooner[0]) for told in good for sooner, later in pairwise(told.arrivals)]
-    lasted = max(told.ended for told in engine.told) - min(told.submitted for told in engine.told)
+    good = [delivery for delivery in engine.deliveries if delivery.script.failure is None]
+    firsts = [1000 * (delivery.arrivals[0][0] - delivery.submitted) for delivery in good]
+    wholes = [1000 * (delivery.ended - delivery.submitted) for delivery in good]
+    audio = [delivery.script.audio_s for delivery in good]
+    gaps = [1000 * (later[0] - sooner[0]) for delivery in good for sooner, later in pairwise(delivery.arrivals)]
+    lasted = max(delivery.ended for delivery in engine.deliveries) - min(
+        delivery.submitted for delivery in engine.deliveries
+    )
     assert found.requests == len(good)
-    assert found.failed == len(engine.told) - len(good)
+    assert found.failed == len(engine.deliveries) - len(good)
     assert found.duration_s == about(lasted, 0.002)
     assert found.request_throughput == about(len(good) / lasted, 0.0)
     assert found.audio_s == about(sum(audio), 0.0)
     assert found.audio_throughput == about(sum(audio) / lasted, 0.0)
-    assert found.frames == sum(frames for told in good for _, frames in told.arrivals)
+    assert found.frames == sum(frames for delivery in good for _, frames in delivery.arrivals)
     assert found.ttfp_ms == about(spread_of(firsts))
     assert found.e2el_ms == about(spread_of(wholes))
-    assert found.audible_ms == about(spread_of([audible(told) for told in good]))
+    assert found.audible_ms == about(spread_of([audible(delivery) for delivery in good]))
     ratios = [whole / 1000 / seconds for whole, seconds in zip(wholes, audio, strict=True)]
     assert found.rtf == about(spread_of(ratios), 0.002)
     assert found.gap_ms_max == about(max(gaps, default=0.0))
-    assert found.underruns == sum(played_dry(told) for told in good)
+    assert found.underruns == sum(played_dry(delivery) for delivery in good)
     assert found.most_in_flight == engine.most_at_once
     assert found.client_queue_ms["p99"] is not None
-    assert len(run.heard) == len(engine.told)
+    assert len(run.heard) == len(engine.deliveries)
 
 
 def test_every_figure_of_a_closed_loop_is_right(clock: Clock) -> None:
@@ -95,7 +97,7 @@ def test_every_figure_of_a_closed_loop_is_right(clock: Clock) -> None:
         script((0.080, 2), failure="the numbers are not finite"),
         script((0.060, 6), end_s=0.110),  # the last chunk is empty
     )
-    clock.runs = lambda: len(engine.told) >= 4  # this thread sends the first four, the engine's thread the others
+    clock.runs = lambda: len(engine.deliveries) >= 4  # this thread sends the first four, the engine's thread the others
     with EngineTarget(engine) as target:
         run = closed_loop(target, works(), 4, Extent(15))
     found = level(run, concurrency=4)
@@ -203,7 +205,7 @@ def test_an_engine_that_breaks_is_raised_where_one_waits() -> None:
     step: Callable[[], Any] = engine.step
 
     def breaking() -> Any:
-        if len(engine.told) > 3:
+        if len(engine.deliveries) > 3:
             raise RuntimeError("the device is lost")
         return step()
 
@@ -217,7 +219,7 @@ def test_an_interrupted_load_sends_nothing_more() -> None:
     step: Callable[[], Any] = engine.step
 
     def interrupting() -> Any:
-        if len(engine.told) == 6:
+        if len(engine.deliveries) == 6:
             engine.step = step
             _thread.interrupt_main()
         return step()
@@ -225,9 +227,9 @@ def test_an_interrupted_load_sends_nothing_more() -> None:
     engine.step = interrupting
     with pytest.raises(KeyboardInterrupt), EngineTarget(engine) as target:
         closed_loop(target, works(), 2, Extent(duration_s=600))
-    sent = len(engine.told)
+    sent = len(engine.deliveries)
     time.sleep(0.2)
-    assert len(engine.told) == sent >= 6
+    assert len(engine.deliveries) == sent >= 6
     assert not engine.busy
 
 

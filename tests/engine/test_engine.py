@@ -462,7 +462,7 @@ def test_an_engine_with_nothing_to_do_sleeps() -> None:
     eventually(lambda: engine.sleeping)
     before = len(steps)
     time.sleep(0.2)
-    assert engine.sleeping and len(steps) == before, "it wakes although nobody has called"
+    assert engine.sleeping and len(steps) == before, "it wakes without a call"
     for name in ("q0", "mute", "paused"):
         engine.cancel(name)
     thread.join(LONG_S)

@@ -49,7 +49,7 @@ class Script:
 
 
 @dataclass
-class Told:
+class Delivery:
     """What really happened to a request, by the fake engine's own clock."""
 
     script: Script
@@ -83,12 +83,12 @@ class FakeEngine:
         self.device = SimpleNamespace(count_syncs=count_syncs, peak_bytes=lambda: 123 << 20)
         self.plan = SimpleNamespace(slots=99, capture=False)
         self.frames_launched = 0
-        self.told: list[Told] = []
+        self.deliveries: list[Delivery] = []
         self.requests: list[Request] = []
         self.most_at_once = 0
         self._scripts = itertools.cycle(scripts)
         self._events: dict[str, list[tuple[float, Chunk | Failed]]] = {}
-        self._names: dict[str, Told] = {}
+        self._names: dict[str, Delivery] = {}
 
     @property
     def busy(self) -> bool:
@@ -96,10 +96,10 @@ class FakeEngine:
 
     def submit(self, request: Request) -> str:
         now, script = time.perf_counter(), next(self._scripts)
-        told = Told(script, now)
-        self.told.append(told)
+        delivery = Delivery(script, now)
+        self.deliveries.append(delivery)
         self.requests.append(request)
-        self._names[request.id] = told
+        self._names[request.id] = delivery
         self._events[request.id] = list(events(request.id, script, now))
         self.most_at_once = max(self.most_at_once, len(self._events))
         return request.id
@@ -123,12 +123,12 @@ class FakeEngine:
         return news
 
     def _write_down(self, one: Chunk | Failed, now: float) -> None:
-        told = self._names[one.request]
+        delivery = self._names[one.request]
         if isinstance(one, Chunk) and len(one.codes):
-            told.arrivals.append((now, len(one.codes)))
+            delivery.arrivals.append((now, len(one.codes)))
             self.frames_launched += len(one.codes)
         if isinstance(one, Failed) or one.last:
-            told.ended = now
+            delivery.ended = now
 
 
 @contextmanager

@@ -23,7 +23,7 @@ def eventually(holds: Callable[[], Any]) -> Any:
 
 @contextmanager
 def first_sound_only(engine: Any) -> Iterator[None]:
-    """Inside the block the engine stops behind its next sound: whoever speaks then speaks until the block ends."""
+    """Stops the engine after its next sound, so that requests keep running until the block ends."""
     go, step = threading.Event(), engine.step
     sounded: list[Any] = []
 

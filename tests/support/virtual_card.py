@@ -80,7 +80,7 @@ class Card:
         """Work until something is done; the host waits for it."""
         self.advance(self.clock.now)
         while work.ended is None:
-            assert self._turn(float("inf")), "the card waits for what nobody has launched"
+            assert self._turn(float("inf")), "the card waits for work that was never launched"
         self.clock.now = max(self.clock.now, work.ended)
 
     def _turn(self, until: float) -> bool:

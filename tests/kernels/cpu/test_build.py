@@ -99,7 +99,7 @@ while [ "$1" != -o ]; do shift; done; : > "$2"
 def test_the_tag_of_a_wheel_is_one_that_its_installer_accepts(
     system: str, accepted: list[str], tag: str | None, hook: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On Windows there is no library, and the wheel is for all machines."""
+    """On Windows no library is built, so the wheel has no platform tag."""
     root, command = tmp_path / "a path with spaces", tmp_path / "cc"
     ignored = shutil.ignore_patterns("*.so", "__pycache__")
     shutil.copytree(HERE.parent, root / "omnitts_cli/kernels/cpu", ignore=ignored)
