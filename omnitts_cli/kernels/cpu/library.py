@@ -109,7 +109,7 @@ class Frame(ctypes.Structure):
         ("talker", P),
         ("predictor", P),
         ("cache", Cache),
-        *((name, P) for name in ("turns_cos", "turns_sin", "head", "heads", "project", "project_bias", "inputs")),
+        *((name, P) for name in ("rope_cos", "rope_sin", "head", "heads", "project", "project_bias", "inputs")),
         *((name, P) for name in ("first", "rest")),
         *((name, N) for name in ("vocabulary", "audio", "end", "groups", "codes", "least_frames", "stall")),
         *((name, N) for name in ("text_rows", "frames")),

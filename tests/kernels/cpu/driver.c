@@ -51,7 +51,8 @@ static int products(void) {
         }
     }
     for (float v = -80; v < 80; v += 0.37f) {
-        vec e = exponential(all(v)), s = snake(all(v), all(1.0f), all(1.0f)), g = gelu(all(v));
+        vec input = broadcast(v), scale = broadcast(1.0f);
+        vec e = exponential(input), s = snake(input, scale, scale), g = gelu(input);
         float exact = v + sinf(v) * sinf(v), half = 0.5f * v * (1 + erff(v * 0.70710678f));
         if (fabsf(e[0] / expf(v) - 1) > 1e-6f) return failed("exponential");
         if (fabsf(s[0] - exact) > 2e-5f) return failed("snake");
@@ -100,7 +101,7 @@ static int stacks(void) {
 
 enum { SLOTS = 4, FRAMES = 40, GROUPS = 5, CODES = 24, VOCABULARY = 31, HIDDEN = 32, TEXT = 3 };
 
-static int64_t *wholes(int64_t n, int64_t value) {
+static int64_t *integers(int64_t n, int64_t value) {
     int64_t *x = malloc(8 * n);
     for (int64_t i = 0; i < n; i++) x[i] = value;
     return x;
@@ -139,21 +140,21 @@ static int frames(void) {
                numbers(SLOTS * HIDDEN, 1, 0),
                numbers(SLOTS * TEXT * HIDDEN, 1, 0),
                numbers(SLOTS * HIDDEN, 1, 0),
-               wholes(SLOTS, 1),
-               wholes(SLOTS, 0),
-               wholes(SLOTS, 0),
-               wholes(SLOTS, FRAMES),
-               wholes(SLOTS * FRAMES * GROUPS, 0),
-               wholes(SLOTS, 0),
-               wholes(SLOTS, -1),
-               wholes(SLOTS, 0),
-               wholes(SLOTS, 2),
+               integers(SLOTS, 1),
+               integers(SLOTS, 0),
+               integers(SLOTS, 0),
+               integers(SLOTS, FRAMES),
+               integers(SLOTS * FRAMES * GROUPS, 0),
+               integers(SLOTS, 0),
+               integers(SLOTS, -1),
+               integers(SLOTS, 0),
+               integers(SLOTS, 2),
                malloc(SLOTS),
                malloc(SLOTS),
                calloc(SLOTS, CODES),
-               wholes(SLOTS, 7),
-               wholes(SLOTS, 9),
-               wholes(SLOTS, 0),
+               integers(SLOTS, 7),
+               integers(SLOTS, 9),
+               integers(SLOTS, 0),
                numbers(SLOTS, 0, 0.9f),
                numbers(SLOTS, 0, 0.9f),
                numbers(SLOTS, 0, 1.1f),

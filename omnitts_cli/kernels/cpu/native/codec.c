@@ -59,18 +59,18 @@ typedef struct { // [streams, columns, channels]: columns side by side, streams 
     int64_t stride;
 } View;
 
-INLINE View at(View v, int64_t offset) { return (View){v.x ? v.x + offset : NULL, v.stride}; }
+INLINE View offset_view(View v, int64_t offset) { return (View){v.x ? v.x + offset : NULL, v.stride}; }
 
 // erf is within 2e-7 (Abramowitz and Stegun, 7.1.26)
 INLINE vec gelu(vec x) {
     vec a = (vec)((ivec)(x * 0.707106781f) & 0x7FFFFFFF), t = 1.0f / (1.0f + 0.3275911f * a);
-    vec p = all(1.061405429f);
+    vec p = broadcast(1.061405429f);
     p = p * t - 1.453152027f;
     p = p * t + 1.421413741f;
     p = p * t - 0.284496736f;
     p = p * t + 0.254829592f;
     vec tail = 0.5f * p * t * exponential(-a * a);
-    return x * blend(x < all(0), tail, 1.0f - tail);
+    return x * blend(x < broadcast(0), tail, 1.0f - tail);
 }
 
 static void activate(const Product *p, float *y) {
@@ -91,10 +91,10 @@ static int64_t outputs_of(const Product *p) {
 enum { TILE = 96 }; // rows at most whose results wait in the cache for what follows
 
 // Memory for one tile of a product: its inputs, where they must be gathered or normed, and its sums.
-static int64_t tile_room(const Product *p) { return TILE * (p->taps * p->inputs + outputs_of(p)); }
+static int64_t tile_scratch(const Product *p) { return TILE * (p->taps * p->inputs + outputs_of(p)); }
 
-// Rows first..first + n of the inputs. Those of several streams, or normed ones, are copied to `room`.
-static Rows gather(const Product *p, View in, int64_t columns, int64_t first, int64_t n, float *room) {
+// Rows first..first + n of the inputs. Those of several streams, or normed ones, are copied to `scratch`.
+static Rows gather(const Product *p, View in, int64_t columns, int64_t first, int64_t n, float *scratch) {
     int64_t inputs = p->inputs, stream = first / columns, column = first % columns;
     if (column + n <= columns && p->eps < 0)
         return (Rows){in.x + stream * in.stride + column * inputs, inputs, p->taps, p->dilation * inputs, inputs,
@@ -103,20 +103,20 @@ static Rows gather(const Product *p, View in, int64_t columns, int64_t first, in
     for (int64_t r = 0; r < n; r++) {
         const float *x = in.x + stream * in.stride + column * inputs;
         if (p->eps >= 0)
-            rms_norm(x, room + r * wide, inputs, p->eps);
+            rms_norm(x, scratch + r * wide, inputs, p->eps);
         else
             for (int64_t tap = 0; tap < p->taps; tap++)
-                memcpy(room + r * wide + tap * inputs, x + tap * p->dilation * inputs, 4 * inputs);
+                memcpy(scratch + r * wide + tap * inputs, x + tap * p->dilation * inputs, 4 * inputs);
         if (++column == columns) column = 0, stream++;
     }
-    return plain_rows(room, wide, wide, CODEC_SUM);
+    return plain_rows(scratch, wide, wide, CODEC_SUM);
 }
 
 // How many rows to take at once: within one stream where it has enough of them to keep the multipliers busy.
 static int64_t tile_rows(int64_t outputs, int64_t rows, int64_t columns, int64_t first) {
-    int64_t n = 8192 / outputs / MOST_ROWS * MOST_ROWS;
-    n = n < MOST_ROWS ? MOST_ROWS : n > TILE ? TILE : n;
-    if (columns >= 2 * MOST_ROWS && n > columns - first % columns) n = columns - first % columns;
+    int64_t n = 8192 / outputs / MAX_ROWS * MAX_ROWS;
+    n = n < MAX_ROWS ? MAX_ROWS : n > TILE ? TILE : n;
+    if (columns >= 2 * MAX_ROWS && n > columns - first % columns) n = columns - first % columns;
     return n > rows - first ? rows - first : n;
 }
 
@@ -127,13 +127,13 @@ static void add_bias(const Product *p, float *y, int64_t outputs) {
 
 // `out_f32` gets the product with bias and residual, `out` the activation of it; both may be absent.
 static void product(const Product *p, View in, int64_t streams, int64_t columns, View residual, View out_f32, View out,
-                    float *room) {
+                    float *scratch) {
     int64_t rows = streams * columns, outputs = outputs_of(p), wide = p->outputs;
     int64_t made = p->activation == SWIGLU ? wide / 2 : wide;
-    float *y = room + TILE * p->taps * p->inputs;
+    float *y = scratch + TILE * p->taps * p->inputs;
     for (int64_t first = 0, n; first < rows; first += n) {
         n = tile_rows(outputs, rows, columns, first);
-        multiply(gather(p, in, columns, first, n, room), n, p->weight, outputs, y, outputs);
+        multiply(gather(p, in, columns, first, n, scratch), n, p->weight, outputs, y, outputs);
         int64_t stream = first / columns, column = first % columns;
         for (int64_t r = 0; r < n; r++) {
             float *own = y + r * outputs;
@@ -151,12 +151,12 @@ static void product(const Product *p, View in, int64_t streams, int64_t columns,
 
 // y = residual + point(conv(x)); `out` gets its activation, `residual` becomes y with `keep`.
 static void residual_unit(const Unit *u, View in, int64_t streams, int64_t columns, View residual, int keep, View out,
-                          float *room) {
+                          float *scratch) {
     int64_t rows = streams * columns, outputs = outputs_of(&u->conv), channels = u->point.outputs;
-    float *between = room + TILE * u->conv.taps * u->conv.inputs, *y = between + TILE * outputs;
+    float *between = scratch + TILE * u->conv.taps * u->conv.inputs, *y = between + TILE * outputs;
     for (int64_t first = 0, n; first < rows; first += n) {
         n = tile_rows(outputs, rows, columns, first);
-        multiply(gather(&u->conv, in, columns, first, n, room), n, u->conv.weight, outputs, between, outputs);
+        multiply(gather(&u->conv, in, columns, first, n, scratch), n, u->conv.weight, outputs, between, outputs);
         for (int64_t r = 0; r < n; r++) {
             add_bias(&u->conv, between + r * outputs, outputs);
             activate(&u->conv, between + r * outputs);
@@ -199,7 +199,7 @@ static void attend_window(const Decoder *d, int64_t layer, int64_t slot, float *
     float root = 1.0f / sqrtf((float)depth);
     for (int64_t t = 0; t < length; t++)
         for (int64_t head = 0; head < d->heads; head++) {
-            int64_t last = before + t, oldest = larger(0, last - d->window + 1), count = last - oldest + 1;
+            int64_t last = before + t, oldest = max_of(0, last - d->window + 1), count = last - oldest + 1;
             const float *query = qkv + t * 3 * wide + head * depth;
             float *own = out + t * wide + head * depth;
             for (int64_t i = 0; i < count; i++)
@@ -230,11 +230,11 @@ static void depthwise_norm(const Stretch *s, const float *x, int64_t columns, in
 
 typedef struct {     // memory of one call
     View tracks[64]; // whole tracks, the past in front
-    float *x, *qkv, *attended, *hidden, *wide, *mixed, *room;
+    float *x, *qkv, *attended, *hidden, *wide, *mixed, *scratch;
 } DecoderWork;
 
 static View past_of(const Decoder *d, const DecoderWork *w, int64_t track) {
-    return at(w->tracks[track], d->track[track].past * d->track[track].channels);
+    return offset_view(w->tracks[track], d->track[track].past * d->track[track].channels);
 }
 
 static void transformer(const Decoder *d, const DecoderWork *w, const int64_t *slots, int64_t streams, int64_t length) {
@@ -243,12 +243,12 @@ static void transformer(const Decoder *d, const DecoderWork *w, const int64_t *s
     for (int64_t i = 0; i < d->layers; i++) {
         const DecoderLayer *l = d->layer + i;
         View attended = {w->attended, length * heads}, inner = {w->hidden, length * l->down.inputs};
-        product(&l->qkv, x, streams, length, none, qkv, none, w->room);
+        product(&l->qkv, x, streams, length, none, qkv, none, w->scratch);
         for (int64_t s = 0; s < streams; s++)
-            attend_window(d, i, slots[s], qkv.x + s * qkv.stride, length, w->room, attended.x + s * attended.stride);
-        product(&l->out, attended, streams, length, x, x, none, w->room);
-        product(&l->gate_up, x, streams, length, none, none, inner, w->room);
-        product(&l->down, inner, streams, length, x, x, none, w->room);
+            attend_window(d, i, slots[s], qkv.x + s * qkv.stride, length, w->scratch, attended.x + s * attended.stride);
+        product(&l->out, attended, streams, length, x, x, none, w->scratch);
+        product(&l->gate_up, x, streams, length, none, none, inner, w->scratch);
+        product(&l->down, inner, streams, length, x, x, none, w->scratch);
     }
 }
 
@@ -259,23 +259,23 @@ static void run_rise(const Decoder *d, const DecoderWork *w, const Rise *rise, i
     const Track *in = d->track + track, *made = in + 1;
     const int64_t skip = first * made->rate * made->channels, columns = length * made->rate;
     const View none = {0};
-    View x = at(w->tracks[track], stream * w->tracks[track].stride + first * in->rate * in->channels);
+    View x = offset_view(w->tracks[track], stream * w->tracks[track].stride + first * in->rate * in->channels);
     View wide = {w->wide, columns * made->channels}, out;
     for (int64_t unit = 0; unit <= rise->units; unit++) {
         out = past_of(d, w, track + 1 + unit);
-        out = at(out, stream * out.stride + skip);
+        out = offset_view(out, stream * out.stride + skip);
         if (unit == 0)
-            product(&rise->rise, x, streams, length * in->rate, none, wide, out, w->room);
+            product(&rise->rise, x, streams, length * in->rate, none, wide, out, w->scratch);
         else
-            residual_unit(rise->unit + unit - 1, x, streams, columns, wide, unit < rise->units, out, w->room);
-        x = at(w->tracks[track + 1 + unit], stream * w->tracks[track + 1 + unit].stride + skip);
+            residual_unit(rise->unit + unit - 1, x, streams, columns, wide, unit < rise->units, out, w->scratch);
+        x = offset_view(w->tracks[track + 1 + unit], stream * w->tracks[track + 1 + unit].stride + skip);
     }
 }
 
 static int64_t weights_of(const Product *p) { return outputs_of(p) * p->taps * p->inputs; }
 
-// The first rise from which on all weights together fit into a share of the second cache.
-static int64_t first_light(const Decoder *d) {
+// The first rise from which on all weights together fit into a share of the level-2 cache.
+static int64_t first_cached_rise(const Decoder *d) {
     int64_t floats = 0, first = d->rises;
     while (first > 0) {
         const Rise *rise = d->rise + first - 1;
@@ -304,36 +304,36 @@ static void run(const Decoder *d, const DecoderWork *w, const int64_t *codes, co
                 add_scaled(row + d->book, d->books + (g * d->codes + own[g]) * d->book, 1.0f, d->book);
         }
     View x = {w->x, length * hidden};
-    product(&d->opening, w->tracks[track++], streams, length, none, x, none, w->room);
+    product(&d->opening, w->tracks[track++], streams, length, none, x, none, w->scratch);
     transformer(d, w, slots, streams, length);
-    if (!d->stretches) product(&d->leaving, x, streams, length, none, none, past_of(d, w, track), w->room);
+    if (!d->stretches) product(&d->leaving, x, streams, length, none, none, past_of(d, w, track), w->scratch);
     int64_t rate = 1;
     for (int64_t i = 0; i < d->stretches; i++, track++) {
         const Stretch *s = d->stretch + i;
         const int64_t channels = d->track[track].channels, columns = length * d->track[track].rate;
         View wide = {w->wide, columns * channels}, mixed = {w->mixed, columns * channels};
         View inner = {w->hidden, columns * s->down.inputs};
-        product(&s->rise, x, streams, length * rate, none, wide, past_of(d, w, track), w->room);
+        product(&s->rise, x, streams, length * rate, none, wide, past_of(d, w, track), w->scratch);
         rate = d->track[track].rate;
         for (int64_t b = 0; b < streams; b++)
             depthwise_norm(s, w->tracks[track].x + b * w->tracks[track].stride, columns, channels,
                            mixed.x + b * mixed.stride);
-        product(&s->up, mixed, streams, columns, none, none, inner, w->room);
+        product(&s->up, mixed, streams, columns, none, none, inner, w->scratch);
         x = i + 1 < d->stretches ? mixed : past_of(d, w, track + 1);
-        product(&s->down, inner, streams, columns, wide, none, x, w->room);
+        product(&s->down, inner, streams, columns, wide, none, x, w->scratch);
     }
     product(&d->widen, w->tracks[track], streams, length * d->track[track].rate, none, none, past_of(d, w, track + 1),
-            w->room);
+            w->scratch);
     track++;
-    int64_t light = first_light(d);
-    for (int64_t i = 0; i < light; i++, track += 1 + d->rise[i - 1].units)
+    int64_t cached = first_cached_rise(d);
+    for (int64_t i = 0; i < cached; i++, track += 1 + d->rise[i - 1].units)
         run_rise(d, w, d->rise + i, track, 0, streams, 0, length);
     const View closing = w->tracks[d->tracks - 1];
     const int64_t channels = d->track[d->tracks - 1].channels;
     for (int64_t b = 0; b < streams; b++)
         for (int64_t t = 0; t < length; t++) {
             int64_t from = track;
-            for (int64_t i = light; i < d->rises; i++, from += 1 + d->rise[i - 1].units)
+            for (int64_t i = cached; i < d->rises; i++, from += 1 + d->rise[i - 1].units)
                 run_rise(d, w, d->rise + i, from, b, 1, t, 1);
             const float *columns = closing.x + b * closing.stride + t * d->samples * channels;
             float *out = sound + (b * length + t) * d->samples;
@@ -362,22 +362,22 @@ static void move_history(const Decoder *d, const DecoderWork *w, const int64_t *
     }
 }
 
-static int64_t most_room(const Decoder *d) {
-    int64_t most =
-        larger(d->window, larger(tile_room(&d->opening), larger(tile_room(&d->leaving), tile_room(&d->widen))));
+static int64_t max_scratch(const Decoder *d) {
+    int64_t most = max_of(max_of(d->window, tile_scratch(&d->opening)),
+                          max_of(tile_scratch(&d->leaving), tile_scratch(&d->widen)));
     for (int64_t i = 0; i < d->layers; i++) {
         const DecoderLayer *l = d->layer + i;
-        most = larger(most, larger(larger(tile_room(&l->qkv), tile_room(&l->out)),
-                                   larger(tile_room(&l->gate_up), tile_room(&l->down))));
+        most = max_of(most, max_of(max_of(tile_scratch(&l->qkv), tile_scratch(&l->out)),
+                                   max_of(tile_scratch(&l->gate_up), tile_scratch(&l->down))));
     }
     for (int64_t i = 0; i < d->stretches; i++) {
         const Stretch *s = d->stretch + i;
-        most = larger(most, larger(tile_room(&s->rise), larger(tile_room(&s->up), tile_room(&s->down))));
+        most = max_of(most, max_of(tile_scratch(&s->rise), max_of(tile_scratch(&s->up), tile_scratch(&s->down))));
     }
     for (int64_t i = 0; i < d->rises; i++) {
-        most = larger(most, tile_room(&d->rise[i].rise));
+        most = max_of(most, tile_scratch(&d->rise[i].rise));
         for (int64_t u = 0; u < d->rise[i].units; u++)
-            most = larger(most, tile_room(&d->rise[i].unit[u].conv) + TILE * outputs_of(&d->rise[i].unit[u].point));
+            most = max_of(most, tile_scratch(&d->rise[i].unit[u].conv) + TILE * outputs_of(&d->rise[i].unit[u].point));
     }
     return most;
 }
@@ -387,15 +387,15 @@ EXPORT int FUNCTION(decode)(const Decoder *d, const int64_t *codes, const int64_
                             int64_t length, float *sound) {
     DecoderWork w;
     int64_t wide = 0, inner = 0, tracks = 0, heads = d->heads * d->depth, frames = streams * length;
-    for (int64_t i = 0; i < d->layers; i++) inner = larger(inner, d->layer[i].down.inputs);
+    for (int64_t i = 0; i < d->layers; i++) inner = max_of(inner, d->layer[i].down.inputs);
     for (int64_t i = 0; i < d->tracks; i++) {
         const Track *t = d->track + i;
-        wide = larger(wide, t->rate * t->channels);
+        wide = max_of(wide, t->rate * t->channels);
         tracks += streams * (t->past + t->rate * length) * t->channels;
     }
     for (int64_t i = 0, rate = 1; i < d->stretches; i++) {
         rate *= d->stretch[i].rise.outputs / d->stretch[i].up.inputs;
-        inner = larger(inner, rate * d->stretch[i].down.inputs);
+        inner = max_of(inner, rate * d->stretch[i].down.inputs);
     }
     int64_t mixed = d->stretches ? wide : 0;
     int64_t sizes[] = {tracks,
@@ -405,7 +405,7 @@ EXPORT int FUNCTION(decode)(const Decoder *d, const int64_t *codes, const int64_
                        frames * inner,
                        frames * wide,
                        frames * mixed,
-                       most_room(d)};
+                       max_scratch(d)};
     int64_t floats = 0;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) floats += sizes[i];
     float *memory = malloc(4 * floats), *next = memory;
@@ -415,7 +415,7 @@ EXPORT int FUNCTION(decode)(const Decoder *d, const int64_t *codes, const int64_
         w.tracks[i] = (View){next, (t->past + t->rate * length) * t->channels};
         next += streams * w.tracks[i].stride;
     }
-    float **parts[] = {&w.x, &w.qkv, &w.attended, &w.hidden, &w.wide, &w.mixed, &w.room};
+    float **parts[] = {&w.x, &w.qkv, &w.attended, &w.hidden, &w.wide, &w.mixed, &w.scratch};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) *parts[i] = next, next += sizes[i + 1];
     move_history(d, &w, slots, streams, length, 0);
     run(d, &w, codes, slots, streams, length, sound);

@@ -25,13 +25,13 @@ typedef struct { // keys and values [layers, slots, kv_heads, capacity, depth]; 
     int64_t slots, capacity;
 } Cache;
 
-static int64_t stack_room(const Stack *s, int64_t rows) {
+static int64_t stack_scratch(const Stack *s, int64_t rows) {
     int64_t heads = (s->heads + 2 * s->kv_heads) * s->depth;
     return rows * (padded(s->hidden) + padded(heads) + s->heads * s->depth + 2 * padded(s->inner));
 }
 
 // Queries and keys: each head over its root mean square, times its weight, rotated.
-static void turn_heads(const Stack *s, const Layer *l, const float *cos, const float *sin, float *qk) {
+static void norm_and_rotate(const Stack *s, const Layer *l, const float *cos, const float *sin, float *qk) {
     int64_t half = s->depth / 2;
     for (int64_t head = 0; head < s->heads + s->kv_heads; head++, qk += s->depth) {
         rms_norm(qk, qk, s->depth, s->eps);
@@ -54,21 +54,21 @@ static void attend(const float *query, const float *keys, const float *values, i
     for (int64_t i = 0; i < depth; i++) out[i] *= inverse;
 }
 
-// x [rows, padded hidden] through all layers, in place; `normed` gets the result. `room` has stack_room floats,
+// x [rows, padded hidden] through all layers, in place; `normed` gets the result. `scratch` has stack_scratch floats,
 // `scores` one for each position. Rows of one slot come in the order of their positions.
 static void run_stack(const Stack *s, const Cache *cache, float *x, int64_t rows, const int64_t *slots,
-                      const int64_t *positions, float *normed, float *room, float *scores) {
+                      const int64_t *positions, float *normed, float *scratch, float *scores) {
     const int64_t depth = s->depth, heads = s->heads * depth, kv = s->kv_heads * depth;
     const int64_t wide = padded(s->hidden), qkv_wide = padded(heads + 2 * kv), inner = padded(s->inner);
-    float *qkv = room, *attended = qkv + rows * qkv_wide, *gate = attended + rows * heads;
+    float *qkv = scratch, *attended = qkv + rows * qkv_wide, *gate = attended + rows * heads;
     for (int64_t layer = 0; layer < s->layers; layer++) {
         const Layer *l = s->layer + layer;
         for (int64_t r = 0; r < rows; r++) rms_norm(x + r * wide, normed + r * wide, s->hidden, s->eps);
         multiply(plain_rows(normed, wide, s->hidden, LANGUAGE_SUM), rows, l->qkv, qkv_wide, qkv, qkv_wide);
         for (int64_t r = 0; r < rows; r++) {
             float *own = qkv + r * qkv_wide;
-            const int64_t turn = positions[r] * (depth / 2);
-            turn_heads(s, l, cache->cos + turn, cache->sin + turn, own);
+            const int64_t angles = positions[r] * (depth / 2);
+            norm_and_rotate(s, l, cache->cos + angles, cache->sin + angles, own);
             for (int64_t h = 0; h < s->kv_heads; h++) {
                 int64_t at =
                     (((layer * cache->slots + slots[r]) * s->kv_heads + h) * cache->capacity + positions[r]) * depth;
@@ -103,10 +103,10 @@ static void run_stack(const Stack *s, const Cache *cache, float *x, int64_t rows
 // rows [N, hidden] at `positions` of `slots` -> out [N, hidden], which may be the same memory. 0, or 1 without memory.
 EXPORT int FUNCTION(stack)(const Stack *s, const Cache *cache, const float *rows, int64_t count, const int64_t *slots,
                            const int64_t *positions, float *out) {
-    int64_t wide = padded(s->hidden), room = stack_room(s, count), copy = count * wide;
-    float *memory = calloc(room + 2 * copy + cache->capacity, 4);
+    int64_t wide = padded(s->hidden), scratch = stack_scratch(s, count), copy = count * wide;
+    float *memory = calloc(scratch + 2 * copy + cache->capacity, 4);
     if (!memory) return 1;
-    float *x = memory + room, *normed = x + copy;
+    float *x = memory + scratch, *normed = x + copy;
     for (int64_t r = 0; r < count; r++) memcpy(x + r * wide, rows + r * s->hidden, 4 * s->hidden);
     run_stack(s, cache, x, count, slots, positions, normed, memory, normed + copy);
     for (int64_t r = 0; r < count; r++) memcpy(out + r * s->hidden, normed + r * wide, 4 * s->hidden);
@@ -128,105 +128,105 @@ static double uniform(int64_t seed, int64_t frame, int64_t group) {
     return (bits >> 8) * 0x1p-24;
 }
 
-// Whole numbers in the order of the floats they stand for.
-static int32_t ordered(float x) {
+// Integers that sort as the floats do.
+static int32_t sortable(float x) {
     int32_t bits;
     memcpy(&bits, &x, 4);
     return bits < 0 ? bits ^ 0x7FFFFFFF : bits;
 }
 
-// The rank-th largest of `size` floats, bit by bit: how many are at least as large decides each.
-static float rank_th(const float *x, int64_t size, int64_t rank, int32_t *keys) {
-    for (int64_t i = 0; i < size; i++) keys[i] = ordered(x[i]);
-    int32_t least = INT32_MIN;
+// The k-th largest of `size` floats, bit by bit: how many are at least as large decides each.
+static float kth_largest(const float *x, int64_t size, int64_t k, int32_t *keys) {
+    for (int64_t i = 0; i < size; i++) keys[i] = sortable(x[i]);
+    int32_t threshold = INT32_MIN;
     for (int bit = 31; bit >= 0; bit--) {
-        int32_t higher = (int32_t)((uint32_t)least + (1u << bit)), count = 0;
+        int32_t higher = (int32_t)((uint32_t)threshold + (1u << bit)), count = 0;
         for (int64_t i = 0; i < size; i++) count += keys[i] >= higher;
-        if (count >= rank) least = higher;
+        if (count >= k) threshold = higher;
     }
-    int32_t bits = least < 0 ? least ^ 0x7FFFFFFF : least;
+    int32_t bits = threshold < 0 ? threshold ^ 0x7FFFFFFF : threshold;
     float value;
     memcpy(&value, &bits, 4);
     return value;
 }
 
 typedef struct {
-    double chance;
+    double weight;
     float score;
-} Likely;
+} Candidate;
 
-static int descending(const void *a, const void *b) {
-    float x = ((const Likely *)a)->score, y = ((const Likely *)b)->score;
+static int by_score_descending(const void *a, const void *b) {
+    float x = ((const Candidate *)a)->score, y = ((const Candidate *)b)->score;
     return (x < y) - (x > y);
 }
 
-// The least score inside the first `top_p` of the mass; `likely` gets sorted.
-static float nucleus(Likely *likely, int64_t count, double top_p) {
-    qsort(likely, count, sizeof *likely, descending);
-    double sum = 0, larger = 0;
-    for (int64_t i = 0; i < count; i++) sum += likely[i].chance;
+// The lowest score inside the first `top_p` of the mass; `candidates` gets sorted.
+static float nucleus(Candidate *candidates, int64_t count, double top_p) {
+    qsort(candidates, count, sizeof *candidates, by_score_descending);
+    double sum = 0, above = 0;
+    for (int64_t i = 0; i < count; i++) sum += candidates[i].weight;
     int64_t inside = 0;
-    for (; inside < count && larger < top_p * sum; inside++) larger += likely[inside].chance;
-    return likely[inside ? inside - 1 : 0].score;
+    for (; inside < count && above < top_p * sum; inside++) above += candidates[inside].weight;
+    return candidates[inside ? inside - 1 : 0].score;
 }
 
 typedef struct {
     int64_t seed, frame, top_k;
     float temperature, top_p;
-} Chance;
+} Sampling;
 
-static int64_t draw_room(int64_t size) { return size * (4 + 4 + sizeof(Likely)); } // bytes
+static int64_t draw_scratch(int64_t size) { return size * (4 + 4 + sizeof(Candidate)); } // bytes
 
-static int64_t draw(float *scores, int64_t size, int64_t group, const Chance *c, char *room) {
-    int64_t likeliest = 0;
+static int64_t draw(float *scores, int64_t size, int64_t group, const Sampling *s, char *scratch) {
+    int64_t best = 0;
     for (int64_t i = 0; i < size; i++) {
         if (isnan(scores[i])) return i;
-        if (scores[i] > scores[likeliest]) likeliest = i;
+        if (scores[i] > scores[best]) best = i;
     }
-    if (!(c->temperature > 0)) return likeliest;
-    for (int64_t i = 0; i < size; i++) scores[i] /= c->temperature;
-    float top = scores[likeliest], least = -INFINITY;
-    if (!isfinite(top)) return likeliest; // broken, or a temperature of next to nothing
-    Likely *likely = (Likely *)room;
-    int32_t *keys = (int32_t *)(likely + size), *may = keys + size;
-    if (0 < c->top_k && c->top_k < size) least = rank_th(scores, size, c->top_k, keys);
+    if (!(s->temperature > 0)) return best;
+    for (int64_t i = 0; i < size; i++) scores[i] /= s->temperature;
+    float top = scores[best], threshold = -INFINITY;
+    if (!isfinite(top)) return best; // broken, or a temperature of next to nothing
+    Candidate *candidates = (Candidate *)scratch;
+    int32_t *keys = (int32_t *)(candidates + size), *codes = keys + size;
+    if (0 < s->top_k && s->top_k < size) threshold = kth_largest(scores, size, s->top_k, keys);
     int64_t count = 0;
     for (int64_t i = 0; i < size; i++) {
-        if (!(scores[i] >= least)) continue;
-        may[count] = (int32_t)i;
-        likely[count++] = (Likely){exp((double)(scores[i] - top)), scores[i]};
+        if (!(scores[i] >= threshold)) continue;
+        codes[count] = (int32_t)i;
+        candidates[count++] = (Candidate){exp((double)(scores[i] - top)), scores[i]};
     }
-    if (c->top_p < 1) {
-        int64_t all_of_them = count;
-        least = nucleus(likely, count, c->top_p);
+    if (s->top_p < 1) {
+        int64_t before = count;
+        threshold = nucleus(candidates, count, s->top_p);
         count = 0;
-        for (int64_t k = 0; k < all_of_them; k++)
-            if (scores[may[k]] >= least) {
-                likely[count].chance = exp((double)(scores[may[k]] - top));
-                may[count++] = may[k];
+        for (int64_t k = 0; k < before; k++)
+            if (scores[codes[k]] >= threshold) {
+                candidates[count].weight = exp((double)(scores[codes[k]] - top));
+                codes[count++] = codes[k];
             }
     }
     double mass = 0;
-    for (int64_t k = 0; k < count; k++) likely[k].chance = mass += likely[k].chance;
-    double target = uniform(c->seed, c->frame, group) * mass;
+    for (int64_t k = 0; k < count; k++) candidates[k].weight = mass += candidates[k].weight;
+    double target = uniform(s->seed, s->frame, group) * mass;
     int64_t drawn = 0;
-    while (drawn < count - 1 && likely[drawn].chance <= target) drawn++;
-    return may[drawn];
+    while (drawn < count - 1 && candidates[drawn].weight <= target) drawn++;
+    return codes[drawn];
 }
 
 // One code for each row of logits [rows, size]. 0, or 1 without memory.
 EXPORT int FUNCTION(choose)(const float *logits, int64_t rows, int64_t size, int64_t group, const int64_t *seeds,
                             const int64_t *frames, const float *temperature, const int64_t *top_k, const float *top_p,
                             int64_t *codes) {
-    char *room = malloc(draw_room(size) + 4 * size);
-    if (!room) return 1;
-    float *own = (float *)(room + draw_room(size));
+    char *scratch = malloc(draw_scratch(size) + 4 * size);
+    if (!scratch) return 1;
+    float *own = (float *)(scratch + draw_scratch(size));
     for (int64_t r = 0; r < rows; r++) {
-        Chance c = {seeds[r], frames[r], top_k[r], temperature[r], top_p[r]};
+        Sampling s = {seeds[r], frames[r], top_k[r], temperature[r], top_p[r]};
         memcpy(own, logits + r * size, 4 * size);
-        codes[r] = draw(own, size, group, &c, room);
+        codes[r] = draw(own, size, group, &s, scratch);
     }
-    free(room);
+    free(scratch);
     return 0;
 }
 
@@ -237,7 +237,7 @@ enum { RUNNING, END, LIMIT, STALL, BROKEN }; // why a slot has stopped, as plain
 typedef struct { // everything that a frame reads and writes; columns have one entry a slot
     const Stack *talker, *predictor;
     Cache cache;                         // the talker's
-    const float *turns_cos, *turns_sin;  // of the predictor's positions
+    const float *rope_cos, *rope_sin;    // of the predictor's positions
     const float *head;                   // [vocabulary] outputs in panels
     const float *heads;                  // [groups - 1] times [codes] outputs in panels
     const float *project, *project_bias; // the talker's width to the predictor's; NULL where they are the same
@@ -255,14 +255,14 @@ typedef struct { // everything that a frame reads and writes; columns have one e
 } Frame;
 
 // Whether a slot makes a frame now, and if so the row that its talker reads.
-static int begin(const Frame *f, int64_t slot, float *x) {
+static int input_row(const Frame *f, int64_t slot, float *x) {
     const int64_t hidden = f->talker->hidden, made = f->made[slot];
-    int there = made <= f->written[slot];
-    if (!f->live[slot] || !(made == 0 || there || f->closed[slot])) return 0;
+    int has_text = made <= f->written[slot];
+    if (!f->live[slot] || !(made == 0 || has_text || f->closed[slot])) return 0;
     memcpy(x, f->row + slot * hidden, 4 * hidden);
     if (made == 0) return 1;
     const float *text =
-        there ? f->text + (slot * f->text_rows + (made - 1) % f->text_rows) * hidden : f->pad + slot * hidden;
+        has_text ? f->text + (slot * f->text_rows + (made - 1) % f->text_rows) * hidden : f->pad + slot * hidden;
     for (int64_t i = 0; i < hidden; i++) x[i] += text[i];
     return 1;
 }
@@ -303,8 +303,8 @@ static void finish(const Frame *f, int64_t slot, const float *logits, const int6
 }
 
 typedef struct { // memory of one call for up to `rows` rows
-    float *x, *hidden, *normed, *room, *logits, *scores, *keys, *values;
-    int64_t *slots, *two, *positions, *codes;
+    float *x, *hidden, *normed, *scratch, *logits, *scores, *keys, *values;
+    int64_t *slots, *row_slots, *positions, *codes;
     char *draw;
 } FrameWork;
 
@@ -312,7 +312,7 @@ typedef struct { // memory of one call for up to `rows` rows
 static void predict(const Frame *f, const int64_t *slots, int64_t count, FrameWork *w) {
     const Stack *s = f->predictor;
     const int64_t wide = padded(s->hidden), talker = padded(f->talker->hidden), outputs = padded(f->codes);
-    Cache cache = {w->keys, w->values, f->turns_cos, f->turns_sin, count, f->groups};
+    Cache cache = {w->keys, w->values, f->rope_cos, f->rope_sin, count, f->groups};
     memset(w->x, 0, 4 * 2 * count * wide);
     for (int64_t r = 0; r < count; r++) {
         float *x = w->x + 2 * r * wide;
@@ -330,18 +330,18 @@ static void predict(const Frame *f, const int64_t *slots, int64_t count, FrameWo
             if (code >= f->codes) code = f->codes - 1; // the end has no row here; what follows it is never used
             memcpy(w->x + at * wide, f->inputs[g - 1] + code * s->hidden, 4 * s->hidden);
             for (int64_t k = 0; k < each; k++) {
-                w->two[each * r + k] = r;
+                w->row_slots[each * r + k] = r;
                 w->positions[each * r + k] = g == 1 ? k : g;
             }
         }
-        run_stack(s, &cache, w->x, each * count, w->two, w->positions, w->normed, w->room, w->scores);
+        run_stack(s, &cache, w->x, each * count, w->row_slots, w->positions, w->normed, w->scratch, w->scores);
         multiply(plain_rows(w->normed + (each - 1) * wide, each * wide, s->hidden, LANGUAGE_SUM), count,
                  f->heads + (g - 1) * outputs * s->hidden, outputs, w->logits, outputs);
         for (int64_t r = 0; r < count; r++) {
             int64_t slot = slots[r];
-            Chance c = {f->seed[slot], f->made[slot], f->predictor_top_k[slot], f->predictor_temperature[slot],
+            Sampling sampling = {f->seed[slot], f->made[slot], f->predictor_top_k[slot], f->predictor_temperature[slot],
                         f->predictor_top_p[slot]};
-            w->codes[r * f->groups + g] = draw(w->logits + r * outputs, f->codes, g, &c, w->draw);
+            w->codes[r * f->groups + g] = draw(w->logits + r * outputs, f->codes, g, &sampling, w->draw);
         }
     }
 }
@@ -351,48 +351,48 @@ static void predict(const Frame *f, const int64_t *slots, int64_t count, FrameWo
 EXPORT int FUNCTION(frame)(const Frame *f, const int64_t *slots, int64_t count) {
     const Stack *t = f->talker, *p = f->predictor;
     const int64_t wide = padded(t->hidden), vocabulary = padded(f->vocabulary), narrow = padded(p->hidden);
-    const int64_t kv = p->layers * count * p->kv_heads * f->groups * p->depth, x = count * larger(wide, 2 * narrow);
+    const int64_t kv = p->layers * count * p->kv_heads * f->groups * p->depth, x = count * max_of(wide, 2 * narrow);
     const int64_t sizes[] = {x,
                              count * wide,
                              x,
-                             larger(stack_room(t, count), stack_room(p, 2 * count)),
+                             max_of(stack_scratch(t, count), stack_scratch(p, 2 * count)),
                              count * vocabulary,
                              count * padded(f->codes),
-                             larger(f->cache.capacity, f->groups),
+                             max_of(f->cache.capacity, f->groups),
                              vocabulary,
                              kv,
                              kv};
     int64_t floats = 0;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) floats += sizes[i];
-    int64_t wholes = count * (1 + 2 + 2 + f->groups);
-    char *memory = calloc(1, 4 * floats + 8 * wholes + draw_room(larger(f->vocabulary, f->codes)));
+    int64_t integers = count * (1 + 2 + 2 + f->groups);
+    char *memory = calloc(1, 4 * floats + 8 * integers + draw_scratch(max_of(f->vocabulary, f->codes)));
     if (!memory) return 1;
     FrameWork w;
-    w.slots = (int64_t *)memory, w.two = w.slots + count, w.positions = w.two + 2 * count,
+    w.slots = (int64_t *)memory, w.row_slots = w.slots + count, w.positions = w.row_slots + 2 * count,
     w.codes = w.positions + 2 * count;
     w.draw = (char *)(w.codes + count * f->groups);
-    w.x = (float *)(w.draw + draw_room(larger(f->vocabulary, f->codes)));
-    w.hidden = w.x + sizes[0], w.normed = w.hidden + sizes[1], w.room = w.normed + sizes[2];
-    float *first_logits = w.room + sizes[3];
+    w.x = (float *)(w.draw + draw_scratch(max_of(f->vocabulary, f->codes)));
+    w.hidden = w.x + sizes[0], w.normed = w.hidden + sizes[1], w.scratch = w.normed + sizes[2];
+    float *first_logits = w.scratch + sizes[3];
     w.logits = first_logits + sizes[4], w.scores = w.logits + sizes[5];
     float *scores = w.scores + sizes[6];
     w.keys = scores + sizes[7], w.values = w.keys + sizes[8];
 
     int64_t rows = 0;
     for (int64_t i = 0; i < count; i++) {
-        int64_t again = 0;
-        while (again < rows && w.slots[again] != slots[i]) again++;
-        if (again < rows || !begin(f, slots[i], w.x + rows * wide)) continue;
+        int64_t other = 0;
+        while (other < rows && w.slots[other] != slots[i]) other++;
+        if (other < rows || !input_row(f, slots[i], w.x + rows * wide)) continue;
         w.positions[rows] = f->position[slots[i]];
         w.slots[rows++] = slots[i];
     }
-    run_stack(t, &f->cache, w.x, rows, w.slots, w.positions, w.hidden, w.room, w.scores);
+    run_stack(t, &f->cache, w.x, rows, w.slots, w.positions, w.hidden, w.scratch, w.scores);
     multiply(plain_rows(w.hidden, wide, t->hidden, LANGUAGE_SUM), rows, f->head, vocabulary, first_logits, vocabulary);
     for (int64_t r = 0; r < rows; r++) {
         int64_t slot = w.slots[r];
         first_scores(f, slot, first_logits + r * vocabulary, scores);
-        Chance c = {f->seed[slot], f->made[slot], f->top_k[slot], f->temperature[slot], f->top_p[slot]};
-        w.codes[r * f->groups] = draw(scores, f->vocabulary, 0, &c, w.draw);
+        Sampling sampling = {f->seed[slot], f->made[slot], f->top_k[slot], f->temperature[slot], f->top_p[slot]};
+        w.codes[r * f->groups] = draw(scores, f->vocabulary, 0, &sampling, w.draw);
     }
     predict(f, w.slots, rows, &w);
     for (int64_t r = 0; r < rows; r++) finish(f, w.slots[r], first_logits + r * vocabulary, w.codes + r * f->groups);

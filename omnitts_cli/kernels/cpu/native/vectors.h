@@ -21,13 +21,13 @@
 
 #if defined(__AVX512F__)
 #include <immintrin.h>
-enum { LANES = 16, MOST_ROWS = 12, MOST_SUMS = 24 }; // of 32 registers
+enum { LANES = 16, MAX_ROWS = 12, MAX_SUMS = 24 }; // of 32 registers
 #elif defined(__AVX2__) && defined(__FMA__)
-enum { LANES = 8, MOST_ROWS = 6, MOST_SUMS = 12 }; // of 16
+enum { LANES = 8, MAX_ROWS = 6, MAX_SUMS = 12 }; // of 16
 #elif defined(__aarch64__)
-enum { LANES = 4, MOST_ROWS = 6, MOST_SUMS = 24 }; // of 32
+enum { LANES = 4, MAX_ROWS = 6, MAX_SUMS = 24 }; // of 32
 #else
-enum { LANES = 4, MOST_ROWS = 3, MOST_SUMS = 12 }; // of 16
+enum { LANES = 4, MAX_ROWS = 3, MAX_SUMS = 12 }; // of 16
 #endif
 enum { PANEL = 16, PARTS = PANEL / LANES }; // outputs whose weights lie side by side, and vectors of them
 
@@ -37,10 +37,10 @@ typedef float unaligned __attribute__((vector_size(4 * LANES), aligned(4), may_a
 
 INLINE vec load(const float *x) { return *(const unaligned *)x; }
 INLINE void store(float *x, vec v) { *(unaligned *)x = v; }
-INLINE vec all(float x) { return x - (vec){0}; }
+INLINE vec broadcast(float x) { return x - (vec){0}; }
 INLINE vec blend(ivec mask, vec yes, vec no) { return (vec)((mask & (ivec)yes) | (~mask & (ivec)no)); }
 
-INLINE float total(vec v) {
+INLINE float sum_lanes(vec v) {
 #if defined(__AVX512F__)
     return _mm512_reduce_add_ps((__m512)v);
 #else
@@ -52,20 +52,20 @@ INLINE float total(vec v) {
 #endif
 }
 
-INLINE int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+INLINE int64_t max_of(int64_t a, int64_t b) { return a > b ? a : b; }
 INLINE int64_t padded(int64_t n) { return (n + PANEL - 1) / PANEL * PANEL; }
 
 // e^x within 2e-7 of its value; below -87 it is next to nothing, above 88 it is e^88.
 INLINE vec exponential(vec x) {
-    x = blend(x < all(-87.0f), all(-87.0f), x);
-    x = blend(x > all(88.0f), all(88.0f), x);
-    const vec magic = all(12582912.0f); // 1.5 * 2^23: adding it rounds to a whole number
+    x = blend(x < broadcast(-87.0f), broadcast(-87.0f), x);
+    x = blend(x > broadcast(88.0f), broadcast(88.0f), x);
+    const vec magic = broadcast(12582912.0f); // 1.5 * 2^23: adding it rounds to a whole number
     vec n = x * 1.44269504f + magic;
     ivec power = ((ivec)n << 23) + (127 << 23); // the low bits of `magic` are zeros
     n -= magic;
     vec r = x - n * 0.693359375f;
     r -= n * -2.12194440e-4f;
-    vec p = all(1.9875691500e-4f);
+    vec p = broadcast(1.9875691500e-4f);
     p = p * r + 1.3981999507e-3f;
     p = p * r + 8.3334519073e-3f;
     p = p * r + 4.1665795894e-2f;
@@ -78,13 +78,13 @@ INLINE vec silu(vec x) { return x / (1.0f + exponential(-x)); }
 
 // x + sin^2(x * scale) * inverse. The square has the period pi and is even, so one polynomial on -pi/2..pi/2 is enough.
 INLINE vec snake(vec x, vec scale, vec inverse) {
-    const vec magic = all(12582912.0f);
+    const vec magic = broadcast(12582912.0f);
     vec a = x * scale;
     vec n = a * 0.318309886f + magic - magic;
     vec r = a - n * 3.140625f;
     r -= n * 9.67502593994140625e-4f;
     r -= n * 1.509957990978376432e-7f;
-    vec q = r * r, p = all(-2.3889859e-8f);
+    vec q = r * r, p = broadcast(-2.3889859e-8f);
     p = p * q + 2.7525562e-6f;
     p = p * q + -1.9840874e-4f;
     p = p * q + 8.3333310e-3f;
@@ -94,14 +94,14 @@ INLINE vec snake(vec x, vec scale, vec inverse) {
 }
 
 INLINE float dot(const float *a, const float *b, int64_t n) {
-    vec even = all(0), odd = all(0);
+    vec even = broadcast(0), odd = broadcast(0);
     int64_t i = 0;
     for (; i + 2 * LANES <= n; i += 2 * LANES) {
         even += load(a + i) * load(b + i);
         odd += load(a + i + LANES) * load(b + i + LANES);
     }
     for (; i + LANES <= n; i += LANES) even += load(a + i) * load(b + i);
-    float sum = total(even + odd);
+    float sum = sum_lanes(even + odd);
     for (; i < n; i++) sum += a[i] * b[i];
     return sum;
 }
@@ -123,7 +123,7 @@ INLINE void rms_norm(const float *x, float *y, int64_t n, float eps) {
     for (int64_t i = 0; i < n; i++) y[i] = x[i] * factor;
 }
 
-// e^(x - most) of n scores in place, and one over their sum.
+// e^(x - max) of n scores in place, and one over their sum.
 INLINE float softmax(float *x, int64_t n) {
     float top = x[0];
     for (int64_t i = 1; i < n; i++) top = x[i] > top ? x[i] : top;
@@ -140,21 +140,21 @@ INLINE float softmax(float *x, int64_t n) {
     return (float)(1.0 / sum);
 }
 
-// Rows of a product. Row r reads `taps` pieces of `inputs` floats, from x + r * step on, `tap_step` apart. It adds
-// `longest` of them one after another, and then such sums, because that rounds less. They are counted across taps, so
-// that a row adds in one order wherever its taps lie.
+// Rows of a product. Row r reads `taps` pieces of `inputs` floats, from x + r * step on, `tap_step` apart. It sums
+// blocks of `sum_length` products, then adds up the block sums, which rounds less than one long sum. Blocks run across
+// taps, so the order of additions does not depend on where the taps lie.
 typedef struct {
     const float *x;
-    int64_t step, taps, tap_step, inputs, longest;
+    int64_t step, taps, tap_step, inputs, sum_length;
 } Rows;
 
 // `rows` rows times `panels` panels, in registers: both are constants where this is inlined.
 INLINE void tile(const int rows, const int panels, Rows in, const float *weight, float *y, int64_t y_step) {
     const int parts = panels * PARTS;
     const int64_t panel = in.taps * in.inputs * PANEL;
-    int64_t left = in.longest, add = 0;
-    vec sum[MOST_ROWS][8];
-    UNROLL for (int r = 0; r < rows; r++) UNROLL for (int p = 0; p < parts; p++) sum[r][p] = all(0);
+    int64_t left = in.sum_length, add = 0;
+    vec sum[MAX_ROWS][8];
+    UNROLL for (int r = 0; r < rows; r++) UNROLL for (int p = 0; p < parts; p++) sum[r][p] = broadcast(0);
     for (int64_t tap = 0; tap < in.taps; tap++)
         for (int64_t first = 0, last; first < in.inputs; first = last) {
             const float *x = in.x + tap * in.tap_step;
@@ -163,7 +163,7 @@ INLINE void tile(const int rows, const int panels, Rows in, const float *weight,
                 vec w[8];
                 UNROLL for (int p = 0; p < parts; p++) w[p] = load(weight + p / PARTS * panel + p % PARTS * LANES);
                 UNROLL for (int r = 0; r < rows; r++) {
-                    vec value = all(x[r * in.step + k]);
+                    vec value = broadcast(x[r * in.step + k]);
                     UNROLL for (int p = 0; p < parts; p++) sum[r][p] += value * w[p];
                 }
             }
@@ -172,15 +172,15 @@ INLINE void tile(const int rows, const int panels, Rows in, const float *weight,
             UNROLL for (int r = 0; r < rows; r++) UNROLL for (int p = 0; p < parts; p++) {
                 float *out = y + r * y_step + p * LANES;
                 store(out, add ? load(out) + sum[r][p] : sum[r][p]);
-                sum[r][p] = all(0);
+                sum[r][p] = broadcast(0);
             }
-            left = in.longest, add = 1;
+            left = in.sum_length, add = 1;
         }
 }
 
 // As many panels at once as there are registers for their sums: few rows need several to keep the multipliers busy.
 #define TRY(rows, count)                                                                                               \
-    if (rows * count * PARTS <= MOST_SUMS && count * PARTS <= 8 && panels >= count) {                                  \
+    if (rows * count * PARTS <= MAX_SUMS && count * PARTS <= 8 && panels >= count) {                                   \
         tile(rows, count, in, weight, y, y_step);                                                                      \
         panels -= count, weight += count * panel, y += count * PANEL;                                                  \
         continue;                                                                                                      \
@@ -209,11 +209,11 @@ TILES(2) TILES(3)
 #endif
 };
 
-// y[row] = W x[row]: `weight` in panels [outputs / PANEL][taps * inputs][PANEL], `outputs` padded to whole panels, as the
-// rows of y are. Panels stay in the nearest cache while all rows pass.
+// y[row] = W x[row]: `weight` in panels [outputs / PANEL][taps * inputs][PANEL]; `outputs` and the rows of y are padded
+// to whole panels. Panels stay in the level-1 cache while all rows pass.
 static void multiply(Rows in, int64_t rows, const float *weight, int64_t outputs, float *y, int64_t y_step) {
-    int64_t blocks = (rows + MOST_ROWS - 1) / MOST_ROWS, panel = in.taps * in.inputs * PANEL;
-    int64_t group = rows > MOST_ROWS ? 2 : outputs / PANEL; // panels
+    int64_t blocks = (rows + MAX_ROWS - 1) / MAX_ROWS, panel = in.taps * in.inputs * PANEL;
+    int64_t group = rows > MAX_ROWS ? 2 : outputs / PANEL; // panels
     for (int64_t first = 0; first < outputs; first += group * PANEL) {
         int64_t panels = (outputs - first) / PANEL < group ? (outputs - first) / PANEL : group;
         for (int64_t block = 0, row = 0; block < blocks; block++) {
@@ -226,6 +226,6 @@ static void multiply(Rows in, int64_t rows, const float *weight, int64_t outputs
     }
 }
 
-INLINE Rows plain_rows(const float *x, int64_t step, int64_t inputs, int64_t longest) {
-    return (Rows){x, step, 1, 0, inputs, longest};
+INLINE Rows plain_rows(const float *x, int64_t step, int64_t inputs, int64_t sum_length) {
+    return (Rows){x, step, 1, 0, inputs, sum_length};
 }
