@@ -99,15 +99,15 @@ class Faster:
         began = time.perf_counter()
         audio_s, each_s, first_s = [], [], []
         for text in texts:  # asked together, answered one after another
-            heard = 0.0
+            spoken_s = 0.0
             chunks = self._model.generate_custom_voice_streaming(
                 text, speaker, LANGUAGE, max_new_tokens=frames, min_new_tokens=frames, chunk_size=8
             )
             for index, (sound, rate, _) in enumerate(chunks):
                 if index == 0:
                     first_s.append(time.perf_counter() - began)
-                heard += len(sound) / rate
-            audio_s.append(heard)
+                spoken_s += len(sound) / rate
+            audio_s.append(spoken_s)
             each_s.append(time.perf_counter() - began)
         return {"wall_s": each_s[-1], "audio_s": audio_s, "each_s": each_s, "first_s": first_s}
 

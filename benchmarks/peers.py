@@ -190,9 +190,9 @@ class Peer:
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps(fields) + "\n")
         self.process.stdin.flush()
-        return self.hear()
+        return self.reply()
 
-    def hear(self) -> dict[str, Any]:
+    def reply(self) -> dict[str, Any]:
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         return json.loads(line) if line else {"error": f"the process ended with {self.process.wait()}"}
@@ -203,7 +203,7 @@ def hired(folder: Path, options: argparse.Namespace) -> list[Peer]:
     tried = options.device != "cpu" or options.faster_python or options.faster_packages
     peers = [started(name, folder, options) for name in PACKAGES if name != "faster" or tried]
     for peer in peers:
-        peer.hello = peer.hear()
+        peer.hello = peer.reply()
         tell(f"{peer.name}: {peer.hello.get('error') or 'loaded'}")
     return peers
 

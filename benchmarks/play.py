@@ -109,11 +109,11 @@ def main() -> None:
     other: list[float] = []
     right: dict[str, list[bool]] = {name: [] for name in NAMES}
     for (name, _), row in zip(lines, rows, strict=True):
-        heard = table @ embedding(tts, sound[round(row["start"] * rate) : round(row["end"] * rate)])
+        scores = table @ embedding(tts, sound[round(row["start"] * rate) : round(row["end"] * rate)])
         at = NAMES.index(name)
-        own[name].append(float(heard[at]))
-        other.append(float(np.delete(heard, at).max()))
-        right[name].append(int(heard.argmax()) == at)
+        own[name].append(float(scores[at]))
+        other.append(float(np.delete(scores, at).max()))
+        right[name].append(int(scores.argmax()) == at)
     print(json.dumps({
         "lines": len(lines), "in_order": in_order, "audio_s": result["audio_s"], "wall_s": round(wall, 1),
         "right": {name: f"{sum(found)}/{len(found)}" for name, found in right.items()},

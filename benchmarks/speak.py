@@ -73,7 +73,7 @@ def apart(target: Any, work: Iterator[Any], level: int, options: argparse.Namesp
     whole = Run(0.0)
     for seed in range(options.seeds):
         run = open_loop(target, work, gathered(level, options.seconds, seed), Extent(level))
-        whole.heard += run.heard
+        whole.results += run.results
         whole.ended += run.duration_s
         whole.most_in_flight = max(whole.most_in_flight, run.most_in_flight)
     return whole

@@ -118,7 +118,7 @@ def measured(
     work: Workload,
     seed: int,
     settings: dict[str, Any],
-    tell: Callable[[float, str], None] = lambda done, words: None,
+    report: Callable[[float, str], None] = lambda done, words: None,
 ) -> AnswerReport:
     """Open the model and measure a level for each number of `users`, by default with two requests per user."""
     from importlib.metadata import version
@@ -145,7 +145,7 @@ def measured(
     about |= {"dtype": str(loop.model.dtype).removeprefix("torch."), "slots": loop.plan.slots}
     levels = []
     for number, count in enumerate(users):
-        tell(number / len(users), f"{count} user{'s' * (count != 1)}")
+        report(number / len(users), f"{count} user{'s' * (count != 1)}")
         run_level(loop, count, count, replace(work, answer=2), seed=seed + 1)  # kernels compile on first use
         most = requests or max(4, 2 * count)
         levels.append(run_level(loop, count, most, work, seed=seed + 2))

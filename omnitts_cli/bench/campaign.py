@@ -8,7 +8,7 @@ from itertools import islice
 
 from omnitts_cli.bench.gauge import Gauge
 from omnitts_cli.bench.load import Extent, Run, arrivals, closed_loop, open_loop
-from omnitts_cli.bench.record import Heard, Work
+from omnitts_cli.bench.record import Result, Work
 from omnitts_cli.bench.stats import PERCENTILES, Level, level
 from omnitts_cli.bench.target import Ended, Target
 from omnitts_cli.errors import ModelError
@@ -61,14 +61,14 @@ class Shape:
         return None if None in counts else sum(count or 0 for count in counts)
 
 
-Kept = Callable[[Level, list[Heard]], None]
+Kept = Callable[[Level, list[Result]], None]
 
 
 def campaign(
     targets: Mapping[str, Target],
     works: Callable[[], Iterator[Work]],
     shape: Shape,
-    told: Ended | None = None,
+    on_end: Ended | None = None,
     kept: Kept | None = None,
 ) -> Iterator[Level]:
     """The levels as they become known. Every target speaks the same works at the same level."""
@@ -81,23 +81,29 @@ def campaign(
         for turn, extent in enumerate(turns(shape.extent(step), step or 1, len(targets))):
             for name, target in targets.items():
                 with target.gauged() as gauge:
-                    run = one_run(target, streams[name], step, extent, shape, turn, told)
+                    run = one_run(target, streams[name], step, extent, shape, turn, on_end)
                 add(runs[name], run)
                 gauges[name].add(gauge)
         for name, run in runs.items():
             found = summed(run, gauges[name], step, shape, name)
             if kept is not None:
-                kept(found, run.heard)
+                kept(found, run.results)
             yield found
 
 
 def one_run(
-    target: Target, works: Iterator[Work], step: int | None, extent: Extent, shape: Shape, turn: int, told: Ended | None
+    target: Target,
+    works: Iterator[Work],
+    step: int | None,
+    extent: Extent,
+    shape: Shape,
+    turn: int,
+    on_end: Ended | None,
 ) -> Run:
     if shape.rate is None:
-        return closed_loop(target, works, step or 1, extent, told)
+        return closed_loop(target, works, step or 1, extent, on_end)
     offsets = arrivals(shape.rate, shape.burstiness, shape.seed + turn)
-    return open_loop(target, works, offsets, extent, told)
+    return open_loop(target, works, offsets, extent, on_end)
 
 
 def warm_up(target: Target, works: Iterator[Work], step: int | None, shape: Shape) -> None:
@@ -106,10 +112,10 @@ def warm_up(target: Target, works: Iterator[Work], step: int | None, shape: Shap
     if not count:
         return
     run = closed_loop(target, islice(works, count), min(step or 1, count), Extent(count))
-    if run.heard and all(heard.failure for heard in run.heard):
+    if run.results and all(result.failure for result in run.results):
         raise ModelError(
             "every warm-up request failed",
-            cause=run.heard[0].failure,
+            cause=run.results[0].failure,
             hint=target.advice,
         )
 
@@ -129,7 +135,7 @@ def turns(extent: Extent, level: int, targets: int) -> list[Extent]:
 
 def add(whole: Run, part: Run) -> None:
     """Runs one after another: their times under way add up."""
-    whole.heard += part.heard
+    whole.results += part.results
     whole.ended += part.duration_s
     whole.most_in_flight = max(whole.most_in_flight, part.most_in_flight)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from omnitts_cli.bench import engines, workload
 from omnitts_cli.bench.campaign import MAIN, Shape, campaign
 from omnitts_cli.bench.keep import Keeper
-from omnitts_cli.bench.record import Heard
+from omnitts_cli.bench.record import Result
 from omnitts_cli.bench.report import Report, ratios
 from omnitts_cli.bench.server import Asking, ServerTarget, first_listed
 from omnitts_cli.bench.target import Target
@@ -103,7 +103,7 @@ class Job:
     keeper: Keeper | None = None
     fetched: Fetched | None = None
 
-    def run(self, on_request: Callable[[Heard], None], on_level: Callable[[Report], None]) -> Report:
+    def run(self, on_request: Callable[[Result], None], on_level: Callable[[Report], None]) -> Report:
         """Runs all levels. Calls `on_request` after each request, and `on_level` with the report after each level."""
         with self.opened() as bench:
             report = bench.report(self)

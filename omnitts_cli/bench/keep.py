@@ -9,7 +9,7 @@ import numpy as np
 
 from omnitts_cli.audio import wav
 from omnitts_cli.bench.compare import named
-from omnitts_cli.bench.record import Heard
+from omnitts_cli.bench.record import Result
 from omnitts_cli.bench.stats import Level, in_ms
 from omnitts_cli.errors import OutputError
 
@@ -27,11 +27,11 @@ class Keeper:
         except OSError as error:
             raise OutputError(f"cannot write to {folder}", cause=error.strerror, hint="--save-audio DIR") from None
 
-    def keep(self, level: Level, heard: list[Heard]) -> None:
+    def keep(self, level: Level, results: list[Result]) -> None:
         """The requests of a level, in the order in which they were sent."""
         stem = named(level).replace("/", "-per-").replace(" ", "-")
         lines = []
-        for number, one in enumerate(sorted(heard, key=lambda h: h.meter.submitted), 1):
+        for number, one in enumerate(sorted(results, key=lambda h: h.meter.submitted), 1):
             name = f"{stem}-{number:04d}.wav"
             sound = np.concatenate(one.sound) if one.sound else np.zeros(0, np.float32)
             # the only place where NaN samples are written, so that they can be examined
@@ -48,15 +48,15 @@ class Keeper:
             raise OutputError(f"cannot write {self.folder / name}", cause=error.strerror) from None
 
 
-def row(name: str, heard: Heard) -> dict[str, object]:
+def row(name: str, result: Result) -> dict[str, object]:
     """The measurements of one request."""
-    meter = heard.meter
+    meter = result.meter
     return {
         "file": name,
-        "text": heard.work.request.text,
-        "failure": heard.failure,
+        "text": result.work.request.text,
+        "failure": result.failure,
         "audio_s": round(meter.audio_s, 6),
-        "frames": heard.frames,
+        "frames": result.frames,
         "packets": len(meter.arrivals),
         "ttfp_ms": rounded(in_ms(meter.first_s)),
         "audible_ms": rounded(in_ms(meter.audible_s)),

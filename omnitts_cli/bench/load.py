@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from omnitts_cli.bench.record import Heard, Work
+from omnitts_cli.bench.record import Result, Work
 from omnitts_cli.bench.target import Ended, Target
 
 CHECK_S = 0.1
@@ -36,7 +36,7 @@ class Run:
 
     began: float
     ended: float = 0.0
-    heard: list[Heard] = field(default_factory=list)
+    results: list[Result] = field(default_factory=list)
     most_in_flight: int = 0
 
     @property
@@ -47,10 +47,10 @@ class Run:
 class _Load:
     """The common part of both loads: counting, and waiting for the last request."""
 
-    def __init__(self, target: Target, works: Iterable[Work], extent: Extent, told: Ended | None) -> None:
-        self._target, self._works, self._extent, self._told = target, iter(works), extent, told
+    def __init__(self, target: Target, works: Iterable[Work], extent: Extent, on_end: Ended | None) -> None:
+        self._target, self._works, self._extent, self._on_end = target, iter(works), extent, on_end
         self._lock = threading.Lock()
-        self._all_heard = threading.Event()
+        self._all_done = threading.Event()
         self._sent = self._in_flight = 0
         self._more = True
         self.run = Run(time.perf_counter())
@@ -69,23 +69,23 @@ class _Load:
             self.run.most_in_flight = max(self.run.most_in_flight, self._in_flight)
             return work
 
-    def _take(self, heard: Heard) -> None:
+    def _take(self, result: Result) -> None:
         with self._lock:
-            self.run.heard.append(heard)
-            self.run.ended = max(self.run.ended, heard.meter.ended or 0.0)
+            self.run.results.append(result)
+            self.run.ended = max(self.run.ended, result.meter.ended or 0.0)
             self._in_flight -= 1
             self._finish()
 
     def _finish(self) -> None:
         if not self._more and self._in_flight == 0:
-            self._all_heard.set()
+            self._all_done.set()
 
-    def _tell(self, heard: Heard) -> None:
-        if self._told is not None:
-            self._told(heard)
+    def _notify(self, result: Result) -> None:
+        if self._on_end is not None:
+            self._on_end(result)
 
     def _wait(self) -> Run:
-        while not self._all_heard.wait(CHECK_S) and self._target.broken is None:
+        while not self._all_done.wait(CHECK_S) and self._target.broken is None:
             pass
         if self._target.broken is not None:
             raise self._target.broken
@@ -106,10 +106,10 @@ class _Closed(_Load):
         if work is not None:
             self._target.send(work, now, self._ended)
 
-    def _ended(self, heard: Heard) -> None:
-        self._take(heard)
+    def _ended(self, result: Result) -> None:
+        self._take(result)
         self._send()
-        self._tell(heard)
+        self._notify(result)
 
 
 class _Open(_Load):
@@ -132,21 +132,21 @@ class _Open(_Load):
         while (left := when - time.perf_counter()) > 0 and self._target.broken is None:
             time.sleep(min(left, CHECK_S))
 
-    def _ended(self, heard: Heard) -> None:
-        self._take(heard)
-        self._tell(heard)
+    def _ended(self, result: Result) -> None:
+        self._take(result)
+        self._notify(result)
 
 
-def closed_loop(target: Target, works: Iterable[Work], level: int, extent: Extent, told: Ended | None = None) -> Run:
+def closed_loop(target: Target, works: Iterable[Work], level: int, extent: Extent, on_end: Ended | None = None) -> Run:
     """Keeps `level` requests in flight."""
-    return _Closed(target, works, extent, told).go(level)
+    return _Closed(target, works, extent, on_end).go(level)
 
 
 def open_loop(
-    target: Target, works: Iterable[Work], offsets: Iterable[float], extent: Extent, told: Ended | None = None
+    target: Target, works: Iterable[Work], offsets: Iterable[float], extent: Extent, on_end: Ended | None = None
 ) -> Run:
     """Sends requests at `offsets` seconds from now, whether or not earlier ones have ended."""
-    return _Open(target, works, extent, told).go(offsets)
+    return _Open(target, works, extent, on_end).go(offsets)
 
 
 def arrivals(rate: float, burstiness: float = 1.0, seed: int = 0) -> Iterator[float]:

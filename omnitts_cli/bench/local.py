@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from omnitts_cli.audio.chunk import Chunk
 from omnitts_cli.bench.gauge import Gauge
-from omnitts_cli.bench.record import Heard, Work
+from omnitts_cli.bench.record import Result, Work
 from omnitts_cli.bench.target import Closed, Ended
 from omnitts_cli.engine.meter import RequestMeter
 from omnitts_cli.request import Failed
@@ -31,7 +31,7 @@ class EngineTarget:
         self._loop = Loop(engine)
         self._rate = engine.model.facts.sample_rate
         self._numbers = itertools.count(1)
-        self._open: dict[int, tuple[Heard, Ended]] = {}
+        self._open: dict[int, tuple[Result, Ended]] = {}
         self.broken: BaseException | None = None
 
     def __enter__(self) -> Self:
@@ -54,8 +54,8 @@ class EngineTarget:
 
     def send(self, work: Work, wanted: float, ended: Ended) -> None:
         number = next(self._numbers)
-        heard = Heard(work, wanted, RequestMeter(self._rate, time.perf_counter()), self._keep, frames=0)
-        self._open[number] = (heard, ended)
+        result = Result(work, wanted, RequestMeter(self._rate, time.perf_counter()), self._keep, frames=0)
+        self._open[number] = (result, ended)
         if work.listen is None:
             self._submit(number, work)
         else:  # the clip is encoded while other requests run, as in a server
@@ -76,10 +76,10 @@ class EngineTarget:
     # ---- on the loop's thread
 
     def _take(self, number: int, news: Any) -> None:
-        now, (heard, _) = time.perf_counter(), self._open[number]
+        now, (result, _) = time.perf_counter(), self._open[number]
         if isinstance(news, Chunk):
-            heard.hear(news.pcm, now)
-            heard.frames = (heard.frames or 0) + len(news.codes)
+            result.add(news.pcm, now)
+            result.frames = (result.frames or 0) + len(news.codes)
             if news.last:
                 self._end(number, news.stopped)
         elif isinstance(news, Failed):
@@ -89,6 +89,6 @@ class EngineTarget:
             self._end(number, None, f"{type(news).__name__}: {news}")
 
     def _end(self, number: int, stopped: Any, failure: str | None = None) -> None:
-        heard, ended = self._open.pop(number)
-        heard.end(time.perf_counter(), stopped, *([failure] if failure is not None else []))
-        ended(heard)
+        result, ended = self._open.pop(number)
+        result.end(time.perf_counter(), stopped, *([failure] if failure is not None else []))
+        ended(result)

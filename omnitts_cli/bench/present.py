@@ -13,7 +13,7 @@ from omnitts_cli.terminal.progress import style
 
 if TYPE_CHECKING:
     from omnitts_cli.bench.job import Job
-    from omnitts_cli.bench.record import Heard
+    from omnitts_cli.bench.record import Result
     from omnitts_cli.bench.report import Report
     from omnitts_cli.bench.stats import Level
     from omnitts_cli.settings.commands import Answer
@@ -40,13 +40,13 @@ class Watcher:
         if self._bar is not None:
             self._bar.close()
 
-    def heard(self, heard: Heard) -> None:
+    def ended(self, result: Result) -> None:
         """A request has ended."""
         self._done += 1
         if self._bar is not None:
             self._bar.update()
         if self._style == "json":
-            event = {"event": "progress", "done": self._done, "of": self._planned, "failure": heard.failure}
+            event = {"event": "progress", "done": self._done, "of": self._planned, "failure": result.failure}
             console.event(json.dumps(event))
 
     def known(self, level: Level) -> None:

@@ -1,4 +1,4 @@
-"""Work and Heard: one request as planned, and as its client received it. Failed requests are detected here."""
+"""Work and Result: one request as planned, and as its client received it. Failed requests are detected here."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Work:
 
 
 @dataclass
-class Heard:
+class Result:
     """What was received. The clock starts when the request is sent; `wanted` is the scheduled time."""
 
     work: Work
@@ -42,7 +42,7 @@ class Heard:
     failure: str | None = None
     broken: bool = False  # NaN or infinite samples were received
 
-    def hear(self, pcm: np.ndarray, now: float) -> None:
+    def add(self, pcm: np.ndarray, now: float) -> None:
         self.meter.add(pcm, now)
         if not np.isfinite(pcm).all():
             self.broken = True

@@ -17,7 +17,7 @@ from typing import Any, Self
 import numpy as np
 
 from omnitts_cli.bench.gauge import Gauge
-from omnitts_cli.bench.record import Heard, Work
+from omnitts_cli.bench.record import Result, Work
 from omnitts_cli.bench.target import Closed, Ended
 from omnitts_cli.bench.wave import RawSamples, WavStream, WireError
 from omnitts_cli.engine.meter import RequestMeter
@@ -98,7 +98,7 @@ class ServerTarget:
 
     def _ask(self, work: Work, wanted: float, ended: Ended) -> None:
         meter = RequestMeter(self._asking.sample_rate, time.perf_counter())
-        heard = Heard(work, wanted, meter, self._keep)
+        result = Result(work, wanted, meter, self._keep)
         failure = None
         try:
             connection = self._address.connect(TIMEOUT_S, TIMEOUT_S)
@@ -106,17 +106,17 @@ class ServerTarget:
                 body = json.dumps(self._asking.fields(work)).encode()
                 meter.submitted = time.perf_counter()
                 connection.request("POST", self._address.path, body, self._asking.headers())
-                self._listen(connection.getresponse(), heard)
+                self._listen(connection.getresponse(), result)
             finally:
                 connection.close()
         except (OSError, http.client.HTTPException, WireError) as error:
             failure = said(error)
         if work.fixed:
-            heard.frames = round(heard.meter.audio_s * FRAMES_PER_S)
-        heard.end(time.perf_counter(), None, failure)
-        ended(heard)
+            result.frames = round(result.meter.audio_s * FRAMES_PER_S)
+        result.end(time.perf_counter(), None, failure)
+        ended(result)
 
-    def _listen(self, response: http.client.HTTPResponse, heard: Heard) -> None:
+    def _listen(self, response: http.client.HTTPResponse, result: Result) -> None:
         if response.status != http.client.OK:
             raise WireError(f"HTTP {response.status}: {' '.join(response.read(4096).decode(errors='replace').split())}")
         kind = response.headers.get_content_type()
@@ -128,11 +128,11 @@ class ServerTarget:
         while data := response.read1(READ_BYTES):
             now = time.perf_counter()
             pcm = decoder.feed(data)
-            heard.meter.sample_rate = decoder.sample_rate
-            heard.hear(pcm, now)
+            result.meter.sample_rate = decoder.sample_rate
+            result.add(pcm, now)
         if response.length:  # fewer bytes than the header declared
             raise WireError(f"the audio ended {response.length} bytes too early")
-        if heard.meter.arrivals:
+        if result.meter.arrivals:
             decoder.finish()
 
     def _is_wav(self, kind: str) -> bool:
@@ -140,8 +140,8 @@ class ServerTarget:
 
     def _raw(self, headers: Message) -> RawSamples:
         """Raw samples; a sample rate in the headers overrides --wire-rate."""
-        told = headers.get_param("rate") or headers.get("X-Sample-Rate")
-        rate = int(str(told)) if told is not None and str(told).isdecimal() else 0
+        rate_header = headers.get_param("rate") or headers.get("X-Sample-Rate")
+        rate = int(str(rate_header)) if rate_header is not None and str(rate_header).isdecimal() else 0
         return RawSamples(rate or self._asking.sample_rate)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from omnitts_cli.bench.load import Run
-from omnitts_cli.bench.record import Heard
+from omnitts_cli.bench.record import Result
 
 PERCENTILES = (50.0, 90.0, 99.0)
 ALWAYS = (90.0, 99.0)
@@ -77,16 +77,16 @@ def level(
     **more: Any,
 ) -> Level:
     """The results of a run."""
-    good = [heard for heard in run.heard if heard.failure is None]
-    meters = [heard.meter for heard in good]
+    good = [result for result in run.results if result.failure is None]
+    meters = [result.meter for result in good]
     audio_s = sum(meter.audio_s for meter in meters)
-    frames = [heard.frames for heard in good]
+    frames = [result.frames for result in good]
     known = [count for count in frames if count is not None]
     return Level(
         concurrency=concurrency,
         rate=rate,
         requests=len(good),
-        failed=len(run.heard) - len(good),
+        failed=len(run.results) - len(good),
         duration_s=run.duration_s,
         request_throughput=len(good) / run.duration_s if run.duration_s else 0.0,
         audio_s=audio_s,
@@ -98,33 +98,33 @@ def level(
         rtf=spread((meter.rtf for meter in meters), percentiles),
         underruns=sum(meter.underruns() for meter in meters),
         gap_ms_max=max((meter.gap_s for meter in meters), default=0.0) * 1000,
-        guard_hits=sum(heard.guard_hit for heard in good),
+        guard_hits=sum(result.guard_hit for result in good),
         onset_ms=spread((in_ms(meter.onset_s) for meter in meters), percentiles),
-        client_queue_ms=spread((in_ms(heard.queue_s) for heard in run.heard), percentiles),
+        client_queue_ms=spread((in_ms(result.queue_s) for result in run.results), percentiles),
         most_in_flight=run.most_in_flight,
         silent=sum(meter.audible is None for meter in meters),
-        goodput=goodput(run.heard, limits) if limits else None,
-        failures=dict(Counter(heard.failure for heard in run.heard if heard.failure)),
+        goodput=goodput(run.results, limits) if limits else None,
+        failures=dict(Counter(result.failure for result in run.results if result.failure)),
         **more,
     )
 
 
 LIMITS = {
-    "ttfp": lambda heard: in_ms(heard.meter.first_s),
-    "audible": lambda heard: in_ms(heard.meter.audible_s),
-    "e2el": lambda heard: in_ms(heard.meter.wall_s),
-    "rtf": lambda heard: heard.meter.rtf,
-    "gap": lambda heard: in_ms(heard.meter.gap_s),
-    "stutters": lambda heard: float(heard.meter.underruns()),
+    "ttfp": lambda result: in_ms(result.meter.first_s),
+    "audible": lambda result: in_ms(result.meter.audible_s),
+    "e2el": lambda result: in_ms(result.meter.wall_s),
+    "rtf": lambda result: result.meter.rtf,
+    "gap": lambda result: in_ms(result.meter.gap_s),
+    "stutters": lambda result: float(result.meter.underruns()),
 }
 """The figures that `--goodput` can limit: milliseconds; a plain number for rtf and stutters."""
 
 
-def goodput(heard: Sequence[Heard], limits: dict[str, float]) -> float:
+def goodput(results: Sequence[Result], limits: dict[str, float]) -> float:
     """The share of all requests, including failed ones, within all limits."""
 
-    def meets(one: Heard) -> bool:
+    def meets(one: Result) -> bool:
         values = {name: LIMITS[name](one) for name in limits}
         return one.failure is None and all(v is not None and v <= limits[name] for name, v in values.items())
 
-    return sum(meets(one) for one in heard) / len(heard) if heard else 0.0
+    return sum(meets(one) for one in results) / len(results) if results else 0.0

@@ -7,9 +7,9 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from omnitts_cli.bench.gauge import Gauge
-from omnitts_cli.bench.record import Heard, Work
+from omnitts_cli.bench.record import Result, Work
 
-Ended = Callable[[Heard], None]
+Ended = Callable[[Result], None]
 
 
 class Closed(Exception):

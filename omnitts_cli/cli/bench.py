@@ -74,7 +74,7 @@ def bench(
             if answer.save and not answer.append:  # results survive an interrupted run
                 reports.save(Path(answer.save), report)
 
-        report = job.run(watcher.heard, known)
+        report = job.run(watcher.ended, known)
     present(report, answer)
     if before is not None:
         judge(report, before, answer)

@@ -23,7 +23,7 @@ def test_every_level_with_its_requests_and_without_its_warm_up() -> None:
     assert levels[0].peak_memory_bytes == 123 << 20
 
 
-def test_the_warm_up_is_a_round_unless_told_otherwise() -> None:
+def test_the_warm_up_is_a_round_unless_set() -> None:
     engine = fake_engine(script((0.01, 2)))
     with EngineTarget(engine) as target:
         levels = list(campaign({"": target}, works, Shape(levels=(1, 5), requests=5)))
@@ -50,8 +50,8 @@ def test_variants_take_turns_on_the_same_works(clock: Clock) -> None:
                 {"": main, "eager": eager},
                 works,
                 Shape(levels=(2,), requests=8, warmup=0),
-                lambda heard: order.append(heard.meter.submitted),
-                lambda level, heard: kept.append((level.variant, len(heard))),
+                lambda result: order.append(result.meter.submitted),
+                lambda level, results: kept.append((level.variant, len(results))),
             )
         )
     assert [(level.variant, level.requests) for level in levels] == [(None, 8), ("eager", 8)]

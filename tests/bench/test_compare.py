@@ -66,7 +66,7 @@ def test_nothing_in_common_is_an_error() -> None:
     assert caught.value.cause == "this one has 2/s"
 
 
-def test_other_circumstances_are_told() -> None:
+def test_other_circumstances_are_named() -> None:
     now = replace(a_report(), device="cuda:0, a card", workload={"loop": "closed", "texts": 4})
     assert compare(now, a_report(), 5.0).differences == [
         "device was cpu, a processor, is cuda:0, a card",

@@ -38,18 +38,18 @@ def job(**given: Any) -> Job:
 
 
 def run(one: Job) -> Any:
-    heard, seen = [], list[int]()
-    report = one.run(heard.append, lambda so_far: seen.append(len(so_far.levels)))
+    results, seen = [], list[int]()
+    report = one.run(results.append, lambda so_far: seen.append(len(so_far.levels)))
     assert seen == list(range(1, len(report.levels) + 1))
-    return report, heard
+    return report, results
 
 
 def test_a_run_on_the_toy() -> None:
-    report, heard = run(job())
+    report, results = run(job())
     assert [(level.concurrency, level.requests, level.failed) for level in report.levels] == [(1, 4, 0), (4, 4, 0)]
     assert [level.frames for level in report.levels] == [24, 24]
     assert report.levels[0].audio_s == pytest.approx(4 * 6 * 0.08)
-    assert len(heard) == 8
+    assert len(results) == 8
     assert report.device.startswith("cpu, ")
     assert report.dtype == "float32"
     assert set(report.versions) >= {"python", "omnitts-cli", "torch"}
@@ -78,10 +78,10 @@ def test_every_mode_runs(speaker: Speaker) -> None:
     assert report.workload["reference"] == ("fresh" if speaker.fresh else "cached")
 
 
-def test_a_variant_runs_beside_it_and_the_ratio_is_told() -> None:
-    report, heard = run(job(versus="nobuckets", shape=Shape(levels=(1,), requests=4, warmup=1)))
+def test_a_variant_runs_beside_it_and_the_ratio_is_printed() -> None:
+    report, results = run(job(versus="nobuckets", shape=Shape(levels=(1,), requests=4, warmup=1)))
     assert [level.variant for level in report.levels] == [None, "nobuckets"]
-    assert len(heard) == 8
+    assert len(results) == 8
     assert report.ratios[0]["variant"] == "nobuckets"
     assert report.ratios[0]["rtf"] > 0
 

@@ -46,7 +46,7 @@ def test_sound_that_is_no_number_is_kept_for_a_look(tmp_path: Path) -> None:
     assert soundfile.info(tmp_path / row["file"]).frames == 1920
 
 
-def test_a_folder_that_cannot_be_made_is_told_at_once(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made_is_an_error_at_once(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(OutputError, match="cannot write to"):
         Keeper(tmp_path / "file" / "sound")

@@ -15,7 +15,7 @@ from patience import eventually
 
 from omnitts_cli.bench import load
 from omnitts_cli.bench.load import Extent, arrivals, closed_loop, open_loop
-from omnitts_cli.bench.record import Heard
+from omnitts_cli.bench.record import Result
 from omnitts_cli.engine.meter import RequestMeter
 
 
@@ -36,27 +36,27 @@ class Echo:
         threading.Thread(target=self._answer, args=(work, wanted, ended)).start()
 
     def _answer(self, work: Any, wanted: float, ended: Any) -> None:
-        heard = Heard(work, wanted, RequestMeter(8000, time.perf_counter()))
+        result = Result(work, wanted, RequestMeter(8000, time.perf_counter()))
         eventually(lambda: self.most >= self.at_once)
         time.sleep(self.lasts_s)
-        heard.hear(np.ones(80, np.float32), time.perf_counter())
+        result.add(np.ones(80, np.float32), time.perf_counter())
         with self._lock:
             self.now -= 1
-        heard.end(time.perf_counter(), None)
-        ended(heard)
+        result.end(time.perf_counter(), None)
+        ended(result)
 
 
 @pytest.mark.parametrize(("level", "count"), [(1, 3), (4, 17), (10, 5)])
 def test_a_closed_loop_keeps_its_level_and_sends_no_more_than_asked(level: int, count: int) -> None:
     target = Echo(at_once=min(level, count))
     run = closed_loop(target, works(), level, Extent(count))
-    assert len(run.heard) == len(target.sent) == count
+    assert len(run.results) == len(target.sent) == count
     assert run.most_in_flight == min(level, count) >= target.most
 
 
 def test_a_closed_loop_ends_when_the_works_do() -> None:
     run = closed_loop(Echo(), itertools.islice(works(), 5), 3, Extent(100))
-    assert len(run.heard) == 5
+    assert len(run.results) == 5
 
 
 def test_a_closed_loop_by_time_hears_everything_it_sent(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,22 +65,22 @@ def test_a_closed_loop_by_time_hears_everything_it_sent(monkeypatch: pytest.Monk
     monkeypatch.setattr(load, "time", SimpleNamespace(perf_counter=lambda: float(next(seconds))))
     target = Echo()
     run = closed_loop(target, works(), 2, Extent(duration_s=30.0))
-    assert len(run.heard) == len(target.sent) == 29
-    assert max(heard.wanted for heard in run.heard) == 29.0
+    assert len(run.results) == len(target.sent) == 29
+    assert max(result.wanted for result in run.results) == 29.0
 
 
 def test_an_open_loop_waits_for_nobody() -> None:
     target = Echo(at_once=10)
     run = open_loop(target, works(), [0.01 * n for n in range(10)], Extent(10))
     assert run.most_in_flight == 10
-    assert len(run.heard) == 10
+    assert len(run.results) == 10
 
 
 def test_an_open_loop_ends_with_its_extent_or_with_its_arrivals() -> None:
-    assert len(open_loop(Echo(), works(), [0.0, 0.01, 0.02], Extent(2)).heard) == 2
-    assert len(open_loop(Echo(), works(), [0.0, 0.01], Extent(9)).heard) == 2
-    assert len(open_loop(Echo(), works(), [0.0, 0.05, 0.9], Extent(duration_s=0.1)).heard) == 2
-    assert open_loop(Echo(), works(), [], Extent(9)).heard == []
+    assert len(open_loop(Echo(), works(), [0.0, 0.01, 0.02], Extent(2)).results) == 2
+    assert len(open_loop(Echo(), works(), [0.0, 0.01], Extent(9)).results) == 2
+    assert len(open_loop(Echo(), works(), [0.0, 0.05, 0.9], Extent(duration_s=0.1)).results) == 2
+    assert open_loop(Echo(), works(), [], Extent(9)).results == []
 
 
 def test_a_client_that_is_late_says_so() -> None:
@@ -90,15 +90,15 @@ def test_a_client_that_is_late_says_so() -> None:
             super().send(work, wanted, ended)
 
     run = open_loop(Slow(), works(), [0.0, 0.0, 0.0], Extent(3))
-    waited = sorted(heard.queue_s for heard in run.heard)
+    waited = sorted(result.queue_s for result in run.results)
     assert all(least <= found for least, found in zip((0.05, 0.10, 0.15), waited, strict=True))
 
 
-def test_everybody_is_told_of_every_end() -> None:
-    received: list[Heard] = []
+def test_the_callback_gets_every_end() -> None:
+    received: list[Result] = []
     run = closed_loop(Echo(), works(), 3, Extent(9), received.append)
     eventually(lambda: len(received) == 9)
-    assert {id(heard) for heard in received} == {id(heard) for heard in run.heard}
+    assert {id(result) for result in received} == {id(result) for result in run.results}
 
 
 @pytest.mark.parametrize("burstiness", [0.3, 1.0, 5.0])

@@ -39,12 +39,12 @@ def spread_of(values: list[float]) -> dict[str, float]:
 
 def played_dry(delivery: Any, stored_s: float = 0.2) -> int:
     """How often a player with a store runs dry: sound that is there against sound that has been played."""
-    dry, heard_s, started, playing = 0, 0.0, 0.0, False
+    dry, played_s, started, playing = 0, 0.0, 0.0, False
     for at, frames in delivery.arrivals:
-        if playing and at - started > heard_s:
-            dry, playing, heard_s = dry + 1, False, 0.0
-        heard_s += frames * FRAME_S
-        if not playing and heard_s >= stored_s:
+        if playing and at - started > played_s:
+            dry, playing, played_s = dry + 1, False, 0.0
+        played_s += frames * FRAME_S
+        if not playing and played_s >= stored_s:
             playing, started = True, at
     return dry
 
@@ -86,13 +86,13 @@ def matches(found: Level, engine: Any, run: Run) -> None:
     assert found.underruns == sum(played_dry(delivery) for delivery in good)
     assert found.most_in_flight == engine.most_at_once
     assert found.client_queue_ms["p99"] is not None
-    assert len(run.heard) == len(engine.deliveries)
+    assert len(run.results) == len(engine.deliveries)
 
 
 def test_every_figure_of_a_closed_loop_is_right(clock: Clock) -> None:
     engine = fake_engine(
         script((0.050, 2), (0.100, 4), (0.200, 8)),
-        script((0.120, 1, 1920), (0.150, 2, 960), (0.700, 4)),  # silence at the onset, a gap that is heard
+        script((0.120, 1, 1920), (0.150, 2, 960), (0.700, 4)),  # silence at the onset, a gap that is audible
         script((0.030, 3), (0.400, 3), (0.900, 3)),  # runs dry twice
         script((0.080, 2), failure="the numbers are not finite"),
         script((0.060, 6), end_s=0.110),  # the last chunk is empty
@@ -125,7 +125,7 @@ def test_an_open_loop_sends_what_arrives() -> None:
 def open_loop_of_20(engine: Any) -> Run:
     with EngineTarget(engine) as target:
         run = open_loop(target, works(), arrivals(40, seed=3), Extent(20))
-    wanted = [heard.wanted - run.began for heard in sorted(run.heard, key=lambda heard: heard.wanted)]
+    wanted = [result.wanted - run.began for result in sorted(run.results, key=lambda result: result.wanted)]
     offsets = arrivals(40, seed=3)
     assert wanted == pytest.approx([next(offsets) for _ in range(20)])
     return run
@@ -169,7 +169,7 @@ def test_a_silent_result_is_no_fast_one() -> None:
     assert found.audible_ms["median"] is None
 
 
-def test_a_clip_that_is_heard_anew_is_inside_the_measured_time(clock: Clock) -> None:
+def test_a_clip_that_is_encoded_anew_is_inside_the_measured_time(clock: Clock) -> None:
     engine = fake_engine(script((0.02, 2)))
     threads = set()
 
@@ -187,7 +187,7 @@ def test_a_clip_that_is_heard_anew_is_inside_the_measured_time(clock: Clock) -> 
     assert threading.get_ident() not in threads
 
 
-def test_a_clip_that_cannot_be_heard_fails_its_own_request() -> None:
+def test_a_clip_that_cannot_be_encoded_fails_its_own_request() -> None:
     engine = fake_engine(script((0.01, 2)))
 
     def listen() -> Cloned:
@@ -238,4 +238,4 @@ def test_leaving_early_cancels_what_is_under_way() -> None:
     ended = []
     with EngineTarget(engine) as target:
         target.send(Work(Request("hello")), time.perf_counter(), ended.append)
-    assert [heard.failure for heard in ended] == ["cancelled"]
+    assert [result.failure for result in ended] == ["cancelled"]

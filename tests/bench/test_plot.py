@@ -27,7 +27,7 @@ def test_what_was_not_measured_has_no_bar() -> None:
     assert "c4 -" in plot.in_letters(replace(a_report(), levels=[level]))
 
 
-def test_without_matplotlib_one_is_told_before_anything_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_matplotlib_it_fails_before_anything_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(UsageError, match=r"out\.png needs matplotlib") as caught:
         plot.check("out.png")

@@ -95,7 +95,7 @@ def test_a_row_with_a_number_for_a_spread_is_refused(tmp_path: Path) -> None:
         reports.read(path)
 
 
-def test_places_that_cannot_be_used_are_told(tmp_path: Path) -> None:
+def test_places_that_cannot_be_used_are_errors(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot read"):
         reports.read(tmp_path / "none.json")
     with pytest.raises(InputError, match="not a JSON file"):

@@ -73,10 +73,10 @@ def test_every_figure_of_a_stream_is_right(sound: str) -> None:
 def test_the_samples_are_those_that_were_sent(sound: str, stream: bool) -> None:
     server = SpeechServer(Plan(packets=((0.0, 999), (0.01, 1), (0.02, 5000))))
     with server, target(server, keep=True, sound=sound, stream=stream) as at:
-        heard = closed_loop(at, works(), 1, Extent(1)).heard[0]
-    assert heard.failure is None
+        result = closed_loop(at, works(), 1, Extent(1)).results[0]
+    assert result.failure is None
     expected = tone(6000, 0).astype(np.float32) / 32768
-    assert np.array_equal(np.concatenate(heard.sound), expected)
+    assert np.array_equal(np.concatenate(result.sound), expected)
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_an_open_loop_opens_as_many_connections_as_it_takes() -> None:
     with server, target(server) as at:
         found = open_loop(at, works(), [0.005 * n for n in range(20)], Extent(20))
     assert found.most_in_flight == 20
-    assert all(heard.failure is None for heard in found.heard)
+    assert all(result.failure is None for result in found.results)
 
 
 def test_a_request_says_what_was_asked() -> None:
@@ -164,9 +164,9 @@ def test_measuring_a_server_needs_no_torch() -> None:
 def test_the_sound_of_events_is_that_of_a_stream(sound: str) -> None:
     server = SpeechServer(Plan(packets=((0.0, 999), (0.01, 1), (0.02, 5000))))
     with server, target(server, keep=True, sound=sound, body={"stream_format": "sse"}) as at:
-        heard = closed_loop(at, works(), 1, Extent(1)).heard[0]
-    assert heard.failure is None
-    assert np.array_equal(np.concatenate(heard.sound), tone(6000, 0).astype(np.float32) / 32768)
+        result = closed_loop(at, works(), 1, Extent(1)).results[0]
+    assert result.failure is None
+    assert np.array_equal(np.concatenate(result.sound), tone(6000, 0).astype(np.float32) / 32768)
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_a_fixed_number_of_frames_is_asked_for_and_checked() -> None:
     with server, target(server) as at:
         found = closed_loop(at, itertools.repeat(work), 1, Extent(2))
     assert (server.seen[0].fields["ignore_eos"], server.seen[0].fields["max_new_tokens"]) == (True, 10)
-    assert [heard.failure for heard in found.heard] == [None, "9 frames instead of 10"]
+    assert [result.failure for result in found.results] == [None, "9 frames instead of 10"]
 
 
 def test_the_first_model_and_voice_of_a_list(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,7 +69,7 @@ def test_the_csv_has_one_row_per_level_and_plain_numbers() -> None:
     assert rows[0]["model"] == "random:toy"
 
 
-def test_ratios_are_told_in_words() -> None:
+def test_ratios_are_put_in_words() -> None:
     levels = [a_level(), a_level(variant="eager", rtf=0.5)]
     report = replace(a_report(), levels=levels, ratios=ratios(levels))
     assert "eager against this, c4: RTF 2.50 x, E2EL 1.00 x" in show.table(report)

@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 
 from omnitts_cli.bench.load import Run
-from omnitts_cli.bench.record import Heard, Work
+from omnitts_cli.bench.record import Result, Work
 from omnitts_cli.bench.stats import goodput, level, spread
 from omnitts_cli.engine.meter import RequestMeter
 from omnitts_cli.request import Request
 
 
-def heard(first_s: float, whole_s: float, audio_s: float, failure: str | None = None) -> Heard:
-    one = Heard(Work(Request("hello")), 10.0, RequestMeter(1000, 10.0), frames=3)
-    one.hear(np.ones(round(audio_s * 500), np.float32), 10.0 + first_s)
-    one.hear(np.ones(round(audio_s * 500), np.float32), 10.0 + whole_s)
+def result(first_s: float, whole_s: float, audio_s: float, failure: str | None = None) -> Result:
+    one = Result(Work(Request("hello")), 10.0, RequestMeter(1000, 10.0), frames=3)
+    one.add(np.ones(round(audio_s * 500), np.float32), 10.0 + first_s)
+    one.add(np.ones(round(audio_s * 500), np.float32), 10.0 + whole_s)
     one.end(10.0 + whole_s, "end", failure)
     return one
 
@@ -34,7 +34,7 @@ def test_a_spread_of_nothing_is_null_not_zero() -> None:
 
 
 def test_a_level_by_hand() -> None:
-    run = Run(10.0, 14.0, [heard(0.1, 1.0, 2.0), heard(0.3, 2.0, 4.0), heard(0.01, 0.01, 1.0, "HTTP 500")], 2)
+    run = Run(10.0, 14.0, [result(0.1, 1.0, 2.0), result(0.3, 2.0, 4.0), result(0.01, 0.01, 1.0, "HTTP 500")], 2)
     found = level(run, concurrency=2, peak_memory_bytes=5)
     assert (found.requests, found.failed, found.failures) == (2, 1, {"HTTP 500": 1})
     assert (found.duration_s, found.audio_s, found.audio_throughput) == (4.0, 6.0, 1.5)
@@ -47,14 +47,14 @@ def test_a_level_by_hand() -> None:
     assert found.peak_memory_bytes == 5
 
 
-def test_frames_that_one_request_does_not_tell_are_told_by_none() -> None:
-    one = heard(0.1, 1.0, 2.0)
+def test_frames_unknown_to_one_request_are_unknown_to_the_level() -> None:
+    one = result(0.1, 1.0, 2.0)
     one.frames = None
-    assert level(Run(10.0, 14.0, [one, heard(0.1, 1.0, 2.0)])).frames is None
+    assert level(Run(10.0, 14.0, [one, result(0.1, 1.0, 2.0)])).frames is None
 
 
 def test_goodput_counts_failures_as_missed() -> None:
-    run = [heard(0.1, 1.0, 2.0), heard(0.3, 2.0, 1.0), heard(0.1, 1.0, 2.0, "HTTP 500")]
+    run = [result(0.1, 1.0, 2.0), result(0.3, 2.0, 1.0), result(0.1, 1.0, 2.0, "HTTP 500")]
     assert goodput(run, {"ttfp": 200}) == pytest.approx(1 / 3)
     assert goodput(run, {"ttfp": 400}) == pytest.approx(2 / 3)
     assert goodput(run, {"ttfp": 400, "rtf": 1.0}) == pytest.approx(1 / 3)

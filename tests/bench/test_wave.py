@@ -48,7 +48,7 @@ def test_raw_packets_of_any_size_give_the_samples(cuts: list[int]) -> None:
     assert np.array_equal(found, np.frombuffer(data, "<i2").astype(np.float32) / 32768)
 
 
-def test_of_several_channels_the_first_is_heard() -> None:
+def test_of_several_channels_the_first_is_used() -> None:
     found = fed(WavStream(8000), wav(channels=2), [45, 47])
     assert np.allclose(found, TONE, atol=1e-4)
 
