@@ -11,7 +11,7 @@ import time
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -55,10 +55,12 @@ def due(
     frame_s: float,
     *,
     fixed: bool = False,
+    room: int = 0,
 ) -> Due | None:
     """What to decode of a request that has `available` frames (reference included) and gains one every `frame_s`.
 
     `fixed`: as much as fits at once, whatever the time, so that the cuts are the same in every run.
+    `room`: frames of the slot that a step may still read. The end of a request takes one padded step where it fits.
     """
     pending = available - record.decoding
     dropped = record.reference - record.decoding
@@ -76,7 +78,10 @@ def due(
         full = pending >= sizes[-1] or nothing_follows
         return Due(record, largest(sizes, pending), 0.0) if full else None
     if record.state is State.FINISHING:  # done, it frees its slot, so it goes before those with a lead
-        return Due(record, largest(sizes, pending), min(lead_s, LEAST_LEAD_S))
+        urgency = min(lead_s, LEAST_LEAD_S)
+        if record.first_sound is not None and pending <= sizes[-1] and (size := fitting(sizes, pending)) <= room:
+            return Due(record, pending, urgency, padding=size - pending)
+        return Due(record, largest(sizes, pending), urgency)
     if nothing_follows or (record.jobs == 0 and lead_s < LEAST_LEAD_S):
         return Due(record, largest(sizes, pending), lead_s)
     # half of the lead may pass until the next chunk is there
@@ -84,14 +89,6 @@ def due(
     if pending < wanted:
         return None
     return Due(record, wanted, lead_s)
-
-
-def padded(one: Due, pending: int, room: int, sizes: Sequence[int]) -> Due:
-    """The last `pending` frames of a request in one step, where a slot has `room` for as many as the step takes."""
-    if one.record.state is not State.FINISHING or one.record.first_sound is None or pending > sizes[-1]:
-        return one
-    size = fitting(sizes, pending)
-    return one if size > room else replace(one, frames=pending, padding=size - pending)
 
 
 def together(dues: Sequence[Due], most_rows: int, most_frames: int | None = None) -> list[list[Due]]:
@@ -201,7 +198,7 @@ class CodecJobs:
 
     def __init__(self, context: StepContext, frame_stream: Stream) -> None:
         self._facts, self._plan, self._frame_stream = context.model.facts, context.plan, frame_stream
-        self._pads = context.device.pads and not context.plan.fixed_chunks
+        self._pads = context.device.pads
         self._stream = context.device.stream()
         self._steps = SoundSteps(context, self._stream)
         self._jobs: deque[CodecJob] = deque()
@@ -253,10 +250,8 @@ class CodecJobs:
         lead_s = 0.0 if record.first_sound is None else played * frame_s - (now - record.first_sound)
         # the frames of an answer come as fast as its tokens
         next_s = frame_s if record.turns is not None else min(turn_s, frame_s)
-        found = due(record, available, lead_s, plan.chunks, plan.first_chunk, next_s, fixed=plan.fixed_chunks)
-        if found is None or not self._pads:
-            return found
-        return padded(found, available - record.decoding, plan.frames - record.decoding, plan.chunks)
+        room = plan.frames - record.decoding if self._pads else 0
+        return due(record, available, lead_s, plan.chunks, plan.first_chunk, next_s, fixed=plan.fixed_chunks, room=room)
 
     def collect(self, wait: bool) -> Iterator[Decoded]:
         """What has come back, and with `wait` at least one job's."""

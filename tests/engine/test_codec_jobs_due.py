@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnitts_cli.engine.codec_jobs import LEAST_LEAD_S, Due, due, largest, padded, together
+from omnitts_cli.engine.codec_jobs import LEAST_LEAD_S, Due, due, largest, together
 from omnitts_cli.engine.meter import RequestMeter
 from omnitts_cli.engine.slots import Record, State
 from omnitts_cli.request import Request
@@ -87,7 +87,8 @@ def test_the_end_is_one_step_where_batches_are_padded() -> None:
     ending = speaking(decoding=4, first_sound=1.0, state=State.FINISHING)
 
     def end(pending: int, room: int = 99, of: Record = ending) -> tuple[int, int, int]:
-        one = padded(Due(of, largest(SIZES, pending), 0.25), pending, room, SIZES)
+        one = due(of, of.decoding + pending, 0.1, SIZES, 2, FRAME_S, room=room)
+        assert one is not None
         return one.frames, one.padding, one.size
 
     assert [end(pending) for pending in (1, 3, 13, 16)] == [(1, 0, 1), (3, 1, 4), (13, 3, 16), (16, 0, 16)]
