@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import os
 import stat
 from dataclasses import dataclass, field
@@ -308,7 +309,7 @@ def refuse_broken(part: Part, left_s: float, name: str) -> None:
 
 
 def too_long(name: str, total: float | None, longest_s: float) -> InputError:
-    lasts = f"more than {longest_s:g} s" if total is None else duration(total)
+    lasts = f"more than {longest_s:g} s" if total is None else duration(total if total < 60 else math.ceil(total))
     return InputError(f"reference clip {name} lasts {lasts}; 3 to 30 s are enough", hint=example(name, 65))
 
 

@@ -49,18 +49,8 @@ RULES: dict[str, dict[str, Any]] = {
     "play": {"hidden": {"play"}},
     # of the same names, settings files hold those of speech
     "ask": {
-        "typed_only": {
-            "model",
-            "temperature",
-            "top_p",
-            "top_k",
-            "seed",
-            "voice",
-            "play",
-            "output",
-            "first_chunk",
-            "chunk",
-        }
+        "own_only": {"model", "temperature", "top_p", "top_k", "seed"},
+        "typed_only": {"voice", "play", "output", "first_chunk", "chunk"},
     },
     "batch": {"absent": {"file", "safe"}},
     "doctor": {"tolerant": True},

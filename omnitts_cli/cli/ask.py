@@ -81,7 +81,8 @@ def questions_of(question: Question, spoken: Spoken, words: list[str] | None) ->
     if question.lines:
         return lines_of_stdin(), ()
     if question.audio:
-        return [with_stdin(typed) if typed and question.audio != "-" else typed], (recording(question.audio),)
+        sounds = (recording(question.audio),)
+        return [typed if question.audio == "-" else with_stdin(typed, alone=False)], sounds
     if words or sys.stdin is None or not sys.stdin.isatty():
         return [with_stdin(typed)], ()
     if spoken.output:
@@ -156,11 +157,13 @@ def lines_of_stdin() -> list[str]:
     return [line for line in lines if line]
 
 
-def with_stdin(typed: str) -> str:
-    """The question as typed, and after a blank line what a pipe or a file on stdin holds."""
-    piped = read_stdin().strip() if typed in ("", "-") or feeds_stdin() else ""
+def with_stdin(typed: str, alone: bool = True) -> str:
+    """The question as typed, and after a blank line what a pipe or a file on stdin holds. Not `alone`: it may be empty,
+    because there is a recording.
+    """
+    piped = read_stdin().strip() if typed == "-" or feeds_stdin() or (alone and not typed) else ""
     text = "\n\n".join(part for part in ("" if typed == "-" else typed.strip(), piped) if part)
-    if not text:
+    if not text and alone:
         raise InputError("the question is empty", hint='omnitts ask "a question"')
     return text
 
@@ -359,18 +362,16 @@ def answer_lines(
     stage: Stage | None,
 ) -> None:
     """Answers many questions together, and prints the answers in their order."""
-    from omnitts_cli.speech.assistant import conversation
-
     if stage is not None and spoken.output_dir is None:
         stage = at_rate(stage, spoken, assistant)
     replies: list[Reply] = []
     try:
-        for words in questions:
-            turns, options = conversation(words, system), options_of(question)
-            if stage is not None:
-                replies.append(assistant.spoken_reply(turns, voice=spoken.voice, **options))
-            else:
-                replies.append(assistant.reply(turns, **options))
+        for number, words in enumerate(questions, 1):
+            try:
+                replies.append(submitted(assistant, words, system, question, spoken, stage))
+            except InputError as error:  # before anything is answered
+                error.message = f"question {number}: {error.message}"
+                raise
         for number, (words, reply) in enumerate(zip(questions, replies, strict=True), 1):
             answer, more = reply.answer(), dict[str, Any]()
             if answer.clip is not None and stage is not None and spoken.output_dir is None:
@@ -386,6 +387,23 @@ def answer_lines(
     finally:
         for reply in replies:
             reply.close()
+
+
+def submitted(
+    assistant: Assistant,
+    words: str,
+    system: str | None,
+    question: Question,
+    spoken: Spoken,
+    stage: Stage | None,
+) -> Reply:
+    """The reply to one of many questions."""
+    from omnitts_cli.speech.assistant import conversation
+
+    turns, options = conversation(words, system), options_of(question)
+    if stage is not None:
+        return assistant.spoken_reply(turns, voice=spoken.voice, **options)
+    return assistant.reply(turns, **options)
 
 
 def converse(talk: Conversation, question: Question, spoken: Spoken, chat: ChatFile | None) -> None:

@@ -285,12 +285,14 @@ def command(
     *,
     absent: Collection[str] = (),
     hidden: Collection[str] = (),
+    own_only: Collection[str] = (),
     tolerant: bool = False,
     section: str = "",
 ) -> Callable[..., None]:
     """The function that Typer calls for `body`. Options in `typed_only` count only when they are typed: a voice in a
     settings file is for `say`, not against `clone`. The command does not have the options in `absent`; they keep their
-    defaults. Those in `hidden` are not in its help. A `tolerant` command works although a settings file is broken.
+    defaults. Those in `hidden` are not in its help. Those in `own_only` are typed, or stand in the command's own table
+    of a settings file. A `tolerant` command works although a settings file is broken.
     """
     hints = get_type_hints(body, include_extras=True)
     hints.pop("return", None)
@@ -302,7 +304,8 @@ def command(
     def run(help_all: bool, **typed: Any) -> None:
         from omnitts_cli.settings.layers import Layers  # here a command starts; help needs none of it
 
-        layers = Layers(section, {f.name: f.typed(typed.pop(f.name)) for f in options}, options, tolerant=tolerant)
+        given = {f.name: f.typed(typed.pop(f.name)) for f in options}
+        layers = Layers(section, given, options, tolerant=tolerant, own_only=own_only)
         without = {*typed_only, "file"} if typed.get("words") else typed_only  # typed words are the text
         values = {f.name: layers.value(f, typed_only=f.name in without) for f in options}
         built = {name: groups[name](**{f.name: values[f.name] for f in fields[name]}) for name in groups}

@@ -67,7 +67,8 @@ def pull(
     from omnitts_cli.weights import store
 
     if network.offline:
-        raise ModelError(f"cannot download model '{name}': --offline is set", hint=f"omnitts models pull {name}")
+        typed = f"omnitts models pull {name}{' --with-thinker' * with_thinker}"
+        raise ModelError(f"cannot download model '{name}': --offline is set", hint=typed)
     with Progress(f"downloading {name}", messages.progress) as progress:
         report = partial(tell, progress)
         found = store.pull(name, revision=revision, mirror=mirror, report=report, thinker=with_thinker)

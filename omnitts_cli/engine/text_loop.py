@@ -414,7 +414,8 @@ def refuse_impossible(request: TextRequest, plan: TextPlan, model: TextModel) ->
         raise UsageError(f"the answer may have {request.most} tokens; the minimum is 1", hint="--max-tokens 1")
     if prompt + request.most > most:
         room = max(most - prompt, 0)
-        hint = f"--max-tokens {room}" if room else "ask with fewer words, or start a new conversation"
+        fewer = "fewer words or a shorter recording" if request.sounds else "fewer words"
+        hint = f"--max-tokens {room}" if room else f"ask with {fewer}, or start a new conversation"
         if prompt + request.most <= model.facts.max_positions:
             hint += f"   or   --context {prompt + request.most}"
         raise InputError(

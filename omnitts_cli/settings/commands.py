@@ -479,5 +479,6 @@ class Lengths:
 
 
 BENCH = (Load, What, Server, Answer, Lengths)
-ALL = (*SHARED, Clip, Folder, Book, Takes, Live, Serving, *BENCH, Corpus, Verification)
+ASK = (Question, Spoken, Thinks)
+ALL = (*SHARED, Clip, Folder, Book, Takes, Live, Serving, *BENCH, Corpus, Verification, *ASK)
 """Every group of settings there is."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,9 @@ from omnitts_cli.settings import presets
 from omnitts_cli.settings.presets import Preset
 from omnitts_cli.settings.setting import Field, fields_of, former_names, nearest
 
-SECTIONS = ("say", "clone", "design", "play", "voices", "models", "codec", "bench", "serve", "doctor", "config")
+SECTIONS = (
+    "say", "clone", "design", "play", "ask", "batch", "voices", "models", "codec", "bench", "serve", "doctor", "config",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -24,9 +26,11 @@ class SettingsFile:
     text: str
     tables: Mapping[str, Any]
 
-    def values(self, section: str, fields: Mapping[str, Field]) -> dict[str, Any]:
-        """The values for one command; its own table overrides the top level."""
-        general = {k: v for k, v in self.tables.items() if not isinstance(v, dict)}
+    def values(self, section: str, fields: Mapping[str, Field], own_only: Collection[str] = ()) -> dict[str, Any]:
+        """The values for one command; its own table overrides the top level, which does not count for `own_only`."""
+        general = {
+            k: v for k, v in self.tables.items() if not isinstance(v, dict) and k.replace("-", "_") not in own_only
+        }
         own = self.tables.get(section, {})
         former, values = former_names(fields), {}
         for key, value in {**general, **own}.items():
@@ -38,11 +42,12 @@ class SettingsFile:
 
     def check_values(self) -> None:
         """Checks every value, for all commands; raises for the first wrong one."""
-        from omnitts_cli.settings.commands import ALL
+        from omnitts_cli.settings.commands import ALL, ASK
 
-        fields = {one.name: one for group in ALL for one in fields_of(group)}
+        fields = {one.name: one for group in ALL if group not in ASK for one in fields_of(group)}
         for section in SECTIONS:
-            self.values(section, fields)
+            own = {one.name: one for group in ASK * (section == "ask") for one in fields_of(group)}
+            self.values(section, fields | own, own)
 
     def presets(self) -> dict[str, Preset]:
         return {name: self._preset(name, table) for name, table in self.tables.get("presets", {}).items()}

@@ -6,7 +6,7 @@ file; a preset that one of these named; the default.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -35,12 +35,20 @@ class Layers:
     """All origins of one command's options, strongest first.
 
     `tolerant` is for commands that repair settings: a file or variable that cannot be used is ignored, and its error
-    is kept in `broken`.
+    is kept in `broken`. Options in `own_only` are typed or stand in the command's own table of a file.
     """
 
-    def __init__(self, section: str, typed: Mapping[str, Any], fields: list[Field], *, tolerant: bool = False) -> None:
+    def __init__(
+        self,
+        section: str,
+        typed: Mapping[str, Any],
+        fields: list[Field],
+        *,
+        tolerant: bool = False,
+        own_only: Collection[str] = (),
+    ) -> None:
         self._fields = {field.name: field for field in fields}
-        self._former = former_names(self._fields)
+        self._former, self._own_only = former_names(self._fields), own_only
         self._tolerant = tolerant
         self.broken: list[OmniError] = []
         given = Layer("typed", {name: value for name, value in typed.items() if value is not None})
@@ -80,12 +88,12 @@ class Layers:
         values = {}
         for variable, text in environment.ours().items():
             name = self._former.get(variable, variable)
-            if name in self._fields:
+            if name in self._fields and name not in self._own_only:
                 values[name] = self._fields[name].spelled(text, f"{environment.PREFIX}{variable.upper()}")
         return Layer("environment", values)
 
     def _file(self, path: Path, section: str) -> Layer:
-        return Layer(str(path), read(path).values(section, self._fields))
+        return Layer(str(path), read(path).values(section, self._fields, self._own_only))
 
     def _preset(self, name: str) -> Layer:
         own = own_presets()

@@ -42,7 +42,8 @@ class Kind:
             wanted = math.nan
         if math.isnan(wanted) and self.usual:
             return self.usual
-        return f"{max(low, min(high, 1 if math.isnan(wanted) else wanted)):g}"
+        near = max(low, min(high, 1 if math.isnan(wanted) else wanted))
+        return str(near) if isinstance(near, int) else f"{near:g}"
 
     def read(self, text: str) -> Any:
         """The value of `text`, or ValueError."""

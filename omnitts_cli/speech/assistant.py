@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import re
 import secrets
+import stat
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -256,13 +259,29 @@ def listen(source: str | PathLike[str], stdin: BinaryIO | None = None) -> Sound:
     from omnitts_cli.audio.read import read_clip
     from omnitts_cli.models.audio_tower import RATE, SHORTEST_S, Sound
 
+    most = f"{LONGEST_S / 60:g} minutes"
     try:
-        clip = read_clip(source, rate=RATE, stdin=stdin, longest_s=LONGEST_S, shortest_s=SHORTEST_S)
+        if stdin is None and is_pipe(source):  # such as <(sox in.wav -t wav -)
+            with open(source, "rb") as pipe:
+                clip = read_clip("-", rate=RATE, stdin=pipe, longest_s=LONGEST_S, shortest_s=SHORTEST_S)
+        else:
+            clip = read_clip(source, rate=RATE, stdin=stdin, longest_s=LONGEST_S, shortest_s=SHORTEST_S)
     except InputError as error:  # its words are about clips to clone
-        message = error.message.replace("reference clip", "sound")
-        message = message.replace("3 to 30 s are enough", f"at most {LONGEST_S / 60:g} minutes are answered")
-        hint = None if error.hint and "voice" in error.hint else error.hint
-        hint = None if hint and ("clone" in hint or "--ref-" in hint) else hint
-        advice = f"a recording of {SHORTEST_S} s or more" if error.hint else None  # a missing file needs none
-        raise InputError(message, cause=error.cause, hint=hint or advice) from None
+        message = error.message.replace("reference clip", "sound").replace(
+            "3 to 30 s are enough", f"at most {most} are answered"
+        )
+        hint = None if error.hint and re.search("voice|clone|--ref-", error.hint) else error.hint
+        if "lasts" in message and most in message:
+            hint = f"ffmpeg -i {fspath(source)} -t {LONGEST_S:g} short.wav"
+        elif not hint and "not found" not in message:
+            hint = f"a recording of {SHORTEST_S} s to {most}"
+        raise InputError(message, cause=error.cause, hint=hint) from None
     return Sound.of(clip.sound)
+
+
+def is_pipe(source: str | PathLike[str]) -> bool:
+    """Returns whether it is a pipe with a name."""
+    try:
+        return stat.S_ISFIFO(os.stat(source).st_mode)
+    except (OSError, ValueError):
+        return False

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,9 +30,15 @@ class ChatFile:
     def open(path: Path) -> ChatFile:
         """Returns the conversation of a file; a file that does not exist is an empty one."""
         try:
-            if not path.exists():
-                if not path.absolute().parent.is_dir():
-                    raise InputError(f"cannot write conversation {path}: there is no such folder")
+            known = path.exists()
+            if not known and not path.absolute().parent.is_dir():
+                raise InputError(f"cannot write conversation {path}: there is no such folder")
+            if known and not path.is_file():  # reading a device might never end
+                what = "a folder" if path.is_dir() else "a pipe or a device"
+                raise InputError(f"conversation {path} is {what}, not a file", hint="--chat talk.jsonl")
+            if not os.access(path if known else path.absolute().parent, os.W_OK):
+                raise cannot_write(path, PermissionError(errno.EACCES, os.strerror(errno.EACCES)))
+            if not known:
                 return ChatFile(path)
             lines = path.read_bytes().decode("utf-8-sig").splitlines()
         except OSError as error:
@@ -40,7 +48,7 @@ class ChatFile:
         return ChatFile(path, [_message(path, number, line) for number, line in enumerate(lines, 1) if line.strip()])
 
     def append(self, question: str, answer: Answer) -> None:
-        """Writes a question and its answer in one go, at the end of the file."""
+        """Writes a question and its answer at the end of the file, both or neither."""
         turns: list[dict[str, Any]] = [
             {"role": "user", "content": question},
             {"role": "assistant", "content": answer.text, "ids": list(answer.tokens)},
@@ -48,22 +56,33 @@ class ChatFile:
         if self.system:
             turns.insert(0, {"role": "system", "content": self.system})
             self.system = None
-        text = "".join(json.dumps(turn, ensure_ascii=False) + "\n" for turn in turns)
+        text = "".join(json.dumps(turn, ensure_ascii=False) + "\n" for turn in turns).encode("utf-8", "replace")
         try:
-            with self.path.open("ab+") as file:
-                if file.tell() and self._open_line(file):
-                    text = "\n" + text
-                file.write(text.encode("utf-8", "replace"))
+            with self.path.open("ab+", buffering=0) as file:  # one write: two processes may share the file
+                size = file.seek(0, os.SEEK_END)
+                if size and self._open_line(file):
+                    text = b"\n" + text
+                try:
+                    if file.write(text) < len(text):
+                        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                except OSError:
+                    file.truncate(size)
+                    raise
         except OSError as error:
-            what = f"cannot write conversation {self.path}: {(error.strerror or str(error)).lower()}"
-            raise OutputError(what, hint="--chat FILE in a folder that can be written") from None
+            raise cannot_write(self.path, error) from None
 
     @staticmethod
     def _open_line(file: Any) -> bool:
         """Whether the file does not end with a line end."""
-        file.seek(-1, 2)
+        file.seek(-1, os.SEEK_END)
         last = file.read(1)
         return bool(last != b"\n")
+
+
+def cannot_write(path: Path, error: OSError) -> OutputError:
+    """Returns the error for a conversation that cannot be saved."""
+    what = f"cannot write conversation {path}: {(error.strerror or str(error)).lower()}"
+    return OutputError(what, hint="--chat FILE in a folder that can be written")
 
 
 def _message(path: Path, number: int, line: str) -> Message:

@@ -93,6 +93,8 @@ def load_thinker(
     if name.startswith(load.RANDOM):
         return _random(name.removeprefix(load.RANDOM).lower(), device, settings, sound, speech)
     found = here(name, variant="custom_voice", thinker=True)
+    if isinstance(found, HubName) and found.released is not None:
+        raise cannot_answer(found.name)
     if isinstance(found, HubName):  # never downloaded unasked: it is large
         size = "   (70.5 GB, once)" if found.name == "omni" else ""
         flag = " --with-thinker" if found.tensors else ""
@@ -149,8 +151,13 @@ def thinker_of(folder: Path, name: str) -> ThinkerFamily:
     """The thinker of a model folder's family, or an error for a model that cannot answer."""
     family = family_of(folder)
     if family.thinker is None:
-        raise ModelError(f"{name} speaks text, but cannot answer questions", hint="omnitts ask -m omni")
+        raise cannot_answer(name)
     return family.thinker
+
+
+def cannot_answer(name: str) -> ModelError:
+    """Returns the error for a model without a thinker."""
+    return ModelError(f"{name} speaks text, but cannot answer questions", hint="omnitts ask -m omni")
 
 
 def _random(name: str, device: Device, settings: EngineSettings, sound: bool, speech: bool) -> TextModel:

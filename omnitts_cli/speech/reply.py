@@ -54,7 +54,8 @@ class Answer:
     cached_tokens: int  # of the prompt, from an earlier conversation that began alike
     seed: int
     first_s: float | None  # from the question to the first token; None for an empty answer
-    wall_s: float
+    text_s: float  # to the end of the text
+    wall_s: float  # to the end of text and speech
     notices: tuple[Notice, ...] = ()
     clip: Clip | None = None  # its speech; None for an answer in text only
     first_sound_s: float | None = None  # from the question to the first sample
@@ -62,9 +63,9 @@ class Answer:
     @property
     def tokens_per_s(self) -> float | None:
         """Returns the rate after the first token; None for fewer than two tokens."""
-        if self.first_s is None or len(self.tokens) < 2 or self.wall_s <= self.first_s:
+        if self.first_s is None or len(self.tokens) < 2 or self.text_s <= self.first_s:
             return None
-        return (len(self.tokens) - 1) / (self.wall_s - self.first_s)
+        return (len(self.tokens) - 1) / (self.text_s - self.first_s)
 
     @property
     def rtf(self) -> float | None:
@@ -90,6 +91,7 @@ class Reply:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")  # characters may be split between tokens
         self._prompt_tokens, self._seed = prompt_tokens, seed
         self._begun, self._ended = time.perf_counter(), 0.0
+        self._text_ended: float | None = None
         self._first: float | None = None
         self._pieces: list[str] = []
         self._text_stopped: str | None = None
@@ -126,6 +128,7 @@ class Reply:
             cached_tokens=self.cached,
             seed=self._seed,
             first_s=None if self._first is None else self._first - self._begun,
+            text_s=(self._text_ended or self._ended) - self._begun,
             wall_s=self._ended - self._begun,
         )
 
@@ -164,7 +167,7 @@ class Reply:
             self.tokens.append(news.id)
             text = self._decoder.decode(self._maker.bytes_of(news.id))
         else:
-            self._text_stopped, self.cached = news.stopped, news.cached
+            self._text_stopped, self.cached, self._text_ended = news.stopped, news.cached, time.perf_counter()
             text = self._decoder.decode(b"", final=True)
         if text:
             self._pieces.append(text)

@@ -6,8 +6,10 @@ import json
 import os
 import pty
 import select
+import shutil
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +21,8 @@ import pytest
 from golden_set import thinker_case, thinker_folder
 from patience import LONG_S
 from thinker_recipe import clip
+
+from omnitts_cli.speech import chat_file
 
 soundfile = pytest.importorskip("soundfile")
 
@@ -112,6 +116,36 @@ def test_a_conversation_equals_the_official_one(omnitts: Call, model: list[str])
     assert done.code == 0
 
 
+def test_files_that_cannot_hold_a_conversation(
+    omnitts: Call, model: list[str], home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, said in {"/dev/full": "is a pipe or a device, not a file", str(home): "is a folder, not a file"}.items():
+        done = omnitts("ask", *model, "--chat", name, "hello")
+        assert done.code == 3
+        assert said in done.err
+    Path("talk.jsonl").write_text('{"role": "user", "content": "hello"}\n')
+    monkeypatch.setattr(chat_file.os, "access", lambda path, mode: path != Path("talk.jsonl"))
+    done = omnitts("ask", *model, "--chat", "talk.jsonl", "hello")
+    assert (done.code, done.out) == (8, b"")  # before the answer
+    assert "cannot write conversation talk.jsonl: permission denied" in done.err
+
+
+def test_settings_of_ask_alone(omnitts: Call, model: list[str], home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("mine.toml").write_text(
+        f'temperature = 1.5\nmodel = "tiny"\nmax-tokens = 9\n[ask]\nmodel = "{model[1]}"\nmax-tokens = 5\n'
+    )
+    monkeypatch.setenv("OMNITTS_CONFIG", "mine.toml")
+    monkeypatch.setenv("OMNITTS_TOP_K", "7")  # of `say`
+    assert omnitts("ask", *model[2:], "--system", SYSTEM, QUESTION).out.decode() == FIRST + "\n"
+    assert omnitts("ask", *model[2:], "--system", SYSTEM, "--max-tokens", "8", QUESTION).out.decode() != FIRST + "\n"
+    Path("mine.toml").write_text("[ask]\ntemperature = 11\n")
+    done = omnitts("ask", *model, "hello")
+    assert done.code == 3
+    assert "temperature = 11 is not a number from 0 to 10" in done.err
+    Path("mine.toml").write_text("[ask]\nmax-token = 11\n")
+    assert "did you mean 'max-tokens'?" in omnitts("ask", *model, "hello").err
+
+
 def test_a_sampled_answer_has_a_seed(omnitts: Call, model: list[str]) -> None:
     hot = ["--temperature", "2", "--max-tokens", "12", "hello"]
     one = omnitts("ask", *model, *hot, "--seed", "3").out
@@ -154,6 +188,50 @@ def test_a_spoken_question(form: str, omnitts: Call, model: list[str], home: Pat
     assert done.json["tokens_in"] == pytest.approx(len(thinker_case("audio").meta["prompt"]), abs=2)
 
 
+def test_recordings_from_pipes_of_other_programs(omnitts: Call, model: list[str], home: Path, tmp_path: Path) -> None:
+    """A WAV head without lengths, as programs write to pipes, through stdin and through <(program)."""
+    golden = thinker_case("audio").meta
+    soundfile.write("question.wav", clip("mid"), 16_000)
+    data = bytearray(Path("question.wav").read_bytes())
+    data[4:8] = data[40:44] = b"\xff\xff\xff\xff"
+    asked = ["ask", *model, "--system", SYSTEM, "--max-tokens", "8"]
+    assert omnitts(*asked, "--audio", "-", stdin=bytes(data)).out.decode() == golden["text"] + "\n"
+    os.mkfifo("pipe")
+    writer = threading.Thread(target=Path("pipe").write_bytes, args=(bytes(data),), daemon=True)
+    writer.start()
+    assert omnitts(*asked, "--audio", "pipe").out.decode() == golden["text"] + "\n"
+    writer.join(LONG_S)
+
+
+def test_a_stereo_mp3_of_another_rate(omnitts: Call, model: list[str], home: Path) -> None:
+    t = np.arange(44_100) / 44_100
+    soundfile.write("q.mp3", np.stack([0.3 * np.sin(880 * t), 0.2 * np.sin(1000 * t)], 1), 44_100)
+    done = omnitts("ask", *model, "--audio", "q.mp3", "--max-tokens", "2", "--json")
+    assert done.code == 0
+    assert done.json["audio_tokens"] in (13, 14)
+
+
+def test_words_of_a_pipe_follow_the_sound_too(omnitts: Call, model: list[str], home: Path) -> None:
+    soundfile.write("question.wav", clip("mid"), 16_000)
+    asked = ["ask", *model, "--audio", "question.wav", "--max-tokens", "4"]
+    alone = omnitts(*asked).out
+    assert omnitts(*asked, stdin=b"\n").out == alone
+    assert omnitts(*asked, stdin=b"what is it?\n").out == omnitts(*asked, "what is it?").out != alone
+
+
+@pytest.mark.slow
+def test_ten_minutes_are_answered(omnitts: Call, home: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "patient"
+    shutil.copytree(thinker_folder(), folder)
+    config = json.loads((folder / "config.json").read_text())
+    config["thinker_config"]["text_config"]["max_position_embeddings"] = 8192
+    (folder / "config.json").write_text(json.dumps(config))
+    soundfile.write("q.flac", np.random.default_rng(0).uniform(-0.1, 0.1, 600 * 8000), 8000)
+    done = omnitts("ask", "-m", str(folder), "-d", "cpu", "--audio", "q.flac", "--max-tokens", "2", "--json")
+    assert done.code == 0
+    assert (done.json["audio_tokens"], done.json["tokens_out"]) == (7800, 2)
+
+
 def test_words_follow_the_sound(omnitts: Call, model: list[str], home: Path) -> None:
     golden = thinker_case("audio_text").meta
     soundfile.write("question.wav", clip("long"), 16_000)
@@ -167,8 +245,11 @@ def test_words_follow_the_sound(omnitts: Call, model: list[str], home: Path) -> 
     [
         (0.05, None, "at least 0.1 s is needed"),
         (601, None, "lasts 10 min 01 s; at most 10 minutes are answered"),
+        (600.2, None, "lasts 10 min 01 s; at most 10 minutes are answered"),
+        (600.2, None, "ffmpeg -i q.wav -t 600 short.wav"),
         (None, b"no sound at all, only words", "is not audio"),
         (None, b"", "is an empty file"),
+        (None, b"", "a recording of 0.1 s to 10 minutes"),
         (None, None, "not found"),
     ],
 )
@@ -204,6 +285,8 @@ def test_audio_fits_neither_lines_nor_chat(omnitts: Call, model: list[str]) -> N
         (("--context", "40", "--max-tokens", "99", "hello"), b"", 3, "has 10 tokens and the answer may have 99"),
         (("--context", "30", "--max-tokens", "1", "hello " * 30), b"", 3, "together they must not have more than 30"),
         (("--max-tokens", "0", "hello"), b"", 2, "--max-tokens '0' is not"),
+        (("--seed", "99999999999999999999", "hello"), b"", 2, "--seed 9223372036854775807"),
+        (("--lines",), b"hello\n" + b"word " * 600, 3, "question 2: the question has "),
     ],
 )
 def test_bad_questions(
@@ -243,6 +326,10 @@ def test_models_that_cannot_answer(omnitts: Call, model: list[str]) -> None:
     assert done.code == 4
     assert "the thinker of model 'omni' is not on this machine" in done.err
     assert "omnitts models pull omni --with-thinker   (70.5 GB, once)" in done.err
+    for name in ("0.6b", "1.7b-base", "codec"):  # never downloaded in vain
+        assert "cannot answer questions" in omnitts("ask", "-m", name, "hello").err
+    done = omnitts("models", "pull", "omni", "--with-thinker", "--offline")
+    assert "omnitts models pull omni --with-thinker" in done.err
     done = omnitts("ask", "-m", str(golden_set.omni_folder()), "-d", "cpu", "hello")
     assert done.code == 4
     assert "downloaded for speech only" in done.err

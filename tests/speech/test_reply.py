@@ -42,6 +42,8 @@ def test_text_and_sound_come_as_they_are_made(assistant: omnitts.Assistant) -> N
     np.testing.assert_array_equal(answer.clip.samples, np.concatenate([event.samples for event in events]))
     np.testing.assert_array_equal(answer.clip.codes, thinker_case("text").tensors["frames"].numpy())
     assert 0 < answer.first_s < answer.first_sound_s < answer.wall_s
+    assert answer.first_s < answer.text_s <= answer.wall_s
+    assert answer.tokens_per_s == pytest.approx((len(answer.tokens) - 1) / (answer.text_s - answer.first_s))
     assert answer.rtf == pytest.approx(answer.wall_s / answer.clip.seconds)
 
 
