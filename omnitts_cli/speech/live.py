@@ -82,6 +82,7 @@ class LiveStream(Stream):
         """Also handles a new take, the end of the text, or an error while reading it."""
         if isinstance(news, Take):
             self._open.append(news)
+            self._coming.popleft()
             self.account.pieces += 1
         elif isinstance(news, Exception):
             raise news
@@ -129,6 +130,7 @@ class LiveStream(Stream):
         seed = sub_seed(self.manner.seed, number, 0)
         request = replace(self.manner.request, text=text, seed=seed, text_mode="streamed")
         take = Take(number, Piece(text, 0, len(text), 0, self._gap), request)
+        self._coming.append(take)
         self._post(take)  # before its first result can arrive
         post = self._post
         take.name = self._loop.submit(request, lambda found: post((take, 0, found)), live=True)

@@ -119,6 +119,7 @@ class Stream:
         self._loop, self._script, self._tell = loop, script, tell
         self._tape = Tape(rate, speed=manner.speed, volume_db=manner.volume_db)
         self._open: deque[Take] = deque()  # in the order of the script
+        self._coming: deque[Take] = deque()  # begun on another thread, and not yet in `_open`
         self._news: SimpleQueue[Any] = SimpleQueue()
         self._post = self._news.put if notify is None else told(self._news.put, notify)
         self._ended = False
@@ -171,14 +172,14 @@ class Stream:
     def __del__(self) -> None:
         # the garbage collector runs this in any thread at any point, also inside `Loop.submit`: no locks here
         if not self._ended:
-            for take in self._open:
+            for take in (*self._coming, *self._open):
                 if take.name:
                     self._loop.forget(take.name)
 
     def close(self) -> None:
         """Stops generation and frees the slots; the iteration ends. May be called from any thread."""
         self._ended = True
-        for take in list(self._open):
+        for take in (*self._coming, *self._open):  # in this order: it may be on its way from one to the other
             if take.name:
                 self._loop.cancel(take.name)
         self._wake()
@@ -286,6 +287,8 @@ class Stream:
             priority=self._priority(),
             client=self.manner.client,
         )
+        if self._ended:  # closed in the meantime
+            self._loop.cancel(take.name)
 
     def _priority(self) -> int:
         if not self.manner.urgent:

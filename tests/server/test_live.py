@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -134,6 +135,38 @@ def test_a_client_that_goes_frees_its_slot(server: Running) -> None:
         while not isinstance(client.recv(timeout=LONG_S), bytes):
             pass
     eventually(lambda: not engine.busy and not server.state.calls)
+
+
+def test_a_client_that_goes_before_the_first_answer_frees_its_slot(server: Running) -> None:
+    """The engine has its words by then."""
+    engine, gone = server.state.models.all[0].tts.engine, asyncio.Event()
+    said = [
+        {"type": "websocket.connect"},
+        {"type": "websocket.receive", "text": json.dumps({"type": "session.config", "response_format": "pcm"})},
+        {"type": "websocket.receive", "text": json.dumps({"type": "input.text", "text": "Words that go on "})},
+    ]
+    submitted: list[int] = []
+
+    async def receive() -> dict[str, str]:
+        if not said:
+            await gone.wait()
+        return said.pop(0) if said else {"type": "websocket.disconnect"}
+
+    async def send(message: dict[str, Any]) -> None:
+        if message["type"] == "websocket.send":
+            submitted.append(len(engine.snapshot().requests))
+            gone.set()
+            raise ConnectionResetError
+
+    scope: Any = {
+        "type": "websocket",
+        "path": "/v1/audio/speech/stream",
+        "headers": [(b"host", b"127.0.0.1")],
+        "client": ("127.0.0.1", 1),
+    }
+    asyncio.run_coroutine_threadsafe(live.Live(server.state)(scope, receive, send), server.loop).result(LONG_S)  # type: ignore[arg-type]
+    assert submitted[0] == 1 and not server.state.calls
+    eventually(lambda: not engine.busy)
 
 
 def test_the_key_may_be_a_subprotocol(serve: Any) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import gc
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -74,3 +75,45 @@ def test_a_broken_text_ends_it_with_its_error() -> None:
 def test_nothing_at_all_is_no_sound() -> None:
     account, clip, _ = spoken(iter(["", "  ", "\n"]))
     assert account.pieces == 0 and clip.samples.size == 0
+
+
+def closed(stream: LiveStream) -> None:
+    stream.close()
+
+
+def dropped(stream: LiveStream) -> None:
+    del stream
+
+
+@pytest.mark.parametrize("end", [closed, dropped])
+@pytest.mark.parametrize("polls", [0, 1])
+def test_requests_end_with_their_stream_also_before_it_is_polled(end: Callable[[LiveStream], None], polls: int) -> None:
+    """The request that takes the next words has none to speak: it would keep its slot for ever."""
+    begun: list[str] = []
+    ended: list[str] = []
+
+    class Recorded(Loop):
+        def submit(self, *given: Any, **more: Any) -> str:
+            begun.append(super().submit(*given, **more))
+            return begun[-1]
+
+        def cancel(self, name: str) -> None:
+            ended.append(name)
+            super().cancel(name)
+
+        def forget(self, name: str) -> None:
+            ended.append(name)
+            super().forget(name)
+
+    loop = Recorded(load.open_engine("random:toy", threads=1))
+    try:
+        stream = LiveStream(loop, 8000, Manner(Request(""), seed=5), None)
+        stream.write("A sentence. " * 20 + "And the words ")
+        for _ in range(polls):
+            list(stream.poll())
+        end(stream)
+        del stream
+        gc.collect()
+        assert len(begun) == 2 and set(ended) >= set(begun[-1:])
+    finally:
+        loop.close()
