@@ -263,7 +263,7 @@ def devices(machine: Machine) -> Iterator[Check]:
             continue
         words = f"{free:.1f} GiB free" if right else "computes wrong results"
         yield Check(f"device {name}", "ok" if right else "fail", words, numbers={"free_gib": round(free, 1)})
-        yield asked(bits, device)
+        yield asked(reproducibility, device)
         persistent = getattr(device, "persistent_kernels", None)  # of CUDA devices
         if persistent is not None:
             used, reason = persistent()
@@ -272,15 +272,15 @@ def devices(machine: Machine) -> Iterator[Check]:
         yield asked(answers, device)
 
 
-def bits(device: Any) -> Check:
-    """What the bits of a sound depend on here. If it differs, the same request may give different bytes."""
+def reproducibility(device: Any) -> Check:
+    """What the bytes of a sound depend on here. If it differs, the same request may give different bytes."""
     from omnitts_cli.devices.fingerprint import depends_on, fingerprint
 
     parts, short = depends_on(device), fingerprint(device)
     return Check(
-        f"bits on {device.name}",
+        f"reproducibility on {device.name}",
         "ok",
-        f"{short}: {', '.join(parts)}",
+        f"fingerprint {short}; another one may give other bytes ({', '.join(parts)})",
         numbers={"fingerprint": short, "depends_on": parts},
     )
 

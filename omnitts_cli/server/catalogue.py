@@ -81,8 +81,8 @@ class Voices:
             entry = uploaded_entry(self.state, name)
             uploaded.append(entry)
             details.setdefault(name, {"model": entry.pop("model", None), "language": entry.pop("language", None)})
-        speakers = list(own)
-        aliases = {name: alias(name, speakers) for name in OPENAI if name not in own and alias(name, speakers)}
+        known = {name: details[name]["about"] for name in own}
+        aliases = {name: alias(name, known) for name in sorted(OPENAI) if name not in own and known}
         return {
             "voices": [*own, *(entry["name"] for entry in uploaded if entry["name"] not in own)],
             "uploaded_voices": uploaded,

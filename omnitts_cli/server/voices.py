@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from omnitts_cli.errors import OmniError
@@ -13,9 +14,14 @@ from omnitts_cli.speech import voice_files, voices
 from omnitts_cli.speech.voices import Voice
 from omnitts_cli.voices import Named
 
-OPENAI = ("alloy", "ash", "ballad", "coral", "echo", "fable", "onyx", "nova", "sage", "shimmer", "verse", "marin",
-          "cedar")  # fmt: skip
-"""The voices of OpenAI. A model without a voice of that name speaks with one of its own, always the same."""
+OPENAI = {
+    **dict.fromkeys(("coral", "nova", "sage", "shimmer", "marin"), "female"),
+    **dict.fromkeys(("ash", "ballad", "echo", "onyx", "verse", "cedar"), "male"),
+    **dict.fromkeys(("alloy", "fable"), ""),  # heard as either
+}
+"""The voices of OpenAI. A model without a voice of that name speaks with one of its own, always the same: of the same
+sex where the model's descriptions name one."""
+WORDS = {"female": {"female", "woman", "girl", "lady"}, "male": {"male", "man", "boy"}}
 MOST_SAVED = 1000
 CHECK_S = 1.0  # how long a listing of the folder stays valid
 MOST_PARTS = 16
@@ -60,11 +66,14 @@ def own_name(name: str, speakers: Sequence[str]) -> str | None:
     return next((one for one in speakers if one.lower() == name.lower()), None)
 
 
-def alias(name: str, speakers: Sequence[str]) -> str | None:
-    """The model's voice that stands for one of OpenAI's."""
-    if name.lower() not in OPENAI or not speakers:
+def alias(name: str, speakers: Mapping[str, str]) -> str | None:
+    """The model's voice that stands for one of OpenAI's; `speakers`: names and what is known of them."""
+    sex = OPENAI.get(name.lower())
+    if sex is None or not speakers:
         return None
-    return speakers[OPENAI.index(name.lower()) % len(speakers)]
+    alike = [one for one, about in speakers.items() if WORDS.get(sex, set()) & set(re.findall(r"\w+", about.lower()))]
+    fitting, names = alike or list(speakers), [one for one in OPENAI if OPENAI[one] == sex]
+    return fitting[names.index(name.lower()) % len(fitting)]
 
 
 def kind_of(name: str | None, saved: Saved) -> str:
@@ -85,7 +94,7 @@ def voice_of(name: str | None, model: Any, saved: Saved) -> Voice:
         return blend_of(name, model, saved)
     if name in saved.names():  # before the model's own, as on the command line
         return voices.voice_for(saved.load(name), model)
-    own = own_name(name, speakers) or alias(name, speakers)
+    own = own_name(name, speakers) or alias(name, model.speakers)
     if own is not None:
         return Voice(Named(own), own)
     raise unknown(404, "voice", name, [*speakers, *saved.names(), *OPENAI])

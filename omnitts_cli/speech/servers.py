@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 FORMAT = 1
 """Raised when the same request to a server no longer gives the sound of a local run."""
 PATH = "/v1/audio/speech"
-AUTO_CONNECT_S, AUTO_ANSWER_S = 0.05, 0.5
+AUTO_CONNECT_S, AUTO_ANSWER_S = 0.5, 3.0  # where a server is this slow, loading a model takes longer still
 CONNECT_S, ANSWER_S = 10.0, 300.0
 LARGEST_ANSWER = 64 << 20
 KINDS = {"custom_voice": "named", "base": "cloned", "voice_design": "designed"}

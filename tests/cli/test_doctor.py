@@ -32,9 +32,9 @@ def test_json_is_one_object_with_the_checks(omnitts: Omnitts, speaking: None) ->
     assert record["status"] == "ok" and record["schema"] == 1
     checks = {check["name"]: check for check in record["checks"]}
     assert {"python", "packages", "audio files", "model cache", "device cpu", "speech on cpu"} <= set(checks)
-    bits = checks["bits on cpu"]
-    assert len(bits["fingerprint"]) == 12 and bits["message"].startswith(bits["fingerprint"])
-    assert any(part.startswith("torch ") for part in bits["depends_on"])
+    same = checks["reproducibility on cpu"]
+    assert len(same["fingerprint"]) == 12 and same["message"].startswith(f"fingerprint {same['fingerprint']};")
+    assert any(part.startswith("torch ") for part in same["depends_on"])
     assert all(check["status"] in ("ok", "warn", "fail") for check in record["checks"])
 
 

@@ -1,0 +1,32 @@
+"""OpenAI's names of voices on a model's own."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from omnitts_cli.server.voices import OPENAI, alias
+from omnitts_cli.weights.find import TINY
+
+SPEAKERS = {"henry": "a calm man", "clara": "a Woman, friendly", "kurt": "a machine, male", "ruth": "female", "pat": ""}
+
+
+@pytest.mark.parametrize(
+    ("name", "voice"),
+    [("nova", "ruth"), ("Coral", "clara"), ("onyx", "kurt"), ("ash", "henry"), ("alloy", "henry"), ("fable", "clara")],
+)
+def test_a_name_of_openai_is_a_voice_of_the_same_sex(name: str, voice: str) -> None:
+    assert alias(name, SPEAKERS) == voice
+
+
+def test_the_embedded_voices_say_their_sex() -> None:
+    about = json.loads((TINY / "config.json").read_text())["omnitts"]["voices"]
+    assert {alias(name, about) for name, sex in OPENAI.items() if sex == "female"} == {"clara", "ruth"}
+    assert {alias(name, about) for name, sex in OPENAI.items() if sex == "male"} <= set(about) - {"clara", "ruth"}
+
+
+def test_without_descriptions_every_name_has_some_voice() -> None:
+    silent = {"ann": "", "ben": "at home in Chinese"}
+    assert {alias(name, silent) for name in OPENAI} == {"ann", "ben"}
+    assert alias("nova", {}) is None and alias("nobody", SPEAKERS) is None
