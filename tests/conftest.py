@@ -15,6 +15,7 @@ import golden_set
 import pytest
 from hypothesis import settings
 
+import omnitts_cli
 from omnitts_cli.kernels.cpu import build
 
 pytest_plugins = ("command",)  # fixtures of tests/support/command.py: the command as a test calls it
@@ -32,8 +33,12 @@ collected_at = [0]
 def pytest_configure() -> None:
     """A shell starts its background jobs with Ctrl-C ignored, and every child inherits that; tests send it.
 
-    The CPU's library is compiled where it is missing and there is a compiler: a checkout has none.
+    The CPU's library is compiled where it is missing and there is a compiler: a checkout has none. Without an installed
+    package, child processes import the one that the tests import.
     """
+    home = Path(omnitts_cli.__file__).parents[1]
+    if home.name != "site-packages":
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(home), os.environ.get("PYTHONPATH")]))
     if not build.library().exists() and build.compiler() and os.environ.get("OMNITTS_NATIVE") != "0":
         build.build()
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:

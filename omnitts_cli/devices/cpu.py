@@ -131,7 +131,8 @@ class CPUDevice:
         torch.set_num_threads(threads or omp_threads() or physical_cores())
         self._cores = cores or torch.get_num_threads()
         self._ops = (cpu.native() if environment.variable(environment.NATIVE) != "0" else None) or cpu.OPS
-        self.card = f"{processor()}, {torch.get_num_threads()} threads"
+        count = torch.get_num_threads()
+        self.card = f"{processor()}, {count} thread{'s' * (count != 1)}"
 
     def ops(self) -> Ops:
         return self._ops
