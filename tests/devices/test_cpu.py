@@ -17,7 +17,7 @@ def cpu() -> CPUDevice:
 
 
 def test_it_says_what_it_is(cpu: CPUDevice) -> None:
-    assert cpu.card == f"{processor()}, 1 threads"
+    assert cpu.card == f"{processor()}, 1 thread"
     assert processor()
     assert physical_cores() >= 1
 
