@@ -34,7 +34,7 @@ class Plan:
     frames: int  # frames of one request, reference included
     buckets: tuple[int, ...]
     chunks: tuple[int, ...] = (1, 2, 4, 8, 16)
-    sound_rows: tuple[int, ...] = (1, 2, 4, 8, 16, 32)  # slots decoded together
+    sound_rows: tuple[int, ...] = (1, 2, 4, 6, 8, 12, 16, 24, 32)  # slots decoded together
     sound_frames: int | None = None  # frames decoded together, over all slots; None: any number
     # prompt rows of all new requests in one step
     prefill_rows: tuple[int, ...] = (16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 640, 768, 1024, 1280, 1536, 2048)
@@ -82,7 +82,7 @@ class Plan:
         return replace(self, slots=slots, buckets=buckets, admissions=min(self.admissions, slots))
 
     def with_few_graphs(self) -> Plan:
-        """The same with fewer captured sizes, for devices where graphs are scarce: 24 instead of 58 at 32 slots."""
+        """The same with fewer captured sizes, for devices where graphs are scarce: 24 instead of 73 at 32 slots."""
         doubles = {size for size in self.buckets if size & (size - 1) == 0}
         return replace(
             self,
