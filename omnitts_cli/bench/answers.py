@@ -18,7 +18,7 @@ from omnitts_cli.errors import UsageError
 
 if TYPE_CHECKING:
     from omnitts_cli.engine.answer_loop import AnswerLoop
-    from omnitts_cli.engine.text_loop import TextRequest
+    from omnitts_cli.engine.text_slots import TextRequest
     from omnitts_cli.models.audio_tower import Sound
     from omnitts_cli.request import Request
 
@@ -154,7 +154,7 @@ def measured(
 
 def questions(loop: AnswerLoop, count: int, work: Workload, seed: int) -> Iterator[tuple[TextRequest, Request | None]]:
     """Requests of fixed lengths, each with random ids of its own, so that none shares a prefix with another."""
-    from omnitts_cli.engine.text_loop import TextRequest
+    from omnitts_cli.engine.text_slots import TextRequest
     from omnitts_cli.models.audio_tower import RATE, Sound
     from omnitts_cli.request import Request
 

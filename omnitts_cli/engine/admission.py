@@ -56,6 +56,7 @@ class Admission:
         refuse_impossible(request)
         if record.turns is not None:
             draft, feed = self._prompter.answer(request, record.turns, record.early, record.open_text)
+            record.awaits_text = feed is not None and not record.early
         elif record.open_text:
             draft, feed = self._prompter.live(request, request.text)
         else:
@@ -74,6 +75,13 @@ class Admission:
         self._stream.keep_alive(rows)
         self._stream.wait_event(self._prompt_stream.record_event())
         return rows
+
+    def complete_prompt(self, record: Record, text_row: Tensor) -> None:
+        """The last row of a prompt, when the first token of an answer is known."""
+        row = self.rows(lambda: self._prompter.last_row(record.draft, text_row))
+        with self._stream:
+            record.prompt.rows[-1].copy_(row)
+        record.awaits_text = False
 
     def _limit(self, request: Request, draft: Draft, reference: int, open_feed: bool) -> int:
         plan, rows = self._context.plan, len(draft.text)
@@ -103,7 +111,7 @@ class Admission:
                 rows = record.prompt.rows[record.prefilled : record.prefilled + min(left, self._prefill.longest)]
                 runs.append(PromptRun(rows, record.prefilled, record.slot))
                 record.prefilled += rows.shape[0]
-            if record.prefilled == wanted:
+            if record.prefilled == wanted and not record.awaits_text:
                 ready.append(record)
         if runs:
             self._prefill.launch(runs)

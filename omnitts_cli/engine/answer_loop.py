@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from omnitts_cli.audio.chunk import Chunk
 from omnitts_cli.engine.engine import Engine
 from omnitts_cli.engine.engine import News as SpeechNews
-from omnitts_cli.engine.text_loop import TextLoop, TextRequest, Token
+from omnitts_cli.engine.text_loop import TextLoop
+from omnitts_cli.engine.text_slots import TextRequest, Token
 from omnitts_cli.errors import OmniError
 from omnitts_cli.models.roles import Turns
 from omnitts_cli.request import Request

@@ -205,7 +205,7 @@ class Engine:
         return not any(record.runnable or record.undecoded for record in self._admitted)
 
     def _opening(self) -> list[Record]:
-        return [record for record in self._admitted if record.state is State.OPENING]
+        return [record for record in self._admitted if record.opening]
 
     def _speaking(self) -> list[Record]:
         return [record for record in self._admitted if record.state is not State.OPENING]
@@ -251,6 +251,9 @@ class Engine:
 
     def _send_text(self, record: Record, rows: Tensor) -> None:
         record.tokens += rows.shape[0]
+        if record.awaits_text and rows.shape[0]:
+            self._admission.complete_prompt(record, rows[0])
+            rows = rows[1:]
         if rows.shape[0]:
             record.unsent.append(rows)
         if record.has_columns:

@@ -219,6 +219,7 @@ class Record:
     prompt: Prompt | None = None  # made for several requests at once
     prompt_rows: int = 0
     prefilled: int = 0  # prompt rows in the cache
+    awaits_text: bool = False  # of the prompt's last row; the others do not depend on the answer
 
     # frames
     limit: int = 0
@@ -238,9 +239,13 @@ class Record:
 
     @property
     def speakable(self) -> bool:
-        """Whether a prompt can be made: an open request needs its first words."""
-        begun = self.early if self.turns else self.early.strip()
-        return not self.open_text or (bool(begun) and not self.too_early)
+        """Whether a prompt can be made: an open request needs its first words, unless they are an answer."""
+        return not self.open_text or self.turns is not None or (bool(self.early.strip()) and not self.too_early)
+
+    @property
+    def opening(self) -> bool:
+        """Whether there is more to do for its prompt."""
+        return self.state is State.OPENING and not (self.awaits_text and self.prefilled == self.prompt_rows - 1)
 
     @property
     def known(self) -> Request:

@@ -11,81 +11,24 @@ import itertools
 import time
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from omnitts_cli.devices.device import Device, Fetch
-from omnitts_cli.engine.text_slots import WHOLE, TextPlan, TextStop, TextTable, text_step
+from omnitts_cli.engine.text_prompts import TextPrompts
+from omnitts_cli.engine.text_slots import (
+    WHOLE,
+    TextPlan,
+    TextRecord,
+    TextRequest,
+    TextStop,
+    TextTable,
+    Token,
+    text_step,
+)  # fmt: skip
 from omnitts_cli.errors import InputError, ModelError, OmniError, UsageError
-from omnitts_cli.models.audio_tower import Sound
-from omnitts_cli.models.layers import Tap
-from omnitts_cli.models.roles import Turns
 from omnitts_cli.models.thinker import TextModel
-
-PIECE = 8
-"""Rows of one prompt that lie together when several prompts are prefilled at once."""
-
-
-@dataclass(frozen=True)
-class TextRequest:
-    """A conversation as token ids, and how to answer it. Temperature 0 is greedy; top_k 0 keeps all candidates."""
-
-    prompt: Sequence[int]
-    most: int = 1024  # tokens of the answer
-    temperature: float = 0.0
-    top_k: int = 0
-    top_p: float = 1.0
-    seed: int = 0
-    ignore_end: bool = False  # fixed work for measurements: no stop token is ever chosen
-    sounds: tuple[Sound, ...] = ()  # for the runs of pad tokens in the prompt, in order
-    spoken: bool = False  # a talker reads the user turns, and is waiting for the first token
-
-
-@dataclass(frozen=True)
-class Token:
-    """News of one request: a token, or with `stopped` the end. `error` is set if the request failed."""
-
-    request: int
-    id: int | None = None
-    stopped: str | None = None  # end, limit, cancelled, failed
-    error: OmniError | None = None
-    cached: int = 0  # at the end: prompt tokens that were in the cache already
-    turns: Turns | None = None  # before the first token of a spoken answer: what its talker reads of the prompt
-
-    @property
-    def last(self) -> bool:
-        """Whether no more tokens follow."""
-        return self.stopped is not None
-
-
-@dataclass(eq=False)
-class TextRecord:
-    """What the host knows of one request."""
-
-    id: int
-    request: TextRequest
-    slot: int = -1
-    prefilled: int = 0  # prompt rows in the cache
-    reused: int = 0  # of these, rows of an earlier request
-    launched: int = 0  # steps; exact until the request stops
-    tokens: list[int] = field(default_factory=list)
-    submitted: float = 0.0
-    keys: list[int] = field(default_factory=list)  # the prompt, with what a sound holds instead of its pads
-    places: list[int] = field(default_factory=list)  # of the first row of each sound
-    sound_rows: list[Tensor] = field(default_factory=list)  # of each sound [tokens, H]
-
-    @property
-    def wanted(self) -> int:
-        """Prompt rows to prefill: all but the last, which is the input of the first step."""
-        return len(self.request.prompt) - 1
-
-    @property
-    def runnable(self) -> bool:
-        """Whether the next token may be launched."""
-        return self.slot >= 0 and self.prefilled == self.wanted and self.launched < self.request.most
 
 
 class TextLoop:
@@ -97,7 +40,7 @@ class TextLoop:
         self._stream = device.stream(urgent=True)
         self._table = TextTable.empty(plan.slots, model.facts, model.device)
         self._cache = model.thinker.cache(plan.slots + 1, plan.positions)
-        self._tapped = tapped_states(model, plan)
+        self._prompts = TextPrompts(model, device, plan, self._cache, self._stream)
         self._ids = itertools.count(1)
         self._waiting: deque[TextRecord] = deque()
         self._admitted: list[TextRecord] = []  # in the order in which they got their slots
@@ -105,6 +48,7 @@ class TextLoop:
         self._held: list[list[int]] = [[] for _ in range(plan.slots)]  # tokens whose keys and values a slot holds
         self._reports: deque[tuple[Fetch, list[TextRecord]]] = deque()
         self._news: list[Token] = []
+        self._begun = False  # first tokens of spoken answers have been launched; nothing else is before they are here
         self.steps_launched = 0
         self.rows_prefilled = 0
         self._capture()
@@ -139,12 +83,19 @@ class TextLoop:
     def step(self, *, hold: bool = False) -> list[Token]:
         """One turn: every running request gains a token; returns the tokens and ends that have arrived.
 
-        With `hold`, prompts are prefilled, but no request gains a token.
+        With `hold`, prompts are prefilled, but no request gains a token. Before its first token, a spoken answer gives
+        a turn to its talker, which reads the question meanwhile.
         """
-        self._admit()
-        launched = not hold and self._launch()
-        prefilled = self._prefill(alone=not launched and not hold)
-        self._collect(everything=not launched and not prefilled and not hold)
+        if self._begun:
+            self._collect(everything=False)
+            self._begun = False
+        else:
+            self._admit()
+            launched = not hold and self._launch()
+            prefilled = self._prefill(alone=not launched and not hold)
+            self._begun = any(one.turns for one in self._news)
+            if not self._begun:
+                self._collect(everything=not launched and not prefilled and not hold)
         news, self._news = self._news, []
         return news
 
@@ -172,8 +123,7 @@ class TextLoop:
             with self._stream:
                 for kept in (self._cache.keys, self._cache.values):
                     kept[:, slot, :, :rows].copy_(kept[:, source, :, :rows])
-                if self._tapped is not None:
-                    self._tapped[slot, :rows].copy_(self._tapped[source, :rows])
+                self._prompts.copy_states(source, slot, rows)
             common[slot] = rows
         self._free.remove(slot)
         record.slot, record.prefilled = slot, common[slot]
@@ -204,69 +154,11 @@ class TextLoop:
         if not records:
             return False
         room = self.plan.idle_run if alone else self.plan.run
-        first = records[0]
-        together = [record for record in records if self._fits_together(record)] if self.device.pads else []
-        if first in together and len(together) > 1:
-            self._prefill_together(together, room)
-        else:
-            rows = min(first.wanted - first.prefilled, room)
-            self._launch_rows(first, rows)
+        for record, end in self._prompts.launch(records, room):
+            self.rows_prefilled += end - record.prefilled
+            self._held[record.slot] += record.keys[record.prefilled : end]
+            record.prefilled = end
         return True
-
-    def _fits_together(self, record: TextRecord) -> bool:
-        rows = -(-(record.wanted - record.prefilled) // PIECE) * PIECE
-        return not record.places and rows <= self.plan.together and record.prefilled + rows <= self.plan.positions
-
-    def _launch_rows(self, record: TextRecord, rows: int) -> None:
-        """Prefill `rows` rows of one prompt, not captured: a long run keeps the device busier than the host."""
-        start, end = record.prefilled, record.prefilled + rows
-        with self._stream:
-            numbers = [start, record.slot, *record.request.prompt[start:end]]
-            uploaded = self.device.to_device(np.array(numbers, np.int64))
-            embedded = self.model.thinker.rows(uploaded[2:])[None]
-            self._put_sounds(record, embedded[0], start, end)
-            tap = None
-            if self._tapped is not None:
-                tap = Tap(self.model.facts.tap, self._tapped[record.slot : record.slot + 1, start:end])
-            self.model.thinker.prefill(embedded, uploaded[:1], uploaded[1:2], self._cache, end, tap)
-        self._note(record, end)
-
-    def _put_sounds(self, record: TextRecord, rows: Tensor, start: int, end: int) -> None:
-        """Replace the rows of pad tokens at positions `start` to `end` by what the tower makes of the sounds."""
-        if not record.sound_rows and any(at < end for at in record.places):
-            for sound in record.request.sounds:
-                record.sound_rows.append(self.model.tower(self.device.to_device(sound.mel)).to(rows.dtype))
-        for at, made in zip(record.places, record.sound_rows, strict=False):
-            first, last = max(at, start), min(at + len(made), end)
-            if first < last:
-                rows[first - start : last - start] = made[first - at : last - at]
-        if end == record.wanted:
-            record.sound_rows = []
-
-    def _prefill_together(self, records: Sequence[TextRecord], room: int) -> None:
-        """Rows of several short prompts end to end, in pieces of one slot each. Padding writes rows that are not read
-        before they are overwritten.
-        """
-        starts, slots, ids = [], [], []
-        for record in records:
-            rows = record.wanted - record.prefilled
-            pieces = -(-rows // PIECE)
-            if ids and len(ids) + pieces * PIECE > room:
-                break
-            starts += range(record.prefilled, record.prefilled + rows, PIECE)
-            slots += [record.slot] * pieces
-            ids += [*record.request.prompt[record.prefilled : record.wanted], *[0] * (pieces * PIECE - rows)]
-            self._note(record, record.wanted)
-        with self._stream:
-            uploaded = self.device.to_device(np.array([*starts, *slots, *ids], np.int64))
-            at, where, rows = uploaded.split([len(starts), len(slots), len(ids)])
-            embedded = self.model.thinker.rows(rows.view(-1, PIECE))
-            self.model.thinker.prefill(embedded, at, where, self._cache, max(starts) + PIECE)
-
-    def _note(self, record: TextRecord, end: int) -> None:
-        self.rows_prefilled += end - record.prefilled
-        self._held[record.slot] += record.keys[record.prefilled : end]
-        record.prefilled = end
 
     # ---- steps
 
@@ -294,7 +186,7 @@ class TextLoop:
             return False
         new = [record for record in records if record.request.spoken and not record.launched]
         for record in new:
-            self._news.append(Token(record.id, turns=self._turns(record)))
+            self._news.append(Token(record.id, turns=self._prompts.turns(record)))
         records = new or records  # fewer rows make a shorter step, so first tokens come sooner
         size = min(size for size in self.plan.buckets if size >= len(records)) if self.device.pads else len(records)
         batch = (*[record.slot for record in records], *[self.plan.slots] * (size - len(records)))
@@ -317,21 +209,6 @@ class TextLoop:
         self._reports.append((self._stream.fetch(self._table.report), records))
         self.steps_launched += 1
         return True
-
-    def _turns(self, record: TextRecord) -> Turns:
-        """What a talker reads of a prompt that is in the cache."""
-        prompt, sounds = record.request.prompt, record.request.sounds
-        positions = self.model.chat.user_positions(prompt)
-        ids, index = [prompt[at] for at in positions], {at: number for number, at in enumerate(positions)}
-        places, rows = [], []
-        with self._stream:
-            for at, sound in zip(record.places, sounds, strict=True):
-                if at in index:  # sounds of other turns are not read
-                    places += range(index[at], index[at] + sound.tokens)
-                    rows.append(self.model.projection(self._tapped[record.slot, at : at + sound.tokens]))
-            if not rows:
-                return Turns(ids)
-            return Turns(ids, places, torch.cat(rows), self._stream.record_event())
 
     def _collect(self, everything: bool) -> None:
         while self._reports:
@@ -423,17 +300,6 @@ def refuse_impossible(request: TextRequest, plan: TextPlan, model: TextModel) ->
             f"more than {most}",
             hint=hint,
         )
-
-
-def tapped_states(model: TextModel, plan: TextPlan) -> Tensor | None:
-    """Room for what the talker reads of recordings, by slot and position [slots, positions, H].
-
-    It is kept like keys and values, because the states of a recording depend on all that stands before it.
-    """
-    if model.projection is None or model.tower is None:
-        return None
-    shape = (plan.slots + 1, plan.positions, model.facts.hidden)
-    return torch.zeros(shape, device=model.device, dtype=model.dtype)
 
 
 def slot_bytes(model: TextModel, plan: TextPlan) -> int:

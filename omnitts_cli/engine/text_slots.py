@@ -1,17 +1,22 @@
-"""TextPlan, TextTable, text_step: sizes of a text loop, the device's side of its requests, and the step of them all.
+"""TextPlan, TextRequest, TextRecord, TextTable, text_step: sizes of a text loop, its requests as the host and as the
+device know them, and the step of them all.
 
 `text_step` is a function of fixed shapes that never reads a value on the host, so it can be captured as one graph.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
 import torch
 from torch import Tensor
 
+from omnitts_cli.errors import OmniError
+from omnitts_cli.models.audio_tower import Sound
 from omnitts_cli.models.layers import KVCache
+from omnitts_cli.models.roles import Turns
 from omnitts_cli.models.sampling import choose_token
 from omnitts_cli.models.thinker import TextFacts, TextModel
 
@@ -28,12 +33,72 @@ class TextPlan:
     run: int = 1024  # rows prefilled between two steps; shorter runs read every expert for fewer rows
     idle_run: int = 4096  # the same while no answer is being written
     together: int = 256  # rows of a prompt up to which it is prefilled together with others
+    prompt_rows: tuple[int, ...] = (16, 64, 128, 256)  # of all short prompts in a captured run, padding included
     ahead: int = 2  # steps launched before the oldest one's report is awaited
     capture: bool = True
 
     def with_slots(self, slots: int) -> TextPlan:
         """The same with at most as many slots and buckets."""
         return replace(self, slots=slots, buckets=(*(size for size in self.buckets if size < slots), slots))
+
+
+@dataclass(frozen=True)
+class TextRequest:
+    """A conversation as token ids, and how to answer it. Temperature 0 is greedy; top_k 0 keeps all candidates."""
+
+    prompt: Sequence[int]
+    most: int = 1024  # tokens of the answer
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    seed: int = 0
+    ignore_end: bool = False  # fixed work for measurements: no stop token is ever chosen
+    sounds: tuple[Sound, ...] = ()  # for the runs of pad tokens in the prompt, in order
+    spoken: bool = False  # a talker reads the user turns, and is waiting for the first token
+
+
+@dataclass(frozen=True)
+class Token:
+    """News of one request: a token, or with `stopped` the end. `error` is set if the request failed."""
+
+    request: int
+    id: int | None = None
+    stopped: str | None = None  # end, limit, cancelled, failed
+    error: OmniError | None = None
+    cached: int = 0  # at the end: prompt tokens that were in the cache already
+    turns: Turns | None = None  # before the first token of a spoken answer: what its talker reads of the prompt
+
+    @property
+    def last(self) -> bool:
+        """Whether no more tokens follow."""
+        return self.stopped is not None
+
+
+@dataclass(eq=False)
+class TextRecord:
+    """What the host knows of one request."""
+
+    id: int
+    request: TextRequest
+    slot: int = -1
+    prefilled: int = 0  # prompt rows in the cache
+    reused: int = 0  # of these, rows of an earlier request
+    launched: int = 0  # steps; exact until the request stops
+    tokens: list[int] = field(default_factory=list)
+    submitted: float = 0.0
+    keys: list[int] = field(default_factory=list)  # the prompt, with what a sound holds instead of its pads
+    places: list[int] = field(default_factory=list)  # of the first row of each sound
+    sound_rows: list[Tensor] = field(default_factory=list)  # of each sound [tokens, H]
+
+    @property
+    def wanted(self) -> int:
+        """Prompt rows to prefill: all but the last, which is the input of the first step."""
+        return len(self.request.prompt) - 1
+
+    @property
+    def runnable(self) -> bool:
+        """Whether the next token may be launched."""
+        return self.slot >= 0 and self.prefilled == self.wanted and self.launched < self.request.most
 
 
 class TextStop(IntEnum):

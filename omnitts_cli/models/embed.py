@@ -137,6 +137,11 @@ class PromptRows:
         self._add_codec_side(rows, drafts)
         return list(self._cut(rows, drafts))
 
+    @torch.no_grad()
+    def last_row(self, draft: Draft, text_row: Tensor) -> Tensor:
+        """[H], the last row of a draft whose last token became known later; `text_row` [H] is the row of that token."""
+        return text_row + self._frames.control(self._place(np.array(draft.codec[-1:], np.int64)))[0]
+
     def _add_codec_side(self, rows: Tensor, drafts: Sequence[Draft]) -> None:
         """Add each control id, vector and frame to its row, each kind in one operation."""
         ids, at, vectors, vectors_at, frames, frames_at = [], [], [], [], [], []

@@ -165,7 +165,14 @@ class AnswerPrompter(Prompter, Protocol):
     """A prompter of a model whose thinker writes what is spoken."""
 
     def answer(self, request: Request, turns: Turns, ids: Sequence[int], more: bool) -> tuple[Draft, LiveIds | None]:
-        """The prompt of an answer that begins with the tokens `ids`; without `more`, they are all of it."""
+        """The prompt of an answer that begins with the tokens `ids`; without `more`, they are all of it.
+
+        Its last row has the first token. Without `ids` but with `more`, that row is to be replaced by `last_row`.
+        """
+        ...
+
+    def last_row(self, draft: Draft, text_row: Tensor) -> Tensor:
+        """[H], the last row of a prompt whose first token has the row `text_row` [H]."""
         ...
 
 

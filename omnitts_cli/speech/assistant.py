@@ -174,7 +174,7 @@ class Assistant:
         top_k: int = 0,
         seed: int | None = None,
     ) -> Reply:
-        from omnitts_cli.engine.text_loop import TextRequest
+        from omnitts_cli.engine.text_slots import TextRequest
 
         if not any(message.role == "user" for message in messages):
             raise UsageError("a conversation needs a question", hint='omnitts ask "a question"')

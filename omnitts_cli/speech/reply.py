@@ -17,7 +17,7 @@ from omnitts_cli.speech.clip import Clip, join
 if TYPE_CHECKING:
     from omnitts_cli.audio.chunk import Chunk
     from omnitts_cli.engine.answer_loop import Sound
-    from omnitts_cli.engine.text_loop import Token
+    from omnitts_cli.engine.text_slots import Token
 
 NO_SAMPLES = np.zeros(0, np.float32)
 CUT = {

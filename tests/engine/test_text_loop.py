@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 import torch
 from golden_set import thinker_case, thinker_folder
+from recording_device import RecordingDevice
 from thinker_recipe import clip
 
 from omnitts_cli.devices.cpu import CPUDevice
-from omnitts_cli.engine.text_loop import TextLoop, TextRequest, common_length, slot_bytes
-from omnitts_cli.engine.text_slots import TextPlan
+from omnitts_cli.engine.text_loop import TextLoop, common_length, slot_bytes
+from omnitts_cli.engine.text_slots import TextPlan, TextRequest
 from omnitts_cli.errors import InputError, ModelError, UsageError
 from omnitts_cli.models.audio_tower import Sound
 from omnitts_cli.models.thinker import TextModel
@@ -269,3 +270,77 @@ def test_captured_equals_eager_on_a_card(dtype: str) -> None:
     with device.no_sync():
         news = [one for _ in range(30) for one in loop.step()]
     assert any(one.request == number and one.stopped for one in news)
+
+
+def recorded(late: bool = True, **more) -> tuple[TextLoop, RecordingDevice]:
+    device = RecordingDevice(late=late, seed=3)
+    model = load_thinker(str(thinker_folder()), device, EngineSettings(), sound=True, speech=True)
+    return TextLoop(model, device, replace(PLAN, positions=512, **more)), device
+
+
+def test_captured_prompts_equal_eager_ones() -> None:
+    """Padded, several end to end, with recordings, on streams that run late, and without a wait of the host."""
+    loop, device = recorded()
+    recordings = list(map(spoken, SPOKEN))
+    assert len(loop._prompts._padded) == 4
+    with device.count_syncs() as waits:
+        for name in NAMES:
+            assert answers(loop, asked(name)) == [official(name, loop.model)]
+        assert answers(loop, *map(asked, NAMES)) == [official(name, loop.model) for name in NAMES]
+        assert answers(loop, *recordings) == [official(name, loop.model) for name in SPOKEN]
+        assert waits() == 0
+    drawn = [replace(asked("text"), temperature=1.5, seed=seed, most=12) for seed in (1, 2)]
+    assert answers(loop, *drawn) == answers(TextLoop(loop.model, CPUDevice(1), loop.plan), *drawn)
+
+
+def test_a_prompt_longer_than_captured_runs_is_prefilled_all_the_same() -> None:
+    loop, device = recorded(prompt_rows=(16,))
+    before = device.replays
+    tokens, stop = answers(loop, asked("text"))[0]
+    assert (tokens, stop) == official("text", loop.model)
+    assert device.replays - before <= len(tokens) + 3  # steps only: 35 rows do not fit
+
+
+def test_a_short_prompt_takes_few_launches() -> None:
+    """What the host asks of torch for a prompt, views included: captured, it does not grow with the layers."""
+    counts = []
+    for size in ((), (16, 64)):
+        loop, device = recorded(late=False, prompt_rows=size or (8,))
+        loop.submit(asked("text"))
+        loop._admit()
+        before = device.sent, device.replays
+        loop._prefill(alone=True)
+        counts.append((device.sent - before[0], device.replays - before[1]))
+    assert counts[0][1] == 0
+    assert counts[0][0] > 300
+    assert counts[1][1] == 1
+    assert counts[1][0] <= 13
+
+
+def test_a_step_takes_few_launches() -> None:
+    loop, device = recorded(late=False)
+    loop.submit(replace(asked("text"), most=100, ignore_end=True))
+    while not loop.ready:
+        loop.step()
+    loop.step()
+    before = device.sent, device.replays
+    for _ in range(20):
+        loop.step()
+    assert (device.sent - before[0], device.replays - before[1]) == (0, 20)  # a replay; the report is a fetch
+
+
+def test_what_is_in_the_cache_is_not_encoded_again(model: TextModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next question of a conversation that has a recording does not run the audio tower."""
+    loop, calls = loop_of(model, positions=256), []
+    tower = model.tower.forward
+    monkeypatch.setattr(model.tower, "forward", lambda mel: (calls.append(len(mel)), tower(mel))[1])
+    request = spoken("audio")
+    tokens, _ = answers(loop, request)[0]
+    assert len(calls) == 1
+    more = replace(
+        request, prompt=[*request.prompt, *tokens[:-1], 424, 198, *asked("text_history").prompt[-12:]], most=3
+    )
+    cached = answers(loop, more)
+    assert len(calls) == 1
+    assert cached == answers(loop_of(model, positions=256), more)
+    assert len(calls) == 2

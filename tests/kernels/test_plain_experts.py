@@ -96,3 +96,18 @@ def test_neighbours_change_nothing() -> None:
     alone = torch.cat([mixture(row[None], at) for row in x])
     torch.testing.assert_close(mixture(x, at), alone, rtol=1e-5, atol=1e-5)
     assert torch.equal(mixture(x.view(5, 6, HIDDEN), at), mixture(x, at).view(5, 6, HIDDEN))
+
+
+@pytest.mark.parametrize("hidden, inner", [(32, 20), (36, 24)])
+def test_widths_that_no_grouped_product_takes(hidden: int, inner: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a card, a grouped product's rows are multiples of 16 bytes."""
+    gate_up, down = random(COUNT, 2 * inner, hidden, seed=2).bfloat16(), random(COUNT, hidden, inner, seed=3).bfloat16()
+    x, weights = random(9, hidden, seed=9).bfloat16(), torch.full((9, 2), 0.5, dtype=torch.bfloat16)
+    chosen = torch.tensor([[1, 6]]).expand(9, -1)
+
+    def refuse(*given: Tensor, **more: Tensor) -> Tensor:
+        raise RuntimeError("strides should be multiple of 16 bytes")
+
+    monkeypatch.setattr(F, "grouped_mm", refuse)
+    made, wanted = (form(x, weights, chosen, gate_up, down) for form in (grouped, gathered))
+    assert (made - wanted).abs().max() <= BOUND[torch.bfloat16] * wanted.abs().max()

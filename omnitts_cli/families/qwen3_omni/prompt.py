@@ -62,7 +62,7 @@ class OmniPrompter(Drafter):
     def answer(self, request: Request, turns: Turns, ids: Sequence[int], more: bool) -> tuple[Draft, LiveIds | None]:
         """After the user turns of a conversation; its system prompt and earlier answers are not read."""
         end = self._config.text.end
-        body = [*ids] if more else [*ids, end]
+        body = [*ids] if ids and more else [*ids, end]
         draft = self._draft(self._speaker(request), body, len(ids), closed=not more, turns=turns)
         return draft, IdRows(self.text, end) if more else None
 
