@@ -48,13 +48,14 @@ class Engines:
         with theirs, their_calls, self._lock:
             socket.send_fds(self._running(), [b"\0"], [theirs.fileno(), their_calls.fileno()])
         channel.send(news, channel.packed((opener, args, settings)))
-        for kind, given in channel.messages(news):
+        inbox = channel.Inbox(news)
+        for kind, given in inbox.messages():
             if kind == "notice":
                 tell(given)
             elif kind == "failed":
                 raise given
             else:
-                engine: Any = ProcessEngine(news, calls, given)
+                engine: Any = ProcessEngine(news, inbox, calls, given)
                 return tts.TTS(engine, loop=ProcessLoop(engine))
         raise RuntimeError("the process of the engines ended while it opened a model")
 
@@ -95,8 +96,9 @@ class ProcessEngine:
 
     sleeping = False
 
-    def __init__(self, news: socket.socket, calls: socket.socket, about: dict[str, Any]) -> None:
-        self._news, self._calls = news, calls
+    def __init__(self, news: socket.socket, inbox: channel.Inbox, calls: socket.socket, about: dict[str, Any]) -> None:
+        self._news, self._inbox = news, inbox
+        self._calls, self._answers = calls, channel.Inbox(calls)
         self._sending, self._calling = threading.Lock(), threading.Lock()
         self._requests: set[str] = set()
         self._heard = time.perf_counter()
@@ -160,7 +162,7 @@ class ProcessEngine:
         try:
             with self._calling:
                 channel.send(self._calls, channel.packed((name, given)))
-                good, found = channel.receive(self._calls)
+                good, found = self._answers.receive()
         except (OSError, EOFError):
             raise RuntimeError("the process of the engines has ended") from None
         if not good:
@@ -176,11 +178,11 @@ class ProcessEngine:
 
     def step(self) -> list[Any]:
         """Waits for what the engine has made. Raises when the process has ended."""
-        while not select.select([self._news], [], [], ASK_S)[0]:
+        while not self._inbox.begun and not select.select([self._news], [], [], ASK_S)[0]:
             if self._requests:
                 self._send("alive")
         try:
-            kind, *given = channel.receive(self._news)
+            kind, *given = self._inbox.receive()
         except (EOFError, OSError):
             self._ended = True
             if self._closing:

@@ -15,7 +15,6 @@ import threading
 import time
 import traceback
 from dataclasses import asdict
-from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from omnitts_cli.errors import OmniError
@@ -49,7 +48,8 @@ def main() -> None:
 
 def serve(news: socket.socket, calls: socket.socket) -> None:
     """Opens one model, and runs its engine until the other process closes it."""
-    opener, args, settings = channel.receive(news)
+    inbox = channel.Inbox(news)
+    opener, args, settings = inbox.receive()
     try:
         tts = opener(*args, tell=lambda notice: channel.send(news, channel.packed(("notice", notice))), **settings)
     except OmniError as error:
@@ -62,7 +62,7 @@ def serve(news: socket.socket, calls: socket.socket) -> None:
     gc.freeze()
     channel.send(news, channel.packed(("ready", described(tts.engine))))
     threading.Thread(target=answer, args=(tts.engine.model, calls), daemon=True).start()
-    worker = Worker(tts.engine, news)
+    worker = Worker(tts.engine, inbox, channel.Outbox(news))
     del tts
     worker.run()
     del worker
@@ -91,7 +91,7 @@ def answer(model: Any, calls: socket.socket) -> None:
     functions = {"codes": lambda sound: model.cloner.codes(sound),
                  "embedding": lambda sound: model.cloner.embedding(sound),
                  "vector": lambda name: model.vector_of(name)}  # fmt: skip
-    for name, given in channel.messages(calls):
+    for name, given in channel.Inbox(calls).messages():
         try:
             found = True, functions[name](given)
         except OmniError as error:
@@ -102,11 +102,10 @@ def answer(model: Any, calls: socket.socket) -> None:
 
 
 class Worker:
-    """Runs one engine: a thread reads calls, one steps, one sends, so that no frame waits for the other process."""
+    """Runs one engine: a thread reads calls, one steps, and no frame waits for the other process."""
 
-    def __init__(self, engine: Engine, news: socket.socket) -> None:
-        self._engine, self._socket = engine, news
-        self._out: SimpleQueue[Any] = SimpleQueue()
+    def __init__(self, engine: Engine, calls: channel.Inbox, out: channel.Outbox) -> None:
+        self._engine, self._calls, self._out = engine, calls, out
         self._wake = threading.Event()
         self._closed = False
         self._step_began: float | None = None
@@ -116,8 +115,6 @@ class Worker:
         lost, and a new process begins anew.
         """
         threading.Thread(target=self._read, daemon=True).start()
-        sender = threading.Thread(target=self._send, daemon=True)
-        sender.start()
         try:
             while not self._closed or self._engine.busy:
                 if self._engine.busy:
@@ -130,15 +127,13 @@ class Worker:
                     self._wake.clear()
         except BaseException as error:
             self._out.put(channel.packed(("broken", f"{type(error).__name__}: {error}", traceback.format_exc())))
-            self._out.put(None)
-            sender.join(1)
+            self._out.close(1)
             os._exit(1)
-        self._out.put(None)
-        sender.join()
+        self._out.close()
 
     def _read(self) -> None:
         engine = self._engine
-        for name, *given in channel.messages(self._socket):
+        for name, *given in self._calls.messages():
             if name == "submit":
                 engine.submit(given[0], live=given[1])
             elif name == "alive":
@@ -155,10 +150,3 @@ class Worker:
     def _stuck(self) -> bool:
         began = self._step_began
         return began is not None and not self._engine.sleeping and time.perf_counter() - began > STUCK_S
-
-    def _send(self) -> None:
-        while (parts := self._out.get()) is not None:
-            try:
-                channel.send(self._socket, parts)
-            except OSError:  # the other process has closed
-                return
