@@ -78,9 +78,12 @@ class Op:
     outs: list[Tensor]
 
     def run(self) -> None:
-        results = tensors_of(self.func(*self.args, **self.kwargs))
-        for out, result in zip(self.outs, results, strict=False):
-            out.copy_(result)
+        result = self.func(*self.args, **self.kwargs)
+        if len(self.outs) == 1 and isinstance(result, Tensor):
+            self.outs[0].copy_(result)
+        elif self.outs:
+            for out, one in zip(self.outs, tensors_of(result), strict=False):
+                out.copy_(one)
 
 
 class Catch(TorchDispatchMode):
@@ -139,7 +142,10 @@ class Graph:
         self._keep: list[Any] = []
         with Catch(self._record):
             step()
-        self._spoilt = [out for op in self.ops for out in op.outs]
+        self._spoilt: dict[torch.dtype, list[Tensor]] = {}
+        for op in self.ops:
+            for out in op.outs:
+                self._spoilt.setdefault(out.dtype, []).append(out)
         self.ops = [op for op in self.ops if op.func.overloadpacket not in EMPTY]  # nothing to be done again
 
     def _record(self, func: Any, args: Any, kwargs: Any) -> Any:
@@ -165,8 +171,12 @@ class Graph:
         for tensor, address in self._given.values():
             if tensor.data_ptr() != address:
                 raise Hazard("a tensor that a captured step reads has moved")
-        for out in self._spoilt:
-            out.fill_(SPOILT.get(out.dtype, float("nan")))
+        for dtype, outs in self._spoilt.items():
+            if dtype.is_floating_point:
+                torch._foreach_add_(outs, float("nan"))  # whatever was there
+            else:
+                for out in outs:
+                    out.fill_(SPOILT[dtype])
         for op in self.ops:
             op.run()
 
@@ -360,8 +370,8 @@ class RecordingDevice:
         """One piece of a stream's work, now."""
         before = self.at_work, Catch.inside
         self.at_work = Catch.inside = True
-        try:
-            with torch.no_grad():
+        try:  # nobody watches the device's own work, so the modes need not see it
+            with torch.no_grad(), torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunction():
                 work.run()
         finally:
             self.at_work, Catch.inside = before
