@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import subprocess
 import warnings
@@ -61,6 +62,12 @@ ROOM_PROOFS = {"test_embedded.py", "test_equal.py", "test_machine.py", "test_end
 
 # Families read the published files; training/files.py writes them. Nobody else knows how they spell things.
 SPELLING = {PACKAGE / "families", PACKAGE / "training" / "files.py"}
+
+
+@functools.cache
+def tree_of(path: Path) -> ast.Module:
+    """A file of Python, parsed once for all tests."""
+    return ast.parse(path.read_text("utf-8"))
 
 
 def tracked(*patterns: str) -> list[Path]:
@@ -133,7 +140,7 @@ def test_every_file_says_what_it_owns() -> None:
     silent = [
         str(path.relative_to(HOUSE))
         for path in tracked("omnitts_cli/*.py", "tests/*.py", "benchmarks/*.py")
-        if not ast.get_docstring(ast.parse(path.read_text("utf-8")))
+        if not ast.get_docstring(tree_of(path))
     ]
     assert silent == []
 
@@ -191,14 +198,15 @@ def test_nothing_names_a_place_outside() -> None:
 
 
 def module_level_imports(tree: ast.Module) -> Iterator[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            node.body = []  # what a function imports is late enough
-    for node in ast.walk(tree):
+    nodes: list[ast.AST] = [tree]
+    while nodes:
+        node = nodes.pop()
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             yield node.module or ""
+        elif not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):  # what a function imports is late enough
+            nodes += ast.iter_child_nodes(node)
 
 
 def test_transformers_is_imported_late_everywhere() -> None:
@@ -206,7 +214,7 @@ def test_transformers_is_imported_late_everywhere() -> None:
     early = [
         str(path.relative_to(HOUSE))
         for path in tracked("omnitts_cli/*.py")
-        for name in module_level_imports(ast.parse(path.read_text("utf-8")))
+        for name in module_level_imports(tree_of(path))
         if name.split(".")[0] == "transformers"
     ]
     assert early == []
@@ -228,7 +236,7 @@ def test_presets_stay_in_step_with_the_tables_in_pyproject() -> None:
 
 def undocumented(path: Path) -> Iterator[str]:
     """Public functions, and methods of public classes, without a docstring; protocols with one-line stubs included."""
-    for node in (body := ast.parse(path.read_text("utf-8"))).body:
+    for node in (body := tree_of(path)).body:
         inside = node.body if isinstance(node, ast.ClassDef) and not node.name.startswith("_") else []
         owner = f"{node.name}." if inside else ""
         for one in [*inside, *([node] if node in body.body else [])]:
@@ -252,7 +260,7 @@ def test_the_commands_are_few_files_and_every_requirement_is_imported() -> None:
     imported = {
         name.split(".")[0]
         for path in tracked("omnitts_cli/*.py")
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        for node in ast.walk(tree_of(path))
         if isinstance(node, ast.Import | ast.ImportFrom)
         for name in ([node.module or ""] if isinstance(node, ast.ImportFrom) else [a.name for a in node.names])
     }

@@ -6,6 +6,7 @@ pytest -s -n 0 tests/test_messages.py -k printed
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -106,6 +107,7 @@ def messages_of(path: Path) -> Iterator[Message]:
             yield Message(name, node.lineno, text)
 
 
+@functools.cache
 def every_message() -> list[Message]:
     """What the package may say, in the order of its files."""
     found = [message for path in sorted(PACKAGE.rglob("*.py")) for message in messages_of(path)]
