@@ -54,7 +54,9 @@ def batch(
     jq -c '{id, text}' rows.json | omnitts batch - -O corpus
     omnitts batch lines.csv --check
     """
+    from omnitts_cli.fleet.bucket import is_url
     from omnitts_cli.fleet.job import Job
+    from omnitts_cli.fleet.url_job import UrlJob
 
     known = {**settings_for(machine, network), "patient": True, "fixed_chunks": True}
     with Progress("speaking", messages.progress) as speaking, Progress("checking", messages.progress) as checking:
@@ -65,7 +67,7 @@ def batch(
         def look(pace: Pace) -> None:
             tell(speaking, pace)
 
-        job = Job(
+        job = (UrlJob if is_url(corpus.output_dir) else Job)(
             manifest, text, speech, corpus, checks, known,
             tell=console.notice, checking=counted, look=look, confirm=console.confirm if console.asks() else refused,
             loaded=checking.clear, stdin=sys.stdin.buffer if manifest == "-" and sys.stdin else None,
@@ -143,13 +145,13 @@ def show_bad(plan: Plan) -> str | None:
 
 def report(job: Job, summary: Summary) -> None:
     """What became of the rows; PartialError if some of them failed."""
-    out, pace = Path(str(job.corpus.output_dir)), summary.pace
+    out, pace = str(job.corpus.output_dir).rstrip("/") or "/", summary.pace
     failed = summary.failed + (0 if job.checks.keep_unverified else summary.unverified)
     fields: dict[str, Any] = {
         name: getattr(summary, name) for name in ("rows", "spoken", "failed", "unverified", "left")
     }
     console.record(
-        status="ok" if not failed else "partial", command="batch", output=str(out), **fields,
+        status="ok" if not failed else "partial", command="batch", output=out, **fields,
         audio_s=round(summary.audio_s, 3), spoken_now=pace.done - pace.failed, copied_now=pace.copied,
         wall_s=round(pace.wall_s, 3) if pace.began else 0.0, audio_now_s=round(pace.audio_s, 3),
         warnings=console.warnings,
@@ -165,6 +167,6 @@ def report(job: Job, summary: Summary) -> None:
         what = "failed" if not summary.unverified else "failed or did not pass verification"
         raise PartialError(
             f"{failed:,} of {summary.rows:,} rows {what}",
-            cause=f"all of them are in {out / 'report.md'} and {out / 'manifest.jsonl'}",
+            cause=f"all of them are in {out}/report.md and {out}/manifest.jsonl",
             hint=f"omnitts batch {job.manifest} -O {out} --retry-failed",
         )

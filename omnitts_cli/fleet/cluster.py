@@ -6,7 +6,6 @@ back.
 
 from __future__ import annotations
 
-import secrets
 import socket
 import time
 from contextlib import suppress
@@ -16,11 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from omnitts_cli.errors import DeviceError, Notice, UsageError
-from omnitts_cli.fleet import disk
-from omnitts_cli.fleet.job import OWNER
-from omnitts_cli.fleet.journal import FAILED, Journal, read
-from omnitts_cli.fleet.leases import DEATHS, Lease, Leases
+from omnitts_cli.errors import DeviceError, Notice, OutputError, UsageError
+from omnitts_cli.fleet.journal import FAILED, Journal
+from omnitts_cli.fleet.leases import COPIES, DEATHS, Lease, Leases
 from omnitts_cli.fleet.plan import Plan
 from omnitts_cli.fleet.run import Pace, commit, in_order
 from omnitts_cli.fleet.store import Made, Shards, Store
@@ -49,15 +46,14 @@ def speak_with_ray(
     pace: Pace, work: Path,
 ) -> None:  # fmt: skip
     """Speaks rows of one model with the workers of a cluster; afterwards they are in `journal`."""
-    token = secrets.token_hex(8)
-    disk.put(work / OWNER, token.encode())
     given = {field.name: getattr(job, field.name) for field in fields(job) if field.name in SENT}
     if model.on_cpu:
         given["machine"] = {**given["machine"], "threads": 1}
-    task = Task(given, plan, model, work.parent.resolve(), work.resolve(), Path.cwd(), token)
+    task = Task(type(job), given, job.sent(plan), model, work.parent.resolve(), work.resolve(), Path.cwd(),
+                job.hand_over(work))  # fmt: skip
     cluster = Cluster(job, task, len(rows))
     try:
-        Driver(job, task, cluster, rows, tries, pace, journal, store).speak()
+        Driver(job, task, plan, cluster, rows, tries, pace, journal, store).speak()
     finally:
         cluster.close()
         job.take_over(work, store, journal)
@@ -160,18 +156,18 @@ class Driver:
     """Deals rows to workers until all of them are committed."""
 
     def __init__(
-        self, job: Job, task: Task, cluster: Cluster, rows: np.ndarray, tries: dict[int, int], pace: Pace,
+        self, job: Job, task: Task, plan: Plan, cluster: Cluster, rows: np.ndarray, tries: dict[int, int], pace: Pace,
         journal: Journal, store: Store,
     ) -> None:  # fmt: skip
-        self._job, self._task, self._cluster, self._ray = job, task, cluster, cluster.ray
+        self._job, self._task, self._plan, self._cluster, self._ray = job, task, plan, cluster, cluster.ray
         self._tries, self._pace, self._journal, self._store = tries, pace, journal, store
-        self._order = np.fromiter(in_order(task.plan, rows), np.int64, len(rows))  # position -> row of the plan
-        self._position = np.full(task.plan.count, -1, np.int64)
+        self._order = np.fromiter(in_order(plan, rows), np.int64, len(rows))  # position -> row of the plan
+        self._position = np.full(plan.count, -1, np.int64)
         self._position[self._order] = np.arange(len(rows))
-        self._counted = np.zeros(len(rows), bool)  # by position: rows whose seconds are in the pace
-        self._leases = Leases(len(rows), len(cluster.workers))
+        self._done, self._counted = np.zeros((2, len(rows)), bool)  # rows that are in the pace; and their seconds
+        self._leases = Leases(len(rows), len(cluster.workers), copies=1 if job.late else COPIES)
         self._calls: dict[Any, tuple[str, Lease | None]] = {}  # Ray's reference -> worker, lease; None: it starts
-        self._names: dict[str, str] = {}  # workers that are ready -> the name of their journal
+        self._ready: dict[str, Path] = {}  # workers that are ready -> where the rows are noted that they speak
         self._starts: dict[str, int] = {}  # since rows were finished
         self._later: dict[str, float] = {}  # workers that are started at that time
         self._looked = 0.0
@@ -181,13 +177,11 @@ class Driver:
             self._start(worker)
         while self._leases.left:
             self._start_those_due()
-            for worker in list(self._names):
+            for worker in list(self._ready):
                 self._deal(worker)
-            if not self._calls and self._later:
-                time.sleep(POLL_S)
-                continue
             if not self._calls:
-                raise DeviceError("no worker could be kept alive", hint="ray status   or ray logs")
+                self._wait_for_workers()
+                continue
             ready, _ = self._ray.wait(list(self._calls), num_returns=1, timeout=POLL_S)
             for call in ready:
                 self._answered(call)
@@ -201,7 +195,7 @@ class Driver:
 
     def _end(self) -> None:
         """Lets the workers end their shards, side by side. What one of them does not end, the driver does."""
-        ends = [self._cluster.workers[worker].end.remote() for worker in self._names]
+        ends = [self._cluster.workers[worker].end.remote() for worker in self._ready]
         until = time.monotonic() + PATIENCE_S
         while ends and time.monotonic() < until:
             ready, ends = self._ray.wait(ends, num_returns=1, timeout=POLL_S)
@@ -209,6 +203,38 @@ class Driver:
                 with suppress(self._ray.exceptions.RayError):
                     self._ray.get(call)
             self._job.look(self._pace)
+
+    def _wait_for_workers(self) -> None:
+        """No worker has anything to do."""
+        if self._later:
+            time.sleep(POLL_S)
+        elif self._job.late and self._ready:
+            self._flush()
+        else:
+            raise DeviceError("no worker could be kept alive", hint="ray status   or ray logs")
+
+    def _flush(self) -> None:
+        """Nothing is left to assign: lets the workers commit what they hold. What a dead one held is assigned again."""
+        left, calls = self._leases.left, {self._cluster.workers[one].flush.remote(): one for one in self._ready}
+        failures, lost = [], 0
+        while calls:
+            ready, _ = self._ray.wait(list(calls), num_returns=1, timeout=POLL_S)
+            for call in ready:
+                try:
+                    failures.append(self._ray.get(call))
+                except self._ray.exceptions.RayTaskError:
+                    raise
+                except self._ray.exceptions.RayError:
+                    self._died(calls[call])
+                    lost += 1
+                del calls[call]
+            self._job.look(self._pace)
+        for failure in filter(None, failures):
+            raise failure
+        self._look_at_journals()
+        if self._leases.left == left and not lost:
+            raise OutputError("the output does not have the records that workers have written there",
+                              hint="run the same command again")  # fmt: skip
 
     def _start(self, worker: str) -> None:
         """Asks a worker whether it is ready. While Ray starts it again it may be called "unavailable" at once."""
@@ -246,22 +272,22 @@ class Driver:
         else:
             self._finished(worker, lease, found)
 
-    def _began(self, worker: str, name: str, failure: Any) -> None:
+    def _began(self, worker: str, doing: Path, failure: Any) -> None:
         if failure is not None:
             raise failure
         self._job.loaded()
         self._pace.begin()
-        self._names[worker] = name
+        self._ready[worker] = doing
 
     def _finished(self, worker: str, lease: Lease, counts: Counts) -> None:
         if counts.failure is not None:
             raise counts.failure
-        fresh = self._leases.finished(worker, lease)
+        self._leases.finished(worker, lease, late=self._job.late)
+        self._count(lease.rows)
         self._starts[worker] = 0
         counted = self._counted[lease.rows]
         self._counted[lease.rows] = True
         share = int((~counted).sum()) / max(counts.done, 1)  # of rows that another worker has not counted
-        self._pace.done += fresh
         self._pace.failed += round(counts.failed * share)
         self._pace.unverified += round(counts.unverified * share)
         self._pace.audio_s += counts.audio_s * share
@@ -277,12 +303,16 @@ class Driver:
                 del self._calls[call]
         left = self._leases.left
         self._look_at_journals()
-        name = self._names.pop(worker, "")
-        rows = np.array(under_way(self._task.work / f"doing-{name}") if name else [], np.int64)
-        poison = self._leases.died(worker, self._position[rows].tolist())
+        doing = self._ready.pop(worker, None)
+        speaking = self._leases.oldest(worker)  # where the file of another machine cannot be read
+        if doing is None or doing.exists():
+            rows = np.array(under_way(doing) if doing else [], np.int64)
+            speaking = self._position[rows].tolist()
+        poison = self._leases.died(worker, speaking)
         if poison:
             self._fail(self._order[poison])
             self._leases.mark(np.array(poison, np.int64))
+            self._count(np.array(poison, np.int64))
         if self._leases.left < left:
             self._starts[worker] = 0
         self._start(worker)
@@ -290,28 +320,33 @@ class Driver:
     def _look_at_journals(self) -> None:
         """Marks what the workers have committed."""
         self._looked = time.monotonic()
-        for path in self._task.work.glob("journal-w*.bin"):
-            positions = self._position[read(path)["row"]]
-            fresh = self._leases.mark(positions[positions >= 0])
-            self._pace.done += fresh
+        positions = self._position[self._job.committed(self._task.work, self._journal)]
+        positions = positions[positions >= 0]
+        self._leases.mark(positions)
+        self._count(positions)
+
+    def _count(self, positions: np.ndarray) -> None:
+        """Counts rows that were not counted before."""
+        fresh = np.unique(positions[~self._done[positions]])
+        self._done[fresh] = True
+        self._pace.done += len(fresh)
 
     def _fail(self, rows: np.ndarray) -> None:
         """Rows that kill their workers."""
         group = []
         for index in map(int, rows):
-            row, place = self._task.plan.row(index), self._task.plan.rows[index]
+            row, place = self._plan.row(index), self._plan.rows[index]
             key = place["key"] ^ self._task.model.mask
             message = f"{DEATHS} workers died while they spoke it"
             group.append(
                 Made(
                     index,
                     row.id,
-                    self._task.plan.output(index, row.id),
+                    self._plan.output(index, row.id),
                     (int(key[0]), int(key[1])),
                     FAILED,
                     {"code": "poison", "message": message, "tries": 1},
                 )
             )
-        commit(self._task.plan, self._store, self._journal, group)
-        self._pace.done += len(group)
+        commit(self._plan, self._store, self._journal, group)
         self._pace.failed += len(group)

@@ -142,17 +142,18 @@ def free_bytes(folder: Path) -> int:
 class Lock:
     """A folder belongs to one run. A lock that a dead process has left is taken over."""
 
-    def __init__(self, folder: Path) -> None:
-        self._path = folder / LOCK
+    def __init__(self, folder: Path, where: str | None = None) -> None:
+        """`where`: the name of the output, for the error."""
+        self._path, where = folder / LOCK, where or str(folder.parent)
         try:
             self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o666)
         except OSError as error:
             raise failed(error, folder) from None
         try:
             if not locked(self._descriptor):
-                raise in_use(folder, self._owner())
+                raise in_use(where, self._owner())
             if self._owner_lives():
-                raise in_use(folder, self._owner())
+                raise in_use(where, self._owner())
             os.ftruncate(self._descriptor, 0)
             os.pwrite(self._descriptor, json.dumps(this_process()).encode(), 0)
         except BaseException:
@@ -216,10 +217,11 @@ def this_process() -> dict[str, Any]:
     }
 
 
-def in_use(folder: Path, owner: dict[str, Any]) -> OutputError:
+def in_use(where: str, owner: dict[str, Any]) -> OutputError:
+    """The error for a second run; `where` is the output folder."""
     who = f"process {owner['pid']} on {owner.get('host', 'another machine')}" if owner.get("pid") else "another run"
     return OutputError(
-        f"{folder.parent} is in use by {who}",
+        f"{where} is in use by {who}",
         cause="two runs cannot write into one folder",
         hint="wait for it to end, or choose another folder with -O",
     )

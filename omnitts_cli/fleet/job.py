@@ -6,7 +6,7 @@ import json
 import secrets
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -17,7 +17,7 @@ from omnitts_cli.audio.encode import SoundFormat, choose_format
 from omnitts_cli.errors import InputError, Notice, OutputError, UsageError
 from omnitts_cli.fleet import disk
 from omnitts_cli.fleet.content import Keys, model_mask
-from omnitts_cli.fleet.journal import FAILED, Book, Journal
+from omnitts_cli.fleet.journal import FAILED, Book, Journal, read
 from omnitts_cli.fleet.listing import Listing
 from omnitts_cli.fleet.manifest import open_manifest
 from omnitts_cli.fleet.names import name_hash
@@ -66,12 +66,13 @@ class Job:
 
     def run(self, open_model: Opener) -> Summary:
         """Speaks the corpus and returns what became of it."""
-        self._refuse_contradictions()
-        out = Path(str(self.corpus.output_dir))
+        self.refuse_contradictions()
+        out = self.folder()
         with ExitStack() as closing:
             work = self._folder(out)
-            lock = disk.Lock(work)
+            lock = disk.Lock(work, self.corpus.output_dir)
             closing.callback(lock.release)
+            self.begin(work, closing)
             try:
                 return self._locked(out, work, open_model, closing)
             except OSError as error:
@@ -81,13 +82,17 @@ class Job:
         """Only the check of the manifest."""
         return self._plan(work, 0)
 
-    def _refuse_contradictions(self) -> None:
+    def folder(self) -> Path:
+        """The output folder."""
+        return Path(str(self.corpus.output_dir))
+
+    def begin(self, work: Path, closing: ExitStack) -> None:
+        """The folder is ours; what else is to be done before its first use."""
+
+    def refuse_contradictions(self) -> None:
+        """Raises if the options contradict each other."""
         if self.corpus.output_dir is None:
             raise UsageError("batch needs a folder for its output", hint=f"omnitts batch {self.manifest} -O DIR")
-        if "://" in self.corpus.output_dir:
-            raise UsageError(
-                f"{self.corpus.output_dir} is not a folder", hint="-O DIR   and copy the folder afterwards"
-            )
         if self.corpus.workers is not None and self.corpus.ray is None:
             raise UsageError("--workers needs --ray", hint=f"--ray local --workers {self.corpus.workers}")
         given = Path(self.manifest)
@@ -115,16 +120,14 @@ class Job:
         shutil.rmtree(work / PARTS, ignore_errors=True)
         disk.make_folder(work / PARTS)
         if self.corpus.fresh:
-            self._begin_again(out, work)
+            self.begin_again(out, work)
         self._keep_kind(out, work / "to")
-        journal = self._journal(out, work, closing)
+        journal = self.open_journal(out, work, closing)
         plan = self._plan(work, self._run_seed(work))
         closing.callback(plan.manifest.source.close)
         if self.corpus.verify_files:
-            self._drop_damaged(out, work, plan)
-        listing = (
-            Listing(out, plan.naming.suffix, flat=plan.naming.flat, rows=plan.count) if self._lists_early else None
-        )
+            self._drop_damaged(work, plan, self.store(out, work, journal, None))
+        listing = Listing(out, plan.naming.suffix, flat=plan.naming.flat, rows=plan.count) if self.lists_early else None
         if listing:
             closing.callback(listing.close)
         models = [Model.of(name, self.machine) for name in plan.models]
@@ -132,14 +135,14 @@ class Job:
         pace = Pace()
         if self.corpus.prune:
             self._prune(out, work, plan, masks, journal)
-        with self._book(work) as book:
-            store = self.store(out, work, book, listing)
+        with self.book(work) as book:
+            store = self.store(out, work, journal, book, listing)
             closing.callback(store.close)
             keep = self._only(plan)
             todo = pending(plan, store, book, masks, retry_failed=self.corpus.retry_failed, keep=keep)
         speak = todo.speak[: self.corpus.limit] if self.corpus.limit else todo.speak
         if len(todo.copy) or len(speak) or len(todo.later):
-            self._check_room(out, plan, speak)
+            self.check_room(out, plan, speak)
 
             def key_of(index: int) -> tuple[int, int]:
                 key = plan.rows["key"][index] ^ masks[int(plan.rows["model"][index])]
@@ -148,27 +151,71 @@ class Job:
             def copied(rows: np.ndarray) -> np.ndarray:
                 if not len(rows):
                     return rows
-                with self._book(work) as book:
+                with self.book(work) as book:
                     return copy_rows(key_of, journal, pace, plan, rows, book, store, work)
 
             self._speak(plan, store, journal, models, np.concatenate([copied(todo.copy), speak]), todo.tries, pace,
                         work, open_model)  # fmt: skip
             if len(todo.later) and not self.corpus.limit:
+                store.flush()
                 left = copied(todo.later)
                 self._speak(plan, store, journal, models, left, {}, pace, work, open_model)
         store.finish()
-        with self._book(work) as book:
-            return write_results(out, work, plan, store, book, masks, pace, self.checks, self.tell)
+        with self.book(work) as book:
+            summary = write_results(out, work, plan, store, book, masks, pace, self.checks, self.tell)
+        self.end(out, journal, summary)
+        return summary
 
-    def _journal(self, out: Path, work: Path, closing: ExitStack) -> Journal:
+    def end(self, out: Path, journal: Journal, summary: Summary) -> None:
+        """The results are written."""
+
+    def open_journal(self, out: Path, work: Path, closing: ExitStack) -> Journal:
         """Our journal, with all that workers of a run that was killed have made."""
         journal = Journal(work)
         closing.callback(journal.close)
         if (work / OWNER).exists():
-            store = self.store(out, work, None)
+            store = self.store(out, work, journal, None)
             self.take_over(work, store, journal)
             self.settle(work, store, journal)
         return journal
+
+    # ---- workers
+
+    def hand_over(self, work: Path) -> str:
+        """Lets workers commit; returns the token that they need."""
+        token = secrets.token_hex(8)
+        disk.put(work / OWNER, token.encode())
+        return token
+
+    def token(self, work: Path) -> str:
+        """The token of the run that owns the output."""
+        return (work / OWNER).read_text("ascii")
+
+    def sent(self, plan: Plan) -> Any:
+        """A plan, for workers."""
+        return plan
+
+    def received(self, plan: Any, work: Path) -> Plan:
+        """The plan that was sent, on the machine of a worker."""
+        found: Plan = plan
+        return found
+
+    def worker_folder(self, work: Path, name: str, token: str) -> Path:
+        """Where a worker keeps what it is making."""
+        return work
+
+    def worker_journal(self, work: Path, name: str, token: str) -> Journal:
+        """The journal of a worker."""
+        return Journal(work, name)
+
+    @property
+    def late(self) -> bool:
+        """Whether the rows of a worker are lost with it until its shard is full."""
+        return False
+
+    def committed(self, work: Path, journal: Journal) -> np.ndarray:
+        """Numbers of rows that workers have committed, maybe of some that were reported before."""
+        return np.concatenate([np.zeros(0, np.uint32), *(read(path)["row"] for path in work.glob("journal-w*.bin"))])
 
     def take_over(self, work: Path, store: Store, journal: Journal) -> None:
         """Adds what workers have made to the journal. One that is still alive commits nothing more."""
@@ -181,10 +228,12 @@ class Job:
         """After take_over: ends the shards of all workers. A row that two workers have made is kept once."""
         if isinstance(store, Shards):
             store.finish()
-            with self._book(work) as book:
+            with self.book(work) as book:
                 store.end_all(book)
                 prune_doubles(book, store, journal)
-        (work / OWNER).unlink()
+        (work / OWNER).unlink(missing_ok=True)
+
+    # ---- before the model
 
     def _keep_kind(self, out: Path, path: Path) -> None:
         """Refuses another `--to` than the folder's: all rows would be spoken again."""
@@ -197,14 +246,13 @@ class Job:
         disk.put(path, self.corpus.to.encode())
 
     @contextmanager
-    def _book(self, work: Path) -> Iterator[Book]:
+    def book(self, work: Path) -> Iterator[Book]:
+        """Everything that is in the journals."""
         book = Book(work)
         try:
             yield book
         finally:
             book.close()
-
-    # ---- before the model
 
     def _run_seed(self, work: Path) -> int:
         """--seed, or one that was drawn once for this folder."""
@@ -251,11 +299,13 @@ class Job:
         return choose_format(None, corpus.format, model_rate=rate, rate=corpus.sample_rate, subtype=corpus.subtype)
 
     @property
-    def _lists_early(self) -> bool:
+    def lists_early(self) -> bool:
         """Whether the files that are there now will be there when rows are compared with them."""
         return self.corpus.to == "files" and not self.corpus.prune
 
-    def store(self, out: Path, work: Path, book: Book | None, listing: Listing | None = None) -> Store:
+    def store(
+        self, out: Path, work: Path, journal: Journal, book: Book | None, listing: Listing | None = None
+    ) -> Store:
         """Where sound goes. `book`: None for a worker."""
         corpus, suffix = self.corpus, f".{self.corpus.format}"
         if corpus.to == "webdataset":
@@ -277,7 +327,7 @@ class Job:
             found.append(at)
         return np.concatenate(found)
 
-    def _check_room(self, out: Path, plan: Plan, rows: np.ndarray) -> None:
+    def check_room(self, out: Path, plan: Plan, rows: np.ndarray) -> None:
         """Refuses to begin where the sound will certainly not fit."""
         needed = self.bytes_for(float(plan.rows["expected"][rows].sum()))
         free = disk.free_bytes(out)
@@ -381,11 +431,11 @@ class Job:
 
     # ---- tidying
 
-    def _begin_again(self, out: Path, work: Path) -> None:
+    def begin_again(self, out: Path, work: Path) -> None:
         """--fresh: removes what earlier runs made."""
         if not (self.corpus.yes or self.confirm(f"Remove all speech that earlier runs made in {out}?")):
             raise UsageError("--fresh was not confirmed", hint="--fresh -y")
-        with self._book(work) as book:
+        with self.book(work) as book:
             names = set(book.records["name"].tolist())
         for path in [*out.glob("shard-*.tar"), *out.glob("part-*.parquet"), *(out / name for name in OURS)]:
             path.unlink(missing_ok=True)
@@ -404,10 +454,10 @@ class Job:
         def confirm(question: str) -> bool:
             return self.corpus.yes or self.confirm(question)
 
-        with self._book(work) as book:
-            store = self.store(out, work, book)
+        with self.book(work) as book:
+            store = self.store(out, work, journal, book)
             if isinstance(store, Files):
-                count, what = prune_files(out, plan, book, store, confirm), "files"
+                count, what = prune_files(plan, book, store, confirm), "files"
             else:
                 store.finish()  # the last shard is ended, so that it can be read
                 assert isinstance(store, Shards)
@@ -415,25 +465,23 @@ class Job:
         if count:
             self.tell(Notice(f"removed {count} {what} whose rows are gone", plain=True))
 
-    def _drop_damaged(self, out: Path, work: Path, plan: Plan) -> None:
+    def _drop_damaged(self, work: Path, plan: Plan, store: Store) -> None:
         """--verify-files: a sound whose bytes are not those of its record is made again."""
-        with self._book(work) as book:
-            store = self.store(out, work, book)
-            damaged = 0
+        with self.book(work) as book:
+            damaged = []
             for index, record in enumerate(book.of_names(plan.rows["name"]).tolist()):
                 if record < 0 or book.records["state"][record] == FAILED:
                     continue
                 output = json.loads(book.details(record))["output"]
                 if store.sound(book.records[record], output) is None:
-                    damaged += 1
-                    if isinstance(store, Files):
-                        with suppress(OSError):
-                            (out / output).unlink()
-                    else:
+                    if not isinstance(store, Files):
                         raise OutputError(f"row {index + 1} is damaged in its shard", hint="--fresh")
+                    damaged.append(output)
             store.close()
         if damaged:
-            self.tell(Notice(f"{damaged} files were damaged; their rows are spoken again", plain=True))
+            assert isinstance(store, Files)
+            store.remove(damaged)
+            self.tell(Notice(f"{len(damaged)} files were damaged; their rows are spoken again", plain=True))
 
 
 def made_files(out: Path) -> Iterator[Path]:

@@ -89,19 +89,11 @@ class Journal:
 
     def append(self, entries: Sequence[Entry]) -> None:
         """Adds a group of rows. Their sound must be on the disk."""
-        records = np.zeros(len(entries), RECORD)
-        lines, at = [], self._details.end
-        for record, entry in zip(records, entries, strict=True):
-            for field in ("key", "name", "sha", "offset", "length", "row", "shard", "state"):
-                record[field] = getattr(entry, field)
-            record["details_high"], record["details_low"] = at >> 32, at & 0xFFFFFFFF
-            record["crc"] = zlib.crc32(record.tobytes()[: SIZE - 4])
-            lines.append(entry.details + b"\n")
-            at += len(lines[-1])
+        records, lines = packed(entries, self._details.end)
         self._details.seek(self._details.end)  # an append that failed may have written a part
-        self._details.write(b"".join(lines))
+        self._details.write(lines)
         self._details.sync()
-        self._details.end = at
+        self._details.end += len(lines)
         self._file.seek(self._file.end)
         self._file.write(records.tobytes())
         self._file.sync()
@@ -121,31 +113,59 @@ class Journal:
                 with lines.open("rb") as file:
                     for at in np.flatnonzero(np.isin(records["name"], doubtful)):
                         kept[at] = is_there(records[at], line_at(file.fileno(), details_at(records[at])))
-                    self._append_all(records[kept], file)
+                    self.append_all(records[kept], file)
             path.unlink()
             lines.unlink(missing_ok=True)
         return sum(len(records) for _, _, records in found)
 
-    def _append_all(self, records: np.ndarray, lines: BinaryIO) -> None:
-        starts = (records["details_high"].astype(np.uint64) << np.uint64(32)) + records["details_low"]
-        starts += np.uint64(self._details.end)
+    def append_all(self, records: np.ndarray, lines: BinaryIO) -> None:
+        """Appends the records of another journal, and all of its details."""
+        records = moved(records, self._details.end)
         self._details.seek(self._details.end)
         while data := lines.read(COPIED_AT_ONCE):
             self._details.write(data)
         self._details.sync()
         self._details.end = self._details.tell()
-        records = records.copy()
-        records["details_high"], records["details_low"] = starts >> np.uint64(32), starts & np.uint64(0xFFFFFFFF)
-        records["crc"] = crc32_of(records.view(np.uint8).reshape(-1, SIZE)[:, :-4])
         self._file.seek(self._file.end)
         self._file.write(records.tobytes())
         self._file.sync()
         self._file.end += records.nbytes
 
+    def publish(self) -> None:
+        """What was appended counts now. Here it always does."""
+
+    def clear(self) -> None:
+        """Forgets all rows."""
+        for file in (self._file, self._details):
+            file.cut(0)
+            file.end = 0
+
     def close(self) -> None:
         for file in (self._file, self._details):
             with suppress(OSError):
                 file.close()
+
+
+def packed(entries: Sequence[Entry], at: int) -> tuple[np.ndarray, bytes]:
+    """The records of rows, and their details, of which the first begins at `at`."""
+    records, lines = np.zeros(len(entries), RECORD), []
+    for record, entry in zip(records, entries, strict=True):
+        for field in ("key", "name", "sha", "offset", "length", "row", "shard", "state"):
+            record[field] = getattr(entry, field)
+        record["details_high"], record["details_low"] = at >> 32, at & 0xFFFFFFFF
+        record["crc"] = zlib.crc32(record.tobytes()[: SIZE - 4])
+        lines.append(entry.details + b"\n")
+        at += len(lines[-1])
+    return records, b"".join(lines)
+
+
+def moved(records: np.ndarray, by: int) -> np.ndarray:
+    """Records whose details begin so many bytes later."""
+    starts = ((records["details_high"].astype(np.int64) << 32) + records["details_low"] + by).astype(np.uint64)
+    records = records.copy()
+    records["details_high"], records["details_low"] = starts >> np.uint64(32), starts & np.uint64(0xFFFFFFFF)
+    records["crc"] = crc32_of(records.view(np.uint8).reshape(-1, SIZE)[:, :-4])
+    return records
 
 
 def details_of(path: Path) -> Path:

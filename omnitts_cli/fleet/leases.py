@@ -31,11 +31,15 @@ class Lease:
 class Leases:
     """The rows of a run, assigned to workers."""
 
-    def __init__(self, rows: int, workers: int, *, largest: int = LARGEST, smallest: int = SMALLEST) -> None:
+    def __init__(
+        self, rows: int, workers: int, *, largest: int = LARGEST, smallest: int = SMALLEST, copies: int = COPIES
+    ) -> None:
+        self._copies = copies
         self._rows, self._workers, self._largest, self._smallest = rows, max(workers, 1), largest, smallest
         self._next = 0  # the first row that was never assigned
         self._again: deque[Lease] = deque()
         self._hands: dict[str, list[Lease]] = {}
+        self._held: dict[str, list[Lease]] = {}  # spoken, but lost if the worker dies now
         self._deaths: dict[int, int] = {}
         self._done = np.zeros(rows, bool)
         self.left = rows
@@ -88,7 +92,7 @@ class Leases:
         """The rest of the oldest lease of another worker. Rows that may be poison are not copied."""
         for other, hand in self._hands.items():
             for lease in hand:
-                rows = self._missing(lease.rows) if other != worker and lease.copies < COPIES else lease.rows[:0]
+                rows = self._missing(lease.rows) if other != worker and lease.copies < self._copies else lease.rows[:0]
                 if len(rows) and not any(int(row) in self._deaths for row in rows):
                     lease.copies += 1
                     return Lease(rows, copies=lease.copies)
@@ -97,12 +101,20 @@ class Leases:
     def _missing(self, rows: np.ndarray) -> np.ndarray:
         return rows[~self._done[rows]]
 
-    def finished(self, worker: str, lease: Lease) -> int:
-        """All rows of a lease are committed; returns how many were not before."""
+    def finished(self, worker: str, lease: Lease, *, late: bool = False) -> None:
+        """All rows of a lease are committed; or with `late` spoken, and `mark` will say when they are committed."""
         self._hands[worker].remove(lease)
         if not self._hands[worker]:  # a new place at the end: the oldest lease comes first
             del self._hands[worker]
-        return self.mark(lease.rows)
+        if late:
+            self._held.setdefault(worker, []).append(lease)
+        else:
+            self.mark(lease.rows)
+
+    def oldest(self, worker: str) -> list[int]:
+        """The rows of a worker's oldest lease that are not committed."""
+        hand = self._hands.get(worker, [])
+        return self._missing(hand[0].rows).tolist() if hand else []
 
     def died(self, worker: str, under_way: Iterable[int]) -> list[int]:
         """A worker is gone. Its rows that are not committed are assigned again; returns those that must not be.
@@ -113,7 +125,7 @@ class Leases:
         for row in speaking:
             self._deaths[row] = self._deaths.get(row, 0) + 1
         poison: list[int] = []
-        for lease in self._hands.pop(worker, []):
+        for lease in [*self._held.pop(worker, []), *self._hands.pop(worker, [])]:
             rows = self._missing(lease.rows)
             deaths = np.array([self._deaths.get(int(row), 0) for row in rows])
             if lease.alone and len(rows) == 1 and deaths[0] >= DEATHS:

@@ -18,22 +18,20 @@ from omnitts_cli.fleet import disk
 from omnitts_cli.fleet.journal import FAILED, Book, Journal
 from omnitts_cli.fleet.names import name_hash
 from omnitts_cli.fleet.plan import BAD, Plan
-from omnitts_cli.fleet.store import TAR_END, Files, ParquetParts, Shards, padded, parquet, sha8
+from omnitts_cli.fleet.store import TAR_END, Files, Shards, padded, parquet, sha8
 
 ROWS_AT_ONCE = 256
 Confirm = Callable[[str], bool]
 
 
-def prune_files(out: Path, plan: Plan, book: Book, store: Files, confirm: Confirm) -> int:
+def prune_files(plan: Plan, book: Book, store: Files, confirm: Confirm) -> int:
     """Removes files of rows that are gone; returns how many."""
     wanted = set(plan.rows["name"][(plan.rows["state"] & BAD) == 0].tolist())
     ours = set(book.records["name"].tolist())
-    gone = [out / path for path, _ in store.all_files(plan) if (name := name_hash(path)) in ours and name not in wanted]
+    gone = [path for path, _ in store.all_files(plan) if (name := name_hash(path)) in ours and name not in wanted]
     if gone:
         ask(confirm, f"Remove {len(gone)} files whose rows are gone?")
-    for path in gone:
-        path.unlink()
-        path.with_name(f"{path.stem}.codes.npy").unlink(missing_ok=True)
+        store.remove(gone)
     return len(gone)
 
 
@@ -71,17 +69,19 @@ def prune_doubles(book: Book, store: Shards, journal: Journal) -> None:
 
 def write_anew(there: list[int], live: np.ndarray, book: Book, store: Shards, journal: Journal) -> None:
     """Writes these shards without the samples of records that are not live."""
-    after = max(store.numbers(), default=0) + 1
     for number in there:
         kept = np.flatnonzero(live & (book.records["shard"] == number))
+        old = store.fetched(number)
         if len(kept):
-            write = rewritten_part if isinstance(store, ParquetParts) else rewritten_tar
-            offsets = write(store.made(number), store.made(after), book.records[kept])
+            after = store.next_number()
+            write = rewritten_part if old.suffix == ".parquet" else rewritten_tar
+            offsets = write(old, store.made(after), book.records[kept])
+            store.stored(after)
             journal.append(
                 [book.entry(int(one), shard=after, offset=at) for one, at in zip(kept, offsets, strict=True)]
             )
-            after += 1
-        store.made(number).unlink()
+            journal.publish()
+        store.removed(number)
 
 
 def rewritten_tar(old: Path, new: Path, records: np.ndarray) -> list[int]:

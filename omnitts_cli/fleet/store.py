@@ -74,7 +74,13 @@ class Store(Protocol):
         """`output` and `offset` of the manifest's line."""
         ...
 
-    def finish(self) -> None: ...
+    def flush(self) -> None:
+        """What was placed can be read again, and would survive the loss of this machine as far as the store can."""
+        ...
+
+    def finish(self) -> None:
+        """There are no more rows."""
+        ...
 
     def close(self) -> None: ...
 
@@ -95,7 +101,7 @@ class Files:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 self._folders.add(path.parent)
             if made.codes is not None:
-                disk.put(path.with_name(f"{path.stem}.codes.npy"), npy(made.codes))
+                disk.put(self._out / codes_of(made.output), npy(made.codes))
             disk.rename(made.part, path)
 
     def present(self, plan: Plan, book: Book, records: np.ndarray) -> np.ndarray:
@@ -116,6 +122,12 @@ class Files:
         """Path below the output folder, and size, of every file that may be a row's."""
         return files_in(self._out, ("",) if plan.naming.flat else FOLDERS, plan.naming.suffix)
 
+    def remove(self, outputs: Sequence[str]) -> None:
+        """Removes sound, and its codes, by their paths below the output folder."""
+        for output in outputs:
+            (self._out / output).unlink(missing_ok=True)
+            (self._out / codes_of(output)).unlink(missing_ok=True)
+
     def sound(self, record: Any, output: str) -> bytes | None:
         try:
             data = (self._out / output).read_bytes()
@@ -127,12 +139,18 @@ class Files:
         return int(record["state"]) != FAILED and self.sound(record, json.loads(details)["output"]) is not None
 
     def where(self, record: Any, output: str) -> dict[str, Any]:
-        codes = {"codes": f"{output.removesuffix(PurePath(output).suffix)}.codes.npy"} if self._codes else {}
-        return {"output": output, **codes}
+        return {"output": output, **({"codes": codes_of(output)} if self._codes else {})}
+
+    def flush(self) -> None: ...
 
     def finish(self) -> None: ...
 
     def close(self) -> None: ...
+
+
+def codes_of(output: str) -> str:
+    """The path of the codes beside a sound file."""
+    return f"{output.removesuffix(PurePath(output).suffix)}.codes.npy"
 
 
 def sha8(data: bytes) -> int:
@@ -215,6 +233,21 @@ class Shards:
     def made(self, number: int) -> Path:
         """A finished shard."""
         return self.path(number)
+
+    def fetched(self, number: int) -> Path:
+        """A finished shard, as a file of this machine."""
+        return self.made(number)
+
+    def stored(self, number: int) -> None:
+        """A shard that was written as the file `made` says is now one of the output."""
+
+    def removed(self, number: int) -> None:
+        """Removes a finished shard."""
+        self.made(number).unlink()
+
+    def next_number(self) -> int:
+        """A number that no shard has."""
+        return max(self.numbers(), default=0) + 1
 
     def numbers(self) -> list[int]:
         """The numbers of all shards."""
@@ -305,6 +338,8 @@ class Shards:
 
     def where(self, record: Any, output: str) -> dict[str, Any]:
         return {"output": self.path(int(record["shard"])).name, "offset": int(record["offset"])}
+
+    def flush(self) -> None: ...
 
     def finish(self) -> None:
         """Ends the last shard properly."""

@@ -20,9 +20,8 @@ import numpy as np
 
 from omnitts_cli.errors import DeviceError, Notice, OmniError, OutputError
 from omnitts_cli.fleet import disk
-from omnitts_cli.fleet.job import OWNER, Job, Model
-from omnitts_cli.fleet.journal import FAILED, UNVERIFIED, Journal
-from omnitts_cli.fleet.plan import Plan
+from omnitts_cli.fleet.job import Job, Model
+from omnitts_cli.fleet.journal import FAILED, UNVERIFIED
 from omnitts_cli.fleet.run import Pace, Run
 from omnitts_cli.fleet.store import PARTS, Made
 from omnitts_cli.speech.tts import load
@@ -35,8 +34,9 @@ DIED = 70  # exit status of a worker whose device has failed
 class Task:
     """What all workers of a run get."""
 
-    job: dict[str, Any]  # fields of Job
-    plan: Plan
+    kind: type[Job]
+    job: dict[str, Any]  # its fields
+    plan: Any  # what Job.sent gives
     model: Model
     out: Path
     work: Path
@@ -104,12 +104,14 @@ class LeasedRun(Run):
     """A run whose rows come from leases. It commits only while the folder still belongs to its run."""
 
     worker: Worker
+    lock: threading.Lock
 
     def _commit(self) -> None:
         group = list(self._group)
-        if group:
-            self.worker.check_owner()
-        super()._commit()
+        with self.lock:
+            if group:
+                self.worker.check_owner()
+            super()._commit()
         if group:
             self.worker.committed(group)
 
@@ -133,6 +135,7 @@ class Worker:
 
     def _open(self) -> None:
         task = self._task
+        self._job = job = task.kind(**task.job, tell=self._notices.append)
         try:
             os.chdir(task.folder)
             self.check_owner()
@@ -141,18 +144,20 @@ class Worker:
                 f"{platform.node()} does not see {task.work.parent}",
                 hint="--ray needs folders that all machines share: the output folder, and that of the command",
             ) from None
-        disk.make_folder(task.work / PARTS)
-        job = Job(**task.job, tell=self._notices.append)
-        journal = Journal(task.work, self.name)
+        work = job.worker_folder(task.work, self.name, task.token)
+        disk.make_folder(work / PARTS)
+        plan = job.received(task.plan, work)
+        journal = job.worker_journal(work, self.name, task.token)
         self._closing.callback(journal.close)
         tts = self._closing.enter_context(
             load(task.model.name, variant=task.model.variant, **{**job.machine, "slots": job.slots(task.model)})
         )
-        speaker = job.speaker(tts, task.plan, task.work, task.model, self._closing)
-        store = self._closing.enter_context(closing(job.store(task.out, task.work, None)))
-        run = LeasedRun(task.plan, store, journal, speaker, task.model.mask, Pace(), lambda pace: None)
-        run.worker = self
-        self._feed = Feed(task.work / f"doing-{self.name}")
+        speaker = job.speaker(tts, plan, work, task.model, self._closing)
+        store = self._closing.enter_context(closing(job.store(task.out, work, journal, None)))
+        self._run = run = LeasedRun(plan, store, journal, speaker, task.model.mask, Pace(), lambda pace: None)
+        run.worker, run.lock = self, threading.Lock()
+        self._doing = work / f"doing-{self.name}"
+        self._feed = Feed(self._doing)
         most = tts.engine.plan.slots
         self._thread = threading.Thread(target=self._speak, args=(run, 4 * most), name="omnitts rows", daemon=True)
         self._thread.start()
@@ -171,7 +176,7 @@ class Worker:
 
     def check_owner(self) -> None:
         """A run whose driver died has lost the folder to the next run."""
-        if (self._task.work / OWNER).read_text("ascii") != self._task.token:
+        if self._job.token(self._task.work) != self._task.token:
             raise OutputError(f"{self._task.out} belongs to another run now", hint="omnitts help fleet")
 
     def committed(self, group: Sequence[Made]) -> None:
@@ -184,9 +189,9 @@ class Worker:
 
     # ---- called through Ray
 
-    def ready(self) -> tuple[str, OmniError | None]:
-        """The name of this worker's journal, and what went wrong at the start."""
-        return self.name, self._failure
+    def ready(self) -> tuple[Path | None, OmniError | None]:
+        """Where the rows under way are noted, and what went wrong at the start."""
+        return (None if self._failure else self._doing), self._failure
 
     def speak(self, rows: np.ndarray, tries: dict[int, int]) -> Counts:
         """Speaks rows, and returns when all of them are committed."""
@@ -209,6 +214,16 @@ class Worker:
                 counts.audio_s += seconds
                 counts.expected_s += expected
         return counts
+
+    def flush(self) -> OmniError | None:
+        """Commits what has been spoken, when no lease is in hand; returns what went wrong."""
+        try:
+            with self._run.lock:
+                self.check_owner()
+                self._run.store.flush()
+        except (OmniError, OSError) as error:
+            return error if isinstance(error, OmniError) else disk.failed(error, self._task.out)
+        return None
 
     def end(self) -> None:
         """There are no more rows: ends the last shard."""

@@ -1,0 +1,249 @@
+"""UrlJob: a batch whose output folder is in an object store.
+
+What other runs need lies there: sound, journal, seed and results. The folder on this machine is a cache: it may be lost
+at any time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import secrets
+import shutil
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from fnmatch import fnmatch
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from omnitts_cli.errors import OutputError, UsageError
+from omnitts_cli.fleet import disk
+from omnitts_cli.fleet.bucket import Bucket, Owner, owner_of
+from omnitts_cli.fleet.job import OURS, WORK, Job
+from omnitts_cli.fleet.journal import Book, Journal
+from omnitts_cli.fleet.listing import FOLDERS, Listing
+from omnitts_cli.fleet.manifest import Manifest
+from omnitts_cli.fleet.names import name_hash
+from omnitts_cli.fleet.objects import CLAIMS, ObjectFiles, ObjectShards
+from omnitts_cli.fleet.plan import Plan, beside
+from omnitts_cli.fleet.prune import prune_doubles
+from omnitts_cli.fleet.report import Summary
+from omnitts_cli.fleet.segments import FOLDER, Mirror, Segments, next_run
+from omnitts_cli.fleet.store import Shards, Store, codes_of
+from omnitts_cli.speech.voice_files import SUFFIX
+
+KEPT = ("to", "seed")  # small files of the work folder that belong to the corpus
+INPUTS = f"{WORK}/inputs"  # plan and manifest, for workers
+MOST_FILES = 1000  # whose presence each worker checks
+
+
+class UrlJob(Job):
+    """Job, with a URL as its output."""
+
+    @cached_property
+    def bucket(self) -> Bucket:
+        return Bucket(str(self.corpus.output_dir))
+
+    @cached_property
+    def owner(self) -> Owner:
+        """This run as the owner of the bucket, from the first use. Its token begins with the number of the run."""
+        return Owner(self.bucket, f"{next_run(self.bucket)}-{secrets.token_hex(8)}")
+
+    @property
+    def late(self) -> bool:
+        return self.corpus.to != "files"
+
+    def refuse_contradictions(self) -> None:
+        super().refuse_contradictions()
+        url = str(self.corpus.output_dir)
+        if url.startswith(("file://", "local://")):
+            raise UsageError(f"{url} is a folder", hint=f"-O {url.partition('://')[2] or '/'}")
+        if url.startswith("memory://") and self.corpus.ray is not None:
+            raise UsageError(f"{url} is the memory of one process: workers cannot write there", hint="-O DIR")
+
+    def folder(self) -> Path:
+        import platformdirs
+
+        digest = hashlib.sha256(self.bucket.url.encode()).hexdigest()[:24]
+        return platformdirs.user_cache_path("omnitts", appauthor=False) / "batch" / digest
+
+    def begin(self, work: Path, closing: ExitStack) -> None:
+        """Takes the output, if it is ours or empty, and copies what belongs to it."""
+        there = self.bucket.sizes()
+        ours = self.bucket.sizes(WORK).keys() | self.bucket.sizes(FOLDER).keys()
+        if not ours and any(name in there for name in OURS):
+            raise OutputError(f"{self.bucket.url} holds a manifest.jsonl or report that is not ours",
+                              hint="choose another URL with -O")  # fmt: skip
+        if not ours and there and (self.corpus.fresh or self.corpus.flat):
+            raise OutputError(f"{self.bucket.url} was not made by omnitts batch", hint="choose another URL with -O")
+        closing.callback(self.owner.release)
+        self._remove_old_workers(self.owner.token)
+        for name in KEPT:
+            data = self.bucket.get(f"{WORK}/{name}")
+            if data is None:
+                (work / name).unlink(missing_ok=True)
+            else:
+                disk.put(work / name, data)
+
+    def _keep_kind(self, out: Path, path: Path) -> None:
+        super()._keep_kind(out, path)
+        self.bucket.put(f"{WORK}/{path.name}", path.read_bytes())
+
+    def _run_seed(self, work: Path) -> int:
+        seed = super()._run_seed(work)
+        if self.speech.seed is None:
+            self.bucket.put(f"{WORK}/seed", (work / "seed").read_bytes())
+        return seed
+
+    def open_journal(self, out: Path, work: Path, closing: ExitStack) -> Any:
+        journal = Mirror(self.bucket, work, number_of(self.owner.token), late=self.late)
+        closing.callback(journal.close)
+        return journal
+
+    def store(
+        self, out: Path, work: Path, journal: Journal, book: Book | None, listing: Listing | None = None
+    ) -> Store:
+        corpus, suffix = self.corpus, f".{self.corpus.format}"
+        if corpus.to == "files":
+            return ObjectFiles(self.bucket, codes=corpus.save_codes)
+        return ObjectShards(self.bucket, suffix, corpus.shard_size, work, journal.publish,
+                            to_parquet=corpus.to == "parquet")  # fmt: skip
+
+    @property
+    def lists_early(self) -> bool:
+        return False
+
+    def check_room(self, out: Path, plan: Plan, rows: np.ndarray) -> None:
+        """Nobody knows how much a store holds. Here must be room for a shard, as tar and as Parquet."""
+        needed = 2 * self.corpus.shard_size if self.late else 0
+        if needed > (free := disk.free_bytes(out)):
+            raise OutputError(f"not enough space in {out}: {needed:,} bytes are needed for a shard, {free:,} are free",
+                              hint="--shard-size 100MB")  # fmt: skip
+
+    def end(self, out: Path, journal: Any, summary: Summary) -> None:
+        """Uploads the results."""
+        there = self.bucket.sizes()
+        here = {name: (out / name).stat().st_size for name in OURS if (out / name).exists()}
+        if summary.written or any(there.get(name) != size for name, size in here.items()):
+            self.bucket.put_files([(out / name, name) for name in here])
+        journal.join()
+
+    def begin_again(self, out: Path, work: Path) -> None:
+        """--fresh: what earlier runs made is removed, in the store too."""
+        if not (self.corpus.yes or self.confirm(f"Remove all speech that earlier runs made in {self.bucket.url}?")):
+            raise UsageError("--fresh was not confirmed", hint="--fresh -y")
+        journal = Mirror(self.bucket, work, number_of(self.owner.token), late=False)
+        with self.book(work) as book:
+            names = set(book.records["name"].tolist())
+        for folder in ("", *FOLDERS) if names else ("",):
+            start = f"{folder}/" if folder else ""
+            self.bucket.remove(made_by_us([start + name for name in self.bucket.sizes(folder)], names))
+        for folder in (CLAIMS, INPUTS):
+            self.bucket.remove([f"{folder}/{name}" for name in self.bucket.sizes(folder)])
+        self.bucket.remove([f"{WORK}/{name}" for name in KEPT])
+        journal.clear()
+        journal.close()
+        for path in work.iterdir():
+            if path.is_file() and path.name != disk.LOCK:
+                path.unlink()
+
+    # ---- workers
+
+    def hand_over(self, work: Path) -> str:
+        return self.owner.token
+
+    def token(self, work: Path) -> str:
+        return str(owner_of(self.bucket).get("token"))
+
+    def sent(self, plan: Plan) -> Any:
+        """Uploads plan and manifest, for workers that do not see this machine's files."""
+        source: Any = plan.manifest.source
+        names = (plan.path.name, f"rows-{plan.manifest.digest[:24]}")
+        old = [f"{INPUTS}/{name}" for name in self.bucket.sizes(INPUTS) if name not in names]
+        self.bucket.put_files([(plan.path, f"{INPUTS}/{names[0]}"), (source.path, f"{INPUTS}/{names[1]}")])
+        self.bucket.remove(old)
+        about = replace(plan.manifest, source=None)  # type: ignore[arg-type]
+        kind, (_, how) = source.__reduce__()
+        return SentPlan(self.bucket, names, about, kind, how, (plan.rules, plan.keys, plan.naming), self._files(plan))
+
+    def _files(self, plan: Plan) -> list[str]:
+        """Some of the files that workers read: clips, voices and lexicons."""
+        names = list(self.text.lexicon)
+        with beside(plan.path, "voices").open("rb") as file:
+            for (kind, name, _), _ in map(json.loads, islice(file, MOST_FILES)):
+                if kind == "clip" or (kind == "voice" and name.endswith(SUFFIX)):
+                    names.append(name)
+        return names
+
+    def received(self, plan: SentPlan, work: Path) -> Plan:
+        return plan.opened(work)
+
+    def worker_folder(self, work: Path, name: str, token: str) -> Path:
+        """A folder on the machine of the worker, which removes those of earlier runs."""
+        self._remove_old_workers(token)
+        return self.folder() / f"workers-{token}" / name
+
+    def _remove_old_workers(self, token: str) -> None:
+        for old in self.folder().glob("workers-*"):
+            if old.name != f"workers-{token}":
+                shutil.rmtree(old, ignore_errors=True)
+
+    def worker_journal(self, work: Path, name: str, token: str) -> Any:
+        return Segments(self.bucket, number_of(token), name, late=self.late)
+
+    def committed(self, work: Path, journal: Any) -> np.ndarray:
+        found: np.ndarray = journal.update()
+        return found
+
+    def take_over(self, work: Path, store: Store, journal: Any) -> None:
+        journal.update()
+
+    def settle(self, work: Path, store: Store, journal: Any) -> None:
+        store.flush()
+        shutil.rmtree(self.folder() / f"workers-{self.owner.token}", ignore_errors=True)
+        if isinstance(store, Shards):
+            with self.book(work) as book:
+                prune_doubles(book, store, journal)
+
+
+def number_of(token: str) -> int:
+    """The number of a run."""
+    return int(token.partition("-")[0])
+
+
+def made_by_us(paths: list[str], names: set[int]) -> list[str]:
+    """Which objects are results, shards, or the sound and codes of rows."""
+    sounds = [path for path in paths if name_hash(path) in names]
+    codes = {codes_of(path) for path in sounds}
+    shards = ("shard-*.tar", "part-*.parquet")
+    others = [path for path in paths if path in OURS or path in codes or any(fnmatch(path, one) for one in shards)]
+    return [*sounds, *others]
+
+
+@dataclass(frozen=True)
+class SentPlan:
+    """A plan and its manifest as objects, and what else a worker needs to read them."""
+
+    bucket: Bucket
+    names: tuple[str, str]
+    manifest: Manifest  # without its source
+    kind: Any  # class of the source
+    how: Any  # its second argument
+    rest: tuple[Any, ...]
+    files: list[str]  # that every machine must have
+
+    def opened(self, folder: Path) -> Plan:
+        """The plan, with copies of its files in this folder."""
+        missing = next((name for name in self.files if not Path(name).exists()), None)
+        if missing:
+            raise OutputError(f"{platform.node()} does not see {missing}",
+                              hint="clips, voices and lexicons must have the same paths on all machines")  # fmt: skip
+        plan, rows = (folder / name for name in self.names)
+        for path in (plan, rows):
+            self.bucket.fetch(f"{INPUTS}/{path.name}", path)
+        return Plan(plan, replace(self.manifest, source=self.kind(rows, self.how)), *self.rest)
