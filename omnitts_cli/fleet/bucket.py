@@ -86,6 +86,10 @@ class Bucket:
                 self._store.pipe_file(self._path(name), data, mode="create")
             except FileExistsError:
                 return False
+            except TypeError:  # a store that does not know `mode`
+                if self._store.exists(self._path(name)):
+                    return False
+                self._store.pipe_file(self._path(name), data)
         return self.get(name) == data  # where a store cannot refuse, the later of two writers has it
 
     def put_files(self, pairs: Sequence[tuple[Path, str]]) -> None:

@@ -101,15 +101,18 @@ class Leases:
     def _missing(self, rows: np.ndarray) -> np.ndarray:
         return rows[~self._done[rows]]
 
-    def finished(self, worker: str, lease: Lease, *, late: bool = False) -> None:
-        """All rows of a lease are committed; or with `late` spoken, and `mark` will say when they are committed."""
+    def finished(self, worker: str, lease: Lease, *, late: bool = False) -> int:
+        """All rows of a lease are committed; returns how many were not before.
+
+        With `late` they are spoken, and `mark` will say when they are committed.
+        """
         self._hands[worker].remove(lease)
         if not self._hands[worker]:  # a new place at the end: the oldest lease comes first
             del self._hands[worker]
         if late:
             self._held.setdefault(worker, []).append(lease)
-        else:
-            self.mark(lease.rows)
+            return 0
+        return self.mark(lease.rows)
 
     def oldest(self, worker: str) -> list[int]:
         """The rows of a worker's oldest lease that are not committed."""

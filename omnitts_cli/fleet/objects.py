@@ -109,14 +109,11 @@ class ObjectShards(Shards):
         return f"part-{number:05}.parquet" if self._to_parquet else f"shard-{number:05}.tar"
 
     def next_number(self) -> int:
-        number = max(self.numbers(), default=-1) + 1
+        claimed = [int(name) for name in self._bucket.sizes(CLAIMS) if name.isdigit()]
+        number = max([*claimed, *self.numbers()], default=-1) + 1
         while not self._bucket.put_new(f"{CLAIMS}/{number:05}", secrets.token_hex(8).encode()):
             number += 1
         return number
-
-    def numbers(self) -> list[int]:
-        claimed = [int(name) for name in self._bucket.sizes(CLAIMS) if name.isdigit()]
-        return sorted({*claimed, *self._sizes()})
 
     def _sizes(self) -> dict[int, int]:
         start, end = self._name(0).split("00000")

@@ -90,6 +90,7 @@ class Mirror(Segments):
                 self._journal.clear()
                 known = []
             self._known = dict.fromkeys(known)
+            self.settled = len(read(work / "journal-main.bin"))  # records that were compared with their sounds
             disk.put(self._list, "".join(f"{name}\n" for name in known).encode())
             self.update()
         except BaseException:

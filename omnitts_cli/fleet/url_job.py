@@ -25,7 +25,7 @@ from omnitts_cli.errors import OutputError, UsageError
 from omnitts_cli.fleet import disk
 from omnitts_cli.fleet.bucket import Bucket, Owner, owner_of
 from omnitts_cli.fleet.job import OURS, WORK, Job
-from omnitts_cli.fleet.journal import Book, Journal
+from omnitts_cli.fleet.journal import FAILED, Book, Journal, made_differently
 from omnitts_cli.fleet.listing import FOLDERS, Listing
 from omnitts_cli.fleet.manifest import Manifest
 from omnitts_cli.fleet.names import name_hash
@@ -101,9 +101,24 @@ class UrlJob(Job):
         return seed
 
     def open_journal(self, out: Path, work: Path, closing: ExitStack) -> Any:
-        journal = Mirror(self.bucket, work, number_of(self.owner.token), late=self.late)
+        journal: Any = Mirror(self.bucket, work, number_of(self.owner.token), late=self.late)
         closing.callback(journal.close)
+        self._compare(work, self.store(out, work, journal, None), journal)
         return journal
+
+    def _compare(self, work: Path, store: Store, journal: Any) -> None:
+        """Two workers may have made a row differently, on GPUs. The record must be that of the later upload."""
+        with self.book(work) as book:
+            records, new = book.records, book.records[journal.settled :]
+            journal.settled = len(records)
+            if not isinstance(store, ObjectFiles):
+                return
+            names = made_differently([new[new["state"] != FAILED]])
+            for name in names:
+                same = np.flatnonzero((records["name"] == name) & (records["state"] != FAILED))
+                there = [one for one in same.tolist() if store.is_there(records[one], book.details(one))]
+                if there and there[-1] != same[-1]:
+                    journal.append([book.entry(there[-1], shard=0, offset=0)])
 
     def store(
         self, out: Path, work: Path, journal: Journal, book: Book | None, listing: Listing | None = None
@@ -205,6 +220,7 @@ class UrlJob(Job):
 
     def settle(self, work: Path, store: Store, journal: Any) -> None:
         store.flush()
+        self._compare(work, store, journal)
         shutil.rmtree(self.folder() / f"workers-{self.owner.token}", ignore_errors=True)
         if isinstance(store, Shards):
             with self.book(work) as book:

@@ -38,7 +38,13 @@ class Corpus:
 
     output_dir: Annotated[
         str | None,
-        for_files("-O -o --output-dir", TEXT, "Folder for the speech, the journal and the report.", "DIR", main=True),
+        for_files(
+            "-O -o --output-dir",
+            TEXT,
+            "Folder or URL (s3://...) for the speech, the journal and the report.",
+            "DIR",
+            main=True,
+        ),
     ] = None
     to: Annotated[
         str, for_files("--to", one_of("files", "webdataset", "parquet"), "How the speech is stored.", main=True)

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from ray_workers import workers_here
 
 from omnitts_cli.errors import DeviceError
 from omnitts_cli.fleet import cluster, journal
@@ -75,18 +76,6 @@ def started(name: str, out: str, workers: int, *more: str, ray: str = "local") -
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with Path(f"{out}.err").open("ab") as err:
         return subprocess.Popen([*command, *TOY, *more], stdout=err, stderr=err, env=environment)
-
-
-def workers_here() -> list[int]:
-    """The processes of workers that speak below this folder."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*"):
-        try:
-            if b"ray::Worker" in (path / "cmdline").read_bytes() and os.readlink(path / "cwd") == os.getcwd():
-                found.append(int(path.name))
-        except OSError:  # it has just ended
-            continue
-    return found
 
 
 def records(out: str) -> int:

@@ -377,7 +377,9 @@ def test_an_unknown_field_stops_everything(omnitts: Call) -> None:
     [
         (["nothing.csv", "-O", "out"], 3, "not found"),
         (["m.csv"], 2, "needs a folder"),
-        (["m.csv", "-O", "s3://bucket"], 2, "not a folder"),
+        (["m.csv", "-O", "file:///out"], 2, "file:///out is a folder"),
+        (["m.csv", "-O", "nothing://bucket"], 2, "Protocol not known: nothing"),
+        (["m.csv", "-O", "memory://out", "--ray", "local"], 2, "is the memory of one process"),
         (["m.doc", "-O", "out"], 2, "unknown kind of manifest"),
         (["empty.jsonl", "-O", "out"], 3, "has no rows"),
         (["m.csv", "-O", "out", "-v", "nobody"], 4, "voice 'nobody' not found"),

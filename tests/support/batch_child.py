@@ -1,6 +1,7 @@
-"""`omnitts batch` in a process that dies or fails at the n-th operation on a file.
+"""`omnitts batch` in a process that dies or fails at the n-th operation on a file or an object.
 
 batch_child.py LOG PLAN arguments ...   where PLAN is JSON: {"at": 7, "op": "fsync"|"any", "how": "kill"|"half"|"EIO"}
+With "op": "object", only operations on objects of a store count.
 Every finished row is added to LOG, so that a test can count how often rows were made.
 """
 
@@ -17,10 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from omnitts_cli.fleet import disk
+from omnitts_cli.fleet.bucket import Bucket
 from omnitts_cli.fleet.speaker import RowSpeaker
 from omnitts_cli.fleet.store import Made
 
 OPERATIONS = ("open_file", "write", "fsync", "rename")
+OBJECTS = ("put", "put_new", "put_files", "get", "sizes", "remove")
 NUMBERS = {"EIO": errno.EIO, "ENOSPC": errno.ENOSPC}
 
 
@@ -34,9 +37,10 @@ class Fault:
     def over(self, name: str, real: Callable[..., Any]) -> Callable[..., Any]:
         def called(*arguments: Any) -> Any:
             with self._lock:
-                self.count += self.op in ("any", name)
-                strikes = self.op in ("any", name) and self.count == self.at
-            if strikes and self.how == "half" and name == "write":
+                counts = self.op in ("any", name) or (self.op == "object" and name in OBJECTS)
+                self.count += counts
+                strikes = counts and self.count == self.at
+            if strikes and self.how == "half" and name in ("write", "put_files", "remove"):
                 real(arguments[0], arguments[1][: len(arguments[1]) // 2])
             if strikes and self.how in ("kill", "half"):
                 os.kill(os.getpid(), signal.SIGKILL)
@@ -68,6 +72,8 @@ def main() -> None:
         fault = Fault(**wanted)
         for name in OPERATIONS:
             setattr(disk, name, fault.over(name, getattr(disk, name)))
+        for name in OBJECTS:
+            setattr(Bucket, name, fault.over(name, getattr(Bucket, name)))
     from omnitts_cli.cli.app import run
     from omnitts_cli.settings import environment
 

@@ -1,0 +1,192 @@
+"""Output at a URL: runs that are killed anywhere, and workers of a cluster, on a server that speaks S3."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from batch_child import OBJECTS, Fault
+from object_store import lines_of, stored, sums, sums_of_folder
+from ray_workers import workers_here
+
+from omnitts_cli.errors import OutputError
+from omnitts_cli.fleet.bucket import Bucket
+from omnitts_cli.fleet.names import name_hash
+from omnitts_cli.fleet.segments import FOLDER, records_of
+from omnitts_cli.fleet.url_job import SentPlan, made_by_us
+
+soundfile = pytest.importorskip("soundfile")
+ROOT = Path(__file__).parent.parent.parent
+CHILD = ROOT / "tests" / "support" / "batch_child.py"
+TOY = ["-m", "random:toy", "--max-frames", "8", "--seed", "5", "-t", "1", "-d", "cpu", "--progress", "none"]
+WORDS = "one two three four five six seven eight nine ten rain sun wind snow".split()
+KINDS = ["files", "webdataset", "parquet"]
+
+
+def manifest(rows: int) -> None:
+    draw = random.Random(3)
+    texts = (f"{n} " + " ".join(draw.choices(WORDS, k=draw.randint(1, 9))) + "." for n in range(rows))
+    Path("rows.jsonl").write_text(
+        "".join(json.dumps({"id": f"r{n}", "text": text}) + "\n" for n, text in enumerate(texts))
+    )
+
+
+def child(out: str, plan: dict[str, Any] | None, *more: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(CHILD), "made", json.dumps(plan or {}), "batch", "rows.jsonl", "-O", out]
+    shards = ["--shard-size", "100KB"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(
+        [*command, *TOY, *shards, *more], capture_output=True, text=True, timeout=240, env=environment
+    )
+
+
+def another_machine(home: Path) -> None:
+    shutil.rmtree(home / ".cache" / "omnitts" / "batch", ignore_errors=True)
+
+
+def killed_and_resumed(home: Path, s3: str, to: str, seed: int) -> None:
+    draw, out = random.Random(seed), f"{s3}/{to}{seed}"
+    for _ in range(draw.randint(1, 3)):
+        op, most = draw.choice([("object", 30), ("any", 700)])
+        plan = {"at": draw.randint(1, most), "op": op, "how": draw.choice(["kill", "half"])}
+        done = child(out, plan, "--to", to)
+        assert done.returncode in (-signal.SIGKILL, 0), done.stderr
+        if draw.random() < 0.5:
+            another_machine(home)
+    done = child(out, None, "--to", to)
+    assert done.returncode == 0, done.stderr
+    assert sums(out) == sums_of_folder("whole"), f"seed {seed}"
+    assert stored(out) == sorted(sums(out).values()), f"seed {seed}"
+
+
+def test_a_killed_run_goes_on(home: Path, omnitts: Any, s3: str) -> None:
+    manifest(40)
+    assert omnitts("batch", "rows.jsonl", "-O", "whole", *TOY).code == 0
+    died = child(f"{s3}/out", {"at": 2, "op": "put_files", "how": "half"})
+    assert died.returncode == -signal.SIGKILL
+    done = omnitts("batch", "rows.jsonl", "-O", f"{s3}/out", *TOY, "--json")
+    assert done.code == 0, done.err
+    assert 0 < done.json["spoken_now"] < 40  # what was committed is not made again
+    assert sums(f"{s3}/out") == sums_of_folder("whole") and stored(f"{s3}/out") == sorted(sums(f"{s3}/out").values())
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("to", KINDS)
+def test_twenty_runs_killed_anywhere_go_on(home: Path, omnitts: Any, s3: str, to: str) -> None:
+    manifest(150)
+    assert omnitts("batch", "rows.jsonl", "-O", "whole", *TOY).code == 0
+    for seed in range(20):
+        killed_and_resumed(home, s3, to, seed)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("to", KINDS)
+def test_a_failure_of_every_operation(omnitts: Any, monkeypatch: pytest.MonkeyPatch, s3: str, to: str) -> None:
+    """The n-th operation on an object fails: the run ends with 8, and the next one has what is missing."""
+    manifest(20)
+    more = [*TOY, "--to", to, "--shard-size", "100KB"]
+    assert omnitts("batch", "rows.jsonl", "-O", "whole", *TOY).code == 0
+    at = 1
+    while True:
+        out, fault = f"{s3}/{at}", Fault(at, "object", "EIO")
+        with monkeypatch.context() as patched:
+            for name in OBJECTS:
+                patched.setattr(Bucket, name, failing(fault.over(name, getattr(Bucket, name))))
+            done = omnitts("batch", "rows.jsonl", "-O", out, *more)
+        if fault.count < at:
+            break
+        assert done.code in (0, 8), (at, done.err)  # 0: the lock could not be removed
+        again = omnitts("batch", "rows.jsonl", "-O", out, *more)
+        assert again.code == 0 and sums(out) == sums_of_folder("whole"), (at, again.err)
+        assert stored(out) == sorted(sums(out).values()), at
+        at += 1
+    assert at > 10
+
+
+def failing(real: Any) -> Any:
+    def called(*arguments: Any) -> Any:
+        try:
+            return real(*arguments)
+        except OSError as error:
+            raise OutputError("cannot write the store", cause=str(error)) from None
+
+    return called
+
+
+# ---- workers
+
+
+def started(out: str, workers: int, *more: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "omnitts_cli", "batch", "rows.jsonl", "-O", out, "--ray", "local"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with Path("err").open("ab") as err:
+        return subprocess.Popen(
+            [*command, "--workers", str(workers), *TOY, "--shard-size", "100KB", *more],
+            stdout=err, stderr=err, env=environment,
+        )  # fmt: skip
+
+
+def published(out: str) -> int:
+    bucket = Bucket(out)
+    found = bucket.get_all([f"{FOLDER}/{name}" for name in bucket.sizes(FOLDER)])
+    return sum(len(records_of(data)[0]) for data in found.values())
+
+
+def wait_for(out: str, count: int, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + 120
+    while process.poll() is None and time.monotonic() < deadline and published(out) < count:
+        time.sleep(0.05)
+
+
+def ended(process: subprocess.Popen[bytes]) -> None:
+    assert process.wait(timeout=280) == 0, Path("err").read_text()[-3000:]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("to", KINDS)
+def test_a_cluster_that_is_killed_goes_on(home: Path, omnitts: Any, s3: str, to: str, seed: int) -> None:
+    """A worker, the command, or both are killed; the next run is on another machine."""
+    pytest.importorskip("ray")
+    manifest(300)
+    draw, whom, out = random.Random(seed), ("worker", "driver", "both")[seed], f"{s3}/out"
+    assert omnitts("batch", "rows.jsonl", "-O", "whole", *TOY).code == 0
+    process = started(out, draw.randint(1, 3), "--to", to)
+    wait_for(out, draw.randint(1, 150), process)
+    if whom != "driver" and (found := workers_here()):
+        os.kill(found[0], signal.SIGKILL)
+    if whom != "worker":
+        process.kill()
+        process.wait()
+        another_machine(home)
+        process = started(out, draw.randint(1, 3), "--to", to)
+    ended(process)
+    assert sums(out) == sums_of_folder("whole") and stored(out) == sorted(sums(out).values())
+    done = omnitts("batch", "rows.jsonl", "-O", out, *TOY, "--to", to, "--json")  # without workers
+    assert done.code == 0 and done.json["spoken_now"] == 0, done.err
+    if to == "webdataset":
+        assert {row["output"][:6] for row in lines_of(out).values()} == {"shard-"}
+
+
+def test_a_machine_without_a_clip_says_so(memory: str, tmp_path: Path) -> None:
+    plan = SentPlan(Bucket(memory), ("plan", "rows"), None, None, None, (), [str(tmp_path), "clips/a.wav"])  # type: ignore[arg-type]
+    with pytest.raises(OutputError, match=r"does not see clips/a\.wav"):
+        plan.opened(tmp_path)
+
+
+def test_what_fresh_removes() -> None:
+    ours = ["manifest.jsonl", "shard-00001.tar", "part-00002.parquet", "a.flac", "a.codes.npy"]
+    theirs = ["b.flac", "b.codes.npy", "shard-x", "notes.md"]
+    assert sorted(made_by_us(ours + theirs, {name_hash("a.flac")})) == sorted(ours)
