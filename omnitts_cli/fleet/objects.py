@@ -17,7 +17,7 @@ import numpy as np
 
 from omnitts_cli.fleet import disk
 from omnitts_cli.fleet.bucket import Bucket
-from omnitts_cli.fleet.journal import Book
+from omnitts_cli.fleet.journal import FAILED, Book
 from omnitts_cli.fleet.listing import FOLDERS
 from omnitts_cli.fleet.names import name_hash
 from omnitts_cli.fleet.plan import Plan
@@ -153,7 +153,9 @@ class ObjectShards(Shards):
         self.made(number).unlink(missing_ok=True)
 
     def end_all(self, book: Book) -> None:
-        """Workers end their shards before they upload them."""
+        """Removes shards without a record: their writer was killed after the upload. No writer is alive."""
+        recorded = set(book.records["shard"][book.records["state"] != FAILED].tolist())
+        self._bucket.remove([self._name(number) for number in self.numbers() if number not in recorded])
 
     def flush(self) -> None:
         self._end()

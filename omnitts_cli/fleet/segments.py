@@ -15,8 +15,9 @@ from pathlib import Path
 
 import numpy as np
 
+from omnitts_cli.errors import OutputError
 from omnitts_cli.fleet import disk
-from omnitts_cli.fleet.bucket import Bucket
+from omnitts_cli.fleet.bucket import Bucket, owner_of
 from omnitts_cli.fleet.journal import RECORD, SIZE, Entry, Journal, details_at, moved, packed, read
 
 FOLDER = ".omnitts/journal"
@@ -48,10 +49,13 @@ def next_run(bucket: Bucket) -> int:
 
 
 class Segments:
-    """The journal of one writer. Nothing counts before `publish`, which `append` calls unless `late`."""
+    """The journal of one writer. Nothing counts before `publish`, which `append` calls unless `late`.
 
-    def __init__(self, bucket: Bucket, run: int, writer: str, *, late: bool) -> None:
-        self._bucket, self._late, self._held = bucket, late, list[Entry]()
+    `token`: of the run; it publishes only while it owns the bucket.
+    """
+
+    def __init__(self, bucket: Bucket, run: int, writer: str, *, late: bool, token: str | None = None) -> None:
+        self._bucket, self._late, self._held, self._token = bucket, late, list[Entry](), token
         self._name, self._count = f"{run:0{RUN_DIGITS}}-{writer}", 0
 
     def append(self, entries: Sequence[Entry]) -> None:
@@ -63,6 +67,8 @@ class Segments:
     def publish(self) -> None:
         """What was appended counts now."""
         if self._held:
+            if self._token is not None and owner_of(self._bucket).get("token") != self._token:
+                raise OutputError(f"{self._bucket.url} belongs to another run now", hint="omnitts help fleet")
             self._count += 1
             name = f"{self._name}-{self._count:06}"
             records, lines = packed(self._held, 0)
@@ -78,8 +84,8 @@ class Segments:
 class Mirror(Segments):
     """The driver's journal: its own segments, and on the disk a copy of those of all writers."""
 
-    def __init__(self, bucket: Bucket, work: Path, run: int, *, late: bool) -> None:
-        super().__init__(bucket, run, f"main-{secrets.token_hex(4)}", late=late)
+    def __init__(self, bucket: Bucket, work: Path, run: int, *, late: bool, token: str | None = None) -> None:
+        super().__init__(bucket, run, f"main-{secrets.token_hex(4)}", late=late, token=token)
         self._work, self._list = work, work / "segments"
         self._lock = threading.Lock()
         self._journal = Journal(work)

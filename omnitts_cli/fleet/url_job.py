@@ -101,24 +101,29 @@ class UrlJob(Job):
         return seed
 
     def open_journal(self, out: Path, work: Path, closing: ExitStack) -> Any:
-        journal: Any = Mirror(self.bucket, work, number_of(self.owner.token), late=self.late)
+        token = self.owner.token
+        journal: Any = Mirror(self.bucket, work, number_of(token), late=self.late, token=token)
         closing.callback(journal.close)
-        self._compare(work, self.store(out, work, journal, None), journal)
+        self._tidy(work, self.store(out, work, journal, None), journal)
         return journal
 
-    def _compare(self, work: Path, store: Store, journal: Any) -> None:
-        """Two workers may have made a row differently, on GPUs. The record must be that of the later upload."""
+    def _tidy(self, work: Path, store: Store, journal: Any) -> None:
+        """No worker is alive: makes records and sound agree."""
         with self.book(work) as book:
-            records, new = book.records, book.records[journal.settled :]
-            journal.settled = len(records)
-            if not isinstance(store, ObjectFiles):
-                return
-            names = made_differently([new[new["state"] != FAILED]])
-            for name in names:
-                same = np.flatnonzero((records["name"] == name) & (records["state"] != FAILED))
-                there = [one for one in same.tolist() if store.is_there(records[one], book.details(one))]
-                if there and there[-1] != same[-1]:
-                    journal.append([book.entry(there[-1], shard=0, offset=0)])
+            if isinstance(store, Shards):
+                store.end_all(book)
+            else:
+                self._compare(book, store, journal)
+
+    def _compare(self, book: Book, store: Store, journal: Any) -> None:
+        """Two workers may have made a row differently, on GPUs. The record must be that of the later upload."""
+        records, new = book.records, book.records[journal.settled :]
+        journal.settled = len(records)
+        for name in made_differently([new[new["state"] != FAILED]]):
+            same = np.flatnonzero((records["name"] == name) & (records["state"] != FAILED))
+            there = [one for one in same.tolist() if store.is_there(records[one], book.details(one))]
+            if there and there[-1] != same[-1]:
+                journal.append([book.entry(there[-1], shard=0, offset=0)])
 
     def store(
         self, out: Path, work: Path, journal: Journal, book: Book | None, listing: Listing | None = None
@@ -142,6 +147,7 @@ class UrlJob(Job):
 
     def end(self, out: Path, journal: Any, summary: Summary) -> None:
         """Uploads the results."""
+        self._tidy(out / WORK, self.store(out, out / WORK, journal, None), journal)
         there = self.bucket.sizes()
         here = {name: (out / name).stat().st_size for name in OURS if (out / name).exists()}
         if summary.written or any(there.get(name) != size for name, size in here.items()):
@@ -209,7 +215,7 @@ class UrlJob(Job):
                 shutil.rmtree(old, ignore_errors=True)
 
     def worker_journal(self, work: Path, name: str, token: str) -> Any:
-        return Segments(self.bucket, number_of(token), name, late=self.late)
+        return Segments(self.bucket, number_of(token), name, late=self.late, token=token)
 
     def committed(self, work: Path, journal: Any) -> np.ndarray:
         found: np.ndarray = journal.update()
@@ -220,7 +226,7 @@ class UrlJob(Job):
 
     def settle(self, work: Path, store: Store, journal: Any) -> None:
         store.flush()
-        self._compare(work, store, journal)
+        self._tidy(work, store, journal)
         shutil.rmtree(self.folder() / f"workers-{self.owner.token}", ignore_errors=True)
         if isinstance(store, Shards):
             with self.book(work) as book:

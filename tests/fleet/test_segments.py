@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from omnitts_cli.errors import OutputError
 from omnitts_cli.fleet import segments
-from omnitts_cli.fleet.bucket import Bucket
+from omnitts_cli.fleet.bucket import Bucket, Owner
 from omnitts_cli.fleet.journal import DONE, Book, Entry, packed
 from omnitts_cli.fleet.segments import FOLDER, Mirror, Segments, next_run, records_of, segment_of
 
@@ -118,6 +119,17 @@ def test_a_run_killed_while_it_joins_segments(memory: str, tmp_path: Path, monke
     for work in ("one", "two"):
         opened(bucket, tmp_path / work).close()
         assert details(tmp_path / work, 6) == expected(6)
+
+
+def test_a_run_that_has_lost_the_bucket_publishes_nothing(memory: str) -> None:
+    bucket = Bucket(memory)
+    owner = Owner(bucket, "1-mine")
+    journal = Segments(bucket, 1, "w0-a", late=False, token="1-mine")
+    journal.append([entry(0)])
+    owner.release()
+    with pytest.raises(OutputError, match="belongs to another run now"):
+        journal.append([entry(1)])
+    assert len(bucket.sizes(FOLDER)) == 1
 
 
 def test_clear_forgets_everything(memory: str, tmp_path: Path) -> None:
