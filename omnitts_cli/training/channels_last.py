@@ -115,15 +115,20 @@ def _image(x: Tensor) -> Tensor:
     return x.unsqueeze(2).contiguous(memory_format=torch.channels_last)
 
 
-@torch.compile(dynamic=True)
+# A graph for each shape, of which a decoder has five. One graph for all shapes splits the sums over rows, which are the
+# gradients of the two factors, as the first shape needs it: into eight parts. Half a million rows of 24 channels then
+# keep a few of an accelerator's processors busy.
+torch._dynamo.config.recompile_limit = 32
+
+
+@torch.compile(dynamic=False)
 def _snake(rows: Tensor, alpha: Tensor, beta: Tensor) -> Tensor:
     """With its factors, which would be nine kernels of a few numbers each, and as many for their gradients."""
     return codec_layers.snake(rows, alpha.exp(), 1.0 / (beta.exp() + 1e-9))
 
 
 class _CompiledSnake(Snake):
-    """It always gets rows. Every other shape or layout would be compiled again, and after eight variants PyTorch
-    stops compiling."""
+    """It always gets rows: every other layout would be compiled again."""
 
     def forward(self, x: Tensor) -> Tensor:
         rows = x.transpose(1, 2).reshape(-1, x.shape[1])  # a view, since x is laid out channels-last
