@@ -15,8 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 ALIGNED = 8
-"""Elements. Each weight begins at a multiple of so many, 16 bytes in half precision: cuDNN has no fast kernels for other
-addresses."""
+"""Elements. Each weight begins at a multiple of so many, 16 bytes in half precision; cuDNN is slow with others."""
 
 
 @dataclass(frozen=True)
