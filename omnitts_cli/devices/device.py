@@ -25,8 +25,8 @@ class Fetch(Protocol):
         """Whether `wait` would return at once."""
         ...
 
-    def wait(self) -> list[np.ndarray]:
-        """The arrays; call it once. They belong to the caller."""
+    def wait(self, soon: bool = False) -> list[np.ndarray]:
+        """The arrays; call it once. They belong to the caller. `soon`: rather keep a core busy than wake up later."""
         ...
 
 

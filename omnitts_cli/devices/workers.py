@@ -20,7 +20,7 @@ class WorkerFetch:
     def done(self) -> bool:
         return self._job.done()
 
-    def wait(self) -> list[np.ndarray]:
+    def wait(self, soon: bool = False) -> list[np.ndarray]:
         return self._job.result()
 
 

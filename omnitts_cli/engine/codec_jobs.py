@@ -258,7 +258,7 @@ class CodecJobs:
         while self._jobs and (wait or self._jobs[0].awaited or self._jobs[0].fetch.done()):
             wait = False  # one result is enough to go on with
             job = self._jobs.popleft()
-            sound, codes = job.fetch.wait()
+            sound, codes = job.fetch.wait(soon=job.awaited)
             for row, (one, start) in enumerate(job.rows):
                 one.record.jobs -= 1
                 samples = sound.shape[1] // one.size * one.frames

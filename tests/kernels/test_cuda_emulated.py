@@ -131,6 +131,7 @@ def frame(kernel: predictor.PersistentPredictor, given: tuple[Tensor, ...]) -> t
         (1, 0, {}),
         (5, 3, {"top_p": 0.8}),
         pytest.param(1, 7, {"top_p": 0.8}, marks=pytest.mark.slow),
+        pytest.param(11, 2, {}, marks=pytest.mark.slow),
         pytest.param(8, 0, {"temperature": 0.0}, marks=pytest.mark.slow),
     ],
 )
@@ -148,8 +149,8 @@ def test_a_frame(rows: int, order: int, settings: dict[str, float], monkeypatch:
 @pytest.mark.slow
 def test_a_row_has_the_same_bits_in_any_company_and_order(monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = made(monkeypatch)
-    codes, logits = frame(kernel, asked(8))
-    for rows, order in ((8, 1), (3, 2), (2, 0)):
+    codes, logits = frame(kernel, asked(16))
+    for rows, order in ((16, 1), (9, 2), (8, 1), (3, 2), (2, 0)):
         EmulatedKernel.order = order
         some_codes, some_logits = frame(kernel, asked(rows))
         assert torch.equal(some_codes, codes[:rows])

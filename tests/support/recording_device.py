@@ -210,7 +210,7 @@ class Fetch:
         self._device.pass_time()
         return self._arrays is not None
 
-    def wait(self) -> list[np.ndarray]:
+    def wait(self, soon: bool = False) -> list[np.ndarray]:
         self._device.run_until(lambda: self._arrays is not None)
         assert self._arrays is not None
         return self._arrays

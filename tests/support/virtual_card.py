@@ -146,7 +146,7 @@ class Fetch:
         self.card.advance(self.card.clock.now)
         return self.work.ended is not None
 
-    def wait(self) -> list[np.ndarray]:
+    def wait(self, soon: bool = False) -> list[np.ndarray]:
         self.card.finish(self.work)
         return self.arrays
 

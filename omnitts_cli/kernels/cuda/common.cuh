@@ -1,6 +1,6 @@
 // What the persistent kernels share. See predictor.cu for how they work.
 //
-// ROWS is 1 or 8. BLOCKS is the width of the residual stream in blocks of 1,024 columns; a warp holds 128 columns of
+// ROWS is 1, 8 or 16. BLOCKS is the width of the residual stream in blocks of 1,024 columns; a warp holds 128 columns of
 // each block. AHEAD is the number of chunks in flight (BUSY_AHEAD while warps multiply): more of them make every
 // exchange slower. HOLD delays warps at random points, so that tests find races.
 typedef unsigned int u32;
@@ -9,16 +9,19 @@ typedef unsigned short u16;
 typedef long long s64;
 
 #define ALONE (ROWS == 1)
+#define EIGHTS ((ROWS + 7) / 8)                // a product takes eight rows at a time
 #define HIDDEN (1024 * BLOCKS)
 #define PROGRAMS 128
 #define TILES (ALONE ? 4 : 2)                  // tiles of a warp in a chunk: 16 or 8 KB
 #define CHUNK (TILES * 4096u)
-#define RING (36u / TILES)                     // chunks in the ring: 144 KB
+#define RING ((ROWS == 16 ? 34u : 36u) / TILES) // chunks in the ring: 136 or 144 KB
 #define SECTOR (ALONE ? 1024 : 64)             // bytes between sectors (4 words, 8 columns) of the sums
 #define ROW_SUMS (128 * BLOCKS * SECTOR)
 #define SUMS (ROWS * ROW_SUMS)                 // one set of sums
 #define FRACTION 14                            // fractional bits of the fixed point: sums are below 8,192
+#ifndef SPINS
 #define SPINS 4000000u                         // polls before a wait gives up; far more than a frame takes
+#endif
 #ifndef AHEAD
 #define AHEAD 2u
 #endif
@@ -28,17 +31,20 @@ typedef long long s64;
 
 extern __shared__ __align__(128) char shared[];
 #define PARTS_STRIDE (48 * BLOCKS + 4)         // floats between the rows of a warp's parts
-#define WARP_BYTES (BLOCKS == 1 ? 2560 : 3328) // rows of a warp's inputs, then its parts of the outputs
+#define WARP_BYTES (BLOCKS * EIGHTS == 1 ? 2560 : 3328) // eight rows of a warp's inputs, then its parts of the outputs
 #define UNITS_BYTES (768 * BLOCKS + 64)        // a row of gated units, bf16
 #define AT_ROWS (RING * CHUNK)
 #define AT_UNITS (AT_ROWS + 8 * WARP_BYTES)
-#define AT_SQUARES (AT_UNITS + 8 * UNITS_BYTES) // 2 x 8 x 8 sums of squares
-#define AT_PACE (AT_SQUARES + 512)             // chunks that may be under way
+#define AT_SQUARES (AT_UNITS + 8 * EIGHTS * UNITS_BYTES) // 2 x 8 warps x 8 EIGHTS sums of squares
+#define AT_PACE (AT_SQUARES + 512 * EIGHTS)    // chunks that may be under way
 #define AT_BARRIERS (AT_PACE + 16)
 #define AT_MORE (AT_BARRIERS + RING * 16)      // what one kernel adds
 
 __device__ __forceinline__ u32 address(const void *p) { return (u32)__cvta_generic_to_shared(p); }
-__device__ __forceinline__ void spun(u32 &spins) { if (++spins > SPINS) asm volatile("trap;"); }
+// A wait that never ends is an illegal access. With `trap`, ptxas limits the whole kernel to 168 registers.
+__device__ __forceinline__ void spun(u32 &spins) {
+  if (++spins > SPINS) asm volatile("st.volatile.global.u32 [%0],%1;" ::"l"(0ull), "r"(spins) : "memory");
+}
 __device__ __forceinline__ void wait_for(u32 barrier, u32 phase) {
   for (u32 ok = 0, spins = 0; !ok; spun(spins))
     asm volatile("{.reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p,[%1],%2; selp.u32 %0,1,0,p;}"
@@ -103,10 +109,11 @@ __device__ __forceinline__ void add_part(char *p, float a, float b, int *overflo
   u32 l = ((u32)B << 8) | 1u, h = ((u32)A << 4) + (u32)(B >> 24);
   asm volatile("red.relaxed.gpu.global.add.u64 [%0],%1;" ::"l"(p), "l"(((u64)h << 32) | l) : "memory");
 }
-// A tile's sums: 16 columns of up to eight rows, two columns of two rows a lane.
-__device__ __forceinline__ void add_rows(char *p, const float *a, u32 t4, int *overflow) {
-  if (2 * t4 < ROWS) add_part(p + 2 * t4 * ROW_SUMS, a[0], a[2], overflow);
-  if (2 * t4 + 1 < ROWS) add_part(p + (2 * t4 + 1) * ROW_SUMS, a[1], a[3], overflow);
+// A tile's sums: 16 columns of up to eight rows from `row` on, two columns of two rows a lane.
+__device__ __forceinline__ void add_rows(char *p, const float *a, u32 t4, int *overflow, u32 row = 0) {
+  row += 2 * t4;
+  if (row < ROWS) add_part(p + row * ROW_SUMS, a[0], a[2], overflow);
+  if (row + 1 < ROWS) add_part(p + (row + 1) * ROW_SUMS, a[1], a[3], overflow);
 }
 __device__ __forceinline__ void split(u32 l, u32 h, float &a, float &b) {
   int B = ((int)(__funnelshift_r(l, h, 8) << 4)) >> 4, A = ((int)(h - (u32)(B >> 24))) >> 4;
@@ -120,30 +127,33 @@ template <int PARTS> __device__ __forceinline__ void add_sums(const char *sums, 
   const bool looks = lane == ((warp * 5 + blockIdx.x) & 31);
   u32 spins = 0;
   bool ok;
+  const char *p = sums + (warp * 16 + (lane >> 1)) * SECTOR + (lane & 1) * 16;
+  const char *hint = p + ((blockIdx.x * 3) % ROWS) * ROW_SUMS; // one lane looks at one word; all are read when it is full
+  do { ok = !looks || (load1(hint) & 255u) == PARTS; spun(spins); } while (!__all_sync(~0u, ok));
+  uint4 v[ROWS][BLOCKS];
+  do {
+    ok = true;
 #pragma unroll
-  for (int h = 0; h < BLOCKS; h++) {
-    const char *p = sums + (h * 128 + warp * 16 + (lane >> 1)) * SECTOR + (lane & 1) * 16;
-    const char *hint = p + ((blockIdx.x * 3) % ROWS) * ROW_SUMS; // one lane looks at one word; all are read when it is full
-    do { ok = !looks || (load1(hint) & 255u) == PARTS; spun(spins); } while (!__all_sync(~0u, ok));
-    uint4 v[ROWS];
-    do {
-      ok = true;
+    for (int r = 0; r < ROWS; r++)
 #pragma unroll
-      for (int r = 0; r < ROWS; r++) v[r] = load4(p + r * ROW_SUMS);
+      for (int h = 0; h < BLOCKS; h++) v[r][h] = load4(p + r * ROW_SUMS + h * 128 * SECTOR);
 #pragma unroll
-      for (int r = 0; r < ROWS; r++) ok = ok && (v[r].x & 255u) == PARTS && (v[r].z & 255u) == PARTS;
-      spun(spins);
-    } while (!__all_sync(~0u, ok));
+    for (int r = 0; r < ROWS; r++)
 #pragma unroll
-    for (int r = 0; r < ROWS; r++) {
+      for (int h = 0; h < BLOCKS; h++) ok = ok && (v[r][h].x & 255u) == PARTS && (v[r][h].z & 255u) == PARTS;
+    spun(spins);
+  } while (!__all_sync(~0u, ok));
+#pragma unroll
+  for (int r = 0; r < ROWS; r++)
+#pragma unroll
+    for (int h = 0; h < BLOCKS; h++) {
       float d[4];
-      split(v[r].x, v[r].y, d[0], d[1]);
-      split(v[r].z, v[r].w, d[2], d[3]);
+      split(v[r][h].x, v[r][h].y, d[0], d[1]);
+      split(v[r][h].z, v[r][h].w, d[2], d[3]);
 #pragma unroll
       for (int i = 0; i < 4; i++) x.at[r][h][i] += d[i];
       if (fmaxf(fmaxf(fabsf(d[0]), fabsf(d[1])), fmaxf(fabsf(d[2]), fabsf(d[3]))) >= 4096.f) *(volatile int *)overflow = 1;
     }
-  }
 }
 // Clear this program's sectors of every row in the sums that everybody has read.
 __device__ __forceinline__ void clear_sums(char *out_sums, char *down_sums, u32 turn, u32 program, u32 lane) {
@@ -157,10 +167,10 @@ __device__ __forceinline__ void clear_sums(char *out_sums, char *down_sums, u32 
 
 // ---- products. Sums of squares of the rows, for `inverse_rms` after the next barrier.
 __device__ __forceinline__ void leave_squares(Rows &x, u32 warp, u32 lane, int which) {
-  float *squares = (float *)(shared + AT_SQUARES) + which * 64 + warp * 8;
-  float s[8];
+  float *squares = (float *)(shared + AT_SQUARES) + which * 64 * EIGHTS + warp * 8 * EIGHTS;
+  float s[8 * EIGHTS];
 #pragma unroll
-  for (int r = 0; r < 8; r++) {
+  for (int r = 0; r < 8 * EIGHTS; r++) {
     s[r] = 0.f;
 #pragma unroll
     for (int h = 0; h < BLOCKS; h++) {
@@ -172,21 +182,25 @@ __device__ __forceinline__ void leave_squares(Rows &x, u32 warp, u32 lane, int w
     float v = warp_sum(s[0]);
     if (lane == 0) squares[0] = v;
   } else {
-    fold<4>(s, lane);
-    float v = s[0];
-    v += __shfl_xor_sync(~0u, v, 8);
-    v += __shfl_xor_sync(~0u, v, 16);
-    if (lane < 8) squares[lane] = v;
+#pragma unroll
+    for (int e = 0; e < EIGHTS; e++) { // eight by eight, so that a row has the same bits among eight and among sixteen
+      fold<4>(s + 8 * e, lane);
+      float v = s[8 * e];
+      v += __shfl_xor_sync(~0u, v, 8);
+      v += __shfl_xor_sync(~0u, v, 16);
+      if (lane < 8) squares[8 * e + lane] = v;
+    }
   }
 }
 __device__ __forceinline__ float inverse_rms(int which, u32 row) {
-  const float *squares = (const float *)(shared + AT_SQUARES) + which * 64 + row;
+  const float *squares = (const float *)(shared + AT_SQUARES) + which * 64 * EIGHTS + row;
   float v = 0;
 #pragma unroll
-  for (int i = 0; i < 8; i++) v += squares[i * 8];
+  for (int i = 0; i < 8; i++) v += squares[i * 8 * EIGHTS];
   return rsqrtf(v * (1.f / HIDDEN) + 1e-6f);
 }
-// Fragments of this warp's inputs: rows times the norm's weight, in bf16. 1 / rms is applied to the product.
+// Fragments of this warp's inputs, eight rows after eight: rows times the norm's weight, in bf16. 1 / rms is applied to
+// the product.
 __device__ __forceinline__ void fragments(Rows &x, const u16 *norm, u32 warp, u32 lane, int which, u32 (*b)[2]) {
   char *rows = shared + AT_ROWS + warp * WARP_BYTES;
   u32 g = lane >> 2, t = lane & 3;
@@ -195,17 +209,20 @@ __device__ __forceinline__ void fragments(Rows &x, const u16 *norm, u32 warp, u3
     const uint2 weight = *(const uint2 *)(norm + h * 1024 + warp * 128 + lane * 4);
     float n0 = low(weight.x), n1 = high(weight.x), n2 = low(weight.y), n3 = high(weight.y);
 #pragma unroll
-    for (int r = 0; r < ROWS; r++)
-      *(uint2 *)(rows + r * 320 + lane * 8) = make_uint2(pack(x.at[r][h][0] * n0, x.at[r][h][1] * n1), pack(x.at[r][h][2] * n2, x.at[r][h][3] * n3));
-    __syncwarp();
+    for (int e = 0; e < EIGHTS; e++) {
 #pragma unroll
-    for (int i = 0; i < 4; i++) {
-      uint4 v = make_uint4(0, 0, 0, 0);
-      if (g < ROWS) v = *(uint4 *)(rows + g * 320 + i * 64 + t * 16);
-      u32(*to)[2] = b + 8 * h + 2 * i;
-      to[0][0] = v.x, to[0][1] = v.y, to[1][0] = v.z, to[1][1] = v.w;
+      for (int r = 8 * e; r < 8 * e + 8 && r < ROWS; r++)
+        *(uint2 *)(rows + r % 8 * 320 + lane * 8) = make_uint2(pack(x.at[r][h][0] * n0, x.at[r][h][1] * n1), pack(x.at[r][h][2] * n2, x.at[r][h][3] * n3));
+      __syncwarp();
+#pragma unroll
+      for (int i = 0; i < 4; i++) {
+        uint4 v = make_uint4(0, 0, 0, 0);
+        if (g < ROWS) v = *(uint4 *)(rows + g * 320 + i * 64 + t * 16);
+        u32(*to)[2] = b + 8 * (BLOCKS * e + h) + 2 * i;
+        to[0][0] = v.x, to[0][1] = v.y, to[1][0] = v.z, to[1][1] = v.w;
+      }
+      __syncwarp();
     }
-    __syncwarp();
   }
   leave_squares(x, warp, lane, which);
 }
@@ -269,14 +286,15 @@ __device__ __forceinline__ void norm_and_rotate(const uint4 &in, const u16 *weig
   p *= n * low(w0), q *= n * high(w0), r *= n * low(w1), s *= n * high(w1);
   o[0] = p * cosine.x - r * sine.x, o[1] = q * cosine.y - s * sine.y, o[2] = r * cosine.x + p * sine.x, o[3] = s * cosine.y + q * sine.y;
 }
-// This warp's parts of T tiles of 16 outputs, for the other warps; then their sum over the warps.
-template <int T> __device__ __forceinline__ void leave_parts(float (*c)[4], u32 warp, u32 lane, u32 at) {
+// This warp's parts of T tiles of 16 outputs for the rows from `row` on, for the other warps; then their sum over the warps.
+template <int T> __device__ __forceinline__ void leave_parts(float (*c)[4], u32 warp, u32 lane, u32 at, u32 row = 0) {
   float *p = (float *)(shared + AT_ROWS + warp * WARP_BYTES + at);
-  u32 g = lane >> 2, t = lane & 3;
+  u32 g = lane >> 2;
+  row += 2 * (lane & 3);
 #pragma unroll
   for (int m = 0; m < T; m++) {
-    if (2 * t < ROWS) p[2 * t * PARTS_STRIDE + m * 16 + g] = c[m][0], p[2 * t * PARTS_STRIDE + m * 16 + g + 8] = c[m][2];
-    if (2 * t + 1 < ROWS) p[(2 * t + 1) * PARTS_STRIDE + m * 16 + g] = c[m][1], p[(2 * t + 1) * PARTS_STRIDE + m * 16 + g + 8] = c[m][3];
+    if (row < ROWS) p[row * PARTS_STRIDE + m * 16 + g] = c[m][0], p[row * PARTS_STRIDE + m * 16 + g + 8] = c[m][2];
+    if (row + 1 < ROWS) p[(row + 1) * PARTS_STRIDE + m * 16 + g] = c[m][1], p[(row + 1) * PARTS_STRIDE + m * 16 + g + 8] = c[m][3];
   }
 }
 __device__ __forceinline__ float sum_parts(u32 row, u32 output, u32 at) {

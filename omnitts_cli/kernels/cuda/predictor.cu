@@ -11,10 +11,10 @@
 //           pairs of bf16, each with a sequence number.
 //   out     sums in fixed point with red.add: a word holds two columns of 28 bits and an 8-bit count of its parts.
 //           Integer sums do not depend on their order, so frames are reproducible to the bit.
-//   down    the same. One row: 128 parts, each from the 24 units that a program computed. Eight rows: the 16 programs of
+//   down    the same. One row: 128 parts, each from the 24 units that a program computed. More: the 16 programs of
 //           a kv head exchange their units first, and 8 x 2 parts are summed.
-//   logits  pairs of bf16 with the position; a program that samples reads all 2,048. One row: every program samples. Eight rows:
-//           program 16 r samples for row r and publishes the code.
+//   logits  pairs of bf16 with the position; a program that samples reads all 2,048. One row: every program samples. More:
+//           one program samples for each row and publishes the code.
 // The sums are double-buffered. An idle warp clears the set that every program has read, before the next exchange of
 // heads.
 #define BLOCKS 1
@@ -54,9 +54,9 @@ struct Frame {
 #define WORDS_LOGITS (WORDS_UNITS + ROWS * 3072)
 #define WORDS_CODES (WORDS_LOGITS + ROWS * 2048)
 
-#define AT_ATTENDED AT_MORE                     // 8 x 576: what the heads attended to, bf16
-#define AT_CHANCES (AT_ATTENDED + 8 * 576)     // 8 x 128
-#define AT_DRAW (AT_CHANCES + 8 * 128)         // 2 x 8 words of reductions, 8 codes
+#define AT_ATTENDED AT_MORE                     // 8 EIGHTS x 576: what the heads attended to, bf16
+#define AT_CHANCES (AT_ATTENDED + 8 * EIGHTS * 576) // 8 x 128
+#define AT_DRAW (AT_CHANCES + 8 * 128)         // 2 x 8 words of reductions, up to 16 codes
 #define AT_CACHE (AT_DRAW + 128)               // 5 layers x (keys 4 KB, values 4 KB) of the row this program attends for
 
 // ---- sampling, by all 256 consumer threads of a program: what kernels/triton/draw.py computes
@@ -168,11 +168,24 @@ __device__ __forceinline__ u32 draw(const u32 *pairs, u32 row, u32 group, const 
   return min(over.count(passed), CODES - 1u);
 }
 
+// Four chains of products of one tile: their sum is in the first.
+__device__ __forceinline__ void add_chains(float (*a)[4]) {
+#pragma unroll
+  for (int i = 0; i < 4; i++) a[0][i] = (a[0][i] + a[1][i]) + (a[2][i] + a[3][i]);
+}
+__device__ __forceinline__ void add_all(char *p, float (*a)[4][4], u32 t4, int *overflow) {
+#pragma unroll
+  for (int e = 0; e < EIGHTS; e++) {
+    add_chains(a[e]);
+    add_rows(p, a[e][0], t4, overflow, 8 * e);
+  }
+}
+
 extern "C" __global__ void __launch_bounds__(384, 1) predictor_frame(const Frame f) {
   const u32 thread = threadIdx.x, program = blockIdx.x, warp = thread >> 5, lane = thread & 31;
   prepare_ring(thread);
   if (warp >= 8) { // the producer
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
     if (thread != 256) return;
     u32 chunk = 0;
     for (u32 position = 0; position < POSITIONS; position++) {
@@ -181,7 +194,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) predictor_frame(const Frame
     }
     return;
   }
-  asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
   const u32 kv_head = program >> 4, member = program & 15, g = lane >> 2, t4 = lane & 3;
   u32 chunk = 0, random = (program * 8 + warp) * 2654435761u + __shfl_sync(~0u, (u32)clock(), 0);
   auto hold = [&](int point) {
@@ -191,9 +204,10 @@ extern "C" __global__ void __launch_bounds__(384, 1) predictor_frame(const Frame
   meet_warps();
   Rows x;
   char *const out_sums = f.sums, *const down_sums = f.sums + 2 * SUMS;
-  // which warp publishes a row's 32 outputs, and which row and head a warp attends for
-  const u32 row_here = ALONE ? 0 : member >> 1, head_here = ALONE ? warp & 1 : member & 1, row_spoken = ALONE ? 0 : warp;
-  const bool attends = ALONE ? warp < 2 : warp == 7, speaks = ALONE ? warp == 0 : true;
+  // Which row and head a warp attends for. One row: two warps of each program, for two heads. Eight rows: one warp, for
+  // one of both. Sixteen: again two. `warp` and `warp + 8` are the rows whose outputs a warp publishes.
+  const u32 row_here = ALONE ? 0 : ROWS == 8 ? member >> 1 : member, head_here = ROWS == 8 ? member & 1 : warp & 1;
+  const bool attends = ALONE ? warp < 2 : ROWS == 8 ? warp == 7 : warp >= 6, speaks = !ALONE || warp == 0;
   const u32 parts_at = ALONE ? 512 : 0, gate_parts_at = ALONE ? 1024 : 0;
   u32 code[ROWS];
   if (program == 0 && (int)thread < f.rows) f.codes[thread * POSITIONS] = f.first_codes[thread];
@@ -211,24 +225,34 @@ extern "C" __global__ void __launch_bounds__(384, 1) predictor_frame(const Frame
     for (u32 layer = 0; layer < LAYERS; layer++) {
       const u16 *norms = f.norms + layer * LAYER_NORMS;
       const u32 turn = position * LAYERS + layer, sequence = turn + 1;
-      u32 b[8][2];
+      u32 b[8 * EIGHTS][2];
       hold(0);
       fragments(x, norms, warp, lane, 0, b);
       { // queries, keys, values: 32 outputs
-        float a[2][2][4] = {};
-        each_tile<4>(chunk, warp, lane, [&](int i, const uint4 &w) { product16(a[(i >> 1) & 1][i & 1], w, b[i >> 1][0], b[i >> 1][1]); });
+        float a[EIGHTS][2][2][4] = {};
+        each_tile<4>(chunk, warp, lane, [&](int i, const uint4 &w) {
 #pragma unroll
-        for (int i = 0; i < 8; i++) ((float *)a[0])[i] += ((float *)a[1])[i];
-        leave_parts<2>(a[0], warp, lane, parts_at);
+          for (int e = 0; e < EIGHTS; e++) product16(a[e][(i >> 1) & 1][i & 1], w, b[8 * e + (i >> 1)][0], b[8 * e + (i >> 1)][1]);
+        });
+#pragma unroll
+        for (int e = 0; e < EIGHTS; e++) {
+#pragma unroll
+          for (int i = 0; i < 8; i++) ((float *)a[e][0])[i] += ((float *)a[e][1])[i];
+          leave_parts<2>(a[e][0], warp, lane, parts_at, 8 * e);
+        }
       }
       hold(1);
       meet_warps();
       if (speaks) {
-        float v = rounded(sum_parts(row_spoken, lane, parts_at) * inverse_rms(0, row_spoken)), next = __shfl_xor_sync(~0u, v, 1);
-        if (!(lane & 1)) store2(f.words + WORDS_HEADS + (((kv_head * ROWS + row_spoken) * 4 + (member >> 2)) * 32 + 8 * (member & 3)) * 4 + lane, pack(v, next), sequence);
+#pragma unroll
+        for (int e = 0; e < EIGHTS; e++) {
+          const u32 row = ALONE ? 0 : 8 * e + warp;
+          float v = rounded(sum_parts(row, lane, parts_at) * inverse_rms(0, row)), next = __shfl_xor_sync(~0u, v, 1);
+          if (!(lane & 1)) store2(f.words + WORDS_HEADS + (((kv_head * ROWS + row) * 4 + (member >> 2)) * 32 + 8 * (member & 3)) * 4 + lane, pack(v, next), sequence);
+        }
       }
       hold(2);
-      if (warp == 6) clear_sums(out_sums, down_sums, turn, program, lane);
+      if (warp == 5) clear_sums(out_sums, down_sums, turn, program, lane);
       if (attends) {
         uint4 in[3]; // this head's query, the key, the value: columns 2 lane, 2 lane + 1, 64 + 2 lane, 65 + 2 lane
         const u32 *from = f.words + WORDS_HEADS + ((kv_head * ROWS + row_here) * 4 * 32 + lane) * 4;
@@ -280,72 +304,81 @@ extern "C" __global__ void __launch_bounds__(384, 1) predictor_frame(const Frame
         }
         sum = 1.f / sum;
         hold(4);
-        if (ALONE) {
+        if constexpr (ALONE) {
           char *to = shared + AT_ATTENDED + head_here * 256;
           *(u32 *)(to + 4 * lane) = pack(o[0] * sum, o[1] * sum);
           *(u32 *)(to + 128 + 4 * lane) = pack(o[2] * sum, o[3] * sum);
         } else {
           store4(f.words + WORDS_ATTENDED + (((kv_head * ROWS + row_here) * 2 + head_here) * 32 + lane) * 4, pack(o[0] * sum, o[1] * sum), sequence, pack(o[2] * sum, o[3] * sum), sequence);
         }
-        if (!ALONE || head_here == 0) { // the other warp may still read, but not this position
+        if (ROWS == 8 || head_here == 0) { // the other warp may still read, but not this position
           *(uint2 *)(keys + (position >> 1) * 512 + (position & 1) * 8) = key;
           *(uint2 *)(values + (position >> 1) * 512 + (position & 1) * 8) = value;
         }
       }
       hold(5);
-      if (!ALONE) { // each warp fetches one row
-        uint4 z[2];
+      if (!ALONE) { // each warp fetches its rows
+        uint4 z[2 * EIGHTS];
         bool ok;
         u32 spins = 0;
         const u32 *from = f.words + WORDS_ATTENDED + ((kv_head * ROWS + warp) * 64 + lane) * 4;
         do {
-          z[0] = load4(from), z[1] = load4(from + 128);
-          ok = both_from(z[0], sequence) && both_from(z[1], sequence);
+          ok = true;
+#pragma unroll
+          for (int i = 0; i < 2 * EIGHTS; i++) z[i] = load4(from + (i >> 1) * 2048 + (i & 1) * 128), ok = ok && both_from(z[i], sequence);
           spun(spins);
         } while (!__all_sync(~0u, ok));
 #pragma unroll
-        for (int i = 0; i < 2; i++) {
-          char *to = shared + AT_ATTENDED + warp * 576 + i * 256;
+        for (int i = 0; i < 2 * EIGHTS; i++) {
+          char *to = shared + AT_ATTENDED + (warp + 8 * (i >> 1)) * 576 + (i & 1) * 256;
           *(u32 *)(to + 4 * lane) = z[i].x, *(u32 *)(to + 128 + 4 * lane) = z[i].z;
         }
       }
       meet_warps();
       hold(6);
       { // out: 16 of 64 outputs and 128 of 256 inputs a warp
-        float a[4][4] = {};
+        float a[EIGHTS][4][4] = {};
         const char *from = shared + AT_ATTENDED + g * 576 + (warp & 1) * 256 + t4 * 16;
 #pragma unroll
-        for (int i = 0; i < 4; i++) {
+        for (int i = 0; i < 4 * EIGHTS; i++) {
           uint4 v = make_uint4(0, 0, 0, 0);
-          if (g < ROWS) v = *(const uint4 *)(from + i * 64);
+          if (g < ROWS) v = *(const uint4 *)(from + (i >> 2) * 8 * 576 + (i & 3) * 64);
           b[2 * i][0] = v.x, b[2 * i][1] = v.y, b[2 * i + 1][0] = v.z, b[2 * i + 1][1] = v.w;
         }
-        each_tile<2>(chunk, warp, lane, [&](int i, const uint4 &w) { product16(a[i & 3], w, b[i][0], b[i][1]); });
+        each_tile<2>(chunk, warp, lane, [&](int i, const uint4 &w) {
 #pragma unroll
-        for (int i = 0; i < 4; i++) a[0][i] = (a[0][i] + a[1][i]) + (a[2][i] + a[3][i]);
+          for (int e = 0; e < EIGHTS; e++) product16(a[e][i & 3], w, b[8 * e + i][0], b[8 * e + i][1]);
+        });
         hold(7);
         char *p = out_sums + (turn & 1) * SUMS + (u64)(8 * member + 2 * (warp >> 1) + (g >> 2)) * SECTOR + (g & 3) * 8;
-        if (2 * t4 < ROWS) add_part(p + 2 * t4 * ROW_SUMS, a[0][0], a[0][2], f.overflow);
-        if (2 * t4 + 1 < ROWS) add_part(p + (2 * t4 + 1) * ROW_SUMS, a[0][1], a[0][3], f.overflow);
+        add_all(p, a, t4, f.overflow);
       }
       add_sums<16>(out_sums + (turn & 1) * SUMS, x, warp, lane, f.overflow);
       hold(8);
       fragments(x, norms + 1024, warp, lane, 1, b);
       { // gate and up: 24 units
-        float a[2][3][4] = {};
-        each_tile<6>(chunk, warp, lane, [&](int i, const uint4 &w) { product16(a[(i / 3) & 1][i % 3], w, b[i / 3][0], b[i / 3][1]); });
+        float a[EIGHTS][2][3][4] = {};
+        each_tile<6>(chunk, warp, lane, [&](int i, const uint4 &w) {
 #pragma unroll
-        for (int i = 0; i < 12; i++) ((float *)a[0])[i] += ((float *)a[1])[i];
-        leave_parts<3>(a[0], warp, lane, gate_parts_at);
+          for (int e = 0; e < EIGHTS; e++) product16(a[e][(i / 3) & 1][i % 3], w, b[8 * e + i / 3][0], b[8 * e + i / 3][1]);
+        });
+#pragma unroll
+        for (int e = 0; e < EIGHTS; e++) {
+#pragma unroll
+          for (int i = 0; i < 12; i++) ((float *)a[e][0])[i] += ((float *)a[e][1])[i];
+          leave_parts<3>(a[e][0], warp, lane, gate_parts_at, 8 * e);
+        }
       }
       hold(9);
       meet_warps();
-      const u32 unit = lane < 24 ? lane : 23, unit_row = ALONE ? 0 : warp;
-      const float scale = inverse_rms(1, unit_row);
-      const float gate = rounded(sum_parts(unit_row, unit, gate_parts_at) * scale), up = rounded(sum_parts(unit_row, 24 + unit, gate_parts_at) * scale);
-      const float gated = rounded(gate / (1.f + __expf(-gate))) * up;
-      if (ALONE) { // every warp computes the 24 units for itself; down: these units, all outputs
-        *(u16 *)(shared + AT_UNITS + warp * UNITS_BYTES + lane * 2) = (u16)(pack(gated, 0.f) & 0xffff);
+      const u32 unit = lane < 24 ? lane : 23;
+      auto gated = [&](u32 row) {
+        const float scale = inverse_rms(1, row);
+        const float gate = rounded(sum_parts(row, unit, gate_parts_at) * scale), up = rounded(sum_parts(row, 24 + unit, gate_parts_at) * scale);
+        return rounded(gate / (1.f + __expf(-gate))) * up;
+      };
+      if constexpr (ALONE) { // every warp computes the 24 units for itself; down: these units, all outputs
+        *(u16 *)(shared + AT_UNITS + warp * UNITS_BYTES + lane * 2) = (u16)(pack(gated(0), 0.f) & 0xffff);
         __syncwarp();
         float a[8][4] = {};
         const char *from = shared + AT_UNITS + warp * UNITS_BYTES;
@@ -363,61 +396,77 @@ extern "C" __global__ void __launch_bounds__(384, 1) predictor_frame(const Frame
           if (t4 == 0) add_part(p + (u64)(2 * (m & 3) + (m >> 2) * 64) * SECTOR, a[m][0], a[m][2], f.overflow);
         add_sums<128>(down_sums + (turn & 1) * SUMS, x, warp, lane, f.overflow);
       } else { // the group's units first; down: 16 of 64 outputs and 192 of 384 units a warp
-        const float next = __shfl_xor_sync(~0u, gated, 1);
-        if (!(lane & 1) && lane < 24) store2(f.words + WORDS_UNITS + ((kv_head * ROWS + warp) * 192 + 12 * member) * 2 + lane, pack(gated, next), sequence);
-        uint4 z[3];
+#pragma unroll
+        for (int e = 0; e < EIGHTS; e++) {
+          const u32 row = 8 * e + warp;
+          const float mine = gated(row), next = __shfl_xor_sync(~0u, mine, 1);
+          if (!(lane & 1) && lane < 24) store2(f.words + WORDS_UNITS + ((kv_head * ROWS + row) * 192 + 12 * member) * 2 + lane, pack(mine, next), sequence);
+        }
+        uint4 z[3 * EIGHTS];
         bool ok;
         u32 spins = 0;
         const u32 *from = f.words + WORDS_UNITS + (kv_head * ROWS + warp) * 384 + lane * 4;
         do {
           ok = true;
 #pragma unroll
-          for (int i = 0; i < 3; i++) z[i] = load4(from + i * 128), ok = ok && both_from(z[i], sequence);
+          for (int i = 0; i < 3 * EIGHTS; i++) z[i] = load4(from + i / 3 * 3072 + i % 3 * 128), ok = ok && both_from(z[i], sequence);
           spun(spins);
         } while (!__all_sync(~0u, ok));
 #pragma unroll
-        for (int i = 0; i < 3; i++) *(uint2 *)(shared + AT_UNITS + warp * UNITS_BYTES + lane * 8 + i * 256) = make_uint2(z[i].x, z[i].z);
+        for (int i = 0; i < 3 * EIGHTS; i++) *(uint2 *)(shared + AT_UNITS + (warp + i / 3 * 8) * UNITS_BYTES + lane * 8 + i % 3 * 256) = make_uint2(z[i].x, z[i].z);
         meet_warps();
         hold(10);
-        float a[4][4] = {};
-        u32 units[12][2];
+        float a[EIGHTS][4][4] = {};
+        u32 units[12 * EIGHTS][2];
         const char *at = shared + AT_UNITS + g * UNITS_BYTES + (warp & 1) * 384 + t4 * 16;
 #pragma unroll
-        for (int i = 0; i < 6; i++) { const uint4 v = *(const uint4 *)(at + i * 64); units[2 * i][0] = v.x, units[2 * i][1] = v.y, units[2 * i + 1][0] = v.z, units[2 * i + 1][1] = v.w; }
-        each_tile<3>(chunk, warp, lane, [&](int i, const uint4 &w) { product16(a[i & 3], w, units[i][0], units[i][1]); });
+        for (int i = 0; i < 6 * EIGHTS; i++) {
+          const uint4 v = *(const uint4 *)(at + i / 6 * 8 * UNITS_BYTES + i % 6 * 64);
+          units[2 * i][0] = v.x, units[2 * i][1] = v.y, units[2 * i + 1][0] = v.z, units[2 * i + 1][1] = v.w;
+        }
+        each_tile<3>(chunk, warp, lane, [&](int i, const uint4 &w) {
 #pragma unroll
-        for (int i = 0; i < 4; i++) a[0][i] = (a[0][i] + a[1][i]) + (a[2][i] + a[3][i]);
+          for (int e = 0; e < EIGHTS; e++) product16(a[e][i & 3], w, units[12 * e + i][0], units[12 * e + i][1]);
+        });
         hold(11);
         char *p = down_sums + (turn & 1) * SUMS + (u64)(8 * member + 2 * (warp >> 1) + (g >> 2)) * SECTOR + (g & 3) * 8;
-        add_part(p + 2 * t4 * ROW_SUMS, a[0][0], a[0][2], f.overflow);
-        add_part(p + (2 * t4 + 1) * ROW_SUMS, a[0][1], a[0][3], f.overflow);
+        add_all(p, a, t4, f.overflow);
         add_sums<16>(down_sums + (turn & 1) * SUMS, x, warp, lane, f.overflow);
       }
     }
     if (position == 0) continue; // the talker's state has no head
     const u32 group = position;
     { // head: 16 outputs
-      u32 b[8][2];
+      u32 b[8 * EIGHTS][2];
       fragments(x, f.norms + LAYERS * LAYER_NORMS, warp, lane, 1, b);
-      float a[4][4] = {};
-      each_tile<2>(chunk, warp, lane, [&](int i, const uint4 &w) { product16(a[i & 3], w, b[i][0], b[i][1]); });
+      float a[EIGHTS][4][4] = {};
+      each_tile<2>(chunk, warp, lane, [&](int i, const uint4 &w) {
 #pragma unroll
-      for (int i = 0; i < 4; i++) a[0][i] = (a[0][i] + a[1][i]) + (a[2][i] + a[3][i]);
-      leave_parts<1>(a, warp, lane, parts_at);
+        for (int e = 0; e < EIGHTS; e++) product16(a[e][i & 3], w, b[8 * e + i][0], b[8 * e + i][1]);
+      });
+#pragma unroll
+      for (int e = 0; e < EIGHTS; e++) {
+        add_chains(a[e]);
+        leave_parts<1>(a[e], warp, lane, parts_at, 8 * e);
+      }
       hold(12);
       meet_warps();
       if (speaks) {
-        const float v = sum_parts(row_spoken, lane & 15, parts_at) * inverse_rms(1, row_spoken), next = __shfl_xor_sync(~0u, v, 1);
-        if (lane < 16 && !(lane & 1)) {
-          const u32 pair = pack(v, next);
-          store2(f.words + WORDS_LOGITS + (row_spoken * 1024 + program * 8) * 2 + lane, pair, group);
-          if (f.logits && row_spoken < f.rows) *(u32 *)(f.logits + ((u64)(group - 1) * f.rows + row_spoken) * CODES + program * 16 + lane) = pair;
+#pragma unroll
+        for (int e = 0; e < EIGHTS; e++) {
+          const u32 row = ALONE ? 0 : 8 * e + warp;
+          const float v = sum_parts(row, lane & 15, parts_at) * inverse_rms(1, row), next = __shfl_xor_sync(~0u, v, 1);
+          if (lane < 16 && !(lane & 1)) {
+            const u32 pair = pack(v, next);
+            store2(f.words + WORDS_LOGITS + (row * 1024 + program * 8) * 2 + lane, pair, group);
+            if (f.logits && (int)row < f.rows) *(u32 *)(f.logits + ((u64)(group - 1) * f.rows + row) * CODES + program * 16 + lane) = pair;
+          }
         }
       }
       hold(13);
     }
-    const u32 drawn_row = ALONE ? 0 : program >> 4;
-    if (ALONE || (member == 0 && drawn_row < f.rows)) {
+    const u32 drawn_row = ALONE ? 0 : program * ROWS / PROGRAMS;
+    if (ALONE || (program % (PROGRAMS / ROWS) == 0 && (int)drawn_row < f.rows)) {
       uint4 z[2];
       const u32 *from = f.words + WORDS_LOGITS + drawn_row * 2048 + thread * 8;
       bool ok;
@@ -432,7 +481,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) predictor_frame(const Frame
     }
     if (!ALONE) {
       u32 *codes = (u32 *)(shared + AT_DRAW + 64);
-      if (warp == 0 && lane < 8) {
+      if (warp == 0 && lane < ROWS) {
         uint2 v = make_uint2(0, group);
         u32 spins = 0;
         if ((int)lane < f.rows) do { v = load2(f.words + WORDS_CODES + lane * 2); spun(spins); } while ((int)(v.y - group) < 0);

@@ -1,4 +1,4 @@
-"""The predictor's passes, heads and draws of one frame as one persistent kernel (`predictor.cu`), for up to 8 rows."""
+"""The predictor's passes, heads and draws of one frame as one persistent kernel (`predictor.cu`), for up to 16 rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from omnitts_cli.kernels.ops import PredictorParts
 SOURCE = Path(__file__).with_name("predictor.cu")
 LAYERS, HIDDEN = 5, 1024
 GROUPS, CODES = 16, 2048
-MOST_ROWS = 8
+SIZES = (1, 8, 16)
+"""Rows of the kernel's variants. A batch is padded to the next size."""
 
 
 class _Frame(ctypes.Structure):
@@ -38,46 +39,48 @@ class _Frame(ctypes.Structure):
 
 
 @dataclass
-class _Variant:
-    """The kernel for one row, or for up to eight, with the weights in its order."""
+class _Weights:
+    """Weights in the order that one row needs, or more rows."""
 
-    kernel: Kernel
     lines: Tensor
     heads: Tensor
+
+    @staticmethod
+    def of(parts: PredictorParts, alone: bool) -> _Weights:
+        layout = Layout(parts.norm.device)
+        lines = torch.stack([layout.layer(weights, alone) for weights in parts.layers])
+        return _Weights(lines, torch.stack([layout.head(head, alone) for head in parts.heads]))
+
+
+@dataclass
+class _Variant:
+    """The kernel for up to `rows` rows."""
+
+    kernel: Kernel
+    weights: _Weights
     state: Tensor  # bytes: sums, then words
     sums: int  # bytes of `sums` in it
 
     @staticmethod
-    def of(parts: PredictorParts, alone: bool, defines: Mapping[str, int]) -> _Variant:
-        device = parts.norm.device
-        layout, rows = Layout(device), 1 if alone else MOST_ROWS
-        shared = 36 * 4096 + 8 * (2560 + 576 + 832 + 128) + 512 + 16 + 128 + 40960 + (9 if alone else 18) * 16
-        kernel = Kernel(
-            SOURCE,
-            "predictor_frame",
-            {"ROWS": rows, "BUSY_AHEAD": 2 if alone else 4, **defines},
-            "sm_90a",
-            PROGRAMS,
-            THREADS,
-            shared,
-        )
+    def of(rows: int, weights: _Weights, defines: Mapping[str, int]) -> _Variant:
+        alone, eights, ring = rows == 1, -(-rows // 8), 34 if rows == 16 else 36
+        shared = ring * 4096 + ring // (4 if alone else 2) * 16 + eights * (8 * (832 + 576) + 512)
+        shared += 8 * ((2560 if eights == 1 else 3328) + 128) + 16 + 128 + 40960
+        macros = {"ROWS": rows, "BUSY_AHEAD": 2 if alone else 4, **defines}
+        kernel = Kernel(SOURCE, "predictor_frame", macros, "sm_90a", PROGRAMS, THREADS, shared)
         sums = 4 * rows * 128 * (1024 if alone else 64)
-        return _Variant(
-            kernel=kernel,
-            lines=torch.stack([layout.layer(weights, alone) for weights in parts.layers]),
-            heads=torch.stack([layout.head(head, alone) for head in parts.heads]),
-            state=torch.zeros(sums + 4 * rows * 11266, dtype=torch.uint8, device=device),
-            sums=sums,
-        )
+        state = torch.zeros(sums + 4 * rows * 11266, dtype=torch.uint8, device=weights.lines.device)
+        return _Variant(kernel, weights, state, sums)
 
 
 class PersistentPredictor:
     """Codes of a frame from the talker's state and the row of group 0. See `FusedPredictor` in `kernels/ops.py`."""
 
-    most_rows = MOST_ROWS
+    most_rows = SIZES[-1]
 
     def __init__(self, parts: PredictorParts, defines: Mapping[str, int]) -> None:
-        self._variants = {alone: _Variant.of(parts, alone, defines) for alone in (True, False)}
+        weights = {alone: _Weights.of(parts, alone) for alone in (True, False)}
+        self._variants = {rows: _Variant.of(rows, weights[rows == 1], defines) for rows in SIZES}
         self._norms = norms(parts.layers, parts.norm)
         self._turns = torch.cat([parts.cos, parts.sin], 1).float().contiguous()
         self._tables = parts.tables
@@ -97,7 +100,7 @@ class PersistentPredictor:
         logits: Tensor | None = None,
     ) -> Tensor:
         rows = hidden.shape[0]
-        variant = self._variants[rows == 1]
+        variant = self._variants[next(size for size in SIZES if size >= rows)]
         # for the columns of the engine this copies nothing
         given = [x.contiguous() for x in (hidden, first, first_codes, seeds, frames, temperature, top_k, top_p)]
         codes = torch.empty(rows, GROUPS, dtype=torch.int64, device=hidden.device)
@@ -105,8 +108,8 @@ class PersistentPredictor:
         state = variant.state.data_ptr()
         variant.kernel.launch(
             _Frame(
-                variant.lines.data_ptr(),
-                variant.heads.data_ptr(),
+                variant.weights.lines.data_ptr(),
+                variant.weights.heads.data_ptr(),
                 self._norms.data_ptr(),
                 self._turns.data_ptr(),
                 given[0].data_ptr(),

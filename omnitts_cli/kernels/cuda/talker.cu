@@ -77,13 +77,13 @@ extern "C" __global__ void __launch_bounds__(384, 1) talker_step(const Step f) {
   const u32 thread = threadIdx.x, program = blockIdx.x, warp = thread >> 5, lane = thread & 31;
   prepare_ring(thread);
   if (warp >= 8) { // the producer
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
     if (thread != 256) return;
     u32 chunk = 0;
     for (u32 layer = 0; layer < (u32)f.layers; layer++) stream(chunk, f.lines + ((u64)layer * PROGRAMS + program) * LAYER_BYTES, LAYER_BYTES / CHUNK);
     return;
   }
-  asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
   const u32 kv_head = program >> 4, member = program & 15, g = lane >> 2, t4 = lane & 3;
   u32 chunk = 0, random = (program * 8 + warp) * 2654435761u + __shfl_sync(~0u, (u32)clock(), 0);
   auto hold = [&](int point) {
@@ -125,18 +125,16 @@ extern "C" __global__ void __launch_bounds__(384, 1) talker_step(const Step f) {
     }
     uint2 key[8], value[8];
     const int first = FIRST_STRIDE * warp + (ALONE ? member : 0);
-    auto load = [&](int from) {
+    auto load = [&](uint2 *to, const u16 *rows, int from) {
 #pragma unroll
       for (int r = 0; r < 8; r++) {
-        key[r] = value[r] = make_uint2(0, 0);
+        to[r] = make_uint2(0, 0);
         const int p = from + STRIDE * r;
-        if (p < position) {
-          const u16 *k = keys + p * 128 + 2 * lane, *v = values + p * 128 + 2 * lane;
-          key[r] = make_uint2(*(const u32 *)k, *(const u32 *)(k + 64)), value[r] = make_uint2(*(const u32 *)v, *(const u32 *)(v + 64));
-        }
+        const u16 *at = rows + p * 128 + 2 * lane;
+        if (p < position) to[r] = make_uint2(*(const u32 *)at, *(const u32 *)(at + 64));
       }
     };
-    load(first);
+    load(key, keys, first), load(value, values, first);
     if (!ALONE) // what the later rounds will load
       for (int p = first + 64 + STRIDE * (int)(lane >> 2); p < position; p += 64)
         asm volatile("prefetch.global.L2 [%0];" ::"l"((lane & 2 ? values : keys) + p * 128 + (lane & 1) * 64));
@@ -179,8 +177,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) talker_step(const Step f) {
     Softmax seen[HEADS_HERE];
 #pragma unroll
     for (int h = 0; h < HEADS_HERE; h++) seen[h].clear();
-    for (int from = first; from <= position; from += 8 * STRIDE) {
-      if (from != first) load(from);
+    for (int from = first; from <= position; from += 8 * STRIDE) { // the next keys and values are loaded meanwhile
       float s[8 * HEADS_HERE];
 #pragma unroll
       for (int r = 0; r < 8; r++) {
@@ -188,6 +185,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) talker_step(const Step f) {
 #pragma unroll
         for (int h = 0; h < HEADS_HERE; h++) s[8 * h + r] = q[h][0] * low(key[r].x) + q[h][1] * high(key[r].x) + q[h][2] * low(key[r].y) + q[h][3] * high(key[r].y);
       }
+      load(key, keys, from + 8 * STRIDE);
       fold<4 * HEADS_HERE>(s, lane);
       if (!ALONE) s[0] += __shfl_xor_sync(~0u, s[0], 8);
       s[0] += __shfl_xor_sync(~0u, s[0], 16);
@@ -211,6 +209,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) talker_step(const Step f) {
         }
         seen[h].add(__shfl_sync(~0u, largest, 8 * h), __shfl_sync(~0u, sum, 8 * h), o);
       }
+      load(value, values, from + 8 * STRIDE);
     }
 #pragma unroll
     for (int h = 0; h < HEADS_HERE; h++) seen[h].leave(warp, h, lane);

@@ -26,7 +26,7 @@ pytestmark = [
         not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU"
     ),
 ]
-ROWS = (1, 2, 3, 5, 8)
+ROWS = (1, 2, 5, 8, 9, 16)
 SETTINGS = (
     {},
     {"temperature": 0.0},
@@ -136,13 +136,16 @@ def test_codes_are_those_of_the_plain_draw_from_these_logits(rows: int, settings
 
 
 def test_rows_do_not_depend_on_their_neighbours() -> None:
-    given = inputs(8)
-    whole = kernel()(*given)
-    for rows in (2, 3, 5, 7):
-        assert torch.equal(kernel()(*(x[:rows] for x in given)), whole[:rows])
+    given = inputs(16)
+    logits = torch.zeros(15, 16, 2048, device="cuda", dtype=torch.bfloat16)
+    whole = kernel()(*given, logits)
+    for rows in (2, 3, 5, 7, 8, 9, 12, 15):
+        some = torch.zeros(15, rows, 2048, device="cuda", dtype=torch.bfloat16)
+        assert torch.equal(kernel()(*(x[:rows] for x in given), some), whole[:rows])
+        assert torch.equal(some, logits[:, :rows])
 
 
-@pytest.mark.parametrize("rows", [1, 8])
+@pytest.mark.parametrize("rows", [1, 8, 16])
 def test_bits_repeat_while_warps_are_delayed_at_random(rows: int) -> None:
     given = inputs(rows)
     logits = torch.zeros(15, rows, 2048, device="cuda", dtype=torch.bfloat16)
@@ -155,7 +158,7 @@ def test_bits_repeat_while_warps_are_delayed_at_random(rows: int) -> None:
     assert int(bad) == 0
 
 
-@pytest.mark.parametrize("rows", [1, 8])
+@pytest.mark.parametrize("rows", [1, 8, 16])
 def test_a_captured_frame_is_an_eager_one(rows: int) -> None:
     given = inputs(rows)
     want = kernel()(*given)
