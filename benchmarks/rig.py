@@ -29,6 +29,7 @@ def options(about: str | None) -> argparse.ArgumentParser:
     parser.add_argument("-d", "--device", default="auto")
     parser.add_argument("--dtype", default="auto")
     parser.add_argument("-t", "--threads", type=int)
+    parser.add_argument("--exact", action="store_true", help="the same bits in a batch of any size")
     parser.add_argument("--commit", default=commit(), help="where git is not at hand to ask")
     parser.add_argument("--note", default="", help="kept with the row")
     parser.add_argument("--no-keep", action="store_true", help="print only, keep nothing in results/")
@@ -47,6 +48,7 @@ def settings_of(arguments: argparse.Namespace, **more: Any) -> Any:
         device=arguments.device,
         dtype=arguments.dtype,
         threads=arguments.threads,
+        exact=arguments.exact,
         offline=True,
         **more,
     )
@@ -58,6 +60,8 @@ def load_model(arguments: argparse.Namespace, settings: Any) -> tuple[Any, Any, 
     from omnitts_cli.speech import load as build
 
     device = choose(settings.device, settings.threads)
+    if settings.exact:
+        device.make_exact()
     began = time.perf_counter()
     model = build.load_model(arguments.model, device, settings=settings)
     device.synchronize()

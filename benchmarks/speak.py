@@ -130,6 +130,7 @@ def opened(
         "load_s": load_s,
         "start_s": start_s,
         "note": options.note,
+        **({"exact": True} if options.exact else {}),
     }
     return engine, about
 

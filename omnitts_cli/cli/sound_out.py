@@ -292,6 +292,7 @@ STEADY_S = 1.0
 def report(command: str, speech: Speech, tts: TTS, place: Stage, stream: Stream, *, named: bool) -> None:
     """What was made, for programs and for people. `named`: its name is printed on stdout."""
     from omnitts_cli.audio.pcm import dbfs
+    from omnitts_cli.devices.fingerprint import fingerprint
     from omnitts_cli.speech.voices import code_of
     from omnitts_cli.text.subtitles import joined, sentence_rows
 
@@ -299,6 +300,7 @@ def report(command: str, speech: Speech, tts: TTS, place: Stage, stream: Stream,
     peak = dbfs(place.peak) + louder
     warn_if_clipped(peak, speech.volume, place)
     console.fold()
+    exact = fingerprint(tts.engine.device) if getattr(tts.engine.device, "exact", False) else None
     model, request, account, seconds = tts.engine.model, stream.manner.request, stream.account, stream.seconds
     rtf = account.wall_s / seconds if seconds else None
     console.record(
@@ -325,6 +327,7 @@ def report(command: str, speech: Speech, tts: TTS, place: Stage, stream: Stream,
         device=tts.engine.device.name,
         dtype=str(model.dtype).removeprefix("torch."),
         via=tts.via,
+        **({"exact": exact} if exact else {}),
         peak_dbfs=round(peak, 1) if place.peak else None,
         loudness_lufs=None if place.lufs is None else round(place.lufs + louder, 1),
         warnings=console.warnings,

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from omnitts_cli.devices.workers import Workers
+from omnitts_cli.errors import DeviceError
 from omnitts_cli.kernels import cpu
 from omnitts_cli.kernels.ops import Ops
 from omnitts_cli.settings import environment
@@ -126,6 +127,7 @@ class CPUDevice:
     captures = False
     pads = False
     few_graphs = False
+    exact = False
 
     def __init__(self, threads: int | None = None, cores: int | None = None) -> None:
         torch.set_num_threads(threads or omp_threads() or physical_cores())
@@ -142,6 +144,14 @@ class CPUDevice:
 
         variant = "no compiled library" if self._ops is cpu.OPS else f"library for {library.usable()[0]}"
         return [self.card, f"torch {torch.__version__}", variant]
+
+    def make_exact(self) -> None:
+        """Rows are computed one by one in the compiled library; torch's products of a batch round by its size."""
+        if self._ops is cpu.OPS:
+            raise DeviceError(
+                "--exact on a CPU needs the compiled library, which is not in use", hint="omnitts doctor --offline"
+            )
+        self.exact = True
 
     def stream(self, urgent: bool = False) -> CPUStream:
         return CPUStream()

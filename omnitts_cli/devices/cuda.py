@@ -22,6 +22,7 @@ class CUDAStream(AcceleratorStream):
 
 class CUDADevice(Accelerator):
     few_graphs = False
+    exact = False
     api = torch.cuda
     waited = "called a synchronizing CUDA operation"  # torch also warns once that counting is experimental
 
@@ -51,6 +52,10 @@ class CUDADevice(Accelerator):
             from omnitts_cli.kernels.triton import OPS
         except ImportError:  # a build of torch without Triton
             return plain.OPS
+        if self.exact:
+            from omnitts_cli.kernels.cuda.exact import exact
+
+            return exact(OPS)
         if environment.variable(environment.NATIVE) == "0":
             return OPS
         from omnitts_cli.kernels.cuda.predictor import fuse_predictor
@@ -71,6 +76,13 @@ class CUDADevice(Accelerator):
         libraries = f"torch {torch.__version__}", f"CUDA {torch.version.cuda}", compiler, nvrtc.version()
         switched = environment.variable(environment.NATIVE) or "1"
         return [self.card, f"capability {major}.{minor}", *libraries, f"{environment.NATIVE}={switched}"]
+
+    def make_exact(self) -> None:
+        """From now on `ops` has only operations whose sums do not depend on the number of rows."""
+        used, reason = self.persistent_kernels()
+        if not used:
+            raise DeviceError(f"--exact cannot be kept on {self.name}: {reason}", hint="leave out --exact")
+        self.exact = True
 
     def persistent_kernels(self) -> tuple[bool, str]:
         """Whether the persistent kernels can be used, and the reason if not, for `doctor`."""

@@ -75,7 +75,9 @@ class Device(Protocol):
 
     def versions(self) -> list[str]:
         """The hardware, and the versions of what computes on it, as far as the bits of a sound depend on them."""
-        ...
+
+    def make_exact(self) -> None:
+        """From now on the operations give a row the same bits in a batch of any size; an error where none do."""
 
     def stream(self, urgent: bool = False) -> Stream:
         """A new stream; an urgent one has a higher priority."""

@@ -228,6 +228,13 @@ class FusedStep(Protocol):
         """All layers and the final norm for one position of each slot: [B, H]."""
         ...
 
+    def prompts(self, rows: Tensor, attend: Callable[[int, Tensor], Tensor], /) -> Tensor | None:
+        """All layers and the final norm for prompts [B, P, H], or None where layer by layer is as good.
+
+        `attend` takes a layer and its projection and returns the heads; it writes the cache.
+        """
+        ...
+
     def check(self) -> None:
         """Raise an error if an earlier call went wrong. Does not wait for the device."""
         ...
@@ -322,6 +329,8 @@ class Ops:
     fuse_step: Callable[[Sequence[LayerWeights], Tensor, int, float], FusedStep | None] | None = None
     # the predictor's part of a frame as one operation; None where it does not suit the shapes or the device
     fuse_predictor: Callable[[PredictorParts], FusedPredictor | None] | None = None
+    # whether a row has the same bits in a batch of any size
+    exact: bool = False
     # a whole frame of slots [B] as one operation, or None where the model's stacks are not fused ones of the device
     fuse_frame: Callable[[FrameParts], Callable[[Tensor], None] | None] | None = None
 

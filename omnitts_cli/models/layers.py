@@ -205,6 +205,13 @@ class Stack(nn.Module):
             value = self.fused(rows.rows, positions, slots, cache.cos, cache.sin, cache.keys, cache.values)
             return Normed(value, self.norm, self.shape.eps, value)
 
+        return self._run(rows, self.attention(positions, slots, cache, width), tap)
+
+    def attention(
+        self, positions: Tensor, slots: Tensor, cache: KVCache, width: int
+    ) -> Callable[[int, Tensor], Tensor]:
+        """What attends for a layer, from its index and its projection [B, P, ...]."""
+
         def attend(index: int, qkv: Tensor) -> Tensor:
             layer = self.layers[index]
             keys, values = cache.layer(index)
@@ -222,7 +229,7 @@ class Stack(nn.Module):
                 width,
             )
 
-        return self._run(rows, attend, tap)
+        return attend
 
     def cache(
         self,

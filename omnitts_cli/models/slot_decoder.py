@@ -20,7 +20,7 @@ from omnitts_cli.models.codec_decoder import CodecDecoder, Rise, Stretch, Upsamp
 from omnitts_cli.models.codec_layers import Snake, WindowedLayer, WindowedTransformer
 from omnitts_cli.models.roles import Codec, SlotDecoder
 
-COUNTS = 1024
+COUNTS = 16384
 """Semaphores for kernels that split one product; a product of more tiles fills the device without being split."""
 
 

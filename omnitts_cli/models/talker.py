@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from omnitts_cli.errors import DeviceError
 from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import FusedPredictor, FusedStep, Normed, Ops, PredictorParts
 from omnitts_cli.models.embed import FrameEmbedder
@@ -41,6 +42,8 @@ class Talker(nn.Module):
         at, fuse = self.shape.stack, self.stack.ops.fuse_step
         if fuse is not None and at.experts is None and self.head.device.type != "meta":
             self.fused = fuse(self.stack.blocks(), self.stack.norm.detach(), at.kv_heads, at.eps)
+        if self.stack.ops.exact and self.fused is None and self.head.device.type != "meta":
+            raise DeviceError("--exact is not possible with a mixture of experts", hint="leave out --exact")
 
     def cache(self, slots: int, capacity: int) -> KVCache:
         """Empty keys and values for `slots` requests of up to `capacity` positions."""
@@ -56,6 +59,10 @@ class Talker(nn.Module):
         Rows may be padded on the right: what padding writes is overwritten before it is ever read.
         """
         positions = start[:, None] + torch.arange(rows.shape[1], device=rows.device)
+        if self.fused is not None:
+            made = self.fused.prompts(rows, self.stack.attention(positions, slots, cache, width))
+            if made is not None:
+                return made
         return self.stack.cached(rows, positions, slots, cache, width)
 
     def step(self, row: Tensor, positions: Tensor, slots: Tensor, cache: KVCache, width: int) -> Tensor:

@@ -23,6 +23,7 @@ class EngineSettings(Checked):
     threads: int | None = None  # on the CPU
     patient: bool = False  # no one waits for the first sound, as with a file: more requests together on a CPU
     fixed_chunks: bool = False  # the same chunks in every run, for files that are equal to the bit
+    exact: bool = False  # a request has the same codes and samples alone and among any others
     capture: bool = True  # capture steps as graphs if the device supports it
     offline: bool = False  # make no network call
     mistral_pattern: bool = False  # split words as the official package does for local folders

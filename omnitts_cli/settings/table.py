@@ -381,6 +381,10 @@ class Machine:
     threads: Annotated[
         int | None, for_machine("-t --threads", whole(1, 1024), "CPU threads.", "N", shown="physical cores; 1 for tiny")
     ] = None
+    exact: Annotated[
+        bool,
+        for_machine("--exact", SWITCH, "Make a request equal to the bit, whatever else is generated.", preset=True),
+    ] = False
 
 
 @dataclass(frozen=True)

@@ -87,7 +87,10 @@ def passed_over(device: Device) -> DeviceError | None:
 def device_for(name: str, settings: EngineSettings) -> Device:
     """The device of the settings, with threads that suit the model called `name`."""
     cores = settings.threads or omp_threads() or physical_cores()
-    return choose.choose(settings.device, settings.threads or threads_for(name), cores)
+    device = choose.choose(settings.device, settings.threads or threads_for(name), cores)
+    if settings.exact:
+        device.make_exact()
+    return device
 
 
 def threads_for(name: str) -> int | None:
@@ -125,7 +128,7 @@ def _stored(folder: Path, name: str, device: Device, settings: EngineSettings) -
     pieces = family.parts(config, device.ops())
     files = {part.folder: Checkpoint.open(folder / part.folder) for part in pieces.all()}
     stored = files[""].names().get(HEAD)
-    language = dtype_for(settings.dtype, device, stored[0] if stored else None)
+    language = language_dtype(settings, device, stored[0] if stored else None)
 
     def filled(part: Part) -> nn.Module:
         dtype = torch.float32 if part.float32 else language
@@ -141,7 +144,7 @@ def _stored(folder: Path, name: str, device: Device, settings: EngineSettings) -
 
 def _random(name: str, variant: str | None, device: Device, settings: EngineSettings) -> SpeechModel:
     """Random weights of a released size, for measurements without a download; reads no file."""
-    language = dtype_for(settings.dtype, device)
+    language = language_dtype(settings, device)
     if name == "toy":
         return toy(device=device.torch_device, dtype=language, place=device.to_device, ops=device.ops())
     here = Path(f"{RANDOM}{name}")
@@ -172,6 +175,16 @@ def dtype_for(wanted: str, device: Device, stored: torch.dtype | None = None) ->
     return torch.float32 if stored == torch.float32 else device.dtype
 
 
+def language_dtype(settings: EngineSettings, device: Device, stored: torch.dtype | None = None) -> torch.dtype:
+    """`dtype_for` the settings; on a CPU, only float32 is exact."""
+    dtype = dtype_for(settings.dtype, device, stored)
+    if settings.exact and device.name == "cpu" and dtype != torch.float32:
+        raise DeviceError(
+            f"--exact on a CPU needs float32, not {str(dtype).removeprefix('torch.')}", hint="--dtype fp32"
+        )
+    return dtype
+
+
 def plan_for(model: SpeechModel, device: Device, settings: EngineSettings = DEFAULT) -> Plan:
     """The engine's fixed sizes on this device. A slot is never longer than the model's positions."""
     if settings.slots is None and settings.patient and not device.captures:
@@ -188,7 +201,7 @@ def plan_for(model: SpeechModel, device: Device, settings: EngineSettings = DEFA
         chunks=tuple(sorted({*sizes, min(settings.first_chunk, settings.chunk)})),
         first_chunk=min(settings.first_chunk, settings.chunk),
         capture=settings.capture and device.captures,
-        fixed_chunks=settings.fixed_chunks,
+        fixed_chunks=settings.fixed_chunks or settings.exact,
         sound_frames=None if device.captures else SOUND_FRAMES,
     )
     most = model.facts.max_positions

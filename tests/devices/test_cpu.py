@@ -9,6 +9,9 @@ import pytest
 import torch
 
 from omnitts_cli.devices.cpu import CPUDevice, physical_cores, processor
+from omnitts_cli.errors import DeviceError
+from omnitts_cli.kernels import cpu as kernels
+from omnitts_cli.settings import environment
 
 
 @pytest.fixture
@@ -51,3 +54,14 @@ def test_a_stream_is_in_inference_mode_and_silent_about_what_is_not_finite(cpu: 
         warnings.simplefilter("error")
         assert torch.is_inference_mode_enabled() and np.isinf(np.float32(1e30) * np.float32(1e30))
     assert not torch.is_inference_mode_enabled() and np.geterr() == before
+
+
+@pytest.mark.skipif(kernels.native() is None, reason="needs the compiled library")
+def test_it_is_exact_with_the_compiled_library_only(cpu: CPUDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    cpu.make_exact()
+    assert cpu.exact
+    monkeypatch.setenv(environment.NATIVE, "0")
+    without = CPUDevice(1)
+    with pytest.raises(DeviceError, match="compiled library"):
+        without.make_exact()
+    assert not without.exact

@@ -307,11 +307,12 @@ def test_a_voice_that_fails_ends_its_answer_only(thinker: TextModel, talker: Spe
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", ["fp32", "bf16"])
-def test_captured_equals_eager_on_a_card(dtype: str) -> None:
+def test_captured_equals_eager_on_a_card(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from omnitts_cli.devices.cuda import CUDADevice
 
     device, settings = CUDADevice(0), EngineSettings(dtype=dtype)
-    torch.backends.cuda.matmul.allow_tf32 = False
+    monkeypatch.setattr(torch.backends.cuda.matmul, "allow_tf32", False)
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)  # of the codec's convolutions
     thinker = load_thinker(FOLDER, device, settings, True, True)
     talker = load_model(FOLDER, device, settings=settings)
     names = ("text", "audio", "text_history", "audio_text")

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from company import spoken_among
 from engine_kit import engine_of, requests_of, same, solo, speak
 
 from omnitts_cli.audio.chunk import Clip
@@ -51,6 +52,15 @@ def test_threads_for_the_codec_change_nothing(in_c: SpeechModel) -> None:
             for name, clip in alone.items():
                 same(clip, result[name])
                 assert not isinstance(clip, Clip) or np.array_equal(clip.pcm, result[name].pcm)
+
+
+def test_exact_on_a_cpu(in_c: SpeechModel) -> None:
+    """Codes and samples of every request, alone and in random company."""
+    requests = [replace(request, id=str(index)) for index, request in enumerate(requests_of(10))]
+    alone = spoken_among(engine_of(1, of=in_c, fixed_chunks=True), requests, 1, 0)
+    for slots in (2, 7):
+        together = spoken_among(engine_of(slots, of=in_c, fixed_chunks=True), requests, slots, slots)
+        assert together == alone
 
 
 def test_requests_differ() -> None:

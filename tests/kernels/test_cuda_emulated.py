@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from cuda_emulator import EmulatedKernel
 from torch import Tensor
 
 from omnitts_cli.kernels import plain
-from omnitts_cli.kernels.cuda import predictor, talker
+from omnitts_cli.kernels.cuda import predictor, rows, talker
 from omnitts_cli.kernels.ops import LayerWeights, PredictorParts
 
 pytestmark = pytest.mark.skipif(cuda_emulator.compiler() is None, reason="needs a C++ compiler on x86-64")
@@ -25,11 +26,14 @@ CPU = torch.device("cpu")
 
 @pytest.fixture(autouse=True)
 def emulated(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    for module in (predictor, talker):
+    for module in (predictor, rows, talker):
         monkeypatch.setattr(module, "Kernel", EmulatedKernel)
+    for module in (predictor, talker):
         monkeypatch.setattr(module, "Overflow", cuda_emulator.Overflow)
     monkeypatch.setattr(predictor, "GROUPS", GROUPS)
+    rows._rest.cache_clear()
     yield
+    rows._rest.cache_clear()
     EmulatedKernel.order = 0
 
 
@@ -81,19 +85,20 @@ def parts() -> PredictorParts:
     return PredictorParts(layers_of(1, 1), 1 + normal(1024, std=0.1), 1e-6, 8, *turns(GROUPS), heads, tables)
 
 
-def made(monkeypatch: pytest.MonkeyPatch) -> predictor.PersistentPredictor:
+def made(monkeypatch: pytest.MonkeyPatch, *, any_rows: bool = False) -> predictor.PersistentPredictor:
     replaced = {"#define LAYERS 5": "#define LAYERS 1", "#define POSITIONS 16": f"#define POSITIONS {GROUPS}"}
-    monkeypatch.setattr(EmulatedKernel, "replaced", replaced)
-    return predictor.PersistentPredictor(parts(), {})
+    with monkeypatch.context() as patch:
+        patch.setattr(EmulatedKernel, "replaced", replaced)
+        return predictor.PersistentPredictor(parts(), {}, any_rows)
 
 
 def asked(rows: int, *, temperature: float = 0.9, top_p: float = 1.0) -> tuple[Tensor, ...]:
     torch.manual_seed(1)
     return (
-        *(torch.randn(16, 1024).bfloat16()[:rows] for _ in range(2)),
-        torch.randint(0, 2048, (16,))[:rows],
-        torch.randint(0, 2**62, (16,))[:rows],
-        torch.randint(0, 1000, (16,))[:rows],
+        *(torch.randn(64, 1024).bfloat16()[:rows] for _ in range(2)),
+        torch.randint(0, 2048, (64,))[:rows],
+        torch.randint(0, 2**62, (64,))[:rows],
+        torch.randint(0, 1000, (64,))[:rows],
         torch.full((rows,), temperature),
         torch.full((rows,), 50),
         torch.full((rows,), top_p),
@@ -150,11 +155,26 @@ def test_a_frame(rows: int, order: int, settings: dict[str, float], monkeypatch:
 def test_a_row_has_the_same_bits_in_any_company_and_order(monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = made(monkeypatch)
     codes, logits = frame(kernel, asked(16))
-    for rows, order in ((16, 1), (9, 2), (8, 1), (3, 2), (2, 0)):
+    for count, order in ((16, 1), (9, 2), (8, 1), (3, 2), (2, 0)):
         EmulatedKernel.order = order
-        some_codes, some_logits = frame(kernel, asked(rows))
-        assert torch.equal(some_codes, codes[:rows])
-        assert torch.equal(some_logits, logits[:, :rows])
+        some_codes, some_logits = frame(kernel, asked(count))
+        assert torch.equal(some_codes, codes[:count])
+        assert torch.equal(some_logits, logits[:, :count])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("rows", "order"), [(17, 0), (33, 3), (64, 0)])
+def test_a_row_among_many_has_the_bits_that_it_has_among_few(
+    rows: int, order: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Codes and logits; the first three rows stand elsewhere among the many."""
+    EmulatedKernel.order = order
+    kernel, given = made(monkeypatch, any_rows=True), asked(rows)
+    codes, logits = frame(kernel, given)
+    moved = torch.tensor([rows - 1, 5, rows // 2])
+    some_codes, some_logits = frame(kernel, tuple(x[moved] for x in given))
+    assert torch.equal(codes[moved], some_codes)
+    assert torch.equal(logits[:, moved], some_logits)
 
 
 # ---- the talker: two layers
@@ -206,6 +226,57 @@ def test_a_step(blocks: int, places: list[int], order: int) -> None:
             assert apart(found[:, slot, :, place], want[:, slot, :, place]) < 1e-2, row
         keys[:, slot, :, place] = before[:, slot, :, place]
     assert torch.equal(keys, before)
+
+
+@pytest.mark.parametrize(
+    ("blocks", "many", "order", "layers"),
+    [
+        (1, 9, 0, 1),
+        pytest.param(1, 17, 4, 2, marks=pytest.mark.slow),
+        pytest.param(1, 64, 0, 2, marks=pytest.mark.slow),
+        pytest.param(1, 67, 0, 1, marks=pytest.mark.slow),
+        pytest.param(2, 9, 3, 1, marks=pytest.mark.slow),
+        pytest.param(2, 33, 0, 2, marks=pytest.mark.slow),
+    ],
+)
+def test_a_step_has_the_same_bits_among_many(blocks: int, many: int, order: int, layers: int) -> None:
+    """Hidden states, keys and values of three rows among many are those of the three alone; near to float32."""
+    EmulatedKernel.order = order
+    torch.manual_seed(many)
+    stack = layers_of(blocks, layers), 1 + normal(1024 * blocks, std=0.1)
+    kernel = talker.PersistentTalker(*stack, {}, any_rows=True)
+    keys, values = (torch.randn(layers, many + 1, 8, CAPACITY, 128).bfloat16() for _ in range(2))
+    x, at, slots = (
+        torch.randn(many, 1024 * blocks).bfloat16(),
+        torch.randint(0, CAPACITY, (many,)),
+        torch.randperm(many),
+    )
+    moved, alone = torch.tensor([many - 1, 0, many // 2]), (keys.clone(), values.clone())
+    rounded, wide = (keys.clone(), values.clone()), (keys.float(), values.float())
+    hidden = step(kernel, x, at, slots, keys, values)
+    assert torch.equal(hidden[moved], step(kernel, x[moved], at[moved], slots[moved], *alone))
+    for found, want in zip((keys, values), alone, strict=True):
+        assert torch.equal(found[:, slots[moved]], want[:, slots[moved]])
+        assert not torch.equal(found, want)
+    exact = plain_step(stack, x, at, slots, *wide)
+    assert apart(hidden, exact) < 1.1 * apart(plain_step(stack, x, at, slots, *rounded), exact)
+
+
+@pytest.mark.parametrize("rows_there", [1, 18])
+def test_a_product_of_another_shape(rows_there: int) -> None:
+    """Near to float64, with the bits of each row alone."""
+    torch.manual_seed(rows_there)
+    x, weight, bias = normal(rows_there, 2048, std=1), normal(48, 2048), normal(48, std=1)
+    found = rows.linear(x, weight, bias)
+    assert apart(found, x.double() @ weight.double().T + bias.double()) < 3e-3
+    assert torch.equal(found[-1:], rows.linear(x[-1:], weight, bias))
+
+
+def test_shared_memory_fits() -> None:
+    """227 KiB a multiprocessor; two kernels of the predictor on one, so that the next loads its weights early."""
+    for kind, size in itertools.product(range(5), rows.SIZES):
+        assert rows.product_bytes(kind, size, blocks=1) <= 126 << 10
+        assert rows.product_bytes(kind, size, blocks=2) <= 227 << 10
 
 
 # ---- the emulator: it must see what it is there to see

@@ -102,7 +102,7 @@ static void meet(Program &program, int which, unsigned count) {
   waiting.clear();
 }
 static inline void __syncthreads() { meet(*now->program, 0, block); }
-static inline void emu_meet() { meet(*now->program, 1, 256); }
+static inline void emu_meet(unsigned count) { meet(*now->program, 1, count); }
 
 static float bf16(unsigned v) { return __uint_as_float(v << 16); }
 __attribute__((optimize("O3"))) static void product(Exchange **lanes, bool wide) { // mma.m16n8k16 or .m16n8k8, row.col, bf16 with float32 sums

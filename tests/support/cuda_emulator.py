@@ -23,14 +23,16 @@ import pytest
 HEADER = Path(__file__).with_name("cuda_emulator.h")
 FOLDER = Path(tempfile.gettempdir()) / f"omnitts-emulated-{getpass.getuser()}"
 CALLS = (  # what an instruction becomes
-    (r"setmaxnreg|fence|prefetch", "nothing"),
+    (r"setmaxnreg|fence|prefetch|griddepcontrol", "nothing"),
     (r"createpolicy", "zero"),
     (r"mbarrier\.try_wait", "try_wait"),
     (r"expect_tx", "expect"),
     (r"cp\.async\.bulk", "copy"),
     (r"mbarrier\.arrive", "arrive"),
     (r"mbarrier\.init.*\],(\d+)", "init"),
-    (r"bar\.sync 1,256", "meet"),
+    (r"mbarrier\.init", "init"),
+    (r"bar\.sync 1,(\d+)", "meet"),
+    (r"bar\.sync 1,%0", "meet"),
     (r"cvt\.rn\.bf16x2", "round"),
     (r"ld\.shared\.v4", "load_shared"),
     (r"ld\.relaxed", "load"),
@@ -84,14 +86,22 @@ class EmulatedKernel:
     """Lines of the source to be replaced, such as the number of layers."""
 
     def __init__(
-        self, source: Path, name: str, defines: Mapping[str, int], arch: str, grid: int, block: int, shared_bytes: int
+        self,
+        source: Path,
+        name: str,
+        defines: Mapping[str, int],
+        arch: str,
+        grid: int,
+        block: int,
+        shared_bytes: int,
+        early: bool = False,
     ) -> None:
         text = source.read_text()
         for line, other in self.replaced.items():
             assert text.count(line) == 1, line
             text = text.replace(line, other)
-        for header in source.parent.glob("*.cuh"):
-            text = text.replace(f'#include "{header.name}"', header.read_text())
+        while found := re.search(r'^#include "(.*)"$', text, flags=re.M):
+            text = text.replace(found[0], (source.parent / found[1]).read_text())
         text = re.sub(r"^extern __shared__.*$", "", text, flags=re.M)
         macros = "".join(f"#define {key} {value}\n" for key, value in defines.items())
         whole = f"""{macros}{HEADER.read_text()}
@@ -114,8 +124,9 @@ extern "C" const char *launch(const void *with, unsigned grid, unsigned block, u
         self._launch.restype = ctypes.c_char_p
         self._sizes = grid, block, shared_bytes
 
-    def launch(self, arguments: ctypes.Structure) -> None:
-        why = self._launch(ctypes.byref(arguments), *self._sizes, self.order)
+    def launch(self, arguments: ctypes.Structure, grid: int = 0) -> None:
+        fixed, *sizes = self._sizes
+        why = self._launch(ctypes.byref(arguments), grid or fixed, *sizes, self.order)
         if why is not None:
             pytest.fail(why.decode())
 

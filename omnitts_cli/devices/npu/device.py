@@ -42,6 +42,9 @@ class NPUDevice(Accelerator):
     def versions(self) -> list[str]:
         return [self.card, f"torch {torch.__version__}", f"{versions.PACKAGE} {versions.installed()}"]
 
+    def make_exact(self) -> None:
+        raise DeviceError(f"--exact cannot be kept on {self.name}", hint="leave out --exact   or   -d cpu")
+
     def stream(self, urgent: bool = False) -> Stream:
         from omnitts_cli.devices.npu.stream import NPUStream
 

@@ -3,10 +3,7 @@
 // ROWS is 1, 8 or 16. BLOCKS is the width of the residual stream in blocks of 1,024 columns; a warp holds 128 columns of
 // each block. AHEAD is the number of chunks in flight (BUSY_AHEAD while warps multiply): more of them make every
 // exchange slower. HOLD delays warps at random points, so that tests find races.
-typedef unsigned int u32;
-typedef unsigned long long u64;
-typedef unsigned short u16;
-typedef long long s64;
+#include "basics.cuh"
 
 #define ALONE (ROWS == 1)
 #define EIGHTS ((ROWS + 7) / 8)                // a product takes eight rows at a time
@@ -19,9 +16,6 @@ typedef long long s64;
 #define ROW_SUMS (128 * BLOCKS * SECTOR)
 #define SUMS (ROWS * ROW_SUMS)                 // one set of sums
 #define FRACTION 14                            // fractional bits of the fixed point: sums are below 8,192
-#ifndef SPINS
-#define SPINS 4000000u                         // polls before a wait gives up; far more than a frame takes
-#endif
 #ifndef AHEAD
 #define AHEAD 2u
 #endif
@@ -29,7 +23,6 @@ typedef long long s64;
 #define HOLD 0
 #endif
 
-extern __shared__ __align__(128) char shared[];
 #define PARTS_STRIDE (48 * BLOCKS + 4)         // floats between the rows of a warp's parts
 #define WARP_BYTES (BLOCKS * EIGHTS == 1 ? 2560 : 3328) // eight rows of a warp's inputs, then its parts of the outputs
 #define UNITS_BYTES (768 * BLOCKS + 64)        // a row of gated units, bf16
@@ -39,68 +32,6 @@ extern __shared__ __align__(128) char shared[];
 #define AT_PACE (AT_SQUARES + 512 * EIGHTS)    // chunks that may be under way
 #define AT_BARRIERS (AT_PACE + 16)
 #define AT_MORE (AT_BARRIERS + RING * 16)      // what one kernel adds
-
-__device__ __forceinline__ u32 address(const void *p) { return (u32)__cvta_generic_to_shared(p); }
-// A wait that never ends is an illegal access. With `trap`, ptxas limits the whole kernel to 168 registers.
-__device__ __forceinline__ void spun(u32 &spins) {
-  if (++spins > SPINS) asm volatile("st.volatile.global.u32 [%0],%1;" ::"l"(0ull), "r"(spins) : "memory");
-}
-__device__ __forceinline__ void wait_for(u32 barrier, u32 phase) {
-  for (u32 ok = 0, spins = 0; !ok; spun(spins))
-    asm volatile("{.reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p,[%1],%2; selp.u32 %0,1,0,p;}"
-                 : "=r"(ok) : "r"(barrier), "r"(phase) : "memory");
-}
-__device__ __forceinline__ void arrive(u32 barrier) { asm volatile("mbarrier.arrive.shared::cta.b64 _,[%0];" ::"r"(barrier) : "memory"); }
-__device__ __forceinline__ void meet_warps() { asm volatile("bar.sync 1,256;" ::: "memory"); }
-__device__ __forceinline__ float low(u32 v) { return __uint_as_float(v << 16); }
-__device__ __forceinline__ float high(u32 v) { return __uint_as_float(v & 0xffff0000u); }
-__device__ __forceinline__ u32 pack(float a, float b) { u32 r; asm("cvt.rn.bf16x2.f32 %0,%1,%2;" : "=r"(r) : "f"(b), "f"(a)); return r; }
-__device__ __forceinline__ float rounded(float a) { return low(pack(a, 0.f)); }
-__device__ __forceinline__ uint4 shared4(u32 a) {
-  uint4 v;
-  asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3},[%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "r"(a) : "memory");
-  return v;
-}
-// Loads and stores that other programs see: through L2, two words at once.
-__device__ __forceinline__ uint4 load4(const void *p) {
-  uint4 v;
-  asm volatile("ld.relaxed.gpu.global.v4.u32 {%0,%1,%2,%3},[%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(p) : "memory");
-  return v;
-}
-__device__ __forceinline__ uint2 load2(const void *p) {
-  uint2 v;
-  asm volatile("ld.relaxed.gpu.global.v2.u32 {%0,%1},[%2];" : "=r"(v.x), "=r"(v.y) : "l"(p) : "memory");
-  return v;
-}
-__device__ __forceinline__ u32 load1(const void *p) {
-  u32 v;
-  asm volatile("ld.relaxed.gpu.global.u32 %0,[%1];" : "=r"(v) : "l"(p) : "memory");
-  return v;
-}
-__device__ __forceinline__ void store2(void *p, u32 a, u32 b) { asm volatile("st.relaxed.gpu.global.v2.u32 [%0],{%1,%2};" ::"l"(p), "r"(a), "r"(b) : "memory"); }
-__device__ __forceinline__ void store4(void *p, u32 a, u32 b, u32 c, u32 d) { asm volatile("st.relaxed.gpu.global.v4.u32 [%0],{%1,%2,%3,%4};" ::"l"(p), "r"(a), "r"(b), "r"(c), "r"(d) : "memory"); }
-__device__ __forceinline__ bool both_from(const uint4 &v, u32 sequence) { return (int)(v.y - sequence) >= 0 && (int)(v.w - sequence) >= 0; }
-__device__ __forceinline__ void product16(float *c, const uint4 &a, u32 b0, u32 b1) {
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%0,%1,%2,%3};"
-               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
-}
-__device__ __forceinline__ void product8(float *c, u32 a0, u32 a1, u32 b) {
-  asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3},{%4,%5},{%6},{%0,%1,%2,%3};"
-               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a0), "r"(a1), "r"(b));
-}
-__device__ __forceinline__ float warp_sum(float v) {
-  for (int o = 16; o; o >>= 1) v += __shfl_xor_sync(~0u, v, o);
-  return v;
-}
-template <int O> __device__ __forceinline__ void fold(float *s, u32 lane) { // sums of 2 O values over the lanes, one a lane
-  bool upper = lane & O;
-#pragma unroll
-  for (int i = 0; i < O; i++) {
-    float give = upper ? s[i] : s[i + O], keep = upper ? s[i + O] : s[i];
-    s[i] = keep + __shfl_xor_sync(~0u, give, O);
-  }
-  if constexpr (O > 1) fold<O / 2>(s, lane);
-}
 
 // ---- sums in fixed point
 __device__ __forceinline__ void add_part(char *p, float a, float b, int *overflow) {
@@ -175,7 +106,7 @@ __device__ __forceinline__ void leave_squares(Rows &x, u32 warp, u32 lane, int w
 #pragma unroll
     for (int h = 0; h < BLOCKS; h++) {
       const float *y = x.at[r < ROWS ? r : 0][h];
-      if (r < ROWS) s[r] += y[0] * y[0] + y[1] * y[1] + y[2] * y[2] + y[3] * y[3];
+      if (r < ROWS) s[r] += square_sum(y[0], y[1], y[2], y[3]);
     }
   }
   if (ALONE) {
@@ -197,7 +128,7 @@ __device__ __forceinline__ float inverse_rms(int which, u32 row) {
   float v = 0;
 #pragma unroll
   for (int i = 0; i < 8; i++) v += squares[i * 8 * EIGHTS];
-  return rsqrtf(v * (1.f / HIDDEN) + 1e-6f);
+  return rsqrtf(fmaf(v, 1.f / HIDDEN, 1e-6f));
 }
 // Fragments of this warp's inputs, eight rows after eight: rows times the norm's weight, in bf16. 1 / rms is applied to
 // the product.
@@ -277,14 +208,6 @@ template <int FOURS, class Use> __device__ __forceinline__ void each_tile(u32 &c
   }
   if (BUSY_AHEAD != AHEAD && warp == 0 && lane == 0) *(volatile u32 *)(shared + AT_PACE) = AHEAD;
   chunk += N;
-}
-// A head's lane holds columns 2 lane, 2 lane + 1, 64 + 2 lane and 65 + 2 lane: norm, rotate, scale.
-__device__ __forceinline__ void norm_and_rotate(const uint4 &in, const u16 *weight, float2 cosine, float2 sine, float scale, u32 lane, float *o) {
-  float p = low(in.x), q = high(in.x), r = low(in.z), s = high(in.z);
-  const u32 w0 = *(const u32 *)(weight + 2 * lane), w1 = *(const u32 *)(weight + 64 + 2 * lane);
-  const float n = rsqrtf(warp_sum(p * p + q * q + r * r + s * s) * (1.f / 128) + 1e-6f) * scale;
-  p *= n * low(w0), q *= n * high(w0), r *= n * low(w1), s *= n * high(w1);
-  o[0] = p * cosine.x - r * sine.x, o[1] = q * cosine.y - s * sine.y, o[2] = r * cosine.x + p * sine.x, o[3] = s * cosine.y + q * sine.y;
 }
 // This warp's parts of T tiles of 16 outputs for the rows from `row` on, for the other warps; then their sum over the warps.
 template <int T> __device__ __forceinline__ void leave_parts(float (*c)[4], u32 warp, u32 lane, u32 at, u32 row = 0) {

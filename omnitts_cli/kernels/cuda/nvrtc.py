@@ -38,6 +38,7 @@ class _Launch(ctypes.Structure):
 
 
 COOPERATIVE = 2  # CU_LAUNCH_ATTRIBUTE_COOPERATIVE
+EARLY = 6  # CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
 MOST_SHARED_BYTES = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 
 
@@ -137,13 +138,24 @@ def cached(name: str, make: Callable[[], bytes]) -> bytes:
 
 
 class Kernel:
-    """A compiled kernel with a fixed grid, launched cooperatively: all its programs run at the same time."""
+    """A compiled kernel with a fixed grid, launched cooperatively: all its programs run at the same time.
+
+    `early`: any grid instead, and a launch may begin before the one in front of it has ended (see early.cuh).
+    """
 
     def __init__(
-        self, source: Path, name: str, defines: Mapping[str, int], arch: str, grid: int, block: int, shared_bytes: int
+        self,
+        source: Path,
+        name: str,
+        defines: Mapping[str, int],
+        arch: str,
+        grid: int,
+        block: int,
+        shared_bytes: int,
+        early: bool = False,
     ) -> None:
         self._driver, nvrtc = _libraries()
-        options = [f"--gpu-architecture={arch}".encode(), b"-std=c++17"]
+        options = [f"--gpu-architecture={arch}".encode(), b"-std=c++17", b"--fmad=false"]  # see basics.cuh
         options += [f"-D{key}={value}".encode() for key, value in defines.items()]
         text = source.read_bytes()
         headers = {file.name: file.read_bytes() for file in sorted(source.parent.glob("*.cuh"))}
@@ -154,7 +166,7 @@ class Kernel:
             f"{name}-{hashlib.sha256(b'/'.join(depends)).hexdigest()[:32]}.cubin",
             lambda: compile_source(nvrtc, text, headers, options),
         )
-        self._grid, self._block, self._shared_bytes = grid, block, shared_bytes
+        self._grid, self._block, self._shared_bytes, self._early = grid, block, shared_bytes, early
         module, self._function, fits = c_void_p(), c_void_p(), c_int()
         driver = self._driver
         _check("cuModuleLoadData", driver.cuModuleLoadData(byref(module), cubin))
@@ -167,16 +179,16 @@ class Kernel:
             ),
         )
         processors = torch.cuda.get_device_properties(torch.cuda.current_device()).multi_processor_count
-        if fits.value * processors < grid:
+        if fits.value * processors < max(grid, 1):
             raise CompileError(f"{grid} programs do not fit on {processors} multiprocessors at once")
 
-    def launch(self, arguments: ctypes.Structure) -> None:
-        """Launch on torch's current stream; `arguments` is the kernel's only parameter."""
+    def launch(self, arguments: ctypes.Structure, grid: int = 0) -> None:
+        """Launch on torch's current stream; `arguments` is the kernel's only parameter. `grid` if it is not fixed."""
         values = (c_void_p * 1)(ctypes.addressof(arguments))
-        attribute = _Attribute(id=COOPERATIVE)
+        attribute = _Attribute(id=EARLY if self._early else COOPERATIVE)
         attribute.value[0] = 1
         launch = _Launch(
-            grid=(self._grid, 1, 1),
+            grid=(grid or self._grid, 1, 1),
             block=(self._block, 1, 1),
             shared_bytes=self._shared_bytes,
             stream=torch.cuda.current_stream().cuda_stream,

@@ -22,10 +22,15 @@
 
 #define LAYERS 5
 #define POSITIONS 16
-#define CODES 2048
 #define LAYER_CHUNKS (60u / TILES)
 #define HEAD_CHUNKS (8u / TILES)
 #define LAYER_NORMS 2304                       // input norm, MLP norm, query norm, key norm
+
+#define AT_ATTENDED AT_MORE                     // 8 EIGHTS x 576: what the heads attended to, bf16
+#define AT_CHANCES (AT_ATTENDED + 8 * EIGHTS * 576) // 8 x 128
+#define AT_DRAW (AT_CHANCES + 8 * 128)         // 2 x 8 words of reductions, up to 16 codes
+#define AT_CACHE (AT_DRAW + 128)               // 5 layers x (keys 4 KB, values 4 KB) of the row this program attends for
+#include "draw.cuh"
 
 struct Frame {
   const char *lines;     // [LAYERS][PROGRAMS][240 KB]
@@ -36,10 +41,7 @@ struct Frame {
   const u16 *first;      // [rows][HIDDEN] input of position 1
   const u16 *tables;     // [POSITIONS - 2][CODES][HIDDEN] inputs of the later positions
   const s64 *first_codes;
-  const s64 *seeds, *frames;
-  const float *temperature;
-  const s64 *top_k;
-  const float *top_p;
+  Draws draws;
   s64 *codes;            // [rows][POSITIONS], the first as in `first_codes`
   u16 *logits;           // [POSITIONS - 1][rows][CODES], or null
   char *sums;            // four sets, zero at the start
@@ -53,120 +55,6 @@ struct Frame {
 #define WORDS_UNITS (WORDS_ATTENDED + ROWS * 2048)
 #define WORDS_LOGITS (WORDS_UNITS + ROWS * 3072)
 #define WORDS_CODES (WORDS_LOGITS + ROWS * 2048)
-
-#define AT_ATTENDED AT_MORE                     // 8 EIGHTS x 576: what the heads attended to, bf16
-#define AT_CHANCES (AT_ATTENDED + 8 * EIGHTS * 576) // 8 x 128
-#define AT_DRAW (AT_CHANCES + 8 * 128)         // 2 x 8 words of reductions, up to 16 codes
-#define AT_CACHE (AT_DRAW + 128)               // 5 layers x (keys 4 KB, values 4 KB) of the row this program attends for
-
-// ---- sampling, by all 256 consumer threads of a program: what kernels/triton/draw.py computes
-struct Reduce { // over the 8 warps; double-buffered, so that one barrier is enough
-  u32 warp, lane, bank;
-  __device__ __forceinline__ u32 *exchange(u32 v) {
-    u32 *at = (u32 *)(shared + AT_DRAW) + 8 * (bank ^= 1);
-    if (lane == 0) at[warp] = v;
-    meet_warps();
-    return at;
-  }
-  __device__ __forceinline__ u32 most(u32 v) {
-    u32 *at = exchange(__reduce_max_sync(~0u, v)), best = 0;
-#pragma unroll
-    for (int i = 0; i < 8; i++) best = max(best, at[i]);
-    return best;
-  }
-  __device__ __forceinline__ u32 count(u32 v) {
-    u32 *at = exchange(__reduce_add_sync(~0u, v)), all = 0;
-#pragma unroll
-    for (int i = 0; i < 8; i++) all += at[i];
-    return all;
-  }
-  __device__ __forceinline__ float sum(float v) {
-    float *at = (float *)exchange(__float_as_uint(warp_sum(v))), all = 0;
-#pragma unroll
-    for (int i = 0; i < 8; i++) all += at[i];
-    return all;
-  }
-};
-__device__ __forceinline__ u32 mix(u32 x) {
-  x = (x ^ (x >> 16)) * 0x21F0AAADu;
-  x = (x ^ (x >> 15)) * 0x735A2D97u;
-  return x ^ (x >> 15);
-}
-__device__ __forceinline__ float uniform(s64 seed, s64 frame, u32 group) {
-  return (float)(mix(mix(mix((u32)frame * 64u + group) ^ (u32)seed) ^ (u32)((u64)seed >> 32)) >> 8) * (1.f / 16777216.f);
-}
-// The thread's eight logits are those of codes 8 thread ... + 7.
-__device__ __forceinline__ u32 draw(const u32 *pairs, u32 row, u32 group, const Frame &f, u32 thread) {
-  Reduce over{thread >> 5, thread & 31, 0};
-  u32 order[8]; // 16 bits of the same order as the logits
-  float value[8];
-#pragma unroll
-  for (int i = 0; i < 8; i++) {
-    u32 bits = (pairs[i >> 1] >> (16 * (i & 1))) & 0xffffu;
-    value[i] = __uint_as_float(bits << 16);
-    order[i] = bits & 0x8000u ? 0xffffu ^ bits : bits | 0x8000u;
-  }
-  u32 best = 0;
-#pragma unroll
-  for (int i = 0; i < 8; i++) best = max(best, order[i] << 16 | (CODES - 1 - (8 * thread + i)));
-  best = over.most(best);
-  const float heat = f.temperature[row];
-  if (heat == 0.f) return CODES - 1 - (best & 0xffffu);
-  const u32 top = best >> 16;
-  const float largest = __uint_as_float((top & 0x8000u ? top ^ 0x8000u : 0xffffu ^ top) << 16);
-  u32 least = 0; // the smallest order that is kept
-  const s64 wanted = f.top_k[row];
-  if (wanted > 0 && wanted < CODES) { // the k-th largest, two bits at a time
-    u32 left = (u32)wanted;
-#pragma unroll 1
-    for (int shift = 14; shift >= 0; shift -= 2) {
-      u32 counts = 0; // of digits 3, 2 and 1, ten bits each
-#pragma unroll
-      for (int i = 0; i < 8; i++) {
-        u32 digit = (order[i] >> shift) & 3u;
-        if ((order[i] >> shift >> 2) == least && digit) counts += 1u << (10 * (3 - digit));
-      }
-      u32 *at = over.exchange(__reduce_add_sync(~0u, counts)), three = 0, two = 0, one = 0;
-#pragma unroll
-      for (int i = 0; i < 8; i++) three += at[i] & 1023u, two += (at[i] >> 10) & 1023u, one += at[i] >> 20;
-      two += three, one += two;
-      u32 digit = left <= three ? 3 : left <= two ? 2 : left <= one ? 1 : 0;
-      left -= digit == 3 ? 0 : digit == 2 ? three : digit == 1 ? two : one;
-      least = least * 4 + digit;
-    }
-  }
-  float chance[8], all = 0;
-#pragma unroll
-  for (int i = 0; i < 8; i++) chance[i] = order[i] >= least ? __expf((value[i] - largest) / heat) : 0.f, all += chance[i];
-  const float mass = f.top_p[row];
-  if (mass < 1.f) { // a code is kept if the strictly likelier ones do not reach the mass on their own
-    const float goal = mass * over.sum(all);
-    u32 below = 0, above = top;
-#pragma unroll 1
-    for (int i = 0; i < 16; i++) {
-      u32 middle = (below + above) >> 1;
-      float larger = 0;
-#pragma unroll
-      for (int j = 0; j < 8; j++) larger += order[j] > middle ? chance[j] : 0.f;
-      if (over.sum(larger) >= goal) below = min(middle + 1, top); else above = middle;
-    }
-    all = 0;
-#pragma unroll
-    for (int i = 0; i < 8; i++) chance[i] = order[i] >= above ? chance[i] : 0.f, all += chance[i];
-  }
-  float walked = all; // inclusive sum over the lanes
-#pragma unroll
-  for (int o = 1; o < 32; o <<= 1) { float v = __shfl_up_sync(~0u, walked, o); if (over.lane >= o) walked += v; }
-  float *at = (float *)over.exchange(__float_as_uint(__shfl_sync(~0u, walked, 31))), total = 0, before = 0;
-#pragma unroll
-  for (int i = 0; i < 8; i++) { if (i == over.warp) before = total; total += at[i]; }
-  float so_far = before + walked - all;
-  const float target = uniform(f.seeds[row], f.frames[row], group) * total;
-  u32 passed = 0;
-#pragma unroll
-  for (int i = 0; i < 8; i++) so_far += chance[i], passed += so_far <= target;
-  return min(over.count(passed), CODES - 1u);
-}
 
 // Four chains of products of one tile: their sum is in the first.
 __device__ __forceinline__ void add_chains(float (*a)[4]) {
@@ -269,13 +157,13 @@ extern "C" __global__ void __launch_bounds__(384, 1) predictor_frame(const Frame
         norm_and_rotate(in[0], norms + 2048, cosine, sine, .08838834764831845f, lane, q);
         const uint2 key = make_uint2(pack(k[0], k[1]), pack(k[2], k[3])), value = make_uint2(in[2].x, in[2].z);
         char *const keys = shared + AT_CACHE + layer * 8192 + lane * 16, *const values = keys + 4096;
-        const float fresh = q[0] * low(key.x) + q[1] * high(key.x) + q[2] * low(key.y) + q[3] * high(key.y);
+        const float fresh = dot4(q, key.x, key.y);
         float s[16];
 #pragma unroll
         for (int i = 0; i < 8; i++) { // two positions a step
           const uint4 v = *(const uint4 *)(keys + i * 512);
-          s[2 * i] = q[0] * low(v.x) + q[1] * high(v.x) + q[2] * low(v.y) + q[3] * high(v.y);
-          s[2 * i + 1] = q[0] * low(v.z) + q[1] * high(v.z) + q[2] * low(v.w) + q[3] * high(v.w);
+          s[2 * i] = dot4(q, v.x, v.y);
+          s[2 * i + 1] = dot4(q, v.z, v.w);
           if (2 * i == position) s[2 * i] = fresh;
           if (2 * i + 1 == position) s[2 * i + 1] = fresh;
         }
@@ -299,8 +187,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) predictor_frame(const Frame
         for (int i = 0; i < 8; i++) {
           const uint4 v = *(const uint4 *)(values + i * 512);
           const float even = 2 * i == position ? 0.f : p[2 * i], odd = 2 * i + 1 == position ? 0.f : p[2 * i + 1];
-          o[0] += even * low(v.x) + odd * low(v.z), o[1] += even * high(v.x) + odd * high(v.z);
-          o[2] += even * low(v.y) + odd * low(v.w), o[3] += even * high(v.y) + odd * high(v.w);
+          add_value(o, even, v.x, v.y), add_value(o, odd, v.z, v.w);
         }
         sum = 1.f / sum;
         hold(4);
@@ -475,7 +362,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) predictor_frame(const Frame
       do { ok = !looks || both_from(load4(from), group); spun(spins); } while (!__all_sync(~0u, ok));
       do { z[0] = load4(from), z[1] = load4(from + 4); ok = both_from(z[0], group) && both_from(z[1], group); spun(spins); } while (!__all_sync(~0u, ok));
       const u32 pairs[4] = {z[0].x, z[0].z, z[1].x, z[1].z};
-      code[0] = draw(pairs, drawn_row, group, f, thread);
+      code[0] = draw(pairs, drawn_row, group, f.draws, thread);
       if (thread == 0 && (!ALONE || program == 0)) f.codes[drawn_row * POSITIONS + group] = code[0];
       if (!ALONE && thread == 0) store2(f.words + WORDS_CODES + drawn_row * 2, code[0], group);
     }

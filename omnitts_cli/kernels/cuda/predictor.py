@@ -1,4 +1,6 @@
-"""The predictor's passes, heads and draws of one frame as one persistent kernel (`predictor.cu`), for up to 16 rows."""
+"""The predictor's passes, heads and draws of one frame as one persistent kernel (`predictor.cu`) for up to 16 rows; for
+more, layer by layer (`rows.py`).
+"""
 
 from __future__ import annotations
 
@@ -14,6 +16,7 @@ from torch import Tensor
 from omnitts_cli.kernels.cuda import CAPABILITY, THREADS, Overflow
 from omnitts_cli.kernels.cuda.layout import PROGRAMS, Layout, norms, suits
 from omnitts_cli.kernels.cuda.nvrtc import CompileError, Kernel
+from omnitts_cli.kernels.cuda.rows import MANY, RowLayers, RowPredictor
 from omnitts_cli.kernels.ops import PredictorParts
 
 SOURCE = Path(__file__).with_name("predictor.cu")
@@ -74,18 +77,25 @@ class _Variant:
 
 
 class PersistentPredictor:
-    """Codes of a frame from the talker's state and the row of group 0. See `FusedPredictor` in `kernels/ops.py`."""
+    """Codes of a frame from the talker's state and the row of group 0. See `FusedPredictor` in `kernels/ops.py`.
 
-    most_rows = SIZES[-1]
+    `any_rows`: for any number of rows, each with the bits that it has among eight.
+    """
 
-    def __init__(self, parts: PredictorParts, defines: Mapping[str, int]) -> None:
-        weights = {alone: _Weights.of(parts, alone) for alone in (True, False)}
-        self._variants = {rows: _Variant.of(rows, weights[rows == 1], defines) for rows in SIZES}
+    def __init__(self, parts: PredictorParts, defines: Mapping[str, int], any_rows: bool = False) -> None:
+        self._sizes = SIZES[1:] if any_rows else SIZES
+        weights = {alone: _Weights.of(parts, alone) for alone in {not any_rows, False}}
+        self._variants = {rows: _Variant.of(rows, weights[rows == 1], defines) for rows in self._sizes}
         self._norms = norms(parts.layers, parts.norm)
         self._turns = torch.cat([parts.cos, parts.sin], 1).float().contiguous()
         self._tables = parts.tables
         self._overflow = Overflow()
         self.check = self._overflow.check
+        self.most_rows = MANY if any_rows else SIZES[-1]
+        self._many: RowPredictor | None = None
+        if any_rows:
+            layers = RowLayers(weights[False].lines, self._norms, self._overflow.address, predictor=True)
+            self._many = RowPredictor(layers, weights[False].heads, self._turns, self._tables)
 
     def __call__(
         self,
@@ -100,9 +110,11 @@ class PersistentPredictor:
         logits: Tensor | None = None,
     ) -> Tensor:
         rows = hidden.shape[0]
-        variant = self._variants[next(size for size in SIZES if size >= rows)]
         # for the columns of the engine this copies nothing
         given = [x.contiguous() for x in (hidden, first, first_codes, seeds, frames, temperature, top_k, top_p)]
+        if self._many is not None and rows > SIZES[-1]:
+            return self._many(*given[:3], given[3:], logits)
+        variant = self._variants[next(size for size in self._sizes if size >= rows)]
         codes = torch.empty(rows, GROUPS, dtype=torch.int64, device=hidden.device)
         variant.state.zero_()
         state = variant.state.data_ptr()
@@ -138,13 +150,15 @@ def _suits(parts: PredictorParts) -> bool:
     )
 
 
-def fuse_predictor(parts: PredictorParts, defines: Mapping[str, int] | None = None) -> PersistentPredictor | None:
+def fuse_predictor(
+    parts: PredictorParts, defines: Mapping[str, int] | None = None, any_rows: bool = False
+) -> PersistentPredictor | None:
     """The kernel for these weights; None where it does not fit. `defines` are macros, for tests."""
     device = parts.norm.device
     if device.type != "cuda" or torch.cuda.get_device_capability(device) != CAPABILITY or not _suits(parts):
         return None
     try:
         with torch.cuda.device(device):
-            return PersistentPredictor(parts, defines or {})
+            return PersistentPredictor(parts, defines or {}, any_rows)
     except (CompileError, torch.cuda.OutOfMemoryError):  # the weights lie in memory once more
         return None

@@ -13,7 +13,6 @@
 #define FIRST_STRIDE (ALONE ? 16 : 1)          // between those of neighbouring warps
 #define LAYER_NORMS (2 * HIDDEN + 256)         // input norm, MLP norm, query norm, key norm
 #define LAYER_BYTES (BLOCKS == 1 ? 245760u : 786432u)
-#define NOTHING -1e30f
 
 struct Step {
   const char *lines;     // [layers][PROGRAMS][LAYER_BYTES]
@@ -45,33 +44,7 @@ struct Step {
 #define AT_CHANCES (AT_SCALES + 128)           // 8 x 128
 #define AT_ATTENDED (AT_CHANCES + 1024)        // bf16. One row: 8 warps x 256, one head each; eight: 8 rows x 576
 
-// A softmax over some positions: the largest score, the sum, and the weighted values before division.
-struct Softmax {
-  float largest, sum, o[4];
-  __device__ __forceinline__ void clear() { largest = NOTHING, sum = o[0] = o[1] = o[2] = o[3] = 0.f; }
-  __device__ __forceinline__ void add(float other_largest, float other_sum, const float *other) {
-    const float most = fmaxf(largest, other_largest), mine = __expf(largest - most), theirs = __expf(other_largest - most);
-    sum = sum * mine + other_sum * theirs;
-#pragma unroll
-    for (int i = 0; i < 4; i++) o[i] = o[i] * mine + other[i] * theirs;
-    largest = most;
-  }
-  __device__ __forceinline__ void leave(u32 warp, u32 head, u32 lane) const {
-    *(float4 *)(shared + AT_SOFTMAX + (warp * 2 + head) * 512 + lane * 16) = make_float4(o[0], o[1], o[2], o[3]);
-    if (lane == 0) *(float2 *)(shared + AT_SCALES + (warp * 2 + head) * 8) = make_float2(largest, sum);
-  }
-  // of all eight warps
-  __device__ __forceinline__ void gather(u32 head, u32 lane) {
-    clear();
-#pragma unroll
-    for (int w = 0; w < 8; w++) {
-      const float2 scale = *(const float2 *)(shared + AT_SCALES + (w * 2 + head) * 8);
-      const float4 v = *(const float4 *)(shared + AT_SOFTMAX + (w * 2 + head) * 512 + lane * 16);
-      const float other[4] = {v.x, v.y, v.z, v.w};
-      add(scale.x, scale.y, other);
-    }
-  }
-};
+#include "attention.cuh"
 
 extern "C" __global__ void __launch_bounds__(384, 1) talker_step(const Step f) {
   const u32 thread = threadIdx.x, program = blockIdx.x, warp = thread >> 5, lane = thread & 31;
@@ -178,37 +151,15 @@ extern "C" __global__ void __launch_bounds__(384, 1) talker_step(const Step f) {
 #pragma unroll
     for (int h = 0; h < HEADS_HERE; h++) seen[h].clear();
     for (int from = first; from <= position; from += 8 * STRIDE) { // the next keys and values are loaded meanwhile
-      float s[8 * HEADS_HERE];
+      float scores[HEADS_HERE][8];
 #pragma unroll
       for (int r = 0; r < 8; r++) {
         if (from + STRIDE * r == position) key[r] = new_key, value[r] = new_value;
 #pragma unroll
-        for (int h = 0; h < HEADS_HERE; h++) s[8 * h + r] = q[h][0] * low(key[r].x) + q[h][1] * high(key[r].x) + q[h][2] * low(key[r].y) + q[h][3] * high(key[r].y);
+        for (int h = 0; h < HEADS_HERE; h++) scores[h][r] = dot4(q[h], key[r].x, key[r].y);
       }
       load(key, keys, from + 8 * STRIDE);
-      fold<4 * HEADS_HERE>(s, lane);
-      if (!ALONE) s[0] += __shfl_xor_sync(~0u, s[0], 8);
-      s[0] += __shfl_xor_sync(~0u, s[0], 16);
-      const bool there = from + STRIDE * (int)(lane & 7) <= position; // lane 8 h + r has the score of head h, position r
-      float largest = there ? s[0] : NOTHING;
-      for (int o = 4; o; o >>= 1) largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, o));
-      const float chance = there ? __expf(s[0] - largest) : 0.f;
-      float sum = chance;
-      for (int o = 4; o; o >>= 1) sum += __shfl_xor_sync(~0u, sum, o);
-      float *chances = (float *)(shared + AT_CHANCES) + warp * 32;
-      __syncwarp();
-      chances[lane] = chance;
-      __syncwarp();
-#pragma unroll
-      for (int h = 0; h < HEADS_HERE; h++) {
-        float o[4] = {};
-#pragma unroll
-        for (int r = 0; r < 8; r++) {
-          const float p = chances[8 * h + r];
-          o[0] += p * low(value[r].x), o[1] += p * high(value[r].x), o[2] += p * low(value[r].y), o[3] += p * high(value[r].y);
-        }
-        seen[h].add(__shfl_sync(~0u, largest, 8 * h), __shfl_sync(~0u, sum, 8 * h), o);
-      }
+      see_eight<HEADS_HERE>(scores, value, from + STRIDE * (int)(lane & 7) <= position, seen, warp, lane);
       load(value, values, from + 8 * STRIDE);
     }
 #pragma unroll

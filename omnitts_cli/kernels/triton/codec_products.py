@@ -239,14 +239,16 @@ def product(
     residual: Tensor | None = None,
     out_f32: Tensor | None = None,
     out: Tensor | None = None,
+    streams: int | None = None,
 ) -> None:
+    """`streams`: tile and parts are those of as many streams, so that the order of a sum does not depend on `x`."""
     rows, length, inputs = x.shape
     columns = length - (layer.taps - 1) * layer.dilation
     gated, normed, kind = layer.activation == "swiglu", layer.eps is not None, layer.weight.dtype
     outputs, width = layer.weight.shape[0] // (2 if gated else 1), layer.weight.shape[1]
     count = rows * columns
     block_m, block_n, block_k, warps, stages = fitting_tile(
-        NORMED_TILES if normed or gated else TILES, count, outputs, width
+        NORMED_TILES if normed or gated else TILES, columns * (streams or rows), outputs, width
     )
     block_k = block_of(inputs, block_k if kind.itemsize == 2 else block_k // 2)
     if block_k < 16:
@@ -254,8 +256,9 @@ def product(
     stages = stages_in((block_m + block_n * (2 if gated else 1)) * block_k * kind.itemsize, stages)
     grid = (triton.cdiv(outputs, block_n), triton.cdiv(count, block_m))
     tiles, turns, share, parts, sums = grid[0] * grid[1], width // block_k, 0, 1, None
-    if tiles < ENOUGH and not normed and not gated and layer.counts is not None:
-        share = triton.cdiv(turns, max(1, min(PROGRAMS // tiles, turns // LEAST_TURNS)))
+    alike = grid[0] * triton.cdiv(columns * (streams or rows), block_m)
+    if alike < ENOUGH and not normed and not gated and layer.counts is not None:
+        share = triton.cdiv(turns, max(1, min(PROGRAMS // alike, turns // LEAST_TURNS)))
         parts = triton.cdiv(turns, share)
         sums = torch.empty(parts * tiles * block_m * block_n, device=x.device) if parts > 1 else None
 
@@ -273,16 +276,20 @@ def product(
     )  # fmt: skip
 
 
-def residual_unit(x: Tensor, conv: Product, point: Product, residual: Tensor, keep: bool, out: Tensor) -> None:
+def residual_unit(
+    x: Tensor, conv: Product, point: Product, residual: Tensor, keep: bool, out: Tensor, streams: int | None = None
+) -> None:
+    """`streams` as in `product`."""
     rows, columns, inputs = residual.shape
     count, kind = rows * columns, conv.weight.dtype
     large = 1 << inputs.bit_length() - 1
     small = inputs - large
     tile = UNIT_TILES.get(large) if kind.itemsize == 2 and small == large // 2 else None
-    if tile is None or triton.cdiv(count, tile[0]) < UNIT_ENOUGH:
+    if tile is None or triton.cdiv(columns * (streams or rows), tile[0]) < UNIT_ENOUGH:
         between = torch.empty(residual.shape, dtype=kind, device=x.device)
-        product(x, conv, out=between)
-        return product(between, point, residual=residual, out_f32=residual if keep else None, out=out)
+        product(x, conv, out=between, streams=streams)
+        kept = residual if keep else None
+        return product(between, point, residual=residual, out_f32=kept, out=out, streams=streams)
     block_m, block_k, warps, stages = tile
     stages = stages_in((block_m + inputs) * block_k * kind.itemsize, stages)
     run(

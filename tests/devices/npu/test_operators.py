@@ -201,6 +201,7 @@ def test_which_operations_stay_plain(ours: ModuleType) -> None:
     assert stay == frame | {
         "linear",
         "codec",
+        "exact",
         "fuse_stack",
         "fuse_frame",
         "fuse_step",

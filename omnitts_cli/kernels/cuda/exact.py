@@ -1,0 +1,55 @@
+"""Operations with which a request has the same bits alone and among any others: every product adds in one order,
+whatever the number of rows.
+
+Frames and prompts go through the kernels here. What Triton computes row by row stays; products of the codec choose
+their tiles as if there were always the same number of streams.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+from torch import Tensor
+
+from omnitts_cli.errors import DeviceError
+from omnitts_cli.kernels.cuda import rows
+from omnitts_cli.kernels.cuda.predictor import fuse_predictor
+from omnitts_cli.kernels.cuda.talker import fuse_step
+from omnitts_cli.kernels.ops import FusedPredictor, FusedStep, LayerWeights, Ops, PredictorParts
+from omnitts_cli.kernels.triton.codec_products import product, residual_unit
+
+STREAMS = 4
+"""Streams for which the tiles of the codec's products are chosen."""
+
+
+def refused() -> DeviceError:
+    """Why the option cannot be kept."""
+    return DeviceError(
+        "--exact needs a released talker in bf16 on an H100 or H200, or float32 on a CPU",
+        hint="leave out --exact   or   -d cpu --dtype fp32",
+    )
+
+
+def _step(layers: Sequence[LayerWeights], norm: Tensor, kv_heads: int, eps: float) -> FusedStep:
+    made = fuse_step(layers, norm, kv_heads, eps, any_rows=True)
+    if made is None:
+        raise refused()
+    return made
+
+
+def _predictor(parts: PredictorParts) -> FusedPredictor:
+    made = fuse_predictor(parts, any_rows=True)
+    if made is None:
+        raise refused()
+    return made
+
+
+def exact(ops: Ops) -> Ops:
+    """Triton's operations, with these in place of those whose sums depend on the number of rows."""
+    assert ops.codec is not None
+    codec = replace(
+        ops.codec, product=partial(product, streams=STREAMS), residual_unit=partial(residual_unit, streams=STREAMS)
+    )
+    return replace(ops, linear=rows.linear, fuse_step=_step, fuse_predictor=_predictor, codec=codec, exact=True)

@@ -1,0 +1,197 @@
+"""Layers for any number of rows on a GPU: the bits of eight rows, near to float32, captured as eager."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from omnitts_cli.kernels import plain
+from omnitts_cli.kernels.cuda.layout import PROGRAMS
+from omnitts_cli.kernels.ops import LayerWeights, PredictorParts
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(
+        not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU"
+    ),
+]
+LAYERS, CAPACITY, MOST = 3, 1000, 130
+COUNTS = (*range(1, 66), 96, 128, MOST)
+
+
+def normal(*shape: int, std: float = 0.02) -> Tensor:
+    return (std * torch.randn(shape, device="cuda")).bfloat16()
+
+
+def layers_of(blocks: int, count: int) -> list[LayerWeights]:
+    """Random layers of a released shape."""
+    hidden, inner = 1024 * blocks, 3072 * blocks
+    shapes = {"qkv": (4096, hidden), "out": (hidden, 2048), "gate_up": (2 * inner, hidden), "down": (hidden, inner)}
+    widths = {"input_norm": hidden, "mlp_norm": hidden, "q_norm": 128, "k_norm": 128}
+    norms = {name: 1 + normal(width, std=0.1) for name, width in widths.items()}
+    return [LayerWeights(**{name: normal(*shape) for name, shape in shapes.items()}, **norms) for _ in range(count)]
+
+
+def turns(positions: int) -> tuple[Tensor, Tensor]:
+    angle = torch.arange(positions, device="cuda")[:, None] * 1e6 ** -(torch.arange(64, device="cuda") / 64)
+    return angle.cos(), angle.sin()
+
+
+@functools.cache
+def talker(blocks: int) -> tuple[Any, list[LayerWeights], Tensor]:
+    from omnitts_cli.kernels.cuda.talker import fuse_step
+
+    torch.manual_seed(blocks)
+    layers, norm = layers_of(blocks, LAYERS), 1 + normal(1024 * blocks, std=0.1)
+    made = fuse_step(layers, norm, 8, 1e-6, any_rows=True)
+    assert made is not None
+    return made, layers, norm
+
+
+@functools.cache
+def predictor() -> Any:
+    from omnitts_cli.kernels.cuda.predictor import fuse_predictor
+
+    torch.manual_seed(5)
+    heads, tables = normal(15, 2048, 1024, std=0.05), normal(14, 2048, 1024, std=0.5)
+    parts = PredictorParts(layers_of(1, 5), 1 + normal(1024, std=0.1), 1e-6, 8, *turns(16), heads, tables)
+    made = fuse_predictor(parts, any_rows=True)
+    assert made is not None
+    return made
+
+
+@functools.cache
+def talker_inputs(blocks: int) -> tuple[Tensor, ...]:
+    torch.manual_seed(7)
+    rows = torch.randn(MOST, 1024 * blocks, device="cuda").bfloat16()
+    positions = torch.randint(0, CAPACITY, (MOST,), device="cuda")
+    keys, values = torch.randn(2, LAYERS, MOST + 1, 8, CAPACITY, 128, device="cuda").bfloat16()
+    return rows, positions, torch.randperm(MOST, device="cuda"), keys, values
+
+
+@functools.cache
+def predictor_inputs() -> tuple[Tensor, ...]:
+    torch.manual_seed(8)
+    made: list[Tensor] = [torch.randn(MOST, 1024, device="cuda").bfloat16() for _ in range(2)]
+    made += [torch.randint(0, most, (MOST,), device="cuda") for most in (2048, 2**62, 1000)]
+    heat, mass = torch.rand(2, MOST, device="cuda")
+    return (*made, 0.1 + heat, torch.randint(0, 100, (MOST,), device="cuda"), 0.5 + mass)
+
+
+@pytest.mark.parametrize("blocks", [1, 2])
+def test_a_step_has_the_same_bits_for_every_count(blocks: int) -> None:
+    """Any rows, at any place in the batch: hidden states, keys and values."""
+    made, (rows, positions, slots, keys, values) = talker(blocks)[0], talker_inputs(blocks)
+    hidden, kept = torch.empty_like(rows), (keys.clone(), values.clone())
+    for start in range(0, MOST, 8):
+        some = slice(start, start + 8)
+        hidden[some] = made(rows[some], positions[some], slots[some], *turns(CAPACITY), *kept)
+    for count in COUNTS:
+        places, mine = torch.randperm(MOST, device="cuda")[:count], (keys.clone(), values.clone())
+        found = made(rows[places], positions[places], slots[places], *turns(CAPACITY), *mine)
+        assert torch.equal(found, hidden[places]), count
+        for ours, want in zip(mine, kept, strict=True):
+            assert torch.equal(ours[:, slots[places]], want[:, slots[places]]), count
+    made.check()
+
+
+@pytest.mark.parametrize("blocks", [1, 2])
+def test_sixteen_rows_take_the_same_way_without_the_option(blocks: int) -> None:
+    from omnitts_cli.kernels.cuda.talker import fuse_step
+
+    (made, layers, norm), (rows, positions, slots, keys, values) = talker(blocks), talker_inputs(blocks)
+    usual = fuse_step(layers, norm, 8, 1e-6)
+    assert usual is not None and usual.most_rows == 16
+    given, cache = (rows[:16], positions[:16], slots[:16], *turns(CAPACITY)), (keys.clone(), values.clone())
+    found = usual(*given, *cache)
+    usual.check()
+    assert torch.equal(found, made(*given, keys.clone(), values.clone()))
+
+
+@pytest.mark.parametrize("blocks", [1, 2])
+def test_a_step_is_near_to_float32(blocks: int) -> None:
+    made, layers, norm = talker(blocks)
+    rows, positions, slots, keys, values = talker_inputs(blocks)
+
+    def plain_step(dtype: torch.dtype) -> Tensor:
+        x, cache = rows.to(dtype)[:, None], (keys.to(dtype), values.to(dtype))
+        for index, layer in enumerate(layers):
+            of = {name: getattr(layer, name).to(dtype) for name in LayerWeights.__annotations__}
+            qkv = plain.rms_norm(x, of["input_norm"], 1e-6) @ of["qkv"].T
+            places = cache[0][index], cache[1][index], slots, positions[:, None], CAPACITY
+            x = x + plain.attend_cached(qkv, of["q_norm"], of["k_norm"], 1e-6, *turns(CAPACITY), *places) @ of["out"].T
+            gate, up = (plain.rms_norm(x, of["mlp_norm"], 1e-6) @ of["gate_up"].T).chunk(2, -1)
+            x = x + (torch.nn.functional.silu(gate) * up) @ of["down"].T
+        return plain.rms_norm(x, norm.to(dtype), 1e-6)[:, 0]
+
+    def apart(found: Tensor) -> float:
+        return float((found.float() - exact).norm() / exact.norm())
+
+    exact = plain_step(torch.float32)
+    found = made(rows, positions, slots, *turns(CAPACITY), keys.clone(), values.clone())
+    assert apart(found) < 1.1 * apart(plain_step(torch.bfloat16))
+
+
+def test_a_frame_has_the_same_bits_for_every_count() -> None:
+    made, given = predictor(), predictor_inputs()
+
+    def frame(*places: Tensor) -> tuple[Tensor, Tensor]:
+        some = [x[places[0]] for x in given]
+        logits = torch.full((15, len(some[0]), 2048), torch.nan, device="cuda", dtype=torch.bfloat16)
+        return made(*some, logits), logits
+
+    parts = [frame(torch.arange(start, min(start + 8, MOST), device="cuda")) for start in range(0, MOST, 8)]
+    codes, logits = torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts], 1)
+    for count in COUNTS:
+        places = torch.randperm(MOST, device="cuda")[:count]
+        found_codes, found_logits = frame(places)
+        assert torch.equal(found_logits, logits[:, places]), count
+        assert torch.equal(found_codes, codes[places]), count
+    made.check()
+
+
+@pytest.mark.parametrize("blocks", [1, 2])
+def test_a_product_of_another_shape_has_the_same_bits_for_every_count(blocks: int) -> None:
+    from omnitts_cli.kernels.cuda.rows import linear
+
+    torch.manual_seed(9)
+    x, weight, bias = normal(300, 1024 * blocks, std=1), normal(3072, 1024 * blocks), normal(3072, std=1)
+    whole = linear(x, weight, bias)
+    want = x.double() @ weight.double().T + bias.double()
+    assert float((whole - want).norm() / want.norm()) < 3e-3
+    for count in (1, 2, 15, 16, 17, 64, 299):
+        places = torch.randperm(300, device="cuda")[:count]
+        assert torch.equal(linear(x[places], weight, bias), whole[places])
+
+
+@pytest.mark.parametrize("blocks", [1, 2])
+def test_captured_is_eager(blocks: int) -> None:
+    """Kernels that start early read nothing before the kernel in front has ended: 50 replays, all equal."""
+    made, (rows, positions, slots, keys, values) = talker(blocks)[0], talker_inputs(blocks)
+    frame, given = predictor(), predictor_inputs()
+    for count in (17, 64, MOST):
+        mine, given_now = (keys.clone(), values.clone()), [x[:count] for x in given]
+
+        def run(count: int = count, mine: Any = mine, given_now: Any = given_now) -> tuple[Tensor, Tensor]:
+            hidden = made(rows[:count], positions[:count], slots[:count], *turns(CAPACITY), *mine)
+            return hidden, frame(*given_now)
+
+        eager, graph = run(), torch.cuda.CUDAGraph()
+        torch.cuda.synchronize()
+        with torch.cuda.graph(graph):
+            captured = run()
+        for _ in range(50):
+            graph.replay()
+        torch.cuda.synchronize()
+        assert all(torch.equal(a, b) for a, b in zip(captured, eager, strict=True)), count
+
+
+def test_lines_are_those_of_eight_rows() -> None:
+    """No weights of their own: 128 lines a layer, in memory once."""
+    made = talker(1)[0]
+    assert made._many._layers.lines is made._variants[False].lines
+    assert made._many._layers.lines.shape[:2] == (LAYERS, PROGRAMS)
