@@ -114,6 +114,8 @@ class Live:
         speaker = asyncio.create_task(session.speak_all())
         try:
             await session.listen(receive)
+        except Gone:
+            pass
         finally:
             session.close()
             speaker.cancel()
@@ -127,7 +129,7 @@ class Session:
     state: State
     client: str
     transport: Any
-    out: Send
+    send: Send
     config: dict[str, Any] = field(default_factory=dict)
     asked: Asked | None = None
     stream_audio: bool = False
@@ -231,8 +233,15 @@ class Session:
 
     # ---- what the server says
 
+    async def out(self, message: dict[str, Any]) -> None:
+        """Sends a message, or raises Gone."""
+        try:
+            await self.send(message)
+        except OSError:  # ASGI's way to say that the client has disconnected
+            raise Gone from None
+
     async def tell(self, values: dict[str, Any]) -> None:
-        """Sends a message."""
+        """Sends a message of JSON."""
         await self.out({"type": "websocket.send", "text": json.dumps(values)})
 
     async def speak_all(self) -> None:

@@ -165,8 +165,9 @@ def test_a_client_that_goes_before_the_first_answer_frees_its_slot(server: Runni
         "client": ("127.0.0.1", 1),
     }
     asyncio.run_coroutine_threadsafe(live.Live(server.state)(scope, receive, send), server.loop).result(LONG_S)  # type: ignore[arg-type]
-    assert submitted[0] == 1 and not server.state.calls
+    assert submitted == [1] and not server.state.calls
     eventually(lambda: not engine.busy)
+    assert " 499 " in server.lines[-1]
 
 
 def test_the_key_may_be_a_subprotocol(serve: Any) -> None:
