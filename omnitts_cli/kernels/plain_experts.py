@@ -58,9 +58,8 @@ def gathered(rows: Tensor, weights: Tensor, chosen: Tensor, gate_up: Tensor, dow
 
 def grouped(rows: Tensor, weights: Tensor, chosen: Tensor, gate_up: Tensor, down: Tensor) -> Tensor:
     """[N, H] -> [N, H] by one product per matrix, whose groups are the rows that hear the same expert."""
-    if (
-        rows.dtype != torch.bfloat16 or down.shape[1] % 8 or down.shape[2] % 8
-    ):  # a grouped product reads 16 bytes at once
+    # rows of a grouped product must be multiples of 16 bytes
+    if rows.dtype != torch.bfloat16 or down.shape[1] % 8 or down.shape[2] % 8:
         return everyone(rows, weights, chosen, gate_up, down)
     flat = chosen.flatten()  # [N K]
     order = flat.argsort(stable=True)
