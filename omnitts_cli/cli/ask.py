@@ -54,7 +54,7 @@ def ask(
     refuse_contradictions(question, spoken, words)
     with ExitStack() as closing:
         stage = reserved(question, spoken, machine, closing)
-        asked, sounds = questions_of(question, spoken, words)
+        asked, sounds = questions_of(question, spoken, messages, words)
         system = system_of(question.system)
         chat = opened_chat(question.chat, system)
         assistant = closing.enter_context(opened(thinks, question, spoken, stage, machine, network, messages))
@@ -75,7 +75,9 @@ def ask(
         print_answer(talk, asked[0], question, spoken, chat, stage, sounds)
 
 
-def questions_of(question: Question, spoken: Spoken, words: list[str] | None) -> tuple[list[str], tuple[Sound, ...]]:
+def questions_of(
+    question: Question, spoken: Spoken, messages: Messages, words: list[str] | None
+) -> tuple[list[str], tuple[Sound, ...]]:
     """What is asked, with a recording; nothing for a conversation at a terminal."""
     typed = " ".join(words or [])
     if question.lines:
@@ -87,6 +89,8 @@ def questions_of(question: Question, spoken: Spoken, words: list[str] | None) ->
         return [with_stdin(typed)], ()
     if spoken.output:
         raise UsageError("-o is for one answer", hint=f'omnitts ask "a question" -o {spoken.output}')
+    if messages.no_input:
+        raise UsageError("there is no question, and --no-input is set", hint='omnitts ask "a question"')
     return [], ()
 
 
@@ -146,6 +150,9 @@ def recording(name: str) -> Sound:
     """The recording of --audio, read before the model is loaded."""
     from omnitts_cli.speech.assistant import listen
 
+    if name == "-" and sys.stdin is not None and sys.stdin.isatty():
+        hint = "arecord -d 5 -f S16_LE -r 16000 | omnitts ask --audio -"
+        raise UsageError("--audio - reads a recording from stdin, which is a terminal", hint=hint)
     return listen(name, sys.stdin.buffer if name == "-" and sys.stdin is not None else None)
 
 

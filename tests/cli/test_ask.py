@@ -361,6 +361,25 @@ def test_a_reader_that_leaves(started: Call, model: list[str], environment: dict
     assert process.wait(LONG_S) == 141
 
 
+@pytest.mark.parametrize(
+    "arguments, said",
+    [
+        (("--audio", "-"), "--audio - reads a recording from stdin, which is a terminal"),
+        (("--no-input",), "there is no question, and --no-input is set"),
+    ],
+)
+def test_what_a_terminal_cannot_give(
+    arguments: tuple[str, ...], said: str, started: Call, model: list[str], environment: dict[str, str]
+) -> None:
+    ours, theirs = pty.openpty()
+    process = started("ask", *model, *arguments, env=environment, stdin=theirs)
+    os.close(theirs)
+    _, err = process.communicate(timeout=LONG_S)
+    os.close(ours)
+    assert process.returncode == 2
+    assert said in err.decode()
+
+
 def test_a_conversation_at_a_terminal(started: Call, model: list[str], environment: dict[str, str]) -> None:
     ours, theirs = pty.openpty()
     pipes = {"stdin": theirs, "stdout": theirs, "stderr": theirs}
