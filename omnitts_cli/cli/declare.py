@@ -304,8 +304,7 @@ def command(
     def run(help_all: bool, **typed: Any) -> None:
         from omnitts_cli.settings.layers import Layers  # here a command starts; help needs none of it
 
-        given = {f.name: f.typed(typed.pop(f.name)) for f in options}
-        layers = Layers(section, given, options, tolerant=tolerant, own_only=own_only)
+        layers = Layers(section, {f.name: f.typed(typed.pop(f.name)) for f in options}, options, tolerant, own_only)
         without = {*typed_only, "file"} if typed.get("words") else typed_only  # typed words are the text
         values = {f.name: layers.value(f, typed_only=f.name in without) for f in options}
         built = {name: groups[name](**{f.name: values[f.name] for f in fields[name]}) for name in groups}

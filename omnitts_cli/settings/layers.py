@@ -43,7 +43,6 @@ class Layers:
         section: str,
         typed: Mapping[str, Any],
         fields: list[Field],
-        *,
         tolerant: bool = False,
         own_only: Collection[str] = (),
     ) -> None:
