@@ -40,7 +40,7 @@ class Steps:
     """A stage's budget in steps, so that a busy machine learns as much as an idle one."""
 
     def __init__(self, minutes: float) -> None:
-        self._steps, self._taken = round(240 * minutes), -1
+        self._steps, self._taken = round(120 * minutes), -1
 
     @property
     def spent(self) -> float:
