@@ -193,8 +193,11 @@ def in_our_words(refusal: Any) -> UsageError:
         meant = OPTIONS_MEANT.get(option)
         if meant:
             return UsageError(f"unknown option '{option}'", hint=meant)
-        close = nearest(option, [name for name in known if name.startswith("--")])
-        return UsageError(f"unknown option '{option}'", hint=close_option(path, option, close))
+        names = [name[2:] for name in known if name.startswith("--")]
+        word = option.lstrip("-")
+        part_of = [name for name in names if word in name.split("-")]  # --gap: --sentence-gap
+        close = nearest(word, part_of or names) or next(iter(part_of), None)
+        return UsageError(f"unknown option '{option}'", hint=close_option(path, option, close and f"--{close}"))
     message = EXTRA.sub(r"unexpected: \1", refusal.format_message().rstrip("."))
     return UsageError(message[:1].lower() + message[1:], hint=f"{path} --help")
 

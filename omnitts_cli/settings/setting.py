@@ -107,9 +107,9 @@ def whole(low: int, high: int) -> Kind:
     return Kind(words, parse_whole, lambda v: type(v) is int and low <= v <= high, limits=(low, high))
 
 
-def number(low: float, high: float) -> Kind:
-    words = f"a number from {low:g} to {high:g}"
-    return Kind(words, parse_number, lambda v: type(v) in (int, float) and low <= v <= high, limits=(low, high))
+def number(low: float, high: float, usual: str | None = None) -> Kind:
+    words, limits = f"a number from {low:g} to {high:g}", (low, high)
+    return Kind(words, parse_number, lambda v: type(v) in (int, float) and low <= v <= high, (), limits, usual)
 
 
 UNITS = {"": 1, "s": 1, "ms": 0.001, "m": 60, "h": 3600}
@@ -225,7 +225,7 @@ class Setting:
             typed = text.lower()
             close = nearest(typed, list(self.kind.choices))
             close = close or next((one for one in self.kind.choices if typed.startswith(f"{one}-")), None)  # en-US
-            takes = close or self.kind.example(text) or self.metavar or "true|false"
+            takes = close or self.kind.example(text) or next(iter(self.kind.choices), self.metavar) or "true|false"
             hint = f"{source} {takes}" if source.startswith("-") else f"{source}={takes}"
             wrong = f"'{text[:80]}' is not {self.kind.words}" if text else "is empty"
             raise UsageError(f"{source} {wrong}", hint=hint) from None

@@ -178,7 +178,7 @@ class Speech(Model):
         float | str,
         for_output(
             "--loudness",
-            either("off", number(-70, 0)),
+            either("off", number(-70, 0, usual="-16")),
             "Normalise loudness to this level; podcasts use -16.",
             "LUFS|off",
             shown="off, as it needs the whole sound first",

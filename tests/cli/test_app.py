@@ -97,6 +97,9 @@ def test_help_shows_defaults_and_no_types_of_python(omnitts: Omnitts) -> None:
         (["--spee", "1"], ["unknown option '--spee'"]),  # no abbreviations
         (["--speed"], ["--speed"]),
         (["-l", "eng"], [" en\n"]),
+        (["--gap", "5"], ["try: --sentence-gap "]),
+        (["--loudness", "loud"], ["try: --loudness -16\n"]),
+        (["--split", "words"], ["try: --split auto\n"]),
         (["-F", "wave"], [" wav\n"]),
         (["--split", "lines"], [" line\n"]),
         (["--seed", "1", "--seed", "2"], ["more than once"]),
