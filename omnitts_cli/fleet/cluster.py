@@ -272,9 +272,10 @@ class Driver:
         else:
             self._finished(worker, lease, found)
 
-    def _began(self, worker: str, doing: Path, failure: Any) -> None:
+    def _began(self, worker: str, doing: Path, bits: str, failure: Any) -> None:
         if failure is not None:
             raise failure
+        self._job.check_bits(self._task.work, bits)
         self._job.loaded()
         self._pace.begin()
         self._ready[worker] = doing

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import secrets
 import shutil
 from collections.abc import Callable, Iterator
@@ -14,7 +15,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from omnitts_cli.audio.encode import SoundFormat, choose_format
-from omnitts_cli.errors import InputError, Notice, OutputError, UsageError
+from omnitts_cli.errors import DeviceError, InputError, Notice, OutputError, UsageError
 from omnitts_cli.fleet import disk
 from omnitts_cli.fleet.content import Keys, model_mask
 from omnitts_cli.fleet.journal import FAILED, Book, Journal, read
@@ -195,6 +196,10 @@ class Job:
         """A plan, for workers."""
         return plan
 
+    def enter(self, folder: Path) -> None:
+        """Makes the folder of the command the current one of a worker: paths in options begin there."""
+        os.chdir(folder)
+
     def received(self, plan: Any, work: Path) -> Plan:
         """The plan that was sent, on the machine of a worker."""
         found: Plan = plan
@@ -243,7 +248,25 @@ class Job:
                 f"{out} was made with --to {before}, not {self.corpus.to}",
                 hint=f"--to {before}   or another folder, or --fresh",
             )
-        disk.put(path, self.corpus.to.encode())
+        self.keep(path, self.corpus.to)
+
+    def keep(self, path: Path, words: str) -> None:
+        """Writes one of the small files that belong to the corpus."""
+        disk.put(path, words.encode())
+
+    def check_bits(self, work: Path, found: str) -> None:
+        """With --exact: refuses a second fingerprint (what the bits of sound depend on) in one corpus."""
+        if not self.machine.get("exact"):
+            return
+        path = work / "exact"
+        before = path.read_text("ascii") if path.exists() else found
+        if before != found:
+            raise DeviceError(
+                f"--exact: this corpus was begun with fingerprint {before}, and this device has {found}",
+                cause="other cards, versions or kernels may give other bytes",
+                hint="omnitts doctor   on each machine; or leave out --exact, or --fresh",
+            )
+        self.keep(path, found)
 
     @contextmanager
     def book(self, work: Path) -> Iterator[Book]:
@@ -260,7 +283,7 @@ class Job:
             return self.speech.seed
         path = work / "seed"
         if not path.exists():
-            disk.put(path, str(secrets.randbits(47)).encode())
+            self.keep(path, str(secrets.randbits(47)))
         try:
             return int(path.read_text("ascii"))
         except ValueError:
@@ -279,6 +302,7 @@ class Job:
             "empty": corpus.empty,
             "codes": corpus.save_codes,
             "chunks": [self.machine["first_chunk"], self.machine["chunk"]],
+            **({"exact": True} if self.machine.get("exact") else {}),
         }
         keys = Keys(self.text, self.speech, extra, run_seed)
         rules = Rules(
@@ -368,6 +392,7 @@ class Job:
             with ExitStack() as closing:
                 tts = closing.enter_context(open_model(model.name, model.variant, self.slots(model)))
                 speaker = self.speaker(tts, plan, work, model, closing)
+                self.check_bits(work, bits_of(tts))
                 self.loaded()
                 pace.begin()
                 try:
@@ -482,6 +507,13 @@ class Job:
             assert isinstance(store, Files)
             store.remove(damaged)
             self.tell(Notice(f"{len(damaged)} files were damaged; their rows are spoken again", plain=True))
+
+
+def bits_of(tts: TTS) -> str:
+    """The fingerprint of what the bits of a sound depend on, besides request and model."""
+    from omnitts_cli.devices.fingerprint import fingerprint  # imports torch
+
+    return fingerprint(tts.engine.device)
 
 
 def made_files(out: Path) -> Iterator[Path]:

@@ -11,7 +11,7 @@ import json
 import platform
 import secrets
 import shutil
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from functools import cached_property
@@ -37,7 +37,7 @@ from omnitts_cli.fleet.segments import FOLDER, Mirror, Segments, next_run
 from omnitts_cli.fleet.store import Shards, Store, codes_of
 from omnitts_cli.speech.voice_files import SUFFIX
 
-KEPT = ("to", "seed")  # small files of the work folder that belong to the corpus
+KEPT = ("to", "seed", "exact")  # small files of the work folder that belong to the corpus
 INPUTS = f"{WORK}/inputs"  # plan and manifest, for workers
 MOST_FILES = 1000  # whose presence each worker checks
 
@@ -90,15 +90,9 @@ class UrlJob(Job):
             else:
                 disk.put(work / name, data)
 
-    def _keep_kind(self, out: Path, path: Path) -> None:
-        super()._keep_kind(out, path)
-        self.bucket.put(f"{WORK}/{path.name}", path.read_bytes())
-
-    def _run_seed(self, work: Path) -> int:
-        seed = super()._run_seed(work)
-        if self.speech.seed is None:
-            self.bucket.put(f"{WORK}/seed", (work / "seed").read_bytes())
-        return seed
+    def keep(self, path: Path, words: str) -> None:
+        super().keep(path, words)
+        self.bucket.put(f"{WORK}/{path.name}", words.encode())
 
     def open_journal(self, out: Path, work: Path, closing: ExitStack) -> Any:
         token = self.owner.token
@@ -200,6 +194,11 @@ class UrlJob(Job):
                 if kind == "clip" or (kind == "voice" and name.endswith(SUFFIX)):
                     names.append(name)
         return names
+
+    def enter(self, folder: Path) -> None:
+        """A machine may lack the folder; `received` finds out whether that matters."""
+        with suppress(OSError):
+            super().enter(folder)
 
     def received(self, plan: SentPlan, work: Path) -> Plan:
         return plan.opened(work)

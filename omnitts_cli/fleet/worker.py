@@ -20,7 +20,7 @@ import numpy as np
 
 from omnitts_cli.errors import DeviceError, Notice, OmniError, OutputError
 from omnitts_cli.fleet import disk
-from omnitts_cli.fleet.job import Job, Model
+from omnitts_cli.fleet.job import Job, Model, bits_of
 from omnitts_cli.fleet.journal import FAILED, UNVERIFIED
 from omnitts_cli.fleet.run import Pace, Run
 from omnitts_cli.fleet.store import PARTS, Made
@@ -126,6 +126,7 @@ class Worker:
         self._counts: dict[int, tuple[int, float, float] | None] = {}  # row -> None, or state, seconds, expected
         self._tries: dict[int, int] = {}
         self._failure: OmniError | None = None
+        self._doing, self._bits = Path(), ""
         self._closing = ExitStack()
         try:
             self._open()
@@ -137,7 +138,7 @@ class Worker:
         task = self._task
         self._job = job = task.kind(**task.job, tell=self._notices.append)
         try:
-            os.chdir(task.folder)
+            job.enter(task.folder)
             self.check_owner()
         except OSError:
             raise OutputError(
@@ -153,6 +154,7 @@ class Worker:
             load(task.model.name, variant=task.model.variant, **{**job.machine, "slots": job.slots(task.model)})
         )
         speaker = job.speaker(tts, plan, work, task.model, self._closing)
+        self._bits = bits_of(tts)
         store = self._closing.enter_context(closing(job.store(task.out, work, journal, None)))
         self._run = run = LeasedRun(plan, store, journal, speaker, task.model.mask, Pace(), lambda pace: None)
         run.worker, run.lock = self, threading.Lock()
@@ -189,9 +191,9 @@ class Worker:
 
     # ---- called through Ray
 
-    def ready(self) -> tuple[Path | None, OmniError | None]:
-        """Where the rows under way are noted, and what went wrong at the start."""
-        return (None if self._failure else self._doing), self._failure
+    def ready(self) -> tuple[Path, str, OmniError | None]:
+        """Where the rows under way are noted, the device's fingerprint, and what went wrong at the start."""
+        return self._doing, self._bits, self._failure
 
     def speak(self, rows: np.ndarray, tries: dict[int, int]) -> Counts:
         """Speaks rows, and returns when all of them are committed."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import tarfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,6 +17,7 @@ import pytest
 from omnitts_cli.fleet import job
 from omnitts_cli.fleet.part import Writers
 from omnitts_cli.fleet.speaker import KEPT_S
+from omnitts_cli.kernels import cpu as kernels
 
 soundfile = pytest.importorskip("soundfile")
 
@@ -395,6 +397,20 @@ def test_refusals(omnitts: Call, words: list[str], code: int, message: str) -> N
     Path("here/a.txt").write_text("Hello.")
     done = omnitts("batch", *words, *TOY)
     assert done.code == code and message in done.err, done.err
+
+
+@pytest.mark.skipif(kernels.native() is None, reason="needs the compiled library")
+def test_an_exact_corpus_has_one_fingerprint(omnitts: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("m.csv").write_text(CSV)
+    rows = batch(omnitts, "m.csv", "-O", "out")["spoken"]
+    before = {id: row["sha256"] for id, row in by_id().items()}
+    assert batch(omnitts, "m.csv", "-O", "out", "--exact")["spoken_now"] == rows
+    assert {id: row["sha256"] for id, row in by_id().items()} == before  # on a CPU
+    assert re.fullmatch("[0-9a-f]{12}", Path("out/.omnitts/exact").read_text())
+    Path("m.csv").write_text(CSV + "new,One more.\n")
+    monkeypatch.setattr(job, "bits_of", lambda tts: "another")
+    done = omnitts("batch", "m.csv", "-O", "out", "--exact", *TOY)
+    assert done.code == 5 and "this device has another" in done.err and "omnitts doctor" in done.err
 
 
 def test_a_recogniser_that_is_not_there_is_4(omnitts: Call) -> None:
