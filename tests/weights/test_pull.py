@@ -227,12 +227,6 @@ LARGE = "/model.safetensors"
         ("GET", LARGE, {"status": 503}, "503"),
         ("GET", REPO, {"status": 429}, "429.*try again later"),
         ("GET", REPO, {"status": 503}, "503.*try again later"),
-        (
-            "GET",
-            REPO,
-            {"status": 200, "headers": LONGER, "stall": True},
-            "cannot download.*network",
-        ),
         ("GET", REPO, {"status": 200, "body": b"<html>Welcome to our hotel</html>"}, "is not a Hub.*HF_ENDPOINT"),
         ("GET", REPO, {"status": 200, "body": b"[]"}, "is not a Hub"),
         ("GET", REPO, {"status": 200, "body": b"null"}, "is not a Hub"),
@@ -246,6 +240,13 @@ def test_case_56_what_comes_instead(hub: Hub, method: str, path: str, how: dict[
     hub.fails(method, path, **how, times=99)
     error = refused(hub)
     assert re.search(words, f"{error.message} {error.cause} {error.hint}")
+
+
+def test_case_56_a_hub_that_never_ends_its_answer(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("omnitts_cli.weights.hub.ANSWER_S", 0.4)  # no attempt ever gets more
+    hub.fails("GET", REPO, status=200, headers=LONGER, stall=True, times=99)
+    error = refused(hub)
+    assert re.search("cannot download.*network", f"{error.message} {error.cause} {error.hint}")
 
 
 def test_case_56_silence_is_not_waited_for(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
