@@ -14,9 +14,8 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.attention.bias import causal_lower_right
 
-from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import ExpertBlock
-from omnitts_cli.kernels.triton import attention, mixture
+from omnitts_cli.kernels.triton import attention, grouped, mixture
 from omnitts_cli.kernels.triton.attention import _heads, _normed_rotated, _write
 from omnitts_cli.kernels.triton.overlap import announce, overlaps, wait
 
@@ -161,22 +160,32 @@ def _prompt(
         kv_heads, heads, depth, eps, group, overlaps(), num_warps=4 if group == 8 else 1, launch_pdl=overlaps(),
     )  # fmt: skip
     query = queries.view(1, rows, heads, depth).transpose(1, 2)
-    key, value = (
-        held[:, :, :width].index_select(0, slots).repeat_interleave(heads // kv_heads, 1) for held in (keys, values)
-    )
+    key, value = (held[:, :, :width].index_select(0, slots) for held in (keys, values))
     with sdpa_kernel(BACKENDS):
         if rows == width:
-            out = F.scaled_dot_product_attention(query, key, value, is_causal=True)
+            out = F.scaled_dot_product_attention(query, key, value, is_causal=True, enable_gqa=True)
         else:  # a later part of a prompt: the mask ends at the lower right
+            key, value = (held.repeat_interleave(heads // kv_heads, 1) for held in (key, value))
             out = F.scaled_dot_product_attention(query, key, value, attn_mask=causal_lower_right(rows, width))
     return out.transpose(1, 2).flatten(2)
 
 
 def experts(x: Tensor, norm: Tensor, eps: float, block: ExpertBlock) -> Tensor:
     """The narrow kernels for steps and short prompts, the library's grouped products for long ones."""
+    if block.down.shape[0] != block.count:  # with shared experts
+        return mixture.experts(x, norm, eps, block)
     if x.dtype == torch.bfloat16 and x.numel() // x.shape[-1] >= GROUPED:
-        return plain.experts(x, norm, eps, block)
-    return mixture.experts(x, norm, eps, block)
+        return grouped.experts(x, norm, eps, block, scores)
+    return mixture.experts(x, norm, eps, block, route)
+
+
+def route(x: Tensor, norm: Tensor, eps: float, block: ExpertBlock) -> mixture.Routed:
+    """Several programs for each row: read by one, the router of a large model takes longer than its experts."""
+    rows = x.view(-1, x.shape[-1])
+    heard, made = grouped.row_scores(rows, norm, eps, block)
+    marks = torch.empty(block.count, len(rows), dtype=torch.int32, device=x.device)
+    picks, loud = grouped.choose(made, block, marks=marks)
+    return heard, loud, picks, marks
 
 
 def scores(hidden: Tensor, head: Tensor) -> Tensor:

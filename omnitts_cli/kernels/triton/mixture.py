@@ -11,6 +11,8 @@ Letters: N rows, P heard by a row, E experts, those heard by all included, I wid
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 import triton
 import triton.language as tl
@@ -252,13 +254,15 @@ def _turn(inputs: int, most: int) -> int:
     return min(inputs & -inputs, most)
 
 
-def experts(x: Tensor, norm: Tensor, eps: float, block: ExpertBlock) -> Tensor:
-    every, hidden, inner = block.down.shape
-    if hidden % 32 or inner % 32:
-        return plain.experts(x, norm, eps, block)
+Routed = tuple[Tensor, Tensor, Tensor, Tensor]
+"""Rows after the norm, weights and experts [N, P] of the picks, and marks [E, N]."""
+
+
+def route(x: Tensor, norm: Tensor, eps: float, block: ExpertBlock) -> Routed:
+    """One program for each row."""
+    every, hidden = block.down.shape[:2]
     rows, always, early = x.numel() // hidden, every - block.count, overlaps()
     heads = block.chosen + always
-    x, out = x.contiguous(), torch.empty_like(x)
     heard, loud = torch.empty_like(x), torch.empty(rows, heads, device=x.device)
     picks = torch.empty(rows, heads, dtype=torch.int32, device=x.device)
     marks = torch.empty(every, rows, dtype=torch.int32, device=x.device)
@@ -267,6 +271,19 @@ def experts(x: Tensor, norm: Tensor, eps: float, block: ExpertBlock) -> Tensor:
         triton.next_power_of_2(block.count), block.chosen, always, triton.next_power_of_2(heads), block.renormalised,
         eps, _turn(hidden, 128), early, num_warps=8, launch_pdl=early,
     )  # fmt: skip
+    return heard, loud, picks, marks
+
+
+def experts(
+    x: Tensor, norm: Tensor, eps: float, block: ExpertBlock, route: Callable[..., Routed] = route
+) -> Tensor:  # fmt: skip
+    every, hidden, inner = block.down.shape
+    if hidden % 32 or inner % 32:
+        return plain.experts(x, norm, eps, block)
+    rows, early = x.numel() // hidden, overlaps()
+    heads = block.chosen + every - block.count
+    x, out = x.contiguous(), torch.empty_like(x)
+    heard, loud, picks, marks = route(x, norm, eps, block)
     thought = torch.empty(rows, heads, inner, dtype=x.dtype, device=x.device)
     if rows <= FEW:
         _think[(inner // 2, heads, rows)](

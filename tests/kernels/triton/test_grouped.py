@@ -1,0 +1,125 @@
+"""Experts of long prompts equal their plain twin: choices, places, and everything between the products."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from frame_table import close
+from torch import Tensor
+
+from omnitts_cli.kernels import plain
+from omnitts_cli.kernels.ops import ExpertBlock
+from omnitts_cli.kernels.plain_experts import route
+
+pytestmark = pytest.mark.gpu
+EPS = 1e-6
+# experts, chosen, inner, hidden
+SIZES = [(8, 3, 24, 64), (13, 1, 32, 96), (16, 8, 40, 32)]
+
+
+def made(
+    rows: int, count: int, chosen: int, inner: int, hidden: int, where, dtype
+) -> tuple[Tensor, Tensor, ExpertBlock]:
+    seed = torch.Generator().manual_seed(rows + count)
+
+    def random(*shape: int) -> Tensor:
+        return torch.randn(shape, generator=seed).to(where, dtype)
+
+    block = ExpertBlock(
+        random(count, hidden) * hidden**-0.5 * 2, random(count, 2 * inner, hidden) * hidden**-0.5,
+        random(count, hidden, inner) * inner**-0.5, count, chosen, chosen > 1,
+    )  # fmt: skip
+    return random(rows, hidden), (torch.rand(hidden, generator=seed) + 0.5).to(where, dtype), block
+
+
+def product(rows: Tensor, weights: Tensor, offs: Tensor) -> Tensor:
+    """A grouped product, group by group."""
+    out, begin = rows.new_empty(rows.shape[0], weights.shape[2]), 0
+    for weight, end in zip(weights, offs.tolist(), strict=True):
+        out[begin:end] = rows[begin:end] @ weight
+        begin = end
+    assert begin == len(rows)
+    return out
+
+
+def in_float32(rows: Tensor, router: Tensor) -> Tensor:
+    return rows.float() @ router.float().T
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+@pytest.mark.parametrize("rows", [1, 31, 32, 70, 300])
+def test_experts_are_the_plain_ones(
+    rows: int, size: tuple[int, ...], where: torch.device, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from omnitts_cli.kernels.triton import grouped
+
+    monkeypatch.setattr(grouped, "BLOCKS", 4)  # the counts of several turns are added up
+    x, norm, block = made(rows, *size, where, dtype)
+    wide = ExpertBlock(*(w.double() for w in (block.router, block.gate_up, block.down)), *size[:2], size[1] > 1)
+    normed = plain.rms_norm(x, norm, EPS)
+    weights, chosen = route(normed, block)
+    truth = x.double()
+    for k in range(size[1]):
+        for row in range(rows):
+            gate, up = (wide.gate_up[chosen[row, k]] @ normed[row].double()).chunk(2)
+            truth[row] += weights[row, k].double() * (wide.down[chosen[row, k]] @ (torch.nn.functional.silu(gate) * up))
+    close(grouped.experts(x, norm, EPS, block, in_float32, product), truth)
+
+
+@pytest.mark.parametrize("tile", [1, 32])
+@pytest.mark.parametrize("rows", [1, 9, 70])
+def test_choices_are_the_plain_ones(rows: int, tile: int, where: torch.device, dtype: torch.dtype) -> None:
+    from omnitts_cli.kernels.triton import grouped
+
+    x, norm, block = made(rows, 13, 6, 16, 96, where, dtype)
+    heard, scores = grouped.row_scores(x, norm, EPS, block)
+    close(heard, plain.rms_norm(x, norm, EPS))
+    assert (scores - in_float32(heard, block.router)).abs().max() < 1e-4
+    counts = torch.full((-(-rows // tile), 13), -1, dtype=torch.int32, device=where)
+    marks = torch.full((13, rows), -1, dtype=torch.int32, device=where)
+    picks, loud = grouped.choose(scores, block, tile, counts, marks)
+    weights, chosen = route(heard, block)
+    assert torch.equal(picks.long(), chosen)
+    assert (loud - weights).abs().max() < 1e-5
+    assert torch.equal(counts.sum(0).long(), chosen.flatten().bincount(minlength=13))
+    expected = torch.zeros_like(marks)
+    expected.scatter_(0, chosen.T, torch.arange(1, 7, device=where, dtype=torch.int32)[:, None].expand(-1, rows))
+    assert torch.equal(marks, expected)
+
+
+def test_a_row_that_is_not_finite_leaves_the_others_alone(where: torch.device) -> None:
+    if where.type == "cpu":
+        pytest.skip("the interpreter refuses rows of NaN")
+    from omnitts_cli.kernels.triton import grouped
+
+    x, norm, block = made(40, 8, 3, 24, 64, where, torch.float32)
+    good = grouped.experts(x, norm, EPS, block, in_float32, cut)
+    x[7] = float("nan")
+    bad = grouped.experts(x, norm, EPS, block, in_float32, cut)
+    others = torch.arange(40, device=where) != 7
+    assert not bad[7].isfinite().any()
+    assert torch.allclose(bad[others], good[others], atol=1e-5)
+
+
+def cut(rows: Tensor, weights: Tensor, offs: Tensor) -> Tensor:
+    """A grouped product whose groups may leave rows over."""
+    out, begin = rows.new_zeros(rows.shape[0], weights.shape[2]), 0
+    for weight, end in zip(weights, offs.tolist(), strict=True):
+        out[begin:end] = rows[begin:end] @ weight
+        begin = end
+    return out
+
+
+@pytest.mark.parametrize("rows", [384, 1000])
+def test_the_released_sizes(rows: int, where: torch.device) -> None:
+    """With the library's grouped product, against the plain twin."""
+    if where.type == "cpu":
+        pytest.skip("too large for the interpreter")
+    from omnitts_cli.kernels.triton import long
+
+    x, norm, block = made(rows, 128, 8, 768, 2048, where, torch.bfloat16)
+    fast, truth = long.experts(x, norm, EPS, block), plain.experts(x, norm, EPS, block)
+    difference = (fast.float() - truth.float()).abs()
+    assert difference.mean() < 0.01
+    # a few rows choose another expert, because scores are nearly equal
+    assert (difference.amax(1) > 0.25).float().mean() < 0.05
