@@ -26,7 +26,7 @@ from omnitts_cli.kernels.triton.overlap import announce, overlaps, wait
 
 TILE = 32
 """Rows of a block."""
-BLOCKS = 128
+BLOCKS = 64
 """Blocks whose counts are added up at a time."""
 SHARE = 4
 """Experts whose scores one program computes in a step."""
