@@ -115,6 +115,7 @@ class TextLoop:
         """Give the request the free slot that holds most of its prompt, or copy rows from one that is in use."""
         prompt, wanted = record.keys, record.wanted
         common = [min(common_length(held, prompt), wanted) for held in self._held]
+        common = [rows if self._prompts.is_worth(rows, wanted) else 0 for rows in common]
         slot = max(self._free, key=lambda one: common[one])  # of equal ones, the first: free for longest
         source = max(range(self.plan.slots), key=lambda one: common[one])
         if common[source] > common[slot]:

@@ -1,8 +1,8 @@
 """TextPrompts: rows of prompts into the cache of a thinker, with recordings, and what a talker reads of them.
 
-A long prompt is prefilled alone: it keeps the device busier than the host. Short ones lie end to end, in pieces of one
-slot each. Launched one by one, their operations would take the host longer than the device, so their runs are padded to
-a few sizes and captured.
+A long prompt is prefilled alone. Short ones lie end to end, in pieces of one slot each. Launched one by one, their
+operations would take the host longer than the device, so runs are padded to a few sizes and captured: those of short
+prompts, and the first of a long one. Later runs attend to a context of any length, which no graph has.
 """
 
 from __future__ import annotations
@@ -35,24 +35,30 @@ class TextPrompts:
         self._model, self._device, self._plan, self._cache, self._stream = model, device, plan, cache, stream
         self._tapped = tapped_states(model, plan)
         self._padded: dict[int, Callable[[], None]] = {}  # runs by number of pieces, captured where the device does
+        self._whole: dict[int, Callable[[], None]] = {}  # runs from the beginning of one prompt, by rows
         if device.pads and not device.few_graphs:
             self._prepare()
 
     def _prepare(self) -> None:
         model, sizes = self._model, sorted({round_up(rows, PIECE) // PIECE for rows in self._plan.prompt_rows})
-        shape = (sizes[-1], PIECE, model.facts.hidden)
-        self._rows = torch.zeros(shape, device=model.device, dtype=model.dtype)
+        whole = sorted(rows for rows in self._plan.whole_rows if rows <= self._plan.positions)
+        most = max([*whole, sizes[-1] * PIECE])
+        self._rows = torch.zeros((most, model.facts.hidden), device=model.device, dtype=model.dtype)
         self._states = torch.zeros_like(self._rows) if self._tapped is not None else None
         spare = np.array([[0], [self._plan.slots]], np.int64).repeat(sizes[-1], 1)
         self._places = self._device.to_device(spare)  # starts and slots [2, pieces]
         captured = self._plan.capture and self._device.captures
-        for size in reversed(sizes):  # the largest first: the others fit into its memory
-            run = partial(self._run_padded, size)
+        for size in reversed(whole):  # the largest first: the others fit into its memory
+            run = partial(self._run_padded, 1, size, size)
+            self._whole[size] = self._stream.capture(run) if captured else run
+        for size in reversed(sizes):
+            run = partial(self._run_padded, size, PIECE, self._cache.capacity)
             self._padded[size] = self._stream.capture(run) if captured else run
 
-    def _run_padded(self, size: int) -> None:
-        states = None if self._states is None else self._states[:size]
-        self._run(self._rows[:size], self._places[:, :size], self._cache.capacity, states)
+    def _run_padded(self, count: int, rows: int, width: int) -> None:
+        shape = (count, rows, -1)
+        states = None if self._states is None else self._states[: count * rows].view(shape)
+        self._run(self._rows[: count * rows].view(shape), self._places[:, :count], width, states)
 
     def _run(self, rows: Tensor, places: Tensor, width: int, states: Tensor | None) -> None:
         """Rows [B, P, H] at starts and slots `places` [2, B]; `states` [B, P, H] gets what the talker may read."""
@@ -75,17 +81,20 @@ class TextPrompts:
         return self._device.pads and rows <= self._plan.together and record.prefilled + rows <= self._plan.positions
 
     def _launch_long(self, record: TextRecord, end: int) -> None:
-        """Not captured: a long run keeps the device busier than the host."""
-        start = record.prefilled
+        start, tapped = record.prefilled, self._tapped if record.places else None
+        size = next((size for size in sorted(self._whole) if size >= end), end) if start == 0 else end
         with self._stream:
-            numbers = [start, record.slot, *record.request.prompt[start:end]]
+            numbers = [start, record.slot, *record.request.prompt[start:end], *[0] * (size - end)]
             uploaded = self._device.to_device(np.array(numbers, np.int64))
-            rows = self._model.thinker.rows(uploaded[2:])
+            rows, places = self._model.thinker.rows(uploaded[2:]), uploaded[:2, None]
             self._put_sounds(record, rows, start, end)
-            states = None
-            if self._tapped is not None and record.places:
-                states = self._tapped[record.slot : record.slot + 1, start:end]
-            self._run(rows[None], uploaded[:2, None], end, states)
+            if start == 0 and size in self._whole:
+                states = self._replay(self._whole[size], rows, places)
+                if tapped is not None and states is not None:
+                    tapped[record.slot, :end].copy_(states[:end])
+                return
+            states = None if tapped is None else tapped[record.slot : record.slot + 1, start:end]
+            self._run(rows[None], places, end, states)
 
     def _launch_short(self, records: Sequence[TextRecord], room: int) -> Progress:
         """Rows of several prompts end to end. Padding writes rows that are not read before they are overwritten."""
@@ -110,24 +119,28 @@ class TextPrompts:
             rows, places = self._model.thinker.rows(uploaded[2 * size :]), uploaded[: 2 * size].view(2, size)
             for record, first in zip(records, firsts, strict=False):
                 self._put_sounds(record, rows[first:], record.prefilled, record.wanted)
-            states = self._run_pieces(rows.view(size, PIECE, -1), places, last, padded)
+            states = self._run_pieces(rows, places, last, padded)
             for record, first in zip(records, firsts, strict=False):
                 if states is not None and record.places:
-                    made = states.flatten(0, 1)[first : first + record.wanted - record.prefilled]
+                    made = states[first : first + record.wanted - record.prefilled]
                     self._tapped[record.slot, record.prefilled : record.wanted].copy_(made)
         return progress
 
     def _run_pieces(self, rows: Tensor, places: Tensor, width: int, padded: bool) -> Tensor | None:
-        """As `_run`; returns the states."""
-        if not padded:
-            states = None if self._tapped is None else torch.empty_like(rows)
-            self._run(rows, places, width, states)
-            return states
-        size = len(rows)
-        self._places[:, :size].copy_(places, non_blocking=True)
-        self._rows[:size].copy_(rows)
-        self._padded[size]()
-        return None if self._states is None else self._states[:size]
+        """Rows [B P, H]; returns the states, the same."""
+        if padded:
+            return self._replay(self._padded[places.shape[1]], rows, places)
+        states = None if self._tapped is None else torch.empty_like(rows)
+        pieces = rows.view(-1, PIECE, rows.shape[1])
+        self._run(pieces, places, width, None if states is None else states.view(pieces.shape))
+        return states
+
+    def _replay(self, run: Callable[[], None], rows: Tensor, places: Tensor) -> Tensor | None:
+        """A padded run; returns the states of its rows."""
+        self._places[:, : places.shape[1]].copy_(places, non_blocking=True)
+        self._rows[: len(rows)].copy_(rows)
+        run()
+        return None if self._states is None else self._states[: len(rows)]
 
     def _put_sounds(self, record: TextRecord, rows: Tensor, start: int, end: int) -> None:
         """Replace the rows of pad tokens at positions `start` to `end` by what the tower makes of the sounds."""
@@ -144,6 +157,10 @@ class TextPrompts:
                 rows[first - start : last - start] = made[first - at : last - at]
         if end == record.wanted:
             record.sound_rows = []
+
+    def is_worth(self, rows: int, wanted: int) -> bool:
+        """Whether cached rows at the front of a prompt save more than a captured run from its beginning."""
+        return wanted - rows <= self._plan.together or rows * 8 >= wanted or not self._whole
 
     def copy_states(self, source: int, slot: int, rows: int) -> None:
         """For a prompt that begins as the one in slot `source`."""

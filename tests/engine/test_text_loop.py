@@ -344,3 +344,34 @@ def test_what_is_in_the_cache_is_not_encoded_again(model: TextModel, monkeypatch
     assert len(calls) == 1
     assert cached == answers(loop_of(model, positions=256), more)
     assert len(calls) == 2
+
+
+@pytest.mark.parametrize("whole", [(24, 64, 512), (24,)])
+def test_captured_beginnings_of_long_prompts(whole: tuple[int, ...]) -> None:
+    """Whole prompts in one captured run, and runs that follow the first; recordings included."""
+    more = {
+        "prompt_rows": (8,),
+        "together": 8,
+        "whole_rows": whole,
+        "run": 24,
+        "idle_run": 24 if len(whole) == 1 else 512,
+    }
+    loop, device = recorded(**more)
+    recordings = list(map(spoken, SPOKEN))
+    with device.count_syncs() as waits:
+        for name in NAMES:
+            assert answers(loop, asked(name)) == [official(name, loop.model)]
+        assert answers(loop, *recordings) == [official(name, loop.model) for name in SPOKEN]
+        assert answers(loop, *map(asked, NAMES)) == [official(name, loop.model) for name in NAMES]
+        assert waits() == 0
+
+
+def test_a_few_cached_rows_do_not_keep_a_prompt_from_its_captured_run() -> None:
+    loop, device = recorded(late=False, prompt_rows=(8,), together=8, whole_rows=(128,))
+    answers(loop, asked("text"))
+    prompt = [*asked("text").prompt[:3], *asked("text_history").prompt, *asked("text_history").prompt]
+    before, rows = device.replays, loop.rows_prefilled
+    number = loop.submit(TextRequest(prompt, most=1))
+    ends = [news for _ in range(9) for news in loop.step() if news.stopped]
+    assert [(news.request, news.cached) for news in ends] == [(number, 0)]
+    assert (device.replays - before, loop.rows_prefilled - rows) == (2, len(prompt) - 1)
