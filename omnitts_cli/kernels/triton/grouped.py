@@ -52,6 +52,8 @@ def _choose(
     announce(early)
     wait(early)
     score = tl.load(scores + row[:, None] * count + expert[None, :], known, float("-inf"))
+    # a row of NaN chooses different experts too, so that no two of its rows have the same place
+    score = tl.where(score == score, score, -1e38)
     score = tl.where((expert < count)[None, :], score, float("-inf"))
     most = tl.max(score, 1)
     whole = tl.sum(tl.exp(score - most[:, None]), 1)
@@ -61,8 +63,7 @@ def _choose(
     mark = tl.zeros((tile, block_e), tl.int32)
     left = score
     for one in tl.static_range(chosen):
-        # a row of NaN must not index out of bounds
-        best = tl.minimum(tl.argmax(left, 1), count - 1)
+        best = tl.argmax(left, 1)
         chance = tl.exp(tl.max(left, 1) - most) / whole
         own = tl.where((place == one)[None, :], best[:, None], own)
         loudness = tl.where((place == one)[None, :], chance[:, None], loudness)
