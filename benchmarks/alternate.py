@@ -1,11 +1,11 @@
-"""Two checkouts in turn on a CPU, so that a machine's moods meet both: the whole command, `bench`, a released shape.
+"""Two checkouts in turn on a CPU, so that other load affects both: the whole command, `bench`, a released shape.
 
     git worktree add ../old 99d0ddd
     python benchmarks/alternate.py ../old . --rounds 5
 
 Medians of all rounds, and NEW over OLD. "beyond torch" is the processor time of the whole `say "Hello, world."` less
 that of `python -c "import torch"` in the same round, with byte code cached. "torch path" switches the CPU's library in
-C off; an old checkout may not have one. Leave the machine alone meanwhile. --voice gives both the same weights:
+C off; an old checkout may not have one. Run nothing else meanwhile. --voice gives both the same weights:
 
     python benchmarks/alternate.py ../old . --rows say,installed --voice ../old/omnitts_cli/embedded/tiny
 """

@@ -3,7 +3,7 @@
 python benchmarks/batch.py -m random:1.7b-customvoice --slots 64 --seconds 240 --folder FOLDER [--save FILE]
 
 The engine alone gets the requests that the rows make, without splitting, files or journal. Both are measured in their
-steady state: the first seconds do not count, nor does the tail, which is reported apart. Rows have given lengths
+steady state: the first seconds do not count; the tail is reported apart. Rows have given lengths
 (`max_frames`, lognormal, 5 s on average), as random weights never end on their own.
 """
 

@@ -3,8 +3,8 @@
     python benchmarks/frame.py -m random:1.7b-customvoice -b 1,8,16,32,64 --position 200
     python benchmarks/frame.py -m random:1.7b-customvoice -b 1 --eager
 
-The time is that of frames launched back to back, so it has the host's share of a launch in it where
-that is the longer one. RTF of the frame: its time over 80 ms, whatever the batch.
+Frames are launched back to back. Where the host needs longer to launch a frame than the device to run it, the time is
+the host's. RTF of the frame: its time over 80 ms, whatever the batch.
 """
 
 from __future__ import annotations

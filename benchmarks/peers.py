@@ -6,12 +6,12 @@
     python benchmarks/peers.py -m FOLDER                                    a CustomVoice folder of yours
     python benchmarks/peers.py --official-packages DIR --faster-packages DIR   where nothing can be installed
 
-Makes one random checkpoint in the released layout and an environment per peer, both under --work, where
-they are found again the next time; or takes a peer's packages from where `pip install --target DIR`
-has put them, in front of those of this Python. All engines are loaded at once, each in a process of its own, and
-speak in turn, so that what else the machine does meets all of them. The sound's length is fixed: the
-end code is held back in each engine. nari-qwen3-tts is a server only: with --nari-packages or --nari-python,
-`servers.py` measures it and our server over HTTP afterwards, with the same weights and number of frames.
+Makes one random checkpoint in the released layout and an environment per peer, both under --work, and reuses them the
+next time. Or it takes a peer's packages from a folder that `pip install --target DIR` made; they come before those of
+this Python. All engines are loaded at once, each in a process of its own, and speak in turn, so that other load
+affects all of them. The length of the sound is fixed: no engine may draw the end code. nari-qwen3-tts is a server
+only: with --nari-packages or --nari-python, `servers.py` measures it and our server over HTTP afterwards, with the
+same weights and number of frames.
 """
 
 from __future__ import annotations

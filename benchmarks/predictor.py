@@ -2,8 +2,8 @@
 
     python benchmarks/predictor.py -m random:1.7b-customvoice -b 1,8,16,32,64
 
-It reads its weights once per group, so most of a frame's bytes are its own: the time of one pass is
-shown beside that of the frame.
+It reads its weights once per group, so it moves most of the bytes of a frame. Each row shows the time of one pass
+beside that of the frame.
 """
 
 from __future__ import annotations

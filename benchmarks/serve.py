@@ -5,7 +5,7 @@
 
 Each request is 50 frames of raw samples, streamed. `first` is the time from sending a request to the first sample byte
 after the headers. The clients are processes of their own with connections that stay open. The engine's own throughput
-is measured in its process before the server has it. Rows go to --append as JSON.
+is measured in its process before the server uses it. Rows go to --append as JSON.
 """
 
 from __future__ import annotations

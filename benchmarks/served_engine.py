@@ -1,5 +1,5 @@
-"""What `serve.py` has the process of the engines open: a model whose throughput is measured before the server has it,
-or an engine without a model that takes a GPU's time, for measuring everything around the engine on any machine.
+"""What `serve.py` opens in the engine process: a model whose throughput is measured before the server uses it, or an
+engine without a model that takes as long as a GPU would, to measure everything around an engine on any machine.
 
 The step of a PacedEngine holds Python's interpreter lock for `host_ms`, in bursts as between calls of torch, and waits
 without the lock for a device that needs `frame_ms` a frame at 64 streams. Chunks grow as they do on a GPU.

@@ -4,10 +4,11 @@
     python benchmarks/servers.py -m random:toy -d cpu -c 1,4 --rates 2 --duration 5     only ours, anywhere
 
 FOLDER is a CustomVoice folder of 1.7B; `peers.py --shapes 1.7b-customvoice` makes one with random weights.
-nari-qwen3-tts is not on a package index: DIRS are its repository's `src` and folders with what this Python lacks of
-transformers 4.57.3, qwen-tts 0.1.1, fastapi and flashinfer-python; nvcc must be there. Or --nari-python PY imports
-them all. It has the gate and up products of every talker layer in FP8; ours has the weights as they are. It takes only
-an H100, so `nari_server.py` starts it. The client is `omnitts bench`.
+nari-qwen3-tts is not on a package index: DIRS are its repository's `src`, and folders with those of transformers
+4.57.3, qwen-tts 0.1.1, fastapi and flashinfer-python that this Python does not have; it needs nvcc. Or --nari-python
+PY names a Python that can import them all. It computes the gate and up products of every talker layer in FP8, ours in
+the precision of the weights. It refuses every card but an H100, so `nari_server.py` starts it. The client is `omnitts
+bench`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     python benchmarks/word_sounds.py book.txt --into sounds.npz      # the book of benchmarks/word_times.py; needs flite
 
-950 sentences in five voices, each once: with another pitch and pace, tilted, and with noise. flite says which sound
+950 sentences in five voices, each once, with its own pitch, pace, spectral tilt and noise. flite says which sound
 each frame belongs to.
 """
 

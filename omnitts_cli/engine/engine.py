@@ -67,7 +67,7 @@ class Engine:
     def submit(self, request: Request, *, live: bool = False, turns: Turns | None = None) -> str:
         """Queue a request and return its id. With `live`, more text may follow through `feed`, until `finish`.
 
-        With `turns`, which needs `live`, the text is an answer to them, and `feed` gets its tokens.
+        `turns` (only with `live`): the user turns that this text answers; `feed` then takes token ids.
         """
         name = request.id or next(name for n in self._ids if (name := f"r{n}") not in self._records)
         meter = RequestMeter(self.model.facts.sample_rate, time.perf_counter())
@@ -138,7 +138,7 @@ class Engine:
         new = self._admit()
         launched = self._launch_frame()
         self._time_turn(launched)
-        if new:  # not before the frame, which would begin later
+        if new:  # after the frame, so that it starts without delay
             self._codec.clear([record.slot for record in new])
         decoded = self._codec.launch(self._speaking(), self._turn_s)
         self._collect_reports(everything=not launched)
@@ -148,7 +148,7 @@ class Engine:
         return news
 
     def speak(self, requests: Iterable[Request]) -> Iterator[News]:
-        """Submit and drive until all is spoken. Order is kept within a request, not between them."""
+        """Submit requests and step until all are spoken. Chunks of one request come in order; requests interleave."""
         for request in requests:
             self.submit(request)
         while self.busy:

@@ -38,9 +38,9 @@ SOUND_FRAMES = 20
 of the embedded voice), malloc maps fresh memory at every call, and a frame takes 25 % longer.
 """
 PATIENT_SLOTS = 16
-"""On a CPU, where no one waits for the first sound. Measured on two cores: 16 take a sixth less processor time than 4,
-without the compiled library a quarter less, for 150 MB more; the sound is the same."""
-PATIENT_SHARE = 0.1  # of the free memory; else as few slots as elsewhere
+"""Slots on a CPU when nothing waits for the first sound. Measured on two cores: 16 slots take a sixth less processor
+time than 4 (a quarter less without the compiled library) and 150 MB more memory; the sound is the same."""
+PATIENT_SHARE = 0.1  # of the free memory that these slots may take; otherwise the usual number is used
 KEPT_FREE = 0.15
 """Share of the free memory that slots leave to captured steps and the codec's chunks."""
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
@@ -232,7 +232,7 @@ def fitting_slots(model: SpeechModel, device: Device, plan: Plan) -> int:
 
 
 def start(model: SpeechModel, device: Device, plan: Plan, tell: Callable[[str], None] = lambda line: None) -> Engine:
-    """An engine with the plan's slots, or with fewer where memory is short, which `tell` gets a line about."""
+    """An engine with the plan's slots, or with fewer if memory is short; `tell` is then called with a line."""
     asked, each = plan.slots, slot_bytes(model, plan)
     slots = fitting_slots(model, device, plan)
     while True:
