@@ -199,13 +199,13 @@ def shared(name: str) -> Setting:
     return next(field.setting for field in fields_of(Speech) if field.name == name)
 
 
-def numbers(kind: Kind, words: str) -> Kind:
+def numbers(kind: Kind, words: str, usual: str) -> Kind:
     """Comma-separated values; sorted, without duplicates."""
 
     def parse(text: str) -> tuple[Any, ...]:
         return tuple(sorted({kind.read(part) for part in text.split(",")}))
 
-    return Kind(words, parse, lambda values: bool(values) and all(kind.accepts(value) for value in values))
+    return Kind(words, parse, lambda found: bool(found) and all(kind.accepts(one) for one in found), usual=usual)
 
 
 def parse_limits(text: str) -> dict[str, float]:
@@ -216,9 +216,9 @@ def parse_limits(text: str) -> dict[str, float]:
     return limits
 
 
-LEVELS = numbers(whole(1, 1024), "comma-separated whole numbers, 1 to 1024")
-PERCENTILES = numbers(number(0, 100), "comma-separated numbers, 0 to 100")
-GOODPUT = Kind("limits such as ttfp:300,rtf:1", parse_limits, lambda value: isinstance(value, dict))
+LEVELS = numbers(whole(1, 1024), "comma-separated whole numbers, 1 to 1024", "1,4,8")
+PERCENTILES = numbers(number(0, 100), "comma-separated numbers, 0 to 100", "50,99")
+GOODPUT = Kind("limits such as ttfp:300,rtf:1", parse_limits, lambda value: isinstance(value, dict), usual="rtf:1")
 
 
 @dataclass(frozen=True)

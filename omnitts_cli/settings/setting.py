@@ -32,9 +32,9 @@ class Kind:
     usual: str | None = None  # what a hint suggests in place of a word
 
     def example(self, text: str) -> str | None:
-        """The accepted number that is nearest to `text`, or a usual one; None where the values are not numbers."""
+        """The accepted number that is nearest to `text`, or a usual value; None where neither is known."""
         if self.limits is None:
-            return None
+            return self.usual
         low, high = self.limits
         try:
             wanted = float(text)
