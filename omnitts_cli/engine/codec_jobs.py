@@ -168,6 +168,10 @@ class SoundSteps:
 
 MOST = 4
 """Jobs in flight at once; more would only queue up, and an urgent one must not wait long."""
+FEW = 8
+"""Requests up to which the host waits for jobs before a first sound too. A frame of so few rows may take the whole
+device, so that with more frames queued the jobs would wait for many of them.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -253,9 +257,9 @@ class CodecJobs:
         room = plan.frames - record.decoding if self._pads else 0
         return due(record, available, lead_s, plan.chunks, plan.first_chunk, next_s, fixed=plan.fixed_chunks, room=room)
 
-    def collect(self, wait: bool) -> Iterator[Decoded]:
-        """What has come back, and with `wait` at least one job's."""
-        while self._jobs and (wait or self._jobs[0].awaited or self._jobs[0].fetch.done()):
+    def collect(self, wait: bool, few: bool = False) -> Iterator[Decoded]:
+        """What has come back, and with `wait` at least one job's. `few`: waits for every first sound."""
+        while self._jobs and (wait or self._awaited(few) or self._jobs[0].fetch.done()):
             wait = False  # one result is enough to go on with
             job = self._jobs.popleft()
             sound, codes = job.fetch.wait(soon=job.awaited)
@@ -263,3 +267,6 @@ class CodecJobs:
                 one.record.jobs -= 1
                 samples = sound.shape[1] // one.size * one.frames
                 yield Decoded(one.record, start, sound[row, :samples], codes[row, : one.frames])
+
+    def _awaited(self, few: bool) -> bool:
+        return any(job.awaited for job in (self._jobs if few else [self._jobs[0]]))

@@ -20,7 +20,7 @@ from torch import Tensor
 from omnitts_cli.audio.chunk import Chunk, Clip, Stopped
 from omnitts_cli.devices.device import Device, Fetch
 from omnitts_cli.engine.admission import Admission, PrefillSteps, runaway_limit, top_up
-from omnitts_cli.engine.codec_jobs import CodecJobs, Decoded
+from omnitts_cli.engine.codec_jobs import FEW, CodecJobs, Decoded
 from omnitts_cli.engine.frame import FrameSteps, StepContext
 from omnitts_cli.engine.meter import AUDIBLE, RequestMeter
 from omnitts_cli.engine.slots import Plan, Record, SlotTable, State, Stop
@@ -342,7 +342,8 @@ class Engine:
     # ---- sound
 
     def _collect_sound(self, wait: bool) -> None:
-        for decoded in self._codec.collect(wait):
+        few = self.device.captures and len(self._admitted) <= FEW
+        for decoded in self._codec.collect(wait, few):
             if decoded.record.state is not State.DONE:
                 self._deliver(decoded)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -54,6 +55,24 @@ def test_the_first_chunk_is_one_frame_of_whoever_has_one(jobs: CodecJobs, contex
 def test_nobody_queues_behind_more_than_a_few(jobs: CodecJobs) -> None:
     launched = [jobs.launch([record(index, 1)]) for index in range(MOST + 1)]
     assert launched == [True] * MOST + [False]
+
+
+@pytest.mark.parametrize("few", [True, False])
+def test_a_first_sound_is_waited_for_with_those_before_it_where_few_speak(jobs: CodecJobs, few: bool) -> None:
+    """Two jobs of others are in front of it, and a fourth one behind; none has ended by itself."""
+    speaking = [record(slot, 4, delivered=2, decoding=2) for slot in range(2)]
+    for one in speaking:
+        one.first_sound = time.perf_counter()
+        jobs.launch([one])
+    newcomer, later = record(2, 1), record(3, 4, delivered=2, decoding=2)
+    later.first_sound = time.perf_counter()
+    jobs.launch([newcomer])
+    jobs.launch([later])
+    for job in jobs._jobs:
+        job.fetch.done = lambda: False  # type: ignore[method-assign]
+    found = [decoded.record for decoded in jobs.collect(wait=False, few=few)]
+    assert found == ([*speaking, newcomer] if few else [])
+    assert jobs.in_flight == (1 if few else 4)
 
 
 class PaddingDevice(CPUDevice):
