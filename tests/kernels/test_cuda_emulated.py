@@ -85,11 +85,11 @@ def parts() -> PredictorParts:
     return PredictorParts(layers_of(1, 1), 1 + normal(1024, std=0.1), 1e-6, 8, *turns(GROUPS), heads, tables)
 
 
-def made(monkeypatch: pytest.MonkeyPatch, *, any_rows: bool = False) -> predictor.PersistentPredictor:
+def made(monkeypatch: pytest.MonkeyPatch, *, exact: bool = False) -> predictor.PersistentPredictor:
     replaced = {"#define LAYERS 5": "#define LAYERS 1", "#define POSITIONS 16": f"#define POSITIONS {GROUPS}"}
     with monkeypatch.context() as patch:
         patch.setattr(EmulatedKernel, "replaced", replaced)
-        return predictor.PersistentPredictor(parts(), {}, any_rows)
+        return predictor.PersistentPredictor(parts(), {}, exact)
 
 
 def asked(rows: int, *, temperature: float = 0.9, top_p: float = 1.0) -> tuple[Tensor, ...]:
@@ -169,7 +169,7 @@ def test_a_row_among_many_has_the_bits_that_it_has_among_few(
 ) -> None:
     """Codes and logits; the first three rows stand elsewhere among the many."""
     EmulatedKernel.order = order
-    kernel, given = made(monkeypatch, any_rows=True), asked(rows)
+    kernel, given = made(monkeypatch, exact=True), asked(rows)
     codes, logits = frame(kernel, given)
     moved = torch.tensor([rows - 1, 5, rows // 2])
     some_codes, some_logits = frame(kernel, tuple(x[moved] for x in given))
@@ -244,7 +244,7 @@ def test_a_step_has_the_same_bits_among_many(blocks: int, many: int, order: int,
     EmulatedKernel.order = order
     torch.manual_seed(many)
     stack = layers_of(blocks, layers), 1 + normal(1024 * blocks, std=0.1)
-    kernel = talker.PersistentTalker(*stack, {}, any_rows=True)
+    kernel = talker.PersistentTalker(*stack, {}, exact=True)
     keys, values = (torch.randn(layers, many + 1, 8, CAPACITY, 128).bfloat16() for _ in range(2))
     x, at, slots = (
         torch.randn(many, 1024 * blocks).bfloat16(),

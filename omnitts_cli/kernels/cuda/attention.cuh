@@ -1,5 +1,6 @@
-// Attention of one query position to a long cache, as talker.cu and rows.cu compute it. Eight warps share the positions: each
-// takes eight positions a turn and keeps a partial softmax, and the eight are added in order.
+// Attention of one query position to a long cache, as talker.cu and rows.cu compute it. Positions are dealt to eight in turn
+// (warps; in talker.cu with one row, programs): each takes eight of its positions at a time and keeps a partial softmax, and
+// the eight are added in order.
 // Uses shared memory at AT_SOFTMAX [8 warps][2 heads][128] fp32, AT_SCALES [8 warps][2 heads][2] and AT_CHANCES [8][32].
 #define NOTHING -1e30f
 
@@ -18,11 +19,11 @@ struct Softmax {
     *(float4 *)(shared + AT_SOFTMAX + (warp * 2 + head) * 512 + lane * 16) = make_float4(o[0], o[1], o[2], o[3]);
     if (lane == 0) *(float2 *)(shared + AT_SCALES + (warp * 2 + head) * 8) = make_float2(largest, sum);
   }
-  // of all eight warps
-  __device__ __forceinline__ void gather(u32 head, u32 lane) {
-    clear();
+  // and those that the first `count` warps have left
+  __device__ __forceinline__ void gather(u32 head, u32 lane, int count = 8) {
 #pragma unroll
     for (int w = 0; w < 8; w++) {
+      if (w >= count) break;
       const float2 scale = *(const float2 *)(shared + AT_SCALES + (w * 2 + head) * 8);
       const float4 v = *(const float4 *)(shared + AT_SOFTMAX + (w * 2 + head) * 512 + lane * 16);
       const float other[4] = {v.x, v.y, v.z, v.w};

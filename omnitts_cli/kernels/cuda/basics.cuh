@@ -7,6 +7,10 @@ typedef unsigned long long u64;
 typedef unsigned short u16;
 typedef long long s64;
 
+#define FRACTION 14                            // fractional bits of the sums in fixed point: they are below 8,192
+#ifndef FINE
+#define FINE 0                                 // 1: `down` of several rows rounds the parts that one row has (--exact)
+#endif
 #ifndef SPINS
 #define SPINS 4000000u                         // polls before a wait gives up; far more than a frame takes
 #endif
@@ -60,6 +64,24 @@ __device__ __forceinline__ void product16(float *c, const uint4 &a, u32 b0, u32 
 __device__ __forceinline__ void product8(float *c, u32 a0, u32 a1, u32 b) {
   asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3},{%4,%5},{%6},{%0,%1,%2,%3};"
                : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a0), "r"(a1), "r"(b));
+}
+__device__ __forceinline__ int fixed(float a) { return __float2int_rn(a * (1 << FRACTION)); }
+__device__ __forceinline__ void check(float largest, int *overflow) {
+  if (largest >= 2048.f) *(volatile int *)overflow = 1;
+}
+// FINE: tile `tile` of a warp's `down`, for 16 outputs and eight rows. With one row, every program rounds the product of
+// its own units to fixed point: 24 (a tile of 16 and half of one) or, with two blocks, 48 (three tiles). For several
+// rows a warp has eight such parts, and its tiles lie so: with one block two parts of 16, then the 8 left of both.
+__device__ __forceinline__ void add_tile(float (*a)[4], int *sums, const uint4 &w, u32 x, u32 y, int tile, float &largest) {
+  if (BLOCKS == 2) product16(a[0], w, x, y);
+  else if (tile % 3 < 2) product16(a[tile % 3], w, x, y);
+  else product8(a[0], w.x, w.y, x), product8(a[1], w.z, w.w, y);
+  if (tile % 3 < 2) return;
+#pragma unroll
+  for (int i = 0; i < 4; i++) {
+    largest = fmaxf(largest, fabsf(a[0][i])), sums[i] += fixed(a[0][i]), a[0][i] = 0.f;
+    if (BLOCKS == 1) largest = fmaxf(largest, fabsf(a[1][i])), sums[i] += fixed(a[1][i]), a[1][i] = 0.f;
+  }
 }
 // In the order of `fold<4>` and two steps more.
 __device__ __forceinline__ float warp_sum(float v) {

@@ -15,7 +15,6 @@
 #define SECTOR (ALONE ? 1024 : 64)             // bytes between sectors (4 words, 8 columns) of the sums
 #define ROW_SUMS (128 * BLOCKS * SECTOR)
 #define SUMS (ROWS * ROW_SUMS)                 // one set of sums
-#define FRACTION 14                            // fractional bits of the fixed point: sums are below 8,192
 #ifndef AHEAD
 #define AHEAD 2u
 #endif
@@ -34,17 +33,31 @@
 #define AT_MORE (AT_BARRIERS + RING * 16)      // what one kernel adds
 
 // ---- sums in fixed point
-__device__ __forceinline__ void add_part(char *p, float a, float b, int *overflow) {
-  if (fmaxf(fabsf(a), fabsf(b)) >= 2048.f) *(volatile int *)overflow = 1;
-  int A = __float2int_rn(a * (1 << FRACTION)), B = __float2int_rn(b * (1 << FRACTION));
+__device__ __forceinline__ void add_part(char *p, int A, int B) {
   u32 l = ((u32)B << 8) | 1u, h = ((u32)A << 4) + (u32)(B >> 24);
   asm volatile("red.relaxed.gpu.global.add.u64 [%0],%1;" ::"l"(p), "l"(((u64)h << 32) | l) : "memory");
 }
+__device__ __forceinline__ void add_part(char *p, float a, float b, int *overflow) {
+  check(fmaxf(fabsf(a), fabsf(b)), overflow);
+  add_part(p, fixed(a), fixed(b));
+}
 // A tile's sums: 16 columns of up to eight rows from `row` on, two columns of two rows a lane.
+__device__ __forceinline__ void add_rows(char *p, const int *a, u32 t4, u32 row = 0) {
+  row += 2 * t4;
+  if (row < ROWS) add_part(p + row * ROW_SUMS, a[0], a[2]);
+  if (row + 1 < ROWS) add_part(p + (row + 1) * ROW_SUMS, a[1], a[3]);
+}
 __device__ __forceinline__ void add_rows(char *p, const float *a, u32 t4, int *overflow, u32 row = 0) {
   row += 2 * t4;
   if (row < ROWS) add_part(p + row * ROW_SUMS, a[0], a[2], overflow);
   if (row + 1 < ROWS) add_part(p + (row + 1) * ROW_SUMS, a[1], a[3], overflow);
+}
+// FINE: the units that tile `tile` of a warp's half of `down` multiplies.
+__device__ __forceinline__ uint2 units_of(const char *half, int tile, u32 t4) {
+  if (BLOCKS == 2) return *(const uint2 *)(half + tile * 32 + t4 * 8);
+  const char *parts = half + tile / 3 * 96;
+  if (tile % 3 < 2) return *(const uint2 *)(parts + tile % 3 * 48 + t4 * 8);
+  return make_uint2(*(const u32 *)(parts + 32 + t4 * 4), *(const u32 *)(parts + 80 + t4 * 4));
 }
 __device__ __forceinline__ void split(u32 l, u32 h, float &a, float &b) {
   int B = ((int)(__funnelshift_r(l, h, 8) << 4)) >> 4, A = ((int)(h - (u32)(B >> 24))) >> 4;

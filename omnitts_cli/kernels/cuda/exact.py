@@ -33,14 +33,14 @@ def refused() -> DeviceError:
 
 
 def _step(layers: Sequence[LayerWeights], norm: Tensor, kv_heads: int, eps: float) -> FusedStep:
-    made = fuse_step(layers, norm, kv_heads, eps, any_rows=True)
+    made = fuse_step(layers, norm, kv_heads, eps, exact=True)
     if made is None:
         raise refused()
     return made
 
 
 def _predictor(parts: PredictorParts) -> FusedPredictor:
-    made = fuse_predictor(parts, any_rows=True)
+    made = fuse_predictor(parts, exact=True)
     if made is None:
         raise refused()
     return made

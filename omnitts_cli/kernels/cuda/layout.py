@@ -124,10 +124,30 @@ class Layout:
         columns = units * self.kv_head[:, None, None, None, None] + units // 2 * (self.warp % 2)[:, None, None, None]
         return self._tiles(weight, rows, columns + self.columns(12 * self.blocks).repeat_interleave(self.blocks, 0))
 
-    def layer(self, weights: LayerWeights, alone: bool) -> Tensor:
+    def down_in_parts(self, weight: Tensor) -> Tensor:
+        """As `down_grouped`, in the order of `add_tile`: eight parts a warp, each the units of one program."""
+        if self.blocks == 2:
+            tile = self.count(48)[:, None, None]
+            part, row, column = tile % 2, self.pairs(), 16 * (tile // 2) + 4 * self.place[:, None] + self.columns_of
+        else:
+            tile, element, part = self.count(12)[:, None, None], self.count(8), 0
+            narrow, two = tile % 3 == 2, 48 * (tile // 3)
+            row = torch.where(narrow, 2 * self.row[:, None] + element % 4 // 2, self.pairs())
+            wide_at = 24 * (tile % 3) + 4 * self.place[:, None] + self.columns_of
+            column = two + torch.where(
+                narrow, 24 * (element // 4) + 16 + 2 * self.place[:, None] + element % 2, wide_at
+            )
+        band = 16 * ((self.warp // 2)[:, None, None, None] + 4 * part)
+        rows = 64 * self.blocks * self.member[:, None, None, None, None] + band + row
+        units = 384 * self.blocks
+        columns = units * self.kv_head[:, None, None, None, None] + units // 2 * (self.warp % 2)[:, None, None, None]
+        return self._tiles(weight, rows, columns + column)
+
+    def layer(self, weights: LayerWeights, alone: bool, in_parts: bool = False) -> Tensor:
         """A layer's lines: [128, chunks * 8 * 4 * 32 * 8]."""
         alone_down = self.down_alone if self.blocks == 1 else self.down_wide
-        down = alone_down if alone else self.down_grouped
+        grouped_down = self.down_in_parts if in_parts else self.down_grouped
+        down = alone_down if alone else grouped_down
         parts = self.qkv(weights.qkv), self.out(weights.out), self.gate_up(weights.gate_up), down(weights.down)
         return self._cut(torch.cat(parts, 1), alone)
 

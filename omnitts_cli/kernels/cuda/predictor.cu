@@ -303,21 +303,40 @@ extern "C" __global__ void __launch_bounds__(384, 1) predictor_frame(const Frame
         for (int i = 0; i < 3 * EIGHTS; i++) *(uint2 *)(shared + AT_UNITS + (warp + i / 3 * 8) * UNITS_BYTES + lane * 8 + i % 3 * 256) = make_uint2(z[i].x, z[i].z);
         meet_warps();
         hold(10);
-        float a[EIGHTS][4][4] = {};
-        u32 units[12 * EIGHTS][2];
-        const char *at = shared + AT_UNITS + g * UNITS_BYTES + (warp & 1) * 384 + t4 * 16;
-#pragma unroll
-        for (int i = 0; i < 6 * EIGHTS; i++) {
-          const uint4 v = *(const uint4 *)(at + i / 6 * 8 * UNITS_BYTES + i % 6 * 64);
-          units[2 * i][0] = v.x, units[2 * i][1] = v.y, units[2 * i + 1][0] = v.z, units[2 * i + 1][1] = v.w;
-        }
-        each_tile<3>(chunk, warp, lane, [&](int i, const uint4 &w) {
-#pragma unroll
-          for (int e = 0; e < EIGHTS; e++) product16(a[e][i & 3], w, units[12 * e + i][0], units[12 * e + i][1]);
-        });
-        hold(11);
         char *p = down_sums + (turn & 1) * SUMS + (u64)(8 * member + 2 * (warp >> 1) + (g >> 2)) * SECTOR + (g & 3) * 8;
-        add_all(p, a, t4, f.overflow);
+        const char *half = shared + AT_UNITS + g * UNITS_BYTES + (warp & 1) * 384;
+        u32 units[12 * EIGHTS][2];
+        if constexpr (FINE) {
+#pragma unroll
+          for (int i = 0; i < 12 * EIGHTS; i++) {
+            const uint2 v = units_of(half + i / 12 * 8 * UNITS_BYTES, i % 12, t4);
+            units[i][0] = v.x, units[i][1] = v.y;
+          }
+          float a[EIGHTS][2][4] = {};
+          int sums[EIGHTS][4] = {};
+          float largest = 0.f;
+          each_tile<3>(chunk, warp, lane, [&](int i, const uint4 &w) {
+#pragma unroll
+            for (int e = 0; e < EIGHTS; e++) add_tile(a[e], sums[e], w, units[12 * e + i][0], units[12 * e + i][1], i, largest);
+          });
+          hold(11);
+          check(largest, f.overflow);
+#pragma unroll
+          for (int e = 0; e < EIGHTS; e++) add_rows(p, sums[e], t4, 8 * e);
+        } else {
+#pragma unroll
+          for (int i = 0; i < 6 * EIGHTS; i++) {
+            const uint4 v = *(const uint4 *)(half + t4 * 16 + i / 6 * 8 * UNITS_BYTES + i % 6 * 64);
+            units[2 * i][0] = v.x, units[2 * i][1] = v.y, units[2 * i + 1][0] = v.z, units[2 * i + 1][1] = v.w;
+          }
+          float a[EIGHTS][4][4] = {};
+          each_tile<3>(chunk, warp, lane, [&](int i, const uint4 &w) {
+#pragma unroll
+            for (int e = 0; e < EIGHTS; e++) product16(a[e][i & 3], w, units[12 * e + i][0], units[12 * e + i][1]);
+          });
+          hold(11);
+          add_all(p, a, t4, f.overflow);
+        }
         add_sums<16>(down_sums + (turn & 1) * SUMS, x, warp, lane, f.overflow);
       }
     }

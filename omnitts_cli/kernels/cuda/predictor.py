@@ -49,9 +49,9 @@ class _Weights:
     heads: Tensor
 
     @staticmethod
-    def of(parts: PredictorParts, alone: bool) -> _Weights:
+    def of(parts: PredictorParts, alone: bool, exact: bool) -> _Weights:
         layout = Layout(parts.norm.device)
-        lines = torch.stack([layout.layer(weights, alone) for weights in parts.layers])
+        lines = torch.stack([layout.layer(weights, alone, exact) for weights in parts.layers])
         return _Weights(lines, torch.stack([layout.head(head, alone) for head in parts.heads]))
 
 
@@ -65,11 +65,11 @@ class _Variant:
     sums: int  # bytes of `sums` in it
 
     @staticmethod
-    def of(rows: int, weights: _Weights, defines: Mapping[str, int]) -> _Variant:
+    def of(rows: int, weights: _Weights, exact: bool, defines: Mapping[str, int]) -> _Variant:
         alone, eights, ring = rows == 1, -(-rows // 8), 34 if rows == 16 else 36
         shared = ring * 4096 + ring // (4 if alone else 2) * 16 + eights * (8 * (832 + 576) + 512)
         shared += 8 * ((2560 if eights == 1 else 3328) + 128) + 16 + 128 + 40960
-        macros = {"ROWS": rows, "BUSY_AHEAD": 2 if alone else 4, **defines}
+        macros = {"ROWS": rows, "BUSY_AHEAD": 2 if alone else 4, "FINE": int(exact), **defines}
         kernel = Kernel(SOURCE, "predictor_frame", macros, "sm_90a", PROGRAMS, THREADS, shared)
         sums = 4 * rows * 128 * (1024 if alone else 64)
         state = torch.zeros(sums + 4 * rows * 11266, dtype=torch.uint8, device=weights.lines.device)
@@ -79,22 +79,21 @@ class _Variant:
 class PersistentPredictor:
     """Codes of a frame from the talker's state and the row of group 0. See `FusedPredictor` in `kernels/ops.py`.
 
-    `any_rows`: for any number of rows, each with the bits that it has among eight.
+    `exact`: for any number of rows, each with the bits that it has alone.
     """
 
-    def __init__(self, parts: PredictorParts, defines: Mapping[str, int], any_rows: bool = False) -> None:
-        self._sizes = SIZES[1:] if any_rows else SIZES
-        weights = {alone: _Weights.of(parts, alone) for alone in {not any_rows, False}}
-        self._variants = {rows: _Variant.of(rows, weights[rows == 1], defines) for rows in self._sizes}
+    def __init__(self, parts: PredictorParts, defines: Mapping[str, int], exact: bool = False) -> None:
+        weights = {alone: _Weights.of(parts, alone, exact) for alone in (True, False)}
+        self._variants = {rows: _Variant.of(rows, weights[rows == 1], exact, defines) for rows in SIZES}
         self._norms = norms(parts.layers, parts.norm)
         self._turns = torch.cat([parts.cos, parts.sin], 1).float().contiguous()
         self._tables = parts.tables
         self._overflow = Overflow()
         self.check = self._overflow.check
-        self.most_rows = MANY if any_rows else SIZES[-1]
+        self.most_rows = MANY if exact else SIZES[-1]
         self._many: RowPredictor | None = None
-        if any_rows:
-            layers = RowLayers(weights[False].lines, self._norms, self._overflow.address, predictor=True)
+        if exact:
+            layers = RowLayers(weights[False].lines, self._norms, self._overflow.address, predictor=True, fine=True)
             self._many = RowPredictor(layers, weights[False].heads, self._turns, self._tables)
 
     def __call__(
@@ -114,7 +113,7 @@ class PersistentPredictor:
         given = [x.contiguous() for x in (hidden, first, first_codes, seeds, frames, temperature, top_k, top_p)]
         if self._many is not None and rows > SIZES[-1]:
             return self._many(*given[:3], given[3:], logits)
-        variant = self._variants[next(size for size in self._sizes if size >= rows)]
+        variant = self._variants[next(size for size in SIZES if size >= rows)]
         codes = torch.empty(rows, GROUPS, dtype=torch.int64, device=hidden.device)
         variant.state.zero_()
         state = variant.state.data_ptr()
@@ -151,7 +150,7 @@ def _suits(parts: PredictorParts) -> bool:
 
 
 def fuse_predictor(
-    parts: PredictorParts, defines: Mapping[str, int] | None = None, any_rows: bool = False
+    parts: PredictorParts, defines: Mapping[str, int] | None = None, exact: bool = False
 ) -> PersistentPredictor | None:
     """The kernel for these weights; None where it does not fit. `defines` are macros, for tests."""
     device = parts.norm.device
@@ -159,6 +158,6 @@ def fuse_predictor(
         return None
     try:
         with torch.cuda.device(device):
-            return PersistentPredictor(parts, defines or {}, any_rows)
+            return PersistentPredictor(parts, defines or {}, exact)
     except (CompileError, torch.cuda.OutOfMemoryError):  # the weights lie in memory once more
         return None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from ctypes import c_int, c_int64, c_void_p
 from pathlib import Path
 
@@ -68,12 +68,10 @@ def _rest(name: str, blocks: int) -> Kernel:
 class RowLayers:
     """The layers of a stack. `lines` [layers, 128, ...] and `norms` are those of the persistent kernels."""
 
-    def __init__(
-        self, lines: Tensor, norms: Tensor, overflow: int, predictor: bool, defines: Mapping[str, int] | None = None
-    ) -> None:
+    def __init__(self, lines: Tensor, norms: Tensor, overflow: int, predictor: bool, fine: bool) -> None:
         self.lines, self.norms, self.count, self._overflow = lines, norms, lines.shape[0], overflow
         self.width = norms.numel() // (2 * self.count + 1) // 1024 * 1024
-        self.blocks, self._predictor, self._defines = self.width // 1024, predictor, dict(defines or {})
+        self.blocks, self._predictor, self._fine = self.width // 1024, predictor, fine
         self._kernels: dict[tuple[int, int], Kernel] = {}
 
     def norm_at(self, layer: int, mlp: bool = False) -> int:
@@ -91,11 +89,11 @@ class RowLayers:
         if (kind, size) not in self._kernels:
             group = 32 if self.blocks == 2 and size >= 32 else 16
             threads = 256 if self.blocks == 1 else 256 * size // group
-            macros = {"ROWS": size, "BLOCKS": self.blocks, "KIND": kind, "PREDICTOR": int(self._predictor)}
+            stack = {"BLOCKS": self.blocks, "PREDICTOR": int(self._predictor), "FINE": int(self._fine)}
             self._kernels[kind, size] = Kernel(
                 HERE / "rows_product.cu",
                 "rows_product",
-                {**macros, **self._defines},
+                {"ROWS": size, "KIND": kind, **stack},
                 "sm_90a",
                 0,
                 threads,

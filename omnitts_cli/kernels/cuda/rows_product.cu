@@ -19,12 +19,12 @@
 #define HEAD 4
 #define PROGRAMS 128
 #define HIDDEN (1024 * BLOCKS)
-#define FRACTION 14                            // as in common.cuh
 #define CHUNK 8192u                            // two tiles of each of eight warps
 #define ADDED (KIND == OUT || KIND == DOWN)    // to the residual stream, in fixed point
 #define TILES_DOWN (KIND == QKV ? 2 : KIND == GATE_UP ? 3 * BLOCKS : KIND == HEAD ? 1 : BLOCKS) // tiles of outputs of a warp
 #define TILES_ALONG (KIND == OUT ? 8 : KIND == DOWN ? 12 * BLOCKS : 8 * BLOCKS)                 // tiles of inputs
-#define CHAINS (KIND == QKV ? 2 : KIND == GATE_UP ? (PREDICTOR ? 2 : 1) : (PREDICTOR ? 4 : 2))
+#define PARTED (FINE && KIND == DOWN)          // each part is rounded for itself: `add_tile`
+#define CHAINS (PARTED ? 2 : KIND == QKV ? 2 : KIND == GATE_UP ? (PREDICTOR ? 2 : 1) : (PREDICTOR ? 4 : 2))
 #define CHUNKS (TILES_DOWN * TILES_ALONG / 2)
 #define RING (CHUNKS < 24 ? CHUNKS : 24)
 #define BEHIND 4                               // chunks that thread 0 waits before it replaces one: other warps are as far
@@ -35,7 +35,7 @@
 #define THREADS (256 * TEAMS)
 #define INPUTS (KIND == OUT ? 2048 : KIND == DOWN ? 3072 * BLOCKS : HIDDEN)
 #define PAIRS (TILES_ALONG / 2)                // of tiles along the inputs: 32 columns
-#define DEPTH (BLOCKS == 1 ? PAIRS : TILES_DOWN == 6 && TEAMS == 2 ? 1 : 2) // pairs whose inputs are loaded ahead
+#define DEPTH (BLOCKS == 1 ? PAIRS : (TILES_DOWN == 6 || PARTED) && TEAMS == 2 ? 1 : 2) // pairs whose inputs are loaded ahead
 #define OUTPUTS (16 * TILES_DOWN)
 #define STRIDE (OUTPUTS + 4)                   // floats between rows of parts: no bank conflicts
 #define AT_PARTS (ADDED || BLOCKS == 1 ? RING * CHUNK : 0) // otherwise over the weights, when they have been used
@@ -53,9 +53,12 @@ struct Product {
 };
 
 __device__ __forceinline__ void meet_threads() { asm volatile("bar.sync 1,%0;" ::"r"((u32)THREADS) : "memory"); }
-__device__ __forceinline__ int fixed(float a, int *overflow) {
-  if (fabsf(a) >= 2048.f) *(volatile int *)overflow = 1;
-  return __float2int_rn(a * (1 << FRACTION));
+// FINE: where the pair of units `pair` of a program lies in a row of them, in pairs: as the lanes multiply them.
+__device__ __forceinline__ u32 place_of(u32 program, u32 pair) {
+  const u32 part = program % 8, narrow = BLOCKS == 1 && pair >= 8;
+  const u32 lane = narrow ? pair - 8 : pair % 8 / 2; // its quarter
+  const u32 word = BLOCKS == 2 ? 6 * part + pair / 8 * 2 + pair % 2 : part / 2 * 6 + (narrow ? 4 + part % 2 : part % 2 * 2 + pair % 2);
+  return program / 8 * 96 * BLOCKS + word / 4 * 16 + lane * 4 + word % 4;
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS == 1 ? 2 : 1) rows_product(const Product f) {
@@ -103,6 +106,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS == 1 ? 2 : 1) rows_
   for (u32 pass = 0; pass < PASSES; pass++) {
     const u32 row = first_row + pass * GROUP;
     float a[EIGHTS][CHAINS][TILES_DOWN][4] = {};
+    float largest = 0.f;
+    int sums[PARTED ? EIGHTS : 1][TILES_DOWN][4] = {};
+    float parts[PARTED ? EIGHTS : 1][TILES_DOWN][2][4] = {};
     uint4 w[2][2]; // the tiles of this chunk and of the next
     auto get = [&](int chunk) {
       if (pass == 0) wait_for(full + chunk % RING * 8, (chunk / RING) & 1);
@@ -119,7 +125,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS == 1 ? 2 : 1) rows_
 #pragma unroll
         for (int e = 0; e < EIGHTS; e++) {
           const uint4 &v = x[along / 2 % DEPTH][e];
-          product16(a[e][along % CHAINS][down], w[c & 1][j], along & 1 ? v.z : v.x, along & 1 ? v.w : v.y);
+          const u32 first = along & 1 ? v.z : v.x, second = along & 1 ? v.w : v.y;
+          if (PARTED) add_tile(parts[e][down], sums[e][down], w[c & 1][j], first, second, along, largest);
+          else product16(a[e][along % CHAINS][down], w[c & 1][j], first, second);
         }
       }
       if (CHUNKS > RING) {
@@ -152,10 +160,16 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS == 1 ? 2 : 1) rows_
 #pragma unroll
         for (int e = 0; e < EIGHTS; e++) {
           const float *c = a[e][0][m]; // columns 2 g, 2 g + 1 of two rows
-          const uint4 mine = make_uint4(fixed(c[0], f.overflow), fixed(c[2], f.overflow), fixed(c[1], f.overflow), fixed(c[3], f.overflow));
+          uint4 mine;
+          if (PARTED) mine = make_uint4(sums[e][m][0], sums[e][m][2], sums[e][m][1], sums[e][m][3]);
+          else {
+            largest = fmaxf(largest, fmaxf(fmaxf(fabsf(c[0]), fabsf(c[1])), fmaxf(fabsf(c[2]), fabsf(c[3]))));
+            mine = make_uint4(fixed(c[0]), fixed(c[2]), fixed(c[1]), fixed(c[3]));
+          }
           if (slice & 1) half[(m * EIGHTS + e) * 32] = mine;
           else *(uint4 *)c = mine;
         }
+      check(largest, f.overflow);
       meet_threads();
       if (!(slice & 1)) {
 #pragma unroll
@@ -212,7 +226,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS == 1 ? 2 : 1) rows_
           float2 up = sum(here, OUTPUTS / 2 + 2 * pair);
           auto gated = [](float gate, float up) { return rounded(gate / (1.f + __expf(-gate))) * up; };
           const float first = gated(rounded(v.x), rounded(up.x * scale)), second = gated(rounded(v.y), rounded(up.y * scale));
-          *(u32 *)((u16 *)f.out + to * (3072 * BLOCKS) + program * (24 * BLOCKS) + 2 * pair) = pack(first, second);
+          *((u32 *)f.out + to * (1536 * BLOCKS) + (FINE ? place_of(program, pair) : program * (12 * BLOCKS) + pair)) = pack(first, second);
         } else {
           *(u32 *)((u16 *)f.out + to * 2048 + program * 16 + 2 * pair) = pack(v.x, v.y);
         }

@@ -6,7 +6,6 @@
 #include "early.cuh"
 
 #define HIDDEN (1024 * BLOCKS)
-#define FRACTION 14                            // as in common.cuh
 #define AT_SOFTMAX 0
 #define AT_SCALES (AT_SOFTMAX + 8192)
 #define AT_CHANCES (AT_SCALES + 128)
@@ -162,6 +161,7 @@ extern "C" __global__ void __launch_bounds__(256) rows_attend(const Attend f) {
   meet_warps();
   if (warp > 1) return;
   Softmax all;
+  all.clear();
   all.gather(warp, lane);
   const float scale = all.sum > 0.f ? 1.f / all.sum : 0.f;
   u16 *const to = f.out + (u64)row * 2048 + (2 * kv_head + warp) * 128 + 2 * lane;

@@ -1,16 +1,15 @@
 // One step of the talker for one row, or for up to eight, in a single persistent kernel: all layers and the final norm.
 // It works as predictor.cu does, whose comments explain the exchanges; what differs is attention over a long cache.
 //
-// One row: the 16 programs of a kv head share the positions: program m has those with position % 16 == m, dealt to its
-// warps in turn. Each warp computes a partial softmax; the program merges them and publishes the result, and every
-// program merges those of all programs. Eight rows: each of the 16 programs attends for one row and one head, and its
-// warps share the positions. Keys and values of the first positions are loaded before the new query is known.
+// Positions are dealt to eight in turn (position % 8), and each of the eight keeps a partial softmax over them, which takes
+// eight of its positions at a time. Eight rows: each of the 16 programs of a kv head attends for one row and one head; the
+// eight are its warps. One row: the eight are programs, two for each of the two heads; their warps take the eights in
+// turn, a warp adds them in order, and every program merges what the eight publish. So a row has the same bits either way.
+// Keys and values of the first positions are loaded before the new query is known.
 #include "common.cuh"
 
 #define UNITS (24 * BLOCKS)                    // of the MLP, a program
-#define HEADS_HERE (ALONE ? 2 : 1)             // query heads for which a program attends
-#define STRIDE (ALONE ? 128 : 8)               // between the positions of a warp
-#define FIRST_STRIDE (ALONE ? 16 : 1)          // between those of neighbouring warps
+#define TURN (ALONE ? 512 : 64)                // positions from a warp's eight to its next eight
 #define LAYER_NORMS (2 * HIDDEN + 256)         // input norm, MLP norm, query norm, key norm
 #define LAYER_BYTES (BLOCKS == 1 ? 245760u : 786432u)
 
@@ -35,8 +34,8 @@ struct Step {
 };
 // places in `words`, in u32
 #define WORDS_HEADS 0
-#define WORDS_ATTENDED (ROWS * 4096)           // [8 kv heads][16 programs, or 8 rows][2 heads][32 lanes][4]
-#define WORDS_SCALES (WORDS_ATTENDED + 32768)  // one row: [8][16][2][4], largest score and sum
+#define WORDS_ATTENDED (ROWS * 4096)           // [8 kv heads][8 rows][2 heads][32 lanes][4]; one row: [8][8 shares][2][2][32][4], fp32
+#define WORDS_SCALES (WORDS_ATTENDED + 32768)  // one row: [8][8][2][4], largest score and sum
 #define WORDS_UNITS (WORDS_SCALES + 1024)      // eight rows: [8][8][192 * BLOCKS pairs][2]
 
 #define AT_SOFTMAX AT_MORE                     // [8 warps][2 heads][128] fp32
@@ -64,13 +63,13 @@ extern "C" __global__ void __launch_bounds__(384, 1) talker_step(const Step f) {
   };
   meet_warps();
   // for which row and head this program attends; without a row there are no positions
-  const u32 row_here = ALONE ? 0 : member >> 1, head_here = ALONE ? 0 : member & 1, row_spoken = ALONE ? 0 : warp;
+  const u32 row_here = ALONE ? 0 : member >> 1, head_here = member & 1, share_here = ALONE ? member >> 1 : warp, row_spoken = ALONE ? 0 : warp;
   const bool used = (int)row_here < f.rows;
   const int position = used ? (int)f.positions[row_here] : -1;
   const u64 cache = (used ? (u64)f.slots[row_here] * f.slot_stride : 0) + kv_head * f.head_stride;
   const float *turns = f.cosines + max(position, 0) * 64 + 2 * lane;
   const float2 cosine = *(const float2 *)turns, sine = *(const float2 *)(f.sines + max(position, 0) * 64 + 2 * lane);
-  const bool keeps = used && warp == 0 && (ALONE ? member == (position & 15) : head_here == 0); // who writes key and value
+  const bool keeps = used && warp == 0 && (!ALONE || (int)share_here == (position & 7)) && head_here == 0; // who writes key and value
   const u32 parts_at = ALONE ? 1024 : 0, gate_parts_at = ALONE ? 1536 : 0;
   char *const out_sums = f.sums, *const down_sums = f.sums + 2 * SUMS;
   Rows x;
@@ -97,19 +96,19 @@ extern "C" __global__ void __launch_bounds__(384, 1) talker_step(const Step f) {
       leave_parts<2>(a[0], warp, lane, parts_at);
     }
     uint2 key[8], value[8];
-    const int first = FIRST_STRIDE * warp + (ALONE ? member : 0);
+    const int first = share_here + (ALONE ? 64 * warp : 0);
     auto load = [&](uint2 *to, const u16 *rows, int from) {
 #pragma unroll
       for (int r = 0; r < 8; r++) {
         to[r] = make_uint2(0, 0);
-        const int p = from + STRIDE * r;
+        const int p = from + 8 * r;
         const u16 *at = rows + p * 128 + 2 * lane;
         if (p < position) to[r] = make_uint2(*(const u32 *)at, *(const u32 *)(at + 64));
       }
     };
     load(key, keys, first), load(value, values, first);
     if (!ALONE) // what the later rounds will load
-      for (int p = first + 64 + STRIDE * (int)(lane >> 2); p < position; p += 64)
+      for (int p = first + 64 + 8 * (int)(lane >> 2); p < position; p += 64)
         asm volatile("prefetch.global.L2 [%0];" ::"l"((lane & 2 ? values : keys) + p * 128 + (lane & 1) * 64));
     hold(1);
     meet_warps();
@@ -119,94 +118,99 @@ extern "C" __global__ void __launch_bounds__(384, 1) talker_step(const Step f) {
     }
     hold(2);
     if (warp == 6) clear_sums(out_sums, down_sums, layer, program, lane);
-    float q[HEADS_HERE][4], k[4];
+    float q[4], k[4];
     uint2 new_key, new_value;
     {
-      uint4 in[HEADS_HERE + 2]; // the queries, the key, the value
+      uint4 in[3]; // the query, the key, the value
       const u32 *from = f.words + WORDS_HEADS + ((kv_head * ROWS + row_here) * 4 * 32 + lane) * 4;
       u32 spins = 0;
       bool ok;
       do {
         ok = true;
 #pragma unroll
-        for (int i = 0; i < HEADS_HERE + 2; i++) {
-          const u32 which = i < HEADS_HERE ? head_here + i : i - HEADS_HERE + 2;
-          in[i] = load4(from + which * 128), ok = ok && both_from(in[i], sequence);
-        }
+        for (int i = 0; i < 3; i++) in[i] = load4(from + (i ? i + 1 : head_here) * 128), ok = ok && both_from(in[i], sequence);
         spun(spins);
       } while (!__all_sync(~0u, ok));
       hold(3);
       const u16 *query_norm = norms + 2 * HIDDEN, *key_norm = query_norm + 128;
-#pragma unroll
-      for (int h = 0; h < HEADS_HERE; h++) norm_and_rotate(in[h], query_norm, cosine, sine, .08838834764831845f, lane, q[h]);
-      norm_and_rotate(in[HEADS_HERE], key_norm, cosine, sine, 1.f, lane, k);
-      new_key = make_uint2(pack(k[0], k[1]), pack(k[2], k[3])), new_value = make_uint2(in[HEADS_HERE + 1].x, in[HEADS_HERE + 1].z);
+      norm_and_rotate(in[0], query_norm, cosine, sine, .08838834764831845f, lane, q);
+      norm_and_rotate(in[1], key_norm, cosine, sine, 1.f, lane, k);
+      new_key = make_uint2(pack(k[0], k[1]), pack(k[2], k[3])), new_value = make_uint2(in[2].x, in[2].z);
     }
     if (keeps) { // for the next steps
       u16 *const to_key = keys + position * 128 + 2 * lane, *const to_value = values + position * 128 + 2 * lane;
       *(u32 *)to_key = new_key.x, *(u32 *)(to_key + 64) = new_key.y;
       *(u32 *)to_value = new_value.x, *(u32 *)(to_value + 64) = new_value.y;
     }
-    Softmax seen[HEADS_HERE];
-#pragma unroll
-    for (int h = 0; h < HEADS_HERE; h++) seen[h].clear();
-    for (int from = first; from <= position; from += 8 * STRIDE) { // the next keys and values are loaded meanwhile
-      float scores[HEADS_HERE][8];
+    Softmax seen, share; // of this warp, of this program
+    seen.clear(), share.clear();
+    auto see = [&](int from) { // eight positions; the next keys and values are loaded meanwhile
+      float scores[1][8];
 #pragma unroll
       for (int r = 0; r < 8; r++) {
-        if (from + STRIDE * r == position) key[r] = new_key, value[r] = new_value;
-#pragma unroll
-        for (int h = 0; h < HEADS_HERE; h++) scores[h][r] = dot4(q[h], key[r].x, key[r].y);
+        if (from + 8 * r == position) key[r] = new_key, value[r] = new_value;
+        scores[0][r] = dot4(q, key[r].x, key[r].y);
       }
-      load(key, keys, from + 8 * STRIDE);
-      see_eight<HEADS_HERE>(scores, value, from + STRIDE * (int)(lane & 7) <= position, seen, warp, lane);
-      load(value, values, from + 8 * STRIDE);
+      load(key, keys, from + TURN);
+      see_eight<1>(scores, value, from + 8 * (int)(lane & 7) <= position, &seen, warp, lane);
+      load(value, values, from + TURN);
+    };
+    if constexpr (ALONE) {
+      u32 half = 0; // of the room for what warps leave: warp 0 still reads the other
+      for (int begin = share_here; begin <= position; begin += TURN, half ^= 1) {
+        const int from = begin + 64 * (int)warp;
+        if (from <= position) see(from), seen.leave(warp, half, lane), seen.clear();
+        hold(4);
+        meet_warps();
+        if (warp == 0) share.gather(half, lane, (position - begin) / 64 + 1);
+      }
+    } else {
+      for (int from = first; from <= position; from += TURN) see(from);
+      seen.leave(warp, 0, lane);
+      hold(4);
+      meet_warps();
+      if (warp == 0) share.gather(0, lane);
     }
-#pragma unroll
-    for (int h = 0; h < HEADS_HERE; h++) seen[h].leave(warp, h, lane);
-    hold(4);
-    meet_warps();
-    if (warp < HEADS_HERE) { // this program's share of one head
-      Softmax share;
-      share.gather(warp, lane);
-      const float scale = share.sum > 0.f ? 1.f / share.sum : 0.f;
-      u32 *to = f.words + WORDS_ATTENDED + ((ALONE ? (kv_head * 16 + member) * 2 + warp : (kv_head * 8 + row_here) * 2 + head_here) * 32 + lane) * 4;
-      store4(to, pack(share.o[0] * scale, share.o[1] * scale), sequence, pack(share.o[2] * scale, share.o[3] * scale), sequence);
-      if (ALONE && lane == 0) store4(f.words + WORDS_SCALES + ((kv_head * 16 + member) * 2 + warp) * 4, __float_as_uint(share.largest), sequence, __float_as_uint(share.sum), sequence);
+    if (warp == 0) { // this program's share of one head
+      if constexpr (ALONE) {
+        u32 *const to = f.words + WORDS_ATTENDED + (((kv_head * 8 + share_here) * 2 + head_here) * 64 + lane) * 4;
+        store4(to, __float_as_uint(share.o[0]), sequence, __float_as_uint(share.o[1]), sequence);
+        store4(to + 128, __float_as_uint(share.o[2]), sequence, __float_as_uint(share.o[3]), sequence);
+        if (lane == 0) store4(f.words + WORDS_SCALES + ((kv_head * 8 + share_here) * 2 + head_here) * 4, __float_as_uint(share.largest), sequence, __float_as_uint(share.sum), sequence);
+      } else {
+        const float scale = share.sum > 0.f ? 1.f / share.sum : 0.f;
+        u32 *const to = f.words + WORDS_ATTENDED + (((kv_head * 8 + row_here) * 2 + head_here) * 32 + lane) * 4;
+        store4(to, pack(share.o[0] * scale, share.o[1] * scale), sequence, pack(share.o[2] * scale, share.o[3] * scale), sequence);
+      }
     }
     hold(5);
-    if (ALONE) { // each warp fetches two programs' shares
-      uint4 z[2][2], scales[2][2];
-      const u32 *from = f.words + WORDS_ATTENDED + ((kv_head * 16 + 2 * warp) * 64 + lane) * 4, *scales_from = f.words + WORDS_SCALES + (kv_head * 16 + 2 * warp) * 8;
+    if (ALONE) { // each warp fetches one share of both heads
+      uint4 z[2][2], scales[2];
+      const u32 *from = f.words + WORDS_ATTENDED + ((kv_head * 8 + warp) * 128 + lane) * 4, *scales_from = f.words + WORDS_SCALES + (kv_head * 8 + warp) * 8;
       u32 spins = 0;
       bool ok;
       do {
         ok = true;
 #pragma unroll
-        for (int m = 0; m < 2; m++)
-#pragma unroll
-          for (int h = 0; h < 2; h++) {
-            z[m][h] = load4(from + (2 * m + h) * 128), scales[m][h] = load4(scales_from + (2 * m + h) * 4);
-            ok = ok && both_from(z[m][h], sequence) && both_from(scales[m][h], sequence);
-          }
+        for (int h = 0; h < 2; h++) {
+          z[h][0] = load4(from + h * 256), z[h][1] = load4(from + h * 256 + 128), scales[h] = load4(scales_from + h * 4);
+          ok = ok && both_from(z[h][0], sequence) && both_from(z[h][1], sequence) && both_from(scales[h], sequence);
+        }
         spun(spins);
       } while (!__all_sync(~0u, ok));
-      meet_warps(); // warps 0 and 1 have gathered
+      meet_warps(); // warp 0 has gathered
 #pragma unroll
       for (int h = 0; h < 2; h++) {
-        Softmax two;
-        two.clear();
+        Softmax one;
+        one.largest = __uint_as_float(scales[h].x), one.sum = __uint_as_float(scales[h].z);
 #pragma unroll
-        for (int m = 0; m < 2; m++) {
-          const float sum = __uint_as_float(scales[m][h].z);
-          const float other[4] = {low(z[m][h].x) * sum, high(z[m][h].x) * sum, low(z[m][h].z) * sum, high(z[m][h].z) * sum};
-          two.add(__uint_as_float(scales[m][h].x), sum, other);
-        }
-        two.leave(warp, h, lane);
+        for (int i = 0; i < 2; i++) one.o[2 * i] = __uint_as_float(z[h][i].x), one.o[2 * i + 1] = __uint_as_float(z[h][i].z);
+        one.leave(warp, h, lane);
       }
       hold(6);
       meet_warps();
       Softmax all; // every warp: the head that it multiplies
+      all.clear();
       all.gather(warp & 1, lane);
       const float scale = 1.f / all.sum;
       char *to = shared + AT_ATTENDED + warp * 256;
@@ -321,20 +325,30 @@ extern "C" __global__ void __launch_bounds__(384, 1) talker_step(const Step f) {
       for (int i = 0; i < 3 * BLOCKS; i++) *(uint2 *)(shared + AT_UNITS + warp * UNITS_BYTES + lane * 8 + i * 256) = make_uint2(z[i].x, z[i].z);
       meet_warps();
       hold(10);
+      const char *half = shared + AT_UNITS + g * UNITS_BYTES + (warp & 1) * 384 * BLOCKS;
       float a[BLOCKS][2][4] = {};
+      int sums[BLOCKS][4] = {};
+      float largest = 0.f;
       uint4 units = make_uint4(0, 0, 0, 0); // of two tiles along the inputs
-      const char *at = shared + AT_UNITS + g * UNITS_BYTES + (warp & 1) * 384 * BLOCKS + t4 * 16;
       each_tile<3 * BLOCKS * BLOCKS>(chunk, warp, lane, [&](int i, const uint4 &w) {
-        const int tile = i / BLOCKS;
-        if (i % (2 * BLOCKS) == 0) units = *(const uint4 *)(at + tile / 2 * 64);
-        product16(a[i % BLOCKS][tile & 1], w, tile & 1 ? units.z : units.x, tile & 1 ? units.w : units.y);
+        const int tile = i / BLOCKS, m = i % BLOCKS;
+        if (FINE) {
+          const uint2 these = units_of(half, tile, t4);
+          add_tile(a[m], sums[m], w, these.x, these.y, tile, largest);
+        } else {
+          if (i % (2 * BLOCKS) == 0) units = *(const uint4 *)(half + t4 * 16 + tile / 2 * 64);
+          product16(a[m][tile & 1], w, tile & 1 ? units.z : units.x, tile & 1 ? units.w : units.y);
+        }
       });
       hold(10);
+      check(largest, f.overflow);
 #pragma unroll
       for (int m = 0; m < BLOCKS; m++) {
+        char *const to = down + (u64)(8 * BLOCKS * member + 2 * ((warp >> 1) + 4 * m)) * SECTOR;
 #pragma unroll
         for (int i = 0; i < 4; i++) a[m][0][i] += a[m][1][i];
-        add_rows(down + (u64)(8 * BLOCKS * member + 2 * ((warp >> 1) + 4 * m)) * SECTOR, a[m][0], t4, f.overflow);
+        if (FINE) add_rows(to, sums[m], t4);
+        else add_rows(to, a[m][0], t4, f.overflow);
       }
       add_sums<16>(down_sums + (layer & 1) * SUMS, x, warp, lane, f.overflow);
     }

@@ -44,7 +44,10 @@ class _Step(ctypes.Structure):
 
 @dataclass
 class _Variant:
-    """The kernel for one row, or for up to eight, with the weights in its order."""
+    """The kernel for one row, or for up to eight, with the weights in its order.
+
+    `exact`: a row has the same bits alone and among others.
+    """
 
     kernel: Kernel
     lines: Tensor
@@ -52,17 +55,20 @@ class _Variant:
     sums: int  # bytes of `sums` in it
 
     @staticmethod
-    def of(layers: Sequence[LayerWeights], norm: Tensor, alone: bool, defines: Mapping[str, int]) -> _Variant:
+    def of(
+        layers: Sequence[LayerWeights], norm: Tensor, alone: bool, exact: bool, defines: Mapping[str, int]
+    ) -> _Variant:
         blocks, rows = norm.shape[0] // 1024, 1 if alone else MOST_ROWS
         warp, units, attended = 2560 if blocks == 1 else 3328, 768 * blocks + 64, 256 if alone else 576
         shared = 36 * 4096 + 8 * (warp + units + attended) + 512 + 16 + (9 if alone else 18) * 16 + 8192 + 128 + 1024
-        macros = {"ROWS": rows, "BLOCKS": blocks, "BUSY_AHEAD": 2 if alone and blocks == 1 else 4, **defines}
+        busy = 2 if alone and blocks == 1 else 4
+        macros = {"ROWS": rows, "BLOCKS": blocks, "BUSY_AHEAD": busy, "FINE": int(exact), **defines}
         kernel = Kernel(SOURCE, "talker_step", macros, "sm_90a", PROGRAMS, THREADS, shared)
         layout = Layout(norm.device, blocks)
         numbers = sum(getattr(layers[0], name).numel() for name in ("qkv", "out", "gate_up", "down"))
         lines = norm.new_empty(len(layers), PROGRAMS, numbers // PROGRAMS)
         for line, weights in zip(lines, layers, strict=True):
-            line.copy_(layout.layer(weights, alone))
+            line.copy_(layout.layer(weights, alone, exact))
         sums = 4 * rows * 128 * blocks * (1024 if alone else 64)
         words = rows * 4096 + 32768 + 1024 + (0 if alone else 8 * 3072 * blocks)
         state = torch.zeros(sums + 4 * words, dtype=torch.uint8, device=norm.device)
@@ -72,30 +78,30 @@ class _Variant:
 class PersistentTalker:
     """All layers and the final norm for one position of each row. See `FusedStep` in `kernels/ops.py`.
 
-    `any_rows`: for any number of rows, each with the bits that it has among eight.
+    `exact`: for any number of rows, each with the bits that it has alone.
     """
 
     def __init__(
-        self, layers: Sequence[LayerWeights], norm: Tensor, defines: Mapping[str, int], any_rows: bool = False
+        self, layers: Sequence[LayerWeights], norm: Tensor, defines: Mapping[str, int], exact: bool = False
     ) -> None:
-        self._variants = {alone: _Variant.of(layers, norm, alone, defines) for alone in {not any_rows, False}}
+        self._variants = {alone: _Variant.of(layers, norm, alone, exact, defines) for alone in (True, False)}
         self._norms, self._layers = norms(layers, norm), len(layers)
         self._overflow = Overflow()
         self.check = self._overflow.check
-        self.most_rows, self._any_rows = MANY if any_rows else LAYERED_ROWS, any_rows
+        self.most_rows, self._exact = MANY if exact else LAYERED_ROWS, exact
         lines = self._variants[False].lines
-        self._many = RowTalker(RowLayers(lines, self._norms, self._overflow.address, predictor=False))
+        self._many = RowTalker(RowLayers(lines, self._norms, self._overflow.address, predictor=False, fine=exact))
 
     def prompts(self, rows: Tensor, attend: Callable[[int, Tensor], Tensor]) -> Tensor | None:
         """As `FusedStep.prompts`."""
-        return self._many.prompts(rows, attend) if self._any_rows else None
+        return self._many.prompts(rows, attend) if self._exact else None
 
     def __call__(
         self, rows: Tensor, positions: Tensor, slots: Tensor, cos: Tensor, sin: Tensor, keys: Tensor, values: Tensor
     ) -> Tensor:
         if rows.shape[0] > MOST_ROWS:
             return self._many.step(rows, positions, slots, cos, sin, keys, values)
-        variant = self._variants[rows.shape[0] == 1 and not self._any_rows]
+        variant = self._variants[rows.shape[0] == 1]
         rows, positions, slots = rows.contiguous(), positions.contiguous(), slots.contiguous()
         hidden = torch.empty_like(rows)
         variant.state.zero_()
@@ -129,7 +135,7 @@ def fuse_step(
     kv_heads: int,
     eps: float,
     defines: Mapping[str, int] | None = None,
-    any_rows: bool = False,
+    exact: bool = False,
 ) -> PersistentTalker | None:
     """The kernel for these weights; None where it does not fit. `defines` are macros, for tests."""
     device, blocks = norm.device, norm.shape[0] // 1024
@@ -139,6 +145,6 @@ def fuse_step(
         return None
     try:
         with torch.cuda.device(device):
-            return PersistentTalker(layers, norm, defines or {}, any_rows)
+            return PersistentTalker(layers, norm, defines or {}, exact)
     except (CompileError, torch.cuda.OutOfMemoryError):  # the weights lie in memory once more
         return None

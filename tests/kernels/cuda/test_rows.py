@@ -47,7 +47,7 @@ def talker(blocks: int) -> tuple[Any, list[LayerWeights], Tensor]:
 
     torch.manual_seed(blocks)
     layers, norm = layers_of(blocks, LAYERS), 1 + normal(1024 * blocks, std=0.1)
-    made = fuse_step(layers, norm, 8, 1e-6, any_rows=True)
+    made = fuse_step(layers, norm, 8, 1e-6, exact=True)
     assert made is not None
     return made, layers, norm
 
@@ -59,7 +59,7 @@ def predictor() -> Any:
     torch.manual_seed(5)
     heads, tables = normal(15, 2048, 1024, std=0.05), normal(14, 2048, 1024, std=0.5)
     parts = PredictorParts(layers_of(1, 5), 1 + normal(1024, std=0.1), 1e-6, 8, *turns(16), heads, tables)
-    made = fuse_predictor(parts, any_rows=True)
+    made = fuse_predictor(parts, exact=True)
     assert made is not None
     return made
 
