@@ -37,9 +37,10 @@ def each_once(lines: Tensor) -> bool:
     return bool(numbers.min() == 0 and found.all())
 
 
-@pytest.mark.parametrize(("alone", "blocks", "chunks"), [(True, 1, 15), (False, 1, 15), (True, 2, 48), (False, 2, 48)])
-def test_every_weight_is_in_the_lines_once(alone: bool, blocks: int, chunks: int) -> None:
-    lines = Layout(CPU, blocks).layer(numbered(blocks), alone)
+@pytest.mark.parametrize(("blocks", "chunks"), [(1, 15), (2, 48)])
+@pytest.mark.parametrize(("alone", "in_parts"), [(True, False), (False, False), (False, True)])
+def test_every_weight_is_in_the_lines_once(alone: bool, in_parts: bool, blocks: int, chunks: int) -> None:
+    lines = Layout(CPU, blocks).layer(numbered(blocks), alone, in_parts)
     assert lines.shape == (128, chunks * 8 * 4 * 32 * 8)
     assert each_once(lines)
 
