@@ -149,7 +149,8 @@ class CPUDevice:
         """Rows are computed one by one in the compiled library; torch's products of a batch round by its size."""
         if self._ops is cpu.OPS:
             raise DeviceError(
-                "--exact on a CPU needs the compiled library, which is not in use", hint="python -m omnitts_cli.kernels.cpu   or   omnitts doctor --offline"
+                "--exact on a CPU needs the compiled library, which is not in use",
+                hint="python -m omnitts_cli.kernels.cpu   or   omnitts doctor --offline",
             )
         self.exact = True
 
