@@ -16,6 +16,7 @@ from stand_in import StandIn, on_own_socket
 
 import omnitts_cli as omnitts
 from omnitts_cli.errors import DeviceError
+from omnitts_cli.kernels import cpu as kernels
 from omnitts_cli.settings.environment import server_socket
 from omnitts_cli.speech import remote, servers
 from omnitts_cli.speech.tts import TTS
@@ -271,6 +272,7 @@ def test_a_full_server_is_asked_again(omnitts: Omnitts, url: StandIn) -> None:
     [
         (["say", "--codes", "a.st"], "--codes cannot be used with --via http"),
         (["play", "--live"], "--live cannot be used with --via http"),
+        (["say", "--exact"], "--exact cannot be used with --via http"),
         (["clone", "-r", "clip.wav", "--save-voice", "it"], "--save-voice cannot be used with --via http"),
     ],
 )
@@ -283,6 +285,13 @@ def test_what_a_server_cannot_do(omnitts: Omnitts, url: StandIn, clip: Path, arg
 def test_codes_are_made_here_without_a_word(omnitts: Omnitts, server: StandIn) -> None:
     done = omnitts("say", "--codes", "a.st", "-o", "a.wav", "--json", "Hello.")
     assert (done.code, done.json["via"], server.asked) == (0, "local", [])
+
+
+@pytest.mark.skipif(kernels.native() is None, reason="needs the compiled library")
+def test_exact_speech_is_made_here(omnitts: Omnitts, server: StandIn) -> None:
+    done = omnitts("say", "--exact", "-o", "a.wav", "--json", "Hello.")
+    assert (done.code, done.json["via"], server.asked) == (0, "local", []), done.err
+    assert len(done.json["exact"]) == 12
 
 
 def test_another_machine_is_a_network(omnitts: Omnitts, home: Path) -> None:
