@@ -292,7 +292,6 @@ STEADY_S = 1.0
 def report(command: str, speech: Speech, tts: TTS, place: Stage, stream: Stream, *, named: bool) -> None:
     """What was made, for programs and for people. `named`: its name is printed on stdout."""
     from omnitts_cli.audio.pcm import dbfs
-    from omnitts_cli.devices.fingerprint import fingerprint
     from omnitts_cli.speech.voices import code_of
     from omnitts_cli.text.subtitles import joined, sentence_rows
 
@@ -300,7 +299,13 @@ def report(command: str, speech: Speech, tts: TTS, place: Stage, stream: Stream,
     peak = dbfs(place.peak) + louder
     warn_if_clipped(peak, speech.volume, place)
     console.fold()
-    exact = fingerprint(tts.engine.device) if getattr(tts.engine.device, "exact", False) else None
+    exact = None
+    if getattr(tts.engine.device, "exact", False):
+        from omnitts_cli.devices.fingerprint import (
+            fingerprint,
+        )  # with torch, which speech through a server does not need
+
+        exact = fingerprint(tts.engine.device)
     model, request, account, seconds = tts.engine.model, stream.manner.request, stream.account, stream.seconds
     rtf = account.wall_s / seconds if seconds else None
     console.record(
