@@ -9,7 +9,7 @@ import io
 import secrets
 import threading
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from omnitts_cli.fleet.journal import RECORD, SIZE, Entry, Journal, details_at, 
 FOLDER = ".omnitts/journal"
 COUNT = 4  # bytes: the number of records, before them
 RUN_DIGITS = 6
-READ_TOGETHER = 256  # segments
+READ_TOGETHER, READ_BYTES = 256, 8 << 20  # segments that are read side by side, and their bytes
 ROWS_TOGETHER = 50_000  # of a segment that takes the place of many
 MANY = 64  # segments, before they are joined
 
@@ -40,6 +40,19 @@ def records_of(segment: bytes) -> tuple[np.ndarray, bytes]:
         return np.zeros(0, RECORD), b""
     count = int.from_bytes(data[:COUNT], "little")
     return np.frombuffer(data, RECORD, count, COUNT), data[COUNT + count * SIZE :]
+
+
+def groups(sizes: dict[str, int]) -> Iterator[list[str]]:
+    """Names of segments that are read together, in order."""
+    names, held = list[str](), 0
+    for name, size in sizes.items():
+        if names and (len(names) == READ_TOGETHER or held + size > READ_BYTES):
+            yield names
+            names, held = [], 0
+        names.append(name)
+        held += size
+    if names:
+        yield names
 
 
 def next_run(bucket: Bucket) -> int:
@@ -107,9 +120,8 @@ class Mirror(Segments):
         """Copies the new segments; returns the row numbers of their records."""
         rows = [np.zeros(0, np.uint32)]
         with self._lock:
-            new = sorted(set(self._bucket.sizes(FOLDER)) - set(self._known))
-            for start in range(0, len(new), READ_TOGETHER):
-                names = new[start : start + READ_TOGETHER]
+            there = self._bucket.sizes(FOLDER)
+            for names in groups({name: there[name] for name in sorted(set(there) - set(self._known))}):
                 found = self._bucket.get_all([f"{FOLDER}/{name}" for name in names])
                 records, lines, size = [np.zeros(0, RECORD)], [], 0
                 for data in found.values():

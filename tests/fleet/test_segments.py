@@ -132,6 +132,14 @@ def test_a_run_that_has_lost_the_bucket_publishes_nothing(memory: str) -> None:
     assert len(bucket.sizes(FOLDER)) == 1
 
 
+def test_large_segments_are_not_read_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segments, "READ_TOGETHER", 3)
+    monkeypatch.setattr(segments, "READ_BYTES", 10)
+    sizes = {"a": 1, "b": 1, "c": 1, "d": 9, "e": 30, "f": 5, "g": 5}
+    assert list(segments.groups(sizes)) == [["a", "b", "c"], ["d"], ["e"], ["f", "g"]]
+    assert list(segments.groups({})) == []
+
+
 def test_clear_forgets_everything(memory: str, tmp_path: Path) -> None:
     bucket = Bucket(memory)
     journal = opened(bucket, tmp_path / "one")
