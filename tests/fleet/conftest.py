@@ -38,6 +38,14 @@ def s3(s3_server: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 @pytest.fixture
+def no_picture(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No report.png: drawing takes longer than speaking here."""
+    from omnitts_cli.fleet import report
+
+    monkeypatch.setattr(report, "drawn", lambda *given: False)
+
+
+@pytest.fixture
 def memory() -> Iterator[str]:
     """A URL of this process's memory, without objects."""
     from fsspec.implementations.memory import MemoryFileSystem

@@ -82,6 +82,20 @@ def test_an_idle_worker_gets_a_copy_of_the_oldest_lease_and_the_first_commit_cou
     assert leases.left == 32
 
 
+def test_rows_that_are_spoken_but_not_committed_are_dealt_again_after_a_death() -> None:
+    leases = Leases(64, 1, copies=1)
+    first, second = leases.take("a"), leases.take("a")
+    assert first and second and leases.finished("a", first, late=True) == 0 and leases.left == 64
+    assert leases.oldest("a") == second.rows.tolist() and leases.oldest("b") == []
+    assert leases.take("b") is None  # no copies
+    assert leases.mark(first.rows[:10]) == 10
+    leases.died("a", [])
+    again = [lease.rows for lease in iter(lambda: leases.take("b"), None)]
+    assert np.concatenate(again).tolist() == list(range(10, 64))
+    leases.died("b", [])
+    assert leases.left == 54 and leases.take("c") is not None
+
+
 def test_rows_that_may_be_poison_are_not_copied() -> None:
     leases = Leases(32, 1)
     assert leases.take("a") is not None

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from object_store import lines_of, stored, sums, sums_of_folder
 
-from omnitts_cli.fleet import report
 from omnitts_cli.fleet.bucket import Bucket
 from omnitts_cli.fleet.journal import DONE, Entry
 from omnitts_cli.fleet.names import name_hash
@@ -33,12 +32,7 @@ def speak(omnitts: Call, out: str, texts: Texts, *more: str) -> dict[str, Any]:
     return dict(done.objects[0]) | {"err": done.err}
 
 
-@pytest.fixture(autouse=True)
-def no_picture(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Drawing takes longer than speaking here."""
-    monkeypatch.setattr(report, "drawn", lambda *given: False)
-
-
+pytestmark = pytest.mark.usefixtures("no_picture")
 TEXTS = {f"r{n}": f"Sentence number {n} is here." for n in range(40)}
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import random
 import shutil
 import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,16 +22,19 @@ from object_store import lines_of, stored, sums, sums_of_folder
 from ray_workers import workers_here
 
 from omnitts_cli.errors import OutputError
+from omnitts_cli.fleet import cluster
 from omnitts_cli.fleet.bucket import Bucket
 from omnitts_cli.fleet.names import name_hash
 from omnitts_cli.fleet.segments import FOLDER, records_of
 from omnitts_cli.fleet.url_job import SentPlan, made_by_us
+from omnitts_cli.fleet.worker import Task, Worker
 
 soundfile = pytest.importorskip("soundfile")
 ROOT = Path(__file__).parent.parent.parent
 CHILD = ROOT / "tests" / "support" / "batch_child.py"
 TOY = ["-m", "random:toy", "--max-frames", "8", "--seed", "5", "-t", "1", "-d", "cpu", "--progress", "none"]
 WORDS = "one two three four five six seven eight nine ten rain sun wind snow".split()
+pytestmark = pytest.mark.usefixtures("no_picture")
 KINDS = ["files", "webdataset", "parquet"]
 
 
@@ -178,6 +184,63 @@ def test_a_cluster_that_is_killed_goes_on(home: Path, omnitts: Any, s3: str, to:
     assert done.code == 0 and done.json["spoken_now"] == 0, done.err
     if to == "webdataset":
         assert {row["output"][:6] for row in lines_of(out).values()} == {"shard-"}
+
+
+class Died(Exception):
+    """What Ray raises for the calls of a worker that has died."""
+
+
+class FakeActor:
+    """A real worker in this process. It is lost when it is called for the second lease, unless it is the last one."""
+
+    def __init__(self, task: Task, number: int) -> None:
+        self.task, self.number, self.lives, self.workers = task, number, 1, list[Worker]()
+
+    def __getattr__(self, name: str) -> Any:
+        return SimpleNamespace(remote=lambda *given: partial(self.answer, name, *given))
+
+    def answer(self, name: str, *given: Any) -> Any:
+        if name == "ready":
+            sent = pickle.loads(pickle.dumps(self.task))
+            self.workers.append(Worker(sent, self.number))
+        if name == "speak" and self.lives == 0:
+            self.lives = -1
+            raise Died
+        answer = getattr(self.workers[-1], name)(*given)
+        self.lives -= name == "speak" and self.lives > 0
+        return answer
+
+
+@pytest.mark.parametrize("to", [pytest.param("files", marks=pytest.mark.slow), "webdataset"])
+def test_what_a_lost_worker_had_not_uploaded_is_spoken_again(
+    omnitts: Any, s3: str, monkeypatch: pytest.MonkeyPatch, to: str
+) -> None:
+    manifest(70)
+    assert omnitts("batch", "rows.jsonl", "-O", "whole", *TOY).code == 0
+    actors: list[FakeActor] = []
+
+    class FakeCluster:
+        ray = SimpleNamespace(
+            exceptions=SimpleNamespace(RayError=Died, RayTaskError=ZeroDivisionError),
+            wait=lambda calls, **how: (calls[:1], calls[1:]),
+            get=lambda call: call(),
+        )
+
+        def __init__(self, job: Any, task: Task, rows: int) -> None:
+            actors.extend(FakeActor(task, number) for number in range(2))
+            self.workers = {f"worker {actor.number}": actor for actor in actors}
+
+        def close(self) -> None: ...
+
+    monkeypatch.setattr(cluster, "Cluster", FakeCluster)
+    done = omnitts("batch", "rows.jsonl", "-O", f"{s3}/out", *TOY, "--to", to, "--ray", "local", "--json")
+    assert done.code == 0, done.err
+    assert [len(actor.workers) for actor in actors] == [2, 2]
+    assert sums(f"{s3}/out") == sums_of_folder("whole") and stored(f"{s3}/out") == sorted(sums(f"{s3}/out").values())
+    segments = Bucket(f"{s3}/out").sizes(FOLDER)
+    assert all(name.startswith("000001-w") for name in segments) and len(segments) > 1
+    for worker in (worker for actor in actors for worker in actor.workers):
+        worker.end()
 
 
 def test_a_machine_without_a_clip_says_so(memory: str, tmp_path: Path) -> None:
