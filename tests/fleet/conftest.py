@@ -8,6 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from omnitts_cli.fleet import report
+
 
 @pytest.fixture(scope="session")
 def s3_server() -> Iterator[str]:
@@ -38,14 +40,6 @@ def s3(s3_server: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 @pytest.fixture
-def no_picture(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No report.png: drawing takes longer than speaking here."""
-    from omnitts_cli.fleet import report
-
-    monkeypatch.setattr(report, "drawn", lambda *given: False)
-
-
-@pytest.fixture
 def memory() -> Iterator[str]:
     """A URL of this process's memory, without objects."""
     from fsspec.implementations.memory import MemoryFileSystem
@@ -53,3 +47,15 @@ def memory() -> Iterator[str]:
     yield "memory://corpus"
     MemoryFileSystem.store.clear()
     MemoryFileSystem.pseudo_dirs[:] = [""]
+
+
+@pytest.fixture
+def picture() -> None:
+    """For tests that want report.png."""
+
+
+@pytest.fixture(autouse=True)
+def no_picture(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No report.png: drawing takes longer than speaking here."""
+    if "picture" not in request.fixturenames:
+        monkeypatch.setattr(report, "drawn", lambda *given: False)

@@ -162,7 +162,7 @@ def test_rows_beside_a_gpu_are_written_by_other_processes(omnitts: Call, monkeyp
     assert rows_of("own")[3]["audio_s"] > KEPT_S
 
 
-def test_the_report(omnitts: Call) -> None:
+def test_the_report(omnitts: Call, picture: None) -> None:
     Path("m.csv").write_text(CSV + 'd,""\n')
     done = batch(omnitts, "m.csv", "-O", "out", code=6)
     report = Path("out/report.md").read_text()

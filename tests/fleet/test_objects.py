@@ -32,7 +32,6 @@ def speak(omnitts: Call, out: str, texts: Texts, *more: str) -> dict[str, Any]:
     return dict(done.objects[0]) | {"err": done.err}
 
 
-pytestmark = pytest.mark.usefixtures("no_picture")
 TEXTS = {f"r{n}": f"Sentence number {n} is here." for n in range(40)}
 
 

@@ -34,7 +34,6 @@ ROOT = Path(__file__).parent.parent.parent
 CHILD = ROOT / "tests" / "support" / "batch_child.py"
 TOY = ["-m", "random:toy", "--max-frames", "8", "--seed", "5", "-t", "1", "-d", "cpu", "--progress", "none"]
 WORDS = "one two three four five six seven eight nine ten rain sun wind snow".split()
-pytestmark = pytest.mark.usefixtures("no_picture")
 KINDS = ["files", "webdataset", "parquet"]
 
 
