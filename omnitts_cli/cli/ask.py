@@ -165,8 +165,8 @@ def lines_of_stdin() -> list[str]:
 
 
 def with_stdin(typed: str, alone: bool = True) -> str:
-    """The question as typed, and after a blank line what a pipe or a file on stdin holds. Not `alone`: it may be empty,
-    because there is a recording.
+    """The question as typed, and after a blank line what a pipe or a file on stdin holds. Without `alone` there is
+    a recording too, and it may be empty.
     """
     piped = read_stdin().strip() if typed == "-" or feeds_stdin() or (alone and not typed) else ""
     text = "\n\n".join(part for part in ("" if typed == "-" else typed.strip(), piped) if part)

@@ -301,9 +301,8 @@ def report(command: str, speech: Speech, tts: TTS, place: Stage, stream: Stream,
     console.fold()
     exact = None
     if getattr(tts.engine.device, "exact", False):
-        from omnitts_cli.devices.fingerprint import (
-            fingerprint,
-        )  # with torch, which speech through a server does not need
+        # imports torch, which speech through a server does not need
+        from omnitts_cli.devices.fingerprint import fingerprint
 
         exact = fingerprint(tts.engine.device)
     model, request, account, seconds = tts.engine.model, stream.manner.request, stream.account, stream.seconds

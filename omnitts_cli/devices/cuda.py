@@ -81,7 +81,7 @@ class CUDADevice(Accelerator):
         """From now on `ops` has only operations whose sums do not depend on the number of rows."""
         used, reason = self.persistent_kernels()
         if not used:
-            raise DeviceError(f"--exact cannot be kept on {self.name}: {reason}", hint="leave out --exact")
+            raise DeviceError(f"--exact is not possible on {self.name}: {reason}", hint="leave out --exact")
         self.exact = True
 
     def persistent_kernels(self) -> tuple[bool, str]:

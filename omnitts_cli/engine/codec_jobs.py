@@ -169,9 +169,9 @@ class SoundSteps:
 MOST = 4
 """Jobs in flight at once; more would only queue up, and an urgent one must not wait long."""
 FEW = 8
-"""Requests up to which the host waits for the jobs before a first sound too. Frames of so few rows take the whole
-device: with more of them queued, those jobs would wait for each. On an H200 at 20 requests a second, the first packet's
-p95 is 12 instead of 17 to 21 ms.
+"""Up to this many requests, the host also waits for the jobs that are queued before a first sound. Frames of few rows
+take the whole device, so each further frame in the queue would delay those jobs. On an H200 at 20 requests a second,
+the first packet's p95 is 12 instead of 17 to 21 ms.
 """
 
 

@@ -48,7 +48,7 @@ class TextLoop:
         self._held: list[list[int]] = [[] for _ in range(plan.slots)]  # tokens whose keys and values a slot holds
         self._reports: deque[tuple[Fetch, list[TextRecord]]] = deque()
         self._news: list[Token] = []
-        self._begun = False  # first tokens of spoken answers have been launched; nothing else is before they are here
+        self._begun = False  # first tokens of spoken answers are in flight; they are awaited before any launch
         self.steps_launched = 0
         self.rows_prefilled = 0
         self._capture()

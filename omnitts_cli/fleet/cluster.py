@@ -211,7 +211,7 @@ class Driver:
         elif self._job.late and self._ready:
             self._flush()
         else:
-            raise DeviceError("no worker could be kept alive", hint="ray status   or ray logs")
+            raise DeviceError("every worker has died, however often it was started", hint="ray status   or ray logs")
 
     def _flush(self) -> None:
         """Nothing is left to assign: lets the workers commit what they hold. What a dead one held is assigned again."""
@@ -233,7 +233,7 @@ class Driver:
             raise failure
         self._look_at_journals()
         if self._leases.left == left and not lost:
-            raise OutputError("the output does not have the records that workers have written there",
+            raise OutputError("records that workers wrote are missing from the output",
                               hint="run the same command again")  # fmt: skip
 
     def _start(self, worker: str) -> None:

@@ -62,7 +62,12 @@ class UrlJob(Job):
         super().refuse_contradictions()
         url = str(self.corpus.output_dir)
         if url.startswith(("file://", "local://")):
-            raise UsageError(f"{url} is a folder", hint=f"-O {url.partition('://')[2] or '/'}")
+            raise UsageError(f"{url} is a folder, not an object store", hint=f"-O {url.partition('://')[2] or '/'}")
+        if url.startswith(("http://", "https://")):
+            raise UsageError(f"{url} cannot be written to", hint="-O s3://BUCKET/FOLDER   or gs://, az://")
+        scheme, _, rest = url.partition("://")
+        if not rest.strip("/"):
+            raise UsageError(f"{url} names no bucket", hint=f"-O {scheme}://BUCKET/FOLDER")
         if url.startswith("memory://") and self.corpus.ray is not None:
             raise UsageError(f"{url} is the memory of one process: workers cannot write there", hint="-O DIR")
 

@@ -43,7 +43,7 @@ def send(out: socket.socket, parts: list[Any]) -> None:
 
 
 def unsent(views: list[memoryview], sent: int) -> list[memoryview]:
-    """What is left after so many bytes."""
+    """The buffers without their first `sent` bytes."""
     while views and sent >= len(views[0]):
         sent -= len(views.pop(0))
     if sent:

@@ -383,7 +383,7 @@ class Machine:
     ] = None
     exact: Annotated[
         bool,
-        for_machine("--exact", SWITCH, "Make a request equal to the bit, whatever else is generated.", preset=True),
+        for_machine("--exact", SWITCH, "Same samples for a request alone and among any others.", preset=True),
     ] = False
 
 

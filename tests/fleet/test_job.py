@@ -380,6 +380,8 @@ def test_an_unknown_field_stops_everything(omnitts: Call) -> None:
         (["nothing.csv", "-O", "out"], 3, "not found"),
         (["m.csv"], 2, "needs a folder"),
         (["m.csv", "-O", "file:///out"], 2, "file:///out is a folder"),
+        (["m.csv", "-O", "https://bucket/out"], 2, "https://bucket/out cannot be written to"),
+        (["m.csv", "-O", "s3://"], 2, "s3:// names no bucket"),
         (["m.csv", "-O", "nothing://bucket"], 2, "Protocol not known: nothing"),
         (["m.csv", "-O", "memory://out", "--ray", "local"], 2, "is the memory of one process"),
         (["m.doc", "-O", "out"], 2, "unknown kind of manifest"),

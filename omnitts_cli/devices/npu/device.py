@@ -43,7 +43,7 @@ class NPUDevice(Accelerator):
         return [self.card, f"torch {torch.__version__}", f"{versions.PACKAGE} {versions.installed()}"]
 
     def make_exact(self) -> None:
-        raise DeviceError(f"--exact cannot be kept on {self.name}", hint="leave out --exact   or   -d cpu")
+        raise DeviceError(f"--exact is not possible on {self.name}", hint="leave out --exact   or   -d cpu")
 
     def stream(self, urgent: bool = False) -> Stream:
         from omnitts_cli.devices.npu.stream import NPUStream

@@ -25,7 +25,7 @@ STREAMS = 4
 
 
 def refused() -> DeviceError:
-    """Why the option cannot be kept."""
+    """The error for `--exact` where it is not possible."""
     return DeviceError(
         "--exact needs a released talker in bf16 on an H100 or H200, or float32 on a CPU",
         hint="leave out --exact   or   -d cpu --dtype fp32",

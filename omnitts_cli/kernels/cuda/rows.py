@@ -1,7 +1,7 @@
 """Layers for 9 rows and more, in the order in which the persistent kernels for eight rows add (`rows_*.cu`).
 
 A layer is seven kernels: qkv, attention, out, norm, gate and up, down, norm. They read the weights where the persistent
-kernels read them. A row has the same bits alone, among any others, here and there.
+kernels read them. A row has the same bits alone, among any others, and in the persistent kernels.
 """
 
 from __future__ import annotations

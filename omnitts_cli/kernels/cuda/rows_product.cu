@@ -1,14 +1,14 @@
 // One product of a layer for 9 to 64 rows, or for the rows of prompts, 64 at a time.
 //
 // Every row has the bits that the persistent kernels for eight rows give it: the same fragments go into `mma.m16n8k16` in
-// the same chains, chains and warps are added in the same order, and what is added in any order is an integer. Rows do not
-// meet: eight of them are a column of tiles of their own.
+// the same chains, chains and warps are added in the same order, and what is added in any order is an integer. Rows are
+// never mixed: each eight of them are a column of tiles of their own.
 //
 // The grid is 128 programs for each ROWS rows. A program's weights are one contiguous piece of the line that the
-// persistent kernels read (see layout.py), and each weight is read once for all rows. It is copied into shared memory before the kernel
-// in front has ended. Warp w of eight multiplies the inputs that warp w of the persistent kernels multiplies. With one block
+// persistent kernels read (see layout.py), and each weight is read once for all rows. It is copied into shared memory before the
+// previous kernel has ended. Warp w of eight multiplies the inputs that warp w of the persistent kernels multiplies. With one block
 // the warps take 16 rows a pass, so that two kernels fit on a multiprocessor: 128 registers a thread. With two
-// blocks, weights bind: a second team of eight warps takes the other 32 of 64 rows, and the copies go round in a ring.
+// blocks, loading weights is the bottleneck: a second team of eight warps takes the other 32 of 64 rows, and the copies go round in a ring.
 #include "basics.cuh"
 #include "early.cuh"
 

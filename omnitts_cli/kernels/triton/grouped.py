@@ -2,7 +2,7 @@
 
 The rows of each expert have to lie together for a grouped product. They are counted and placed instead of sorted: each
 block of rows counts its choices, one program turns the counts into places, and the rows are copied there. After the
-second product, each row adds its answers up from their places, in float32.
+second product, each row adds up the outputs of its experts from their places, in float32.
 
 `choose` and `row_scores` also route the few rows of a step, where one program for a whole row would read the router
 alone.
