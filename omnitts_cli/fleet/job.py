@@ -88,7 +88,7 @@ class Job:
         return Path(str(self.corpus.output_dir))
 
     def begin(self, work: Path, closing: ExitStack) -> None:
-        """The folder is ours; what else is to be done before its first use."""
+        """Called when the output belongs to this run, before its first use."""
 
     def refuse_contradictions(self) -> None:
         """Raises if the options contradict each other."""
@@ -168,7 +168,7 @@ class Job:
         return summary
 
     def end(self, out: Path, journal: Journal, summary: Summary) -> None:
-        """The results are written."""
+        """Called when the results have been written."""
 
     def open_journal(self, out: Path, work: Path, closing: ExitStack) -> Journal:
         """Our journal, with all that workers of a run that was killed have made."""

@@ -132,7 +132,7 @@ class Journal:
         self._file.end += records.nbytes
 
     def publish(self) -> None:
-        """What was appended counts now. Here it always does."""
+        """Makes the appended records count. In a folder they do so at once."""
 
     def clear(self) -> None:
         """Forgets all rows."""

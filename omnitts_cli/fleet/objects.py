@@ -28,7 +28,7 @@ LISTS_AT_ONCE = 32
 
 
 class ObjectFiles(Files):
-    """One object a row."""
+    """An object for the sound of each row."""
 
     def __init__(self, bucket: Bucket, *, codes: bool = False) -> None:
         super().__init__(Path(), codes=codes)

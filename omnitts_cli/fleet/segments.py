@@ -23,7 +23,7 @@ from omnitts_cli.fleet.journal import RECORD, SIZE, Entry, Journal, details_at, 
 FOLDER = ".omnitts/journal"
 COUNT = 4  # bytes: the number of records, before them
 RUN_DIGITS = 6
-READ_TOGETHER, READ_BYTES = 256, 8 << 20  # segments that are read side by side, and their bytes
+READ_TOGETHER, READ_BYTES = 256, 8 << 20  # segments that are read in parallel, and their bytes
 ROWS_TOGETHER = 50_000  # of a segment that takes the place of many
 MANY = 64  # segments, before they are joined
 
@@ -78,7 +78,7 @@ class Segments:
             self.publish()
 
     def publish(self) -> None:
-        """What was appended counts now."""
+        """Makes the appended records count: uploads them as a segment."""
         if self._held:
             if self._token is not None and owner_of(self._bucket).get("token") != self._token:
                 raise OutputError(f"{self._bucket.url} belongs to another run now", hint="omnitts help fleet")
