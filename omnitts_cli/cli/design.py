@@ -54,7 +54,7 @@ def design(
 
 
 def refuse_contradictions(takes: Takes, text: TextIn, speech: Speech, output: Results, words: list[str] | None) -> None:
-    if not (speech.style or "").strip():
+    if speech.style is None:
         raise UsageError("design needs a description of the voice", hint='-i "a deep, calm voice"')
     if speech.voice is not None:
         raise UsageError("use either --voice or a description, not both", hint="omnitts say -v NAME   or leave -v out")

@@ -41,7 +41,7 @@ class Corpus:
         for_files(
             "-O -o --output-dir",
             TEXT,
-            "Folder or URL (s3://...) for the speech, the journal and the report.",
+            "Folder or URL (s3://...) for speech and journal.",
             "DIR",
             main=True,
         ),

@@ -125,7 +125,6 @@ def test_case_84_text_that_begins_with_a_dash_is_2_and_never_spoken(omnitts: Omn
     [
         (["bench", "--plot"], ["try: omnitts bench --help"]),
         (["bench", "-c", "abc"], ["try: --concurrency 1,4,8\n"]),
-        (["design", "-i", " ", "hi"], ["design needs a description of the voice"]),
         (["bench", "hello", "you"], ["unexpected: hello you", "omnitts bench --help"]),
         (["SAY", "hi there"], ["omnitts say 'hi there'"]),
         (["sya", "-o", "a.wav", "hi"], ["omnitts say -o a.wav hi"]),
