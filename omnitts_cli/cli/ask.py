@@ -90,7 +90,7 @@ def questions_of(
     if spoken.output:
         raise UsageError("-o is for one answer", hint=f'omnitts ask "a question" -o {spoken.output}')
     if messages.no_input:
-        raise UsageError("there is no question, and --no-input is set", hint='omnitts ask "a question"')
+        raise UsageError("no question was given, and --no-input is set", hint='omnitts ask "a question"')
     return [], ()
 
 

@@ -138,7 +138,7 @@ class UrlJob(Job):
         return False
 
     def check_room(self, out: Path, plan: Plan, rows: np.ndarray) -> None:
-        """Nobody knows how much a store holds. Here must be room for a shard, as tar and as Parquet."""
+        """The free space of a store is unknown. The local disk must hold one shard, as tar and as Parquet."""
         needed = 2 * self.corpus.shard_size if self.late else 0
         if needed > (free := disk.free_bytes(out)):
             raise OutputError(f"not enough space in {out}: {needed:,} bytes are needed for a shard, {free:,} are free",

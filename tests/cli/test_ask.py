@@ -365,7 +365,7 @@ def test_a_reader_that_leaves(started: Call, model: list[str], environment: dict
     "arguments, said",
     [
         (("--audio", "-"), "--audio - reads a recording from stdin, which is a terminal"),
-        (("--no-input",), "there is no question, and --no-input is set"),
+        (("--no-input",), "no question was given, and --no-input is set"),
     ],
 )
 def test_what_a_terminal_cannot_give(

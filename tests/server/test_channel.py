@@ -95,10 +95,10 @@ def test_a_first_packet_takes_one_call_at_each_end_and_no_thread(ends: tuple[soc
 
 
 @pytest.mark.parametrize("samples", [1920, 40_000], ids=["small", "large"])
-def test_whoever_sends_never_waits_and_the_order_is_kept(
+def test_a_sender_never_waits_and_messages_keep_their_order(
     ends: tuple[socket.socket, socket.socket], samples: int
 ) -> None:
-    """Nobody reads until far more has been sent than a socket holds."""
+    """Nothing is read until far more has been sent than the buffer of a socket holds."""
     outbox, inbox = channel.Outbox(ends[0]), channel.Inbox(ends[1])
     for number in range(120):
         outbox.put(channel.packed(news_of(number, samples if number % 3 else 10)))

@@ -29,4 +29,4 @@ def test_the_embedded_voices_say_their_sex() -> None:
 def test_without_descriptions_every_name_has_some_voice() -> None:
     silent = {"ann": "", "ben": "at home in Chinese"}
     assert {alias(name, silent) for name in OPENAI} == {"ann", "ben"}
-    assert alias("nova", {}) is None and alias("nobody", SPEAKERS) is None
+    assert alias("nova", {}) is None and alias("unknown", SPEAKERS) is None

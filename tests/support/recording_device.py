@@ -370,7 +370,7 @@ class RecordingDevice:
         """One piece of a stream's work, now."""
         before = self.at_work, Catch.inside
         self.at_work = Catch.inside = True
-        try:  # nobody watches the device's own work, so the modes need not see it
+        try:  # the device's own work is not recorded
             with torch.no_grad(), torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunction():
                 work.run()
         finally:

@@ -220,7 +220,7 @@ class RowPredictor:
             if position < 2:
                 made.norm(layers.norm_at(0), begin=(hidden, first)[position])
             for index in range(layers.count):
-                only = position == 0 and index + 1 == layers.count  # nobody reads the hidden state of position 0
+                only = position == 0 and index + 1 == layers.count  # the hidden state of position 0 is not used
                 made.layer(index, attend, keys_only=only)
                 if not only:
                     made.norm(layers.norm_at(index + 1))
