@@ -2,6 +2,7 @@
 
     python benchmarks/speak.py -m random:1.7b-customvoice -c 1,4,8,16,64 --frames 100
     python benchmarks/speak.py -m random:1.7b-customvoice -c 1 --eager
+    python benchmarks/speak.py -m random:1.7b-customvoice -c 1,8,64,1,8,64 --vs-exact
     python benchmarks/speak.py -m random:1.7b-customvoice -c 16 --arrivals poisson --seconds 1 --seeds 20
 
 RTF is a request's time from submission to its last sound over the sound's length: less is better. The
@@ -38,7 +39,11 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--slots", type=int, help="of the engine; by default the highest level")
     parser.add_argument("--slot-seconds", type=float, default=60.0, help="longest speech of a slot")
     parser.add_argument("--eager", action="store_true", help="also the same steps uncaptured, in the same run")
-    return parser.parse_args()
+    parser.add_argument("--vs-exact", action="store_true", help="also with --exact, in turn, in the same run")
+    options = parser.parse_args()
+    if options.vs_exact and (options.exact or options.eager):
+        parser.error("--vs-exact cannot be combined with --exact or --eager")
+    return options
 
 
 def works(options: argparse.Namespace, model: Any) -> Iterator[Any]:
@@ -130,7 +135,7 @@ def opened(
         "load_s": load_s,
         "start_s": start_s,
         "note": options.note,
-        **({"exact": True} if options.exact else {}),
+        **({"exact": True} if settings.exact else {}),
     }
     return engine, about
 
@@ -171,6 +176,9 @@ def main() -> None:
         engines.append(opened(options, replace(settings, capture=False), model, device, load_s))
     elif options.eager:
         print(f"{engines[0][0].device.name} records no steps: nothing to compare with --eager")
+    if options.vs_exact:
+        settings = replace(settings, exact=True)
+        engines.append(opened(options, settings, *rig.load_model(options, settings)))
     found = [
         about | measure(engine, options, level) | rig.machine(options, engine.device)
         for level in options.concurrency
@@ -178,9 +186,14 @@ def main() -> None:
     ]
     show(found)
     if len(engines) == 2:
-        for fast, slow in zip(found[::2], found[1::2], strict=True):
-            ratio = slow["ms_per_frame"] / fast["ms_per_frame"]
-            print(f"captured against uncaptured, {fast['concurrency']} streams: {ratio:.2f} x faster")
+        for first, second in zip(found[::2], found[1::2], strict=True):
+            streams = f"{first['concurrency']} streams"
+            if options.vs_exact:
+                share = second["audio_throughput"] / first["audio_throughput"]
+                print(f"--exact, {streams}: {share:.3f} of the throughput")
+            else:
+                ratio = second["ms_per_frame"] / first["ms_per_frame"]
+                print(f"captured against uncaptured, {streams}: {ratio:.2f} x faster")
     rig.keep("speak", found, options)
 
 
