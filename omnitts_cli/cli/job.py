@@ -241,7 +241,7 @@ def opened_model(
     of a server. `more`: other fields of EngineSettings.
     """
     name = model or EMBEDDED
-    if via != "off" and (via != "auto" or (server_socket().exists() and not machine.exact)):
+    if via != "off" and (via != "auto" or server_socket().exists()):
         served = of_server(via, model, variant, machine, network)
         if served is not None:
             console.detail(f"speaking through {served.via}")
@@ -290,11 +290,11 @@ def of_server(via: str, model: str | None, variant: str, machine: Machine, netwo
 
         return tts.load(model or EMBEDDED, variant=variant, tell=console.notice, **settings_for(machine, network))
 
-    if machine.exact:
-        raise UsageError(f"--exact cannot be used with --via {via}", hint="omnitts serve --exact   or   --via off")
     if network.offline and via != "auto" and not servers.Address.of(via, "--via").loopback:
         raise UsageError("--offline cannot be used with a server on another machine", hint="--via off")
-    return remote.connect(via, model, variant, device=machine.device, dtype=machine.dtype, local=local)
+    return remote.connect(
+        via, model, variant, device=machine.device, dtype=machine.dtype, exact=machine.exact, local=local
+    )
 
 
 def settings_for(machine: Machine, network: Network) -> dict[str, Any]:

@@ -292,6 +292,7 @@ STEADY_S = 1.0
 def report(command: str, speech: Speech, tts: TTS, place: Stage, stream: Stream, *, named: bool) -> None:
     """What was made, for programs and for people. `named`: its name is printed on stdout."""
     from omnitts_cli.audio.pcm import dbfs
+    from omnitts_cli.devices.fingerprint import of_exact
     from omnitts_cli.speech.voices import code_of
     from omnitts_cli.text.subtitles import joined, sentence_rows
 
@@ -299,12 +300,7 @@ def report(command: str, speech: Speech, tts: TTS, place: Stage, stream: Stream,
     peak = dbfs(place.peak) + louder
     warn_if_clipped(peak, speech.volume, place)
     console.fold()
-    exact = None
-    if getattr(tts.engine.device, "exact", False):
-        # imports torch, which speech through a server does not need
-        from omnitts_cli.devices.fingerprint import fingerprint
-
-        exact = fingerprint(tts.engine.device)
+    exact = of_exact(tts.engine.device)
     model, request, account, seconds = tts.engine.model, stream.manner.request, stream.account, stream.seconds
     rtf = account.wall_s / seconds if seconds else None
     console.record(

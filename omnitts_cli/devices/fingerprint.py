@@ -8,9 +8,12 @@ from __future__ import annotations
 import functools
 import hashlib
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from omnitts_cli import kernels
-from omnitts_cli.devices.device import Device
+
+if TYPE_CHECKING:
+    from omnitts_cli.devices.device import Device
 
 SOURCES = {".py", ".c", ".h", ".cu", ".cuh"}
 
@@ -32,3 +35,9 @@ def depends_on(device: Device) -> list[str]:
 def fingerprint(device: Device) -> str:
     """`depends_on` as twelve hexadecimal digits."""
     return hashlib.sha256("\0".join(depends_on(device)).encode()).hexdigest()[:12]
+
+
+def of_exact(device: Any) -> str | None:
+    """The fingerprint of a device with --exact, else None. The device of a server's engine has it as `exact`."""
+    exact = getattr(device, "exact", None)
+    return fingerprint(device) if exact is True else exact or None

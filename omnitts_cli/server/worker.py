@@ -17,6 +17,7 @@ import traceback
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from omnitts_cli.devices.fingerprint import of_exact
 from omnitts_cli.errors import OmniError
 from omnitts_cli.server import channel
 
@@ -73,7 +74,7 @@ def serve(news: socket.socket, calls: socket.socket) -> None:
 
 def described(engine: Engine) -> dict[str, Any]:
     """What the other process must know of an engine."""
-    model = engine.model
+    model, device = engine.model, engine.device
     facts = model.facts
     about = asdict(facts) if hasattr(facts, "__dataclass_fields__") else dict(vars(facts))
     names = ("name", "kinds", "speakers", "languages", "sha256", "longest_piece", "plain_letters")
@@ -82,7 +83,7 @@ def described(engine: Engine) -> dict[str, Any]:
         "facts": about | {"frame_rate": facts.frame_rate},
         "vectors": model.vector_of is not None,
         "slots": engine.plan.slots,
-        "device": {"name": engine.device.name, "card": engine.device.card},
+        "device": {"name": device.name, "card": device.card, "exact": of_exact(device)},
     }
 
 

@@ -46,19 +46,25 @@ VOICE_TYPE, WAV_TYPE = "application/x-omnitts-voice", "audio/wav"
 
 
 def connect(
-    via: str, model: str | None, variant: str, *, device: str, dtype: str, local: Callable[[], TTS]
+    via: str, model: str | None, variant: str, *, device: str, dtype: str, local: Callable[[], TTS], exact: bool = False
 ) -> RemoteTTS | None:
-    """Returns the model on a server. `via`: auto, or a URL.
+    """Returns the model on a server. `via`: auto, or a URL. `exact`: it must have been started with --exact.
 
     auto: None unless this user's server has the very model that a local run would open; `local` opens that if the
     server fails later. With a URL, every failure is an OmniError.
     """
     if via == "auto":
-        address = own_socket()
-        found = None if address is None else same_model(address, model or environment.EMBEDDED, variant, device, dtype)
-        return None if address is None or found is None else RemoteTTS(address, found, local)
+        if (address := own_socket()) is None:
+            return None
+        found = same_model(address, model or environment.EMBEDDED, variant, device, dtype, exact)
+        return None if found is None else RemoteTTS(address, found, local)
     address = Address.of(via, "--via")
-    return RemoteTTS(address, model_there(address, model, variant), None)
+    found = model_there(address, model, variant)
+    if exact and not found["omnitts"].get("exact"):
+        raise UsageError(
+            f"the server at {address} was started without --exact", hint="omnitts serve --exact   or   --via off"
+        )
+    return RemoteTTS(address, found, None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +98,8 @@ class RemoteTTS(TTS):
             kinds=frozenset(about["kinds"]), speakers=about["speakers"], languages=tuple(about["languages"]),
             longest_piece=about["longest_piece"], plain_letters=about["plain_letters"], vector_of=None,
         )  # fmt: skip
-        plan, device = SimpleNamespace(slots=min(about["slots"], MOST_AT_ONCE)), SimpleNamespace(name=about["device"])
+        plan = SimpleNamespace(slots=min(about["slots"], MOST_AT_ONCE))
+        device = SimpleNamespace(name=about["device"], exact=about.get("exact"))
         engine: Any = SimpleNamespace(model=model, plan=plan, device=device)
         loop: Any = RemoteLoop(address, entry["id"], local)
         super().__init__(engine, loop=loop)

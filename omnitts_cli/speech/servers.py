@@ -105,7 +105,9 @@ def own_socket() -> Address | None:
     return Address(False, "localhost", 0, PATH, path) if mine else None
 
 
-def same_model(address: Address, model: str, variant: str, device: str, dtype: str) -> Mapping[str, Any] | None:
+def same_model(
+    address: Address, model: str, variant: str, device: str, dtype: str, exact: bool = False
+) -> Mapping[str, Any] | None:
     """The entry of the model that a local run would open with these options."""
     from omnitts_cli.weights.find import here
     from omnitts_cli.weights.names import Found
@@ -123,6 +125,7 @@ def same_model(address: Address, model: str, variant: str, device: str, dtype: s
         asked = {"device": about.get("device"), "dtype": about.get("dtype"), **about.get("asked", {})}
         short = SHORT_DTYPES.get(str(about.get("dtype")))
         same = device in (asked["device"], about.get("device")) and dtype in (asked["dtype"], short)
+        same = same and (bool(about.get("exact")) or not exact)
         if about.get("format") == FORMAT and about.get("identity") == name and entry.get("state") == "ready" and same:
             return entry
     return None
@@ -231,6 +234,7 @@ def card(tts: TTS, source: str, variant: str | None, *, device: str, dtype: str)
     `source` and `variant` are as for `load`; `device` and `dtype` are the server's own options. The first
     time, it reads all of the weights.
     """
+    from omnitts_cli.devices.fingerprint import of_exact
     from omnitts_cli.weights.find import here
     from omnitts_cli.weights.names import Found
     from omnitts_cli.weights.sums import identity
@@ -243,6 +247,7 @@ def card(tts: TTS, source: str, variant: str | None, *, device: str, dtype: str)
         "device": engine.device.name,
         "dtype": str(model.dtype).removeprefix("torch."),
         "asked": {"device": device, "dtype": dtype},
+        "exact": of_exact(engine.device),
         "slots": engine.plan.slots,
         "sample_rate": model.facts.sample_rate,
         "frame_rate": model.facts.frame_rate,

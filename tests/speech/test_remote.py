@@ -19,6 +19,7 @@ from omnitts_cli.errors import DeviceError
 from omnitts_cli.kernels import cpu as kernels
 from omnitts_cli.settings.environment import server_socket
 from omnitts_cli.speech import remote, servers
+from omnitts_cli.speech import tts as front_door
 from omnitts_cli.speech.tts import TTS
 from omnitts_cli.weights import sums
 
@@ -272,7 +273,7 @@ def test_a_full_server_is_asked_again(omnitts: Omnitts, url: StandIn) -> None:
     [
         (["say", "--codes", "a.st"], "--codes cannot be used with --via http"),
         (["play", "--live"], "--live cannot be used with --via http"),
-        (["say", "--exact"], "--exact cannot be used with --via http"),
+        (["say", "--exact"], "was started without --exact"),
         (["clone", "-r", "clip.wav", "--save-voice", "it"], "--save-voice cannot be used with --via http"),
     ],
 )
@@ -292,6 +293,19 @@ def test_exact_speech_is_made_here(omnitts: Omnitts, server: StandIn) -> None:
     done = omnitts("say", "--exact", "-o", "a.wav", "--json", "Hello.")
     assert (done.code, done.json["via"], server.asked) == (0, "local", []), done.err
     assert len(done.json["exact"]) == 12
+
+
+@pytest.mark.skipif(kernels.native() is None, reason="needs the compiled library")
+def test_exact_speech_uses_an_exact_server(omnitts: Omnitts, home: Path) -> None:
+    with (
+        front_door.load("tiny", device="cpu", threads=1, slots=4, exact=True) as exact,
+        on_own_socket(exact, "tiny") as server,
+    ):
+        remote_run, remote_file, local_run, local_file = both(omnitts, "say", "--exact", TEXT)
+        assert server.asked and remote_run.json["via"] == f"unix:{server_socket()}"
+        assert remote_run.json["exact"] == local_run.json["exact"]
+        assert remote_file == local_file
+        assert omnitts("say", "--via", "auto", "--json", "-o", "b.wav", "Hello.").json["via"] != "local"
 
 
 def test_another_machine_is_a_network(omnitts: Omnitts, home: Path) -> None:
