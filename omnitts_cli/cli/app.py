@@ -181,7 +181,7 @@ def interrupted(stopped: signals.Stopped) -> int:
 
 def failed(error: OmniError) -> int:
     try:
-        console.fold()
+        console.report_repeats()
         if not (console.json and console.audio_on_stdout):
             console.problem(error)
         console.stdout.claim()

@@ -244,7 +244,7 @@ def opened(
             raise
         console.detail(f"answers are not spoken: {error.message}")  # speech was not requested
         assistant = load_assistant(name, **given)
-    console.stand_still()
+    console.clear_line()
     with assistant:
         if assistant.voices:
             assistant.check_voice(spoken.voice)

@@ -256,11 +256,11 @@ HELP_ALL = inspect.Parameter(
 )
 
 
-def listen_to(messages: Messages) -> None:
+def configure_console(messages: Messages) -> None:
     """Applies the message options to the console."""
     if messages.quiet and messages.verbose:
         raise UsageError("use either -q or --verbose, not both", hint="leave one of them out")
-    console.listen_to(messages)
+    console.configure(messages)
 
 
 def warn(layers: Layers) -> None:
@@ -312,7 +312,7 @@ def command(
         values = {f.name: layers.value(f, typed_only=f.name in without) for f in options}
         built = {name: groups[name](**{f.name: values[f.name] for f in fields[name]}) for name in groups}
         if "messages" in built:
-            listen_to(built["messages"])
+            configure_console(built["messages"])
         warn(layers)
         console.stdout.claim()
         try:

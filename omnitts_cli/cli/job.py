@@ -262,7 +262,7 @@ def opened_model(
             name, variant=variant, fetching=lambda news: tell(progress, news), tell=console.notice, **settings
         )
     with spoken:
-        console.stand_still()
+        console.clear_line()
         yield spoken
 
 
@@ -271,7 +271,7 @@ def without_collector() -> Iterator[None]:
     """No garbage collection during a start, and none later of what the start has made, because all of it stays.
 
     Importing torch makes so many objects that the collector takes a fifth of the import's processor time, and most of
-    a process's last moments.
+    the time that the process needs to exit.
     """
     gc.disable()
     try:

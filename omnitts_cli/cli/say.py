@@ -338,7 +338,7 @@ def list_chapters(document: Document, chapters: list[Chapter]) -> None:
 def report_book(place: BookPlace, result: Result, document: Document) -> None:
     from omnitts_cli.books.m4b import chapter_rows
 
-    console.fold()
+    console.report_repeats()
     speed = result.spoken_s / result.wall_s if result.wall_s else 0.0
     console.record(
         status="ok", command="say", output=str(place.path) if place.path else None, format=place.format,

@@ -299,7 +299,7 @@ def report(command: str, speech: Speech, tts: TTS, place: Stage, stream: Stream,
     louder = getattr(place.sink, "applied_db", 0.0)  # gain of --loudness, applied after measuring
     peak = dbfs(place.peak) + louder
     warn_if_clipped(peak, speech.volume, place)
-    console.fold()
+    console.report_repeats()
     exact = of_exact(tts.engine.device)
     model, request, account, seconds = tts.engine.model, stream.manner.request, stream.account, stream.seconds
     rtf = account.wall_s / seconds if seconds else None

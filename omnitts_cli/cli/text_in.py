@@ -8,33 +8,24 @@ import select
 import stat
 import sys
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from omnitts_cli.errors import InputError, UsageError
+from omnitts_cli.errors import InputError, OmniError, UsageError
+from omnitts_cli.settings.table import TextIn
 from omnitts_cli.speech.script import Piped, Script, Written
 from omnitts_cli.terminal.console import console
-
-if TYPE_CHECKING:
-    from omnitts_cli.settings.table import TextIn
-    from omnitts_cli.text.inputs import TextOptions
-    from omnitts_cli.text.piece import Piece
-
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
-
-from omnitts_cli.errors import OmniError
-from omnitts_cli.settings.table import TextIn
 from omnitts_cli.terminal.progress import duration, size
 
 if TYPE_CHECKING:
-    from omnitts_cli.speech.script import Script
-
+    from omnitts_cli.text.inputs import TextOptions
+    from omnitts_cli.text.piece import Piece
 
 STDIN_BLOCK = 1 << 16
 NAME_OF_FILE = re.compile(r"\S*[./]\S+", re.DOTALL)
-QUIET_S = 0.3  # a pipe that says nothing for so long has finished its sentence
+IDLE_S = 0.3  # after so long without input, an unfinished line is spoken
 
 
 def open_script(words: list[str] | None, options: TextIn, language: str | None, command: str) -> Script:
@@ -47,12 +38,12 @@ def open_script(words: list[str] | None, options: TextIn, language: str | None, 
     if words:
         text = as_utf8(" ".join(words))
         form = inputs.input_format(None, options.input_format)
-        pieces = warned(inputs.pieces_of_text(text, how, form, how.notices), how.notices)
-        return Written(inputs.require_speech(pieces, text), len(text))
+        return Written(inputs.require_speech(inputs.pieces_of_text(text, how, form), text), len(text), how.notices)
     if reads_pipe(options):
-        return Piped(lines_of_stdin(how))
+        return Piped(lines_of_stdin(how), how.notices)
     sources = [source(name, options) for name in options.file]
-    return Written(inputs.require_speech(pieces_of_files(sources, options, how)), known_chars(options.file))
+    pieces = inputs.require_speech(pieces_of_files(sources, options, how))
+    return Written(pieces, known_chars(options.file), how.notices)
 
 
 def live_texts(words: list[str] | None, options: TextIn, command: str) -> Iterator[str]:
@@ -70,8 +61,7 @@ def live_texts(words: list[str] | None, options: TextIn, command: str) -> Iterat
 
 
 def as_meant(words: list[str] | None, options: TextIn) -> tuple[list[str] | None, TextIn]:
-    """A dash in the place of the words is stdin, as it is behind -f."""
-
+    """A dash in the place of the words is stdin, as it is after -f."""
     if words != ["-"] or options.file:
         return words, options
     return None, replace(options, file=("-",))
@@ -145,34 +135,17 @@ def opened(name: str) -> BinaryIO:
 
 
 def pieces_of_files(sources: list[BinaryIO | None], options: TextIn, how: TextOptions) -> Iterator[Piece]:
-
+    """The pieces of several files, one after the other; `sources` are those of `source`."""
     from omnitts_cli.text.inputs import input_format, pieces_of_document
 
     paragraph = 0
     for number, (name, pipe) in enumerate(zip(options.file or ("-",), sources, strict=True)):
-        notices: list[str] = []
         with pipe or opened(name) as file:
-            form = input_format(name, options.input_format)
-            for piece in warned(pieces_of_document(file, form, how, name, notices), how.notices):
+            for piece in pieces_of_document(file, input_format(name, options.input_format), how, name):
                 # a file begins a paragraph of its own
                 gap = "paragraph" if number and piece.start == 0 and piece.speech else piece.gap
                 yield replace(piece, gap=gap, paragraph=paragraph + piece.paragraph)
-        for notice in notices:
-            console.warning(notice)
         paragraph += 1
-
-
-def warned(pieces: Iterator[Piece], notices: list[str]) -> Iterator[Piece]:
-    """The same pieces; what is found to be odd in the text on the way is a warning."""
-    for piece in pieces:
-        tell(notices)
-        yield piece
-    tell(notices)
-
-
-def tell(notices: list[str]) -> None:
-    while notices:
-        console.warning(notices.pop(0))
 
 
 def known_chars(names: Iterable[str]) -> int | None:
@@ -195,9 +168,9 @@ def texts_of_stdin(options: TextIn) -> Iterator[str]:
     yield cleaner.feed(decoder.feed(b"", final=True)) + cleaner.flush()
 
 
-def quiet(descriptor: int) -> bool:
-    """Whether a pipe has said nothing for a moment."""
-    return not select.select([descriptor], [], [], QUIET_S)[0]
+def idle(descriptor: int) -> bool:
+    """Whether nothing arrives in a pipe for a moment."""
+    return not select.select([descriptor], [], [], IDLE_S)[0]
 
 
 def lines_of_stdin(how: TextOptions) -> Iterator[list[Piece]]:
@@ -207,12 +180,10 @@ def lines_of_stdin(how: TextOptions) -> Iterator[list[Piece]]:
 
     stream, descriptor, found = TextStream(how), sys.stdin.fileno(), False
     while data := os.read(descriptor, STDIN_BLOCK):
-        for pieces in (stream.feed(data), stream.idle() if quiet(descriptor) else []):
+        for pieces in (stream.feed(data), stream.idle() if idle(descriptor) else []):
             found = found or any(piece.speech for piece in pieces)
-            tell(how.notices)
             yield pieces
     pieces = stream.flush()
-    tell(how.notices)
     if not (found or any(piece.speech for piece in pieces)):
         raise nothing_to_speak("")
     yield pieces
@@ -230,6 +201,8 @@ def rehearse(script: Script, model: str, variant: str, text: TextIn) -> None:
     number, seconds, read = 0, 0.0, None
     while not script.ended:
         piece = script.take(0.25)
+        while script.notices:
+            console.warning(script.notices.pop(0))
         if piece is None:
             continue
         if number == 0 and piece.speech:

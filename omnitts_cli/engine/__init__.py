@@ -1,1 +1,1 @@
-"""Time: who speaks when. No family names."""
+"""The batched engine: slots, admission, captured steps, codec jobs. Nothing here depends on a model family."""

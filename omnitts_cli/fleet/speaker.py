@@ -216,7 +216,7 @@ class RowSpeaker:
         language = row.language or self._speech.language
         known = language if language in LANGUAGES else None
         options = inputs.TextOptions(self._text.split, known, None, self._keys.lexicon)  # type: ignore[arg-type]
-        pieces = inputs.pieces_of_text(row.text, options, row.form, [])  # type: ignore[arg-type]
+        pieces = inputs.pieces_of_text(row.text, options, row.form)  # type: ignore[arg-type]
         script = Written(inputs.require_speech(pieces, row.text), len(row.text))
         speech = replace(
             self._speech,

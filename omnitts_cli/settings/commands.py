@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
 
-from omnitts_cli.settings.corpus import ASR_MODEL, Corpus, Verification
+from omnitts_cli.settings.corpus import ASR_MODEL, Corpus, Verification, setting_of
 from omnitts_cli.settings.environment import EMBEDDED
 from omnitts_cli.settings.setting import (
     ANY_TEXT,
@@ -16,7 +16,6 @@ from omnitts_cli.settings.setting import (
     Kind,
     Setting,
     either,
-    fields_of,
     megabytes,
     number,
     one_of,
@@ -194,11 +193,6 @@ LIMITS = ("ttfp", "audible", "e2el", "rtf", "gap", "stutters")
 FORMER_LIMITS = {"ttfa": "ttfp"}
 
 
-def shared(name: str) -> Setting:
-    """An option of the commands that speak, as it is declared there."""
-    return next(field.setting for field in fields_of(Speech) if field.name == name)
-
-
 def numbers(kind: Kind, words: str, usual: str) -> Kind:
     """Comma-separated values; sorted, without duplicates."""
 
@@ -268,12 +262,12 @@ class Load:
 class What:
     """Which voice speaks which texts."""
 
-    model: Annotated[str | None, shared("model")] = None
+    model: Annotated[str | None, setting_of(Speech, "model")] = None
     mode: Annotated[
         str | None, for_load("--mode", one_of(*MODES), "Kind of request.", shown="the first one supported", main=True)
     ] = None
     voice: Annotated[str | None, for_load("-v --voice", TEXT, "Voice of the model.", "NAME", shown="the first")] = None
-    style: Annotated[str | None, shared("style")] = None
+    style: Annotated[str | None, setting_of(Speech, "style")] = None
     ref_audio: Annotated[
         str | None, for_load("-r --ref-audio", TEXT, "Clip for --mode clone.", "PATH", shown="6 s of synthetic tones")
     ] = None

@@ -47,12 +47,12 @@ def statements(lines: list[str]) -> list[Statement]:
         end = next((e for e in range(start + 1, len(lines) + 1) if parsed(lines[start:e]) is not None), len(lines))
         keys = parsed(lines[start:end])
         if keys:
-            found.append(Statement(next(iter(keys)), start, end, comment_behind(lines[start:end])))
+            found.append(Statement(next(iter(keys)), start, end, comment_after(lines[start:end])))
         start = end
     return found
 
 
-def comment_behind(lines: list[str]) -> str:
+def comment_after(lines: list[str]) -> str:
     """The comment at the end of a statement, with the space before it."""
     whole, last = parsed(lines), lines[-1]
     for at, letter in enumerate(last):

@@ -130,9 +130,8 @@ def refuse_places(file: SettingsFile, user_file: Path) -> None:
     """A project file may come from someone else: it may set how speech sounds, and nothing else."""
     from omnitts_cli.settings.commands import ALL
 
-    fields = [
-        one for group in reversed(ALL) for one in fields_of(group)
-    ]  # if two have the same name, the shared one counts
+    # if two have the same name, the shared one counts
+    fields = [one for group in reversed(ALL) for one in fields_of(group)]
     known = {name: one for one in fields for name in (one.key, one.former_key) if name}
     presets_of = file.tables.get("presets", {})
     tables = [file.tables, *(file.tables.get(name, {}) for name in SECTIONS), *presets_of.values()]

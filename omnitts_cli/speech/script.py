@@ -25,6 +25,8 @@ class Script(Protocol):
     """Characters of the whole text, if known."""
     notify: Callable[[], None]
     """Called, in any thread, when a new piece is available."""
+    notices: list[str]
+    """What was odd in the text so far. Whoever reports them removes them."""
 
     def take(self, wait_s: float) -> Piece | None:
         """Returns the next piece; None if there is none yet."""
@@ -36,9 +38,10 @@ class Script(Protocol):
 class Written:
     """A complete text. Pieces are split off lazily."""
 
-    def __init__(self, pieces: Iterator[Piece], chars: int | None) -> None:
+    def __init__(self, pieces: Iterator[Piece], chars: int | None, notices: list[str] | None = None) -> None:
         self._pieces = pieces
         self.chars, self.ended = chars, False
+        self.notices = [] if notices is None else notices
         self.notify: Callable[[], None] = lambda: None
 
     def take(self, wait_s: float) -> Piece | None:
@@ -58,9 +61,10 @@ class Written:
 class Piped:
     """A text that is still arriving. A thread reads it, so that speaking never waits for input."""
 
-    def __init__(self, lines: Iterator[list[Piece]]) -> None:
+    def __init__(self, lines: Iterator[list[Piece]], notices: list[str]) -> None:
         self.chars: int | None = None
         self.ended = False
+        self.notices = notices
         self.notify: Callable[[], None] = lambda: None
         self._first: list[Piece] = []
         self._queue: queue.Queue[Piece | OmniError | None] = queue.Queue(PIECES_AHEAD)
@@ -107,6 +111,7 @@ class Fed:
     def __init__(self) -> None:
         self.chars: int | None = None
         self.ended = False
+        self.notices: list[str] = []
         self.notify: Callable[[], None] = lambda: None
 
     def take(self, wait_s: float) -> None:

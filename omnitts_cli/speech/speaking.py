@@ -121,7 +121,7 @@ class Stream:
         self._open: deque[Take] = deque()  # in the order of the script
         self._coming: deque[Take] = deque()  # begun on another thread, and not yet in `_open`
         self._news: SimpleQueue[Any] = SimpleQueue()
-        self._post = self._news.put if notify is None else told(self._news.put, notify)
+        self._post = self._news.put if notify is None else notifying(self._news.put, notify)
         self._ended = False
         script.notify = self._wake
         self._chunks = self._made()
@@ -261,6 +261,8 @@ class Stream:
         took = False
         while not self._script.ended and len(self._open) < self.manner.ahead and self.waiting_s < self.manner.ahead_s:
             piece = self._script.take(0.0)
+            while self._script.notices:
+                self._notice(Notice(self._script.notices.pop(0)))
             if piece is None:
                 break
             took = True
@@ -397,18 +399,18 @@ def together(post: Callable[[Any], None], take: Take) -> Callable[[Any], None]:
     """Posts the results of a take when the last one has come."""
     tries, held = take.tries, list[Any]()
 
-    def hear(found: Any) -> None:
+    def collect(found: Any) -> None:
         held.append((take, tries, found))
         if getattr(found, "last", True):  # a failure is the last one too
             for news in held:
                 post(news)
             held.clear()
 
-    return hear
+    return collect
 
 
-def told(put: Callable[[Any], None], notify: Callable[[], None]) -> Callable[[Any], None]:
-    """Puts news and tells about it. It does not keep the stream alive that it is for."""
+def notifying(put: Callable[[Any], None], notify: Callable[[], None]) -> Callable[[Any], None]:
+    """`put`, then `notify`. Not a method, because a callback of the loop must not keep its stream alive."""
 
     def post(news: Any) -> None:
         put(news)

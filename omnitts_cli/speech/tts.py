@@ -359,8 +359,7 @@ class TTS:
     ) -> Stream:
         how, speech = settings
         live = not isinstance(text, str)
-        notices: list[str] = []
-        script: Script = Fed() if live else script_of(text, how, speech.language, notices)  # type: ignore[arg-type]
+        script: Script = Fed() if live else script_of(text, how, speech.language)  # type: ignore[arg-type]
         return self.open(
             script, self._voice if voice is None else voice, how, speech,
             words=iter(text) if live else None, safe=safe, urgent=urgent, keep_codes=True, tell=tell,
@@ -382,7 +381,7 @@ class TTS:
                      for group in (TextIn, Speech))  # type: ignore[return-value]  # fmt: skip
 
 
-def script_of(text: str, how: TextIn, language: str, notices: list[str]) -> Script:
+def script_of(text: str, how: TextIn, language: str) -> Script:
     """The pieces of a text that is all there."""
     from omnitts_cli.text import inputs
     from omnitts_cli.text.lexicon import load_lexicon
@@ -391,7 +390,8 @@ def script_of(text: str, how: TextIn, language: str, notices: list[str]) -> Scri
     lexicon = load_lexicon([Path(name) for name in how.lexicon])
     options = inputs.TextOptions(how.split, known, None, lexicon)  # type: ignore[arg-type]
     form = inputs.input_format(None, how.input_format)
-    return Written(inputs.require_speech(inputs.pieces_of_text(text, options, form, notices), text), len(text))
+    pieces = inputs.require_speech(inputs.pieces_of_text(text, options, form), text)
+    return Written(pieces, len(text), options.notices)
 
 
 def sampling_of(speech: Speech) -> Sampling:
@@ -408,6 +408,5 @@ def cap(speech: Speech, frame_rate: float) -> int | None:
         return speech.max_frames
     if speech.max_frames is not None:
         raise UsageError("use either --max-frames or --max-seconds, not both", hint="leave one of them out")
-    return max(
-        1, int(speech.max_seconds * frame_rate + 1e-6)
-    )  # 2.32 s at 12.5 frames/s is 29 frames, despite rounding errors
+    # 2.32 s at 12.5 frames/s is 29 frames, despite rounding errors
+    return max(1, int(speech.max_seconds * frame_rate + 1e-6))

@@ -146,10 +146,9 @@ def check_match(voice: Voice, cloned: Cloned, model: SpeechModel) -> None:
 def language_of(
     code: str, script: Script, model: SpeechModel, tell: Callable[[Notice], None]
 ) -> tuple[str | None, str | None]:
-    """The model's word for the language, None to leave the choice to the model; and the code of the text's.
+    """The model's name for the language, or None to let the model choose; and the code of the text's language.
 
-    Only `detect` passes on what the text looks like; but a language that the model lacks is refused
-    either way, before it is babbled.
+    Only `detect` passes the detected language on; but with `auto` too, a language that the model lacks is refused.
     """
     if code in ("auto", "detect"):
         seen = looks_like(script, tell, patient=code == "detect")

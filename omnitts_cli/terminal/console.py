@@ -24,9 +24,7 @@ STDOUT, STDERR = 1, 2
 SCHEMA = 1
 MOST_ALIKE = 3
 MORE = {"cut": "sentences cut at the requested length", "guard": "sentences cut where generation went wrong"}
-TYPED = re.compile(
-    r"(?:omnitts|pip|hf|export|unset|mkdir|brew|apt-get|OMNITTS_\w+|OMNITTS_\w+|OMNITTS_\w+|OMNITTS_\w+|OMNITTS_\w+|[A-Z][A-Z_]+=\S|-{1,2}[A-Za-z])"
-)
+TYPED = re.compile(r"(?:omnitts|pip|hf|export|unset|mkdir|brew|apt-get|OMNITTS_\w+|[A-Z][A-Z_]+=\S|-{1,2}[A-Za-z])")
 RED, YELLOW, DIM, BOLD, PLAIN = "\033[31m", "\033[33m", "\033[2m", "\033[1m", "\033[0m"
 
 
@@ -106,7 +104,7 @@ class Console:
         self._moving = False  # a progress line is visible
         self._lock = threading.RLock()  # the progress line is drawn by its own thread
 
-    def listen_to(self, messages: Messages) -> None:
+    def configure(self, messages: Messages) -> None:
         self.quiet, self.json, self.color = messages.quiet, messages.json, messages.color
         self.verbose, self.debug = messages.verbose or messages.debug, messages.debug
 
@@ -139,7 +137,7 @@ class Console:
         else:
             self.warning(notice.message, cause=notice.cause, hint=notice.hint, kind=notice.kind)
 
-    def fold(self) -> None:
+    def report_repeats(self) -> None:
         """Prints how many warnings of each kind were left out."""
         for kind, count in self._alike.items():
             if count > MOST_ALIKE:
@@ -166,7 +164,7 @@ class Console:
             self._moving = bool(line)
             print(f"\r\033[K{visible(line)}", end="", file=sys.stderr, flush=True)
 
-    def stand_still(self) -> None:
+    def clear_line(self) -> None:
         """Removes the progress line."""
         if self._moving:
             self.redraw("")
@@ -282,7 +280,7 @@ class Console:
         encoding = sys.stderr.encoding or "utf-8"
         try:
             with self._lock:
-                self.stand_still()
+                self.clear_line()
                 print(text.encode(encoding, "backslashreplace").decode(encoding), file=sys.stderr, flush=True)
         except BrokenPipeError:
             raise

@@ -89,16 +89,13 @@ def with_lexicon(pieces: list[Piece], lexicon: Lexicon) -> list[Piece]:
             for piece in pieces]  # fmt: skip
 
 
-def pieces_of_text(
-    text: str, options: TextOptions | None = None, form: InputFormat = "text", notices: list[str] | None = None
-) -> Iterator[Piece]:
+def pieces_of_text(text: str, options: TextOptions | None = None, form: InputFormat = "text") -> Iterator[Piece]:
     """The pieces of a text that is all there, such as the command's own words, in any format that is text."""
     chosen = options or TextOptions()
     if form == "epub":
         raise UsageError("an EPUB book is a file, not words", hint="omnitts say -f book.epub")
     if form != "text":
-        yield from pieces_of_document(BytesIO(text.encode()), form, replace(chosen, encoding=None), "the text",
-                                      [] if notices is None else notices)  # fmt: skip
+        yield from pieces_of_document(BytesIO(text.encode()), form, replace(chosen, encoding=None), "the text")
         return
     splitter = chosen.splitter()
     yield from with_lexicon(splitter.feed(clean(text)) + splitter.flush(), chosen.lexicon)
@@ -113,15 +110,13 @@ def pieces_of_stream(file: BinaryIO, options: TextOptions, name: str = "standard
     yield from stream.flush()
 
 
-def pieces_of_document(
-    file: BinaryIO, form: InputFormat, options: TextOptions, name: str, notices: list[str]
-) -> Iterator[Piece]:
-    """The pieces of a file of any format. `notices` gets sentences about what was odd in it."""
+def pieces_of_document(file: BinaryIO, form: InputFormat, options: TextOptions, name: str) -> Iterator[Piece]:
+    """The pieces of a file of any format."""
     if form == "text":
         yield from pieces_of_stream(file, options, name)
         return
     splitter = options.splitter()
-    for block in blocks_of(file, form, options.encoding, name, notices):
+    for block in blocks_of(file, form, options.encoding, name, options.notices):
         yield from with_lexicon(block_pieces(splitter, block), options.lexicon)
     yield from with_lexicon(splitter.flush(), options.lexicon)
 

@@ -128,6 +128,21 @@ def test_importing_costs_no_torch() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": str(Path(omnitts.__file__).parents[1])})
 
 
+@pytest.mark.parametrize(
+    "text,form,words",
+    [
+        ("Wait. [pause:90s] Go on.", "text", "[pause:90s] is cut to 60 s, the longest pause"),
+        ("<speak><emphasis>Hi</emphasis> there.</speak>", "ssml", "the words in <emphasis> are spoken"),
+        ("1\n00:00:01,000 --> 00:00:02,000\nHi there.\n", "srt", "their times are not kept"),
+    ],
+)
+def test_what_is_odd_in_a_text_is_a_notice(tts: TTS, text: str, form: str, words: str) -> None:
+    told: list[omnitts.Notice] = []
+    clip = tts.speak(text, seed=1, input_format=form, tell=told.append)
+    assert [words in notice.message for notice in clip.notices] == [True]
+    assert told == list(clip.notices)
+
+
 def test_a_clip_is_the_join_of_its_stream(tts: TTS) -> None:
     text = "Here is one sentence. Here is another one, a little longer than the first. " * 3
     stream = tts.stream(text, seed=3)

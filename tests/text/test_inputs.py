@@ -18,9 +18,9 @@ from omnitts_cli.text.inputs import (
 from omnitts_cli.text.lexicon import Lexicon
 
 
-def spoken(data: bytes, form: str, notices: list[str] | None = None, **how: object) -> list[str | float]:
+def spoken(data: bytes, form: str, **how: object) -> list[str | float]:
     options = TextOptions(**how)  # type: ignore[arg-type]
-    found = pieces_of_document(io.BytesIO(data), form, options, "doc", [] if notices is None else notices)  # type: ignore[arg-type]
+    found = pieces_of_document(io.BytesIO(data), form, options, "doc")  # type: ignore[arg-type]
     return [piece.text or piece.pause_s for piece in found]
 
 
@@ -41,7 +41,7 @@ def test_every_format_becomes_pieces() -> None:
 
 
 def test_blocks_of_a_document_are_paragraphs() -> None:
-    pieces = list(pieces_of_document(io.BytesIO(b"# One\n\n# Two"), "md", TextOptions(), "x", []))
+    pieces = list(pieces_of_document(io.BytesIO(b"# One\n\n# Two"), "md", TextOptions(), "x"))
     assert [(piece.gap, piece.paragraph) for piece in pieces] == [("none", 0), ("paragraph", 1)]
 
 
@@ -83,5 +83,5 @@ def test_B10_html_is_a_format_of_its_own() -> None:
 
 def test_B10_that_the_times_of_subtitles_are_not_kept_is_told() -> None:
     notices: list[str] = []
-    spoken(b"1\n00:00:01,000 --> 00:00:02,000\nHello there you.\n", "srt", notices)
+    spoken(b"1\n00:00:01,000 --> 00:00:02,000\nHello there you.\n", "srt", notices=notices)
     assert notices == ["doc: subtitles are read one after the other; their times are not kept"]
