@@ -74,9 +74,7 @@ def refuse_contradictions(clip: Clip, text: TextIn, voice: str | None, command: 
     if voice is not None:
         raise UsageError("use either --voice or a clip, not both", hint="omnitts say -v NAME   or leave -v out")
     if clip.save_voice:
-        voice_files.check_name(clip.save_voice)
-        if clip.save_voice in voice_files.names():
-            raise voice_files.exists(clip.save_voice)
+        voice_files.check_free(clip.save_voice)
 
 
 def refuse_transcripts(clip: Clip) -> None:

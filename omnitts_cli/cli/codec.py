@@ -81,8 +81,8 @@ def decode(
         output = replace(output, output=TARGET.read(sound))
     frames = read_codes(file)
     with ExitStack() as closing:
-        place = reserve(output)
-        closing.callback(lambda: place.sink.discard())
+        stage = reserve(output)
+        closing.callback(lambda: stage.sink.discard())
         engine = closing.enter_context(opened_model(model.model, "base", machine, network, messages)).engine
         facts = engine.model.facts
         if frames.shape[1] != facts.groups or frames.max() >= facts.codes:
@@ -91,18 +91,18 @@ def decode(
                 cause=f"{frames.shape[1]} groups with codes up to {frames.max()}",
                 hint=f"use codes with {facts.groups} groups below {facts.codes}, or another model: -m",
             )
-        if place.rate != facts.sample_rate:
-            place.sink.discard()
-            place = open_stage(output, facts.sample_rate)
+        if stage.rate != facts.sample_rate:
+            stage.sink.discard()
+            stage = open_stage(output, facts.sample_rate)
         samples = 0
         for block in decoded(engine, frames):
             with held():
-                place.sink.write(block)
+                stage.sink.write(block)
             samples += block.size
-        place.sink.finish()
-    if place.named:
-        console.result(str(place.path))
-    console.record(status="ok", output=place.shown, frames=len(frames), audio_s=round(samples / facts.sample_rate, 3))
+        stage.sink.finish()
+    if stage.named:
+        console.result(str(stage.path))
+    console.record(status="ok", output=stage.shown, frames=len(frames), audio_s=round(samples / facts.sample_rate, 3))
 
 
 for body in (encode, decode):

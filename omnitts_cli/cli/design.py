@@ -67,9 +67,7 @@ def refuse_contradictions(takes: Takes, text: TextIn, speech: Speech, output: Re
     if takes.candidates > 1 and not words and text.file in ((), ("-",)):
         raise UsageError("--candidates needs its text as words or in a file", hint="-f FILE")
     if takes.save_voice:
-        voice_files.check_name(takes.save_voice)
-        if takes.save_voice in voice_files.names():
-            raise voice_files.exists(takes.save_voice)
+        voice_files.check_free(takes.save_voice)
         if takes.candidates > 1 or output.output in (None, "-"):
             raise UsageError("--save-voice needs a single take in a file", hint="-o take.wav")
 

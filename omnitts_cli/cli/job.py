@@ -84,15 +84,15 @@ class Job:
             return
         with ExitStack() as closing:
             with held():  # a signal between these two lines would leave a temporary file
-                place = self.reserved()
-                closing.callback(lambda: place.sink.discard())  # the sink may be replaced later
+                stage = self.reserved()
+                closing.callback(lambda: stage.sink.discard())  # the sink may be replaced later
             subs, codes = self.side_files(closing)
             script.peek(FIRST_S)  # an empty one is refused now
             tts = closing.enter_context(
-                opened_model(wanted, variant, self.machine, self.network, self.messages, patient=place.safe, via=via)
+                opened_model(wanted, variant, self.machine, self.network, self.messages, patient=stage.safe, via=via)
             )
-            place = self.prepared(place, tts.sample_rate)
-            yield Ready(self, tts, place, subs, codes, script, texts)
+            stage = self.prepared(stage, tts.sample_rate)
+            yield Ready(self, tts, stage, subs, codes, script, texts)
 
     def via(self) -> str:
         """--via; off where a server cannot do what is asked."""
@@ -124,17 +124,17 @@ class Job:
             closing.callback(codes.discard)
         return subs, codes
 
-    def prepared(self, place: Stage, rate: int) -> Stage:
+    def prepared(self, stage: Stage, rate: int) -> Stage:
         """The output for the model's sample rate, with --loudness applied."""
         from omnitts_cli.audio.loudness import LoudnessSink, Meter
 
-        if rate != place.rate:
-            place.sink.discard()
-            place = sound_out.open_stage(self.output, rate)
+        if rate != stage.rate:
+            stage.sink.discard()
+            stage = sound_out.open_stage(self.output, rate)
         if self.speech.loudness != "off":
-            place.sink = LoudnessSink(place.sink, float(self.speech.loudness), rate)
-        place.meter = Meter(rate) if console.json else None
-        return place
+            stage.sink = LoudnessSink(stage.sink, float(self.speech.loudness), rate)
+        stage.meter = Meter(rate) if console.json else None
+        return stage
 
 
 @dataclass
@@ -143,7 +143,7 @@ class Ready:
 
     job: Job
     tts: TTS
-    place: Stage
+    stage: Stage
     subs: SubtitleFile | None
     codes: SideFile | None
     script: Script
@@ -159,64 +159,64 @@ class Ready:
             self.subs.write_times(stream.account.sentences)
         if self.codes:
             self.codes.write(sound_out.codes(stream.account, self.tts.engine.model.facts.groups))
-        sound_out.report(job.command, speech, self.tts, self.place, stream, named=job.names_outputs)
+        sound_out.report(job.command, speech, self.tts, self.stage, stream, named=job.names_outputs)
         for take in range(1, len(job.takes)):
             self.another(take, voice, replace(speech, seed=stream.seed + (0 if job.texts else take)))
 
     def another(self, take: int, voice: Voice | str | None, speech: Speech) -> None:
-        """The same again with another seed, or another text, into another place."""
+        """Speaks the next take: with another seed, or another text, into an output of its own."""
         text = self.job.texts[take] if self.job.texts else self.job.text
         job = replace(self.job, output=self.job.takes[take], text=text)
-        place = job.prepared(sound_out.reserve(job.output), self.tts.sample_rate)
+        stage = job.prepared(sound_out.reserve(job.output), self.tts.sample_rate)
         try:
             script, texts = job.script()
-            again = replace(self, job=job, place=place, script=script, texts=texts)
+            again = replace(self, job=job, stage=stage, script=script, texts=texts)
             stream = again.stream(voice, speech)
             again.write(stream)
-            sound_out.report(job.command, speech, self.tts, place, stream, named=job.names_outputs)
+            sound_out.report(job.command, speech, self.tts, stage, stream, named=job.names_outputs)
         finally:
-            place.sink.discard()
+            stage.sink.discard()
 
     def stream(self, voice: Voice | str | None, speech: Speech) -> Stream:
         return self.tts.open(
             self.script, voice, self.job.text, speech,
-            words=self.texts, safe=self.place.safe, keep_codes=self.codes is not None, tell=console.notice,
+            words=self.texts, safe=self.stage.safe, keep_codes=self.codes is not None, tell=console.notice,
         )  # fmt: skip
 
     def write(self, stream: Stream) -> None:
         """Writes the stream to the sink; finished sentences are kept whatever happens."""
-        job, place = self.job, self.place
+        job, stage = self.job, self.stage
         playing = job.command == "play"
         with Progress("playing" if playing else "speaking", job.messages.progress) as progress, ExitStack() as closing:
             closing.enter_context(stream)
-            player = Player(place, stream)
+            player = Player(stage, stream)
             look = partial(sound_out.tell, progress, self.script, stream)
             if playing:
                 player.listens = closing.enter_context(pressed(player.act))
-                look = partial(sound_out.tell_playing, progress, self.script, place, stream, player)
+                look = partial(sound_out.tell_playing, progress, self.script, stage, stream, player)
             closing.enter_context(ticking(look))
             try:
                 for chunk in stream:
                     with held():
-                        place.write(chunk.samples)
+                        stage.write(chunk.samples)
                         if chunk.sentence is not None:
-                            place.sink.sentence_done()
+                            stage.sink.sentence_done()
                     if self.subs:
                         self.subs.add(chunk)
                     look()
-                place.sink.finish()
+                stage.sink.finish()
             except (OmniError, Stopped) as error:
                 if player.quit and isinstance(error, DeviceError):  # q has stopped playback
                     return
-                raise rescued(error, place) from None
-        for notice in place.sink.notices:
+                raise rescued(error, stage) from None
+        for notice in stage.sink.notices:
             console.warning(notice)
 
 
-def rescued(error: OmniError | Stopped, place: Stage) -> OmniError | Stopped:
+def rescued(error: OmniError | Stopped, stage: Stage) -> OmniError | Stopped:
     """Keeps the finished sentences; returns the error."""
     try:
-        kept = place.sink.interrupt()
+        kept = stage.sink.interrupt()
     except (OutputError, BrokenPipeError):
         return error
     if kept and isinstance(error, Stopped):

@@ -79,14 +79,14 @@ class Stage:
 class Player:
     """Handles keys during playback: space pauses and resumes, q stops."""
 
-    place: Stage
+    stage: Stage
     stream: Stream
     paused: bool = False
     quit: bool = False
     listens: bool = False  # whether there is a terminal to press keys on
 
     def act(self, key: str) -> None:
-        speaker = self.place.speaker
+        speaker = self.stage.speaker
         assert speaker is not None
         if key == " ":
             self.paused = not self.paused
@@ -148,7 +148,7 @@ def open_stage(output: Output, rate: int) -> Stage:
 
 
 def silent_stage(output: Output) -> Stage:
-    """A place for sound that is written elsewhere; an impossible format is refused now."""
+    """A stage to which nothing is written: every answer gets a file of its own. Refuses an impossible format now."""
     from omnitts_cli.audio.sinks import MemorySink
 
     return Stage(MemorySink(), chosen_format(output, RATE), RATE)
@@ -248,7 +248,7 @@ class SubtitleFile(SideFile):
 
 
 class StdoutFile:
-    """Standard output instead of such a file. JSON goes to stderr then."""
+    """Standard output in the place of a SideFile. JSON then goes to stderr."""
 
     def __init__(self) -> None:
         if console.stdout.is_terminal():
@@ -286,19 +286,19 @@ def refuse_same(output: Output, clip: str) -> None:
             raise InputError(f"{output.output} is the reference clip", hint="choose another name for -o")
 
 
-STEADY_S = 1.0
+STEADY_S = 1.0  # before that, an estimate of the remaining time is too rough
 
 
-def report(command: str, speech: Speech, tts: TTS, place: Stage, stream: Stream, *, named: bool) -> None:
+def report(command: str, speech: Speech, tts: TTS, stage: Stage, stream: Stream, *, named: bool) -> None:
     """What was made, for programs and for people. `named`: its name is printed on stdout."""
     from omnitts_cli.audio.pcm import dbfs
     from omnitts_cli.devices.fingerprint import of_exact
     from omnitts_cli.speech.voices import code_of
     from omnitts_cli.text.subtitles import joined, sentence_rows
 
-    louder = getattr(place.sink, "applied_db", 0.0)  # gain of --loudness, applied after measuring
-    peak = dbfs(place.peak) + louder
-    warn_if_clipped(peak, speech.volume, place)
+    louder = getattr(stage.sink, "applied_db", 0.0)  # gain of --loudness, applied after measuring
+    peak = dbfs(stage.peak) + louder
+    warn_if_clipped(peak, speech.volume, stage)
     console.report_repeats()
     exact = of_exact(tts.engine.device)
     model, request, account, seconds = tts.engine.model, stream.manner.request, stream.account, stream.seconds
@@ -306,9 +306,9 @@ def report(command: str, speech: Speech, tts: TTS, place: Stage, stream: Stream,
     console.record(
         status="ok",
         command=command,
-        output=place.shown,
-        format=place.form.name,
-        sample_rate=place.form.rate,
+        output=stage.shown,
+        format=stage.form.name,
+        sample_rate=stage.form.rate,
         channels=1,
         audio_s=round(seconds, 3),
         wall_s=round(account.wall_s, 3),
@@ -328,23 +328,23 @@ def report(command: str, speech: Speech, tts: TTS, place: Stage, stream: Stream,
         dtype=str(model.dtype).removeprefix("torch."),
         via=tts.via,
         **({"exact": exact} if exact else {}),
-        peak_dbfs=round(peak, 1) if place.peak else None,
-        loudness_lufs=None if place.lufs is None else round(place.lufs + louder, 1),
+        peak_dbfs=round(peak, 1) if stage.peak else None,
+        loudness_lufs=None if stage.lufs is None else round(stage.lufs + louder, 1),
         warnings=console.warnings,
         sentences=sentence_rows(joined(account.sentences)),
     )
-    if place.named or named:
-        console.result(str(place.path))
-    where = f" in {place.path}" if place.path else ""
+    if stage.named or named:
+        console.result(str(stage.path))
+    where = f" in {stage.path}" if stage.path else ""
     speed = f"  RTF {rtf:.3f}" if rtf else ""
     line = f"{duration(seconds)} of speech{where}{speed}  seed {stream.seed}"
     drawn = speech.seed is None and console.on_terminal()  # it would be lost
-    (console.note if place.named or named or drawn else console.detail)(line)
+    (console.note if stage.named or named or drawn else console.detail)(line)
 
 
-def warn_if_clipped(peak_dbfs: float, volume_db: float, place: Stage) -> None:
+def warn_if_clipped(peak_dbfs: float, volume_db: float, stage: Stage) -> None:
     """Warns about clipping; float WAV files do not clip."""
-    if round(peak_dbfs, 1) > 0 and place.form.subtype != "float":
+    if round(peak_dbfs, 1) > 0 and stage.form.subtype != "float":
         console.warning(
             f"the sound is clipped: its peaks are {peak_dbfs:.1f} dB above full scale",
             hint=f"--volume {floor(volume_db - peak_dbfs)}, or --loudness -16, which limits the peaks",
@@ -359,7 +359,7 @@ def tell(progress: Progress, script: Script, stream: Stream) -> None:
     if not made_s:
         return progress.update(share, "starting", done_chars=account.chars, audio_s=0.0)
     speed = made_s / wall
-    left = wall / share - wall if share and wall > STEADY_S else None  # too early for an estimate
+    left = wall / share - wall if share and wall > STEADY_S else None
     words = f"audio {duration(made_s)}  {speed:.1f}× realtime" + (f"  eta {duration(left)}" if left is not None else "")
     progress.update(
         share, words, done_chars=account.chars, audio_s=round(made_s, 2), speed_x=round(speed, 2),
@@ -367,9 +367,9 @@ def tell(progress: Progress, script: Script, stream: Stream) -> None:
     )  # fmt: skip
 
 
-def tell_playing(progress: Progress, script: Script, place: Stage, stream: Stream, player: Player) -> None:
+def tell_playing(progress: Progress, script: Script, stage: Stage, stream: Stream, player: Player) -> None:
     """The playback position, for the line of `play`."""
-    speaker = place.speaker
+    speaker = stage.speaker
     assert speaker is not None
     complete = script.ended and stream.finished
     expected = None

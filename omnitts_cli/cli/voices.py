@@ -206,7 +206,7 @@ def blend(
     from omnitts_cli.speech.voices import own_voice
 
     wanted = voice_files.parse_blend(" ".join(parts))
-    voice_files.check_name(name)
+    voice_files.check_free(name)
     if {part for part, _ in wanted} <= {*voice_files.names()}:
         weighted = voice_files.load_parts(wanted)
     else:

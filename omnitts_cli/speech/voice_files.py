@@ -104,6 +104,12 @@ def save(voice: SavedVoice, *, replace: bool = False) -> Path:
     return path
 
 
+def check_free(name: str) -> None:
+    """Checks that a voice can be saved under a name, before anything is loaded."""
+    if check_name(name) in names():
+        raise exists(name)
+
+
 def exists(name: str) -> InputError:
     """The error for a name that is taken."""
     return InputError(f"voice '{name}' already exists", hint=f"omnitts voices rm {name}, or choose another name")
