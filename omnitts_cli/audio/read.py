@@ -84,7 +84,7 @@ def read_clip(
     longest_s: float = LONGEST_S,
     shortest_s: float = SHORTEST_S,
 ) -> Recording:
-    """The recording behind `-r SOURCE`, or the part from `start` to `end` seconds of it; InputError where it cannot be.
+    """The recording of `-r SOURCE`, or the part from `start` to `end` seconds of it; InputError if it cannot be used.
 
     `-` reads `stdin`. The result is mono at `rate` with finite samples; `notices` tell what was done to get there.
     """

@@ -225,7 +225,7 @@ class MemorySink(BaseSink):
 class TeeSink(BaseSink):
     """Several sinks at once, such as a file and the loudspeaker.
 
-    A loudspeaker that fails half-way costs only itself: the file goes on, and `finish` tells.
+    If the loudspeaker fails half-way, the file is still written, and `finish` reports it.
     """
 
     def __init__(self, sinks: Sequence[Sink]) -> None:

@@ -1,4 +1,4 @@
-"""Target: the file behind `-o`. A temporary neighbour that takes the name in one step, or a device in place."""
+"""Target: the file of `-o`. A temporary file beside it that is renamed in one step, or a device in place."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Target:
         sync_folder(self._real.parent)
 
     def _claim(self, temporary: Path) -> bool:
-        """Takes the name only if nobody has it: a link, as renaming would replace."""
+        """Takes the name only if it is free: a hard link, because renaming would replace a file."""
         try:
             os.link(temporary, self._real)
         except FileExistsError:
@@ -202,7 +202,7 @@ def exists_error(path: Path, hint: str) -> InputError:
 
 
 def free_name(folder: Path, stem: str = "speech", suffix: str = ".wav") -> Path:
-    """speech.wav, or the first of speech-2.wav, speech-3.wav ... that nobody has or is writing."""
+    """speech.wav, or the first of speech-2.wav, speech-3.wav ... that does not exist and is not being written."""
     number = 1
     while True:
         path = folder / (f"{stem}{suffix}" if number == 1 else f"{stem}-{number}{suffix}")

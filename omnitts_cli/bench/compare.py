@@ -86,7 +86,7 @@ def changes_of(name: str, level: Level, its: Level) -> list[Change]:
     found = []
     for figure, (value, less_is_better) in COMPARED.items():
         before, now = value(its), value(level)
-        if before and now is not None:  # an old file has 0 where nobody measured
+        if before and now is not None:  # an old file has 0 for what was not measured
             found.append(Change(name, figure, before, now, less_is_better))
     return found
 

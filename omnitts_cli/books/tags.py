@@ -186,7 +186,7 @@ def synchsafe(size: int) -> bytes:
 
 
 def tag_mp3(source: BinaryIO, target: Writable, marks: Marks) -> None:
-    """The file behind an ID3v2.4 tag with a frame for each chapter."""
+    """The file after an ID3v2.4 tag with a frame for each chapter."""
     frames = [
         frame(FRAMES[name], b"\x03" + value.encode()) for name, value in marks.tags.items() if value and name in FRAMES
     ]

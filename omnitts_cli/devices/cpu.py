@@ -30,7 +30,7 @@ def processor() -> str:
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as file:
             return next(line.split(":", 1)[1].strip() for line in file if line.startswith("model name"))
-    except (OSError, StopIteration):  # another system, or a processor that tells less
+    except (OSError, StopIteration):  # another system, or a processor that reports less
         return platform.processor() or platform.machine()
 
 
@@ -171,7 +171,7 @@ class CPUDevice:
             with open("/proc/meminfo") as file:  # what is free, and what caches would give up
                 lines = dict(line.split(":", 1) for line in file)
             return int(lines["MemAvailable"].split()[0]) * 1024
-        except (OSError, KeyError, ValueError):  # not every system tells
+        except (OSError, KeyError, ValueError):  # not every system reports it
             return 4 << 30
 
     def peak_bytes(self) -> int:

@@ -67,7 +67,7 @@ def toy_config(
     layers: int = 2,
     predictor_hidden: int = 24,
 ) -> Config:
-    """Config files that nobody stored, read like any other: 8 kHz, 640 samples a frame, bytes as text."""
+    """Config files made up here and read like any other: 8 kHz, 640 samples a frame, bytes as text."""
     controls = [*CONTROLS, *LANGUAGES, *SPEAKERS]
     ids = {name: codes + index for index, name in enumerate(controls)}
     stack = _stack(layers) | {"num_code_groups": groups}

@@ -16,7 +16,7 @@ class Rules:
     numbered: frozenset[str]
     common: frozenset[str]
     starters: frozenset[str]
-    ordinals: bool = False  # `3. Mai`: a full stop behind a number makes it an ordinal
+    ordinals: bool = False  # `3. Mai`: a full stop after a number makes it an ordinal
 
 
 def rules(titles: str, numbered: str, common: str, starters: str, ordinals: bool = False) -> Rules:

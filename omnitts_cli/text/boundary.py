@@ -1,4 +1,4 @@
-"""Whether a stop ends a sentence: asked for one place, with what stands before it and the character behind it."""
+"""Whether a stop ends a sentence, decided for one place from the text before it and the word after it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from omnitts_cli.text.abbreviations import Rules
 
 STOPS = ".!?…。！？｡．‼⁇⁈⁉"
-FULL_STOPS = "。！？｡‼⁇⁈⁉"  # need no space behind them
+FULL_STOPS = "。！？｡‼⁇⁈⁉"  # need no space after them
 CLOSERS = "\"'”’»›)]}」』）】》〉］｝"
 GERMAN_CLOSERS = "“‘"  # they close in German and open elsewhere
 OPENERS = "\"'“‘«‹„‚([{「『（【《〈［｛¿¡-–—―*_#"
@@ -27,7 +27,7 @@ LOOK_BACK = 40
 
 
 def ends_sentence(before: str, stops: str, closers: str, adjacent: bool, after: str, rules: Rules) -> bool:
-    """`before` is the sentence up to the stop, `after` what begins behind it (a word, or less)."""
+    """`before` is the sentence up to the stop, `after` the beginning of what follows (a word, or less)."""
     following = after[:1]
     if stops[-1] in FULL_STOPS:
         # 「はい。」と言った: the quotation goes on in the same sentence.

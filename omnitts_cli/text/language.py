@@ -17,7 +17,7 @@ FLOOR = 0.6
 """A guess below this confidence is discarded: a single `Hello.` fits too many languages."""
 
 CERTAIN = 0.7
-"""From here on a guess may speak against what somebody asked for."""
+"""Text in Latin script is refused as foreign only from this confidence on."""
 
 SAMPLE_CHARACTERS = 4_000
 WORD = re.compile(r"[^\W\d_]+")

@@ -12,8 +12,8 @@ Break = Literal["none", "sentence", "paragraph"]
 class Piece:
     """A run of text to speak, or `pause_s` seconds of silence and no text.
 
-    `gap` is the break in *front* of the piece, so that a piece can leave before anybody knows what
-    follows it. `start` and `end` count characters of the cleaned text. `paragraph` counts from 0.
+    `gap` is the break *before* the piece, so that a piece can be spoken before the text after it is known. `start` and
+    `end` count characters of the cleaned text. `paragraph` counts from 0.
     """
 
     text: str

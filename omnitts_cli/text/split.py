@@ -72,7 +72,7 @@ class Splitter:
         notices: list[str] | None = None,
     ) -> None:
         self.mode = mode
-        self._notices = [] if notices is None else notices  # about what the text asks for and does not get
+        self._notices = [] if notices is None else notices  # of what the text requests and does not get
         self._rules = rules_for(language)
         self._largest = largest or LARGEST_COLUMNS.get(mode, 0)
         self._short = short if mode == "auto" else 0
@@ -104,14 +104,14 @@ class Splitter:
         return self._take()
 
     def idle(self) -> list[Piece]:
-        """For a pipe that has gone quiet: what a finished line holds, though its sentence could go on."""
+        """For a pipe in which nothing arrives: the rest of a finished line, although its sentence could continue."""
         if self._wrapped and self._line_start == len(self._text):
             self._close(len(self._text), "sentence")
             self._wrapped = False
         return self._take()
 
     def pause(self, seconds: float) -> list[Piece]:
-        """Ends what is open and puts silence behind it."""
+        """Ends the open piece and adds silence after it."""
         pieces = self._advance(final=True)
         self._close(len(self._text), "none")
         self._pause(seconds, len(self._text), len(self._text))
@@ -128,7 +128,7 @@ class Splitter:
             pass
 
     def _take(self) -> list[Piece]:
-        """Hands the pieces over and forgets the text behind them; once per call, so that the work stays linear."""
+        """Returns the pieces and drops their text; once per call, so that the work stays linear."""
         gone = self._start
         if gone > self._line_start:
             self._line_columns += columns(self._text, self._line_start, gone)
@@ -182,29 +182,29 @@ class Splitter:
     # -- stops
 
     def _stop(self, at: int, final: bool) -> bool:
-        """A full stop or its like. Waits where the closers, or the word behind, have not arrived."""
+        """A full stop or its like. Waits until its closers and the next word have arrived."""
         run = STOP_RUN.match(self._text, at)
         assert run is not None
         blank = BLANKS.match(self._text, run.end(), run.end() + LONGEST_GAP)
         assert blank is not None
-        behind = blank.end()
-        if not final and not self._seen(run.end(), behind):
+        following = blank.end()
+        if not final and not self._seen(run.end(), following):
             return False
-        line_ends = behind >= len(self._text) or self._text[behind] == "\n"
+        line_ends = following >= len(self._text) or self._text[following] == "\n"
         self._scan = run.end()
-        if self.mode == "none" or (line_ends and self.mode != "paragraph" and behind < len(self._text)):
+        if self.mode == "none" or (line_ends and self.mode != "paragraph" and following < len(self._text)):
             return True  # the line's end decides
-        after = "" if line_ends else self._text[behind : behind + NEXT_WORD].split("\n", 1)[0]
+        after = "" if line_ends else self._text[following : following + NEXT_WORD].split("\n", 1)[0]
         before = self._text[max(self._start, at - 400) : at]
-        if ends_sentence(before, run[1], run[2], behind == run.end() and not line_ends, after, self._rules):
+        if ends_sentence(before, run[1], run[2], following == run.end() and not line_ends, after, self._rules):
             self._sentence_end(run.end())
         return True
 
-    def _seen(self, run_end: int, behind: int) -> bool:
-        """Whether enough has arrived behind a stop: a line end, or a whole word."""
-        if behind - run_end >= LONGEST_GAP:
+    def _seen(self, run_end: int, following: int) -> bool:
+        """Whether enough has arrived after a stop: a line end, or a whole word."""
+        if following - run_end >= LONGEST_GAP:
             return True
-        word = self._text[behind : behind + NEXT_WORD]
+        word = self._text[following : following + NEXT_WORD]
         if "\n" in word or len(word) == NEXT_WORD:
             return True
         return word[:1].isdigit() or bool(CJK.match(word)) or bool(WHOLE_WORD.match(word))
@@ -352,7 +352,7 @@ def columns(text: str, start: int, end: int) -> int:
 
 
 def best_cut(text: str, start: int, limit: int) -> int:
-    """The place to cut an over-long sentence: behind a semicolon, else a comma, else at a space, else at the limit."""
+    """The place to cut an over-long sentence: after a semicolon, else a comma, else at a space, else at the limit."""
     half = start + (limit - start) // 2
     for better in BETTER_CUTS:
         places = [found.end() for found in better.finditer(text, half, limit)]

@@ -1,1 +1,1 @@
-"""An Ascend NPU: the only place that speaks to torch_npu, which is imported when somebody asks for the device."""
+"""An Ascend NPU: the only code that uses torch_npu, which is imported when the device is requested."""

@@ -48,7 +48,7 @@ class Qwen3Cloner:
 
     @torch.no_grad()
     def embedding(self, sound: np.ndarray) -> np.ndarray:
-        """sound [n] -> [H] float32: what the talker hears as the speaker."""
+        """sound [n] -> [H] float32: the talker's input row for the speaker."""
         _, speaker = self._encoders()
         return speaker.embed(self._heard(sound)).float().cpu().numpy()
 

@@ -1,4 +1,4 @@
-"""Subtitle files as text. Cues are spoken by their start times; what is wrong with a time is told, not refused."""
+"""Subtitle files as text. Cues are spoken by their start times; a wrong time is a notice, not an error."""
 
 from __future__ import annotations
 
