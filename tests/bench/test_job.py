@@ -122,7 +122,7 @@ def test_a_clip_is_brought_to_the_rate_of_the_model() -> None:
 
 
 BENCHMARKS = Path(__file__).parent.parent.parent / "benchmarks"
-SCRIPTS = ("frame", "predictor", "codec", "speak", "peers", "peer")
+SCRIPTS = ("frame", "predictor", "codec", "speak", "company", "peers", "peer")
 SERVERS = ("serve", "servers", "turns")
 
 
