@@ -153,14 +153,16 @@ def report(job: Job, summary: Summary) -> None:
     console.record(
         status="ok" if not failed else "partial", command="batch", output=out, **fields,
         audio_s=round(summary.audio_s, 3), spoken_now=pace.done - pace.failed, copied_now=pace.copied,
-        wall_s=round(pace.wall_s, 3) if pace.began else 0.0, audio_now_s=round(pace.audio_s, 3),
+        wall_s=round(pace.wall_s, 3) if pace.began else 0.0, committed_s=pace.curve[-1][0] if pace.curve else 0.0,
+        audio_now_s=round(pace.audio_s, 3),
         warnings=console.warnings,
     )  # fmt: skip
     speed = f", {pace.audio_s / pace.wall_s:.1f}× realtime" if pace.done else ""
     left = f"; {summary.left:,} are left" if summary.left else ""
-    console.note(
-        f"{summary.spoken:,} of {summary.rows:,} rows, {duration(summary.audio_s)} of speech in {out}{speed}{left}"
-    )
+    before = summary.spoken - (pace.done - pace.failed) - pace.copied
+    done = f"; {before:,} {'row was' if before == 1 else 'rows were'} already done" if before > 0 else ""
+    made = f"{summary.spoken:,} of {summary.rows:,} rows, {duration(summary.audio_s)} of speech in {out}"
+    console.note(f"{made}{speed}{done}{left}")
     if failed:
         for line in summary.first_failures[:SHOWN_BAD]:
             console.note(line)

@@ -271,9 +271,23 @@ def kind_of(path: Path) -> str:
     kind = SUFFIXES.get(path.suffix.lower())
     if kind is None:
         raise UsageError(
-            f"unknown kind of manifest '{path.suffix or path.name}'", hint=f"--manifest-format {'|'.join(KINDS)}"
+            f"unknown kind of manifest '{path.suffix or path.name}'", hint=f"--manifest-format {likely_kind(path)}"
         )
     return "ljspeech" if kind == "csv" and looks_like_ljspeech(path) else kind
+
+
+def likely_kind(path: Path) -> str:
+    """What the beginning of a file without a known suffix looks like."""
+    try:
+        with path.open("rb") as file:
+            line = file.readline(LONGEST_LINE).removeprefix(BOM)
+    except OSError as error:
+        raise unreadable(path, error) from None
+    marks = ((b"PAR1", "parquet"), (b"{", "jsonl"))
+    found = next((kind for mark, kind in marks if line.startswith(mark)), None)
+    names = [{name.strip(b' "\r\n').lower() for name in line.split(mark)} for mark in (b",", b"\t")]
+    tables = (kind for kind, header in zip(("csv", "tsv"), names, strict=True) if header & {b"text", b"input"})
+    return found or next(tables, None) or ("ljspeech" if looks_like_ljspeech(path) else "lines")
 
 
 def looks_like_ljspeech(path: Path) -> bool:

@@ -39,6 +39,7 @@ from omnitts_cli.speech.voice_files import SUFFIX
 
 KEPT = ("to", "seed", "exact")  # small files of the work folder that belong to the corpus
 INPUTS = f"{WORK}/inputs"  # plan and manifest, for workers
+LOST = ("memory",)  # schemes of stores that end with the process
 MOST_FILES = 1000  # whose presence each worker checks
 
 
@@ -68,8 +69,8 @@ class UrlJob(Job):
         scheme, _, rest = url.partition("://")
         if not rest.strip("/"):
             raise UsageError(f"{url} names no bucket", hint=f"-O {scheme}://BUCKET/FOLDER")
-        if url.startswith("memory://") and self.corpus.ray is not None:
-            raise UsageError(f"{url} is the memory of one process: workers cannot write there", hint="-O DIR")
+        if scheme in LOST:
+            raise UsageError(f"{url} is the memory of this process: nothing would be left of the corpus", hint="-O DIR")
 
     def folder(self) -> Path:
         import platformdirs

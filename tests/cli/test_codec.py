@@ -83,7 +83,8 @@ def test_codes_that_cannot_be_are_3(omnitts: Omnitts, case: str) -> None:
 
 def test_files_that_are_neither(omnitts: Omnitts, tone: str) -> None:
     assert omnitts("codec", "decode", tone, "-o", "b.wav", *TOY).code == 3
-    assert omnitts("codec", "encode", "nowhere.wav", "b", *TOY).code == 3
+    missing = omnitts("codec", "encode", "nowhere.wav", "b", *TOY)
+    assert missing.code == 3 and "error: sound nowhere.wav not found" in missing.err
     assert omnitts("codec", "encode", tone, "nowhere/b", *TOY).code == 8
     assert list(Path().iterdir()) == []
 

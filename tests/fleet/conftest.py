@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from omnitts_cli.fleet import report
+from omnitts_cli.fleet import report, url_job
 
 
 @pytest.fixture(scope="session")
@@ -40,10 +40,11 @@ def s3(s3_server: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 @pytest.fixture
-def memory() -> Iterator[str]:
-    """A URL of this process's memory, without objects."""
+def memory(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A URL of this process's memory, without objects. The command refuses it: its corpora end with it."""
     from fsspec.implementations.memory import MemoryFileSystem
 
+    monkeypatch.setattr(url_job, "LOST", ())
     yield "memory://corpus"
     MemoryFileSystem.store.clear()
     MemoryFileSystem.pseudo_dirs[:] = [""]

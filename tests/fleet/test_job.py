@@ -75,6 +75,7 @@ def test_every_kind_of_manifest(omnitts: Call, name: str, content: str, ids: lis
         assert row["output"].endswith(".flac") and len(row["output"].split("/")) == 2
     again = batch(omnitts, name, "-o", "out")
     assert (again["spoken_now"], again["spoken"]) == (0, len(ids))
+    assert f"; {len(ids)} rows were already done" in again["err"]
 
 
 def test_parquet_in_and_out(omnitts: Call) -> None:
@@ -383,8 +384,8 @@ def test_an_unknown_field_stops_everything(omnitts: Call) -> None:
         (["m.csv", "-O", "https://bucket/out"], 2, "https://bucket/out cannot be written to"),
         (["m.csv", "-O", "s3://"], 2, "s3:// names no bucket"),
         (["m.csv", "-O", "nothing://bucket"], 2, "Protocol not known: nothing"),
-        (["m.csv", "-O", "memory://out", "--ray", "local"], 2, "is the memory of one process"),
-        (["m.doc", "-O", "out"], 2, "unknown kind of manifest"),
+        (["m.csv", "-O", "memory://out"], 2, "memory://out is the memory of this process"),
+        (["m.doc", "-O", "out"], 2, "--manifest-format lines"),
         (["empty.jsonl", "-O", "out"], 3, "has no rows"),
         (["m.csv", "-O", "out", "-v", "nobody"], 4, "voice 'nobody' not found"),
         (["m.csv", "-O", "m.csv"], 8, "cannot make the folder"),
@@ -399,6 +400,23 @@ def test_refusals(omnitts: Call, words: list[str], code: int, message: str) -> N
     Path("here/a.txt").write_text("Hello.")
     done = omnitts("batch", *words, *TOY)
     assert done.code == code and message in done.err, done.err
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        ('\ufeff{"text": "One."}\n', "jsonl"),
+        ("id,Text\na,One.\n", "csv"),
+        ('"text"\tid\r\n', "tsv"),
+        ("LJ1|One|One\n", "ljspeech"),
+        ("One, two.\n", "lines"),
+        ("PAR1\x15", "parquet"),
+    ],
+)
+def test_the_hint_names_a_kind_that_fits(omnitts: Call, content: str, kind: str) -> None:
+    Path("rows.dat").write_text(content)
+    done = omnitts("batch", "rows.dat", "-O", "out", *TOY)
+    assert done.code == 2 and f"--manifest-format {kind}\n" in done.err
 
 
 @pytest.mark.skipif(kernels.native() is None, reason="needs the compiled library")

@@ -92,6 +92,7 @@ def test_a_killed_run_goes_on(home: Path, omnitts: Any) -> None:
     done = omnitts("batch", "rows.jsonl", "-O", "out", *[one for one in TOY if one != "-q"], "--json")
     assert done.code == 0 and sums(Path("out")) == sums(Path("whole"))
     assert before + done.json["spoken_now"] - ROWS <= MOST_UNCOMMITTED
+    assert 0 < done.json["committed_s"] <= done.json["wall_s"]  # after it comes the report
 
 
 def test_a_killed_run_into_parquet_goes_on(home: Path, omnitts: Any, monkeypatch: pytest.MonkeyPatch) -> None:
