@@ -210,12 +210,11 @@ def rehearse(script: Script, model: str, variant: str, text: TextIn) -> None:
         for part, spoken in readings(piece, read, None if text.split == "none" else known.longest_piece):
             expected = part.pause_s or len(spoken) / CHARS_PER_S
             number, seconds = number + 1, seconds + expected
-            if known.text_input and spoken:
-                spoken = TextInput(known.text_input).read(spoken)
             rows.append([str(number), f"{expected:.1f} s", spoken or "(pause)"])
-            console.record(
-                status="ok", piece=number, expected_s=round(expected, 2), text=part.as_written, spoken=spoken
-            )
+            shown = {"text": part.as_written, "spoken": spoken}
+            if known.text_input:
+                shown["tokenizer_input"] = TextInput(known.text_input).read(spoken)
+            console.record(status="ok", piece=number, expected_s=round(expected, 2), **shown)
     console.table(rows)
     console.note(f"{number} piece{'s' * (number != 1)}, about {duration(seconds)}{known.weight}")
 

@@ -166,8 +166,8 @@ def test_logits_are_as_near_to_the_exact_ones_as_torchs(
 ) -> None:
     """All logits of some sentences, forced to the same codes, against the same weights in float64.
 
-    Python's own tables, NumPy's and torch's, are more than EXACT from exact arithmetic. So only what rounds in their
-    order could be within EXACT of them: a unit in the last place of a logit of 16 to 32 is 1.9e-6.
+    Of Python's own tables, NumPy's and torch's, at least one is more than EXACT from exact arithmetic: a unit in the
+    last place of a logit of 16 to 32 is 1.9e-6. So C is compared with torch and not with EXACT.
     """
     asked, device = requests(count), CPUDevice(1)
     codes = [torch.from_numpy(spoken(cpu.OPS, [one], 1)[one.id].codes.astype(np.int64)) for one in asked]
@@ -195,7 +195,7 @@ def test_logits_are_as_near_to_the_exact_ones_as_torchs(
     for (a, b), distance in far.items():
         print(f"{a:5} from {b:7}: {distance}")  # noqa: T201
     numpys, torchs, ours = (far[name, "float64"] for name in tables)
-    assert numpys.most > EXACT and torchs.most > EXACT
+    assert max(numpys.most, torchs.most) > EXACT
     assert ours.most <= 1.2 * torchs.most
     assert ours.mean**2 <= 1.5 * torchs.mean**2 and ours.mean <= numpys.mean
     assert far["torch", "C"].of_largest <= RELATIVE and far["NumPy", "C"].of_largest <= RELATIVE
