@@ -66,6 +66,7 @@ def pull(
     """Download a model. Files that are already here are kept."""
     from omnitts_cli.weights import store
 
+    store.to_pull(name, thinker=with_thinker)
     if network.offline:
         typed = f"omnitts models pull {name}{' --with-thinker' * with_thinker}"
         raise ModelError(f"cannot download model '{name}': --offline is set", hint=typed)

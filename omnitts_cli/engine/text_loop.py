@@ -296,8 +296,9 @@ def refuse_impossible(request: TextRequest, plan: TextPlan, model: TextModel) ->
         hint = f"--max-tokens {room}" if room else f"ask with {fewer}, or start a new conversation"
         if prompt + request.most <= model.facts.max_positions:
             hint += f"   or   --context {prompt + request.most}"
+        what = "question" if request.questions <= 1 else "conversation"
         raise InputError(
-            f"the question has {prompt} tokens and the answer may have {request.most}; together they must not have "
+            f"the {what} has {prompt} tokens and the answer may have {request.most}; together they must not have "
             f"more than {most}",
             hint=hint,
         )

@@ -366,7 +366,7 @@ class Machine:
         for_machine(
             "-b --slots",
             either("auto", SLOTS),
-            "Sentences generated at the same time.",
+            "Sentences or answers generated at the same time.",
             "N|auto",
             preset=True,
             former="batch_size",

@@ -176,14 +176,17 @@ class Assistant:
     ) -> Reply:
         from omnitts_cli.engine.text_slots import TextRequest
 
-        if not any(message.role == "user" for message in messages):
+        questions = sum(message.role == "user" for message in messages)
+        if not questions:
             raise UsageError("a conversation needs a question", hint='omnitts ask "a question"')
         prompt = self.loop.model.chat.prompt(messages)
         seed = secrets.randbelow(2**31) if seed is None else seed
         most = max(1, min(MOST_TOKENS, self.loop.plan.positions - len(prompt))) if max_tokens is None else max_tokens
         sounds = tuple(sound for message in messages for sound in message.sounds)
         spoken = voice is not None
-        request = TextRequest(prompt, most, temperature, top_k, top_p, seed, sounds=sounds, spoken=spoken)
+        request = TextRequest(
+            prompt, most, temperature, top_k, top_p, seed, sounds=sounds, spoken=spoken, questions=questions
+        )
         with self._lock:
             number = self.loop.submit(request, replace(voice, seed=seed) if voice else None)
             reply = Reply(self, number, len(prompt), seed)

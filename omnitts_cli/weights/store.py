@@ -76,15 +76,20 @@ def pull(
 
     `thinker`: with the parts that answer questions.
     """
-    wanted = _on_hub(name, variant, "downloaded")
-    if thinker and wanted.repo not in THINKER:
-        raise UsageError(f"{shown(name)} has no thinker of its own", hint="omnitts models pull omni --with-thinker")
-    wanted = replace(wanted, thinker=thinker)
+    wanted = to_pull(name, variant=variant, thinker=thinker)
     if revision is not None:
         wanted = replace(wanted, revision=revision, released=None)
     elif (found := local(wanted)) is not None and wanted.released is not None:
         return found
     return pulling.pull(wanted, mirror=mirror, report=report)
+
+
+def to_pull(name: str, *, variant: str | None = None, thinker: bool = False) -> HubName:
+    """What `pull` downloads. Raises an error for what cannot be downloaded."""
+    wanted = _on_hub(name, variant, "downloaded")
+    if thinker and wanted.repo not in THINKER:
+        raise UsageError(f"{shown(name)} has no thinker of its own", hint="omnitts models pull omni --with-thinker")
+    return replace(wanted, thinker=thinker)
 
 
 def path(name: str, *, variant: str | None = None) -> Path:

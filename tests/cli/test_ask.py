@@ -317,6 +317,13 @@ def test_a_broken_line_of_a_conversation(line: str, said: str, omnitts: Call, mo
     assert done.json["where"] == {"file": "talk.jsonl", "line": 2}
 
 
+def test_a_conversation_that_does_not_fit(omnitts: Call, model: list[str]) -> None:
+    Path("talk.jsonl").write_text('{"role": "user", "content": "%s"}\n' % ("word " * 600))
+    done = omnitts("ask", *model, "--chat", "talk.jsonl", "hello")
+    assert done.code == 3
+    assert "the conversation has " in done.err and "start a new conversation" in done.err
+
+
 def test_models_that_cannot_answer(omnitts: Call, model: list[str]) -> None:
     done = omnitts("ask", "-m", "tiny", "hello")
     assert done.code == 4

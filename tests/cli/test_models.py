@@ -29,6 +29,11 @@ def test_list_remote(omnitts: Omnitts) -> None:
         (["rm", "1.7b"], 4, ["try:"]),
         (["rm", "tiny"], 2, ["'tiny' cannot be removed", "inside the package", "try:"]),
         (["pull", "1.7b", "--offline"], 4, ["try: omnitts models pull 1.7b"]),
+        (
+            ["pull", "0.6b", "--with-thinker", "--offline"],
+            2,
+            ["0.6b has no thinker", "models pull omni --with-thinker"],
+        ),
         (["pull", "a/b"], 2, ["try:"]),
         (["pull", "tiny"], 2, ["inside the package"]),
         (["pull", "1.7-base"], 2, ["no model '1.7-base' on the Hub", "1.7b-base"]),
