@@ -18,8 +18,8 @@ import pytest
 
 from omnitts_cli.request import Request, Sampling
 from omnitts_cli.speech.load import Engine, open_engine
+from omnitts_cli.training.acoustics import pitch
 from omnitts_cli.training.evaluate import error_rate, recogniser, sentences
-from omnitts_cli.training.hearing import pitch
 from omnitts_cli.voices import Cloned, Designed, Named, Voice
 from omnitts_cli.weights.find import TINY
 

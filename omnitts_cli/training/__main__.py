@@ -21,7 +21,7 @@ from omnitts_cli.training.judge import PARTS, judge
 from omnitts_cli.training.listeners import Installed
 from omnitts_cli.training.picture import draw
 from omnitts_cli.training.polish_stage import PolishStage
-from omnitts_cli.training.pool import FOLDER, Classroom, SoundPool
+from omnitts_cli.training.pool import FOLDER, ShardReader, SoundPool
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.settled import CODEC_FOLDER, MODEL, settled_codec
 from omnitts_cli.training.speak_stage import speak
@@ -80,13 +80,13 @@ class Rebuild:
 
     def _codec(self, kind: type[CodecStage], minutes: float) -> None:
         pool = SoundPool(self.recipe.teacher.kept, self.device.torch_device)
-        train_codec(kind, self.recipe, self.device, self._classroom(), pool, self.work, minutes, self.team)
+        train_codec(kind, self.recipe, self.device, self._shards(), pool, self.work, minutes, self.team)
 
     def speech(self, minutes: float | None = None) -> None:
         minutes = self.recipe.speech_training.minutes if minutes is None else minutes
         read = [line.read for line in self._read()]
-        room = self._classroom()
-        train_speech(self.recipe, self.device, room, read, self._tokens(), self.work, minutes, self.team)
+        shards = self._shards()
+        train_speech(self.recipe, self.device, shards, read, self._tokens(), self.work, minutes, self.team)
 
     def export(self) -> None:
         """The model folder; only the codec's while the language side has not begun."""
@@ -111,8 +111,8 @@ class Rebuild:
         if whisper:
             compare.compare(found, Installed(whisper), self.work)
 
-    def _classroom(self) -> Classroom:
-        return Classroom(self.work / FOLDER, self.team.rank, self.team.size)
+    def _shards(self) -> ShardReader:
+        return ShardReader(self.work / FOLDER, self.team.rank, self.team.size)
 
     def _read(self) -> list[Line]:
         return texts.read(self.work / TEXTS)
@@ -164,6 +164,6 @@ if __name__ == "__main__":
     try:
         main()
     except OmniError as error:
-        told = {"": error.message, "cause: ": error.cause, "try: ": error.hint}
-        sys.stderr.writelines(f"{what}{words}\n" for what, words in told.items() if words)
+        lines = {"": error.message, "cause: ": error.cause, "try: ": error.hint}
+        sys.stderr.writelines(f"{what}{words}\n" for what, words in lines.items() if words)
         sys.exit(error.exit_code)

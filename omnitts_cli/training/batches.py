@@ -13,8 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from omnitts_cli.training.dataset import StrangerTable, UtteranceTable
 from omnitts_cli.training.ids import CodecIds, TextIds
-from omnitts_cli.training.lessons import LessonTable, StrangerTable
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.recording import recorded
 from omnitts_cli.training.teacher import PHONES_PER_FRAME
@@ -35,14 +35,14 @@ class Said:
 
 @dataclass(frozen=True)
 class Examples:
-    """The pieces of `B` prompts. The first `len(mel)` are those whose speaker is heard in a clip."""
+    """The pieces of `B` prompts. The first `len(mel)` are those whose speaker is given by a clip."""
 
     own: Said
     before: Said  # the clip, where the prompt goes on after it
     instruction: Tensor  # [B, I] ids
     instructed: Tensor  # [B, 1], how many
     speaker: Tensor  # [B, 1]: number of a named voice, NOBODY or VECTOR
-    told: Tensor  # [B, 1] bool: the language
+    tagged: Tensor  # [B, 1] bool: the language
     streamed: Tensor  # [B, 1] bool: one token of text per frame
     mel: Tensor  # [n, bands, columns] of clips
     made: Tensor  # [n, FACTS] of their speakers
@@ -54,10 +54,10 @@ class Batch:
 
     text: Tensor
     control: Tensor  # of the codec's side
-    controlled: Tensor  # bool: this row hears a control id
-    voiced: Tensor  # bool: this row hears the vector of a clip
-    codes: Tensor  # [B, L, G], of the frame that this row hears
-    framed: Tensor  # bool: this row hears a frame
+    controlled: Tensor  # bool: this row has a control id
+    voiced: Tensor  # bool: this row has the vector of a clip
+    codes: Tensor  # [B, L, G], of this row's frame
+    framed: Tensor  # bool: this row has a frame
     next_codes: Tensor  # [B, L, G], of the frame that follows this row
     followed: Tensor  # bool: a frame follows that is to be learned
     target: Tensor  # group 0 or the end; -100 elsewhere
@@ -66,13 +66,13 @@ class Batch:
     made: Tensor  # [n, FACTS]
 
 
-def draw(table: LessonTable, size: int, recipe: Recipe, codec: CodecIds, text: TextIds) -> Batch:
+def draw(table: UtteranceTable, size: int, recipe: Recipe, codec: CodecIds, text: TextIds) -> Batch:
     """`size` random utterances of named voices."""
     return lay_out(named(table, size, recipe), table.rows, recipe, codec, text)
 
 
 def draw_mixed(
-    table: LessonTable, strangers: StrangerTable, size: int, recipe: Recipe, codec: CodecIds, text: TextIds
+    table: UtteranceTable, strangers: StrangerTable, size: int, recipe: Recipe, codec: CodecIds, text: TextIds
 ) -> Batch:
     """`size` examples of every kind, in the shares of the recipe."""
     plan = recipe.strangers
@@ -86,7 +86,7 @@ def draw_mixed(
     return lay_out(_joined(kinds), table.rows, recipe, codec, text)
 
 
-def named(table: LessonTable, size: int, recipe: Recipe) -> Examples:
+def named(table: UtteranceTable, size: int, recipe: Recipe) -> Examples:
     places = _places(table, size)
     speaker = table.facts[places, 2][:, None]
     return _examples(_said(table, places), speaker, recipe, recipe.speech_training.streamed)
@@ -112,11 +112,11 @@ def cloned(table: StrangerTable, size: int, recipe: Recipe, continued: float) ->
     return replace(plain, before=before, mel=mel, made=table.made[places])
 
 
-def _places(table: LessonTable, size: int) -> Tensor:
+def _places(table: UtteranceTable, size: int) -> Tensor:
     return (torch.rand(size, device=table.text.device, dtype=torch.float64) * table.filled).long()
 
 
-def _said(table: LessonTable, places: Tensor) -> Said:
+def _said(table: UtteranceTable, places: Tensor) -> Said:
     length, frames = (table.facts[places, n][:, None] for n in range(2))
     return Said(table.text[places].long(), length, table.codes[places].long(), frames, table.phones[places].long())
 
@@ -139,7 +139,7 @@ def _examples(own: Said, speaker: Tensor, recipe: Recipe, streamed: float) -> Ex
         instruction=torch.zeros(size, 1, dtype=torch.int64, device=device),
         instructed=nothing,
         speaker=speaker,
-        told=chance[0] >= recipe.speech_training.untold,
+        tagged=chance[0] >= recipe.speech_training.no_language,
         streamed=chance[1] < streamed,
         mel=torch.zeros(0, device=device),
         made=torch.zeros(0, device=device),
@@ -156,7 +156,7 @@ def _joined(kinds: list[Examples]) -> Examples:
     instructions = [F.pad(k.instruction, (0, widest - k.instruction.shape[1])) for k in kinds]
     joined = {
         name: torch.cat([getattr(kind, name) for kind in kinds])
-        for name in ("instructed", "speaker", "told", "streamed")
+        for name in ("instructed", "speaker", "tagged", "streamed")
     }
     return Examples(
         own=said([kind.own for kind in kinds]),
@@ -170,11 +170,11 @@ def _joined(kinds: list[Examples]) -> Examples:
 
 def _head(given: Examples) -> Tensor:
     """The row of the first token of text: behind instruction, role, tag, speaker and the beginning of text. [B, 1]"""
-    return given.instructed + 3 + torch.where(given.told, 4, 3) + (given.speaker != NOBODY).long() + 1
+    return given.instructed + 3 + torch.where(given.tagged, 4, 3) + (given.speaker != NOBODY).long() + 1
 
 
 def _start(head: Tensor, streamed: Tensor, words: Tensor) -> Tensor:
-    """The row that hears the first frame: beside the text, or behind it and its end. [B, 1]"""
+    """The row of the first frame: beside the text, or behind it and its end. [B, 1]"""
     return torch.where(streamed, head + 1, head + words + 2)
 
 
@@ -193,17 +193,17 @@ def lay_out(given: Examples, rows: int, recipe: Recipe, codec: CodecIds, text: T
     phones = _one_after_the_other(before.phones, own.phones, before.frames, frame + 1)
     # some examples lose part of what was said so far, and must find their place by the text
     lost = torch.rand(2, size, 1, device=device)
-    share = torch.where(lost[0] < plan.forgetful, lost[1], 0.0)
+    share = torch.where(lost[0] < plan.history_dropout, lost[1], 0.0)
     kept = torch.rand(size, rows, device=device) >= share
     target = torch.where(followed, next_codes[..., 0], -100)
-    speaker_row = given.instructed + 3 + torch.where(given.told, 4, 3)
+    speaker_row = given.instructed + 3 + torch.where(given.tagged, 4, 3)
     voiced = (given.speaker == VECTOR) & (row == speaker_row)
     return Batch(
         text=_text_ids(given, row, head, text),
         control=_control_ids(given, row, head, start, codec),
         controlled=(row >= given.instructed + 3) & (frame < 0) & ~voiced,
         voiced=voiced,
-        codes=_misheard(codes, plan.corrupt, codec.codes),
+        codes=_corrupted(codes, plan.corrupt, codec.codes),
         framed=framed & kept,
         next_codes=next_codes,
         followed=followed,
@@ -227,8 +227,8 @@ def _text_ids(given: Examples, row: Tensor, head: Tensor, text: TextIds) -> Tens
     """The text's side of every row, for both text modes: the token `row - head` stands there in both."""
     place, token, words = row - given.instructed, row - head, given.before.length + given.own.length
     ids = torch.full_like(token, text.pad)
-    told = given.instruction.gather(1, row.clamp(max=given.instruction.shape[1] - 1).expand(len(head), -1))
-    ids = torch.where(place < 0, told, ids)
+    instructed = given.instruction.gather(1, row.clamp(max=given.instruction.shape[1] - 1).expand(len(head), -1))
+    ids = torch.where(place < 0, instructed, ids)
     for offset, fixed in enumerate((text.start, text.assistant, text.newline)):
         ids = torch.where(place == offset, fixed, ids)
     ids = torch.where(token == -1, text.begin, ids)
@@ -241,17 +241,17 @@ def _text_ids(given: Examples, row: Tensor, head: Tensor, text: TextIds) -> Tens
 def _control_ids(given: Examples, row: Tensor, head: Tensor, start: Tensor, codec: CodecIds) -> Tensor:
     """The codec's side before the first frame: tag, speaker, padding, and the mark that sound begins."""
     tag = row - given.instructed - 3
-    last = torch.where(given.told, 3, 2)  # of the tag
+    last = torch.where(given.tagged, 3, 2)  # of the tag
     ids = torch.full_like(row - head, codec.pad)
-    ids = torch.where(tag == 0, torch.where(given.told, codec.think, codec.no_think), ids)
+    ids = torch.where(tag == 0, torch.where(given.tagged, codec.think, codec.no_think), ids)
     ids = torch.where(tag == 1, codec.think_begin, ids)
-    ids = torch.where(given.told & (tag == 2), codec.english, ids)
+    ids = torch.where(given.tagged & (tag == 2), codec.english, ids)
     ids = torch.where(tag == last, codec.think_end, ids)
     ids = torch.where((tag == last + 1) & (given.speaker >= 0), given.speaker + codec.first_speaker, ids)
     return torch.where(row == start - 1, codec.begin, ids)
 
 
-def _misheard(codes: Tensor, share: float, size: int) -> Tensor:
-    """Some codes replaced by others: while speaking, the model hears its own mistakes too."""
+def _corrupted(codes: Tensor, share: float, size: int) -> Tensor:
+    """Some codes replaced by others: while speaking, the model's input has its own mistakes too."""
     wrong = torch.rand(codes.shape, device=codes.device) < share
     return torch.where(wrong, torch.randint_like(codes, size), codes)

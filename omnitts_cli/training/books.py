@@ -16,7 +16,7 @@ from omnitts_cli.training.teacher import SAMPLE_RATE, SAMPLES_PER_FRAME
 
 @torch.no_grad()
 def usage(codec: Codec, sounds: Sequence[np.ndarray]) -> dict[str, Any]:
-    """`lost`: log-mel distance when only so many groups are heard. `in_use`: entries of each group's book, as many as
+    """`lost`: log-mel distance when only so many groups are decoded. `in_use`: entries of each group's book, as many as
     evenly used ones would be. `dimensions`: of what the residual books code, as many as independent ones of one size.
 
     Groups that add nothing to the sound are spent on digits of a few dimensions.
@@ -24,12 +24,12 @@ def usage(codec: Codec, sounds: Sequence[np.ndarray]) -> dict[str, Any]:
     groups, mel = codec.decoder.shape.groups, MelDistance(SAMPLE_RATE)
     counts = sorted({1, 2, 4, 8, groups // 2, groups} & set(range(1, groups + 1)))
     lost = {count: 0.0 for count in counts}
-    codes, heard = [], []
+    codes, projected = [], []
     for sound in sounds:
         whole = torch.from_numpy(sound[: len(sound) // SAMPLES_PER_FRAME * SAMPLES_PER_FRAME])[None]
         latent = codec.encoder.latent(whole)
         codes.append(codec.encoder.quantiser.encode(latent)[0])
-        heard.append(codec.encoder.quantiser.residual.into(latent.float())[0])
+        projected.append(codec.encoder.quantiser.residual.into(latent.float())[0])
         for count in counts:
             made = codec.decoder.sound(_of_first(codec, codes[-1][None], count)).clamp(-1, 1)
             lost[count] += float(mel(made, whole)) / len(sounds)
@@ -37,7 +37,7 @@ def usage(codec: Codec, sounds: Sequence[np.ndarray]) -> dict[str, Any]:
     return {
         "lost": {str(count): round(value, 4) for count, value in lost.items()},
         "in_use": [round(_even(torch.bincount(joined[:, g]).float())) for g in range(groups)],
-        "dimensions": round(_even(torch.linalg.eigvalsh(torch.cov(torch.cat(heard).T)).clamp(min=0)), 1),
+        "dimensions": round(_even(torch.linalg.eigvalsh(torch.cov(torch.cat(projected).T)).clamp(min=0)), 1),
     }
 
 

@@ -16,7 +16,7 @@ from omnitts_cli.training.joined import JoinedWeights
 from omnitts_cli.training.journal import Budget, Journal, falling_rate
 from omnitts_cli.training.learning import half, half_type, optimiser
 from omnitts_cli.training.mel_distance import MelDistance
-from omnitts_cli.training.pool import Classroom, SoundPool
+from omnitts_cli.training.pool import ShardReader, SoundPool
 from omnitts_cli.training.quantise import LearningQuantiser
 from omnitts_cli.training.recipe import CodecTraining, Polish, Recipe
 from omnitts_cli.training.settled import STEM, exported_codec, finished_codec
@@ -46,7 +46,7 @@ class CodecStage:
         codec = build_codec(sizes)
         self.encoder, self.decoder = codec.encoder.to(where), codec.decoder.to(where)
         self.quantiser = LearningQuantiser(sizes.groups, sizes.codes, sizes.book_width).to(where)
-        # what the leading group means is told by the phones in it; this half is thrown away later
+        # what the leading group means is given by the phones in it; this half is thrown away later
         self.phones = nn.Sequential(
             nn.Linear(sizes.book_width, HINT_WIDTH), nn.SiLU(), nn.Linear(HINT_WIDTH, PHONES_PER_FRAME * len(PHONES))
         ).to(where)
@@ -54,15 +54,15 @@ class CodecStage:
         self.rate = torch.tensor(self.schedule.rate, device=where)
         precise = (self.encoder.quantiser, self.decoder.quantiser, self.phones)
         self.weights = JoinedWeights(self.learners(), half_type(device), precise, self.SKIP)
-        self.learned, self.slopes = [self.weights.values], self.weights.slopes
+        self.learned, self.gradients = [self.weights.values], self.weights.gradients
         self.optimiser = self.optimiser_of(self.learned)
         self.losses = torch.zeros(len(self.LOSSES), device=where)
         channels_last(self.decoder)
         from_silence(self.decoder, compiled=device.captures)
         channels_last(self.encoder, padded=True)
-        self.hear, self.sound, self.apart = self.encoder.latent, self.decoder.sound, self.mel.forward
+        self.encode, self.sound, self.apart = self.encoder.latent, self.decoder.sound, self.mel.forward
         if self.plan.compile and device.captures:
-            self.hear, self.sound, self.apart = map(torch.compile, (self.hear, self.sound, self.apart))
+            self.encode, self.sound, self.apart = map(torch.compile, (self.encode, self.sound, self.apart))
 
     @property
     def schedule(self) -> CodecTraining | Polish:
@@ -86,24 +86,24 @@ class CodecStage:
         """Called once, when the weights and the first speech are there."""
 
     def learn(self, bypass: bool) -> None:
-        """One batch of examples, to `slopes`, and to what the books measure; the losses are added to `losses`."""
+        """One batch of examples, to `gradients`, and to what the books measure; the losses are added to `losses`."""
         plan = self.plan
         true, said = self.pool.draw(plan.batch, plan.frames)
         with self.weights.used(self.weights.parts()):
-            made, leading, commit, alike = self.repeat(self.heard(true), bypass)
+            made, leading, commit, alike = self.repeat(self.encoded(true), bypass)
             phones = F.cross_entropy(self.phones(leading).view(-1, len(PHONES)), said.flatten())
         mel, wave = self.apart(made, true), (made - true).abs().mean()
         books = plan.commit * commit + plan.alike * alike + plan.phones * phones
         self.weights.learn(plan.mel * mel + plan.wave * wave + books)
         self.losses += torch.stack([mel, wave, commit, alike, phones]).detach()
 
-    def heard(self, sound: Tensor) -> Tensor:
+    def encoded(self, sound: Tensor) -> Tensor:
         """Sound [B, n] -> [B, T, width], before it becomes codes."""
         with half(self.device):
-            return self.hear(sound)
+            return self.encode(sound)
 
     def repeat(self, latent: Tensor, bypass: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """What was heard -> its sound [B, n], the leading group's entries, and two losses of the books."""
+        """A latent -> its sound [B, n], the leading group's entries, and two losses of the books."""
         quantised, leading, commit, alike = self.quantiser(
             latent, self.encoder.quantiser, self.decoder.quantiser, self.plan.shorter, bypass
         )
@@ -113,7 +113,7 @@ class CodecStage:
 
     def exchange(self) -> None:
         """What the members of a team have learned becomes the mean of all."""
-        for measured in (self.slopes, *self.quantiser.measured()):
+        for measured in (self.gradients, *self.quantiser.measured()):
             self.team.average(measured)
         self.team.start_alike(self.quantiser.newcomers())
 
@@ -154,7 +154,7 @@ def train_codec(
     kind: type[CodecStage],
     recipe: Recipe,
     device: Device,
-    room: Classroom,
+    shards: ShardReader,
     pool: SoundPool,
     folder: Path,
     minutes: float,
@@ -164,8 +164,8 @@ def train_codec(
     journal = Journal(folder / team.curves, kind.NAME, team.leads)
     stream = device.stream()
     with stream, torch.inference_mode(False):  # a stream may be made for speaking alone
-        pool.add(room.heard(at_least=64))
-        while not kind.GROWS and pool.hours < recipe.teacher.kept and (more := room.heard()):
+        pool.add(shards.read(at_least=64))
+        while not kind.GROWS and pool.hours < recipe.teacher.kept and (more := shards.read()):
             pool.add(more)
         stage = kind(recipe, device, pool, team)
         started = True
@@ -179,7 +179,7 @@ def train_codec(
         stage.begin()
         weights = sum(p.numel() for p in stage.learned)
         journal.write(event="start", resumed=started, weights=weights, hours=pool.hours, members=team.size)
-        Loop(stage, stream.capture, room, journal, folder, Budget(minutes), started).run()
+        Loop(stage, stream.capture, shards, journal, folder, Budget(minutes), started).run()
         if team.leads:
             stage.save(folder)
     journal.write(event="end", hours=pool.hours)
@@ -192,13 +192,13 @@ class Loop:
         self,
         stage: CodecStage,
         capture: Callable[[Callable[[], None]], Callable[[], None]],
-        room: Classroom,
+        shards: ShardReader,
         journal: Journal,
         folder: Path,
         budget: Budget,
         started: bool,
     ) -> None:
-        self.stage, self.capture, self.room, self.journal = stage, capture, room, journal
+        self.stage, self.capture, self.shards, self.journal = stage, capture, shards, journal
         self.folder, self.budget, self.started = folder, budget, started
         self.steps = self.written = 0
         self.saved = 0.0
@@ -224,7 +224,7 @@ class Loop:
                 self._write()
             if self.stage.GROWS:
                 most = 2048 if self.stage.device.captures else 16
-                self.stage.pool.add(self.room.heard(at_most=most, at_once=False))
+                self.stage.pool.add(self.shards.read(at_most=most, at_once=False))
 
     def _spent(self) -> float:
         return self.stage.team.agree(self.budget.spent, self.stage.device)

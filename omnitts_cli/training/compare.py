@@ -14,8 +14,8 @@ from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.errors import InputError, OmniError
 from omnitts_cli.speech.tts import load
 from omnitts_cli.training import kokoro
+from omnitts_cli.training.acoustics import pitch
 from omnitts_cli.training.evaluate import sentences, word_errors, words
-from omnitts_cli.training.hearing import pitch
 from omnitts_cli.training.judge import phonemes, spoken_texts
 from omnitts_cli.training.listeners import Listeners
 from omnitts_cli.training.recipe import Recipe

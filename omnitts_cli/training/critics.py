@@ -95,15 +95,15 @@ def critic_loss(true: list[Tensor], made: list[Tensor]) -> Tensor:
 def maker_losses(
     made: list[Tensor], made_features: list[list[Tensor]], true_features: list[list[Tensor]], compiled: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """(how badly the critics were fooled, how far apart the features are)."""
+    """(the adversarial loss, how far apart the features are)."""
     distance = _compiled_apart if compiled else _apart
-    fooled = made[0].new_zeros(()).float()
-    apart = fooled.clone()
+    adversarial = made[0].new_zeros(()).float()
+    apart = adversarial.clone()
     for opinion, own, true in zip(made, made_features, true_features, strict=True):
-        fooled = fooled - opinion.float().mean()
+        adversarial = adversarial - opinion.float().mean()
         for a, b in zip(own, true, strict=True):
             apart = apart + distance(_row(a), _row(b.detach())) / len(own)
-    return fooled, apart
+    return adversarial, apart
 
 
 def _apart(made: Tensor, true: Tensor) -> Tensor:

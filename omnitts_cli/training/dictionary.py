@@ -72,7 +72,7 @@ def line(readings: Readings, mark: str) -> str:
 
 
 def sounds(spoken: str) -> str:
-    """Tapped t as Kokoro hears it; a glottal stop is a t."""
+    """Tapped t as Kokoro writes it; a glottal stop is a t."""
     return spoken.replace("ɾ", "T").replace("ʔ", "t")
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from omnitts_cli.errors import OmniError
 from omnitts_cli.training.teacher import SAMPLE_RATE
 
-HEARD_AT = 16000  # samples a second
+RECOGNISER_RATE = 16000  # samples a second
 Transcribe = Callable[[np.ndarray], str]
 """Mono float32 at 24 kHz -> words."""
 
@@ -54,12 +54,12 @@ def words(text: str) -> list[str]:
     return re.sub(r"[^a-z' ]", "", text.lower()).split()
 
 
-def word_errors(said: Sequence[str], heard: Sequence[str]) -> int:
+def word_errors(said: Sequence[str], recognised: Sequence[str]) -> int:
     """Words to change, drop or add to get from one to the other."""
-    row = list(range(len(heard) + 1))
+    row = list(range(len(recognised) + 1))
     for i, word in enumerate(said, 1):
         last, row = row, [i]
-        for j, other in enumerate(heard, 1):
+        for j, other in enumerate(recognised, 1):
             row.append(min(last[j] + 1, row[-1] + 1, last[j - 1] + (word != other)))
     return row[-1]
 
@@ -75,10 +75,10 @@ def recogniser() -> Transcribe:
         from pocketsphinx import Decoder
     except ImportError:
         raise OmniError("the recogniser is missing", hint="pip install pocketsphinx") from None
-    decoder = Decoder(samprate=HEARD_AT, loglevel="FATAL")
+    decoder = Decoder(samprate=RECOGNISER_RATE, loglevel="FATAL")
 
     def transcribe(sound: np.ndarray) -> str:
-        at_rate = resample(sound, round(len(sound) * HEARD_AT / SAMPLE_RATE))
+        at_rate = resample(sound, round(len(sound) * RECOGNISER_RATE / SAMPLE_RATE))
         decoder.start_utt()
         decoder.process_raw((np.clip(at_rate, -1, 1) * 32767).astype(np.int16).tobytes(), full_utt=True)
         decoder.end_utt()

@@ -40,9 +40,9 @@ def export_codec(recipe: Recipe, work: Path, folder: Path) -> None:
     _describe(folder / "preprocessor_config.json", files.CODEC_PREPROCESSOR)
     codec = settled_codec(recipe, work)
     spoken = stored(codec.decoder, decoder_names(codec.decoder.shape))
-    heard = stored(codec.encoder, encoder_names(codec.encoder.shape))
+    encoder = stored(codec.encoder, encoder_names(codec.encoder.shape))
     # half precision: a codec weight needs more digits than range
-    _write(spoken | heard, torch.float16, folder / "model.safetensors")
+    _write(spoken | encoder, torch.float16, folder / "model.safetensors")
 
 
 def _describe(path: Path, content: dict[str, Any]) -> None:

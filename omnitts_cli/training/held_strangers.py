@@ -9,8 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from omnitts_cli.training.batches import Batch, cloned, designed, lay_out
+from omnitts_cli.training.dataset import StrangerTable
 from omnitts_cli.training.ids import CodecIds, TextIds
-from omnitts_cli.training.lessons import StrangerTable
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.speech import Speech
 
@@ -26,10 +26,10 @@ def held_strangers(
     for table in tables:
         by_clip, after_clip = (cloned(table, table.capacity, recipe, continued) for continued in (0.0, 1.0))
         described = designed(table, table.capacity, recipe)
-        heard = speech.speaker(by_clip.mel)
+        by_speaker = speech.speaker(by_clip.mel)
         for name, examples, vectors in (
-            ("cloned", by_clip, heard),
-            ("swapped", by_clip, heard.roll(1, 0)),
+            ("cloned", by_clip, by_speaker),
+            ("swapped", by_clip, by_speaker.roll(1, 0)),
             ("continued", after_clip, speech.speaker(after_clip.mel)),
             ("described", described, None),
         ):

@@ -41,7 +41,7 @@ class Place:
 
 
 class JoinedWeights:
-    """`values` holds the weights of the modules, which are views of it from now on; `slopes` holds their gradients.
+    """`values` holds the weights of the modules, which are views of it from now on; `gradients` holds their gradients.
 
     `half`: matrices and biases are used in this precision, but not those of modules in `whole`. Weights whose path has
     one of the words in `skip` are left as they are.
@@ -70,13 +70,13 @@ class JoinedWeights:
         self._sizes = [len(part) for part in flat]
         self._count = sum(place.halved for place in self.places)
         self.values = nn.Parameter(torch.cat(flat))
-        self.slopes = torch.zeros_like(self.values)
-        self.values.grad = self.slopes
+        self.gradients = torch.zeros_like(self.values)
+        self.values.grad = self.gradients
         for place, part in zip(self.places, self.split(self.values.detach()), strict=True):
             place.weight.data = part
 
     def split(self, joined: Tensor) -> list[Tensor]:
-        """`values`, or `slopes`, as one tensor for each weight."""
+        """`values`, or `gradients`, as one tensor for each weight."""
         slices = joined.split(self._sizes)
         return [place.shaped(part) for place, part in zip(self.places, slices, strict=True)]
 
@@ -102,5 +102,5 @@ class JoinedWeights:
                 place.owner._parameters[place.name] = place.weight
 
     def learn(self, loss: Tensor, keep_graph: bool = False) -> None:
-        """The gradient of a loss to `slopes`."""
-        self.slopes.copy_(torch.autograd.grad(loss, self.values, retain_graph=keep_graph)[0])
+        """The gradient of a loss to `gradients`."""
+        self.gradients.copy_(torch.autograd.grad(loss, self.values, retain_graph=keep_graph)[0])

@@ -20,9 +20,9 @@ from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.settings.engine import EngineSettings
 from omnitts_cli.speech.clip import Clip
 from omnitts_cli.speech.tts import load
+from omnitts_cli.training.acoustics import pitch
 from omnitts_cli.training.books import usage
 from omnitts_cli.training.evaluate import Transcribe, harder, sentences, word_errors, words
-from omnitts_cli.training.hearing import pitch
 from omnitts_cli.training.listeners import Installed, Listeners
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.settled import exported_codec
@@ -110,10 +110,10 @@ class Judge:
         """Word error rates and naturalness: the first voice with all seeds, the others with one, and where the truth
         may lie."""
         voices = [voice.name for voice in self.recipe.voices]
-        heard = {v: self._heard(v, self.seeds if v == voices[0] else 1, listeners) for v in voices}
-        errors = {voice: wrong for voice, (wrong, _) in heard.items()}
+        found = {v: self._judged_voice(v, self.seeds if v == voices[0] else 1, listeners) for v in voices}
+        errors = {voice: wrong for voice, (wrong, _) in found.items()}
         rates = {voice: float(found.sum() / self._words(len(found)).sum()) for voice, found in errors.items()}
-        natural = {voice: marks for voice, (_, marks) in heard.items()}
+        natural = {voice: marks for voice, (_, marks) in found.items()}
         return {
             "default": GOALS["default"].of(rates[voices[0]]) | self._interval([errors[voices[0]]]),
             "voices": GOALS["voices"].of(float(np.mean(list(rates.values())))) | self._interval(list(errors.values())),
@@ -126,11 +126,11 @@ class Judge:
         }
 
     def _harvard(self, errors: np.ndarray) -> float:
-        """The rate of those sentences alone: in the others context tells a recogniser much that was not heard."""
+        """The rate of those sentences alone: in the others a recogniser guesses unclear words from context."""
         count = len(sentences())
         return round(float(errors[:, :count].sum() / self._words(len(errors))[:, :count].sum()), 3)
 
-    def _heard(self, voice: str, seeds: int, listeners: Listeners) -> tuple[np.ndarray, float]:
+    def _judged_voice(self, voice: str, seeds: int, listeners: Listeners) -> tuple[np.ndarray, float]:
         """Wrong words of each sentence, [seeds, sentences], and the mean of how natural they are."""
         rows, marks = [], []
         for seed in range(1, seeds + 1):
@@ -227,7 +227,7 @@ class Judge:
         """As a user has it, beside whatever else the machine does; memory is that of the whole process."""
         settings = EngineSettings(device="cpu", slots=1)
         job = Job(str(self.model), settings, Shape(levels=(1,), requests=8), Speaker(), Texts(), command="judge")
-        level = job.run(lambda heard: None, lambda report: None).levels[0]
+        level = job.run(lambda level: None, lambda report: None).levels[0]
         memory = peak_memory(str(self.model), sentences()[:10])
         return {
             "rtf": GOALS["rtf"].of(level.rtf["median"]),
@@ -252,7 +252,7 @@ def wrong_words(texts: Sequence[str], sounds: Sequence[np.ndarray], transcribe: 
 
 
 def runs_away(text: str, sound: np.ndarray) -> bool:
-    """Three times as long as calm speech, a third of it, or hardly to be heard."""
+    """Three times as long as calm speech, a third of it, or hardly audible."""
     calm = PAUSES + SECONDS_PER_LETTER * len(text)
     whole = len(sound) // HUNDREDTH * HUNDREDTH
     loud = (np.abs(sound[:whole]) > AUDIBLE).reshape(-1, HUNDREDTH).any(1).sum() / 100  # seconds

@@ -160,8 +160,8 @@ def speak(model: Any, ids: list[list[int]], styles: Tensor, pace: Tensor, pitch:
     tokens = tokens.to(device)
     pad = torch.arange(tokens.shape[1], device=device)[None] >= lengths[:, None]
     who, how = styles.chunk(2, dim=1)
-    heard = model.bert_encoder(model.bert(tokens, attention_mask=(~pad).int())).transpose(-1, -2)
-    said = model.predictor.text_encoder(heard, how, lengths, pad)
+    encoded = model.bert_encoder(model.bert(tokens, attention_mask=(~pad).int())).transpose(-1, -2)
+    said = model.predictor.text_encoder(encoded, how, lengths, pad)
     frames = torch.sigmoid(model.predictor.duration_proj(_packed(model.predictor.lstm, said, lengths))).sum(-1)
     frames = torch.round(frames / pace[:, None]).clamp(min=1).long().masked_fill(pad, 0)
     _Lengths.frames = frames.sum(1)

@@ -15,7 +15,7 @@ import numpy as np
 
 from omnitts_cli.errors import OmniError
 from omnitts_cli.text.numerals import cardinal
-from omnitts_cli.training.evaluate import HEARD_AT, resample
+from omnitts_cli.training.evaluate import RECOGNISER_RATE, resample
 from omnitts_cli.training.teacher import SAMPLE_RATE
 
 EVEN = 10 ** (-30 / 20)  # root mean square at which voices are compared
@@ -79,8 +79,8 @@ class Installed:
 
             return VoiceEncoder("cpu", verbose=False)
 
-        heard = at_rate(sound)
-        even = heard * np.float32(EVEN / (np.sqrt(np.mean(heard**2)) + 1e-9))
+        resampled = at_rate(sound)
+        even = resampled * np.float32(EVEN / (np.sqrt(np.mean(resampled**2)) + 1e-9))
         return np.asarray(self._get("Resemblyzer", load).embed_utterance(even))
 
     def _get(self, package: str, load: Callable[[], Any]) -> Any:
@@ -93,7 +93,7 @@ class Installed:
 
 
 def at_rate(sound: np.ndarray) -> np.ndarray:
-    return resample(sound, round(len(sound) * HEARD_AT / SAMPLE_RATE))
+    return resample(sound, round(len(sound) * RECOGNISER_RATE / SAMPLE_RATE))
 
 
 def unwritten(text: str) -> str:

@@ -11,7 +11,7 @@ from omnitts_cli.errors import InputError, OmniError
 
 PANELS = {
     "codec": ("mel", "wave", "commit", "alike", "phones"),
-    "polish": ("mel", "wave", "critics", "feature", "heard"),
+    "polish": ("mel", "wave", "critics", "feature", "latent"),
     "speech": ("first", "held_first", "phones", "held_phones", "held_cloned", "held_swapped", "held_described"),
 }
 
@@ -41,11 +41,11 @@ def lines_of(journal: Path) -> Iterator[dict[str, Any]]:
         raise InputError(f"{journal} cannot be read", cause=error.strerror, hint="train a stage first") from None
     for line in text.splitlines():
         try:
-            told = json.loads(line)
+            entry = json.loads(line)
         except json.JSONDecodeError:
             continue
-        if isinstance(told, dict) and {"stage", "seconds"} <= told.keys():
-            yield told
+        if isinstance(entry, dict) and {"stage", "seconds"} <= entry.keys():
+            yield entry
 
 
 def draw(journal: Path, picture: Path) -> None:
@@ -57,11 +57,13 @@ def draw(journal: Path, picture: Path) -> None:
     matplotlib.use("Agg")  # to a file, without a window
     from matplotlib import pyplot
 
-    told = {stage: lines for stage, lines in curves(journal).items() if lines}
-    if not told:
+    stages = {stage: lines for stage, lines in curves(journal).items() if lines}
+    if not stages:
         raise OmniError(f"{journal} contains no losses yet")
-    figure, panels = pyplot.subplots(len(told), 1, figsize=(8, 3.2 * len(told)), layout="constrained", squeeze=False)
-    for panel, (stage, lines) in zip(panels[:, 0], told.items(), strict=True):
+    figure, panels = pyplot.subplots(
+        len(stages), 1, figsize=(8, 3.2 * len(stages)), layout="constrained", squeeze=False
+    )
+    for panel, (stage, lines) in zip(panels[:, 0], stages.items(), strict=True):
         for name in PANELS[stage]:
             known = [line for line in lines if name in line]
             panel.plot([line["minutes"] for line in known], [line[name] for line in known], label=name)

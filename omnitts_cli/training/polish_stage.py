@@ -1,8 +1,8 @@
 """The polish: codes stay what they are, and the codec's speaking half alone goes on, under critics.
 
 Critics trade a little clarity for voices that sound less dull. They come last, because codes that move while critics
-judge the sound cost more clarity than they give. What gives the clarity back is the codec's own hearing: it has learned
-to tell phones apart, and must hear in the sound that is made what it heard in the clip (see benchmarks/LOG.md).
+judge the sound cost more clarity than they give. What gives the clarity back is the codec's own encoder: it has learned
+to tell phones apart, and must give the decoded sound the latents of the true one (see benchmarks/LOG.md).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from omnitts_cli.training.team import Team
 
 BAND, TAPS = 8000.0, 63
 """Hz, and samples of the filter. Above the band no word is, and a decoder would whisper to its encoder there."""
-ENCODED, BEFORE = 240, 10  # frames at once, and how many of them the encoder hears before those that count
+ENCODED, BEFORE = 240, 10  # frames at once, and how many of them come before those that count
 ROWS = 64  # stretches encoded at once
 
 
@@ -46,7 +46,7 @@ class PolishStage(CodecStage):
     NAME = "polish"
     GROWS = False
     SKIP = ("quantiser",)  # codes, and what they mean to the decoder, stay
-    LOSSES = ("mel", "wave", "critics", "fooled", "feature", "heard")
+    LOSSES = ("mel", "wave", "critics", "adversarial", "feature", "latent")
 
     def __init__(self, recipe: Recipe, device: Device, pool: SoundPool, team: Team) -> None:
         plan = recipe.polish
@@ -60,8 +60,8 @@ class PolishStage(CodecStage):
         self.judges = JoinedWeights((self.critics,), half_type(device))
         self.critic_optimiser = self.optimiser_of([self.judges.values])
         # the encoder does not learn: how its weights are used is made once
-        self.hearing = JoinedWeights((self.encoder,), half_type(device), skip=self.SKIP)
-        self.used_to_hear = self._used_to_hear()
+        self.encoder_weights = JoinedWeights((self.encoder,), half_type(device), skip=self.SKIP)
+        self.encoder_parts = self._encoder_parts()
         # running means of the decoder's weights: what is kept in the end
         self.averages = deepcopy(self.decoder).requires_grad_(False)
         self.means = JoinedWeights((self.averages,), half_type(device), (self.averages.quantiser,), self.SKIP)
@@ -83,7 +83,7 @@ class PolishStage(CodecStage):
     def begin(self) -> None:
         """The whole pool goes through the encoder and the books, in stretches that overlap."""
         self.averages.load_state_dict(self.decoder.state_dict())
-        for used, new in zip(self.used_to_hear, self._used_to_hear(), strict=True):
+        for used, new in zip(self.encoder_parts, self._encoder_parts(), strict=True):
             used.copy_(new)
         frames, step = int(self.pool.filled) // FRAME, ENCODED - BEFORE
         halves = self.encoder.quantiser, self.decoder.quantiser
@@ -97,36 +97,37 @@ class PolishStage(CodecStage):
             self.meant[first * step :][:count] = meant[:count]
 
     def learn(self, bypass: bool) -> None:
-        """One batch of examples, to the slopes of the decoder and of its critics."""
+        """One batch of examples, to the gradients of the decoder and of its critics."""
         plan, polish = self.plan, self.schedule
         true, places = self.pool.draw_whole(polish.batch, plan.frames)
         with self.weights.used(self.weights.parts()), half(self.device):
             made = self.sound(self.meant[places]).float()
         mel, wave = self.apart(made, true), (made - true).abs().mean()
-        heard = self._heard_apart(made[: polish.batch // polish.heard_share], true)
+        latent = self._latent_distance(made[: polish.batch // polish.latent_share], true)
         # the later part, which knows what came before it
         from_ = plan.frames // polish.judged * (polish.judged - 1) * FRAME
-        own, fooled, feature = self._judge(made[:, from_:], true[:, from_:])
-        close = plan.mel * mel + plan.wave * wave + polish.heard * heard
-        self.weights.learn(close + polish.adversary * fooled + polish.feature * feature)
+        own, adversarial, feature = self._judge(made[:, from_:], true[:, from_:])
+        close = plan.mel * mel + plan.wave * wave + polish.latent * latent
+        self.weights.learn(close + polish.adversary * adversarial + polish.feature * feature)
         self.judges.learn(own)
-        self.losses += torch.stack([mel, wave, own, fooled, feature, heard]).detach()
+        self.losses += torch.stack([mel, wave, own, adversarial, feature, latent]).detach()
 
-    def _heard_apart(self, made: Tensor, true: Tensor) -> Tensor:
+    def _latent_distance(self, made: Tensor, true: Tensor) -> Tensor:
         """The distance between the encoder's latents of the decoded and of the true sound, relative to their size."""
-        with self.hearing.used(self.used_to_hear):
-            latents = self.heard(low(torch.cat([made, true[: len(made)]]))).float()
-        heard, wanted = latents[: len(made)], latents[len(made) :].detach()
-        return (heard - wanted).abs().mean() / wanted.abs().mean()
+        with self.encoder_weights.used(self.encoder_parts):
+            latents = self.encoded(low(torch.cat([made, true[: len(made)]]))).float()
+        made_latent, wanted = latents[: len(made)], latents[len(made) :].detach()
+        return (made_latent - wanted).abs().mean() / wanted.abs().mean()
 
     @torch.no_grad()
-    def _used_to_hear(self) -> list[Tensor]:
+    def _encoder_parts(self) -> list[Tensor]:
         return [
-            evened(p.owner, part).clone() for p, part in zip(self.hearing.places, self.hearing.parts(), strict=True)
+            evened(p.owner, part).clone()
+            for p, part in zip(self.encoder_weights.places, self.encoder_weights.parts(), strict=True)
         ]
 
     def _judge(self, made: Tensor, true: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Ask the critics: (their own loss, how badly they were fooled, how far features are apart)."""
+        """Ask the critics: (their own loss, the decoder's adversarial loss, how far features are apart)."""
         weights = self.judges.parts()
         with half(self.device):
             with self.judges.used(weights):
@@ -140,8 +141,8 @@ class PolishStage(CodecStage):
         return own, *maker_losses(opinions, features, true_features, self.device.captures)
 
     def exchange(self) -> None:
-        self.team.average(self.slopes)
-        self.team.average(self.judges.slopes)
+        self.team.average(self.gradients)
+        self.team.average(self.judges.gradients)
 
     def update(self) -> None:
         nn.utils.clip_grad_norm_(self.learned, 100.0)

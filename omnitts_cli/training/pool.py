@@ -21,7 +21,7 @@ from omnitts_cli.training.teacher import HALF, PHONES_PER_FRAME, SAMPLE_RATE, Fa
 from omnitts_cli.training.teacher import SAMPLES_PER_FRAME as FRAME
 
 PASSING = -1  # the voice number of a speaker without a name
-FOLDER = "heard"
+FOLDER = "shards"
 PATIENCE = 0.2  # seconds between two looks for a shard
 
 
@@ -60,7 +60,7 @@ def read_shard(path: Path) -> Iterator[Utterance]:
         at += frames
 
 
-class Classroom:
+class ShardReader:
     """What the teacher has said, shard by shard; each member of a team reads shards of its own."""
 
     def __init__(self, folder: Path, member: int = 0, members: int = 1) -> None:
@@ -70,7 +70,7 @@ class Classroom:
         self._reader = ThreadPoolExecutor(1, "shards")
         self._reading: Future[list[Utterance]] | None = None
 
-    def heard(self, at_least: int = 0, at_most: int = 2048, at_once: bool = True) -> list[Utterance]:
+    def read(self, at_least: int = 0, at_most: int = 2048, at_once: bool = True) -> list[Utterance]:
         """What is new, or part of it; waits until there are `at_least` utterances.
 
         Without `at_once`, a shard is read beside what the caller does, and returned by a later call: a learner would
@@ -78,13 +78,13 @@ class Classroom:
         """
         while True:
             if len(self._waiting) < max(1, at_least):
-                self._listen(at_once)
+                self._read_next(at_once)
             if len(self._waiting) >= at_least:
                 found, self._waiting = self._waiting[:at_most], self._waiting[at_most:]
                 return found
             time.sleep(PATIENCE)
 
-    def _listen(self, at_once: bool) -> None:
+    def _read_next(self, at_once: bool) -> None:
         """The next shard that is there, if there is one."""
         if self._reading is None and (path := self._unread()):
             self._read.add(path.name)

@@ -33,11 +33,11 @@ class LearningBooks(nn.Module):
         self.register_buffer("books", torch.zeros(books, codes, width))
         self.register_buffer("sums", torch.zeros(books, codes, width))
         self.register_buffer("counts", torch.ones(books, codes))
-        # one of the latents just heard for each entry, in case nobody uses it
+        # one of the latents just seen for each entry, in case nobody uses it
         self.register_buffer("newcomers", torch.zeros(books, codes, width), persistent=False)
 
-    def forward(self, latent: Tensor, heard: Tensor) -> tuple[Tensor, Tensor]:
-        """latent [M, width], heard [M, n] 1 or 0 -> the sum of the heard entries, and the commitment loss."""
+    def forward(self, latent: Tensor, used: Tensor) -> tuple[Tensor, Tensor]:
+        """latent [M, width], used [M, n] 1 or 0 -> the sum of the used entries, and the commitment loss."""
         rest, norms = latent.detach(), self.books.square().sum(-1)
         rests, nearest, entries = [], [], []
         for book, norm in zip(self.books, norms, strict=True):
@@ -45,7 +45,7 @@ class LearningBooks(nn.Module):
             nearest.append(torch.addmm(norm, rest, book.T, alpha=-2).argmin(-1))
             entries.append(F.embedding(nearest[-1], book))
             rest = rest - entries[-1]
-        before, chosen, mask = torch.stack(rests), torch.stack(entries), heard.T
+        before, chosen, mask = torch.stack(rests), torch.stack(entries), used.T
         if self.training:
             self._follow(before, torch.stack(nearest))
         left = before - chosen + (latent - latent.detach())  # every rest moves as the latent does
@@ -119,8 +119,8 @@ class LearningQuantiser(nn.Module):
         rows = latent.shape[0] * latent.shape[1]
         loss, alike, halves, entries = latent.new_zeros(()), latent.new_zeros(()), [], []
         for index, (books, before, after) in enumerate(self._halves(into, out)):
-            heard = F.linear(latent, before.into.weight).view(rows, -1)
-            flat, own = self._held(index, heard)
+            projected = F.linear(latent, before.into.weight).view(rows, -1)
+            flat, own = self._held(index, projected)
             if self.training:
                 alike = alike + _correlation(own / self.spreads[index])
             if not bypass:
@@ -145,30 +145,30 @@ class LearningQuantiser(nn.Module):
         self.leading.renew()
         self.residual.renew()
 
-    def _held(self, index: int, heard: Tensor) -> tuple[Tensor, Tensor]:
+    def _held(self, index: int, projected: Tensor) -> tuple[Tensor, Tensor]:
         """Latents [M, width] around zero and of known sizes, by the running measure; and by that of this batch.
 
         While learning, gradients are those of the batch's own measure, which is what holds latents there. But
         its values are noisy, because a batch has few speakers: from batch to batch they differ by more than the last
         books code. The running measure is less noisy, but lags while latents move fast, so it is trusted more and more.
         """
-        known = (heard - self.centres[index]) / self.sizes[index]
+        known = (projected - self.centres[index]) / self.sizes[index]
         if not self.training:
             return known, known
-        centre = heard.mean(0)
-        size = ((heard - centre).square().mean(0).sqrt() + 1e-5) / self.spreads[index]
-        own = (heard - centre) / size
+        centre = projected.mean(0)
+        size = ((projected - centre).square().mean(0).sqrt() + 1e-5) / self.spreads[index]
+        own = (projected - centre) / size
         self.centres[index].lerp_(centre.detach(), 1 - MEASURE_DECAY)
         self.sizes[index].lerp_(size.detach(), 1 - MEASURE_DECAY)
         return own + self.trust * (known - own).detach(), own
 
     def _mask(self, books: LearningBooks, latent: Tensor, shorter: float) -> Tensor:
-        """[B * T, n]: some examples hear only the first few residual books; the leading book is always heard."""
+        """[B * T, n]: some examples use only the first few residual books; the leading book is always used."""
         batch, frames, count = latent.shape[0], latent.shape[1], books.books.shape[0]
         chance = torch.rand(2, batch, device=latent.device)
         last = torch.where(chance[0] < shorter, (chance[1] * count).floor(), count)
-        heard = (torch.arange(count, device=latent.device) <= last[:, None]).float()
-        return heard[:, None].expand(batch, frames, count).reshape(batch * frames, count)
+        used = (torch.arange(count, device=latent.device) <= last[:, None]).float()
+        return used[:, None].expand(batch, frames, count).reshape(batch * frames, count)
 
     def _halves(self, into: SplitQuantiser, out: SplitQuantiser) -> list[tuple[LearningBooks, Books, Books]]:
         return [(self.leading, into.leading, out.leading), (self.residual, into.residual, out.residual)]
@@ -177,17 +177,17 @@ class LearningQuantiser(nn.Module):
     def start(self, latent: Tensor, into: SplitQuantiser) -> None:
         """latent [..., encoder width]: many frames, to start the books from."""
         for index, (books, before, _) in enumerate(self._halves(into, into)):
-            heard = F.linear(latent.float(), before.into.weight).flatten(0, -2)
-            books.start((heard - self.centres[index]) / self.sizes[index])
+            projected = F.linear(latent.float(), before.into.weight).flatten(0, -2)
+            books.start((projected - self.centres[index]) / self.sizes[index])
 
     @torch.no_grad()
     def adopt(self, latent: Tensor, into: SplitQuantiser, out: SplitQuantiser) -> None:
         """Learn on from settled books: latent [..., encoder width], many frames, tells their centre and size."""
         for index, (books, before, after) in enumerate(self._halves(into, out)):
-            heard = F.linear(latent.float(), before.into.weight).flatten(0, -2)
-            centre = heard.mean(0)
-            self.centres[index], self.sizes[index] = centre, (heard - centre).square().mean().sqrt()
-            self.spreads[index] = (heard - centre).square().mean(0).sqrt() / self.sizes[index]
+            projected = F.linear(latent.float(), before.into.weight).flatten(0, -2)
+            centre = projected.mean(0)
+            self.centres[index], self.sizes[index] = centre, (projected - centre).square().mean().sqrt()
+            self.spreads[index] = (projected - centre).square().mean(0).sqrt() / self.sizes[index]
             books.books.copy_(before.books / self.sizes[index])
             books.books[0] -= centre / self.sizes[index]
             after.out.weight.mul_(self.sizes[index])
@@ -202,19 +202,19 @@ class LearningQuantiser(nn.Module):
         [..., encoder width]: many frames.
         """
         before, after = into.residual, out.residual
-        heard = F.linear(latent.float(), before.into.weight).flatten(0, -2)
-        centred = heard - heard.mean(0)
-        variance, turn = torch.linalg.eigh(centred.T @ centred / len(heard))
+        projected = F.linear(latent.float(), before.into.weight).flatten(0, -2)
+        centred = projected - projected.mean(0)
+        variance, turn = torch.linalg.eigh(centred.T @ centred / len(projected))
         variance = variance.clamp(min=1e-9 * float(variance[-1]))
         wanted = (variance / variance[-1]).pow(SPREAD_POWER).clamp(min=LEAST_SPREAD)
         wanted = wanted / wanted.square().mean().sqrt()
         factors = variance.sqrt() / wanted  # what each turned dimension is divided by
         after.out.weight.copy_(after.out.weight / self.sizes[1] @ turn * factors)
         before.into.weight.copy_(turn.T @ before.into.weight / factors[:, None])
-        self.centres[1] = heard.mean(0) @ turn / factors
+        self.centres[1] = projected.mean(0) @ turn / factors
         self.sizes[1] = 1.0
         self.spreads[1] = wanted
-        self.residual.start((heard @ turn / factors) - self.centres[1])
+        self.residual.start((projected @ turn / factors) - self.centres[1])
 
     @torch.no_grad()
     def settle(self, into: SplitQuantiser, out: SplitQuantiser) -> None:

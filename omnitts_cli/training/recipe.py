@@ -84,8 +84,8 @@ class Polish:
     period_width: int
     feature: float
     adversary: float
-    heard: float
-    heard_share: int
+    latent: float
+    latent_share: int
     kept: float
 
 
@@ -117,9 +117,9 @@ class SpeechTraining:
     predicted: int
     predictor_weight: float
     streamed: float
-    untold: float
+    no_language: float
     corrupt: float
-    forgetful: float
+    history_dropout: float
     phone_weight: float
     weight_decay: float
     dropout: float
@@ -130,7 +130,7 @@ class SpeechTraining:
 
 @dataclass(frozen=True)
 class SpeakerSizes:
-    """Of the encoder that hears who speaks."""
+    """Of the speaker encoder."""
 
     channels: int
     joined: int

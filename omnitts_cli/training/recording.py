@@ -2,7 +2,7 @@
 
 The teacher speaks into no room, through no microphone and over no noise. Each hindrance meets a share of the
 clips, by random numbers on the device alone, so that it is part of a captured step. What is said stays as clean as it
-was: whoever hears such a clip must tell the voice from its surroundings.
+was: the speaker encoder must separate the voice from its surroundings.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from omnitts_cli.models.speaker import QUIETEST
 
 LOUDER, SOFTER = 0.7, 1.6  # natural logarithms: clips are not as even in loudness as the teacher
 ROOM, NOISE, CUT = 0.3, 0.5, 0.15  # shares of the clips
-ECHO = (3.0, 15.0)  # columns until an echo is softer by e: 0.2 to 1.1 s until nothing of it is heard
+ECHO = (3.0, 15.0)  # columns until an echo is softer by e: 0.2 to 1.1 s until it is inaudible
 ECHO_LEVEL = (0.02, 0.15)  # of what is said, in each column
 COLOUR = 0.5  # standard deviation, natural logarithms: of the tilt and of each wave of the microphone's curve
 WAVES = 4
@@ -42,7 +42,7 @@ def _between(chance: Tensor, ends: tuple[float, float]) -> Tensor:
 
 
 def _in_a_room(mel: Tensor) -> Tensor:
-    """Each column is heard again, softer and softer, in those behind it."""
+    """Each column is repeated, softer and softer, in those behind it."""
     chance = torch.rand(2, device=mel.device)  # one room for all: a matrix of its own for each clip would be large
     columns = torch.arange(mel.shape[2], device=mel.device)
     later = columns[None] - columns[:, None]  # [from, to]

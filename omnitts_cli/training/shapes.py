@@ -22,8 +22,8 @@ class Codec:
 
 
 def encoder_shape(sizes: CodecSizes) -> EncoderShape:
-    # no transformer: convolutions hear enough for 80 ms, and a clip of any length sounds like training's
-    hearing = TransformerShape(
+    # no transformer: convolutions span enough for 80 ms, and a clip of any length sounds like training's
+    encoder_transformer = TransformerShape(
         hidden=sizes.encoder_width, inner=4 * sizes.encoder_width, layers=0, heads=2, head_dim=64
     )
     return EncoderShape(
@@ -32,7 +32,7 @@ def encoder_shape(sizes: CodecSizes) -> EncoderShape:
         book_width=sizes.book_width,
         filters=sizes.filters,
         falls=sizes.falls,
-        transformer=hearing,
+        transformer=encoder_transformer,
         dilations=sizes.dilations,
         unit_kernel=sizes.unit_kernel,
     )

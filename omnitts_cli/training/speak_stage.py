@@ -29,11 +29,11 @@ def speak(
         while said < hours * 3600 and time.monotonic() - start < seconds:
             asked = _asked(draw, recipe, teacher.names, len(lines), plan.shard)
             spoken = _all(teacher, lines, asked, plan.at_once)
-            heard = _fitting(recipe, asked, spoken)
-            writer.submit(write_shard, work / FOLDER / f"{series}-{number:05d}.safetensors", heard)
+            fitting = _fitting(recipe, asked, spoken)
+            writer.submit(write_shard, work / FOLDER / f"{series}-{number:05d}.safetensors", fitting)
             number += 1
-            said += sum(len(u.sound) for u in heard) / SAMPLE_RATE
-            journal.write(shards=number, hours=said / 3600, left_out=len(asked) - len(heard))
+            said += sum(len(u.sound) for u in fitting) / SAMPLE_RATE
+            journal.write(shards=number, hours=said / 3600, left_out=len(asked) - len(fitting))
 
 
 def _asked(draw: random.Random, recipe: Recipe, names: Sequence[str], texts: int, count: int) -> list[Asked]:

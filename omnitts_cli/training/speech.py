@@ -53,7 +53,7 @@ def speaker_shape(recipe: Recipe) -> SpeakerShape:
 
 
 class Speech(nn.Module):
-    """Talker, predictor, the tables they hear, and the encoder that hears who speaks."""
+    """Talker, predictor, their tables, and the speaker encoder."""
 
     def __init__(self, recipe: Recipe, tokens: Tokens) -> None:
         super().__init__()

@@ -14,18 +14,18 @@ from torch import Tensor, nn
 from omnitts_cli.devices.device import Device
 from omnitts_cli.training import parts
 from omnitts_cli.training.batches import Batch, draw, draw_mixed
+from omnitts_cli.training.dataset import Dataset
 from omnitts_cli.training.guesses import Guesses
 from omnitts_cli.training.held_strangers import held_strangers
 from omnitts_cli.training.ids import TextIds, codec_ids
 from omnitts_cli.training.journal import Budget, Journal, falling_rate
 from omnitts_cli.training.learning import half, optimiser
-from omnitts_cli.training.lessons import Lessons
-from omnitts_cli.training.pool import Classroom
+from omnitts_cli.training.pool import ShardReader
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.settled import MODEL, exported_speech, settled_codec
 from omnitts_cli.training.speech import Speech
 from omnitts_cli.training.teacher import PHONES, PHONES_PER_FRAME
-from omnitts_cli.training.team import Team, joined_slopes
+from omnitts_cli.training.team import Team, joined_gradients
 from omnitts_cli.training.tokens import Tokens
 
 STEM = "speech"
@@ -38,8 +38,8 @@ LOSSES = ("first", "rest", "phones", "guess", "right")
 class SpeechStage:
     """Everything that learns, and the two halves of a step as functions that can be captured."""
 
-    def __init__(self, recipe: Recipe, device: Device, tokens: Tokens, lessons: Lessons, team: Team) -> None:
-        self.recipe, self.plan, self.device, self.lessons = recipe, recipe.speech_training, device, lessons
+    def __init__(self, recipe: Recipe, device: Device, tokens: Tokens, dataset: Dataset, team: Team) -> None:
+        self.recipe, self.plan, self.device, self.dataset = recipe, recipe.speech_training, device, dataset
         self.team = team
         where = device.torch_device
         self.codec_ids, self.text_ids = codec_ids(recipe), TextIds.of(tokens)
@@ -49,7 +49,7 @@ class SpeechStage:
         # and the vector of a clip, whose it is
         self.guesses = Guesses(recipe.speech.hidden).to(where)
         self.learned = [p for half in (self.speech, self.phones, self.guesses) for p in half.parameters()]
-        self.slopes = joined_slopes(self.learned)
+        self.gradients = joined_gradients(self.learned)
         self.every_token = torch.arange(tokens.size, device=where)
         groups, codes = recipe.codec.groups, recipe.codec.codes
         first = [0, *(self.codec_ids.vocabulary + g * codes for g in range(groups - 1))]
@@ -62,8 +62,8 @@ class SpeechStage:
             self.talk, self.predict = torch.compile(self.talk), torch.compile(self.predict)
 
     def learn(self, number: int) -> None:
-        """One batch of examples of one length, to `slopes`; the losses are added to `losses`."""
-        table, strangers = self.lessons.tables[number], self.lessons.strangers[number]
+        """One batch of examples of one length, to `gradients`; the losses are added to `losses`."""
+        table, strangers = self.dataset.tables[number], self.dataset.strangers[number]
         size = self.plan.positions // table.rows
         batch = draw_mixed(table, strangers, size, self.recipe, self.codec_ids, self.text_ids)
         vectors = self.speech.speaker(batch.mel)  # small, and in the precision that speaking has it in
@@ -73,9 +73,9 @@ class SpeechStage:
             scores = self.speech.talker.logits(hidden).float()
             first = F.cross_entropy(scores.flatten(0, 1), batch.target.flatten(), ignore_index=-100)
             rest = self._rest(hidden, batch)
-            heard = self.phones(hidden).unflatten(-1, (PHONES_PER_FRAME, -1)).float()
-            phones = F.cross_entropy(heard.flatten(0, 2), batch.phones.flatten(), ignore_index=-100)
-        self.slopes.zero_()
+            phone_scores = self.phones(hidden).unflatten(-1, (PHONES_PER_FRAME, -1)).float()
+            phones = F.cross_entropy(phone_scores.flatten(0, 2), batch.phones.flatten(), ignore_index=-100)
+        self.gradients.zero_()
         plan, guess_weight = self.plan, self.recipe.strangers.guess_weight
         (first + plan.predictor_weight * rest + plan.phone_weight * phones + guess_weight * guess).backward()
         known = batch.target >= 0
@@ -89,20 +89,20 @@ class SpeechStage:
     @torch.no_grad()
     def held_back(self) -> dict[str, float]:
         """Losses on what was never learned from, without the hindrances of learning."""
-        fair = replace(self.recipe, speech_training=replace(self.plan, corrupt=0.0, forgetful=0.0))
+        fair = replace(self.recipe, speech_training=replace(self.plan, corrupt=0.0, history_dropout=0.0))
         sums, ids = torch.zeros(3, device=self.losses.device), (self.codec_ids, self.text_ids)
-        for table in self.lessons.held_back:
+        for table in self.dataset.held_back:
             batch = draw(table, table.capacity, fair, *ids)
             hidden = self.speech.talker(self.rows(batch))
             scores = self.speech.talker.logits(hidden)
-            heard = self.phones(hidden).unflatten(-1, (PHONES_PER_FRAME, -1))
+            phone_scores = self.phones(hidden).unflatten(-1, (PHONES_PER_FRAME, -1))
             sums[0] += F.cross_entropy(scores.flatten(0, 1), batch.target.flatten(), ignore_index=-100)
-            sums[1] += F.cross_entropy(heard.flatten(0, 2), batch.phones.flatten(), ignore_index=-100)
+            sums[1] += F.cross_entropy(phone_scores.flatten(0, 2), batch.phones.flatten(), ignore_index=-100)
             known = batch.target >= 0
             sums[2] += ((scores.argmax(-1) == batch.target) & known).sum() / known.sum()
         names = ("held_first", "held_phones", "held_right")
-        named = dict(zip(names, (sums / len(self.lessons.held_back)).tolist(), strict=True))
-        return named | held_strangers(self.speech, self.rows, self.lessons.held_strangers, fair, ids)
+        named = dict(zip(names, (sums / len(self.dataset.held_back)).tolist(), strict=True))
+        return named | held_strangers(self.speech, self.rows, self.dataset.held_strangers, fair, ids)
 
     def rows(self, batch: Batch, vectors: Tensor | None = None) -> Tensor:
         """Text side plus codec side, and at its row the vector of a clip, for those who speak by one: [B, L, H]."""
@@ -137,7 +137,7 @@ class SpeechStage:
 def train_speech(
     recipe: Recipe,
     device: Device,
-    room: Classroom,
+    shards: ShardReader,
     texts: list[str],
     tokens: Tokens,
     folder: Path,
@@ -150,10 +150,10 @@ def train_speech(
     stream = device.stream()
     with stream, torch.inference_mode(False):  # a stream may be made for speaking alone
         encoder = settled_codec(recipe, folder).encoder.to(device.torch_device)
-        lessons = Lessons(recipe, encoder, ids, 200_000 if device.captures else 2_000, tokens)
-        while not lessons.ready(2_000 if device.captures else 1):
-            lessons.add(room.heard(at_least=64))
-        stage = SpeechStage(recipe, device, tokens, lessons, team)
+        dataset = Dataset(recipe, encoder, ids, 200_000 if device.captures else 2_000, tokens)
+        while not dataset.ready(2_000 if device.captures else 1):
+            dataset.add(shards.read(at_least=64))
+        stage = SpeechStage(recipe, device, tokens, dataset, team)
         saved, finished = parts.load(folder, STEM), (folder / MODEL / "model.safetensors").exists()
         if saved:
             stage.resume(saved)
@@ -163,40 +163,40 @@ def train_speech(
         team.start_alike(stage.learned)
         weights = sum(p.numel() for p in stage.speech.parameters())
         journal.write(event="start", resumed=bool(saved or finished), weights=weights, members=team.size)
-        learn = [stream.capture(lambda n=n: stage.learn(n)) for n in range(len(lessons.tables))]
-        _loop(stage, learn, stream.capture(stage.update), room, journal, folder, Budget(minutes))
+        learn = [stream.capture(lambda n=n: stage.learn(n)) for n in range(len(dataset.tables))]
+        _loop(stage, learn, stream.capture(stage.update), shards, journal, folder, Budget(minutes))
         if team.leads:
             stage.save(folder)
-    journal.write(event="end", hours=lessons.seconds / 3600)
+    journal.write(event="end", hours=dataset.seconds / 3600)
 
 
 def _loop(
     stage: SpeechStage,
     learn: list[Callable[[], None]],
     update: Callable[[], None],
-    room: Classroom,
+    shards: ShardReader,
     journal: Journal,
     folder: Path,
     budget: Budget,
 ) -> None:
-    plan, lessons, captured = stage.plan, stage.lessons, stage.device.captures
+    plan, dataset, captured = stage.plan, stage.dataset, stage.device.captures
     chooser, steps, written, saved = random.Random(stage.recipe.seed), 0, 0, 0.0
     while (spent := stage.team.agree(budget.spent, stage.device)) < 1.0:
         stage.rate.fill_(falling_rate(spent, plan.rate, plan.final_rate, steps, plan.warm_up))
-        weights = [table.added * table.rows for table in lessons.tables]  # every utterance is as likely
+        weights = [table.added * table.rows for table in dataset.tables]  # every utterance is as likely
         for _ in range(LOOK_EVERY if captured else 1):
             chooser.choices(learn, weights)[0]()
-            stage.team.average(stage.slopes)
+            stage.team.average(stage.gradients)
             update()
             steps += 1
         # no more at a time than encoding can bear: learning would starve beside a fast teacher
-        lessons.add(room.heard(at_most=plan.encoded * (2 if captured else 1), at_once=False))
+        dataset.add(shards.read(at_most=plan.encoded * (2 if captured else 1), at_once=False))
         if steps - written >= (WRITE_EVERY if captured else 5):
             values = (stage.losses / (steps - written)).tolist()
             stage.losses.zero_()
             written = steps
             curves = dict(zip(LOSSES, values, strict=True)) | stage.held_back()
-            journal.write(step=steps, **curves, rate=float(stage.rate), hours=lessons.seconds / 3600)
+            journal.write(step=steps, **curves, rate=float(stage.rate), hours=dataset.seconds / 3600)
             if stage.team.leads and journal.seconds - saved > SAVE_EVERY:
                 saved = journal.seconds
                 stage.save(folder)

@@ -15,7 +15,7 @@ from omnitts_cli.speech.tts import TTS
 
 
 @dataclass(frozen=True)
-class Heard:
+class SpokenPieces:
     """`sounds` and `texts`: piece by piece, as the text was cut. `retries`: pieces that were spoken again."""
 
     sounds: list[np.ndarray]
@@ -23,13 +23,13 @@ class Heard:
     retries: int
 
 
-def speak(tts: TTS, lines: list[str], **options: Any) -> Heard:
+def speak(tts: TTS, lines: list[str], **options: Any) -> SpokenPieces:
     """Returns the lines as speech, one line a piece unless the options cut them otherwise."""
     stream = tts.stream("\n".join(lines), **{"language": "en", "split": "line", "safe": True, **options})
     clip = stream.clip()
     rate, pieces = clip.sample_rate, clip.sentences
     sounds = [clip.samples[round(one.start_s * rate) : round(one.end_s * rate)] for one in pieces]
-    return Heard(sounds, [one.text for one in pieces], stream.account.retries)
+    return SpokenPieces(sounds, [one.text for one in pieces], stream.account.retries)
 
 
 def peak_memory(model: str, lines: list[str]) -> int:

@@ -63,13 +63,13 @@ class Facts:
 
     def numbers(self) -> list[float]:
         """All of it in numbers of the size of 1: [FACTS]."""
-        heard = [float(4 * np.log(self.pitch / 150)), float(4 * np.log(self.tempo / 4.5))]
-        return [self.woman, self.british, *heard, *self.style]
+        measured = [float(4 * np.log(self.pitch / 150)), float(4 * np.log(self.tempo / 4.5))]
+        return [self.woman, self.british, *measured, *self.style]
 
 
 @dataclass(frozen=True)
 class Spoken:
-    """`sound`: mono at 24 kHz, a whole number of frames. `phones`: what is heard in each half of a frame."""
+    """`sound`: mono at 24 kHz, a whole number of frames. `phones`: the phone in each half of a frame."""
 
     sound: np.ndarray  # [T * 1920] int16
     phones: np.ndarray  # [T, 2] uint8, places in PHONES
@@ -155,7 +155,7 @@ def _trimmed(done: kokoro.Pass) -> tuple[np.ndarray, list[int], list[int]]:
 
 
 def _labels(line: list[str], ends: np.ndarray, start: int, frames: int) -> np.ndarray:
-    """What is heard in the middle of each half frame. Marks of stress and spaces belong to the sound that follows,
+    """The phone in the middle of each half frame. Marks of stress and spaces belong to the sound that follows,
     length to the one before."""
     labels = [SILENCE] * (len(line) + 2)
     for n in range(len(line), 0, -1):

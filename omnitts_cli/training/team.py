@@ -1,6 +1,6 @@
 """Team: learners on several accelerators of one machine that share every update; alone, it is a team of one.
 
-Each member has its own teachers and its own table of lessons, so that a team hears as many times more speech
+Each member has its own teachers and its own dataset, so that a team learns from as many times more speech
 as it has members. Members start alike and take the same steps, because they all take the mean of their gradients.
 """
 
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from omnitts_cli.devices.device import Device
 
 
-def joined_slopes(weights: list[nn.Parameter]) -> Tensor:
+def joined_gradients(weights: list[nn.Parameter]) -> Tensor:
     """One tensor that holds the gradients of all weights from now on, so that one exchange is enough."""
     joined = torch.zeros(sum(w.numel() for w in weights), device=weights[0].device)
     for weight, part in zip(weights, joined.split([w.numel() for w in weights]), strict=True):
@@ -56,11 +56,11 @@ class Team:
                 weight.copy_(plain)
 
     @torch.no_grad()
-    def average(self, slopes: Tensor) -> None:
-        """What every member has learned from its own lessons becomes the mean of all."""
+    def average(self, gradients: Tensor) -> None:
+        """What every member has learned from its own dataset becomes the mean of all."""
         if self.size > 1:
-            group.all_reduce(slopes)
-            slopes /= self.size
+            group.all_reduce(gradients)
+            gradients /= self.size
 
     def agree(self, value: float, device: Device) -> float:
         """The leader's number, for everybody: who stops learning stops together."""

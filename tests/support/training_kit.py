@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from omnitts_cli.devices.cpu import CPUDevice
-from omnitts_cli.training.lessons import Lessons
+from omnitts_cli.training.dataset import Dataset
 from omnitts_cli.training.pool import PASSING, Utterance
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.shapes import build_codec
@@ -63,15 +63,15 @@ def learned_tokens() -> Tokens:
 
 
 def stage_of(made: Recipe) -> SpeechStage:
-    """A stage whose lessons are the first sentence, of the second voice, and two sentences of one stranger."""
+    """A stage whose dataset are the first sentence, of the second voice, and two sentences of one stranger."""
     torch.manual_seed(0)
     tokens, stranger = learned_tokens(), TeacherVoice((("bm_george", 1.0),), 0.9, 1.2)
     ids = [e.ids for e in tokens.encoder().encode_batch(SENTENCES)]
-    lessons = Lessons(made, build_codec(made.codec).encoder, ids, 16, tokens)
-    lessons.add([utterance(0, 1, made.voices[1].made)] * 16)
+    dataset = Dataset(made, build_codec(made.codec).encoder, ids, 16, tokens)
+    dataset.add([utterance(0, 1, made.voices[1].made)] * 16)
     for _ in range(8):
-        lessons.add([utterance(0, PASSING, stranger), utterance(2, PASSING, stranger)])
-    return SpeechStage(made, CPUDevice(1), tokens, lessons, Team())
+        dataset.add([utterance(0, PASSING, stranger), utterance(2, PASSING, stranger)])
+    return SpeechStage(made, CPUDevice(1), tokens, dataset, Team())
 
 
 def utterance(text: int, number: int, voice: TeacherVoice) -> Utterance:

@@ -1,4 +1,4 @@
-"""The miniature recipe, its tokens and its classroom."""
+"""The miniature recipe, its tokens and its shards."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ def lines() -> list[Line]:
 
 
 @pytest.fixture
-def classroom(small: Recipe, lines: list[Line], tmp_path_factory: pytest.TempPathFactory) -> pool.Classroom:
+def shards(small: Recipe, lines: list[Line], tmp_path_factory: pytest.TempPathFactory) -> pool.ShardReader:
     """One that holds a thousand utterances."""
-    work = tmp_path_factory.mktemp("heard")
+    work = tmp_path_factory.mktemp("spoken")
     enough = replace(small, teacher=replace(small.teacher, shard=300))
     speak(enough, Hummer(), lines, work, 0, 0.3, 30)
-    return pool.Classroom(work / pool.FOLDER)
+    return pool.ShardReader(work / pool.FOLDER)

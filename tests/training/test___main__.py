@@ -77,9 +77,9 @@ def test_a_miniature_learns_is_exported_and_speaks(
     codes = engine.model.cloner.codes(clip.pcm)
     others = (Cloned(voice), Cloned(voice, codes, "The cat."), Designed("a deep, slow male voice"))
     spoken = [engine.clip(Request("Why not?", other, max_frames=5)) for other in others]
-    for heard in (clip, *spoken):
-        assert len(heard.pcm) == 1920 * len(heard.codes) > 0
-        assert abs(heard.pcm).max() > 0
+    for clip_or_speech in (clip, *spoken):
+        assert len(clip_or_speech.pcm) == 1920 * len(clip_or_speech.codes) > 0
+        assert abs(clip_or_speech.pcm).max() > 0
     by_the_command(work / "tiny", clip.pcm, tmp_path)
     goes_on_from_the_model_alone(rebuild, tmp_path / "later")
 
@@ -89,7 +89,7 @@ def goes_on_from_the_model_alone(before: Rebuild, work: Path) -> None:
     shutil.copytree(before.work / "tiny", work / "tiny")
     later = Rebuild(before.recipe, work, CPUDevice(1), None, Team())
     shutil.copy(before.work / "texts.tsv", work)
-    shutil.copytree(before.work / "heard", work / "heard")
+    shutil.copytree(before.work / "shards", work / "shards")
     tokens = Tokens.read(work / "tiny")
     tokens.write(work)
     kept = parts.under("speech", parts.load(before.work, "speech"))

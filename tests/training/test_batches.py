@@ -14,7 +14,7 @@ from omnitts_cli.families.common.tokenizer import read_tokenizer
 from omnitts_cli.families.qwen3_tts.config import read_config
 from omnitts_cli.families.qwen3_tts.prompt import Qwen3Prompter
 from omnitts_cli.request import Request
-from omnitts_cli.training import lessons as lesson_tables
+from omnitts_cli.training import dataset as dataset_module
 from omnitts_cli.training.batches import Batch, Examples, cloned, designed, draw, draw_mixed, lay_out, named
 from omnitts_cli.training.codec_stage import CodecStage
 from omnitts_cli.training.export import export
@@ -31,10 +31,14 @@ DESCRIPTION = "A deep voice"
 
 @pytest.fixture
 def stage(one_length: Recipe, mode: str, language: str | None, monkeypatch: pytest.MonkeyPatch) -> SpeechStage:
-    monkeypatch.setattr(lesson_tables, "describe", lambda voice, draw: DESCRIPTION)
+    monkeypatch.setattr(dataset_module, "describe", lambda voice, draw: DESCRIPTION)
     streamed = float(mode == "streamed")
     plan = replace(
-        one_length.speech_training, streamed=streamed, untold=float(language is None), corrupt=0.0, forgetful=0.0
+        one_length.speech_training,
+        streamed=streamed,
+        no_language=float(language is None),
+        corrupt=0.0,
+        history_dropout=0.0,
     )
     recipe = replace(one_length, speech_training=plan, strangers=replace(one_length.strangers, streamed=streamed))
     return stage_of(recipe)
@@ -68,7 +72,7 @@ def voice_of(kind: str, examples: Examples, vector: torch.Tensor | None, text: s
 def test_rows_are_those_of_the_familys_prompts(
     stage: SpeechStage, tokens: Tokens, tmp_path: Path, mode: str, language: str | None, kind: str
 ) -> None:
-    recipe, table, strangers = stage.recipe, stage.lessons.tables[0], stage.lessons.strangers[0]
+    recipe, table, strangers = stage.recipe, stage.dataset.tables[0], stage.dataset.strangers[0]
     examples = {
         "named": lambda: named(table, 2, recipe),
         "cloned": lambda: cloned(strangers, 2, recipe, 0.0),
@@ -88,13 +92,13 @@ def test_rows_are_those_of_the_familys_prompts(
     check_what_follows(stage, examples, batch, rows, count, torch.cat([prompt.feed, prompt.pad.expand(200, -1)]))
 
 
-def replace_rows(table: lesson_tables.StrangerTable, rows: int) -> lesson_tables.StrangerTable:
+def replace_rows(table: dataset_module.StrangerTable, rows: int) -> dataset_module.StrangerTable:
     table.rows = rows
     return table
 
 
 def check_what_follows(
-    stage: SpeechStage, examples: Examples, batch: Batch, rows: torch.Tensor, count: int, heard: torch.Tensor
+    stage: SpeechStage, examples: Examples, batch: Batch, rows: torch.Tensor, count: int, text_rows: torch.Tensor
 ) -> None:
     """Behind the prompt: each frame's row and one row of text, or of padding when the text is over."""
     own = int(examples.own.frames[0])
@@ -103,7 +107,7 @@ def check_what_follows(
     assert int(behind.sum()) == own and bool(behind[count])
     with torch.no_grad():
         frames = stage.speech.embedder.frame(batch.codes[0][behind])
-    assert torch.allclose(rows[behind], frames + heard[:own], atol=1e-5)
+    assert torch.allclose(rows[behind], frames + text_rows[:own], atol=1e-5)
     assert torch.equal(batch.codes[0][behind], examples.own.codes[0, :own])
     # learned are this sentence's frames and its end, from the prompt's last row on
     learned = batch.target[0]
@@ -114,17 +118,17 @@ def check_what_follows(
 
 def test_targets_end_with_the_end(one_length: Recipe) -> None:
     stage = stage_of(one_length)
-    batch = draw(stage.lessons.tables[0], 4, one_length, stage.codec_ids, stage.text_ids)
+    batch = draw(stage.dataset.tables[0], 4, one_length, stage.codec_ids, stage.text_ids)
     for targets, followed in zip(batch.target, batch.followed, strict=True):
         known = targets[targets >= 0]
         assert known[-1] == stage.codec_ids.end
-        assert int(followed.sum()) == len(known) - 1 == int(stage.lessons.tables[0].facts[0, 1])
+        assert int(followed.sum()) == len(known) - 1 == int(stage.dataset.tables[0].facts[0, 1])
 
 
 def test_a_clip_without_room_behind_it_lends_its_voice_alone(one_length: Recipe) -> None:
     stage = stage_of(one_length)
     whole = replace(one_length, strangers=replace(one_length.strangers, streamed=0.0))
-    table = replace_rows(stage.lessons.strangers[0], 50)
+    table = replace_rows(stage.dataset.strangers[0], 50)
     examples = cloned(table, 8, whole, 1.0)
     assert int(examples.before.frames.sum()) == int(examples.before.length.sum()) == 0
     assert len(examples.mel) == 8
@@ -132,7 +136,7 @@ def test_a_clip_without_room_behind_it_lends_its_voice_alone(one_length: Recipe)
 
 def test_a_mixed_batch_has_every_kind_in_its_share(one_length: Recipe) -> None:
     stage = stage_of(one_length)
-    tables = stage.lessons.tables[0], stage.lessons.strangers[0]
+    tables = stage.dataset.tables[0], stage.dataset.strangers[0]
     batch = draw_mixed(*tables, 20, stage.recipe, stage.codec_ids, stage.text_ids)
     by_clip, described = 6, 4
     assert len(batch.text) == 20 and len(batch.mel) == len(batch.made) == by_clip

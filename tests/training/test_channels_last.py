@@ -18,7 +18,7 @@ def same_gradients(one: nn.Module, other: nn.Module) -> bool:
 
 
 def test_both_halves_of_the_codec_compute_the_same() -> None:
-    """The encoder's odd widths are filled up, and nothing of that is heard."""
+    """The encoder's odd widths are filled up, and that changes nothing."""
     torch.manual_seed(0)
     codec = build_codec(recipe.read(None, miniature=True).codec)
     sound, latent = torch.randn(2, 4 * 1920), torch.randn(2, 4, 16)

@@ -14,7 +14,7 @@ from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.training.codec_stage import CodecStage, Loop, train_codec
 from omnitts_cli.training.export import export_codec
 from omnitts_cli.training.journal import Budget, Journal
-from omnitts_cli.training.pool import Classroom, SoundPool, Utterance
+from omnitts_cli.training.pool import ShardReader, SoundPool, Utterance
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.teacher import PHONES_PER_FRAME, SAMPLES_PER_FRAME, STYLE, Facts
 from omnitts_cli.training.team import Team
@@ -23,7 +23,7 @@ NOBODY = Facts(0.0, 0.0, 100.0, 4.0, (0.0,) * STYLE)
 
 
 @pytest.mark.parametrize("left", ["checkpoint", "exported", "nothing"])
-def test_it_goes_on_from_what_it_finds(small: Recipe, classroom: Classroom, tmp_path: Path, left: str) -> None:
+def test_it_goes_on_from_what_it_finds(small: Recipe, shards: ShardReader, tmp_path: Path, left: str) -> None:
     torch.manual_seed(0)
     pool = SoundPool(0.01, torch.device("cpu"))
     if left != "nothing":
@@ -31,16 +31,16 @@ def test_it_goes_on_from_what_it_finds(small: Recipe, classroom: Classroom, tmp_
     if left == "exported":
         export_codec(small, tmp_path, tmp_path / "tiny" / "speech_tokenizer")
         (tmp_path / "codec.0.safetensors").unlink()
-    train_codec(CodecStage, small, CPUDevice(1), classroom, pool, tmp_path, 0.005, Team())
+    train_codec(CodecStage, small, CPUDevice(1), shards, pool, tmp_path, 0.005, Team())
     start = json.loads((tmp_path / "curves.jsonl").read_text().splitlines()[0])
     assert start["event"] == "start" and start["resumed"] == (left != "nothing")
     assert (tmp_path / "codec.0.safetensors").exists()
 
 
-def test_a_step_moves_what_should_move(small: Recipe, classroom: Classroom) -> None:
+def test_a_step_moves_what_should_move(small: Recipe, shards: ShardReader) -> None:
     torch.manual_seed(0)
     pool = SoundPool(0.01, torch.device("cpu"))
-    pool.add(classroom.heard(at_least=4))
+    pool.add(shards.read(at_least=4))
     stage = CodecStage(small, CPUDevice(1), pool, Team())
     stage.start_books()
     learned = (
@@ -58,9 +58,9 @@ def test_a_step_moves_what_should_move(small: Recipe, classroom: Classroom) -> N
     assert bool(stage.losses.isfinite().all()) and bool((stage.losses > 0).all())
 
 
-def test_it_learns_at_the_rate_that_the_journal_tells(small: Recipe, classroom: Classroom) -> None:
+def test_it_learns_at_the_rate_that_the_journal_tells(small: Recipe, shards: ShardReader) -> None:
     pool = SoundPool(0.01, torch.device("cpu"))
-    pool.add(classroom.heard(at_least=4))
+    pool.add(shards.read(at_least=4))
     stage = CodecStage(small, CPUDevice(1), pool, Team())
     before = [weight.detach().clone() for weight in stage.learned]
     stage.learn(bypass=True)
@@ -70,12 +70,12 @@ def test_it_learns_at_the_rate_that_the_journal_tells(small: Recipe, classroom: 
 
 
 def test_the_running_measure_is_trusted_alone_from_the_middle_on(
-    small: Recipe, classroom: Classroom, tmp_path: Path
+    small: Recipe, shards: ShardReader, tmp_path: Path
 ) -> None:
     pool = SoundPool(0.01, torch.device("cpu"))
-    pool.add(classroom.heard(at_least=4))
+    pool.add(shards.read(at_least=4))
     stage = CodecStage(small, CPUDevice(1), pool, Team())
-    loop = Loop(stage, lambda step: step, classroom, Journal(tmp_path / "c", "codec"), tmp_path, Budget(1.0), True)
+    loop = Loop(stage, lambda step: step, shards, Journal(tmp_path / "c", "codec"), tmp_path, Budget(1.0), True)
     trusted = []
     for spent in (0.0, 0.25, 0.5, 0.9):
         loop._set_rate(spent)
@@ -90,8 +90,8 @@ def test_drawn_sound_comes_with_its_own_phones() -> None:
         sound = np.full(length * SAMPLES_PER_FRAME, phone * 100, np.int16)
         pool.add([Utterance(0, 0, sound, np.full((length, PHONES_PER_FRAME), phone, np.uint8), NOBODY)])
     sound, phones = pool.draw(50, 2)
-    heard = (sound * 327.68).round().view(50, 2 * PHONES_PER_FRAME, -1)
-    assert torch.equal(heard[..., 0].long(), phones.flatten(1)) and torch.equal(heard[..., -1], heard[..., 0])
+    drawn = (sound * 327.68).round().view(50, 2 * PHONES_PER_FRAME, -1)
+    assert torch.equal(drawn[..., 0].long(), phones.flatten(1)) and torch.equal(drawn[..., -1], drawn[..., 0])
     assert set(phones.unique().tolist()) == {7, 9}
 
 
@@ -125,6 +125,6 @@ team.close()
 
 def test_a_team_of_two_ends_its_steps_alike(tmp_path: Path) -> None:
     as_team_of_two(tmp_path, MEMBER)
-    (first, heard), (second, also_heard) = (torch.load(tmp_path / f"left.{rank}") for rank in range(2))
-    assert not torch.equal(heard, also_heard)  # each has its own speech
+    (first, drawn), (second, also_drawn) = (torch.load(tmp_path / f"left.{rank}") for rank in range(2))
+    assert not torch.equal(drawn, also_drawn)  # each has its own speech
     assert all(torch.allclose(first[name], second[name], atol=1e-6) for name in first)

@@ -44,7 +44,7 @@ def hum(hertz: float, seconds: float = 1.0, level: float = 0.3) -> np.ndarray:
     )
 
 
-def test_the_table_says_what_was_heard() -> None:
+def test_the_table_has_what_was_measured() -> None:
     count, harvard = len(spoken_texts()), len(sentences())
     teacher = System("teacher", [hum(120)] * count)
     ours = System("ours", [hum(200, 2.0)] * harvard + [-hum(200, 2.0, 0.01)] * (count - harvard))

@@ -21,8 +21,8 @@ def test_critics_learn_to_tell_and_makers_to_fool() -> None:
         losses.append(float(loss.detach()))
     assert losses[-1] < losses[0]
     opinions, features = critics(made)
-    fooled, apart = maker_losses(opinions, features, critics(true)[1])
-    (fooled + apart).backward()
+    adversarial, apart = maker_losses(opinions, features, critics(true)[1])
+    (adversarial + apart).backward()
     assert made.grad is not None and made.grad.abs().sum() > 0
 
 

@@ -10,11 +10,11 @@ from omnitts_cli.training.texts import plain
 
 
 @pytest.mark.parametrize(
-    ("said", "heard", "errors"),
+    ("said", "recognised", "errors"),
     [("a b c", "a b c", 0), ("a b c", "a x c", 1), ("a b c", "a c", 1), ("a b", "a x b y", 2), ("a b", "", 2)],
 )
-def test_word_errors(said: str, heard: str, errors: int) -> None:
-    assert word_errors(said.split(), heard.split()) == errors
+def test_word_errors(said: str, recognised: str, errors: int) -> None:
+    assert word_errors(said.split(), recognised.split()) == errors
 
 
 def test_words_are_compared_without_case_or_marks() -> None:

@@ -1,4 +1,4 @@
-"""What is reported of strangers depends on the clip that is heard."""
+"""What is reported of strangers depends on the clip."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from omnitts_cli.training.recipe import Recipe
 
 def test_each_way_to_get_a_voice_has_its_loss(one_length: Recipe) -> None:
     stage = stage_of(one_length)
-    tables, ids = stage.lessons.held_strangers, (stage.codec_ids, stage.text_ids)
+    tables, ids = stage.dataset.held_strangers, (stage.codec_ids, stage.text_ids)
     with torch.no_grad():
         stage.speech.speaker.out.weight.mul_(50)  # so that a clip is loud enough to be noticed untrained
     losses = held_strangers(stage.speech, stage.rows, tables, one_length, ids)

@@ -32,7 +32,7 @@ def test_gradients_are_those_of_each_weight() -> None:
     joined.learn(loss)
     of = dict(plain.named_parameters())
     names = {id(weight): name for name, weight in other.named_parameters()}
-    for place, slope in zip(joined.places, joined.split(joined.slopes), strict=True):
+    for place, slope in zip(joined.places, joined.split(joined.gradients), strict=True):
         wanted = of[names[id(place.weight)]].grad
         wanted = torch.zeros_like(place.weight) if wanted is None else wanted
         assert torch.allclose(slope, wanted, rtol=1e-3, atol=1e-5)
@@ -66,9 +66,9 @@ def test_half_precision_is_that_of_the_products_alone() -> None:
         assert layer.weight.dtype == layer.bias.dtype == torch.bfloat16
         loss = layer(torch.ones(1, 3, dtype=torch.bfloat16)).float().sum()
     joined.learn(loss)
-    weight, bias = joined.split(joined.slopes)
+    weight, bias = joined.split(joined.gradients)
     assert weight.dtype == torch.float32 and weight.tolist() == [[1.0] * 3] * 2 and bias.tolist() == [1.0] * 2
-    assert joined.slopes.sum() == 8
+    assert joined.gradients.sum() == 8
     assert torch.equal(layer.weight, before)
 
 

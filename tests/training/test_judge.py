@@ -14,7 +14,7 @@ from omnitts_cli.training import judge as judging
 from omnitts_cli.training.evaluate import words
 from omnitts_cli.training.judge import GOALS, UNSEEN, Judge, judge, runs_away, spoken_texts, texts_of_all_lengths
 from omnitts_cli.training.recipe import Recipe
-from omnitts_cli.training.spoken import Heard
+from omnitts_cli.training.spoken import SpokenPieces
 from omnitts_cli.training.teacher import SAMPLE_RATE, STYLE, Facts, Spoken, TeacherVoice
 
 
@@ -67,9 +67,9 @@ def as_it_is(texts: list[str]) -> list[str]:
 def answering(monkeypatch: pytest.MonkeyPatch, sound: Callable[[str, dict[str, Any]], np.ndarray]) -> None:
     """The folder, with `sound(text, options)` as its speech."""
 
-    def speak(tts: Any, lines: list[str], **options: Any) -> Heard:
+    def speak(tts: Any, lines: list[str], **options: Any) -> SpokenPieces:
         texts = [line.strip() for line in lines]
-        return Heard([sound(text, options) for text in texts], texts, 2)
+        return SpokenPieces([sound(text, options) for text in texts], texts, 2)
 
     monkeypatch.setattr(judging, "speak", speak)
     monkeypatch.setattr(Judge, "tts", Voices())

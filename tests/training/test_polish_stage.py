@@ -11,21 +11,21 @@ from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.training import parts
 from omnitts_cli.training.codec_stage import CodecStage
 from omnitts_cli.training.polish_stage import BEFORE, ENCODED, PolishStage, low
-from omnitts_cli.training.pool import Classroom, SoundPool
+from omnitts_cli.training.pool import ShardReader, SoundPool
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.teacher import SAMPLES_PER_FRAME
 from omnitts_cli.training.team import Team
 
 
-def heard(classroom: Classroom) -> SoundPool:
+def pool_of(shards: ShardReader) -> SoundPool:
     torch.manual_seed(0)
     pool = SoundPool(0.01, torch.device("cpu"))
-    pool.add(classroom.heard(at_least=4))
+    pool.add(shards.read(at_least=4))
     return pool
 
 
-def test_codes_stay_while_decoder_and_critics_learn(small: Recipe, classroom: Classroom) -> None:
-    stage = PolishStage(small, CPUDevice(1), heard(classroom), Team())
+def test_codes_stay_while_decoder_and_critics_learn(small: Recipe, shards: ShardReader) -> None:
+    stage = PolishStage(small, CPUDevice(1), pool_of(shards), Team())
     stage.start_books()
     stage.begin()
     kept = {**stage.encoder.state_dict(), **stage.quantiser.state_dict(), **stage.phones.state_dict()}
@@ -40,8 +40,8 @@ def test_codes_stay_while_decoder_and_critics_learn(small: Recipe, classroom: Cl
     assert bool(stage.losses.isfinite().all()) and bool((stage.losses[[0, 1, 2, 5]] > 0).all())
 
 
-def test_it_goes_on_from_a_codec_that_never_met_critics(small: Recipe, classroom: Classroom, tmp_path: Path) -> None:
-    pool = heard(classroom)
+def test_it_goes_on_from_a_codec_that_never_met_critics(small: Recipe, shards: ShardReader, tmp_path: Path) -> None:
+    pool = pool_of(shards)
     plain = CodecStage(small, CPUDevice(1), pool, Team())
     plain.save(tmp_path)
     polish = PolishStage(small, CPUDevice(1), pool, Team())
@@ -51,22 +51,22 @@ def test_it_goes_on_from_a_codec_that_never_met_critics(small: Recipe, classroom
     plain.resume(parts.load(tmp_path, "codec"))  # and back again, without them
 
 
-def test_what_the_codec_hears_in_its_own_sound_teaches_the_decoder(small: Recipe, classroom: Classroom) -> None:
+def test_the_distance_of_latents_alone_moves_the_decoder(small: Recipe, shards: ShardReader) -> None:
     """With every other loss left out."""
     alone = replace(
         small,
         polish=replace(small.polish, adversary=0.0, feature=0.0),
         codec_training=replace(small.codec_training, mel=0.0, wave=0.0),
     )
-    stage = PolishStage(alone, CPUDevice(1), heard(classroom), Team())
+    stage = PolishStage(alone, CPUDevice(1), pool_of(shards), Team())
     stage.start_books()
     stage.begin()
     stage.learn(bypass=False)
-    assert stage.slopes.abs().sum() > 0
+    assert stage.gradients.abs().sum() > 0
 
 
-def test_frames_are_encoded_as_they_are_in_the_whole_clip(small: Recipe, classroom: Classroom) -> None:
-    stage = PolishStage(small, CPUDevice(1), heard(classroom), Team())
+def test_frames_are_encoded_as_they_are_in_the_whole_clip(small: Recipe, shards: ShardReader) -> None:
+    stage = PolishStage(small, CPUDevice(1), pool_of(shards), Team())
     stage.start_books()
     stage.begin()
     frames = min(300, int(stage.pool.filled) // SAMPLES_PER_FRAME)  # more than one stretch
@@ -80,9 +80,9 @@ def test_frames_are_encoded_as_they_are_in_the_whole_clip(small: Recipe, classro
 
 
 def test_the_mean_of_the_weights_is_kept_and_learning_goes_on_from_the_last(
-    small: Recipe, classroom: Classroom, tmp_path: Path
+    small: Recipe, shards: ShardReader, tmp_path: Path
 ) -> None:
-    pool = heard(classroom)
+    pool = pool_of(shards)
     stage = PolishStage(small, CPUDevice(1), pool, Team())
     stage.start_books()
     stage.begin()
@@ -99,9 +99,9 @@ def test_the_mean_of_the_weights_is_kept_and_learning_goes_on_from_the_last(
     assert torch.equal(again.decoder.closing.conv.weight, last)
 
 
-def test_what_codes_mean_to_the_decoder_stays(small: Recipe, classroom: Classroom) -> None:
+def test_what_codes_mean_to_the_decoder_stays(small: Recipe, shards: ShardReader) -> None:
     """Nothing moves them but a weight decay, which is why it may not reach them."""
-    stage = PolishStage(small, CPUDevice(1), heard(classroom), Team())
+    stage = PolishStage(small, CPUDevice(1), pool_of(shards), Team())
     stage.start_books()
     stage.begin()
     before = [weight.detach().clone() for weight in stage.decoder.quantiser.parameters()]
@@ -111,29 +111,29 @@ def test_what_codes_mean_to_the_decoder_stays(small: Recipe, classroom: Classroo
     assert all(torch.equal(a, b) for a, b in zip(before, stage.decoder.quantiser.parameters(), strict=True))
 
 
-def test_the_encoder_compares_both_sounds_as_it_hears_each(small: Recipe, classroom: Classroom) -> None:
-    stage = PolishStage(small, CPUDevice(1), heard(classroom), Team())
+def test_latents_of_both_sounds_in_one_batch_are_those_of_each_alone(small: Recipe, shards: ShardReader) -> None:
+    stage = PolishStage(small, CPUDevice(1), pool_of(shards), Team())
     stage.start_books()
     stage.begin()
     made = torch.randn(2, 4 * SAMPLES_PER_FRAME, requires_grad=True)
     true = torch.randn(4, 4 * SAMPLES_PER_FRAME)
-    distance = stage._heard_apart(made, true)
+    distance = stage._latent_distance(made, true)
     one, other = (stage.encoder.latent(low(sound)) for sound in (made, true[:2]))
     assert torch.allclose(distance, (one - other).abs().mean() / other.abs().mean(), rtol=1e-4)
     distance.backward()
     assert made.grad is not None and made.grad.any()
 
 
-def test_asking_the_critics_teaches_the_decoder_alone(small: Recipe, classroom: Classroom) -> None:
-    stage = PolishStage(small, CPUDevice(1), heard(classroom), Team())
+def test_asking_the_critics_teaches_the_decoder_alone(small: Recipe, shards: ShardReader) -> None:
+    stage = PolishStage(small, CPUDevice(1), pool_of(shards), Team())
     made = torch.randn(2, 4 * SAMPLES_PER_FRAME, requires_grad=True)
     true = torch.randn(2, 4 * SAMPLES_PER_FRAME)
-    own, fooled, feature = stage._judge(made, true)
-    (fooled + feature).backward()
-    assert made.grad is not None and made.grad.any() and not stage.judges.slopes.any()
+    own, adversarial, feature = stage._judge(made, true)
+    (adversarial + feature).backward()
+    assert made.grad is not None and made.grad.any() and not stage.judges.gradients.any()
     stage.judges.learn(own)
-    assert stage.judges.slopes.any()
+    assert stage.judges.gradients.any()
     with torch.no_grad():
         stage.critics.each[0].last.bias.add_(1.0)  # one set of weights: who is asked has changed too
     # a map of two opinions beside seven others' counts as one of each
-    assert torch.allclose(stage._judge(made, true)[1], fooled - 1.0, atol=1e-5)
+    assert torch.allclose(stage._judge(made, true)[1], adversarial - 1.0, atol=1e-5)

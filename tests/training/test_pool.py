@@ -13,7 +13,7 @@ from patience import LONG_S
 from safetensors import SafetensorError
 
 from omnitts_cli.training import pool
-from omnitts_cli.training.pool import PASSING, Classroom, SoundPool, Utterance, read_shard, write_shard
+from omnitts_cli.training.pool import PASSING, ShardReader, SoundPool, Utterance, read_shard, write_shard
 from omnitts_cli.training.teacher import SAMPLES_PER_FRAME, STYLE, Facts
 
 FACTS = Facts(0.25, 1.0, 120.0, 4.5, (0.5,) * STYLE)
@@ -37,18 +37,18 @@ def test_each_member_reads_its_own_shards_once(tmp_path: Path) -> None:
     for series in range(2):
         for number in range(2):
             write_shard(tmp_path / f"{series}-{number:05d}.safetensors", [said(10 * series + number, 1)])
-    heard = []
+    read_by_members = []
     for member in range(2):
-        room = Classroom(tmp_path, member, 2)
-        heard.append([u.text for u in (*room.heard(1), *room.heard(1))])
-        assert room.heard() == []
-    assert heard == [[0, 10], [1, 11]]
+        shards = ShardReader(tmp_path, member, 2)
+        read_by_members.append([u.text for u in (*shards.read(1), *shards.read(1))])
+        assert shards.read() == []
+    assert read_by_members == [[0, 10], [1, 11]]
 
 
 def test_no_more_is_heard_at_a_time_than_was_asked_for(tmp_path: Path) -> None:
     write_shard(tmp_path / "0-00000.safetensors", [said(n, 1) for n in range(5)])
-    room = Classroom(tmp_path)
-    assert [len(room.heard(at_most=2)) for _ in range(4)] == [2, 2, 1, 0]
+    shards = ShardReader(tmp_path)
+    assert [len(shards.read(at_most=2)) for _ in range(4)] == [2, 2, 1, 0]
 
 
 def test_a_learner_does_not_wait_for_a_shard_that_is_being_read(
@@ -63,18 +63,18 @@ def test_a_learner_does_not_wait_for_a_shard_that_is_being_read(
 
     monkeypatch.setattr(pool, "read_shard", slow)
     write_shard(tmp_path / "0-00000.safetensors", [said(7, 1)])
-    room = Classroom(tmp_path)
-    assert room.heard(at_once=False) == []
-    assert reading.wait(LONG_S) and room.heard(at_once=False) == []  # the same shard is not begun twice
+    shards = ShardReader(tmp_path)
+    assert shards.read(at_once=False) == []
+    assert reading.wait(LONG_S) and shards.read(at_once=False) == []  # the same shard is not begun twice
     finished.set()
-    assert [u.text for u in room.heard()] == [7]  # who can wait gets it
-    assert room.heard(at_once=False) == []
+    assert [u.text for u in shards.read()] == [7]  # who can wait gets it
+    assert shards.read(at_once=False) == []
 
 
 def test_a_shard_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     (tmp_path / "0-00000.safetensors").write_bytes(b"cut off")
     with pytest.raises(SafetensorError):
-        Classroom(tmp_path).heard()
+        ShardReader(tmp_path).read()
 
 
 def test_whole_frames_are_drawn_with_their_places() -> None:

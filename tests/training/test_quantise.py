@@ -87,8 +87,8 @@ def test_dimensions_are_turned_and_resized_without_a_change_of_what_is_said() ->
         assert torch.allclose(before, after, atol=1e-3) and torch.equal(leading, also_leading)
         quantiser.train()
         *_, alike = quantiser(latent, into, out, 0.0, bypass=True)
-        heard = (latent @ into.residual.into.weight.T).flatten(0, 1)
-    sizes = heard.std(0)
+        projected = (latent @ into.residual.into.weight.T).flatten(0, 1)
+    sizes = projected.std(0)
     assert sizes.max() / sizes.min() < 1.05 / LEAST_SPREAD  # 200 before
     assert torch.allclose(sizes, quantiser.spreads[1], rtol=0.05)
     assert float(alike) < 0.02 + _correlations(latent @ into.leading.into.weight.T)
@@ -107,8 +107,8 @@ def test_quiet_dimensions_get_their_share_of_the_books() -> None:
                 quantiser(latent, into, out, 0.0, bypass=True)
             quantiser.spread_out(latent, into, out) if spread else quantiser.start(latent, into)
             quantiser.eval()
-            heard = (latent @ into.residual.into.weight.T).flatten(0, 1)
-            whole = (heard - quantiser.centres[1]) / quantiser.sizes[1]
+            projected = (latent @ into.residual.into.weight.T).flatten(0, 1)
+            whole = (projected - quantiser.centres[1]) / quantiser.sizes[1]
             found, _ = quantiser.residual(whole, torch.ones(len(whole), 2))
             lost = (whole - found).square().mean(0) / whole.square().mean(0)
             errors.append(float(lost.sort().values[1:].mean()))  # of all dimensions but the best kept
@@ -123,8 +123,8 @@ def test_dimensions_that_follow_each_other_cost() -> None:
     assert alike > apart + 0.5
 
 
-def _correlations(heard: torch.Tensor) -> float:
-    squares = torch.corrcoef(heard.flatten(0, 1).T).square()
+def _correlations(projected: torch.Tensor) -> float:
+    squares = torch.corrcoef(projected.flatten(0, 1).T).square()
     return float((squares.sum() - len(squares)) / (len(squares) * (len(squares) - 1)))
 
 
@@ -132,21 +132,23 @@ def test_a_trusted_measure_does_not_depend_on_the_batch() -> None:
     """Few speakers are in a batch: codes must not depend on who else is. Its gradients still hold it at one size."""
     torch.manual_seed(0)
     quantiser = LearningQuantiser(2, 8, 4)
-    heard = (torch.randn(64, 4) * 3 + 5).requires_grad_()
+    projected = (torch.randn(64, 4) * 3 + 5).requires_grad_()
     quantiser.centres[0], quantiser.sizes[0] = 4.0, 2.0
-    known = (heard - 4.0) / 2.0
-    doubted, own = quantiser._held(0, heard)
+    known = (projected - 4.0) / 2.0
+    doubted, own = quantiser._held(0, projected)
     assert torch.equal(doubted, own) and torch.allclose(own.mean(0), torch.zeros(4), atol=1e-5)
     assert torch.allclose(own.square().mean(0), torch.ones(4), atol=1e-4)
     quantiser.centres[0], quantiser.sizes[0] = 4.0, 2.0
     quantiser.trust.fill_(1.0)
-    flat, own = quantiser._held(0, heard)
+    flat, own = quantiser._held(0, projected)
     assert torch.allclose(flat, known, atol=1e-5) and not torch.allclose(flat, own, atol=0.1)
     (flat * torch.randn(64, 4)).sum().backward()
-    assert heard.grad is not None
+    assert projected.grad is not None
     # no gradient moves all latents at once, or makes all of them larger
-    assert heard.grad.sum(0).abs().max() < 1e-3 * heard.grad.abs().sum(0).max()
-    assert (heard.grad * (heard - heard.mean(0))).sum(0).abs().max() < 1e-3 * heard.grad.abs().sum(0).max()
+    assert projected.grad.sum(0).abs().max() < 1e-3 * projected.grad.abs().sum(0).max()
+    assert (projected.grad * (projected - projected.mean(0))).sum(0).abs().max() < 1e-3 * projected.grad.abs().sum(
+        0
+    ).max()
     quantiser.eval()
     quantiser.centres[0], quantiser.sizes[0] = 4.0, 2.0
-    assert torch.allclose(quantiser._held(0, heard)[0], known, atol=1e-5)
+    assert torch.allclose(quantiser._held(0, projected)[0], known, atol=1e-5)

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
-from omnitts_cli.training.pool import FOLDER, PASSING, Classroom
+from omnitts_cli.training.pool import FOLDER, PASSING, ShardReader
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.speak_stage import _all, _asked, speak
 from omnitts_cli.training.teacher import Spoken, TeacherVoice
@@ -46,7 +46,7 @@ def test_the_order_stays_and_the_british_read_british() -> None:
 def test_what_is_spoken_lies_in_shards(small: Recipe, lines: list[Line], hummer: type, tmp_path: Path) -> None:
     brief = replace(small, teacher=replace(small.teacher, shard=40))
     speak(brief, hummer(), lines, tmp_path, 3, 0.01, 60)
-    heard = Classroom(tmp_path / FOLDER).heard(at_least=20)
-    assert all(len(u.sound) <= small.teacher.longest * 24000 for u in heard)
-    strangers = [u.stranger for u in heard if u.voice == PASSING]
+    utterances = ShardReader(tmp_path / FOLDER).read(at_least=20)
+    assert all(len(u.sound) <= small.teacher.longest * 24000 for u in utterances)
+    strangers = [u.stranger for u in utterances if u.voice == PASSING]
     assert strangers[::2] == strangers[1::2] and len(strangers) > 0

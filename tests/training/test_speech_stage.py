@@ -15,13 +15,13 @@ from omnitts_cli.training.speech_stage import SpeechStage
 
 def without_numbers(stage: SpeechStage) -> None:
     """Everything that a step reads becomes a shape: whoever asks it for a number gets an error."""
-    for table in (*stage.lessons.tables, *stage.lessons.strangers):
+    for table in (*stage.dataset.tables, *stage.dataset.strangers):
         for name, value in vars(table).items():
             if isinstance(value, torch.Tensor):
                 setattr(table, name, value.to("meta"))
     for module in (stage.speech, stage.phones, stage.guesses):
         module.to("meta")
-    for name in ("every_token", "offsets", "losses", "slopes"):
+    for name in ("every_token", "offsets", "losses", "gradients"):
         setattr(stage, name, getattr(stage, name).to("meta"))
 
 

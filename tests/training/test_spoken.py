@@ -11,10 +11,10 @@ from omnitts_cli.training.spoken import peak_memory, speak
 
 def test_pieces_come_back_with_their_texts() -> None:
     with load("random:toy", device="cpu", threads=1) as tts:
-        heard = speak(tts, ["One line.", "Another line."], max_frames=4, seed=1)
-    assert heard.texts == ["One line.", "Another line."]
-    assert len({len(sound) for sound in heard.sounds}) == 1 and len(heard.sounds[0]) > 0
-    assert heard.retries == 0
+        spoken = speak(tts, ["One line.", "Another line."], max_frames=4, seed=1)
+    assert spoken.texts == ["One line.", "Another line."]
+    assert len({len(sound) for sound in spoken.sounds}) == 1 and len(spoken.sounds[0]) > 0
+    assert spoken.retries == 0
 
 
 def test_memory_and_a_failure_are_those_of_the_command() -> None:

@@ -26,10 +26,10 @@ def test_silence_at_the_ends_is_cut_and_loudness_is_the_same() -> None:
 def test_marks_belong_to_their_sounds() -> None:
     line = list("kˈæt, jˈuː")
     ends = np.cumsum([2] + [4] * len(line) + [6]) * HALF
-    heard = [PHONES[p] for p in _labels(line, ends, 0, 22).ravel()]
-    assert heard[2] == "k" and heard[6] == heard[10] == "æ" and heard[14] == "t" and heard[18] == "pau"
-    assert heard[22] == heard[26] == "j" and heard[30] == heard[34] == heard[38] == "u"
-    assert len(heard) == 22 * SAMPLES_PER_FRAME // HALF
+    labels = [PHONES[p] for p in _labels(line, ends, 0, 22).ravel()]
+    assert labels[2] == "k" and labels[6] == labels[10] == "æ" and labels[14] == "t" and labels[18] == "pau"
+    assert labels[22] == labels[26] == "j" and labels[30] == labels[34] == labels[38] == "u"
+    assert len(labels) == 22 * SAMPLES_PER_FRAME // HALF
 
 
 def test_a_mixture_is_as_much_of_each_as_its_shares() -> None:

@@ -8,26 +8,26 @@ import torch
 from torch import nn
 from training_kit import as_team_of_two
 
-from omnitts_cli.training.team import Team, joined_slopes
+from omnitts_cli.training.team import Team, joined_gradients
 
 MEMBER = """
 from pathlib import Path
 import torch
 from torch import nn
 from omnitts_cli.devices.cpu import CPUDevice
-from omnitts_cli.training.team import Team, joined_slopes
+from omnitts_cli.training.team import Team, joined_gradients
 
 team = Team()
 torch.manual_seed(team.rank)
 layer = nn.Linear(2, 2)
 team.start_alike(layer.parameters())
 first = layer.weight.sum().item()
-slopes = joined_slopes(list(layer.parameters()))
+gradients = joined_gradients(list(layer.parameters()))
 layer(torch.full((1, 2), float(team.rank + 1))).sum().backward()
-team.average(slopes)
+team.average(gradients)
 word = team.agree(0.25 + team.rank, CPUDevice(1))
-slopes = (layer.weight.grad.tolist(), layer.bias.grad.tolist())
-lines = (team.size, first, *slopes, word, team.device("cuda"), team.device("cpu"))
+gradients = (layer.weight.grad.tolist(), layer.bias.grad.tolist())
+lines = (team.size, first, *gradients, word, team.device("cuda"), team.device("cpu"))
 Path(__file__).with_name(f"said.{team.rank}").write_text(" ".join(str(line) for line in lines))
 team.close()
 """
@@ -46,8 +46,8 @@ def test_two_members_take_the_same_step(tmp_path: Path) -> None:
 
 def test_alone_nothing_is_exchanged() -> None:
     team, layer = Team(), nn.Linear(2, 2)
-    slopes = joined_slopes(list(layer.parameters()))
+    gradients = joined_gradients(list(layer.parameters()))
     layer(torch.ones(1, 2)).sum().backward()
-    team.average(slopes)
+    team.average(gradients)
     assert (team.size, team.leads, team.device("cuda")) == (1, True, "cuda")
-    assert slopes.tolist() == [1.0] * 6
+    assert gradients.tolist() == [1.0] * 6

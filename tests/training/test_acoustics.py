@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from omnitts_cli.training.hearing import BANDS, average_spectrum, distance, heard, pitch
+from omnitts_cli.training.acoustics import BANDS, average_spectrum, distance, measured, pitch
 from omnitts_cli.training.teacher import SAMPLE_RATE
 
 TIME = np.arange(2 * SAMPLE_RATE) / SAMPLE_RATE
@@ -38,5 +38,5 @@ def test_the_spectrum_does_not_hear_loudness_but_brightness() -> None:
 
 
 def test_two_stretches_of_one_voice_are_nearer_than_two_voices() -> None:
-    one, same, other = heard(buzz(120.0)), heard(buzz(122.0) * 0.5), heard(buzz(180.0, 1.6))
+    one, same, other = measured(buzz(120.0)), measured(buzz(122.0) * 0.5), measured(buzz(180.0, 1.6))
     assert distance(one, same) < 2 < 6 < distance(one, other)

@@ -1,4 +1,4 @@
-"""Hearing without a model: the pitch of a voice and its average spectrum, and how far two voices are apart."""
+"""Acoustics without a model: the pitch of a voice and its average spectrum, and how far two voices are apart."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Sounding:
     spectrum: np.ndarray  # [BANDS]
 
 
-def heard(sound: np.ndarray) -> Sounding:
+def measured(sound: np.ndarray) -> Sounding:
     """`sound`: mono float32 at 24 kHz."""
     return Sounding(pitch(sound), average_spectrum(sound))
 

@@ -1,4 +1,4 @@
-"""Lessons: what was said, as text ids and codes, in tables on the device, from which batches are drawn.
+"""Dataset: what was said, as text ids and codes, in tables on the device, from which batches are drawn.
 
 Named speakers and passing strangers have tables of their own: of a stranger there is more to keep.
 """
@@ -29,10 +29,10 @@ LONGEST_INSTRUCTION = 64  # ids
 MEL = MelShape(SAMPLE_RATE)
 TOGETHER, STEP = 32, 8
 """Utterances that are encoded at once, those of like length together; their frames are filled up to multiples."""
-Table = TypeVar("Table", bound="LessonTable")
+Table = TypeVar("Table", bound="UtteranceTable")
 
 
-class LessonTable:
+class UtteranceTable:
     """Utterances of at most `rows` rows; the oldest are overwritten."""
 
     def __init__(self, rows: int, groups: int, capacity: int, device: torch.device) -> None:
@@ -63,8 +63,8 @@ class LessonTable:
         return places
 
 
-class StrangerTable(LessonTable):
-    """Beside each utterance another one of the same speaker: its clip as the encoder hears it, its words and codes."""
+class StrangerTable(UtteranceTable):
+    """Beside each utterance another one of the same speaker: its clip as mel bands, its words and codes."""
 
     def __init__(self, rows: int, groups: int, capacity: int, device: torch.device, clip: float) -> None:
         super().__init__(rows, groups, capacity, device)
@@ -88,8 +88,8 @@ class StrangerTable(LessonTable):
         codes [n, frames, G]; clips: that other speech itself, int16.
         """
         device = self.text.device
-        heard = torch.stack([_clip(clip, self._samples) for clip in clips])
-        self.mels[places] = log_mel(heard.to(device).float() / 32768, MEL).half()
+        clips_of_one_length = torch.stack([_clip(clip, self._samples) for clip in clips])
+        self.mels[places] = log_mel(clips_of_one_length.to(device).float() / 32768, MEL).half()
         self.instruction[places] = _padded(instructions, LONGEST_INSTRUCTION).to(device)
         self.instructed[places] = torch.tensor([len(i) for i in instructions]).to(device)
         facts = [(len(t), len(c) // SAMPLES_PER_FRAME) for t, c in zip(texts, clips, strict=True)]
@@ -137,8 +137,8 @@ class Instructions:
         return self._encoder.encode(words).ids
 
 
-class Lessons:
-    """Tables of several lengths, filled from the classroom through the codec's hearing half."""
+class Dataset:
+    """Tables of several lengths, filled from the shards through the codec's encoder."""
 
     def __init__(
         self, recipe: Recipe, encoder: CodecEncoder, ids: list[list[int]], capacity: int, tokens: Tokens
@@ -150,10 +150,10 @@ class Lessons:
         plan, device = recipe.speech_training, next(encoder.parameters()).device
         sizes = [(rows, recipe.codec.groups) for rows in plan.lengths]
         longer = list(zip(sizes, recipe.strangers.clips, strict=True))
-        self.tables = [LessonTable(*size, capacity, device) for size in sizes]
+        self.tables = [UtteranceTable(*size, capacity, device) for size in sizes]
         self.strangers = [StrangerTable(*size, recipe.strangers.kept, device, clip) for size, clip in longer]
         # the first utterances are never learned from: the loss on them says what was understood
-        self.held_back = [LessonTable(*size, plan.held_back, device) for size in sizes]
+        self.held_back = [UtteranceTable(*size, plan.held_back, device) for size in sizes]
         self.held_strangers = [StrangerTable(*size, plan.held_back, device, clip) for size, clip in longer]
         self._waiting: list[list[Utterance]] = [[] for _ in sizes]
         self._waiting_strangers: list[Utterance] = []  # two and two
@@ -222,8 +222,8 @@ class Lessons:
             longest = min(frames, -(-len(utterances[those[-1]].phones) // STEP) * STEP)
             sound = torch.zeros(len(those), longest * SAMPLES_PER_FRAME, dtype=torch.int16)
             for row, n in zip(sound, those, strict=True):
-                heard = torch.from_numpy(utterances[n].sound[: sound.shape[1]])
-                row[: len(heard)] = heard
+                samples = torch.from_numpy(utterances[n].sound[: sound.shape[1]])
+                row[: len(samples)] = samples
             codes[those, :longest] = self._encoder(sound.to(device).float() / 32768)
         self.seconds += sum(len(u.phones) for u in utterances) * SAMPLES_PER_FRAME / SAMPLE_RATE
         return codes

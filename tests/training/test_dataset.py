@@ -1,4 +1,4 @@
-"""Lessons: what is kept of an utterance, and where."""
+"""Dataset: what is kept of an utterance, and where."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ import torch
 from training_kit import stage_of
 
 from omnitts_cli.models.speaker import log_mel
-from omnitts_cli.training.lessons import MEL, StrangerTable
+from omnitts_cli.training.dataset import MEL, StrangerTable
 from omnitts_cli.training.pool import PASSING, Utterance
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.teacher import STYLE, Facts
 
 
 def test_the_first_utterances_are_held_back(small: Recipe) -> None:
-    lessons, held = stage_of(small).lessons, small.speech_training.held_back
-    assert lessons.held_back[0].added == held <= lessons.held_strangers[-1].added
-    assert lessons.tables[0].added == 16 - held
-    assert sum(table.added for table in (*lessons.strangers, *lessons.held_strangers)) == 16
+    dataset, held = stage_of(small).dataset, small.speech_training.held_back
+    assert dataset.held_back[0].added == held <= dataset.held_strangers[-1].added
+    assert dataset.tables[0].added == 16 - held
+    assert sum(table.added for table in (*dataset.strangers, *dataset.held_strangers)) == 16
 
 
 def test_beside_an_utterance_stands_the_other_one_of_the_stranger(one_length: Recipe) -> None:
-    table = stage_of(one_length).lessons.strangers[0]
+    table = stage_of(one_length).dataset.strangers[0]
     own, other = table.facts[: table.added, :2], table.before_facts[: table.added]
     assert table.added > 0 and set(own[:, 1].tolist()) == {6, 18} == set(other[:, 1].tolist())
     assert (own != other).all()  # the two sentences have six and eighteen letters
@@ -37,15 +37,15 @@ def test_beside_an_utterance_stands_the_other_one_of_the_stranger(one_length: Re
 
 
 def test_a_stranger_who_speaks_once_is_not_kept(small: Recipe) -> None:
-    lessons, lone = stage_of(small).lessons, Facts(0.0, 0.0, 100.0, 4.0, (0.0,) * STYLE)
-    before = list(lessons._waiting_strangers)
+    dataset, lone = stage_of(small).dataset, Facts(0.0, 0.0, 100.0, 4.0, (0.0,) * STYLE)
+    before = list(dataset._waiting_strangers)
     sound = torch.zeros(4 * 1920, dtype=torch.int16).numpy()
     phones = torch.zeros(4, 2, dtype=torch.uint8).numpy()
-    lessons.add([Utterance(2, PASSING, sound, phones, lone, 9)])
-    assert lessons._waiting_strangers == before
+    dataset.add([Utterance(2, PASSING, sound, phones, lone, 9)])
+    assert dataset._waiting_strangers == before
 
 
-def test_a_clip_is_heard_as_the_family_hears_it(small: Recipe) -> None:
+def test_mel_bands_of_a_clip_are_those_of_the_family(small: Recipe) -> None:
     """A sound of just the clip's length comes through whole, a shorter one again and again."""
     table = StrangerTable(60, 3, 4, torch.device("cpu"), 0.4)
     sound = (torch.randn(9600) * 3000).to(torch.int16)
@@ -59,7 +59,7 @@ def test_a_clip_is_heard_as_the_family_hears_it(small: Recipe) -> None:
     assert table.instruction[0, :2].tolist() == [1, 2] and table.instructed.tolist()[:2] == [2, 1]
 
 
-def test_a_clip_too_long_for_the_rows_is_heard_but_not_continued(small: Recipe) -> None:
+def test_a_clip_too_long_for_the_rows_gives_its_voice_but_is_not_continued(small: Recipe) -> None:
     table = StrangerTable(20, 3, 4, torch.device("cpu"), 0.4)
     long = torch.ones((table.frames + 1) * 1920, dtype=torch.int16)
     table.add_strangers(torch.tensor([0]), [[1]], [[4] * 30], torch.ones(1, table.frames + 1, 3), [long])
@@ -69,7 +69,7 @@ def test_a_clip_too_long_for_the_rows_is_heard_but_not_continued(small: Recipe) 
 
 def test_strangers_stand_where_description_and_sound_fit(small: Recipe) -> None:
     short = replace(small, speech_training=replace(small.speech_training, lengths=(42, 170)))
-    lessons = stage_of(short).lessons
-    assert lessons.tables[0].added > 0
-    for rows, table in zip((42, 170), (*lessons.held_strangers, *lessons.strangers)[:2], strict=True):
+    dataset = stage_of(short).dataset
+    assert dataset.tables[0].added > 0
+    for rows, table in zip((42, 170), (*dataset.held_strangers, *dataset.strangers)[:2], strict=True):
         assert (11 + table.instructed + table.facts[:, :2].sum(1) <= rows).all()
