@@ -45,6 +45,7 @@ OPTIONS_MEANT = {
     "--reference": 'omnitts clone -r CLIP "text"',
     "--clone": 'omnitts clone -r CLIP "text"',
     "--description": 'omnitts design -i "a deep, slow man" "text"',
+    "--desc": 'omnitts design -i "a deep, slow man" "text"',
     "--out": "-o FILE",
     "-w": "-o FILE",
     "--wav": "-o FILE",
@@ -197,15 +198,11 @@ def in_our_words(refusal: Any) -> UsageError:
         word = option.lstrip("-")
         part_of = [name for name in names if word in name.split("-")]  # --gap: --sentence-gap
         close = nearest(word, part_of or names) or next(iter(part_of), None)
-        return UsageError(f"unknown option '{option}'", hint=close_option(path, option, close and f"--{close}"))
+        speaks = ctx is not None and any(param.metavar == "TEXT" for param in ctx.command.params)
+        dash = f"   (for text that begins with a dash: {path} -- '{option}')" if speaks else ""
+        return UsageError(f"unknown option '{option}'", hint=f"{f'--{close}' if close else f'{path} --help'}{dash}")
     message = EXTRA.sub(r"unexpected: \1", refusal.format_message().rstrip("."))
     return UsageError(message[:1].lower() + message[1:], hint=f"{path} --help")
-
-
-def close_option(path: str, option: str, close: str | None) -> str:
-    if close:
-        return f"{close}   (for text that begins with a dash: {path} -- '{option}')"
-    return f"{path} --help   (for text that begins with a dash: {path} -- '{option}')"
 
 
 def group(help: str) -> typer.Typer:

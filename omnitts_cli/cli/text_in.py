@@ -68,10 +68,14 @@ def as_meant(words: list[str] | None, options: TextIn) -> tuple[list[str] | None
 
 
 def as_utf8(text: str) -> str:
-    """Words of the command line that the locale could not read are UTF-8 all the same."""
+    """Words of the command line that the locale could not decode; they are read as UTF-8."""
     try:
         return os.fsencode(text).decode()
-    except UnicodeError:  # half of a surrogate pair, or not UTF-8: reported when the text is cleaned
+    except UnicodeDecodeError as error:
+        byte = f"byte 0x{error.object[error.start]:02x} at offset {error.start}"
+        hint = "--encoding cp1252 -f FILE   reads a file in another encoding"
+        raise InputError(f"the text is not UTF-8: {byte}", hint=hint) from None
+    except UnicodeEncodeError:  # half of a surrogate pair: reported when the text is cleaned
         return text
 
 

@@ -22,8 +22,7 @@ from omnitts_cli.settings.setting import (
     seconds,
     whole,
 )
-from omnitts_cli.settings.table import SHARED, Book, Folder, Live, Output, Speech
-from omnitts_cli.text.language import LANGUAGES
+from omnitts_cli.settings.table import LANGUAGE, SHARED, Book, Folder, Live, Output, Speech
 
 for_voice = partial(Setting, group="voice")
 for_files = partial(Setting, group="output")
@@ -280,7 +279,7 @@ class What:
         str,
         for_load(
             "-l --language",
-            one_of("auto", *LANGUAGES),
+            LANGUAGE,
             "Language of the texts.",
             "CODE",
             shown="all that the model supports",

@@ -68,8 +68,9 @@ class SettingsFile:
         return presets.check(name, table, source)
 
     def _checked(self, field: Field, key: str, value: Any) -> Any:
-        """The value, if the option accepts it as it is or, for text, as it would be typed."""
+        """The value, if the option accepts it."""
         values = list(value) if field.setting.many and isinstance(value, list) else [value]
+        values = [field.setting.resolved(item) for item in values]
         for item in values:
             if not field.setting.accepts(item):
                 raise SettingsError(
@@ -77,7 +78,7 @@ class SettingsFile:
                     hint=f"correct '{key}'",
                     where=(str(self.path), self.line(key)),
                 )
-        return tuple(values) if field.setting.many else value
+        return tuple(values) if field.setting.many else values[0]
 
     def place(self, key: str) -> str:
         """The file and the line of a key, for messages."""

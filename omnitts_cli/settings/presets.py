@@ -42,6 +42,7 @@ def check(name: str, table: Mapping[str, Any], source: str) -> Preset:
             guess = nearest(key.replace("_", "-"), [*spelled, *(name.replace("_", "-") for name in former)])
             hint = f"did you mean '{guess}'?" if guess else "known keys: " + ", ".join(spelled)
             raise SettingsError(f"{source}: unknown key '{key}'", hint=hint)
+        value = value if key == "about" else known[own].setting.resolved(value)
         accepted = TEXT.accepts(value) if key == "about" else known[own].setting.accepts(value)
         if not accepted:
             words = TEXT.words if key == "about" else known[own].setting.kind.words

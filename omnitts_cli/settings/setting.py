@@ -234,6 +234,10 @@ class Setting:
         """Whether a value from a file is valid; booleans only for switches."""
         return self.kind.accepts(value) and isinstance(value, bool) == (self.kind is SWITCH)
 
+    def resolved(self, value: Any) -> Any:
+        """A value from a file or a program; a choice may be spelled as it may be typed: "English" for "en"."""
+        return self.kind.parse(value) if self.kind.choices and isinstance(value, str) else value
+
 
 @dataclass(frozen=True, eq=False)
 class Field:
@@ -265,7 +269,7 @@ class Field:
         """A value from a program, checked; NumPy numbers and paths are accepted."""
         items = list(value) if self.setting.many and not isinstance(value, str) else [value]
         found = [item.item() if hasattr(item, "item") else item for item in items]
-        found = [fspath(item) if isinstance(item, PathLike) else item for item in found]
+        found = [self.setting.resolved(fspath(item) if isinstance(item, PathLike) else item) for item in found]
         for item in found:
             if not self.setting.accepts(item):
                 raise UsageError(

@@ -59,7 +59,7 @@ def open_engine(
 
     `tell` is called with a line if there are fewer slots than requested.
     """
-    settings = EngineSettings.of(options, "open_engine")
+    settings = EngineSettings.of(options, "load()")
     device = device_for(name, settings)
     model = load_model(name, device, variant=variant, settings=settings, report=report)
     return start(model, device, plan_for(model, device, settings), tell)
@@ -69,7 +69,7 @@ def known_before(
     name: str, *, variant: str | None = None, report: Report | None = None, **options: Any
 ) -> tuple[Path | None, str, str]:
     """The folder of a model, if it has one; the precision and the device that it will run in. Loads no weights."""
-    settings = EngineSettings.of(options, "known_before")
+    settings = EngineSettings.of(options, "load()")
     device, folder, stored = device_for(name, settings), None, None
     if not name.startswith(RANDOM):
         folder = find(name, variant=variant, offline=settings.offline, report=report).folder

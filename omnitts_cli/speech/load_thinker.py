@@ -50,7 +50,7 @@ def open_answer_loop(
     name: str, *, positions: int | None = None, sound: bool = False, speech: bool = False, **options: Any
 ) -> AnswerLoop:
     """Returns the same in an AnswerLoop, with the talker too if `speech`."""
-    settings = EngineSettings.of({"seconds": SECONDS, **options}, "open_answer_loop")
+    settings = EngineSettings.of({"seconds": SECONDS, **options}, "load_assistant()")
     device = load.device_for(name, settings)
     model = load_thinker(name, device, settings, sound, speech)
     slots = settings.slots or (32 if device.captures else 4)

@@ -31,7 +31,7 @@ from omnitts_cli.speech import voice_files, voices
 from omnitts_cli.speech.loop import BULK
 from omnitts_cli.speech.servers import Address, headers, model_there, own_socket, refused, same_model, unreachable
 from omnitts_cli.speech.tts import TTS
-from omnitts_cli.speech.voices import Voice
+from omnitts_cli.speech.voices import Voice, VoiceLike
 from omnitts_cli.voices import Cloned, Designed, Named
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class RemoteTTS(TTS):
         super().__init__(engine, loop=loop)
         self.via = str(address)
 
-    def _voice_for(self, voice: str | Voice | None) -> Voice:
+    def _voice_for(self, voice: VoiceLike | None) -> Voice:
         if isinstance(voice, str) and voice_files.is_blend(voice) and voices.saved_voice(voice) is None:
             return Voice(Named(voice), voice)  # of voices of the model, which the server knows
         return super()._voice_for(voice)

@@ -25,7 +25,7 @@ from omnitts_cli.speech.live import LiveStream
 from omnitts_cli.speech.loop import Loop
 from omnitts_cli.speech.script import Fed, Script, Written
 from omnitts_cli.speech.speaking import Manner, Stream, Tell
-from omnitts_cli.speech.voices import Voice
+from omnitts_cli.speech.voices import Voice, VoiceLike
 from omnitts_cli.text.language import LANGUAGES
 from omnitts_cli.text.piece import Piece
 from omnitts_cli.text.reading import reader
@@ -38,6 +38,10 @@ if TYPE_CHECKING:
 AHEAD = 4  # pieces split ahead, so that no slot waits for the splitter
 NOT_HERE = ("file", "model", "voice")
 """Settings of these groups that are not options of `speak`, because they are parameters or belong to `load`."""
+
+CLIP_OPTIONS = ("pad", "check", "transcribe", "asr_model", "offline")
+FILE_OPTIONS = ("start", "end", *CLIP_OPTIONS)
+"""Options of `clone` for a Clip, and for files."""
 
 __all__ = ["TTS", "Chunk", "Clip", "Voice", "load"]
 
@@ -164,7 +168,7 @@ class TTS:
     # ---- speaking
 
     def speak(
-        self, text: str, *, voice: str | Voice | None = None, seed: int | None = None, tell: Tell | None = None,
+        self, text: str, *, voice: VoiceLike | None = None, seed: int | None = None, tell: Tell | None = None,
         **options: Any,
     ) -> Clip:  # fmt: skip
         """Returns the speech of a text of any length as one Clip. Sentences are checked, and retried if necessary."""
@@ -178,7 +182,7 @@ class TTS:
         return replace(clip, samples=samples, notices=(*clip.notices, *map(Notice, notices)))
 
     def stream(
-        self, text: str | Iterable[str], *, voice: str | Voice | None = None, seed: int | None = None,
+        self, text: str | Iterable[str], *, voice: VoiceLike | None = None, seed: int | None = None,
         tell: Tell | None = None, **options: Any,
     ) -> Stream:  # fmt: skip
         """Returns an iterator of Chunks, the first as soon as there is sound. Leaving the loop early frees its slots.
@@ -192,18 +196,18 @@ class TTS:
 
     @overload
     def speak_all(
-        self, texts: Iterable[str], *, voice: str | Voice | None = None, seed: int | None = None,
+        self, texts: Iterable[str], *, voice: VoiceLike | None = None, seed: int | None = None,
         errors: Literal["raise"] = "raise", **options: Any,
     ) -> list[Clip]: ...  # fmt: skip
 
     @overload
     def speak_all(
-        self, texts: Iterable[str], *, voice: str | Voice | None = None, seed: int | None = None,
+        self, texts: Iterable[str], *, voice: VoiceLike | None = None, seed: int | None = None,
         errors: Literal["return"], **options: Any,
     ) -> list[Clip | OmniError]: ...  # fmt: skip
 
     def speak_all(
-        self, texts: Iterable[str], *, voice: str | Voice | None = None, seed: int | None = None,
+        self, texts: Iterable[str], *, voice: VoiceLike | None = None, seed: int | None = None,
         errors: Literal["raise", "return"] = "raise", **options: Any,
     ) -> list[Clip] | list[Clip | OmniError]:  # fmt: skip
         """Returns a Clip for each text, in order, generated together. Text number n uses `seed` + n.
@@ -213,6 +217,8 @@ class TTS:
         """
         if errors not in ("raise", "return"):
             raise UsageError(f"errors = {errors!r} is not 'raise' or 'return'", hint="correct errors=")
+        if isinstance(texts, str):
+            raise UsageError("speak_all() takes several texts, not one string", hint="tts.speak(text)")
         first = secrets.randbits(31) if seed is None else seed
         texts, failed = list(texts), threading.Event()
 
@@ -244,21 +250,26 @@ class TTS:
     ) -> Voice:
         """Returns the voice of a clip: a file, several files, or a Clip. A transcript improves the match.
 
-        Options: start, end (seconds), pad, check, transcribe.
+        Options: start, end (seconds, of one file), pad, check, transcribe, asr_model, offline.
         """
         told = tell or (lambda notice: None)
         if isinstance(audio, references.Reference):
-            found = audio
-        elif isinstance(audio, Clip):
-            found = references.prepared(references.of_clip(audio), transcript, tell=told, **options)
-        else:
-            paths = [audio] if isinstance(audio, str | PathLike) else list(audio)
-            found = references.reference([fspath(path) for path in paths], transcript, tell=told, **options)
+            return self._voice_of(audio)
+        refuse_unknown("clone", options, CLIP_OPTIONS if isinstance(audio, Clip) else FILE_OPTIONS)
+        if isinstance(audio, Clip):
+            return self._voice_of(references.prepared(references.of_clip(audio), transcript, tell=told, **options))
+        paths = [audio] if isinstance(audio, str | PathLike) else list(audio)
+        if not paths or not all(isinstance(path, str | PathLike) for path in paths):
+            what = "clone() needs a file, several files or a Clip"
+            raise UsageError(what, hint="of samples: omnitts.Clip(samples, sample_rate, seed=0)")
+        found = references.reference([fspath(path) for path in paths], transcript, tell=told, **options)
         return self._voice_of(found)
 
     def design(self, description: str, *, seed: int | None = None) -> Voice:
         """Returns a voice made from a description. Its seed is the default for speech in this voice."""
         voices.require("designed", self.engine.model)
+        if not isinstance(description, str):
+            raise UsageError(f"the description is {description!r}, not text", hint='tts.design("a deep, slow man")')
         return Voice(Designed(description), seed=seed)
 
     # ---- for the command line and other callers with their own script
@@ -266,7 +277,7 @@ class TTS:
     def open(
         self,
         script: Script,
-        voice: str | Voice | None,
+        voice: VoiceLike | None,
         text: TextIn,
         speech: Speech,
         *,
@@ -329,7 +340,7 @@ class TTS:
         script = Written(iter([Piece(text, 0, len(text))]), len(text))
         return Stream(self.loop, self.sample_rate, manner, script, None, notify)
 
-    def _voice_for(self, voice: str | Voice | None) -> Voice:
+    def _voice_for(self, voice: VoiceLike | None) -> Voice:
         return voices.voice_for(voice, self.engine.model)
 
     def _voice_of(self, found: references.Reference) -> Voice:
@@ -350,7 +361,7 @@ class TTS:
     def _stream(
         self,
         text: str | Iterable[str],
-        voice: str | Voice | None,
+        voice: VoiceLike | None,
         settings: tuple[TextIn, Speech],
         tell: Tell | None,
         *,
@@ -359,6 +370,8 @@ class TTS:
     ) -> Stream:
         how, speech = settings
         live = not isinstance(text, str)
+        if live and (isinstance(text, bytes) or not isinstance(text, Iterable)):
+            raise UsageError(f"the text is {type(text).__name__}, not a string", hint='tts.speak("Hello there.")')
         script: Script = Fed() if live else script_of(text, how, speech.language)  # type: ignore[arg-type]
         return self.open(
             script, self._voice if voice is None else voice, how, speech,
@@ -371,14 +384,21 @@ class TTS:
         former, values = former_names(known), dict(self._defaults)
         for key, value in {**options, "seed": seed}.items():
             name = former.get(key, key)
-            if name not in known:
-                close = nearest(key, list(known))
-                hint = f"did you mean {close}=?" if close else "options: " + ", ".join(known)
-                raise UsageError(f"speak() has no option '{key}'", hint=hint)
+            refuse_unknown("speak", [name], known)
             if value is not None:
                 values[name] = known[name].checked(value)
         return tuple(group(**{f.name: values[f.name] for f in fields_of(group) if f.name in values})
                      for group in (TextIn, Speech))  # type: ignore[return-value]  # fmt: skip
+
+
+def refuse_unknown(method: str, given: Iterable[str], known: Iterable[str]) -> None:
+    """Raises UsageError for the first option that a method does not have."""
+    names = list(known)
+    for key in given:
+        if key not in names:
+            close = nearest(key, names)
+            hint = f"did you mean {close}=?" if close else "options: " + ", ".join(names)
+            raise UsageError(f"{method}() has no option '{key}'", hint=hint)
 
 
 def script_of(text: str, how: TextIn, language: str) -> Script:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -48,6 +49,9 @@ class Voice:
         return voice_files.save(kept, replace=replace)
 
 
+VoiceLike = str | PathLike[str] | Voice
+
+
 def saved_voice(name: str | None) -> Voice | None:
     """The saved voice, the voice file or the blend of that name; None where only the model can know it.
 
@@ -69,13 +73,17 @@ def saved_voice(name: str | None) -> Voice | None:
     return Voice(found.voice, found.name, found.about)
 
 
-def voice_for(voice: str | Voice | None, model: SpeechModel) -> Voice:
+def voice_for(voice: VoiceLike | None, model: SpeechModel) -> Voice:
     """The voice, if this model supports it. None: the model's first voice."""
+    if isinstance(voice, PathLike):
+        voice = fspath(voice)
     if isinstance(voice, str):
         own = blended_voice if voice_files.is_blend(voice) else named_voice
         voice = saved_voice(voice) or own(voice, model)
     elif voice is None:
         voice = named_voice(None, model)
+    elif not isinstance(voice, Voice):
+        raise UsageError(f"voice = {voice!r} is not a name, a path or a Voice", hint="tts.voices lists the names")
     if isinstance(voice.identity, Cloned):
         check_match(voice, voice.identity, model)
     elif isinstance(voice.identity, Designed):

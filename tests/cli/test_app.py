@@ -113,6 +113,14 @@ def test_case_84_wrong_options_are_2_with_the_nearest(omnitts: Omnitts, options:
     assert list(Path().iterdir()) == []
 
 
+@pytest.mark.parametrize("command", [("say",), ("help",), ("voices", "list"), ()])
+def test_a_dash_before_text_is_explained_where_there_is_text(omnitts: Omnitts, command: tuple[str, ...]) -> None:
+    done = omnitts(*command, "--qqq")
+    assert done.code == 2 and "unknown option '--qqq'" in done.err
+    assert ("omnitts say -- '--qqq'" in done.err) == (command == ("say",))
+    assert "-- '" not in done.err or command == ("say",)
+
+
 @pytest.mark.parametrize("text", ["-hello", "--Hello", "-1 degree"])
 def test_case_84_text_that_begins_with_a_dash_is_2_and_never_spoken(omnitts: Omnitts, text: str) -> None:
     done = omnitts("say", text)

@@ -78,6 +78,18 @@ def test_a_table_is_for_its_command(omnitts: Omnitts, home: Path) -> None:
     assert value(omnitts, "split")[0] == "none"
 
 
+def test_every_language_of_a_file_suits_every_command(omnitts: Omnitts, home: Path) -> None:
+    """bench had a list of its own, without detect; files and presets knew codes only."""
+    user_file(home, 'language = "detect"\n[presets.mine]\nlanguage = "English"\n')
+    done = omnitts("bench", "-m", "random:toy", "-c", "1", "-n", "1", "--warmup", "0", "--frames", "2", "-d", "cpu")
+    assert done.code == 0, done.err
+    checks = {one["name"]: one for one in omnitts("doctor", "--json", "--offline").json["checks"]}
+    assert checks["settings"]["status"] == "ok", checks["settings"]
+    assert omnitts("say", "--preset", "mine", "-o", "a.wav", "Hello", "--json").json["lang"] == "en"
+    user_file(home, 'language = "English"\n')
+    assert value(omnitts, "language")[0] == "en"
+
+
 def test_a_voice_of_the_file_is_for_say_and_not_against_design(omnitts: Omnitts, home: Path) -> None:
     user_file(home, 'voice = "ben"\ninstruct = "loud"\n')
     toy = ("-m", "random:toy", "--max-frames", "12", "-o", "a.wav", "Hello there.")

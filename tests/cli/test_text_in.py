@@ -73,6 +73,11 @@ def test_case_28_31_32_what_cannot_be_read_is_3(omnitts: Omnitts, name: str, dat
     assert not Path("a.wav").exists()
 
 
+def test_words_that_are_not_utf8_say_so(omnitts: Omnitts) -> None:
+    done = omnitts("say", "-o", "a.wav", "caf\udce9 au lait")  # as Python passes on the byte 0xe9
+    assert done.code == 3 and "the text is not UTF-8: byte 0xe9 at offset 3" in done.err
+
+
 def test_case_32_an_epub_with_a_path_out_of_it(omnitts: Omnitts) -> None:
     with zipfile.ZipFile("a.epub", "w") as file:
         file.writestr("../evil", "x")

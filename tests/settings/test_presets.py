@@ -28,6 +28,13 @@ def test_every_shipped_preset_loads_and_decides_something(name: str) -> None:
     assert preset.values
 
 
+def test_a_choice_may_be_spelled_as_it_may_be_typed(tmp_path: Path) -> None:
+    assert presets.read(written(tmp_path, 'language = "German"\nformat = "FLAC"')).values == {
+        "language": "de",
+        "format": "flac",
+    }
+
+
 def test_only_what_is_given_is_decided(tmp_path: Path) -> None:
     assert presets.read(written(tmp_path, 'top-k = 0\nmodel = "tiny"')).values == {"model": "tiny", "top_k": 0}
 

@@ -143,6 +143,39 @@ def test_what_is_odd_in_a_text_is_a_notice(tts: TTS, text: str, form: str, words
     assert told == list(clip.notices)
 
 
+WRONG: list[tuple[Any, str]] = [
+    (lambda tts: tts.speak(None), "the text is NoneType, not a string"),
+    (lambda tts: tts.speak(b"Hello."), "the text is bytes, not a string"),
+    (lambda tts: tts.speak_all("Hello."), "speak_all() takes several texts, not one string"),
+    (lambda tts: tts.speak("Hello.", voice=3), "voice = 3 is not a name, a path or a Voice"),
+    (lambda tts: tts.clone([]), "clone() needs a file, several files or a Clip"),
+    (lambda tts: tts.clone(np.zeros(24_000, np.float32)), "clone() needs a file, several files or a Clip"),
+    (lambda tts: tts.clone("a.wav", strat=1.0), "clone() has no option 'strat'"),
+    (lambda tts: tts.clone(tts.speak("Hello."), start=1.0), "clone() has no option 'start'"),
+    (lambda tts: tts.design(None), "the description is None, not text"),
+    (lambda tts: omnitts.load("tiny", devise="cpu"), "load(): unknown key 'devise'"),
+]
+
+
+@pytest.mark.parametrize("call,message", WRONG, ids=[message for _, message in WRONG])
+def test_a_wrong_argument_is_an_error_in_words(tts: TTS, call: Any, message: str) -> None:
+    with pytest.raises(omnitts.OmniError) as caught:
+        call(tts)
+    assert caught.value.message == message and caught.value.hint
+
+
+def test_a_voice_may_be_a_path(tts: TTS, clip: Path) -> None:
+    path = voice_files.find("me")
+    by_path, by_name = (tts.speak("Hello.", voice=voice, seed=1) for voice in (path, "me"))
+    assert np.array_equal(by_path.samples, by_name.samples)
+
+
+def test_a_choice_may_be_spelled_as_it_may_be_typed(tts: TTS) -> None:
+    assert tts.speak("Hello.", seed=1, language="English").seconds > 0
+    with pytest.raises(omnitts.OmniError, match="not one of"):
+        tts.speak("Hello.", language="Klingon")
+
+
 def test_a_clip_is_the_join_of_its_stream(tts: TTS) -> None:
     text = "Here is one sentence. Here is another one, a little longer than the first. " * 3
     stream = tts.stream(text, seed=3)
