@@ -21,6 +21,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 from omnitts_cli.errors import Notice
 from omnitts_cli.fleet.job import Job
 from omnitts_cli.fleet.run import Pace

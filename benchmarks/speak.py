@@ -12,6 +12,7 @@ first sound is the first playable one. One round is thrown away before each leve
 from __future__ import annotations
 
 import argparse
+import gc
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, replace
@@ -179,6 +180,7 @@ def main() -> None:
     if options.vs_exact:
         settings = replace(settings, exact=True)
         engines.append(opened(options, settings, *rig.load_model(options, settings)))
+    gc.freeze()  # as commands do: a full collection stops the loop for 0.2 s
     found = [
         about | measure(engine, options, level) | rig.machine(options, engine.device)
         for level in options.concurrency

@@ -145,6 +145,16 @@ def test_every_file_says_what_it_owns() -> None:
     assert silent == []
 
 
+def test_benchmarks_run_from_a_source_tree() -> None:
+    """Before a script imports the package, it or a script that it imports puts the source tree on the path."""
+    texts = {path.stem: path.read_text("utf-8") for path in tracked("benchmarks/*.py")}
+    adding = {name for name, text in texts.items() if "sys.path.insert(0" in text}
+    for name, text in texts.items():
+        before, imports, _ = re.split(r"^((?:import|from) omnitts_cli\b)|\Z", text, maxsplit=1, flags=re.MULTILINE)
+        siblings = set(re.findall(r"^(?:import|from) (\w+)", before, re.MULTILINE))
+        assert not imports or "sys.path.insert(0" in before or siblings & adding, name
+
+
 def mirrored(test: Path) -> bool:
     """tests/x/test_y.py speaks for omnitts_cli/x/y.py, or for the whole room omnitts_cli/x/y/.
 
