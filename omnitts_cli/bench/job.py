@@ -142,13 +142,15 @@ class Job:
 
     def _engines(self) -> Bench:
         from omnitts_cli.bench.local import EngineTarget
+        from omnitts_cli.devices.fingerprint import of_exact
 
         _, variant = engines.KINDS[self.speaker.mode or "voice"]
         main = engines.open_engine(self.model, self.settings, variant, self.fetched)
         opened = {MAIN: main}
         if self.versus is not None:
             opened[self.versus] = engines.other(self.versus, main, self.model, self.settings, variant)
-        model = main.engine.model
+        model, bits = main.engine.model, of_exact(main.engine.device)
+        exact = {"exact": bits} if bits else {}
         targets = {name: EngineTarget(one.engine, keep=self.keeps) for name, one in opened.items()}
         return Bench(
             targets,
@@ -158,7 +160,7 @@ class Job:
             f"{main.engine.device.name}, {main.engine.device.card}",
             str(model.dtype).removeprefix("torch."),
             {"load_s": main.load_s, "start_s": main.start_s},
-            {name: getattr(main.engine.plan, name) for name in ("slots", "capture")},
+            {name: getattr(main.engine.plan, name) for name in ("slots", "capture")} | exact,
         )
 
     def _load(self, model: Any) -> Workload:

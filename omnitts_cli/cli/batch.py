@@ -154,7 +154,7 @@ def report(job: Job, summary: Summary) -> None:
         status="ok" if not failed else "partial", command="batch", output=out, **fields,
         audio_s=round(summary.audio_s, 3), spoken_now=pace.done - pace.failed, copied_now=pace.copied,
         wall_s=round(pace.wall_s, 3) if pace.began else 0.0, committed_s=pace.curve[-1][0] if pace.curve else 0.0,
-        audio_now_s=round(pace.audio_s, 3),
+        audio_now_s=round(pace.audio_s, 3), **({"exact": summary.exact} if summary.exact else {}),
         warnings=console.warnings,
     )  # fmt: skip
     speed = f", {pace.audio_s / pace.wall_s:.1f}× realtime" if pace.done else ""

@@ -75,9 +75,12 @@ class Job:
             closing.callback(lock.release)
             self.begin(work, closing)
             try:
-                return self._locked(out, work, open_model, closing)
+                summary = self._locked(out, work, open_model, closing)
             except OSError as error:
                 raise disk.failed(error, out) from error
+            if self.machine.get("exact") and (work / "exact").exists():
+                summary.exact = (work / "exact").read_text("ascii")
+            return summary
 
     def check(self, work: Path) -> Plan:
         """Only the check of the manifest."""

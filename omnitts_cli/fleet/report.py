@@ -52,6 +52,7 @@ class Summary:
     first_failures: list[str] = field(default_factory=list)
     pace: Pace = field(default_factory=Pace)
     written: bool = True
+    exact: str | None = None  # with --exact: the fingerprint of the device
 
     def add(self, line: dict[str, Any], number: int) -> None:
         self.rows += 1

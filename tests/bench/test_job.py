@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from omnitts_cli.bench.job import Job, Speaker, Texts, slot_seconds
 from omnitts_cli.bench.server import Asking
 from omnitts_cli.bench.workload import Text
 from omnitts_cli.errors import UsageError
+from omnitts_cli.kernels.cpu import native
 from omnitts_cli.settings.engine import EngineSettings
 
 SETTINGS = EngineSettings(device="cpu", threads=1, slots=4, seconds=10.0, offline=True)
@@ -114,6 +117,14 @@ def test_slots_are_as_long_as_the_work() -> None:
     assert slot_seconds(20, Speaker("clone", clip=clip, clip_rate=8000, transcript="a").reference_s) == 12.0
     assert Speaker("clone", clip=clip, clip_rate=8000).reference_s == 0.0
     assert Speaker("clone", transcript="a").reference_s == 6.0
+
+
+@pytest.mark.skipif(native() is None, reason="needs the compiled library")
+def test_exact_is_in_the_report_with_its_fingerprint() -> None:
+    report, _ = run(job(settings=replace(SETTINGS, exact=True), shape=Shape(levels=(1,), requests=1, warmup=0)))
+    assert re.fullmatch("[0-9a-f]{12}", report.workload["exact"])
+    report, _ = run(job(shape=Shape(levels=(1,), requests=1, warmup=0)))
+    assert "exact" not in report.workload
 
 
 def test_a_clip_is_brought_to_the_rate_of_the_model() -> None:

@@ -424,9 +424,11 @@ def test_an_exact_corpus_has_one_fingerprint(omnitts: Call, monkeypatch: pytest.
     Path("m.csv").write_text(CSV)
     rows = batch(omnitts, "m.csv", "-O", "out")["spoken"]
     before = {id: row["sha256"] for id, row in by_id().items()}
-    assert batch(omnitts, "m.csv", "-O", "out", "--exact")["spoken_now"] == rows
+    done = batch(omnitts, "m.csv", "-O", "out", "--exact")
+    assert done["spoken_now"] == rows
     assert {id: row["sha256"] for id, row in by_id().items()} == before  # on a CPU
-    assert re.fullmatch("[0-9a-f]{12}", Path("out/.omnitts/exact").read_text())
+    assert re.fullmatch("[0-9a-f]{12}", done["exact"])
+    assert Path("out/.omnitts/exact").read_text() == done["exact"]
     Path("m.csv").write_text(CSV + "new,One more.\n")
     monkeypatch.setattr(job, "bits_of", lambda tts: "another")
     done = omnitts("batch", "m.csv", "-O", "out", "--exact", *TOY)
