@@ -35,7 +35,7 @@ def run(
                 serve.start(proxy_location="HeadOnly" if address == LOCAL else "EveryNode",
                             http_options={"host": order.options.host, "port": port})  # fmt: skip
             serve.run(order.deployment(replicas, most), name=NAME, route_prefix="/")
-        except RuntimeError as error:
+        except (RuntimeError, ray.exceptions.RayError) as error:
             raise ModelError("the replicas did not start", cause=last_line(error),
                              hint="omnitts serve   without --ray shows why") from None  # fmt: skip
         announce(f"http://{order.options.host}:{port}")

@@ -72,9 +72,11 @@ def use_token_of_ray() -> None:
 def fast_proxy() -> None:
     """Before Ray is imported: Ray Serve's proxy is HAProxy, not one in Python, which takes 8 ms of a first packet.
 
-    A replica that is stopped waits for HAProxy to take it off its list: 2 s, not 30.
+    A replica that is stopped waits for HAProxy to take it off its list: 2 s, not 30. Ray ends a proxy that is not ready
+    after 5 s, and then the command fails; on a busy machine it takes longer.
     """
     os.environ.setdefault("RAY_SERVE_ENABLE_HA_PROXY", "1")
+    os.environ.setdefault("RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S", "60")
     os.environ.setdefault("RAY_SERVE_DIRECT_INGRESS_MIN_DRAINING_PERIOD_S", "2")
 
 

@@ -13,12 +13,17 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 
+from omnitts_cli.errors import ModelError
+from omnitts_cli.server import cluster
+from omnitts_cli.server.replica import Order
 from omnitts_cli.server.voices import CHECK_S
+from omnitts_cli.settings.commands import Serving
 
 pytest.importorskip("ray.serve")
 
@@ -59,6 +64,27 @@ def replica(answer: http.client.HTTPResponse) -> int:
     host, _, process = answer.headers["X-Replica"].rpartition(":")
     assert host == socket.gethostname()
     return int(process)
+
+
+class Died(Exception):
+    """Ray's error for an actor that has died."""
+
+
+def test_a_proxy_that_dies_while_it_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    def dies(**options: Any) -> None:
+        raise Died("The actor died unexpectedly.\n\tclass_name: HAProxyManager\nThe actor never ran.")
+
+    ended: list[bool] = []
+    ray = SimpleNamespace(
+        init=lambda **options: None, cluster_resources=lambda: {"CPU": 2.0}, shutdown=lambda: ended.append(True),
+        exceptions=SimpleNamespace(RayError=Died),
+    )  # fmt: skip
+    monkeypatch.setattr(cluster, "required", lambda address: (ray, SimpleNamespace(start=dies)))
+    monkeypatch.setattr(signal, "signal", lambda number, handler: None)
+    order = Order.of(Serving(), {}, {"device": "cpu"}, alone=True)
+    with pytest.raises(ModelError, match="the replicas did not start") as caught:
+        cluster.run(order, "local", 1, print, print)
+    assert caught.value.cause == "The actor never ran." and ended
 
 
 @pytest.mark.slow
