@@ -40,7 +40,7 @@ print(sum(one.numel() * one.element_size() for one in parts) // 1024, kib("VmHWM
 def test_loading_never_holds_two_copies(tmp_path: Path) -> None:
     recipe = golden_set.thinker_golden() / "recipe"
     config = json.loads((recipe / "config.json").read_text("utf-8"))
-    config["thinker_config"]["text_config"] |= {"moe_intermediate_size": 2048, "num_experts": 16}
+    config["thinker_config"]["text_config"] |= {"moe_intermediate_size": 2048}
     folder = shutil.copytree(recipe, tmp_path / "large", ignore=shutil.ignore_patterns(omni_recipe.RECIPE))
     (folder / "config.json").write_text(json.dumps(config), "utf-8")
     omni_recipe.write_parts(thinker_recipe.draw(config, 1), folder)
@@ -48,5 +48,5 @@ def test_loading_never_holds_two_copies(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=LONG_S, check=False)
     assert done.returncode == 0, done.stderr
     weights, peak = map(int, done.stdout.split())
-    assert weights > 100_000
-    assert weights < peak < 1.5 * weights
+    assert weights > 50_000
+    assert weights < peak < 1.6 * weights
