@@ -104,6 +104,7 @@ def refuse_contradictions(question: Question, spoken: Spoken, words: list[str] |
         raise UsageError("-o is for one answer", hint="-O DIR writes a file for each line")
     if spoken.output_dir and not question.lines:
         raise UsageError("--output-dir is for --lines", hint="-o answer.wav")
+    sound_out.refuse_overwriting(spoken, [name for name in (question.audio, question.chat) if name])
     given = {"--play": spoken.play, "-o": spoken.output, "-O": spoken.output_dir, "--voice": spoken.voice}
     clash = next((name for name, value in given.items() if value), None)
     if question.text_only and clash:

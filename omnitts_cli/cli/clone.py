@@ -48,8 +48,7 @@ def clone(
         meant = f"omnitts clone -r {shlex.quote(words[0])} " + (shlex.join(words[1:]) or '"text"')
         raise UsageError(f"-r is missing before the clip {words[0]}", hint=meant)
     refuse_contradictions(clip, text, speech.voice)
-    for name in clip.ref_audio:
-        sound_out.refuse_same(output, name)
+    sound_out.refuse_overwriting(output, clip.ref_audio)
     reference = read(clip, offline=network.offline)
     job = Job("clone", words, text, speech, output, machine, network, messages, keeps_voice=clip.save_voice is not None)
     with job.opened("base") as ready:

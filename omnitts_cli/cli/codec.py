@@ -15,7 +15,15 @@ import typer
 from omnitts_cli.audio.magic import is_recording
 from omnitts_cli.cli.declare import Command, command, group
 from omnitts_cli.cli.job import opened_model
-from omnitts_cli.cli.sound_out import SideFile, StdoutFile, open_stage, packed, reserve
+from omnitts_cli.cli.sound_out import (
+    SideFile,
+    StdoutFile,
+    open_stage,
+    packed,
+    refuse_overwriting,
+    refuse_same,
+    reserve,
+)
 from omnitts_cli.errors import InputError, UsageError
 from omnitts_cli.settings.setting import TARGET
 from omnitts_cli.settings.table import Intent, Machine, Messages, Model, Network, Output
@@ -47,6 +55,7 @@ def encode(
 ) -> None:
     """Encode sound to codec codes."""
     file = TARGET.read(file)
+    refuse_same(file, [sound])
     recording = recording_of(sound)
     for notice in recording.notices:
         console.warning(notice)
@@ -91,6 +100,7 @@ def decode(
         if output.output is not None:
             raise UsageError("use either -o or a second name, not both", hint=f"omnitts codec decode {file} -o {sound}")
         output = replace(output, output=TARGET.read(sound))
+    refuse_overwriting(output, [file])
     frames = read_codes(file)
     with ExitStack() as closing:
         stage = reserve(output)

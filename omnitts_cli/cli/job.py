@@ -82,6 +82,8 @@ class Job:
                 rehearse(replace(self, text=text).script()[0], name, variant, text)
             yield None
             return
+        if self.text.file or self.text.lexicon or self.output.subs or self.output.codes:
+            self.refuse_overwriting()
         with ExitStack() as closing:
             with held():  # a signal between these two lines would leave a temporary file
                 stage = self.reserved()
@@ -93,6 +95,12 @@ class Job:
             )
             stage = self.prepared(stage, tts.sample_rate)
             yield Ready(self, tts, stage, subs, codes, script, texts)
+
+    def refuse_overwriting(self) -> None:
+        """Refuses outputs that are also inputs, before anything is opened."""
+        read = [name for text in (self.text, *self.texts) for name in (*text.file, *text.lexicon)]
+        for output in self.takes or (self.output,):
+            sound_out.refuse_overwriting(output, read)
 
     def via(self) -> str:
         """--via; off where a server cannot do what is asked."""

@@ -162,6 +162,8 @@ class BookCommand:
         from omnitts_cli.books.reader import chosen
 
         self.refuse_contradictions(folder)
+        read = [name for name in (self.book.cast, self.book.cover) if name]
+        sound_out.refuse_overwriting(self.output, (*self.text.file, *self.text.lexicon, *read))
         cast = read_cast(self.book.cast) if self.book.cast else Cast(tags=self.book.dialogue)
         document = self.document(lines=cast.lines)
         chapters = chosen(document.sections, self.book.chapters)

@@ -18,7 +18,7 @@ from omnitts_cli.terminal.playback import Playback
 from omnitts_cli.terminal.progress import Progress, duration
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     import numpy as np
 
@@ -278,12 +278,32 @@ def list_speakers() -> None:
         console.record(status="ok", audio_device=name)
 
 
-def refuse_same(output: Output, clip: str) -> None:
-    """Refuses an output that would overwrite its own clip."""
-    if output.output and clip != "-" and output.output != "-":
-        one, other = Path(clip), Path(output.output)
-        if one.exists() and other.exists() and one.samefile(other):
-            raise InputError(f"{output.output} is the reference clip", hint="choose another name for -o")
+def refuse_overwriting(output: Output, inputs: Iterable[str]) -> None:
+    """Refuses an output that would overwrite an input of the command, or another output."""
+    named = {"-o": output.output, "--subs": getattr(output, "subs", None), "--codes": getattr(output, "codes", None)}
+    written: dict[str, str] = {}
+    for option, name in named.items():
+        if name in (None, "-") or is_special(Path(name)):
+            continue
+        other = next((other for other, known in written.items() if is_same(known, name)), None)
+        if other is not None:
+            raise UsageError(f"{other} and {option} name the same file, {name}", hint=f"another name for {option}")
+        refuse_same(name, inputs)
+        written[option] = name
+
+
+def refuse_same(name: str, inputs: Iterable[str]) -> None:
+    """Refuses an output file that is also read."""
+    if any(is_same(name, one) for one in inputs if one != "-"):
+        raise InputError(f"{name} would be overwritten, but it is read too", hint="choose another name for the output")
+
+
+def is_same(one: str, other: str) -> bool:
+    """Whether two names stand for the same file."""
+    try:
+        return os.path.samefile(one, other)
+    except (OSError, ValueError):  # one of them does not exist yet
+        return os.path.abspath(one) == os.path.abspath(other)
 
 
 STEADY_S = 1.0  # before that, an estimate of the remaining time is too rough

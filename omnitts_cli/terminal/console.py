@@ -180,14 +180,24 @@ class Console:
 
     def confirm(self, question: str) -> bool:
         """Asks a yes/no question; anything but yes means no."""
-        print(f"{visible(question)} [y/N] ", end="", file=sys.stderr, flush=True)
-        return sys.stdin.readline().strip().lower() in ("y", "yes")
+        return self._typed(f"{visible(question)} [y/N] ").strip().lower() in ("y", "yes")
 
     def question(self) -> str | None:
         """One line that the user types after a prompt; None at the end of input."""
-        print("> ", end="", file=sys.stderr, flush=True)
-        line = sys.stdin.readline()
+        line = self._typed("> ")
         return line.rstrip("\n") if line else None
+
+    @staticmethod
+    def _typed(prompt: str) -> str:
+        """A line that the user types; after Ctrl-D or Ctrl-C, the next message begins on a new line."""
+        print(prompt, end="", file=sys.stderr, flush=True)
+        line = ""
+        try:
+            line = sys.stdin.readline()
+        finally:
+            if not line.endswith("\n"):
+                print(file=sys.stderr)
+        return line
 
     # Results, on stdout.
 

@@ -489,3 +489,38 @@ def test_B11_the_same_seed_is_the_same_speech_however_it_is_made(omnitts: Omnitt
     piped = np.frombuffer(omnitts(*call, "-o", "-", "-F", "raw").out, "<i2").astype(int)
     for other in (*made, piped):
         assert other.size == made[0].size and np.abs(other - made[0]).max() <= 1
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["say", "-f", "book.txt", "-o", "book.txt"],
+        ["say", "-f", "book.txt", "-o", "./book.txt"],
+        ["say", "-f", "book.txt", "-o", "link.txt"],
+        ["say", "-f", "talk.srt", "-o", "a.wav", "--subs", "talk.srt"],
+        ["say", "--lexicon", "words.tsv", "-o", "words.tsv", "Hello"],
+        ["say", "-f", "book.md", "--chapters", "1", "-o", "book.md"],
+        ["clone", "-r", "clip.wav", "-o", "clip.wav", "Hello"],
+        ["codec", "encode", "clip.wav", "clip.wav"],
+        ["codec", "decode", "codes.st", "codes.st"],
+        ["codec", "decode", "codes.st", "-o", "codes.st"],
+    ],
+)
+def test_no_input_is_overwritten(omnitts: Omnitts, command: list[str]) -> None:
+    files = {name: f"# {name}\n\nA line.".encode() for name in ("book.txt", "book.md", "clip.wav", "codes.st")}
+    files |= {"talk.srt": b"1\n00:00:01,000 --> 00:00:02,000\nHi.\n", "words.tsv": b"hello\thallo\n"}
+    for name, data in files.items():
+        Path(name).write_bytes(data)
+    Path("link.txt").symlink_to("book.txt")
+    done = omnitts(*command)
+    assert done.code == 3 and "would be overwritten, but it is read too" in done.err, done.err
+    assert {name: Path(name).read_bytes() for name in files} == files
+
+
+def test_two_outputs_do_not_overwrite_each_other(omnitts: Omnitts) -> None:
+    done = omnitts("say", "Hello", "-o", "a.srt", "--subs", "a.srt")
+    assert done.code == 2 and "-o and --subs name the same file, a.srt" in done.err
+    done = omnitts("say", "Hello", "--subs", "b.srt", "--codes", "./b.srt", "-o", "a.wav")
+    assert done.code == 2 and "--subs and --codes name the same file" in done.err
+    assert list(Path().iterdir()) == []
+    assert omnitts("say", "Hello", "-m", "random:toy", "--max-frames", "4", "-o", "/dev/null").code == 0

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import sys
+
 import pytest
 
 from omnitts_cli.errors import InputError
@@ -74,3 +77,12 @@ def test_a_long_path_leaves_room_for_the_words_behind_it() -> None:
     for width in (40, 60):
         head, line = columns(rows, ["NAME", "KIND", "MODEL", "ABOUT"], width)
         assert "my own" in line and "…" in line and max(map(cell_width, (head, line))) <= width
+
+
+@pytest.mark.parametrize(("typed", "yes", "shown"), [("y\n", True, "go? [y/N] "), ("", False, "go? [y/N] \n")])
+def test_after_a_prompt_without_an_answer_a_new_line_begins(
+    typed: str, yes: bool, shown: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
+    assert Console().confirm("go?") is yes
+    assert capsys.readouterr().err == shown
