@@ -32,6 +32,16 @@ struct Softmax {
   }
 };
 
+// Keys or values [positions][128] of eight positions, from `from` on, 8 apart: four columns of each a lane. What lies at or after `end` counts as zero.
+__device__ __forceinline__ void load_eight(uint2 *to, const u16 *rows, int from, int end, u32 lane) {
+#pragma unroll
+  for (int r = 0; r < 8; r++) {
+    to[r] = make_uint2(0, 0);
+    const int position = from + 8 * r;
+    const u16 *at = rows + position * 128 + 2 * lane;
+    if (position < end) to[r] = make_uint2(*(const u32 *)at, *(const u32 *)(at + 64));
+  }
+}
 // Eight positions more, whose scores and values this warp holds: lane r, r + 8, ... decide about position r (`there`).
 template <int HEADS> __device__ __forceinline__ void see_eight(float (*scores)[8], const uint2 *value, bool there, Softmax *seen, u32 warp, u32 lane) {
   float score = 0.f;

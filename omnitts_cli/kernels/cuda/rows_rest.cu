@@ -120,15 +120,7 @@ extern "C" __global__ void __launch_bounds__(256) rows_attend(const Attend f) {
   const u64 cache = (u64)f.slots[row] * f.slot_stride + kv_head * f.head_stride;
   u16 *const keys = f.keys + cache, *const values = f.values + cache;
   uint2 key[8], value[8];
-  auto load = [&](uint2 *to, const u16 *rows, int from) {
-#pragma unroll
-    for (int r = 0; r < 8; r++) {
-      to[r] = make_uint2(0, 0);
-      const int p = from + 8 * r;
-      const u16 *at = rows + p * 128 + 2 * lane;
-      if (p < position) to[r] = make_uint2(*(const u32 *)at, *(const u32 *)(at + 64));
-    }
-  };
+  auto load = [&](uint2 *to, const u16 *rows, int from) { load_eight(to, rows, from, position, lane); };
   load(key, keys, warp), load(value, values, warp);
   const float2 cosine = *(const float2 *)(f.cosines + (u64)position * 64 + 2 * lane), sine = *(const float2 *)(f.sines + (u64)position * 64 + 2 * lane);
   const u16 *const in = f.qkv + (u64)row * 4096;

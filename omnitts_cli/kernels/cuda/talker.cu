@@ -97,15 +97,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) talker_step(const Step f) {
     }
     uint2 key[8], value[8];
     const int first = share_here + (ALONE ? 64 * warp : 0);
-    auto load = [&](uint2 *to, const u16 *rows, int from) {
-#pragma unroll
-      for (int r = 0; r < 8; r++) {
-        to[r] = make_uint2(0, 0);
-        const int p = from + 8 * r;
-        const u16 *at = rows + p * 128 + 2 * lane;
-        if (p < position) to[r] = make_uint2(*(const u32 *)at, *(const u32 *)(at + 64));
-      }
-    };
+    auto load = [&](uint2 *to, const u16 *rows, int from) { load_eight(to, rows, from, position, lane); };
     load(key, keys, first), load(value, values, first);
     if (!ALONE) // what the later rounds will load
       for (int p = first + 64 + 8 * (int)(lane >> 2); p < position; p += 64)

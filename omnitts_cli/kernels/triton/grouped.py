@@ -37,11 +37,11 @@ Product = Callable[..., Tensor]
 
 @triton.jit(do_not_specialize=["rows"])
 def _choose(
-    scores, picks, loud, counts, marks, rows, count: tl.constexpr, block_e: tl.constexpr, chosen: tl.constexpr,
+    scores, picks, gates, counts, marks, rows, count: tl.constexpr, block_e: tl.constexpr, chosen: tl.constexpr,
     block_p: tl.constexpr, renormalised: tl.constexpr, tile: tl.constexpr, counted: tl.constexpr,
     marked: tl.constexpr, early: tl.constexpr,
 ):  # fmt: skip
-    """A block of rows: picks and loud [N, K], and how often each expert was chosen, counts [blocks, E].
+    """A block of rows: picks and gates [N, K], and how often each expert was chosen, counts [blocks, E].
 
     With `marked`, also marks [E, N]: the place of an expert among a row's picks, from 1 on; 0 if it was not chosen.
     """
@@ -59,22 +59,22 @@ def _choose(
     whole = tl.sum(tl.exp(score - most[:, None]), 1)
     place = tl.arange(0, block_p)
     own = tl.zeros((tile, block_p), tl.int32)
-    loudness = tl.zeros((tile, block_p), tl.float32)
+    gating = tl.zeros((tile, block_p), tl.float32)
     mark = tl.zeros((tile, block_e), tl.int32)
     left = score
     for one in tl.static_range(chosen):
         best = tl.argmax(left, 1)
         chance = tl.exp(tl.max(left, 1) - most) / whole
         own = tl.where((place == one)[None, :], best[:, None], own)
-        loudness = tl.where((place == one)[None, :], chance[:, None], loudness)
+        gating = tl.where((place == one)[None, :], chance[:, None], gating)
         here = expert[None, :] == best[:, None]
         mark = tl.where(here, one + 1, mark)
         left = tl.where(here, float("-inf"), left)
     if renormalised:
-        loudness /= tl.sum(loudness, 1)[:, None]
+        gating /= tl.sum(gating, 1)[:, None]
     target = row[:, None] * chosen + place[None, :]
     tl.store(picks + target, own, inside & (place < chosen)[None, :])
-    tl.store(loud + target, loudness, inside & (place < chosen)[None, :])
+    tl.store(gates + target, gating, inside & (place < chosen)[None, :])
     if counted:
         chose = tl.where(inside, (mark > 0).to(tl.int32), 0)
         tl.store(counts + tl.program_id(0) * count + expert, tl.sum(chose, 0), expert < count)
@@ -134,7 +134,7 @@ def _place(
 
 @triton.jit
 def _spread(
-    heard, places, spread, hidden: tl.constexpr, block: tl.constexpr, chosen: tl.constexpr, early: tl.constexpr,
+    inputs, places, spread, hidden: tl.constexpr, block: tl.constexpr, chosen: tl.constexpr, early: tl.constexpr,
 ):  # fmt: skip
     """A part of one row [H], copied to each of its places."""
     row = tl.program_id(0).to(tl.int64)
@@ -142,7 +142,7 @@ def _spread(
     inside = column < hidden
     announce(early)
     wait(early)
-    part = tl.load(heard + row * hidden + column, inside, 0.0)
+    part = tl.load(inputs + row * hidden + column, inside, 0.0)
     for one in tl.static_range(chosen):
         place = tl.load(places + row * chosen + one).to(tl.int64)
         tl.store(spread + place * hidden + column, part, inside)
@@ -165,7 +165,7 @@ def _gate(wide, out, inner: tl.constexpr, block: tl.constexpr, early: tl.constex
 
 @triton.jit
 def _collect(
-    x, made, places, loud, out, hidden: tl.constexpr, block: tl.constexpr, chosen: tl.constexpr, early: tl.constexpr,
+    x, made, places, gates, out, hidden: tl.constexpr, block: tl.constexpr, chosen: tl.constexpr, early: tl.constexpr,
 ):  # fmt: skip
     """A part of one row [H] plus its answers, each scaled by its weight."""
     row = tl.program_id(0).to(tl.int64)
@@ -176,7 +176,7 @@ def _collect(
     total = tl.zeros((block,), tl.float32)
     for one in tl.static_range(chosen):
         place = tl.load(places + row * chosen + one).to(tl.int64)
-        share = tl.load(loud + row * chosen + one)
+        share = tl.load(gates + row * chosen + one)
         total += share * tl.load(made + place * hidden + column, inside, 0.0).to(tl.float32)
     total += tl.load(x + row * hidden + column, inside, 0.0).to(tl.float32)
     tl.store(out + row * hidden + column, total.to(out.dtype.element_ty), inside)
@@ -184,15 +184,15 @@ def _collect(
 
 @triton.jit
 def _row_scores(
-    x, norm, router, heard, scores, hidden: tl.constexpr, block: tl.constexpr, count: tl.constexpr,
+    x, norm, router, inputs, scores, hidden: tl.constexpr, block: tl.constexpr, count: tl.constexpr,
     share: tl.constexpr, eps: tl.constexpr, early: tl.constexpr,
 ):  # fmt: skip
-    """One row's norm, heard [N, H], and its scores of `share` experts, [N, E] float32."""
+    """One row: its norm, inputs [N, H], and its scores of `share` experts, [N, E] float32."""
     row = tl.program_id(0)
     expert = tl.program_id(1) * share + tl.arange(0, share)
     column = tl.arange(0, block)
     inside = column < hidden
-    kind = heard.dtype.element_ty
+    kind = inputs.dtype.element_ty
     announce(early)
     weights = tl.load(
         router + expert[:, None] * hidden + column[None, :], (expert < count)[:, None] & inside[None, :], 0.0
@@ -203,7 +203,7 @@ def _row_scores(
     # rounded before the weight, as in the plain version
     normed = (wide * tl.rsqrt(tl.sum(wide * wide) / hidden + eps)).to(kind) * scale
     if tl.program_id(1) == 0:
-        tl.store(heard + row * hidden + column, normed, inside)
+        tl.store(inputs + row * hidden + column, normed, inside)
     score = tl.sum(weights.to(tl.float32) * normed.to(tl.float32)[None, :], 1)
     tl.store(scores + row * count + expert, score, expert < count)
 
@@ -214,24 +214,24 @@ def choose(
     """Scores [N, E] float32 -> the chosen experts [N, K] int32 and their weights [N, K] float32, largest first."""
     rows, count = scores.shape
     picks = torch.empty(rows, block.chosen, dtype=torch.int32, device=scores.device)
-    loud = torch.empty(rows, block.chosen, device=scores.device)
+    gates = torch.empty(rows, block.chosen, device=scores.device)
     _choose[(triton.cdiv(rows, tile),)](
-        scores, picks, loud, picks if counts is None else counts, picks if marks is None else marks, rows, count,
+        scores, picks, gates, picks if counts is None else counts, picks if marks is None else marks, rows, count,
         triton.next_power_of_2(count), block.chosen, triton.next_power_of_2(block.chosen), block.renormalised, tile,
         counts is not None, marks is not None, overlaps(), num_warps=1 if tile == 1 else 4, launch_pdl=overlaps(),
     )  # fmt: skip
-    return picks, loud
+    return picks, gates
 
 
 def row_scores(x: Tensor, norm: Tensor, eps: float, block: ExpertBlock) -> tuple[Tensor, Tensor]:
     """Rows [N, H] -> the same after the norm, and their scores [N, E] float32. For few rows."""
     rows, hidden = x.shape
-    heard, scores = torch.empty_like(x), torch.empty(rows, block.count, device=x.device)
+    inputs, scores = torch.empty_like(x), torch.empty(rows, block.count, device=x.device)
     _row_scores[(rows, triton.cdiv(block.count, SHARE))](
-        x, norm, block.router, heard, scores, hidden, triton.next_power_of_2(hidden), block.count, SHARE, eps,
+        x, norm, block.router, inputs, scores, hidden, triton.next_power_of_2(hidden), block.count, SHARE, eps,
         overlaps(), num_warps=4, launch_pdl=overlaps(),
     )  # fmt: skip
-    return heard, scores
+    return inputs, scores
 
 
 def experts(
@@ -242,11 +242,11 @@ def experts(
     every, hidden, inner = block.down.shape
     rows, early, device = x.numel() // hidden, overlaps(), x.device
     x = x.contiguous()
-    heard = rms_norm(x, norm, eps)
+    inputs = rms_norm(x, norm, eps)
     blocks, block_e = triton.cdiv(rows, TILE), triton.next_power_of_2(every)
     counts, offsets = torch.empty((2, blocks, every), dtype=torch.int32, device=device)
     ends = torch.empty(every, dtype=torch.int32, device=device)
-    picks, loud = choose(scores(heard.view(rows, hidden), block.router), block, TILE, counts)
+    picks, gates = choose(scores(inputs.view(rows, hidden), block.router), block, TILE, counts)
     places = torch.empty_like(picks)
     _offsets[(1,)](
         counts, offsets, ends, blocks, every, block_e, min(BLOCKS, triton.next_power_of_2(blocks)), early,
@@ -258,7 +258,7 @@ def experts(
     spread = torch.empty(rows * block.chosen, hidden, dtype=x.dtype, device=device)
     part = min(1024, triton.next_power_of_2(hidden))
     parts = triton.cdiv(hidden, part)
-    _spread[(rows, parts)](heard, places, spread, hidden, part, block.chosen, early, num_warps=4, launch_pdl=early)
+    _spread[(rows, parts)](inputs, places, spread, hidden, part, block.chosen, early, num_warps=4, launch_pdl=early)
     wide = product(spread, block.gate_up.transpose(1, 2), offs=ends)
     thought = torch.empty(rows * block.chosen, inner, dtype=x.dtype, device=device)
     _gate[(rows * block.chosen,)](
@@ -266,6 +266,6 @@ def experts(
     )
     made, out = product(thought, block.down.transpose(1, 2), offs=ends), torch.empty_like(x)
     _collect[(rows, parts)](
-        x, made, places, loud, out, hidden, part, block.chosen, early, num_warps=4, launch_pdl=early
+        x, made, places, gates, out, hidden, part, block.chosen, early, num_warps=4, launch_pdl=early
     )  # fmt: skip
     return out

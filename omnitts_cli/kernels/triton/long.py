@@ -182,10 +182,10 @@ def experts(x: Tensor, norm: Tensor, eps: float, block: ExpertBlock) -> Tensor:
 def route(x: Tensor, norm: Tensor, eps: float, block: ExpertBlock) -> mixture.Routed:
     """Several programs for each row: read by one, the router of a large model takes longer than its experts."""
     rows = x.view(-1, x.shape[-1])
-    heard, made = grouped.row_scores(rows, norm, eps, block)
+    inputs, made = grouped.row_scores(rows, norm, eps, block)
     marks = torch.empty(block.count, len(rows), dtype=torch.int32, device=x.device)
-    picks, loud = grouped.choose(made, block, marks=marks)
-    return heard, loud, picks, marks
+    picks, gates = grouped.choose(made, block, marks=marks)
+    return inputs, gates, picks, marks
 
 
 def scores(hidden: Tensor, head: Tensor) -> Tensor:

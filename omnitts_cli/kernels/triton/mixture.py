@@ -1,12 +1,12 @@
 """A block of experts for frames of few rows and for prompts, without host reads.
 
-One kernel routes: norm, scores, the best few, how loud they are. What follows depends on the number of rows
-alone. A few rows read the weights of those that they hear, each for itself; so the time is that of the bytes.
-From there on a program owns a tile of one expert's outputs for all the rows that hear it, which it finds in
-the expert's column of `marks`; each row's answers are added up at the end, in the order of its choice, so that
-the sum does not depend on who comes first. Measured on one H200, see benchmarks/LOG.md.
+One kernel routes: norm, scores, the experts chosen for each row, and their gates. What follows depends on the number
+of rows alone. Each of a few rows reads the weights of its own experts, so the time is that of the bytes. From more
+rows on, a program computes a tile of one expert's outputs for all rows that chose it, which it finds in
+the expert's column of `marks`. Each row's results are added up at the end, in the order of its choice, so that
+the sum does not depend on which program ends first. Measured on one H200, see benchmarks/LOG.md.
 
-Letters: N rows, P heard by a row, E experts, those heard by all included, I width inside one, H hidden.
+Letters: N rows, P experts of a row, E experts, the shared one included, I width inside one, H hidden.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ LOOK = tl.constexpr(256)
 
 @triton.jit(do_not_specialize=["rows"])
 def _route(  # noqa: PLR0915
-    x, norm, router, heard, loud, picks, marks, rows,
+    x, norm, router, inputs, gates, picks, marks, rows,
     hidden: tl.constexpr, block_h: tl.constexpr, count: tl.constexpr, block_e: tl.constexpr, chosen: tl.constexpr,
     always: tl.constexpr, block_p: tl.constexpr, renormalised: tl.constexpr, eps: tl.constexpr,
     block_k: tl.constexpr, early: tl.constexpr,
 ):  # fmt: skip
-    """One row: heard [H], loud and picks [P], and its line of marks [E, N]: the place among its picks, from 1 on."""
+    """One row: inputs [H], gates and picks [P], and its line of marks [E, N]: the place among its picks, from 1 on."""
     row = tl.program_id(0)
     expert = tl.arange(0, block_e)
     lanes = tl.arange(0, block_k)
@@ -51,12 +51,12 @@ def _route(  # noqa: PLR0915
     column = tl.arange(0, block_h)
     inside = column < hidden
     x += row * hidden
-    kind = heard.dtype.element_ty
+    kind = inputs.dtype.element_ty
     wide = tl.load(x + column, inside, 0.0).to(tl.float32)
     scale = tl.rsqrt(tl.sum(wide * wide) / hidden + eps)
     # rounded before the weight, as in the plain version
     normed = (wide * scale).to(kind) * tl.load(norm + column, inside, 0.0)
-    tl.store(heard + row * hidden + column, normed, inside)
+    tl.store(inputs + row * hidden + column, normed, inside)
     total = tl.zeros((block_e, block_k), tl.float32)
     shared = tl.zeros((block_k,), tl.float32)
     for start in tl.range(0, hidden, block_k):
@@ -72,7 +72,7 @@ def _route(  # noqa: PLR0915
     whole = tl.sum(tl.exp(score - most), 0)
     place = tl.arange(0, block_p)
     own = tl.zeros((block_p,), tl.int32)
-    loudness = tl.zeros((block_p,), tl.float32)
+    gating = tl.zeros((block_p,), tl.float32)
     mark = tl.zeros((block_e,), tl.int32)
     left = score
     for one in tl.static_range(chosen):
@@ -80,25 +80,25 @@ def _route(  # noqa: PLR0915
         best = tl.minimum(tl.argmax(left, 0), count - 1)
         chance = tl.exp(tl.max(left, 0) - most) / whole
         own = tl.where(place == one, best, own)
-        loudness = tl.where(place == one, chance, loudness)
+        gating = tl.where(place == one, chance, gating)
         mark = tl.where(expert == best, one + 1, mark)
         left = tl.where(expert == best, float("-inf"), left)
     if renormalised:
-        loudness /= tl.sum(loudness, 0)
+        gating /= tl.sum(gating, 0)
     if always:
         own = tl.where(place >= chosen, count + place - chosen, own)
-        loudness = tl.where(place >= chosen, tl.sigmoid(tl.sum(shared, 0)), loudness)
+        gating = tl.where(place >= chosen, tl.sigmoid(tl.sum(shared, 0)), gating)
         behind = place >= chosen
         behind &= place < chosen + always
         tl.store(marks + own * rows + row, place + 1, behind)
     tl.store(marks + expert * rows + row, mark, known)
     tl.store(picks + row * (chosen + always) + place, own, place < chosen + always)
-    tl.store(loud + row * (chosen + always) + place, loudness, place < chosen + always)
+    tl.store(gates + row * (chosen + always) + place, gating, place < chosen + always)
 
 
 @triton.jit
 def _think(
-    heard, gate_up, picks, thought, heads: tl.constexpr, inner: tl.constexpr, hidden: tl.constexpr,
+    inputs, gate_up, picks, thought, heads: tl.constexpr, inner: tl.constexpr, hidden: tl.constexpr,
     block_n: tl.constexpr, block_k: tl.constexpr, early: tl.constexpr,
 ):  # fmt: skip
     """A few outputs of one pick of one row: thought [N, P, I]."""
@@ -109,11 +109,11 @@ def _think(
     wait(early)
     expert = tl.load(picks + pick).to(tl.int64)
     here = gate_up + expert * (2 * inner * hidden) + n[:, None] * hidden + lanes[None, :]
-    heard += tl.program_id(2) * hidden
+    inputs += tl.program_id(2) * hidden
     gate = tl.zeros((block_n, block_k), tl.float32)
     up = tl.zeros((block_n, block_k), tl.float32)
     for start in tl.range(0, hidden, block_k):
-        part = tl.load(heard + start + lanes).to(tl.float32)[None, :]
+        part = tl.load(inputs + start + lanes).to(tl.float32)[None, :]
         gate += tl.load(here + start).to(tl.float32) * part
         up += tl.load(here + inner * hidden + start).to(tl.float32) * part
     kind = thought.dtype.element_ty
@@ -124,7 +124,7 @@ def _think(
 
 @triton.jit
 def _answer(
-    x, thought, down, loud, picks, out, heads: tl.constexpr, inner: tl.constexpr, hidden: tl.constexpr,
+    x, thought, down, gates, picks, out, heads: tl.constexpr, inner: tl.constexpr, hidden: tl.constexpr,
     block_n: tl.constexpr, block_k: tl.constexpr, early: tl.constexpr,
 ):  # fmt: skip
     """A few outputs of one row. The inner widths of its picks form one long sum."""
@@ -140,7 +140,7 @@ def _answer(
         pick = row * heads + k // inner
         expert = tl.load(picks + pick, inside, 0).to(tl.int64)
         part = tl.load(thought + row * heads * inner + k, inside, 0.0).to(tl.float32)
-        part *= tl.load(loud + pick, inside, 0.0)
+        part *= tl.load(gates + pick, inside, 0.0)
         here = (expert * (hidden * inner) + k % inner)[None, :] + n[:, None] * inner
         total += tl.load(down + here, inside[None, :], 0.0).to(tl.float32) * part[None, :]
     y = tl.sum(total, 1) + tl.load(x + row * hidden + n).to(tl.float32)
@@ -178,7 +178,7 @@ def _hearers(marks, rows, first, tile: tl.constexpr):
 
 @triton.jit(do_not_specialize=["rows"])
 def _think_together(
-    heard, gate_up, marks, thought, rows, heads: tl.constexpr, inner: tl.constexpr, hidden: tl.constexpr,
+    inputs, gate_up, marks, thought, rows, heads: tl.constexpr, inner: tl.constexpr, hidden: tl.constexpr,
     tile: tl.constexpr, block_n: tl.constexpr, block_k: tl.constexpr, early: tl.constexpr,
 ):  # fmt: skip
     """A tile of one expert's outputs for the rows that chose it, `tile` rows at a time."""
@@ -194,7 +194,7 @@ def _think_together(
     for first in tl.range(tl.program_id(2) * tile, count, tl.num_programs(2) * tile):
         row, pick = _hearers(marks, rows, first, tile)
         there = (first + tl.arange(0, tile) < count)[None, :]
-        own = heard + row[None, :] * hidden + lanes[:, None]
+        own = inputs + row[None, :] * hidden + lanes[:, None]
         gate = tl.zeros((block_n, tile), tl.float32)
         up = tl.zeros((block_n, tile), tl.float32)
         for start in tl.range(0, hidden, block_k):
@@ -208,7 +208,7 @@ def _think_together(
 
 @triton.jit(do_not_specialize=["rows"])
 def _answer_together(
-    thought, down, marks, loud, parts, rows, heads: tl.constexpr, inner: tl.constexpr, hidden: tl.constexpr,
+    thought, down, marks, gates, parts, rows, heads: tl.constexpr, inner: tl.constexpr, hidden: tl.constexpr,
     tile: tl.constexpr, block_n: tl.constexpr, block_k: tl.constexpr, early: tl.constexpr,
 ):  # fmt: skip
     """The same for the down projection, scaled by each row's weight of the expert: parts [N, P, H] float32."""
@@ -229,7 +229,7 @@ def _answer_together(
         for start in tl.range(0, inner, block_k):
             part = tl.load(own + start, there[None, :], 0.0)
             total = tl.dot(tl.load(here + start), part, total, input_precision="ieee")
-        total *= tl.load(loud + at, there, 0.0)[None, :]
+        total *= tl.load(gates + at, there, 0.0)[None, :]
         tl.store(parts + (at * hidden)[None, :] + n[:, None], total, there[None, :])
 
 
@@ -263,15 +263,15 @@ def route(x: Tensor, norm: Tensor, eps: float, block: ExpertBlock) -> Routed:
     every, hidden = block.down.shape[:2]
     rows, always, early = x.numel() // hidden, every - block.count, overlaps()
     heads = block.chosen + always
-    heard, loud = torch.empty_like(x), torch.empty(rows, heads, device=x.device)
+    inputs, gates = torch.empty_like(x), torch.empty(rows, heads, device=x.device)
     picks = torch.empty(rows, heads, dtype=torch.int32, device=x.device)
     marks = torch.empty(every, rows, dtype=torch.int32, device=x.device)
     _route[(rows,)](
-        x, norm, block.router, heard, loud, picks, marks, rows, hidden, triton.next_power_of_2(hidden), block.count,
+        x, norm, block.router, inputs, gates, picks, marks, rows, hidden, triton.next_power_of_2(hidden), block.count,
         triton.next_power_of_2(block.count), block.chosen, always, triton.next_power_of_2(heads), block.renormalised,
         eps, _turn(hidden, 128), early, num_warps=8, launch_pdl=early,
     )  # fmt: skip
-    return heard, loud, picks, marks
+    return inputs, gates, picks, marks
 
 
 def experts(
@@ -283,26 +283,26 @@ def experts(
     rows, early = x.numel() // hidden, overlaps()
     heads = block.chosen + every - block.count
     x, out = x.contiguous(), torch.empty_like(x)
-    heard, loud, picks, marks = route(x, norm, eps, block)
+    inputs, gates, picks, marks = route(x, norm, eps, block)
     thought = torch.empty(rows, heads, inner, dtype=x.dtype, device=x.device)
     if rows <= FEW:
         _think[(inner // 2, heads, rows)](
-            heard, block.gate_up, picks, thought, heads, inner, hidden, 2, _turn(hidden, 1024), early,
+            inputs, block.gate_up, picks, thought, heads, inner, hidden, 2, _turn(hidden, 1024), early,
             num_warps=4, launch_pdl=early,
         )  # fmt: skip
         _answer[(hidden // 2, rows)](
-            x, thought, block.down, loud, picks, out, heads, inner, hidden, 2, 1024, early,
+            x, thought, block.down, gates, picks, out, heads, inner, hidden, 2, 1024, early,
             num_warps=4, launch_pdl=early,
         )  # fmt: skip
         return out
     tiles = min(triton.cdiv(rows, TILE), TURNS)
     _think_together[(inner // 32, every, tiles)](
-        heard, block.gate_up, marks, thought, rows, heads, inner, hidden, TILE, 32, _turn(hidden, 128), early,
+        inputs, block.gate_up, marks, thought, rows, heads, inner, hidden, TILE, 32, _turn(hidden, 128), early,
         num_warps=4, num_stages=4, launch_pdl=early,
     )  # fmt: skip
     parts = torch.empty(rows, heads, hidden, device=x.device)
     _answer_together[(hidden // 32, every, tiles)](
-        thought, block.down, marks, loud, parts, rows, heads, inner, hidden, TILE, 32, _turn(inner, 128), early,
+        thought, block.down, marks, gates, parts, rows, heads, inner, hidden, TILE, 32, _turn(inner, 128), early,
         num_warps=4, num_stages=3, launch_pdl=early,
     )  # fmt: skip
     _add_up[(rows, triton.cdiv(hidden, 512))](
