@@ -60,7 +60,7 @@ def pull(
     ] = None,
     mirror: Annotated[str | None, typer.Option("--mirror", metavar="URL", help="Hub mirror URL.")] = None,
     with_thinker: Annotated[
-        bool, typer.Option("--with-thinker", help="With the thinker of omni, for omnitts ask (70 GB instead of 13 GB).")
+        bool, typer.Option("--with-thinker", help="Also the thinker of omni, for omnitts ask (70 GB instead of 13 GB).")
     ] = False,
 ) -> None:
     """Download a model. Files that are already here are kept."""

@@ -32,6 +32,9 @@ def saved_names(incomplete: str) -> list[str]:
 
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A saved voice.", autocompletion=saved_names)]
+AnyName = Annotated[
+    str, typer.Argument(metavar="NAME", help="A saved voice, or a voice of the model.", autocompletion=voice_names)
+]
 NewName = Annotated[str, typer.Argument(metavar="NAME", help="Name for the voice.")]
 Yes = Annotated[bool, typer.Option("-y", "--yes", help="Do not ask for confirmation.")]
 
@@ -43,10 +46,12 @@ def list_(
     model: Annotated[
         str, typer.Option("-m", "--model", metavar="NAME", help="Also list the voices of this model.")
     ] = "",
-    lang: Annotated[str, typer.Option("-l", "--lang", metavar="CODE", help="Only voices of this language.")] = "",
+    language: Annotated[
+        str, typer.Option("-l", "--language", "--lang", metavar="CODE", help="Only voices of this language.")
+    ] = "",
 ) -> None:
     """List saved voices and the voices of the model."""
-    language = language_code(lang) if lang else None
+    code = language_code(language) if language else None
     rows, saved = [], voice_files.names()
     for name in saved:
         try:
@@ -55,20 +60,20 @@ def list_(
             rows.append([name, "damaged", "", error.cause or error.message])
             console.record(status="ok", name=name, kind="damaged", about=error.cause or error.message)
             continue
-        if language is None or about.get("language", language) in (language, LANGUAGES[language]):
+        if code is None or about.get("language", code) in (code, LANGUAGES[code]):
             rows.append([name, "saved", about.get("model", ""), about.get("source", "")])
             console.record(status="ok", name=name, kind="saved", **about)
-    for name, words, of in speakers(model, language):
+    for name, words, of in speakers(model, code):
         rows.append([name, "model", of, f"{words}; -v {name} is the saved one" if name in saved else words])
         console.record(status="ok", name=name, kind="model", model=of, about=words)
     console.table(rows, head=["NAME", "KIND", "MODEL", "ABOUT"])
-    if language is not None and not rows:
-        console.note(f"no voice of {model or EMBEDDED} speaks {LANGUAGES[language].title()}\n  try: -m 0.6b")
+    if code is not None and not rows:
+        console.note(f"no voice of {model or EMBEDDED} speaks {LANGUAGES[code].title()}\n  try: -m 0.6b")
     elif not rows:
         console.note('no voices yet\n  try: omnitts clone -r me.wav --save-voice me "Good morning"')
 
 
-def show(name: Name, messages: Messages) -> None:
+def show(name: AnyName, messages: Messages) -> None:
     """Show details of a voice."""
     if name not in voice_files.names():
         for known, words, of in speakers(""):
@@ -92,9 +97,7 @@ def show(name: Name, messages: Messages) -> None:
 
 
 def preview(
-    name: Annotated[
-        str, typer.Argument(metavar="NAME", help="A saved voice, or a voice of the model.", autocompletion=voice_names)
-    ],
+    name: AnyName,
     speech: Speech,
     output: Results,
     machine: Machine,

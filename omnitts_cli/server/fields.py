@@ -238,7 +238,7 @@ class Reader:
         if value is None or value.lower() == "detect":
             return (value or "auto").lower()
         try:
-            return language_code(value) or "auto"
+            return language_code(value, "detect") or "auto"
         except OmniError as error:
             raise invalid("language", error.message, error.hint) from None
 

@@ -26,6 +26,7 @@ HEADINGS = {
 
 RARE = "+"  # in the panel of an option that only --help-all shows
 OWN = "Options"  # of a command's own options
+DOUBLE = re.compile(r"\{([^{}]+)\}|\[(\[[^\[\]]+\])\]")  # Typer's own brackets around a placeholder
 PYTHON_TYPE = re.compile(r" <(?:str|list\[str\])>")
 WIDEST = 100
 WIDEST_NAME = 28  # a longer one gets a line of its own
@@ -54,7 +55,7 @@ def help_text(command: Any, ctx: Any, *, everything: bool) -> str:
     shown = {heading: rows for heading, rows in sections.items() if rows}
     names = [len(name) for rows in shown.values() for name, _ in rows]
     column = max(length for length in names if length <= WIDEST_NAME) + 4
-    lines = [command.get_usage(ctx), "", *description(command, width)]
+    lines = [DOUBLE.sub(r"\1\2", command.get_usage(ctx)), "", *description(command, width)]
     for heading, rows in shown.items():
         lines += ["", f"{heading}:", *table(rows, column, width)]
     return "\n".join(lines)

@@ -54,8 +54,11 @@ class Guess:
     script: str | None = None
 
 
-def language_code(name: str) -> str | None:
-    """`-l NAME` as a code: `en`, `english` and `EN-gb` are "en", `auto` is None; anything else a UsageError."""
+def language_code(name: str, *also: str) -> str | None:
+    """`-l NAME` as a code: `en`, `english` and `EN-gb` are "en", `auto` is None; anything else a UsageError.
+
+    `also` are words that the caller accepts itself, for the hint.
+    """
     lower = name.strip().lower()
     short = re.split("[-_]", lower)[0]
     if lower == "auto":
@@ -65,7 +68,7 @@ def language_code(name: str) -> str | None:
     for code, full in LANGUAGES.items():
         if lower == full:
             return code
-    raise UsageError(f"unknown language '{name}'", hint=f"one of: auto, detect, {', '.join(LANGUAGES)}")
+    raise UsageError(f"unknown language '{name}'", hint=f"one of: {', '.join(('auto', *also, *LANGUAGES))}")
 
 
 def detect(text: str) -> Guess:

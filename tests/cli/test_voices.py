@@ -171,6 +171,13 @@ def test_list_of_a_language(omnitts: Omnitts, landed: Path) -> None:
     assert english == ["anna", "henry", "clara"]
 
 
+def test_the_language_of_a_list_is_named_as_elsewhere(omnitts: Omnitts, landed: Path) -> None:
+    lists = [omnitts("voices", "list", option, "english").out for option in ("-l", "--language", "--lang")]
+    assert lists[0].startswith(b"henry\t") and len(set(lists)) == 1
+    done = omnitts("voices", "list", "-l", "detect")
+    assert done.code == 2 and "detect," not in done.err
+
+
 def test_a_model_that_is_not_here_is_4_and_no_switch_is_blamed(omnitts: Omnitts) -> None:
     done = omnitts("voices", "list", "-m", "hf:someone/model")
     assert done.code == 4 and "'hf:someone/model' is not on this machine\n" in done.err

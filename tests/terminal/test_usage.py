@@ -71,3 +71,16 @@ def test_help_is_as_wide_as_the_terminal(omnitts: Omnitts, monkeypatch: pytest.M
         text = omnitts("bench", "--help-all").out.decode()
         options = [line for line in text.split("\n\n", 3)[3].splitlines() if not line.startswith("  -")]
         assert max(map(len, options)) <= max(columns, 56)
+
+
+@pytest.mark.parametrize(
+    ("path", "usage"),
+    [
+        (("codec", "decode"), "[OPTIONS] CODES [SOUND]"),
+        (("voices", "blend"), "[OPTIONS] NAME A:60 B:40..."),
+        (("help",), "[OPTIONS] [TOPIC|COMMAND]..."),
+    ],
+)
+def test_a_usage_line_has_one_pair_of_brackets(omnitts: Omnitts, path: tuple[str, ...], usage: str) -> None:
+    first = omnitts(*path, "--help").out.decode().splitlines()[0]
+    assert first == f"Usage: omnitts {' '.join(path)} {usage}"
