@@ -14,6 +14,8 @@ from torch import Tensor
 
 from omnitts_cli.kernels import plain_codec
 from omnitts_cli.kernels.ops import Product
+from omnitts_cli.kernels.triton import codec_wide
+from omnitts_cli.kernels.triton.codec_math import operand, snake
 from omnitts_cli.kernels.triton.codec_ready import run
 from omnitts_cli.kernels.triton.room import stages_in
 
@@ -36,30 +38,6 @@ LEAST_TURNS = 2
 UNIT_TILES = {64: (64, 32, 4, 4), 128: (64, 64, 4, 3)}
 """By the larger part of the channels: (columns, inputs a turn, warps, stages) of a whole residual unit."""
 UNIT_ENOUGH = 220
-
-
-@triton.jit
-def operand(y, kind: tl.constexpr):
-    """The nearest operand. float16 saturates at 65504."""
-    if kind == tl.float16:
-        y = tl.minimum(tl.maximum(y, -65504.0), 65504.0)
-    return y.to(kind)
-
-
-@triton.jit
-def snake(y, scale, inverse):
-    """y + sin^2(scale * y) * inverse. The square has period pi, so the angle is first reduced to around zero."""
-    angle = y * scale
-    turns = tl.floor(angle * 0.3183098861837907 + 0.5)
-    angle = (angle - turns * 3.140625) - turns * 9.676535897932e-4  # pi in two parts, the first with few bits
-    square = angle * angle
-    sine = -2.5052108e-8
-    sine = sine * square + 2.7557319e-6
-    sine = sine * square - 1.9841270e-4
-    sine = sine * square + 8.3333333e-3
-    sine = sine * square - 0.16666667
-    sine = (sine * square) * angle + angle
-    return y + sine * sine * inverse
 
 
 @triton.jit(do_not_specialize=["count", "columns", "share", "parts"])
@@ -242,6 +220,8 @@ def product(
     streams: int | None = None,
 ) -> None:
     """`streams`: tile and parts are those of as many streams, so that the order of a sum does not depend on `x`."""
+    if streams is None and codec_wide.product(x, layer, residual, out_f32, out):
+        return
     rows, length, inputs = x.shape
     columns = length - (layer.taps - 1) * layer.dilation
     gated, normed, kind = layer.activation == "swiglu", layer.eps is not None, layer.weight.dtype
@@ -280,6 +260,8 @@ def residual_unit(
     x: Tensor, conv: Product, point: Product, residual: Tensor, keep: bool, out: Tensor, streams: int | None = None
 ) -> None:
     """`streams` as in `product`."""
+    if streams is None and codec_wide.residual_unit(x, conv, point, residual, keep, out):
+        return
     rows, columns, inputs = residual.shape
     count, kind = rows * columns, conv.weight.dtype
     large = 1 << inputs.bit_length() - 1

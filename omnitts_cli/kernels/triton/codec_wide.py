@@ -1,0 +1,188 @@
+"""Large products of the codec on Hopper: tiles are fetched by the copy engine (TMA), eight warps multiply them.
+
+With tiles of 64 x 128 the codec is limited by what it reads from the L2 cache. These tiles read half as much for each product.
+A tile lies within one stream, so the columns of a stream must be a multiple of its height.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+from omnitts_cli.kernels.ops import Product
+from omnitts_cli.kernels.triton.codec_math import operand, snake
+from omnitts_cli.kernels.triton.codec_ready import run
+from omnitts_cli.kernels.triton.room import stages_in
+
+HOPPER = 90
+TILES = ((128, 128, 64, 8, 3, 128),)
+"""(columns, outputs, inputs per turn, warps, stages, registers a thread), preferred ones first."""
+UNIT_TILES = {64: (128, 32, 8, 4, 128), 128: (128, 64, 8, 3, 255)}
+"""By the larger part of the channels: (columns, inputs a turn, warps, stages, registers) of a whole residual unit."""
+LEAST_COLUMNS = 16384
+"""Columns of all streams from which these kernels are used."""
+
+
+@triton.jit
+def _product(
+    x, weight, bias, scale, inverse, residual, wide, heard,
+    pitch, residual_stride, wide_stride, heard_stride, columns, outputs, hop,
+    taps: tl.constexpr, turns: tl.constexpr, snaked: tl.constexpr, adds: tl.constexpr, keeps: tl.constexpr,
+    block_m: tl.constexpr, block_n: tl.constexpr, block_k: tl.constexpr,
+):  # fmt: skip
+    first = tl.program_id(0) * block_n
+    start = tl.program_id(1) * block_m
+    batch, column = start // columns, start % columns
+    line = batch * pitch + column
+    total = tl.zeros((block_m, block_n), tl.float32)
+    for turn in tl.range(0, taps * turns):
+        part = x.load([line + (turn // turns) * hop, (turn % turns) * block_k])
+        tile = weight.load([first, turn * block_k])
+        total = tl.dot(part, tl.trans(tile), total)
+    n = first + tl.arange(0, block_n)
+    known = n < outputs
+    total += tl.load(bias + n, known, 0.0)[None, :]
+    place = (column + tl.arange(0, block_m))[:, None] * outputs + n[None, :]
+    if adds:
+        total += tl.load(residual + batch.to(tl.int64) * residual_stride + place, known[None, :], 0.0)
+    if keeps:
+        tl.store(wide + batch.to(tl.int64) * wide_stride + place, total, known[None, :])
+    if snaked:
+        total = snake(total, tl.load(scale + n, known, 0.0)[None, :], tl.load(inverse + n, known, 0.0)[None, :])
+    kind = heard.dtype.element_ty
+    tl.store(heard + batch.to(tl.int64) * heard_stride + place, operand(total, kind), known[None, :])
+
+
+@triton.jit
+def _lines(
+    weight, first: tl.constexpr, count: tl.constexpr, inputs: tl.constexpr, start: tl.constexpr, read: tl.constexpr
+):
+    """`count` rows of a square weight from `first` on, `read` inputs from `start` on, transposed: [read, count]."""
+    rows = first + tl.arange(0, count)
+    return tl.trans(tl.load(weight + rows[:, None] * inputs + start + tl.arange(0, read)[None, :]))
+
+
+@triton.jit
+def _ended(
+    y, first: tl.constexpr, count: tl.constexpr, bias, scale, inverse, residual, heard, place,
+    keeps: tl.constexpr, kind: tl.constexpr,
+):  # fmt: skip
+    """Bias, residual and snake of `count` channels from `first` on, and the store."""
+    n = first + tl.arange(0, count)
+    wide = residual + place[:, None] + n[None, :]
+    y += tl.load(bias + n)[None, :] + tl.load(wide)
+    if keeps:
+        tl.store(wide, y)
+    y = snake(y, tl.load(scale + n)[None, :], tl.load(inverse + n)[None, :])
+    tl.store(heard + place[:, None] + n[None, :], operand(y, kind))
+
+
+@triton.jit
+def _unit(
+    x, weight, weight_small, bias, scale, inverse, point, point_bias, next_scale, next_inverse, residual, heard,
+    pitch, residual_stride, heard_stride, columns, hop,
+    taps: tl.constexpr, turns: tl.constexpr, keeps: tl.constexpr,
+    block_m: tl.constexpr, block_k: tl.constexpr, large: tl.constexpr, small: tl.constexpr,
+):  # fmt: skip
+    """A residual unit, all channels in one program: `large`, a power of two, and `small`, another."""
+    kind = heard.dtype.element_ty
+    inputs: tl.constexpr = large + small
+    start = tl.program_id(0) * block_m
+    batch, column = start // columns, start % columns
+    line = batch * pitch + column
+    n = tl.arange(0, large)
+    n_small = large + tl.arange(0, small)
+    total = tl.zeros((block_m, large), tl.float32)
+    total_small = tl.zeros((block_m, small), tl.float32)
+    for turn in tl.range(0, taps * turns):
+        part = x.load([line + (turn // turns) * hop, (turn % turns) * block_k])
+        total = tl.dot(part, tl.trans(weight.load([0, turn * block_k])), total)
+        total_small = tl.dot(part, tl.trans(weight_small.load([large, turn * block_k])), total_small)
+    place = (column + tl.arange(0, block_m)) * inputs
+    residual += batch.to(tl.int64) * residual_stride
+    heard += batch.to(tl.int64) * heard_stride
+    total += tl.load(bias + n)[None, :]
+    between = operand(snake(total, tl.load(scale + n)[None, :], tl.load(inverse + n)[None, :]), kind)
+    total_small += tl.load(bias + n_small)[None, :]
+    total_small = snake(total_small, tl.load(scale + n_small)[None, :], tl.load(inverse + n_small)[None, :])
+    between_small = operand(total_small, kind)
+    y = tl.dot(between, _lines(point, 0, large, inputs, 0, large))
+    y = tl.dot(between_small, _lines(point, 0, large, inputs, large, small), y)
+    _ended(y, 0, large, point_bias, next_scale, next_inverse, residual, heard, place, keeps, kind)
+    y = tl.dot(between, _lines(point, large, small, inputs, 0, large))
+    y = tl.dot(between_small, _lines(point, large, small, inputs, large, small), y)
+    _ended(y, large, small, point_bias, next_scale, next_inverse, residual, heard, place, keeps, kind)
+
+
+@functools.cache
+def possible() -> bool:
+    """Whether this card has the copy engine that these kernels need."""
+    if triton.knobs.runtime.interpret:
+        return True
+    arch = triton.runtime.driver.active.get_current_target().arch
+    return isinstance(arch, int) and arch == HOPPER
+
+
+def _lined(x: Tensor, block: list[int]) -> TensorDescriptor:
+    """All columns of all streams of x [B, length, inputs] below each other."""
+    flat = x.flatten(0, 1)
+    return TensorDescriptor(flat, list(flat.shape), list(flat.stride()), block)
+
+
+def product(x: Tensor, layer: Product, residual: Tensor | None, out_f32: Tensor | None, out: Tensor | None) -> bool:
+    """As in `CodecOps`; False if these kernels do not suit."""
+    rows, length, inputs = x.shape
+    columns, outputs = length - (layer.taps - 1) * layer.dilation, layer.weight.shape[0]
+    if not possible() or rows * columns < LEAST_COLUMNS or out is None or layer.bias is None:
+        return False
+    if layer.eps is not None or layer.activation not in ("", "snake") or layer.weight.dtype != torch.float16:
+        return False
+    if not x.is_contiguous() or x.dtype != torch.float16 or (x.data_ptr() | layer.weight.data_ptr()) % 16:
+        return False
+    tile = next((t for t in TILES if columns % t[0] == 0 and inputs % t[2] == 0 and outputs % t[1] == 0), None)
+    if tile is None:
+        return False
+    block_m, block_n, block_k, warps, stages, registers = tile
+    stages = stages_in((block_m + block_n) * block_k * 2, stages)
+
+    def stride(tensor: Tensor | None) -> int:
+        return 0 if tensor is None else tensor.stride(0)
+
+    run(
+        _product, (outputs // block_n, rows * columns // block_m),
+        _lined(x, [block_m, block_k]), TensorDescriptor.from_tensor(layer.weight, [block_n, block_k]),
+        layer.bias, layer.scale, layer.inverse, residual, out_f32, out,
+        length, stride(residual), stride(out_f32), stride(out), columns, outputs, layer.dilation,
+        layer.taps, inputs // block_k, layer.activation == "snake", residual is not None, out_f32 is not None,
+        block_m, block_n, block_k, num_warps=warps, num_stages=stages, maxnreg=registers,
+    )  # fmt: skip
+    return True
+
+
+def residual_unit(x: Tensor, conv: Product, point: Product, residual: Tensor, keep: bool, out: Tensor) -> bool:
+    """As in `CodecOps`; False if this kernel does not suit."""
+    rows, columns, inputs = residual.shape
+    large = 1 << inputs.bit_length() - 1
+    small = inputs - large
+    tile = UNIT_TILES.get(large) if small == large // 2 else None
+    if tile is None or not possible() or rows * columns < LEAST_COLUMNS or conv.weight.dtype != torch.float16:
+        return False
+    block_m, block_k, warps, stages, registers = tile
+    if columns % block_m or not x.is_contiguous() or (x.data_ptr() | conv.weight.data_ptr()) % 16:
+        return False
+    stages = stages_in((block_m + inputs) * block_k * 2, stages)
+    run(
+        _unit, (rows * columns // block_m,),
+        _lined(x, [block_m, block_k]), TensorDescriptor.from_tensor(conv.weight, [large, block_k]),
+        TensorDescriptor.from_tensor(conv.weight, [small, block_k]), conv.bias, conv.scale, conv.inverse,
+        point.weight, point.bias, point.scale, point.inverse, residual, out,
+        x.shape[1], residual.stride(0), out.stride(0), columns, conv.dilation,
+        conv.taps, inputs // block_k, keep, block_m, block_k, large, small,
+        num_warps=warps, num_stages=stages, maxnreg=registers,
+    )  # fmt: skip
+    return True
