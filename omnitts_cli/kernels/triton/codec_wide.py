@@ -134,6 +134,10 @@ def _lined(x: Tensor, block: list[int]) -> TensorDescriptor:
     return TensorDescriptor(flat, list(flat.shape), list(flat.stride()), block)
 
 
+def _tile(inputs: int, outputs: int, taps: int, columns: int) -> tuple[int, int, int, int, int, int] | None:
+    return next((t for t in TILES if columns % t[0] == 0 and inputs % t[2] == 0 and outputs % t[1] == 0), None)
+
+
 def product(x: Tensor, layer: Product, residual: Tensor | None, out_f32: Tensor | None, out: Tensor | None) -> bool:
     """As in `CodecOps`; False if these kernels do not suit."""
     rows, length, inputs = x.shape
@@ -144,7 +148,7 @@ def product(x: Tensor, layer: Product, residual: Tensor | None, out_f32: Tensor 
         return False
     if not x.is_contiguous() or x.dtype != torch.float16 or (x.data_ptr() | layer.weight.data_ptr()) % 16:
         return False
-    tile = next((t for t in TILES if columns % t[0] == 0 and inputs % t[2] == 0 and outputs % t[1] == 0), None)
+    tile = _tile(inputs, outputs, layer.taps, columns)
     if tile is None:
         return False
     block_m, block_n, block_k, warps, stages, registers = tile
