@@ -220,8 +220,6 @@ def product(
     streams: int | None = None,
 ) -> None:
     """`streams`: tile and parts are those of as many streams, so that the order of a sum does not depend on `x`."""
-    if streams is None and codec_wide.product(x, layer, residual, out_f32, out):
-        return
     rows, length, inputs = x.shape
     columns = length - (layer.taps - 1) * layer.dilation
     gated, normed, kind = layer.activation == "swiglu", layer.eps is not None, layer.weight.dtype
@@ -241,6 +239,9 @@ def product(
         share = triton.cdiv(turns, max(1, min(PROGRAMS // alike, turns // LEAST_TURNS)))
         parts = triton.cdiv(turns, share)
         sums = torch.empty(parts * tiles * block_m * block_n, device=x.device) if parts > 1 else None
+    # a tile of 64 columns multiplies 16 inputs at a time, and so do those kernels
+    if block_m == 64 and parts == 1 and not normed and codec_wide.product(x, layer, residual, out_f32, out):
+        return
 
     def stride(tensor: Tensor | None) -> int:
         return 0 if tensor is None else tensor.stride(0)
@@ -260,8 +261,6 @@ def residual_unit(
     x: Tensor, conv: Product, point: Product, residual: Tensor, keep: bool, out: Tensor, streams: int | None = None
 ) -> None:
     """`streams` as in `product`."""
-    if streams is None and codec_wide.residual_unit(x, conv, point, residual, keep, out):
-        return
     rows, columns, inputs = residual.shape
     count, kind = rows * columns, conv.weight.dtype
     large = 1 << inputs.bit_length() - 1
@@ -272,6 +271,8 @@ def residual_unit(
         product(x, conv, out=between, streams=streams)
         kept = residual if keep else None
         return product(between, point, residual=residual, out_f32=kept, out=out, streams=streams)
+    if codec_wide.residual_unit(x, conv, point, residual, keep, out):
+        return
     block_m, block_k, warps, stages = tile
     stages = stages_in((block_m + inputs) * block_k * kind.itemsize, stages)
     run(

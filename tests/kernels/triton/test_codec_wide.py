@@ -1,0 +1,128 @@
+"""The codec's large products through the copy engine against their plain twins.
+
+On a GPU: pytest -m gpu tests/kernels/triton/test_codec_wide.py
+Without one, in Triton's interpreter: TRITON_INTERPRET=1 pytest -m gpu tests/kernels/triton/test_codec_wide.py
+"""
+
+from __future__ import annotations
+
+import os
+from types import ModuleType
+
+import pytest
+import torch
+from torch import Tensor
+
+from omnitts_cli.kernels import plain_codec
+from omnitts_cli.kernels.ops import Product
+
+pytest.importorskip("triton")
+INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
+HOPPER = torch.cuda.is_available() and torch.cuda.get_device_capability() == (9, 0)
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not INTERPRETED and not HOPPER, reason="no Hopper card and no interpreter"),
+]
+DEVICE = "cpu" if INTERPRETED else "cuda"
+SIZE = 1 if INTERPRETED else 4
+"""The interpreter takes seconds for tiles of the real size."""
+
+
+@pytest.fixture
+def wide(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The module, used for any number of programs."""
+    from omnitts_cli.kernels.triton import codec_wide
+
+    monkeypatch.setattr(codec_wide, "ENOUGH", 1)
+    if INTERPRETED:
+        monkeypatch.setattr(codec_wide, "TILE", (32, 32, 16, 4, 3))
+        monkeypatch.setattr(codec_wide, "UNIT_TILES", {64: (32, 32, 4, 3), 32: (32, 16, 4, 3)})
+    return codec_wide
+
+
+def random(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed + sum(shape))).to(DEVICE)
+
+
+def layer(outputs: int, inputs: int, taps: int = 1, dilation: int = 1, activation: str = "snake") -> Product:
+    weight = (random(outputs, taps * inputs) * (taps * inputs) ** -0.5).half()
+    factors = random(outputs, seed=1).abs(), random(outputs, seed=2).abs()
+    return Product(weight, random(outputs, seed=3), taps, dilation, None, activation, *factors)
+
+
+def error(got: Tensor, wanted: Tensor) -> float:
+    return float((got.float() - wanted.float()).norm() / wanted.float().norm())
+
+
+@pytest.mark.parametrize(
+    ("streams", "columns", "inputs", "outputs", "taps", "dilation", "activation", "adds", "keeps"),
+    [
+        pytest.param(2, 64, 32, 64, 7, 3, "snake", False, False, id="convolution"),
+        pytest.param(2, 32, 48, 64, 1, 1, "snake", True, True, id="added to the residual"),
+        pytest.param(3, 32, 32, 96, 2, 1, "", False, True, id="transposed convolution"),
+    ],
+)
+def test_product(
+    wide: ModuleType, streams: int, columns: int, inputs: int, outputs: int, taps: int, dilation: int,
+    activation: str, adds: bool, keeps: bool,
+) -> None:  # fmt: skip
+    columns, inputs, outputs = columns * SIZE, inputs * SIZE, outputs * SIZE
+    one = layer(outputs, inputs, taps, dilation, activation)
+    x = random(streams, columns + (taps - 1) * dilation, inputs).half()
+    residual = random(streams, columns, outputs) if adds else None
+    results = []
+    for product in (wide.product, plain_codec.product):
+        kept = torch.full((streams, columns, outputs), float("nan"), device=DEVICE) if keeps else None
+        track = torch.full((streams, 6 + columns, outputs), 7.0, device=DEVICE).half()
+        done = product(x, one, residual, kept, track[:, 6:])
+        assert done is not False
+        results.append((track, kept))
+    assert torch.equal(results[0][0][:, :6], results[1][0][:, :6])  # what lies in front is left alone
+    assert error(results[0][0], results[1][0]) < 2e-3
+    if keeps:
+        assert error(results[0][1], results[1][1]) < 2e-3
+
+
+@pytest.mark.parametrize("inputs", [96, 48])
+@pytest.mark.parametrize("keep", [True, False])
+def test_residual_unit(wide: ModuleType, inputs: int, keep: bool) -> None:
+    inputs, columns = inputs * (1 if INTERPRETED else 2), 64 * SIZE
+    if inputs // 3 * 2 not in wide.UNIT_TILES:
+        pytest.skip("not a width of the released codec")
+    conv, point = layer(inputs, inputs, 7, 3), layer(inputs, inputs)
+    x = random(2, columns + 18, inputs).half()
+    results = []
+    for unit in (wide.residual_unit, plain_codec.residual_unit):
+        residual, out = random(2, columns, inputs, seed=5), torch.zeros(2, columns, inputs, device=DEVICE).half()
+        assert unit(x, conv, point, residual, keep, out) is not False
+        results.append((residual, out))
+    for got, wanted in zip(*results, strict=True):
+        assert error(got, wanted) < 2e-3
+
+
+@pytest.mark.skipif(INTERPRETED, reason="the interpreter adds in NumPy's order")
+@pytest.mark.parametrize(("columns", "channels"), [(256, 768), (640, 384), (640, 192), (1920, 96)])
+def test_sums_have_the_bits_of_the_other_kernels(wide: ModuleType, columns: int, channels: int) -> None:
+    """A convolution, the product after it and a transposed convolution of the released shapes, four streams."""
+    from omnitts_cli.kernels.triton import codec_products
+
+    conv, point, rise = layer(channels, channels, 7, 3), layer(channels, channels), layer(2 * channels, channels, 2)
+    x = random(4, columns + 18, channels).half()
+    results = []
+    for enough in (1, 1 << 40):
+        wide.ENOUGH = enough
+        residual, out = random(4, columns, channels, seed=5), torch.zeros(4, columns, channels, device=DEVICE).half()
+        codec_products.residual_unit(x, conv, point, residual, True, out)
+        kept = torch.zeros(4, columns, 2 * channels, device=DEVICE)
+        codec_products.product(x[:, : columns + 1].contiguous(), rise, out_f32=kept, out=torch.empty_like(kept).half())
+        results.append((residual, out, kept))
+    for got, wanted in zip(*results, strict=True):
+        assert torch.equal(got, wanted)
+
+
+def test_what_does_not_suit_is_left_to_the_other_kernels(wide: ModuleType) -> None:
+    one, out = layer(64 * SIZE, 32 * SIZE), torch.empty(2, 33, 64 * SIZE, dtype=torch.float16, device=DEVICE)
+    assert not wide.product(random(2, 33, 32 * SIZE).half(), one, None, None, out)  # a tile would span two streams
+    assert not wide.product(random(2, 32 * SIZE, 32 * SIZE), one, None, None, out)  # not float16
+    wide.ENOUGH = 1 << 20
+    assert not wide.product(random(2, 32 * SIZE, 32 * SIZE).half(), one, None, None, out)
