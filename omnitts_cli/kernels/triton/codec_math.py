@@ -1,4 +1,4 @@
-"""What the codec's products do to a sum before it is stored: the snake activation, and rounding to operands."""
+"""What the codec's products share: the snake activation, rounding to operands, and a transposed tile of a weight."""
 
 from __future__ import annotations
 
@@ -28,3 +28,12 @@ def snake(y, scale, inverse):
     sine = sine * square - 0.16666667
     sine = (sine * square) * angle + angle
     return y + sine * sine * inverse
+
+
+@triton.jit
+def transposed(
+    weight, first: tl.constexpr, count: tl.constexpr, inputs: tl.constexpr, start: tl.constexpr, read: tl.constexpr
+):
+    """`count` rows of a square weight from `first` on, `read` inputs from `start` on, transposed: [read, count]."""
+    rows = first + tl.arange(0, count)
+    return tl.trans(tl.load(weight + rows[:, None] * inputs + start + tl.arange(0, read)[None, :]))

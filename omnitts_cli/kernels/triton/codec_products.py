@@ -1,8 +1,8 @@
 """Products of the codec: convolutions, transposed convolutions and linears as one kind of matrix product.
 
-A convolution hears `taps` columns, `dilation` apart, of a track whose past lies in front of it, so the
-product walks the weights [outputs, taps * inputs] in one line and only the place in x jumps from tap to tap.
-What follows a product (bias, residual, snake, gate) happens to its sum before it leaves the registers.
+A convolution reads `taps` columns, `dilation` apart, of a track that begins with the stream's history. So the
+product reads the weights [outputs, taps * inputs] in one line, and only the place in x jumps from tap to tap.
+What follows a product (bias, residual, snake, gate) is applied to its sum in registers.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch import Tensor
 from omnitts_cli.kernels import plain_codec
 from omnitts_cli.kernels.ops import Product
 from omnitts_cli.kernels.triton import codec_wide
-from omnitts_cli.kernels.triton.codec_math import operand, snake
+from omnitts_cli.kernels.triton.codec_math import operand, snake, transposed
 from omnitts_cli.kernels.triton.codec_ready import run
 from omnitts_cli.kernels.triton.room import stages_in
 
@@ -42,8 +42,8 @@ UNIT_ENOUGH = 220
 
 @triton.jit(do_not_specialize=["count", "columns", "share", "parts"])
 def _product(  # noqa: C901, PLR0915 - one kernel, whose branches are decided at compile time
-    x, weight, bias, scale, inverse, residual, wide, heard, sums, counts,
-    x_stride, residual_stride, wide_stride, heard_stride, count, columns, outputs, inputs, width, hop, share, parts,
+    x, weight, bias, scale, inverse, residual, out_f32, out, sums, counts,
+    x_stride, residual_stride, f32_stride, out_stride, count, columns, outputs, inputs, width, hop, share, parts,
     eps: tl.constexpr, turns: tl.constexpr, normed: tl.constexpr, biased: tl.constexpr,
     activation: tl.constexpr, adds: tl.constexpr, keeps: tl.constexpr, gives: tl.constexpr, shared: tl.constexpr,
     precision: tl.constexpr, block_m: tl.constexpr, block_n: tl.constexpr, block_k: tl.constexpr,
@@ -102,7 +102,7 @@ def _product(  # noqa: C901, PLR0915 - one kernel, whose branches are decided at
     if adds:
         total += tl.load(residual + (batch * residual_stride)[:, None] + place, inside, 0.0)
     if keeps:
-        tl.store(wide + (batch * wide_stride)[:, None] + place, total, inside)
+        tl.store(out_f32 + (batch * f32_stride)[:, None] + place, total, inside)
     if gives:
         if activation == SNAKE:
             total = snake(total, tl.load(scale + n, known, 0.0)[None, :], tl.load(inverse + n, known, 0.0)[None, :])
@@ -112,37 +112,28 @@ def _product(  # noqa: C901, PLR0915 - one kernel, whose branches are decided at
             if biased:
                 second += tl.load(bias + outputs + n, known, 0.0)[None, :]
             total = total * tl.sigmoid(total) * second
-        tl.store(heard + (batch * heard_stride)[:, None] + place, operand(total, kind), inside)
-
-
-@triton.jit
-def _lines(
-    weight, first: tl.constexpr, count: tl.constexpr, inputs: tl.constexpr, start: tl.constexpr, read: tl.constexpr
-):
-    """`count` rows of a square weight from `first` on, `read` inputs from `start` on, transposed: [read, count]."""
-    rows = first + tl.arange(0, count)
-    return tl.trans(tl.load(weight + rows[:, None] * inputs + start + tl.arange(0, read)[None, :]))
+        tl.store(out + (batch * out_stride)[:, None] + place, operand(total, kind), inside)
 
 
 @triton.jit
 def _ended(
-    y, first: tl.constexpr, count: tl.constexpr, bias, scale, inverse, residual, heard, place, placed, there,
+    y, first: tl.constexpr, count: tl.constexpr, bias, scale, inverse, residual, out, place, placed, there,
     keeps: tl.constexpr, kind: tl.constexpr,
 ):  # fmt: skip
     """Bias, residual and snake of `count` channels from `first` on, and the store."""
     n = first + tl.arange(0, count)
-    wide = residual + place[:, None] + n[None, :]
-    y += tl.load(bias + n)[None, :] + tl.load(wide, there[:, None], 0.0)
+    kept = residual + place[:, None] + n[None, :]
+    y += tl.load(bias + n)[None, :] + tl.load(kept, there[:, None], 0.0)
     if keeps:
-        tl.store(wide, y, there[:, None])
+        tl.store(kept, y, there[:, None])
     y = snake(y, tl.load(scale + n)[None, :], tl.load(inverse + n)[None, :])
-    tl.store(heard + placed[:, None] + n[None, :], operand(y, kind), there[:, None])
+    tl.store(out + placed[:, None] + n[None, :], operand(y, kind), there[:, None])
 
 
 @triton.jit(do_not_specialize=["count", "columns"])
 def _unit(
-    x, weight, bias, scale, inverse, point, point_bias, next_scale, next_inverse, residual, heard,
-    x_stride, residual_stride, heard_stride, count, columns, hop,
+    x, weight, bias, scale, inverse, point, point_bias, next_scale, next_inverse, residual, out,
+    x_stride, residual_stride, out_stride, count, columns, hop,
     taps: tl.constexpr, turns: tl.constexpr, keeps: tl.constexpr, precision: tl.constexpr,
     block_m: tl.constexpr, block_k: tl.constexpr, large: tl.constexpr, small: tl.constexpr,
 ):  # fmt: skip
@@ -168,23 +159,23 @@ def _unit(
         if small:
             tile = tl.load(lines_small + turn * block_k)
             total_small = tl.dot(part, tl.trans(tile), total_small, input_precision=precision)
-    place, placed = batch * residual_stride + column * inputs, batch * heard_stride + column * inputs
+    place, placed = batch * residual_stride + column * inputs, batch * out_stride + column * inputs
     total += tl.load(bias + n)[None, :]
     between = operand(snake(total, tl.load(scale + n)[None, :], tl.load(inverse + n)[None, :]), kind)
-    y = tl.dot(between, _lines(point, 0, large, inputs, 0, large), input_precision=precision)
+    y = tl.dot(between, transposed(point, 0, large, inputs, 0, large), input_precision=precision)
     if small:
         total_small += tl.load(bias + n_small)[None, :]
         total_small = snake(total_small, tl.load(scale + n_small)[None, :], tl.load(inverse + n_small)[None, :])
         between_small = operand(total_small, kind)
-        y = tl.dot(between_small, _lines(point, 0, large, inputs, large, small), y, input_precision=precision)
+        y = tl.dot(between_small, transposed(point, 0, large, inputs, large, small), y, input_precision=precision)
     _ended(
-        y, 0, large, point_bias, next_scale, next_inverse, residual, heard, place, placed, there, keeps, kind
+        y, 0, large, point_bias, next_scale, next_inverse, residual, out, place, placed, there, keeps, kind
     )  # fmt: skip
     if small:
-        y = tl.dot(between, _lines(point, large, small, inputs, 0, large), input_precision=precision)
-        y = tl.dot(between_small, _lines(point, large, small, inputs, large, small), y, input_precision=precision)
+        y = tl.dot(between, transposed(point, large, small, inputs, 0, large), input_precision=precision)
+        y = tl.dot(between_small, transposed(point, large, small, inputs, large, small), y, input_precision=precision)
         _ended(
-            y, large, small, point_bias, next_scale, next_inverse, residual, heard, place, placed, there, keeps, kind
+            y, large, small, point_bias, next_scale, next_inverse, residual, out, place, placed, there, keeps, kind
         )  # fmt: skip
 
 

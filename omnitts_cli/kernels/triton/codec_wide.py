@@ -16,7 +16,7 @@ from torch import Tensor
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from omnitts_cli.kernels.ops import Product
-from omnitts_cli.kernels.triton.codec_math import operand, snake
+from omnitts_cli.kernels.triton.codec_math import operand, snake, transposed
 from omnitts_cli.kernels.triton.codec_ready import run
 from omnitts_cli.kernels.triton.room import stages_in
 
@@ -31,8 +31,8 @@ ENOUGH = 528
 
 @triton.jit
 def _product(
-    x, weight, bias, scale, inverse, residual, wide, heard,
-    pitch, residual_stride, wide_stride, heard_stride, columns, outputs, hop,
+    x, weight, bias, scale, inverse, residual, out_f32, out,
+    pitch, residual_stride, f32_stride, out_stride, columns, outputs, hop,
     taps: tl.constexpr, turns: tl.constexpr, snaked: tl.constexpr, adds: tl.constexpr, keeps: tl.constexpr,
     block_m: tl.constexpr, block_n: tl.constexpr, block_k: tl.constexpr,
 ):  # fmt: skip
@@ -52,46 +52,37 @@ def _product(
     if adds:
         total += tl.load(residual + batch.to(tl.int64) * residual_stride + place, known[None, :], 0.0)
     if keeps:
-        tl.store(wide + batch.to(tl.int64) * wide_stride + place, total, known[None, :])
+        tl.store(out_f32 + batch.to(tl.int64) * f32_stride + place, total, known[None, :])
     if snaked:
         total = snake(total, tl.load(scale + n, known, 0.0)[None, :], tl.load(inverse + n, known, 0.0)[None, :])
-    kind = heard.dtype.element_ty
-    tl.store(heard + batch.to(tl.int64) * heard_stride + place, operand(total, kind), known[None, :])
-
-
-@triton.jit
-def _lines(
-    weight, first: tl.constexpr, count: tl.constexpr, inputs: tl.constexpr, start: tl.constexpr, read: tl.constexpr
-):
-    """`count` rows of a square weight from `first` on, `read` inputs from `start` on, transposed: [read, count]."""
-    rows = first + tl.arange(0, count)
-    return tl.trans(tl.load(weight + rows[:, None] * inputs + start + tl.arange(0, read)[None, :]))
+    kind = out.dtype.element_ty
+    tl.store(out + batch.to(tl.int64) * out_stride + place, operand(total, kind), known[None, :])
 
 
 @triton.jit
 def _ended(
-    y, first: tl.constexpr, count: tl.constexpr, bias, scale, inverse, residual, heard, place,
+    y, first: tl.constexpr, count: tl.constexpr, bias, scale, inverse, residual, out, place,
     keeps: tl.constexpr, kind: tl.constexpr,
 ):  # fmt: skip
     """Bias, residual and snake of `count` channels from `first` on, and the store."""
     n = first + tl.arange(0, count)
-    wide = residual + place[:, None] + n[None, :]
-    y += tl.load(bias + n)[None, :] + tl.load(wide)
+    kept = residual + place[:, None] + n[None, :]
+    y += tl.load(bias + n)[None, :] + tl.load(kept)
     if keeps:
-        tl.store(wide, y)
+        tl.store(kept, y)
     y = snake(y, tl.load(scale + n)[None, :], tl.load(inverse + n)[None, :])
-    tl.store(heard + place[:, None] + n[None, :], operand(y, kind))
+    tl.store(out + place[:, None] + n[None, :], operand(y, kind))
 
 
 @triton.jit
 def _unit(
-    x, weight, weight_small, bias, scale, inverse, point, point_bias, next_scale, next_inverse, residual, heard,
-    pitch, residual_stride, heard_stride, columns, hop,
+    x, weight, weight_small, bias, scale, inverse, point, point_bias, next_scale, next_inverse, residual, out,
+    pitch, residual_stride, out_stride, columns, hop,
     taps: tl.constexpr, turns: tl.constexpr, keeps: tl.constexpr,
     block_m: tl.constexpr, block_k: tl.constexpr, large: tl.constexpr, small: tl.constexpr,
 ):  # fmt: skip
     """A residual unit, all channels in one program: `large`, a power of two, and `small`, another."""
-    kind = heard.dtype.element_ty
+    kind = out.dtype.element_ty
     inputs: tl.constexpr = large + small
     start = tl.program_id(0) * block_m
     batch, column = start // columns, start % columns
@@ -106,18 +97,18 @@ def _unit(
         total_small = tl.dot(part, tl.trans(weight_small.load([large, turn * block_k])), total_small)
     place = (column + tl.arange(0, block_m)) * inputs
     residual += batch.to(tl.int64) * residual_stride
-    heard += batch.to(tl.int64) * heard_stride
+    out += batch.to(tl.int64) * out_stride
     total += tl.load(bias + n)[None, :]
     between = operand(snake(total, tl.load(scale + n)[None, :], tl.load(inverse + n)[None, :]), kind)
     total_small += tl.load(bias + n_small)[None, :]
     total_small = snake(total_small, tl.load(scale + n_small)[None, :], tl.load(inverse + n_small)[None, :])
     between_small = operand(total_small, kind)
-    y = tl.dot(between, _lines(point, 0, large, inputs, 0, large))
-    y = tl.dot(between_small, _lines(point, 0, large, inputs, large, small), y)
-    _ended(y, 0, large, point_bias, next_scale, next_inverse, residual, heard, place, keeps, kind)
-    y = tl.dot(between, _lines(point, large, small, inputs, 0, large))
-    y = tl.dot(between_small, _lines(point, large, small, inputs, large, small), y)
-    _ended(y, large, small, point_bias, next_scale, next_inverse, residual, heard, place, keeps, kind)
+    y = tl.dot(between, transposed(point, 0, large, inputs, 0, large))
+    y = tl.dot(between_small, transposed(point, 0, large, inputs, large, small), y)
+    _ended(y, 0, large, point_bias, next_scale, next_inverse, residual, out, place, keeps, kind)
+    y = tl.dot(between, transposed(point, large, small, inputs, 0, large))
+    y = tl.dot(between_small, transposed(point, large, small, inputs, large, small), y)
+    _ended(y, large, small, point_bias, next_scale, next_inverse, residual, out, place, keeps, kind)
 
 
 @functools.cache
