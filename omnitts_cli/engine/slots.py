@@ -40,7 +40,7 @@ class Plan:
     prefill_rows: tuple[int, ...] = (16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 640, 768, 1024, 1280, 1536, 2048)
     prompt_run: int = 256  # rows of one prompt between two frames
     first_chunk: int = 1
-    admissions: int = 16  # prompts that advance between two frames
+    admissions: int = 32  # prompts that advance between two frames
     ahead: int = 2  # frames launched before the oldest one's report is awaited
     text_rows: int = 256  # of a slot's ring; longer feeds are topped up
     prefixes: int = 64  # prompt prefixes whose keys and values are kept
