@@ -32,8 +32,8 @@ OBJECTS = (
     )
 )
 ENDS = "before the winter came, as far as I know, and nobody asked why, on a quiet Sunday morning".split(", ")
-NAMED = {"ANNA": "clara", "BEN": "kurt"}
-CLONED = {"CARA": "ruth", "DAVID": "angus"}
+NAMED = {"ANNA": "clara", "BEN": "leo"}
+CLONED = {"CARA": "ruth", "DAVID": "arthur"}
 DESCRIBED = {"EDGAR": "a deep, slow man", "FAY": "a high, quick young woman"}
 NAMES = [*NAMED, *CLONED, *DESCRIBED]
 LINES = 200

@@ -18,15 +18,18 @@ import pytest
 
 from omnitts_cli.request import Request, Sampling
 from omnitts_cli.speech.load import Engine, open_engine
+from omnitts_cli.text.american.phonemes import phonemes
 from omnitts_cli.training.acoustics import pitch
+from omnitts_cli.training.compare import tallest_tone
 from omnitts_cli.training.evaluate import error_rate, recogniser, sentences
 from omnitts_cli.voices import Cloned, Designed, Named, Voice
 from omnitts_cli.weights.find import TINY
 
 soundfile = pytest.importorskip("soundfile")
 
-VOICES = ("henry", "clara", "angus", "kurt", "otto", "leo", "ruth", "finn")
-LIMIT = 20_000_000  # bytes, so that package and tests stay light
+VOICES = ("henry", "clara", "ruth", "nora", "leo", "finn", "edith", "arthur")
+MEN = ("henry", "leo", "finn", "arthur")
+LIMIT = 30_000_000  # bytes, so that package and tests stay light
 
 
 @pytest.fixture(scope="module")
@@ -41,30 +44,33 @@ def said(engine: Engine, text: str, voice: Voice, seed: int = 5) -> np.ndarray:
 
 def test_a_recogniser_understands_the_default_voice(engine: Engine) -> None:
     texts = sentences()[:10]
-    heard = [said(engine, text, Named("henry")) for text in texts]
-    assert error_rate(texts, heard, recogniser()) <= 0.40
+    sounds = [said(engine, text, Named("henry")) for text in texts]
+    # PocketSphinx misses 0.37 of these words, and a fourth of the teacher's, whom Whisper base understands
+    assert error_rate(texts, sounds, recogniser()) <= 0.50
 
 
 def test_every_voice_is_understood_and_none_is_another(engine: Engine) -> None:
     texts = sentences()[10:26]
     voices = [VOICES[n % len(VOICES)] for n in range(len(texts))]
-    heard = [said(engine, text, Named(voice)) for text, voice in zip(texts, voices, strict=True)]
-    assert error_rate(texts, heard, recogniser()) <= 0.45
-    pitches = {voice: pitch(np.concatenate(heard[n :: len(VOICES)])) for n, voice in enumerate(VOICES)}
-    assert pitches["clara"] > pitches["ruth"] > pitches["angus"] > pitches["otto"]
-    assert pitches["finn"] > pitches["angus"] and pitches["leo"] > pitches["henry"]
+    sounds = [said(engine, text, Named(voice)) for text, voice in zip(texts, voices, strict=True)]
+    assert error_rate(texts, sounds, recogniser()) <= 0.45
+    pitches = {voice: pitch(np.concatenate(sounds[n :: len(VOICES)])) for n, voice in enumerate(VOICES)}
+    assert max(pitches[voice] for voice in MEN) < min(pitches[voice] for voice in VOICES if voice not in MEN)
+    assert pitches["henry"] < pitches["finn"] and pitches["edith"] < pitches["ruth"]
 
 
-def test_nothing_sounds_where_its_teacher_is_silent(engine: Engine) -> None:
-    """Above 8 kHz, where flite's voices end: a codec that is judged by itself likes to whistle there."""
-    for voice in ("henry", "otto", "clara"):
-        power = abs(np.fft.rfft(said(engine, "The two met while playing on the sand.", Named(voice)))) ** 2
-        hertz = np.linspace(0, 12_000, len(power))
-        assert 10 * np.log10(power[hertz > 8600].sum() / power.sum()) < -55, voice
+def test_nothing_whistles(engine: Engine) -> None:
+    """A codec that is judged by itself likes to. The tallest tone of the teacher is 4 dB over its neighbours."""
+    for voices in (("henry",), ("clara", "arthur")):
+        sounds = [said(engine, text, Named(voice)) for text in sentences()[26:32] for voice in voices]
+        hertz, above = tallest_tone(sounds)
+        assert above < 9, f"{hertz:.0f} Hz"
+        power = np.mean([np.abs(np.fft.rfft(sound, 2**18)) ** 2 for sound in sounds], 0)
+        assert 10 * np.log10(power[-(2**17) // 24 :].sum() / power.sum()) < -25  # above 11.5 kHz
 
 
 def test_a_clone_speaks_at_the_pitch_of_its_clip(engine: Engine) -> None:
-    for name in ("otto", "clara"):
+    for name in ("arthur", "clara"):
         clip = said(engine, "This is how I sound when I read a long line aloud.", Named(name))
         voice = Cloned(engine.model.cloner.embedding(clip))
         assert 0.85 < pitch(said(engine, "The two met while playing on the sand.", voice)) / pitch(clip) < 1.18
@@ -85,7 +91,7 @@ def test_the_folder_says_what_it_is() -> None:
     card = (TINY / "README.md").read_text()
     for weights in (path for path in files if path.suffix == ".safetensors"):
         assert hashlib.sha256(weights.read_bytes()).hexdigest() in card, weights
-    assert "flite" in (TINY / "LICENCES.txt").read_text()
+    assert "Kokoro-82M" in (TINY / "LICENCES.txt").read_text()
 
 
 def test_samples_are_of_this_model() -> None:
@@ -104,11 +110,11 @@ def test_the_official_package_says_the_same(engine: Engine, tmp_path: Path) -> N
     if not python:
         pytest.skip("OMNITTS_OFFICIAL_PYTHON does not name a Python that has qwen-tts")
     script, out = Path(__file__).parent / "golden" / "official_tiny.py", tmp_path / "said.npz"
-    subprocess.run([python, str(script), str(TINY), str(out)], check=True, cwd=tmp_path)
+    texts = {"henry": "Hello, world. This is a small voice.", "clara": "The boats came home at nine."}
+    read = json.dumps({voice: phonemes(text) for voice, text in texts.items()})
+    subprocess.run([python, str(script), str(TINY), str(out), read], check=True, cwd=tmp_path)
     theirs, greedy = np.load(out), Sampling(temperature=0.0, predictor_temperature=0.0)
-    for voice in ("henry", "clara"):
-        ours = engine.clip(
-            Request(str(theirs[f"{voice}.text"]), Named(voice), "english", sampling=greedy, max_frames=60)
-        )
+    for voice, text in texts.items():
+        ours = engine.clip(Request(text, Named(voice), "english", sampling=greedy, max_frames=60))
         assert np.array_equal(ours.codes, theirs[f"{voice}.codes"])
         assert len(ours.codes) > 15 and abs(ours.pcm - theirs[f"{voice}.pcm"]).max() < 1e-5

@@ -65,7 +65,7 @@ CASES: list[tuple[str, list[str], dict[str, Any]]] = [
     ("In English, if you please.", ["-l", "en"], {"language": "en"}),
     ("Whatever language this is in.", ["-l", "detect"], {"language": "detect"}),
     (LONG[:300], ["-v", "me", "--speed", "1.2"], {"voice": "me", "speed": 1.2}),
-    ("Otto is deep and slow. " * 6, ["-v", "otto"], {"voice": "otto"}),
+    ("Arthur is deep and slow. " * 6, ["-v", "arthur"], {"voice": "arthur"}),
     ("CLONE", [], {}),
     ("DESIGN", [], {}),
 ]
