@@ -107,7 +107,7 @@ class PolishStage(CodecStage):
         # the later part, which knows what came before it
         from_ = plan.frames // polish.judged * (polish.judged - 1) * FRAME
         own, adversarial, feature = self._judge(made[:, from_:], true[:, from_:])
-        close = plan.mel * mel + plan.wave * wave + polish.latent * latent
+        close = polish.mel * mel + plan.wave * wave + polish.latent * latent
         self.weights.learn(close + polish.adversary * adversarial + polish.feature * feature)
         self.judges.learn(own)
         self.losses += torch.stack([mel, wave, own, adversarial, feature, latent]).detach()

@@ -23,6 +23,7 @@ class Texts:
 
 @dataclass(frozen=True)
 class Teaching:
+    first: float
     varied: float
     longest: float
     hours: float
@@ -84,6 +85,7 @@ class Polish:
     period_width: int
     feature: float
     adversary: float
+    mel: float
     latent: float
     latent_share: int
     kept: float

@@ -38,13 +38,13 @@ def speak(
 
 def _asked(draw: random.Random, recipe: Recipe, names: Sequence[str], texts: int, count: int) -> list[Asked]:
     """Strangers say two things each."""
-    asked: list[Asked] = []
+    plan, asked = recipe.teacher, list[Asked]()
     while len(asked) < count:
-        if draw.random() < recipe.teacher.varied / (2 - recipe.teacher.varied):
+        if draw.random() < plan.varied / (2 - plan.varied):
             stranger, who = passing(draw, recipe.strangers, names), draw.getrandbits(62) + 1
             asked += [(draw.randrange(texts), PASSING, who, stranger) for _ in range(2)]
         else:
-            voice = draw.randrange(len(recipe.voices))
+            voice = 0 if draw.random() < plan.first / (1 - plan.varied) else draw.randrange(1, len(recipe.voices))
             asked.append((draw.randrange(texts), voice, 0, recipe.voices[voice].made))
     return asked
 
