@@ -28,8 +28,9 @@ def number(value: float | None, digits: int = 2) -> str:
 def one_line(level: Level) -> str:
     """A level in one line, for progress."""
     failed = f", {level.failed} failed" if level.failed else ""
+    count = f"{level.requests} request{'s' * (level.requests != 1)}{failed}"
     return (
-        f"{named(level)}: {level.requests} requests{failed}, {number(level.audio_throughput)} audio-s/s, "
+        f"{named(level)}: {count}, {number(level.audio_throughput)} audio-s/s, "
         f"RTF {number(level.rtf.get('median'), 3)}, TTFP {number(level.ttfp_ms.get('median'), 1)} ms"
     )
 

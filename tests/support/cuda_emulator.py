@@ -116,7 +116,7 @@ extern "C" const char *launch(const void *with, unsigned grid, unsigned block, u
         if not library.exists():
             made, code = library.with_suffix(f".{os.getpid()}"), library.with_suffix(f".{os.getpid()}.cpp")
             code.write_text(whole)
-            command = [str(compiler()), "-std=c++17", "-O1", "-w", "-shared", "-fPIC", "-o", str(made), str(code)]
+            command = [str(compiler()), "-std=c++17", "-O2", "-w", "-shared", "-fPIC", "-o", str(made), str(code)]
             subprocess.run(command, check=True)
             made.replace(library)
             code.unlink()
