@@ -43,7 +43,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("-n", "--requests", type=int, default=200)
     parser.add_argument("--levels", type=rig.numbers, default=[64, 2, 16, 33, 7], help="64,2,16,33,7")
     parser.add_argument("--passes", type=int, default=3, help="times that all levels are visited")
-    parser.add_argument("--short", type=rig.numbers, default=[8, 16], help="fewest and most frames of four in five")
+    parser.add_argument("--short", type=rig.numbers, default=[8, 16], help="fewest and most frames of nine in ten")
     parser.add_argument("--long", type=rig.numbers, default=[80, 150], help="fewest and most frames of the others")
     parser.add_argument("--slots", type=int, help="of the engine; by default the highest level")
     parser.add_argument("--first-chunk", type=int, default=1, help="frames of a stream's first chunk")
@@ -83,7 +83,7 @@ def requests_of(model: Any, count: int, short: Sequence[int], long: Sequence[int
             voices[index % len(voices)],
             seed=index,
             text_mode=("streamed", "whole")[index // 3 % 2],
-            max_frames=lengths.randint(*(long if lengths.random() < 0.2 else short)),
+            max_frames=lengths.randint(*(long if lengths.random() < 0.1 else short)),
             ignore_end=True,
             id=str(index),
         )

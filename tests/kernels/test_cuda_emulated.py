@@ -17,6 +17,7 @@ from torch import Tensor
 
 from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.cuda import predictor, rows, talker
+from omnitts_cli.kernels.cuda.layout import Layout, norms
 from omnitts_cli.kernels.ops import LayerWeights, PredictorParts
 
 pytestmark = pytest.mark.skipif(cuda_emulator.compiler() is None, reason="needs a C++ compiler on x86-64")
@@ -265,6 +266,56 @@ def test_a_step_has_the_same_bits_among_many(blocks: int, many: int, order: int,
     assert apart(hidden, exact) < 1.1 * apart(plain_step(stack, x, at, slots, *rounded), exact)
 
 
+@functools.cache
+def row_layers(blocks: int) -> tuple[rows.RowLayers, cuda_emulator.Overflow]:
+    """One layer with the weights of several rows."""
+    torch.manual_seed(blocks)
+    (layer,), norm = layers_of(blocks, 1), 1 + normal(1024 * blocks, std=0.1)
+    lines = Layout(CPU, blocks).layer(layer, alone=False, in_parts=True)[None]
+    overflow = cuda_emulator.Overflow()
+    return rows.RowLayers(lines, norms([layer], norm), overflow.address, predictor=False, fine=True), overflow
+
+
+@pytest.mark.parametrize(
+    ("kind", "blocks", "many", "order", "enough"),
+    [
+        (rows.QKV, 1, 19, 2, 1),
+        (rows.OUT, 1, 19, 0, 256),
+        pytest.param(rows.GATE_UP, 1, 133, 3, 1, marks=pytest.mark.slow),
+        pytest.param(rows.DOWN, 1, 133, 0, 1, marks=pytest.mark.slow),
+        pytest.param(rows.QKV, 2, 130, 0, 1, marks=pytest.mark.slow),
+        pytest.param(rows.OUT, 2, 70, 5, 40, marks=pytest.mark.slow),
+        pytest.param(rows.GATE_UP, 2, 130, 0, 1, marks=pytest.mark.slow),
+        pytest.param(rows.DOWN, 2, 130, 4, 40, marks=pytest.mark.slow),
+    ],
+)
+def test_large_tiles_have_the_bits_of_small_ones(
+    kind: int, blocks: int, many: int, order: int, enough: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A product of a layer, of each kind; nothing is written beside its rows."""
+    layers, overflow = row_layers(blocks)
+    monkeypatch.setattr(EmulatedKernel, "order", order)
+    monkeypatch.setattr(rows, "ENOUGH", enough)
+    torch.manual_seed(kind)
+    made, chunks = rows.Pass(layers, many), (0, 8, 12, 12 + 12 * blocks)
+    x = {rows.OUT: made.attended, rows.DOWN: made.units}.get(kind, made.normed)
+    x.copy_(torch.randn(x.shape))
+    scales = None if kind in (rows.OUT, rows.DOWN) else made.scales.copy_(torch.rand(many, 1) + 0.5)
+    out = {rows.QKV: made.qkv, rows.GATE_UP: made.units}.get(kind, made.sums)
+    at, line = layers.lines.data_ptr() + chunks[kind] * blocks * rows.CHUNK, layers.lines.stride(1) * 2
+    found = []
+    for least in (rows.MANY, 1):
+        monkeypatch.setattr(rows, "TILED_ROWS", least)
+        beside = torch.full((many + 2, out.shape[1]), 7, dtype=out.dtype)
+        beside[1:-1] = 0
+        layers.product(kind, at, line, x, scales, beside[1:-1])
+        assert torch.equal(beside[[0, -1]], torch.full_like(beside[:2], 7))
+        found.append(beside[1:-1])
+    overflow.check()
+    assert found[0].count_nonzero() > 0.9 * found[0].numel()
+    assert torch.equal(*found)
+
+
 @pytest.mark.parametrize("rows_there", [1, 18])
 def test_a_product_of_another_shape(rows_there: int) -> None:
     """Near to float64, with the bits of each row alone."""
@@ -280,6 +331,8 @@ def test_shared_memory_fits() -> None:
     for kind, size in itertools.product(range(5), rows.SIZES):
         assert rows.product_bytes(kind, size, blocks=1) <= 126 << 10
         assert rows.product_bytes(kind, size, blocks=2) <= 227 << 10
+    for kind, blocks in itertools.product(range(4), (1, 2)):
+        assert rows.tile_of(kind, blocks)[1] <= 227 << 10
 
 
 # ---- the emulator: it must see what it is there to see

@@ -43,7 +43,13 @@ struct Exchange { // what a lane brings to a meeting of its warp, and takes from
 };
 struct Barrier { unsigned count = 0, pending = 0, phase = 0; long bytes = 0; };
 struct Program;
-struct Fiber { void *stack; Program *program; unsigned thread; };
+struct Copy { unsigned to; const void *from; unsigned bytes; }; // of cp.async, not yet done
+struct Fiber {
+  void *stack;
+  Program *program;
+  unsigned thread;
+  std::vector<std::vector<Copy>> groups = {{}}; // the last one is not committed
+};
 struct Warp { Exchange *lanes[32]; unsigned count = 0; };
 struct Program {
   unsigned index;
@@ -179,6 +185,15 @@ static inline void emu_copy(unsigned to, const void *from, unsigned bytes, unsig
   memcpy(shared + to, from, bytes);
   Barrier &b = barrier_at(at);
   b.bytes -= bytes, advance(b);
+}
+static inline void emu_copy16(unsigned to, const void *from, unsigned bytes) { now->groups.back().push_back({to, from, bytes}); }
+static inline void emu_commit() { now->groups.emplace_back(); }
+static inline void emu_wait_group(unsigned left) { // copies happen as late as they may
+  auto &groups = now->groups;
+  while (groups.size() > left + 1) {
+    for (const Copy &copy : groups.front()) memset(shared + copy.to, 0, 16), memcpy(shared + copy.to, copy.from, copy.bytes);
+    groups.erase(groups.begin());
+  }
 }
 static inline void emu_try_wait(unsigned &ok, unsigned at, unsigned phase) {
   ok = barrier_at(at).phase != phase;

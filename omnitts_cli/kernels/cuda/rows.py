@@ -24,6 +24,10 @@ SIZES = (16, 32, 64)
 QKV, OUT, GATE_UP, DOWN, HEAD = range(5)
 MANY = 1 << 20
 """More rows than any batch or prompt has."""
+ENOUGH = 256
+"""Programs of `rows_tile` that keep the multiprocessors busy."""
+TILED_ROWS = 384
+"""Rows from which the talker's products are computed in large tiles (`rows_tile.cu`)."""
 CHUNK, RING = 8192, 24
 REST_BYTES = 10240  # shared memory of the kernels in rows_rest.cu
 
@@ -34,6 +38,9 @@ def _structure(name: str, pointers: str, *others: tuple[str, type]) -> type[ctyp
 
 
 _Product = _structure("_Product", "weights input scales out overflow", ("line_bytes", c_int64), ("rows", c_int))
+_Tiles = _structure(
+    "_Tiles", "weights input scales out overflow", ("line_bytes", c_int64), ("rows", c_int), ("heads", c_int)
+)
 _Norm = _structure("_Norm", "residual weight normed scales input sums hidden overflow")
 _Attend = _structure(
     "_Attend", "qkv norms cosines sines positions slots keys values out", ("slots_apart", c_int64), ("heads", c_int64)
@@ -58,6 +65,16 @@ def product_bytes(kind: int, rows: int, blocks: int) -> int:
     parts = teams * 4 * down * group // 8 * 512 if added else 8 * teams * group * (16 * down + 4) * 4
     parts_end = (ring * CHUNK if added or blocks == 1 else 0) + parts
     return max(parts_end, ring * CHUNK) + ring * 16
+
+
+def tile_of(kind: int, blocks: int) -> tuple[int, int]:
+    """Rows of a tile of `rows_tile`, and its shared memory, as its macros compute them."""
+    down = {QKV: 2, GATE_UP: 3 * blocks}.get(kind, blocks)
+    added = kind in (OUT, DOWN)
+    eighths = 8 if kind == DOWN or (kind == OUT and blocks == 1) else 4
+    bands, step = 4 if added else 2, 3 if kind == DOWN else 2
+    rows = 8 * eighths * 8 // bands
+    return rows, 4 * 512 * (bands * 2 * step * down + step * rows // 8)
 
 
 @functools.cache
@@ -85,6 +102,8 @@ class RowLayers:
     def product(self, kind: int, weights: int, line_bytes: int, x: Tensor, scales: Tensor | None, out: Tensor) -> None:
         """One product of all rows of `x`."""
         rows = x.shape[0]
+        if rows >= TILED_ROWS and self._fine and not self._predictor:
+            return self._tiled(kind, weights, line_bytes, x, scales, out)
         size = next((size for size in SIZES if size >= rows), SIZES[-1])
         if (kind, size) not in self._kernels:
             group = 32 if self.blocks == 2 and size >= 32 else 16
@@ -103,6 +122,20 @@ class RowLayers:
         scale = 0 if scales is None else scales.data_ptr()
         given = _Product(weights, x.data_ptr(), scale, out.data_ptr(), self._overflow, line_bytes, rows)
         self._kernels[kind, size].launch(given, PROGRAMS * -(-rows // size))
+
+    def _tiled(self, kind: int, weights: int, line_bytes: int, x: Tensor, scales: Tensor | None, out: Tensor) -> None:
+        rows, (size, shared) = x.shape[0], tile_of(kind, self.blocks)
+        if (kind, 0) not in self._kernels:
+            macros = {"KIND": kind, "BLOCKS": self.blocks, "FINE": 1}
+            source = HERE / "rows_tile.cu"
+            self._kernels[kind, 0] = Kernel(source, "rows_tile", macros, "sm_90a", 0, 256, shared, early=True)
+        tiles, heads = -(-rows // size), 8
+        while kind in (OUT, DOWN) and 16 * tiles * (8 // heads) < ENOUGH and heads > 1:
+            heads //= 2  # split the inputs among programs
+        programs = 16 * (8 // heads) if kind in (OUT, DOWN) else PROGRAMS // 2
+        scale = 0 if scales is None else scales.data_ptr()
+        given = _Tiles(weights, x.data_ptr(), scale, out.data_ptr(), self._overflow, line_bytes, rows, heads)
+        self._kernels[kind, 0].launch(given, programs * tiles)
 
 
 class Pass:
