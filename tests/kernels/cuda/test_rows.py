@@ -11,6 +11,7 @@ from torch import Tensor
 
 from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.cuda.layout import PROGRAMS
+from omnitts_cli.kernels.cuda.rows import TILED_ROWS
 from omnitts_cli.kernels.ops import LayerWeights, PredictorParts
 
 pytestmark = [
@@ -170,6 +171,34 @@ def test_a_product_of_another_shape_has_the_same_bits_for_every_count(blocks: in
     for count in (1, 2, 15, 16, 17, 64, 299):
         places = torch.randperm(300, device="cuda")[:count]
         assert torch.equal(linear(x[places], weight, bias), whole[places])
+
+
+@pytest.mark.parametrize("blocks", [1, 2])
+def test_prompts_in_large_tiles_have_the_bits_of_few_rows(blocks: int) -> None:
+    """All products of the layers, with heads in place of attention; captured as eager."""
+    made = talker(blocks)[0]
+    torch.manual_seed(10)
+    rows = torch.randn(163, 8, 1024 * blocks, device="cuda").bfloat16()
+
+    def prompts(some: Tensor) -> Tensor:
+        found = made.prompts(some, lambda _, qkv: qkv[..., :2048].contiguous())
+        assert found is not None
+        return found
+
+    whole = prompts(rows)
+    assert bool(whole.isfinite().all()) and len(whole.flatten(0, 1)) > 3 * TILED_ROWS
+    for count in (1, 7, 32, 47, 48, 49, 80, 162):
+        places = torch.randperm(163, device="cuda")[:count]
+        assert torch.equal(prompts(rows[places]), whole[places]), count
+    graph = torch.cuda.CUDAGraph()
+    torch.cuda.synchronize()
+    with torch.cuda.graph(graph):
+        captured = prompts(rows)
+    for _ in range(20):
+        graph.replay()
+    torch.cuda.synchronize()
+    assert torch.equal(captured, whole)
+    made.check()
 
 
 @pytest.mark.parametrize("blocks", [1, 2])
