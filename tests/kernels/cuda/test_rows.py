@@ -187,7 +187,7 @@ def test_prompts_in_large_tiles_have_the_bits_of_few_rows(blocks: int) -> None:
 
     whole = prompts(rows)
     assert bool(whole.isfinite().all()) and len(whole.flatten(0, 1)) > 3 * TILED_ROWS
-    for count in (1, 7, 32, 47, 48, 49, 80, 162):
+    for count in (1, 7, 31, 32, 33, 80, 162):
         places = torch.randperm(163, device="cuda")[:count]
         assert torch.equal(prompts(rows[places]), whole[places]), count
     graph = torch.cuda.CUDAGraph()
