@@ -2,7 +2,7 @@
 
 All of them are fit for graph capture: fixed shapes, no host reads, no branch on a tensor's value.
 Norms, rotation, softmax and probabilities are computed in float32 whatever the activations are: fused
-norms with other rounding points were heard in the result by users of other engines.
+norms with other rounding points were audible in the result by users of other engines.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def norm_swiglu(x: Normed, gate_up: Tensor) -> Tensor:
 
 
 def linear_add(x: Tensor, weight: Tensor, residual: Tensor, norm: Tensor, eps: float) -> Normed:
-    """The end of a block: its product added to the rows it heard, and the norm through which the next one hears."""
+    """The end of a block: its product added to its input, and the norm before the next block."""
     return Normed(residual + F.linear(x, weight), norm, eps)
 
 

@@ -1,11 +1,11 @@
-"""Plain PyTorch version of a block of experts: the truth that a faster twin is compared with.
+"""Plain PyTorch version of a block of experts: the reference that faster versions are compared with.
 
-Routing is float32 whatever the activations are: with bfloat16 scores, ties decide who is heard. Two forms
+Routing is float32 whatever the activations are: with bfloat16 scores, ties decide which expert is chosen. Two forms
 compute the same. For few rows the chosen experts' weights are gathered; for many, rows are sorted by expert
 and multiplied in groups. Which one is used depends on the number of rows alone, group sizes never leave
 the device, and all shapes are fixed, so both can be captured.
 
-Letters: N rows, E experts to choose from, K chosen by a row, S heard by all, I width inside one, H hidden.
+Letters: N rows, E experts to choose from, K chosen by a row, S shared by all rows, I width inside one, H hidden.
 """
 
 from __future__ import annotations
@@ -50,30 +50,30 @@ def swiglu(x: Tensor) -> Tensor:
 def gathered(rows: Tensor, weights: Tensor, chosen: Tensor, gate_up: Tensor, down: Tensor) -> Tensor:
     """[N, H] -> [N, H] through a copy of the N * K chosen experts."""
     flat = chosen.flatten()  # [N K]
-    heard = rows.repeat_interleave(chosen.shape[1], 0)[..., None]  # [N K, H, 1]
-    thought = swiglu(torch.bmm(gate_up.index_select(0, flat), heard)[..., 0])
+    inputs = rows.repeat_interleave(chosen.shape[1], 0)[..., None]  # [N K, H, 1]
+    thought = swiglu(torch.bmm(gate_up.index_select(0, flat), inputs)[..., 0])
     made = torch.bmm(down.index_select(0, flat), thought[..., None])  # [N K, H, 1]
     return (made.view(*chosen.shape, -1) * weights[..., None]).sum(1)
 
 
 def grouped(rows: Tensor, weights: Tensor, chosen: Tensor, gate_up: Tensor, down: Tensor) -> Tensor:
-    """[N, H] -> [N, H] by one product per matrix, whose groups are the rows that hear the same expert."""
+    """[N, H] -> [N, H] by one product per matrix, whose groups are the rows that chose the same expert."""
     # rows of a grouped product must be multiples of 16 bytes
     if rows.dtype != torch.bfloat16 or down.shape[1] % 8 or down.shape[2] % 8:
         return everyone(rows, weights, chosen, gate_up, down)
     flat = chosen.flatten()  # [N K]
     order = flat.argsort(stable=True)
     experts = torch.arange(gate_up.shape[0], device=rows.device)
-    ends = (flat[:, None] == experts).sum(0).cumsum(0).int()  # [E]: behind each expert's last row
-    heard = rows.index_select(0, order // chosen.shape[1])
-    thought = swiglu(F.grouped_mm(heard, gate_up.transpose(1, 2), offs=ends))
+    ends = (flat[:, None] == experts).sum(0).cumsum(0).int()  # [E]: the end of each expert's rows
+    inputs = rows.index_select(0, order // chosen.shape[1])
+    thought = swiglu(F.grouped_mm(inputs, gate_up.transpose(1, 2), offs=ends))
     made = F.grouped_mm(thought, down.transpose(1, 2), offs=ends)
     made = made.index_select(0, order.argsort()).view(*chosen.shape, -1)  # [N, K, H]
     return (made * weights[..., None]).sum(1)
 
 
 def everyone(rows: Tensor, weights: Tensor, chosen: Tensor, gate_up: Tensor, down: Tensor) -> Tensor:
-    """The same with every expert heard and all but the chosen ones forgotten: E / K times the work.
+    """The same with every expert computed and all but the chosen ones dropped: E / K times the work.
 
     For formats in which a product in groups would ask the host for the sizes of its groups.
     """

@@ -15,7 +15,7 @@ from omnitts_cli.kernels.triton.codec_ready import run
 
 
 @triton.jit(do_not_specialize=["columns"])
-def _entries(codes, books, heard, columns, stride, groups: tl.constexpr, size: tl.constexpr, width: tl.constexpr,
+def _entries(codes, books, out, columns, stride, groups: tl.constexpr, size: tl.constexpr, width: tl.constexpr,
              block: tl.constexpr):  # fmt: skip
     row = tl.program_id(0)
     lane = tl.arange(0, block)
@@ -25,18 +25,18 @@ def _entries(codes, books, heard, columns, stride, groups: tl.constexpr, size: t
     rest = tl.zeros((block,), tl.float32)
     for group in tl.static_range(1, groups):
         rest += tl.load(books + (group * size + tl.load(codes + group)) * width + lane, inside, 0.0)
-    heard += (row // columns) * stride + (row % columns) * 2 * width
-    kind = heard.dtype.element_ty
-    tl.store(heard + lane, operand(lead, kind), inside)
-    tl.store(heard + width + lane, operand(rest, kind), inside)
+    out += (row // columns) * stride + (row % columns) * 2 * width
+    kind = out.dtype.element_ty
+    tl.store(out + lane, operand(lead, kind), inside)
+    tl.store(out + width + lane, operand(rest, kind), inside)
 
 
-def embed_codes(codes: Tensor, books: Tensor, heard: Tensor) -> None:
+def embed_codes(codes: Tensor, books: Tensor, out: Tensor) -> None:
     rows, columns, groups = codes.shape
     _, size, width = books.shape
     run(
         _entries, (rows * columns,),
-        codes.contiguous(), books, heard, columns, heard.stride(0), groups, size, width,
+        codes.contiguous(), books, out, columns, out.stride(0), groups, size, width,
         triton.next_power_of_2(width), num_warps=4,
     )  # fmt: skip
 
@@ -53,7 +53,7 @@ def _rotated(at, fresh, cos, sin, depth: tl.constexpr, stride, t, kind: tl.const
 
 @triton.jit(do_not_specialize=["columns"])
 def _attend(  # noqa: PLR0915
-    qkv, pace, frames, slots, keys, values, heard, columns, heard_stride,
+    qkv, pace, frames, slots, keys, values, out, columns, out_stride,
     heads: tl.constexpr, ring: tl.constexpr, depth: tl.constexpr, window: tl.constexpr, precision: tl.constexpr,
     block_t: tl.constexpr, block_r: tl.constexpr,
 ):  # fmt: skip
@@ -99,7 +99,7 @@ def _attend(  # noqa: PLR0915
     mass = tl.sum(score, 1) + tl.sum(own, 1)
     mixed = tl.dot(score.to(kind), old, input_precision=precision)
     mixed = tl.dot(own.to(kind), v, mixed, input_precision=precision) / mass[:, None]
-    out = heard + batch * heard_stride + head * depth
+    out += batch * out_stride + head * depth
     tl.store(out + t[:, None] * (heads * depth) + whole[None, :], operand(mixed, kind), fresh[:, None])
 
     place = ((before + t) % ring)[:, None] * depth
@@ -109,23 +109,23 @@ def _attend(  # noqa: PLR0915
 
 
 def attend(
-    qkv: Tensor, pace: Tensor, frames: Tensor, slots: Tensor, keys: Tensor, values: Tensor, window: int, heard: Tensor
+    qkv: Tensor, pace: Tensor, frames: Tensor, slots: Tensor, keys: Tensor, values: Tensor, window: int, out: Tensor
 ) -> None:
     _, heads, ring, depth = keys.shape
     if depth & (depth - 1) or depth < 32:
-        return plain_codec.attend(qkv, pace, frames, slots, keys, values, window, heard)
+        return plain_codec.attend(qkv, pace, frames, slots, keys, values, window, out)
     rows, columns, _ = qkv.shape
     block_t = max(16, triton.next_power_of_2(columns))
     block_r = max(16, triton.next_power_of_2(window - 1))
     run(
         _attend, (rows, heads),
-        qkv, pace, frames, slots, keys, values, heard, columns, heard.stride(0), heads, ring, depth, window,
+        qkv, pace, frames, slots, keys, values, out, columns, out.stride(0), heads, ring, depth, window,
         precision(keys.dtype), block_t, block_r, num_warps=4, num_stages=1,
     )  # fmt: skip
 
 
 @triton.jit(do_not_specialize=["columns"])
-def _mix(x, weight, bias, heard, columns, x_stride, heard_stride, eps: tl.constexpr, taps: tl.constexpr,
+def _mix(x, weight, bias, out, columns, x_stride, out_stride, eps: tl.constexpr, taps: tl.constexpr,
          channels: tl.constexpr, block: tl.constexpr):  # fmt: skip
     row = tl.program_id(0)
     batch, column = row // columns, row % columns
@@ -139,14 +139,14 @@ def _mix(x, weight, bias, heard, columns, x_stride, heard_stride, eps: tl.conste
     y -= tl.sum(y) / channels
     y = tl.where(inside, y, 0.0)
     y *= tl.rsqrt(tl.sum(y * y) / channels + eps)
-    tl.store(heard + batch * heard_stride + column * channels + c, operand(y, heard.dtype.element_ty), inside)
+    tl.store(out + batch * out_stride + column * channels + c, operand(y, out.dtype.element_ty), inside)
 
 
-def depthwise_norm(x: Tensor, weight: Tensor, bias: Tensor, eps: float, heard: Tensor) -> None:
-    rows, columns, channels = heard.shape
+def depthwise_norm(x: Tensor, weight: Tensor, bias: Tensor, eps: float, out: Tensor) -> None:
+    rows, columns, channels = out.shape
     run(
         _mix, (rows * columns,),
-        x, weight, bias, heard, columns, x.stride(0), heard.stride(0), eps, weight.shape[0], channels,
+        x, weight, bias, out, columns, x.stride(0), out.stride(0), eps, weight.shape[0], channels,
         triton.next_power_of_2(channels), num_warps=4,
     )  # fmt: skip
 
@@ -178,20 +178,20 @@ def output_conv(x: Tensor, weight: Tensor, bias: Tensor, sound: Tensor) -> None:
 
 
 @triton.jit(do_not_specialize=["count"])
-def _hush(heard, wide, frames, slots, count, heard_stride, wide_stride, keeps: tl.constexpr, block: tl.constexpr):
+def _zero_start(out, out_f32, frames, slots, count, out_stride, f32_stride, keeps: tl.constexpr, block: tl.constexpr):
     row = tl.program_id(0)
     if tl.load(frames + tl.load(slots + row)) == 0:
         j = tl.program_id(1) * block + tl.arange(0, block)
         silence = tl.zeros((block,), tl.float32)
-        tl.store(heard + row * heard_stride + j, silence.to(heard.dtype.element_ty), j < count)
+        tl.store(out + row * out_stride + j, silence.to(out.dtype.element_ty), j < count)
         if keeps:
-            tl.store(wide + row * wide_stride + j, silence, j < count)
+            tl.store(out_f32 + row * f32_stride + j, silence, j < count)
 
 
 def zero_start(frames: Tensor, slots: Tensor, cut: int, made: Tensor, made_f32: Tensor | None) -> None:
     rows, count = made.shape[0], cut * made.shape[2]
     run(
-        _hush, (rows, triton.cdiv(count, BLOCK)),
+        _zero_start, (rows, triton.cdiv(count, BLOCK)),
         made, made_f32, frames, slots, count, made.stride(0), 0 if made_f32 is None else made_f32.stride(0),
         made_f32 is not None, BLOCK, num_warps=4,
     )  # fmt: skip

@@ -133,7 +133,7 @@ def first_scores(
 
 @triton.jit
 def _finish(
-    row, position, report, live, limit, table_codes, reference, heard, last, repeats,
+    row, position, report, live, limit, table_codes, reference, seen, last, repeats,
     slots, made_in, may_in, logits, codes, ignore_end, first_table, rest_table,
     count, frames: tl.constexpr, groups: tl.constexpr, audio: tl.constexpr, size: tl.constexpr, width: tl.constexpr,
     end: tl.constexpr, stall: tl.constexpr,
@@ -158,7 +158,7 @@ def _finish(
     place = (slot * frames + tl.load(reference + slot) + made) * groups
     tl.store(table_codes + place + group, own, group < groups)
     if go:
-        tl.store(heard + slot * audio + first, 1)
+        tl.store(seen + slot * audio + first, 1)
         column = tl.arange(0, block)
         inside = column < width
         total = tl.load(first_table + first * width + column, inside, 0.0).to(tl.float32)

@@ -70,13 +70,13 @@ def _vector(
     announce(early)  # announced sooner, the next kernel would load its weights before the ones that are needed here
     for start in tl.range(0, inputs, block_k):
         k = start + lanes
-        heard = tl.load(x + k).to(tl.float32)
+        part = tl.load(x + k).to(tl.float32)
         if normed:
-            squares += heard * heard
-            heard *= tl.load(norm + k).to(tl.float32)
-        total += tile.to(tl.float32) * heard[None, :]
+            squares += part * part
+            part *= tl.load(norm + k).to(tl.float32)
+        total += tile.to(tl.float32) * part[None, :]
         if ending == SWIGLU:
-            second += gate.to(tl.float32) * heard[None, :]
+            second += gate.to(tl.float32) * part[None, :]
         more = start + block_k < inputs
         tile = tl.load(here + start + block_k, more)
         if ending == SWIGLU:
@@ -108,13 +108,13 @@ def _gated(
     lanes = tl.arange(0, block_k)
     there = batch[None, :] < count
     here = weight + rows[:, None] * inputs + lanes[None, :]
-    heard = x + batch[None, :] * inputs + lanes[:, None]
+    source = x + batch[None, :] * inputs + lanes[:, None]
     gate = tl.zeros((block_n, block_m), tl.float32)
     up = tl.zeros((block_n, block_m), tl.float32)
     announce(early)
     wait(early)
     for start in tl.range(0, inputs, block_k):
-        row = tl.load(heard + start, there, 0.0)
+        row = tl.load(source + start, there, 0.0)
         gate = tl.dot(tl.load(here + start), row, gate, input_precision="ieee")
         up = tl.dot(tl.load(here + outputs * inputs + start), row, up, input_precision="ieee")
     kind = out.dtype.element_ty
@@ -136,14 +136,14 @@ def _parts(
     there = batch[None, :] < count
     lines = weight + rows * inputs + part * share
     here = lines[:, None] + lanes[None, :]
-    heard = x + batch[None, :] * inputs + lanes[:, None] + part * share
+    source = x + batch[None, :] * inputs + lanes[:, None] + part * share
     total = tl.zeros((block_n, block_m), tl.float32)
     bytes_: tl.constexpr = share * weight.dtype.element_ty.primitive_bitwidth // 8
     announce(early)
     fetch_ahead(lines, bytes_, block_n, pieces, early)
     wait(early)
     for start in tl.range(0, share, block_k):
-        row = tl.load(heard + start, there, 0.0)
+        row = tl.load(source + start, there, 0.0)
         total = tl.dot(tl.load(here + start), row, total, input_precision="ieee")
     tl.store(sums + (part * count + batch)[None, :] * outputs + rows[:, None], total, there)
 

@@ -92,7 +92,7 @@ def test_product(products: ModuleType, made: dict, columns: int, residual: bool)
     outputs = made["outputs"] // (2 if one.activation == "swiglu" else 1)
     results = []
     for product in (plain_codec.product, products.product):
-        # heard lies in a track, behind its past
+        # out lies in a track, after its history
         track = torch.full((2, 4 + columns, outputs), 7.0, device=DEVICE)
         wide = random(2, columns, made["outputs"], seed=4)
         given = {"out_f32": wide, "residual": wide if residual else None} if one.activation != "swiglu" else {}
@@ -114,9 +114,9 @@ def test_whole_unit(products: ModuleType, monkeypatch: pytest.MonkeyPatch, input
     x = random(2, 40 + 18, inputs).to(kind)
     results = []
     for unit in (plain_codec.residual_unit, products.residual_unit):
-        residual, heard = random(2, 40, inputs, seed=5), torch.zeros(2, 40, inputs, dtype=kind, device=DEVICE)
-        unit(x, wide, point, residual, keep, heard)
-        results.append((residual, heard))
+        residual, out = random(2, 40, inputs, seed=5), torch.zeros(2, 40, inputs, dtype=kind, device=DEVICE)
+        unit(x, wide, point, residual, keep, out)
+        results.append((residual, out))
     for got, wanted in zip(*reversed(results), strict=True):
         assert distance(got, wanted) < 2e-3  # the step between is rounded to 10 bits
 
@@ -136,10 +136,10 @@ def test_snake_of_large_angles(products: ModuleType) -> None:
 
 def test_half_precision_saturates(products: ModuleType) -> None:
     one = layer(32, 32, torch.float16)
-    heard = torch.zeros(1, 16, 32, dtype=torch.float16, device=DEVICE)
-    products.product((60_000 * random(1, 16, 32).sign()).half(), one, out=heard)
-    assert heard.isfinite().all()
-    assert heard.abs().max() == 65504
+    out = torch.zeros(1, 16, 32, dtype=torch.float16, device=DEVICE)
+    products.product((60_000 * random(1, 16, 32).sign()).half(), one, out=out)
+    assert out.isfinite().all()
+    assert out.abs().max() == 65504
 
 
 def decoder() -> CodecDecoder:
@@ -171,16 +171,16 @@ def test_streams_are_the_whole(products: ModuleType, kind: torch.dtype, bound: f
 
 
 @pytest.mark.parametrize("keeps", [True, False])
-def test_hush_silences_those_who_begin(products: ModuleType, keeps: bool) -> None:
+def test_new_streams_start_with_zeros(products: ModuleType, keeps: bool) -> None:
     from omnitts_cli.kernels.triton.codec_rest import zero_start
 
     frames, slots = torch.tensor([0, 3, 0], device=DEVICE), torch.tensor([1, 2], device=DEVICE)
     track, wide = random(2, 50, 48), random(2, 40, 48)
-    heard, wanted = track[:, 10:], [track.clone(), wide.clone()]
-    zero_start(frames, slots, 23, heard, wide if keeps else None)
+    out, wanted = track[:, 10:], [track.clone(), wide.clone()]
+    zero_start(frames, slots, 23, out, wide if keeps else None)
     plain_codec.zero_start(frames, slots, 23, wanted[0][:, 10:], wanted[1] if keeps else None)
     assert torch.equal(track, wanted[0]) and torch.equal(wide, wanted[1])
-    assert not heard[1, :23].any() and heard[1, 23:].all() and heard[0].all()
+    assert not out[1, :23].any() and out[1, 23:].all() and out[0].all()
 
 
 @pytest.mark.parametrize(("kind", "bound"), [(torch.float32, 1e-5), (torch.float16, 4e-3)], ids=str)

@@ -72,13 +72,13 @@ def test_choices_are_the_plain_ones(rows: int, tile: int, where: torch.device, d
     from omnitts_cli.kernels.triton import grouped
 
     x, norm, block = made(rows, 13, 6, 16, 96, where, dtype)
-    heard, scores = grouped.row_scores(x, norm, EPS, block)
-    close(heard, plain.rms_norm(x, norm, EPS))
-    assert (scores - in_float32(heard, block.router)).abs().max() < 1e-4
+    inputs, scores = grouped.row_scores(x, norm, EPS, block)
+    close(inputs, plain.rms_norm(x, norm, EPS))
+    assert (scores - in_float32(inputs, block.router)).abs().max() < 1e-4
     counts = torch.full((-(-rows // tile), 13), -1, dtype=torch.int32, device=where)
     marks = torch.full((13, rows), -1, dtype=torch.int32, device=where)
     picks, loud = grouped.choose(scores, block, tile, counts, marks)
-    weights, chosen = route(heard, block)
+    weights, chosen = route(inputs, block)
     assert torch.equal(picks.long(), chosen)
     assert (loud - weights).abs().max() < 1e-5
     assert torch.equal(counts.sum(0).long(), chosen.flatten().bincount(minlength=13))

@@ -17,7 +17,7 @@ from omnitts_cli.kernels.plain_experts import everyone, route
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 pytestmark = pytest.mark.gpu
 EPS = 1e-6
-# experts, of them heard by all, chosen, inner, hidden
+# experts, of them shared, chosen, inner, hidden
 SIZES = [(10, 2, 3, 32, 64), (6, 0, 1, 96, 32), (13, 1, 6, 64, 160)]
 ROWS = [1, 3, 9, 70, 300]
 
@@ -50,7 +50,7 @@ def made(
 
 
 def said(x: Tensor, norm: Tensor, block: ExpertBlock) -> Tensor:
-    """What the chosen ones and those heard by all add to x, in float64; whom a row hears is the plain twin's choice."""
+    """What the chosen and the shared experts add to x, in float64; the plain version chooses."""
     normed = plain.rms_norm(x, norm, EPS)
     weights, chosen = route(normed, block)
     wide = replace(
