@@ -230,8 +230,9 @@ def product(
         share = triton.cdiv(turns, max(1, min(PROGRAMS // alike, turns // LEAST_TURNS)))
         parts = triton.cdiv(turns, share)
         sums = torch.empty(parts * tiles * block_m * block_n, device=x.device) if parts > 1 else None
-    # a tile of 64 columns multiplies 16 inputs at a time, and so do those kernels
-    if block_m == 64 and parts == 1 and not normed and codec_wide.product(x, layer, residual, out_f32, out):
+    # not with `streams`: the number of rows would choose, and whole requests were not compared yet
+    wide = streams is None and block_m == 64 and parts == 1 and not normed
+    if wide and codec_wide.product(x, layer, residual, out_f32, out):
         return
 
     def stride(tensor: Tensor | None) -> int:
@@ -262,7 +263,7 @@ def residual_unit(
         product(x, conv, out=between, streams=streams)
         kept = residual if keep else None
         return product(between, point, residual=residual, out_f32=kept, out=out, streams=streams)
-    if codec_wide.residual_unit(x, conv, point, residual, keep, out):
+    if streams is None and codec_wide.residual_unit(x, conv, point, residual, keep, out):
         return
     block_m, block_k, warps, stages = tile
     stages = stages_in((block_m + inputs) * block_k * kind.itemsize, stages)

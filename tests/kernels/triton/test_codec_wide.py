@@ -120,6 +120,18 @@ def test_sums_have_the_bits_of_the_other_kernels(wide: ModuleType, columns: int,
         assert torch.equal(got, wanted)
 
 
+def test_exact_does_not_use_them(wide: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a fixed number of streams, the number of rows does not choose the kernel."""
+    from omnitts_cli.kernels.triton import codec_products
+
+    for name in ("product", "residual_unit"):
+        monkeypatch.setattr(wide, name, lambda *_: pytest.fail("used"))
+    inputs, columns = 96, 64
+    conv, point = layer(inputs, inputs, 7, 3), layer(inputs, inputs)
+    x, residual = random(2, columns + 18, inputs).half(), random(2, columns, inputs)
+    codec_products.residual_unit(x, conv, point, residual, True, torch.empty_like(residual).half(), streams=4)
+
+
 def test_what_does_not_suit_is_left_to_the_other_kernels(wide: ModuleType) -> None:
     one, out = layer(64 * SIZE, 32 * SIZE), torch.empty(2, 33, 64 * SIZE, dtype=torch.float16, device=DEVICE)
     assert not wide.product(random(2, 33, 32 * SIZE).half(), one, None, None, out)  # a tile would span two streams
