@@ -124,12 +124,17 @@ def test_exact_does_not_use_them(wide: ModuleType, monkeypatch: pytest.MonkeyPat
     """With a fixed number of streams, the number of rows does not choose the kernel."""
     from omnitts_cli.kernels.triton import codec_products
 
+    used = list[str]()
     for name in ("product", "residual_unit"):
-        monkeypatch.setattr(wide, name, lambda *_: pytest.fail("used"))
-    inputs, columns = 96, 64
-    conv, point = layer(inputs, inputs, 7, 3), layer(inputs, inputs)
-    x, residual = random(2, columns + 18, inputs).half(), random(2, columns, inputs)
-    codec_products.residual_unit(x, conv, point, residual, True, torch.empty_like(residual).half(), streams=4)
+        monkeypatch.setattr(wide, name, lambda *_, name=name: not used.append(name))
+    monkeypatch.setattr(codec_products, "run", lambda *_, **__: None)
+    for channels, columns, expected in ((96, 14080, "residual_unit"), (768, 4096, "product")):
+        conv, point, x = layer(channels, channels, 7, 3), layer(channels, channels), random(1, columns + 18, channels)
+        for streams in (4, None):
+            out, residual = torch.empty(1, columns, channels, device=DEVICE).half(), random(1, columns, channels)
+            codec_products.residual_unit(x.half(), conv, point, residual, True, out, streams=streams)
+            assert set(used) == ({expected} if streams is None else set())
+        used.clear()
 
 
 def test_what_does_not_suit_is_left_to_the_other_kernels(wide: ModuleType) -> None:
