@@ -2,7 +2,7 @@
 
 python benchmarks/fleet.py --rows 27500 --workers 2 --folder FOLDER [--exact] [--save FILE]
 
-One process speaks ROWS rows; then so many workers (`--ray local`) speak as many rows each, the first of which are the
+One process speaks ROWS rows. Then WORKERS workers (`--ray local`) speak ROWS rows each; the first ROWS of all are the
 same. Both times begin with the first loaded model and end with the last commit, so they contain the tail.
 """
 

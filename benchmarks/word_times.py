@@ -5,8 +5,8 @@
 
 flite prints when each of its sounds ends. Which sounds belong to a word is found by aligning the sentence with its
 words spoken one by one; a sentence in which that is unclear is dropped and counted. For `tiny`, flite's times are
-carried over by dynamic time warping of the two recordings, so that key has an error of its own; it has grown since
-`tiny` was trained on another teacher than flite.
+carried over by dynamic time warping of the two recordings, so that key has an error of its own. It is
+larger since `tiny` has another teacher than flite.
 benchmarks/word_sounds.py, which trains the network, never uses these sentences.
 """
 

@@ -91,7 +91,7 @@ class TextIn:
             "--normalize/--no-normalize",
             SWITCH,
             "Spell out numbers, dates, units and signs.",
-            shown="on for models that read letters only",
+            shown="on for models that cannot read digits",
             preset=True,
             project=True,
         ),
