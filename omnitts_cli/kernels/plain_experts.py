@@ -21,7 +21,7 @@ FEW = 4
 
 
 def mixture(x: Tensor, block: ExpertBlock) -> Tensor:
-    """[..., H] -> [..., H]: what the chosen experts say, by how loud each is, and those that every row hears."""
+    """[..., H] -> [..., H]: the outputs of the chosen experts, times their gates, and of the shared ones."""
     rows = x.reshape(-1, x.shape[-1])  # [N, H]
     weights, chosen = route(rows, block)
     form = gathered if len(rows) <= FEW else grouped
@@ -33,7 +33,7 @@ def mixture(x: Tensor, block: ExpertBlock) -> Tensor:
 
 
 def route(rows: Tensor, block: ExpertBlock) -> tuple[Tensor, Tensor]:
-    """Whom each row chooses, and how loud: [N, K] float32 and [N, K] int64, loudest first."""
+    """The gates and numbers of the experts that each row chooses, [N, K] float32 and int64, largest gate first."""
     chance = F.linear(rows.float(), block.router[: block.count].float()).softmax(-1)
     weights, chosen = chance.topk(block.chosen, -1)
     if block.renormalised:

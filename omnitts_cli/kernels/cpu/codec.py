@@ -30,7 +30,7 @@ def snake(x: Tensor, scale: Tensor, inverse: Tensor, out: Tensor) -> None:
 
 
 def windows(x: Tensor, taps: int, dilation: int = 1) -> Tensor:
-    """x [B, length, C] -> [B, columns, taps, C], what each column hears; no copy."""
+    """x [B, length, C] -> [B, columns, taps, C], the inputs of each column; no copy."""
     row, step, channel = x.stride()
     columns = x.shape[1] - (taps - 1) * dilation
     return x.as_strided((x.shape[0], columns, taps, x.shape[2]), (row, step, dilation * step, channel))
@@ -41,9 +41,9 @@ def multiply(x: Tensor, layer: Product) -> Tensor:
     if layer.taps == 1:
         return F.linear(x, layer.weight, layer.bias)
     outputs, inputs = layer.weight.shape[0], x.shape[2]
-    heard = windows(x, layer.taps, layer.dilation)
-    if heard.shape[0] * heard.shape[1] <= FEW * outputs:
-        return F.linear(heard.flatten(2), layer.weight, layer.bias)
+    unfolded = windows(x, layer.taps, layer.dilation)
+    if unfolded.shape[0] * unfolded.shape[1] <= FEW * outputs:
+        return F.linear(unfolded.flatten(2), layer.weight, layer.bias)
     # [B, inputs, 1, length] and [outputs, inputs, 1, taps], both with channels last in memory
     image = x.transpose(1, 2)[:, :, None]
     kernel = layer.weight.view(outputs, layer.taps, inputs).transpose(1, 2)[:, :, None]
@@ -99,7 +99,7 @@ def attend(
 ) -> None:
     (_, heads, ring, depth), (rows, length, _) = keys.shape, qkv.shape
     who, before = slots.numpy()[:, None], frames.numpy()[slots.numpy()][:, None]  # [B, 1]
-    ages = before + np.arange(1 - window, length)  # [B, window - 1 + T], of all frames that somebody hears
+    ages = before + np.arange(1 - window, length)  # [B, window - 1 + T], of all frames that are attended to
     fresh = ages[:, -length:]
     angle = (fresh[..., None].astype(np.float32) * rates.numpy())[:, :, None, None]  # [B, T, 1, 1, D / 2]
     cos, sin = np.cos(angle), np.sin(angle)
@@ -127,7 +127,7 @@ def depthwise_norm(x: Tensor, weight: Tensor, bias: Tensor, eps: float, out: Ten
 def output_conv(x: Tensor, weight: Tensor, bias: Tensor, sound: Tensor) -> None:
     rows, columns = sound.shape
     taps = weight.shape[0]
-    shares = x @ weight.t()  # [B, length, taps]: what each column gives to the `taps` samples that hear it
+    shares = x @ weight.t()  # [B, length, taps]: what each column adds to its `taps` samples
     slanted = shares.as_strided((rows, columns, taps), (shares.stride(0), taps, taps + 1))
     torch.sum(slanted, -1, out=sound)
     sound.add_(bias).clamp_(-1.0, 1.0)

@@ -103,7 +103,7 @@ class FusedStack:
         made += halves[:, :, ::-1] * places.sin
         made = made.reshape(len(qk), turned, depth)
         queries = made[:, :heads].reshape(len(qk), kv_heads, -1, depth)
-        heard = np.empty_like(queries)
+        mixed = np.empty_like(queries)
         for side in places.sides:
             own_keys, own_values = keys[side.slots], values[side.slots]
             own_keys[side.at], own_values[side.at] = made[side.rows, heads:], v[side.rows]
@@ -115,8 +115,8 @@ class FusedStack:
             )
             if len(said) == len(qk):
                 return said.view(len(qk), -1)
-            heard[side.rows] = said.numpy()
-        return torch.from_numpy(heard.reshape(len(qk), -1))
+            mixed[side.rows] = said.numpy()
+        return torch.from_numpy(mixed.reshape(len(qk), -1))
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """Layers for 9 rows and more, in the order in which the persistent kernels for eight rows add (`rows_*.cu`).
 
 A layer is seven kernels: qkv, attention, out, norm, gate and up, down, norm. They read the weights where the persistent
-kernels read them. A row has the same bits alone, among any others, and in the persistent kernels. With --exact prompts
-go through the same kernels; from 256 rows on, the products have larger tiles (`rows_tile.cu`).
+kernels read them. A row has the same bits alone, among any others, and in the persistent kernels. With --exact, prompts
+go through the same kernels; from 256 rows on, their products have larger tiles (`rows_tile.cu`).
 """
 
 from __future__ import annotations

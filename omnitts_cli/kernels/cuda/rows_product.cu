@@ -11,6 +11,7 @@
 // blocks, loading weights is the bottleneck: a second team of eight warps takes the other 32 of 64 rows, and the copies go round in a ring.
 #include "basics.cuh"
 #include "early.cuh"
+#include "units.cuh"
 
 #define QKV 0
 #define OUT 1
@@ -53,13 +54,6 @@ struct Product {
 };
 
 __device__ __forceinline__ void meet_threads() { asm volatile("bar.sync 1,%0;" ::"r"((u32)THREADS) : "memory"); }
-// FINE: where the pair of units `pair` of a program lies in a row of them, in pairs: as the lanes multiply them.
-__device__ __forceinline__ u32 place_of(u32 program, u32 pair) {
-  const u32 part = program % 8, narrow = BLOCKS == 1 && pair >= 8;
-  const u32 lane = narrow ? pair - 8 : pair % 8 / 2; // its quarter
-  const u32 word = BLOCKS == 2 ? 6 * part + pair / 8 * 2 + pair % 2 : part / 2 * 6 + (narrow ? 4 + part % 2 : part % 2 * 2 + pair % 2);
-  return program / 8 * 96 * BLOCKS + word / 4 * 16 + lane * 4 + word % 4;
-}
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS == 1 ? 2 : 1) rows_product(const Product f) {
   const u32 thread = threadIdx.x, lane = thread & 31, g = lane >> 2, t4 = lane & 3;

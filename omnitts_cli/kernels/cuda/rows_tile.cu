@@ -9,6 +9,7 @@
 // inputs, copied with cp.async. Neighbouring programs have the same weights and other rows.
 #include "basics.cuh"
 #include "early.cuh"
+#include "units.cuh"
 
 #define QKV 0
 #define OUT 1
@@ -42,13 +43,6 @@ struct Product {
   int rows, heads;       // `heads`: where the product is added, the groups of inputs of a program, of eight
 };
 
-// Where the pair of units `pair` of a program lies in a row of them: as in rows_product.cu.
-__device__ __forceinline__ u32 place_of(u32 program, u32 pair) {
-  const u32 part = program % 8, narrow = BLOCKS == 1 && pair >= 8;
-  const u32 lane = narrow ? pair - 8 : pair % 8 / 2;
-  const u32 word = BLOCKS == 2 ? 6 * part + pair / 8 * 2 + pair % 2 : part / 2 * 6 + (narrow ? 4 + part % 2 : part % 2 * 2 + pair % 2);
-  return program / 8 * 96 * BLOCKS + word / 4 * 16 + lane * 4 + word % 4;
-}
 __device__ __forceinline__ void copy16(u32 to, const void *from, u32 bytes) { // fewer than 16 `bytes`: the rest is zeros
   asm volatile("cp.async.cg.shared.global [%0],[%1],16,%2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
 }

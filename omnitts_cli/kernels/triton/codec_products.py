@@ -230,7 +230,7 @@ def product(
         share = triton.cdiv(turns, max(1, min(PROGRAMS // alike, turns // LEAST_TURNS)))
         parts = triton.cdiv(turns, share)
         sums = torch.empty(parts * tiles * block_m * block_n, device=x.device) if parts > 1 else None
-    # not with `streams`: the number of rows would choose, and whole requests were not compared yet
+    # not with `streams`, which --exact sets: the number of rows would choose the kernel
     wide = streams is None and block_m == 64 and parts == 1 and not normed
     if wide and codec_wide.product(x, layer, residual, out_f32, out):
         return

@@ -127,7 +127,7 @@ def _fetched(x: Tensor, weight: Tensor) -> bool:
 
 
 def _lined(x: Tensor, block: list[int]) -> TensorDescriptor:
-    """All columns of all streams of x [B, length, inputs] below each other."""
+    """x [B, length, inputs] as rows, all columns of all streams one after the other."""
     flat = x.flatten(0, 1)
     return TensorDescriptor(flat, list(flat.shape), list(flat.stride()), block)
 

@@ -158,7 +158,7 @@ def _count(marks, rows):
 
 
 @triton.jit
-def _hearers(marks, rows, first, tile: tl.constexpr):
+def _rows_of(marks, rows, first, tile: tl.constexpr):
     """Of the rows that an expert's marks [N] name, those from the `first` on: row and pick, [tile] each."""
     wanted = first + tl.arange(0, tile)
     row = tl.zeros((tile,), tl.int32)
@@ -167,12 +167,12 @@ def _hearers(marks, rows, first, tile: tl.constexpr):
     for start in tl.range(0, rows, LOOK):
         at = start + tl.arange(0, LOOK)
         mark = tl.load(marks + at, at < rows, 0)
-        hears = (mark > 0).to(tl.int32)
-        rank = before + tl.cumsum(hears, 0) - 1
-        own = (hears > 0)[None, :] & (rank[None, :] == wanted[:, None])
+        named = (mark > 0).to(tl.int32)
+        rank = before + tl.cumsum(named, 0) - 1
+        own = (named > 0)[None, :] & (rank[None, :] == wanted[:, None])
         row += tl.sum(tl.where(own, at[None, :], 0), 1)
         pick += tl.sum(tl.where(own, mark[None, :] - 1, 0), 1)
-        before += tl.sum(hears, 0)
+        before += tl.sum(named, 0)
     return row, pick
 
 
@@ -192,7 +192,7 @@ def _think_together(
     wait(early)
     count = _count(marks, rows)
     for first in tl.range(tl.program_id(2) * tile, count, tl.num_programs(2) * tile):
-        row, pick = _hearers(marks, rows, first, tile)
+        row, pick = _rows_of(marks, rows, first, tile)
         there = (first + tl.arange(0, tile) < count)[None, :]
         own = inputs + row[None, :] * hidden + lanes[:, None]
         gate = tl.zeros((block_n, tile), tl.float32)
@@ -221,7 +221,7 @@ def _answer_together(
     wait(early)
     count = _count(marks, rows)
     for first in tl.range(tl.program_id(2) * tile, count, tl.num_programs(2) * tile):
-        row, pick = _hearers(marks, rows, first, tile)
+        row, pick = _rows_of(marks, rows, first, tile)
         there = first + tl.arange(0, tile) < count
         at = row * heads + pick
         own = thought + at[None, :] * inner + lanes[:, None]

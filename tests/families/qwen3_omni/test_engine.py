@@ -96,7 +96,7 @@ def test_captured_is_eager(omni: SpeechModel, alone: dict[str, Clip]) -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("rows", [1, FEW, FEW + 4])
 def test_captured_experts_are_eager_in_every_form(rows: int, dtype: torch.dtype) -> None:
-    """Whom a row hears changes from replay to replay; nothing of that may be baked in."""
+    """The experts of a row change from replay to replay; a captured step must not keep the first ones."""
     torch.manual_seed(0)
     made = Experts(32, ExpertShape(count=8, chosen=3, inner=16, shared=8)).to(dtype).requires_grad_(False)
     for weight in made.parameters():

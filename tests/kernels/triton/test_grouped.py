@@ -77,10 +77,10 @@ def test_choices_are_the_plain_ones(rows: int, tile: int, where: torch.device, d
     assert (scores - in_float32(inputs, block.router)).abs().max() < 1e-4
     counts = torch.full((-(-rows // tile), 13), -1, dtype=torch.int32, device=where)
     marks = torch.full((13, rows), -1, dtype=torch.int32, device=where)
-    picks, loud = grouped.choose(scores, block, tile, counts, marks)
+    picks, gates = grouped.choose(scores, block, tile, counts, marks)
     weights, chosen = route(inputs, block)
     assert torch.equal(picks.long(), chosen)
-    assert (loud - weights).abs().max() < 1e-5
+    assert (gates - weights).abs().max() < 1e-5
     assert torch.equal(counts.sum(0).long(), chosen.flatten().bincount(minlength=13))
     expected = torch.zeros_like(marks)
     expected.scatter_(0, chosen.T, torch.arange(1, 7, device=where, dtype=torch.int32)[:, None].expand(-1, rows))

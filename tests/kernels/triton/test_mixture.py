@@ -97,7 +97,7 @@ def test_a_row_that_is_no_number_harms_nobody(where: torch.device, rows: int) ->
 @pytest.mark.skipif(INTERPRETED, reason="graphs need a GPU")
 @pytest.mark.parametrize("rows", [2, 20])
 def test_captured_is_eager(where: torch.device, rows: int) -> None:
-    """Whom a row hears changes from replay to replay; nothing of that may be baked in."""
+    """The experts of a row change from replay to replay; a captured step must not keep the first ones."""
     from omnitts_cli.kernels.triton.mixture import experts
 
     x, norm, block = made(rows, 10, 2, 3, 32, 64, where, torch.bfloat16)
