@@ -60,7 +60,7 @@ def test_every_voice_is_understood_and_none_is_another(engine: Engine) -> None:
 
 
 def test_nothing_whistles(engine: Engine) -> None:
-    """A codec that is judged by itself likes to. The tallest tone of the teacher is 4 dB over its neighbours."""
+    """A codec that its own encoder judges may. The teacher's tallest tone is 4 dB over its neighbours."""
     for voices in (("henry",), ("clara", "arthur")):
         sounds = [said(engine, text, Named(voice)) for text in sentences()[26:32] for voice in voices]
         hertz, above = tallest_tone(sounds)
@@ -76,7 +76,7 @@ def test_a_clone_speaks_at_the_pitch_of_its_clip(engine: Engine) -> None:
         assert 0.85 < pitch(said(engine, "The two met while playing on the sand.", voice)) / pitch(clip) < 1.18
 
 
-def test_a_description_is_obeyed(engine: Engine) -> None:
+def test_a_description_is_followed(engine: Engine) -> None:
     text = "The two met while playing on the sand."
     deep, high, slow, fast = (
         said(engine, text, Designed(f"a {word} voice")) for word in ("deep male", "high female", "slow", "fast")

@@ -56,7 +56,7 @@ class TextRequest:
     ignore_end: bool = False  # fixed work for measurements: no stop token is ever chosen
     sounds: tuple[Sound, ...] = ()  # for the runs of pad tokens in the prompt, in order
     spoken: bool = False  # a talker reads the user turns, and is waiting for the first token
-    questions: int = 1  # in the prompt: more than one in a conversation
+    questions: int = 1  # in the prompt; a conversation has several
 
 
 @dataclass(frozen=True)

@@ -112,7 +112,7 @@ class Judge:
         voices = [voice.name for voice in self.recipe.voices]
         found = {v: self._judged_voice(v, self.seeds if v == voices[0] else 1, listeners) for v in voices}
         errors = {voice: wrong for voice, (wrong, _) in found.items()}
-        rates = {voice: float(found.sum() / self._words(len(found)).sum()) for voice, found in errors.items()}
+        rates = {voice: float(wrong.sum() / self._words(len(wrong)).sum()) for voice, wrong in errors.items()}
         natural = {voice: marks for voice, (_, marks) in found.items()}
         return {
             "default": GOALS["default"].of(rates[voices[0]]) | self._interval([errors[voices[0]]]),

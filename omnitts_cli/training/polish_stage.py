@@ -28,7 +28,7 @@ from omnitts_cli.training.teacher import SAMPLE_RATE
 from omnitts_cli.training.team import Team
 
 BAND, TAPS = 8000.0, 63
-"""Hz, and samples of the filter. Above the band no word is, and a decoder would whisper to its encoder there."""
+"""Hz, and samples of the filter. Words need nothing above it; there a decoder would pass codes on to its encoder."""
 ENCODED, BEFORE = 240, 10  # frames at once, and how many of them come before those that count
 ROWS = 64  # stretches encoded at once
 

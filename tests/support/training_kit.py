@@ -63,7 +63,7 @@ def learned_tokens() -> Tokens:
 
 
 def stage_of(made: Recipe) -> SpeechStage:
-    """A stage whose dataset are the first sentence, of the second voice, and two sentences of one stranger."""
+    """A stage whose dataset is the first sentence, of the second voice, and two sentences of one stranger."""
     torch.manual_seed(0)
     tokens, stranger = learned_tokens(), TeacherVoice((("bm_george", 1.0),), 0.9, 1.2)
     ids = [e.ids for e in tokens.encoder().encode_batch(SENTENCES)]
