@@ -47,7 +47,7 @@ KEPT = {
     "tiny speaks, clones and designs from the package": [
         "test_a_recogniser_understands_the_default_voice",
         "test_a_clone_speaks_at_the_pitch_of_its_clip",
-        "test_a_description_is_obeyed",
+        "test_a_description_is_followed",
     ],
 }  # fmt: skip
 
