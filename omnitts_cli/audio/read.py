@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 import os
+import re
 import stat
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
@@ -116,6 +117,16 @@ def read_clip(
         resample(sound, opened.rate, rate), rate, name, opened.rate, opened.channels, total, opened.notices + notices,
         clipped_share(sound),
     )  # fmt: skip
+
+
+def read_sound(source: str | os.PathLike[str], **options: Any) -> Recording:
+    """`read_clip` for a sound that is not a voice to clone: errors call it a sound and give no advice on clips."""
+    try:
+        return read_clip(source, **options)
+    except InputError as error:
+        about_voices = error.hint and re.search("voice|clone|--ref-", error.hint)
+        message = error.message.replace("reference clip", "sound")
+        raise InputError(message, cause=error.cause, hint=None if about_voices else error.hint) from None
 
 
 def checked_part(start: float | None, end: float | None) -> Part:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, nullcontext
@@ -33,7 +32,6 @@ from omnitts_cli.terminal.signals import held
 if TYPE_CHECKING:
     import numpy as np
 
-    from omnitts_cli.audio.read import Recording
     from omnitts_cli.engine.engine import Engine
 
 app = group("Convert sound to codec codes and back.")
@@ -54,9 +52,11 @@ def encode(
     sound: Sound, file: Codes, model: Model, machine: Machine, intent: Intent, network: Network, messages: Messages
 ) -> None:
     """Encode sound to codec codes."""
+    from omnitts_cli.audio.read import read_sound
+
     file = TARGET.read(file)
     refuse_same(file, [sound])
-    recording = recording_of(sound)
+    recording = read_sound(sound, shortest_s=0.0, longest_s=3600.0, stdin=stdin_of(sound))
     for notice in recording.notices:
         console.warning(notice)
     target = StdoutFile() if file == "-" else SideFile(file, no_clobber=False)
@@ -71,18 +71,6 @@ def encode(
         target.discard()
     console.detail(f"{len(made)} frames in {file}")
     console.record(status="ok", output=file, frames=int(made.shape[0]), groups=int(made.shape[1]))
-
-
-def recording_of(sound: str) -> Recording:
-    """A sound of up to an hour; InputError for what is not sound."""
-    from omnitts_cli.audio.read import read_clip
-
-    try:
-        return read_clip(sound, shortest_s=0.0, longest_s=3600.0, stdin=stdin_of(sound))
-    except InputError as error:  # its words are about clips to clone
-        about_voices = error.hint and re.search("voice|clone|--ref-", error.hint)
-        message = error.message.replace("reference clip", "sound")
-        raise InputError(message, cause=error.cause, hint=None if about_voices else error.hint) from None
 
 
 def decode(

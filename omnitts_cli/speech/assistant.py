@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import secrets
 import stat
 import threading
@@ -259,21 +258,18 @@ def conversation(question: str | None, system: str | None, sounds: Sequence[Soun
 
 def listen(source: str | PathLike[str], stdin: BinaryIO | None = None) -> Sound:
     """A recording of 0.1 s to 10 minutes as a question; `-` reads `stdin`. InputError for what is not sound."""
-    from omnitts_cli.audio.read import read_clip
+    from omnitts_cli.audio.read import read_sound
     from omnitts_cli.models.audio_tower import RATE, SHORTEST_S, Sound
 
     most = f"{LONGEST_S / 60:g} minutes"
     try:
         if stdin is None and is_pipe(source):  # such as <(sox in.wav -t wav -)
             with open(source, "rb") as pipe:
-                clip = read_clip("-", rate=RATE, stdin=pipe, longest_s=LONGEST_S, shortest_s=SHORTEST_S)
+                clip = read_sound("-", rate=RATE, stdin=pipe, longest_s=LONGEST_S, shortest_s=SHORTEST_S)
         else:
-            clip = read_clip(source, rate=RATE, stdin=stdin, longest_s=LONGEST_S, shortest_s=SHORTEST_S)
-    except InputError as error:  # its words are about clips to clone
-        message = error.message.replace("reference clip", "sound").replace(
-            "3 to 30 s are enough", f"at most {most} are answered"
-        )
-        hint = None if error.hint and re.search("voice|clone|--ref-", error.hint) else error.hint
+            clip = read_sound(source, rate=RATE, stdin=stdin, longest_s=LONGEST_S, shortest_s=SHORTEST_S)
+    except InputError as error:
+        message, hint = error.message.replace("3 to 30 s are enough", f"at most {most} are answered"), error.hint
         if "lasts" in message and most in message:
             hint = f"ffmpeg -i {fspath(source)} -t {LONGEST_S:g} short.wav"
         elif not hint and "not found" not in message:
