@@ -3,11 +3,11 @@
     python benchmarks/company.py -m random:1.7b-customvoice --exact
     python benchmarks/company.py -m random:1.7b-customvoice --exact --levels 33 --passes 1 --against company.jsonl
 
-Requests are spoken one at a time, then in each pass at most `--levels` of them at once: they come in random order, each
-leaves when it is spoken, and strangers among them are cancelled half-way. They are short and long, with text streamed
-and whole, in every voice that the model has. A row is printed and kept as soon as it is known; the row of the requests
-alone has a SHA-256 of all codes and one of all samples. `--against` compares these with the rows of another process,
-which may have had other slots and chunks.
+Requests are spoken one at a time, then in each pass at most `--levels` of them at once. They come in random order, each
+leaves when it is spoken, and other requests among them are cancelled on the way. They are short and long, with text
+streamed and whole, in every voice that the model has. A row is printed and kept as soon as it is known; the row of the
+requests alone has a SHA-256 of all codes and one of all samples. `--against` compares these with the rows of another
+process, which may have had other slots and chunks.
 The exit code is 1 if anything differs.
 """
 
@@ -91,12 +91,12 @@ def requests_of(model: Any, count: int, short: Sequence[int], long: Sequence[int
     ]
 
 
-def among(engine: Any, requests: Sequence[Any], strangers: Sequence[Any], level: int, seed: int) -> tuple[Spoken, int]:
-    """The requests, at most `level` at once, in random order, and how many of the strangers were cancelled half-way."""
+def among(engine: Any, requests: Sequence[Any], neighbours: Sequence[Any], level: int, seed: int) -> tuple[Spoken, int]:
+    """The requests, at most `level` at once, in random order, and how many neighbours were cancelled half-way."""
     order = random.Random(seed)
-    waiting, running = order.sample([*requests, *strangers], len(requests) + len(strangers)), set[str]()
+    waiting, running = order.sample([*requests, *neighbours], len(requests) + len(neighbours)), set[str]()
     parts: dict[str, list[Any]] = {request.id: [] for request in waiting}
-    unwelcome = {request.id for request in strangers}
+    to_cancel = {request.id for request in neighbours}
     while waiting or engine.busy:
         while waiting and len(running) < level and (not running or order.random() < 0.5):
             running.add(waiting[-1].id)
@@ -107,8 +107,8 @@ def among(engine: Any, requests: Sequence[Any], strangers: Sequence[Any], level:
             parts[news.request].append(news)
             if news.last:
                 running.discard(news.request)
-            elif news.request in unwelcome and order.random() < 0.5:
-                unwelcome.discard(news.request)
+            elif news.request in to_cancel and order.random() < 0.5:
+                to_cancel.discard(news.request)
                 engine.cancel(news.request)
     spoken = {
         request.id: (
@@ -117,7 +117,7 @@ def among(engine: Any, requests: Sequence[Any], strangers: Sequence[Any], level:
         )
         for request in requests
     }
-    return spoken, sum(parts[stranger.id][-1].stopped == "cancelled" for stranger in strangers)
+    return spoken, sum(parts[neighbour.id][-1].stopped == "cancelled" for neighbour in neighbours)
 
 
 def differing(alone: Spoken, found: Spoken) -> dict[str, Any]:
@@ -155,7 +155,7 @@ def main() -> None:
     model, device, _ = rig.load_model(options, settings)
     engine = Engine(model, device, build.plan_for(model, device, settings))
     requests = requests_of(model, options.requests, options.short, options.long)
-    strangers = [replace(one, id=f"stranger {one.id}", seed=one.seed + 10**6) for one in requests[::7]]
+    neighbours = [replace(one, id=f"neighbour {one.id}", seed=one.seed + 10**6) for one in requests[::7]]
     about = rig.about("company", options, model)
     about |= {"exact": options.exact, "fingerprint": fingerprint(device), "kinds": sorted(model.kinds), "slots": slots}
     about |= {"n": len(requests), "frames": sum(one.max_frames for one in requests), **chunks}
@@ -176,7 +176,7 @@ def main() -> None:
             if time.perf_counter() - began > options.limit:
                 sys.exit("stopped by --limit")
             start = time.perf_counter()
-            spoken, cancelled = among(engine, requests, strangers, level, level + 100 * turn)
+            spoken, cancelled = among(engine, requests, neighbours, level, level + 100 * turn)
             row = differing(alone, spoken)
             same = same and not row["which"]
             keep(**{"pass": turn + 1}, level=level, s=time.perf_counter() - start, cancelled=cancelled, **row)

@@ -252,17 +252,17 @@ class TTS:
 
         Options: start, end (seconds, of one file), pad, check, transcribe, asr_model, offline.
         """
-        told = tell or (lambda notice: None)
+        report = tell or (lambda notice: None)
         if isinstance(audio, references.Reference):
             return self._voice_of(audio)
         refuse_unknown("clone", options, CLIP_OPTIONS if isinstance(audio, Clip) else FILE_OPTIONS)
         if isinstance(audio, Clip):
-            return self._voice_of(references.prepared(references.of_clip(audio), transcript, tell=told, **options))
+            return self._voice_of(references.prepared(references.of_clip(audio), transcript, tell=report, **options))
         paths = [audio] if isinstance(audio, str | PathLike) else list(audio)
         if not paths or not all(isinstance(path, str | PathLike) for path in paths):
             what = "clone() needs a file, several files or a Clip"
             raise UsageError(what, hint="of samples: omnitts.Clip(samples, sample_rate, seed=0)")
-        found = references.reference([fspath(path) for path in paths], transcript, tell=told, **options)
+        found = references.reference([fspath(path) for path in paths], transcript, tell=report, **options)
         return self._voice_of(found)
 
     def design(self, description: str, *, seed: int | None = None) -> Voice:
@@ -294,11 +294,11 @@ class TTS:
         `notify` is called, in any thread, when `poll` may have more. `more` are fields of Manner.
         """
         model = self.engine.model
-        told = tell or (lambda notice: None)
+        report = tell or (lambda notice: None)
         who = self._voice_for(voice)
         live = isinstance(script, Fed)
         asked = "auto" if live and speech.language == "detect" else speech.language  # no text yet to detect it from
-        language, code = voices.language_of(asked, script, model, told)
+        language, code = voices.language_of(asked, script, model, report)
         whole = text.split == "none"  # the text is not split
         seed = speech.seed if speech.seed is not None else who.seed
         given: dict[str, Any] = {"ahead": self.engine.plan.slots + AHEAD, **more}
@@ -312,7 +312,7 @@ class TTS:
             retries=speech.retries,
             safe=safe if speech.safe is None else speech.safe,
             longest=None if whole else model.longest_piece,
-            read=reader(text.normalize, code, model, parts=live, tell=told),
+            read=reader(text.normalize, code, model, parts=live, tell=report),
             **given,
         )
         if live:

@@ -33,7 +33,7 @@ class LearningBooks(nn.Module):
         self.register_buffer("books", torch.zeros(books, codes, width))
         self.register_buffer("sums", torch.zeros(books, codes, width))
         self.register_buffer("counts", torch.ones(books, codes))
-        # one of the latents just seen for each entry, in case nobody uses it
+        # a recent latent for each entry, which replaces an entry that is not used
         self.register_buffer("newcomers", torch.zeros(books, codes, width), persistent=False)
 
     def forward(self, latent: Tensor, used: Tensor) -> tuple[Tensor, Tensor]:
@@ -66,7 +66,7 @@ class LearningBooks(nn.Module):
 
     @torch.no_grad()
     def renew(self) -> None:
-        """The running means become the books; newcomers replace what hardly anybody uses."""
+        """The running means become the books; newcomers replace entries that are rarely used."""
         share = self.counts.sum(-1, keepdim=True) / self.counts.shape[1]
         dead = self.counts < DEAD * share
         self.counts.copy_(torch.where(dead, 0.2 * share, self.counts))

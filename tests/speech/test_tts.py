@@ -137,10 +137,10 @@ def test_importing_costs_no_torch() -> None:
     ],
 )
 def test_what_is_odd_in_a_text_is_a_notice(tts: TTS, text: str, form: str, words: str) -> None:
-    told: list[omnitts.Notice] = []
-    clip = tts.speak(text, seed=1, input_format=form, tell=told.append)
+    notices: list[omnitts.Notice] = []
+    clip = tts.speak(text, seed=1, input_format=form, tell=notices.append)
     assert [words in notice.message for notice in clip.notices] == [True]
-    assert told == list(clip.notices)
+    assert notices == list(clip.notices)
 
 
 WRONG: list[tuple[Any, str]] = [

@@ -21,7 +21,7 @@ INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 HOPPER = torch.cuda.is_available() and torch.cuda.get_device_capability() == (9, 0)
 pytestmark = [
     pytest.mark.gpu,
-    pytest.mark.skipif(not INTERPRETED and not HOPPER, reason="no Hopper card and no interpreter"),
+    pytest.mark.skipif(not INTERPRETED and not HOPPER, reason="needs a Hopper card or Triton's interpreter"),
 ]
 DEVICE = "cpu" if INTERPRETED else "cuda"
 SIZE = 1 if INTERPRETED else 4
