@@ -1,13 +1,14 @@
-"""How far word times are off: sentences of flite, whose own times are exact, and the same sentences spoken by `tiny`.
+"""How far word times are off, in sentences that nothing was trained with.
 
     Rscript -e 'writeLines(janeaustenr::senseandsensibility)' > book.txt      # Debian: r-cran-janeaustenr, flite
-    python benchmarks/word_times.py book.txt
+    python benchmarks/word_times.py book.txt --teacher kokoro                 # with --asr-model base: by a recogniser
 
-flite prints when each of its sounds ends. Which sounds belong to a word is found by aligning the sentence with its
-words spoken one by one; a sentence in which that is unclear is dropped and counted. For `tiny`, flite's times are
-carried over by dynamic time warping of the two recordings, so that key has an error of its own. It is
-larger since `tiny` has another teacher than flite.
-benchmarks/word_sounds.py, which trains the network, never uses these sentences.
+Three keys. flite prints when each of its sounds ends; which sounds belong to a word is found by aligning the sentence
+with its words spoken one by one. The teacher of `tiny` knows how long it makes each phoneme, in steps of 25 ms
+(`--teacher`: the folder that `python -m omnitts_cli.training teacher` writes). For `tiny`, the teacher's times are
+carried over by dynamic time warping of the same sentence in the same voice, so that key has an error of its own. A
+sentence with an unclear key is dropped and counted. benchmarks/word_sounds.py, which trains the network, never uses
+these sentences.
 """
 
 from __future__ import annotations
@@ -28,13 +29,22 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
 import soundfile
+import torch
+from safetensors.torch import load_file
 
 import omnitts_cli as omnitts
 from omnitts_cli.audio.resample import resample
-from omnitts_cli.books.words import BANDS, HOP_S, RATE, spectrum, tokens, word_times
+from omnitts_cli.books.recognised import recognised
+from omnitts_cli.books.words import BANDS, HOP_S, RATE, Aligned, Times, spectrum, tokens
+from omnitts_cli.devices.cpu import CPUDevice
+from omnitts_cli.text.american.phonemes import in_letters
+from omnitts_cli.text.american.sentence import reader
+from omnitts_cli.training import kokoro, recipe
+from omnitts_cli.training.teacher import SAMPLE_RATE
+from omnitts_cli.training.teacher import VOICES as VOICE_TABLES
 
 FLITE = ("slt", "rms", "awb", "kal16", "kal")
-TINY = {"henry": "rms", "clara": "slt", "arthur": "awb", "leo": "rms"}  # with the voice of flite that gives the key
+VOICES = ("henry", "clara", "ruth", "nora", "leo", "finn", "edith", "arthur")
 OF_A_VOICE, TRAINED = 220, 190  # sentences; those after the first 190 are never trained with
 SENTENCE = re.compile(r"[A-Z][^.!?\"\n]*(?:\n[^.!?\"\n]+)*[.!?]")
 PAUSE = "pau"
@@ -183,40 +193,87 @@ def flite_clips(held: Iterable[tuple[int, str, str]], folder: Path) -> Iterable[
         yield Clip(voice, text, sound, rate, key) if key else None
 
 
-def tiny_clips(texts: list[str], folder: Path) -> Iterable[Clip | None]:
-    each = -(-len(texts) // len(TINY))
+class TeacherKey:
+    """The teacher's speech of a sentence in the voice that `tiny` was taught, and where its words are."""
+
+    def __init__(self, folder: Path) -> None:
+        self._model = kokoro.load(folder, CPUDevice(1))
+        self._vocabulary = json.loads((folder / kokoro.CONFIG).read_text("utf-8"))["vocab"]
+        self._tables = load_file(folder / VOICE_TABLES)  # [510, 256] each
+        self._mixes = {voice.name: voice.made.mix for voice in recipe.read().voices}
+
+    def clip(self, text: str, voice: str) -> Clip | None:
+        line = reader().spoken(in_letters(text)).strip()
+        sizes = [len(re.findall("[A-Za-z']+", word)) for word in tokens(text)]
+        if sum(sizes) != len(line.split()):
+            return None
+        sound, spans = self._speak(line, voice)
+        key, at = [], 0
+        for size in sizes:
+            key.append((spans[at][0], spans[at + size - 1][1]))
+            at += size
+        return Clip(voice, text, sound, SAMPLE_RATE, key)
+
+    def _speak(self, line: str, voice: str) -> tuple[np.ndarray, list[Span]]:
+        """Sound, and the span of each word of phonemes. The time of a space belongs to the next word, as in training:
+        behind a pause, sound begins 45 ms before that time ends.
+        """
+        known = [c for c in line if c in self._vocabulary]
+        ids = [[0, *(self._vocabulary[c] for c in known), 0]]
+        style = sum(share * self._tables[name][len(known) - 1].float() for name, share in self._mixes[voice])
+        done = kokoro.speak(self._model, ids, torch.as_tensor(style)[None], torch.ones(1), torch.ones(1))
+        ends = done.durations[0].cumsum(0).numpy() * kokoro.SAMPLES / SAMPLE_RATE
+        spans: list[Span] = []
+        for n, phone in enumerate(known, 1):
+            start, end = float(ends[n - 1]), float(ends[n])
+            if n == 1 or phone == " ":
+                spans.append((start, end))
+            elif phone not in ",.!?;:—…":
+                spans[-1] = (spans[-1][0], end)
+        return done.sound[0, : int(done.frames[0]) * kokoro.SAMPLES].numpy(), spans
+
+
+def teacher_clips(texts: list[str], folder: Path) -> list[Clip | None]:
+    key = TeacherKey(folder)
+    return [key.clip(text, VOICES[number % len(VOICES)]) for number, text in enumerate(texts)]
+
+
+def tiny_clips(taught: list[Clip | None]) -> Iterable[Clip | None]:
+    """The same sentences by `tiny`."""
     with omnitts.load("tiny") as tts:
-        for turn, (voice, model) in enumerate(TINY.items()):
-            part = texts[turn * each : (turn + 1) * each]
-            for text, clip in zip(part, tts.speak_all(part, voice=voice, seed=turn * 100), strict=True):
-                path = folder / "flite.wav"
-                key = key_of(text, flite(text, model, path))
-                if key is not None:
-                    key = carried(key, soundfile.read(path, dtype="float32"), (clip.samples, clip.sample_rate))
-                yield Clip(voice, text, clip.samples, clip.sample_rate, key) if key else None
+        for number, clip in enumerate(taught):
+            if clip is None:
+                yield None
+                continue
+            own = tts.speak(clip.text, voice=clip.voice, seed=number)
+            key = carried(clip.key, (clip.sound, clip.rate), (own.samples, own.sample_rate))
+            yield Clip(clip.voice, clip.text, own.samples, own.sample_rate, key)
 
 
-def report(clips: Iterable[Clip | None]) -> dict[str, object]:
+def report(clips: Iterable[Clip | None], times: Times) -> dict[str, object]:
     """How far starts and ends are off, in milliseconds."""
     voices: dict[str, list[float]] = {}
     starts: list[float] = []
     ends: list[float] = []
+    late: list[float] = []
     worst, where, used, dropped = 0.0, "", 0, 0
     for clip in clips:
         if clip is None:
             dropped += 1
             continue
         used += 1
-        for found, (start, end) in zip(word_times(clip.sound, clip.rate, clip.text), clip.key, strict=True):
-            off = 1000 * abs(found.start_s - start)
+        for found, (start, end) in zip(times(clip.sound, clip.rate, clip.text), clip.key, strict=True):
+            late.append(1000 * (found.start_s - start))
+            off = abs(late[-1])
             voices.setdefault(clip.voice, []).append(off)
             starts.append(off)
             ends.append(1000 * abs(found.end_s - end))
             if off >= worst:
                 worst, where = off, f"{found.text} in: {clip.text}"
     return {
-        "sentences": used, "dropped": dropped, "words": len(ends), "start_ms": spread(starts),
-        "end_ms": spread(ends), "voices": {voice: spread(off) for voice, off in voices.items()}, "worst": where,
+        "sentences": used, "dropped": dropped, "words": len(ends), "late_ms": round(float(np.median(late))),
+        "start_ms": spread(starts), "end_ms": spread(ends),
+        "voices": {voice: spread(off) for voice, off in voices.items()}, "worst": where,
     }  # fmt: skip
 
 
@@ -227,18 +284,24 @@ def spread(off: list[float]) -> dict[str, int]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("book", type=Path)
-    parser.add_argument("--sentences", type=int, default=100, help="of tiny")
+    parser.add_argument("--teacher", type=Path, help="folder of the teacher: sentences of it and of tiny")
+    parser.add_argument("--sentences", type=int, default=100, help="of the teacher and of tiny")
     parser.add_argument("--flite", type=int, default=150, help="sentences of flite")
+    parser.add_argument("--asr-model", help="find the words with this model of faster-whisper")
     given = parser.parse_args()
+    times = recognised(given.asr_model, "en", offline=True) if given.asr_model else Aligned("en")
     known = sentences(given.book)
     held = [(number, voice, known[turn * OF_A_VOICE + number])
             for turn, voice in enumerate(FLITE) for number in range(TRAINED, OF_A_VOICE)]  # fmt: skip
-    texts = [text for _, _, text in held if ";" not in text][: given.sentences]
-    with tempfile.TemporaryDirectory() as folder:
-        if texts:
-            print(json.dumps({"tiny": report(tiny_clips(texts, Path(folder)))}))
-        if given.flite:
-            print(json.dumps({"flite": report(flite_clips(held[: given.flite], Path(folder)))}))
+    if given.teacher:
+        texts = [text for _, _, text in held if ";" not in text][: given.sentences]
+        taught = teacher_clips(texts, given.teacher)
+        print(json.dumps({"teacher": report(taught, times), "by": times.by}))
+        print(json.dumps({"tiny": report(tiny_clips(taught), times), "by": times.by}))
+    if given.flite:
+        with tempfile.TemporaryDirectory() as folder:
+            clips = flite_clips(held[: given.flite], Path(folder))
+            print(json.dumps({"flite": report(clips, times), "by": times.by}))
 
 
 if __name__ == "__main__":

@@ -106,17 +106,19 @@ class Cache:
         disk.rename(part, path)
         disk.put(path.with_suffix(".json"), json.dumps(about, ensure_ascii=False).encode())
 
-    def words(self, key: str) -> list[tuple[Word, ...]] | None:
-        """The words of each sentence of a unit, if their times are known."""
+    def words(self, key: str, by: str) -> list[tuple[Word, ...]] | None:
+        """The words of each sentence of a unit, if their times are known. `by`: what has found them."""
         try:
-            rows = json.loads(self._path(key).with_suffix(WORDS).read_bytes())
-            return [tuple(Word(*word) for word in row) for row in rows]
-        except (OSError, ValueError, TypeError):
+            known = json.loads(self._path(key).with_suffix(WORDS).read_bytes())
+            if known["by"] != by:
+                return None
+            return [tuple(Word(*word) for word in row) for row in known["words"]]
+        except (OSError, ValueError, TypeError, KeyError):
             return None
 
-    def put_words(self, key: str, words: list[tuple[Word, ...]]) -> None:
+    def put_words(self, key: str, words: list[tuple[Word, ...]], by: str) -> None:
         rows = [[(one.start_s, one.end_s, one.text) for one in row] for row in words]
-        disk.put(self._path(key).with_suffix(WORDS), json.dumps(rows, ensure_ascii=False).encode())
+        disk.put(self._path(key).with_suffix(WORDS), json.dumps({"by": by, "words": rows}, ensure_ascii=False).encode())
 
     def used(self, key: str) -> None:
         """Notes that a unit was used, so that it is kept."""

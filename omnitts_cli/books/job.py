@@ -24,6 +24,7 @@ from omnitts_cli.books.cast import Cast, Member
 from omnitts_cli.books.m4b import Mark
 from omnitts_cli.books.speaker import UnitSpeaker
 from omnitts_cli.books.units import Unit, key_of, units_of
+from omnitts_cli.books.words import Times
 from omnitts_cli.errors import InputError, Notice
 from omnitts_cli.fleet.content import SHARED_SPEECH, SHARED_TEXT, SOUND, digest_of, is_saved, model_mask
 from omnitts_cli.fleet.rows import Speaker
@@ -120,7 +121,7 @@ class Job:
     language: str = ""  # that the book says it is in
     subtype: str = "pcm16"
     chapter_gap_s: float = 1.5
-    by_words: bool = False  # the result has the times of words
+    times: Times | None = None  # what finds words, if the result has their times
     tell: Callable[[Notice], None] = lambda notice: None
     look: Callable[[Pace], None] = lambda pace: None
 
@@ -329,7 +330,8 @@ class Writer:
                 self._place.begin(found.rate)
         if not number:
             self._begin_chapter(chapter)
-        sentences = self._timed(chapter.keys[number], found) if self._job.by_words else found.sentences
+        times = self._job.times
+        sentences = self._timed(chapter.keys[number], found, times) if times else found.sentences
         result.sentences += [moved(one, result.seconds) for one in sentences]
         for samples in self._sound(found):
             self._put(samples)
@@ -339,19 +341,17 @@ class Writer:
         result.marks[-1] = replace(mark, end_s=result.seconds, units=mark.units + 1, spoken=mark.spoken + new)
         self.pace.written_s, self.pace.chapter = result.seconds, len(result.marks)
 
-    def _timed(self, key: str, found: Spoken) -> list[Sentence]:
+    def _timed(self, key: str, found: Spoken, times: Times) -> list[Sentence]:
         """The sentences with the times of their words, which are found once."""
-        known = self.cache.words(key)
+        known = self.cache.words(key, times.by)
         if known is None:
-            from omnitts_cli.books.words import speller, with_words
+            from omnitts_cli.books.words import with_words
 
-            language = self._job.book_language() or "auto"
-            spell = speller(language if self._job.speech.language == "auto" else self._job.speech.language)
             sound, rate = found.sound(), found.rate
-            timed = [with_words(one, sound[round(one.start_s * rate) : round(one.end_s * rate)], rate, spell)
+            timed = [with_words(one, sound[round(one.start_s * rate) : round(one.end_s * rate)], rate, times)
                      for one in found.sentences]  # fmt: skip
             known = [one.words for one in timed]
-            self.cache.put_words(key, known)
+            self.cache.put_words(key, known, times.by)
         return [replace(one, words=words) for one, words in zip(found.sentences, known, strict=False)]
 
     def _begin_chapter(self, chapter: Chapter) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
@@ -34,6 +35,7 @@ TOKEN = re.compile(
 )
 PAUSE = Sound((SILENCE,), absent=True)
 Spell = Callable[[str], str]
+SHORTEST_S = 0.02  # of a word, if there is time for it
 
 
 # ---- what is heard
@@ -131,7 +133,7 @@ def path(scores: np.ndarray, states: States) -> np.ndarray:
     found = np.empty(steps, np.int64)
     for step in range(steps - 1, -1, -1):
         found[step] = last
-        last -= came[step, last]
+        last -= int(came[step, last])
     return found
 
 
@@ -182,23 +184,73 @@ def word_times(sound: np.ndarray, rate: int, text: str, spell: Spell | None = No
         end = min(max(end, start), seconds)
         times.append(Word(start, end, word))
         before = end
-    return times
+    return with_lengths(times, seconds)
 
 
-def evenly(words: Sequence[str], seconds: float) -> list[Word]:
+def evenly(words: Sequence[str], seconds: float, start_s: float = 0.0) -> list[Word]:
     """Each word for a time in proportion to its length."""
-    ends = np.cumsum([len(word) for word in words]) / max(sum(len(word) for word in words), 1) * seconds
+    ends = start_s + np.cumsum([len(word) for word in words]) / max(sum(len(word) for word in words), 1) * seconds
     return [
-        Word(float(start), float(end), word) for start, end, word in zip([0.0, *ends[:-1]], ends, words, strict=True)
+        Word(float(start), float(end), word)
+        for start, end, word in zip([start_s, *ends[:-1]], ends, words, strict=True)
     ]
+
+
+def with_lengths(words: list[Word], seconds: float) -> list[Word]:
+    """Words that were found nowhere share the time of the word after them, or before them at the end; if there is
+    none, all words share the sound.
+    """
+    if words and all(word.end_s - word.start_s < SHORTEST_S for word in words):
+        return evenly([word.text for word in words], seconds)
+    found: list[Word] = []
+    lost = 0  # at the end of `found`
+    for word in words:
+        found.append(word)
+        if word.end_s - word.start_s < SHORTEST_S:
+            lost += 1
+        elif lost:
+            shared(found, lost + 1)
+            lost = 0
+    if lost:
+        shared(found, lost + 1)
+    return found
+
+
+def shared(words: list[Word], count: int) -> None:
+    """The last words share their time by their lengths."""
+    last = words[-count:]
+    start = last[0].start_s
+    words[-count:] = evenly([one.text for one in last], last[-1].end_s - start, start)
+
+
+class Times(Protocol):
+    """Finds words in sound."""
+
+    @property
+    def by(self) -> str:
+        """What it is, for files of subtitles."""
+
+    def __call__(self, sound: np.ndarray, rate: int, text: str) -> list[Word]:
+        """The words of a text in its sound."""
+
+
+@dataclass(frozen=True)
+class Aligned:
+    """`word_times` for a language: a code, or auto."""
+
+    language: str = "auto"
+    by = "alignment"
+
+    def __call__(self, sound: np.ndarray, rate: int, text: str) -> list[Word]:
+        return word_times(sound, rate, text, speller(self.language))
 
 
 class Timer:
     """The words of sentences whose sound arrives in order."""
 
-    def __init__(self, rate: int, spell: Spell | None = None) -> None:
+    def __init__(self, rate: int, times: Times) -> None:
         self.sentences: list[Sentence] = []
-        self._rate, self._spell = rate, spell
+        self._rate, self._times = rate, times
         self._sound: list[np.ndarray] = []
         self._begin = self._end = 0  # of the sound that is held, in samples
 
@@ -212,20 +264,21 @@ class Timer:
         held = np.concatenate([np.zeros(0, np.float32), *self._sound])
         start, end = (round(at * self._rate) for at in (sentence.start_s, sentence.end_s))
         self.sentences.append(
-            with_words(sentence, held[max(start - self._begin, 0) : end - self._begin], self._rate, self._spell)
+            with_words(sentence, held[max(start - self._begin, 0) : end - self._begin], self._rate, self._times)
         )
         self._sound, self._begin = [], self._end
 
 
-def with_words(sentence: Sentence, sound: np.ndarray, rate: int, spell: Spell | None) -> Sentence:
+def with_words(sentence: Sentence, sound: np.ndarray, rate: int, times: Times) -> Sentence:
     """The sentence with the times of its words."""
-    words = word_times(sound, rate, sentence.text, spell)
+    words = times(sound, rate, sentence.text)
     return replace(
         sentence,
         words=tuple(Word(one.start_s + sentence.start_s, one.end_s + sentence.start_s, one.text) for one in words),
     )
 
 
+@cache
 def speller(language: str) -> Spell | None:
     """Writes out the numbers of a word, in languages where we can. `language`: a code, or auto."""
     if language not in ("en", "auto"):

@@ -47,9 +47,10 @@ def clone(
     if words and not clip.ref_audio and is_recording(Path(words[0])):
         meant = f"omnitts clone -r {shlex.quote(words[0])} " + (shlex.join(words[1:]) or '"text"')
         raise UsageError(f"-r is missing before the clip {words[0]}", hint=meant)
+    refuse_idle_recogniser(clip, output.asr_model, by_words=sound_out.by_words(output))
     refuse_contradictions(clip, text, speech.voice)
     sound_out.refuse_overwriting(output, clip.ref_audio)
-    reference = read(clip, offline=network.offline)
+    reference = read(clip, output.asr_model, offline=network.offline)
     job = Job("clone", words, text, speech, output, machine, network, messages, keeps_voice=clip.save_voice is not None)
     with job.opened("base") as ready:
         if ready:
@@ -79,11 +80,14 @@ def refuse_contradictions(clip: Clip, text: TextIn, voice: str | None, command: 
 def refuse_transcripts(clip: Clip) -> None:
     if clip.transcribe and clip.ref_text:
         raise UsageError("use either --ref-text or --transcribe, not both", hint="leave one of them out")
-    if clip.asr_model and not clip.transcribe:
-        raise UsageError("--asr-model has no effect without --transcribe", hint="--transcribe")
     if clip.ref_audio and len(clip.ref_text) not in (0, 1, len(clip.ref_audio)):
         count = f"{len(clip.ref_audio)} clips and {len(clip.ref_text)} texts"
         raise UsageError(f"{count} do not match", hint="give one --ref-text for each -r, or one for all")
+
+
+def refuse_idle_recogniser(clip: Clip, asr_model: str | None, *, by_words: bool = False) -> None:
+    if asr_model and not clip.transcribe and not by_words:
+        raise UsageError("--asr-model has no effect without --transcribe", hint="--transcribe")
 
 
 def transcript_of(clip: Clip) -> str | None:
@@ -103,7 +107,7 @@ def words_of(given: str) -> str:
     return words
 
 
-def read(clip: Clip, *, offline: bool = False) -> Reference:
+def read(clip: Clip, asr_model: str | None = None, *, offline: bool = False) -> Reference:
     """The clip and its transcript, with warnings about them."""
     from omnitts_cli.speech.reference import reference
 
@@ -115,7 +119,7 @@ def read(clip: Clip, *, offline: bool = False) -> Reference:
         pad=clip.ref_pad,
         check=clip.check,
         transcribe=clip.transcribe,
-        asr_model=clip.asr_model,
+        asr_model=asr_model,
         offline=offline,
         stdin=sys.stdin.buffer if "-" in clip.ref_audio and sys.stdin else None,
         tell=console.notice,

@@ -21,7 +21,7 @@ from omnitts_cli.terminal.signals import Stopped, held
 from omnitts_cli.text.language import LANGUAGES
 
 if TYPE_CHECKING:
-    from omnitts_cli.cli.sound_out import SideFile, Stage, SubtitleFile
+    from omnitts_cli.cli.sound_out import SideFile, Stage, SubtitleFiles
     from omnitts_cli.speech.remote import RemoteTTS
     from omnitts_cli.speech.script import Script
     from omnitts_cli.speech.speaking import Stream
@@ -121,11 +121,11 @@ class Job:
             hint = f'omnitts say "text" -o {path}   writes a file instead; omnitts doctor shows more'
             raise DeviceError(error.message, cause=error.cause, hint=hint) from None
 
-    def side_files(self, closing: ExitStack) -> tuple[SubtitleFile | None, SideFile | None]:
+    def side_files(self, closing: ExitStack) -> tuple[SubtitleFiles | None, SideFile | None]:
         """The files of --subs and --codes, which are removed unless they are completed."""
         subs = codes = None
         if self.output.subs:
-            subs = sound_out.SubtitleFile(self.output, self.speech.language)
+            subs = sound_out.SubtitleFiles(self.output, self.speech.language, offline=self.network.offline)
             closing.callback(subs.discard)
         if self.output.codes:
             codes = sound_out.SideFile(self.output.codes, no_clobber=self.output.no_clobber)
@@ -152,7 +152,7 @@ class Ready:
     job: Job
     tts: TTS
     stage: Stage
-    subs: SubtitleFile | None
+    subs: SubtitleFiles | None
     codes: SideFile | None
     script: Script
     texts: Iterator[str] | None

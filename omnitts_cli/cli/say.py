@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from omnitts_cli.books.job import Chapter, Pace, Result
+    from omnitts_cli.books.job import Job as BookJob
     from omnitts_cli.books.m4b import Marks
     from omnitts_cli.speech.tts import TTS
     from omnitts_cli.text.formats.block import Document
@@ -175,8 +176,8 @@ class BookCommand:
             progress = closing.enter_context(Progress("speaking", self.messages.progress))
             job = BookJob(
                 chapters, cast, self.text, self.speech, known, language=document.language, subtype=self.output.subtype,
-                chapter_gap_s=self.book.chapter_gap / 1000, by_words=self.output.subs_by == "words",
-                tell=console.notice, look=partial(tell_pace, progress),
+                chapter_gap_s=self.book.chapter_gap / 1000, tell=console.notice,
+                look=partial(tell_pace, progress),
             )  # fmt: skip
             planned = job.plan()
             if self.book.list_chapters or self.output.dry_run:
@@ -186,7 +187,7 @@ class BookCommand:
             with held():
                 place = BookPlace(self.output, cache.work, marks)
                 closing.callback(place.discard)
-            subs = sound_out.SubtitleFile(self.output, self.speech.language) if self.output.subs else None
+            subs = self.subtitles(job)
             if subs:
                 closing.callback(subs.discard)
 
@@ -205,6 +206,15 @@ class BookCommand:
                 subs.write_times(result.sentences)
         report_book(place, result, document)
 
+    def subtitles(self, job: BookJob) -> sound_out.SubtitleFiles | None:
+        """The files of --subs. By words, the job finds their times."""
+        if not self.output.subs:
+            return None
+        language = self.speech.language if self.speech.language != "auto" else job.book_language() or "auto"
+        subs = sound_out.SubtitleFiles(self.output, language, offline=self.network.offline)
+        job.times = subs.times
+        return subs
+
     def refuse_contradictions(self, folder: Folder) -> None:
         if folder.output_dir:
             raise UsageError("a book has one output", hint="omnitts say -f book.epub -o book.m4b")
@@ -214,10 +224,6 @@ class BookCommand:
             raise UsageError(f"a book cannot be used with --via {self.output.via}", hint="--via off")
         if self.book.cast and self.book.dialogue:
             raise UsageError("--dialogue has no effect with --cast", hint="leave --dialogue out")
-        if self.output.subs:
-            from omnitts_cli.text.subtitles import subtitle_format
-
-            subtitle_format(self.output.subs)
 
     def document(self, *, lines: bool) -> Document:
         from omnitts_cli.books.reader import read_book

@@ -12,7 +12,8 @@ from math import floor, inf, isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from omnitts_cli.errors import DeviceError, InputError, OutputError, UsageError
+from omnitts_cli.errors import DeviceError, InputError, OmniError, OutputError, UsageError
+from omnitts_cli.settings.table import Results
 from omnitts_cli.terminal.console import console
 from omnitts_cli.terminal.playback import Playback
 from omnitts_cli.terminal.progress import Progress, duration
@@ -26,13 +27,13 @@ if TYPE_CHECKING:
     from omnitts_cli.audio.loudness import Meter
     from omnitts_cli.audio.sinks import Sink
     from omnitts_cli.audio.speaker import SpeakerSink
-    from omnitts_cli.books.words import Timer
-    from omnitts_cli.settings.table import Output, Results, Speech
+    from omnitts_cli.books.words import Timer, Times
+    from omnitts_cli.settings.table import Output, Speech
     from omnitts_cli.speech.clip import Chunk, Clip
     from omnitts_cli.speech.script import Script
     from omnitts_cli.speech.speaking import Account, Stream
     from omnitts_cli.speech.tts import TTS
-    from omnitts_cli.text.subtitles import Sentence
+    from omnitts_cli.text.subtitles import Sentence, SubtitleFormat
 
 RATE = 24_000  # of every released model
 
@@ -217,34 +218,75 @@ class SideFile:
         self._target.remove()
 
 
-class SubtitleFile(SideFile):
-    """The file of --subs; with --subs-by words it also needs the sound, to align the words with it."""
+WORDS = "words"
 
-    def __init__(self, output: Results, language: str) -> None:
+
+def by_words(output: Results) -> bool:
+    """Whether subtitles have the times of words."""
+    return output.subs is not None and WORDS in (output.subs, output.subs_by)
+
+
+def subtitle_names(output: Results) -> list[str]:
+    """The files of --subs; `words` stands for one of each format beside the output."""
+    from omnitts_cli.text.subtitles import SUBTITLE_FORMATS
+
+    if output.subs != WORDS:
+        return [output.subs] if output.subs else []
+    if output.output in (None, "-") or is_special(Path(str(output.output))):
+        raise UsageError("--subs words needs the name of an output file", hint="-o speech.wav   or   --subs FILE.srt")
+    return [str(Path(str(output.output)).with_suffix(f".{form}")) for form in SUBTITLE_FORMATS]
+
+
+class SubtitleFiles:
+    """The files of --subs; by words they also need the sound, to align the words with it."""
+
+    def __init__(self, output: Results, language: str, *, offline: bool) -> None:
         from omnitts_cli.text.subtitles import subtitle_format
 
-        path = str(output.subs)
-        self._form = subtitle_format(path) if path != "-" else "srt"
-        super().__init__(path, no_clobber=output.no_clobber)
-        self._by_words, self._language = output.subs_by == "words", language
+        names = subtitle_names(output)
+        forms: list[SubtitleFormat] = [subtitle_format(name) if name != "-" else "srt" for name in names]
+        self.times = word_timing(output, language, offline=offline) if by_words(output) else None
+        self._files: list[tuple[SubtitleFormat, SideFile]] = []
+        try:
+            for form, name in zip(forms, names, strict=True):
+                self._files.append((form, SideFile(name, no_clobber=output.no_clobber)))
+        except OmniError:
+            self.discard()
+            raise
         self._timer: Timer | None = None
 
     def add(self, chunk: Chunk) -> None:
         """Sound that has just been written."""
-        if not self._by_words:
+        if self.times is None:
             return
         if self._timer is None:
-            from omnitts_cli.books.words import Timer, speller
+            from omnitts_cli.books.words import Timer
 
-            self._timer = Timer(chunk.sample_rate, speller(self._language))
+            self._timer = Timer(chunk.sample_rate, self.times)
         self._timer.add(chunk.samples, chunk.sentence)
 
     def write_times(self, sentences: Sequence[Sentence]) -> None:
         """The times of the sentences, or of all their words."""
         from omnitts_cli.text.subtitles import joined, render
 
-        known = self._timer.sentences if self._timer else sentences
-        self.write(render(joined(known), self._form).encode())
+        known = joined(self._timer.sentences if self._timer else sentences)
+        for form, file in self._files:
+            file.write(render(known, form, words_by=self.times.by if self.times else None).encode())
+
+    def discard(self) -> None:
+        for _, file in self._files:
+            file.discard()
+
+
+def word_timing(output: Results, language: str, *, offline: bool) -> Times:
+    """What finds words in sound: the recogniser of --asr-model, or our own alignment."""
+    if output.asr_model:
+        from omnitts_cli.books.recognised import recognised
+
+        return recognised(output.asr_model, language, offline=offline)
+    from omnitts_cli.books.words import Aligned
+
+    return Aligned(language)
 
 
 class StdoutFile:
@@ -280,9 +322,9 @@ def list_speakers() -> None:
 
 def refuse_overwriting(output: Output, inputs: Iterable[str]) -> None:
     """Refuses an output that would overwrite an input of the command, or another output."""
-    named = {"-o": output.output, "--subs": getattr(output, "subs", None), "--codes": getattr(output, "codes", None)}
+    subs = [("--subs", name) for name in subtitle_names(output)] if isinstance(output, Results) else []
     written: dict[str, str] = {}
-    for option, name in named.items():
+    for option, name in (("-o", output.output), *subs, ("--codes", getattr(output, "codes", None))):
         if name in (None, "-") or is_special(Path(name)):
             continue
         other = next((other for other, known in written.items() if is_same(known, name)), None)

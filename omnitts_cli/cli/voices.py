@@ -13,7 +13,7 @@ from omnitts_cli.cli.declare import Command, command, group
 from omnitts_cli.cli.help import voice_names
 from omnitts_cli.cli.job import opened_model
 from omnitts_cli.errors import InputError, ModelError, UsageError
-from omnitts_cli.settings.commands import Clip
+from omnitts_cli.settings.commands import SavedClip
 from omnitts_cli.settings.environment import EMBEDDED
 from omnitts_cli.settings.table import Intent, Machine, Messages, Model, Network, Results, Speech, TextIn
 from omnitts_cli.speech import voice_files
@@ -115,14 +115,15 @@ def preview(
 
 
 def save(
-    name: NewName, clip: Clip, model: Model, machine: Machine, intent: Intent, network: Network, messages: Messages
+    name: NewName, clip: SavedClip, model: Model, machine: Machine, intent: Intent, network: Network, messages: Messages
 ) -> None:
     """Save the voice of a clip."""
     from dataclasses import replace
 
     clip = replace(clip, save_voice=name)
+    clone.refuse_idle_recogniser(clip, clip.asr_model)
     clone.refuse_contradictions(clip, TextIn(), None, command=f"voices save {name}")
-    reference = clone.read(clip, offline=network.offline)
+    reference = clone.read(clip, clip.asr_model, offline=network.offline)
     clone.tell_without(reference)
     with opened_model(model.model, "base", machine, network, messages) as tts:
         clone.keep(tts.clone(reference), clip, tts)

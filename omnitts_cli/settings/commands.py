@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
 
-from omnitts_cli.settings.corpus import ASR_MODEL, Corpus, Verification, setting_of
+from omnitts_cli.settings.corpus import Corpus, Verification, setting_of
 from omnitts_cli.settings.environment import EMBEDDED
 from omnitts_cli.settings.setting import (
     ANY_TEXT,
@@ -22,7 +22,7 @@ from omnitts_cli.settings.setting import (
     seconds,
     whole,
 )
-from omnitts_cli.settings.table import LANGUAGE, SHARED, Book, Folder, Live, Output, Speech
+from omnitts_cli.settings.table import ASR_MODEL, LANGUAGE, SHARED, Book, Folder, Live, Output, Speech
 
 for_voice = partial(Setting, group="voice")
 for_files = partial(Setting, group="output")
@@ -57,7 +57,6 @@ class Clip:
     transcribe: Annotated[
         bool, for_voice("--transcribe", SWITCH, "Transcribe the clip (needs faster-whisper).", main=True)
     ] = False
-    asr_model: Annotated[str | None, ASR_MODEL] = None
     ref_start: Annotated[
         float | None,
         for_voice("--ref-start", number(0, 1e6), "Use the clip from this time on.", "S", shown="its start"),
@@ -75,6 +74,13 @@ class Clip:
     check: Annotated[
         bool, for_voice("--check/--no-check", SWITCH, "Check the clip for silence, noise and clipping.")
     ] = True
+
+
+@dataclass(frozen=True)
+class SavedClip(Clip):
+    """The clip of `voices save`, which has no other use for a recogniser."""
+
+    asr_model: Annotated[str | None, ASR_MODEL] = None
 
 
 @dataclass(frozen=True)

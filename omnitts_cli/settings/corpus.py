@@ -7,7 +7,7 @@ from functools import partial
 from typing import Annotated
 
 from omnitts_cli.settings.setting import BYTES, SWITCH, TEXT, Setting, fields_of, number, one_of, whole
-from omnitts_cli.settings.table import Machine, Output
+from omnitts_cli.settings.table import ASR_MODEL, Machine, Output
 
 for_files = partial(Setting, group="output")
 for_rows = partial(Setting, group="rows")
@@ -21,15 +21,6 @@ def setting_of(group: type, name: str) -> Setting:
 
 output_setting = partial(setting_of, Output)
 machine_setting = partial(setting_of, Machine)
-ASR_MODEL = Setting(
-    "--asr-model",
-    TEXT,
-    "Model of faster-whisper: base, small, ..., or a folder.",
-    "NAME|DIR",
-    shown="small",
-    group="voice",
-)
-"""Also of `clone --transcribe`."""
 
 
 @dataclass(frozen=True)

@@ -324,17 +324,31 @@ class Output:
     no_clobber: Annotated[bool, for_output("--no-clobber", SWITCH, "Do not overwrite existing files.")] = False
 
 
+ASR_MODEL = Setting(
+    "--asr-model", TEXT, "Model of faster-whisper: base, small, ..., or a folder.", "NAME|DIR", group="output"
+)
+"""For the times of words, `clone --transcribe` and `batch --verify asr`."""
+
+
 @dataclass(frozen=True)
 class Results(Output):
     """Where sound and other files go, and which process makes the sound."""
 
     subs: Annotated[
-        str | None, for_output("--subs", TARGET, "Write subtitles (.srt, .vtt or .json).", "PATH", main=True)
+        str | None,
+        for_output(
+            "--subs",
+            TARGET,
+            "Write subtitles (.srt, .vtt or .json); words: all three by words, beside -o.",
+            "PATH|words",
+            main=True,
+        ),
     ] = None
     subs_by: Annotated[
         str,
         for_output("--subs-by", one_of("sentence", "words"), "Subtitles by sentence, or with the time of each word."),
     ] = "sentence"
+    asr_model: Annotated[str | None, ASR_MODEL] = None
     codes: Annotated[str | None, for_output("--codes", TARGET, "Save the codec codes as safetensors.", "PATH")] = None
     via: Annotated[
         str,

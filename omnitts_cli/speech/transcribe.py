@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ HEARD_AT = 16_000
 HUB = ("huggingface_hub", "httpx", "requests")  # their messages are long and name internal files
 SIZES = ("tiny", "base", "small", "medium", "large-v3", "turbo")
 SIZE = "small"  # of Whisper: 0.5 GB, good for all ten languages
+LONGEST_S, MOST_TOKENS = 30.0, 400  # of one pass of Whisper
+FEATURES_PER_S, FRAMES_PER_S = 100, 50  # of Whisper's encoder: in, out
 
 Tell = Callable[[Notice], None]
 Hear = Callable[[np.ndarray], str]
@@ -103,6 +106,33 @@ class Whisper:
             sound, language=language, temperature=0.0, condition_on_previous_text=False, without_timestamps=True
         )
         return "".join(part.text for part in parts).strip()
+
+    def place(self, sound: np.ndarray, words: Sequence[str], language: str | None = None) -> list[float]:
+        """When each of these words, given with its space, begins in mono float32 at 16 kHz; and when the last ends.
+
+        The recogniser is made to write exactly these words; its attention says where each of them is. It takes
+        LONGEST_S of sound and MOST_TOKENS tokens.
+        """
+        from faster_whisper.audio import pad_or_trim
+        from faster_whisper.tokenizer import Tokenizer
+
+        features = self.model.feature_extractor(sound)
+        encoded = self.model.encode(pad_or_trim(features))
+        several = self.model.model.is_multilingual
+        if several and language is None:
+            language = self.model.model.detect_language(encoded)[0][0][0].strip("<|>")
+        tokenizer = Tokenizer(self.model.hf_tokenizer, several, task="transcribe", language=language)
+        tokens = [tokenizer.encode(word) for word in words]
+        written = [token for word in tokens for token in word][:MOST_TOKENS]
+        if not written:
+            return [0.0, *[sound.size / HEARD_AT] * len(words)]
+        frames = min(features.shape[-1], round(LONGEST_S * FEATURES_PER_S))
+        (found,) = self.model.model.align(encoded, tokenizer.sot_sequence, [written], [frames])
+        begins: dict[int, int] = {}  # token -> the first of its frames
+        for token, frame in found.alignments:
+            begins.setdefault(token, frame)
+        firsts = accumulate((len(word) for word in tokens), initial=0)
+        return [begins[token] / FRAMES_PER_S if token in begins else sound.size / HEARD_AT for token in firsts]
 
 
 def not_loaded(name: str, folder: Path, error: Exception, offline: bool, hint: str) -> ModelError:

@@ -57,10 +57,12 @@ def subtitle_format(path: str) -> SubtitleFormat:
     return suffix  # type: ignore[return-value]
 
 
-def render(sentences: Sequence[Sentence], form: SubtitleFormat) -> str:
-    """The whole subtitle file."""
+def render(sentences: Sequence[Sentence], form: SubtitleFormat, words_by: str | None = None) -> str:
+    """The whole subtitle file. `words_by`: what found the times of words."""
     if form == "json":
-        return json.dumps({"schema": 1, "sentences": sentence_rows(sentences)}, ensure_ascii=False, indent=1) + "\n"
+        by = f' "words_by": {json.dumps(words_by)},\n' if words_by else ""
+        rows = ",\n".join(f"  {json.dumps(row, ensure_ascii=False)}" for row in sentence_rows(sentences))
+        return f'{{\n "schema": 1,\n{by} "sentences": [\n{rows}\n ]\n}}\n'
     if form == "srt":
         shown = [cue for one in sentences for cue in cues_of(one)]
         cues = [
@@ -73,7 +75,9 @@ def render(sentences: Sequence[Sentence], form: SubtitleFormat) -> str:
 
 
 def cues_of(sentence: Sentence) -> list[Sentence]:
-    """A cue for every few words, if their times are known; a cue ends at a comma, a pause, or when it is full."""
+    """A cue for every few words, if their times are known; a cue of several words ends at a comma,
+    and any cue at a pause, or when it is full.
+    """
     cues: list[Sentence] = []
     full = True
     for word in sentence.words:
@@ -82,7 +86,7 @@ def cues_of(sentence: Sentence) -> list[Sentence]:
             cues.append(Sentence(word.start_s, word.end_s, word.text))
         else:
             cues[-1] = replace(last, end_s=word.end_s, text=f"{last.text}{between(last.text, word.text)}{word.text}")
-        full = word.text.rstrip("\"'”’)»").endswith(CUE_ENDS)
+        full = cues[-1].text != word.text and word.text.rstrip("\"'”’)»").endswith(CUE_ENDS)
     return cues or [sentence]
 
 

@@ -6,9 +6,10 @@ import json
 import os
 import shutil
 import signal
+import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -133,10 +134,73 @@ def test_subtitles_by_words(omnitts: Omnitts, more: list[str]) -> None:
         done = omnitts("say", *TOY, "--seed", "3", *work, "-o", "a.wav", "--subs", name, "--subs-by", "words", *more)
         assert done.code == 0, done.err
     assert Path("a.json").read_text() == Path("b.json").read_text()
+    assert json.loads(Path("a.json").read_text())["words_by"] == "alignment"
     for row in json.loads(Path("a.json").read_text())["sentences"]:
         assert " ".join(word for _, _, word in row["words"]) == row["text"]
         times = [row["start"], *(time for start, end, _ in row["words"] for time in (start, end)), row["end"]]
         assert times == sorted(times)
+
+
+class HalfEach:
+    """A recogniser for which words follow each other at once, from the middle of the sound."""
+
+    calls: ClassVar[list[list[str]]] = []
+
+    def __init__(self, model: str, *, offline: bool) -> None:
+        self.model = model
+
+    def place(self, sound: np.ndarray, words: list[str], language: str | None) -> list[float]:
+        self.calls.append(words)
+        half = sound.size / 32_000
+        return [half + half * number / len(words) for number in range(len(words) + 1)]
+
+
+@pytest.mark.parametrize("more", [["-f", "book.md", "--chapters", "1-"], ["First words. Middle words."]])
+def test_subtitles_by_a_recogniser(omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch, more: list[str]) -> None:
+    """Also for a book, whose cache knows what has found the words."""
+    monkeypatch.setattr("omnitts_cli.books.recognised.Whisper", HalfEach)
+    monkeypatch.setattr(HalfEach, "calls", [])
+    book()
+    work = ["--work", "work"] if "-f" in more else []
+    common = ("say", *TOY, "--seed", "3", *work, "-o", "a.wav", "--subs", "words")
+    for number, recogniser in enumerate(([], ["--asr-model", "some/base"], ["--asr-model", "some/base"])):
+        assert omnitts(*common, *recogniser, *more).code == 0
+        assert len(HalfEach.calls) == (0 if not number else 6 if work else number)
+    made = json.loads(Path("a.json").read_text())
+    assert made["words_by"] == "faster-whisper base"
+    for row in made["sentences"]:
+        assert " ".join(word for _, _, word in row["words"]) == row["text"]
+        assert row["words"][0][0] >= (row["start"] + row["end"]) / 2 - 0.01
+    assert sorted(path.name for path in Path().glob("a.*")) == ["a.json", "a.srt", "a.vtt", "a.wav"]
+    assert "<c>Middle</c>" in Path("a.vtt").read_text() and "Middle words." in Path("a.srt").read_text()
+
+
+def test_subtitles_in_all_formats_need_a_file(omnitts: Omnitts) -> None:
+    for output in (["-o", "-"], ["--play"], ["-o", "/dev/null"]):
+        done = omnitts("say", "Hello.", *output, "--subs", "words", "-m", "nowhere")
+        assert done.code == 2 and "--subs words needs the name of an output file" in done.err
+    Path("a.srt").write_text("1\n00:00:01,000 --> 00:00:02,000\nHi.\n")
+    done = omnitts("say", "-f", "a.srt", "-o", "a.wav", "--subs", "words")
+    assert done.code == 3 and "a.srt would be overwritten, but it is read too" in done.err
+    done = omnitts("say", "Hello.", *TOY, "-o", "a.wav", "--subs", "words", "--no-clobber")
+    assert done.code == 3 and "a.srt" in done.err and os.listdir() == ["a.srt"]
+
+
+def test_a_recogniser_that_is_not_there_is_found_before_the_work(
+    omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("empty").mkdir()
+    book()
+    for more in (["-f", "book.md", "--chapters", "1-"], ["Hello."]):
+        common = ("say", *more, "-m", "nowhere", "-o", "a.wav", "--subs", "words", "--offline", "--asr-model", "empty")
+        with monkeypatch.context() as missing:
+            missing.setitem(sys.modules, "faster_whisper", None)
+            done = omnitts(*common)
+        assert done.code == 2 and "--asr-model needs faster-whisper, which is not installed" in done.err
+        pytest.importorskip("faster_whisper")
+        done = omnitts(*common)
+        assert done.code == 4 and "empty is not a speech recogniser of faster-whisper" in done.err
+        assert sorted(os.listdir()) == ["book.md", "empty"]
 
 
 # ---- what is spoken again

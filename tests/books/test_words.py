@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import omnitts_cli
-from omnitts_cli.books.words import Timer, evenly, speller, tokens, word_times
+from omnitts_cli.books.words import Aligned, Timer, evenly, speller, tokens, with_lengths, word_times
 from omnitts_cli.text.subtitles import Sentence, Word
 
 RATE = 24_000
@@ -55,6 +55,13 @@ def test_every_word_has_a_time_in_order_whatever_the_sound(text: str, seconds: f
     assert not times or (times[0] >= 0 and times[-1] <= seconds + 1e-9)
 
 
+def test_a_sentence_of_many_words_in_long_sound() -> None:
+    sound = np.random.default_rng(3).normal(0, 0.1, 30 * RATE).astype(np.float32)
+    found = word_times(sound, RATE, "some words that go on and on " * 8)
+    assert len(found) == 56 and found[-1].end_s > 20
+    assert all(one.end_s <= other.start_s + 1e-9 for one, other in itertools.pairwise(found))
+
+
 def test_tokens() -> None:
     assert tokens("Well - he said: “no”.") == ["Well -", "he", "said:", "“no”."]
     assert tokens("中文，abc 好。") == ["中", "文，", "abc", "好。"]
@@ -66,10 +73,23 @@ def test_words_by_length_where_the_sound_is_too_short() -> None:
     ]  # fmt: skip
 
 
+def test_words_that_were_found_nowhere_share_the_time_of_the_next_one() -> None:
+    at = [
+        Word(0.0, 1.0, "one"),
+        Word(1.0, 1.0, "ab"),
+        Word(1.0, 1.0, "cd"),
+        Word(1.2, 2.0, "efgh"),
+        Word(2.0, 2.0, "i"),
+    ]
+    found = [(one.text, round(one.start_s, 3), round(one.end_s, 3)) for one in with_lengths(at, 2.0)]
+    assert found == [("one", 0.0, 1.0), ("ab", 1.0, 1.25), ("cd", 1.25, 1.5), ("efgh", 1.5, 1.9), ("i", 1.9, 2.0)]
+    assert with_lengths([Word(0.5, 0.5, "a")], 2.0) == [Word(0.0, 2.0, "a")] and with_lengths([], 2.0) == []
+
+
 def test_a_timer_finds_the_words_of_each_sentence_in_its_own_sound(
     spliced: list[tuple[str, np.ndarray, list[tuple[float, float]]]],
 ) -> None:
-    timer, at = Timer(RATE), 0
+    timer, at = Timer(RATE, Aligned("en")), 0
     for text, sound, _ in spliced:
         timer.add(np.zeros(RATE, np.float32), None)
         at += RATE
