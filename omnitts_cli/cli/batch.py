@@ -150,12 +150,16 @@ def report(job: Job, summary: Summary) -> None:
     fields: dict[str, Any] = {
         name: getattr(summary, name) for name in ("rows", "spoken", "failed", "unverified", "left")
     }
+    if summary.noticed:
+        rows = "1 row has" if summary.noticed == 1 else f"{summary.noticed:,} rows have"
+        example = f", such as: {summary.notices.most_common(1)[0][0]}" if summary.notices else ""
+        console.warning(f"{rows} notices{example}", hint=f"each is in {out}/manifest.jsonl, their counts in report.md")
     console.record(
         status="ok" if not failed else "partial", command="batch", output=out, **fields,
-        audio_s=round(summary.audio_s, 3), spoken_now=pace.done - pace.failed, copied_now=pace.copied,
-        wall_s=round(pace.wall_s, 3) if pace.began else 0.0, committed_s=pace.curve[-1][0] if pace.curve else 0.0,
-        audio_now_s=round(pace.audio_s, 3), **({"exact": summary.exact} if summary.exact else {}),
-        warnings=console.warnings,
+        rows_with_notices=summary.noticed, audio_s=round(summary.audio_s, 3),
+        spoken_now=pace.done - pace.failed, copied_now=pace.copied, wall_s=round(pace.wall_s, 3) if pace.began else 0.0,
+        committed_s=pace.curve[-1][0] if pace.curve else 0.0, audio_now_s=round(pace.audio_s, 3),
+        **({"exact": summary.exact} if summary.exact else {}), warnings=console.warnings,
     )  # fmt: skip
     speed = f", {pace.audio_s / pace.wall_s:.1f}× realtime" if pace.done else ""
     left = f"; {summary.left:,} are left" if summary.left else ""
@@ -167,8 +171,11 @@ def report(job: Job, summary: Summary) -> None:
         for line in summary.first_failures[:SHOWN_BAD]:
             console.note(line)
         what = "failed" if not summary.unverified else "failed or did not pass verification"
+        named = "the rows" if job.manifest == "-" else job.manifest
         raise PartialError(
             f"{failed:,} of {summary.rows:,} rows {what}",
             cause=f"all of them are in {out}/report.md and {out}/manifest.jsonl",
-            hint=f"omnitts batch {job.manifest} -O {out} --retry-failed",
+            hint=f"omnitts batch {job.manifest} -O {out} --retry-failed"
+            if failed > summary.bad
+            else f"correct {named} and run the same command again; finished rows are kept",
         )

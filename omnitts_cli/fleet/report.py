@@ -26,6 +26,8 @@ from omnitts_cli.terminal.progress import duration
 SCHEMA = 1
 MANIFEST, REPORT, PICTURE = "manifest.jsonl", "report.md", "report.png"
 SHOWN_FAILURES = 50
+SHOWN_NOTICES, MOST_NOTICES = 20, 1000  # of different ones; counted
+COUNTS = ("rows", "spoken", "failed", "bad", "unverified", "left", "noticed", "audio_s")
 LENGTH_BINS = np.concatenate([np.arange(0, 31), [45, 60, 120, 300, 3600, np.inf]])
 WER_BINS = np.linspace(0, 1, 21)
 AT_ONCE = 1 << 20  # bytes written together
@@ -38,11 +40,14 @@ class Summary:
     rows: int = 0
     spoken: int = 0
     failed: int = 0
+    bad: int = 0  # of those that failed: the manifest has to be corrected
     unverified: int = 0
     left: int = 0  # neither spoken nor failed: --limit, or a run that was interrupted
     audio_s: float = 0.0
     retried: int = 0
     guard_hits: int = 0
+    noticed: int = 0  # spoken rows with notices
+    notices: Counter[str] = field(default_factory=Counter)
     codes: Counter[str] = field(default_factory=Counter)
     tries: Counter[int] = field(default_factory=Counter)
     lengths: np.ndarray = field(default_factory=lambda: np.zeros(len(LENGTH_BINS) - 1, np.int64))
@@ -58,6 +63,7 @@ class Summary:
         self.rows += 1
         status = line["status"]
         self.failed += status == "failed"
+        self.bad += "key" not in line
         self.unverified += status == "unverified"
         if status != "ok":
             self._note_failure(line, number)
@@ -69,6 +75,10 @@ class Summary:
         self.lengths[np.searchsorted(LENGTH_BINS, seconds, "right") - 1] += 1
         self.tries[int(line["tries"])] += 1
         self.guard_hits += int(line["guard_hits"])
+        self.noticed += "notices" in line
+        for words in line.get("notices", ()):
+            if words in self.notices or len(self.notices) < MOST_NOTICES:
+                self.notices[words] += 1
         if line.get("wer") is not None:
             self.checked += 1
             self.wer_sum += line["wer"]
@@ -98,9 +108,10 @@ def write_results(
     summary = Summary(pace=pace)
     if (before := unchanged(kept, stamp, out)) is not None:
         summary.written = False
-        for name in ("rows", "spoken", "failed", "unverified", "left", "audio_s"):
-            setattr(summary, name, before[name])
+        for name in COUNTS:
+            setattr(summary, name, before.get(name, 0))
         summary.first_failures = before["first_failures"]
+        summary.notices = Counter(dict(before.get("notices", ())))
         return summary
     part = disk.File(work / f"{MANIFEST}.part")
     try:
@@ -123,9 +134,10 @@ def write_results(
     disk.rename(work / f"{MANIFEST}.part", out / MANIFEST)
     picture = drawn(summary, out / PICTURE, tell)
     disk.put(out / REPORT, in_words(summary, plan, checks, picture).encode())
-    counts = {name: getattr(summary, name) for name in ("rows", "spoken", "failed", "unverified", "left", "audio_s")}
+    counts = {name: getattr(summary, name) for name in COUNTS}
     size = (out / MANIFEST).stat().st_size
-    disk.put(kept, json.dumps({**stamp, "bytes": size, **counts, "first_failures": summary.first_failures}).encode())
+    shown = {"first_failures": summary.first_failures, "notices": summary.notices.most_common(SHOWN_NOTICES)}
+    disk.put(kept, json.dumps({**stamp, "bytes": size, **counts, **shown}).encode())
     return summary
 
 
@@ -214,6 +226,8 @@ def in_words(summary: Summary, plan: Plan, checks: Verification, picture: bool) 
     ]
     if summary.left:
         rows.append(("not spoken yet", f"{summary.left:,}"))
+    if summary.noticed:
+        rows.append(("with notices", f"{summary.noticed:,}"))
     if checks.verify != "none":
         rows.append(("did not pass verification", f"{summary.unverified:,}"))
         if summary.checked:
@@ -241,6 +255,9 @@ def in_words(summary: Summary, plan: Plan, checks: Verification, picture: bool) 
         parts += [f"![Lengths, speed, word error rates and failures]({PICTURE})", ""]
     parts += table("Takes", ["takes of a row", "rows"], sorted(summary.tries.items()))
     parts += table("Failures by code", ["code", "rows"], summary.codes.most_common())
+    parts += table("Notices", ["notice", "rows"], [
+        (words.replace("|", "\\|"), count) for words, count in summary.notices.most_common(SHOWN_NOTICES)
+    ])  # fmt: skip
     if summary.first_failures:
         shown = f" (the first {SHOWN_FAILURES})" if sum(summary.codes.values()) > SHOWN_FAILURES else ""
         parts += [f"## Rows that failed{shown}", "", *(f"- {one}" for one in summary.first_failures), ""]

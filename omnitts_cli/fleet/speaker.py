@@ -36,6 +36,7 @@ KNOWN_VOICES = 1024
 BLOCK = 16  # chunks that are encoded together
 KEPT_S = 30.0  # of a row's sound in memory, before it is written in this process
 SILENCE_S = 0.2  # of an empty row
+MOST_NOTICES = 20  # of one row
 
 
 class Stopping(Exception):
@@ -55,6 +56,7 @@ class Take:
     stopped: str
     guard_hits: int
     codes: np.ndarray
+    notices: tuple[str, ...] = ()
     verdict: Verdict | None = None
 
     @property
@@ -151,14 +153,17 @@ class RowSpeaker:
         return self._finished(made, row, best, first_try + len(takes))
 
     def _take(self, index: int, row: Row, seed: int, number: int) -> Take:
-        stream = self._stream(row, seed)
+        notices: list[Notice] = []
+        stream = self._stream(row, seed, notices.append)
         path = self._parts / f"{self._run}-{index}-{number}"
         with self._streams_lock:
             self._streams.add(stream)
         try:
             if self.stopping:
                 raise Stopping
-            return self._written(stream, path, row, seed, number)
+            take = self._written(stream, path, row, seed, number)
+            take.notices = tuple(dict.fromkeys(map(str, notices)))
+            return take
         except OSError as error:
             raise OutputError(str(error)) from error
         finally:
@@ -181,7 +186,7 @@ class RowSpeaker:
         codes = np.concatenate(account.codes) if account.codes else np.zeros((0, 0), np.int64)
         return Take(
             path, figures, seed, number, stream.seconds, len(codes), account.stopped, account.guard_hits, codes,
-            heard.verdict() if heard else None,
+            verdict=heard.verdict() if heard else None,
         )  # fmt: skip
 
     def _blocks(self, stream: Stream, heard: Heard | None) -> Iterator[np.ndarray]:
@@ -212,12 +217,12 @@ class RowSpeaker:
                 return make(path, self._recipe, chain(held, blocks))
         return self._writers.make(path, held)
 
-    def _stream(self, row: Row, seed: int) -> Stream:
+    def _stream(self, row: Row, seed: int, tell: Callable[[Notice], None]) -> Stream:
         language = row.language or self._speech.language
         known = language if language in LANGUAGES else None
         options = inputs.TextOptions(self._text.split, known, None, self._keys.lexicon)  # type: ignore[arg-type]
         pieces = inputs.pieces_of_text(row.text, options, row.form)  # type: ignore[arg-type]
-        script = Written(inputs.require_speech(pieces, row.text), len(row.text))
+        script = Written(inputs.require_speech(pieces, row.text), len(row.text), options.notices)
         speech = replace(
             self._speech,
             language=language,
@@ -227,8 +232,9 @@ class RowSpeaker:
             seed=seed,
         )
         return self.tts.open(
-            script, self.voice(row.speaker), self._text, speech, safe=True, keep_codes=True, whole_pieces=True
-        )
+            script, self.voice(row.speaker), self._text, speech,
+            safe=True, keep_codes=True, whole_pieces=True, tell=tell,
+        )  # fmt: skip
 
     def _language(self, stream: Stream, row: Row) -> str | None:
         code = code_of(stream.manner.request.language, self.tts.engine.model)
@@ -261,6 +267,8 @@ class RowSpeaker:
             "loudness_lufs": None if figures.lufs is None else round(figures.lufs, 1),
             "peak_dbfs": round(figures.peak_dbfs, 1),
         }
+        if take.notices:
+            made.details["notices"] = list(take.notices[:MOST_NOTICES])
         if take.verdict is not None:
             made.details |= {"wer": take.verdict.wer, "asr_text": take.verdict.heard}
             if take.verdict.reasons:

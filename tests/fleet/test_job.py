@@ -172,6 +172,42 @@ def test_the_report(omnitts: Call, picture: None) -> None:
     assert done["failed"] == 1 and "the row has no text" in done["err"]
 
 
+def test_notices_about_texts_are_reported(omnitts: Call) -> None:
+    lines = [
+        {"id": "tags", "format": "ssml", "text": "<speak><prosody rate='slow'>Hello.</prosody></speak>"},
+        {"id": "also", "format": "ssml", "text": "<speak><prosody>Good day.</prosody></speak>"},
+        {"id": "pause", "text": "Hello. [pause:90s] Goodbye."},
+        {"id": "none", "text": "Good morning."},
+        {"id": "cues", "format": "srt", "text": "1\n00:00:01,000 --> 00:00:02,000\nHello.\n"},
+    ]
+    Path("m.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    arguments = ("m.jsonl", "-O", "out", "--sentence-gap", "0", "--paragraph-gap", "0")
+    done = omnitts("batch", *arguments, *TOY)
+    record = done.objects[0]
+    assert record["rows_with_notices"] == 5 and len(record["warnings"]) == 1
+    assert "5 rows have notices, such as: sentence 1 was cut at 8 frames" in done.err
+    found = {row["id"]: row["notices"][0] for row in rows_of()}
+    assert found["tags"] == found["also"] == "the text: the words in <prosody> are spoken, the tags have no effect"
+    assert found["pause"] == "[pause:90s] is cut to 60 s, the longest pause"
+    assert found["none"].startswith("sentence 1 was cut at 8 frames")
+    assert "times are not kept" in found["cues"]
+    report = Path("out/report.md").read_text()
+    assert "| with notices | 5 |" in report and f"| {found['tags']} | 2 |" in report
+    again = omnitts("batch", *arguments, *TOY)
+    assert again.objects[0]["rows_with_notices"] == 5 and again.objects[0]["spoken_now"] == 0
+    assert "5 rows have notices, such as:" in again.err  # nothing was read or written again
+
+
+def test_the_next_step_after_bad_rows_is_to_correct_them(omnitts: Call) -> None:
+    Path("m.jsonl").write_text('{"text": "Hello."}\n{"text": ""}\n')
+    done = omnitts("batch", "m.jsonl", "-O", "out", *TOY)
+    assert "correct m.jsonl and run the same command again" in done.err and "--retry-failed" not in done.err
+    Path("m.jsonl").write_text('{"text": "Hello."}\n{"text": "Hi.", "voice": "nobody"}\n')
+    assert "--retry-failed" in omnitts("batch", "m.jsonl", "-O", "out", *TOY).err
+    Path("m.jsonl").write_text('{"text": "Hello."}\n{"text": "Hi."}\n')
+    assert omnitts("batch", "m.jsonl", "-O", "out", *TOY).code == 0
+
+
 # ---- again
 
 
