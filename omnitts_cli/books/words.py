@@ -29,6 +29,7 @@ QUIET_SHARE = 0.3  # frames that do not count for the mean
 TEMPER = 0.6  # weight of the class frequencies
 SKIPS = 4  # states that may be left out in a row
 PAUSE_COST, SKIP_COST = 3.0, 1.5
+MOST_CELLS = 30_000_000  # frames times states, 5 bytes each: a sentence of about two minutes
 WEIGHTS = Path(__file__).with_name("sounds.npz")
 TOKEN = re.compile(
     r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff](?:[\W_]+(?=\S))?|[^\s\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+"
@@ -109,7 +110,9 @@ def states_of(words: Sequence[Sequence[Sound]]) -> States:
 def path(scores: np.ndarray, states: States) -> np.ndarray:
     """The best state of each frame: [T]. States come in order; those that may be absent can be left out."""
     count, steps = len(states.word), len(scores)
-    emit = np.where(states.allowed[None], scores[:, None, :], -np.inf).max(2)  # [T, S]
+    emit = np.full((steps, count), -np.inf, scores.dtype)  # [T, S]
+    for number, score in enumerate(scores.T):
+        np.maximum(emit, score[:, None], out=emit, where=states.allowed[:, number])
     enter = np.where(states.word < 0, -PAUSE_COST, 0.0)  # of a state
     leave_out = np.where(states.absent, np.where(states.word < 0, 0.0, -SKIP_COST), -np.inf)
     jumps = np.full((SKIPS + 2, count), -np.inf)  # the cost of coming from the state so many places before
@@ -173,6 +176,8 @@ def word_times(sound: np.ndarray, rate: int, text: str, spell: Spell | None = No
     states = states_of(spoken)
     if sound.size < WINDOW or sum(not absent for absent in states.absent) * HOP_S > seconds:
         return evenly(words, seconds)  # less sound than the words need
+    if seconds / HOP_S * len(states.absent) > MOST_CELLS:
+        return evenly(words, seconds)
     found = path(heard(resample(sound, rate, RATE)), states)
     owner = states.word[found]
     times, before = [], 0.0

@@ -12,7 +12,7 @@ from omnitts_cli.server.catalogue import json_answer
 from omnitts_cli.server.fields import asked_of
 from omnitts_cli.server.problems import Problem, described, invalid
 from omnitts_cli.server.speak import begin, watched
-from omnitts_cli.server.speech import made, reason, report, stream_of, usage
+from omnitts_cli.server.speech import made, reason, report, stream_of, times, usage
 from omnitts_cli.server.state import State
 
 MOST_ITEMS = 32
@@ -85,6 +85,8 @@ class Batch:
                     "seed": stream_of(call).seed,
                     "sample_rate": rate,
                     "audio_s": round(seconds, 3),
+                    "notices": call.notices,
+                    **times(call, asked),
                 }
         except Exception as error:
             return {"index": index, "status": "error", "error": described(error)["message"]}

@@ -78,6 +78,7 @@ class Asked:
     whole: bool = False  # answer when everything is made
     sse: bool = False
     sentences: bool = False  # report the times of sentences
+    words: bool = False  # and of their words
     sample_rate: int | None = None
     ignore_end: bool = False
     lexicon: tuple[tuple[str, str], ...] = ()
@@ -102,9 +103,7 @@ def asked_of(values: Mapping[str, Any], most_chars: int, *, live: bool = False) 
     stream = reader.switch("stream")
     clip = reader.clip()
     task = reader.task()
-    only = reader.one_of("timestamps", ("sentence", "word", "none"), "none")
-    if only == "word":
-        raise invalid("timestamps", "timestamps of words are not supported", "timestamps: sentence")
+    times = reader.one_of("timestamps", ("sentence", "word", "none"), "none")
     speech = {name: value for name in SPEECH if (value := reader.number(name)) is not None}
     style = reader.string("instructions", LONGEST_STYLE)
     mode = reader.switch("non_streaming_mode")
@@ -125,7 +124,8 @@ def asked_of(values: Mapping[str, Any], most_chars: int, *, live: bool = False) 
         clip=clip,
         whole=stream is False and not sse,
         sse=sse,
-        sentences=only == "sentence",
+        sentences=times != "none",
+        words=times == "word",
         sample_rate=reader.number("sample_rate"),
         ignore_end=ignore_end,
         lexicon=reader.lexicon(),

@@ -9,7 +9,9 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from omnitts_cli.books.words import Aligned, Timer
 from omnitts_cli.server.body import Gone, Receive
+from omnitts_cli.server.encode import THREADS
 from omnitts_cli.server.fields import Asked
 from omnitts_cli.server.problems import invalid
 from omnitts_cli.server.state import Call, State
@@ -40,6 +42,8 @@ async def begin(state: State, call: Call, asked: Asked, *, live: bool = False) -
     voice = await voice_for(state, model, asked, kind)
     call.voice = voice.name or "clone"
     opened = partial(open_stream, state, call, asked, tts, voice, live)
+    if asked.words:
+        call.timer = Timer(tts.sample_rate, Aligned(asked.speech.language))
     if len(asked.text) <= SHORT_CHARS and not asked.lexicon:
         call.stream = opened()
     else:
@@ -87,6 +91,7 @@ def open_stream(state: State, call: Call, asked: Asked, tts: TTS, voice: Voice, 
         client=call.client,
         ignore_end=asked.ignore_end,
         notify=partial(state.hub.mark, call.news),
+        tell=call.told.append,
         **ahead,
     )
 
@@ -101,7 +106,8 @@ def script_of(asked: Asked) -> Script:
     known = None if asked.speech.language in ("auto", "detect") else asked.speech.language
     options = inputs.TextOptions(asked.how.split, known, None, lexicon)  # type: ignore[arg-type]
     form = inputs.input_format(None, asked.how.input_format)
-    return Written(inputs.require_speech(inputs.pieces_of_text(asked.text, options, form), asked.text), len(asked.text))
+    pieces = inputs.require_speech(inputs.pieces_of_text(asked.text, options, form), asked.text)
+    return Written(pieces, len(asked.text), options.notices)
 
 
 async def chunks(call: Call) -> AsyncIterator[Chunk]:
@@ -114,9 +120,20 @@ async def chunks(call: Call) -> AsyncIterator[Chunk]:
         for chunk in stream.poll():
             yield chunk
             check(call)
+            if call.timer is not None:
+                await time_words(call.timer, chunk)
         if stream.complete:
             return
         await news.wait()
+
+
+async def time_words(timer: Timer, chunk: Chunk) -> None:
+    """Keeps the sound, and after the last of a sentence finds its words in it."""
+    add = partial(timer.add, chunk.samples, chunk.sentence)
+    if chunk.sentence is None:
+        add()
+    else:
+        await asyncio.get_running_loop().run_in_executor(THREADS, add)
 
 
 def check(call: Call) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import base64
 import json
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from omnitts_cli.server.problems import described, status_of
 from omnitts_cli.server.speak import begin, chunks, watched
 from omnitts_cli.server.state import Call, State
 from omnitts_cli.speech.clip import join
-from omnitts_cli.text.subtitles import joined
+from omnitts_cli.text.subtitles import Sentence, Word, joined
 
 EVENTS = "text/event-stream; charset=utf-8"
 KINDS = {"Named": "CustomVoice", "Cloned": "Base", "Designed": "VoiceDesign"}
@@ -35,6 +35,8 @@ class Speech:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers one request."""
         asked = asked_of(await read_json(scope, receive), self.state.options.max_chars)
+        if asked.sentences and not asked.sse:  # an answer of plain audio has no place for times
+            asked = replace(asked, words=False, ignored=(*asked.ignored, "timestamps"))
         with self.state.call(scope["omnitts.client"], scope.get("omnitts.transport")) as call:
             outcome = "error"
             try:
@@ -216,6 +218,8 @@ def start(
     ]
     if asked.ignored:
         headers.append((b"x-ignored-fields", printable(", ".join(name[:60] for name in asked.ignored)[:1000])))
+    if found := call.notices:
+        headers.append((b"x-notices", printable("; ".join(words[:200] for words in found)[:1000])))
     return {"type": "http.response.start", "status": 200, "headers": headers}
 
 
@@ -267,13 +271,24 @@ def facts(call: Call, asked: Asked) -> dict[str, Any]:
         "seed": stream.seed,
         "audio_s": round(stream.seconds, 3),
         "first_sound_ms": round(((call.first_sound or call.began) - call.began) * 1000, 1),
+        "notices": call.notices,
     }
-    if asked.sentences:
-        found["sentences"] = [
-            {"text": one.text, "start_time": round(one.start_s, 3), "end_time": round(one.end_s, 3)}
-            for one in joined(account.sentences)
-        ]
-    return found
+    return found | times(call, asked)
+
+
+def times(call: Call, asked: Asked) -> dict[str, Any]:
+    """The times of sentences, and of their words, if they were asked for."""
+    if not asked.sentences:
+        return {}
+    found = joined(call.timer.sentences if call.timer else stream_of(call).account.sentences)
+    if not asked.words:
+        return {"sentences": list(map(timed, found))}
+    return {"sentences": [timed(one) | {"words": list(map(timed, one.words))} for one in found]}
+
+
+def timed(part: Sentence | Word) -> dict[str, Any]:
+    """A sentence or a word, and when it is spoken."""
+    return {"text": part.text, "start_time": round(float(part.start_s), 3), "end_time": round(float(part.end_s), 3)}
 
 
 def report(state: State, call: Call, asked: Asked, outcome: str) -> None:
@@ -299,5 +314,7 @@ def report(state: State, call: Call, asked: Asked, outcome: str) -> None:
     status = {"ok": "200", "gone": "499"}.get(outcome, outcome)
     text = f' "{asked.text[:200]}"' if state.options.log_texts else ""
     chars = stream.account.chars if stream else len(asked.text)
+    for words in call.notices:
+        state.log(f"{call.id} notice: {words[:200]}")
     state.log(f"{call.id} {call.client} {status} {model} {asked.form}: {chars} characters, "
               f"{seconds:.1f} s of sound in {wall:.2f} s{first}{text}")  # fmt: skip

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from omnitts_cli.errors import Notice
 from omnitts_cli.server.clips import Clips
 from omnitts_cli.server.guard import Guard
 from omnitts_cli.server.hub import Hub, News
@@ -22,12 +23,14 @@ from omnitts_cli.server.voices import Saved
 from omnitts_cli.settings.commands import Serving
 
 if TYPE_CHECKING:
+    from omnitts_cli.books.words import Timer
     from omnitts_cli.server.models import Model
     from omnitts_cli.speech.speaking import Stream
     from omnitts_cli.speech.tts import TTS
 
 SWEEP_S = 0.25
 MOST_WAITING_BYTES = 256 << 20
+MOST_NOTICES = 20  # of one request
 RESUME_S = 5.0  # a paused request resumes when its client has less than this left to read
 
 
@@ -49,6 +52,13 @@ class Call:
     held_s: float = 0.0  # total time it waited for the client to read
     first_sound: float | None = None
     paused: bool = False
+    timer: Timer | None = None  # with word times: aligns the words of each sentence with its sound
+    told: list[Notice] = field(default_factory=list)
+
+    @property
+    def notices(self) -> list[str]:
+        """What was odd in the text or in its speech so far, without repeats."""
+        return list(dict.fromkeys(map(str, self.told)))[:MOST_NOTICES]
 
     @property
     def waiting_bytes(self) -> float:

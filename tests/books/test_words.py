@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import omnitts_cli
+from omnitts_cli.books import words as aligner
 from omnitts_cli.books.words import Aligned, Timer, evenly, speller, tokens, with_lengths, word_times
 from omnitts_cli.text.subtitles import Sentence, Word
 
@@ -103,3 +104,13 @@ def test_a_timer_finds_the_words_of_each_sentence_in_its_own_sound(
         for one, other in zip(timer.sentences[-1].words, alone, strict=True):
             assert abs(one.start_s - other.start_s) < 1e-6 and abs(one.end_s - other.end_s) < 1e-6
         at += sound.size
+
+
+def test_a_sentence_without_end_gets_words_by_length(
+    spliced: list[tuple[str, np.ndarray, list[tuple[float, float]]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The table of the alignment grows with the square of a sentence: 20,000 letters would need gigabytes."""
+    text, sound, _ = spliced[0]
+    aligned = word_times(sound, RATE, text)
+    monkeypatch.setattr(aligner, "MOST_CELLS", 1000)
+    assert word_times(sound, RATE, text) == evenly(text.split(), sound.size / RATE) != aligned

@@ -397,7 +397,7 @@ def test_a_million_fields_are_refused(server: Inside) -> None:
         {"lexicon": {"": "b"}},
         {"split": "regex"},
         {"normalize": "../x"},
-        {"timestamps": "word"},
+        {"timestamps": "letter"},
         {"speed": 0},
         {"speed": -1},
         {"speed": 1e9},

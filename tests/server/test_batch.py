@@ -34,3 +34,10 @@ def test_the_number_of_items_is_limited(server: Running) -> None:
     for items in ([], [{"input": "a"}] * 33, "a", None):
         answer = server.request("POST", PATH, {"items": items})
         assert answer.status == 400 and answer.json["error"]["param"] == "items"
+
+
+def test_items_have_notices_and_times(server: Running) -> None:
+    items = [{"input": "Hello. [pause:90s] Bye.", "speed": 4}, {"input": "One word.", "timestamps": "word"}]
+    first, second = server.request("POST", PATH, {"items": items, "seed": 7, "response_format": "pcm"}).json["results"]
+    assert first["notices"] == ["[pause:90s] is cut to 60 s, the longest pause"] and "sentences" not in first
+    assert second["notices"] == [] and [one["text"] for one in second["sentences"][0]["words"]] == ["One", "word."]

@@ -61,6 +61,19 @@ def test_words_one_by_one_give_the_sound_of_live_text(client: ClientConnection) 
         assert end["total_sentences"] == 1
 
 
+def test_the_last_message_has_the_times_of_words(client: ClientConnection) -> None:
+    tell(client, "session.config", seed=7, response_format="pcm", timestamps="word")
+    for word in WORDS:
+        tell(client, "input.text", text=word)
+    tell(client, "input.done")
+    done = next(one for one in answers(client)[0] if one["type"] == "audio.done")
+    assert done["notices"] == []
+    found = [word for one in done["sentences"] for word in one["words"]]
+    assert [word["text"] for word in found] == "".join(WORDS).split()
+    times = [word[name] for word in found for name in ("start_time", "end_time")]
+    assert times == sorted(times) and 0 <= times[0] and times[-1] <= done["audio_s"] + 0.001
+
+
 def test_sound_comes_before_the_text_is_complete(client: ClientConnection) -> None:
     tell(client, "session.config", response_format="pcm", stream_audio=True, max_new_tokens=40)
     tell(client, "input.text", text="One two three four five six seven eight nine ten ")

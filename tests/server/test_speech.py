@@ -7,10 +7,11 @@ import io
 import json
 import subprocess
 import wave
+from typing import Any
 
 import numpy as np
 import pytest
-from serving import Running
+from serving import Answer, Running
 
 from omnitts_cli.audio.pcm import to_int16
 from omnitts_cli.server.encode import Encoded, form_of
@@ -102,7 +103,7 @@ def test_the_headers_tell_about_the_answer(server: Running) -> None:
         ({"seed": -1}, 400, "seed"),
         ({"response_format": "midi"}, 400, "response_format"),
         ({"task_type": "VoiceDesign"}, 400, "instructions"),
-        ({"timestamps": "word"}, 400, "timestamps"),
+        ({"timestamps": "letter"}, 400, "timestamps"),
         ({"language": "klingon"}, 400, "language"),
         ({"voice": "../../etc/passwd"}, 404, "voice"),
         ({"voice": "tests/x.voice"}, 404, "voice"),
@@ -136,3 +137,45 @@ def test_loudness_needs_the_whole_sound(server: Running) -> None:
 def test_a_designed_voice(server: Running) -> None:
     answer = server.speech("Hello.", task_type="VoiceDesign", instructions="deep and slow", voice="designed")
     assert answer.status == 200 and len(answer.body) > 1000
+
+
+def last_event(answer: Answer) -> dict[str, Any]:
+    """The event that ends a stream of server-sent events."""
+    found = [json.loads(event.removeprefix("data: ")) for event in answer.body.decode().split("\n\n") if event]
+    assert found[-1]["type"] == "speech.audio.done", found[-1]
+    return dict(found[-1])
+
+
+def test_words_have_times_within_their_sentences(server: Running, said: bytes) -> None:
+    sentences = last_event(server.speech(TEXT, stream_format="sse", timestamps="sentence"))["sentences"]
+    answer = server.speech(TEXT, stream_format="sse", timestamps="word")
+    timed = last_event(answer)["sentences"]
+    assert [{name: one[name] for name in ("text", "start_time", "end_time")} for one in timed] == sentences
+    for one in timed:
+        assert " ".join(word["text"] for word in one["words"]) == one["text"]
+        times = [one["start_time"], *(word[name] for word in one["words"] for name in ("start_time", "end_time"))]
+        assert times == sorted(times) and times[-1] <= one["end_time"] <= len(said) / 2 / 8000 + 0.001
+    events = [json.loads(event.removeprefix("data: ")) for event in answer.body.decode().split("\n\n") if event]
+    assert b"".join(base64.b64decode(one["audio"]) for one in events[:-1]) == said
+
+
+def test_times_need_an_answer_with_a_place_for_them(server: Running, said: bytes) -> None:
+    answer = server.speech(TEXT, timestamps="word")
+    assert answer.body == said and answer.headers["x-ignored-fields"] == "timestamps"
+    assert "x-ignored-fields" not in server.speech(TEXT, timestamps="none").headers
+
+
+SSML = "<speak>Hello there. <prosody rate='slow'>Good day.</prosody></speak>"
+TAGS = "the text: the words in <prosody> are spoken, the tags have no effect"
+
+
+def test_notices_about_the_text_are_in_the_answer_and_in_the_log(server: Running) -> None:
+    for stream in (True, False):
+        answer = server.speech(SSML, input_format="ssml", stream=stream)
+        assert answer.headers["x-notices"] == TAGS
+        assert f"{answer.headers['x-request-id']} notice: {TAGS}" in server.lines
+    assert last_event(server.speech(SSML, input_format="ssml", stream_format="sse"))["notices"] == [TAGS]
+    assert "x-notices" not in server.speech(TEXT).headers
+    assert last_event(server.speech(TEXT, stream_format="sse"))["notices"] == []
+    cut = server.speech("Hello. [pause:90s]\u4f60 Bye.", max_new_tokens=2, speed=4, stream=False, normalize=False)
+    assert cut.headers["x-notices"].startswith("[pause:90s] is cut to 60 s, the longest pause; sentence ")
