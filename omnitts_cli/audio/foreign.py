@@ -1,4 +1,4 @@
-"""Formats that libsndfile cannot read, through the person's own ffmpeg: m4a, aac, wma, film sound."""
+"""Formats that libsndfile cannot read, through the person's own ffmpeg: m4a, aac, ac3, wma, film sound."""
 
 from __future__ import annotations
 

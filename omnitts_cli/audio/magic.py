@@ -21,9 +21,13 @@ OTHERS: list[tuple[bytes, str]] = [
     (b"0&\xb2u\x8ef\xcf\x11", "a WMA file"),
 ]
 
-NEEDS_FFMPEG = {"m4a", "a Matroska or WebM film", "a WMA file", "aac"}
+NEEDS_FFMPEG = {"m4a", "a Matroska or WebM film", "a WMA file", "aac", "ac3"}
 
 
+STARTS = {
+    b"fLaC": "flac", b"OggS": "ogg", b"ID3": "mp3", b".snd": "au", b"caff": "caf",
+    b"\x0b\x77": "ac3",  # E-AC-3 too
+}  # fmt: skip
 RECORDINGS = {"wav", "rifx", "rf64", "w64", "aiff", "caf", "au", "flac", "ogg", "mp3"} | NEEDS_FFMPEG
 
 
@@ -47,8 +51,8 @@ def no_text(head: bytes) -> str | None:
 
 
 def kind_of(head: bytes) -> str:
-    """wav, rf64, w64, aiff, caf, au, flac, ogg, mp3, aac or m4a; else words such as `a PNG picture`."""
-    for start, kind in ((b"fLaC", "flac"), (b"OggS", "ogg"), (b"ID3", "mp3"), (b".snd", "au"), (b"caff", "caf")):
+    """wav, rf64, w64, aiff, caf, au, flac, ogg, mp3, aac, ac3 or m4a; else words such as `a PNG picture`."""
+    for start, kind in STARTS.items():
         if head.startswith(start):
             return kind
     if head[8:12] == b"WAVE":

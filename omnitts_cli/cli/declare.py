@@ -7,12 +7,13 @@ the same Kind.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import inspect
 import re
 import shlex
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import is_dataclass, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Optional, get_type_hints
 
 import typer
@@ -235,6 +236,12 @@ def parameter(field: Field, hidden: bool = False) -> inspect.Parameter:
     return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
 
+def reworded(field: Field, words: Mapping[str, Mapping[str, str]]) -> Field:
+    """The option as one command's help describes it."""
+    found = words.get(field.name)
+    return replace(field, setting=replace(field.setting, **found)) if found else field
+
+
 def show_all(ctx: typer.Context, wanted: bool) -> None:
     """--help-all"""
     if wanted and not ctx.resilient_parsing:
@@ -286,18 +293,21 @@ def command(
     absent: Collection[str] = (),
     hidden: Collection[str] = (),
     own_only: Collection[str] = (),
+    words: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
     tolerant: bool = False,
     section: str = "",
 ) -> Callable[..., None]:
     """The function that Typer calls for `body`. Options in `typed_only` count only when they are typed: a voice in a
     settings file is for `say`, not against `clone`. The command does not have the options in `absent`; they keep their
-    defaults. Those in `hidden` are not in its help. Those in `own_only` are typed, or stand in the command's own table
-    of a settings file. A `tolerant` command works although a settings file is broken.
+    defaults. Those in `hidden` are not in its help, which describes those in `words` with these. Those in `own_only`
+    are typed, or stand in the command's own table of a settings file. A `tolerant` command works although a settings
+    file is broken.
     """
     hints = get_type_hints(body, include_extras=True)
     hints.pop("return", None)
-    groups: dict[str, Any] = {name: hint for name, hint in hints.items() if dataclasses.is_dataclass(hint)}
-    fields = {name: [f for f in fields_of(group) if f.name not in absent] for name, group in groups.items()}
+    groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
+    fields = {name: [reworded(f, words) for f in fields_of(group) if f.name not in absent]
+              for name, group in groups.items()}  # fmt: skip
     options = [field for group in fields.values() for field in group]
     section = section or body.__module__.rpartition(".")[2]
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 STDOUT, STDERR = 1, 2
 SCHEMA = 1
+NAME_WIDTH, SHORTEST_CELL = 24, 12  # columns of a table that are kept, and in a narrow terminal
 MOST_ALIKE = 3
 MORE = {"cut": "sentences cut at the requested length", "guard": "sentences cut where generation went wrong"}
 TYPED = re.compile(r"(?:omnitts|pip|hf|export|unset|mkdir|brew|apt-get|OMNITTS_\w+|[A-Z][A-Z_]+=\S|-{1,2}[A-Za-z])")
@@ -326,12 +327,19 @@ def columns(rows: Sequence[Sequence[str]], head: Sequence[str], width: int) -> I
     """Aligned lines no wider than the terminal; one long cell (a path, say) does not push the last column out."""
     cells = [[plain(cell) for cell in row] for row in ([list(head)] if head else []) + [list(row) for row in rows]]
     widths = [max(cell_width(row[i]) for row in cells) for i in range(len(cells[0]))]
-    if sum(widths) + 2 * len(widths) > width:
-        widths = [min(widest, max(12, width // 4)) for widest in widths[:-1]] + widths[-1:]
+    widths[:-1] = narrowed(widths[:-1], width - 2 * len(widths), min(widths[-1], width // 2))
     for row in cells:
         fitting = [*map(cut, row[:-1], widths), row[-1]]
         padded = [cell + " " * (widths[i] - cell_width(cell)) for i, cell in enumerate(fitting)]
         yield cut("  ".join(padded).rstrip(), width)
+
+
+def narrowed(widths: list[int], width: int, last: int) -> list[int]:
+    """Widths of the columns before the last one, which gets `last` columns. Names keep theirs, if at all possible."""
+    for least, left in ((NAME_WIDTH, last), (SHORTEST_CELL, SHORTEST_CELL)):
+        while sum(widths) > width - left and max(widths) > least:
+            widths[widths.index(max(widths))] -= 1
+    return widths
 
 
 def wrapped(text: str, width: int) -> list[str]:

@@ -278,7 +278,7 @@ def test_case_14_mp3_with_a_variable_rate_and_no_length(clip: Clip, tmp_path: Pa
     assert read_clip(tmp_path / "a.mp3").seconds == pytest.approx(4.0, abs=0.1)
 
 
-@pytest.mark.parametrize("name", ["a.opus", "a.ogg", "a.mp3", "a.m4a", "a.webm"])
+@pytest.mark.parametrize("name", ["a.opus", "a.ogg", "a.mp3", "a.m4a", "a.webm", "a.ac3", "a.eac3"])
 def test_case_14_what_ffmpeg_writes(name: str, clip: Clip, tmp_path: Path) -> None:
     ffmpeg("-i", clip("a.wav", rate=48000), tmp_path / name)
     recording = read_clip(tmp_path / name)

@@ -373,3 +373,11 @@ def test_help_does_not_show_what_a_command_refuses(omnitts: Omnitts, command: st
     given = [option] if option == "--no-play" else [option, "henry"]
     done = omnitts(command, *given, "-r" if command == "clone" else "-i", "x", "Hello.")
     assert done.code == 2 and ("not both" in done.err or "--no-play" in done.err)
+
+
+def test_help_offers_only_what_a_command_can_do(omnitts: Any) -> None:
+    assert "omni" in omnitts("say", "--help").out.decode().partition("--model")[2].splitlines()[0]
+    for command in ("clone", "design"):  # the voices of omni are fixed
+        assert "omni," not in omnitts(command, "--help").out.decode()
+    played = omnitts("play", "--help").out.decode()
+    assert "-o, --output PATH " in played and "stdout" not in played
