@@ -119,7 +119,7 @@ def reserved(question: Question, spoken: Spoken, machine: Machine, closing: Exit
     stage = None
     wanted = bool(spoken.play or spoken.output or spoken.output_dir)
     if spoken.output_dir:
-        sound_out.make_folder(Path(spoken.output_dir))
+        closing.enter_context(sound_out.folder_for_sound(Path(spoken.output_dir)))
         stage = sound_out.silent_stage(spoken)
     elif wanted:
         stage = sound_out.reserve(spoken)

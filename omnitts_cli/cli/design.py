@@ -41,7 +41,8 @@ def design(
         "design", words, text, speech, outputs[0], machine, network, messages,
         takes=outputs, names_outputs=takes.output_dir is not None,
     )  # fmt: skip
-    with job.opened("voice_design") as ready:
+    needed = takes.output_dir is not None and not output.dry_run
+    with sound_out.folder_for_sound(Path(takes.output_dir or "."), needed=needed), job.opened("voice_design") as ready:
         if ready:
             ready.speak(ready.tts.design(speech.style or ""))
     if takes.save_voice and not (output.dry_run or output.audio_device == "list"):
@@ -77,8 +78,6 @@ def outputs_of(takes: Takes, output: Results) -> list[Results]:
     if takes.output_dir is None:
         return [output]
     folder = Path(takes.output_dir)
-    if not output.dry_run:
-        sound_out.make_folder(folder)
     there = [int(found[1]) for path in folder.glob("take-*") if (found := TAKE.fullmatch(path.stem))]
     first, suffix = max(there, default=0) + 1, output.format or "wav"
     names = [folder / f"take-{number}.{suffix}" for number in range(first, first + takes.candidates)]

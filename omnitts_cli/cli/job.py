@@ -54,7 +54,7 @@ class Job:
         from omnitts_cli.cli.text_in import live_texts, open_script
         from omnitts_cli.speech.script import Fed
 
-        if self.live:
+        if self.live and not self.output.dry_run:
             return Fed(), live_texts(self.words, self.text, self.command)
         known = self.speech.language if self.speech.language in LANGUAGES else None
         return open_script(self.words, self.text, known, self.command), None

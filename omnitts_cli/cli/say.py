@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from omnitts_cli.cli import sound_out
 from omnitts_cli.cli.declare import Words
 from omnitts_cli.cli.job import Job, opened_model, settings_for
-from omnitts_cli.cli.sound_out import make_folder
+from omnitts_cli.cli.sound_out import folder_for_sound
 from omnitts_cli.errors import UsageError
 from omnitts_cli.settings.table import Book, Folder, Intent, Live, Machine, Messages, Network, Results, Speech, TextIn
 from omnitts_cli.terminal.console import console
@@ -63,12 +63,13 @@ def say(
     refuse_contradictions(output)
     texts = tuple(replace(text, file=(name,)) for name in text.file) or (text,)
     outputs = tuple(outputs_of(Path(folder.output_dir), texts, output))
-    speak(
-        Job(
-            "say", words, texts[0], speech, outputs[0], machine, network, messages,
-            takes=outputs, texts=texts, names_outputs=True,
-        )
-    )  # fmt: skip
+    with folder_for_sound(Path(folder.output_dir), needed=not output.dry_run):
+        speak(
+            Job(
+                "say", words, texts[0], speech, outputs[0], machine, network, messages,
+                takes=outputs, texts=texts, names_outputs=True,
+            )
+        )  # fmt: skip
 
 
 def refuse_contradictions(output: Results) -> None:
@@ -82,8 +83,6 @@ def refuse_contradictions(output: Results) -> None:
 
 def outputs_of(folder: Path, texts: Sequence[TextIn], output: Results) -> Iterator[Results]:
     """A sound file in the folder for each input, of its name; two of one name are numbered."""
-    if not output.dry_run:
-        make_folder(folder)
     taken: Counter[str] = Counter()
     for text in texts:
         stem = "speech" if text.file in ((), ("-",)) else Path(text.file[0]).stem

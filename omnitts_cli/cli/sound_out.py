@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from math import floor, inf, isfinite
 from pathlib import Path
@@ -19,7 +20,7 @@ from omnitts_cli.terminal.playback import Playback
 from omnitts_cli.terminal.progress import Progress, duration
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     import numpy as np
 
@@ -193,6 +194,20 @@ def make_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OutputError(f"cannot make the folder {folder}: {(error.strerror or str(error)).lower()}") from None
+
+
+@contextmanager
+def folder_for_sound(folder: Path, *, needed: bool = True) -> Iterator[None]:
+    """The folder while files are written into it. If we made it and it stays empty, it is removed."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()] if needed else []
+    if needed:
+        make_folder(folder)
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # there is something in it
+            for path in missing:
+                path.rmdir()
 
 
 class SideFile:

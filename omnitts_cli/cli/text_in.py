@@ -9,7 +9,6 @@ import stat
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -18,6 +17,7 @@ from omnitts_cli.settings.table import TextIn
 from omnitts_cli.speech.script import Piped, Script, Written
 from omnitts_cli.terminal.console import console
 from omnitts_cli.terminal.progress import duration, size
+from omnitts_cli.text.formats.block import LARGEST_DOCUMENT
 
 if TYPE_CHECKING:
     from omnitts_cli.text.inputs import TextOptions
@@ -41,9 +41,10 @@ def open_script(words: list[str] | None, options: TextIn, language: str | None, 
         return Written(inputs.require_speech(inputs.pieces_of_text(text, how, form), text), len(text), how.notices)
     if reads_pipe(options):
         return Piped(lines_of_stdin(how), how.notices)
-    sources = [source(name, options) for name in options.file]
-    pieces = inputs.require_speech(pieces_of_files(sources, options, how))
-    return Written(pieces, known_chars(options.file), how.notices)
+    names = options.file or ("-",)
+    sources = [source(name, options) for name in names]
+    pieces = inputs.require_speech(pieces_of_files(names, sources, options, how))
+    return Written(pieces, known_chars(names), how.notices)
 
 
 def live_texts(words: list[str] | None, options: TextIn, command: str) -> Iterator[str]:
@@ -57,7 +58,7 @@ def live_texts(words: list[str] | None, options: TextIn, command: str) -> Iterat
         return iter([clean(as_utf8(" ".join(words)))])
     if reads_pipe(options):
         return texts_of_stdin(options)
-    return (clean(decode(opened(name).read(), options.encoding, name)) for name in options.file)
+    return (clean(decode(whole(name), options.encoding, name)) for name in options.file)
 
 
 def as_meant(words: list[str] | None, options: TextIn) -> tuple[list[str] | None, TextIn]:
@@ -126,9 +127,9 @@ def source(name: str, options: TextIn) -> BinaryIO | None:
 
 
 def opened(name: str) -> BinaryIO:
-    """A file of text, or all of stdin."""
+    """A file of text, or stdin."""
     if name == "-":
-        return BytesIO(sys.stdin.buffer.read())
+        return open(os.dup(sys.stdin.fileno()), "rb")  # so that stdin itself stays open
     try:
         if Path(name).is_dir():
             raise IsADirectoryError(0, "it is a folder")
@@ -138,14 +139,26 @@ def opened(name: str) -> BinaryIO:
         raise InputError(f"cannot read text file {name}: {reason.lower()}") from None
 
 
-def pieces_of_files(sources: list[BinaryIO | None], options: TextIn, how: TextOptions) -> Iterator[Piece]:
+def whole(name: str) -> bytes:
+    """All of a file, which must not be endless."""
+    with opened(name) as file:
+        data = file.read(LARGEST_DOCUMENT + 1)
+    if len(data) > LARGEST_DOCUMENT:
+        raise InputError(f"{name} is larger than {LARGEST_DOCUMENT >> 20} MiB", hint=f"omnitts say -f {name}")
+    return data
+
+
+def pieces_of_files(
+    names: Iterable[str], sources: list[BinaryIO | None], options: TextIn, how: TextOptions
+) -> Iterator[Piece]:
     """The pieces of several files, one after the other; `sources` are those of `source`."""
     from omnitts_cli.text.inputs import input_format, pieces_of_document
 
     paragraph = 0
-    for number, (name, pipe) in enumerate(zip(options.file or ("-",), sources, strict=True)):
+    for number, (name, pipe) in enumerate(zip(names, sources, strict=True)):
         with pipe or opened(name) as file:
-            for piece in pieces_of_document(file, input_format(name, options.input_format), how, name):
+            shown = "standard input" if name == "-" else name
+            for piece in pieces_of_document(file, input_format(name, options.input_format), how, shown):
                 # a file begins a paragraph of its own
                 gap = "paragraph" if number and piece.start == 0 and piece.speech else piece.gap
                 yield replace(piece, gap=gap, paragraph=paragraph + piece.paragraph)

@@ -23,7 +23,7 @@ SUFFIXES: dict[str, InputFormat] = {
     ".html": "html", ".htm": "html", ".xhtml": "html",
 }  # fmt: skip
 READ_BYTES = 65_536
-SAMPLE_CHARACTERS = 2_000
+MOST_SILENT = 16 << 20  # bytes without a word that are read; /dev/zero has no end
 
 
 @dataclass
@@ -58,11 +58,16 @@ class TextStream:
         self._cleaner = Cleaner()
         self._splitter = options.splitter()
         self._lexicon = options.lexicon
+        self._name, self._silent = name, 0  # bytes since the last words
         self.characters = 0
 
     def feed(self, data: bytes) -> list[Piece]:
         """The pieces that are certain after these bytes; a finished line never waits."""
-        return self._split(self._cleaner.feed(self._decoder.feed(data)))
+        pieces = self._split(self._cleaner.feed(self._decoder.feed(data)))
+        self._silent = 0 if any(piece.speech for piece in pieces) else self._silent + len(data)
+        if self._silent > MOST_SILENT:
+            raise InputError(f"there are no words in {MOST_SILENT >> 20} MiB of {self._name}")
+        return pieces
 
     def idle(self) -> list[Piece]:
         """When nothing has arrived for a while: what finished lines still hold."""

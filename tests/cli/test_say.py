@@ -476,6 +476,10 @@ def test_a_folder_takes_one_file_per_input(omnitts: Omnitts) -> None:
     assert omnitts("say", *TOY, "Hello.", "-O", "out", "--subs", "a.srt").code == 2
     assert len(omnitts("say", "--dry-run", "--json", "-f", "one.txt", "-f", "two.md", "-O", "none").objects) == 2
     assert not Path("none").exists()
+    assert omnitts("say", *TOY, "Hello.", "-v", "nobody", "-O", "new/none").code == 4
+    assert not Path("new").exists(), "an empty folder is not left behind"
+    assert omnitts("say", *TOY, "Hello.", "-v", "nobody", "-O", "out").code == 4
+    assert len(list(Path("out").iterdir())) == 3
 
 
 def test_B11_the_same_seed_is_the_same_speech_however_it_is_made(omnitts: Omnitts) -> None:

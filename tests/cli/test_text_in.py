@@ -8,6 +8,10 @@ from pathlib import Path
 import pytest
 from command import Omnitts
 
+from omnitts_cli.cli import text_in
+from omnitts_cli.errors import InputError
+from omnitts_cli.settings.table import TextIn
+from omnitts_cli.text import inputs
 from omnitts_cli.text.american.phonemes import phonemes
 
 
@@ -24,13 +28,39 @@ def test_formats_by_suffix_and_by_name(omnitts: Omnitts) -> None:
     assert pieces(omnitts, "-f", "a.md") == ["A title", "Some words and code."]
     assert "A line of speech." in pieces(omnitts, "-f", "b.srt")
     assert [text for text in pieces(omnitts, "-f", "c.xml", "--input-format", "ssml") if text] == ["Spoken", "words."]
-    assert pieces(omnitts, "-f", "-", "--input-format", "md", stdin=b"# Only this") == ["Only this"]
+    for arguments in (("-f", "-"), ()):
+        assert pieces(omnitts, *arguments, "--input-format", "md", stdin=b"# Only this") == ["Only this"]
 
 
 def test_files_one_after_another(omnitts: Omnitts) -> None:
     Path("a.txt").write_text("The first file.")
     Path("b.txt").write_text("The second file.")
     assert pieces(omnitts, "-f", "a.txt", "-f", "b.txt") == ["The first file.", "The second file."]
+
+
+def test_a_file_beside_standard_input(omnitts: Omnitts) -> None:
+    Path("a.txt").write_text("The first file.")
+    assert pieces(omnitts, "-f", "a.txt", "-f", "-", stdin=b"And a pipe.") == ["The first file.", "And a pipe."]
+
+
+def test_an_endless_input_without_words_is_refused(omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inputs, "MOST_SILENT", 1 << 20)
+    monkeypatch.setattr(text_in, "LARGEST_DOCUMENT", 1 << 20)
+    Path("a.txt").write_text("Hello.")
+    for arguments in (["-f", "/dev/zero"], ["-f", "a.txt", "-f", "/dev/zero"]):
+        done = omnitts("say", "--dry-run", *arguments)
+        assert done.code == 3 and "there are no words in 1 MiB of /dev/zero" in done.err
+    done = omnitts("say", "--dry-run", stdin=bytes(2 << 20))
+    assert done.code == 3 and "there are no words in 1 MiB of standard input" in done.err
+    with pytest.raises(InputError, match="/dev/zero is larger than 1 MiB"):
+        list(text_in.live_texts(None, TextIn(file=("/dev/zero",)), "play"))
+    assert pieces(omnitts, stdin=bytes(1 << 19) + b"Words.") == ["Words."]
+
+
+def test_a_dry_run_of_live_text_shows_its_sentences(omnitts: Omnitts) -> None:
+    for given, stdin in (["One.\nTwo."], b""), ([], b"One.\nTwo."):
+        done = omnitts("play", "--live", "--dry-run", "--json", "--split", "line", *given, stdin=stdin)
+        assert done.code == 0 and [one["text"] for one in done.objects] == ["One.", "Two."]
 
 
 def test_a_lexicon_changes_what_is_spoken(omnitts: Omnitts) -> None:

@@ -106,6 +106,8 @@ def test_design_needs_a_description_which_may_be_empty(omnitts: Omnitts) -> None
 
 def test_design_makes_takes_with_their_seeds(omnitts: Omnitts) -> None:
     call = ("design", *TOY, "-i", "deep", "--candidates", "3", "-O", "takes", "Hello there.")
+    missing = ("-m", "hf:nobody/nothing", "--offline")
+    assert omnitts("design", *missing, "-i", "deep", "-O", "takes", "Hello.").code == 4 and not Path("takes").exists()
     done = omnitts(*call, "--json")
     assert done.code == 0, done.err
     assert [one["seed"] for one in done.objects] == [5, 6, 7]
