@@ -375,7 +375,7 @@ def test_help_does_not_show_what_a_command_refuses(omnitts: Omnitts, command: st
     assert done.code == 2 and ("not both" in done.err or "--no-play" in done.err)
 
 
-def test_help_offers_only_what_a_command_can_do(omnitts: Any) -> None:
+def test_help_offers_only_what_a_command_can_do(omnitts: Omnitts) -> None:
     assert "omni" in omnitts("say", "--help").out.decode().partition("--model")[2].splitlines()[0]
     for command in ("clone", "design"):  # the voices of omni are fixed
         assert "omni," not in omnitts(command, "--help").out.decode()
