@@ -236,7 +236,7 @@ def parameter(field: Field, hidden: bool = False) -> inspect.Parameter:
     return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
 
-def reworded(field: Field, words: Mapping[str, Mapping[str, str]]) -> Field:
+def reworded(field: Field, words: Mapping[str, Mapping[str, Any]]) -> Field:
     """The option as one command's help describes it."""
     found = words.get(field.name)
     return replace(field, setting=replace(field.setting, **found)) if found else field
@@ -293,7 +293,7 @@ def command(
     absent: Collection[str] = (),
     hidden: Collection[str] = (),
     own_only: Collection[str] = (),
-    words: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
+    words: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
     tolerant: bool = False,
     section: str = "",
 ) -> Callable[..., None]:
