@@ -43,11 +43,11 @@ The list of commands shows these lines without importing any of them.
 MODULES = {"play": "say", "completion": "help"}
 """Commands that share a module."""
 
-WITHOUT_OMNI = {"model": {"help": "tiny, 0.6b, 1.7b, a folder, or hf:ORG/REPO."}}  # its voices are fixed
+WITHOUT_OMNI = {"model": ("tiny, 0.6b, 1.7b, a folder, or hf:ORG/REPO. [tiny]", "NAME|DIR")}  # its voices are fixed
 RULES: dict[str, dict[str, Any]] = {
     "clone": {"typed_only": {"voice"}, "hidden": {"voice"}, "words": WITHOUT_OMNI},
     "design": {"typed_only": {"voice", "style"}, "hidden": {"voice"}, "words": WITHOUT_OMNI},
-    "play": {"hidden": {"play"}, "words": {"output": {"help": "Also write this file.", "takes": "PATH", "shown": ""}}},
+    "play": {"hidden": {"play"}, "words": {"output": ("Also write this file.", "PATH")}},
     # of the same names, settings files hold those of speech
     "ask": {
         "own_only": {"model", "temperature", "top_p", "top_k", "seed"},

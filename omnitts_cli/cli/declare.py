@@ -12,7 +12,7 @@ import inspect
 import re
 import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import is_dataclass, replace
+from dataclasses import is_dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Optional, get_type_hints
 
@@ -212,21 +212,22 @@ def group(help: str) -> typer.Typer:
 
 
 @functools.cache
-def parameter(field: Field, hidden: bool = False) -> inspect.Parameter:
-    """The parameter that Typer sees. None means not given."""
+def parameter(field: Field, hidden: bool = False, words: tuple[str, str] | None = None) -> inspect.Parameter:
+    """The parameter that Typer sees. None means not given. `words`: other help, and what it takes."""
     setting, default = field.setting, field.default
     base = bool if setting.kind is SWITCH else list[str] if setting.many else str
     has_default = not (default is None or isinstance(default, bool) or default in ("", ()))
-    words = f"{default:g}" if isinstance(default, float) else f"{default}"
-    shown = setting.shown or (words if has_default else "")
+    as_typed = f"{default:g}" if isinstance(default, float) else f"{default}"
+    shown = setting.shown or (as_typed if has_default else "")
+    meaning, takes = words or (f"{setting.help} [{shown}]" if shown else setting.help, setting.metavar)
 
     def choices(incomplete: str) -> list[str]:
         return [choice for choice in setting.kind.choices if choice.startswith(incomplete)]
 
     option = typer.Option(
         *setting.spellings,
-        help=f"{setting.help} [{shown}]" if shown else setting.help,
-        metavar=None if setting.kind is SWITCH else setting.metavar,
+        help=meaning,
+        metavar=None if setting.kind is SWITCH else takes,
         show_default=False,
         hidden=hidden,
         autocompletion=CHOICES.get(setting.complete) or (choices if setting.kind.choices else None),
@@ -234,12 +235,6 @@ def parameter(field: Field, hidden: bool = False) -> inspect.Parameter:
     )
     annotation = Annotated[Optional[base], option]  # type: ignore[valid-type] # noqa: UP045
     return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
-
-
-def reworded(field: Field, words: Mapping[str, Mapping[str, Any]]) -> Field:
-    """The option as one command's help describes it."""
-    found = words.get(field.name)
-    return replace(field, setting=replace(field.setting, **found)) if found else field
 
 
 def show_all(ctx: typer.Context, wanted: bool) -> None:
@@ -293,7 +288,7 @@ def command(
     absent: Collection[str] = (),
     hidden: Collection[str] = (),
     own_only: Collection[str] = (),
-    words: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
+    words: Mapping[str, tuple[str, str]] = MappingProxyType({}),
     tolerant: bool = False,
     section: str = "",
 ) -> Callable[..., None]:
@@ -306,8 +301,7 @@ def command(
     hints = get_type_hints(body, include_extras=True)
     hints.pop("return", None)
     groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
-    fields = {name: [reworded(f, words) for f in fields_of(group) if f.name not in absent]
-              for name, group in groups.items()}  # fmt: skip
+    fields = {name: [f for f in fields_of(group) if f.name not in absent] for name, group in groups.items()}
     options = [field for group in fields.values() for field in group]
     section = section or body.__module__.rpartition(".")[2]
 
@@ -331,7 +325,7 @@ def command(
 
     own = [p for p in inspect.signature(body, eval_str=True).parameters.values() if p.name not in groups]
     own = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own]
-    parameters = [*own, *[parameter(field, field.name in hidden) for field in options], HELP_ALL]
+    parameters = [*own, *[parameter(field, field.name in hidden, words.get(field.name)) for field in options], HELP_ALL]
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {p.name: p.annotation for p in parameters}
     run.__name__, run.__doc__, run.__module__ = body.__name__, body.__doc__, body.__module__

@@ -40,7 +40,7 @@ def ticking(look: Callable[[], None]) -> Iterator[None]:
             with suppress(OSError, ValueError):  # stderr is closed, or its reader has gone
                 look()
 
-    ticker = threading.Thread(target=tick, daemon=True)
+    ticker = threading.Thread(target=tick, name="omnitts progress", daemon=True)
     ticker.start()
     try:
         yield

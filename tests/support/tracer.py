@@ -4,7 +4,8 @@
 
 ROOT is the folder that holds `omnitts_cli`, this checkout if it is not given. A file counts when one of its functions
 was called, in any thread, between `main` and the first call of `engine/frame.py:frame`. Its lines are the distinct
-lines that ran inside functions. What runs while a module is imported (definitions, class bodies) does not count.
+lines that ran inside functions. What runs while a module is imported (definitions, class bodies) does not count, nor
+does the thread that draws the progress line: how often it runs depends on how busy the machine is.
 """
 
 from __future__ import annotations
@@ -44,7 +45,11 @@ def trace(root: Path, done: Callable[[dict[str, int]], None]) -> None:
 
         return line
 
-    threading.settrace(entered)
+    def entered_in_a_thread(frame: FrameType, event: str, argument: Any) -> Any:
+        drawing = threading.current_thread().name == "omnitts progress"
+        return None if drawing else entered(frame, event, argument)
+
+    threading.settrace(entered_in_a_thread)
     sys.settrace(entered)
 
 
