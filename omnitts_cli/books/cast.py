@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -63,18 +63,20 @@ class Cast:
     path: str = ""
     lines: bool = False
     tags: bool = True
+    is_voice: Callable[[str], bool] = lambda name: False
+    """Whether there is a voice of that name, which a tag may name although the cast has no such character."""
 
     def __post_init__(self) -> None:
         self._by_name = {name.casefold(): member for name, member in self.members.items()}
         self._own: dict[str, Member] = {}  # voices that were named without a cast
 
-    def member(self, name: str, where: str) -> Member:
-        """The member of that name; a voice of the model or a saved one, where the cast has no such name."""
+    def member(self, name: str, where: str, *, voices: bool = True) -> Member:
+        """The member of that name. With `voices`, a voice of the model or a saved one if the cast has no such name."""
         name = " ".join(name.split())
         found = self._by_name.get(name.casefold())
         if found is None and name.casefold() in BACK:
             return self._by_name.get("narrator", DEFAULT)
-        if found is None and self.members:
+        if found is None and self.members and not (voices and self.is_voice(name)):
             raise self._unknown(name, where)
         return found or self._own.setdefault(name, Member(name, Speaker("voice", name)))
 
@@ -98,7 +100,7 @@ class Cast:
             for line in split_lines(block, self.lines):
                 named = LINE.match(line) if self.lines and not block.level else None
                 if named and self._is_name(named["name"]):
-                    speaker = self.member(named["name"], where)
+                    speaker = self.member(named["name"], where, voices=False)
                     line = line[named.end() :]
                 place = 0
                 for tag in TAG.finditer(line):

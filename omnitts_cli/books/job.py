@@ -25,7 +25,7 @@ from omnitts_cli.books.m4b import Mark
 from omnitts_cli.books.speaker import UnitSpeaker
 from omnitts_cli.books.units import Unit, key_of, units_of
 from omnitts_cli.books.words import Times
-from omnitts_cli.errors import InputError, Notice
+from omnitts_cli.errors import InputError, Notice, OmniError
 from omnitts_cli.fleet.content import SHARED_SPEECH, SHARED_TEXT, SOUND, digest_of, is_saved, model_mask
 from omnitts_cli.fleet.rows import Speaker
 from omnitts_cli.settings.environment import EMBEDDED
@@ -128,6 +128,7 @@ class Job:
     def plan(self) -> list[Chapter]:
         """The chapters in units. Unknown characters are refused here."""
         known = self.speech.language if self.speech.language in LANGUAGES else self.book_language()
+        self.cast.is_voice = self._is_voice
         lexicon = load_lexicon([Path(name) for name in self.text.lexicon])
         notices: list[str] = []
         options = TextOptions(self.text.split, known, None, lexicon, notices=notices)  # type: ignore[arg-type]
@@ -260,12 +261,29 @@ class Job:
     def _check_voice(self, member: Member) -> None:
         """Refuses a voice that is not saved and that the model's configuration lacks. Loads no weights."""
         name, model = self._who(member).name, self._model(member)
-        folder, _ = self._stored(model)
-        if self._who(member).kind == "voice" and not is_saved(name) and folder is not None:
-            from omnitts_cli.families.known import family_of
+        known = self._voices(model)
+        if self._who(member).kind == "voice" and not is_saved(name) and known is not None:
+            voices.known_voice(name, known, model[0])
 
-            family = family_of(folder)
-            voices.known_voice(name, family.voices(family.read_config(folder)), model[0])
+    def _is_voice(self, name: str) -> bool:
+        """Whether the model has a voice of that name, or it is saved."""
+        if is_saved(name):
+            return True
+        try:
+            known = self._voices(self._model(Member(name, Speaker("voice", name)))) or {}
+        except OmniError:  # a model that is missing is an error of its own, later
+            return False
+        return name.lower() in (one.lower() for one in known)
+
+    def _voices(self, model: tuple[str, str]) -> Mapping[str, str] | None:
+        """The voices that a model's configuration has; None without a folder."""
+        folder, _ = self._stored(model)
+        if folder is None:
+            return None
+        from omnitts_cli.families.known import family_of
+
+        family = family_of(folder)
+        return family.voices(family.read_config(folder))
 
     def _mask(self, model: tuple[str, str]) -> str:
         folder, dtype = self._stored(model)

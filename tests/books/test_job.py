@@ -313,6 +313,15 @@ def test_unknown_characters_are_refused_before_work(
     assert not Path("play.m4b").exists()
 
 
+def test_a_tag_may_name_a_voice_that_is_not_in_the_cast(omnitts: Omnitts, cast: str) -> None:
+    """Of the model, or a saved one; a line with a name is a character, and must be in the cast."""
+    common = ("say", "-m", "tiny", "--cast", cast, "--list-chapters", "-f", "play.md")
+    for text, code in (("[voice: Ruth] Hello.", 0), ("RUTH: Hello.", 3), ("[voice: ruht] Hello.", 3)):
+        Path("play.md").write_text(f"ANNA: Well.\n\n{text}\n")
+        done = omnitts(*common)
+        assert done.code == code and (not code or "is not in the cast" in done.err), (text, done.err)
+
+
 def test_voices_in_the_text_without_a_cast(omnitts: Omnitts) -> None:
     result = made(omnitts, "--dialogue", "-o", "a.wav", "One. [voice: ann] Two. [voice: default] Three.")
     assert result["units"] == 3
