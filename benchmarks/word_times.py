@@ -6,7 +6,8 @@
 Three keys. flite prints when each of its sounds ends; which sounds belong to a word is found by aligning the sentence
 with its words spoken one by one. The teacher of `tiny` knows how long it makes each phoneme, in steps of 25 ms
 (`--teacher`: the folder that `python -m omnitts_cli.training teacher` writes). For `tiny`, the teacher's times are
-carried over by dynamic time warping of the same sentence in the same voice, so that key has an error of its own. A
+carried over by dynamic time warping of the same sentence in the same voice, so that key has an error of its own. The
+teacher counts a pause as part of the sound before it; the key ends a word where its sound does. A
 sentence with an unclear key is dropped and counted. benchmarks/word_sounds.py, which trains the network, never uses
 these sentences.
 """
@@ -51,6 +52,7 @@ PAUSE = "pau"
 UNCLEAR = 0.2  # share of a sentence's sounds that differ from those of its words
 SUBSTITUTION, DETOUR = 1.1, 1.2  # costs
 CEPSTRA, SLOPE = 14, 1.5
+STEP_S, QUIET = 0.01, 0.01  # of the loudest
 Phone = tuple[str, float]  # name, end in seconds
 Span = tuple[float, float]
 
@@ -193,6 +195,14 @@ def flite_clips(held: Iterable[tuple[int, str, str]], folder: Path) -> Iterable[
         yield Clip(voice, text, sound, rate, key) if key else None
 
 
+def audible(sound: np.ndarray) -> np.ndarray:
+    """The times of every 10 ms in which there is sound: [n]."""
+    step = round(STEP_S * SAMPLE_RATE)
+    levels = np.sqrt((sound[: len(sound) // step * step].reshape(-1, step) ** 2).mean(1))
+    found: np.ndarray = np.flatnonzero(levels > QUIET * levels.max()) * STEP_S
+    return found
+
+
 class TeacherKey:
     """The teacher's speech of a sentence in the voice that `tiny` was taught, and where its words are."""
 
@@ -208,9 +218,11 @@ class TeacherKey:
         if sum(sizes) != len(line.split()):
             return None
         sound, spans = self._speak(line, voice)
-        key, at = [], 0
+        loud, key, at = audible(sound), [], 0
         for size in sizes:
-            key.append((spans[at][0], spans[at + size - 1][1]))
+            start, end = spans[at][0], spans[at + size - 1][1]
+            inside = loud[(loud >= start) & (loud < end)]
+            key.append((start, float(inside[-1]) + STEP_S if inside.size else end))
             at += size
         return Clip(voice, text, sound, SAMPLE_RATE, key)
 

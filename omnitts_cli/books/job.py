@@ -22,7 +22,7 @@ from omnitts_cli.audio.pcm import silence
 from omnitts_cli.books.cache import Cache, Spoken
 from omnitts_cli.books.cast import Cast, Member
 from omnitts_cli.books.m4b import Mark
-from omnitts_cli.books.speaker import UnitSpeaker
+from omnitts_cli.books.speaker import SAMPLE, UnitSpeaker
 from omnitts_cli.books.units import Unit, key_of, units_of
 from omnitts_cli.books.words import Times
 from omnitts_cli.errors import InputError, Notice, OmniError
@@ -153,7 +153,7 @@ class Job:
         """Speaks what the cache lacks, and writes everything in order."""
         masks = {model: self._mask(model) for model in dict.fromkeys(map(self._model, members_of(chapters)))}
         shared = self._shared()
-        digest = lru_cache(None)(lambda member: digest_of(self._who(member)))
+        digest = lru_cache(None)(self._digest)
         for chapter in chapters:
             chapter.keys = [key_of(unit, f"{shared} {masks[self._model(unit.member)]}", digest)
                             for unit in chapter.units]  # fmt: skip
@@ -245,6 +245,11 @@ class Job:
         if member.speaker.kind == "default" and self.speech.voice is not None:
             return Speaker("voice", self.speech.voice)
         return member.speaker
+
+    def _digest(self, member: Member) -> str:
+        """What the voice of a member is made of."""
+        who = self._who(member)
+        return f"{digest_of(who)} {SAMPLE}" if who.kind == "design" else digest_of(who)
 
     def _model(self, member: Member) -> tuple[str, str]:
         """The model of a member, and the variant that completes a bare size."""

@@ -31,6 +31,8 @@ WAITING = 12  # sentences under way beyond the engine's slots
 MOST_OPEN = 64  # units
 TRIES = 3  # of a unit in which a sentence runs away, beyond the retries of the sentence
 PATIENCE_S = 5.0
+SAMPLE = "The birch canoe slid on the smooth planks, and the box was thrown beside the parked truck."
+"""What a described character says, so that its voice can be kept."""
 
 News = SimpleQueue[str | BaseException | None]
 """The key of a finished unit; what ended a thread early; None when a thread has ended."""
@@ -49,7 +51,7 @@ class UnitSpeaker:
         self._limit = tts.engine.plan.slots + WAITING
         self._open = 0  # sentences under way
         self._room = threading.Condition()
-        self._voices: dict[Speaker, Voice] = {}
+        self._voices: dict[Member, Voice] = {}
         self._streams: set[Stream] = set()
         self.stopping = False
         self.made_s = 0.0
@@ -57,21 +59,34 @@ class UnitSpeaker:
     def open_voices(self, members: Sequence[Member]) -> None:
         """Opens every voice, so that one that is missing is an error before any work."""
         for member in members:
-            speaker = self._speaker(member)
-            if speaker not in self._voices:
-                self._voices[speaker] = self._voice(speaker, member.seed)
+            if member not in self._voices:
+                self._voices[member] = self._voice(member)
 
     def _speaker(self, member: Member) -> Speaker:
         if member.speaker.kind == "default" and self._speech.voice is not None:
             return Speaker("voice", self._speech.voice)
         return member.speaker
 
-    def _voice(self, speaker: Speaker, seed: int | None) -> Voice:
+    def _voice(self, member: Member) -> Voice:
+        speaker = self._speaker(member)
         if speaker.kind == "design":
-            return self.tts.design(speaker.name, seed=seed)
+            return self._person(member, self.tts.design(speaker.name, seed=member.seed))
         if speaker.kind == "clip":
             return self.tts.clone(reference([speaker.name], speaker.transcript, tell=self._tell))
         return voices.voice_for(speaker.name or None, self.tts.engine.model)
+
+    def _person(self, member: Member, described: Voice) -> Voice:
+        """One person of that description, and not another one in each sentence: the clone of a sentence in that voice.
+        Where the model cannot clone, or a style is wanted too, the description itself.
+        """
+        if self.tts.engine.model.cloner is None or member.style or self._speech.style:
+            return described
+        seed = self._speech.seed if member.seed is None else member.seed
+        try:
+            take = self.tts.speak(SAMPLE, voice=described, seed=seed or 0, max_frames=self._speech.max_frames)
+        except GuardError:
+            return described
+        return self.tts.clone(take, SAMPLE, check=False)
 
     # ---- all units
 
@@ -194,6 +209,4 @@ class UnitSpeaker:
             seed=seed,
         )
         script = Written(iter(unit.pieces), unit.chars)
-        return self.tts.open(
-            script, self._voices[self._speaker(member)], self._text, speech, safe=True, tell=self._tell
-        )
+        return self.tts.open(script, self._voices[member], self._text, speech, safe=True, tell=self._tell)

@@ -18,6 +18,9 @@ from command import Done, Omnitts, Started
 from patience import LONG_S
 from sounds import speech
 
+from omnitts_cli.books.speaker import SAMPLE
+from omnitts_cli.speech.tts import TTS
+
 soundfile = pytest.importorskip("soundfile")
 needs_ffmpeg = pytest.mark.skipif(not (shutil.which("ffmpeg") and shutil.which("ffprobe")), reason="needs ffmpeg")
 
@@ -295,6 +298,25 @@ def test_a_play_is_spoken_in_order_by_its_cast(omnitts: Omnitts, cast: str) -> N
     spoken = [row["text"] for row in json.loads(Path("play.json").read_text())["sentences"]]
     assert " ".join(spoken) == "Scene one. A street. Hello, Ben. Hello, Anna. How are you? Fine. So am I. They leave."
     assert result["units"] == 6 and result["spoken"] == 6
+
+
+@pytest.mark.parametrize(("more", "cloned"), [([], [SAMPLE]), (["-i", "sad"], []), (["--chapters", "2"], [])])
+def test_a_described_character_is_one_person(
+    omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch, more: list[str], cloned: list[str]
+) -> None:
+    """The clone of one sentence in the described voice, made only for what has to be spoken."""
+    clone, transcripts = TTS.clone, []
+
+    def noted(self: TTS, audio: Any, transcript: str | None = None, **options: Any) -> Any:
+        transcripts.append(transcript)
+        return clone(self, audio, transcript, **options)
+
+    monkeypatch.setattr(TTS, "clone", noted)
+    Path("cast.json").write_text('{"EVE": {"description": "a low voice", "seed": 7}, "ANNA": "ann"}')
+    Path("play.md").write_text("# One\n\nEVE: Hello.\n\nANNA: Yes.\n\nEVE: Good.\n\n# Two\n\nANNA: Bye.\n")
+    for output in ("a.wav", "b.wav"):
+        made(omnitts, "-f", "play.md", "--cast", "cast.json", "-o", output, *more)
+    assert transcripts == cloned and Path("a.wav").read_bytes() == Path("b.wav").read_bytes()
 
 
 @pytest.mark.parametrize(
