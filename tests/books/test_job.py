@@ -300,7 +300,7 @@ def test_a_play_is_spoken_in_order_by_its_cast(omnitts: Omnitts, cast: str) -> N
     assert result["units"] == 6 and result["spoken"] == 6
 
 
-@pytest.mark.parametrize(("more", "cloned"), [([], [SAMPLE]), (["-i", "sad"], []), (["--chapters", "2"], [])])
+@pytest.mark.parametrize(("more", "cloned"), [([], [SAMPLE]), (["--chapters", "2"], [])])
 def test_a_described_character_is_one_person(
     omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch, more: list[str], cloned: list[str]
 ) -> None:
