@@ -85,11 +85,11 @@ def measure(sound: np.ndarray, rate: int) -> Figures:
     levels = np.array([dbfs(float(level)) for level in np.sqrt(np.mean(np.square(blocks), axis=1))])  # [blocks] dB
     levels = np.maximum(levels, -120.0)
     speech, floor = float(np.percentile(levels, 90)), float(np.percentile(levels, 10))
-    heard = np.nonzero(levels > max(speech - 35.0, -70.0))[0]  # [blocks that are not silent]
-    front_s = float(heard[0] * block / rate) if heard.size else sound.size / rate
+    loud = np.nonzero(levels > max(speech - 35.0, -70.0))[0]  # [blocks that are not silent]
+    front_s = float(loud[0] * block / rate) if loud.size else sound.size / rate
     return Figures(
         sound.size / rate, peak_dbfs(sound), speech, floor, clipped_share(sound), front_s,
-        1.0 - heard.size / count, tone_share(sound, rate),
+        1.0 - loud.size / count, tone_share(sound, rate),
     )  # fmt: skip
 
 

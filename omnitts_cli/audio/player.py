@@ -44,7 +44,7 @@ class PlayerOutput:
 
     @property
     def played_s(self) -> float:
-        """Seconds of sound that were heard: a player takes sound ahead of time but plays it in real time."""
+        """Seconds of sound that were played: a player takes sound ahead of time but plays it in real time."""
         now = time.monotonic()
         ahead_s = self._sent / self.rate - self._played_s
         if not self._paused:
@@ -84,7 +84,7 @@ class PlayerOutput:
         with suppress(BrokenPipeError):
             self._child.stdin.close()
         while self._child.poll() is None:
-            time.sleep(0.02)  # short, so that Ctrl-C is heard
+            time.sleep(0.02)  # short, so that Ctrl-C is noticed
         self._played_s = self._sent / self.rate
         if self._child.returncode:
             raise DeviceError(f"the player {self.name} failed with exit code {self._child.returncode}")

@@ -56,7 +56,7 @@ class SpeakerSink(BaseSink):
     def __init__(self, output: Output, source_rate: int = 24_000) -> None:
         super().__init__()
         self.output = output
-        self._levels: deque[tuple[float, float]] = deque()  # (end in seconds, RMS 0..1) of what is not heard yet
+        self._levels: deque[tuple[float, float]] = deque()  # (end in seconds, RMS 0..1) of what is not played yet
         self._written_s = 0.0
         self._resampler = Resampler(source_rate, output.rate)
         self._feed = max(1, int(output.rate * FEED_S))
@@ -64,7 +64,7 @@ class SpeakerSink(BaseSink):
 
     @property
     def played_s(self) -> float:
-        """Seconds of sound that were heard."""
+        """Seconds of sound that were played."""
         return self.output.played_s
 
     @property
@@ -74,7 +74,7 @@ class SpeakerSink(BaseSink):
 
     @property
     def level(self) -> float:
-        """RMS of what is heard now, 0..1; 0 when nothing is."""
+        """RMS of what is played now, 0..1; 0 when nothing is."""
         played_s = self.output.played_s
         while self._levels and self._levels[0][0] <= played_s:
             self._levels.popleft()
@@ -96,7 +96,7 @@ class SpeakerSink(BaseSink):
         self.output.pause(paused)
 
     def finish(self) -> None:
-        """Returns when the last sample was heard."""
+        """Returns when the last sample was played."""
         if self._open:
             self._play(self._resampler.flush())
             self._play(silence(TAIL_S, self.output.rate))
@@ -239,7 +239,7 @@ class PortAudioOutput:
     def _wait(self, ready: Any) -> None:
         while not ready():
             self._refuse_gone()
-            self._change.wait(WAKE_S)  # short, so that Ctrl-C is heard
+            self._change.wait(WAKE_S)  # short, so that Ctrl-C is noticed
         self._refuse_gone()
 
     def _refuse_gone(self) -> None:

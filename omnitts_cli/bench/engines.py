@@ -83,7 +83,7 @@ def mode_of_voice(voice: Voice) -> str:
 
 
 def voice_for(
-    mode: str, model: SpeechModel, name: str | None, description: str | None, listen: Callable[[], Voice] | None
+    mode: str, model: SpeechModel, name: str | None, description: str | None, encode: Callable[[], Voice] | None
 ) -> Voice:
     """The voice for a mode; an error if the model does not support it."""
     kind, _ = KINDS[mode]
@@ -91,12 +91,12 @@ def voice_for(
         able = [mode for mode, (its, _) in KINDS.items() if its in model.kinds]
         raise VoiceError(f"{model.name} does not support --mode {mode}", hint=f"--mode {able[0]}" if able else None)
     if mode == "clone":
-        assert listen is not None
-        return listen()
+        assert encode is not None
+        return encode()
     return Designed(description or "") if mode == "design" else voices.named_voice(name, model).identity
 
 
-def listener(model: SpeechModel, sound: np.ndarray | None, transcript: str | None) -> Callable[[], Voice]:
+def clip_encoder(model: SpeechModel, sound: np.ndarray | None, transcript: str | None) -> Callable[[], Voice]:
     """Encodes a clip, once per call. Without a clip, six seconds of tones: the work is the same."""
     rate = model.facts.sample_rate
     clip = Recording(tones(rate) if sound is None else sound, rate, "the clip", rate, 1, None)

@@ -169,10 +169,10 @@ class Job:
         texts = workload.requests(self.texts.chosen(model.languages), model)
         mode = self.speaker.mode or engines.mode_of(model)
         sound, transcript = self.speaker.sound(model.facts.sample_rate), self.speaker.transcript
-        listen = engines.listener(model, sound, transcript) if mode == "clone" else None
-        voice = engines.voice_for(mode, model, self.speaker.voice, self.speaker.words, listen)
+        encode = engines.clip_encoder(model, sound, transcript) if mode == "clone" else None
+        voice = engines.voice_for(mode, model, self.speaker.voice, self.speaker.words, encode)
         style = self.speaker.words if mode != "design" else None
-        fresh = listen if self.speaker.fresh else None
+        fresh = encode if self.speaker.fresh else None
         return Workload(texts, voice, fresh, style, self.shape.seed, self.frames)
 
 

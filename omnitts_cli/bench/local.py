@@ -56,7 +56,7 @@ class EngineTarget:
         number = next(self._numbers)
         result = Result(work, wanted, RequestMeter(self._rate, time.perf_counter()), self._keep, frames=0)
         self._open[number] = (result, ended)
-        if work.listen is None:
+        if work.encode is None:
             self._submit(number, work)
         else:  # the clip is encoded while other requests run, as in a server
             threading.Thread(target=self._listen, args=(number, work), daemon=True).start()
@@ -65,9 +65,9 @@ class EngineTarget:
         self._loop.submit(work.request, lambda news: self._take(number, news))
 
     def _listen(self, number: int, work: Work) -> None:
-        assert work.listen is not None
+        assert work.encode is not None
         try:
-            voice = work.listen()
+            voice = work.encode()
         except Exception as error:
             self._end(number, None, f"{type(error).__name__}: {error}")
             return

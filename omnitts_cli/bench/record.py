@@ -18,10 +18,10 @@ GUARD = ("limit", "stall", "silence")
 
 @dataclass(frozen=True)
 class Work:
-    """One request of a load. With `listen`, cloning its voice is part of the measured time."""
+    """One request of a load. With `encode`, cloning its voice is part of the measured time."""
 
     request: Request
-    listen: Callable[[], Voice] | None = None
+    encode: Callable[[], Voice] | None = None
 
     @property
     def fixed(self) -> bool:

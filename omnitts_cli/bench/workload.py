@@ -108,7 +108,7 @@ class Workload:
 
     texts: Sequence[Text]
     voice: Voice = field(default_factory=Named)
-    listen: Callable[[], Voice] | None = None  # makes the voice again for each request
+    encode: Callable[[], Voice] | None = None  # makes the voice again for each request
     style: str | None = None
     seed: int = 0
     frames: int | None = None  # a fixed number of frames; the end code is ignored
@@ -128,7 +128,7 @@ class Workload:
                 max_frames=self.frames,
                 ignore_end=self.frames is not None,
             )
-            yield Work(request, self.listen)
+            yield Work(request, self.encode)
 
     def about(self) -> dict[str, Any]:
         """What the report says about it."""

@@ -1,6 +1,6 @@
-"""Word times: where each word of a known text is heard, by aligning its spelling with the sound.
+"""Word times: where each word of a known text is, by aligning its spelling with the sound.
 
-A small network (sounds.npz) says for every 10 ms which of eight classes of sound is heard. The words say in which order
+A small network (sounds.npz) says for every 10 ms which of eight classes of sound it is. The words say in which order
 classes come (letters.py), and the best path through both gives the times. It knows no voice, needs no recogniser, and
 works for languages that are written with letters. `benchmarks/word_sounds.py` trains it, `benchmarks/word_times.py`
 measures it.
@@ -39,7 +39,7 @@ Spell = Callable[[str], str]
 SHORTEST_S = 0.02  # of a word, if there is time for it
 
 
-# ---- what is heard
+# ---- which sounds there are
 
 
 @cache
@@ -71,7 +71,7 @@ def spectrum(sound: np.ndarray) -> np.ndarray:
     return found
 
 
-def heard(sound: np.ndarray) -> np.ndarray:
+def class_scores(sound: np.ndarray) -> np.ndarray:
     """The score of each class in each frame: [T, classes]."""
     mel, known = spectrum(sound), weights()
     places = np.clip(np.arange(len(mel))[:, None] + np.arange(-CONTEXT, CONTEXT + 1), 0, len(mel) - 1)
@@ -163,7 +163,7 @@ def tokens(text: str) -> list[str]:
 
 
 def word_times(sound: np.ndarray, rate: int, text: str, spell: Spell | None = None) -> list[Word]:
-    """Where each word of `text` is heard in `sound`, in seconds. Every word gets a time, in order, and none overlap.
+    """Where each word of `text` is in `sound`, in seconds. Every word gets a time, in order, and none overlap.
 
     `spell` writes out numbers and signs.
     """
@@ -178,7 +178,7 @@ def word_times(sound: np.ndarray, rate: int, text: str, spell: Spell | None = No
         return evenly(words, seconds)  # less sound than the words need
     if seconds / HOP_S * len(states.absent) > MOST_CELLS:
         return evenly(words, seconds)
-    found = path(heard(resample(sound, rate, RATE)), states)
+    found = path(class_scores(resample(sound, rate, RATE)), states)
     owner = states.word[found]
     times, before = [], 0.0
     for number, word in enumerate(words):

@@ -264,9 +264,9 @@ def configure_console(messages: Messages) -> None:
 
 def warn(layers: Layers) -> None:
     """Warns about unknown variables and unusable files."""
-    from omnitts_cli.settings.layers import strangers
+    from omnitts_cli.settings.layers import unknown_variables
 
-    for name, hint in strangers(layers):
+    for name, hint in unknown_variables(layers):
         console.warning(f"unknown setting {name}", hint=hint)
     for error in layers.broken:
         console.warning(f"{error.message}; its settings are ignored", cause=error.cause, hint=error.hint)

@@ -19,7 +19,7 @@ from omnitts_cli.fleet.journal import DONE, UNVERIFIED
 from omnitts_cli.fleet.part import Figures, Recipe, Writers, make
 from omnitts_cli.fleet.rows import Row, Speaker
 from omnitts_cli.fleet.store import PARTS, Made
-from omnitts_cli.fleet.verify import Heard, Verdict, Verifier
+from omnitts_cli.fleet.verify import TakeCheck, Verdict, Verifier
 from omnitts_cli.settings.table import Speech, TextIn
 from omnitts_cli.speech import voices
 from omnitts_cli.speech.reference import reference
@@ -172,32 +172,32 @@ class RowSpeaker:
                 self._streams.discard(stream)
 
     def _written(self, stream: Stream, path: Path, row: Row, seed: int, number: int) -> Take:
-        heard = None
+        check = None
         if self._verifier is not None:
-            heard = self._verifier.take(
+            check = self._verifier.take(
                 self.tts.sample_rate,
                 self._language(stream, row),
                 longest_pause_s=self._longest_pause_s(row.text) / stream.manner.speed,
                 speed=stream.manner.speed,
                 clip_words=row.speaker.transcript,
             )
-        figures = self._file(path, self._blocks(stream, heard))
+        figures = self._file(path, self._blocks(stream, check))
         account = stream.account
         codes = np.concatenate(account.codes) if account.codes else np.zeros((0, 0), np.int64)
         return Take(
             path, figures, seed, number, stream.seconds, len(codes), account.stopped, account.guard_hits, codes,
-            verdict=heard.verdict() if heard else None,
+            verdict=check.verdict() if check else None,
         )  # fmt: skip
 
-    def _blocks(self, stream: Stream, heard: Heard | None) -> Iterator[np.ndarray]:
+    def _blocks(self, stream: Stream, check: TakeCheck | None) -> Iterator[np.ndarray]:
         """The sound of a row. Few large blocks cost less than many small ones."""
         block: list[np.ndarray] = []
         for chunk in stream:
             block.append(chunk.samples)
-            if heard:
-                heard.write(chunk.samples)
+            if check:
+                check.write(chunk.samples)
                 if chunk.sentence is not None:
-                    heard.sentence(chunk.sentence.text)
+                    check.sentence(chunk.sentence.text)
             if len(block) >= BLOCK or chunk.sentence is not None:
                 yield np.concatenate(block)
                 block = []
@@ -270,7 +270,7 @@ class RowSpeaker:
         if take.notices:
             made.details["notices"] = list(take.notices[:MOST_NOTICES])
         if take.verdict is not None:
-            made.details |= {"wer": take.verdict.wer, "asr_text": take.verdict.heard}
+            made.details |= {"wer": take.verdict.wer, "asr_text": take.verdict.transcript}
             if take.verdict.reasons:
                 made.details |= {"code": "unverified", "message": ", ".join(take.verdict.reasons)}
         return made

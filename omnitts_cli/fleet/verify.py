@@ -17,7 +17,7 @@ from omnitts_cli.audio.resample import resample
 from omnitts_cli.errors import InputError, UsageError
 from omnitts_cli.text.reading import EXTRA, of_wetext
 
-HEARD_AT = 16_000
+ASR_RATE = 16_000
 SPAN_S = 25.0  # the recogniser gets so much at a time, at ends of sentences
 BY_CHARACTER = ("zh", "ja", "ko")
 QUIET = 10 ** (-50 / 20)
@@ -49,7 +49,7 @@ class Verdict:
     """What is known about one take. No reasons: it passed."""
 
     wer: float
-    heard: str
+    transcript: str
     reasons: tuple[str, ...] = ()
 
     @property
@@ -88,16 +88,18 @@ class Verifier:
 
     def take(
         self, rate: int, language: str | None, *, longest_pause_s: float, speed: float, clip_words: str | None
-    ) -> Heard:
+    ) -> TakeCheck:
         """A checker for one take."""
-        return Heard(self, rate, language, longest_pause_s, speed, clip_words)
+        return TakeCheck(self, rate, language, longest_pause_s, speed, clip_words)
 
-    def listen(self, sound: np.ndarray, rate: int, text: str, language: str | None) -> Future[Span]:
-        return self._pool.submit(self._listen, sound, rate, text, language)
+    def transcribe(self, sound: np.ndarray, rate: int, text: str, language: str | None) -> Future[Span]:
+        return self._pool.submit(self._transcribe, sound, rate, text, language)
 
-    def _listen(self, sound: np.ndarray, rate: int, text: str, language: str | None) -> Span:
-        heard = self._recogniser.words(resample(sound, rate, HEARD_AT), language)
-        return Span(heard, aligned(words_of(text, language), words_of(heard, language)), silences(sound, rate))
+    def _transcribe(self, sound: np.ndarray, rate: int, text: str, language: str | None) -> Span:
+        hypothesis = self._recogniser.words(resample(sound, rate, ASR_RATE), language)
+        return Span(
+            hypothesis, aligned(words_of(text, language), words_of(hypothesis, language)), silences(sound, rate)
+        )
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
@@ -107,13 +109,13 @@ class Verifier:
 class Span:
     """What was understood in a part of a take."""
 
-    heard: str
+    transcript: str
     alignment: Alignment
     silence_s: float  # the longest inside
 
 
 @dataclass
-class Heard:
+class TakeCheck:
     """Collects the sound of one take; the recogniser gets it in spans of whole sentences."""
 
     verifier: Verifier
@@ -143,7 +145,7 @@ class Heard:
     def _send(self) -> None:
         sound = np.concatenate(self._sound) if self._sound else np.zeros(1, np.float32)
         text = " ".join(self._texts)
-        self._spans.append(self.verifier.listen(sound, self.rate, text, self.language))
+        self._spans.append(self.verifier.transcribe(sound, self.rate, text, self.language))
         self._sound, self._texts, self._samples = [], [], 0
 
     def verdict(self) -> Verdict:
@@ -153,7 +155,7 @@ class Heard:
         return judged(self, [span.result() for span in self._spans])
 
 
-def judged(take: Heard, spans: Sequence[Span]) -> Verdict:
+def judged(take: TakeCheck, spans: Sequence[Span]) -> Verdict:
     errors = sum(span.alignment.errors for span in spans)
     words = sum(span.alignment.words for span in spans)
     wer = errors / max(words, 1)
@@ -169,10 +171,10 @@ def judged(take: Heard, spans: Sequence[Span]) -> Verdict:
         reasons.append("words of the clip")
     if odd_tempo(take, words, good=not reasons):
         reasons.append("tempo")
-    return Verdict(round(wer, 4), " ".join(span.heard for span in spans).strip(), tuple(reasons))
+    return Verdict(round(wer, 4), " ".join(span.transcript for span in spans).strip(), tuple(reasons))
 
 
-def odd_tempo(take: Heard, words: int, *, good: bool) -> bool:
+def odd_tempo(take: TakeCheck, words: int, *, good: bool) -> bool:
     """Whether it is spoken much slower or faster than other rows."""
     seconds = take._all / take.rate * take.speed
     if words < LEAST_WORDS or not seconds:
@@ -234,35 +236,35 @@ def with_wetext(text: str, language: str) -> str:
         return text
 
 
-def aligned(text: Sequence[str], heard: Sequence[str]) -> Alignment:
+def aligned(text: Sequence[str], hypothesis: Sequence[str]) -> Alignment:
     """Levenshtein's distance in words. Of equally cheap ways, one that says most about both ends."""
-    rows, columns = len(text), len(heard)
+    rows, columns = len(text), len(hypothesis)
     cost = np.zeros((rows + 1, columns + 1), np.int32)
     cost[:, 0], cost[0] = np.arange(rows + 1), np.arange(columns + 1)
-    known = {word: number for number, word in enumerate(dict.fromkeys([*text, *heard]))}
-    heard_numbers = np.array([known[word] for word in heard], np.int64)
+    known = {word: number for number, word in enumerate(dict.fromkeys([*text, *hypothesis]))}
+    numbers = np.array([known[word] for word in hypothesis], np.int64)
     steps = np.arange(columns + 1)
     for row in range(1, rows + 1):
-        differs = heard_numbers != known[text[row - 1]]
+        differs = numbers != known[text[row - 1]]
         best = np.minimum(cost[row - 1, 1:] + 1, cost[row - 1, :-1] + differs)
         line = np.concatenate([[row], best]) - steps
         cost[row] = np.minimum.accumulate(line) + steps  # insertions, along the row
     errors = int(cost[rows, columns])
     last_missing = rows > 1 and int(cost[rows - 1, columns]) == errors - 1
     if columns and rows:  # not if the last word may just have been understood as another
-        last_missing &= int(cost[rows - 1, columns - 1]) + (heard[-1] != text[-1]) > errors
-    return Alignment(errors, rows, added_before(cost, text, heard), last_missing)
+        last_missing &= int(cost[rows - 1, columns - 1]) + (hypothesis[-1] != text[-1]) > errors
+    return Alignment(errors, rows, added_before(cost, text, hypothesis), last_missing)
 
 
-def added_before(cost: np.ndarray, text: Sequence[str], heard: Sequence[str]) -> tuple[str, ...]:
+def added_before(cost: np.ndarray, text: Sequence[str], hypothesis: Sequence[str]) -> tuple[str, ...]:
     """The words that were understood before the text begins."""
-    row, column = len(text), len(heard)
+    row, column = len(text), len(hypothesis)
     while row and column:
-        same = text[row - 1] == heard[column - 1]
+        same = text[row - 1] == hypothesis[column - 1]
         if cost[row, column] == cost[row - 1, column - 1] + (not same):
             row, column = row - 1, column - 1
         elif cost[row, column] == cost[row - 1, column] + 1:
             row -= 1
         else:
             column -= 1
-    return tuple(heard[:column]) if not row else ()
+    return tuple(hypothesis[:column]) if not row else ()

@@ -20,7 +20,7 @@ from omnitts_cli.server.fields import Asked, asked_of
 from omnitts_cli.server.guard import SUBPROTOCOL
 from omnitts_cli.server.problems import Problem, answer, described, invalid
 from omnitts_cli.server.speak import begin, chunks
-from omnitts_cli.server.speech import encoder, facts, heard, report
+from omnitts_cli.server.speech import encoder, facts, note_first_sound, report
 from omnitts_cli.server.state import Call, State
 from omnitts_cli.text.clean import Cleaner
 
@@ -341,7 +341,7 @@ class Sound:
     async def _all(self, encoding: Encoding) -> None:
         async for chunk in chunks(self.call):
             if chunk.samples.size and not self.utterance.cancelled:
-                heard(self.call)
+                note_first_sound(self.call)
                 await self._frame(await encoding.feed(chunk.samples))
         await self._frame(await encoding.finish())
         if self.held:

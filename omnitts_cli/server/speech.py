@@ -61,7 +61,7 @@ async def streamed(call: Call, asked: Asked, scope: Scope, send: Send) -> None:
         async for chunk in chunks(call):
             if not chunk.samples.size:
                 continue
-            heard(call)
+            note_first_sound(call)
             data = await encoding.feed(chunk.samples)
             if not data:
                 continue
@@ -84,7 +84,7 @@ async def events(call: Call, asked: Asked, scope: Scope, send: Send) -> None:
     try:
         async for chunk in chunks(call):
             if chunk.samples.size:
-                heard(call)
+                note_first_sound(call)
                 await out.sound(await encoding.feed(chunk.samples))
         await out.sound(await encoding.finish())
     except Exception as error:
@@ -141,7 +141,7 @@ async def made(call: Call, asked: Asked) -> tuple[bytes, str, int, float]:
     parts: list[np.ndarray] = []
     async for chunk in chunks(call):
         if chunk.samples.size:
-            heard(call)
+            note_first_sound(call)
             parts.append(chunk.samples)
     source = stream_of(call).sample_rate
     loudness = asked.speech.loudness
@@ -185,8 +185,8 @@ async def deliver(call: Call, send: Send, data: bytes, more: bool = True) -> Non
         call.held_s += time.perf_counter() - began
 
 
-def heard(call: Call) -> None:
-    """There is sound."""
+def note_first_sound(call: Call) -> None:
+    """Notes the time of the first sound."""
     if call.first_sound is None:
         call.first_sound = time.perf_counter()
 

@@ -128,7 +128,7 @@ def user_file() -> Path:
     return found[0] if len(found) == 1 else found[1]
 
 
-def strangers(layers: Layers) -> list[tuple[str, str]]:
+def unknown_variables(layers: Layers) -> list[tuple[str, str]]:
     """OMNITTS_ variables that are not settings, most likely typing errors; each with a hint."""
     odd = [name for name in environment.ours() if name not in environment.SWITCHES and not layers.has(name)]
     if not odd:

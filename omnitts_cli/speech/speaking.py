@@ -47,7 +47,7 @@ class Take:
     codes: list[np.ndarray] = field(default_factory=list)
     seconds: float = 0.0
     tries: int = 0
-    heard: bool = False
+    yielded: bool = False  # some of its sound
     began_s: float | None = None  # position in the yielded sound
     done: bool = False
     stopped: Stopped | None = None
@@ -338,7 +338,7 @@ class Stream:
             self.account.stopped, take.done = "limit", True
             return
         self.account.guard_hits += 1
-        if not take.heard and take.tries < self.manner.retries:
+        if not take.yielded and take.tries < self.manner.retries:
             self.account.retries += 1
             self._again(take)
         elif self.manner.safe:
@@ -382,7 +382,7 @@ class Stream:
             while take.sound:
                 samples = take.sound.popleft()
                 if samples.size:
-                    take.heard = True
+                    take.yielded = True
                     yield self._tape.write(samples), None
             if not take.done:
                 return

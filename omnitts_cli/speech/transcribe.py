@@ -22,7 +22,7 @@ LONGEST_S, MOST_TOKENS = 30.0, 400  # of one pass of Whisper
 FEATURES_PER_S, FRAMES_PER_S = 100, 50  # of Whisper's encoder: in, out
 
 Tell = Callable[[Notice], None]
-Hear = Callable[[np.ndarray], str]
+Transcriber = Callable[[np.ndarray], str]
 """From mono float32 at 16 kHz to words; may be empty."""
 
 
@@ -37,7 +37,7 @@ def transcribe(sound: np.ndarray, rate: int, *, offline: bool, tell: Tell, model
     return words
 
 
-def recogniser(offline: bool, tell: Tell, model: str | None = None) -> Hear:
+def recogniser(offline: bool, tell: Tell, model: str | None = None) -> Transcriber:
     """Whisper where it is installed, else PocketSphinx, unless a model of Whisper is asked for."""
     for make in (whisper, *([] if model else [sphinx])):
         try:
@@ -50,7 +50,7 @@ def recogniser(offline: bool, tell: Tell, model: str | None = None) -> Hear:
     )
 
 
-def whisper(offline: bool, tell: Tell, model: str | None = None) -> Hear:
+def whisper(offline: bool, tell: Tell, model: str | None = None) -> Transcriber:
     """A function that transcribes clips with faster-whisper."""
     loaded = Whisper(model, offline=offline, hint='--ref-text "what is said in the clip"')
     return lambda sound: "".join(part.text for part in loaded.model.transcribe(sound)[0])
@@ -147,7 +147,7 @@ def not_loaded(name: str, folder: Path, error: Exception, offline: bool, hint: s
     return ModelError(f"cannot load the speech recogniser '{name}'", cause=cause, hint=hint)
 
 
-def sphinx(offline: bool, tell: Tell, model: str | None = None) -> Hear:
+def sphinx(offline: bool, tell: Tell, model: str | None = None) -> Transcriber:
     """English only and inaccurate, but works without a download."""
     from pocketsphinx import Decoder
 

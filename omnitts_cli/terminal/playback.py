@@ -20,7 +20,7 @@ class Playback:
     made_s: float  # so far; all of it where `complete`
     complete: bool = False
     expected_s: float | None = None  # of the whole, guessed from the text; None where its end is not known
-    level: float = 0.0  # RMS of what is heard now, 0..1
+    level: float = 0.0  # RMS of what is played now, 0..1
     paused: bool = False
     keys: bool = False  # whether keys are listened to
 

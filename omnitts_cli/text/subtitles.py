@@ -1,4 +1,4 @@
-"""Subtitles: when each sentence, or each word, is heard, as SRT, WebVTT or JSON text."""
+"""Subtitles: when each sentence, or each word, is spoken, as SRT, WebVTT or JSON text."""
 
 from __future__ import annotations
 

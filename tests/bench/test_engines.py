@@ -52,8 +52,8 @@ def test_a_variant_that_is_the_same_thing_is_refused(opened: Opened, variant: st
 def test_every_mode_speaks(opened: Opened, mode: str, kind: type) -> None:
     model = opened.engine.model
     for transcript in (None, "hello."):
-        listen = engines.listener(model, None, transcript)
-        voice = engines.voice_for(mode, model, None, "a calm voice", listen)
+        encode = engines.clip_encoder(model, None, transcript)
+        voice = engines.voice_for(mode, model, None, "a calm voice", encode)
         assert isinstance(voice, kind)
         assert engines.mode_of_voice(voice) == mode
         if isinstance(voice, Cloned):
@@ -64,8 +64,8 @@ def test_every_mode_speaks(opened: Opened, mode: str, kind: type) -> None:
 
 def test_a_clip_of_ones_own_is_used(opened: Opened) -> None:
     model = opened.engine.model
-    quiet = engines.listener(model, 0.01 * engines.tones(model.facts.sample_rate), None)()
-    loud = engines.listener(model, None, None)()
+    quiet = engines.clip_encoder(model, 0.01 * engines.tones(model.facts.sample_rate), None)()
+    loud = engines.clip_encoder(model, None, None)()
     assert isinstance(quiet, Cloned) and isinstance(loud, Cloned)
     assert not np.array_equal(quiet.embedding, loud.embedding)
 

@@ -173,13 +173,13 @@ def test_a_clip_that_is_encoded_anew_is_inside_the_measured_time(clock: Clock) -
     engine = fake_engine(script((0.02, 2)))
     threads = set()
 
-    def listen() -> Cloned:
+    def encode() -> Cloned:
         threads.add(threading.get_ident())
         clock.sleep(0.1)
         return Cloned(np.zeros(3, np.float32))
 
     with EngineTarget(engine) as target:
-        run = closed_loop(target, iter([Work(Request("hello"), listen)] * 3), 1, Extent(3))
+        run = closed_loop(target, iter([Work(Request("hello"), encode)] * 3), 1, Extent(3))
     found = level(run)
     assert found.failed == 0
     assert found.ttfp_ms["median"] == about(120)
@@ -190,10 +190,10 @@ def test_a_clip_that_is_encoded_anew_is_inside_the_measured_time(clock: Clock) -
 def test_a_clip_that_cannot_be_encoded_fails_its_own_request() -> None:
     engine = fake_engine(script((0.01, 2)))
 
-    def listen() -> Cloned:
+    def encode() -> Cloned:
         raise ValueError("no such sound")
 
-    mixed = iter([Work(Request("hello"), listen), next(works())])
+    mixed = iter([Work(Request("hello"), encode), next(works())])
     with EngineTarget(engine) as target:
         found = level(closed_loop(target, mixed, 1, Extent(2)))
     assert found.failures == {"ValueError: no such sound": 1}

@@ -46,7 +46,7 @@ def test_both_sides_are_compared_in_the_same_words(text: str, language: str, wor
 
 
 @pytest.mark.parametrize(
-    ("text", "heard", "errors", "missing", "before"),
+    ("text", "hypothesis", "errors", "missing", "before"),
     [
         ("a b c d", "a b c d", 0, False, ()),
         ("a b c d", "a b c", 1, True, ()),
@@ -58,8 +58,8 @@ def test_both_sides_are_compared_in_the_same_words(text: str, language: str, wor
         ("", "a", 1, False, ("a",)),
     ],
 )
-def test_alignment(text: str, heard: str, errors: int, missing: bool, before: tuple[str, ...]) -> None:
-    found = aligned(text.split(), heard.split())
+def test_alignment(text: str, hypothesis: str, errors: int, missing: bool, before: tuple[str, ...]) -> None:
+    found = aligned(text.split(), hypothesis.split())
     assert (found.errors, found.words, found.last_missing) == (errors, len(text.split()), missing)
     assert not before or len(found.added_before) == len(before)
 
@@ -71,8 +71,8 @@ def test_the_distance_is_levenshteins() -> None:
         row = list(range(len(other) + 1))
         for i, word in enumerate(one, 1):
             before, row[0] = row[0], i
-            for j, heard in enumerate(other, 1):
-                before, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, before + (word != heard))
+            for j, hypothesis in enumerate(other, 1):
+                before, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, before + (word != hypothesis))
         assert aligned(one, other).errors == row[-1]
 
 
@@ -88,15 +88,15 @@ def test_silence_is_measured_between_sounds() -> None:
 class Says:
     """A recogniser that always understands the same."""
 
-    def __init__(self, heard: str) -> None:
-        self.heard = heard
+    def __init__(self, hypothesis: str) -> None:
+        self.text = hypothesis
 
     def words(self, sound: np.ndarray, language: str | None = None) -> str:
-        return self.heard
+        return self.text
 
 
-def verdict(text: str, heard: str, sound: np.ndarray, clip: str | None = None) -> verify.Verdict:
-    verifier = Verifier(Says(heard), 0.2)
+def verdict(text: str, hypothesis: str, sound: np.ndarray, clip: str | None = None) -> verify.Verdict:
+    verifier = Verifier(Says(hypothesis), 0.2)
     take = verifier.take(RATE, "en", longest_pause_s=0.6, speed=1.0, clip_words=clip)
     take.write(sound)
     take.sentence(text)
@@ -122,10 +122,10 @@ def test_an_odd_tempo_is_found_once_the_usual_one_is_known() -> None:
     verifier = Verifier(Says(text), 0.2)
 
     def take(seconds: float) -> verify.Verdict:
-        heard = verifier.take(RATE, "en", longest_pause_s=0.6, speed=1.0, clip_words=None)
-        heard.write(tone(seconds))
-        heard.sentence(text)
-        return heard.verdict()
+        check = verifier.take(RATE, "en", longest_pause_s=0.6, speed=1.0, clip_words=None)
+        check.write(tone(seconds))
+        check.sentence(text)
+        return check.verdict()
 
     assert take(9).passed  # nothing to compare with
     for _ in range(verify.TEMPO_ROWS):
@@ -149,15 +149,15 @@ def test_long_rows_are_checked_in_spans_of_sentences() -> None:
 
 
 @pytest.fixture
-def listener(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+def recogniser(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """A recogniser that understands everything, but what a text asks it not to: its takes, counted."""
     takes: Counter[str] = Counter()
     expected = threading.local()
-    listen = Verifier._listen
+    original = Verifier._transcribe
 
-    def listening(self: Verifier, sound: np.ndarray, rate: int, text: str, language: str | None) -> Any:
+    def transcribing(self: Verifier, sound: np.ndarray, rate: int, text: str, language: str | None) -> Any:
         expected.text = text
-        return listen(self, sound, rate, text, language)
+        return original(self, sound, rate, text, language)
 
     class Stand:
         def __init__(self, model: str | None, **options: Any) -> None:
@@ -172,7 +172,7 @@ def listener(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
                 return " ".join(text.split()[:-1])
             return text
 
-    monkeypatch.setattr(Verifier, "_listen", listening)
+    monkeypatch.setattr(Verifier, "_transcribe", transcribing)
     monkeypatch.setattr(transcribe, "Whisper", Stand)
     return takes
 
@@ -200,7 +200,7 @@ def corpus(omnitts: Call, *more: str, code: int) -> list[dict[str, Any]]:
     return [json.loads(line) for line in Path("out/manifest.jsonl").read_text().splitlines()]
 
 
-def test_bad_takes_are_found_retried_and_reported(omnitts: Call, listener: Counter[str]) -> None:
+def test_bad_takes_are_found_retried_and_reported(omnitts: Call, recogniser: Counter[str]) -> None:
     rows = corpus(omnitts, code=6)
     assert [row["tries"] for row in rows] == [1, 2, 2, 3]
     assert [row["status"] for row in rows] == ["ok", "ok", "ok", "unverified"]
@@ -208,15 +208,15 @@ def test_bad_takes_are_found_retried_and_reported(omnitts: Call, listener: Count
     assert rows[3]["asr_text"] == "something else"
     report = Path("out/report.md").read_text()
     assert "| did not pass verification | 1 |" in report and "| 2 | 2 |" in report and "line 4" in report
-    before = listener.total()
+    before = recogniser.total()
     corpus(omnitts, code=6)
-    assert listener.total() == before  # a row that did not pass is not spoken again by itself
+    assert recogniser.total() == before  # a row that did not pass is not spoken again by itself
     rows = corpus(omnitts, "--retry-failed", code=6)
-    assert rows[3]["tries"] == 6 and listener.total() == before + 3
+    assert rows[3]["tries"] == 6 and recogniser.total() == before + 3
     assert corpus(omnitts, "--keep-unverified", code=0)[3]["status"] == "unverified"
 
 
-def test_the_best_take_is_kept(omnitts: Call, listener: Counter[str]) -> None:
+def test_the_best_take_is_kept(omnitts: Call, recogniser: Counter[str]) -> None:
     """Of takes that are equally bad the earliest; its seed makes the same speech."""
     rows = corpus(omnitts, "--tries", "2", "--seed", "4", code=6)
     assert rows[3]["tries"] == 2

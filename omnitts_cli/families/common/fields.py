@@ -151,7 +151,7 @@ def read_file(path: Path, limit: int) -> str:
 
 
 def _shown(value: object) -> str:
-    """A stranger's value, short enough for a message and without control characters."""
+    """A value of an untrusted file, short enough for a message and without control characters."""
     text = ascii(value)
     return text if len(text) <= 80 else text[:77] + "..."
 

@@ -172,7 +172,7 @@ class Qwen3Prompter(Drafter):
     def live(self, request: Request, first: str) -> tuple[Draft, LiveText]:
         """The text arrives later; `first` must hold at least one word and what ends it.
 
-        A voice with a reference needs a word for about every row of it, as the first rows hear both.
+        A voice with a reference needs a word for about every row of it, as the first rows are the sum of both.
         """
         start = opening(request, self._config, self._tokenizer)
         arriving = Arriving(self._tokenizer)

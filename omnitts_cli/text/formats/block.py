@@ -1,4 +1,4 @@
-"""Block: a paragraph of a document, or a pause. Document: its chapters. And the limits of documents from strangers."""
+"""Block: a paragraph of a document, or a pause. Document: its chapters. And the limits of untrusted documents."""
 
 from __future__ import annotations
 

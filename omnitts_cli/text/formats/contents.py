@@ -1,6 +1,6 @@
 """The table of contents of an EPUB book: the navigation page of EPUB 3, or the NCX file of EPUB 2.
 
-Read with an HTML parser: it knows no entities of strangers, and many of these files are not well-formed.
+Read with an HTML parser: it knows no entities of untrusted files, and many of these files are not well-formed.
 """
 
 from __future__ import annotations
