@@ -5,9 +5,10 @@
 
 Requests are spoken one at a time, then in each pass at most `--levels` of them at once. They come in random order, each
 leaves when it is spoken, and other requests among them are cancelled on the way. They are short and long, with text
-streamed and whole, in every voice that the model has. A row is printed and kept as soon as it is known; the row of the
-requests alone has a SHA-256 of all codes and one of all samples. `--against` compares these with the rows of another
-process, which may have had other slots and chunks.
+streamed and whole, in every voice that the model has. Their sound is made in chunks whose sizes depend on the time;
+what is compared with is the sound of all codes of a request alone, made in one piece. A row is printed and kept as soon
+as it is known; that of the requests alone has a SHA-256 of all codes and one of all samples. `--against` compares these
+with the rows of another process, which may have had other slots and chunks.
 The exit code is 1 if anything differs.
 """
 
@@ -19,6 +20,7 @@ import json
 import random
 import sys
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -33,6 +35,8 @@ CLIPS = (7, 25, 64)
 
 Spoken = dict[str, tuple[bytes, bytes]]
 """Codes and samples of each request."""
+Chunks = dict[str, int]
+"""How many chunks of each size, in frames."""
 SAME = ("model", "dtype", "n", "short", "long", "fingerprint")
 """What two processes must have in common for equal hashes."""
 
@@ -91,8 +95,8 @@ def requests_of(model: Any, count: int, short: Sequence[int], long: Sequence[int
     ]
 
 
-def among(engine: Any, requests: Sequence[Any], neighbours: Sequence[Any], level: int, seed: int) -> tuple[Spoken, int]:
-    """The requests, at most `level` at once, in random order, and how many neighbours were cancelled half-way."""
+def among(engine: Any, requests: Sequence[Any], neighbours: Sequence[Any], level: int, seed: int) -> tuple[Spoken, Chunks, int]:
+    """The requests, at most `level` at once, in random order, their chunks, and the neighbours cancelled half-way."""
     order = random.Random(seed)
     waiting, running = order.sample([*requests, *neighbours], len(requests) + len(neighbours)), set[str]()
     parts: dict[str, list[Any]] = {request.id: [] for request in waiting}
@@ -117,7 +121,29 @@ def among(engine: Any, requests: Sequence[Any], neighbours: Sequence[Any], level
         )
         for request in requests
     }
-    return spoken, sum(parts[neighbour.id][-1].stopped == "cancelled" for neighbour in neighbours)
+    sizes = Counter(len(chunk.codes) for request in requests for chunk in parts[request.id])
+    chunks = {str(size): sizes[size] for size in sorted(sizes) if size}
+    return spoken, chunks, sum(parts[neighbour.id][-1].stopped == "cancelled" for neighbour in neighbours)
+
+
+def in_one_piece(model: Any, requests: Sequence[Any], spoken: Spoken) -> Spoken:
+    """The same codes, with the sound that the codec makes of all of them in one call, a reference clip's first."""
+    import torch
+
+    from omnitts_cli.models.slot_decoder import slot_decoder
+
+    whole = {}
+    for request in requests:
+        codes = np.frombuffer(spoken[request.id][0], np.int64).reshape(-1, model.facts.groups)
+        clip = getattr(request.voice, "codes", None)
+        every = np.concatenate([codes[:0] if clip is None else clip, codes])
+        place = next(model.codec.parameters()).device
+        decoder = slot_decoder(model.codec, 1, len(every), model.ops.codec)
+        with torch.inference_mode():
+            sound = decoder.decode(torch.from_numpy(every)[None].to(place), torch.zeros(1, dtype=torch.int64).to(place))
+        samples = sound[0].cpu().numpy()[-len(codes) * model.facts.samples_per_frame :]
+        whole[request.id] = codes.tobytes(), samples.tobytes()
+    return whole
 
 
 def differing(alone: Spoken, found: Spoken) -> dict[str, Any]:
@@ -150,15 +176,15 @@ def main() -> None:
 
     options, began = arguments(), time.perf_counter()
     slots = options.slots or max(options.levels)
-    chunks = {"first_chunk": options.first_chunk, "chunk": options.chunk}
-    settings = rig.settings_of(options, slots=slots, seconds=30.0, **chunks)
+    most = {"first_chunk": options.first_chunk, "chunk": options.chunk}
+    settings = rig.settings_of(options, slots=slots, seconds=30.0, **most)
     model, device, _ = rig.load_model(options, settings)
     engine = Engine(model, device, build.plan_for(model, device, settings))
     requests = requests_of(model, options.requests, options.short, options.long)
     neighbours = [replace(one, id=f"neighbour {one.id}", seed=one.seed + 10**6) for one in requests[::7]]
     about = rig.about("company", options, model)
     about |= {"exact": options.exact, "fingerprint": fingerprint(device), "kinds": sorted(model.kinds), "slots": slots}
-    about |= {"n": len(requests), "frames": sum(one.max_frames for one in requests), **chunks}
+    about |= {"n": len(requests), "frames": sum(one.max_frames for one in requests), **most}
     about |= {"short": options.short, "long": options.long}
 
     def keep(**row: Any) -> None:
@@ -166,20 +192,22 @@ def main() -> None:
         sys.stdout.flush()
 
     ready = time.perf_counter()
-    alone, _ = among(engine, requests, (), 1, 0)
+    streamed, sizes, _ = among(engine, requests, (), 1, 0)
+    alone = in_one_piece(model, requests, streamed)
     seconds, found = {"s": time.perf_counter() - ready, "start_s": ready - began}, hashes(alone)
     compared = against(options.against, about, found) if options.against else {}
-    keep(level=1, **seconds, **found, **compared)
-    same = all(compared.values())
+    row = differing(alone, streamed)
+    keep(level=1, **seconds, **found, **compared, **row, chunks=sizes)
+    same = all(compared.values()) and not row["which"]
     for turn in range(options.passes):
         for level in options.levels:
             if time.perf_counter() - began > options.limit:
                 sys.exit("stopped by --limit")
             start = time.perf_counter()
-            spoken, cancelled = among(engine, requests, neighbours, level, level + 100 * turn)
+            spoken, sizes, cancelled = among(engine, requests, neighbours, level, level + 100 * turn)
             row = differing(alone, spoken)
             same = same and not row["which"]
-            keep(**{"pass": turn + 1}, level=level, s=time.perf_counter() - start, cancelled=cancelled, **row)
+            keep(**{"pass": turn + 1}, level=level, s=time.perf_counter() - start, cancelled=cancelled, **row, chunks=sizes)
     sys.exit(0 if same else 1)
 
 

@@ -201,7 +201,7 @@ def plan_for(model: SpeechModel, device: Device, settings: EngineSettings = DEFA
         chunks=tuple(sorted({*sizes, min(settings.first_chunk, settings.chunk)})),
         first_chunk=min(settings.first_chunk, settings.chunk),
         capture=settings.capture and device.captures,
-        fixed_chunks=settings.fixed_chunks or settings.exact,
+        fixed_chunks=settings.fixed_chunks,
         sound_frames=None if device.captures else SOUND_FRAMES,
     )
     most = model.facts.max_positions

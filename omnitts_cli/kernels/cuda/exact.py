@@ -1,8 +1,8 @@
 """Operations with which a request has the same bits alone and among any others: every product adds in one order,
 whatever the number of rows.
 
-Frames and prompts go through the kernels here. What Triton computes row by row stays; products of the codec choose
-their tiles as if there were always the same number of streams.
+Frames and prompts go through the kernels here. What Triton computes row by row stays. The codec's products take tiles
+of one order, so the sound depends neither on the chunks in which it is made.
 """
 
 from __future__ import annotations
@@ -19,10 +19,6 @@ from omnitts_cli.kernels.cuda.predictor import fuse_predictor
 from omnitts_cli.kernels.cuda.talker import fuse_step
 from omnitts_cli.kernels.ops import FusedPredictor, FusedStep, LayerWeights, Ops, PredictorParts
 from omnitts_cli.kernels.triton.codec_products import product, residual_unit
-
-STREAMS = 4
-"""Streams for which the tiles of the codec's products are chosen."""
-
 
 def refused() -> DeviceError:
     """The error for `--exact` where it is not possible."""
@@ -49,7 +45,5 @@ def _predictor(parts: PredictorParts) -> FusedPredictor:
 def exact(ops: Ops) -> Ops:
     """Triton's operations, with these in place of those whose sums depend on the number of rows."""
     assert ops.codec is not None
-    codec = replace(
-        ops.codec, product=partial(product, streams=STREAMS), residual_unit=partial(residual_unit, streams=STREAMS)
-    )
+    codec = replace(ops.codec, product=partial(product, ordered=True), residual_unit=partial(residual_unit, ordered=True))
     return replace(ops, linear=rows.linear, fuse_step=_step, fuse_predictor=_predictor, codec=codec, exact=True)

@@ -107,7 +107,9 @@ class RowLayers:
         rows = x.shape[0]
         if rows >= TILED_ROWS and self._fine and not self._predictor:
             return self._tiled(kind, weights, line_bytes, x, scales, out)
-        size = next((size for size in SIZES if size >= rows), SIZES[-1])
+        # two programs on a multiprocessor, with half of the rows each; gate and up do not leave room for a second one
+        sizes = SIZES[:2] if self.blocks == 1 and kind != GATE_UP and rows <= SIZES[-1] else SIZES
+        size = next((size for size in sizes if size >= rows), sizes[-1])
         if (kind, size) not in self._kernels:
             group = 32 if self.blocks == 2 and size >= 32 else 16
             threads = 256 if self.blocks == 1 else 256 * size // group

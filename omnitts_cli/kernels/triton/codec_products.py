@@ -29,6 +29,9 @@ TILES = ((64, 128, 64, 4, 4), (64, 64, 64, 4, 4), (32, 32, 128, 4, 4), (16, 64, 
 of 132 multiprocessors, see benchmarks/LOG.md."""
 NORMED_TILES = TILES[-2:]
 """The same for products with a norm before or a gate behind them, which are small."""
+ORDERED_TILES = ((64, 128, 64, 4, 4), (64, 64, 64, 4, 4), (64, 32, 64, 4, 6), (64, 16, 128, 4, 6))
+"""Tiles with which a sum has one order. 64 columns make `wgmma` of each, whose sums need not be those of `mma`; the
+inner sum is never split, so the numbers of outputs and of inputs per turn do not matter."""
 ENOUGH = 110
 """Programs that fill the chip."""
 PROGRAMS = 132
@@ -123,7 +126,8 @@ def _ended(
     """Bias, residual and snake of `count` channels from `first` on, and the store."""
     n = first + tl.arange(0, count)
     kept = residual + place[:, None] + n[None, :]
-    y += tl.load(bias + n)[None, :] + tl.load(kept, there[:, None], 0.0)
+    y += tl.load(bias + n)[None, :]
+    y += tl.load(kept, there[:, None], 0.0)
     if keeps:
         tl.store(kept, y, there[:, None])
     y = snake(y, tl.load(scale + n)[None, :], tl.load(inverse + n)[None, :])
@@ -197,6 +201,15 @@ def fitting_tile(tiles: tuple[Tile, ...], count: int, outputs: int, width: int) 
     return tiles[-1]
 
 
+def ordered_tile(count: int, outputs: int) -> Tile:
+    """The largest tile of one order that yields enough programs."""
+    for tile in ORDERED_TILES[:-1]:
+        sides = triton.cdiv(outputs, tile[1])
+        if 4 * sides * tile[1] <= 5 * outputs and triton.cdiv(count, tile[0]) * sides >= ENOUGH:
+            return tile
+    return ORDERED_TILES[-1]
+
+
 def block_of(inputs: int, most: int) -> int:
     """The largest power of two that divides `inputs`, at most `most`."""
     return min(inputs & -inputs, most)
@@ -208,31 +221,31 @@ def product(
     residual: Tensor | None = None,
     out_f32: Tensor | None = None,
     out: Tensor | None = None,
-    streams: int | None = None,
+    ordered: bool = False,
 ) -> None:
-    """`streams`: tile and parts are those of as many streams, so that the order of a sum does not depend on `x`."""
+    """`ordered`: every sum has one order, however many streams and columns `x` has."""
     rows, length, inputs = x.shape
     columns = length - (layer.taps - 1) * layer.dilation
     gated, normed, kind = layer.activation == "swiglu", layer.eps is not None, layer.weight.dtype
     outputs, width = layer.weight.shape[0] // (2 if gated else 1), layer.weight.shape[1]
     count = rows * columns
-    block_m, block_n, block_k, warps, stages = fitting_tile(
-        NORMED_TILES if normed or gated else TILES, columns * (streams or rows), outputs, width
-    )
+    special = normed or gated
+    if ordered:
+        block_m, block_n, block_k, warps, stages = NORMED_TILES[0] if special else ordered_tile(count, outputs)
+    else:
+        tiles = NORMED_TILES if special else TILES
+        block_m, block_n, block_k, warps, stages = fitting_tile(tiles, count, outputs, width)
     block_k = block_of(inputs, block_k if kind.itemsize == 2 else block_k // 2)
     if block_k < 16:
         return plain_codec.product(x, layer, residual, out_f32, out)
     stages = stages_in((block_m + block_n * (2 if gated else 1)) * block_k * kind.itemsize, stages)
     grid = (triton.cdiv(outputs, block_n), triton.cdiv(count, block_m))
     tiles, turns, share, parts, sums = grid[0] * grid[1], width // block_k, 0, 1, None
-    alike = grid[0] * triton.cdiv(columns * (streams or rows), block_m)
-    if alike < ENOUGH and not normed and not gated and layer.counts is not None:
-        share = triton.cdiv(turns, max(1, min(PROGRAMS // alike, turns // LEAST_TURNS)))
+    if tiles < ENOUGH and not special and not ordered and layer.counts is not None:
+        share = triton.cdiv(turns, max(1, min(PROGRAMS // tiles, turns // LEAST_TURNS)))
         parts = triton.cdiv(turns, share)
         sums = torch.empty(parts * tiles * block_m * block_n, device=x.device) if parts > 1 else None
-    # not with `streams`, which --exact sets: the number of rows would choose the kernel
-    wide = streams is None and block_m == 64 and parts == 1 and not normed
-    if wide and codec_wide.product(x, layer, residual, out_f32, out):
+    if block_m == 64 and parts == 1 and not normed and codec_wide.product(x, layer, residual, out_f32, out):
         return
 
     def stride(tensor: Tensor | None) -> int:
@@ -250,20 +263,20 @@ def product(
 
 
 def residual_unit(
-    x: Tensor, conv: Product, point: Product, residual: Tensor, keep: bool, out: Tensor, streams: int | None = None
+    x: Tensor, conv: Product, point: Product, residual: Tensor, keep: bool, out: Tensor, ordered: bool = False
 ) -> None:
-    """`streams` as in `product`."""
+    """`ordered` as in `product`. One kernel for the unit adds as two products do."""
     rows, columns, inputs = residual.shape
     count, kind = rows * columns, conv.weight.dtype
     large = 1 << inputs.bit_length() - 1
     small = inputs - large
     tile = UNIT_TILES.get(large) if kind.itemsize == 2 and small == large // 2 else None
-    if tile is None or triton.cdiv(columns * (streams or rows), tile[0]) < UNIT_ENOUGH:
+    if tile is None or triton.cdiv(count, tile[0]) < UNIT_ENOUGH:
         between = torch.empty(residual.shape, dtype=kind, device=x.device)
-        product(x, conv, out=between, streams=streams)
+        product(x, conv, out=between, ordered=ordered)
         kept = residual if keep else None
-        return product(between, point, residual=residual, out_f32=kept, out=out, streams=streams)
-    if streams is None and codec_wide.residual_unit(x, conv, point, residual, keep, out):
+        return product(between, point, residual=residual, out_f32=kept, out=out, ordered=ordered)
+    if codec_wide.residual_unit(x, conv, point, residual, keep, out):
         return
     block_m, block_k, warps, stages = tile
     stages = stages_in((block_m + inputs) * block_k * kind.itemsize, stages)

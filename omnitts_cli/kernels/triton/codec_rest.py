@@ -51,61 +51,69 @@ def _rotated(at, fresh, cos, sin, depth: tl.constexpr, stride, t, kind: tl.const
     return operand(low * cos - high * sin, kind), operand(high * cos + low * sin, kind)
 
 
+TILE = tl.constexpr(16)
+"""Frames of a stream that are computed together. They begin at a multiple of it, wherever a chunk begins."""
+
+
 @triton.jit(do_not_specialize=["columns"])
-def _attend(  # noqa: PLR0915
+def _attend(
     qkv, pace, frames, slots, keys, values, out, columns, out_stride,
     heads: tl.constexpr, ring: tl.constexpr, depth: tl.constexpr, window: tl.constexpr, precision: tl.constexpr,
-    block_t: tl.constexpr, block_r: tl.constexpr,
+    block: tl.constexpr,
 ):  # fmt: skip
-    """One program owns a head of a stream, so no other program reads or writes its part of the ring."""
+    """One program owns a head of a stream, so no other program reads or writes its part of the ring.
+
+    A frame and the keys that it attends to always have the same places in their tiles, so its sums have one order in
+    chunks of any size.
+    """
     batch, head = tl.program_id(0), tl.program_id(1)
     kind = keys.dtype.element_ty
     half: tl.constexpr = depth // 2
     slot = tl.load(slots + batch)
-    before = tl.load(frames + slot)
-    t = tl.arange(0, block_t)
-    fresh = t < columns
+    before = tl.load(frames + slot).to(tl.int32)
+    end = before + columns
+    begin = before - before % TILE
     lane = tl.arange(0, half)
     whole = tl.arange(0, depth)
     stride = 3 * heads * depth
-    base = qkv + (batch * columns * 3 * heads + head) * depth
-    # loads of the past are issued first, so that they overlap with the rotation
+    qkv += (batch * columns * 3 * heads + head) * depth
     store = (slot * heads + head) * ring * depth
     keys += store
     values += store
-    age = tl.arange(0, block_r)  # 0 is the frame before
-    held = (age < window - 1) & (age < before)
-    place = ((before - 1 - age + ring) % ring)[:, None] * depth
-    old_low = tl.load(keys + place + lane[None, :], held[:, None], 0.0)
-    old_high = tl.load(keys + place + half + lane[None, :], held[:, None], 0.0)
-    old = tl.load(values + place + whole[None, :], held[:, None], 0.0)
-    turned = (before + t).to(tl.float32)[:, None] * tl.load(pace + lane)[None, :]
-    cos, sin = tl.cos(turned), tl.sin(turned)
-    q_low, q_high = _rotated(base, fresh, cos, sin, depth, stride, t, kind)
-    k_low, k_high = _rotated(base + heads * depth, fresh, cos, sin, depth, stride, t, kind)
-    v_at = base + 2 * heads * depth + t[:, None] * stride + whole[None, :]
-    v = operand(tl.load(v_at, fresh[:, None], 0.0), kind)
-
+    speed = tl.load(pace + lane)[None, :]
+    for start in tl.range(begin, end, TILE):  # write the new keys and values
+        t = start + tl.arange(0, TILE)
+        fresh = (t >= before) & (t < end)
+        turned = t.to(tl.float32)[:, None] * speed
+        low, high = _rotated(qkv + heads * depth, fresh, tl.cos(turned), tl.sin(turned), depth, stride, t - before, kind)
+        v = tl.load(qkv + 2 * heads * depth + (t - before)[:, None] * stride + whole[None, :], fresh[:, None], 0.0)
+        place = (t % ring)[:, None] * depth
+        tl.store(keys + place + lane[None, :], low, fresh[:, None])
+        tl.store(keys + place + half + lane[None, :], high, fresh[:, None])
+        tl.store(values + place + whole[None, :], operand(v, kind), fresh[:, None])
+    tl.debug_barrier()
     root = 1.0 / tl.sqrt(tl.full((), depth, tl.float32))
-    score = tl.dot(q_low, tl.trans(old_low), input_precision=precision)
-    score = tl.dot(q_high, tl.trans(old_high), score, input_precision=precision) * root
-    score = tl.where(held[None, :] & (t[:, None] + age[None, :] + 1 < window), score, float("-inf"))
-    own = tl.dot(q_low, tl.trans(k_low), input_precision=precision)
-    own = tl.dot(q_high, tl.trans(k_high), own, input_precision=precision) * root
-    distance = t[:, None] - t[None, :]
-    own = tl.where((distance >= 0) & (distance < window), own, float("-inf"))
-    most = tl.maximum(tl.max(score, 1), tl.max(own, 1))[:, None]  # every frame attends to itself, so it is finite
-    score, own = tl.exp(score - most), tl.exp(own - most)
-    mass = tl.sum(score, 1) + tl.sum(own, 1)
-    mixed = tl.dot(score.to(kind), old, input_precision=precision)
-    mixed = tl.dot(own.to(kind), v, mixed, input_precision=precision) / mass[:, None]
     out += batch * out_stride + head * depth
-    tl.store(out + t[:, None] * (heads * depth) + whole[None, :], operand(mixed, kind), fresh[:, None])
-
-    place = ((before + t) % ring)[:, None] * depth
-    tl.store(keys + place + lane[None, :], k_low, fresh[:, None])
-    tl.store(keys + place + half + lane[None, :], k_high, fresh[:, None])
-    tl.store(values + place + whole[None, :], v, fresh[:, None])
+    for start in tl.range(begin, end, TILE):
+        t = start + tl.arange(0, TILE)
+        fresh = (t >= before) & (t < end)
+        key = start + TILE - block + tl.arange(0, block)
+        held = (key >= 0) & (key > before - window) & (key < end)
+        place = ((key + ring) % ring)[:, None] * depth
+        k_low = tl.load(keys + place + lane[None, :], held[:, None], 0.0)
+        k_high = tl.load(keys + place + half + lane[None, :], held[:, None], 0.0)
+        v = tl.load(values + place + whole[None, :], held[:, None], 0.0)
+        turned = t.to(tl.float32)[:, None] * speed
+        q_low, q_high = _rotated(qkv, fresh, tl.cos(turned), tl.sin(turned), depth, stride, t - before, kind)
+        score = tl.dot(q_low, tl.trans(k_low), input_precision=precision)
+        score = tl.dot(q_high, tl.trans(k_high), score, input_precision=precision) * root
+        distance = t[:, None] - key[None, :]
+        seen = held[None, :] & (distance >= 0) & (distance < window)
+        score = tl.where(seen, score, -1e30)  # finite: in rows that are not fresh nothing may be seen
+        score = tl.exp(score - tl.max(score, 1)[:, None])
+        mixed = tl.dot(score.to(kind), v, input_precision=precision) / tl.sum(score, 1)[:, None]
+        place = (t - before)[:, None] * (heads * depth) + whole[None, :]
+        tl.store(out + place, operand(mixed, kind), fresh[:, None])
 
 
 def attend(
@@ -115,12 +123,10 @@ def attend(
     if depth & (depth - 1) or depth < 32:
         return plain_codec.attend(qkv, pace, frames, slots, keys, values, window, out)
     rows, columns, _ = qkv.shape
-    block_t = max(16, triton.next_power_of_2(columns))
-    block_r = max(16, triton.next_power_of_2(window - 1))
     run(
         _attend, (rows, heads),
         qkv, pace, frames, slots, keys, values, out, columns, out.stride(0), heads, ring, depth, window,
-        precision(keys.dtype), block_t, block_r, num_warps=4, num_stages=1,
+        precision(keys.dtype), triton.next_power_of_2(window - 1 + TILE.value), num_warps=4, num_stages=1,
     )  # fmt: skip
 
 

@@ -67,7 +67,8 @@ def _ended(
     """Bias, residual and snake of `count` channels from `first` on, and the store."""
     n = first + tl.arange(0, count)
     kept = residual + place[:, None] + n[None, :]
-    y += tl.load(bias + n)[None, :] + tl.load(kept)
+    y += tl.load(bias + n)[None, :]
+    y += tl.load(kept)
     if keeps:
         tl.store(kept, y)
     y = snake(y, tl.load(scale + n)[None, :], tl.load(inverse + n)[None, :])

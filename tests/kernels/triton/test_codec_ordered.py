@@ -1,0 +1,184 @@
+"""With --exact the codec's sound has the same bits in chunks of any size, alone and beside other streams.
+
+On a GPU: pytest -m gpu tests/kernels/triton/test_codec_ordered.py
+Without one, in Triton's interpreter: TRITON_INTERPRET=1 pytest -m gpu tests/kernels/triton/test_codec_ordered.py
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from omnitts_cli.kernels.ops import CodecOps
+from omnitts_cli.models.codec_decoder import CodecDecoder, DecoderShape
+from omnitts_cli.models.codec_layers import TransformerShape
+from omnitts_cli.models.slot_decoder import slot_decoder
+
+pytest.importorskip("triton")
+INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
+HOPPER = torch.cuda.is_available() and torch.cuda.get_device_capability() == (9, 0)
+DEVICE = "cpu" if INTERPRETED else "cuda"
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not INTERPRETED and not HOPPER, reason="needs a Hopper card or Triton's interpreter"),
+]
+only_on_a_card = pytest.mark.skipif(INTERPRETED, reason="the released codec is too large for the interpreter")
+
+
+def codec_ops(ordered: bool = True) -> CodecOps:
+    from omnitts_cli.kernels.cuda.exact import exact
+    from omnitts_cli.kernels.triton import OPS
+
+    ops = (exact(OPS) if ordered else OPS).codec
+    assert ops is not None
+    return ops
+
+
+def sound_of(decoder: Any, codes: Tensor, sizes: Sequence[int], slots: Sequence[int] = (0,)) -> Tensor:
+    """The sound of codes [B, T, G], in chunks of these sizes and then of the last of them."""
+    at, sound, where = 0, [], torch.tensor(slots, device=DEVICE)
+    decoder.clear(where)
+    while at < codes.shape[1]:
+        size = min(sizes[min(len(sound), len(sizes) - 1)], codes.shape[1] - at)
+        sound.append(decoder.decode(codes[:, at : at + size], where))
+        at += size
+    return torch.cat(sound, 1)
+
+
+@pytest.fixture(scope="module")
+def released() -> Iterator[Any]:
+    """The codec of a released model, with made-up weights."""
+    from omnitts_cli.settings.engine import EngineSettings
+    from omnitts_cli.speech import load
+
+    settings = EngineSettings(device="cuda", offline=True, exact=True)
+    device = load.device_for("random:0.6b-customvoice", settings)
+    with torch.inference_mode():
+        yield load.load_model("random:0.6b-customvoice", device, settings=settings).codec
+
+
+@only_on_a_card
+def test_chunks_of_any_size(released: Any) -> None:
+    """130 frames: more than the window of 72, and enough columns for every kernel there is."""
+    codes = torch.randint(0, 2048, (1, 130, 16), generator=torch.Generator().manual_seed(1)).cuda()
+    decoder = slot_decoder(released, 2, 130, codec_ops())
+    whole = sound_of(decoder, codes, [130])
+    assert whole.std() > 1e-3
+    for sizes in ([1], [2], [3], [4], [8], [12], [16], [25], [100], [1, 1, 2, 4, 8, 16], [7, 1, 25, 3, 60]):
+        assert torch.equal(sound_of(decoder, codes, sizes), whole), sizes
+
+
+@only_on_a_card
+@pytest.mark.parametrize("streams", [2, 4, 6, 8, 12, 16, 24, 32])
+def test_beside_other_streams(released: Any, streams: int) -> None:
+    """Every stream of a group, after it began alone, in chunks of several sizes."""
+    codes = torch.randint(0, 2048, (streams, 50, 16), generator=torch.Generator().manual_seed(streams)).cuda()
+    decoder, ops = slot_decoder(released, streams, 50, codec_ops()), codec_ops()
+    alone = slot_decoder(released, 1, 50, ops)
+    wanted = torch.cat([sound_of(alone, one[None], [50]) for one in codes])
+    order = torch.randperm(streams).tolist()
+    for sizes in ([1], [4], [16], [25], [50], [3, 16, 1, 25]):
+        assert torch.equal(sound_of(decoder, codes, sizes, order), wanted), sizes
+    # each stream is at another place of its own
+    everyone = torch.tensor(order, device=DEVICE)
+    decoder.clear(everyone)
+    for row, slot in enumerate(order):
+        ahead = decoder.decode(codes[row : row + 1, : row % 7 + 1], everyone[row : row + 1])
+        assert torch.equal(ahead[0], wanted[row, : ahead.shape[1]]), slot
+    later = torch.stack([codes[row, row % 7 + 1 : row % 7 + 17] for row in range(streams)])
+    sound = decoder.decode(later, everyone)
+    for row in range(streams):
+        begin = (row % 7 + 1) * 1920
+        assert torch.equal(sound[row], wanted[row, begin : begin + sound.shape[1]])
+
+
+# ---- the interpreter, with products that add in an order of their own
+
+
+def added_in_steps(self: Any, a: Any, b: Any, d: Any, *_: Any) -> Any:
+    """`tl.dot` as a card computes it: 16 inputs after 16; with few rows, another instruction, 8 after 8."""
+    from triton.runtime.interpreter import TensorHandle
+
+    total, left, right = d.data.copy(), a.data.astype(np.float32), b.data.astype(np.float32)
+    step = 16 if left.shape[0] >= 64 else 8
+    for at in range(0, left.shape[1], step):
+        part = np.zeros_like(total)
+        for k in range(at, min(at + step, left.shape[1])):
+            part += left[:, k : k + 1] * right[k : k + 1]
+        total += part
+    return TensorHandle(total, d.dtype.scalar)
+
+
+@pytest.fixture
+def stepwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tiles and thresholds so small that a small codec takes every kernel, and products in steps."""
+    from triton.runtime.interpreter import InterpreterBuilder
+
+    from omnitts_cli.kernels.triton import codec_products, codec_wide
+
+    monkeypatch.setattr(InterpreterBuilder, "create_dot", added_in_steps)
+    monkeypatch.setattr(codec_products, "TILES", ((64, 32, 32, 4, 3), (16, 32, 32, 4, 3)))
+    monkeypatch.setattr(codec_products, "ORDERED_TILES", ((64, 64, 32, 4, 3), (64, 32, 16, 4, 3), (64, 16, 32, 4, 3)))
+    monkeypatch.setattr(codec_products, "NORMED_TILES", ((32, 32, 32, 4, 3), (16, 32, 16, 4, 3)))
+    monkeypatch.setattr(codec_products, "UNIT_TILES", {64: (64, 32, 4, 3), 32: (64, 16, 4, 3)})
+    monkeypatch.setattr(codec_products, "UNIT_ENOUGH", 2)
+    monkeypatch.setattr(codec_products, "ENOUGH", 5)
+    monkeypatch.setattr(codec_products, "PROGRAMS", 8)
+    monkeypatch.setattr(codec_wide, "TILE", (64, 32, 16, 4, 3))
+    monkeypatch.setattr(codec_wide, "UNIT_TILES", {64: (64, 32, 4, 3), 32: (64, 16, 4, 3)})
+    monkeypatch.setattr(codec_wide, "ENOUGH", 3)
+
+
+@pytest.fixture
+def small() -> CodecDecoder:
+    shape = DecoderShape(
+        groups=2,
+        codes=8,
+        book_width=16,
+        quantised=32,
+        latent=32,
+        width=192,
+        transformer=TransformerShape(32, 32, 1, 1, 32, scale=0.3),
+        window=18,
+        stretches=(2,),
+        rises=(2, 2),
+    )
+    torch.manual_seed(0)
+    made = CodecDecoder(shape)
+    made.prepare()
+    return made
+
+
+@pytest.mark.skipif(not INTERPRETED, reason="an order of the interpreter's own")
+def test_every_kernel_adds_in_one_order(
+    stepwise: None, small: CodecDecoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from omnitts_cli.kernels.triton import codec_products, codec_wide
+
+    used = set[str]()
+    for module in (codec_products, codec_wide):
+        launch = module.run
+
+        def run(kernel: Any, *given: Any, module: str = module.__name__, launch: Any = launch, **more: Any) -> None:
+            used.add(module.rpartition(".")[2] + kernel.fn.__name__)
+            launch(kernel, *given, **more)
+
+        monkeypatch.setattr(module, "run", run)
+    codes = torch.randint(0, 8, (3, 40, 2), generator=torch.Generator().manual_seed(1))
+    found = {}
+    for ordered in (True, False):
+        decoder = slot_decoder(small, 4, 40, replace(codec_ops(ordered), operand=torch.float16))
+        whole = sound_of(decoder, codes[:1], [40])
+        found[ordered] = [torch.equal(sound_of(decoder, codes[:1], sizes), whole) for sizes in ([1], [3, 16], [5, 8, 1, 26])]
+        together = sound_of(decoder, codes, [2, 8, 16], (3, 0, 2))
+        found[ordered].append(torch.equal(together[:1], whole))
+    assert found[True] == [True] * 4
+    assert not any(found[False])  # so these products can tell one order from another
+    assert used == {f"codec_{name}{kernel}" for name in ("products", "wide") for kernel in ("_product", "_unit")}
