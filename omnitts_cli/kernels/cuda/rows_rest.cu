@@ -11,6 +11,7 @@
 #define AT_CHANCES (AT_SCALES + 128)
 #define AT_DRAW AT_CHANCES
 #define AT_SQUARES (AT_CHANCES + 1024)
+#define AT_QUERIES AT_SQUARES                  // of rows_attend: 2 x 128 floats, then a key
 #define AT_PARTS 0                             // of rows_linear: 8 x 16 x 20 floats
 
 #include "attention.cuh"
@@ -112,42 +113,83 @@ __device__ __forceinline__ uint4 head_of(const u16 *row, u32 head, u32 lane) { /
   const u16 *at = row + head * 128 + 2 * lane;
   return make_uint4(*(const u32 *)at, 0, *(const u32 *)(at + 64), 0);
 }
-extern "C" __global__ void __launch_bounds__(256) rows_attend(const Attend f) {
+extern "C" __global__ void __launch_bounds__(256, 2) rows_attend(const Attend f) {
   const u32 thread = threadIdx.x, row = blockIdx.x >> 3, kv_head = blockIdx.x & 7, warp = thread >> 5, lane = thread & 31;
+  const u32 mine = lane & 7, quarter = lane >> 3; // of eight keys a lane has a quarter of one: as much as eight lanes of talker.cu
   allow_next();
-  wait_for_previous();
+  // positions, slots, and the keys and values of earlier steps were there before the first kernel of this step
   const int position = (int)f.positions[row];
   const u64 cache = (u64)f.slots[row] * f.slot_stride + kv_head * f.head_stride;
   u16 *const keys = f.keys + cache, *const values = f.values + cache;
-  uint2 key[8], value[8];
-  auto load = [&](uint2 *to, const u16 *rows, int from) { load_eight(to, rows, from, position, lane); };
-  load(key, keys, warp), load(value, values, warp);
-  const float2 cosine = *(const float2 *)(f.cosines + (u64)position * 64 + 2 * lane), sine = *(const float2 *)(f.sines + (u64)position * 64 + 2 * lane);
-  const u16 *const in = f.qkv + (u64)row * 4096;
-  float q[2][4], k[4];
+  uint4 key[4];   // words 8 quarter ... + 7 and 32 + 8 quarter ... + 7
+  uint2 value[8]; // columns 4 lane ... + 3 of eight positions
+  auto load_key = [&](int from) {
+    const int at = from + 8 * (int)mine;
+    const uint4 *const to = (const uint4 *)(keys + at * 128 + 16 * quarter);
 #pragma unroll
-  for (int h = 0; h < 2; h++) norm_and_rotate(head_of(in, 2 * kv_head + h, lane), f.norms, cosine, sine, .08838834764831845f, lane, q[h]);
-  norm_and_rotate(head_of(in, 16 + kv_head, lane), f.norms + 128, cosine, sine, 1.f, lane, k);
-  const uint4 v = head_of(in, 24 + kv_head, lane);
-  const uint2 new_key = make_uint2(pack(k[0], k[1]), pack(k[2], k[3])), new_value = make_uint2(v.x, v.z);
-  if (warp == 0) { // for the next steps
-    u16 *const to_key = keys + position * 128 + 2 * lane, *const to_value = values + position * 128 + 2 * lane;
-    *(u32 *)to_key = new_key.x, *(u32 *)(to_key + 64) = new_key.y;
-    *(u32 *)to_value = new_value.x, *(u32 *)(to_value + 64) = new_value.y;
-  }
+    for (int i = 0; i < 4; i++) key[i] = at < position ? to[i & 1 | (i & 2) << 2] : make_uint4(0, 0, 0, 0);
+  };
+  auto load_values = [&](int from) {
+#pragma unroll
+    for (int r = 0; r < 8; r++) value[r] = from + 8 * r < position ? *(const uint2 *)(values + (from + 8 * r) * 128 + 4 * lane) : make_uint2(0, 0);
+  };
+  load_key(warp), load_values(warp);
+  const float2 cosine = *(const float2 *)(f.cosines + (u64)position * 64 + 2 * lane), sine = *(const float2 *)(f.sines + (u64)position * 64 + 2 * lane);
+  float *const queries = (float *)(shared + AT_QUERIES); // [2][128]
+  u32 *const new_key = (u32 *)(shared + AT_QUERIES + 1024);
+  wait_for_previous();
+  const u16 *const in = f.qkv + (u64)row * 4096;
+  const uint2 new_value = *(const uint2 *)(in + (24 + kv_head) * 128 + 4 * lane);
+  if (warp < 3) { // two queries and the key
+    const u32 head = warp < 2 ? 2 * kv_head + warp : 16 + kv_head;
+    float o[4];
+    norm_and_rotate(head_of(in, head, lane), f.norms + (warp >> 1) * 128, cosine, sine, warp < 2 ? .08838834764831845f : 1.f, lane, o);
+    if (warp < 2) {
+      float *const to = queries + warp * 128 + 2 * lane;
+      *(float2 *)to = make_float2(o[0], o[1]), *(float2 *)(to + 64) = make_float2(o[2], o[3]);
+    } else { // for the next steps, too
+      const u32 first = pack(o[0], o[1]), second = pack(o[2], o[3]);
+      u16 *const to = keys + position * 128 + 2 * lane;
+      *(u32 *)to = new_key[lane] = first, *(u32 *)(to + 64) = new_key[32 + lane] = second;
+    }
+  } else if (warp == 3) *(uint2 *)(values + position * 128 + 4 * lane) = new_value;
+  meet_warps();
   Softmax seen[2];
   seen[0].clear(), seen[1].clear();
   for (int from = warp; from <= position; from += 64) { // the next keys and values are loaded meanwhile
-    float scores[2][8];
+    if (from + 8 * (int)mine == position) {
 #pragma unroll
-    for (int r = 0; r < 8; r++) {
-      if (from + 8 * r == position) key[r] = new_key, value[r] = new_value;
-#pragma unroll
-      for (int h = 0; h < 2; h++) scores[h][r] = dot4(q[h], key[r].x, key[r].y);
+      for (int i = 0; i < 4; i++) key[i] = *(const uint4 *)(new_key + 8 * quarter + 4 * (i & 1) + 16 * (i & 2));
     }
-    load(key, keys, from + 64);
-    see_eight<2>(scores, value, from + 8 * (int)(lane & 7) <= position, seen, warp, lane);
-    load(value, values, from + 64);
+    float score = 0.f;
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+      float s[8];
+#pragma unroll
+      for (int i = 0; i < 2; i++) {
+        const u32 first[4] = {key[i].x, key[i].y, key[i].z, key[i].w}, second[4] = {key[i + 2].x, key[i + 2].y, key[i + 2].z, key[i + 2].w};
+        const float *const q = queries + 128 * h + 16 * quarter + 8 * i;
+#pragma unroll
+        for (int j = 0; j < 4; j += 2) {
+          const float4 near = *(const float4 *)(q + 2 * j), far = *(const float4 *)(q + 64 + 2 * j);
+          const float one[4] = {near.x, near.y, far.x, far.y}, other[4] = {near.z, near.w, far.z, far.w};
+          s[4 * i + j] = dot4(one, first[j], second[j]), s[4 * i + j + 1] = dot4(other, first[j + 1], second[j + 1]);
+        }
+      }
+#pragma unroll
+      for (int o = 4; o; o >>= 1) // as `fold<4>` adds over eight lanes
+#pragma unroll
+        for (int i = 0; i < o; i++) s[i] += s[i + o];
+      s[0] += __shfl_xor_sync(~0u, s[0], 8);
+      s[0] += __shfl_xor_sync(~0u, s[0], 16);
+      if (h == 0 || quarter == h) score = s[0];
+    }
+    load_key(from + 64);
+#pragma unroll
+    for (int r = 0; r < 8; r++)
+      if (from + 8 * r == position) value[r] = new_value;
+    take_eight<2>(score, value, from + 8 * (int)mine <= position, seen, warp, lane);
+    load_values(from + 64);
   }
   seen[0].leave(warp, 0, lane), seen[1].leave(warp, 1, lane);
   meet_warps();
@@ -156,8 +198,7 @@ extern "C" __global__ void __launch_bounds__(256) rows_attend(const Attend f) {
   all.clear();
   all.gather(warp, lane);
   const float scale = all.sum > 0.f ? 1.f / all.sum : 0.f;
-  u16 *const to = f.out + (u64)row * 2048 + (2 * kv_head + warp) * 128 + 2 * lane;
-  *(u32 *)to = pack(all.o[0] * scale, all.o[1] * scale), *(u32 *)(to + 64) = pack(all.o[2] * scale, all.o[3] * scale);
+  *(uint2 *)(f.out + (u64)row * 2048 + (2 * kv_head + warp) * 128 + 4 * lane) = make_uint2(pack(all.o[0] * scale, all.o[1] * scale), pack(all.o[2] * scale, all.o[3] * scale));
 }
 
 // ---- the predictor's attention, over at most 16 positions: a warp for a row and a head, two programs for a row
