@@ -95,7 +95,9 @@ def requests_of(model: Any, count: int, short: Sequence[int], long: Sequence[int
     ]
 
 
-def among(engine: Any, requests: Sequence[Any], neighbours: Sequence[Any], level: int, seed: int) -> tuple[Spoken, Chunks, int]:
+def among(
+    engine: Any, requests: Sequence[Any], neighbours: Sequence[Any], level: int, seed: int
+) -> tuple[Spoken, Chunks, int]:
     """The requests, at most `level` at once, in random order, their chunks, and the neighbours cancelled half-way."""
     order = random.Random(seed)
     waiting, running = order.sample([*requests, *neighbours], len(requests) + len(neighbours)), set[str]()
@@ -207,7 +209,14 @@ def main() -> None:
             spoken, sizes, cancelled = among(engine, requests, neighbours, level, level + 100 * turn)
             row = differing(alone, spoken)
             same = same and not row["which"]
-            keep(**{"pass": turn + 1}, level=level, s=time.perf_counter() - start, cancelled=cancelled, **row, chunks=sizes)
+            keep(
+                **{"pass": turn + 1},
+                level=level,
+                s=time.perf_counter() - start,
+                cancelled=cancelled,
+                **row,
+                chunks=sizes,
+            )
     sys.exit(0 if same else 1)
 
 

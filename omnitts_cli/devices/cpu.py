@@ -9,6 +9,7 @@ import platform
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -146,13 +147,18 @@ class CPUDevice:
         return [self.card, f"torch {torch.__version__}", variant]
 
     def make_exact(self) -> None:
-        """Rows are computed one by one in the compiled library; torch's products of a batch round by its size."""
+        """Rows are computed one by one in the compiled library; torch's products of a batch round by its size.
+
+        A codec that is not in that library decodes one frame of one stream at a time.
+        """
         if self._ops is cpu.OPS:
             raise DeviceError(
                 "--exact on a CPU needs the compiled library, which is not in use",
                 hint="python -m omnitts_cli.kernels.cpu   or   omnitts doctor --offline",
             )
         self.exact = True
+        if self._ops.codec is not None:
+            self._ops = replace(self._ops, codec=replace(self._ops.codec, one_by_one=True))
 
     def stream(self, urgent: bool = False) -> CPUStream:
         return CPUStream()

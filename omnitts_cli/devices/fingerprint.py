@@ -20,10 +20,11 @@ SOURCES = {".py", ".c", ".h", ".cu", ".cuh"}
 
 @functools.cache
 def kernels_digest() -> str:
-    """A hash of all source files of the kernels."""
+    """A hash of all source files of the kernels, and of the models, which prepare weights for them."""
     folder, digest = Path(kernels.__file__).parent, hashlib.sha256()
-    for file in sorted(path for path in folder.rglob("*") if path.suffix in SOURCES):
-        digest.update(file.relative_to(folder).as_posix().encode() + b"\0" + file.read_bytes() + b"\0")
+    every = [*folder.rglob("*"), *(folder.parent / "models").rglob("*")]
+    for file in sorted(path for path in every if path.suffix in SOURCES):
+        digest.update(file.relative_to(folder.parent).as_posix().encode() + b"\0" + file.read_bytes() + b"\0")
     return digest.hexdigest()[:12]
 
 

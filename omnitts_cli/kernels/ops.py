@@ -431,3 +431,5 @@ class CodecOps:
     warm_up: Callable[[Callable[[], None]], None]  # compile whatever the given function will call
     # codes [B, T, G], slots [B] -> sound [B, samples] as one operation; None where layer by layer is as fast
     fuse_decoder: Callable[[DecoderParts], Callable[[Tensor, Tensor], Tensor] | None] | None = None
+    # one frame of one stream at a time, where it is not one operation: products round by the number of columns
+    one_by_one: bool = False

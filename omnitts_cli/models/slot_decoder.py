@@ -130,6 +130,10 @@ class FusedSlotDecoder:
         if self._fused is not None:
             return self._fused(codes, slots)
         ops, layout, (rows, length, _) = self._ops, self._layout, codes.shape
+        if ops.one_by_one and rows * length > 1:
+            frames = [one.split(1, 1) for one in codes.split(1)]
+            sound = [[self.decode(one, slot) for one in row] for row, slot in zip(frames, slots.split(1), strict=True)]
+            return torch.cat([torch.cat(row, 1) for row in sound])
         buffer = torch.empty(self._tracks.size(rows, length), dtype=ops.operand, device=codes.device)
         ops.load_history(buffer, self._tracks, self._history, slots, length)
         # each track with the part that this call adds, in the order of the layers

@@ -28,10 +28,15 @@ def test_the_library_and_the_threads_matter(monkeypatch: pytest.MonkeyPatch) -> 
     assert len(found) == (3 if with_library.versions() != without.versions() else 2)
 
 
-def test_the_kernels_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "cuda").mkdir()
-    source, notes = tmp_path / "cuda" / "talker.cu", tmp_path / "README.md"
-    monkeypatch.setattr(kernels, "__file__", str(tmp_path / "__init__.py"))
+@pytest.mark.parametrize(
+    "place", ["kernels/cuda/talker.cu", "kernels/triton/codec_products.py", "models/slot_decoder.py"]
+)
+def test_the_kernels_matter(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And the models, which prepare the weights of the codec for them."""
+    source, notes = tmp_path / place, tmp_path / "kernels" / "README.md"
+    for folder in (source.parent, notes.parent):
+        folder.mkdir(parents=True, exist_ok=True)
+    monkeypatch.setattr(kernels, "__file__", str(tmp_path / "kernels" / "__init__.py"))
 
     def digest() -> str:
         kernels_digest.cache_clear()
@@ -43,7 +48,7 @@ def test_the_kernels_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert digest() == first
     source.write_text("two")
     second = digest()
-    source.rename(source.with_name("step.cu"))
+    source.rename(source.with_stem("step"))
     assert len({first, second, digest()}) == 3
     kernels_digest.cache_clear()
 

@@ -55,12 +55,13 @@ def test_threads_for_the_codec_change_nothing(in_c: SpeechModel) -> None:
 
 
 def test_exact_on_a_cpu(in_c: SpeechModel) -> None:
-    """Codes and samples of every request, alone and in random company."""
+    """Codes and samples of every request, alone and in random company, in chunks of other sizes."""
     requests = [replace(request, id=str(index)) for index, request in enumerate(requests_of(10))]
     alone = spoken_among(engine_of(1, of=in_c, fixed_chunks=True), requests, 1, 0)
-    for slots in (2, 7):
-        together = spoken_among(engine_of(slots, of=in_c, fixed_chunks=True), requests, slots, slots)
-        assert together == alone
+    for slots, chunks in ((2, (1, 3, 5)), (7, (1, 25))):
+        for fixed in (True, False):
+            engine = engine_of(slots, of=in_c, fixed_chunks=fixed, chunks=chunks, first_chunk=chunks[-1])
+            assert spoken_among(engine, requests, slots, slots) == alone
 
 
 def test_requests_differ() -> None:

@@ -288,10 +288,10 @@ def test_a_file_gets_more_slots_where_memory_allows(monkeypatch: pytest.MonkeyPa
     assert plan_for(model, device, patient).slots == 4
 
 
-def test_exact_on_a_cpu_is_float32_and_fixed_chunks() -> None:
+def test_exact_on_a_cpu_is_float32() -> None:
     settings = EngineSettings(device="cpu", exact=True, slots=2)
     device = build.device_for("random:toy", settings)
     model = load_model("random:toy", device, settings=settings)
-    assert plan_for(model, device, settings).fixed_chunks
+    assert not plan_for(model, device, settings).fixed_chunks  # the sound does not depend on the chunks
     with pytest.raises(DeviceError, match="float32, not bfloat16"):
         load_model("random:toy", device, settings=replace(settings, dtype="bf16"))

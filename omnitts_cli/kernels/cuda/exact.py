@@ -20,6 +20,7 @@ from omnitts_cli.kernels.cuda.talker import fuse_step
 from omnitts_cli.kernels.ops import FusedPredictor, FusedStep, LayerWeights, Ops, PredictorParts
 from omnitts_cli.kernels.triton.codec_products import product, residual_unit
 
+
 def refused() -> DeviceError:
     """The error for `--exact` where it is not possible."""
     return DeviceError(
@@ -45,5 +46,7 @@ def _predictor(parts: PredictorParts) -> FusedPredictor:
 def exact(ops: Ops) -> Ops:
     """Triton's operations, with these in place of those whose sums depend on the number of rows."""
     assert ops.codec is not None
-    codec = replace(ops.codec, product=partial(product, ordered=True), residual_unit=partial(residual_unit, ordered=True))
+    codec = replace(
+        ops.codec, product=partial(product, ordered=True), residual_unit=partial(residual_unit, ordered=True)
+    )
     return replace(ops, linear=rows.linear, fuse_step=_step, fuse_predictor=_predictor, codec=codec, exact=True)

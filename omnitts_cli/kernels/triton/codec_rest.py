@@ -85,7 +85,9 @@ def _attend(
         t = start + tl.arange(0, TILE)
         fresh = (t >= before) & (t < end)
         turned = t.to(tl.float32)[:, None] * speed
-        low, high = _rotated(qkv + heads * depth, fresh, tl.cos(turned), tl.sin(turned), depth, stride, t - before, kind)
+        low, high = _rotated(
+            qkv + heads * depth, fresh, tl.cos(turned), tl.sin(turned), depth, stride, t - before, kind
+        )
         v = tl.load(qkv + 2 * heads * depth + (t - before)[:, None] * stride + whole[None, :], fresh[:, None], 0.0)
         place = (t % ring)[:, None] * depth
         tl.store(keys + place + lane[None, :], low, fresh[:, None])

@@ -157,9 +157,7 @@ def small() -> CodecDecoder:
 
 
 @pytest.mark.skipif(not INTERPRETED, reason="an order of the interpreter's own")
-def test_every_kernel_adds_in_one_order(
-    stepwise: None, small: CodecDecoder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_kernel_adds_in_one_order(stepwise: None, small: CodecDecoder, monkeypatch: pytest.MonkeyPatch) -> None:
     from omnitts_cli.kernels.triton import codec_products, codec_wide
 
     used = set[str]()
@@ -171,14 +169,14 @@ def test_every_kernel_adds_in_one_order(
             launch(kernel, *given, **more)
 
         monkeypatch.setattr(module, "run", run)
-    codes = torch.randint(0, 8, (3, 40, 2), generator=torch.Generator().manual_seed(1))
+    codes = torch.randint(0, 8, (2, 24, 2), generator=torch.Generator().manual_seed(1))
     found = {}
     for ordered in (True, False):
-        decoder = slot_decoder(small, 4, 40, replace(codec_ops(ordered), operand=torch.float16))
-        whole = sound_of(decoder, codes[:1], [40])
-        found[ordered] = [torch.equal(sound_of(decoder, codes[:1], sizes), whole) for sizes in ([1], [3, 16], [5, 8, 1, 26])]
-        together = sound_of(decoder, codes, [2, 8, 16], (3, 0, 2))
+        decoder = slot_decoder(small, 3, 24, replace(codec_ops(ordered), operand=torch.float16))
+        whole = sound_of(decoder, codes[:1], [24])
+        found[ordered] = [torch.equal(sound_of(decoder, codes[:1], sizes), whole) for sizes in ([3, 16], [5, 1, 18])]
+        together = sound_of(decoder, codes, [8, 16], (2, 0))
         found[ordered].append(torch.equal(together[:1], whole))
-    assert found[True] == [True] * 4
+    assert found[True] == [True] * 3
     assert not any(found[False])  # so these products can tell one order from another
     assert used == {f"codec_{name}{kernel}" for name in ("products", "wide") for kernel in ("_product", "_unit")}

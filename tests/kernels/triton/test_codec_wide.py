@@ -120,8 +120,8 @@ def test_sums_have_the_bits_of_the_other_kernels(wide: ModuleType, columns: int,
         assert torch.equal(got, wanted)
 
 
-def test_exact_does_not_use_them(wide: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a fixed number of streams, the number of rows does not choose the kernel."""
+def test_exact_uses_them(wide: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their sums have the order that --exact asks for, so the number of columns may choose them."""
     from omnitts_cli.kernels.triton import codec_products
 
     used = list[str]()
@@ -130,11 +130,11 @@ def test_exact_does_not_use_them(wide: ModuleType, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(codec_products, "run", lambda *_, **__: None)
     for channels, columns, expected in ((96, 14080, "residual_unit"), (768, 4096, "product")):
         conv, point, x = layer(channels, channels, 7, 3), layer(channels, channels), random(1, columns + 18, channels)
-        for streams in (4, None):
+        for ordered in (True, False):
             out, residual = torch.empty(1, columns, channels, device=DEVICE).half(), random(1, columns, channels)
-            codec_products.residual_unit(x.half(), conv, point, residual, True, out, streams=streams)
-            assert set(used) == ({expected} if streams is None else set())
-        used.clear()
+            codec_products.residual_unit(x.half(), conv, point, residual, True, out, ordered=ordered)
+            assert set(used) == {expected}
+            used.clear()
 
 
 def test_what_does_not_suit_is_left_to_the_other_kernels(wide: ModuleType) -> None:
