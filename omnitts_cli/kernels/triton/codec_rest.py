@@ -56,7 +56,7 @@ TILE = tl.constexpr(16)
 
 
 @triton.jit(do_not_specialize=["columns"])
-def _attend(
+def _attend(  # noqa: PLR0915
     qkv, pace, frames, slots, keys, values, out, columns, out_stride,
     heads: tl.constexpr, ring: tl.constexpr, depth: tl.constexpr, window: tl.constexpr, precision: tl.constexpr,
     block: tl.constexpr,
