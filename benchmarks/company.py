@@ -179,7 +179,7 @@ def main() -> None:
     options, began = arguments(), time.perf_counter()
     slots = options.slots or max(options.levels)
     most = {"first_chunk": options.first_chunk, "chunk": options.chunk}
-    settings = rig.settings_of(options, slots=slots, seconds=30.0, **most)
+    settings = rig.settings_of(options, slots=slots, seconds=20.0, **most)
     model, device, _ = rig.load_model(options, settings)
     engine = Engine(model, device, build.plan_for(model, device, settings))
     requests = requests_of(model, options.requests, options.short, options.long)

@@ -2,7 +2,7 @@
 whatever the number of rows.
 
 Frames and prompts go through the kernels here. What Triton computes row by row stays. The codec's products take tiles
-of one order, so the sound depends neither on the chunks in which it is made.
+of one order, so the sound does not depend on its chunks either.
 """
 
 from __future__ import annotations

@@ -37,12 +37,19 @@ __device__ __forceinline__ float inverse_rms(const Columns &x, u32 warp, u32 lan
   for (int i = 0; i < 8; i++) v += squares[i];
   return rsqrtf(fmaf(v, 1.f / HIDDEN, 1e-6f));
 }
-__device__ __forceinline__ void keep_row(const Stream &f, const Columns &x, u32 row, u32 warp, u32 lane) {
+struct Weights { uint2 of[BLOCKS]; };     // of the columns that a thread holds
+__device__ __forceinline__ Weights weights_of(const u16 *weight, u32 warp, u32 lane) {
+  Weights w;
+#pragma unroll
+  for (int h = 0; h < BLOCKS; h++) w.of[h] = *(const uint2 *)(weight + h * 1024 + warp * 128 + lane * 4);
+  return w;
+}
+__device__ __forceinline__ void keep_row(const Stream &f, const Weights &weights, const Columns &x, u32 row, u32 warp, u32 lane) {
   const float scale = inverse_rms(x, warp, lane);
 #pragma unroll
   for (int h = 0; h < BLOCKS; h++) {
     const u32 at = h * 1024 + warp * 128 + lane * 4;
-    const uint2 n = *(const uint2 *)(f.weight + at);
+    const uint2 n = weights.of[h];
     *(float4 *)(f.residual + (u64)row * HIDDEN + at) = make_float4(x[h][0], x[h][1], x[h][2], x[h][3]);
     *(uint2 *)(f.normed + (u64)row * HIDDEN + at) = make_uint2(pack(x[h][0] * low(n.x), x[h][1] * high(n.x)), pack(x[h][2] * low(n.y), x[h][3] * high(n.y)));
   }
@@ -67,6 +74,7 @@ struct Norm {
 extern "C" __global__ void __launch_bounds__(256) rows_norm(const Norm f) {
   const u32 thread = threadIdx.x, row = blockIdx.x, warp = thread >> 5, lane = thread & 31;
   allow_next();
+  const Weights weights = weights_of(f.stream.weight, warp, lane);
   wait_for_previous();
   Columns x;
   if (f.input) read_row(f.input + (u64)row * HIDDEN, x, warp, lane);
@@ -88,12 +96,12 @@ extern "C" __global__ void __launch_bounds__(256) rows_norm(const Norm f) {
       }
     }
   }
-  if (!f.hidden) return keep_row(f.stream, x, row, warp, lane);
+  if (!f.hidden) return keep_row(f.stream, weights, x, row, warp, lane);
   const float scale = inverse_rms(x, warp, lane);
 #pragma unroll
   for (int h = 0; h < BLOCKS; h++) {
     const u32 at = h * 1024 + warp * 128 + lane * 4;
-    const uint2 n = *(const uint2 *)(f.stream.weight + at);
+    const uint2 n = weights.of[h];
     *(uint2 *)(f.hidden + (u64)row * HIDDEN + at) = make_uint2(pack(rounded(x[h][0] * scale) * low(n.x), rounded(x[h][1] * scale) * high(n.x)),
                                                                pack(rounded(x[h][2] * scale) * low(n.y), rounded(x[h][3] * scale) * high(n.y)));
   }
@@ -117,7 +125,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) rows_attend(const Attend f)
   const u32 thread = threadIdx.x, row = blockIdx.x >> 3, kv_head = blockIdx.x & 7, warp = thread >> 5, lane = thread & 31;
   const u32 mine = lane & 7, quarter = lane >> 3; // of eight keys a lane has a quarter of one: as much as eight lanes of talker.cu
   allow_next();
-  // positions, slots, and the keys and values of earlier steps were there before the first kernel of this step
+  // Kernels that start early are at most two products ahead, as no more fit on the card. Positions, slots, and the keys
+  // and values of earlier steps are older than that.
   const int position = (int)f.positions[row];
   const u64 cache = (u64)f.slots[row] * f.slot_stride + kv_head * f.head_stride;
   u16 *const keys = f.keys + cache, *const values = f.values + cache;
@@ -135,6 +144,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) rows_attend(const Attend f)
   };
   load_key(warp), load_values(warp);
   const float2 cosine = *(const float2 *)(f.cosines + (u64)position * 64 + 2 * lane), sine = *(const float2 *)(f.sines + (u64)position * 64 + 2 * lane);
+  const uint2 norm = columns_of(f.norms + (warp >> 1 & 1) * 128, lane); // of warps 0 to 2
   float *const queries = (float *)(shared + AT_QUERIES); // [2][128]
   u32 *const new_key = (u32 *)(shared + AT_QUERIES + 1024);
   wait_for_previous();
@@ -143,7 +153,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) rows_attend(const Attend f)
   if (warp < 3) { // two queries and the key
     const u32 head = warp < 2 ? 2 * kv_head + warp : 16 + kv_head;
     float o[4];
-    norm_and_rotate(head_of(in, head, lane), f.norms + (warp >> 1) * 128, cosine, sine, warp < 2 ? .08838834764831845f : 1.f, lane, o);
+    norm_and_rotate(head_of(in, head, lane), norm, cosine, sine, warp < 2 ? .08838834764831845f : 1.f, lane, o);
     if (warp < 2) {
       float *const to = queries + warp * 128 + 2 * lane;
       *(float2 *)to = make_float2(o[0], o[1]), *(float2 *)(to + 64) = make_float2(o[2], o[3]);
@@ -213,8 +223,7 @@ struct AttendFew {
 extern "C" __global__ void __launch_bounds__(256) rows_attend_few(const AttendFew f) {
   const u32 thread = threadIdx.x, row = blockIdx.x >> 1, lane = thread & 31, warp = thread >> 5, head = 8 * (blockIdx.x & 1) + warp, kv_head = head >> 1;
   const int position = f.position;
-  allow_next();
-  wait_for_previous();
+  allow_next(); // keys and values of earlier positions are older than what may still run: see rows_attend
   char *const keys = f.cache + ((u64)row * 8 + kv_head) * 8192 + lane * 16, *const values = keys + 4096;
   uint4 k[8], v[8];
 #pragma unroll
@@ -224,10 +233,12 @@ extern "C" __global__ void __launch_bounds__(256) rows_attend_few(const AttendFe
     if (2 * i + 1 >= position) k[i].z = k[i].w = v[i].z = v[i].w = 0;
   }
   const float2 cosine = *(const float2 *)(f.turns + 2 * lane), sine = *(const float2 *)(f.turns + 64 + 2 * lane);
+  const uint2 query_norm = columns_of(f.norms, lane), key_norm = columns_of(f.norms + 128, lane);
+  wait_for_previous();
   const u16 *const in = f.qkv + (u64)row * 4096;
   float q[4], n[4], s[16];
-  norm_and_rotate(head_of(in, 16 + kv_head, lane), f.norms + 128, cosine, sine, 1.f, lane, n);
-  norm_and_rotate(head_of(in, head, lane), f.norms, cosine, sine, .08838834764831845f, lane, q);
+  norm_and_rotate(head_of(in, 16 + kv_head, lane), key_norm, cosine, sine, 1.f, lane, n);
+  norm_and_rotate(head_of(in, head, lane), query_norm, cosine, sine, .08838834764831845f, lane, q);
   const uint4 new_value = head_of(in, 24 + kv_head, lane);
   const uint2 key = make_uint2(pack(n[0], n[1]), pack(n[2], n[3])), value = make_uint2(new_value.x, new_value.z);
   const float fresh = dot4(q, key.x, key.y);
@@ -278,6 +289,7 @@ struct Drawn {
 extern "C" __global__ void __launch_bounds__(256) rows_draw(const Drawn f) {
   const u32 thread = threadIdx.x, row = blockIdx.x, warp = thread >> 5, lane = thread & 31;
   allow_next();
+  const Weights weights = weights_of(f.stream.weight, warp, lane);
   wait_for_previous();
   const uint4 v = *(const uint4 *)(f.logits + (u64)row * CODES + thread * 8);
   const u32 pairs[4] = {v.x, v.y, v.z, v.w};
@@ -286,7 +298,7 @@ extern "C" __global__ void __launch_bounds__(256) rows_draw(const Drawn f) {
   if (!f.table) return;
   Columns x;
   read_row(f.table + (u64)code * HIDDEN, x, warp, lane);
-  keep_row(f.stream, x, row, warp, lane);
+  keep_row(f.stream, weights, x, row, warp, lane);
 }
 
 // ---- a product of another shape, from weights as they are: 16 outputs a program, for any number of rows
