@@ -99,7 +99,10 @@ class CUDADevice(Accelerator):
         return CUDAStream(self.torch_device, urgent)
 
     def is_out_of_memory(self, error: BaseException) -> bool:
-        return isinstance(error, torch.cuda.OutOfMemoryError)
+        """cuBLAS has no class of its own for it, and says so in this word."""
+        return isinstance(error, torch.cuda.OutOfMemoryError) or (
+            isinstance(error, RuntimeError) and "CUBLAS_STATUS_ALLOC_FAILED" in str(error)
+        )
 
 
 def unusable_reason() -> str:

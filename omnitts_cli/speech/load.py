@@ -114,11 +114,18 @@ def load_model(
     report: Report | None = None,
 ) -> SpeechModel:
     """The model called `name`, ready to speak on `device`. `variant` completes a bare size such as "0.6b"."""
-    if name.startswith(RANDOM):
-        return _random(name.removeprefix(RANDOM).lower(), variant, device, settings)
-    found = find(name, variant=variant, offline=settings.offline, report=report)
-    assert found.folder is not None
-    return _stored(found.folder, found.name, device, settings)
+    try:
+        if name.startswith(RANDOM):
+            return _random(name.removeprefix(RANDOM).lower(), variant, device, settings)
+        found = find(name, variant=variant, offline=settings.offline, report=report)
+        assert found.folder is not None
+        return _stored(found.folder, found.name, device, settings)
+    except Exception as error:
+        if not device.is_out_of_memory(error):
+            raise
+        free = f"{gib(device.free_bytes())} are free"
+        hint = "end other programs on the device   or   -m 0.6b   or   -d cpu"
+        raise DeviceError(f"{name} does not fit into the memory of {device.name}", cause=free, hint=hint) from None
 
 
 def _stored(folder: Path, name: str, device: Device, settings: EngineSettings) -> SpeechModel:

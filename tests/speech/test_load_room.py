@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from engine_kit import model_over
 from torch import Tensor
 
 from omnitts_cli.devices.cpu import CPUDevice
+from omnitts_cli.devices.cuda import CUDADevice
 from omnitts_cli.engine.slots import Plan
 from omnitts_cli.errors import DeviceError
 from omnitts_cli.models.roles import SpeechModel
 from omnitts_cli.request import Request
+from omnitts_cli.speech import load
 from omnitts_cli.speech.load import fitting_slots, slot_bytes, start
 from omnitts_cli.voices import Named
 
@@ -70,6 +73,27 @@ def test_not_even_one_is_an_error_with_numbers(model: SpeechModel, plan: Plan) -
     with pytest.raises(DeviceError, match=r"does not have enough memory for one request: .* GiB") as caught:
         start(model, SmallDevice(1 << 40, really=0), plan)
     assert caught.value.hint
+
+
+def test_a_model_that_does_not_fit_is_an_error_with_what_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    device = SmallDevice(3 << 30, really=0)
+    monkeypatch.setattr(load, "random_fill", full)
+    with pytest.raises(DeviceError, match=r"random:0.6b does not fit into the memory of") as caught:
+        load.load_model("random:0.6b", device)
+    assert caught.value.cause == "3.0 GiB are free" and "-d cpu" in str(caught.value.hint)
+    monkeypatch.setattr(device, "is_out_of_memory", lambda error: False)
+    with pytest.raises(MemoryError):
+        load.load_model("random:0.6b", device)
+
+
+def test_cuda_says_in_two_ways_that_memory_is_short() -> None:
+    device = object.__new__(CUDADevice)
+    assert device.is_out_of_memory(torch.cuda.OutOfMemoryError("24 MiB"))
+    assert device.is_out_of_memory(RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate`"))
+    assert not device.is_out_of_memory(RuntimeError("CUDA error: an illegal memory access"))
 
 
 def test_a_plan_with_fewer_slots_keeps_its_small_buckets() -> None:
