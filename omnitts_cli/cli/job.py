@@ -47,6 +47,7 @@ class Job:
     takes: tuple[Results, ...] = ()  # the outputs of several takes; the first is `output`
     texts: tuple[TextIn, ...] = ()  # of these takes, where each has a text of its own and the same seed
     names_outputs: bool = False  # file names were chosen by us, so they are printed on stdout
+    karaoke: bool = False  # the words are shown as they are heard
     keeps_voice: bool = False  # the voice itself is wanted, not only its speech
 
     def script(self) -> tuple[Script, Iterator[str] | None]:
@@ -199,9 +200,13 @@ class Ready:
             closing.enter_context(stream)
             player = Player(stage, stream)
             look = partial(sound_out.tell, progress, self.script, stream)
+            timed = [self.subs.timed] if self.subs and self.subs.timed else []
             if playing:
                 player.listens = closing.enter_context(pressed(player.act))
-                look = partial(sound_out.tell_playing, progress, self.script, stage, stream, player)
+                if job.karaoke and not timed:
+                    timed.append(sound_out.TimedWords(sound_out.word_timing(job.output, job.speech.language)))
+                shown = timed[0] if job.karaoke else None
+                look = partial(sound_out.tell_playing, progress, self.script, stage, stream, player, shown)
             closing.enter_context(ticking(look))
             try:
                 for chunk in stream:
@@ -209,8 +214,8 @@ class Ready:
                         stage.write(chunk.samples)
                         if chunk.sentence is not None:
                             stage.sink.sentence_done()
-                    if self.subs:
-                        self.subs.add(chunk)
+                    for one in timed:
+                        one.add(chunk)
                     look()
                 stage.sink.finish()
             except (OmniError, Stopped) as error:

@@ -127,9 +127,24 @@ def play(
         return sound_out.list_speakers()
     if output.play is False:
         raise UsageError("play cannot be used with --no-play", hint="omnitts say --no-play")
+    if live.live and live.karaoke:
+        raise UsageError("--karaoke cannot be used with --live", hint="leave --live out: sentences are shown whole")
     if output.output == "-":
         raise UsageError("play cannot write to standard output", hint="omnitts say -o -")
-    speak(Job("play", words, text, speech, replace(output, play=True), machine, network, messages, live.live))
+    speak(
+        Job(
+            "play",
+            words,
+            text,
+            speech,
+            replace(output, play=True),
+            machine,
+            network,
+            messages,
+            live.live,
+            karaoke=live.karaoke,
+        )
+    )
 
 
 # ---- books and dialogues
@@ -211,7 +226,7 @@ class BookCommand:
             return None
         language = self.speech.language if self.speech.language != "auto" else job.book_language() or "auto"
         subs = sound_out.SubtitleFiles(self.output, language, offline=self.network.offline)
-        job.times = subs.times
+        job.times = subs.timed.times if subs.timed else None
         return subs
 
     def refuse_contradictions(self, folder: Folder) -> None:

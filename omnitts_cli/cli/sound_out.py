@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from math import floor, inf, isfinite
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING
 
 from omnitts_cli.errors import DeviceError, InputError, OmniError, OutputError, UsageError
@@ -260,7 +261,7 @@ class SubtitleFiles:
 
         names = subtitle_names(output)
         forms: list[SubtitleFormat] = [subtitle_format(name) if name != "-" else "srt" for name in names]
-        self.times = word_timing(output, language, offline=offline) if by_words(output) else None
+        self.timed = TimedWords(word_timing(output, language, offline=offline)) if by_words(output) else None
         self._files: list[tuple[SubtitleFormat, SideFile]] = []
         try:
             for form, name in zip(forms, names, strict=True):
@@ -268,32 +269,41 @@ class SubtitleFiles:
         except OmniError:
             self.discard()
             raise
-        self._timer: Timer | None = None
-
-    def add(self, chunk: Chunk) -> None:
-        """Sound that has just been written."""
-        if self.times is None:
-            return
-        if self._timer is None:
-            from omnitts_cli.books.words import Timer
-
-            self._timer = Timer(chunk.sample_rate, self.times)
-        self._timer.add(chunk.samples, chunk.sentence)
 
     def write_times(self, sentences: Sequence[Sentence]) -> None:
         """The times of the sentences, or of all their words."""
         from omnitts_cli.text.subtitles import joined, render
 
-        known = joined(self._timer.sentences if self._timer else sentences)
+        known = joined((self.timed and self.timed.sentences) or sentences)
         for form, file in self._files:
-            file.write(render(known, form, words_by=self.times.by if self.times else None).encode())
+            file.write(render(known, form, words_by=self.timed.times.by if self.timed else None).encode())
 
     def discard(self) -> None:
         for _, file in self._files:
             file.discard()
 
 
-def word_timing(output: Results, language: str, *, offline: bool) -> Times:
+class TimedWords:
+    """The words of sound that is being written."""
+
+    def __init__(self, times: Times) -> None:
+        self.times = times
+        self._timer: Timer | None = None
+
+    @property
+    def sentences(self) -> list[Sentence]:
+        return self._timer.sentences if self._timer else []
+
+    def add(self, chunk: Chunk) -> None:
+        """Sound that has just been written."""
+        if self._timer is None:
+            from omnitts_cli.books.words import Timer
+
+            self._timer = Timer(chunk.sample_rate, self.times)
+        self._timer.add(chunk.samples, chunk.sentence)
+
+
+def word_timing(output: Results, language: str, *, offline: bool = False) -> Times:
     """What finds words in sound: the recogniser of --asr-model, or our own alignment."""
     if output.asr_model:
         from omnitts_cli.books.recognised import recognised
@@ -444,10 +454,19 @@ def tell(progress: Progress, script: Script, stream: Stream) -> None:
     )  # fmt: skip
 
 
-def tell_playing(progress: Progress, script: Script, stage: Stage, stream: Stream, player: Player) -> None:
-    """The playback position, for the line of `play`."""
+def tell_playing(
+    progress: Progress, script: Script, stage: Stage, stream: Stream, player: Player, shown: TimedWords | None
+) -> None:
+    """The playback position, for the line of `play`; with --karaoke the words."""
     speaker = stage.speaker
     assert speaker is not None
+    if shown and progress.style == "bar" and not player.paused:
+        from omnitts_cli.terminal.karaoke import line_at
+
+        head = f"{duration(speaker.played_s)}  "
+        line = line_at(shown.sentences, speaker.played_s, get_terminal_size().columns - 1 - len(head))
+        if line is not None:
+            return progress.draw(head + line.before, line.word, line.after)
     complete = script.ended and stream.finished
     expected = None
     if script.chars and (done := stream.made_chars()):

@@ -497,6 +497,7 @@ class Live:
     """How text is spoken that is still arriving."""
 
     live: Annotated[bool, for_voice("--live", SWITCH, "Speak word by word while the text arrives.", main=True)] = False
+    karaoke: Annotated[bool, for_output("--karaoke", SWITCH, "Show the words, and mark the one that is heard.")] = False
 
 
 SHARED = (TextIn, Speech, Results, Machine, Intent, Network, Messages)

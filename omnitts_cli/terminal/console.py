@@ -26,7 +26,7 @@ NAME_WIDTH, SHORTEST_CELL = 24, 12  # columns of a table that are kept, and in a
 MOST_ALIKE = 3
 MORE = {"cut": "sentences cut at the requested length", "guard": "sentences cut where generation went wrong"}
 TYPED = re.compile(r"(?:omnitts|pip|hf|export|unset|mkdir|brew|apt-get|OMNITTS_\w+|[A-Z][A-Z_]+=\S|-{1,2}[A-Za-z])")
-RED, YELLOW, DIM, BOLD, PLAIN = "\033[31m", "\033[33m", "\033[2m", "\033[1m", "\033[0m"
+RED, YELLOW, DIM, BOLD, REVERSE, PLAIN = "\033[31m", "\033[33m", "\033[2m", "\033[1m", "\033[7m", "\033[0m"
 
 
 class Stdout:
@@ -159,11 +159,15 @@ class Console:
         """A progress line that stays."""
         self._write(line)
 
-    def redraw(self, line: str) -> None:
-        """A progress line that replaces the previous one. For terminals only."""
+    def redraw(self, line: str, strong: str = "", rest: str = "") -> None:
+        """A progress line that replaces the previous one, with a strong part. For terminals only."""
         with self._lock:
-            self._moving = bool(line)
-            print(f"\r\033[K{visible(line)}", end="", file=sys.stderr, flush=True)
+            self._moving = bool(line or strong)
+            marked = f"{visible(line)}{self._marked(visible(strong))}{visible(rest)}"
+            print(f"\r\033[K{marked}", end="", file=sys.stderr, flush=True)
+
+    def _marked(self, text: str) -> str:
+        return f"{REVERSE}{text}{PLAIN}" if text and self.paints() else text
 
     def clear_line(self) -> None:
         """Removes the progress line."""

@@ -99,6 +99,15 @@ class Progress:
         full = int(share * room)
         return head + "━" * full + "─" * (room - full) + tail
 
+    def draw(self, line: str, strong: str, rest: str) -> None:
+        """A line of another kind, of which a part is strong. For the style `bar`."""
+        with self._lock:
+            width = shutil.get_terminal_size().columns - 1
+            console.redraw(
+                line[:width], strong[: max(width - len(line), 0)], rest[: max(width - len(line + strong), 0)]
+            )
+            self._drawn = True
+
     def clear(self) -> None:
         """Removes the line."""
         if self._drawn:

@@ -99,6 +99,31 @@ def test_q_stops_and_is_no_failure(home: Path, machine: dict[str, str]) -> None:
     os.close(master)
 
 
+def test_karaoke_shows_the_words(home: Path, machine: dict[str, str]) -> None:
+    """On a terminal of its own. Which word is marked depends on the time; the line is there once it is known."""
+    child, master = pty.fork()
+    if child == 0:
+        arguments = [sys.executable, "-m", "omnitts_cli", "play", *TOY, "--karaoke", "Hello there, whole line."]
+        os.execve(sys.executable, arguments, {**machine, "TERM": "xterm", "COLUMNS": "80", "NO_COLOR": "1"})
+    shown = b""
+    while True:
+        try:
+            more = os.read(master, 4096)
+        except OSError:
+            break
+        if not more:
+            break
+        shown += more
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0, shown
+    os.close(master)
+    assert b"Hello there, whole line." in shown
+
+
+def test_karaoke_needs_whole_sentences(omnitts: Omnitts) -> None:
+    done = omnitts("play", "--live", "--karaoke", "Hello.")
+    assert done.code == 2 and "--karaoke cannot be used with --live" in done.err
+
+
 def test_case_59_without_any_output_it_says_so_before_loading(
     started: Started, machine: dict[str, str], home: Path
 ) -> None:
