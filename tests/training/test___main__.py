@@ -57,11 +57,11 @@ def test_a_miniature_learns_is_exported_and_speaks(
     torch.manual_seed(0)
     sentences = ["The cat sat by the door.", "Seven small boats came home at nine or ten.", "Why not?"]
     work = tmp_path / "work"
-    made = replace(small, teacher=replace(small.teacher, kept=0.01, shard=200))
+    made = replace(small, teacher=replace(small.teacher, kept=0.01, shard=80))
     rebuild = Rebuild(made, work, CPUDevice(1), None, Team())
     write(work / "texts.tsv", [Line(text, text, text) for text in sentences])
     tokens.write(work)
-    rebuild.speak(0, 0.2, None)
+    rebuild.speak(0, 0.05, None)
     for minutes in (0.25, 0.02):  # the second call goes on from the first
         rebuild.codec(minutes)
         rebuild.polish(0.02)
