@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 import torch
+from attention_case import check_attend_cached
 from frame_table import close
 from torch import Tensor
 
 from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.ops import ExpertBlock
-from omnitts_cli.models.layers import angles
 
 pytestmark = pytest.mark.gpu
-CAPACITY, SLOTS, EPS = 400, 5, 1e-6
+CAPACITY, EPS = 400, 1e-6
 
 
 @pytest.mark.parametrize("heads", [(6, 2, 16), (32, 4, 128)], ids=["small", "released"])
@@ -30,26 +30,10 @@ def test_attend_cached(
 ) -> None:
     from omnitts_cli.kernels.triton.long import attend_cached
 
-    queries, kv, depth = heads
-    made = torch.Generator().manual_seed(sum(starts) + rows)
-
-    def random(*shape: int) -> Tensor:
-        return torch.randn(shape, generator=made).to(where, dtype)
-
-    qkv = random(len(starts), rows, (queries + 2 * kv) * depth)
-    q_weight, k_weight = random(depth).abs() + 0.5, random(depth).abs() + 0.5
-    keys, values = random(SLOTS, kv, CAPACITY, depth), random(SLOTS, kv, CAPACITY, depth)
-    positions = (torch.tensor(starts)[:, None] + torch.arange(rows)).to(where)
-    slots = torch.tensor([4, 0, 3, 1][: len(starts)], device=where)
-    cos, sin = angles(torch.arange(CAPACITY, device=where), depth, 1e6)
-    rest = (slots, positions, max(starts) + rows)
-
-    plain_keys, plain_values = keys.clone(), values.clone()
-    truth = plain.attend_cached(qkv, q_weight, k_weight, EPS, cos, sin, plain_keys, plain_values, *rest)
-    fast = attend_cached(qkv, q_weight, k_weight, EPS, cos, sin, keys, values, *rest)
-    close(fast, truth)
-    close(keys, plain_keys)
-    assert torch.equal(values, plain_values)
+    longest = max(starts) + rows
+    check_attend_cached(
+        attend_cached, heads, starts, rows, capacity=CAPACITY, longest=longest, where=where, dtype=dtype
+    )
 
 
 @pytest.mark.parametrize("batch, splits", [(1, 32), (2, 32), (8, 8), (32, 2), (64, 1), (500, 1)])
