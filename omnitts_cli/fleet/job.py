@@ -18,7 +18,7 @@ from omnitts_cli.audio.encode import SoundFormat, choose_format
 from omnitts_cli.errors import DeviceError, InputError, Notice, OutputError, UsageError
 from omnitts_cli.fleet import disk
 from omnitts_cli.fleet.content import Keys, model_mask
-from omnitts_cli.fleet.journal import FAILED, Book, Journal, read
+from omnitts_cli.fleet.journal import FAILED, Journal, Lookup, read
 from omnitts_cli.fleet.listing import Listing
 from omnitts_cli.fleet.manifest import open_manifest
 from omnitts_cli.fleet.names import name_hash
@@ -139,11 +139,11 @@ class Job:
         pace = Pace()
         if self.corpus.prune:
             self._prune(out, work, plan, masks, journal)
-        with self.book(work) as book:
-            store = self.store(out, work, journal, book, listing)
+        with self.lookup(work) as lookup:
+            store = self.store(out, work, journal, lookup, listing)
             closing.callback(store.close)
             keep = self._only(plan)
-            todo = pending(plan, store, book, masks, retry_failed=self.corpus.retry_failed, keep=keep)
+            todo = pending(plan, store, lookup, masks, retry_failed=self.corpus.retry_failed, keep=keep)
         speak = todo.speak[: self.corpus.limit] if self.corpus.limit else todo.speak
         if len(todo.copy) or len(speak) or len(todo.later):
             self.check_room(out, plan, speak)
@@ -155,8 +155,8 @@ class Job:
             def copied(rows: np.ndarray) -> np.ndarray:
                 if not len(rows):
                     return rows
-                with self.book(work) as book:
-                    return copy_rows(key_of, journal, pace, plan, rows, book, store, work)
+                with self.lookup(work) as lookup:
+                    return copy_rows(key_of, journal, pace, plan, rows, lookup, store, work)
 
             self._speak(plan, store, journal, models, np.concatenate([copied(todo.copy), speak]), todo.tries, pace,
                         work, open_model)  # fmt: skip
@@ -165,8 +165,8 @@ class Job:
                 left = copied(todo.later)
                 self._speak(plan, store, journal, models, left, {}, pace, work, open_model)
         store.finish()
-        with self.book(work) as book:
-            summary = write_results(out, work, plan, store, book, masks, pace, self.checks, self.tell)
+        with self.lookup(work) as lookup:
+            summary = write_results(out, work, plan, store, lookup, masks, pace, self.checks, self.tell)
         self.end(out, journal, summary)
         return summary
 
@@ -236,9 +236,9 @@ class Job:
         """After take_over: ends the shards of all workers. A row that two workers have made is kept once."""
         if isinstance(store, Shards):
             store.finish()
-            with self.book(work) as book:
-                store.end_all(book)
-                prune_doubles(book, store, journal)
+            with self.lookup(work) as lookup:
+                store.end_all(lookup)
+                prune_doubles(lookup, store, journal)
         (work / OWNER).unlink(missing_ok=True)
 
     # ---- before the model
@@ -272,13 +272,13 @@ class Job:
         self.keep(path, found)
 
     @contextmanager
-    def book(self, work: Path) -> Iterator[Book]:
+    def lookup(self, work: Path) -> Iterator[Lookup]:
         """Everything that is in the journals."""
-        book = Book(work)
+        lookup = Lookup(work)
         try:
-            yield book
+            yield lookup
         finally:
-            book.close()
+            lookup.close()
 
     def _run_seed(self, work: Path) -> int:
         """--seed, or one that was drawn once for this folder."""
@@ -331,14 +331,14 @@ class Job:
         return self.corpus.to == "files" and not self.corpus.prune
 
     def store(
-        self, out: Path, work: Path, journal: Journal, book: Book | None, listing: Listing | None = None
+        self, out: Path, work: Path, journal: Journal, lookup: Lookup | None, listing: Listing | None = None
     ) -> Store:
-        """Where sound goes. `book`: None for a worker."""
+        """Where sound goes. `lookup`: None for a worker."""
         corpus, suffix = self.corpus, f".{self.corpus.format}"
         if corpus.to == "webdataset":
-            return Shards(out, suffix, corpus.shard_size, book)
+            return Shards(out, suffix, corpus.shard_size, lookup)
         if corpus.to == "parquet":
-            return ParquetParts(out, suffix, corpus.shard_size, book, work)
+            return ParquetParts(out, suffix, corpus.shard_size, lookup, work)
         return Files(out, codes=corpus.save_codes, listing=listing)
 
     def _only(self, plan: Plan) -> np.ndarray | None:
@@ -463,8 +463,8 @@ class Job:
         """--fresh: removes what earlier runs made."""
         if not (self.corpus.yes or self.confirm(f"Remove all speech that earlier runs made in {out}?")):
             raise UsageError("--fresh was not confirmed", hint="--fresh -y")
-        with self.book(work) as book:
-            names = set(book.records["name"].tolist())
+        with self.lookup(work) as lookup:
+            names = set(lookup.records["name"].tolist())
         for path in [*out.glob("shard-*.tar"), *out.glob("part-*.parquet"), *(out / name for name in OURS)]:
             path.unlink(missing_ok=True)
         for path in made_files(out):
@@ -482,26 +482,26 @@ class Job:
         def confirm(question: str) -> bool:
             return self.corpus.yes or self.confirm(question)
 
-        with self.book(work) as book:
-            store = self.store(out, work, journal, book)
+        with self.lookup(work) as lookup:
+            store = self.store(out, work, journal, lookup)
             if isinstance(store, Files):
-                count, what = prune_files(plan, book, store, confirm), "files"
+                count, what = prune_files(plan, lookup, store, confirm), "files"
             else:
                 store.finish()  # the last shard is ended, so that it can be read
                 assert isinstance(store, Shards)
-                count, what = prune_shards(plan, book, keys_of(plan, masks), store, journal, confirm), "samples"
+                count, what = prune_shards(plan, lookup, keys_of(plan, masks), store, journal, confirm), "samples"
         if count:
             self.tell(Notice(f"removed {count} {what} whose rows are gone", plain=True))
 
     def _drop_damaged(self, work: Path, plan: Plan, store: Store) -> None:
         """--verify-files: a sound whose bytes are not those of its record is made again."""
-        with self.book(work) as book:
+        with self.lookup(work) as lookup:
             damaged = []
-            for index, record in enumerate(book.of_names(plan.rows["name"]).tolist()):
-                if record < 0 or book.records["state"][record] == FAILED:
+            for index, record in enumerate(lookup.of_names(plan.rows["name"]).tolist()):
+                if record < 0 or lookup.records["state"][record] == FAILED:
                     continue
-                output = json.loads(book.details(record))["output"]
-                if store.sound(book.records[record], output) is None:
+                output = json.loads(lookup.details(record))["output"]
+                if store.sound(lookup.records[record], output) is None:
                     if not isinstance(store, Files):
                         raise OutputError(f"row {index + 1} is damaged in its shard", hint="--fresh")
                     damaged.append(output)

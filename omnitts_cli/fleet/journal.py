@@ -196,8 +196,8 @@ def line_at(descriptor: int, start: int) -> bytes:
     return line[: line.index(b"\n") + 1]
 
 
-class Book:
-    """All journals of a folder, for looking things up. Of two records with one name, the later counts."""
+class Lookup:
+    """All journals of a folder. Of two records with one name, the later counts."""
 
     def __init__(self, folder: Path) -> None:
         parts, writers = [], []

@@ -17,7 +17,7 @@ import numpy as np
 
 from omnitts_cli.fleet import disk
 from omnitts_cli.fleet.bucket import Bucket
-from omnitts_cli.fleet.journal import FAILED, Book
+from omnitts_cli.fleet.journal import FAILED, Lookup
 from omnitts_cli.fleet.listing import FOLDERS
 from omnitts_cli.fleet.names import name_hash
 from omnitts_cli.fleet.plan import Plan
@@ -48,10 +48,10 @@ class ObjectFiles(Files):
         for path, _ in pairs:
             path.unlink()
 
-    def present(self, plan: Plan, book: Book, records: np.ndarray) -> np.ndarray:
+    def present(self, plan: Plan, lookup: Lookup, records: np.ndarray) -> np.ndarray:
         folders = np.unique(plan.rows["folder"][records >= 0]).tolist()
         self._listing = Found(self._in_folders(plan, folders))  # type: ignore[assignment]
-        return super().present(plan, book, records)
+        return super().present(plan, lookup, records)
 
     def _in_folders(self, plan: Plan, numbers: Sequence[int]) -> Iterator[tuple[str, int]]:
         folders = [FOLDERS[number] for number in numbers]
@@ -152,9 +152,9 @@ class ObjectShards(Shards):
         self._bucket.remove([self._name(number)])
         self.made(number).unlink(missing_ok=True)
 
-    def end_all(self, book: Book) -> None:
+    def end_all(self, lookup: Lookup) -> None:
         """Removes shards without a record: their writer was killed after the upload. No writer is alive."""
-        recorded = set(book.records["shard"][book.records["state"] != FAILED].tolist())
+        recorded = set(lookup.records["shard"][lookup.records["state"] != FAILED].tolist())
         self._bucket.remove([self._name(number) for number in self.numbers() if number not in recorded])
 
     def flush(self) -> None:

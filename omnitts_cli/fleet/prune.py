@@ -15,7 +15,7 @@ import numpy as np
 
 from omnitts_cli.errors import UsageError
 from omnitts_cli.fleet import disk
-from omnitts_cli.fleet.journal import FAILED, Book, Journal
+from omnitts_cli.fleet.journal import FAILED, Journal, Lookup
 from omnitts_cli.fleet.names import name_hash
 from omnitts_cli.fleet.plan import BAD, Plan
 from omnitts_cli.fleet.store import TAR_END, Files, Shards, padded, parquet, sha8
@@ -24,10 +24,10 @@ ROWS_AT_ONCE = 256
 Confirm = Callable[[str], bool]
 
 
-def prune_files(plan: Plan, book: Book, store: Files, confirm: Confirm) -> int:
+def prune_files(plan: Plan, lookup: Lookup, store: Files, confirm: Confirm) -> int:
     """Removes files of rows that are gone; returns how many."""
     wanted = set(plan.rows["name"][(plan.rows["state"] & BAD) == 0].tolist())
-    ours = set(book.records["name"].tolist())
+    ours = set(lookup.records["name"].tolist())
     gone = [path for path, _ in store.all_files(plan) if (name := name_hash(path)) in ours and name not in wanted]
     if gone:
         ask(confirm, f"Remove {len(gone)} files whose rows are gone?")
@@ -40,45 +40,47 @@ def ask(confirm: Confirm, question: str) -> None:
         raise UsageError("--prune was not confirmed", hint="--prune -y")
 
 
-def prune_shards(plan: Plan, book: Book, keys: np.ndarray, store: Shards, journal: Journal, confirm: Confirm) -> int:
+def prune_shards(
+    plan: Plan, lookup: Lookup, keys: np.ndarray, store: Shards, journal: Journal, confirm: Confirm
+) -> int:
     """Writes shards anew without the samples that no row has any more; returns how many samples were removed.
 
     `keys`: of the rows of the plan, with their models. The store must be closed, and opened again afterwards.
     """
-    latest = book.of_names(plan.rows["name"])
-    live = np.zeros(len(book.records), bool)
+    latest = lookup.of_names(plan.rows["name"])
+    live = np.zeros(len(lookup.records), bool)
     at = np.flatnonzero((latest >= 0) & ((plan.rows["state"] & BAD) == 0))
-    live[latest[at][(book.records["key"][latest[at]] == keys[at]).all(1)]] = True
-    made = book.records["state"] != FAILED
-    there = [number for number in store.numbers() if (made & ~live & (book.records["shard"] == number)).any()]
-    gone = sum(int((made & ~live & (book.records["shard"] == number)).sum()) for number in there)
+    live[latest[at][(lookup.records["key"][latest[at]] == keys[at]).all(1)]] = True
+    made = lookup.records["state"] != FAILED
+    there = [number for number in store.numbers() if (made & ~live & (lookup.records["shard"] == number)).any()]
+    gone = sum(int((made & ~live & (lookup.records["shard"] == number)).sum()) for number in there)
     if there:
         ask(confirm, f"Write {len(there)} shards anew without {gone} samples whose rows are gone?")
-        write_anew(there, live & made, book, store, journal)
+        write_anew(there, live & made, lookup, store, journal)
     return gone
 
 
-def prune_doubles(book: Book, store: Shards, journal: Journal) -> None:
+def prune_doubles(lookup: Lookup, store: Shards, journal: Journal) -> None:
     """Two workers may have made the same row. Writes the shards anew in which the earlier sample is."""
-    latest = book.of_names(book.records["name"])
-    made = book.records["state"] != FAILED
-    double = made & (latest != np.arange(len(latest))) & (book.records["key"] == book.records["key"][latest]).all(1)
-    there = [number for number in store.numbers() if (double & (book.records["shard"] == number)).any()]
-    write_anew(there, made & (latest == np.arange(len(latest))), book, store, journal)
+    latest = lookup.of_names(lookup.records["name"])
+    made = lookup.records["state"] != FAILED
+    double = made & (latest != np.arange(len(latest))) & (lookup.records["key"] == lookup.records["key"][latest]).all(1)
+    there = [number for number in store.numbers() if (double & (lookup.records["shard"] == number)).any()]
+    write_anew(there, made & (latest == np.arange(len(latest))), lookup, store, journal)
 
 
-def write_anew(there: list[int], live: np.ndarray, book: Book, store: Shards, journal: Journal) -> None:
+def write_anew(there: list[int], live: np.ndarray, lookup: Lookup, store: Shards, journal: Journal) -> None:
     """Writes these shards without the samples of records that are not live."""
     for number in there:
-        kept = np.flatnonzero(live & (book.records["shard"] == number))
+        kept = np.flatnonzero(live & (lookup.records["shard"] == number))
         old = store.fetched(number)
         if len(kept):
             after = store.next_number()
             write = rewritten_part if old.suffix == ".parquet" else rewritten_tar
-            offsets = write(old, store.made(after), book.records[kept])
+            offsets = write(old, store.made(after), lookup.records[kept])
             store.stored(after)
             journal.append(
-                [book.entry(int(one), shard=after, offset=at) for one, at in zip(kept, offsets, strict=True)]
+                [lookup.entry(int(one), shard=after, offset=at) for one, at in zip(kept, offsets, strict=True)]
             )
             journal.publish()
         store.removed(number)

@@ -16,7 +16,7 @@ import numpy as np
 
 from omnitts_cli.errors import Notice
 from omnitts_cli.fleet import disk
-from omnitts_cli.fleet.journal import FAILED, STATUS, Book
+from omnitts_cli.fleet.journal import FAILED, STATUS, Lookup
 from omnitts_cli.fleet.plan import BAD, Plan, beside
 from omnitts_cli.fleet.run import Pace
 from omnitts_cli.fleet.store import Store, hex_key
@@ -96,14 +96,14 @@ def write_results(
     work: Path,
     plan: Plan,
     store: Store,
-    book: Book,
+    lookup: Lookup,
     masks: Sequence[np.ndarray],
     pace: Pace,
     checks: Verification,
     tell: Callable[[Notice], None],
 ) -> Summary:
     """Writes the output manifest and the report, unless nothing has changed since they were written."""
-    stamp = {"plan": plan.path.name, "records": len(book.records), "store": type(store).__name__}
+    stamp = {"plan": plan.path.name, "records": len(lookup.records), "store": type(store).__name__}
     kept = work / "written.json"
     summary = Summary(pace=pace)
     if (before := unchanged(kept, stamp, out)) is not None:
@@ -117,7 +117,7 @@ def write_results(
     try:
         held: list[bytes] = []
         size = 0
-        for number, line in lines_of(plan, store, book, masks):
+        for number, line in lines_of(plan, store, lookup, masks):
             if line is None:
                 summary.rows, summary.left = summary.rows + 1, summary.left + 1
                 continue
@@ -152,11 +152,11 @@ def unchanged(kept: Path, stamp: dict[str, Any], out: Path) -> dict[str, Any] | 
 
 
 def lines_of(
-    plan: Plan, store: Store, book: Book, masks: Sequence[np.ndarray]
+    plan: Plan, store: Store, lookup: Lookup, masks: Sequence[np.ndarray]
 ) -> Iterator[tuple[int, dict[str, Any] | None]]:
     """(line in the manifest, line of the output manifest) of each row, in order; None for a row that is left."""
     bad = BadRows(plan)
-    records = book.of_names(plan.rows["name"])
+    records = lookup.of_names(plan.rows["name"])
     for index in range(plan.count):
         place = plan.rows[index]
         number = int(place["line"])
@@ -167,17 +167,17 @@ def lines_of(
             continue
         record = int(records[index])
         key = place["key"] ^ masks[int(place["model"])]
-        if record < 0 or (book.records["key"][record] != key).any():
+        if record < 0 or (lookup.records["key"][record] != key).any():
             yield number, None
             continue
-        yield number, line_of(plan, store, book, index, record)
+        yield number, line_of(plan, store, lookup, index, record)
     bad.close()
 
 
-def line_of(plan: Plan, store: Store, book: Book, index: int, record: int) -> dict[str, Any]:
+def line_of(plan: Plan, store: Store, lookup: Lookup, index: int, record: int) -> dict[str, Any]:
     """One line of the output manifest."""
-    row, held = plan.row(index), book.records[record]
-    details = json.loads(book.details(record))
+    row, held = plan.row(index), lookup.records[record]
+    details = json.loads(lookup.details(record))
     output, code, message = details.pop("output"), details.pop("code", None), details.pop("message", None)
     line = {"schema": SCHEMA, "id": row.id, "row": index + 1, "key": hex_key(held["key"])}
     if held["state"] != FAILED:

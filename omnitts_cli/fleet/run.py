@@ -20,7 +20,7 @@ import numpy as np
 
 from omnitts_cli.errors import DeviceError, OmniError, OutputError
 from omnitts_cli.fleet import disk
-from omnitts_cli.fleet.journal import FAILED, UNVERIFIED, Book, Entry, Journal
+from omnitts_cli.fleet.journal import FAILED, UNVERIFIED, Entry, Journal, Lookup
 from omnitts_cli.fleet.plan import BAD, Plan
 from omnitts_cli.fleet.rows import RowError
 from omnitts_cli.fleet.speaker import RowSpeaker, Stopping
@@ -264,18 +264,24 @@ class Pending:
 
 
 def pending(
-    plan: Plan, store: Store, book: Book, masks: Sequence[np.ndarray], *, retry_failed: bool, keep: np.ndarray | None
+    plan: Plan,
+    store: Store,
+    lookup: Lookup,
+    masks: Sequence[np.ndarray],
+    *,
+    retry_failed: bool,
+    keep: np.ndarray | None,
 ) -> Pending:
     """The rows that are not done yet. `keep`: limits them to these indexes."""
     rows = plan.rows
-    records = book.of_names(rows["name"])
+    records = lookup.of_names(rows["name"])
     at = np.flatnonzero(records >= 0)
     keys = keys_of(plan, masks)
-    same = (book.records["key"][records[at]] == keys[at]).all(1)
+    same = (lookup.records["key"][records[at]] == keys[at]).all(1)
     records[at[~same]] = -1
-    present = store.present(plan, book, records)
+    present = store.present(plan, lookup, records)
     state = np.zeros(len(rows), np.uint8)
-    state[present] = book.records["state"][records[present]]
+    state[present] = lookup.records["state"][records[present]]
     bad = (rows["state"] & BAD) != 0
     again = (state == FAILED) | (state == UNVERIFIED) if retry_failed else np.zeros(len(rows), bool)
     wanted = ~bad & (~present | again)
@@ -283,9 +289,9 @@ def pending(
         chosen = np.zeros(len(rows), bool)
         chosen[keep] = True
         wanted &= chosen
-    tries = {int(i): tries_of(book, int(records[i])) for i in np.flatnonzero(again & wanted)}
+    tries = {int(i): tries_of(lookup, int(records[i])) for i in np.flatnonzero(again & wanted)}
     left = np.flatnonzero(wanted)
-    copies = left[book.has_keys(keys[left]) & ~again[left]]
+    copies = left[lookup.has_keys(keys[left]) & ~again[left]]
     left = left[~np.isin(left, copies, assume_unique=True)] if len(copies) else left
     order = np.lexsort((left, keys[left, 1], keys[left, 0]))
     ordered = keys[left[order]]
@@ -300,8 +306,8 @@ def keys_of(plan: Plan, masks: Sequence[np.ndarray]) -> np.ndarray:
     return plan.rows["key"] ^ table[plan.rows["model"]]
 
 
-def tries_of(book: Book, index: int) -> int:
-    return int(json.loads(book.details(index)).get("tries", 1))
+def tries_of(lookup: Lookup, index: int) -> int:
+    return int(json.loads(lookup.details(index)).get("tries", 1))
 
 
 def copy_rows(
@@ -310,7 +316,7 @@ def copy_rows(
     pace: Pace,
     plan: Plan,
     rows: np.ndarray,
-    book: Book,
+    lookup: Lookup,
     store: Store,
     work: Path,
 ) -> np.ndarray:
@@ -318,10 +324,10 @@ def copy_rows(
     missing, group = [], []
     for index in map(int, rows):
         key = key_of(index)
-        record = book.with_key(np.array(key, np.uint64))
+        record = lookup.with_key(np.array(key, np.uint64))
         sound = None
-        if record >= 0 and int(book.records["name"][record]) != int(plan.rows["name"][index]):
-            sound = store.sound(book.records[record], json.loads(book.details(record))["output"])
+        if record >= 0 and int(lookup.records["name"][record]) != int(plan.rows["name"][index]):
+            sound = store.sound(lookup.records[record], json.loads(lookup.details(record))["output"])
         if sound is None:
             missing.append(index)
             continue
@@ -333,13 +339,13 @@ def copy_rows(
             file.sync()
         finally:
             file.close()
-        details = json.loads(book.details(record))
+        details = json.loads(lookup.details(record))
         del details["output"]
         made = Made(
-            index, row.id, plan.output(index, row.id), key, int(book.records["state"][record]), details,
+            index, row.id, plan.output(index, row.id), key, int(lookup.records["state"][record]), details,
             part, str(details["sha256"]), len(sound), row.text,
         )  # fmt: skip
-        assert sha8(sound) == int(book.records["sha"][record])
+        assert sha8(sound) == int(lookup.records["sha"][record])
         group.append(made)
         pace.copied += 1
         if len(group) == GROUP:

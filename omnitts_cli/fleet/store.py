@@ -20,7 +20,7 @@ import numpy as np
 
 from omnitts_cli.errors import UsageError
 from omnitts_cli.fleet import disk
-from omnitts_cli.fleet.journal import FAILED, Book, found
+from omnitts_cli.fleet.journal import FAILED, Lookup, found
 from omnitts_cli.fleet.listing import FOLDERS, Listing, files_in
 from omnitts_cli.fleet.names import numbered
 from omnitts_cli.fleet.plan import Plan
@@ -58,8 +58,8 @@ class Store(Protocol):
         """Moves the sound of a group to its place; when it returns, all of it is on the disk."""
         ...
 
-    def present(self, plan: Plan, book: Book, records: np.ndarray) -> np.ndarray:
-        """Whether the sound of each record (an index into `book`, or -1) is there and has its length."""
+    def present(self, plan: Plan, lookup: Lookup, records: np.ndarray) -> np.ndarray:
+        """Whether the sound of each record (an index into `lookup`, or -1) is there and has its length."""
         ...
 
     def sound(self, record: Any, output: str) -> bytes | None:
@@ -104,12 +104,12 @@ class Files:
                 disk.put(self._out / codes_of(made.output), npy(made.codes))
             disk.rename(made.part, path)
 
-    def present(self, plan: Plan, book: Book, records: np.ndarray) -> np.ndarray:
+    def present(self, plan: Plan, lookup: Lookup, records: np.ndarray) -> np.ndarray:
         naming = plan.naming
         listing = self._listing or Listing(self._out, naming.suffix, flat=naming.flat, rows=plan.count)
         names, sizes = listing.found()
         at = np.flatnonzero(records >= 0)
-        name, length, state = (book.records[field][records[at]] for field in ("name", "length", "state"))
+        name, length, state = (lookup.records[field][records[at]] for field in ("name", "length", "state"))
         where = found(names, np.arange(len(names)), name)
         good = state == FAILED
         if len(names):
@@ -170,14 +170,16 @@ class Shards:
     Several workers may write shards of one folder: a shard belongs to the worker that created its file.
     """
 
-    def __init__(self, out: Path, suffix: str, largest: int, book: Book | None, *, folder: Path | None = None) -> None:
-        """`book`: None for a worker, which begins new shards and leaves those of others alone."""
+    def __init__(
+        self, out: Path, suffix: str, largest: int, lookup: Lookup | None, *, folder: Path | None = None
+    ) -> None:
+        """`lookup`: None for a worker, which begins new shards and leaves those of others alone."""
         self._out, self._suffix, self._largest = out, suffix, largest
         self._folder = folder or out
         self._folder.mkdir(parents=True, exist_ok=True)
         self._number, self._file = 0, None
-        if book is not None:
-            self._continue(book)
+        if lookup is not None:
+            self._continue(lookup)
 
     _file: disk.File | None
     _goes_on: int | None = None  # where the next sample of the last shard begins
@@ -186,20 +188,20 @@ class Shards:
     def path(self, number: int) -> Path:
         return self._folder / f"shard-{number:05}.tar"
 
-    def _continue(self, book: Book) -> None:
+    def _continue(self, lookup: Lookup) -> None:
         """Repairs what a killed run has left. The last shard goes on if there are more rows."""
-        ends = self._repair(book)
+        ends = self._repair(lookup)
         last = max(ends, default=-1)
         self._number = last + 1
         if last in ends and self.path(last).exists() and ends[last] <= self.path(last).stat().st_size:
             self._number, self._goes_on = last, ends[last] if ends[last] < self._largest else None
 
-    def _repair(self, book: Book) -> dict[int, int]:
+    def _repair(self, lookup: Lookup) -> dict[int, int]:
         """Cuts every shard back to its last recorded end, and removes those without a record; returns the ends.
 
         A shard that is shorter has lost rows; they are made again, in another shard.
         """
-        held = book.records[book.records["state"] != FAILED]
+        held = lookup.records[lookup.records["state"] != FAILED]
         ends = np.zeros(int(held["shard"].max(initial=0)) + 1, np.uint64)
         np.maximum.at(ends, held["shard"], held["offset"] + held["length"])
         for number, path in self._tars():
@@ -210,9 +212,9 @@ class Shards:
                 self._end_at(path, end)
         return {int(number): padded(int(ends[number])) for number in np.flatnonzero(ends)}
 
-    def end_all(self, book: Book) -> None:
+    def end_all(self, lookup: Lookup) -> None:
         """Ends the shards that workers have left open. No worker is alive, and our own shard is ended."""
-        self._repair(book)
+        self._repair(lookup)
 
     def _end_at(self, path: Path, end: int) -> None:
         """Ends a shard after its last recorded sound."""
@@ -308,9 +310,9 @@ class Shards:
         self._file.close()
         self._file, self._number, self._full = None, self._number + 1, False
 
-    def present(self, plan: Plan, book: Book, records: np.ndarray) -> np.ndarray:
+    def present(self, plan: Plan, lookup: Lookup, records: np.ndarray) -> np.ndarray:
         at = np.flatnonzero(records >= 0)
-        held = book.records[records[at]]
+        held = lookup.records[records[at]]
         sizes = self._sizes()
         size = np.array([sizes.get(int(n), 0) for n in range(int(held["shard"].max(initial=0)) + 1)], np.uint64)
         present = np.zeros(len(records), bool)
@@ -354,18 +356,18 @@ class Shards:
 class ParquetParts(Shards):
     """Parquet: shards are collected as tar files; each that is full becomes a part."""
 
-    def __init__(self, out: Path, suffix: str, largest: int, book: Book | None, work: Path) -> None:
+    def __init__(self, out: Path, suffix: str, largest: int, lookup: Lookup | None, work: Path) -> None:
         parquet()
-        super().__init__(out, suffix, largest, book, folder=work / "shards")
+        super().__init__(out, suffix, largest, lookup, folder=work / "shards")
 
-    def _repair(self, book: Book) -> dict[int, int]:
+    def _repair(self, lookup: Lookup) -> dict[int, int]:
         for number, path in self._tars():
             if self.made(number).exists():  # a killed run had converted it already
                 path.unlink()
-        return super()._repair(book)
+        return super()._repair(lookup)
 
-    def _continue(self, book: Book) -> None:
-        super()._continue(book)
+    def _continue(self, lookup: Lookup) -> None:
+        super()._continue(lookup)
         for number, _ in self._tars():
             if number != self._number or self._goes_on is None:
                 self._convert(number)
@@ -391,8 +393,8 @@ class ParquetParts(Shards):
         if self._number > number:
             self._convert(number)
 
-    def end_all(self, book: Book) -> None:
-        super().end_all(book)
+    def end_all(self, lookup: Lookup) -> None:
+        super().end_all(lookup)
         for number, _ in self._tars():
             self._convert(number)
 

@@ -25,7 +25,7 @@ from omnitts_cli.errors import OutputError, UsageError
 from omnitts_cli.fleet import disk
 from omnitts_cli.fleet.bucket import Bucket, Owner, owner_of
 from omnitts_cli.fleet.job import OURS, WORK, Job
-from omnitts_cli.fleet.journal import FAILED, Book, Journal, made_differently
+from omnitts_cli.fleet.journal import FAILED, Journal, Lookup, made_differently
 from omnitts_cli.fleet.listing import FOLDERS, Listing
 from omnitts_cli.fleet.manifest import Manifest
 from omnitts_cli.fleet.names import name_hash
@@ -109,24 +109,24 @@ class UrlJob(Job):
 
     def _tidy(self, work: Path, store: Store, journal: Any) -> None:
         """No worker is alive: makes records and sound agree."""
-        with self.book(work) as book:
+        with self.lookup(work) as lookup:
             if isinstance(store, Shards):
-                store.end_all(book)
+                store.end_all(lookup)
             else:
-                self._compare(book, store, journal)
+                self._compare(lookup, store, journal)
 
-    def _compare(self, book: Book, store: Store, journal: Any) -> None:
+    def _compare(self, lookup: Lookup, store: Store, journal: Any) -> None:
         """Two workers may have made a row differently, on GPUs. The record must be that of the later upload."""
-        records, new = book.records, book.records[journal.settled :]
+        records, new = lookup.records, lookup.records[journal.settled :]
         journal.settled = len(records)
         for name in made_differently([new[new["state"] != FAILED]]):
             same = np.flatnonzero((records["name"] == name) & (records["state"] != FAILED))
-            there = [one for one in same.tolist() if store.is_there(records[one], book.details(one))]
+            there = [one for one in same.tolist() if store.is_there(records[one], lookup.details(one))]
             if there and there[-1] != same[-1]:
-                journal.append([book.entry(there[-1], shard=0, offset=0)])
+                journal.append([lookup.entry(there[-1], shard=0, offset=0)])
 
     def store(
-        self, out: Path, work: Path, journal: Journal, book: Book | None, listing: Listing | None = None
+        self, out: Path, work: Path, journal: Journal, lookup: Lookup | None, listing: Listing | None = None
     ) -> Store:
         corpus, suffix = self.corpus, f".{self.corpus.format}"
         if corpus.to == "files":
@@ -159,8 +159,8 @@ class UrlJob(Job):
         if not (self.corpus.yes or self.confirm(f"Remove all speech that earlier runs made in {self.bucket.url}?")):
             raise UsageError("--fresh was not confirmed", hint="--fresh -y")
         journal = Mirror(self.bucket, work, number_of(self.owner.token), late=False)
-        with self.book(work) as book:
-            names = set(book.records["name"].tolist())
+        with self.lookup(work) as lookup:
+            names = set(lookup.records["name"].tolist())
         for folder in ("", *FOLDERS) if names else ("",):
             start = f"{folder}/" if folder else ""
             self.bucket.remove(made_by_us([start + name for name in self.bucket.sizes(folder)], names))
@@ -234,8 +234,8 @@ class UrlJob(Job):
         self._tidy(work, store, journal)
         shutil.rmtree(self.folder() / f"workers-{self.owner.token}", ignore_errors=True)
         if isinstance(store, Shards):
-            with self.book(work) as book:
-                prune_doubles(book, store, journal)
+            with self.lookup(work) as lookup:
+                prune_doubles(lookup, store, journal)
 
 
 def number_of(token: str) -> int:

@@ -299,7 +299,7 @@ def report(state: State, call: Call, asked: Asked, outcome: str) -> None:
     kind = KINDS.get(type(stream.manner.request.voice).__name__, "none") if stream else "none"
     metrics.requests.labels(model, kind, outcome).inc()
     seconds = stream.seconds if stream else 0.0
-    if outcome not in ("ok",):
+    if outcome != "ok":
         metrics.cancelled.labels(outcome).inc()
     if stream is not None:
         metrics.audio.inc(seconds)

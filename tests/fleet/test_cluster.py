@@ -25,7 +25,7 @@ from ray_workers import workers_here
 
 from omnitts_cli.errors import DeviceError
 from omnitts_cli.fleet import cluster, journal
-from omnitts_cli.fleet.journal import DONE, Book, Entry, Journal
+from omnitts_cli.fleet.journal import DONE, Entry, Journal, Lookup
 from omnitts_cli.fleet.store import TAR_END
 from omnitts_cli.fleet.worker import Task, Worker
 
@@ -254,11 +254,11 @@ def test_journals_of_workers_become_one(tmp_path: Path) -> None:
     main.close()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["details-main.jsonl", "journal-main.bin"]
     assert sorted(asked) == [b'{"by": "w0-a"}', b'{"by": "w1-b"}']
-    book = Book(tmp_path)
-    found = book.of_names(np.array([11, 22, 35, 36, 44], np.uint64))
-    details = [json.loads(book.details(int(record))) for record in found]
+    lookup = Lookup(tmp_path)
+    found = lookup.of_names(np.array([11, 22, 35, 36, 44], np.uint64))
+    details = [json.loads(lookup.details(int(record))) for record in found]
     assert details == [{"n": 0}, {"by": "w0-a"}, {"n": 5}, {"n": 6}, {"n": 4}]
-    book.close()
+    lookup.close()
     Journal(tmp_path).close()
     assert len(journal.read(tmp_path / "journal-main.bin")) == 5
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omnitts_cli.fleet import journal
-from omnitts_cli.fleet.journal import DONE, FAILED, SIZE, Book, Entry, Journal
+from omnitts_cli.fleet.journal import DONE, FAILED, SIZE, Entry, Journal, Lookup
 
 
 def entry(number: int, *, key: int | None = None, name: int | None = None, state: int = DONE, **more: int) -> Entry:
@@ -21,20 +21,20 @@ def entry(number: int, *, key: int | None = None, name: int | None = None, state
 
 
 def filled(folder: Path, count: int, writer: str = "main") -> None:
-    book = Journal(folder, writer)
+    lookup = Journal(folder, writer)
     for start in range(0, count, 5):
-        book.append([entry(n, length=n, offset=n << 33) for n in range(start, min(start + 5, count))])
-    book.close()
+        lookup.append([entry(n, length=n, offset=n << 33) for n in range(start, min(start + 5, count))])
+    lookup.close()
 
 
 def test_records_come_back(tmp_path: Path) -> None:
     filled(tmp_path, 23)
-    book = Book(tmp_path)
-    assert len(book.records) == 23
+    lookup = Lookup(tmp_path)
+    assert len(lookup.records) == 23
     for index in range(23):
-        assert json.loads(book.details(index))["number"] == index
-        assert int(book.records["offset"][index]) == index << 33
-    book.close()
+        assert json.loads(lookup.details(index))["number"] == index
+        assert int(lookup.records["offset"][index]) == index << 33
+    lookup.close()
 
 
 @pytest.mark.parametrize("lost", range(1, 2 * SIZE, 9))
@@ -45,10 +45,10 @@ def test_torn_records_are_cut_off_and_writing_goes_on(tmp_path: Path, lost: int)
     whole = path.stat().st_size // SIZE
     assert len(journal.read(path)) == whole
     (tmp_path / "details-main.jsonl").open("ab").write(b'{"half a li')
-    book = Journal(tmp_path)
-    book.append([entry(77)])
-    book.close()
-    found = Book(tmp_path)
+    lookup = Journal(tmp_path)
+    lookup.append([entry(77)])
+    lookup.close()
+    found = Lookup(tmp_path)
     assert [json.loads(found.details(i))["number"] for i in range(len(found.records))] == [*range(whole), 77]
     assert (tmp_path / "details-main.jsonl").read_bytes().count(b"half") == 0
     found.close()
@@ -72,11 +72,11 @@ def test_the_checksum_is_zlibs() -> None:
 
 
 def test_the_latest_record_of_a_name_counts(tmp_path: Path) -> None:
-    book = Journal(tmp_path)
-    book.append([entry(0, key=5, name=9), entry(1, key=6, name=8)])
-    book.append([entry(2, key=7, name=9), entry(3, key=8, name=7, state=FAILED)])
-    book.close()
-    found = Book(tmp_path)
+    lookup = Journal(tmp_path)
+    lookup.append([entry(0, key=5, name=9), entry(1, key=6, name=8)])
+    lookup.append([entry(2, key=7, name=9), entry(3, key=8, name=7, state=FAILED)])
+    lookup.close()
+    found = Lookup(tmp_path)
     assert found.of_names(np.array([9, 8, 7, 6], np.uint64)).tolist() == [2, 1, 3, -1]
     assert [found.with_key(np.array([key, 1], np.uint64)) for key in (5, 6, 7, 8)] == [-1, 1, 2, -1]
     keys = np.array([[5, 1], [6, 1], [8, 1]], np.uint64)
@@ -85,12 +85,12 @@ def test_the_latest_record_of_a_name_counts(tmp_path: Path) -> None:
 
 
 def test_an_empty_folder_and_two_writers(tmp_path: Path) -> None:
-    empty = Book(tmp_path)
+    empty = Lookup(tmp_path)
     assert empty.of_names(np.array([1], np.uint64)).tolist() == [-1]
     assert empty.with_key(np.array([1, 1], np.uint64)) == -1
     assert empty.has_keys(np.zeros((2, 2), np.uint64)).tolist() == [False, False]
     filled(tmp_path, 4, "a")
     filled(tmp_path, 6, "b")
-    both = Book(tmp_path)
+    both = Lookup(tmp_path)
     assert len(both.records) == 10 and json.loads(both.details(9))["number"] == 5
     both.close()

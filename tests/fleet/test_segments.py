@@ -12,7 +12,7 @@ import pytest
 from omnitts_cli.errors import OutputError
 from omnitts_cli.fleet import segments
 from omnitts_cli.fleet.bucket import Bucket, Owner
-from omnitts_cli.fleet.journal import DONE, Book, Entry, packed
+from omnitts_cli.fleet.journal import DONE, Entry, Lookup, packed
 from omnitts_cli.fleet.segments import FOLDER, Mirror, Segments, next_run, records_of, segment_of
 
 
@@ -21,9 +21,9 @@ def entry(row: int, take: int = 0) -> Entry:
 
 
 def details(work: Path, rows: int) -> list[str]:
-    with closing(Book(work)) as book:
-        found = book.of_names(np.arange(100, 100 + rows, dtype=np.uint64))
-        return [book.details(int(record)).decode() if record >= 0 else "" for record in found]
+    with closing(Lookup(work)) as lookup:
+        found = lookup.of_names(np.arange(100, 100 + rows, dtype=np.uint64))
+        return [lookup.details(int(record)).decode() if record >= 0 else "" for record in found]
 
 
 def expected(rows: int, take: int = 0) -> list[str]:

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from omnitts_cli.fleet.journal import DONE, SIZE, Book, Entry, Journal
+from omnitts_cli.fleet.journal import DONE, SIZE, Entry, Journal, Lookup
 from omnitts_cli.fleet.store import Made, ParquetParts, Shards, header, member, padded, sha8
 
 Call = Callable[..., Any]
@@ -45,7 +45,7 @@ def test_a_shard_is_a_tar_file_of_equal_bytes(tmp_path: Path) -> None:
     for name in ("one", "two"):
         work = tmp_path / name / "work"
         work.mkdir(parents=True)
-        store = Shards(tmp_path / name, ".flac", 10_000, Book(work))
+        store = Shards(tmp_path / name, ".flac", 10_000, Lookup(work))
         group = [made(tmp_path, index, 700 + index) for index in range(9)]
         store.place(group[:5])
         store.place(group[5:])
@@ -64,7 +64,7 @@ def test_a_shard_is_a_tar_file_of_equal_bytes(tmp_path: Path) -> None:
 def test_a_shard_is_cut_back_to_its_records(tmp_path: Path, recorded: int) -> None:
     work = tmp_path / "work"
     work.mkdir()
-    store = Shards(tmp_path, ".flac", 10**9, Book(work))
+    store = Shards(tmp_path, ".flac", 10**9, Lookup(work))
     group = [made(tmp_path, index, 600) for index in range(5)]
     store.place(group)
     store.close()
@@ -78,7 +78,7 @@ def test_a_shard_is_cut_back_to_its_records(tmp_path: Path, recorded: int) -> No
     journal.close()
     with (tmp_path / "shard-00000.tar").open("ab") as file:
         file.write(b"half a sound")
-    again = Shards(tmp_path, ".flac", 10**9, Book(work))
+    again = Shards(tmp_path, ".flac", 10**9, Lookup(work))
     again.place([made(tmp_path, 7, 600)])
     again.finish()
     with tarfile.open(tmp_path / "shard-00000.tar") as tar:
@@ -202,10 +202,10 @@ def test_shards_of_several_workers(tmp_path: Path, to: str) -> None:
     work = tmp_path / "work"
     work.mkdir()
 
-    def opened(book: Book | None) -> Shards:
+    def opened(lookup: Lookup | None) -> Shards:
         if to == "parquet":
-            return ParquetParts(tmp_path, ".flac", 6000, book, work)
-        return Shards(tmp_path, ".flac", 6000, book)
+            return ParquetParts(tmp_path, ".flac", 6000, lookup, work)
+        return Shards(tmp_path, ".flac", 6000, lookup)
 
     rows = {index: made(tmp_path, index, 600) for index in range(12)}
     sounds = {index: one.part.read_bytes() for index, one in rows.items() if one.part}
@@ -220,18 +220,18 @@ def test_shards_of_several_workers(tmp_path: Path, to: str) -> None:
     main = Journal(work)
     main.absorb(work, one.is_there)
     after = opened(None)
-    with closing(Book(work)) as book:
-        after.end_all(book)
-        prune_doubles(book, after, main)
-    with closing(Book(work)) as book:
-        records = book.of_names(np.arange(1, 13, dtype=np.uint64))
+    with closing(Lookup(work)) as lookup:
+        after.end_all(lookup)
+        prune_doubles(lookup, after, main)
+    with closing(Lookup(work)) as lookup:
+        records = lookup.of_names(np.arange(1, 13, dtype=np.uint64))
         assert (records >= 0).tolist() == [True] * 10 + [False] * 2
         if to == "webdataset":
             for index, record in enumerate(records[:10]):
-                number, at = (int(book.records[field][record]) for field in ("shard", "offset"))
+                number, at = (int(lookup.records[field][record]) for field in ("shard", "offset"))
                 assert after.path(number).read_bytes()[at:][:600] == sounds[index]
-        prune_doubles(book, after, main)  # nothing is left to do
-        assert len(book.records) == len(Book(work).records)
+        prune_doubles(lookup, after, main)  # nothing is left to do
+        assert len(lookup.records) == len(Lookup(work).records)
     main.close()
     if to == "webdataset":
         found = [read for path in tmp_path.glob("shard-*.tar") for read in members(path)]
