@@ -137,12 +137,20 @@ def test_a_lone_dash_is_stdin_as_everywhere(omnitts: Omnitts) -> None:
         (b"RIFF\x24\0\0\0WAVEfmt ", "looks like sound (wav)"),
         (b"%PDF-1.7\n", "looks like a PDF document"),
         (b"PK\x03\x04\x14\0", "looks like a ZIP archive"),
+        (b"\xff\xfb\x90\x44", "looks like sound (mp3)"),
+        (b"\xff\xf1\x50\x80", "looks like sound (aac)"),
     ],
 )
 def test_what_is_surely_no_text_is_called_what_it_is(omnitts: Omnitts, head: bytes, words: str) -> None:
     Path("a").write_bytes(head + bytes(range(256)))
     done = omnitts("say", "-f", "a", "-o", "a.wav")
     assert done.code == 3 and f"text file a {words}" in done.err and "--encoding" not in done.err
+
+
+def test_text_with_a_mark_of_utf_16_is_text(omnitts: Omnitts) -> None:
+    for encoding in ("utf-16-le", "utf-16-be"):
+        Path("a.txt").write_bytes("\ufeffSome words.".encode(encoding))
+        assert pieces(omnitts, "-f", "a.txt") == ["Some words."]
 
 
 def test_more_files_than_a_process_may_have_open(omnitts: Omnitts) -> None:

@@ -60,9 +60,8 @@ def opened(file: BinaryIO, name: str) -> Iterator[Book]:
         with zipfile.ZipFile(file) as archive:
             yield Book(archive, name)
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
-        raise InputError(
-            f"{name} is not an EPUB file that can be read", cause=str(error), hint=f"file {name}   shows what it is"
-        ) from error
+        hint = None if name == "standard input" else f"file {name}   shows what it is"
+        raise InputError(f"{name} is not an EPUB file that can be read", cause=str(error), hint=hint) from error
 
 
 class Book:
