@@ -20,7 +20,7 @@ from omnitts_cli.fleet import disk
 from omnitts_cli.fleet.content import Keys, model_mask
 from omnitts_cli.fleet.journal import FAILED, Journal, Lookup, read
 from omnitts_cli.fleet.listing import Listing
-from omnitts_cli.fleet.manifest import open_manifest
+from omnitts_cli.fleet.manifest import checked_kind, open_manifest
 from omnitts_cli.fleet.names import name_hash
 from omnitts_cli.fleet.part import Recipe, Writers, writers_beside_a_gpu
 from omnitts_cli.fleet.plan import Naming, Plan, plan_of
@@ -106,6 +106,8 @@ class Job:
             and given.parent.resolve() == Path(self.corpus.output_dir).resolve()
         ):
             raise UsageError(f"{given} would be overwritten: it is the name of the output manifest", hint="rename it")
+        if self.manifest != "-":
+            checked_kind(self.manifest, self.corpus.manifest_format)  # before a folder is made
 
     def _folder(self, out: Path) -> Path:
         """The output folder and our folder in it."""

@@ -242,13 +242,7 @@ def open_manifest(name: str, kind: str | None, work: Path, stdin: BinaryIO | Non
     """The manifest behind a name; InputError if there is none. Copies are made in the folder `work`."""
     if name == "-":
         return of_stdin(kind, work, stdin)
-    path = Path(name)
-    if not path.exists():
-        raise InputError(f"manifest {name} not found", hint="omnitts help batch")
-    kind = kind or kind_of(path)
-    if path.is_dir() != (kind == "folder"):
-        wrong = "a folder" if path.is_dir() else "not a folder"
-        raise InputError(f"manifest {name} is {wrong}", hint="omnitts help batch")
+    path, kind = Path(name), checked_kind(name, kind)
     base = path if kind == "folder" else path.parent
     if kind == "folder":
         digest = digest_of_folder(path)
@@ -262,6 +256,18 @@ def open_manifest(name: str, kind: str | None, work: Path, stdin: BinaryIO | Non
         return Manifest(name, kind, table, digest, base, typed=False)
     parse = {"jsonl": json_fields, "lines": line_fields, "ljspeech": ljspeech_fields}[kind]
     return Manifest(name, kind, Lines(path, parse), digest, base, by_line=kind == "lines")
+
+
+def checked_kind(name: str, kind: str | None) -> str:
+    """The kind of a manifest that is there; InputError for one that is not."""
+    path = Path(name)
+    if not path.exists():
+        raise InputError(f"manifest {name} not found", hint="omnitts help batch")
+    kind = kind or kind_of(path)
+    if path.is_dir() != (kind == "folder"):
+        wrong = "a folder" if path.is_dir() else "not a folder"
+        raise InputError(f"manifest {name} is {wrong}", hint="omnitts help batch")
+    return kind
 
 
 def kind_of(path: Path) -> str:

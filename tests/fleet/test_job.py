@@ -172,6 +172,13 @@ def test_the_report(omnitts: Call, picture: None) -> None:
     assert done["failed"] == 1 and "the row has no text" in done["err"]
 
 
+def test_a_wrong_name_of_a_manifest_leaves_no_folder(omnitts: Call) -> None:
+    Path("a.unknown").write_text("x")
+    for name, code, words in (("none.csv", 3, "manifest none.csv not found"), ("a.unknown", 2, "'.unknown'")):
+        done = omnitts("batch", name, "-O", "out", *TOY)
+        assert done.code == code and words in done.err and not Path("out").exists()
+
+
 def test_notices_about_texts_are_reported(omnitts: Call) -> None:
     lines = [
         {"id": "tags", "format": "ssml", "text": "<speak><prosody rate='slow'>Hello.</prosody></speak>"},
