@@ -94,7 +94,7 @@ def programs(name: str) -> str:
 
 
 def decode_by(program: str, path: Path | None, form: SoundFormat, data: bytes = b"") -> np.ndarray:
-    """The file, or the bytes on its standard input, as an independent program hears it."""
+    """The file, or the bytes on its standard input, as an independent program decodes it."""
     source = "-" if path is None else str(path)
     if program == "ffmpeg":
         raw = ["-f", "s16le", "-ar", str(form.rate)] if form.name == "raw" else []
@@ -134,14 +134,14 @@ def test_case_50_libsndfile_reads_what_was_written(name: str, rate: int | None, 
 def test_case_50_sox_and_ffmpeg_read_what_was_written(name: str, program: str, tmp_path: Path) -> None:
     form, sound, path = choose_format(None, name), speech(3.0), tmp_path / f"x.{name}"
     write(path, sound, form)
-    heard = decode_by(program, path, form)
+    decoded = decode_by(program, path, form)
     if program == "ffmpeg" and name == "opus":  # ffmpeg decodes opus at 48 kHz
-        heard = heard[::2]
+        decoded = decoded[::2]
     # ffmpeg drops a first Vorbis block, sox keeps the padding of MP3: theirs to decide
     slack = 0 if name in EXACT and (program, name) != ("ffmpeg", "ogg") else 3000
-    assert abs(heard.size - sound.size) <= slack
+    assert abs(decoded.size - sound.size) <= slack
     if name in EXACT:
-        assert same_sound(sound, heard) > 0.98
+        assert same_sound(sound, decoded) > 0.98
 
 
 @pytest.mark.parametrize("program", ["sox", "ffmpeg"])
@@ -152,8 +152,8 @@ def test_case_50_every_format_through_a_pipe(name: str, program: str) -> None:
     for start in range(0, sound.size, 1000):
         sink.write(sound[start : start + 1000])
     sink.finish()
-    heard = decode_by(program, None, form, file.getvalue())
-    size = heard.size // 2 if (program, name) == ("ffmpeg", "opus") else heard.size
+    decoded = decode_by(program, None, form, file.getvalue())
+    size = decoded.size // 2 if (program, name) == ("ffmpeg", "opus") else decoded.size
     assert abs(size - sound.size) <= (0 if name in ("wav", "raw", "flac") else 3000)
 
 
@@ -183,8 +183,8 @@ def test_the_header_of_a_pipe_is_not_repeated_at_its_end() -> None:
 def test_case_50_wider_samples_are_read_by_others_too(name: str, subtype: str, program: str, tmp_path: Path) -> None:
     form, sound, path = choose_format(None, name, subtype=subtype), speech(1.0), tmp_path / f"x.{name}"
     write(path, sound, form)
-    heard = decode_by(program, path, form)
-    assert heard.size == sound.size and same_sound(sound, heard) > 0.999
+    decoded = decode_by(program, path, form)
+    assert decoded.size == sound.size and same_sound(sound, decoded) > 0.999
 
 
 def test_flac_holds_the_very_samples_of_wav(tmp_path: Path) -> None:

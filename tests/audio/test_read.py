@@ -238,11 +238,11 @@ LOSSY_KINDS = ["ULAW", "ALAW", "IMA_ADPCM", "MS_ADPCM", "GSM610"]
 
 @pytest.mark.parametrize("subtype", [*EXACT_KINDS, *LOSSY_KINDS])
 def test_case_13_every_kind_of_wav(subtype: str, clip: Clip) -> None:
-    heard, made = read_clip(clip("a.wav", subtype=subtype)).sound[: 4 * 24000], speech(4.0)
+    read, made = read_clip(clip("a.wav", subtype=subtype)).sound[: 4 * 24000], speech(4.0)
     if subtype in EXACT_KINDS:
-        assert np.max(np.abs(heard - made)) <= EXACT_KINDS[subtype]
+        assert np.max(np.abs(read - made)) <= EXACT_KINDS[subtype]
     else:
-        assert np.dot(heard, made) / np.sqrt(np.dot(heard, heard) * np.dot(made, made)) > 0.95
+        assert np.dot(read, made) / np.sqrt(np.dot(read, read) * np.dot(made, made)) > 0.95
 
 
 @pytest.mark.parametrize(

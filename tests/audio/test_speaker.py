@@ -107,12 +107,12 @@ def test_running_dry_counts_as_a_stutter_and_fills_again(portaudio: FakePortAudi
 def test_finishing_plays_everything_and_a_little_silence(portaudio: FakePortAudio) -> None:
     sink = open_speaker(24000)
     (stream,) = Stream.made
-    heard: list[np.ndarray] = []
+    played_blocks: list[np.ndarray] = []
     ended = threading.Event()
 
     def clock() -> None:
         while not ended.is_set():
-            heard.append(stream.turn())
+            played_blocks.append(stream.turn())
             ended.wait(0.001)
 
     thread = threading.Thread(target=clock)
@@ -121,7 +121,7 @@ def test_finishing_plays_everything_and_a_little_silence(portaudio: FakePortAudi
     sink.finish()
     ended.set()
     thread.join()
-    played = np.concatenate(heard)
+    played = np.concatenate(played_blocks)
     first = int(np.argmax(played != 0.0)) - 1  # the tone begins with a zero
     assert np.array_equal(played[first : first + 1000], TONE[:1000])
     assert not played[first + 1000 : first + 1000 + 4800].any()

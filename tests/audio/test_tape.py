@@ -39,7 +39,7 @@ def test_case_a_join_has_no_step(gap_s: float) -> None:
 
 
 def test_everything_of_a_piece_has_left_when_it_ends() -> None:
-    """No sample waits for what comes next: a pipe's first line is heard to its end."""
+    """No sample waits for what comes next: a pipe's first line is played to its end."""
     tape = Tape(RATE)
     assert sound(tape.write(piece(0.5)), tape.end_piece()).size == 800
 

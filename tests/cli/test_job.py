@@ -31,13 +31,13 @@ def test_it_is_the_default_of_say(omnitts: Omnitts, landed: Path) -> None:
 def test_it_is_the_default_of_play(omnitts: Omnitts, landed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from omnitts_cli.audio import sinks, speaker
 
-    class Heard(sinks.MemorySink):
+    class Played(sinks.MemorySink):
         level = played_s = 0.0
 
-    heard = Heard()
-    monkeypatch.setattr(speaker, "open_speaker", lambda *_: heard)
+    played = Played()
+    monkeypatch.setattr(speaker, "open_speaker", lambda *_: played)
     assert omnitts("play", *SHORT[:5], "Hello there.").code == 0
-    assert heard.sound.size > 0
+    assert played.sound.size > 0
 
 
 def test_what_it_cannot_do_names_a_model_that_can(omnitts: Omnitts, landed: Path, home: Path) -> None:

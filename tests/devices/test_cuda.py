@@ -80,11 +80,11 @@ def test_no_host_waits_inside_the_loop() -> None:
     clips(made, requests())  # first uses of libraries may wait
     for request in requests(60):
         made.submit(request)
-    heard = 0
+    frames = 0
     with made.device.no_sync():  # raises where the host waits other than through a fetch
         while made.busy:
-            heard += sum(news.codes.shape[0] for news in made.step())
-    assert heard == sum(60 + i for i in range(7))
+            frames += sum(news.codes.shape[0] for news in made.step())
+    assert frames == sum(60 + i for i in range(7))
 
 
 def test_an_absent_device_is_refused_by_name() -> None:

@@ -45,7 +45,7 @@ def test_a_reference_goes_first_and_alone() -> None:
     assert frames(speaking(reference=21, decoding=20), 23) == 1
     one = due(speaking(reference=21), 23, 0.0, SIZES, 1, FRAME_S)
     assert one is not None and one.urgency < 0
-    assert frames(speaking(reference=21, decoding=21), 23) == 1  # now the first chunk that is heard
+    assert frames(speaking(reference=21, decoding=21), 23) == 1  # now the first chunk that is played
 
 
 def test_chunks_grow_with_the_lead() -> None:
@@ -104,19 +104,19 @@ def test_the_end_is_one_step_where_batches_are_padded() -> None:
     behind=st.integers(0, 40),
     lead_s=st.floats(-5, 60),
     first=st.integers(1, 8),
-    heard=st.booleans(),
+    begun=st.booleans(),
     over=st.booleans(),
     sizes=st.sampled_from([(1,), (1, 2), (1, 3, 5), SIZES]),
 )
 def test_never_more_than_there_is_and_never_nothing(
-    made: int, reference: int, behind: int, lead_s: float, first: int, heard: bool, over: bool, sizes: tuple[int, ...]
+    made: int, reference: int, behind: int, lead_s: float, first: int, begun: bool, over: bool, sizes: tuple[int, ...]
 ) -> None:
     available = reference + made
     decoding = min(behind, available)
     record = speaking(
         reference=reference,
         decoding=decoding,
-        first_sound=1.0 if heard and decoding > reference else None,
+        first_sound=1.0 if begun and decoding > reference else None,
         state=State.FINISHING if over else State.RUNNING,
     )
     one = due(record, available, lead_s, sizes, first, FRAME_S)

@@ -162,7 +162,7 @@ def poisoned_engine(request: pytest.FixtureRequest, poisonable: SpeechModel) -> 
 
 @pytest.mark.parametrize("where", ["first", "middle", "last", "pad"])
 def test_numbers_that_are_not_finite_end_that_request_alone(poisoned_engine: Engine, where: str) -> None:
-    """Its neighbours, and those who get its slot, its prefill buffers or a prefix later, hear nothing of it."""
+    """Its neighbours, and those who get its slot, its prefill buffers or a prefix later, are not changed by it."""
     engine, requests = poisoned_engine, requests_of(6, max_frames=12)
     bad = [replace(request, id=f"bad{request.id}", style=f"poison {where}", text_mode="whole") for request in requests]
     over = speak([one for pair in zip(bad, requests, strict=True) for one in pair], engine=engine)
@@ -325,8 +325,8 @@ def test_a_pause_holds_one_and_changes_nobody(before: int) -> None:
     engine.pause(patient.id)
     engine.submit(other)
     news += turns(engine, 60)
-    heard = sum(len(one.codes) for one in news if one.request == patient.id)
-    assert heard <= before and [one.stopped for one in news if one.request == other.id][-1] == "limit"
+    frames = sum(len(one.codes) for one in news if one.request == patient.id)
+    assert frames <= before and [one.stopped for one in news if one.request == other.id][-1] == "limit"
     assert engine.snapshot().sleeps, "a paused request keeps the loop turning"
     engine.resume(patient.id)
     news += turns(engine, 200)
@@ -388,7 +388,7 @@ def test_text_in_pieces_is_text_at_once(number: int, data: st.DataObject) -> Non
 
 
 def test_a_starving_request_waits_and_keeps_its_sound_coming() -> None:
-    """What has been made is heard before the next word comes, whatever the first chunk should have been."""
+    """What has been made is decoded before the next word comes, whatever the first chunk should have been."""
     engine = engine_of(1, first_chunk=4)
     request = live()
     engine.submit(replace(request, text="hi "), live=True)

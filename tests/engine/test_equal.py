@@ -105,7 +105,7 @@ def test_streamed_is_whole(model: SpeechModel, chunks: tuple[int, ...], first_ch
 
 
 def test_the_sound_is_the_codec_over_all_codes(model: SpeechModel) -> None:
-    """Chunk by chunk: exact numbers of samples, the reference heard first and dropped."""
+    """Chunk by chunk: exact numbers of samples, the reference decoded first and dropped."""
     engine, chunks = engine_of(3), {}
     for chunk in engine.speak(requests_of(7)):
         assert chunk.pcm.shape == (len(chunk.codes) * model.facts.samples_per_frame,)
@@ -113,12 +113,12 @@ def test_the_sound_is_the_codec_over_all_codes(model: SpeechModel) -> None:
     dropped = 0
     for request in requests_of(7):
         clip = Clip.join(chunks[request.id])
-        heard = clip.codes
+        codes = clip.codes
         if isinstance(request.voice, Cloned) and request.voice.codes is not None:
-            heard = np.concatenate([request.voice.codes, heard])
+            codes = np.concatenate([request.voice.codes, codes])
             dropped += 1
         with torch.no_grad():
-            whole = model.codec(torch.from_numpy(heard)[None])[0].numpy()
+            whole = model.codec(torch.from_numpy(codes)[None])[0].numpy()
         np.testing.assert_allclose(clip.pcm, whole[len(whole) - len(clip.pcm) :], rtol=0, atol=2e-5)
         assert len(chunks[request.id]) > 1
     assert dropped == 2

@@ -1,4 +1,4 @@
-"""One frame of many slots: who hears what, who may move, why somebody stops."""
+"""One frame of many slots: which row each slot reads, which may move, why one stops."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def table_of(model: SpeechModel, slots: int = 3) -> SlotTable:
 
 
 def test_text_row_k_is_heard_after_frame_k(model: SpeechModel) -> None:
-    """The first frame hears none, then one row each from the ring, then pad; an open, empty feed waits."""
+    """The first frame reads none, then one row each from the ring, then pad; an open, empty feed waits."""
     table = table_of(model, 1)
     slot = torch.tensor([0])
     for made in range(9):
@@ -38,12 +38,12 @@ def test_text_row_k_is_heard_after_frame_k(model: SpeechModel) -> None:
             table.made[0] = made
             rows, _, _, may = model.ops.begin(table, slot)
             if made == 0:
-                heard, moves = torch.zeros_like(table.pad[0]), True
+                fed, moves = torch.zeros_like(table.pad[0]), True
             elif made <= written:
-                heard, moves = table.text[0, (made - 1) % RING], True
+                fed, moves = table.text[0, (made - 1) % RING], True
             else:
-                heard, moves = table.pad[0], closed
-            torch.testing.assert_close(rows[0], table.row[0] + heard)
+                fed, moves = table.pad[0], closed
+            torch.testing.assert_close(rows[0], table.row[0] + fed)
             assert bool(may[0]) == moves
 
 
@@ -116,7 +116,7 @@ def test_codes_of_a_reference_stay_in_front(model: SpeechModel) -> None:
     for _ in range(3):
         frame(model, table, cache, torch.tensor([0, 1]), 40, 50)
     assert (table.codes[1, :5] == 7).all() and table.made[1] == 3
-    assert not table.seen[1].all() and table.seen[1].sum() <= 3  # the reference does not count as heard
+    assert not table.seen[1].all() and table.seen[1].sum() <= 3  # the reference does not count as seen
 
 
 @torch.no_grad()

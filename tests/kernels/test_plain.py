@@ -25,13 +25,13 @@ def random(*shape: int, seed: int = 0) -> Tensor:
 
 def test_fused_forms_are_their_parts() -> None:
     x, norm, weight, residual = random(3, 2, 8), random(8, seed=1), random(12, 8, seed=2), random(3, 2, 12, seed=3)
-    heard, after = Normed(x, norm, 1e-6), random(12, seed=4)
+    pending, after = Normed(x, norm, 1e-6), random(12, seed=4)
     normed = plain.rms_norm(x, norm, 1e-6)
     torch.testing.assert_close(normed, x / x.pow(2).mean(-1, keepdim=True).add(1e-6).sqrt() * norm)
-    assert torch.equal(plain.norm(heard), normed)
-    torch.testing.assert_close(plain.norm_linear(heard, weight), normed @ weight.T)
+    assert torch.equal(plain.norm(pending), normed)
+    torch.testing.assert_close(plain.norm_linear(pending, weight), normed @ weight.T)
     gate, up = (normed @ weight.T).chunk(2, -1)
-    torch.testing.assert_close(plain.norm_swiglu(heard, weight), gate * gate.sigmoid() * up)
+    torch.testing.assert_close(plain.norm_swiglu(pending, weight), gate * gate.sigmoid() * up)
     made = plain.linear_add(x, weight, residual, after, 1e-5)
     torch.testing.assert_close(made.rows, residual + x @ weight.T)
     torch.testing.assert_close(plain.norm(made), plain.rms_norm(made.rows, after, 1e-5))

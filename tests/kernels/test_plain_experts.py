@@ -83,7 +83,7 @@ def test_an_expert_nobody_hears_and_one_that_all_hear() -> None:
 
 
 def test_routing_is_float32_whatever_the_rows_are() -> None:
-    """Two experts that bfloat16 scores cannot tell apart: the louder one is heard all the same."""
+    """Two experts that bfloat16 scores cannot tell apart: the one with the larger score is chosen all the same."""
     at = block(chosen=1, dtype=torch.bfloat16)
     router = torch.zeros_like(at.router)
     router[2, :2], router[6, :2] = torch.tensor([1.0, 0.0]), torch.tensor([1.0, 2**-10])

@@ -1,4 +1,4 @@
-"""A frame's bookkeeping: why somebody stops. What slots hear and write is told in tests/engine/test_frame.py."""
+"""A frame's bookkeeping: why a slot stops. What slots read and write is in tests/engine/test_frame.py."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ def test_one_frame_is_shorter_by_what_is_missing(codec: Code2Wav, codes: Tensor)
     ],
 )
 def test_new_and_old_streams_share_a_step(codec: Code2Wav, codes: Tensor, ops: CodecOps | None) -> None:
-    """A row that begins hears silence before it; its neighbour, in the middle of its sound, loses nothing."""
+    """A row that begins has silence before it; its neighbour, in the middle of its sound, loses nothing."""
     streams, slots = slot_decoder(codec, 3, 4, ops), torch.tensor([2, 0])
     old, new = codes[:, :8], codes[:, 20:24]
     first = streams.decode(old[:, :4], slots[1:])

@@ -38,9 +38,9 @@ def test_each_layer_hears_window_frames_and_no_more() -> None:
     network, x = transformer(window), torch.randn(1, 20, 10)
     changed = x.clone()
     changed[:, 6] += 1.0
-    heard = (run(network, x, [20]) != run(network, changed, [20])).any(-1)[0].nonzero()[:, 0]
+    changed_at = (run(network, x, [20]) != run(network, changed, [20])).any(-1)[0].nonzero()[:, 0]
     reach = SHAPE.layers * (window - 1)
-    assert heard.tolist() == list(range(6, 6 + reach + 1))
+    assert changed_at.tolist() == list(range(6, 6 + reach + 1))
 
 
 def test_unfilled_places_of_the_cache_count_for_nothing() -> None:

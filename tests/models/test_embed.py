@@ -1,4 +1,4 @@
-"""The row that the talker hears after a frame: the sum of one row of each group, and the text beside it."""
+"""The row that the talker reads after a frame: the sum of one row of each group, and the text beside it."""
 
 from __future__ import annotations
 

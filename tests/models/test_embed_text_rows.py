@@ -16,9 +16,9 @@ def embedder() -> TextEmbedder:
 
 def test_rows_are_the_formula() -> None:
     text, ids = embedder(), torch.arange(70)
-    heard = text.table[ids].double()
+    rows = text.table[ids].double()
     inner, out = text.inner.double(), text.out.double()
-    expected = out(F.silu(inner(heard)))
+    expected = out(F.silu(inner(rows)))
     rows = embedder().rows(ids)
     assert rows.shape == (70, 64)
     torch.testing.assert_close(rows.double(), expected, rtol=1e-5, atol=1e-6)

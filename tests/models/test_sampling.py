@@ -31,14 +31,14 @@ def controls(rows: int = 1, **columns: Any) -> Controls:
     return replace(made, **{name: torch.tensor(value, dtype=kinds[name]) for name, value in columns.items()})
 
 
-def first_scores(logits: Tensor, heard: Tensor, frames: Tensor, how: Controls, facts: Facts) -> Tensor:
+def first_scores(logits: Tensor, seen: Tensor, frames: Tensor, how: Controls, facts: Facts) -> Tensor:
     """The slots in order."""
-    return sampling.first_scores(logits, heard, torch.arange(len(logits)), frames, how, facts)
+    return sampling.first_scores(logits, seen, torch.arange(len(logits)), frames, how, facts)
 
 
-def choose_first(logits: Tensor, heard: Tensor, frames: Tensor, how: Controls) -> Tensor:
+def choose_first(logits: Tensor, seen: Tensor, frames: Tensor, how: Controls) -> Tensor:
     slots = torch.arange(len(logits))
-    codes, rows = sampling.choose_first(logits, TABLE, heard, slots, frames, how, FACTS, plain.OPS)
+    codes, rows = sampling.choose_first(logits, TABLE, seen, slots, frames, how, FACTS, plain.OPS)
     assert rows is not None and torch.equal(rows.rows, TABLE.rows[codes.clamp(max=5)])
     return codes
 
@@ -74,9 +74,9 @@ def test_an_ignored_end_never_comes() -> None:
 
 
 def test_the_penalty_is_for_codes_already_made_once_each() -> None:
-    """Divided where positive, multiplied where negative; the end and what was not heard stay as they are."""
-    heard = torch.tensor([[True, True, False, True, False, False]])
-    scores = first_scores(LOGITS, heard, late(), controls(penalty=[2.0]), FACTS)
+    """Divided where positive, multiplied where negative; the end and what was not seen stay as they are."""
+    seen = torch.tensor([[True, True, False, True, False, False]])
+    scores = first_scores(LOGITS, seen, late(), controls(penalty=[2.0]), FACTS)
     assert scores[0, :6].tolist() == [1.0, -2.0, 0.5, -6.0, 1.0, 0.0] and scores[0, 8] == 3.0
     assert torch.equal(first_scores(LOGITS, NOTHING, late(), controls(penalty=[2.0]), FACTS)[0, :6], LOGITS[0, :6])
 
@@ -85,10 +85,10 @@ def test_the_penalty_comes_before_temperature_and_top_k() -> None:
     """A penalised code can fall out of the top k; a temperature cannot undo that."""
     logits = torch.full((200, 10), -5.0)
     logits[:, 0], logits[:, 1], logits[:, 2] = 3.0, 2.0, 1.0
-    heard = torch.zeros(200, 6, dtype=torch.bool)
-    heard[:, 0] = True
+    seen = torch.zeros(200, 6, dtype=torch.bool)
+    seen[:, 0] = True
     how = controls(200, penalty=[8.0] * 200, top_k=[2] * 200, temperature=[5.0] * 200, seed=list(range(200)))
-    codes = choose_first(logits, heard, late(200), how)
+    codes = choose_first(logits, seen, late(200), how)
     assert set(codes.tolist()) == {1, 2}
 
 
@@ -133,15 +133,15 @@ def test_scores_of_the_official_sampled_run() -> None:
     codes = 64  # of the tiny checkpoints; 1024 control ids follow
     facts = replace(FACTS, codes=codes, vocabulary=logits.shape[1], end_code=end_of(wanted, codes))
     tokens = one.tensors["talker.tokens"][0]
-    heard = torch.zeros(1, codes, dtype=torch.bool)
+    seen = torch.zeros(1, codes, dtype=torch.bool)
     compared = 0
     for step in range(len(wanted)):
         scores = first_scores(
-            logits[step : step + 1], heard, torch.tensor([step]), controls(penalty=[said["repetition_penalty"]]), facts
+            logits[step : step + 1], seen, torch.tensor([step]), controls(penalty=[said["repetition_penalty"]]), facts
         )
         likely = plain.keep_likely(scores, *(torch.tensor([said[key]]) for key in ("temperature", "top_k", "top_p")))
         torch.testing.assert_close(likely[0], wanted[step])
-        heard[0, tokens[step]] = True
+        seen[0, tokens[step]] = True
         compared += int(likely.isfinite().sum())
     assert compared >= len(wanted)
 

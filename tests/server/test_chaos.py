@@ -139,7 +139,7 @@ def test_memory_threads_and_descriptors_stay_level(
 
 
 class Chaos:
-    """Clients that behave in all ways at once. What each hears must be what its text sounds like alone."""
+    """Clients that behave in all ways at once. What each receives must be what its text sounds like alone."""
 
     def __init__(self, server: Inside, expected: list[bytes], seconds: float) -> None:
         self.server, self.expected = server, expected
@@ -173,7 +173,7 @@ class Chaos:
             except Exception as error:
                 self.wrong.append(f"{way.__name__}: {error!r}")
 
-    def heard(self, way: str, mark: int, sound: bytes, complete: bool) -> None:
+    def received(self, way: str, mark: int, sound: bytes, complete: bool) -> None:
         """Compares sound with what it must be."""
         expected = self.expected[mark]
         if sound != (expected if complete else expected[: len(sound)]):
@@ -186,7 +186,7 @@ class Chaos:
         more = draw.choice([{}, {"stream": True}])
         answer = ask(self.server.url, SPEECH, body_of(mark, **more), headers={"Content-Type": "application/json"})
         if answer.status == 200:
-            self.heard("whole", mark, answer.body, complete=True)
+            self.received("whole", mark, answer.body, complete=True)
         elif answer.status not in (429, 503):
             self.wrong.append(f"{answer.status}: {answer.body[:200]!r}")
 
@@ -202,7 +202,7 @@ class Chaos:
         link, answer = self._begin(mark)
         with link:
             if answer.status == 200:
-                self.heard("leaves", mark, answer.read(draw.choice([1, 100, 3000, 20_000])), complete=False)
+                self.received("leaves", mark, answer.read(draw.choice([1, 100, 3000, 20_000])), complete=False)
 
     def resets(self, draw: random.Random, mark: int) -> None:
         body = body_of(mark)
@@ -218,7 +218,7 @@ class Chaos:
             while answer.status == 200 and len(sound) < 3000 and (part := answer.read(draw.randrange(1, 400))):
                 sound += part
                 time.sleep(0.05)
-            self.heard("slow", mark, sound if answer.status == 200 else b"", complete=False)
+            self.received("slow", mark, sound if answer.status == 200 else b"", complete=False)
 
     def half_open(self, draw: random.Random, mark: int) -> None:
         body = body_of(mark)

@@ -215,11 +215,11 @@ def test_words_one_by_one_give_the_sound_of_play_live(
 ) -> None:
     from omnitts_cli.audio import sinks, speaker
 
-    class Heard(sinks.MemorySink):
+    class Played(sinks.MemorySink):
         level = played_s = 0.0
 
-    heard = Heard()
-    monkeypatch.setattr(speaker, "open_speaker", lambda *_: heard)
+    played = Played()
+    monkeypatch.setattr(speaker, "open_speaker", lambda *_: played)
     done = omnitts("play", "--live", "-m", "random:toy", "--seed", "7", "-d", "cpu", stdin="".join(WORDS).encode())
     assert done.code == 0, done.err
     with connect(f"ws://127.0.0.1:{server.port}/v1/audio/speech/stream") as socket:
@@ -233,7 +233,7 @@ def test_words_one_by_one_give_the_sound_of_play_live(
         frames: list[bytes] = []
         while not isinstance(found := socket.recv(timeout=LONG_S), str) or json.loads(found)["type"] != "session.done":
             frames += [found] if isinstance(found, bytes) else []
-    assert b"".join(frames) == to_int16(heard.sound).tobytes() and len(frames) > 3
+    assert b"".join(frames) == to_int16(played.sound).tobytes() and len(frames) > 3
 
 
 def test_our_bench(server: Running, omnitts: Omnitts) -> None:

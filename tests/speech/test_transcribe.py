@@ -23,7 +23,7 @@ SOUND = np.zeros(48_000, np.float32)
 
 
 def whisper(monkeypatch: pytest.MonkeyPatch, words: str = "", broken: bool = False) -> None:
-    """A faster_whisper that hears these words in anything."""
+    """A faster_whisper that finds these words in any sound."""
 
     def model(size: str, **options: Any) -> Any:
         if broken:

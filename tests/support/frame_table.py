@@ -104,13 +104,13 @@ def begins_alike(begin: Operation, where: torch.device, dtype: torch.dtype) -> N
 def scores_alike(first_scores: Operation, where: torch.device, dtype: torch.dtype) -> None:
     made = torch.Generator().manual_seed(7)
     logits = (3 * torch.randn(40, VOCABULARY, generator=made)).to(where, dtype)
-    heard = (torch.rand(SLOTS, AUDIO, generator=made) < 0.5).to(where)
+    seen = (torch.rand(SLOTS, AUDIO, generator=made) < 0.5).to(where)
     slots = torch.randperm(SLOTS, generator=made)[:40].to(where)
     penalty = (torch.rand(40, generator=made) + 0.5).to(where)
     frames = torch.randint(0, 4, (40,), generator=made).to(where)
     ignore_end = (torch.rand(40, generator=made) < 0.3).to(where)
     endless = (frames < 2) | ignore_end
-    case = (logits, heard, slots, frames, penalty, ignore_end, 2, END)
+    case = (logits, seen, slots, frames, penalty, ignore_end, 2, END)
     truth = plain_frame.first_scores(*case)
     torch.testing.assert_close(first_scores(*case), truth, rtol=1e-6, atol=0)
     assert truth[~endless, END].isfinite().all() and not truth[endless, END].isfinite().any()

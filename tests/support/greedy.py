@@ -21,7 +21,7 @@ class Alone:
             model.talker.prefill(prompt.rows[None, :-1], self.slots, self.slots, self.cache, capacity)
         self.controls, self.row = Controls.empty(1, "cpu"), prompt.rows[-1:]
         self.controls.penalty[:] = penalty
-        self.heard = torch.zeros(1, model.facts.codes, dtype=torch.bool)
+        self.seen = torch.zeros(1, model.facts.codes, dtype=torch.bool)
         self.rest: list[Tensor] = []
 
     def logits(self) -> Tensor:
@@ -33,7 +33,7 @@ class Alone:
     def frame(self, logits: Tensor) -> Tensor | None:
         """All codes [1, G], or None at the end."""
         model, made = self.model, torch.tensor([self.made])
-        first, _ = choose_first(logits, None, self.heard, self.slots, made, self.controls, model.facts, model.ops)
+        first, _ = choose_first(logits, None, self.seen, self.slots, made, self.controls, model.facts, model.ops)
         if first == model.facts.end_code:
             return None
 
@@ -48,5 +48,5 @@ class Alone:
     def go_on(self, codes: Tensor) -> None:
         text = self.prompt.feed
         self.row = self.model.embedder.frame(codes) + (text[self.made] if self.made < len(text) else self.prompt.pad)
-        self.heard[0, codes[0, 0]] = True
+        self.seen[0, codes[0, 0]] = True
         self.position, self.made = self.position + 1, self.made + 1

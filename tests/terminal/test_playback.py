@@ -1,4 +1,4 @@
-"""Playback: the line of `play` tells what was heard."""
+"""Playback: the line of `play` says what was played."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading: where a piece is cut for a model that says little in one go, and what it hears of each part."""
+"""Reading: where a piece is cut for a model that says little in one go, and what it reads of each part."""
 
 from __future__ import annotations
 

@@ -88,12 +88,12 @@ def test_the_second_time_nothing_is_asked(hub: Hub) -> None:
 
 def test_progress_adds_up(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("omnitts_cli.weights.fetch.REPORT_S", 0)
-    heard: list[Progress] = []
-    pull(WANTED, report=heard.append)
-    assert heard[0].done_bytes == heard[0].resumed_bytes == 0
-    assert heard[-1].done_bytes == heard[-1].total_bytes > 400_000
-    assert [p.done_bytes for p in heard] == sorted(p.done_bytes for p in heard)
-    assert heard[-1].bytes_per_s > 0 and heard[0].model == NAME
+    reported: list[Progress] = []
+    pull(WANTED, report=reported.append)
+    assert reported[0].done_bytes == reported[0].resumed_bytes == 0
+    assert reported[-1].done_bytes == reported[-1].total_bytes > 400_000
+    assert [p.done_bytes for p in reported] == sorted(p.done_bytes for p in reported)
+    assert reported[-1].bytes_per_s > 0 and reported[0].model == NAME
 
 
 @pytest.mark.parametrize("at", [0, 1, 65536, 150_000, 299_999])
@@ -112,11 +112,11 @@ def test_a_later_run_fetches_only_the_missing_bytes(hub: Hub, tmp_path: Path) ->
     assert part(hub, tmp_path).stat().st_size == 122_880
     hub.faults.clear()
     hub.sent_bytes = 0
-    heard: list[Progress] = []
-    pull(WANTED, report=heard.append)
+    reported: list[Progress] = []
+    pull(WANTED, report=reported.append)
     assert hub.sent_bytes < 281_000 + 10_000  # 177,120 of one file, 100,000 of the other
-    assert heard[0].resumed_bytes == heard[0].done_bytes == 122_880
-    assert heard[-1].done_bytes == heard[-1].total_bytes
+    assert reported[0].resumed_bytes == reported[0].done_bytes == 122_880
+    assert reported[-1].done_bytes == reported[-1].total_bytes
 
 
 def test_two_at_once_fetch_once(hub: Hub, tmp_path: Path) -> None:
@@ -159,9 +159,9 @@ def test_a_server_that_ignores_ranges(hub: Hub, tmp_path: Path) -> None:
     waiting.parent.mkdir(parents=True)
     waiting.write_bytes(hub.files["model.safetensors"][:1000])
     hub.fails("GET", f"{hub.commit}/model.safetensors", ignore_range=True)
-    heard: list[Progress] = []
-    pull(WANTED, report=heard.append)
-    assert heard[-1].done_bytes == heard[-1].total_bytes
+    reported: list[Progress] = []
+    pull(WANTED, report=reported.append)
+    assert reported[-1].done_bytes == reported[-1].total_bytes
 
 
 @pytest.mark.parametrize("stale", [b"x" * 1000, b"x" * 299_999, b"x" * 400_000])
@@ -169,10 +169,10 @@ def test_a_wrong_part_is_thrown_away_once(hub: Hub, tmp_path: Path, stale: bytes
     waiting = part(hub, tmp_path)
     waiting.parent.mkdir(parents=True)
     waiting.write_bytes(stale)
-    heard: list[Progress] = []
-    pull(WANTED, report=heard.append)
+    reported: list[Progress] = []
+    pull(WANTED, report=reported.append)
     assert (cache(tmp_path) / "blobs" / hub.sha256("model.safetensors")).read_bytes() == hub.files["model.safetensors"]
-    assert heard[-1].done_bytes == heard[-1].total_bytes
+    assert reported[-1].done_bytes == reported[-1].total_bytes
 
 
 def test_wrong_bytes_are_not_believed(hub: Hub, tmp_path: Path) -> None:

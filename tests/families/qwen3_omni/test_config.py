@@ -63,9 +63,9 @@ def test_sampling_is_the_talkers_and_the_predictors_own(stored: dict[str, Any]) 
 
 def test_both_spellings_are_one(stored: dict[str, Any]) -> None:
     newer = copy.deepcopy(stored)
-    heard = newer["talker_config"]["text_config"]
-    heard["num_local_experts"] = heard.pop("num_experts")
-    for part in (heard, newer["talker_config"]["code_predictor_config"], newer["code2wav_config"]):
+    talker = newer["talker_config"]["text_config"]
+    talker["num_local_experts"] = talker.pop("num_experts")
+    for part in (talker, newer["talker_config"]["code_predictor_config"], newer["code2wav_config"]):
         part["rope_parameters"] = {"rope_type": "default", "rope_theta": part.pop("rope_theta")}
         part.pop("rope_scaling", None)
     assert read(newer) == read(stored)

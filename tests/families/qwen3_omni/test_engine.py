@@ -143,8 +143,8 @@ def test_both_families_in_one_process(omni: SpeechModel, alone: dict[str, Clip])
             one.submit(request)
     news: tuple[list[News], list[News]] = ([], [])
     while any(one.busy for one in engines):
-        for one, heard in zip(engines, news, strict=True):
-            heard += one.step() if one.busy else []
+        for one, made in zip(engines, news, strict=True):
+            made += one.step() if one.busy else []
     for name, clip in join(news[0]).items():
         same(alone[name], clip)
     for name, clip in join(news[1]).items():

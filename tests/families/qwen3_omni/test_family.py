@@ -35,7 +35,7 @@ def test_every_parameter_has_a_source_and_every_tensor_a_reader(config: Config) 
         assert set(part.names) == {own for own, _ in part.module.named_parameters()}
         for source in part.names.values():
             unread -= set(sources_of(source))
-    assert {name.split(".")[1] for name in unread} == {"hidden_projection"}  # of what pictures and sounds are heard by
+    assert {name.split(".")[1] for name in unread} == {"hidden_projection"}  # of the towers for pictures and sounds
 
 
 def test_nothing_is_allocated_before_the_files_are_compared(config: Config) -> None:
@@ -73,10 +73,10 @@ def test_the_codec_stays_float32_in_bfloat16() -> None:
 def test_a_made_up_model_of_the_released_layout(monkeypatch: pytest.MonkeyPatch) -> None:
     """All ids and counts of the release, narrow: it opens without a file, and makes calm sound."""
     top = copy.deepcopy(released.CONFIG)
-    heard, predictor = (top["talker_config"][key] for key in ("text_config", "code_predictor_config"))
-    for stack in (heard, predictor):
+    talker, predictor = (top["talker_config"][key] for key in ("text_config", "code_predictor_config"))
+    for stack in (talker, predictor):
         stack |= {"num_hidden_layers": 2, "hidden_size": 32, "intermediate_size": 16, "head_dim": 8}
-    heard |= {"moe_intermediate_size": 8, "shared_expert_intermediate_size": 8}
+    talker |= {"moe_intermediate_size": 8, "shared_expert_intermediate_size": 8}
     top["talker_config"]["thinker_hidden_size"] = 4
     top["thinker_config"]["text_config"]["hidden_size"] = 4
     sizes = {"hidden_size": 32, "intermediate_size": 32, "num_attention_heads": 4, "num_key_value_heads": 4}

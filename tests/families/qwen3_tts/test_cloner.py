@@ -39,9 +39,9 @@ def test_official_clones(name: str) -> None:
 )
 def test_what_is_no_clip(sound: np.ndarray, says: str) -> None:
     cloner = tiny_model("base").cloner
-    for hear in (cloner.codes, cloner.embedding):
+    for encode in (cloner.codes, cloner.embedding):
         with pytest.raises(InputError, match=says):
-            hear(sound)
+            encode(sound)
 
 
 def test_a_clip_too_short_to_hear_a_voice_in() -> None:

@@ -66,7 +66,7 @@ def test_scores_of_a_sampled_run() -> None:
         logits = alone.logits()
         assert near(logits[0], theirs)
         made = torch.tensor([step])
-        scores = first_scores(logits, alone.heard, alone.slots, made, alone.controls, model.facts)
+        scores = first_scores(logits, alone.seen, alone.slots, made, alone.controls, model.facts)
         how = [torch.tensor([said[key]]) for key in ("temperature", "top_k", "top_p")]
         torch.testing.assert_close(keep_likely(scores, *how)[0], golden.tensors["talker.scores"][step, 0])
         alone.go_on(frames[None, step])

@@ -62,7 +62,7 @@ def test_norm_swiglu_gates_the_first_half(case: tuple[Tensor, ...]) -> None:
 
 
 def test_linear_add_adds_to_its_own_row(case: tuple[Tensor, ...]) -> None:
-    """And what the next product hears is its norm, whether or not that has been computed already."""
+    """And the next product reads its norm, whether or not that has been computed already."""
     from omnitts_cli.kernels.triton.norms import norm
     from omnitts_cli.kernels.triton.products import linear_add
 
