@@ -19,6 +19,7 @@ from patience import LONG_S
 from sounds import speech
 
 from omnitts_cli.books.speaker import SAMPLE
+from omnitts_cli.engine.engine import Engine, News
 from omnitts_cli.speech.tts import TTS
 
 soundfile = pytest.importorskip("soundfile")
@@ -298,6 +299,28 @@ def test_a_play_is_spoken_in_order_by_its_cast(omnitts: Omnitts, cast: str) -> N
     spoken = [row["text"] for row in json.loads(Path("play.json").read_text())["sentences"]]
     assert " ".join(spoken) == "Scene one. A street. Hello, Ben. Hello, Anna. How are you? Fine. So am I. They leave."
     assert result["units"] == 6 and result["spoken"] == 6
+
+
+def test_twenty_parts_are_spoken_together_and_come_in_order(
+    omnitts: Omnitts, cast: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Named, cloned and described voices share the batch of one model."""
+    step, beside = Engine.step, []
+
+    def counted(self: Engine) -> list[News]:
+        beside.append({type(one.request.voice).__name__ for one in self._speaking()})
+        most.append(len(self._speaking()))
+        return step(self)
+
+    most: list[int] = []
+    monkeypatch.setattr(Engine, "step", counted)
+    names = ["ANNA", "BEN", "NARRATOR", "Ben"]
+    lines = [(names[n % 4], f"Line number {n} is here.") for n in range(20)]
+    Path("play.txt").write_text("\n\n".join(f"{name}: {words}" for name, words in lines))
+    result = made(omnitts, "-f", "play.txt", "--cast", cast, "-o", "a.wav", "--subs", "a.json", "-b", "8")
+    assert [row["text"] for row in json.loads(Path("a.json").read_text())["sentences"]] == [one for _, one in lines]
+    assert result["units"] == 20 and len(result["models"]) == 1
+    assert max(most) >= 6 and max(map(len, beside)) == 2
 
 
 @pytest.mark.parametrize(("more", "cloned"), [([], [SAMPLE]), (["--chapters", "2"], [])])
