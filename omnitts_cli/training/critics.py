@@ -1,4 +1,4 @@
-"""Critics: small networks that look at spectra, and at sound folded by a period, and learn to tell made from true."""
+"""Critics: discriminators over spectra and over sound folded by a period, which learn to tell made from true."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LOUDER = 5.0  # speech is quiet beside what weights of a new network expect
 
 
 class Critic(nn.Module):
-    """Convolutions over one complex spectrum and its magnitudes; its opinion is a map, its layers are features."""
+    """Convolutions over one complex spectrum and its magnitudes; its score is a map, its layers are features."""
 
     def __init__(self, window: int, width: int) -> None:
         super().__init__()
@@ -68,7 +68,7 @@ def _even(layer: nn.Conv2d, x: Tensor) -> Tensor:
 
 
 class Critics(nn.Module):
-    """Several critics, each with its own window or period."""
+    """Several discriminators, each with its own window or period."""
 
     def __init__(self, width: int, periods: tuple[int, ...], period_width: int) -> None:
         super().__init__()
@@ -85,7 +85,7 @@ class Critics(nn.Module):
 
 
 def critic_loss(true: list[Tensor], made: list[Tensor]) -> Tensor:
-    """Critics should say 1 of true sound and -1 of made sound."""
+    """Hinge loss of the discriminators: 1 for true sound, -1 for generated sound."""
     return sum(
         (F.relu(1 - t.float()).mean() + F.relu(1 + m.float()).mean() for t, m in zip(true, made, strict=True)),
         start=true[0].new_zeros(()).float(),

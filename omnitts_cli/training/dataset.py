@@ -117,7 +117,7 @@ def _padded(texts: list[list[int]], width: int) -> Tensor:
 
 
 class Instructions:
-    """Descriptions of strangers, as the ids that open a prompt."""
+    """Descriptions of unseen speakers, as the ids that open a prompt."""
 
     def __init__(self, seed: int, tokens: Tokens) -> None:
         self._draw, self._encoder = random.Random(seed), tokens.encoder()

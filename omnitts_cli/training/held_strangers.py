@@ -1,4 +1,4 @@
-"""What the language side makes of strangers that it never learned from: by a clip, after a clip, described."""
+"""How the language side speaks for unseen speakers, which it never learned from: by a clip, after a clip, described."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ UNSEEN = tuple(
         ("bm_lewis", "am_liam", 0.55, 1.15, 1.0),
     )
 )
-"""Passing strangers are drawn from a continuum, so none of them is ever one of these."""
+"""Unseen speakers are drawn from a continuum, so none of them is ever one of these."""
 OPPOSITES = (("a deep voice", "a high voice"), ("a slow voice", "a fast voice"))
 SECONDS_PER_LETTER, PAUSES = 0.07, 0.3  # of calm speech
 AUDIBLE, HUNDREDTH = 0.01, SAMPLE_RATE // 100  # of full scale; samples

@@ -1,4 +1,4 @@
-"""Listeners: what a recogniser understands, how natural speech is found, and whether two clips are one voice.
+"""Listeners, the models that judge speech: its words, how natural it is, and whether two clips are one voice.
 
 None is a loss, and none picks takes. They live in an environment of their own (`pip install faster-whisper distillmos
 Resemblyzer`, with a torchaudio of torch's release); Whisper base is a folder in CTranslate2's format.

@@ -32,7 +32,7 @@ class Utterance:
     sound: np.ndarray  # int16, a whole number of frames
     phones: np.ndarray  # [T, 2] uint8
     facts: Facts
-    stranger: int = 0  # who of the strangers; the same one says the next or the last utterance too
+    stranger: int = 0  # number of an unseen speaker, who says the next or the last utterance too
 
 
 def write_shard(path: Path, said: list[Utterance]) -> None:

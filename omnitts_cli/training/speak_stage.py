@@ -1,4 +1,4 @@
-"""The teacher speaks: random texts in named voices and in those of passing strangers, to shards in the work folder."""
+"""The teacher speaks: random texts in named voices and in those of unseen speakers, to shards in the work folder."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from omnitts_cli.training.teacher import SAMPLE_RATE, SAMPLES_PER_FRAME, Spoken,
 from omnitts_cli.training.texts import Line
 
 SHORT = 40  # phonemes
-Asked = tuple[int, int, int, TeacherVoice]  # text, voice, stranger, how it is made
+Asked = tuple[int, int, int, TeacherVoice]  # text, voice, unseen speaker, how it is made
 
 
 def speak(
@@ -37,7 +37,7 @@ def speak(
 
 
 def _asked(draw: random.Random, recipe: Recipe, names: Sequence[str], texts: int, count: int) -> list[Asked]:
-    """Strangers say two things each."""
+    """Unseen speakers say two texts each."""
     plan, asked = recipe.teacher, list[Asked]()
     while len(asked) < count:
         if draw.random() < plan.varied / (2 - plan.varied):
@@ -68,7 +68,7 @@ def _all(teacher: Teacher, lines: Sequence[Line], asked: list[Asked], at_once: i
 
 
 def _fitting(recipe: Recipe, asked: list[Asked], spoken: list[Spoken]) -> list[Utterance]:
-    """Neither too long nor, of strangers, too short to tell who speaks; of two that belong together both or none."""
+    """Neither too long nor, of unseen speakers, too short to tell who speaks; of two that belong together both or none."""
     longest = recipe.teacher.longest * SAMPLE_RATE
     shortest = recipe.strangers.shortest * SAMPLE_RATE
     good = [

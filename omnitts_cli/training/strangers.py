@@ -1,4 +1,4 @@
-"""Passing strangers: speakers without a name, mixed from the teacher's voices, and what one says about them in words.
+"""Unseen speakers: speakers without a name, mixed from the teacher's voices, and what one says about them in words.
 
 A stranger's description comes from what is known of the utterance itself: its pitch and tempo were measured, so
 the deep ones are those of few hertz, the slow ones those who need long for a sentence.

@@ -1,4 +1,4 @@
-"""Critics learn to tell sounds apart, and teach."""
+"""Discriminators learn to tell true sound from generated sound, and give gradients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is reported of strangers depends on the clip."""
+"""What is reported of unseen speakers depends on the clip."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The teacher is asked for named voices and for strangers, two texts each, in the phonemes of its accent."""
+"""The teacher is asked for named voices and for unseen speakers, two texts each, in the phonemes of its accent."""
 
 from __future__ import annotations
 

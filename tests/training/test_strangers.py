@@ -1,4 +1,4 @@
-"""Strangers are within their ranges, and their descriptions are true."""
+"""Unseen speakers are within their ranges, and their descriptions are true."""
 
 from __future__ import annotations
 
