@@ -68,7 +68,7 @@ def _all(teacher: Teacher, lines: Sequence[Line], asked: list[Asked], at_once: i
 
 
 def _fitting(recipe: Recipe, asked: list[Asked], spoken: list[Spoken]) -> list[Utterance]:
-    """Neither too long nor, of unseen speakers, too short to tell who speaks; of two that belong together both or none."""
+    """Neither too long nor, of unseen speakers, too short to tell who speaks; of a pair both or none."""
     longest = recipe.teacher.longest * SAMPLE_RATE
     shortest = recipe.strangers.shortest * SAMPLE_RATE
     good = [

@@ -1,6 +1,6 @@
 """Unseen speakers: speakers without a name, mixed from the teacher's voices, and what one says about them in words.
 
-A stranger's description comes from what is known of the utterance itself: its pitch and tempo were measured, so
+A description comes from what is known of the utterance itself: its pitch and tempo were measured, so
 the deep ones are those of few hertz, the slow ones those who need long for a sentence.
 """
 
