@@ -3,7 +3,7 @@
 Config and tokenizer are those of the committed recipe. Writes, under --out, `folder/` in the released layout
 (without the thinker, which speaking does not need) and `cases/<case>.{json,safetensors}`. It needs transformers
 5.23, and runs on the CPU in float32, greedily. The thinker is there with numbers of its own: it writes one token,
-which nobody hears.
+which nobody listens to.
 
     python tests/golden/make_omni.py --out REF --seed 3                 a whole set, of any seed
     python tests/golden/make_omni.py --out tests/golden/omni --seed 3 --trim    the committed one
@@ -42,8 +42,8 @@ class Run:
         talker, wave, predictor = model.talker.generate, model.code2wav.chunked_decode, model.talker.code_predictor
         residual, self.first_rest = predictor.generate, None
 
-        def heard(*args: Any, **more: Any) -> Any:
-            self.heard, self.made = more, talker(*args, output_logits=True, **more)
+        def recorded(*args: Any, **more: Any) -> Any:
+            self.inputs, self.made = more, talker(*args, output_logits=True, **more)
             return self.made
 
         def sounded(codes: Tensor, **more: Any) -> Tensor:
@@ -57,7 +57,7 @@ class Run:
             self.first_rest = torch.stack(out.logits, 1)
             return out
 
-        model.talker.generate, model.code2wav.chunked_decode, predictor.generate = heard, sounded, rest
+        model.talker.generate, model.code2wav.chunked_decode, predictor.generate = recorded, sounded, rest
         start, stop, line = ids["<|im_start|>"], ids["<|im_end|>"], tokenizer("\n")
         prompt = [start, *tokenizer("user\n" + case["user_turn"]), stop, *line]
         prompt += [start, *tokenizer("assistant\n"), *tokenizer(case["text"])]
@@ -80,9 +80,9 @@ class Run:
 
     def tensors(self) -> dict[str, Tensor]:
         return {
-            "rows": self.heard["inputs_embeds"][0],
-            "feed": self.heard["trailing_text_hidden"][0],
-            "pad": self.heard["tts_pad_embed"][0, 0],
+            "rows": self.inputs["inputs_embeds"][0],
+            "feed": self.inputs["trailing_text_hidden"][0],
+            "pad": self.inputs["tts_pad_embed"][0, 0],
             "states": self.states(),
             "logits": torch.stack(self.made.logits, 1)[0],
             "first_rest": self.first_rest[0],

@@ -70,15 +70,15 @@ class Run:
             self.thought = thinker(*args, output_logits=True, **given)
             return self.thought
 
-        def heard(*args: Any, **given: Any) -> Any:
-            self.heard, self.made = given, talker(*args, output_logits=True, **given)
+        def recorded(*args: Any, **given: Any) -> Any:
+            self.inputs, self.made = given, talker(*args, output_logits=True, **given)
             return self.made
 
         def sounded(codes: Tensor, **given: Any) -> Tensor:
             self.codes, self.sound = codes, wave(codes, **given)
             return self.sound
 
-        model.thinker.generate, model.talker.generate, model.code2wav.chunked_decode = thought, heard, sounded
+        model.thinker.generate, model.talker.generate, model.code2wav.chunked_decode = thought, recorded, sounded
         model.generate(
             **inputs,
             speaker=speaker,
@@ -102,8 +102,8 @@ class Run:
 
     def tensors(self) -> dict[str, Tensor]:
         return {
-            "rows": self.heard["inputs_embeds"][0],
-            "feed": self.heard["trailing_text_hidden"][0],
+            "rows": self.inputs["inputs_embeds"][0],
+            "feed": self.inputs["trailing_text_hidden"][0],
             "frames": self.codes[0].T.short(),
             "sound": self.sound.flatten(),
         }

@@ -27,16 +27,16 @@ PARTS = 3  # files of the weights
 def shapes(config: dict[str, Any]) -> dict[str, tuple[int, ...]]:
     """Every tensor that speaking needs, under its released name."""
     talker, thinker = config["talker_config"], config["thinker_config"]["text_config"]
-    heard, text = talker["text_config"], (thinker["vocab_size"], thinker["hidden_size"])
-    hidden, groups = heard["hidden_size"], talker["num_code_groups"]
+    core, text = talker["text_config"], (thinker["vocab_size"], thinker["hidden_size"])
+    hidden, groups = core["hidden_size"], talker["num_code_groups"]
     out: dict[str, tuple[int, ...]] = {"thinker.model.embed_tokens.weight": text}
     for which in ("text", "hidden"):
-        out |= _linear(f"talker.{which}_projection.linear_fc1", heard["intermediate_size"], text[1])
-        out |= _linear(f"talker.{which}_projection.linear_fc2", hidden, heard["intermediate_size"])
-    out |= _stack("talker.model", heard)
-    out |= {"talker.model.codec_embedding.weight": (heard["vocab_size"], hidden), HEAD: (heard["vocab_size"], hidden)}
-    for index in range(heard["num_hidden_layers"]):
-        out |= _block(f"talker.model.layers.{index}.mlp", heard)
+        out |= _linear(f"talker.{which}_projection.linear_fc1", core["intermediate_size"], text[1])
+        out |= _linear(f"talker.{which}_projection.linear_fc2", hidden, core["intermediate_size"])
+    out |= _stack("talker.model", core)
+    out |= {"talker.model.codec_embedding.weight": (core["vocab_size"], hidden), HEAD: (core["vocab_size"], hidden)}
+    for index in range(core["num_hidden_layers"]):
+        out |= _block(f"talker.model.layers.{index}.mlp", core)
     predictor = talker["code_predictor_config"]
     out |= _stack("talker.code_predictor.model", predictor)
     for index in range(predictor["num_hidden_layers"]):
