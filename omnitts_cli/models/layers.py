@@ -207,6 +207,13 @@ class Stack(nn.Module):
 
         return self._run(rows, self.attention(positions, slots, cache, width), tap)
 
+    def fill(self, rows: Tensor, positions: Tensor, slots: Tensor, cache: KVCache, width: int) -> None:
+        """Writes the keys and values of rows [B, P, H]. What only hidden states need is left out of the last layer."""
+        if self.fused is not None and positions.shape[1] <= self.fused.most_rows:
+            self.fused(rows, positions, slots, cache.cos, cache.sin, cache.keys, cache.values)
+            return
+        self._run(self.first_norm(rows), self.attention(positions, slots, cache, width), fills=True)
+
     def attention(
         self, positions: Tensor, slots: Tensor, cache: KVCache, width: int
     ) -> Callable[[int, Tensor], Tensor]:
@@ -245,14 +252,21 @@ class Stack(nn.Module):
         sizes = at.layers, slots, capacity, at.kv_heads, at.head_dim
         return KVCache.empty(*sizes, at.rope_theta, device, dtype, turns, cleared)
 
-    def _run(self, x: Normed, attend: Callable[[int, Tensor], Tensor], tap: Tap | None = None) -> Normed:
-        """`attend` takes a layer's index and its projection, and returns the concatenated heads."""
+    def _run(
+        self, x: Normed, attend: Callable[[int, Tensor], Tensor], tap: Tap | None = None, fills: bool = False
+    ) -> Normed:
+        """`attend` takes a layer's index and its projection, and returns the concatenated heads.
+
+        With `fills` it ends when the last layer has attended: only the cache is wanted.
+        """
         ops, eps = self.ops, self.shape.eps
         norms = [*(layer.input_norm for layer in self.layers[1:]), self.norm]
         for index, (layer, norm) in enumerate(zip(self.layers, norms, strict=True)):
             if tap is not None and index == tap.layer:
                 tap.out.copy_(x.rows)
             attended = attend(index, ops.norm_linear(x, layer.qkv))
+            if fills and norm is self.norm:
+                break
             x = ops.linear_add(attended, layer.out, x.rows, layer.mlp_norm, eps)
             if layer.experts is not None:
                 x = Normed(layer.experts(x.rows, layer.mlp_norm, eps, ops), norm, eps)

@@ -195,8 +195,8 @@ class Talker(Protocol):
         """An empty cache."""
         ...
 
-    def prefill(self, rows: Tensor, start: Tensor, slots: Tensor, cache: KVCache, width: int) -> Tensor:
-        """Rows [B, P, H] at positions start [B] + 0..P-1 of `slots` [B]: hidden states [B, P, H]."""
+    def prefill(self, rows: Tensor, start: Tensor, slots: Tensor, cache: KVCache, width: int) -> None:
+        """Rows [B, P, H] at positions start [B] + 0..P-1 of `slots` [B] into the cache."""
         ...
 
     def step(self, row: Tensor, positions: Tensor, slots: Tensor, cache: KVCache, width: int) -> Tensor:

@@ -53,17 +53,15 @@ class Talker(nn.Module):
         """Teacher-forced: rows [B, P, H] -> hidden states [B, P, H], causal."""
         return self.stack(rows)
 
-    def prefill(self, rows: Tensor, start: Tensor, slots: Tensor, cache: KVCache, width: int) -> Tensor:
-        """Rows [B, P, H] at positions start [B] + 0..P-1 of `slots` [B]: fills the cache.
+    def prefill(self, rows: Tensor, start: Tensor, slots: Tensor, cache: KVCache, width: int) -> None:
+        """Fills the cache with rows [B, P, H] at positions start [B] + 0..P-1 of `slots` [B].
 
         Rows may be padded on the right: what padding writes is overwritten before it is ever read.
         """
         positions = start[:, None] + torch.arange(rows.shape[1], device=rows.device)
-        if self.fused is not None:
-            made = self.fused.prompts(rows, self.stack.attention(positions, slots, cache, width))
-            if made is not None:
-                return made
-        return self.stack.cached(rows, positions, slots, cache, width)
+        attend = self.stack.attention(positions, slots, cache, width)
+        if self.fused is None or self.fused.prompts(rows, attend) is None:
+            self.stack.fill(rows, positions, slots, cache, width)
 
     def step(self, row: Tensor, positions: Tensor, slots: Tensor, cache: KVCache, width: int) -> Tensor:
         """One row each: row [B, H], positions [B], slots [B] -> hidden [B, H]."""

@@ -20,7 +20,8 @@ def chance_of_ending(model: SpeechModel, request: Request) -> float:
     rows = len(prompt.rows)
     cache = talker.cache(1, rows)
     zero = torch.zeros(1, dtype=torch.int64)
-    hidden = talker.prefill(prompt.rows[None], zero, zero, cache, rows)[0, -1]
+    talker.prefill(prompt.rows[None, :-1], zero, zero, cache, rows)
+    hidden = talker.step(prompt.rows[-1:], zero + rows - 1, zero, cache, rows)[0]
     allowed = [*range(model.facts.codes), model.facts.end_code]
     return float(talker.logits(hidden)[allowed].softmax(0)[-1])
 

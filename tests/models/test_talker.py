@@ -54,7 +54,11 @@ def test_prefill_in_runs_then_steps_is_the_whole(name: str, run: int) -> None:
     parts = []
     for start in range(0, prompt - 1, run):
         piece = rows[:, start : min(start + run, prompt - 1)]
-        parts.append(talker.prefill(piece, ZERO + start, ZERO, cache, cache.capacity))
+        talker.prefill(piece, ZERO + start, ZERO, cache, cache.capacity)
+        filled = cache.keys.clone(), cache.values.clone()
+        positions = start + torch.arange(piece.shape[1])[None]
+        parts.append(talker.stack.cached(piece, positions, ZERO, cache, cache.capacity))
+        assert torch.equal(cache.keys, filled[0]) and torch.equal(cache.values, filled[1])
     torch.testing.assert_close(torch.cat(parts, 1), whole[:, : prompt - 1], **close)
     for at in range(prompt - 1, rows.shape[1]):
         hidden = talker.step(rows[:, at], ZERO + at, ZERO, cache, at + 1)  # the tightest bound that is allowed
