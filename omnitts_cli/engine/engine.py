@@ -31,6 +31,9 @@ from omnitts_cli.request import Failed, Request
 
 News = Chunk | Failed
 
+TOGETHER = 16
+"""Prompts that are drafted and prefilled together."""
+
 STOPPED: dict[Stop, Stopped] = {Stop.END: "end", Stop.LIMIT: "limit", Stop.STALL: "stall"}
 
 
@@ -267,16 +270,23 @@ class Engine:
     def _admit(self) -> list[Record]:
         """Give slots to waiting requests and prefill prompts; returns those that now have a slot."""
         opening, new = self._opening(), []
-        # a burst of requests is admitted over several turns, so that the first of them speaks at once
-        while self._free and len(opening) + len(new) < self.plan.admissions:
-            record = next((record for record in self._waiting if record.speakable), None)
-            if record is None:
-                break
-            if self._open(record):
-                new.append(record)
-        for record in self._admission.advance([*opening, *new]):
-            top_up(self._context, self._frame_stream, record)
-        return new
+        # a burst of requests is admitted over several turns, so that the others go on speaking
+        idle = not any(record.has_columns for record in self._admitted)
+        left = (max(self.plan.admissions, self.plan.burst) if idle else self.plan.admissions) - len(opening)
+        while True:
+            group: list[Record] = []  # the device works on their prompts while the next ones are drafted
+            while self._free and len(group) < min(left, TOGETHER):
+                record = next((record for record in self._waiting if record.speakable), None)
+                if record is None:
+                    break
+                if self._open(record):
+                    group.append(record)
+            for record in self._admission.advance([*opening, *group]):
+                top_up(self._context, self._frame_stream, record)
+            new += group
+            left, opening = left - len(group), []
+            if len(group) < TOGETHER:
+                return new
 
     def _open(self, record: Record) -> bool:
         """Give a waiting request a slot; returns whether it could be given one."""
@@ -322,17 +332,17 @@ class Engine:
             if not (everything or len(self._reports) >= self.plan.ahead or fetch.done()):
                 return
             self._reports.popleft()
-            made, stop = fetch.wait()[0]
-            for record in rows:
+            made, stop = fetch.wait()[0][:, [record.slot for record in rows]].tolist()
+            for record, frames, code in zip(rows, made, stop, strict=True):
                 if record.state is State.RUNNING:  # else it has ended since this frame was launched
-                    self._report(record, int(made[record.slot]), Stop(int(stop[record.slot])))
+                    record.made = frames
+                    if code != Stop.RUNNING:
+                        self._stop(record, Stop(code))
 
-    def _report(self, record: Record, made: int, stop: Stop) -> None:
-        record.made, record.stop = made, stop
-        if stop is Stop.RUNNING:
-            return
+    def _stop(self, record: Record, stop: Stop) -> None:
+        record.stop = stop
         if stop is Stop.BROKEN:
-            what = f"the model produced NaN or infinite values at frame {made + 1}"
+            what = f"the model produced NaN or infinite values at frame {record.made + 1}"
             self._fail(record, ModelError(what, hint="--dtype fp32"))
             return
         record.state = State.FINISHING

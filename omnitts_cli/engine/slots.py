@@ -22,7 +22,7 @@ from omnitts_cli.models.roles import LEAST_FRAMES, Draft, Facts, LiveIds, LiveTe
 from omnitts_cli.models.sampling import Controls
 from omnitts_cli.request import Request
 
-CUDA_BUCKETS = (1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32, 48, 64, 96, 128)
+CUDA_BUCKETS = (1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32, 48, 64, 96, 128, 160, 192, 224)
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,7 @@ class Plan:
     prompt_run: int = 256  # rows of one prompt between two frames
     first_chunk: int = 1
     admissions: int = 32  # prompts that advance between two frames
+    burst: int = 1  # at least so many while no request speaks that they would delay
     ahead: int = 2  # frames launched before the oldest one's report is awaited
     text_rows: int = 256  # of a slot's ring; longer feeds are topped up
     prefixes: int = 64  # prompt prefixes whose keys and values are kept
@@ -54,7 +55,7 @@ class Plan:
         ascending = all(sooner < later for sooner, later in pairwise(self.chunks))
         assert self.chunks[0] == 1 and ascending, "any number of frames must be a sum of chunks"
         assert self.sound_frames is None or self.sound_frames >= 1
-        assert self.text_rows >= 1 and self.first_chunk >= 1 and self.admissions >= 1
+        assert self.text_rows >= 1 and self.first_chunk >= 1 and self.admissions >= 1 and self.burst >= 1
         assert self.stall_frames >= LEAST_FRAMES, (
             "frames before the first possible end are decoded before they are reported"
         )
@@ -73,13 +74,16 @@ class Plan:
         """A plan for `slots` requests of up to `seconds` each."""
         frames = int(seconds * frame_rate) + 1
         sizes = buckets or (CUDA_BUCKETS if pads else range(1, slots + 1))
+        if pads and "admissions" not in more:
+            more.setdefault("burst", 64)  # the prompts of a step cost less together
         whole = Plan(slots=slots, positions=frames + prompt_rows, frames=frames, buckets=(*sizes, slots), **more)
         return whole.with_slots(slots)
 
     def with_slots(self, slots: int) -> Plan:
         """The same with at most as many slots, buckets and admissions."""
         buckets = (*sorted({size for size in self.buckets if size < slots}), slots)
-        return replace(self, slots=slots, buckets=buckets, admissions=min(self.admissions, slots))
+        fewer = {"admissions": min(self.admissions, slots), "burst": min(self.burst, slots)}
+        return replace(self, slots=slots, buckets=buckets, **fewer)
 
     def with_few_graphs(self) -> Plan:
         """The same with fewer captured sizes, for devices where graphs are scarce: 24 instead of 73 at 32 slots."""
@@ -90,6 +94,7 @@ class Plan:
             sound_rows=(1, 8, 32),
             prefill_rows=(32, 128, 512),
             admissions=min(self.admissions, 4),
+            burst=1,
         )
 
 

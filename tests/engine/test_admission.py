@@ -148,6 +148,21 @@ def test_a_burst_enters_over_several_turns(slots: int) -> None:
     assert engine.frames_launched == 9
 
 
+def test_a_burst_enters_at_once_while_nobody_speaks() -> None:
+    """In groups, so that the device has work while the next prompts are drafted. Later ones enter as ever."""
+    engine = engine_of(40, admissions=4, burst=36)
+    advance, groups = engine._admission.advance, []
+    engine._admission.advance = lambda records: groups.append(len(records)) or advance(records)
+    for request in requests_of(40, max_frames=30, ignore_end=True):
+        engine.submit(request)
+    running = []
+    for _ in range(2):
+        engine.step()
+        running.append(len(engine.snapshot().by_state(State.RUNNING)))
+    assert running == [36, 40]
+    assert groups == [16, 16, 4, 4]
+
+
 def test_engines_of_one_model_share_no_rows() -> None:
     """What a prompter remembers lies in its engine's stream, and streams of two engines do not wait for each other."""
     one, other = (engine_of(1)._admission._prompter for _ in range(2))

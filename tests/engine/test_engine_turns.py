@@ -56,6 +56,20 @@ def test_a_listener_always_has_sound() -> None:
     assert arrivals(20, 3.0).least_lead_ms > 30
 
 
+def test_newcomers_of_a_burst_are_heard_sooner_together() -> None:
+    """64 at once, and nobody speaks: the last ones wait for fewer frames of the first ones."""
+
+    def last(**plan: int) -> float:
+        with server(**plan) as one:
+            for _ in range(64):
+                one.ask(20, lambda: None, http=False)
+            one.run()
+            assert len(one.first) == 64
+            return max(one.first)
+
+    assert last() < 0.95 * last(burst=1)
+
+
 def test_chunks_are_large_where_frames_come_fast() -> None:
     """Eight a request once the time of a frame is known; 14 if a frame is taken to last as long as it plays."""
     with server() as one:

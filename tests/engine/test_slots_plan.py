@@ -29,6 +29,7 @@ def test_room_for_the_seconds_asked_for() -> None:
         {"text_rows": 0},
         {"first_chunk": 0},
         {"admissions": 0},
+        {"burst": 0},
         {"stall_frames": 1},
     ],
 )
@@ -45,4 +46,7 @@ def test_slots_beyond_the_largest_bucket() -> None:
 def test_no_burst_is_larger_than_the_slots() -> None:
     plan = Plan.of(3, 10, 12.5)
     assert plan.admissions == 3 and plan.with_slots(1).admissions == 1
+    assert plan.burst == 3 and plan.with_slots(1).burst == 1
+    assert Plan.of(64, 10, 12.5).burst == 64 and Plan.of(64, 10, 12.5, pads=False).burst == 1
+    assert Plan.of(64, 10, 12.5).with_few_graphs().burst == Plan.of(64, 10, 12.5, admissions=2).burst == 1
     assert Plan.of(32, 10, 12.5).with_few_graphs().admissions < Plan.of(32, 10, 12.5).admissions
