@@ -231,9 +231,9 @@ def _attend(
 def _frame_tile(batch: int, capacity: int) -> tuple[int, int]:
     """Keys per turn, and warps. The more programs run, the fewer warps each needs."""
     if capacity <= 16:
-        return 16, 1 if batch == 1 else 2
+        return 16, 1 if batch == 1 or batch > 32 else 2
     if batch > 16:
-        return 32, 1
+        return 16 if batch > 64 else 32, 1
     return 64, 2 if batch == 1 else 4
 
 

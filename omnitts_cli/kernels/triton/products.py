@@ -3,7 +3,8 @@
 A speech frame is a long chain of small products, so bytes and the number of kernels decide. Measured on one H200
 (benchmarks/LOG.md): for a single row a matrix-vector kernel reads the weights 1.2 to 3.5 times as fast as the vendor's
 library, norm and gate included. For 2 to 128 rows a narrow tensor-core kernel is fastest where the result is gated,
-one whose inner sum is split among programs where it is added to a residual, and the library everywhere else.
+one whose inner sum is split among programs where it is added to a residual, and the library everywhere else. On Hopper
+many_rows.py takes some of the products of 65 to 256 rows.
 
 The vector kernel computes the norm's scale in its one pass over the row: with y = W (x * n) and s = sum(x * x), the
 result is y * rsqrt(s / K + eps).
@@ -20,6 +21,7 @@ import triton.language as tl
 from torch import Tensor
 
 from omnitts_cli.kernels.ops import Normed
+from omnitts_cli.kernels.triton import many_rows
 from omnitts_cli.kernels.triton.norms import add_norm, norm
 from omnitts_cli.kernels.triton.overlap import announce, fetch_ahead, overlaps, wait
 from omnitts_cli.kernels.triton.room import stages_in
@@ -192,7 +194,11 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 def norm_linear(x: Normed, weight: Tensor) -> Tensor:
     out = _one_row(x.rows, x.weight, x.eps, weight, None, None, PLAIN.value)
-    return F.linear(norm(x), weight) if out is None else out
+    if out is not None:
+        return out
+    value = norm(x)
+    tile = many_rows.tile_of(many_rows.LINEAR, weight.shape[1], value, weight)
+    return F.linear(value, weight) if tile is None else many_rows.linear(value, weight, tile)
 
 
 def norm_swiglu(x: Normed, gate_up: Tensor) -> Tensor:
@@ -227,6 +233,8 @@ def linear_add(x: Tensor, weight: Tensor, residual: Tensor, norm: Tensor, eps: f
 def _few_rows(x: Tensor, gate_up: Tensor) -> Tensor | None:
     """The narrow gated kernel; None where the library is used."""
     inputs, outputs = gate_up.shape[1], gate_up.shape[0] // 2
+    if (tile := many_rows.tile_of(many_rows.GATED, inputs, x, gate_up)) is not None:
+        return many_rows.gated(x, gate_up, tile)
     count = x.numel() // inputs
     block_n, block_k, warps, stages, _ = _gate_tile(count)
     block_k = _turn(inputs, block_k)
@@ -245,6 +253,8 @@ def _few_rows(x: Tensor, gate_up: Tensor) -> Tensor | None:
 def _shared_out(x: Tensor, weight: Tensor) -> Tensor | None:
     """The parts of a product [parts, count, outputs] float32; None where the library is used."""
     outputs, inputs = weight.shape
+    if (tile := many_rows.tile_of(many_rows.ADDED, outputs, x, weight)) is not None:
+        return many_rows.parted(x, weight, tile)
     count = x.numel() // inputs
     block_n, block_k, warps, stages, parts = ADD_TILE
     share = inputs // parts

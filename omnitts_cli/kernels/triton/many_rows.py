@@ -1,0 +1,123 @@
+"""Products of 65 to 256 rows on Hopper, whose operands the copy engine fetches (TMA).
+
+Used where they were faster inside the whole talker or predictor than the narrow kernels or the library; each tile was
+found there, see benchmarks/LOG.md. More rows are left to the library, which runs at 780 TFLOP/s then.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+from omnitts_cli.kernels.triton.codec_ready import run
+from omnitts_cli.kernels.triton.codec_wide import possible
+from omnitts_cli.kernels.triton.overlap import announce, overlaps, wait
+
+LEAST, MOST = 65, 256
+"""Rows that these kernels take."""
+
+
+class Tile(NamedTuple):
+    """The part of a product that one program computes, and its launch options."""
+
+    rows: int
+    outputs: int
+    inputs: int  # per turn
+    warps: int
+    stages: int
+    parts: int = 1  # programs among which one inner sum is split
+
+
+Tiles = dict[tuple[int, int], Tile]
+"""By the width of the stack and the largest number of rows: the tile of one kind of product."""
+LINEAR: Tiles = {
+    (1024, 128): Tile(64, 64, 128, 4, 4),
+    (2048, 128): Tile(64, 64, 128, 4, 4),
+    (1024, 256): Tile(64, 64, 64, 4, 6),
+    (2048, 256): Tile(64, 64, 64, 4, 6),
+}
+GATED: Tiles = {(2048, 128): Tile(128, 64, 64, 8, 4)}
+ADDED: Tiles = {
+    (1024, 128): Tile(64, 64, 128, 4, 4, parts=4),
+    (2048, 128): Tile(64, 64, 128, 4, 4, parts=2),
+    (1024, 256): Tile(64, 64, 128, 4, 4, parts=2),
+    (2048, 256): Tile(64, 64, 64, 4, 6, parts=2),
+}
+
+
+@triton.jit
+def _product(
+    x, weight, out, count, outputs, share: tl.constexpr,
+    gated: tl.constexpr, early: tl.constexpr, block_m: tl.constexpr, block_n: tl.constexpr, block_k: tl.constexpr,
+):  # fmt: skip
+    """`share`: inputs of a part; the parts [parts, count, outputs] of one product are programs of their own."""
+    # programs that read the same weights come one after the other
+    start, first, part = tl.program_id(0) * block_m, tl.program_id(1) * block_n, tl.program_id(2)
+    row = start + tl.arange(0, block_m)
+    column = first + tl.arange(0, block_n)
+    total = tl.zeros((block_m, block_n), tl.float32)
+    second = tl.zeros((block_m, block_n), tl.float32)
+    announce(early)
+    wait(early)
+    for turn in tl.range(0, share, block_k):
+        at = part * share + turn
+        inputs = x.load([start, at])
+        total = tl.dot(inputs, tl.trans(weight.load([first, at])), total)
+        if gated:
+            second = tl.dot(inputs, tl.trans(weight.load([first + outputs, at])), second)
+    kind = out.dtype.element_ty
+    if gated:
+        gate = total.to(kind).to(tl.float32)
+        total = (gate * tl.sigmoid(gate)).to(kind).to(tl.float32) * second.to(kind).to(tl.float32)
+    place = (part * count + row).to(tl.int64)[:, None] * outputs + column[None, :]
+    tl.store(out + place, total.to(kind), (row < count)[:, None])
+
+
+def tile_of(tiles: Tiles, width: int, x: Tensor, weight: Tensor) -> Tile | None:
+    """The tile for these operands; None where these kernels do not suit."""
+    count = x.numel() // x.shape[-1]
+    if not tiles or not LEAST <= count <= MOST or not possible():
+        return None
+    most = min((rows for known, rows in tiles if known == width and rows >= count), default=0)
+    if not most:
+        return None
+    tile = tiles[width, most]
+    aligned = x.is_contiguous() and weight.is_contiguous() and (x.data_ptr() | weight.data_ptr()) % 16 == 0
+    whole = weight.shape[0] % (2 * tile.outputs) == 0 and weight.shape[1] % (tile.inputs * tile.parts) == 0
+    return tile if aligned and whole and x.dtype == weight.dtype == torch.bfloat16 else None
+
+
+def _run(x: Tensor, weight: Tensor, out: Tensor, outputs: int, tile: Tile) -> Tensor:
+    flat = x.view(-1, x.shape[-1])
+    count, inputs = flat.shape
+    run(
+        _product, (triton.cdiv(count, tile.rows), outputs // tile.outputs, tile.parts),
+        TensorDescriptor.from_tensor(flat, [tile.rows, tile.inputs]),
+        TensorDescriptor.from_tensor(weight, [tile.outputs, tile.inputs]),
+        out, count, outputs, inputs // tile.parts, outputs < weight.shape[0], overlaps(),
+        tile.rows, tile.outputs, tile.inputs, num_warps=tile.warps, num_stages=tile.stages, launch_pdl=overlaps(),
+    )  # fmt: skip
+    return out
+
+
+def linear(x: Tensor, weight: Tensor, tile: Tile) -> Tensor:
+    """x [..., inputs], weight [outputs, inputs] -> [..., outputs]."""
+    return _run(x, weight, x.new_empty(*x.shape[:-1], weight.shape[0]), weight.shape[0], tile)
+
+
+def gated(x: Tensor, gate_up: Tensor, tile: Tile) -> Tensor:
+    """silu(x gate) * (x up): [..., outputs / 2]."""
+    outputs = gate_up.shape[0] // 2
+    return _run(x, gate_up, x.new_empty(*x.shape[:-1], outputs), outputs, tile)
+
+
+def parted(x: Tensor, weight: Tensor, tile: Tile) -> Tensor:
+    """The parts of a product [parts, rows, outputs] float32."""
+    count, outputs = x.numel() // x.shape[-1], weight.shape[0]
+    out = torch.empty((tile.parts, count, outputs), dtype=torch.float32, device=x.device)
+    return _run(x, weight, out, outputs, tile)
