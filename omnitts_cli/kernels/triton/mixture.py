@@ -26,10 +26,16 @@ FEW = 8
 """Rows up to which each reads its own experts."""
 TILE = 16
 """Rows of one expert that are multiplied together."""
+ALONE = 64
+"""Rows of a call per program of one expert. Each program takes the expert's tiles of rows in turn."""
 TURNS = 4
-"""Programs per expert among which its tiles of rows are split. With more tiles, each program takes several."""
-LOOK = tl.constexpr(256)
-"""Rows that are searched at a time for those that chose an expert."""
+"""Programs per expert among which its tiles of rows are split, at most."""
+LOOK = 256
+"""Rows, at most, that are searched at a time for those that chose an expert."""
+THINK = (64, 128, 4, 3)
+"""Outputs and inputs a turn of one program, warps and stages where rows are multiplied together: gate and up."""
+ANSWER = (64, 64, 4, 4)
+"""The same for the down projection."""
 
 
 @triton.jit(do_not_specialize=["rows"])
@@ -148,24 +154,24 @@ def _answer(
 
 
 @triton.jit
-def _count(marks, rows):
+def _count(marks, rows, look: tl.constexpr):
     """How many of the rows an expert's marks [N] name."""
     total = 0
-    for start in tl.range(0, rows, LOOK):
-        at = start + tl.arange(0, LOOK)
+    for start in tl.range(0, rows, look):
+        at = start + tl.arange(0, look)
         total += tl.sum((tl.load(marks + at, at < rows, 0) > 0).to(tl.int32), 0)
     return total
 
 
 @triton.jit
-def _rows_of(marks, rows, first, tile: tl.constexpr):
+def _rows_of(marks, rows, first, tile: tl.constexpr, look: tl.constexpr):
     """Of the rows that an expert's marks [N] name, those from the `first` on: row and pick, [tile] each."""
     wanted = first + tl.arange(0, tile)
     row = tl.zeros((tile,), tl.int32)
     pick = tl.zeros((tile,), tl.int32)
     before = 0
-    for start in tl.range(0, rows, LOOK):
-        at = start + tl.arange(0, LOOK)
+    for start in tl.range(0, rows, look):
+        at = start + tl.arange(0, look)
         mark = tl.load(marks + at, at < rows, 0)
         named = (mark > 0).to(tl.int32)
         rank = before + tl.cumsum(named, 0) - 1
@@ -179,20 +185,21 @@ def _rows_of(marks, rows, first, tile: tl.constexpr):
 @triton.jit(do_not_specialize=["rows"])
 def _think_together(
     inputs, gate_up, marks, thought, rows, heads: tl.constexpr, inner: tl.constexpr, hidden: tl.constexpr,
-    tile: tl.constexpr, block_n: tl.constexpr, block_k: tl.constexpr, early: tl.constexpr,
+    tile: tl.constexpr, look: tl.constexpr, block_n: tl.constexpr, block_k: tl.constexpr, early: tl.constexpr,
 ):  # fmt: skip
     """A tile of one expert's outputs for the rows that chose it, `tile` rows at a time."""
     n = tl.program_id(0) * block_n + tl.arange(0, block_n)
-    expert = tl.program_id(1).to(tl.int64)
+    # the shared experts, which all rows chose and which take longest, come first
+    expert = (tl.num_programs(1) - 1 - tl.program_id(1)).to(tl.int64)
     lanes = tl.arange(0, block_k)
     marks += expert * rows
     here = gate_up + expert * (2 * inner * hidden) + n[:, None] * hidden + lanes[None, :]
     kind = thought.dtype.element_ty
     announce(early)
     wait(early)
-    count = _count(marks, rows)
+    count = _count(marks, rows, look)
     for first in tl.range(tl.program_id(2) * tile, count, tl.num_programs(2) * tile):
-        row, pick = _rows_of(marks, rows, first, tile)
+        row, pick = _rows_of(marks, rows, first, tile, look)
         there = (first + tl.arange(0, tile) < count)[None, :]
         own = inputs + row[None, :] * hidden + lanes[:, None]
         gate = tl.zeros((block_n, tile), tl.float32)
@@ -209,19 +216,20 @@ def _think_together(
 @triton.jit(do_not_specialize=["rows"])
 def _answer_together(
     thought, down, marks, gates, parts, rows, heads: tl.constexpr, inner: tl.constexpr, hidden: tl.constexpr,
-    tile: tl.constexpr, block_n: tl.constexpr, block_k: tl.constexpr, early: tl.constexpr,
+    tile: tl.constexpr, look: tl.constexpr, block_n: tl.constexpr, block_k: tl.constexpr, early: tl.constexpr,
 ):  # fmt: skip
     """The same for the down projection, scaled by each row's weight of the expert: parts [N, P, H] float32."""
     n = tl.program_id(0) * block_n + tl.arange(0, block_n)
-    expert = tl.program_id(1).to(tl.int64)
+    # the shared experts, which all rows chose and which take longest, come first
+    expert = (tl.num_programs(1) - 1 - tl.program_id(1)).to(tl.int64)
     lanes = tl.arange(0, block_k)
     marks += expert * rows
     here = down + expert * (hidden * inner) + n[:, None] * inner + lanes[None, :]
     announce(early)
     wait(early)
-    count = _count(marks, rows)
+    count = _count(marks, rows, look)
     for first in tl.range(tl.program_id(2) * tile, count, tl.num_programs(2) * tile):
-        row, pick = _rows_of(marks, rows, first, tile)
+        row, pick = _rows_of(marks, rows, first, tile, look)
         there = first + tl.arange(0, tile) < count
         at = row * heads + pick
         own = thought + at[None, :] * inner + lanes[:, None]
@@ -250,7 +258,7 @@ def _add_up(
 
 
 def _turn(inputs: int, most: int) -> int:
-    """Inputs per turn of a loop: the largest power of two that divides them, at most `most`."""
+    """Of inputs or outputs: the largest power of two that divides them, at most `most`."""
     return min(inputs & -inputs, most)
 
 
@@ -295,15 +303,19 @@ def experts(
             num_warps=4, launch_pdl=early,
         )  # fmt: skip
         return out
-    tiles = min(triton.cdiv(rows, TILE), TURNS)
-    _think_together[(inner // 32, every, tiles)](
-        inputs, block.gate_up, marks, thought, rows, heads, inner, hidden, TILE, 32, _turn(hidden, 128), early,
-        num_warps=4, num_stages=4, launch_pdl=early,
+    turns, look = min(triton.cdiv(rows, ALONE), TURNS), min(triton.next_power_of_2(rows), LOOK)
+    block_n, block_k, warps, stages = THINK
+    block_n, block_k = _turn(inner, block_n), _turn(hidden, block_k)
+    _think_together[(inner // block_n, every, turns)](
+        inputs, block.gate_up, marks, thought, rows, heads, inner, hidden, TILE, look, block_n, block_k, early,
+        num_warps=warps, num_stages=stages, launch_pdl=early,
     )  # fmt: skip
     parts = torch.empty(rows, heads, hidden, device=x.device)
-    _answer_together[(hidden // 32, every, tiles)](
-        thought, block.down, marks, gates, parts, rows, heads, inner, hidden, TILE, 32, _turn(inner, 128), early,
-        num_warps=4, num_stages=3, launch_pdl=early,
+    block_n, block_k, warps, stages = ANSWER
+    block_n, block_k = _turn(hidden, block_n), _turn(inner, block_k)
+    _answer_together[(hidden // block_n, every, turns)](
+        thought, block.down, marks, gates, parts, rows, heads, inner, hidden, TILE, look, block_n, block_k, early,
+        num_warps=warps, num_stages=stages, launch_pdl=early,
     )  # fmt: skip
     _add_up[(rows, triton.cdiv(hidden, 512))](
         x, parts, out, heads, hidden, 512, early, num_warps=4, launch_pdl=early
