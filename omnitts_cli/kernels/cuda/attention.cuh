@@ -42,9 +42,17 @@ __device__ __forceinline__ void load_eight(uint2 *to, const u16 *rows, int from,
     if (position < end) to[r] = make_uint2(*(const u32 *)at, *(const u32 *)(at + 64));
   }
 }
-// Eight positions more, whose values this warp holds: lane 8 h + r has the score of head h, position r, and decides whether it
-// is `there`; the scores of other lanes do not matter.
-template <int HEADS> __device__ __forceinline__ void take_eight(float score, const uint2 *value, bool there, Softmax *seen, u32 warp, u32 lane) {
+// Eight positions more, whose scores and values this warp holds: lane r, r + 8, ... decide about position r (`there`).
+template <int HEADS> __device__ __forceinline__ void see_eight(float (*scores)[8], const uint2 *value, bool there, Softmax *seen, u32 warp, u32 lane) {
+  float score = 0.f;
+#pragma unroll
+  for (int h = 0; h < HEADS; h++) { // each head alone, so that its sums do not depend on how many are computed together
+    fold<4>(scores[h], lane);
+    float s = scores[h][0];
+    s += __shfl_xor_sync(~0u, s, 8);
+    s += __shfl_xor_sync(~0u, s, 16);
+    if (h == 0 || (lane >> 3) == h) score = s; // lane 8 h + r has the score of head h, position r
+  }
   float largest = there ? score : NOTHING;
   for (int o = 4; o; o >>= 1) largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, o));
   const float chance = there ? __expf(score - largest) : 0.f;
@@ -61,12 +69,4 @@ template <int HEADS> __device__ __forceinline__ void take_eight(float score, con
     for (int r = 0; r < 8; r++) add_value(o, chances[8 * h + r], value[r].x, value[r].y);
     seen[h].add(__shfl_sync(~0u, largest, 8 * h), __shfl_sync(~0u, sum, 8 * h), o);
   }
-}
-// The same with scores whose parts lie in the lanes, four columns in each.
-__device__ __forceinline__ void see_eight(float *scores, const uint2 *value, bool there, Softmax *seen, u32 warp, u32 lane) {
-  fold<4>(scores, lane);
-  float s = scores[0];
-  s += __shfl_xor_sync(~0u, s, 8);
-  s += __shfl_xor_sync(~0u, s, 16);
-  take_eight<1>(s, value, there, seen, warp, lane);
 }

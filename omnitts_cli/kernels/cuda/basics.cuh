@@ -100,16 +100,13 @@ template <int O> __device__ __forceinline__ void fold(float *s, u32 lane) { // s
 }
 __device__ __forceinline__ float square_sum(float p, float q, float r, float s) { return fmaf(s, s, fmaf(r, r, fmaf(q, q, p * p))); }
 // A head's lane holds columns 2 lane, 2 lane + 1, 64 + 2 lane and 65 + 2 lane: norm, rotate, scale.
-__device__ __forceinline__ uint2 columns_of(const u16 *head, u32 lane) { return make_uint2(*(const u32 *)(head + 2 * lane), *(const u32 *)(head + 64 + 2 * lane)); }
-__device__ __forceinline__ void norm_and_rotate(const uint4 &in, uint2 w, float2 cosine, float2 sine, float scale, u32 lane, float *o) {
+__device__ __forceinline__ void norm_and_rotate(const uint4 &in, const u16 *weight, float2 cosine, float2 sine, float scale, u32 lane, float *o) {
   float p = low(in.x), q = high(in.x), r = low(in.z), s = high(in.z);
+  const u32 w0 = *(const u32 *)(weight + 2 * lane), w1 = *(const u32 *)(weight + 64 + 2 * lane);
   const float n = rsqrtf(fmaf(warp_sum(square_sum(p, q, r, s)), 1.f / 128, 1e-6f)) * scale;
-  p *= n * low(w.x), q *= n * high(w.x), r *= n * low(w.y), s *= n * high(w.y);
+  p *= n * low(w0), q *= n * high(w0), r *= n * low(w1), s *= n * high(w1);
   o[0] = fmaf(p, cosine.x, -(r * sine.x)), o[1] = fmaf(q, cosine.y, -(s * sine.y));
   o[2] = fmaf(r, cosine.x, p * sine.x), o[3] = fmaf(s, cosine.y, q * sine.y);
-}
-__device__ __forceinline__ void norm_and_rotate(const uint4 &in, const u16 *weight, float2 cosine, float2 sine, float scale, u32 lane, float *o) {
-  norm_and_rotate(in, columns_of(weight, lane), cosine, sine, scale, lane, o);
 }
 // Four columns of a query with those of a key, and a weighted value added to four sums.
 __device__ __forceinline__ float dot4(const float *q, u32 a, u32 b) { return fmaf(q[3], high(b), fmaf(q[2], low(b), fmaf(q[1], high(a), q[0] * low(a)))); }

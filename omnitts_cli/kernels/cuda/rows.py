@@ -32,7 +32,7 @@ TILED_ROWS = 256
 layer of 1.7B on an H200, small tiles and large ones, in us: 141 and 158 for 128 rows, 213 and 177 for 256, 983 and 787
 for 1,280."""
 CHUNK, RING = 8192, 24
-REST_BYTES = 10752  # shared memory of the kernels in rows_rest.cu
+REST_BYTES = 10240  # shared memory of the kernels in rows_rest.cu
 
 
 def _structure(name: str, pointers: str, *others: tuple[str, type]) -> type[ctypes.Structure]:

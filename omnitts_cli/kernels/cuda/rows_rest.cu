@@ -11,7 +11,6 @@
 #define AT_CHANCES (AT_SCALES + 128)
 #define AT_DRAW AT_CHANCES
 #define AT_SQUARES (AT_CHANCES + 1024)
-#define AT_QUERIES AT_SQUARES                  // of rows_attend: 2 x 128 floats, then a key
 #define AT_PARTS 0                             // of rows_linear: 8 x 16 x 20 floats
 
 #include "attention.cuh"
@@ -37,19 +36,12 @@ __device__ __forceinline__ float inverse_rms(const Columns &x, u32 warp, u32 lan
   for (int i = 0; i < 8; i++) v += squares[i];
   return rsqrtf(fmaf(v, 1.f / HIDDEN, 1e-6f));
 }
-struct Weights { uint2 of[BLOCKS]; };     // of the columns that a thread holds
-__device__ __forceinline__ Weights weights_of(const u16 *weight, u32 warp, u32 lane) {
-  Weights w;
-#pragma unroll
-  for (int h = 0; h < BLOCKS; h++) w.of[h] = *(const uint2 *)(weight + h * 1024 + warp * 128 + lane * 4);
-  return w;
-}
-__device__ __forceinline__ void keep_row(const Stream &f, const Weights &weights, const Columns &x, u32 row, u32 warp, u32 lane) {
+__device__ __forceinline__ void keep_row(const Stream &f, const Columns &x, u32 row, u32 warp, u32 lane) {
   const float scale = inverse_rms(x, warp, lane);
 #pragma unroll
   for (int h = 0; h < BLOCKS; h++) {
     const u32 at = h * 1024 + warp * 128 + lane * 4;
-    const uint2 n = weights.of[h];
+    const uint2 n = *(const uint2 *)(f.weight + at);
     *(float4 *)(f.residual + (u64)row * HIDDEN + at) = make_float4(x[h][0], x[h][1], x[h][2], x[h][3]);
     *(uint2 *)(f.normed + (u64)row * HIDDEN + at) = make_uint2(pack(x[h][0] * low(n.x), x[h][1] * high(n.x)), pack(x[h][2] * low(n.y), x[h][3] * high(n.y)));
   }
@@ -74,7 +66,6 @@ struct Norm {
 extern "C" __global__ void __launch_bounds__(256) rows_norm(const Norm f) {
   const u32 thread = threadIdx.x, row = blockIdx.x, warp = thread >> 5, lane = thread & 31;
   allow_next();
-  const Weights weights = weights_of(f.stream.weight, warp, lane);
   wait_for_previous();
   Columns x;
   if (f.input) read_row(f.input + (u64)row * HIDDEN, x, warp, lane);
@@ -96,12 +87,12 @@ extern "C" __global__ void __launch_bounds__(256) rows_norm(const Norm f) {
       }
     }
   }
-  if (!f.hidden) return keep_row(f.stream, weights, x, row, warp, lane);
+  if (!f.hidden) return keep_row(f.stream, x, row, warp, lane);
   const float scale = inverse_rms(x, warp, lane);
 #pragma unroll
   for (int h = 0; h < BLOCKS; h++) {
     const u32 at = h * 1024 + warp * 128 + lane * 4;
-    const uint2 n = weights.of[h];
+    const uint2 n = *(const uint2 *)(f.stream.weight + at);
     *(uint2 *)(f.hidden + (u64)row * HIDDEN + at) = make_uint2(pack(rounded(x[h][0] * scale) * low(n.x), rounded(x[h][1] * scale) * high(n.x)),
                                                                pack(rounded(x[h][2] * scale) * low(n.y), rounded(x[h][3] * scale) * high(n.y)));
   }
@@ -121,85 +112,42 @@ __device__ __forceinline__ uint4 head_of(const u16 *row, u32 head, u32 lane) { /
   const u16 *at = row + head * 128 + 2 * lane;
   return make_uint4(*(const u32 *)at, 0, *(const u32 *)(at + 64), 0);
 }
-extern "C" __global__ void __launch_bounds__(256, 2) rows_attend(const Attend f) {
+extern "C" __global__ void __launch_bounds__(256) rows_attend(const Attend f) {
   const u32 thread = threadIdx.x, row = blockIdx.x >> 3, kv_head = blockIdx.x & 7, warp = thread >> 5, lane = thread & 31;
-  const u32 mine = lane & 7, quarter = lane >> 3; // of eight keys a lane has a quarter of one: as much as eight lanes of talker.cu
   allow_next();
-  // Kernels that start early are at most two products ahead, as no more fit on the card. Positions, slots, and the keys
-  // and values of earlier steps are older than that.
+  wait_for_previous();
   const int position = (int)f.positions[row];
   const u64 cache = (u64)f.slots[row] * f.slot_stride + kv_head * f.head_stride;
   u16 *const keys = f.keys + cache, *const values = f.values + cache;
-  uint4 key[4];   // words 8 quarter ... + 7 and 32 + 8 quarter ... + 7
-  uint2 value[8]; // columns 4 lane ... + 3 of eight positions
-  auto load_key = [&](int from) {
-    const int at = from + 8 * (int)mine;
-    const uint4 *const to = (const uint4 *)(keys + at * 128 + 16 * quarter);
-#pragma unroll
-    for (int i = 0; i < 4; i++) key[i] = at < position ? to[i & 1 | (i & 2) << 2] : make_uint4(0, 0, 0, 0);
-  };
-  auto load_values = [&](int from) {
-#pragma unroll
-    for (int r = 0; r < 8; r++) value[r] = from + 8 * r < position ? *(const uint2 *)(values + (from + 8 * r) * 128 + 4 * lane) : make_uint2(0, 0);
-  };
-  load_key(warp), load_values(warp);
+  uint2 key[8], value[8];
+  auto load = [&](uint2 *to, const u16 *rows, int from) { load_eight(to, rows, from, position, lane); };
+  load(key, keys, warp), load(value, values, warp);
   const float2 cosine = *(const float2 *)(f.cosines + (u64)position * 64 + 2 * lane), sine = *(const float2 *)(f.sines + (u64)position * 64 + 2 * lane);
-  const uint2 norm = columns_of(f.norms + (warp >> 1 & 1) * 128, lane); // of warps 0 to 2
-  float *const queries = (float *)(shared + AT_QUERIES); // [2][128]
-  u32 *const new_key = (u32 *)(shared + AT_QUERIES + 1024);
-  wait_for_previous();
   const u16 *const in = f.qkv + (u64)row * 4096;
-  const uint2 new_value = *(const uint2 *)(in + (24 + kv_head) * 128 + 4 * lane);
-  if (warp < 3) { // two queries and the key
-    const u32 head = warp < 2 ? 2 * kv_head + warp : 16 + kv_head;
-    float o[4];
-    norm_and_rotate(head_of(in, head, lane), norm, cosine, sine, warp < 2 ? .08838834764831845f : 1.f, lane, o);
-    if (warp < 2) {
-      float *const to = queries + warp * 128 + 2 * lane;
-      *(float2 *)to = make_float2(o[0], o[1]), *(float2 *)(to + 64) = make_float2(o[2], o[3]);
-    } else { // for the next steps, too
-      const u32 first = pack(o[0], o[1]), second = pack(o[2], o[3]);
-      u16 *const to = keys + position * 128 + 2 * lane;
-      *(u32 *)to = new_key[lane] = first, *(u32 *)(to + 64) = new_key[32 + lane] = second;
-    }
-  } else if (warp == 3) *(uint2 *)(values + position * 128 + 4 * lane) = new_value;
-  meet_warps();
+  float q[2][4], k[4];
+#pragma unroll
+  for (int h = 0; h < 2; h++) norm_and_rotate(head_of(in, 2 * kv_head + h, lane), f.norms, cosine, sine, .08838834764831845f, lane, q[h]);
+  norm_and_rotate(head_of(in, 16 + kv_head, lane), f.norms + 128, cosine, sine, 1.f, lane, k);
+  const uint4 v = head_of(in, 24 + kv_head, lane);
+  const uint2 new_key = make_uint2(pack(k[0], k[1]), pack(k[2], k[3])), new_value = make_uint2(v.x, v.z);
+  if (warp == 0) { // for the next steps
+    u16 *const to_key = keys + position * 128 + 2 * lane, *const to_value = values + position * 128 + 2 * lane;
+    *(u32 *)to_key = new_key.x, *(u32 *)(to_key + 64) = new_key.y;
+    *(u32 *)to_value = new_value.x, *(u32 *)(to_value + 64) = new_value.y;
+  }
   Softmax seen[2];
   seen[0].clear(), seen[1].clear();
   for (int from = warp; from <= position; from += 64) { // the next keys and values are loaded meanwhile
-    if (from + 8 * (int)mine == position) {
+    float scores[2][8];
 #pragma unroll
-      for (int i = 0; i < 4; i++) key[i] = *(const uint4 *)(new_key + 8 * quarter + 4 * (i & 1) + 16 * (i & 2));
+    for (int r = 0; r < 8; r++) {
+      if (from + 8 * r == position) key[r] = new_key, value[r] = new_value;
+#pragma unroll
+      for (int h = 0; h < 2; h++) scores[h][r] = dot4(q[h], key[r].x, key[r].y);
     }
-    float score = 0.f;
-#pragma unroll
-    for (int h = 0; h < 2; h++) {
-      float s[8];
-#pragma unroll
-      for (int i = 0; i < 2; i++) {
-        const u32 first[4] = {key[i].x, key[i].y, key[i].z, key[i].w}, second[4] = {key[i + 2].x, key[i + 2].y, key[i + 2].z, key[i + 2].w};
-        const float *const q = queries + 128 * h + 16 * quarter + 8 * i;
-#pragma unroll
-        for (int j = 0; j < 4; j += 2) {
-          const float4 near = *(const float4 *)(q + 2 * j), far = *(const float4 *)(q + 64 + 2 * j);
-          const float one[4] = {near.x, near.y, far.x, far.y}, other[4] = {near.z, near.w, far.z, far.w};
-          s[4 * i + j] = dot4(one, first[j], second[j]), s[4 * i + j + 1] = dot4(other, first[j + 1], second[j + 1]);
-        }
-      }
-#pragma unroll
-      for (int o = 4; o; o >>= 1) // as `fold<4>` adds over eight lanes
-#pragma unroll
-        for (int i = 0; i < o; i++) s[i] += s[i + o];
-      s[0] += __shfl_xor_sync(~0u, s[0], 8);
-      s[0] += __shfl_xor_sync(~0u, s[0], 16);
-      if (h == 0 || quarter == h) score = s[0];
-    }
-    load_key(from + 64);
-#pragma unroll
-    for (int r = 0; r < 8; r++)
-      if (from + 8 * r == position) value[r] = new_value;
-    take_eight<2>(score, value, from + 8 * (int)mine <= position, seen, warp, lane);
-    load_values(from + 64);
+    load(key, keys, from + 64);
+    see_eight<2>(scores, value, from + 8 * (int)(lane & 7) <= position, seen, warp, lane);
+    load(value, values, from + 64);
   }
   seen[0].leave(warp, 0, lane), seen[1].leave(warp, 1, lane);
   meet_warps();
@@ -208,7 +156,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) rows_attend(const Attend f)
   all.clear();
   all.gather(warp, lane);
   const float scale = all.sum > 0.f ? 1.f / all.sum : 0.f;
-  *(uint2 *)(f.out + (u64)row * 2048 + (2 * kv_head + warp) * 128 + 4 * lane) = make_uint2(pack(all.o[0] * scale, all.o[1] * scale), pack(all.o[2] * scale, all.o[3] * scale));
+  u16 *const to = f.out + (u64)row * 2048 + (2 * kv_head + warp) * 128 + 2 * lane;
+  *(u32 *)to = pack(all.o[0] * scale, all.o[1] * scale), *(u32 *)(to + 64) = pack(all.o[2] * scale, all.o[3] * scale);
 }
 
 // ---- the predictor's attention, over at most 16 positions: a warp for a row and a head, two programs for a row
@@ -223,7 +172,8 @@ struct AttendFew {
 extern "C" __global__ void __launch_bounds__(256) rows_attend_few(const AttendFew f) {
   const u32 thread = threadIdx.x, row = blockIdx.x >> 1, lane = thread & 31, warp = thread >> 5, head = 8 * (blockIdx.x & 1) + warp, kv_head = head >> 1;
   const int position = f.position;
-  allow_next(); // keys and values of earlier positions are older than what may still run: see rows_attend
+  allow_next();
+  wait_for_previous();
   char *const keys = f.cache + ((u64)row * 8 + kv_head) * 8192 + lane * 16, *const values = keys + 4096;
   uint4 k[8], v[8];
 #pragma unroll
@@ -233,12 +183,10 @@ extern "C" __global__ void __launch_bounds__(256) rows_attend_few(const AttendFe
     if (2 * i + 1 >= position) k[i].z = k[i].w = v[i].z = v[i].w = 0;
   }
   const float2 cosine = *(const float2 *)(f.turns + 2 * lane), sine = *(const float2 *)(f.turns + 64 + 2 * lane);
-  const uint2 query_norm = columns_of(f.norms, lane), key_norm = columns_of(f.norms + 128, lane);
-  wait_for_previous();
   const u16 *const in = f.qkv + (u64)row * 4096;
   float q[4], n[4], s[16];
-  norm_and_rotate(head_of(in, 16 + kv_head, lane), key_norm, cosine, sine, 1.f, lane, n);
-  norm_and_rotate(head_of(in, head, lane), query_norm, cosine, sine, .08838834764831845f, lane, q);
+  norm_and_rotate(head_of(in, 16 + kv_head, lane), f.norms + 128, cosine, sine, 1.f, lane, n);
+  norm_and_rotate(head_of(in, head, lane), f.norms, cosine, sine, .08838834764831845f, lane, q);
   const uint4 new_value = head_of(in, 24 + kv_head, lane);
   const uint2 key = make_uint2(pack(n[0], n[1]), pack(n[2], n[3])), value = make_uint2(new_value.x, new_value.z);
   const float fresh = dot4(q, key.x, key.y);
@@ -289,7 +237,6 @@ struct Drawn {
 extern "C" __global__ void __launch_bounds__(256) rows_draw(const Drawn f) {
   const u32 thread = threadIdx.x, row = blockIdx.x, warp = thread >> 5, lane = thread & 31;
   allow_next();
-  const Weights weights = weights_of(f.stream.weight, warp, lane);
   wait_for_previous();
   const uint4 v = *(const uint4 *)(f.logits + (u64)row * CODES + thread * 8);
   const u32 pairs[4] = {v.x, v.y, v.z, v.w};
@@ -298,7 +245,7 @@ extern "C" __global__ void __launch_bounds__(256) rows_draw(const Drawn f) {
   if (!f.table) return;
   Columns x;
   read_row(f.table + (u64)code * HIDDEN, x, warp, lane);
-  keep_row(f.stream, weights, x, row, warp, lane);
+  keep_row(f.stream, x, row, warp, lane);
 }
 
 // ---- a product of another shape, from weights as they are: 16 outputs a program, for any number of rows

@@ -137,14 +137,14 @@ extern "C" __global__ void __launch_bounds__(384, 1) talker_step(const Step f) {
     Softmax seen, share; // of this warp, of this program
     seen.clear(), share.clear();
     auto see = [&](int from) { // eight positions; the next keys and values are loaded meanwhile
-      float scores[8];
+      float scores[1][8];
 #pragma unroll
       for (int r = 0; r < 8; r++) {
         if (from + 8 * r == position) key[r] = new_key, value[r] = new_value;
-        scores[r] = dot4(q, key[r].x, key[r].y);
+        scores[0][r] = dot4(q, key[r].x, key[r].y);
       }
       load(key, keys, from + TURN);
-      see_eight(scores, value, from + 8 * (int)(lane & 7) <= position, &seen, warp, lane);
+      see_eight<1>(scores, value, from + 8 * (int)(lane & 7) <= position, &seen, warp, lane);
       load(value, values, from + TURN);
     };
     if constexpr (ALONE) {
