@@ -1,15 +1,15 @@
-"""How far word times are off, in sentences that nothing was trained with.
+"""How far word times are off, in sentences that no model here was trained on.
 
     Rscript -e 'writeLines(janeaustenr::senseandsensibility)' > book.txt      # Debian: r-cran-janeaustenr, flite
     python benchmarks/word_times.py book.txt --teacher kokoro                 # with --asr-model base: by a recogniser
 
-Three keys. flite prints when each of its sounds ends; which sounds belong to a word is found by aligning the sentence
-with its words spoken one by one. The teacher of `tiny` knows how long it makes each phoneme, in steps of 25 ms
-(`--teacher`: the folder that `python -m omnitts_cli.training teacher` writes). For `tiny`, the teacher's times are
-carried over by dynamic time warping of the same sentence in the same voice, so that key has an error of its own. The
-teacher counts a pause as part of the sound before it; the key ends a word where its sound does. A
-sentence with an unclear key is dropped and counted. benchmarks/word_sounds.py, which trains the network, never uses
-these sentences.
+There are three kinds of reference times (keys). flite prints when each of its sounds ends; which sounds belong to a
+word is found by aligning the sentence with its words spoken one by one. The teacher of `tiny` knows how long it makes
+each phoneme, in steps of 25 ms (`--teacher`: the folder that `python -m omnitts_cli.training teacher` writes). For
+`tiny`, the teacher's times are carried over by dynamic time warping of the same sentence in the same voice, so that key
+has an error of its own. The teacher counts a pause as part of the sound before it; the key ends a word where its sound
+does. A sentence with an unclear key is dropped and counted. benchmarks/word_sounds.py, which trains the network, never
+uses these sentences.
 """
 
 from __future__ import annotations

@@ -59,12 +59,12 @@ class EngineTarget:
         if work.encode is None:
             self._submit(number, work)
         else:  # the clip is encoded while other requests run, as in a server
-            threading.Thread(target=self._listen, args=(number, work), daemon=True).start()
+            threading.Thread(target=self._encode, args=(number, work), daemon=True).start()
 
     def _submit(self, number: int, work: Work) -> None:
         self._loop.submit(work.request, lambda news: self._take(number, news))
 
-    def _listen(self, number: int, work: Work) -> None:
+    def _encode(self, number: int, work: Work) -> None:
         assert work.encode is not None
         try:
             voice = work.encode()

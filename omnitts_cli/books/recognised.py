@@ -20,9 +20,9 @@ from omnitts_cli.text.language import LANGUAGES
 from omnitts_cli.text.subtitles import Word, between
 
 LATE_S = 0.045
-"""Whisper turns to a word so much before it begins, measured with its size base by benchmarks/word_times.py."""
+"""Whisper's attention reaches a word this long before it begins, measured for size base by benchmarks/word_times.py."""
 STEP = HEARD_AT // 100
-QUIET = 0.01  # of the loudest 10 ms
+QUIET = 0.01  # a level below this share of the loudest 10 ms
 PAUSE_S, NEAR_S = 0.1, 0.12
 LETTERS = 600  # of one pass
 

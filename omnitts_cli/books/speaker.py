@@ -32,7 +32,7 @@ MOST_OPEN = 64  # units
 TRIES = 3  # of a unit in which a sentence runs away, beyond the retries of the sentence
 PATIENCE_S = 5.0
 SAMPLE = "The birch canoe slid on the smooth planks, and the box was thrown beside the parked truck."
-"""What a described character says, so that its voice can be kept."""
+"""The sentence of which a described character is cloned."""
 
 News = SimpleQueue[str | BaseException | None]
 """The key of a finished unit; what ended a thread early; None when a thread has ended."""
@@ -76,8 +76,8 @@ class UnitSpeaker:
         return voices.voice_for(speaker.name or None, self.tts.engine.model)
 
     def _person(self, member: Member, described: Voice) -> Voice:
-        """One person of that description, and not another one in each sentence: the clone of a sentence in that voice.
-        Where the model cannot clone, or a style is wanted too, the description itself.
+        """The clone of one sentence in the described voice, because a description alone gives another voice in every
+        sentence. If the model cannot clone, or a style is wanted too, the described voice itself.
         """
         if self.tts.engine.model.cloner is None or member.style or self._speech.style:
             return described

@@ -47,7 +47,7 @@ WITHOUT_OMNI = {"model": ("tiny, 0.6b, 1.7b, a folder, or hf:ORG/REPO. [tiny]", 
 RULES: dict[str, dict[str, Any]] = {
     "clone": {"typed_only": {"voice"}, "hidden": {"voice"}, "words": WITHOUT_OMNI},
     "design": {"typed_only": {"voice", "style"}, "hidden": {"voice"}, "words": WITHOUT_OMNI},
-    "play": {"hidden": {"play"}, "words": {"output": ("Also write this file.", "PATH")}},
+    "play": {"hidden": {"play"}, "words": {"output": ("Also write the sound to this file.", "PATH")}},
     # of the same names, settings files hold those of speech
     "ask": {
         "own_only": {"model", "temperature", "top_p", "top_k", "seed"},

@@ -153,7 +153,7 @@ def report(job: Job, summary: Summary) -> None:
     if summary.noticed:
         rows = "1 row has" if summary.noticed == 1 else f"{summary.noticed:,} rows have"
         example = f", such as: {summary.notices.most_common(1)[0][0]}" if summary.notices else ""
-        console.warning(f"{rows} notices{example}", hint=f"each is in {out}/manifest.jsonl, their counts in report.md")
+        console.warning(f"{rows} notices{example}", hint=f"see {out}/report.md; {out}/manifest.jsonl has them by row")
     console.record(
         status="ok" if not failed else "partial", command="batch", output=out, **fields,
         rows_with_notices=summary.noticed, audio_s=round(summary.audio_s, 3),

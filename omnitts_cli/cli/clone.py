@@ -85,9 +85,11 @@ def refuse_transcripts(clip: Clip) -> None:
         raise UsageError(f"{count} do not match", hint="give one --ref-text for each -r, or one for all")
 
 
-def refuse_idle_recogniser(clip: Clip, asr_model: str | None, *, by_words: bool = False) -> None:
+def refuse_idle_recogniser(clip: Clip, asr_model: str | None, *, by_words: bool | None = None) -> None:
+    """`by_words`: whether it finds the words of subtitles; None for a command without subtitles."""
     if asr_model and not clip.transcribe and not by_words:
-        raise UsageError("--asr-model has no effect without --transcribe", hint="--transcribe")
+        uses = ["--transcribe"] if by_words is None else ["--transcribe", "--subs words"]
+        raise UsageError(f"--asr-model has no effect without {' or '.join(uses)}", hint="   or   ".join(uses))
 
 
 def transcript_of(clip: Clip) -> str | None:

@@ -213,7 +213,7 @@ def group(help: str) -> typer.Typer:
 
 @functools.cache
 def parameter(field: Field, hidden: bool = False, words: tuple[str, str] | None = None) -> inspect.Parameter:
-    """The parameter that Typer sees. None means not given. `words`: other help, and what it takes."""
+    """The parameter that Typer sees. None means not given. `words`: other help and another metavar."""
     setting, default = field.setting, field.default
     base = bool if setting.kind is SWITCH else list[str] if setting.many else str
     has_default = not (default is None or isinstance(default, bool) or default in ("", ()))
@@ -294,9 +294,9 @@ def command(
 ) -> Callable[..., None]:
     """The function that Typer calls for `body`. Options in `typed_only` count only when they are typed: a voice in a
     settings file is for `say`, not against `clone`. The command does not have the options in `absent`; they keep their
-    defaults. Those in `hidden` are not in its help, which describes those in `words` with these. Those in `own_only`
-    are typed, or stand in the command's own table of a settings file. A `tolerant` command works although a settings
-    file is broken.
+    defaults. Those in `hidden` are not in its help. `words` replaces the help and the metavar of an option. Options in
+    `own_only` count only when they are typed or in the command's own table of a settings file. A `tolerant` command
+    works although a settings file is broken.
     """
     hints = get_type_hints(body, include_extras=True)
     hints.pop("return", None)

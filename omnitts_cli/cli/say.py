@@ -128,7 +128,7 @@ def play(
     if output.play is False:
         raise UsageError("play cannot be used with --no-play", hint="omnitts say --no-play")
     if live.live and live.karaoke:
-        raise UsageError("--karaoke cannot be used with --live", hint="leave --live out: sentences are shown whole")
+        raise UsageError("--karaoke cannot be used with --live", hint="leave --live out")
     if output.output == "-":
         raise UsageError("play cannot write to standard output", hint="omnitts say -o -")
     speak(

@@ -99,7 +99,7 @@ class CUDADevice(Accelerator):
         return CUDAStream(self.torch_device, urgent)
 
     def is_out_of_memory(self, error: BaseException) -> bool:
-        """cuBLAS has no class of its own for it, and says so in this word."""
+        """cuBLAS raises a plain RuntimeError with this name in its message."""
         return isinstance(error, torch.cuda.OutOfMemoryError) or (
             isinstance(error, RuntimeError) and "CUBLAS_STATUS_ALLOC_FAILED" in str(error)
         )

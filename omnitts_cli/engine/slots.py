@@ -41,7 +41,7 @@ class Plan:
     prompt_run: int = 256  # rows of one prompt between two frames
     first_chunk: int = 1
     admissions: int = 32  # prompts that advance between two frames
-    burst: int = 1  # at least so many while no request speaks that they would delay
+    burst: int = 1  # the same while no request is running, if that is more
     ahead: int = 2  # frames launched before the oldest one's report is awaited
     text_rows: int = 256  # of a slot's ring; longer feeds are topped up
     prefixes: int = 64  # prompt prefixes whose keys and values are kept
@@ -75,7 +75,7 @@ class Plan:
         frames = int(seconds * frame_rate) + 1
         sizes = buckets or (CUDA_BUCKETS if pads else range(1, slots + 1))
         if pads and "admissions" not in more:
-            more.setdefault("burst", 64)  # the prompts of a step cost less together
+            more.setdefault("burst", 64)  # prompts cost less together
         whole = Plan(slots=slots, positions=frames + prompt_rows, frames=frames, buckets=(*sizes, slots), **more)
         return whole.with_slots(slots)
 

@@ -128,7 +128,7 @@ async def chunks(call: Call) -> AsyncIterator[Chunk]:
 
 
 async def time_words(timer: Timer, chunk: Chunk) -> None:
-    """Keeps the sound, and after the last of a sentence finds its words in it."""
+    """Collects sound and, when a sentence is complete, aligns its words with it."""
     add = partial(timer.add, chunk.samples, chunk.sentence)
     if chunk.sentence is None:
         add()

@@ -325,7 +325,7 @@ class Output:
 
 
 ASR_MODEL = Setting(
-    "--asr-model", TEXT, "Model of faster-whisper: base, small, ..., or a folder.", "NAME|DIR", group="output"
+    "--asr-model", TEXT, "Recogniser (faster-whisper): base, small, ..., or a folder.", "NAME|DIR", group="output"
 )
 """For the times of words, `clone --transcribe` and `batch --verify asr`."""
 
@@ -339,7 +339,7 @@ class Results(Output):
         for_output(
             "--subs",
             TARGET,
-            "Write subtitles (.srt, .vtt or .json); words: all three by words, beside -o.",
+            "Write subtitles (.srt, .vtt or .json); words: all three, word by word, beside -o.",
             "PATH|words",
             main=True,
         ),
@@ -497,7 +497,7 @@ class Live:
     """How text is spoken that is still arriving."""
 
     live: Annotated[bool, for_voice("--live", SWITCH, "Speak word by word while the text arrives.", main=True)] = False
-    karaoke: Annotated[bool, for_output("--karaoke", SWITCH, "Show the words, and mark the one that is heard.")] = False
+    karaoke: Annotated[bool, for_output("--karaoke", SWITCH, "Show the words; highlight the one being spoken.")] = False
 
 
 SHARED = (TextIn, Speech, Results, Machine, Intent, Network, Messages)

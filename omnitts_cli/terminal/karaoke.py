@@ -1,4 +1,4 @@
-"""Karaoke: the line of text that is being spoken, and in it the word that is heard now."""
+"""Karaoke: the line of text that is being spoken, and in it the current word."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from omnitts_cli.text.subtitles import Sentence, Word, between
 
 @dataclass(frozen=True)
 class Line:
-    """What stands before the word that is heard, the word, and what follows it. In a pause there is no such word."""
+    """The text before the current word, the word, and the text after it. In a pause there is no current word."""
 
     before: str
     word: str = ""
