@@ -6,6 +6,9 @@ every input and output, and of odd widths it computes one number at a time.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -109,6 +112,20 @@ class _RiseFromSilence(CausalRise):
     def forward(self, x: Tensor, past: Tensor) -> tuple[Tensor, Tensor]:
         made = F.conv_transpose2d(_image(x), self.conv.weight[:, :, None], self.conv.bias, (1, self.rate))
         return F.pad(made, (0, x.shape[-1] * self.rate - made.shape[-1])).squeeze(2), past
+
+
+def in_float32(modules: Iterable[nn.Module], device_type: str) -> None:
+    """Change how modules compute: never in half precision, whatever their surroundings do."""
+    for module in modules:
+        module.forward = _precise(module.forward, device_type)
+
+
+def _precise(forward: Callable[..., Any], device_type: str) -> Callable[..., Any]:
+    def precise(*inputs: Tensor) -> Any:
+        with torch.autocast(device_type, enabled=False):
+            return forward(*(x.float() for x in inputs))
+
+    return precise
 
 
 def _image(x: Tensor) -> Tensor:

@@ -10,8 +10,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from omnitts_cli.devices.device import Device
+from omnitts_cli.models.codec_decoder import CodecDecoder
 from omnitts_cli.training import parts
-from omnitts_cli.training.channels_last import channels_last, from_silence
+from omnitts_cli.training.channels_last import channels_last, from_silence, in_float32
 from omnitts_cli.training.joined import JoinedWeights
 from omnitts_cli.training.journal import Budget, Journal, falling_rate
 from omnitts_cli.training.learning import half, half_type, optimiser
@@ -52,13 +53,15 @@ class CodecStage:
         ).to(where)
         self.mel = MelDistance(SAMPLE_RATE).to(where)
         self.rate = torch.tensor(self.schedule.rate, device=where)
-        precise = (self.encoder.quantiser, self.decoder.quantiser, self.phones)
+        last = self.in_float32(self.decoder)
+        precise = (self.encoder.quantiser, self.decoder.quantiser, self.phones, *last)
         self.weights = JoinedWeights(self.learners(), half_type(device), precise, self.SKIP)
         self.learned, self.gradients = [self.weights.values], self.weights.gradients
         self.optimiser = self.optimiser_of(self.learned)
         self.losses = torch.zeros(len(self.LOSSES), device=where)
         channels_last(self.decoder)
         from_silence(self.decoder, compiled=device.captures)
+        in_float32(last, where.type)
         channels_last(self.encoder, padded=True)
         self.encode, self.sound, self.apart = self.encoder.latent, self.decoder.sound, self.mel.forward
         if self.plan.compile and device.captures:
@@ -70,6 +73,10 @@ class CodecStage:
 
     def learners(self) -> tuple[nn.Module, ...]:
         return self.encoder, self.decoder, self.phones
+
+    def in_float32(self, decoder: CodecDecoder) -> tuple[nn.Module, ...]:
+        """Layers of the decoder that never compute in half precision."""
+        return ()
 
     def optimiser_of(self, weights: list[nn.Parameter]) -> torch.optim.Optimizer:
         return optimiser(self.device, weights, self.rate, (0.8, 0.99), 1e-3)

@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from omnitts_cli.devices.device import Device
+from omnitts_cli.models.codec_decoder import CodecDecoder
 from omnitts_cli.training import parts
 from omnitts_cli.training.channels_last import evened
 from omnitts_cli.training.codec_stage import CodecStage
@@ -38,6 +39,16 @@ def low(sound: Tensor) -> Tensor:
     n = torch.arange(TAPS, device=sound.device) - TAPS // 2
     taps = torch.sinc(n * (2 * BAND / SAMPLE_RATE)) * torch.hann_window(TAPS, periodic=False, device=sound.device)
     return F.conv1d(sound[:, None], (taps / taps.sum())[None, None], padding=TAPS // 2)[:, 0]
+
+
+NOISE = 2e-4
+"""Deviation of the noise that is added to what the critics are shown, true and made: -74 dB, which nobody hears.
+Without it they judge by what lies below: rounding, and a decoder's remainders of noise where true sound is silent."""
+
+
+def shown(sound: Tensor) -> Tensor:
+    """What the critics see of sound [B, n]: not its mean, which sways with every step of the decoder's last bias."""
+    return sound - sound.mean(-1, keepdim=True) + NOISE * torch.randn_like(sound)
 
 
 class PolishStage(CodecStage):
@@ -64,7 +75,8 @@ class PolishStage(CodecStage):
         self.encoder_parts = self._encoder_parts()
         # running means of the decoder's weights: what is kept in the end
         self.averages = deepcopy(self.decoder).requires_grad_(False)
-        self.means = JoinedWeights((self.averages,), half_type(device), (self.averages.quantiser,), self.SKIP)
+        precise = (self.averages.quantiser, *self.in_float32(self.averages))
+        self.means = JoinedWeights((self.averages,), half_type(device), precise, self.SKIP)
         self.judge = self.critics.forward
         if self.plan.compile and device.captures:
             self.judge = torch.compile(self.judge)
@@ -75,6 +87,11 @@ class PolishStage(CodecStage):
 
     def learners(self) -> tuple[nn.Module, ...]:
         return (self.decoder,)
+
+    def in_float32(self, decoder: CodecDecoder) -> tuple[nn.Module, ...]:
+        """Those at the full sample rate. Critics know sound that was rounded to bfloat16 by that alone."""
+        last = decoder.rises[-1]
+        return last.snake, last.rise, *last.units, decoder.snake, decoder.closing
 
     def modules(self) -> dict[str, nn.Module]:
         return super().modules() | {"critics": self.critics}
@@ -129,6 +146,7 @@ class PolishStage(CodecStage):
     def _judge(self, made: Tensor, true: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Ask the critics: (their own loss, the decoder's adversarial loss, how far features are apart)."""
         weights = self.judges.parts()
+        made, true = shown(made), shown(true)
         with half(self.device):
             with self.judges.used(weights):
                 both, both_features = self.judge(torch.cat([true, made.detach()]))
