@@ -17,7 +17,8 @@ from omnitts_cli.training.joined import JoinedWeights
 from omnitts_cli.training.journal import Budget, Journal, falling_rate
 from omnitts_cli.training.learning import half, half_type, optimiser
 from omnitts_cli.training.mel_distance import MelDistance
-from omnitts_cli.training.pool import ShardReader, SoundPool
+from omnitts_cli.training.periodicity import DOWN, HOP, Periodicity, pitches
+from omnitts_cli.training.pool import FRAME, ShardReader, SoundPool
 from omnitts_cli.training.quantise import LearningQuantiser
 from omnitts_cli.training.recipe import CodecTraining, Polish, Recipe
 from omnitts_cli.training.settled import STEM, exported_codec, finished_codec
@@ -29,6 +30,7 @@ LOOK_EVERY = 50  # steps between two looks at the clock
 WRITE_EVERY = 500  # steps between two lines of the journal
 SAVE_EVERY = 60.0  # seconds
 HINT_WIDTH = 128
+PITCHES_PER_FRAME = FRAME // DOWN // HOP
 TRUSTED = 0.5  # share of the time after which the running measure of latents is trusted alone
 
 
@@ -38,7 +40,7 @@ class CodecStage:
     NAME = "codec"
     GROWS = True  # whether speech that comes later is learned from too
     SKIP: tuple[str, ...] = ("books",)  # weights that do not learn by gradients
-    LOSSES: tuple[str, ...] = ("mel", "wave", "commit", "alike", "phones")
+    LOSSES: tuple[str, ...] = ("mel", "wave", "commit", "alike", "phones", "periods", "pitch")
 
     def __init__(self, recipe: Recipe, device: Device, pool: SoundPool, team: Team) -> None:
         self.recipe, self.plan, self.pool, self.device = recipe, recipe.codec_training, pool, device
@@ -51,10 +53,14 @@ class CodecStage:
         self.phones = nn.Sequential(
             nn.Linear(sizes.book_width, HINT_WIDTH), nn.SiLU(), nn.Linear(HINT_WIDTH, PHONES_PER_FRAME * len(PHONES))
         ).to(where)
-        self.mel = MelDistance(SAMPLE_RATE).to(where)
+        self.mel, self.periods = MelDistance(SAMPLE_RATE).to(where), Periodicity().to(where)
+        # and the pitch by all of them, four times a frame
+        self.pitch = nn.Sequential(
+            nn.Linear(sizes.quantised, HINT_WIDTH), nn.SiLU(), nn.Linear(HINT_WIDTH, PITCHES_PER_FRAME)
+        ).to(where)
         self.rate = torch.tensor(self.schedule.rate, device=where)
         last = self.in_float32(self.decoder)
-        precise = (self.encoder.quantiser, self.decoder.quantiser, self.phones, *last)
+        precise = (self.encoder.quantiser, self.decoder.quantiser, self.phones, self.pitch, *last)
         self.weights = JoinedWeights(self.learners(), half_type(device), precise, self.SKIP)
         self.learned, self.gradients = [self.weights.values], self.weights.gradients
         self.optimiser = self.optimiser_of(self.learned)
@@ -72,7 +78,7 @@ class CodecStage:
         return self.recipe.codec_training
 
     def learners(self) -> tuple[nn.Module, ...]:
-        return self.encoder, self.decoder, self.phones
+        return self.encoder, self.decoder, self.phones, self.pitch
 
     def in_float32(self, decoder: CodecDecoder) -> tuple[nn.Module, ...]:
         """Layers of the decoder that never compute in half precision."""
@@ -82,7 +88,7 @@ class CodecStage:
         return optimiser(self.device, weights, self.rate, (0.8, 0.99), 1e-3)
 
     def modules(self) -> dict[str, nn.Module]:
-        return {m: getattr(self, m) for m in ("encoder", "decoder", "quantiser", "phones")}
+        return {m: getattr(self, m) for m in ("encoder", "decoder", "quantiser", "phones", "pitch")}
 
     def resume(self, tensors: dict[str, Tensor]) -> None:
         for name, module in self.modules().items():
@@ -97,26 +103,42 @@ class CodecStage:
         plan = self.plan
         true, said = self.pool.draw(plan.batch, plan.frames)
         with self.weights.used(self.weights.parts()):
-            made, leading, commit, alike = self.repeat(self.encoded(true), bypass)
+            made, quantised, leading, commit, alike = self.repeat(self.encoded(true), bypass)
+            periods, pitch = self.repetition(made, true, self.pitch(quantised))
             phones = F.cross_entropy(self.phones(leading).view(-1, len(PHONES)), said.flatten())
         mel, wave = self.apart(made, true), (made - true).abs().mean()
         books = plan.commit * commit + plan.alike * alike + plan.phones * phones
-        self.weights.learn(plan.mel * mel + plan.wave * wave + books)
-        self.losses += torch.stack([mel, wave, commit, alike, phones]).detach()
+        voice = plan.repetition * periods + plan.pitch * pitch
+        self.weights.learn(plan.mel * mel + plan.wave * wave + books + voice)
+        self.losses += torch.stack([mel, wave, commit, alike, phones, periods, pitch]).detach()
+
+    def repetition(self, made: Tensor, true: Tensor, guessed: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Where the true sound is voiced: how far autocorrelations are apart, and how far, in octaves, the guessed
+        pitch [B, T, PITCHES_PER_FRAME] is from that of the sound."""
+        with torch.no_grad():
+            wanted, loudness = self.periods(true)
+            pitch, voiced = pitches(wanted, loudness)
+        count = voiced.sum() + 1.0
+        apart = ((self.periods(made)[0] - wanted).abs().mean(-1) * voiced).sum() / count
+        if guessed is None:
+            return apart, apart.detach() * 0
+        off = (guessed.float().flatten(1)[:, : pitch.shape[1]] - pitch).abs()
+        return apart, (off * voiced).sum() / count
 
     def encoded(self, sound: Tensor) -> Tensor:
         """Sound [B, n] -> [B, T, width], before it becomes codes."""
         with half(self.device):
             return self.encode(sound)
 
-    def repeat(self, latent: Tensor, bypass: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """A latent -> its sound [B, n], the leading group's entries, and two losses of the books."""
+    def repeat(self, latent: Tensor, bypass: bool) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """A latent -> its sound [B, n], what the decoder was given, the leading group's entries, and two losses of the
+        books."""
         quantised, leading, commit, alike = self.quantiser(
             latent, self.encoder.quantiser, self.decoder.quantiser, self.plan.shorter, bypass
         )
         with half(self.device):
             made = self.sound(quantised).float()
-        return made, leading, commit, alike
+        return made, quantised, leading, commit, alike
 
     def exchange(self) -> None:
         """What the members of a team have learned becomes the mean of all."""

@@ -57,13 +57,13 @@ class PolishStage(CodecStage):
     NAME = "polish"
     GROWS = False
     SKIP = ("quantiser",)  # codes, and what they mean to the decoder, stay
-    LOSSES = ("mel", "wave", "critics", "adversarial", "feature", "latent")
+    LOSSES = ("mel", "wave", "critics", "adversarial", "feature", "latent", "periods")
 
     def __init__(self, recipe: Recipe, device: Device, pool: SoundPool, team: Team) -> None:
         plan = recipe.polish
         self.critics = Critics(plan.critic_width, plan.periods, plan.period_width).to(device.torch_device)
         super().__init__(recipe, device, pool, team)
-        for module in (self.encoder, self.quantiser, self.phones):
+        for module in (self.encoder, self.quantiser, self.phones, self.pitch):
             module.eval().requires_grad_(False)
         # what the decoder is given for each frame of the pool
         frames = len(pool.sound) // FRAME
@@ -124,10 +124,11 @@ class PolishStage(CodecStage):
         # the later part, which knows what came before it
         from_ = plan.frames // polish.judged * (polish.judged - 1) * FRAME
         own, adversarial, feature = self._judge(made[:, from_:], true[:, from_:])
-        close = polish.mel * mel + plan.wave * wave + polish.latent * latent
+        periods, _ = self.repetition(made, true, None)
+        close = polish.mel * mel + plan.wave * wave + polish.latent * latent + polish.repetition * periods
         self.weights.learn(close + polish.adversary * adversarial + polish.feature * feature)
         self.judges.learn(own)
-        self.losses += torch.stack([mel, wave, own, adversarial, feature, latent]).detach()
+        self.losses += torch.stack([mel, wave, own, adversarial, feature, latent, periods]).detach()
 
     def _latent_distance(self, made: Tensor, true: Tensor) -> Tensor:
         """The distance between the encoder's latents of the decoded and of the true sound, relative to their size."""

@@ -68,6 +68,8 @@ class CodecTraining:
     commit: float
     alike: float
     phones: float
+    repetition: float
+    pitch: float
     shorter: float
     compile: bool
 
@@ -88,6 +90,7 @@ class Polish:
     mel: float
     latent: float
     latent_share: int
+    repetition: float
     kept: float
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 import torch
 
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.training import parts
 from omnitts_cli.training.codec_stage import CodecStage
-from omnitts_cli.training.polish_stage import BEFORE, ENCODED, PolishStage, low
+from omnitts_cli.training.polish_stage import BEFORE, ENCODED, NOISE, PolishStage, low, shown
 from omnitts_cli.training.pool import ShardReader, SoundPool
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.teacher import SAMPLES_PER_FRAME
@@ -128,6 +129,7 @@ def test_asking_the_critics_teaches_the_decoder_alone(small: Recipe, shards: Sha
     stage = PolishStage(small, CPUDevice(1), pool_of(shards), Team())
     made = torch.randn(2, 4 * SAMPLES_PER_FRAME, requires_grad=True)
     true = torch.randn(2, 4 * SAMPLES_PER_FRAME)
+    torch.manual_seed(1)  # the same noise as below
     own, adversarial, feature = stage._judge(made, true)
     (adversarial + feature).backward()
     assert made.grad is not None and made.grad.any() and not stage.judges.gradients.any()
@@ -135,5 +137,27 @@ def test_asking_the_critics_teaches_the_decoder_alone(small: Recipe, shards: Sha
     assert stage.judges.gradients.any()
     with torch.no_grad():
         stage.critics.each[0].last.bias.add_(1.0)  # one set of weights: who is asked has changed too
+    torch.manual_seed(1)
     # a map of two opinions beside seven others' counts as one of each
     assert torch.allclose(stage._judge(made, true)[1], adversarial - 1.0, atol=1e-5)
+
+
+def test_critics_see_neither_the_mean_nor_what_is_below_the_noise() -> None:
+    torch.manual_seed(0)
+    sound = torch.randn(2, 4000) * 0.1
+    torch.manual_seed(1)
+    seen = shown(sound)
+    torch.manual_seed(1)
+    assert torch.allclose(shown(sound + 0.05), seen, atol=1e-6)
+    assert (seen - sound + sound.mean(-1, keepdim=True)).std().item() == pytest.approx(NOISE, rel=0.05)
+
+
+def test_layers_at_the_full_rate_compute_in_float32_amid_half_precision(small: Recipe, shards: ShardReader) -> None:
+    """A decoder in half precision is coarse; one whose last layers are not gives float32 samples of its own."""
+    stage = PolishStage(small, CPUDevice(1), pool_of(shards), Team())
+    plain = CodecStage(small, CPUDevice(1), stage.pool, Team())
+    plain.decoder.load_state_dict(stage.decoder.state_dict())
+    latent = torch.randn(1, 4, small.codec.quantised)
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        made, coarse = (s.decoder.sound(latent) for s in (stage, plain))
+    assert torch.equal(coarse, coarse.bfloat16().float()) and not torch.equal(made, made.bfloat16().float())
