@@ -45,7 +45,7 @@ def said(engine: Engine, text: str, voice: Voice, seed: int = 5) -> np.ndarray:
 def test_a_recogniser_understands_the_default_voice(engine: Engine) -> None:
     texts = sentences()[:10]
     sounds = [said(engine, text, Named("henry")) for text in texts]
-    # PocketSphinx misses 0.37 of these words, and a fourth of the teacher's, whom Whisper base understands
+    # PocketSphinx misses 0.35 of these words, and a fourth of the teacher's, whom Whisper base understands
     assert error_rate(texts, sounds, recogniser()) <= 0.50
 
 
