@@ -21,7 +21,7 @@ def spliced() -> list[tuple[str, np.ndarray, list[tuple[float, float]]]]:
     """Sentences of the embedded voice joined from words that were spoken one by one, and where the words are."""
     words = [word for text in TEXTS for word in text.split()]
     with omnitts_cli.load("tiny", threads=1) as tts:
-        clips = iter(tts.speak_all(words, voice="clara", seed=5))
+        clips = iter(tts.speak_all(words, voice="henry", seed=5))
     found = []
     for text in TEXTS:
         parts, key, at = [np.zeros(RATE // 5, np.float32)], [], RATE // 5
