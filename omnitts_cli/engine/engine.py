@@ -48,9 +48,8 @@ class Engine:
         self._context = StepContext(model, device, plan, table, cache)
         self._frame_stream = device.stream(urgent=True)
         self._frames = FrameSteps(self._context, self._frame_stream)
-        prefill = PrefillSteps(self._context, self._frame_stream)
         self._codec = CodecJobs(self._context, self._frame_stream)
-        self._admission = Admission(self._context, self._frame_stream, prefill)
+        self._admission = Admission(self._context, self._frame_stream, PrefillSteps(self._context, self._frame_stream))
         self._inbox: SimpleQueue[Callable[[], None]] = SimpleQueue()  # calls of other threads
         self._ids = itertools.count(1)
         self._records: dict[str, Record] = {}  # all that are not done, by id
@@ -273,14 +272,9 @@ class Engine:
         # a burst of requests is admitted over several turns, so that the others go on speaking
         idle = not any(record.has_columns for record in self._admitted)
         left = (max(self.plan.admissions, self.plan.burst) if idle else self.plan.admissions) - len(opening)
-        while True:
-            group: list[Record] = []  # the device works on their prompts while the next ones are drafted
-            while self._free and len(group) < min(left, TOGETHER):
-                record = next((record for record in self._waiting if record.speakable), None)
-                if record is None:
-                    break
-                if self._open(record):
-                    group.append(record)
+        while True:  # the device works on the prompts of one group while those of the next are drafted
+            opened = (one for one in tuple(self._waiting) if self._free and one.speakable and self._open(one))
+            group = list(itertools.islice(opened, max(0, min(left, TOGETHER))))
             for record in self._admission.advance([*opening, *group]):
                 top_up(self._context, self._frame_stream, record)
             new += group

@@ -161,15 +161,13 @@ class SlotTable:
         columns = dict(zip((*WHOLE, *FLAGS, *REAL), (*wholes, *flags, *reals), strict=True))
         columns["penalty"].fill_(1.0)
         controls = Controls(**{f.name: columns.pop(f.name) for f in fields(Controls)})
-        made = WHOLE.index("made")
-        for reported in ("made", "stop"):
-            del columns[reported]
+        del columns["made"], columns["stop"]  # `report` has both
         return SlotTable(
             wholes=wholes,
             flags=flags,
             reals=reals,
             row=zeros(rows, facts.hidden),
-            report=wholes[made : made + 2],
+            report=wholes[WHOLE.index("made") :][:2],
             codes=zeros(rows, plan.frames, facts.groups, dtype=torch.int64),
             seen=zeros(rows, facts.codes, dtype=torch.bool),
             text=zeros(rows, plan.text_rows, facts.hidden),

@@ -59,8 +59,7 @@ class Talker(nn.Module):
         Rows may be padded on the right: what padding writes is overwritten before it is ever read.
         """
         positions = start[:, None] + torch.arange(rows.shape[1], device=rows.device)
-        attend = self.stack.attention(positions, slots, cache, width)
-        if self.fused is None or self.fused.prompts(rows, attend) is None:
+        if self.fused is None or self.fused.prompts(rows, self.stack.attention(positions, slots, cache, width)) is None:
             self.stack.fill(rows, positions, slots, cache, width)
 
     def step(self, row: Tensor, positions: Tensor, slots: Tensor, cache: KVCache, width: int) -> Tensor:
