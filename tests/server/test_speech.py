@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from patience import eventually
 from serving import Answer, Running
 
 from omnitts_cli.audio.pcm import to_int16
@@ -173,7 +174,8 @@ def test_notices_about_the_text_are_in_the_answer_and_in_the_log(server: Running
     for stream in (True, False):
         answer = server.speech(SSML, input_format="ssml", stream=stream)
         assert answer.headers["x-notices"] == TAGS
-        assert f"{answer.headers['x-request-id']} notice: {TAGS}" in server.lines
+        line = f"{answer.headers['x-request-id']} notice: {TAGS}"
+        eventually(lambda line=line: line in server.lines)  # the log follows the answer
     assert last_event(server.speech(SSML, input_format="ssml", stream_format="sse"))["notices"] == [TAGS]
     assert "x-notices" not in server.speech(TEXT).headers
     assert last_event(server.speech(TEXT, stream_format="sse"))["notices"] == []
