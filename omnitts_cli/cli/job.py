@@ -47,7 +47,7 @@ class Job:
     takes: tuple[Results, ...] = ()  # the outputs of several takes; the first is `output`
     texts: tuple[TextIn, ...] = ()  # of these takes, where each has a text of its own and the same seed
     names_outputs: bool = False  # file names were chosen by us, so they are printed on stdout
-    karaoke: bool = False  # the words are shown as they are heard
+    karaoke: bool = False  # the words are shown as they are played
     keeps_voice: bool = False  # the voice itself is wanted, not only its speech
 
     def script(self) -> tuple[Script, Iterator[str] | None]:

@@ -91,7 +91,7 @@ def open_stream(state: State, call: Call, asked: Asked, tts: TTS, voice: Voice, 
         client=call.client,
         ignore_end=asked.ignore_end,
         notify=partial(state.hub.mark, call.news),
-        tell=call.told.append,
+        tell=call.raised.append,
         **ahead,
     )
 

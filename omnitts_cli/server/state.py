@@ -53,12 +53,12 @@ class Call:
     first_sound: float | None = None
     paused: bool = False
     timer: Timer | None = None  # with word times: aligns the words of each sentence with its sound
-    told: list[Notice] = field(default_factory=list)
+    raised: list[Notice] = field(default_factory=list)
 
     @property
     def notices(self) -> list[str]:
         """What was odd in the text or in its speech so far, without repeats."""
-        return list(dict.fromkeys(map(str, self.told)))[:MOST_NOTICES]
+        return list(dict.fromkeys(map(str, self.raised)))[:MOST_NOTICES]
 
     @property
     def waiting_bytes(self) -> float:

@@ -42,12 +42,12 @@ def low(sound: Tensor) -> Tensor:
 
 
 NOISE = 2e-4
-"""Deviation of the noise that is added to what the critics are shown, true and made: -74 dB, which nobody hears.
+"""Deviation of the noise that is added to recorded and generated sound before the discriminators: -74 dB, inaudible.
 Without it they judge by what lies below: rounding, and a decoder's remainders of noise where true sound is silent."""
 
 
 def shown(sound: Tensor) -> Tensor:
-    """What the critics see of sound [B, n]: not its mean, which sways with every step of the decoder's last bias."""
+    """Sound [B, n] for the discriminators, without its mean, which moves with every step of the decoder's last bias."""
     return sound - sound.mean(-1, keepdim=True) + NOISE * torch.randn_like(sound)
 
 

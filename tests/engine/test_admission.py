@@ -148,7 +148,7 @@ def test_a_burst_enters_over_several_turns(slots: int) -> None:
     assert engine.frames_launched == 9
 
 
-def test_a_burst_enters_at_once_while_nobody_speaks() -> None:
+def test_a_burst_enters_at_once_while_no_request_runs() -> None:
     """In groups, so that the device has work while the next prompts are drafted. Later ones enter as ever."""
     engine = engine_of(40, admissions=4, burst=36)
     advance, groups = engine._admission.advance, []

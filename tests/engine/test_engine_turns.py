@@ -56,8 +56,8 @@ def test_a_listener_always_has_sound() -> None:
     assert arrivals(20, 3.0).least_lead_ms > 30
 
 
-def test_newcomers_of_a_burst_are_heard_sooner_together() -> None:
-    """64 at once, and nobody speaks: the last ones wait for fewer frames of the first ones."""
+def test_first_sounds_of_a_burst_come_sooner_together() -> None:
+    """64 at once while no request runs: the last ones wait for fewer frames of the first ones."""
 
     def last(**plan: int) -> float:
         with server(**plan) as one:

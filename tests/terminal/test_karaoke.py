@@ -30,7 +30,7 @@ SENTENCES = [Sentence(0.2, 3.0, "The brown dog ran.", WORDS), Sentence(4.0, 5.0,
         (9.0, Line("Yes.")),
     ],
 )
-def test_the_word_that_is_heard(at_s: float, line: Line | None) -> None:
+def test_the_word_that_is_played(at_s: float, line: Line | None) -> None:
     assert line_at(SENTENCES, at_s, 9) == line
 
 

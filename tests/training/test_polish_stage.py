@@ -142,7 +142,7 @@ def test_asking_the_critics_teaches_the_decoder_alone(small: Recipe, shards: Sha
     assert torch.allclose(stage._judge(made, true)[1], adversarial - 1.0, atol=1e-5)
 
 
-def test_critics_see_neither_the_mean_nor_what_is_below_the_noise() -> None:
+def test_discriminators_get_neither_the_mean_nor_what_is_below_the_noise() -> None:
     torch.manual_seed(0)
     sound = torch.randn(2, 4000) * 0.1
     torch.manual_seed(1)

@@ -13,11 +13,12 @@ from types import ModuleType
 
 import pytest
 import torch
+from codec_case import small_codec
 from torch import Tensor
 
 from omnitts_cli.kernels import plain_codec
 from omnitts_cli.kernels.ops import CodecOps, Product
-from omnitts_cli.models.codec_decoder import Code2Wav, Code2WavShape, CodecDecoder, DecoderShape
+from omnitts_cli.models.codec_decoder import Code2Wav, Code2WavShape
 from omnitts_cli.models.codec_layers import TransformerShape
 from omnitts_cli.models.slot_decoder import slot_decoder
 
@@ -142,28 +143,9 @@ def test_half_precision_saturates(products: ModuleType) -> None:
     assert out.abs().max() == 65504
 
 
-def decoder() -> CodecDecoder:
-    shape = DecoderShape(
-        groups=2,
-        codes=8,
-        book_width=16,
-        quantised=16,
-        latent=32,
-        width=192,
-        transformer=TransformerShape(32, 32, 1, 1, 32, scale=0.3),
-        window=4,
-        stretches=(2,),
-        rises=(2, 2),
-    )
-    torch.manual_seed(0)
-    made = CodecDecoder(shape)
-    made.prepare()
-    return made.to(DEVICE)
-
-
 @pytest.mark.parametrize(("kind", "bound"), [(torch.float32, 1e-5), (torch.float16, 4e-3)], ids=str)
 def test_streams_are_the_whole(products: ModuleType, kind: torch.dtype, bound: float) -> None:
-    made = decoder()
+    made = small_codec().to(DEVICE)
     codes = torch.randint(0, 8, (2, 6, 2), generator=torch.Generator().manual_seed(1)).to(DEVICE)
     streams, slots = slot_decoder(made, 3, 3, ops(kind)), torch.tensor([2, 0], device=DEVICE)
     sound = torch.cat([streams.decode(codes[:, at : at + size], slots) for at, size in ((0, 1), (1, 3), (4, 2))], 1)
@@ -209,7 +191,7 @@ def test_streams_that_lose_their_first_samples(products: ModuleType, kind: torch
 
 @pytest.mark.skipif(INTERPRETED, reason="graphs need a GPU")
 def test_captured_is_eager() -> None:
-    made = decoder()
+    made = small_codec().to(DEVICE)
     codes = torch.randint(0, 8, (2, 3, 2), device=DEVICE)
     eager, captured = (slot_decoder(made, 3, 3, ops(torch.float16)) for _ in range(2))
     slots = torch.tensor([2, 0], device=DEVICE)
@@ -227,7 +209,7 @@ def test_captured_is_eager() -> None:
 def test_ready_compiles_everything_and_runs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     from triton.runtime.jit import JITFunction
 
-    made = decoder()
+    made = small_codec().to(DEVICE)
     streams, codes = (
         slot_decoder(made, 3, 3, ops(torch.float16)),
         torch.zeros(2, 3, 2, dtype=torch.int64, device=DEVICE),

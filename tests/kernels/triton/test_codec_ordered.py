@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from codec_case import small_codec
 from torch import Tensor
 
 from omnitts_cli.kernels.ops import CodecOps
-from omnitts_cli.models.codec_decoder import CodecDecoder, DecoderShape
-from omnitts_cli.models.codec_layers import TransformerShape
+from omnitts_cli.models.codec_decoder import CodecDecoder
 from omnitts_cli.models.slot_decoder import slot_decoder
 
 pytest.importorskip("triton")
@@ -138,22 +138,7 @@ def stepwise(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def small() -> CodecDecoder:
-    shape = DecoderShape(
-        groups=2,
-        codes=8,
-        book_width=16,
-        quantised=32,
-        latent=32,
-        width=192,
-        transformer=TransformerShape(32, 32, 1, 1, 32, scale=0.3),
-        window=18,
-        stretches=(2,),
-        rises=(2, 2),
-    )
-    torch.manual_seed(0)
-    made = CodecDecoder(shape)
-    made.prepare()
-    return made
+    return small_codec(quantised=32, window=18)
 
 
 @pytest.mark.skipif(not INTERPRETED, reason="an order of the interpreter's own")
