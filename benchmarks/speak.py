@@ -3,16 +3,21 @@
     python benchmarks/speak.py -m random:1.7b-customvoice -c 1,4,8,16,64 --frames 100
     python benchmarks/speak.py -m random:1.7b-customvoice -c 1 --eager
     python benchmarks/speak.py -m random:1.7b-customvoice -c 1,8,64,1,8,64 --vs-exact
+    python benchmarks/speak.py -m random:1.7b-customvoice -c 64 --tokens 60
     python benchmarks/speak.py -m random:1.7b-customvoice -c 16 --arrivals poisson --seconds 1 --seeds 20
 
 RTF is a request's time from submission to its last sound over the sound's length: less is better. The
 first sound is the first playable one. One round is thrown away before each level.
+
+`prompt_rows` of a row are the talker's inputs before the first frame. Until 2026-11-23 random models had a vocabulary
+of bytes, and this sentence 60 tokens instead of 15: `--tokens 60` gives such a prompt again.
 """
 
 from __future__ import annotations
 
 import argparse
 import gc
+import itertools
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, replace
@@ -33,6 +38,7 @@ def arguments() -> argparse.Namespace:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("-c", "--concurrency", type=rig.numbers, default=[1, 4, 10], help="1,4,10")
     parser.add_argument("--frames", type=int, default=100, help="of each request, whatever the end code says")
+    parser.add_argument("--tokens", type=int, help="of the text, which then repeats the sentence and ends anywhere")
     parser.add_argument("--rounds", type=int, default=3, help="times that every place in flight is used (closed loop)")
     parser.add_argument("--arrivals", choices=["together", "poisson"], default="together")
     parser.add_argument("--seconds", type=float, default=1.0, help="within which the streams arrive (poisson)")
@@ -47,18 +53,28 @@ def arguments() -> argparse.Namespace:
     return options
 
 
-def works(options: argparse.Namespace, model: Any) -> Iterator[Any]:
-    """The same sentence with a seed of its own, without end."""
-    from omnitts_cli.bench.record import Work
+def request(options: argparse.Namespace, model: Any) -> Any:
+    """The sentence, or the beginning of its repetitions that has `--tokens` tokens."""
     from omnitts_cli.request import Request
     from omnitts_cli.voices import Designed, Named
 
     voice = Named(next(iter(model.speakers), "")) if "named" in model.kinds else Designed("a calm voice")
     language = "english" if "english" in model.languages else None
-    seed = 0
-    while True:
-        seed += 1
-        yield Work(Request(TEXT, voice, language, seed=seed, max_frames=options.frames, ignore_end=True))
+    text, wanted = TEXT, options.tokens or 0
+    if wanted:
+        text = ""
+        while model.prompter.draft(Request(text or "T", voice, language)).spoken < wanted or not text:
+            text += TEXT[len(text) % len(TEXT)]
+    return Request(text, voice, language, max_frames=options.frames, ignore_end=True)
+
+
+def works(options: argparse.Namespace, model: Any) -> Iterator[Any]:
+    """The same sentence with a seed of its own, without end."""
+    from omnitts_cli.bench.record import Work
+
+    same = request(options, model)
+    for seed in itertools.count(1):
+        yield Work(replace(same, seed=seed))
 
 
 def gathered(count: int, seconds: float, seed: int) -> list[float]:
@@ -128,6 +144,7 @@ def opened(
         "model": options.model,
         "dtype": str(model.dtype).removeprefix("torch."),
         "frames_per_request": options.frames,
+        "prompt_rows": len(model.prompter.draft(request(options, model)).text),
         "arrivals": options.arrivals,
         **({"arrive_within_s": options.seconds, "seeds": options.seeds} if options.arrivals == "poisson" else {}),
         "captured": engine.plan.capture and device.captures,

@@ -18,7 +18,7 @@ from omnitts_cli.engine.engine import Engine
 from omnitts_cli.engine.slots import Plan
 from omnitts_cli.errors import DeviceError, ModelError
 from omnitts_cli.families.common.parts import HEAD, Part
-from omnitts_cli.families.common.tokenizer import TextTokenizer, byte_vocabulary, read_tokenizer
+from omnitts_cli.families.common.tokenizer import PieceTokenizer, read_tokenizer
 from omnitts_cli.families.known import families, family_of
 from omnitts_cli.families.toy import toy
 from omnitts_cli.models.roles import Codec, SpeechModel, Talker
@@ -169,7 +169,7 @@ def _random(name: str, variant: str | None, device: Device, settings: EngineSett
 
     for part in pieces.all():
         filled(part)
-    tokenizer = TextTokenizer(byte_vocabulary(), [])
+    tokenizer = PieceTokenizer(config.text_vocabulary)
     model = family.assemble(str(here), config, pieces, tokenizer, device.to_device, device.ops())
     return replace(model, cloner=family.cloner(config, filled, device.to_device))
 

@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from omnitts_cli.errors import InputError, ModelError
-from omnitts_cli.families.common.tokenizer import TextTokenizer, byte_vocabulary, read_tokenizer
+from omnitts_cli.families.common.tokenizer import PieceTokenizer, TextTokenizer, byte_vocabulary, read_tokenizer
 
 ROWS = 640
 
@@ -76,8 +76,26 @@ def test_bytes_alone_can_spell_everything(text: str) -> None:
     assert len(tokenizer.encode(text)) == len(tokenizer.normal(text).encode())
 
 
+@pytest.mark.parametrize(
+    ("text", "tokens"),  # in the released vocabulary: 15, 21, 11, 20
+    [
+        ("The kettle is on, and the bread is still warm from the oven.", 15),
+        ("Internationalisation isn't easy: 1234 of 10,000 failed.", 22),
+        ("你好，今天天气很好，我们去公园吧。", 17),
+        ("Сегодня хорошая погода, пойдём гулять в парк.", 22),
+    ],
+)
+def test_random_models_have_about_as_many_tokens_as_released_ones(text: str, tokens: int) -> None:
+    tokenizer = PieceTokenizer(151_936)
+    ids = tokenizer.encode(text)
+    assert len(ids) == tokens and max(ids) < 151_643
+    assert ids == PieceTokenizer(151_936).encode(text) and len(set(ids)) > tokens / 2
+    assert tokenizer.encode("\n") == tokenizer.newline and tokenizer.encode("") == []
+
+
 # Characters in which pieces of text can lean on what follows: white space of all sorts, marks, jamo,
 # contractions, punctuation that takes newlines along, letters outside ASCII, capitals.
+IN_PIECES = PieceTokenizer(1000)
 LEANING = "a B's tLl 12.!?,-\n\r\t \u0301\u0327\u00e9\u1100\u1161\u11a8\u3042\u3099"
 LEANING += "\u4f60\u0416\u200d\ufe0f\x1c\u00a0\U0001f44d"
 
@@ -89,7 +107,7 @@ def test_settled_characters_keep_their_ids(
     tokenizer: TextTokenizer, compatible: TextTokenizer, text: str, data: st.DataObject | None
 ) -> None:
     """Whatever follows, the ids of the settled beginning stay the beginning of all ids."""
-    for one in (tokenizer, compatible):
+    for one in (tokenizer, compatible, IN_PIECES):
         for cut in range(len(text) + 1) if data is None else [data.draw(st.integers(0, len(text)))]:
             known = one.normal(text[:cut])
             settled = known[: one.settled(known)]
