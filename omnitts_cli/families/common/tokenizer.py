@@ -9,6 +9,7 @@ from __future__ import annotations
 import unicodedata
 import zlib
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 from omnitts_cli.errors import InputError, ModelError
@@ -107,15 +108,18 @@ class PieceTokenizer(TextTokenizer):
 
 
 def pieces(word: str) -> list[bytes]:
-    """The word in UTF-8, cut between characters after every 7 bytes, or 5 if it is not ASCII."""
-    most = 7 if word.isascii() else 5
-    found = [b""]
+    """The word in UTF-8, cut after every 7 bytes; if it is not ASCII, between characters after every 5 at most."""
+    encoded = word.encode()
+    if word.isascii():
+        return [encoded[at : at + 7] for at in range(0, len(encoded), 7)]
+    cuts = [0]
+    at = 0
     for character in word:
-        encoded = character.encode()
-        if found[-1] and len(found[-1]) + len(encoded) > most:
-            found.append(b"")
-        found[-1] += encoded
-    return found
+        size = len(character.encode())
+        if at + size - cuts[-1] > 5:
+            cuts.append(at)
+        at += size
+    return [encoded[begin:end] for begin, end in pairwise([*cuts, at])]
 
 
 def unsure(character: str) -> bool:
