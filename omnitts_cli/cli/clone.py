@@ -47,7 +47,7 @@ def clone(
     if words and not clip.ref_audio and is_recording(Path(words[0])):
         meant = f"omnitts clone -r {shlex.quote(words[0])} " + (shlex.join(words[1:]) or '"text"')
         raise UsageError(f"-r is missing before the clip {words[0]}", hint=meant)
-    refuse_idle_recogniser(clip, output.asr_model, by_words=sound_out.by_words(output))
+    sound_out.refuse_idle_options(output, "--transcribe", recognises=clip.transcribe)
     refuse_contradictions(clip, text, speech.voice)
     sound_out.refuse_overwriting(output, clip.ref_audio)
     reference = read(clip, output.asr_model, offline=network.offline)
@@ -83,13 +83,6 @@ def refuse_transcripts(clip: Clip) -> None:
     if clip.ref_audio and len(clip.ref_text) not in (0, 1, len(clip.ref_audio)):
         count = f"{len(clip.ref_audio)} clips and {len(clip.ref_text)} texts"
         raise UsageError(f"{count} do not match", hint="give one --ref-text for each -r, or one for all")
-
-
-def refuse_idle_recogniser(clip: Clip, asr_model: str | None, *, by_words: bool | None = None) -> None:
-    """`by_words`: whether it finds the words of subtitles; None for a command without subtitles."""
-    if asr_model and not clip.transcribe and not by_words:
-        uses = ["--transcribe"] if by_words is None else ["--transcribe", "--subs words"]
-        raise UsageError(f"--asr-model has no effect without {' or '.join(uses)}", hint="   or   ".join(uses))
 
 
 def transcript_of(clip: Clip) -> str | None:

@@ -72,12 +72,14 @@ class Job:
             return
         if self.speech.max_frames is not None and self.speech.max_seconds is not None:
             raise UsageError("use either --max-frames or --max-seconds, not both", hint="leave one of them out")
-        wanted = self.speech.model or model
-        name, via = wanted or EMBEDDED, self.via()
+        if self.output.asr_model or self.output.subs_by != Results.subs_by:
+            self.refuse_idle_options()
+        wanted, via = self.speech.model or model, self.via()
         script, texts = self.script()
         if self.output.dry_run:
             from omnitts_cli.cli.text_in import rehearse
 
+            name = wanted or EMBEDDED
             rehearse(script, name, variant, self.text)
             for text in self.texts[1:]:
                 rehearse(replace(self, text=text).script()[0], name, variant, text)
@@ -96,6 +98,11 @@ class Job:
             )
             stage = self.prepared(stage, tts.sample_rate)
             yield Ready(self, tts, stage, subs, codes, script, texts)
+
+    def refuse_idle_options(self) -> None:
+        """`clone` has used --asr-model for the clip by now."""
+        more = {"play": ["--karaoke"]}.get(self.command, [])
+        sound_out.refuse_idle_options(self.output, *more, recognises=self.karaoke or self.command == "clone")
 
     def refuse_overwriting(self) -> None:
         """Refuses outputs that are also inputs, before anything is opened."""

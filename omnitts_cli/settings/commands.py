@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Any
 
@@ -80,7 +80,7 @@ class Clip:
 class SavedClip(Clip):
     """The clip of `voices save`, which has no other use for a recogniser."""
 
-    asr_model: Annotated[str | None, ASR_MODEL] = None
+    asr_model: Annotated[str | None, replace(ASR_MODEL, shown="small")] = None
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated
 
@@ -111,7 +111,7 @@ class Verification:
     keep_unverified: Annotated[
         bool, for_rows("--keep-unverified", SWITCH, "Do not count rows that fail verification as failed.")
     ] = False
-    asr_model: Annotated[str | None, ASR_MODEL] = None
+    asr_model: Annotated[str | None, replace(ASR_MODEL, shown="small")] = None
     asr_device: Annotated[str, for_rows("--asr-device", one_of("cpu", "cuda"), "Where the speech recogniser runs.")] = (
         "cpu"
     )

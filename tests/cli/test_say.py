@@ -526,5 +526,24 @@ def test_two_outputs_do_not_overwrite_each_other(omnitts: Omnitts) -> None:
     assert done.code == 2 and "-o and --subs name the same file, a.srt" in done.err
     done = omnitts("say", "Hello", "--subs", "b.srt", "--codes", "./b.srt", "-o", "a.wav")
     assert done.code == 2 and "--subs and --codes name the same file" in done.err
+
+
+@pytest.mark.parametrize(
+    ("call", "lacking"),
+    [
+        (("say", "Hello.", "-o", "a.wav", "--asr-model", "base"), "--asr-model has no effect without --subs words"),
+        (("say", "Hello.", "--dry-run", "--asr-model", "base"), "--asr-model has no effect without --subs words"),
+        (("say", "Hello.", "-o", "a.wav", "--subs-by", "words"), "--subs-by words has no effect without --subs"),
+        (("say", "-f", "a.md", "-o", "a.m4b", "--subs-by", "words"), "--subs-by words has no effect without --subs"),
+        (("play", "Hello.", "--asr-model", "base"), "has no effect without --karaoke or --subs words"),
+        (("clone", "-r", "a.wav", "Hello.", "--asr-model", "base"), "without --transcribe or --subs words"),
+        (("clone", "-r", "a.wav", "Hello.", "--subs-by", "words"), "--subs-by words has no effect without --subs"),
+        (("design", "-i", "deep", "Hello.", "--asr-model", "base", "--subs", "a.srt"), "without --subs words"),
+        (("voices", "save", "me", "-r", "a.wav", "--asr-model", "base"), "no effect without --transcribe"),
+    ],
+)
+def test_options_for_words_need_what_they_change(omnitts: Omnitts, call: tuple[str, ...], lacking: str) -> None:
+    done = omnitts(*call)
+    assert done.code == 2 and lacking in done.err and "try: --" in done.err
     assert list(Path().iterdir()) == []
     assert omnitts("say", "Hello", "-m", "random:toy", "--max-frames", "4", "-o", "/dev/null").code == 0
