@@ -229,7 +229,7 @@ class Table(LineFile):
 class Manifest:
     """An open manifest. `digest` changes with its content; `typed`: numbers are numbers, not text."""
 
-    name: str  # as the user gave it
+    name: str  # as the user gave it, or `standard input`
     kind: str
     source: Source
     digest: str
@@ -370,7 +370,7 @@ def of_stdin(kind: str | None, work: Path, stdin: BinaryIO | None) -> Manifest:
     disk.rename(part, path)
     parse = {"lines": line_fields, "ljspeech": ljspeech_fields}.get(kind or "", json_fields)
     source = Lines(path, parse)
-    return Manifest("-", kind or "jsonl", source, digest.hexdigest(), Path(), by_line=kind == "lines")
+    return Manifest("standard input", kind or "jsonl", source, digest.hexdigest(), Path(), by_line=kind == "lines")
 
 
 def texts_in(folder: Path) -> list[Path]:

@@ -163,7 +163,7 @@ class Check:
         file.write(block[:filled].tobytes())
         self._look(self._count)
         if not self._count:
-            raise InputError(f"manifest {self._manifest.name} has no rows", hint="omnitts help batch")
+            raise InputError(f"{self._manifest.name} has no rows", hint="omnitts help batch")
 
     def _planned(self, raw: Raw) -> tuple[Any, ...]:
         if isinstance(raw.values, RowError):

@@ -189,7 +189,7 @@ def refuse_unknown(names: Iterable[str], manifest: str, line: int) -> None:
             close = nearest(name, list(NAMES))
             hint = f"did you mean '{close}'?   --ignore-unknown skips such fields" if close else "--ignore-unknown"
             raise InputError(
-                f"manifest {manifest} line {line}: unknown field '{name[:60]}'",
+                f"{manifest} line {line}: unknown field '{name[:60]}'",
                 cause="known fields: " + ", ".join(FIELDS),
                 hint=hint,
                 where=(manifest, line),

@@ -412,7 +412,9 @@ def test_empty_rows_may_be_silence(omnitts: Call) -> None:
 def test_an_unknown_field_stops_everything(omnitts: Call) -> None:
     Path("m.jsonl").write_text('{"text": "One."}\n{"text": "Two.", "speeed": 1}\n')
     done = omnitts("batch", "m.jsonl", "-O", "out", *TOY)
-    assert done.code == 3 and "line 2: unknown field 'speeed'" in done.err and "'speed'" in done.err
+    assert done.code == 3 and "m.jsonl line 2: unknown field 'speeed'" in done.err and "'speed'" in done.err
+    done = omnitts("batch", "-", "-O", "out", *TOY, stdin=Path("m.jsonl").read_bytes())
+    assert done.code == 3 and "error: standard input line 2: unknown field" in done.err
     assert batch(omnitts, "m.jsonl", "-O", "out", "--ignore-unknown")["spoken"] == 2
     Path("m.csv").write_text("txt\nOne.\n")
     assert "no column 'text'" in omnitts("batch", "m.csv", "-O", "out", *TOY).err
@@ -429,7 +431,10 @@ def test_an_unknown_field_stops_everything(omnitts: Call) -> None:
         (["m.csv", "-O", "nothing://bucket"], 2, "Protocol not known: nothing"),
         (["m.csv", "-O", "memory://out"], 2, "memory://out is the memory of this process"),
         (["m.doc", "-O", "out"], 2, "--manifest-format lines"),
-        (["empty.jsonl", "-O", "out"], 3, "has no rows"),
+        (["empty.jsonl", "-O", "out"], 3, "error: empty.jsonl has no rows"),
+        (["-", "-O", "out"], 3, "error: standard input has no rows"),
+        (["m.csv", "-O", "out", "--asr-model", "base"], 2, "--asr-model has no effect without --verify asr"),
+        (["m.csv", "-O", "out", "--tries", "5"], 2, "--tries has no effect without --verify asr"),
         (["m.csv", "-O", "out", "-v", "nobody"], 4, "voice 'nobody' not found"),
         (["m.csv", "-O", "m.csv"], 8, "cannot make the folder"),
         (["here", "-O", "here", "--flat"], 8, "was not made by omnitts batch"),
