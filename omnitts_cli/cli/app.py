@@ -61,10 +61,15 @@ RULES: dict[str, dict[str, Any]] = {
 
 def show_version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version
+        from importlib.metadata import PackageNotFoundError, version
+        from pathlib import Path
 
+        try:
+            words = version("omnitts-cli")
+        except PackageNotFoundError:
+            words = f"(not installed; run from {Path(__file__).parents[2]})"
         console.stdout.claim()
-        console.stdout.line(f"omnitts {version('omnitts-cli')}")
+        console.stdout.line(f"omnitts {words}")
         raise typer.Exit()
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -242,6 +243,16 @@ def test_a_word_that_is_no_command_is_not_spoken(omnitts: Omnitts) -> None:
 
 def test_version(omnitts: Omnitts) -> None:
     assert omnitts("-V").out.startswith(b"omnitts ")
+
+
+def test_version_of_a_source_folder(omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch) -> None:
+    def version(name: str) -> str:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "version", version)
+    done = omnitts("--version")
+    assert done.code == 0
+    assert done.out.decode() == f"omnitts (not installed; run from {Path(app.__file__).parents[2]})\n"
 
 
 NO_NUMBERS = ["-1", "1e309", "nan", "inf", "", "１", "10" * 15]
