@@ -264,6 +264,15 @@ def test_errors_of_the_server_are_shown_in_its_own_words(driver: Any, server: Se
     assert all("400" in line for line in page.console())  # Chromium writes down every status of 400 and above
 
 
+def test_notices_about_the_text_are_shown_until_the_next_one(page: Page) -> None:
+    page.write("text", "Wait. [pause:90s] Go.")
+    page.speak()
+    assert page["notices"].text.startswith("Notice: [pause:90s] is cut to 60 s, the longest pause")
+    page.write("text", "Go.")
+    page.speak()
+    assert not page["notices"].is_displayed()
+
+
 def test_an_empty_text_is_refused_where_it_is_typed(page: Page) -> None:
     page.run("document.getElementById('text').value = ' '")
     page.click("speak")
