@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from omnitts_cli.errors import InputError
+from omnitts_cli.errors import InputError, UsageError
 from omnitts_cli.fleet.rows import Speaker, settings
 from omnitts_cli.settings.setting import nearest
 from omnitts_cli.text.clean import safe_for_terminal
@@ -45,6 +45,11 @@ class Member:
     seed: int | None = None
     language: str | None = None
     model: str | None = None
+
+    @property
+    def takes_no_style(self) -> str:
+        """Why no model can give this voice a style: it is `described` or `cloned`; "" if it may."""
+        return {"design": "described", "clip": "cloned"}.get(self.speaker.kind, "")
 
 
 @dataclass(frozen=True)
@@ -88,6 +93,15 @@ class Cast:
             cause=f"it has {', '.join(self.members)}",
             hint=f"{closest} in its place, or add it to {self.path}" if closest else f"add it to {self.path}",
         )
+
+    def check_style(self, style: str | None) -> None:
+        """Raises if --style would apply to a member that takes none."""
+        for member in self.members.values() if (style or "").strip() else ():
+            if member.takes_no_style and member.style is None:
+                raise UsageError(
+                    f"--style does not work with {member.name}, a {member.takes_no_style} voice of {self.path}",
+                    hint=f'leave --style out; a named voice can have a "style" in {self.path}',
+                )
 
     def words(self, blocks: Iterable[Block], where: str) -> Iterator[Words]:
         """The blocks with their speakers. A tag counts until the next one; a name, until the end of its paragraph."""
@@ -190,7 +204,11 @@ def member_of(name: str, values: Any, folder: Path) -> Member:
         if key in given and not settings()[key].accepts(given[key]):
             raise ValueError(f"{key} {given[key]!r:.60} is not {settings()[key].kind.words}")
     rest = {key: given[key] for key in CHECKED if key in given}
-    return Member(name, speaker_of(given, folder), **rest)
+    member = Member(name, speaker_of(given, folder), **rest)
+    if member.takes_no_style and (member.style or "").strip():
+        instead = "; add it to the description" if "description" in given else ""
+        raise ValueError(f"style does not work with a {member.takes_no_style} voice{instead}")
+    return member
 
 
 def speaker_of(given: Mapping[str, Any], folder: Path) -> Speaker:

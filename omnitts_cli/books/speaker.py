@@ -77,9 +77,9 @@ class UnitSpeaker:
 
     def _person(self, member: Member, described: Voice) -> Voice:
         """The clone of one sentence in the described voice, because a description alone gives another voice in every
-        sentence. If the model cannot clone, or a style is wanted too, the described voice itself.
+        sentence. If the model cannot clone, the described voice itself.
         """
-        if self.tts.engine.model.cloner is None or member.style or self._speech.style:
+        if self.tts.engine.model.cloner is None:
             return described
         seed = self._speech.seed if member.seed is None else member.seed
         try:

@@ -180,6 +180,7 @@ class BookCommand:
         read = [name for name in (self.book.cast, self.book.cover) if name]
         sound_out.refuse_overwriting(self.output, (*self.text.file, *self.text.lexicon, *read))
         cast = read_cast(self.book.cast) if self.book.cast else Cast(tags=self.book.dialogue)
+        cast.check_style(self.speech.style)
         document = self.document(lines=cast.lines)
         chapters = chosen(document.sections, self.book.chapters)
         marks = self.marks(document)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from omnitts_cli.books.cast import Cast, Member, read_cast
-from omnitts_cli.errors import InputError
+from omnitts_cli.errors import InputError, UsageError
 from omnitts_cli.fleet.rows import Speaker
 from omnitts_cli.text.formats.block import Block
 
@@ -83,6 +83,16 @@ def test_every_kind_of_voice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert (cast.members["D"].style, cast.members["D"].speed, cast.members["C"].seed) == ("whisper", 1.2, 3)
 
 
+def test_a_style_for_all_names_who_cannot_take_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    read_cast(write({"A": "clara", "B": {"description": "deep", "style": ""}})).check_style("sad")
+    described = read_cast(write({"A": "clara", "B": {"description": "deep"}}))
+    described.check_style(None)
+    with pytest.raises(UsageError, match=r"--style does not work with B, a described voice of cast\.json") as caught:
+        described.check_style("sad")
+    assert "leave --style out" in str(caught.value.hint)
+
+
 @pytest.mark.parametrize(
     ("table", "message"),
     [
@@ -93,6 +103,8 @@ def test_every_kind_of_voice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         ({"A": {"ref_audio": "gone.wav"}}, "gone.wav does not exist"), ({"A": {"ref_text": "x"}}, "needs ref_audio"),
         ({"A": {"speed": 9}}, "speed 9 is not a number from 0.5 to 2"), ({"A": {"seed": "x"}}, "seed 'x' is not"),
         ({"A": {"ref_audio": "b.wav", "ref_text": " "}}, "ref_text is empty"),
+        ({"A": {"description": "deep", "style": "sad"}}, "A: style does not work with a described voice; add it to"),
+        ({"A": {"ref_audio": "b.wav", "instruct": "sad"}}, "A: style does not work with a cloned voice"),
     ],
 )  # fmt: skip
 def test_casts_that_cannot_be_used(table: Any, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,9 +54,13 @@ def test_a_captured_step_of_the_cpu_is_the_step() -> None:
     assert len(calls) == before + 2 and not CPUDevice(1).captures
 
 
-def test_threads_are_as_asked() -> None:
+def test_threads_are_as_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
     CPUDevice(2)
     assert torch.get_num_threads() == 2
+    CPUDevice()
+    assert torch.get_num_threads() == 3
+    monkeypatch.delenv("OMP_NUM_THREADS")
     CPUDevice()
     assert torch.get_num_threads() == cpu.physical_cores()
     CPUDevice(1)
