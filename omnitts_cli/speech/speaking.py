@@ -93,7 +93,8 @@ class Manner:
     keep_codes: bool = False
     whole_pieces: bool = False  # a piece is handed over when it is complete, so that its caller wakes up once
     read: Read | None = None  # normalises text for the model
-    longest: int | None = None  # characters that the model speaks well in one piece
+    longest: int | None = None  # characters of a piece; longer ones are split
+    spoken_well: int | None = None  # characters that the model speaks well in one piece
 
 
 CHARS_PER_S = 14.0
@@ -324,6 +325,8 @@ class Stream:
     def _judge(self, take: Take) -> None:
         """Whether a finished piece may be yielded as it is."""
         assert take.request is not None
+        if self.manner.spoken_well and self.manner.longest is None and take.tries == 0:
+            self._notice_length(len(take.request.text), self.manner.spoken_well)
         if take.stopped in (None, "end"):
             take.done = True
             return
@@ -347,6 +350,12 @@ class Stream:
             what = f"sentence {take.number + 1} {misbehaved(take)}; it was cut there"
             self._notice(Notice(what, cause=quoted(take), kind="guard"))
             self.account.stopped, take.done = str(take.stopped), True
+
+    def _notice_length(self, found: int, well: int) -> None:
+        """For text that was not to be split."""
+        if found > well and not self.manner.request.ignore_end:
+            what = f"{found} characters were spoken in one piece; beyond {well} this model may leave words out"
+            self._notice(Notice(what, hint="leave --split none out", kind="length"))
 
     def _notice(self, notice: Notice) -> None:
         self.account.notices.append(notice)

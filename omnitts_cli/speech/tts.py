@@ -299,7 +299,6 @@ class TTS:
         live = isinstance(script, Fed)
         asked = "auto" if live and speech.language == "detect" else speech.language  # no text yet to detect it from
         language, code = voices.language_of(asked, script, model, report)
-        whole = text.split == "none"  # the text is not split
         seed = speech.seed if speech.seed is not None else who.seed
         given: dict[str, Any] = {"ahead": self.engine.plan.slots + AHEAD, **more}
         manner = Manner(
@@ -311,7 +310,8 @@ class TTS:
             volume_db=speech.volume,
             retries=speech.retries,
             safe=safe if speech.safe is None else speech.safe,
-            longest=None if whole else model.longest_piece,
+            longest=None if text.split == "none" else model.longest_piece,
+            spoken_well=model.longest_piece,
             read=reader(text.normalize, code, model, parts=live, tell=report),
             **given,
         )

@@ -102,5 +102,8 @@ def test_a_folder_says_how_much_it_says_in_one_go(omnitts: Omnitts, short_winded
     assert all(len(sentence["text"]) <= 60 for sentence in told["sentences"])
     rehearsed = omnitts("say", "-m", short_winded, "--dry-run", "--json", LONG).objects
     assert [one["text"] for one in rehearsed] == [one["text"] for one in told["sentences"]]
-    assert omnitts(*call, "--split", "none").json["pieces"] == 1
+    whole = omnitts(*call, "--split", "none")
+    assert whole.json["pieces"] == 1
+    assert f"{len(LONG)} characters were spoken in one piece; beyond 60 this model may leave words out" in whole.err
+    assert "leave --split none out" in whole.err and "in one piece" not in omnitts(*call).err
     assert len(omnitts("say", "-m", short_winded, "--dry-run", "--json", "--split", "none", LONG).objects) == 1
