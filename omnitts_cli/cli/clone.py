@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from pathlib import Path
@@ -64,7 +65,8 @@ def clone(
 def refuse_contradictions(clip: Clip, text: TextIn, voice: str | None, command: str = 'clone "text"') -> None:
     refuse_transcripts(clip)
     if not clip.ref_audio:
-        raise UsageError("clone needs a reference clip", hint=f"omnitts {command} -r CLIP")
+        needing = command.removesuffix(' "text"')
+        raise UsageError(f"{needing} needs a reference clip", hint=f"omnitts {command} -r CLIP")
     if len(clip.ref_audio) > 1 and (clip.ref_start, clip.ref_end) != (None, None):
         raise UsageError("--ref-start and --ref-end need a single clip", hint="give -r once")
     if clip.ref_audio.count("-") > 1:
@@ -104,8 +106,12 @@ def words_of(given: str) -> str:
 
 def read(clip: Clip, asr_model: str | None = None, *, offline: bool = False) -> Reference:
     """The clip and its transcript, with warnings about them."""
+    from omnitts_cli.cli.text_in import instead_of
     from omnitts_cli.speech.reference import reference
 
+    for name in clip.ref_audio:
+        if name != "-" and not os.path.exists(name):
+            raise InputError(f"reference clip {name} not found", hint=instead_of(name, "-r"))
     return reference(
         clip.ref_audio,
         transcript_of(clip),

@@ -89,9 +89,12 @@ def set(messages: Messages, name: Key, value: Value) -> None:
     from omnitts_cli.settings.edit import with_key, without_key
 
     field = find(name)
-    read = field.spelled(value, f"--{key(field)}")
-    target = user_file()
-    name = key(field)
+    target, name = user_file(), key(field)
+    try:
+        read = field.spelled(value, f"--{name}")
+    except UsageError as error:
+        example = (error.hint or "").removeprefix(f"--{name} ")
+        raise UsageError(error.message.removeprefix("--"), hint=f"omnitts config set {name} {example}") from None
     save(target, with_key(without_key(text_of(target), field.former_key), name, toml(read)))
     console.note(f"{name} = {toml(read)}   in {target}")
     warn_of_stronger(field, target)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import select
+import shlex
 import stat
 import sys
 from collections.abc import Iterable, Iterator
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from omnitts_cli.errors import InputError, OmniError, UsageError
+from omnitts_cli.settings.setting import nearest
 from omnitts_cli.settings.table import TextIn
 from omnitts_cli.speech.script import Piped, Script, Written
 from omnitts_cli.terminal.console import console
@@ -43,7 +45,7 @@ def open_script(words: list[str] | None, options: TextIn, language: str | None, 
         return Piped(lines_of_stdin(how), how.notices)
     names = options.file or ("-",)
     sources = [source(name, options) for name in names]
-    pieces = inputs.require_speech(pieces_of_files(names, sources, options, how))
+    pieces = inputs.require_speech(pieces_of_files(names, sources, options, how), names=options.file)
     return Written(pieces, known_chars(names), how.notices)
 
 
@@ -136,7 +138,20 @@ def opened(name: str) -> BinaryIO:
         return open(name, "rb")
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise InputError(f"cannot read text file {name}: {reason.lower()}") from None
+        raise InputError(f"cannot read text file {name}: {reason.lower()}", hint=instead_of(name, "-f")) from None
+
+
+def instead_of(name: str, option: str) -> str:
+    """The hint for a file that cannot be opened: how to get it from the web, or the name that was most likely meant."""
+    path = Path(name)
+    if "://" in name:
+        return f"curl -LO {shlex.quote(name)}   and then   {option} {shlex.quote(path.name or 'FILE')}"
+    if os.path.isdir(name):
+        return f"name a file in it; ls {shlex.quote(name)}   shows them"
+    folder = next((one for one in path.parents if os.access(one, os.R_OK)), Path())
+    names = {Path(known).stem: known for known in os.listdir(folder)} if folder == path.parent else {}
+    close = nearest(path.stem, list(names))
+    return f"{option} {shlex.quote(str(folder / names[close]))}" if close else f"ls {shlex.quote(str(folder))}"
 
 
 def whole(name: str) -> bytes:

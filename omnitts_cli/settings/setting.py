@@ -31,15 +31,15 @@ class Kind:
     limits: tuple[float, float] | None = None  # of numbers
     usual: str | None = None  # what a hint suggests in place of a word
 
-    def example(self, text: str) -> str | None:
-        """The accepted number that is nearest to `text`, or a usual value; None where neither is known."""
+    def example(self, text: str, default: Any = None) -> str | None:
+        """The accepted number that is nearest to `text`, a usual value or the default; None where none is known."""
         if self.limits is None:
             return self.usual
         low, high = self.limits
         try:
             wanted = float(text)
         except ValueError:
-            wanted = math.nan
+            wanted = default if isinstance(default, int | float) else math.nan
         if math.isnan(wanted) and self.usual:
             return self.usual
         near = max(low, min(high, 1 if math.isnan(wanted) else wanted))
@@ -217,15 +217,17 @@ class Setting:
         """The placeholder in help."""
         return self.takes or "|".join(self.kind.choices)
 
-    def read(self, text: str, source: str) -> Any:
-        """The parsed value, or an error that names `source` and the text."""
+    def read(self, text: str, source: str, default: Any = None) -> Any:
+        """The parsed value, or an error that names `source` and the text, and a value that is accepted."""
         try:
             return self.kind.read(text)
         except ValueError:
             typed = text.lower()
             close = nearest(typed, list(self.kind.choices))
             close = close or next((one for one in self.kind.choices if typed.startswith(f"{one}-")), None)  # en-US
-            takes = close or self.kind.example(text) or next(iter(self.kind.choices), self.metavar) or "true|false"
+            takes = (
+                close or self.kind.example(text, default) or next(iter(self.kind.choices), self.metavar) or "true|false"
+            )
             hint = f"{source} {takes}" if source.startswith("-") else f"{source}={takes}"
             wrong = f"'{text[:80]}' is not {self.kind.words}" if text else "is empty"
             raise UsageError(f"{source} {wrong}", hint=hint) from None
@@ -263,7 +265,7 @@ class Field:
             return None if value == [] else value
         if self.setting.many:
             return tuple(self.setting.read(text, self.setting.option) for text in value)
-        return self.setting.read(value, self.setting.option)
+        return self.setting.read(value, self.setting.option, self.default)
 
     def checked(self, value: Any) -> Any:
         """A value from a program, checked; NumPy numbers and paths are accepted."""
@@ -280,7 +282,7 @@ class Field:
     def spelled(self, text: str, source: str) -> Any:
         """The parsed value of a text that was not typed."""
         parts = text.split(",") if self.setting.many else [text]
-        read = [self.setting.read(part, source) for part in parts]
+        read = [self.setting.read(part, source, self.default) for part in parts]
         return tuple(read) if self.setting.many else read[0]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 
 from omnitts_cli.errors import InputError
 
@@ -108,9 +109,11 @@ def has_speech(text: str) -> bool:
     return any(character.isalnum() for character in text)
 
 
-def nothing_to_speak(text: str) -> InputError:
-    """The error for a text without a letter or digit."""
+def nothing_to_speak(text: str, names: Sequence[str] = ()) -> InputError:
+    """The error for a text, or files of these names, without a letter or digit."""
     shown = f": '{safe_for_terminal(text.strip(), 40)}'" if text.strip() else " (the text is empty)"
+    if names:
+        shown = f" in {safe_for_terminal(', '.join(names), 200)}"
     return InputError(f"nothing to speak{shown}", hint="type some words, name a file with -f, or pipe a text in")
 
 

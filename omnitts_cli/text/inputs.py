@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from io import BytesIO
 from pathlib import PurePath
@@ -163,11 +163,11 @@ def blocks_of(
     return markdown_blocks(clean(text))
 
 
-def require_speech(pieces: Iterable[Piece], text: str = "") -> Iterator[Piece]:
-    """The same pieces; InputError `nothing to speak` where none of them has words."""
+def require_speech(pieces: Iterable[Piece], text: str = "", names: Sequence[str] = ()) -> Iterator[Piece]:
+    """The same pieces; InputError `nothing to speak` where none of them has words. `names`: of the files."""
     spoken = False
     for piece in pieces:
         spoken = spoken or piece.speech
         yield piece
     if not spoken:
-        raise nothing_to_speak(text)
+        raise nothing_to_speak(text, names)

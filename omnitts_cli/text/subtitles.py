@@ -53,7 +53,10 @@ def subtitle_format(path: str) -> SubtitleFormat:
     """The format of `--subs PATH`, by its suffix."""
     suffix = PurePath(path).suffix.lower().lstrip(".")
     if suffix not in SUBTITLE_FORMATS:
-        raise UsageError(f"--subs {path}: '{suffix}' is not a subtitle format", hint="one of: .srt, .vtt, .json")
+        raise UsageError(
+            f"--subs {path}: '{suffix}' is not a subtitle format",
+            hint=f"--subs {PurePath(path).with_suffix('.srt')}   or .vtt, .json",
+        )
     return suffix  # type: ignore[return-value]
 
 

@@ -100,6 +100,8 @@ def test_help_shows_defaults_and_no_types_of_python(omnitts: Omnitts) -> None:
         (["-l", "eng"], [" en\n"]),
         (["--gap", "5"], ["try: --sentence-gap "]),
         (["--loudness", "loud"], ["try: --loudness -16\n"]),
+        (["--volume", "loud"], ["try: --volume 0\n"]),
+        (["--seed", "any"], ["try: --seed 1\n"]),
         (["--split", "words"], ["try: --split auto\n"]),
         (["-F", "wave"], [" wav\n"]),
         (["--split", "lines"], [" line\n"]),

@@ -144,6 +144,8 @@ def test_a_settings_file_that_was_named_must_be_there(omnitts: Omnitts, monkeypa
 
 def test_set_and_unset(omnitts: Omnitts, home: Path) -> None:
     path = user_file(home, '# mine\n[say]\nsplit = "line"\n')
+    wrong = omnitts("config", "set", "sentence-gap", "long").err
+    assert "error: sentence-gap 'long' is not" in wrong and "try: omnitts config set sentence-gap 250\n" in wrong
     assert omnitts("config", "set", "sentence-gap", "300").code == 0
     assert omnitts("config", "set", "voice", "Ännchen").code == 0
     assert value(omnitts, "sentence-gap")[0] == 300

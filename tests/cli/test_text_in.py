@@ -96,6 +96,38 @@ def test_case_28_31_32_what_cannot_be_read_is_3(omnitts: Omnitts, name: str, dat
     assert not Path("a.wav").exists()
 
 
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("notse.txt", "-f notes.txt"),
+        ("my stroy", "-f 'my story.md'"),
+        ("nothing like it.txt", "ls ."),
+        ("gone/a.txt", "ls ."),
+        ("a" * 300, "ls ."),
+        ("here", "ls here"),
+        ("https://example.com/a.txt", "curl -LO https://example.com/a.txt   and then   -f a.txt"),
+    ],
+)
+def test_a_file_that_is_not_there_has_a_next_step(omnitts: Omnitts, name: str, hint: str) -> None:
+    for known in ("notes.txt", "my story.md"):
+        Path(known).write_text("Hello.")
+    Path("here").mkdir()
+    done = omnitts("say", "-f", name, "--dry-run")
+    assert done.code == 3 and "cannot read text file" in done.err and hint in done.err
+
+
+def test_a_clip_that_is_not_there_has_a_next_step(omnitts: Omnitts) -> None:
+    Path("me.wav").write_bytes(b"")
+    done = omnitts("clone", "-r", "m.wav", "Hello.")
+    assert done.code == 3 and "reference clip m.wav not found" in done.err and "try: -r me.wav" in done.err
+
+
+def test_files_without_words_are_named(omnitts: Omnitts) -> None:
+    for name in ("one.txt", "two.txt"):
+        Path(name).write_text(" ...\n")
+    assert "nothing to speak in one.txt, two.txt" in omnitts("say", "-f", "one.txt", "-f", "two.txt", "-o", "a.wav").err
+
+
 def test_words_that_are_not_utf8_say_so(omnitts: Omnitts) -> None:
     done = omnitts("say", "-o", "a.wav", "caf\udce9 au lait")  # as Python passes on the byte 0xe9
     assert done.code == 3 and "the text is not UTF-8: byte 0xe9 at offset 3" in done.err
