@@ -7,6 +7,7 @@ import os
 import select
 import shutil
 import stat
+from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from omnitts_cli.errors import OmniError, OutputError
@@ -134,7 +135,18 @@ def write_error(name: str, error: OSError, written: int = 0) -> OmniError:
             reason, hint = f"no file can be created in {folder}", "choose another folder"
         else:
             hint = f"mkdir -p {folder}"
+    elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS) and name != STDOUT:
+        hint = "choose another folder"
     return OutputError(f"cannot write {name}: {reason}", cause=cause, hint=hint)
+
+
+def make_folder(folder: Path, hint: str = "choose another folder") -> None:
+    """The folder, if it is not there yet. `hint`: what to do where it cannot be made."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = REASONS.get(error.errno or 0, (error.strerror or str(error)).lower())
+        raise OutputError(f"cannot make the folder {folder}: {reason}", hint=hint) from None
 
 
 def free_bytes(name: str) -> str:

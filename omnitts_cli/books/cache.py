@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from omnitts_cli.audio.outlet import make_folder
 from omnitts_cli.audio.target import alive
 from omnitts_cli.fleet import disk
 from omnitts_cli.text.subtitles import Sentence, Word
@@ -63,12 +64,12 @@ class Cache:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        disk.make_folder(folder / RUNS)
+        make_folder(folder / RUNS, "--work DIR")
         for old in (folder / RUNS).iterdir():  # of runs that were killed
             if not (old.name.isdigit() and alive(int(old.name))):
                 shutil.rmtree(old, ignore_errors=True)
         self.work = folder / RUNS / str(os.getpid())
-        disk.make_folder(self.work)
+        make_folder(self.work, "--work DIR")
 
     def close(self) -> None:
         shutil.rmtree(self.work, ignore_errors=True)

@@ -7,13 +7,15 @@ from typing import Annotated, Any
 
 import typer
 
+from omnitts_cli.audio.outlet import make_folder
 from omnitts_cli.cli.declare import Command, command, group, warn
-from omnitts_cli.cli.sound_out import make_folder
 from omnitts_cli.errors import InputError, SettingsError, UsageError
 from omnitts_cli.settings import environment
 from omnitts_cli.settings.setting import Field, fields_of, nearest
 from omnitts_cli.settings.table import SHARED, Messages
 from omnitts_cli.terminal.console import console
+
+MOVED = "XDG_CONFIG_HOME=DIR   keeps settings elsewhere"
 
 app = group("Show and change settings.")
 
@@ -131,7 +133,7 @@ def edit(messages: Messages) -> None:
     editor = environment.variable("VISUAL") or environment.variable("EDITOR")
     if editor is None:
         raise UsageError("neither VISUAL nor EDITOR is set", hint=f"EDITOR=nano omnitts config edit   ({target})")
-    make_folder(target.parent)
+    make_folder(target.parent, MOVED)
     try:
         done = subprocess.run([*shlex.split(editor), str(target)], check=False)
     except (OSError, ValueError) as error:
@@ -262,5 +264,5 @@ def save(target: Path, text: str) -> None:
     """Replaces the file in one step."""
     from omnitts_cli.audio.target import put
 
-    make_folder(target.parent)
+    make_folder(target.parent, MOVED)
     put(target, text.encode())

@@ -14,7 +14,7 @@ from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING
 
-from omnitts_cli.errors import DeviceError, InputError, OmniError, OutputError, UsageError
+from omnitts_cli.errors import DeviceError, InputError, OmniError, UsageError
 from omnitts_cli.settings.table import Results
 from omnitts_cli.terminal.console import console
 from omnitts_cli.terminal.playback import Playback
@@ -189,17 +189,11 @@ def named_by_us(form: SoundFormat, rate: int) -> Stage:
     return Stage(FileSink(path, form, rate, no_clobber=True), form, rate, path, named=True)
 
 
-def make_folder(folder: Path) -> None:
-    """The folder, if it is not there yet."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"cannot make the folder {folder}: {(error.strerror or str(error)).lower()}") from None
-
-
 @contextmanager
 def folder_for_sound(folder: Path, *, needed: bool = True) -> Iterator[None]:
     """The folder while files are written into it. If we made it and it stays empty, it is removed."""
+    from omnitts_cli.audio.outlet import make_folder
+
     missing = [path for path in (folder, *folder.parents) if not path.exists()] if needed else []
     if needed:
         make_folder(folder)

@@ -109,13 +109,6 @@ def put(path: Path, data: bytes) -> None:
     rename(part, path)
 
 
-def make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"cannot make the folder {folder}: {(error.strerror or str(error)).lower()}") from None
-
-
 def failed(error: OSError, folder: Path, needed: int | None = None) -> OmniError:
     """The error for a failed write in a run's folder; for a full disk with the bytes that the rest needs."""
     name = str(error.filename or folder)

@@ -15,6 +15,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from omnitts_cli.audio.encode import SoundFormat, choose_format
+from omnitts_cli.audio.outlet import make_folder
 from omnitts_cli.errors import DeviceError, InputError, Notice, OutputError, UsageError
 from omnitts_cli.fleet import disk
 from omnitts_cli.fleet.content import Keys, model_mask
@@ -124,12 +125,12 @@ class Job:
             raise OutputError(
                 f"{out} holds a manifest.jsonl or report that is not ours", hint="choose a new folder with -O"
             )
-        disk.make_folder(work)
+        make_folder(work)
         return work
 
     def _locked(self, out: Path, work: Path, open_model: Opener, closing: ExitStack) -> Summary:
         shutil.rmtree(work / PARTS, ignore_errors=True)
-        disk.make_folder(work / PARTS)
+        make_folder(work / PARTS)
         if self.corpus.fresh:
             self.begin_again(out, work)
         self._keep_kind(out, work / "to")

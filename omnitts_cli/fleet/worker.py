@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from omnitts_cli.audio.outlet import make_folder
 from omnitts_cli.errors import DeviceError, Notice, OmniError, OutputError
 from omnitts_cli.fleet import disk
 from omnitts_cli.fleet.job import Job, Model, bits_of
@@ -146,7 +147,7 @@ class Worker:
                 hint="--ray needs folders that all machines share: the output folder, and that of the command",
             ) from None
         work = job.worker_folder(task.work, self.name, task.token)
-        disk.make_folder(work / PARTS)
+        make_folder(work / PARTS)
         plan = job.received(task.plan, work)
         journal = job.worker_journal(work, self.name, task.token)
         self._closing.callback(journal.close)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from omnitts_cli.errors import InputError, OutputError, UsageError, VoiceError
+from omnitts_cli.errors import InputError, UsageError, VoiceError
 
 if TYPE_CHECKING:  # listing voices must not import numpy
     import numpy as np
@@ -93,13 +93,12 @@ def load(name: str) -> SavedVoice:
 
 def save(voice: SavedVoice, *, replace: bool = False) -> Path:
     """Saves a voice under its name."""
+    from omnitts_cli.audio.outlet import make_folder
+
     path = folder() / f"{check_name(voice.name)}{SUFFIX}"
     if path.exists() and not replace:
         raise exists(voice.name)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"cannot make {path.parent}: {error.strerror}") from error
+    make_folder(path.parent, "XDG_DATA_HOME=DIR   keeps voices elsewhere")
     write(voice, path)
     return path
 
@@ -131,6 +130,8 @@ def to_bytes(voice: SavedVoice) -> bytes:
 
 def write(voice: SavedVoice, path: Path) -> None:
     """Writes the file, completely or not at all."""
+    from omnitts_cli.audio.outlet import write_error
+
     data = to_bytes(voice)
     part = path.with_name(f".{path.name}.part-{os.getpid()}")
     try:
@@ -141,7 +142,7 @@ def write(voice: SavedVoice, path: Path) -> None:
         os.replace(part, path)
     except OSError as error:
         part.unlink(missing_ok=True)
-        raise OutputError(f"cannot write {path}: {(error.strerror or str(error)).lower()}") from error
+        raise write_error(str(path), error) from error
 
 
 def read(path: Path) -> SavedVoice:

@@ -364,3 +364,23 @@ def test_show_is_short_and_says_who_speaks(omnitts: Omnitts, home: Path) -> None
     lines = omnitts("config", "show").out.decode().splitlines()
     assert {"model\ttiny", "voice\thenry", "speed\t1.5"} <= set(lines) and len(lines) < 12
     assert any(line.startswith("chunk\t") for line in omnitts("config", "show", "--all").out.decode().splitlines())
+
+
+@pytest.mark.parametrize(
+    ("call", "folder", "hint"),
+    [
+        (("config", "set", "speed", "1.1"), ".config", "XDG_CONFIG_HOME=DIR"),
+        (("say", "-f", "a.md", "-o", "a.opus", "-m", "random:toy"), ".cache", "--work DIR"),
+        (("say", "Hello.", "-O", "file/out", "-m", "random:toy"), "file", "choose another folder"),
+    ],
+)
+def test_a_folder_that_cannot_be_made_has_a_next_step(
+    omnitts: Omnitts, home: Path, call: tuple[str, ...], folder: str, hint: str
+) -> None:
+    Path("a.md").write_text("# One\n\nHello.\n")
+    Path("file").write_text("not a folder")
+    for name in (".config", ".cache"):
+        (home / name).write_text("not a folder")
+    done = omnitts(*call)
+    assert done.code == 8 and "cannot make the folder" in done.err and folder in done.err, done.err
+    assert "a part of its path is not a folder" in done.err and hint in done.err
