@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 
 from torch import Tensor
 
@@ -18,7 +17,6 @@ from omnitts_cli.kernels.cuda import rows
 from omnitts_cli.kernels.cuda.predictor import fuse_predictor
 from omnitts_cli.kernels.cuda.talker import fuse_step
 from omnitts_cli.kernels.ops import FusedPredictor, FusedStep, LayerWeights, Ops, PredictorParts
-from omnitts_cli.kernels.triton.codec_products import product, residual_unit
 
 
 def refused() -> DeviceError:
@@ -45,8 +43,7 @@ def _predictor(parts: PredictorParts) -> FusedPredictor:
 
 def exact(ops: Ops) -> Ops:
     """Triton's operations, with these in place of those whose sums depend on the number of rows."""
-    assert ops.codec is not None
-    codec = replace(
-        ops.codec, product=partial(product, ordered=True), residual_unit=partial(residual_unit, ordered=True)
+    assert ops.codec is not None and ops.codec.ordered is not None
+    return replace(
+        ops, linear=rows.linear, fuse_step=_step, fuse_predictor=_predictor, codec=ops.codec.ordered, exact=True
     )
-    return replace(ops, linear=rows.linear, fuse_step=_step, fuse_predictor=_predictor, codec=codec, exact=True)

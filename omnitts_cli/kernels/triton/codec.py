@@ -1,5 +1,8 @@
 """The streaming codec's operations on CUDA."""
 
+from dataclasses import replace
+from functools import partial
+
 import torch
 
 from omnitts_cli.kernels.ops import CodecOps
@@ -15,12 +18,12 @@ from omnitts_cli.kernels.triton.codec_rest import (
     zero_start,
 )
 
-OPS = CodecOps(
+ORDERED = CodecOps(
     # float16 has 10 bits of mantissa, as TF32 has, and is twice as fast
     operand=torch.float16,
     embed_codes=embed_codes,
-    product=product,
-    residual_unit=residual_unit,
+    product=partial(product, ordered=True),
+    residual_unit=partial(residual_unit, ordered=True),
     attend=attend,
     depthwise_norm=depthwise_norm,
     output_conv=output_conv,
@@ -29,3 +32,4 @@ OPS = CodecOps(
     store_history=store_history,
     warm_up=warm_up,
 )
+OPS = replace(ORDERED, product=product, residual_unit=residual_unit, ordered=ORDERED)

@@ -13,10 +13,11 @@ import triton.language as tl
 from torch import Tensor
 
 from omnitts_cli.kernels import plain_codec
+from omnitts_cli.kernels.cuda import codec_tiles
 from omnitts_cli.kernels.ops import Product
 from omnitts_cli.kernels.triton import codec_wide
 from omnitts_cli.kernels.triton.codec_math import operand, snake, transposed
-from omnitts_cli.kernels.triton.codec_ready import run
+from omnitts_cli.kernels.triton.codec_ready import only_compiling, run
 from omnitts_cli.kernels.triton.room import stages_in
 
 ACTIVATIONS = {"": 0, "snake": 1, "gelu": 2, "swiglu": 3}
@@ -230,6 +231,8 @@ def product(
     outputs, width = layer.weight.shape[0] // (2 if gated else 1), layer.weight.shape[1]
     count = rows * columns
     special = normed or gated
+    if not ordered and codec_tiles.product(x, layer, residual, out_f32, out, only_compiling()):
+        return None
     if ordered:
         block_m, block_n, block_k, warps, stages = NORMED_TILES[0] if special else ordered_tile(count, outputs)
     else:
@@ -268,6 +271,8 @@ def residual_unit(
     """`ordered` as in `product`. One kernel for the unit adds as two products do."""
     rows, columns, inputs = residual.shape
     count, kind = rows * columns, conv.weight.dtype
+    if not ordered and codec_tiles.residual_unit(x, conv, point, residual, keep, out, only_compiling()):
+        return
     large = 1 << inputs.bit_length() - 1
     small = inputs - large
     tile = UNIT_TILES.get(large) if kind.itemsize == 2 and small == large // 2 else None

@@ -16,6 +16,11 @@ import triton
 _dry: ContextVar[bool] = ContextVar("dry", default=False)
 
 
+def only_compiling() -> bool:
+    """Whether kernels are to be compiled and not to be run."""
+    return _dry.get()
+
+
 def run(kernel: Any, grid: tuple[int, ...], *given: object, **options: int) -> None:
     if _dry.get():
         kernel.warmup(*given, grid=grid, **options)

@@ -1,0 +1,121 @@
+// What the codec's kernels for Hopper share: words of PTX, and what follows a product.
+//
+// Rows of x lie in shared memory as [inputs / 8][rows][8], so that a tap of a convolution is the same matrix `dilation` rows
+// further on. Weights lie as [inputs / 8][outputs][8], prepared by the host. Output n of a product is the channel of which a
+// thread then holds two times four neighbours (`order` in codec_tiles.py).
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef long long s64;
+#include "codec_multiply.cuh"
+#define ROWS 64                             // of a group of warps
+#ifndef SPINS
+#define SPINS 40000000u
+#endif
+extern __shared__ __align__(1024) char shared[];
+struct Arguments {
+  const char *x;                            // [streams, pitch, INPUTS] float16
+  const char *weights;
+  const float *factors;                     // [OUTPUTS / N][3 or 6][N]: bias, scale, inverse of each product
+  const float *residual;
+  float *wide;                              // what is kept in float32
+  char *out;
+  s64 residual_stride, wide_stride, out_stride; // elements of a stream
+  int pitch, columns, blocks, dilation, keep; // blocks of 64 columns, of all streams
+};
+__device__ __forceinline__ u32 address(const void *p) { return (u32)__cvta_generic_to_shared(p); }
+__device__ __forceinline__ void begin(u32 barrier, u32 count) { asm volatile("mbarrier.init.shared::cta.b64 [%0],%1;" ::"r"(barrier), "r"(count) : "memory"); }
+__device__ __forceinline__ void arrive(u32 barrier) { asm volatile("mbarrier.arrive.shared::cta.b64 _,[%0];" ::"r"(barrier) : "memory"); }
+__device__ __forceinline__ void expect(u32 barrier, u32 bytes) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _,[%0],%1;" ::"r"(barrier), "r"(bytes) : "memory"); }
+__device__ __forceinline__ void wait_for(u32 barrier, u32 phase) {
+  for (u32 ok = 0, spins = 0; !ok;) {
+    asm volatile("{.reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p,[%1],%2; selp.u32 %0,1,0,p;}" : "=r"(ok) : "r"(barrier), "r"(phase) : "memory");
+    if (++spins > SPINS) asm volatile("st.volatile.global.u32 [%0],%1;" ::"l"(0ull), "r"(spins) : "memory");
+  }
+}
+__device__ __forceinline__ void fetch(u32 to, const void *from, u32 bytes, u32 barrier) {
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0],[%1],%2,[%3];" ::"r"(to), "l"(from), "r"(bytes), "r"(barrier) : "memory");
+}
+__device__ __forceinline__ void fetch16(u32 to, const void *from) { asm volatile("cp.async.cg.shared.global [%0],[%1],16;" ::"r"(to), "l"(from) : "memory"); }
+__device__ __forceinline__ void to_l2(const void *from, u32 bytes) { asm volatile("cp.async.bulk.prefetch.L2.global [%0],%1;" ::"l"(from), "r"(bytes) : "memory"); }
+__device__ __forceinline__ void visible() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+__device__ __forceinline__ void multiply_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void multiply_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+template <int COUNT> __device__ __forceinline__ void multiply_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(COUNT) : "memory"); }
+template <int COUNT> __device__ __forceinline__ void settled(float (&a)[COUNT]) { // keeps the compiler from moving reads of a before this
+#pragma unroll
+  for (int i = 0; i < COUNT; i++) asm volatile("" : "+f"(a[i])::"memory");
+}
+// A matrix of 8 x 8 blocks (128 bytes): blocks below each other are contiguous, blocks beside each other are `across` bytes apart.
+__device__ __forceinline__ u64 matrix(u32 at, u32 across) { return (u64)(at >> 4) | (u64)(across >> 4) << 16 | (u64)(128 >> 4) << 32; }
+__device__ __forceinline__ void wait_for_previous() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+__device__ __forceinline__ float sine(float a) { float s; asm("sin.approx.ftz.f32 %0,%1;" : "=f"(s) : "f"(a)); return s; }
+__device__ __forceinline__ float snake(float y, float scale, float inverse) { const float s = sine(y * scale); return fmaf(s * s, inverse, y); }
+__device__ __forceinline__ u32 halves(float a, float b) {
+  u32 r;
+  asm("{.reg .b32 t; cvt.rn.f16x2.f32 t,%1,%2; min.f16x2 t,t,%3; max.f16x2 %0,t,%4;}" : "=r"(r) : "f"(b), "f"(a), "r"(0x7bff7bffu), "r"(0xfbfffbffu));
+  return r;
+}
+__device__ __forceinline__ float4 shared4(u32 a) {
+  float4 v;
+  asm volatile("ld.shared.v4.f32 {%0,%1,%2,%3},[%4];" : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w) : "r"(a) : "memory");
+  return v;
+}
+// The bias as the beginning of each sum.
+template <int COUNT> __device__ __forceinline__ void begin_sums(float (&a)[COUNT], u32 at) {
+#pragma unroll
+  for (int i = 0; i < COUNT; i += 8) {
+    const float4 b = shared4(at + i * 2);
+    a[i] = a[i + 2] = b.x, a[i + 1] = a[i + 3] = b.y, a[i + 4] = a[i + 6] = b.z, a[i + 5] = a[i + 7] = b.w;
+  }
+}
+// Snake of the sums, as operands of the second product.
+template <int COUNT> __device__ __forceinline__ void activate(u32 *x, const float (&a)[COUNT], u32 scale, u32 inverse) {
+#pragma unroll
+  for (int i = 0; i < COUNT; i += 8) {
+    const float4 s = shared4(scale + i * 2), v = shared4(inverse + i * 2);
+    x[i / 2] = halves(snake(a[i], s.x, v.x), snake(a[i + 1], s.y, v.y));
+    x[i / 2 + 1] = halves(snake(a[i + 2], s.x, v.x), snake(a[i + 3], s.y, v.y));
+    x[i / 2 + 2] = halves(snake(a[i + 4], s.z, v.z), snake(a[i + 5], s.w, v.w));
+    x[i / 2 + 3] = halves(snake(a[i + 6], s.z, v.z), snake(a[i + 7], s.w, v.w));
+  }
+}
+// 32 channels of two rows: residual, snake and the stores. `a`: 16 sums; `r`: the residual.
+template <bool ADDED> __device__ __forceinline__ void finish(const float *a, const float4 (&r)[4], float *wide, char *out, u32 scale, u32 inverse, bool keep) {
+  float y[2][8];
+  const float *q = (const float *)r;
+#pragma unroll
+  for (int row = 0; row < 2; row++)
+#pragma unroll
+    for (int i = 0; i < 8; i++) y[row][i] = a[i / 2 * 4 + row * 2 + i % 2] + (ADDED ? q[row * 8 + i] : 0.f);
+  if (keep)
+#pragma unroll
+    for (int row = 0; row < 2; row++) {
+      *(float4 *)(wide + row * 8 * OUTPUTS) = make_float4(y[row][0], y[row][1], y[row][2], y[row][3]);
+      *(float4 *)(wide + row * 8 * OUTPUTS + 16) = make_float4(y[row][4], y[row][5], y[row][6], y[row][7]);
+    }
+#pragma unroll
+  for (int i = 0; i < 8; i += 4) {
+    const float4 s = shared4(scale + i * 4), v = shared4(inverse + i * 4);
+#pragma unroll
+    for (int row = 0; row < 2; row++)
+      y[row][i] = snake(y[row][i], s.x, v.x), y[row][i + 1] = snake(y[row][i + 1], s.y, v.y), y[row][i + 2] = snake(y[row][i + 2], s.z, v.z), y[row][i + 3] = snake(y[row][i + 3], s.w, v.w);
+  }
+#pragma unroll
+  for (int row = 0; row < 2; row++)
+#pragma unroll
+    for (int i = 0; i < 8; i += 4) *(uint2 *)(out + row * 16 * OUTPUTS + i * 8) = make_uint2(halves(y[row][i], y[row][i + 1]), halves(y[row][i + 2], y[row][i + 3]));
+}
+__device__ __forceinline__ void load_residual(float4 (&r)[4], const float *residual) {
+#pragma unroll
+  for (int i = 0; i < 4; i++) r[i] = *(const float4 *)(residual + i / 2 * 8 * OUTPUTS + i % 2 * 16);
+}
+// Rows of x from `from` on into [CHUNKS][apart][8], by `count` threads.
+template <int CHUNKS> __device__ __forceinline__ void fetch_rows(u32 to, const char *from, u32 rows, u32 apart, u32 thread, u32 count) {
+  u32 row = thread / CHUNKS, chunk = thread % CHUNKS;
+  const u32 rows_on = count / CHUNKS, chunks_on = count % CHUNKS;
+  for (u32 i = thread; i < rows * CHUNKS; i += count) {
+    fetch16(to + (chunk * apart + row) * 16, from + (u64)i * 16);
+    row += rows_on, chunk += chunks_on;
+    if (chunk >= CHUNKS) chunk -= CHUNKS, row++;
+  }
+}

@@ -1,0 +1,205 @@
+"""Large products and residual units of the codec on Hopper (`codec_resident.cu`, `codec_stream.cu`).
+
+A program reads its columns of x once, where the kernels in Triton read them once for each tap and each tile of outputs.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from ctypes import c_int, c_int64, c_void_p
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from torch.utils.weak import WeakTensorKeyDictionary
+
+from omnitts_cli.kernels.cuda.nvrtc import CompileError, Kernel, why_not
+from omnitts_cli.kernels.ops import Product
+
+HERE = Path(__file__).parent
+HOPPER = (9, 0)
+COLUMNS = 64
+"""Columns of x, in a group of four warps."""
+MOST_DILATION = 9
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One compiled kernel. With `stages` its weights come in parts, otherwise they stay in shared memory."""
+
+    inputs: int
+    outputs: int
+    tile: int  # outputs computed at once
+    taps: int
+    point: bool  # a second product follows
+    adds: bool
+    enough: int  # blocks of columns from which it is used; measured on an H200, see benchmarks/LOG.md
+    groups: int = 3
+    stages: int = 0
+    in_turn: bool = True  # a group multiplies while the others finish; without stages only
+
+    @property
+    def weights(self) -> int:
+        """Elements of the weights for `tile` outputs."""
+        return (self.taps * self.inputs + self.point * self.tile) * self.tile
+
+    @property
+    def slices(self) -> int:
+        """Tiles of outputs."""
+        return self.outputs // self.tile
+
+    def shared_bytes(self) -> int:
+        """Shared memory, as the kernels lay it out."""
+        reach = (self.taps - 1) * (MOST_DILATION if self.point else 1)
+        kept = (3 + 3 * self.point) * self.tile * 4
+        if self.stages:
+            rows = (self.groups * COLUMNS + reach) | 1
+            return self.stages * self.tile * 128 + kept * self.slices + 128 + rows * self.inputs * 2
+        return self.weights * 2 + kept + 128 + self.groups * ((COLUMNS + reach) | 1) * self.inputs * 2
+
+
+UNITS = {
+    96: Kind(96, 96, 96, 7, point=True, adds=True, enough=240),
+    192: Kind(192, 192, 192, 7, point=True, adds=True, enough=160, stages=5),
+}
+"""Residual units by channels."""
+PRODUCTS = {
+    (1, 384, 384, True): Kind(384, 384, 128, 1, point=False, adds=True, enough=1000, groups=2, in_turn=False),
+    (2, 192, 288, False): Kind(192, 288, 96, 2, point=False, adds=False, enough=160),
+    (2, 384, 768, False): Kind(384, 768, 192, 2, point=False, adds=False, enough=1200, stages=3),
+}
+"""Products by taps, inputs, outputs, and whether a residual is added."""
+
+
+class _Arguments(ctypes.Structure):
+    _fields_ = (
+        *((name, c_void_p) for name in ("x", "weights", "factors", "residual", "wide", "out")),
+        *((name, c_int64) for name in ("residual_stride", "wide_stride", "out_stride")),
+        *((name, c_int) for name in ("pitch", "columns", "blocks", "dilation", "keep")),
+    )
+
+
+def order(outputs: int) -> Tensor:
+    """The channel of each output of a product: a thread holds two of every eight outputs, and so channels that lie
+    four and four together."""
+    n = torch.arange(outputs)
+    pair, lane = n // 8 % 4, n % 8 // 2
+    return n // 32 * 32 + pair // 2 * 16 + lane * 4 + pair % 2 * 2 + n % 2
+
+
+def packed(kind: Kind, conv: Product, point: Product | None) -> tuple[Tensor, Tensor]:
+    """For each tile of outputs: weights as [inputs / 8, outputs, 8]; bias, scale and inverse by the thread that reads
+    them."""
+    weights, factors = [], []
+    for start in range(0, kind.outputs, kind.tile):
+        places = order(kind.tile).to(conv.weight.device)
+        parts = [conv.weight[start + places]]
+        if point is not None:
+            parts.append(point.weight[places][:, places])
+        weights += [part.unflatten(1, (-1, 8)).transpose(0, 1).flatten() for part in parts]
+        for layer in (conv,) if point is None else (conv, point):
+            for row in (layer.bias, layer.scale, layer.inverse):
+                assert row is not None
+                factors.append(row[start : start + kind.tile].view(-1, 2, 4, 4).permute(2, 0, 1, 3).flatten())
+    return torch.cat(weights), torch.cat(factors)
+
+
+_packed: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
+
+
+def _prepared(kind: Kind, conv: Product, point: Product | None) -> tuple[Tensor, Tensor]:
+    """`packed`, once for each layer."""
+    found = _packed.get(conv.weight)
+    if found is None:
+        found = _packed[conv.weight] = packed(kind, conv, point)
+        torch.cuda.current_stream().synchronize()  # the kernel reads them before it waits for the one in front of it
+    return found
+
+
+@functools.cache
+def _kernel(kind: Kind, _device: int) -> Kernel | None:
+    """The compiled kernel; None if it cannot be compiled or does not fit."""
+    defines = {
+        "INPUTS": kind.inputs, "OUTPUTS": kind.outputs, "N": kind.tile, "TAPS": kind.taps, "POINT": int(kind.point),
+        "ADDS": int(kind.adds),
+    }  # fmt: skip
+    if kind.stages:
+        source, defines["STAGES"] = "codec_stream.cu", kind.stages
+    else:
+        source, defines["GROUPS"], defines["TURNS"] = "codec_resident.cu", kind.groups, int(kind.in_turn)
+    threads = 128 * kind.groups + 128
+    try:
+        return Kernel(HERE / source, "tiles", defines, "sm_90a", 0, threads, kind.shared_bytes(), early=True)
+    except CompileError:
+        return None
+
+
+@functools.cache
+def _processors(device: int) -> int:
+    """Multiprocessors of a card that can run these kernels; 0 for another."""
+    suits = torch.cuda.get_device_capability(device) == HOPPER and not why_not()
+    return torch.cuda.get_device_properties(device).multi_processor_count if suits else 0
+
+
+def _launch(
+    kind: Kind,
+    x: Tensor,
+    conv: Product,
+    point: Product | None,
+    residual: Tensor | None,
+    wide: Tensor | None,
+    out: Tensor,
+    dry: bool,
+) -> bool:
+    rows, columns, _ = out.shape
+    blocks = rows * columns // COLUMNS
+    if columns % COLUMNS or blocks < kind.enough or conv.dilation > (MOST_DILATION if kind.point else 1):
+        return False
+    if not x.is_cuda or not x.dtype == conv.weight.dtype == torch.float16 or not x.is_contiguous():
+        return False
+    device = x.get_device()
+    programs = _processors(device)
+    chosen = _kernel(kind, device) if programs and (x.data_ptr() | out.data_ptr()) % 16 == 0 else None
+    if chosen is None:
+        return False
+    weights, factors = _prepared(kind, conv, point)
+    if dry:
+        return True
+    if not kind.stages:
+        programs = programs // kind.slices * kind.slices
+    arguments = _Arguments(
+        x=x.data_ptr(), weights=weights.data_ptr(), factors=factors.data_ptr(),
+        residual=None if residual is None else residual.data_ptr(), wide=None if wide is None else wide.data_ptr(),
+        out=out.data_ptr(), residual_stride=0 if residual is None else residual.stride(0),
+        wide_stride=0 if wide is None else wide.stride(0), out_stride=out.stride(0), pitch=x.shape[1],
+        columns=columns, blocks=blocks, dilation=conv.dilation, keep=int(wide is not None),
+    )  # fmt: skip
+    chosen.launch(arguments, programs)
+    return True
+
+
+def product(
+    x: Tensor,
+    layer: Product,
+    residual: Tensor | None,
+    out_f32: Tensor | None,
+    out: Tensor | None,
+    dry: bool = False,
+) -> bool:
+    """As in `CodecOps`; False if these kernels do not suit. `dry`: the kernel is only compiled."""
+    kind = PRODUCTS.get((layer.taps, x.shape[2], layer.weight.shape[0], residual is not None))
+    if kind is None or out is None or layer.activation != "snake" or layer.bias is None:
+        return False
+    return _launch(kind, x, layer, None, residual, out_f32, out, dry)
+
+
+def residual_unit(
+    x: Tensor, conv: Product, point: Product, residual: Tensor, keep: bool, out: Tensor, dry: bool = False
+) -> bool:
+    """As in `CodecOps`; False if these kernels do not suit. `dry`: the kernel is only compiled."""
+    kind = UNITS.get(residual.shape[2])
+    if kind is None or conv.taps != kind.taps:
+        return False
+    return _launch(kind, x, conv, point, residual, residual if keep else None, out, dry)

@@ -1,0 +1,214 @@
+"""The codec's large products and residual units in CUDA C++ against their plain twins.
+
+On a GPU: pytest -m gpu tests/kernels/cuda/test_codec_tiles.py
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import ModuleType
+
+import pytest
+import torch
+from torch import Tensor
+
+from omnitts_cli.kernels import plain_codec
+from omnitts_cli.kernels.cuda import codec_tiles
+from omnitts_cli.kernels.cuda.codec_tiles import PRODUCTS, UNITS, Kind, order, packed
+from omnitts_cli.kernels.ops import Product
+
+HOPPER = torch.cuda.is_available() and torch.cuda.get_device_capability() == (9, 0)
+KINDS = (*UNITS.values(), *PRODUCTS.values())
+NAMES = [f"{kind.taps} taps, {kind.inputs} to {kind.outputs}" for kind in KINDS]
+MOST_SHARED = 227 << 10
+
+
+def random(*shape: int, seed: int = 0, device: str = "cpu") -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed + sum(shape))).to(device)
+
+
+def layer(outputs: int, inputs: int, taps: int = 1, dilation: int = 1, device: str = "cpu") -> Product:
+    weight = (random(outputs, taps * inputs, device=device) * (taps * inputs) ** -0.5).half()
+    factors = (random(outputs, seed=seed, device=device).abs() for seed in (1, 2))
+    return Product(weight, random(outputs, seed=3, device=device), taps, dilation, None, "snake", *factors)
+
+
+def error(got: Tensor, wanted: Tensor) -> float:
+    return float((got.float() - wanted.float()).norm() / wanted.float().norm())
+
+
+@pytest.mark.parametrize("outputs", [96, 128, 192])
+def test_order_gives_each_thread_four_neighbours(outputs: int) -> None:
+    places = order(outputs)
+    assert places.sort().values.tolist() == list(range(outputs))
+    # what thread `lane` of four holds of a row: outputs 2 lane and 2 lane + 1 of every eight
+    held = places.view(-1, 4, 2).transpose(0, 1).flatten(1).view(4, -1, 4)
+    assert (held.diff() == 1).all()
+    assert (held[:, :, 0] % 16 == 4 * torch.arange(4)[:, None]).all()  # side by side, they fill lines of 64 bytes
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=NAMES)
+def test_packed_weights_and_factors(kind: Kind) -> None:
+    conv = layer(kind.outputs, kind.inputs, kind.taps)
+    point = layer(kind.outputs, kind.outputs) if kind.point else None
+    weights, factors = packed(kind, conv, point)
+    assert len(weights) == kind.weights * kind.slices
+    places, width = order(kind.tile), kind.taps * kind.inputs
+    for at, part in enumerate(weights.view(kind.slices, -1)):
+        rows = conv.weight[at * kind.tile :][places]
+        assert torch.equal(part[: width * kind.tile].view(-1, kind.tile, 8).transpose(0, 1).flatten(1), rows)
+        if point is not None:
+            rest = part[width * kind.tile :].view(-1, kind.tile, 8).transpose(0, 1).flatten(1)
+            assert torch.equal(rest, point.weight[places][:, places])
+    rows = [row for one in (conv, point) if one is not None for row in (one.bias, one.scale, one.inverse)]
+    for at, part in enumerate(factors.view(kind.slices, len(rows), 4, -1)):
+        for got, row in zip(part, rows, strict=True):  # by thread, then in the order of its sums
+            held = row[at * kind.tile :][places].view(-1, 4, 2).transpose(0, 1).flatten(1)
+            assert torch.equal(got, held)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=NAMES)
+def test_shared_memory_suffices(kind: Kind) -> None:
+    assert kind.shared_bytes() <= MOST_SHARED
+    assert kind.outputs % kind.tile == kind.tile % 32 == kind.inputs % 16 == 0
+
+
+def test_other_devices_leave_the_products_to_other_kernels() -> None:
+    one, x = layer(288, 192, 2), random(32, 641, 192).half()
+    out = torch.empty(32, 640, 288, dtype=torch.float16)
+    if not HOPPER:
+        assert not codec_tiles.product(x, one, None, None, out)
+    assert not codec_tiles.product(x.float(), one, None, None, out)
+
+
+# ---- on a card
+
+
+@pytest.fixture
+def tiles(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The module, used for any number of columns."""
+    for table in (UNITS, PRODUCTS):
+        for key, kind in table.items():
+            monkeypatch.setitem(table, key, replace(kind, enough=1))  # type: ignore[arg-type]
+    return codec_tiles
+
+
+def call(
+    module: ModuleType, x: Tensor, conv: Product, point: Product | None, adds: bool, keep: bool
+) -> tuple[Tensor, Tensor]:
+    """The residual, and the track, whose first eight columns are the past."""
+    columns, outputs = x.shape[1] - (conv.taps - 1) * conv.dilation, conv.weight.shape[0]
+    wide = random(x.shape[0], columns, outputs, seed=5, device="cuda")
+    track = torch.full((x.shape[0], 8 + columns, outputs), 7.0, device="cuda").half()
+    if point is not None:
+        done = module.residual_unit(x, conv, point, wide, keep, track[:, 8:])
+    else:
+        done = module.product(x, conv, wide if adds else None, wide if keep else None, track[:, 8:])
+    assert done is not False
+    return wide, track
+
+
+CASES = [
+    pytest.param(kind, dilation, streams, blocks, keep, id=f"{name}, dilation {dilation}, {streams} x {blocks}, {keep}")
+    for kind, name in zip(KINDS, NAMES, strict=True)
+    for dilation in ((1, 3, 9) if kind.point else (1,))
+    for streams, blocks in ((1, 1), (3, 10), (7, 61))
+    for keep in (True, False)
+]
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not HOPPER, reason="needs a Hopper card")
+@pytest.mark.parametrize(("kind", "dilation", "streams", "blocks", "keep"), CASES)
+def test_results(tiles: ModuleType, kind: Kind, dilation: int, streams: int, blocks: int, keep: bool) -> None:
+    """Any number of blocks of 64 columns, in any number of streams; twice with the same bits."""
+    conv = layer(kind.outputs, kind.inputs, kind.taps, dilation, "cuda")
+    point = layer(kind.outputs, kind.outputs, device="cuda") if kind.point else None
+    x = random(streams, blocks * 64 + (kind.taps - 1) * dilation, kind.inputs, device="cuda").half()
+    got = call(tiles, x, conv, point, kind.adds, keep)
+    wanted = call(plain_codec, x, conv, point, kind.adds, keep)
+    assert error(got[1][:, 8:], wanted[1][:, 8:]) < 2e-3
+    assert torch.equal(got[1][:, :8], wanted[1][:, :8])  # what lies in front is left alone
+    if keep:
+        assert error(got[0], wanted[0]) < 2e-3
+    else:
+        assert torch.equal(got[0], wanted[0])
+    for mine, again in zip(got, call(tiles, x, conv, point, kind.adds, keep), strict=True):
+        assert torch.equal(mine, again)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not HOPPER, reason="needs a Hopper card")
+def test_the_released_codec() -> None:
+    """Large calls of the ordinary kernels, and calls of other sizes: near to float32 on the whole clip."""
+    from omnitts_cli.kernels.triton import OPS
+    from omnitts_cli.models.slot_decoder import slot_decoder
+    from omnitts_cli.settings.engine import EngineSettings
+    from omnitts_cli.speech import load
+
+    before = torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
+    try:
+        with torch.inference_mode():
+            name, settings = "random:0.6b-customvoice", EngineSettings(device="cuda", offline=True)
+            codec = load.load_model(name, load.device_for(name, settings), settings=settings).codec
+            codes = torch.randint(0, 2048, (16, 40, 16), generator=torch.Generator().manual_seed(1)).cuda()
+            slots, whole = torch.arange(16).cuda(), codec(codes)
+            assert whole.std() > 1e-3
+            decoder = slot_decoder(codec, 16, 16, OPS.codec)
+            for sizes in ((16, 16, 8), (1, 2, 4, 1, 16, 16)):
+                decoder.clear(slots)
+                sound = torch.cat([decoder.decode(part, slots) for part in codes.split(sizes, 1)], 1)
+                assert error(sound, whole) < 2.6e-3, sizes
+    finally:
+        torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32 = before
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not HOPPER, reason="needs a Hopper card")
+def test_large_values_saturate(tiles: ModuleType) -> None:
+    conv, point = layer(96, 96, 7, 1, "cuda"), layer(96, 96, device="cuda")
+    conv = replace(conv, weight=conv.weight * 60000)
+    x = random(2, 128 + 6, 96, device="cuda").half()
+    for got, wanted in zip(
+        call(tiles, x, conv, point, True, True), call(plain_codec, x, conv, point, True, True), strict=True
+    ):
+        assert got.isfinite().all()
+        assert error(got, wanted) < 5e-3
+    assert got.abs().max() == 65504
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not HOPPER, reason="needs a Hopper card")
+def test_what_does_not_suit(tiles: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    conv, point = layer(96, 96, 7, 1, "cuda"), layer(96, 96, device="cuda")
+
+    def unit(columns: int, conv: Product = conv) -> bool:
+        x = random(2, columns + 6 * conv.dilation, 96, device="cuda").half()
+        residual = random(2, columns, 96, device="cuda")
+        return tiles.residual_unit(x, conv, point, residual, True, torch.empty_like(residual).half())
+
+    assert unit(128)
+    assert not unit(96)  # not whole blocks
+    assert not unit(128, replace(conv, dilation=10))  # no room for so many columns
+    monkeypatch.setitem(UNITS, 96, replace(UNITS[96], enough=5))
+    assert not unit(128)  # too few columns
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not HOPPER, reason="needs a Hopper card")
+def test_exact_does_not_use_them(tiles: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their snake is another, and smaller calls do not use them."""
+    from omnitts_cli.kernels.triton import codec_products
+
+    used = list[str]()
+    for name in ("product", "residual_unit"):
+        monkeypatch.setattr(tiles, name, lambda *_, name=name: not used.append(name))
+    conv, point, rise = layer(96, 96, 7, 1, "cuda"), layer(96, 96, device="cuda"), layer(288, 192, 2, 1, "cuda")
+    x, y = random(2, 128 + 6, 96, device="cuda").half(), random(2, 129, 192, device="cuda").half()
+    residual, out = random(2, 128, 96, device="cuda"), torch.empty(2, 128, 288, device="cuda").half()
+    for ordered, expected in ((True, []), (False, ["residual_unit", "product"])):
+        used.clear()
+        codec_products.residual_unit(x, conv, point, residual, True, torch.empty_like(residual).half(), ordered)
+        codec_products.product(y, rise, out=out, ordered=ordered)
+        assert used == expected
