@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Literal
 
 from omnitts_cli.errors import OmniError
@@ -29,6 +30,7 @@ class Sampling:
     predictor_top_k: int | None = None
     predictor_top_p: float | None = None
 
+    @lru_cache(maxsize=64)  # noqa: B019 (it keeps 64 settings at most; most requests have the same)
     def over(self, defaults: Sampling) -> Sampling:
         """These settings with every `None` replaced from `defaults`, and values that every device can sample with."""
         names = self.__dataclass_fields__

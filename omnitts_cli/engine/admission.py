@@ -99,7 +99,7 @@ class Admission:
         return room if open_feed else min(room, runaway_limit(draft.spoken))
 
     def advance(self, records: Sequence[Record]) -> list[Record]:
-        """Prefill a run of rows for each; returns those that are now RUNNING."""
+        """Prefill a run of rows for each; returns those whose prompt is complete, for `begin`."""
         if new := [record for record in records if record.prompt is None]:
             self._make_prompts(new)
             self._copy_prefixes(new)
@@ -115,13 +115,17 @@ class Admission:
                 ready.append(record)
         if runs:
             self._prefill.launch(runs)
-        if ready:
-            self._write_columns(ready)
         for record in ready:
             self._keep_prefix(record)
+        return ready
+
+    def begin(self, records: Sequence[Record]) -> None:
+        """Write the slots' columns; frames can follow. The host does this while the device is busy with the prompts."""
+        self._write_columns(records)
+        for record in records:
             record.state = State.RUNNING
             record.draft = record.prompt = None  # their memory is no longer needed
-        return ready
+            top_up(self._context, self._stream, record)
 
     def _make_prompts(self, records: Sequence[Record]) -> None:
         self._wait_for_sounds(records)
@@ -131,7 +135,9 @@ class Admission:
             record.prompt = prompt
             if prompt.feed.shape[0]:
                 record.unsent.append(prompt.feed)
-            self._stream.keep_alive(prompt.rows, prompt.feed, prompt.pad)
+        self._stream.keep_alive(
+            *{id(one): one for made in prompts for one in (made.rows, made.feed, made.pad)}.values()
+        )
         self._stream.wait_event(self._prompt_stream.record_event())
 
     def _wait_for_sounds(self, records: Sequence[Record]) -> None:
@@ -231,6 +237,7 @@ class PrefillSteps:
             most, model = self._sizes[-1], context.model
             self._rows = torch.zeros((most, PIECE, model.facts.hidden), device=model.device, dtype=model.dtype)
             self._zeros = torch.zeros_like(self._rows[0])
+            self._padding = [self._zeros[:rows] for rows in range(PIECE)]
             self._places = context.indices([0] * most, [context.spare] * most)  # starts and slots [2, pieces]
             for size in reversed(self._sizes):
                 self._replays[size] = stream.capture(lambda size=size: self._prefill(size))
@@ -244,7 +251,7 @@ class PrefillSteps:
         # padding must stay inside the cache; near its end the exact length is run uncaptured
         padded = [run for run in runs if self._replays and self._end(run) <= self._context.cache.capacity]
         with self._stream:
-            for run in runs:
+            for run in runs if len(padded) < len(runs) else ():
                 if run not in padded:
                     self._eager_run(run)
             if padded:
@@ -261,7 +268,7 @@ class PrefillSteps:
         spare = sum(steps) - len(slots)
         places = context.indices(starts + [0] * spare, slots + [context.spare] * spare)
         # zeros, because an earlier prompt's rows may not have been finite
-        parts = [part for run in runs for part in (run.rows, self._zeros[: -run.rows.shape[0] % PIECE])]
+        parts = [part for run in runs for part in (run.rows, self._padding[-run.rows.shape[0] % PIECE])]
         rows = torch.cat([*parts, *[self._zeros] * spare]).unflatten(0, (-1, PIECE))
         first = 0
         for size in steps:

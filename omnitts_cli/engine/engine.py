@@ -268,19 +268,20 @@ class Engine:
 
     def _admit(self) -> list[Record]:
         """Give slots to waiting requests and prefill prompts; returns those that now have a slot."""
-        opening, new = self._opening(), []
+        opening, new, ready = self._opening(), [], []
         # a burst of requests is admitted over several turns, so that the others go on speaking
         idle = not any(record.has_columns for record in self._admitted)
         left = (max(self.plan.admissions, self.plan.burst) if idle else self.plan.admissions) - len(opening)
         while True:  # the device works on the prompts of one group while those of the next are drafted
             opened = (one for one in tuple(self._waiting) if self._free and one.speakable and self._open(one))
             group = list(itertools.islice(opened, max(0, min(left, TOGETHER))))
-            for record in self._admission.advance([*opening, *group]):
-                top_up(self._context, self._frame_stream, record)
-            new += group
-            left, opening = left - len(group), []
+            ready += self._admission.advance([*opening, *group])
+            new, left, opening = new + group, left - len(group), []
             if len(group) < TOGETHER:
-                return new
+                break
+        if ready:
+            self._admission.begin(ready)
+        return new
 
     def _open(self, record: Record) -> bool:
         """Give a waiting request a slot; returns whether it could be given one."""

@@ -87,17 +87,20 @@ class KnownRows:
         self._places: dict[int, int] = {}  # of each id in the table
         self._table: Tensor | None = None  # [room, H], grows by doubling up to `most` rows
 
-    def rows(self, ids: Sequence[int], place: Callable[[np.ndarray], Tensor]) -> Tensor:
-        """[N] -> [N, H], a tensor of its own."""
+    def rows(
+        self, ids: Sequence[int], place: Callable[[np.ndarray], Tensor], also: Sequence[int] = ()
+    ) -> tuple[Tensor, Tensor]:
+        """[N] -> [N, H], a tensor of its own; and the numbers of `also`, which go to the device in the same copy."""
         new = [index for index in dict.fromkeys(ids) if index not in self._places]
         if len(self._places) + len(new) > self._most:  # rare, so start over
             self._places.clear()
             new = list(dict.fromkeys(ids))
         if len(new) > self._most:
-            return self._text.rows(place(np.array(ids, np.int64)))
+            return self._text.rows(place(np.array(ids, np.int64))), place(np.array(also, np.int64))
         if new:
             self._learn(new, place)
-        return self._table[place(np.array([self._places[index] for index in ids], np.int64))]
+        sent = place(np.array([*(self._places[index] for index in ids), *also], np.int64))
+        return self._table[sent[: len(ids)]], sent[len(ids) :]
 
     @torch.inference_mode(False)  # a CPU's stream is in that mode, and tensors made there are read-only elsewhere
     @torch.no_grad()
@@ -128,27 +131,16 @@ class PromptRows:
     @torch.no_grad()
     def text(self, ids: Sequence[int]) -> Tensor:
         """[N] ids -> [N, H], their text rows."""
-        return self._known.rows(ids, self._place)
+        return self._known.rows(ids, self._place)[0]
 
     @torch.no_grad()
     def prompts(self, drafts: Sequence[Draft]) -> list[Prompt]:
         """A prompt for each draft. Their rows are views of one tensor that do not overlap, except `pad`."""
-        rows = self.text([*(i for draft in drafts for i in (*draft.text, *draft.feed)), self._pad])
-        self._add_codec_side(rows, drafts)
-        return list(self._cut(rows, drafts))
-
-    @torch.no_grad()
-    def last_row(self, draft: Draft, text_row: Tensor) -> Tensor:
-        """[H], the last row of a draft whose last token became known later; `text_row` [H] is the row of that token."""
-        return text_row + self._frames.control(self._place(np.array(draft.codec[-1:], np.int64)))[0]
-
-    def _add_codec_side(self, rows: Tensor, drafts: Sequence[Draft]) -> None:
-        """Add each control id, vector and frame to its row, each kind in one operation."""
-        ids, at, vectors, vectors_at, frames, frames_at = [], [], [], [], [], []
-        begin = 0
+        ids = [*(i for draft in drafts for i in (*draft.text, *draft.feed)), self._pad]
+        controls, at, vectors, vectors_at, frames, frames_at, begin = [], [], [], [], [], [], 0
         for draft in drafts:
-            first = len(ids)
-            ids += draft.codec
+            first = len(controls)
+            controls += draft.codec
             at += range(begin + draft.bare, begin + len(draft.text))
             if draft.speaker_at is not None:
                 vectors.append(draft.embedding)
@@ -157,24 +149,30 @@ class PromptRows:
                 frames.append(draft.reference)
                 frames_at += range(first + draft.frames_at, first + draft.frames_at + len(draft.reference))
             begin += len(draft.text) + len(draft.feed)
-        codec_ids, places = self._place(np.array([ids, at], np.int64))
-        codecs = self._frames.control(codec_ids)
+        rows, sent = self._known.rows(ids, self._place, [*controls, *at])
+        codecs = self._frames.control(sent[: len(at)])
         if vectors:
             codecs.index_copy_(0, self._place(np.array(vectors_at)), self._place(np.stack(vectors)).to(codecs.dtype))
         if frames:
             rows_of_frames = self._frames.frame(self._place(np.concatenate(frames)))
             codecs.index_copy_(0, self._place(np.array(frames_at)), rows_of_frames)
-        rows.index_add_(0, places, codecs)
+        rows.index_add_(0, sent[len(at) :], codecs)
+        return list(self._cut(rows, drafts))
+
+    @torch.no_grad()
+    def last_row(self, draft: Draft, text_row: Tensor) -> Tensor:
+        """[H], the last row of a draft whose last token became known later; `text_row` [H] is the row of that token."""
+        return text_row + self._frames.control(self._place(np.array(draft.codec[-1:], np.int64)))[0]
 
     def _cut(self, rows: Tensor, drafts: Sequence[Draft]) -> Iterator[Prompt]:
-        begin = 0
+        begin, pad, nothing = 0, rows[-1], rows[:0]
         for draft in drafts:
             middle = begin + len(draft.text)
             end = middle + len(draft.feed)
             if draft.turns is not None and draft.turns.rows is not None:
                 where = self._place(np.array(draft.turns.places, np.int64) + begin)
                 rows.index_copy_(0, where, draft.turns.rows)
-            yield Prompt(draft, rows[begin:middle], rows[middle:end], rows[-1])
+            yield Prompt(draft, rows[begin:middle], rows[middle:end] if draft.feed else nothing, pad)
             begin = end
 
 

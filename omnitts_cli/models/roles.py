@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from hashlib import blake2b
 from typing import Protocol
 
@@ -91,7 +92,7 @@ class Draft:
         """Rows at the front without a codec row."""
         return len(self.text) - len(self.codec)
 
-    @property
+    @cached_property
     def shared_key(self) -> tuple[object, ...]:
         """Everything that the shared rows are made of: equal keys mean equal rows."""
         with_codec = self.shared - self.bare

@@ -50,7 +50,8 @@ def test_known_rows_are_those_that_were_made(most: int) -> None:
     known, truth = KnownRows(text, most), text.rows(torch.arange(300))
     for count in (1, 20, 0, 40, 49, 12, 300):
         ids = torch.randint(0, 300, (count,), generator=drawn).tolist()
-        assert torch.equal(known.rows(ids, torch.from_numpy), truth[ids])
+        rows, also = known.rows(ids, torch.from_numpy, ids[:3])
+        assert torch.equal(rows, truth[ids]) and also.tolist() == ids[:3]
         assert len(known._places) <= most
 
 
@@ -65,8 +66,8 @@ def test_what_is_known_is_not_made_again(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_known_rows_belong_to_whoever_asked() -> None:
     known = KnownRows(embedder())
-    known.rows([1, 2], torch.from_numpy).zero_()
-    assert known.rows([1], torch.from_numpy).any()
+    known.rows([1, 2], torch.from_numpy)[0].zero_()
+    assert known.rows([1], torch.from_numpy)[0].any()
     with torch.inference_mode():  # what was made there may still be written to later
         known.rows([4], torch.from_numpy)
-    known.rows([5], torch.from_numpy).zero_()
+    known.rows([5], torch.from_numpy)[0].zero_()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import unicodedata
 import zlib
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -104,22 +105,20 @@ class PieceTokenizer(TextTokenizer):
     def encode(self, text: str) -> list[int]:
         """The ids of exactly this text; nothing is added or stripped."""
         words = self._words.pre_tokenize_str(self.normal(printable(text)))
-        return [zlib.crc32(piece) % self.size for word, _ in words for piece in pieces(word)]
+        return [value % self.size for word, _ in words for value in hashes(word)]
 
 
-def pieces(word: str) -> list[bytes]:
-    """The word in UTF-8, cut after every 7 bytes; if it is not ASCII, between characters after every 5 at most."""
+@lru_cache(maxsize=10_000)  # as many as the BPE of a released model keeps
+def hashes(word: str) -> list[int]:
+    """The hash of each piece of a word, of up to 7 bytes, or 5 if the word is not ASCII. Characters stay whole."""
     encoded = word.encode()
-    if word.isascii():
-        return [encoded[at : at + 7] for at in range(0, len(encoded), 7)]
-    cuts = [0]
-    at = 0
+    most, cuts, at = 7 if word.isascii() else 5, [0], 0
     for character in word:
         size = len(character.encode())
-        if at + size - cuts[-1] > 5:
+        if at + size - cuts[-1] > most:
             cuts.append(at)
         at += size
-    return [encoded[begin:end] for begin, end in pairwise([*cuts, at])]
+    return [zlib.crc32(encoded[begin:end]) for begin, end in pairwise([*cuts, at])]
 
 
 def unsure(character: str) -> bool:
