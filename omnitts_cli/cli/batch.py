@@ -125,7 +125,7 @@ def only_check(job: Job) -> None:
             status="ok" if not plan.bad else "error", command="batch", rows=plan.count, bad=plan.bad,
             expected_s=round(seconds, 1), bytes=job.bytes_for(seconds), models=plan.models,
         )  # fmt: skip
-        console.note(f"{plan.count:,} rows, about {duration(seconds)} of speech")
+        console.note(f"{plan.count:,} row{'s' * (plan.count != 1)}, about {duration(seconds)} of speech")
         plan.manifest.source.close()
     if bad:
         raise PartialError(f"{plan.bad:,} of {plan.count:,} rows cannot be spoken", cause=bad)

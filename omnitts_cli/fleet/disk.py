@@ -19,6 +19,8 @@ from omnitts_cli.audio.target import alive
 from omnitts_cli.errors import OmniError, OutputError
 
 LOCK = "lock"
+WORK = ".omnitts"  # our folder in the output
+OURS = ("manifest.jsonl", "report.md", "report.png")  # our files beside it
 
 
 class File:

@@ -19,6 +19,7 @@ from omnitts_cli.audio.outlet import make_folder
 from omnitts_cli.errors import DeviceError, InputError, Notice, OutputError, UsageError
 from omnitts_cli.fleet import disk
 from omnitts_cli.fleet.content import Keys, model_mask
+from omnitts_cli.fleet.disk import OURS, WORK
 from omnitts_cli.fleet.journal import FAILED, Journal, Lookup, read
 from omnitts_cli.fleet.listing import Listing
 from omnitts_cli.fleet.manifest import checked_kind, open_manifest
@@ -37,9 +38,7 @@ from omnitts_cli.settings.setting import fields_of
 from omnitts_cli.settings.table import Speech, TextIn
 from omnitts_cli.speech.tts import TTS
 
-WORK = ".omnitts"
 OWNER = "run"  # file with the token of the run whose workers may commit
-OURS = ("manifest.jsonl", "report.md", "report.png")
 GPU_SLOTS = 64
 THREADS_EACH = 4  # of a speech recogniser
 BYTES_PER_S = {"wav": 1.0, "raw": 1.0, "flac": 0.55, "mp3": 0.1, "opus": 0.07, "ogg": 0.15}  # of 16-bit samples

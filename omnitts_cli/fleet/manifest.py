@@ -10,6 +10,7 @@ import csv
 import hashlib
 import json
 import os
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,7 @@ SUFFIXES = {
     ".txt": "lines",
 }  # fmt: skip
 TEXTS = (".txt", ".md", ".ssml")
+SPREADSHEETS = (".xlsx", ".xls", ".ods")
 LONGEST_LINE = 16 << 20
 BLOCK = 1 << 20
 BOM = b"\xef\xbb\xbf"
@@ -276,20 +278,28 @@ def kind_of(path: Path) -> str:
         return "folder"
     kind = SUFFIXES.get(path.suffix.lower())
     if kind is None:
-        raise UsageError(
-            f"unknown kind of manifest '{path.suffix or path.name}'", hint=f"--manifest-format {likely_kind(path)}"
-        )
+        raise UsageError(f"unknown kind of manifest '{path.suffix or path.name}'", hint=instead(path))
     return "ljspeech" if kind == "csv" and looks_like_ljspeech(path) else kind
 
 
+def instead(path: Path) -> str:
+    """The hint for a file of no known kind."""
+    if path.suffix.lower() in SPREADSHEETS:
+        return "save it as CSV, with the columns id and text"
+    kind = likely_kind(path)
+    if kind == "array":
+        return f"jq -c '.[]' {shlex.quote(str(path))} | omnitts batch - -O DIR"
+    return f"--manifest-format {kind}"
+
+
 def likely_kind(path: Path) -> str:
-    """What the beginning of a file without a known suffix looks like."""
+    """What the beginning of a file without a known suffix looks like; `array`: JSON that is not in lines."""
     try:
         with path.open("rb") as file:
             line = file.readline(LONGEST_LINE).removeprefix(BOM)
     except OSError as error:
         raise unreadable(path, error) from None
-    marks = ((b"PAR1", "parquet"), (b"{", "jsonl"))
+    marks = ((b"PAR1", "parquet"), (b"{", "jsonl"), (b"[", "array"))
     found = next((kind for mark, kind in marks if line.startswith(mark)), None)
     names = [{name.strip(b' "\r\n').lower() for name in line.split(mark)} for mark in (b",", b"\t")]
     tables = (kind for kind, header in zip(("csv", "tsv"), names, strict=True) if header & {b"text", b"input"})
@@ -374,8 +384,10 @@ def of_stdin(kind: str | None, work: Path, stdin: BinaryIO | None) -> Manifest:
 
 
 def texts_in(folder: Path) -> list[Path]:
+    """The files of text in a folder and below. Hidden ones and the reports of this command are left out."""
     found = (path for path in folder.rglob("*") if path.suffix.lower() in TEXTS and path.is_file())
-    return sorted(path for path in found if not any(part.startswith(".") for part in path.relative_to(folder).parts))
+    seen = (path for path in found if not any(part.startswith(".") for part in path.relative_to(folder).parts))
+    return sorted(path for path in seen if path.name not in disk.OURS or not (path.parent / disk.WORK).is_dir())
 
 
 def digest_of_folder(folder: Path) -> str:

@@ -24,7 +24,8 @@ import numpy as np
 from omnitts_cli.errors import OutputError, UsageError
 from omnitts_cli.fleet import disk
 from omnitts_cli.fleet.bucket import Bucket, Owner, owner_of
-from omnitts_cli.fleet.job import OURS, WORK, Job
+from omnitts_cli.fleet.disk import OURS, WORK
+from omnitts_cli.fleet.job import Job
 from omnitts_cli.fleet.journal import FAILED, Journal, Lookup, made_differently
 from omnitts_cli.fleet.listing import FOLDERS, Listing
 from omnitts_cli.fleet.manifest import Manifest

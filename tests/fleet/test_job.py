@@ -91,6 +91,20 @@ def test_parquet_in_and_out(omnitts: Call) -> None:
     assert batch(omnitts, "m.parquet", "-O", "out", "--to", "parquet", "-F", "wav")["spoken_now"] == 0
 
 
+def test_a_folder_of_texts_does_not_speak_its_own_reports(omnitts: Call) -> None:
+    """The output may lie below the texts; a corpus is not a folder of texts."""
+    Path("texts").mkdir()
+    Path("texts/a.txt").write_text("Hello.")
+    assert batch(omnitts, "texts", "-O", "texts/out")["rows"] == 1
+    assert batch(omnitts, "texts", "-O", "texts/out")["rows"] == 1
+    before = Path("texts/out/manifest.jsonl").read_bytes()
+    done = omnitts("batch", "texts/out", "-O", "texts/out", *TOY)
+    assert done.code == 3 and "texts/out has no rows" in done.err
+    assert Path("texts/out/manifest.jsonl").read_bytes() == before
+    Path("texts/report.md").write_text("Good day.")  # of somebody else
+    assert batch(omnitts, "texts", "-O", "texts/out")["rows"] == 2
+
+
 def test_a_folder_of_texts_and_standard_input(omnitts: Call) -> None:
     Path("texts/deep").mkdir(parents=True)
     Path("texts/a.txt").write_text("Hello.")
@@ -431,6 +445,8 @@ def test_an_unknown_field_stops_everything(omnitts: Call) -> None:
         (["m.csv", "-O", "nothing://bucket"], 2, "Protocol not known: nothing"),
         (["m.csv", "-O", "memory://out"], 2, "memory://out is the memory of this process"),
         (["m.doc", "-O", "out"], 2, "--manifest-format lines"),
+        (["m.xlsx", "-O", "out"], 2, "save it as CSV"),
+        (["my rows.json", "-O", "out"], 2, "jq -c '.[]' 'my rows.json' | omnitts batch - -O DIR"),
         (["empty.jsonl", "-O", "out"], 3, "error: empty.jsonl has no rows"),
         (["-", "-O", "out"], 3, "error: standard input has no rows"),
         (["m.csv", "-O", "out", "--asr-model", "base"], 2, "--asr-model has no effect without --verify asr"),
@@ -443,6 +459,8 @@ def test_an_unknown_field_stops_everything(omnitts: Call) -> None:
 def test_refusals(omnitts: Call, words: list[str], code: int, message: str) -> None:
     Path("m.csv").write_text(CSV)
     Path("m.doc").write_text("x")
+    Path("m.xlsx").write_bytes(b"PK\x03\x04")
+    Path("my rows.json").write_text('[{"text": "Hello."}]')
     Path("empty.jsonl").write_text("\n")
     Path("here").mkdir()
     Path("here/a.txt").write_text("Hello.")
