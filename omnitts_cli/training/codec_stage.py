@@ -16,6 +16,8 @@ from omnitts_cli.training.channels_last import channels_last, from_silence, in_f
 from omnitts_cli.training.joined import JoinedWeights
 from omnitts_cli.training.journal import Budget, Journal, falling_rate
 from omnitts_cli.training.learning import half, half_type, optimiser
+from omnitts_cli.training.low_wave import DOWN as LOW_DOWN
+from omnitts_cli.training.low_wave import LowWaves, out_of_phase
 from omnitts_cli.training.mel_distance import MelDistance
 from omnitts_cli.training.periodicity import DOWN, HOP, Periodicity, pitches
 from omnitts_cli.training.pool import FRAME, ShardReader, SoundPool
@@ -30,6 +32,7 @@ LOOK_EVERY = 50  # steps between two looks at the clock
 WRITE_EVERY = 500  # steps between two lines of the journal
 SAVE_EVERY = 60.0  # seconds
 HINT_WIDTH = 128
+OUTLINE_WIDTH = 256
 PITCHES_PER_FRAME = FRAME // DOWN // HOP
 TRUSTED = 0.5  # share of the time after which the running measure of latents is trusted alone
 
@@ -40,7 +43,7 @@ class CodecStage:
     NAME = "codec"
     GROWS = True  # whether speech that comes later is learned from too
     SKIP: tuple[str, ...] = ("books",)  # weights that do not learn by gradients
-    LOSSES: tuple[str, ...] = ("mel", "wave", "commit", "alike", "phones", "periods", "pitch")
+    LOSSES: tuple[str, ...] = ("mel", "wave", "commit", "alike", "phones", "periods", "pitch", "low", "outline")
 
     def __init__(self, recipe: Recipe, device: Device, pool: SoundPool, team: Team) -> None:
         self.recipe, self.plan, self.pool, self.device = recipe, recipe.codec_training, pool, device
@@ -58,9 +61,14 @@ class CodecStage:
         self.pitch = nn.Sequential(
             nn.Linear(sizes.quantised, HINT_WIDTH), nn.SiLU(), nn.Linear(HINT_WIDTH, PITCHES_PER_FRAME)
         ).to(where)
+        # and the low wave, of which a frame continues what the frame before it has begun
+        self.low = LowWaves().to(where)
+        self.outline = nn.Sequential(
+            nn.Linear(2 * sizes.quantised, OUTLINE_WIDTH), nn.SiLU(), nn.Linear(OUTLINE_WIDTH, FRAME // LOW_DOWN[0])
+        ).to(where)
         self.rate = torch.tensor(self.schedule.rate, device=where)
         last = self.in_float32(self.decoder)
-        precise = (self.encoder.quantiser, self.decoder.quantiser, self.phones, self.pitch, *last)
+        precise = (self.encoder.quantiser, self.decoder.quantiser, self.phones, self.pitch, self.outline, *last)
         self.weights = JoinedWeights(self.learners(), half_type(device), precise, self.SKIP)
         self.learned, self.gradients = [self.weights.values], self.weights.gradients
         self.optimiser = self.optimiser_of(self.learned)
@@ -78,7 +86,7 @@ class CodecStage:
         return self.recipe.codec_training
 
     def learners(self) -> tuple[nn.Module, ...]:
-        return self.encoder, self.decoder, self.phones, self.pitch
+        return self.encoder, self.decoder, self.phones, self.pitch, self.outline
 
     def in_float32(self, decoder: CodecDecoder) -> tuple[nn.Module, ...]:
         """Layers of the decoder that never compute in half precision."""
@@ -88,7 +96,7 @@ class CodecStage:
         return optimiser(self.device, weights, self.rate, (0.8, 0.99), 1e-3)
 
     def modules(self) -> dict[str, nn.Module]:
-        return {m: getattr(self, m) for m in ("encoder", "decoder", "quantiser", "phones", "pitch")}
+        return {m: getattr(self, m) for m in ("encoder", "decoder", "quantiser", "phones", "pitch", "outline")}
 
     def resume(self, tensors: dict[str, Tensor]) -> None:
         for name, module in self.modules().items():
@@ -106,11 +114,13 @@ class CodecStage:
             made, quantised, leading, commit, alike = self.repeat(self.encoded(true), bypass)
             periods, pitch = self.repetition(made, true, self.pitch(quantised))
             phones = F.cross_entropy(self.phones(leading).view(-1, len(PHONES)), said.flatten())
-        mel, wave = self.apart(made, true), (made - true).abs().mean()
+            low = self.low(true)
+            outline = out_of_phase([self.outline(_with_before(quantised)).flatten(1)], low)
+        mel, wave, phase = self.apart(made, true), (made - true).abs().mean(), out_of_phase(self.low(made), low)
         books = plan.commit * commit + plan.alike * alike + plan.phones * phones
-        voice = plan.repetition * periods + plan.pitch * pitch
+        voice = plan.repetition * periods + plan.pitch * pitch + plan.low * phase + plan.outline * outline
         self.weights.learn(plan.mel * mel + plan.wave * wave + books + voice)
-        self.losses += torch.stack([mel, wave, commit, alike, phones, periods, pitch]).detach()
+        self.losses += torch.stack([mel, wave, commit, alike, phones, periods, pitch, phase, outline]).detach()
 
     def repetition(self, made: Tensor, true: Tensor, guessed: Tensor | None) -> tuple[Tensor, Tensor]:
         """Where the true sound is voiced: how far autocorrelations are apart, and how far, in octaves, the guessed
@@ -177,6 +187,11 @@ class CodecStage:
 
     def save(self, folder: Path) -> None:
         parts.save(folder, STEM, parts.gather(**self.modules()))
+
+
+def _with_before(x: Tensor) -> Tensor:
+    """[B, T, width] -> [B, T, 2 * width]: each frame beside the one before it."""
+    return torch.cat([F.pad(x[:, :-1], (0, 0, 1, 0)), x], -1)
 
 
 def train_codec(

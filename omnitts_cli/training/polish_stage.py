@@ -22,6 +22,7 @@ from omnitts_cli.training.codec_stage import CodecStage
 from omnitts_cli.training.critics import Critics, critic_loss, maker_losses
 from omnitts_cli.training.joined import JoinedWeights
 from omnitts_cli.training.learning import half, half_type
+from omnitts_cli.training.low_wave import out_of_phase
 from omnitts_cli.training.pool import FRAME, SoundPool
 from omnitts_cli.training.recipe import Polish, Recipe
 from omnitts_cli.training.settled import STEM
@@ -57,13 +58,13 @@ class PolishStage(CodecStage):
     NAME = "polish"
     GROWS = False
     SKIP = ("quantiser",)  # codes, and what they mean to the decoder, stay
-    LOSSES = ("mel", "wave", "critics", "adversarial", "feature", "latent", "periods")
+    LOSSES = ("mel", "wave", "critics", "adversarial", "feature", "latent", "periods", "low")
 
     def __init__(self, recipe: Recipe, device: Device, pool: SoundPool, team: Team) -> None:
         plan = recipe.polish
         self.critics = Critics(plan.critic_width, plan.periods, plan.period_width).to(device.torch_device)
         super().__init__(recipe, device, pool, team)
-        for module in (self.encoder, self.quantiser, self.phones, self.pitch):
+        for module in (self.encoder, self.quantiser, self.phones, self.pitch, self.outline):
             module.eval().requires_grad_(False)
         # what the decoder is given for each frame of the pool
         frames = len(pool.sound) // FRAME
@@ -125,10 +126,17 @@ class PolishStage(CodecStage):
         from_ = plan.frames // polish.judged * (polish.judged - 1) * FRAME
         own, adversarial, feature = self._judge(made[:, from_:], true[:, from_:])
         periods, _ = self.repetition(made, true, None)
-        close = polish.mel * mel + plan.wave * wave + polish.latent * latent + polish.repetition * periods
+        phase = out_of_phase(self.low(made), self.low(true))
+        close = (
+            polish.mel * mel
+            + plan.wave * wave
+            + polish.latent * latent
+            + polish.repetition * periods
+            + polish.low * phase
+        )
         self.weights.learn(close + polish.adversary * adversarial + polish.feature * feature)
         self.judges.learn(own)
-        self.losses += torch.stack([mel, wave, own, adversarial, feature, latent, periods]).detach()
+        self.losses += torch.stack([mel, wave, own, adversarial, feature, latent, periods, phase]).detach()
 
     def _latent_distance(self, made: Tensor, true: Tensor) -> Tensor:
         """The distance between the encoder's latents of the decoded and of the true sound, relative to their size."""

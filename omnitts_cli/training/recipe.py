@@ -70,6 +70,8 @@ class CodecTraining:
     phones: float
     repetition: float
     pitch: float
+    low: float
+    outline: float
     shorter: float
     compile: bool
 
@@ -91,6 +93,7 @@ class Polish:
     latent: float
     latent_share: int
     repetition: float
+    low: float
     kept: float
 
 
