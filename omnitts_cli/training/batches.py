@@ -17,7 +17,7 @@ from omnitts_cli.training.dataset import StrangerTable, UtteranceTable
 from omnitts_cli.training.ids import CodecIds, TextIds
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.recording import recorded
-from omnitts_cli.training.teacher import PHONES_PER_FRAME
+from omnitts_cli.training.teacher import FACTS, PHONES_PER_FRAME
 
 NOBODY, VECTOR = -1, -2  # in place of a speaker's number: no speaker's row, or one that the encoder fills
 
@@ -29,6 +29,7 @@ class Said:
     words: Tensor  # [B, W] ids
     length: Tensor  # [B, 1] of the words
     codes: Tensor  # [B, F, G]
+    drawn: Tensor  # [B, F, G], what the model itself drew there
     frames: Tensor  # [B, 1]
     phones: Tensor  # [B, F, 2]
 
@@ -45,7 +46,8 @@ class Examples:
     tagged: Tensor  # [B, 1] bool: the language
     streamed: Tensor  # [B, 1] bool: one token of text per frame
     mel: Tensor  # [n, bands, columns] of clips
-    made: Tensor  # [n, FACTS] of their speakers
+    place: Tensor  # [B, 1] in the table
+    made: Tensor  # [m, FACTS]: of the speakers of the first m, those without a name
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,9 @@ class Batch:
     target: Tensor  # group 0 or the end; -100 elsewhere
     phones: Tensor  # [B, L, 2], of the frame that follows; -100 elsewhere
     mel: Tensor  # [n, bands, columns]: the clips of the first n
-    made: Tensor  # [n, FACTS]
+    made: Tensor  # [m, FACTS]: the speakers of the first m
+    place: Tensor  # [B, L]: of the utterance in its table
+    frame: Tensor  # [B, L]: of the utterance, the one that follows this row
 
 
 def draw(table: UtteranceTable, size: int, recipe: Recipe, codec: CodecIds, text: TextIds) -> Batch:
@@ -89,21 +93,22 @@ def draw_mixed(
 def named(table: UtteranceTable, size: int, recipe: Recipe) -> Examples:
     places = _places(table, size)
     speaker = table.facts[places, 2][:, None]
-    return _examples(_said(table, places), speaker, recipe, recipe.speech_training.streamed)
+    return _examples(_said(table, places), places, speaker, recipe, recipe.speech_training.streamed)
 
 
 def designed(table: StrangerTable, size: int, recipe: Recipe) -> Examples:
     places = _places(table, size)
     own = _said(table, places)
-    plain = _examples(own, torch.full_like(own.length, NOBODY), recipe, recipe.speech_training.streamed)
-    return replace(plain, instruction=table.instruction[places].long(), instructed=table.instructed[places, None])
+    plain = _examples(own, places, torch.full_like(own.length, NOBODY), recipe, recipe.speech_training.streamed)
+    instruction, instructed = table.instruction[places].long(), table.instructed[places, None]
+    return replace(plain, instruction=instruction, instructed=instructed, made=table.made[places])
 
 
 def cloned(table: StrangerTable, size: int, recipe: Recipe, continued: float) -> Examples:
     """In the voice of another clip; a share goes on after the clip itself, where there is room for both."""
     places = _places(table, size)
     own, before = _said(table, places), _before(table, places)
-    plain = _examples(own, torch.full_like(own.length, VECTOR), recipe, recipe.strangers.streamed)
+    plain = _examples(own, places, torch.full_like(own.length, VECTOR), recipe, recipe.strangers.streamed)
     start = _start(_head(plain), plain.streamed, before.length + own.length)
     goes_on = torch.rand(size, 1, device=places.device) < continued
     goes_on &= start + before.frames + own.frames <= table.rows
@@ -118,17 +123,18 @@ def _places(table: UtteranceTable, size: int) -> Tensor:
 
 def _said(table: UtteranceTable, places: Tensor) -> Said:
     length, frames = (table.facts[places, n][:, None] for n in range(2))
-    return Said(table.text[places].long(), length, table.codes[places].long(), frames, table.phones[places].long())
+    codes, drawn = table.codes[places].long(), table.drawn[places].long()
+    return Said(table.text[places].long(), length, codes, drawn, frames, table.phones[places].long())
 
 
 def _before(table: StrangerTable, places: Tensor) -> Said:
     """What the speakers said at another time; its phones are nothing to learn."""
     length, frames = (table.before_facts[places, n][:, None] for n in range(2))
     words, codes = table.before_text[places].long(), table.before_codes[places].long()
-    return Said(words, length, codes, frames, torch.zeros_like(codes[..., :PHONES_PER_FRAME]))
+    return Said(words, length, codes, codes, frames, torch.zeros_like(codes[..., :PHONES_PER_FRAME]))
 
 
-def _examples(own: Said, speaker: Tensor, recipe: Recipe, streamed: float) -> Examples:
+def _examples(own: Said, places: Tensor, speaker: Tensor, recipe: Recipe, streamed: float) -> Examples:
     """Nothing before, no instruction, no clip."""
     size, device = len(speaker), speaker.device
     chance = torch.rand(2, size, 1, device=device)
@@ -142,7 +148,8 @@ def _examples(own: Said, speaker: Tensor, recipe: Recipe, streamed: float) -> Ex
         tagged=chance[0] >= recipe.speech_training.no_language,
         streamed=chance[1] < streamed,
         mel=torch.zeros(0, device=device),
-        made=torch.zeros(0, device=device),
+        place=places[:, None],
+        made=torch.zeros(0, FACTS, device=device),
     )
 
 
@@ -156,14 +163,13 @@ def _joined(kinds: list[Examples]) -> Examples:
     instructions = [F.pad(k.instruction, (0, widest - k.instruction.shape[1])) for k in kinds]
     joined = {
         name: torch.cat([getattr(kind, name) for kind in kinds])
-        for name in ("instructed", "speaker", "tagged", "streamed")
+        for name in ("instructed", "speaker", "tagged", "streamed", "place", "made")
     }
     return Examples(
         own=said([kind.own for kind in kinds]),
         before=said([kind.before for kind in kinds]),
         instruction=torch.cat(instructions),
         mel=kinds[0].mel,
-        made=kinds[0].made,
         **joined,
     )
 
@@ -188,6 +194,7 @@ def lay_out(given: Examples, rows: int, recipe: Recipe, codec: CodecIds, text: T
     frames = before.frames + own.frames
     framed = (frame >= 0) & (frame < frames)
     codes, next_codes = (_one_after_the_other(before.codes, own.codes, before.frames, at) for at in (frame, frame + 1))
+    codes = _redrawn(codes, _one_after_the_other(before.codes, own.drawn, before.frames, frame), plan.drawn_history)
     # the clip is given; what comes behind it is learned
     followed = (frame + 1 >= before.frames) & (frame + 1 < frames)
     phones = _one_after_the_other(before.phones, own.phones, before.frames, frame + 1)
@@ -211,6 +218,8 @@ def lay_out(given: Examples, rows: int, recipe: Recipe, codec: CodecIds, text: T
         phones=torch.where(followed[..., None], phones, -100),
         mel=given.mel,
         made=given.made,
+        place=given.place.expand(size, rows),
+        frame=frame + 1 - before.frames,
     )
 
 
@@ -249,6 +258,19 @@ def _control_ids(given: Examples, row: Tensor, head: Tensor, start: Tensor, code
     ids = torch.where(tag == last, codec.think_end, ids)
     ids = torch.where((tag == last + 1) & (given.speaker >= 0), given.speaker + codec.first_speaker, ids)
     return torch.where(row == start - 1, codec.begin, ids)
+
+
+def _redrawn(codes: Tensor, drawn: Tensor, share: float) -> Tensor:
+    """In a share of the examples, some or all of what was said so far is what the model itself drew.
+
+    While speaking, it has nothing else, and draws a voice that is a little nearer to the mean of all than the true one:
+    it must find the voice in the prompt. The leading group stays true: with it goes the place in the text.
+    """
+    size, rows, _ = codes.shape
+    chance = torch.rand(2, size, 1, 1, device=codes.device)
+    part = torch.where(chance[0] < share, 2 * chance[1], 0.0)  # of the frames; all of them in half these examples
+    redrawn = torch.rand(size, rows, 1, device=codes.device) < part
+    return torch.cat([codes[..., :1], torch.where(redrawn, drawn, codes)[..., 1:]], -1)
 
 
 def _corrupted(codes: Tensor, share: float, size: int) -> Tensor:

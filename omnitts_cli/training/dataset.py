@@ -40,6 +40,8 @@ class UtteranceTable:
         self.frames = rows - FIXED_ROWS - 1  # the longest sound
         self.text = torch.zeros(capacity, rows, dtype=torch.int16, device=device)
         self.codes = torch.zeros(capacity, self.frames, groups, dtype=torch.int16, device=device)
+        # what the model drew for each frame when it last learned from it; one place more, for what nobody keeps
+        self.drawn = torch.zeros(capacity + 1, self.frames, groups, dtype=torch.int16, device=device)
         self.phones = torch.zeros(capacity, self.frames, PHONES_PER_FRAME, dtype=torch.uint8, device=device)
         # text length, frames, voice
         self.facts = torch.zeros(capacity, 3, dtype=torch.int64, device=device)
@@ -56,11 +58,17 @@ class UtteranceTable:
         places = torch.tensor(at, device=self.text.device)
         self.text[places] = _padded(texts, self.rows).to(self.text.device)
         self.codes[places, : codes.shape[1]] = codes.to(torch.int16)
+        self.drawn[places, : codes.shape[1]] = codes.to(torch.int16)
         self.phones[places] = phones.to(self.text.device)
         self.facts[places] = facts.to(self.text.device)
         self.added += len(texts)
         self.filled.fill_(min(self.added, self.capacity))
         return places
+
+    def keep_drawn(self, places: Tensor, frames: Tensor, codes: Tensor, known: Tensor) -> None:
+        """Codes [n, G] that the model drew for frames [n] of places [n]; those that are not `known` are dropped."""
+        slots = torch.where(known, places * self.frames + frames, self.capacity * self.frames)
+        self.drawn.flatten(0, 1)[slots] = codes.to(torch.int16)
 
 
 class StrangerTable(UtteranceTable):

@@ -1,4 +1,4 @@
-"""Guesses: a half that is thrown away later, and that makes the speaker's vector say who speaks."""
+"""Guesses: a half that is thrown away later, and that makes the speaker's vector and every frame say who speaks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,13 @@ class Guesses(nn.Module):
     def __init__(self, hidden: int) -> None:
         super().__init__()
         self.out = nn.Linear(hidden, FACTS)
+        self.along = nn.Linear(hidden, FACTS)
 
     def forward(self, vectors: Tensor, facts: Tensor) -> Tensor:
         """vectors [n, H], facts [n, FACTS] -> how wrong the guesses are, a number."""
         return F.mse_loss(self.out(vectors).float(), facts)
+
+    def each_frame(self, hidden: Tensor, followed: Tensor, facts: Tensor) -> Tensor:
+        """The same for hidden states [m, L, H], where a frame follows [m, L]; facts [m, FACTS]."""
+        wrong = (self.along(hidden).float() - facts[:, None]).square().mean(-1)
+        return (wrong * followed).sum() / followed.sum().clamp(min=1)

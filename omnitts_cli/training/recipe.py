@@ -128,6 +128,7 @@ class SpeechTraining:
     no_language: float
     corrupt: float
     history_dropout: float
+    drawn_history: float
     phone_weight: float
     weight_decay: float
     dropout: float

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from omnitts_cli.devices.device import Device
 from omnitts_cli.training import parts
 from omnitts_cli.training.batches import Batch, draw, draw_mixed
-from omnitts_cli.training.dataset import Dataset
+from omnitts_cli.training.dataset import Dataset, UtteranceTable
 from omnitts_cli.training.guesses import Guesses
 from omnitts_cli.training.held_strangers import held_strangers
 from omnitts_cli.training.ids import TextIds, codec_ids
@@ -32,7 +32,7 @@ STEM = "speech"
 LOOK_EVERY = 20  # steps between two looks at the clock
 WRITE_EVERY = 500
 SAVE_EVERY = 60.0  # seconds
-LOSSES = ("first", "rest", "phones", "guess", "right")
+LOSSES = ("first", "rest", "phones", "guess", "whose", "right")
 
 
 class SpeechStage:
@@ -67,20 +67,23 @@ class SpeechStage:
         size = self.plan.positions // table.rows
         batch = draw_mixed(table, strangers, size, self.recipe, self.codec_ids, self.text_ids)
         vectors = self.speech.speaker(batch.mel)  # small, and in the precision that speaking has it in
-        guess = self.guesses(vectors, batch.made)
+        guess = self.guesses(vectors, batch.made[: len(vectors)])
         with half(self.device):
             hidden = self.talk(F.dropout(self.rows(batch, vectors), self.plan.dropout))
             scores = self.speech.talker.logits(hidden).float()
             first = F.cross_entropy(scores.flatten(0, 1), batch.target.flatten(), ignore_index=-100)
-            rest = self._rest(hidden, batch)
+            rest, order, drawn = self._rest(hidden, batch)
+            whose = self.guesses.each_frame(hidden[: len(batch.made)], batch.followed[: len(batch.made)], batch.made)
             phone_scores = self.phones(hidden).unflatten(-1, (PHONES_PER_FRAME, -1)).float()
             phones = F.cross_entropy(phone_scores.flatten(0, 2), batch.phones.flatten(), ignore_index=-100)
         self.gradients.zero_()
         plan, guess_weight = self.plan, self.recipe.strangers.guess_weight
-        (first + plan.predictor_weight * rest + plan.phone_weight * phones + guess_weight * guess).backward()
+        known_facts = guess_weight * (guess + whose)
+        (first + plan.predictor_weight * rest + plan.phone_weight * phones + known_facts).backward()
+        self._keep_drawn(batch, order, drawn, (strangers, table))
         known = batch.target >= 0
         right = ((scores.argmax(-1) == batch.target) & known).sum() / known.sum()
-        self.losses += torch.stack([first, rest, phones, guess, right]).detach()
+        self.losses += torch.stack([first, rest, phones, guess, whose, right]).detach()
 
     def update(self) -> None:
         nn.utils.clip_grad_norm_(self.learned, 1.0)
@@ -89,7 +92,8 @@ class SpeechStage:
     @torch.no_grad()
     def held_back(self) -> dict[str, float]:
         """Losses on what was never learned from, without the hindrances of learning."""
-        fair = replace(self.recipe, speech_training=replace(self.plan, corrupt=0.0, history_dropout=0.0))
+        plan = replace(self.plan, corrupt=0.0, history_dropout=0.0, drawn_history=0.0)
+        fair = replace(self.recipe, speech_training=plan)
         sums, ids = torch.zeros(3, device=self.losses.device), (self.codec_ids, self.text_ids)
         for table in self.dataset.held_back:
             batch = draw(table, table.capacity, fair, *ids)
@@ -117,21 +121,35 @@ class SpeechStage:
         vectors = F.pad(vectors, (0, 0, 0, len(rows) - len(vectors)))
         return rows + vectors[:, None] * batch.voiced[..., None]
 
-    def _rest(self, hidden: Tensor, batch: Batch) -> Tensor:
-        """Groups 1.. of some of the frames, chosen at random."""
+    def _rest(self, hidden: Tensor, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+        """Groups 1.. of some of the frames, chosen at random: their loss, their rows, and codes drawn for them."""
         followed = batch.followed.flatten()
         order = (followed + torch.rand(followed.shape, device=followed.device)).topk(self.plan.predicted).indices
         codes = batch.next_codes.flatten(0, 1)[order]
         scores = self.predict(hidden.flatten(0, 1)[order], codes, self.speech.embedder)
         truth = torch.where(followed[order, None], codes[:, 1:], -100)
-        return F.cross_entropy(scores.float().flatten(0, 1), truth.flatten(), ignore_index=-100)
+        scores = scores.float()
+        with torch.no_grad():
+            chance = torch.rand_like(scores).clamp(1e-6, 1 - 1e-6)
+            drawn = (scores / self.recipe.sampling.predictor_temperature - (-chance.log()).log()).argmax(-1)
+        loss = F.cross_entropy(scores.flatten(0, 1), truth.flatten(), ignore_index=-100)
+        return loss, order, torch.cat([codes[:, :1], drawn], 1)
+
+    def _keep_drawn(self, batch: Batch, order: Tensor, drawn: Tensor, tables: tuple[UtteranceTable, ...]) -> None:
+        """Codes of rows `order`, as said so far the next time: the first rows are of unseen speakers, then named."""
+        places, frames, followed = (x.flatten()[order] for x in (batch.place, batch.frame, batch.followed))
+        unnamed = order < len(batch.made) * batch.followed.shape[1]
+        for table, whose in zip(tables, (unnamed, ~unnamed), strict=True):
+            table.keep_drawn(places, frames, drawn, followed & whose)
 
     def save(self, folder: Path) -> None:
         parts.save(folder, STEM, parts.gather(speech=self.speech, phones=self.phones, guesses=self.guesses))
 
     def resume(self, saved: dict[str, Tensor]) -> None:
-        for name in ("speech", "phones", "guesses"):
+        for name in ("speech", "phones"):
             getattr(self, name).load_state_dict(parts.under(name, saved))
+        # an older checkpoint guesses by the vector alone
+        self.guesses.load_state_dict(self.guesses.state_dict() | parts.under("guesses", saved))
 
 
 def train_speech(

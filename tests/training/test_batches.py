@@ -39,6 +39,7 @@ def stage(one_length: Recipe, mode: str, language: str | None, monkeypatch: pyte
         no_language=float(language is None),
         corrupt=0.0,
         history_dropout=0.0,
+        drawn_history=0.0,
     )
     recipe = replace(one_length, speech_training=plan, strangers=replace(one_length.strangers, streamed=streamed))
     return stage_of(recipe)
@@ -139,10 +140,39 @@ def test_a_mixed_batch_has_every_kind_in_its_share(one_length: Recipe) -> None:
     tables = stage.dataset.tables[0], stage.dataset.strangers[0]
     batch = draw_mixed(*tables, 20, stage.recipe, stage.codec_ids, stage.text_ids)
     by_clip, described = 6, 4
-    assert len(batch.text) == 20 and len(batch.mel) == len(batch.made) == by_clip
+    assert len(batch.text) == 20 and len(batch.mel) == by_clip
+    assert len(batch.made) == by_clip + described
     assert batch.voiced.any(1).tolist() == [True] * by_clip + [False] * (20 - by_clip)
     speakers = (batch.control >= stage.codec_ids.first_speaker) & batch.controlled
     assert speakers.any(1).tolist() == [False] * (by_clip + described) + [True] * (20 - by_clip - described)
+
+
+def test_what_was_said_so_far_may_be_what_the_model_drew(one_length: Recipe) -> None:
+    """All of it or a part, behind the leading group; the clip before it and what is to be learned stay true."""
+    stage = stage_of(one_length)
+    table = stage.dataset.strangers[0]
+    table.codes.fill_(3)
+    table.before_codes.fill_(3)
+    table.drawn.fill_(5)
+
+    def codes(share: float) -> tuple[Batch, torch.Tensor]:
+        plan = replace(one_length.speech_training, corrupt=0.0, drawn_history=share)
+        recipe = replace(one_length, speech_training=plan)
+        torch.manual_seed(1)
+        examples = cloned(table, 32, recipe, 1.0)
+        batch = lay_out(examples, table.rows, recipe, stage.codec_ids, stage.text_ids)
+        return batch, batch.frame >= 1 - examples.before.frames
+
+    batch, _ = codes(0.0)
+    assert (batch.codes == 3).all()
+    batch, said = codes(1.0)
+    own = said & (batch.frame >= 1) & batch.framed
+    assert (batch.codes[..., 0] == 3).all() and (batch.next_codes == 3).all()
+    assert (batch.codes[said & (batch.frame < 1)] == 3).all()
+    rest = batch.codes[..., 1:]
+    assert ((rest == 5).all(-1) | (rest == 3).all(-1)).all()
+    shares = [(row[mine][:, 0] == 5).float().mean() for row, mine in zip(rest, own, strict=True) if mine.any()]
+    assert sum(share == 1 for share in shares) >= 8 and any(0 < share < 1 for share in shares)
 
 
 def test_a_vector_learns_from_what_is_said(one_length: Recipe) -> None:

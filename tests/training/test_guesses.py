@@ -25,3 +25,13 @@ def test_guesses_are_learned_from_what_the_vector_says() -> None:
         losses.append(loss.item())
     assert losses[-1] < 0.05 < 0.5 < losses[0]
     assert guesses(torch.zeros(3, 32), made) > 0.3
+
+
+def test_guesses_by_frame_count_only_where_a_frame_follows() -> None:
+    torch.manual_seed(0)
+    guesses, made = Guesses(32), torch.randn(2, FACTS)
+    hidden, followed = torch.randn(2, 5, 32), torch.tensor([[False, True, True, False, False]] * 2)
+    wrong = guesses.each_frame(hidden, followed, made)
+    by_hand = (guesses.along(hidden[:, 1:3]) - made[:, None]).square().mean()
+    assert torch.allclose(wrong, by_hand)
+    assert guesses.each_frame(hidden, torch.zeros_like(followed), made) == 0

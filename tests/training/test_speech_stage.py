@@ -35,6 +35,21 @@ def test_a_step_never_asks_for_a_number(one_length: Recipe) -> None:
         float(stage.losses[0])
 
 
+def test_what_it_draws_is_kept_for_the_next_time(one_length: Recipe) -> None:
+    stage = stage_of(one_length)
+    tables = stage.dataset.tables[0], stage.dataset.strangers[0]
+    for _ in range(6):
+        stage.learn(0)
+    for table in tables:
+        frames = torch.arange(table.frames)[None] < table.facts[: table.added, 1, None]
+        changed = (table.drawn[: table.added] != table.codes[: table.added]) & frames[..., None]
+        # the leading group and what lies behind the end stay as they are
+        assert changed[..., 1:].any() and not changed[..., 0].any()
+        assert torch.equal(table.drawn[: table.added][~frames], table.codes[: table.added][~frames])
+    for held in (*stage.dataset.held_back, *stage.dataset.held_strangers):
+        assert torch.equal(held.drawn[:-1], held.codes)
+
+
 def test_it_learns_at_the_rate_that_the_journal_tells(one_length: Recipe) -> None:
     stage = stage_of(one_length)
     before = [weight.detach().clone() for weight in stage.learned]
@@ -56,5 +71,7 @@ def test_a_checkpoint_is_a_beginning(small: Recipe, tmp_path: Path) -> None:
     saved = parts.load(tmp_path, "speech")
     new.resume(saved)
     assert all(torch.equal(a, b) for a, b in zip(old.learned, new.learned, strict=True))
+    # one that guesses by the vector alone is one too
+    new.resume({name: t for name, t in saved.items() if not name.startswith("guesses.along")})
     with pytest.raises(RuntimeError, match="Missing key"):
         new.resume({name: t for name, t in saved.items() if not name.startswith("phones")})
