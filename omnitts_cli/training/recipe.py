@@ -124,6 +124,7 @@ class SpeechTraining:
     warm_up: int
     predicted: int
     predictor_weight: float
+    predictor_taper: float
     streamed: float
     no_language: float
     corrupt: float

@@ -54,6 +54,8 @@ class SpeechStage:
         groups, codes = recipe.codec.groups, recipe.codec.codes
         first = [0, *(self.codec_ids.vocabulary + g * codes for g in range(groups - 1))]
         self.offsets = torch.tensor(first, device=where)  # of each group in one joined table
+        falling = torch.linspace(self.plan.predictor_taper, 1.0, groups - 1, device=where)
+        self.weights = self.plan.predictor_weight * falling / falling.mean()  # of groups 1..
         self.rate = torch.tensor(self.plan.rate, device=where)
         self.losses = torch.zeros(len(LOSSES), device=where)
         self.optimiser = optimiser(device, self.learned, self.rate, (0.9, 0.98), self.plan.weight_decay)
@@ -72,18 +74,18 @@ class SpeechStage:
             hidden = self.talk(F.dropout(self.rows(batch, vectors), self.plan.dropout))
             scores = self.speech.talker.logits(hidden).float()
             first = F.cross_entropy(scores.flatten(0, 1), batch.target.flatten(), ignore_index=-100)
-            rest, order, drawn = self._rest(hidden, batch)
+            each, order, drawn = self._rest(hidden, batch)
             whose = self.guesses.each_frame(hidden[: len(batch.made)], batch.followed[: len(batch.made)], batch.made)
             phone_scores = self.phones(hidden).unflatten(-1, (PHONES_PER_FRAME, -1)).float()
             phones = F.cross_entropy(phone_scores.flatten(0, 2), batch.phones.flatten(), ignore_index=-100)
         self.gradients.zero_()
         plan, guess_weight = self.plan, self.recipe.strangers.guess_weight
         known_facts = guess_weight * (guess + whose)
-        (first + plan.predictor_weight * rest + plan.phone_weight * phones + known_facts).backward()
+        (first + (self.weights * each).mean() + plan.phone_weight * phones + known_facts).backward()
         self._keep_drawn(batch, order, drawn, (strangers, table))
         known = batch.target >= 0
         right = ((scores.argmax(-1) == batch.target) & known).sum() / known.sum()
-        self.losses += torch.stack([first, rest, phones, guess, whose, right]).detach()
+        self.losses += torch.stack([first, each.mean(), phones, guess, whose, right]).detach()
 
     def update(self) -> None:
         nn.utils.clip_grad_norm_(self.learned, 1.0)
@@ -122,7 +124,7 @@ class SpeechStage:
         return rows + vectors[:, None] * batch.voiced[..., None]
 
     def _rest(self, hidden: Tensor, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-        """Groups 1.. of some of the frames, chosen at random: their loss, their rows, and codes drawn for them."""
+        """Groups 1.. of some frames, chosen at random: the loss of each group, the frames' rows, codes drawn for them."""
         followed = batch.followed.flatten()
         order = (followed + torch.rand(followed.shape, device=followed.device)).topk(self.plan.predicted).indices
         codes = batch.next_codes.flatten(0, 1)[order]
@@ -132,8 +134,9 @@ class SpeechStage:
         with torch.no_grad():
             chance = torch.rand_like(scores).clamp(1e-6, 1 - 1e-6)
             drawn = (scores / self.recipe.sampling.predictor_temperature - (-chance.log()).log()).argmax(-1)
-        loss = F.cross_entropy(scores.flatten(0, 1), truth.flatten(), ignore_index=-100)
-        return loss, order, torch.cat([codes[:, :1], drawn], 1)
+        losses = F.cross_entropy(scores.flatten(0, 1), truth.flatten(), ignore_index=-100, reduction="none")
+        each = losses.view(truth.shape).sum(0) / (truth >= 0).sum(0)
+        return each, order, torch.cat([codes[:, :1], drawn], 1)
 
     def _keep_drawn(self, batch: Batch, order: Tensor, drawn: Tensor, tables: tuple[UtteranceTable, ...]) -> None:
         """Codes of rows `order`, as said so far the next time: the first rows are of unseen speakers, then named."""

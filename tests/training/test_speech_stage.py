@@ -21,7 +21,7 @@ def without_numbers(stage: SpeechStage) -> None:
                 setattr(table, name, value.to("meta"))
     for module in (stage.speech, stage.phones, stage.guesses):
         module.to("meta")
-    for name in ("every_token", "offsets", "losses", "gradients"):
+    for name in ("every_token", "offsets", "weights", "losses", "gradients"):
         setattr(stage, name, getattr(stage, name).to("meta"))
 
 
