@@ -124,7 +124,7 @@ class SpeechStage:
         return rows + vectors[:, None] * batch.voiced[..., None]
 
     def _rest(self, hidden: Tensor, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-        """Groups 1.. of some frames, chosen at random: the loss of each group, the frames' rows, codes drawn for them."""
+        """Groups 1.. of some frames, chosen at random: the loss of each group, the rows, codes drawn for them."""
         followed = batch.followed.flatten()
         order = (followed + torch.rand(followed.shape, device=followed.device)).topk(self.plan.predicted).indices
         codes = batch.next_codes.flatten(0, 1)[order]
