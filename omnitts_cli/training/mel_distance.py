@@ -41,14 +41,15 @@ class MelDistance(nn.Module):
             self.register_buffer(f"window{size}", torch.hann_window(size), persistent=False)
             self.register_buffer(f"bands{size}", mel_bands(sample_rate, size, bands), persistent=False)
 
-    def forward(self, made: Tensor, true: Tensor) -> Tensor:
-        """Two of [B, n] -> a number."""
+    def forward(self, made: Tensor, true: Tensor, shortest: int = 0) -> Tensor:
+        """Two of [B, n] -> a number; by windows of at least `shortest` samples."""
         total, both = made.new_zeros(()), torch.cat([made, true])
-        for size, _ in MEL_SCALES:
+        scales = [size for size, _ in MEL_SCALES if size >= shortest]
+        for size in scales:
             window, bands = getattr(self, f"window{size}"), getattr(self, f"bands{size}")
             logs = torch.log(self._magnitude(both, window) @ bands + 3e-4)
             total = total + (logs[: len(made)] - logs[len(made) :]).abs().mean()
-        return total / len(MEL_SCALES)
+        return total / len(scales)
 
     @staticmethod
     def _magnitude(sound: Tensor, window: Tensor) -> Tensor:

@@ -33,6 +33,10 @@ BAND, TAPS = 8000.0, 63
 """Hz, and samples of the filter. Words need nothing above it; there a decoder would pass codes on to its encoder."""
 ENCODED, BEFORE = 240, 10  # frames at once, and how many of them come before those that count
 ROWS = 64  # stretches encoded at once
+MOVES = (0, 80, 160)
+"""Samples by which sound is later. A language side draws codes whose pulses do not always fit those of the frame
+before; frames out of differently moved sound are such codes, and the decoder must make the best of them."""
+LONG = 1024  # samples: spectra of such windows do not depend on the places of pulses
 
 
 def low(sound: Tensor) -> Tensor:
@@ -66,9 +70,9 @@ class PolishStage(CodecStage):
         super().__init__(recipe, device, pool, team)
         for module in (self.encoder, self.quantiser, self.phones, self.pitch, self.outline):
             module.eval().requires_grad_(False)
-        # what the decoder is given for each frame of the pool
+        # what the decoder is given for each frame of the pool, and of the pool's sound a little later
         frames = len(pool.sound) // FRAME
-        self.meant = torch.zeros(frames, recipe.codec.quantised, device=device.torch_device)
+        self.meant = torch.zeros(len(MOVES), frames, recipe.codec.quantised, device=device.torch_device)
         self.judges = JoinedWeights((self.critics,), half_type(device))
         self.critic_optimiser = self.optimiser_of([self.judges.values])
         # the encoder does not learn: how its weights are used is made once
@@ -85,6 +89,11 @@ class PolishStage(CodecStage):
     @property
     def schedule(self) -> Polish:
         return self.recipe.polish
+
+    @property
+    def fitting(self) -> int:
+        """How many examples of a batch have frames that fit each other; the others come after them."""
+        return self.schedule.batch - int(self.schedule.batch * self.schedule.unfit)
 
     def learners(self) -> tuple[nn.Module, ...]:
         return (self.decoder,)
@@ -105,30 +114,34 @@ class PolishStage(CodecStage):
             used.copy_(new)
         frames, step = int(self.pool.filled) // FRAME, ENCODED - BEFORE
         halves = self.encoder.quantiser, self.decoder.quantiser
-        whole = F.pad(self.pool.sound[: frames * FRAME], (BEFORE * FRAME, ENCODED * FRAME))
-        stretches = whole.unfold(0, ENCODED * FRAME, step * FRAME)
-        for first in range(0, len(stretches), ROWS):
-            with half(self.device):
-                latent = self.encoder.latent(stretches[first : first + ROWS].float() / 32768)
-            meant = self.quantiser(latent, *halves, shorter=0.0, bypass=False)[0][:, BEFORE:].flatten(0, 1)
-            count = min(len(meant), frames - first * step)
-            self.meant[first * step :][:count] = meant[:count]
+        for move, kept in zip(MOVES, self.meant, strict=True):
+            whole = F.pad(self.pool.sound[: frames * FRAME], (BEFORE * FRAME + move, ENCODED * FRAME - move))
+            stretches = whole.unfold(0, ENCODED * FRAME, step * FRAME)
+            for first in range(0, len(stretches), ROWS):
+                with half(self.device):
+                    latent = self.encoder.latent(stretches[first : first + ROWS].float() / 32768)
+                meant = self.quantiser(latent, *halves, shorter=0.0, bypass=False)[0][:, BEFORE:].flatten(0, 1)
+                count = min(len(meant), frames - first * step)
+                kept[first * step :][:count] = meant[:count]
 
     def learn(self, bypass: bool) -> None:
         """One batch of examples, to the gradients of the decoder and of its critics."""
         plan, polish = self.plan, self.schedule
         true, places = self.pool.draw_whole(polish.batch, plan.frames)
         with self.weights.used(self.weights.parts()), half(self.device):
-            made = self.sound(self.meant[places]).float()
+            every = self.sound(self.meant[self._moves(places), places]).float()
+        made, unfit = every.split([self.fitting, len(every) - self.fitting])
+        whole, true, moved = true, true[: self.fitting], true[self.fitting :]
         mel, wave = self.apart(made, true), (made - true).abs().mean()
+        loose = self.mel(unfit, moved, LONG) if len(unfit) else 0.0
         latent = self._latent_distance(made[: polish.batch // polish.latent_share], true)
         # the later part, which knows what came before it
         from_ = plan.frames // polish.judged * (polish.judged - 1) * FRAME
-        own, adversarial, feature = self._judge(made[:, from_:], true[:, from_:])
-        periods, _ = self.repetition(made, true, None)
+        own, adversarial, feature = self._judge(every[:, from_:], whole[:, from_:])
+        periods, _ = self.repetition(every, whole, None)
         phase = out_of_phase(self.low(made), self.low(true))
         close = (
-            polish.mel * mel
+            polish.mel * (mel + polish.unfit * loose)
             + plan.wave * wave
             + polish.latent * latent
             + polish.repetition * periods
@@ -137,6 +150,12 @@ class PolishStage(CodecStage):
         self.weights.learn(close + polish.adversary * adversarial + polish.feature * feature)
         self.judges.learn(own)
         self.losses += torch.stack([mel, wave, own, adversarial, feature, latent, periods, phase]).detach()
+
+    def _moves(self, places: Tensor) -> Tensor:
+        """Which of MOVES each frame is taken from: none for examples whose frames fit each other."""
+        chosen = torch.randint(len(MOVES), places.shape, device=places.device)
+        chosen[: self.fitting] = 0
+        return chosen
 
     def _latent_distance(self, made: Tensor, true: Tensor) -> Tensor:
         """The distance between the encoder's latents of the decoded and of the true sound, relative to their size."""
@@ -165,6 +184,10 @@ class PolishStage(CodecStage):
         true_opinions, known_opinions = zip(*(b.chunk(2) for b in both), strict=True)
         true_features = [[f.detach().chunk(2)[0] for f in critic] for critic in both_features]
         own = critic_loss(list(true_opinions), list(known_opinions))
+        # features show the places of pulses
+        features, true_features = (
+            [[f[: self.fitting] for f in critic] for critic in found] for found in (features, true_features)
+        )
         return own, *maker_losses(opinions, features, true_features, self.device.captures)
 
     def exchange(self) -> None:

@@ -94,6 +94,7 @@ class Polish:
     latent_share: int
     repetition: float
     low: float
+    unfit: float
     kept: float
 
 

@@ -11,7 +11,7 @@ import torch
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.training import parts
 from omnitts_cli.training.codec_stage import CodecStage
-from omnitts_cli.training.polish_stage import BEFORE, ENCODED, NOISE, PolishStage, low, shown
+from omnitts_cli.training.polish_stage import BEFORE, ENCODED, MOVES, NOISE, PolishStage, low, shown
 from omnitts_cli.training.pool import ShardReader, SoundPool
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.teacher import SAMPLES_PER_FRAME
@@ -76,8 +76,8 @@ def test_frames_are_encoded_as_they_are_in_the_whole_clip(small: Recipe, shards:
     with torch.no_grad():
         halves = stage.encoder.quantiser, stage.decoder.quantiser
         whole = stage.quantiser(stage.encoder.latent(sound), *halves, shorter=0.0, bypass=False)[0][0]
-    assert torch.allclose(stage.meant[BEFORE:frames], whole[BEFORE:], atol=1e-5)  # silence goes before the first
-    assert not stage.meant[int(stage.pool.filled) // SAMPLES_PER_FRAME :].any()
+    assert torch.allclose(stage.meant[0, BEFORE:frames], whole[BEFORE:], atol=1e-5)  # silence goes before the first
+    assert not stage.meant[0, int(stage.pool.filled) // SAMPLES_PER_FRAME :].any()
 
 
 def test_the_mean_of_the_weights_is_kept_and_learning_goes_on_from_the_last(
@@ -161,3 +161,23 @@ def test_layers_at_the_full_rate_compute_in_float32_amid_half_precision(small: R
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
         made, coarse = (s.decoder.sound(latent) for s in (stage, plain))
     assert torch.equal(coarse, coarse.bfloat16().float()) and not torch.equal(made, made.bfloat16().float())
+
+
+def test_some_examples_have_frames_that_do_not_fit_each_other(small: Recipe, shards: ShardReader) -> None:
+    """They alone are made of moved sound, and they give the decoder a gradient of their own."""
+    half = replace(small, polish=replace(small.polish, batch=4, unfit=0.5, mel=1.0))
+    stage = PolishStage(half, CPUDevice(1), pool_of(shards), Team())
+    stage.start_books()
+    stage.begin()
+    places = torch.arange(64).view(4, 16)
+    moves = stage._moves(places)
+    assert stage.fitting == 2 and not moves[:2].any() and moves[2:].any()
+    frame = 12
+    sound = stage.pool.sound[: SAMPLES_PER_FRAME * (frame + 1)].float()[None] / 32768
+    moved = torch.nn.functional.pad(sound, (MOVES[1], -MOVES[1]))
+    with torch.no_grad():
+        halves = stage.encoder.quantiser, stage.decoder.quantiser
+        wanted = stage.quantiser(stage.encoder.latent(moved), *halves, shorter=0.0, bypass=False)[0][0, frame]
+    assert torch.allclose(stage.meant[1, frame], wanted, atol=1e-4)
+    stage.learn(bypass=False)
+    assert bool(stage.losses.isfinite().all()) and stage.gradients.abs().sum() > 0
