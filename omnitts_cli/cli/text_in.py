@@ -88,7 +88,9 @@ def check_sources(words: list[str] | None, options: TextIn, command: str) -> Non
     if words and words[0].startswith("<speak") and options.input_format == "auto":
         console.warning("the text looks like SSML; its tags are spoken", hint="--input-format ssml")
     if words and options.file:
-        raise UsageError("use either words or --file, not both", hint="leave one of them out")
+        name = " ".join([options.file[-1], *words])  # with spaces, and not quoted
+        hint = f"-f {shlex.quote(name)}" if os.path.isfile(name) else "leave one of them out"
+        raise UsageError("use either words or --file, not both", hint=hint)
     if options.file.count("-") > 1:
         raise UsageError("stdin can be read only once", hint="give -f - once")
     if not words and not options.file and (sys.stdin is None or sys.stdin.isatty()):

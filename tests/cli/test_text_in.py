@@ -116,6 +116,13 @@ def test_a_file_that_is_not_there_has_a_next_step(omnitts: Omnitts, name: str, h
     assert done.code == 3 and "cannot read text file" in done.err and hint in done.err
 
 
+def test_a_name_with_spaces_has_to_be_quoted(omnitts: Omnitts) -> None:
+    Path("my own notes.txt").write_text("Hello.")
+    done = omnitts("say", "-f", "my", "own", "notes.txt")
+    assert done.code == 2 and "try: -f 'my own notes.txt'" in done.err
+    assert "leave one of them out" in omnitts("say", "-f", "my own notes.txt", "and", "more").err
+
+
 def test_a_clip_that_is_not_there_has_a_next_step(omnitts: Omnitts) -> None:
     Path("me.wav").write_bytes(b"")
     done = omnitts("clone", "-r", "m.wav", "Hello.")

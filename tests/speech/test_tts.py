@@ -346,7 +346,8 @@ def test_who_listens_goes_before_what_is_made_in_bulk(tts: TTS, monkeypatch: pyt
         return submitted(request, **how)
 
     monkeypatch.setattr(tts.engine, "submit", submit)
-    bulk = threading.Thread(target=lambda: tts.speak(LONG * 2, seed=1))
+    sentences = "The boats were tied up for the night. " * 10
+    bulk = threading.Thread(target=lambda: tts.speak(sentences, seed=1))
     with first_sound_only(tts.engine):
         bulk.start()
         eventually(lambda: len(order) == 4 and tts.loop.queued > 0)
