@@ -210,6 +210,11 @@ def blend(
     """Blend saved voices, or the model's own, into a new one."""
     from omnitts_cli.speech.voices import own_voice
 
+    if ":" in name:  # its parts came first
+        names = [part for part in parts if ":" not in part] or ["NAME"]
+        weights = [name, *(part for part in parts if ":" in part)]
+        hint = f"omnitts voices blend {names[0]} {' '.join(weights)}"
+        raise UsageError("the name of the new voice comes before its parts", hint=hint)
     wanted = voice_files.parse_blend(" ".join(parts))
     voice_files.check_free(name)
     if {part for part, _ in wanted} <= {*voice_files.names()}:

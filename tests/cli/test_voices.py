@@ -225,6 +225,11 @@ def test_case_42_a_blend_that_cannot_be(omnitts: Omnitts, parts: list[str]) -> N
     assert omnitts("voices", "blend", "c", *[p for p in parts if not p.startswith("-")]).code == 3
 
 
+def test_the_name_of_a_blend_comes_first(omnitts: Omnitts) -> None:
+    done = omnitts("voices", "blend", "henry:60", "clara:40", "mix")
+    assert done.code == 2 and "try: omnitts voices blend mix henry:60 clara:40\n" in done.err
+
+
 def test_a_voice_of_the_model_is_no_part_of_a_blend(omnitts: Omnitts) -> None:
     saved("a")
     for arguments in (["say", "-v", "a:1,ann:1", "Hello."], ["voices", "blend", "c", "a:1", "ann:1"]):
