@@ -5,6 +5,7 @@ A field that OpenAI defines means what OpenAI says, any other what vLLM-Omni say
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -20,6 +21,7 @@ TASKS = {"customvoice": "named", "base": "cloned", "voicedesign": "designed"}
 LONGEST_STYLE = 2000
 MOST_FRAMES = 24_000
 LONGEST_NAME = 200
+MOST_SHOWN = 60  # characters of a wrong value
 
 OURS = {f.name: f.setting.kind for group in (TextIn, Speech) for f in fields_of(group)}
 KINDS: dict[str, Kind] = {
@@ -152,6 +154,12 @@ def checked(asked: Asked, stream: bool | None) -> Asked:
     return asked
 
 
+def shown(value: object) -> str:
+    """The beginning of a value of a request, for a message."""
+    text = json.dumps(value)
+    return text if len(text) <= MOST_SHOWN else text[:MOST_SHOWN] + " ..."
+
+
 class Reader:
     """Takes fields out of a JSON object and remembers which."""
 
@@ -172,7 +180,8 @@ class Reader:
         """The text to speak."""
         text = self._take("input")
         if not isinstance(text, str):
-            raise invalid("input", "input is missing" if text is None else "input is not a string")
+            missing = "input is missing" + "; the text belongs in input" * ("text" in self._values)
+            raise invalid("input", missing if text is None else "input is not a string")
         if len(text) > most:
             raise invalid("input", f"input has {len(text):,} characters; at most {most:,} are allowed")
         return text
@@ -190,7 +199,7 @@ class Reader:
         """True, false or None."""
         value = self._take(name)
         if value is not None and not isinstance(value, bool):
-            raise invalid(name, f"{name} is not true or false")
+            raise invalid(name, f"{name} = {shown(value)} is not true or false")
         return value
 
     def one_of(self, name: str, words: tuple[str, ...], default: str) -> str:
@@ -199,7 +208,7 @@ class Reader:
         if value is None:
             return default
         if not isinstance(value, str) or value.lower() not in words:
-            raise invalid(name, f"{name} is not one of {', '.join(words)}")
+            raise invalid(name, f"{name} = {shown(value)} is not one of {', '.join(words)}")
         return value.lower()
 
     def number(self, name: str) -> Any:
@@ -210,7 +219,7 @@ class Reader:
         if isinstance(value, float) and value.is_integer() and not kind.accepts(value):
             value = int(value)
         if not kind.accepts(value):
-            raise invalid(name, f"{name} is not {kind.words}")
+            raise invalid(name, f"{name} = {shown(value)} is not {kind.words}")
         return value
 
     def voice(self) -> str | None:
@@ -229,7 +238,7 @@ class Reader:
             return None
         word = value.lower().replace("_", "") if isinstance(value, str) else ""
         if word not in TASKS:
-            raise invalid("task_type", "task_type is not one of CustomVoice, Base, VoiceDesign")
+            raise invalid("task_type", f"task_type = {shown(value)} is not one of CustomVoice, Base, VoiceDesign")
         return TASKS[word]
 
     def language(self) -> str:

@@ -118,6 +118,21 @@ def test_wrong_fields_are_named(server: Running, fields: dict[str, object], stat
     assert set(error) == {"message", "type", "param", "code"} and error["param"] == param and error["message"]
 
 
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"speed": "2"}, 'speed = "2" is not a number from 0.25 to 4'),
+        ({"response_format": "m4a"}, 'response_format = "m4a" is not one of mp3, wav,'),
+        ({"stream": "yes"}, 'stream = "yes" is not true or false'),
+        ({"task_type": ["x"] * 99}, 'task_type = ["x", "x", '),
+        ({"input": None, "text": "Hello."}, "input is missing; the text belongs in input"),
+    ],
+)
+def test_wrong_values_are_in_the_message(server: Running, fields: dict[str, object], words: str) -> None:
+    message = server.request("POST", "/v1/audio/speech", {"input": "Hello.", **fields}).json["error"]["message"]
+    assert message.startswith(words) and len(message) < 200
+
+
 def test_speed_and_sample_rate_change_the_length(server: Running, said: bytes) -> None:
     slow = len(server.speech(TEXT, speed=0.25).body) / len(said)
     assert 3.5 < slow < 4.5
