@@ -59,9 +59,11 @@ class CUDADevice(Accelerator):
         if environment.variable(environment.NATIVE) == "0":
             return OPS
         from omnitts_cli.kernels.cuda.predictor import fuse_predictor
+        from omnitts_cli.kernels.cuda.prefetched import with_prefetched
         from omnitts_cli.kernels.cuda.talker import fuse_step
+        from omnitts_cli.kernels.triton.norms import add_norm
 
-        return replace(OPS, fuse_step=fuse_step, fuse_predictor=fuse_predictor)
+        return replace(with_prefetched(OPS, add_norm), fuse_step=fuse_step, fuse_predictor=fuse_predictor)
 
     def versions(self) -> list[str]:
         from omnitts_cli.kernels.cuda import nvrtc

@@ -16,7 +16,7 @@ from cuda_emulator import EmulatedKernel
 from torch import Tensor
 
 from omnitts_cli.kernels import plain
-from omnitts_cli.kernels.cuda import predictor, rows, talker
+from omnitts_cli.kernels.cuda import attend, predictor, prefetched, rows, talker
 from omnitts_cli.kernels.cuda.layout import Layout, norms
 from omnitts_cli.kernels.ops import LayerWeights, PredictorParts
 
@@ -27,14 +27,17 @@ CPU = torch.device("cpu")
 
 @pytest.fixture(autouse=True)
 def emulated(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    for module in (predictor, rows, talker):
+    for module in (attend, predictor, prefetched, rows, talker):
         monkeypatch.setattr(module, "Kernel", EmulatedKernel)
+    monkeypatch.setattr(prefetched, "tensor_map", cuda_emulator.tensor_map)
     for module in (predictor, talker):
         monkeypatch.setattr(module, "Overflow", cuda_emulator.Overflow)
     monkeypatch.setattr(predictor, "GROUPS", GROUPS)
-    rows._rest.cache_clear()
+    for made_once in (rows._rest, prefetched._kernel, attend._kernel):
+        made_once.cache_clear()
     yield
-    rows._rest.cache_clear()
+    for made_once in (rows._rest, prefetched._kernel, attend._kernel):
+        made_once.cache_clear()
     EmulatedKernel.order = 0
 
 
@@ -333,6 +336,54 @@ def test_shared_memory_fits() -> None:
         assert rows.product_bytes(kind, size, blocks=2) <= 227 << 10
     for kind, blocks in itertools.product(range(4), (1, 2)):
         assert rows.tile_of(kind, blocks)[1] <= 227 << 10
+
+
+# ---- products whose weights are fetched early: all in flight, or through rings that go round
+
+
+@pytest.mark.parametrize(("count", "kept"), [(20, 100 << 10), (150, 16 << 10)], ids=["whole", "rings"])
+def test_prefetched_products(count: int, kept: int) -> None:
+    torch.manual_seed(count)
+    x, weight = torch.randn(count, 512).bfloat16(), normal(256, 512, std=0.05)
+    want = x.float() @ weight.float().T
+    EmulatedKernel.order = 5
+    Tile = functools.partial(prefetched.Tile, ahead=kept, rows_ahead=kept)
+    for split in (1, 2, 4):
+        assert apart(prefetched.linear(x, weight, Tile(32 * split, split, cluster=split, pace=3)), want) < 4e-3
+    for cluster in (1, 2):
+        parts = prefetched.parted(x, weight, Tile(64, 4, cluster=cluster, pace=1))
+        assert parts.shape == (4 // cluster, count, 256)
+        assert apart(parts.sum(0), want) < 1e-5
+    assert apart(parts[1], x[:, 256:].float() @ weight[:, 256:].float().T) < 1e-5
+    gate, up = want.chunk(2, -1)
+    for tile in (Tile(32, 1), Tile(64, 2, cluster=2)):
+        assert apart(prefetched.gated(x, weight, tile), torch.nn.functional.silu(gate) * up) < 6e-3
+
+
+# ---- attention of a frame
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_attention_of_a_frame(monkeypatch: pytest.MonkeyPatch, early: bool) -> None:
+    """Positions from nothing to more than two turns; what the cache holds behind them is not read."""
+    torch.manual_seed(3)
+    monkeypatch.setattr(attend, "settled", lambda keys: early)
+    places = torch.tensor([0, 1, 7, 8, 63, 64, 65, 140, 33])[:, None]
+    rows, capacity = len(places), 141
+    slots = torch.randperm(rows + 2)[:rows]
+    keys, values = torch.randn(2, rows + 2, 8, capacity, 128).bfloat16()
+    for row, place in enumerate(places):
+        keys[slots[row], :, int(place) :] = values[slots[row], :, int(place) :] = float("nan")
+    qkv, norms = torch.randn(rows, 1, 4096).bfloat16(), (1 + normal(128, std=0.1), 1 + normal(128, std=0.1))
+    given = qkv, *norms, 1e-6, *turns(capacity)
+    held, wanted = (keys.clone(), values.clone()), (keys.nan_to_num(), values.nan_to_num())
+    EmulatedKernel.order = 7
+    got = attend.attend(*given, *held, slots, places)
+    want = plain.attend_cached(*given, *wanted, slots, places, capacity)
+    assert apart(got, want) < 5e-3
+    for mine, theirs in zip(held, wanted, strict=True):
+        here = mine[slots, :, places[:, 0]], theirs[slots, :, places[:, 0]]
+        assert apart(*here) < 2e-3
 
 
 # ---- the emulator: it must see what it is there to see

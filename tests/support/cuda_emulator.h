@@ -9,6 +9,7 @@
 #include <vector>
 
 #define __global__
+#define __grid_constant__
 #define __device__
 #define __forceinline__ inline
 #define __launch_bounds__(...)
@@ -55,7 +56,7 @@ struct Program {
   unsigned index;
   char *memory;
   std::vector<Warp> warps;
-  std::vector<Fiber *> waiting[2]; // at `__syncthreads` and at the named barrier
+  std::vector<Fiber *> waiting[3]; // at `__syncthreads`, at the named barrier, and of a cluster at its first program
   std::vector<Barrier> barriers;   // by place in shared memory
 };
 static std::vector<Fiber *> ready;
@@ -63,7 +64,7 @@ static size_t head;
 static Fiber *now;
 static void *outside;
 static const char *failure;
-static unsigned grid, block, seed, alive;
+static unsigned grid, block, cluster, seed, alive;
 static void (*body)();
 
 extern "C" void emu_switch(void **from, void *to);
@@ -186,6 +187,63 @@ static inline void emu_copy(unsigned to, const void *from, unsigned bytes, unsig
   Barrier &b = barrier_at(at);
   b.bytes -= bytes, advance(b);
 }
+struct Box { const char *matrix; uint64_t width, height, rows; }; // stands in for a tensor map: a bf16 matrix, rows of 64 columns
+static inline unsigned swizzled(unsigned at) { return at ^ (at >> 7 & 7) << 4; }
+static inline void emu_copy_box(unsigned to, const char *map, unsigned column, unsigned row, unsigned at, unsigned long long = 0) {
+  yield();
+  const Box &box = *(const Box *)map;
+  if (to % 1024) return fail("a box of 128 bytes a row does not begin at a multiple of 1,024");
+  for (unsigned r = 0; r < box.rows; r++)
+    for (unsigned i = 0; i < 128; i += 16) {
+      char *there = shared + swizzled(to + r * 128 + i);
+      if (row + r < box.height) memcpy(there, box.matrix + ((row + r) * box.width + column) * 2 + i, 16);
+      else memset(there, 0, 16);
+    }
+  Barrier &b = barrier_at(at);
+  b.bytes -= box.rows * 128, advance(b);
+}
+// Clusters. An address in another program's shared memory has its rank above 20 bits.
+static inline Program &first_of_cluster() { return *(now->program - now->program->index % cluster); }
+static inline void emu_meet_cluster() { meet(first_of_cluster(), 2, cluster * block); }
+static inline void emu_rank(unsigned &v) { v = now->program->index % cluster; }
+static inline void emu_place_there(unsigned &v, unsigned at, unsigned rank) { v = at | rank << 20; }
+static inline void emu_send(unsigned to, unsigned a, unsigned b, unsigned c, unsigned d, unsigned at) {
+  yield();
+  Program &there = (&first_of_cluster())[to >> 20];
+  const unsigned values[4] = {a, b, c, d};
+  memcpy(there.memory + (to & 0xfffff), values, 16);
+  Barrier &barrier = there.barriers[(at & 0xfffff) / 8];
+  barrier.bytes -= 16, advance(barrier);
+}
+// wgmma, 64 rows, both operands K-major with a swizzle of 128 bytes: each thread makes its own part. The last two are the descriptors.
+template <class... A> static inline void emu_multiply(A &&...all) {
+  constexpr int R = sizeof...(A) - 2;
+  struct Any { float *c; uint64_t descriptor; Any(float &v) : c(&v) {} Any(unsigned long long &v) : descriptor(v) {} Any(unsigned long long &&v) : descriptor(v) {} };
+  Any each[] = {Any(all)...};
+  unsigned start[2];
+  for (int i = 0; i < 2; i++) {
+    const uint64_t d = each[R + i].descriptor;
+    if (d >> 62 != 1 || (d >> 32 & 0x3fff) != 64) return fail("not a descriptor of rows of 128 bytes");
+    start[i] = (d & 0x3fff) << 4;
+  }
+  auto row = [&](unsigned from, unsigned index, float *values) {
+    unsigned short raw[16];
+    for (unsigned i = 0; i < 2; i++) memcpy(raw + 8 * i, shared + swizzled(from + index * 128 + 16 * i), 16);
+    for (int k = 0; k < 16; k++) values[k] = bf16(raw[k]);
+  };
+  const unsigned lane = now->thread & 31, first = now->thread % 128 / 32 * 16 + lane / 4;
+  float x[2][16], w[16];
+  row(start[0], first, x[0]), row(start[0], first + 8, x[1]);
+  for (int j = 0; j < R / 4; j++)
+    for (int i = 0; i < 2; i++) {
+      row(start[1], 8 * j + 2 * (lane & 3) + i, w);
+      for (int r = 0; r < 2; r++) {
+        float sum = 0;
+        for (int k = 0; k < 16; k++) sum += x[r][k] * w[k];
+        *each[4 * j + 2 * r + i].c += sum;
+      }
+    }
+}
 static inline void emu_copy16(unsigned to, const void *from, unsigned bytes) { now->groups.back().push_back({to, from, bytes}); }
 static inline void emu_commit() { now->groups.emplace_back(); }
 static inline void emu_wait_group(unsigned left) { // copies happen as late as they may
@@ -202,6 +260,7 @@ static inline void emu_try_wait(unsigned &ok, unsigned at, unsigned phase) {
 static inline void emu_trap() { fail("a wait never ends"); }
 static inline void emu_nothing() {}
 static inline void emu_zero(unsigned long long &v) { v = 0; }
+static inline void emu_meet_lanes() { __syncwarp(); }
 static inline void emu_round(unsigned &v, float high, float low) { // to bf16, to even
   auto one = [](float x) { unsigned u = __float_as_uint(x); return x != x ? 0x7fffu : (u + 0x7fff + ((u >> 16) & 1)) >> 16; };
   v = one(high) << 16 | one(low);
@@ -234,8 +293,8 @@ static const void *argument;
 static const size_t STACK = 32768;
 
 // Returns why it failed, or null. `order` is the seed of the order in which fibers run; 0: in turn.
-template <class Kernel> static const char *launch_grid(Kernel, void (*run)(), const void *with, unsigned programs, unsigned threads, unsigned bytes, unsigned order) {
-  grid = programs, block = threads, seed = order, argument = with, body = run, failure = nullptr, alive = grid * block;
+template <class Kernel> static const char *launch_grid(Kernel, void (*run)(), const void *with, unsigned programs, unsigned threads, unsigned bytes, unsigned order, unsigned together) {
+  grid = programs, block = threads, cluster = together, seed = order, argument = with, body = run, failure = nullptr, alive = grid * block;
   ready.clear(), head = 0;
   const size_t guard = 4096, whole = (size_t)grid * block * STACK;
   char *stacks = (char *)mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

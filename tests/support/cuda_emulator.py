@@ -23,10 +23,17 @@ import pytest
 HEADER = Path(__file__).with_name("cuda_emulator.h")
 FOLDER = Path(tempfile.gettempdir()) / f"omnitts-emulated-{getpass.getuser()}"
 CALLS = (  # what an instruction becomes
-    (r"setmaxnreg|fence|prefetch|griddepcontrol", "nothing"),
+    (r"^$|setmaxnreg|fence|prefetch|griddepcontrol|wgmma\.commit_group", "nothing"),
+    (r"wgmma\.mma_async", "multiply"),
+    (r"wgmma\.wait_group", "meet_lanes"),
+    (r"barrier\.cluster", "meet_cluster"),
+    (r"cluster_ctarank", "rank"),
+    (r"mapa", "place_there"),
+    (r"st\.async", "send"),
     (r"createpolicy", "zero"),
     (r"mbarrier\.try_wait", "try_wait"),
     (r"expect_tx", "expect"),
+    (r"cp\.async\.bulk\.tensor", "copy_box"),
     (r"cp\.async\.bulk", "copy"),
     (r"cp\.async\.commit_group", "commit"),
     (r"cp\.async\.wait_group (\d+)", "wait_group"),
@@ -71,7 +78,7 @@ def call_of(statement: str) -> str:
     template = "".join(re.findall(r'"([^"]*)"', re.split(r'"\s*:', statement)[0] + '"'))
     name, count = next((name, found) for pattern, name in CALLS if (found := re.search(pattern, template)))
     operands = re.findall(r'"[=+]?[rlf]"\s*\(((?:[^()]|\((?:[^()]|\([^()]*\))*\))*)\)', statement)
-    if name in ("nothing", "trap"):
+    if name in ("nothing", "meet_lanes", "meet_cluster", "trap"):
         operands = []
     return f"emu_{name}({', '.join([*operands, *count.groups()])})"
 
@@ -98,6 +105,7 @@ class EmulatedKernel:
         block: int,
         shared_bytes: int,
         early: bool = False,
+        cluster: int = 1,
     ) -> None:
         text = source.read_text()
         for line, other in self.replaced.items():
@@ -110,8 +118,9 @@ class EmulatedKernel:
         whole = f"""{macros}{HEADER.read_text()}
 {translated(text)}
 static void run() {{ call({name}, argument); }}
-extern "C" const char *launch(const void *with, unsigned grid, unsigned block, unsigned bytes, unsigned order) {{
-  return launch_grid({name}, run, with, grid, block, bytes, order);
+extern "C" const char *launch(const void *with, unsigned grid, unsigned block, unsigned bytes, unsigned order,
+                              unsigned cluster) {{
+  return launch_grid({name}, run, with, grid, block, bytes, order, cluster);
 }}
 """
         FOLDER.mkdir(mode=0o700, exist_ok=True)
@@ -125,13 +134,18 @@ extern "C" const char *launch(const void *with, unsigned grid, unsigned block, u
             code.unlink()
         self._launch = ctypes.CDLL(str(library)).launch
         self._launch.restype = ctypes.c_char_p
-        self._sizes = grid, block, shared_bytes
+        self._sizes, self._cluster = (grid, block, shared_bytes), cluster
 
     def launch(self, arguments: ctypes.Structure, grid: int = 0) -> None:
         fixed, *sizes = self._sizes
-        why = self._launch(ctypes.byref(arguments), grid or fixed, *sizes, self.order)
+        why = self._launch(ctypes.byref(arguments), grid or fixed, *sizes, self.order, self._cluster)
         if why is not None:
             pytest.fail(why.decode())
+
+
+def tensor_map(address: int, height: int, width: int, rows: int) -> ctypes.Array[ctypes.c_uint64]:
+    """Stands in for `prefetched.tensor_map`: `struct Box` of the header."""
+    return (ctypes.c_uint64 * 16)(address, width, height, rows)
 
 
 class Overflow:

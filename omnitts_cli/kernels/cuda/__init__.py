@@ -1,6 +1,7 @@
 """CUDA C++ kernels that are compiled at run time, for what Triton cannot express: persistent kernels, on Hopper.
 
-`predictor.cu` makes the predictor's part of a frame for up to 16 rows, `talker.cu` a step of the talker for up to 8.
+`predictor.cu` makes the predictor's part of a frame for up to 16 rows, `talker.cu` a step of the talker for up to 8;
+`prefetched.cu` computes some of the products of 17 rows and more.
 They suit the released shapes in bfloat16. Anything else uses the kernels in `kernels/triton`, which also stand in where
 these cannot be compiled.
 """

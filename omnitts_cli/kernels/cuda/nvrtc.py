@@ -38,6 +38,7 @@ class _Launch(ctypes.Structure):
 
 
 COOPERATIVE = 2  # CU_LAUNCH_ATTRIBUTE_COOPERATIVE
+CLUSTER = 4  # CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
 EARLY = 6  # CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
 MOST_SHARED_BYTES = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 
@@ -140,7 +141,8 @@ def cached(name: str, make: Callable[[], bytes]) -> bytes:
 class Kernel:
     """A compiled kernel with a fixed grid, launched cooperatively: all its programs run at the same time.
 
-    `early`: any grid instead, and a launch may begin before the one in front of it has ended (see early.cuh).
+    `cluster`: programs that can write to each other's shared memory. `early`: any grid instead, and a launch may begin
+    before the one in front of it has ended (see early.cuh).
     """
 
     def __init__(
@@ -153,6 +155,7 @@ class Kernel:
         block: int,
         shared_bytes: int,
         early: bool = False,
+        cluster: int = 1,
     ) -> None:
         self._driver, nvrtc = _libraries()
         options = [f"--gpu-architecture={arch}".encode(), b"-std=c++17", b"--fmad=false"]  # see basics.cuh
@@ -167,6 +170,7 @@ class Kernel:
             lambda: compile_source(nvrtc, text, headers, options),
         )
         self._grid, self._block, self._shared_bytes, self._early = grid, block, shared_bytes, early
+        self._cluster = cluster
         module, self._function, fits = c_void_p(), c_void_p(), c_int()
         driver = self._driver
         _check("cuModuleLoadData", driver.cuModuleLoadData(byref(module), cubin))
@@ -185,14 +189,15 @@ class Kernel:
     def launch(self, arguments: ctypes.Structure, grid: int = 0) -> None:
         """Launch on torch's current stream; `arguments` is the kernel's only parameter. `grid` if it is not fixed."""
         values = (c_void_p * 1)(ctypes.addressof(arguments))
-        attribute = _Attribute(id=EARLY if self._early else COOPERATIVE)
-        attribute.value[0] = 1
+        attributes = (_Attribute * 2)(_Attribute(id=EARLY if self._early else COOPERATIVE), _Attribute(id=CLUSTER))
+        attributes[0].value[0] = 1
+        attributes[1].value[0], attributes[1].value[1], attributes[1].value[2] = self._cluster, 1, 1
         launch = _Launch(
             grid=(grid or self._grid, 1, 1),
             block=(self._block, 1, 1),
             shared_bytes=self._shared_bytes,
             stream=torch.cuda.current_stream().cuda_stream,
-            attributes=ctypes.pointer(attribute),
-            attribute_count=1,
+            attributes=attributes,
+            attribute_count=2 if self._cluster > 1 else 1,
         )
         _check("cuLaunchKernelEx", self._driver.cuLaunchKernelEx(byref(launch), self._function, values, None))
