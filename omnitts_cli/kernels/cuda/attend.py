@@ -18,7 +18,7 @@ LEAST, MOST = 17, 64
 """Rows for which it is used."""
 SHORT = 16
 """Positions of the predictor's cache, which the kernels in front may still be writing. The talker's is left to Triton's
-kernel: there this one was no faster, early or not (benchmarks/LOG.md)."""
+kernel: there this one was not faster, early or not (benchmarks/LOG.md)."""
 
 
 class _Attend(ctypes.Structure):

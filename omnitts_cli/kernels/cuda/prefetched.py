@@ -51,7 +51,7 @@ TILES: dict[int, Tiles] = {
     },
 }
 """By the largest number of rows. They were found inside the whole talker or predictor (benchmarks/LOG.md); what is not
-here was no faster there."""
+here was not faster there."""
 
 
 class _Product(ctypes.Structure):
