@@ -14,6 +14,7 @@ from omnitts_cli.families.common.parts import books
 from omnitts_cli.families.qwen3_tts.cloner import encoder_names
 from omnitts_cli.families.qwen3_tts.family import decoder_names
 from omnitts_cli.models.sources import Derived, Join, Names, One, Stack
+from omnitts_cli.models.speaker import SpeakerEncoder
 from omnitts_cli.training import files, parts, speech_stage
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.settled import CODEC_FOLDER, language_names, settled_codec
@@ -29,8 +30,21 @@ def export(recipe: Recipe, work: Path, tokens: Tokens, folder: Path) -> None:
     _describe(folder / "preprocessor_config.json", files.PREPROCESSOR)
     tokens.write(folder)
     speech = Speech(recipe, tokens)
-    speech.load_state_dict(parts.under("speech", parts.load(work, speech_stage.STEM)))
+    saved = parts.load(work, speech_stage.STEM)
+    speech.load_state_dict(parts.under("speech", saved))
+    if (centre := saved.get("guesses.centre")) is not None:
+        _stretch(speech.speaker, centre, recipe.speaker.stretch)
     _write(stored(speech, language_names(speech)), torch.bfloat16, folder / "model.safetensors")
+
+
+@torch.no_grad()
+def _stretch(encoder: SpeakerEncoder, centre: Tensor, factor: float) -> None:
+    """Every vector is moved away from their mean, in the last layer.
+
+    A talker that speaks by itself is pulled towards the mean voice: its own codes are nearer to it than the clip is.
+    """
+    encoder.out.weight.mul_(factor)
+    encoder.out.bias.sub_(centre).mul_(factor).add_(centre)
 
 
 def export_codec(recipe: Recipe, work: Path, folder: Path) -> None:

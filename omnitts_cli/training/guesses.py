@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -15,6 +16,17 @@ class Guesses(nn.Module):
         super().__init__()
         self.out = nn.Linear(hidden, FACTS)
         self.along = nn.Linear(hidden, FACTS)
+        # the mean of all vectors, from which export stretches them
+        self.centre: Tensor
+        self.seen: Tensor  # batches
+        self.register_buffer("centre", torch.zeros(hidden))
+        self.register_buffer("seen", torch.zeros(()))
+
+    @torch.no_grad()
+    def follow(self, vectors: Tensor) -> None:
+        """Vectors [n, H] enter the mean, in which the last thousand batches count."""
+        self.seen += 1
+        self.centre.lerp_(vectors.mean(0), (1 / self.seen).clamp(min=0.001))
 
     def forward(self, vectors: Tensor, facts: Tensor) -> Tensor:
         """vectors [n, H], facts [n, FACTS] -> how wrong the guesses are, a number."""

@@ -148,6 +148,7 @@ class SpeakerSizes:
     parts: int
     gate: int
     attention: int
+    stretch: float
 
 
 @dataclass(frozen=True)

@@ -70,6 +70,7 @@ class SpeechStage:
         batch = draw_mixed(table, strangers, size, self.recipe, self.codec_ids, self.text_ids)
         vectors = self.speech.speaker(batch.mel)  # small, and in the precision that speaking has it in
         guess = self.guesses(vectors, batch.made[: len(vectors)])
+        self.guesses.follow(vectors)
         with half(self.device):
             hidden = self.talk(F.dropout(self.rows(batch, vectors), self.plan.dropout))
             scores = self.speech.talker.logits(hidden).float()
@@ -151,7 +152,7 @@ class SpeechStage:
     def resume(self, saved: dict[str, Tensor]) -> None:
         for name in ("speech", "phones"):
             getattr(self, name).load_state_dict(parts.under(name, saved))
-        # an older checkpoint guesses by the vector alone
+        # an older checkpoint guesses by the vector alone, and does not know their mean
         self.guesses.load_state_dict(self.guesses.state_dict() | parts.under("guesses", saved))
 
 

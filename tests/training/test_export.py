@@ -12,6 +12,7 @@ from omnitts_cli.families.qwen3_tts.family import parts as family_parts
 from omnitts_cli.training import parts
 from omnitts_cli.training.codec_stage import CodecStage
 from omnitts_cli.training.export import export
+from omnitts_cli.training.guesses import Guesses
 from omnitts_cli.training.pool import SoundPool
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.settled import exported_codec, settled_codec
@@ -43,3 +44,20 @@ def test_what_is_exported_is_loaded(small: Recipe, tokens: Tokens, tmp_path: Pat
     for half, other in ((ours.decoder, theirs.decoder), (ours.encoder, theirs.encoder)):
         for (name, value), found in zip(half.named_parameters(), other.parameters(), strict=True):
             assert torch.allclose(value, found, atol=1e-3, rtol=1e-3), name
+
+
+def test_the_speakers_vectors_are_stretched_from_their_mean(small: Recipe, tokens: Tokens, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    CodecStage(small, CPUDevice(1), SoundPool(0.001, torch.device("cpu")), Team()).save(tmp_path)
+    speech, guesses = Speech(small, tokens), Guesses(small.speech.hidden)
+    guesses.follow(torch.randn(4, small.speech.hidden))
+    parts.save(tmp_path, "speech", parts.gather(speech=speech, guesses=guesses))
+    export(small, tmp_path, tokens, tmp_path / "tiny")
+    pieces = family_parts(read_config(tmp_path / "tiny")).speaker
+    files = Checkpoint.open(tmp_path / "tiny")
+    fill(pieces.module, pieces.names, files, "cpu", torch.float32, unused=None)
+    mel = torch.randn(2, speech.speaker.shape.mel.bands, 40)
+    with torch.no_grad():
+        before, after = speech.speaker(mel) - guesses.centre, pieces.module(mel) - guesses.centre
+    assert small.speaker.stretch > 1
+    assert torch.allclose(after, small.speaker.stretch * before, atol=0.02)

@@ -35,3 +35,13 @@ def test_guesses_by_frame_count_only_where_a_frame_follows() -> None:
     by_hand = (guesses.along(hidden[:, 1:3]) - made[:, None]).square().mean()
     assert torch.allclose(wrong, by_hand)
     assert guesses.each_frame(hidden, torch.zeros_like(followed), made) == 0
+
+
+def test_the_mean_of_the_vectors_follows_the_last_batches() -> None:
+    guesses = Guesses(8)
+    for n in range(10):
+        guesses.follow(torch.full((3, 8), float(n)))
+    assert torch.allclose(guesses.centre, torch.full((8,), 4.5))
+    for _ in range(5000):
+        guesses.follow(torch.full((3, 8), 20.0))
+    assert torch.allclose(guesses.centre, torch.full((8,), 20.0), atol=0.5)
