@@ -10,8 +10,8 @@ from typing import Any
 from omnitts_cli.errors import InputError, OmniError
 
 PANELS = {
-    "codec": ("mel", "wave", "commit", "alike", "phones"),
-    "polish": ("mel", "wave", "critics", "feature", "latent"),
+    "codec": ("mel", "wave", "commit", "alike", "phones", "periods", "low"),
+    "polish": ("mel", "wave", "critics", "feature", "latent", "periods", "low"),
     "speech": ("first", "held_first", "phones", "held_phones", "held_cloned", "held_swapped", "held_described"),
 }
 
