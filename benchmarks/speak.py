@@ -10,7 +10,7 @@ RTF is a request's time from submission to its last sound over the sound's lengt
 first sound is the first playable one. One round is thrown away before each level.
 
 `prompt_rows` of a row are the talker's inputs before the first frame. Until 2026-11-23 random models had a vocabulary
-of bytes, and this sentence 60 tokens instead of 15: `--tokens 60` gives such a prompt again.
+of bytes, and this sentence had 60 tokens instead of 15: `--tokens 60` gives such a prompt again.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def arguments() -> argparse.Namespace:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("-c", "--concurrency", type=rig.numbers, default=[1, 4, 10], help="1,4,10")
     parser.add_argument("--frames", type=int, default=100, help="of each request, whatever the end code says")
-    parser.add_argument("--tokens", type=int, help="of the text, which then repeats the sentence and ends anywhere")
+    parser.add_argument("--tokens", type=int, help="length of the text: the sentence, repeated and cut off")
     parser.add_argument("--rounds", type=int, default=3, help="times that every place in flight is used (closed loop)")
     parser.add_argument("--arrivals", choices=["together", "poisson"], default="together")
     parser.add_argument("--seconds", type=float, default=1.0, help="within which the streams arrive (poisson)")
