@@ -25,7 +25,9 @@ SCHEMA = 1
 NAME_WIDTH, SHORTEST_CELL = 24, 12  # columns of a table that are kept, and in a narrow terminal
 MOST_ALIKE = 3
 MORE = {"cut": "sentences cut at the requested length", "guard": "sentences cut where generation went wrong"}
-TYPED = re.compile(r"(?:omnitts|pip|hf|export|unset|mkdir|brew|apt-get|OMNITTS_\w+|[A-Z][A-Z_]+=\S|-{1,2}[A-Za-z])")
+TYPED = re.compile(
+    r"(?:omnitts|pip|hf|export|unset|mkdir|brew|apt-get|(?:curl|jq|ls) |OMNITTS_\w+|[A-Z][A-Z_]+=\S|-{1,2}[A-Za-z])"
+)
 RED, YELLOW, DIM, BOLD, REVERSE, PLAIN = "\033[31m", "\033[33m", "\033[2m", "\033[1m", "\033[7m", "\033[0m"
 
 

@@ -45,6 +45,8 @@ def test_an_error_has_four_lines_at_most(capsys: pytest.CaptureFixture[str]) -> 
         ("OMNITTS_SEED", "try"),
         ("HF_HOME=/data omnitts say hi", "try"),
         ("pip install matplotlib", "try"),
+        ("ls 'my texts'", "try"),
+        ("curl -LO https://example.com/a.txt   and then   -f a.txt", "try"),
         ("leave one of them out", "hint"),
         ("did you mean 'speed'?", "hint"),
         ("- is stdin", "hint"),
