@@ -239,7 +239,7 @@ def by_words(output: Results) -> bool:
 def refuse_idle_options(output: Results, *uses: str, recognises: bool = False) -> None:
     """Refuses --subs-by words without --subs, and an --asr-model that nothing uses.
 
-    `uses`: what else recognises speech in this command; `recognises`: it is asked for.
+    `uses`: other options of this command that need a recogniser; `recognises`: whether one of them is given.
     """
     if output.subs_by == WORDS and not output.subs:
         raise UsageError("--subs-by words has no effect without --subs", hint="--subs FILE.srt --subs-by words")

@@ -101,7 +101,7 @@ class Job:
         if self.corpus.workers is not None and self.corpus.ray is None:
             raise UsageError("--workers needs --ray", hint=f"--ray local --workers {self.corpus.workers}")
         for field in fields_of(Verification):
-            idle = self.checks.verify == "none" and field.name != "keep_unverified"  # that one is also for earlier runs
+            idle = self.checks.verify == "none" and field.name != "keep_unverified"  # it also counts for earlier runs
             if idle and getattr(self.checks, field.name) != field.default:
                 raise UsageError(f"{field.setting.option} has no effect without --verify asr", hint="--verify asr")
         given = Path(self.manifest)

@@ -384,7 +384,7 @@ def of_stdin(kind: str | None, work: Path, stdin: BinaryIO | None) -> Manifest:
 
 
 def texts_in(folder: Path) -> list[Path]:
-    """The files of text in a folder and below. Hidden ones and the reports of this command are left out."""
+    """The text files in a folder and below it, without hidden ones and without the reports of this command."""
     found = (path for path in folder.rglob("*") if path.suffix.lower() in TEXTS and path.is_file())
     seen = (path for path in found if not any(part.startswith(".") for part in path.relative_to(folder).parts))
     return sorted(path for path in seen if path.name not in disk.OURS or not (path.parent / disk.WORK).is_dir())

@@ -433,4 +433,4 @@ class CodecOps:
     fuse_decoder: Callable[[DecoderParts], Callable[[Tensor, Tensor], Tensor] | None] | None = None
     # one frame of one stream at a time, where it is not one operation: products round by the number of columns
     one_by_one: bool = False
-    ordered: CodecOps | None = None  # the same, with sums of one order for any number of columns
+    ordered: CodecOps | None = None  # the same, adding in one order for any number of columns

@@ -32,7 +32,7 @@ class Kind:
     usual: str | None = None  # what a hint suggests in place of a word
 
     def example(self, text: str, default: Any = None) -> str | None:
-        """The accepted number that is nearest to `text`, a usual value or the default; None where none is known."""
+        """For a hint: the accepted number nearest to `text`, a usual value, or the default; None if there is none."""
         if self.limits is None:
             return self.usual
         low, high = self.limits

@@ -93,8 +93,8 @@ class TextTokenizer:
 class PieceTokenizer(TextTokenizer):
     """For random models, which have no tokenizer file. English has about as many tokens as in the released vocabulary.
 
-    Words are cut into pieces; the id of a piece is its hash. Each sample text of `bench` has 1.04 times the tokens of
-    the released vocabulary in English, 0.73 times in Italian and 1.46 times in Japanese, which are the extremes.
+    Words are cut into pieces; the id of a piece is its hash. The sample texts of `bench` have 1.04 times the tokens of
+    the released vocabulary in English; the extremes are 0.73 times in Italian and 1.46 times in Japanese.
     """
 
     def __init__(self, rows: int) -> None:

@@ -7,7 +7,7 @@
 #define WEIGHTS ((K + POINT * N) * N * 2)
 #define FACTORS (3 + 3 * POINT)
 #define SLICES (OUTPUTS / N)
-#define PIECES 8                            // in which the weights are fetched
+#define PIECES 8                            // copies in which the weights are fetched
 extern "C" __global__ void __launch_bounds__(128 * GROUPS + 128, 1) tiles(const Arguments p) {
   const u32 apart = (ROWS + (TAPS - 1) * p.dilation) | 1, buffer = INPUTS / 8 * apart * 16;
   const u32 weights = address(shared), factors = weights + WEIGHTS, bars = factors + FACTORS * N * 4, x = bars + 128;

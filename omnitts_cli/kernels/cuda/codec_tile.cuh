@@ -1,8 +1,8 @@
-// What the codec's kernels for Hopper share: words of PTX, and what follows a product.
+// What the codec's kernels for Hopper share: PTX instructions, and what follows a product.
 //
 // Rows of x lie in shared memory as [inputs / 8][rows][8], so that a tap of a convolution is the same matrix `dilation` rows
-// further on. Weights lie as [inputs / 8][outputs][8], prepared by the host. Output n of a product is the channel of which a
-// thread then holds two times four neighbours (`order` in codec_tiles.py).
+// further on. Weights lie as [inputs / 8][outputs][8], prepared by the host. Outputs are in such an order that a thread holds
+// two groups of four neighbouring channels (`order` in codec_tiles.py).
 typedef unsigned int u32;
 typedef unsigned long long u64;
 typedef long long s64;

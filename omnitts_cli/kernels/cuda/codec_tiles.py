@@ -82,16 +82,16 @@ class _Arguments(ctypes.Structure):
 
 
 def order(outputs: int) -> Tensor:
-    """The channel of each output of a product: a thread holds two of every eight outputs, and so channels that lie
-    four and four together."""
+    """The channel that each output of a product computes. A thread holds two of every eight outputs; in this order
+    they are groups of four neighbouring channels."""
     n = torch.arange(outputs)
     pair, lane = n // 8 % 4, n % 8 // 2
     return n // 32 * 32 + pair // 2 * 16 + lane * 4 + pair % 2 * 2 + n % 2
 
 
 def packed(kind: Kind, conv: Product, point: Product | None) -> tuple[Tensor, Tensor]:
-    """For each tile of outputs: weights as [inputs / 8, outputs, 8]; bias, scale and inverse by the thread that reads
-    them."""
+    """For each tile of outputs: weights as [inputs / 8, outputs, 8]; bias, scale and inverse in the order in which
+    threads read them."""
     weights, factors = [], []
     for start in range(0, kind.outputs, kind.tile):
         places = order(kind.tile).to(conv.weight.device)
@@ -114,7 +114,7 @@ def _prepared(kind: Kind, conv: Product, point: Product | None) -> tuple[Tensor,
     found = _packed.get(conv.weight)
     if found is None:
         found = _packed[conv.weight] = packed(kind, conv, point)
-        torch.cuda.current_stream().synchronize()  # the kernel reads them before it waits for the one in front of it
+        torch.cuda.current_stream().synchronize()  # the kernel reads them before it waits for earlier kernels
     return found
 
 
@@ -138,7 +138,7 @@ def _kernel(kind: Kind, _device: int) -> Kernel | None:
 
 @functools.cache
 def _processors(device: int) -> int:
-    """Multiprocessors of a card that can run these kernels; 0 for another."""
+    """Multiprocessors of the card; 0 if it cannot run these kernels."""
     suits = torch.cuda.get_device_capability(device) == HOPPER and not why_not()
     return torch.cuda.get_device_properties(device).multi_processor_count if suits else 0
 

@@ -1,8 +1,8 @@
-// One product of a layer for 17 to 256 rows. Its weights are in shared memory before the kernel in front has ended.
+// One product of a layer, for 17 rows and more. Its weights are fetched before the kernel in front has ended.
 //
 // A program multiplies ROWS rows by WIDE outputs over 64 BOXES inputs; SPLIT programs share the inputs of the same outputs.
-// Two threads fetch boxes of 64 inputs through rings (TMA): one the weights, at once, PACE boxes at a time, and one the rows,
-// when the kernel in front has ended. Four warps multiply 64 rows (wgmma). CLUSTER programs add their parts of a sum; more
+// Two threads fetch boxes of 64 inputs through rings (TMA): one fetches the weights, without waiting, PACE boxes at a time;
+// the other fetches the rows when the kernel in front has ended. Four warps multiply 64 rows (wgmma). CLUSTER programs add their parts of a sum; more
 // parts than that are left to the next kernel (ADDED).
 #define BLOCKS 1 // of basics.cuh, unused here
 #include "basics.cuh"

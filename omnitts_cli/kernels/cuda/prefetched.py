@@ -1,4 +1,4 @@
-"""Products of 17 to 128 rows whose weights are fetched before the kernel in front has ended (`prefetched.cu`)."""
+"""Products of 17 to 64 rows whose weights are fetched before the kernel in front has ended (`prefetched.cu`)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from omnitts_cli.kernels.ops import Normed, Ops
 SOURCE = Path(__file__).with_name("prefetched.cu")
 LINEAR, GATED, ADDED = range(3)
 LEAST, SIZES = 17, (32, 64, 128)
-"""Rows from which these kernels are used, and the rows of a program's tile."""
+"""The least rows for which these kernels are used, and the possible rows of a program's tile."""
 BOX = 64
 """Inputs of a box."""
 MOST_SHARED = 227 * 1024
@@ -32,7 +32,7 @@ class Tile(NamedTuple):
 
     outputs: int  # gates and ups both count
     split: int  # programs that share the inputs
-    cluster: int = 1  # of them that add their parts themselves
+    cluster: int = 1  # how many of these programs add their parts to each other's
     pace: int = 100  # boxes of weights in flight before the kernel in front has ended
     ahead: int = 100 * 1024  # bytes of weights in shared memory at most
     rows_ahead: int = 64 * 1024  # bytes of rows in shared memory at most
@@ -50,8 +50,8 @@ TILES: dict[int, Tiles] = {
         (ADDED, 2048, 2048): Tile(64, 4, 2),
     },
 }
-"""By the largest number of rows. They were found inside the whole talker or predictor (benchmarks/LOG.md); what is not
-here was not faster there."""
+"""By the largest number of rows. Chosen by timing the whole talker or predictor (benchmarks/LOG.md). Products that are
+not listed were not faster there."""
 
 
 class _Product(ctypes.Structure):
@@ -161,7 +161,7 @@ def parted(x: Tensor, weight: Tensor, tile: Tile) -> Tensor:
 
 
 def with_prefetched(ops: Ops, add_norm: Callable[[Tensor, Tensor, Tensor, float], Normed]) -> Ops:
-    """The same operations, where these kernels suit with these kernels.
+    """The same operations, with these kernels where they suit.
 
     `add_norm` adds parts [parts, count, H] to a residual [..., H]: parts, residual, norm [H], eps -> with that norm.
     """
