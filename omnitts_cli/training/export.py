@@ -42,6 +42,7 @@ def _stretch(encoder: SpeakerEncoder, centre: Tensor, factor: float) -> None:
     """Every vector is moved away from their mean, in the last layer.
 
     A talker that speaks by itself is pulled towards the mean voice: its own codes are nearer to it than the clip is.
+    The mean is in a checkpoint alone: to go on from the finished model is to learn with stretched vectors.
     """
     encoder.out.weight.mul_(factor)
     encoder.out.bias.sub_(centre).mul_(factor).add_(centre)
