@@ -111,9 +111,10 @@ def has_speech(text: str) -> bool:
 
 def nothing_to_speak(text: str, names: Sequence[str] = ()) -> InputError:
     """The error for a text, or files of these names, without a letter or digit."""
-    shown = f": '{safe_for_terminal(text.strip(), 40)}'" if text.strip() else " (the text is empty)"
     if names:
-        shown = f" in {safe_for_terminal(', '.join(names), 200)}"
+        files = safe_for_terminal(", ".join("standard input" if name == "-" else name for name in names), 200)
+        return InputError(f"nothing to speak in {files}", hint="-f FILE   with a file that contains words")
+    shown = f": '{safe_for_terminal(text.strip(), 40)}'" if text.strip() else " (the text is empty)"
     return InputError(f"nothing to speak{shown}", hint="type some words, name a file with -f, or pipe a text in")
 
 

@@ -132,7 +132,8 @@ def test_a_clip_that_is_not_there_has_a_next_step(omnitts: Omnitts) -> None:
 def test_files_without_words_are_named(omnitts: Omnitts) -> None:
     for name in ("one.txt", "two.txt"):
         Path(name).write_text(" ...\n")
-    assert "nothing to speak in one.txt, two.txt" in omnitts("say", "-f", "one.txt", "-f", "two.txt", "-o", "a.wav").err
+    said = omnitts("say", "-f", "one.txt", "-f", "two.txt", "-o", "a.wav").err
+    assert "nothing to speak in one.txt, two.txt" in said and "try: -f FILE   with a file that contains words" in said
 
 
 def test_words_that_are_not_utf8_say_so(omnitts: Omnitts) -> None:
