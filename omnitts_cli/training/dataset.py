@@ -40,7 +40,7 @@ class UtteranceTable:
         self.frames = rows - FIXED_ROWS - 1  # the longest sound
         self.text = torch.zeros(capacity, rows, dtype=torch.int16, device=device)
         self.codes = torch.zeros(capacity, self.frames, groups, dtype=torch.int16, device=device)
-        # what the model drew for each frame when it last learned from it; one place more, for what nobody keeps
+        # the codes that the model sampled for a frame when it last trained on it; writes to the last row are discarded
         self.drawn = torch.zeros(capacity + 1, self.frames, groups, dtype=torch.int16, device=device)
         self.phones = torch.zeros(capacity, self.frames, PHONES_PER_FRAME, dtype=torch.uint8, device=device)
         # text length, frames, voice

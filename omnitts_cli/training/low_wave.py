@@ -1,7 +1,8 @@
 """The wave of the lowest harmonics, where the phase of a voice can be followed.
 
-A decoder that is not told where pulses lie chooses their places anew every few frames, and short spectra of its sound
-never fit those of the true one. With the wave of the lowest harmonics, the latents know the places of the pulses too.
+Without this loss the codes do not contain the phase of the glottal pulses. The decoder then starts the pulses at
+another phase every few frames, and losses on short windows cannot be met. The wave of the lowest harmonics gives the
+latents the phase.
 """
 
 from __future__ import annotations

@@ -15,11 +15,11 @@ import torch
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
+from omnitts_cli.kernels.cuda import CAPABILITY
 from omnitts_cli.kernels.cuda.nvrtc import CompileError, Kernel, why_not
 from omnitts_cli.kernels.ops import Product
 
 HERE = Path(__file__).parent
-HOPPER = (9, 0)
 COLUMNS = 64
 """Columns of x, in a group of four warps."""
 MOST_DILATION = 9
@@ -139,7 +139,7 @@ def _kernel(kind: Kind, _device: int) -> Kernel | None:
 @functools.cache
 def _processors(device: int) -> int:
     """Multiprocessors of the card; 0 if it cannot run these kernels."""
-    suits = torch.cuda.get_device_capability(device) == HOPPER and not why_not()
+    suits = torch.cuda.get_device_capability(device) == CAPABILITY and not why_not()
     return torch.cuda.get_device_properties(device).multi_processor_count if suits else 0
 
 
