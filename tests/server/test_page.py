@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 from browser import Page, chromium, until
 from patience import LONG_S
-from served import Served, serving
+from served import Inside, Served, serving
 
+from omnitts_cli.errors import GuardError, Notice
 from omnitts_cli.server.page import page as answer_of_the_page
 
 soundfile = pytest.importorskip("soundfile")
@@ -25,7 +26,7 @@ LONG = "Four score and seven years ago. " * 600
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Inside]:
     with serving(tmp_path_factory.mktemp("serve"), allowed_host=("lan.test",)) as served:
         yield served
 
@@ -271,6 +272,28 @@ def test_notices_about_the_text_are_shown_until_the_next_one(page: Page) -> None
     page.write("text", "Go.")
     page.speak()
     assert not page["notices"].is_displayed()
+
+
+def test_notices_that_come_after_the_first_sound_are_shown_at_the_end(page: Page, server: Inside) -> None:
+    page.run("document.getElementById('text').value = arguments[0]", LONG[:4000])
+    page.click("speak")
+    until(lambda: page.position > 0.1, "it speaks")
+    assert not page["notices"].is_displayed()
+    for call in server.server.state.calls:
+        call.raised.append(Notice("sentence 2 got stuck after 3 s; it was cut there"))
+    page.made()
+    assert page["notices"].text == "Notice: sentence 2 got stuck after 3 s; it was cut there"
+
+
+def test_an_error_after_the_first_sound_is_shown_in_the_servers_words(page: Page, server: Inside) -> None:
+    page.run("document.getElementById('text').value = arguments[0]", LONG)
+    page.click("speak")
+    until(lambda: page.position > 0.1, "it speaks")
+    for call in server.server.state.calls:
+        call.problem = GuardError("the model does not stop")
+    until(lambda: page["error"].text, "an error")
+    assert page["error"].text == "This speech is incomplete: the model does not stop"
+    assert page.state != "making" and page.seconds > 0
 
 
 def test_an_empty_text_is_refused_where_it_is_typed(page: Page) -> None:
