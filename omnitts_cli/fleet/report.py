@@ -222,7 +222,7 @@ def in_words(summary: Summary, plan: Plan, checks: Verification, picture: bool) 
         ("rows", f"{summary.rows:,}"),
         ("spoken", f"{summary.spoken:,}"),
         ("failed", f"{summary.failed:,}"),
-        ("hours of speech", f"{summary.audio_s / 3600:.2f}"),
+        ("length of speech", duration(summary.audio_s)),
     ]
     if summary.left:
         rows.append(("not spoken yet", f"{summary.left:,}"))
@@ -236,12 +236,12 @@ def in_words(summary: Summary, plan: Plan, checks: Verification, picture: bool) 
         rows += [
             ("this run: rows", f"{pace.done:,} spoken, {pace.copied:,} copied"),
             ("this run: time", duration(pace.wall_s)),
-            ("this run: hours of speech per hour", f"{pace.audio_s / pace.wall_s:.1f}"),
+            ("this run: speed", f"{pace.audio_s / pace.wall_s:.1f}× realtime"),
             ("this run: RTF", f"{pace.wall_s / pace.audio_s:.4f}"),
         ]
-        if pace.full and pace.full[0] > 0:
+        if pace.full and pace.full[0] > 0 and pace.full[1] > 0:
             seconds, audio = pace.full
-            rows.append(("this run: the same, until the last row began", f"{audio / seconds:.1f}"))
+            rows.append(("this run: speed until the last row began", f"{audio / seconds:.1f}× realtime"))
             rows.append(("this run: time after the last row began", f"{pace.wall_s - seconds:.1f} s"))
     parts = [
         f"# {plan.manifest.name}",

@@ -182,6 +182,7 @@ def test_the_report(omnitts: Call, picture: None) -> None:
     done = batch(omnitts, "m.csv", "-O", "out", code=6)
     report = Path("out/report.md").read_text()
     assert "| rows | 4 |" in report and "| failed | 1 |" in report and "line 5, id 'd'" in report
+    assert "| length of speech | 0:0" in report and "× realtime |" in report
     assert Path("out/report.png").read_bytes().startswith(b"\x89PNG")
     assert done["failed"] == 1 and "the row has no text" in done["err"]
 
