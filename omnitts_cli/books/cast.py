@@ -171,7 +171,8 @@ def read_cast(path: str) -> Cast:
         try:
             members[" ".join(name.split())] = member_of(name, values, folder)
         except ValueError as error:
-            raise InputError(f"cast {path}: {safe_for_terminal(name, 60)}: {error}", hint=EXAMPLE) from None
+            what, hint = (*error.args, EXAMPLE)[:2]
+            raise InputError(f"cast {path}: {safe_for_terminal(name, 60)}: {what}", hint=hint) from None
     return Cast(members, path, lines=True)
 
 
@@ -189,7 +190,7 @@ def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def member_of(name: str, values: Any, folder: Path) -> Member:
-    """One entry of a cast; ValueError if it cannot be used. A plain string is the name of a voice."""
+    """One entry of a cast. A plain string is the name of a voice. ValueError, perhaps with a hint, if it is unusable."""
     values = {"voice": values} if isinstance(values, str) else values
     if not isinstance(values, dict):
         raise ValueError("the entry is neither an object nor a voice")
@@ -206,8 +207,11 @@ def member_of(name: str, values: Any, folder: Path) -> Member:
     rest = {key: given[key] for key in CHECKED if key in given}
     member = Member(name, speaker_of(given, folder), **rest)
     if member.takes_no_style and (member.style or "").strip():
-        instead = "; add it to the description" if "description" in given else ""
-        raise ValueError(f"style does not work with a {member.takes_no_style} voice{instead}")
+        if "description" in given:
+            hint = json.dumps({"description": f"{given['description']}, {member.style}"}, ensure_ascii=False)
+        else:
+            hint = 'leave "style" out, or give the character a voice of the model'
+        raise ValueError(f"style does not work with a {member.takes_no_style} voice", safe_for_terminal(hint, 200))
     return member
 
 

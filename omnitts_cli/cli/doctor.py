@@ -280,7 +280,7 @@ def reproducibility(device: Any) -> Check:
     return Check(
         f"reproducibility on {device.name}",
         "ok",
-        f"fingerprint {short}; another one may give other bytes ({', '.join(parts)})",
+        f"fingerprint {short}; where it differs, samples may differ ({', '.join(parts)})",
         numbers={"fingerprint": short, "depends_on": parts},
     )
 

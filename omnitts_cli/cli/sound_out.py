@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import floor, inf, isfinite
 from pathlib import Path
 from shutil import get_terminal_size
@@ -50,6 +50,7 @@ class Stage:
     path: Path | None = None
     speaker: SpeakerSink | None = None
     named: bool = False  # we chose the name, so it is printed on stdout
+    unplayed: bool = False  # a file, because there is no sound output
     peak: float = 0.0  # of what was written
     meter: Meter | None = None  # measures the loudness of what is written
 
@@ -147,6 +148,7 @@ def open_stage(output: Output, rate: int) -> Stage:
         except DeviceError:
             if output.play or output.audio_device:
                 raise
+            return replace(named_by_us(form, rate), unplayed=True)
     return named_by_us(form, rate)
 
 
@@ -429,6 +431,7 @@ def report(command: str, speech: Speech, tts: TTS, stage: Stage, stream: Stream,
     if stage.named or named:
         console.result(str(stage.path))
     where = f" in {stage.path}" if stage.path else ""
+    where += ", as there is no sound output" if stage.unplayed else ""
     speed = f"  RTF {rtf:.3f}" if rtf else ""
     line = f"{duration(seconds)} of speech{where}{speed}  seed {stream.seed}"
     drawn = speech.seed is None and console.on_terminal()  # it would be lost

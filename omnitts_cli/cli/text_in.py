@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from omnitts_cli.text.piece import Piece
 
 STDIN_BLOCK = 1 << 16
+SHOWN_BYTES = 200  # of a text without words, for the message
 NAME_OF_FILE = re.compile(r"\S*[./]\S+", re.DOTALL)
 IDLE_S = 0.3  # after so long without input, an unfinished line is spoken
 
@@ -209,17 +210,18 @@ def idle(descriptor: int) -> bool:
 
 def lines_of_stdin(how: TextOptions) -> Iterator[list[Piece]]:
     """Stdin in pieces, line by line while it is open; an empty one is an error."""
-    from omnitts_cli.text.clean import nothing_to_speak
+    from omnitts_cli.text.clean import nothing_arrived
     from omnitts_cli.text.inputs import TextStream
 
-    stream, descriptor, found = TextStream(how), sys.stdin.fileno(), False
+    stream, descriptor, found, head = TextStream(how), sys.stdin.fileno(), False, b""
     while data := os.read(descriptor, STDIN_BLOCK):
+        head = head.lstrip() or data[:SHOWN_BYTES]
         for pieces in (stream.feed(data), stream.idle() if idle(descriptor) else []):
             found = found or any(piece.speech for piece in pieces)
             yield pieces
     pieces = stream.flush()
     if not (found or any(piece.speech for piece in pieces)):
-        raise nothing_to_speak("")
+        raise nothing_arrived(head.decode(errors="replace"))
     yield pieces
 
 

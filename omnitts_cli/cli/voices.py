@@ -208,7 +208,7 @@ def blend(
     messages: Messages,
 ) -> None:
     """Blend saved voices, or the model's own, into a new one."""
-    from omnitts_cli.speech.voices import own_voice
+    from omnitts_cli.speech.voices import parts_of_blend
 
     if ":" in name:  # its parts came first
         names = [part for part in parts if ":" not in part] or ["NAME"]
@@ -221,14 +221,14 @@ def blend(
         weighted = voice_files.load_parts(wanted)
     else:
         with opened_model(model.model, "base", machine, network, messages) as tts:
-            weighted = voice_files.load_parts(wanted, lambda part: own_voice(tts.engine.model, part))
+            weighted = parts_of_blend(wanted, tts.engine.model)
     path = voice_files.save(voice_files.blend(weighted, name))
     console.note(f"saved voice '{name}' to {path}")
     console.record(status="ok", name=name, file=str(path))
 
 
 app.command("list", cls=Command)(command(list_, tolerant=True))
-for body in (show, preview, save, rename, rm, export, blend):
+for body in (show, preview, save, blend, rename, rm, export):
     app.command(cls=Command)(command(body, absent={"voice", "save_voice"}))  # NAME is the voice
 app.command("import", cls=Command)(command(import_))
 

@@ -31,7 +31,8 @@ def choose(name: str = "auto", threads: int | None = None, cores: int | None = N
     if parts is None or (parts[2] and parts[1] not in ("cuda", "npu")):
         if name.lower().startswith("mps"):
             raise DeviceError(f"{name!a} is not supported by this version", hint=f"-d {NAMES}")
-        raise UsageError(f"{name!a} is not a device", hint=f"devices are {NAMES}")
+        hint = "-d cuda" if name.lower().startswith("gpu") else f"devices are {NAMES}"
+        raise UsageError(f"{name!a} is not a device", hint=hint)
     kind, index = parts[1], int(parts[2] or 0)
     if kind == "cpu":
         return CPUDevice(threads, cores)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from os import PathLike, fspath
@@ -106,14 +106,22 @@ def known_voice(name: str, speakers: Mapping[str, str], model: str) -> Voice:
     if Path(name).is_file():
         raise VoiceError(f"{name} is an audio file, not a voice", hint=f'omnitts clone -r {name} "text"')
     close = nearest(name.lower(), [*speakers, *voice_files.names()])
-    hint = "omnitts voices list" + (f"      (closest: '{close}')" if close else "")
+    hint = f"did you mean '{close}'? omnitts voices list   shows all" if close else "omnitts voices list"
     raise VoiceError(f"voice '{name}' not found", cause=f"{model} has {listed(speakers)}", hint=hint)
 
 
 def blended_voice(name: str, model: SpeechModel) -> Voice:
     """A blend in which voices of the model take part."""
-    found = voice_files.blend(voice_files.load_parts(voice_files.parse_blend(name), partial(own_voice, model)), name)
+    found = voice_files.blend(parts_of_blend(voice_files.parse_blend(name), model), name)
     return Voice(found.voice, found.name, found.about)
+
+
+def parts_of_blend(parts: Sequence[tuple[str, float]], model: SpeechModel) -> list[tuple[SavedVoice, float]]:
+    """The voices of a blend: saved ones, and the model's own."""
+    for name, _ in parts:
+        if name not in voice_files.names():
+            known_voice(name, model.speakers, model.name)
+    return voice_files.load_parts(parts, partial(own_voice, model))
 
 
 def own_voice(model: SpeechModel, name: str) -> SavedVoice | None:

@@ -114,8 +114,20 @@ def nothing_to_speak(text: str, names: Sequence[str] = ()) -> InputError:
     if names:
         files = safe_for_terminal(", ".join("standard input" if name == "-" else name for name in names), 200)
         return InputError(f"nothing to speak in {files}", hint="-f FILE   with a file that contains words")
-    shown = f": '{safe_for_terminal(text.strip(), 40)}'" if text.strip() else " (the text is empty)"
-    return InputError(f"nothing to speak{shown}", hint="type some words, name a file with -f, or pipe a text in")
+    if text.strip():
+        shown = safe_for_terminal(text.strip(), 40)
+        return InputError(f"nothing to speak: '{shown}' has no letter or digit", hint="add some words")
+    return InputError("nothing to speak: the text is empty", hint="type some words, or name a file with -f")
+
+
+def nothing_arrived(head: str) -> InputError:
+    """The same for standard input, which begins with `head`."""
+    if head.strip():
+        return nothing_to_speak(head)
+    return InputError(
+        "nothing to speak: standard input is empty",
+        hint="type some words, name a file with -f, or check the command before the pipe",
+    )
 
 
 def safe_for_terminal(text: str, most: int | None = None) -> str:

@@ -30,13 +30,14 @@ LONGEST_PAUSE_S = 60.0
 NEXT_WORD = 24
 LONGEST_GAP = 64
 
-EVENT = re.compile(rf"[{re.escape(STOPS)}\n]|\[(?=p|\Z)")
+EVENT = re.compile(rf"[{re.escape(STOPS)}\n]|\[(?=[pv]|\Z)")
 STOP_RUN = re.compile(
     rf"([{re.escape(STOPS)}]{{1,64}}(?: \.(?!\w)){{0,8}})"  # also `. . .`
     rf"((?:[{re.escape(CLOSERS)}]| »(?!\w)|[{GERMAN_CLOSERS}](?!\w)){{0,16}})"
 )
 PAUSE = re.compile(r"\[pause:(\d{1,6}(?:\.\d{1,6})?)(ms|s)?\]")
 PAUSE_LONGEST = 24
+VOICE = re.compile(r"\[voice:[^\]\n]{1,60}\]")
 BLANKS = re.compile(r"[ \t]*")
 WIDE_CHARACTER = re.compile(f"[{WIDE}]")
 WHOLE_WORD = re.compile(r"\W*\w+\W")
@@ -77,6 +78,7 @@ class Splitter:
         self._largest = largest or LARGEST_COLUMNS.get(mode, 0)
         self._short = short if mode == "auto" else 0
         self._pauses = pauses
+        self._voice_noticed = False
         self._text = ""  # what is not spoken yet, and the `_base` characters before it are gone
         self._base = 0
         self._start = self._scan = 0  # in _text: of the open piece, and of what was not looked at
@@ -274,6 +276,9 @@ class Splitter:
                 self._pause(min(seconds, LONGEST_PAUSE_S), at, mark.end())
                 self._start = self._scan = self._soft = mark.end()
                 return True
+            if (tag := VOICE.match(self._text, at)) and not self._voice_noticed:
+                self._voice_noticed = True
+                self._notices.append(f"{tag[0]} is spoken as it stands; --dialogue switches voices at such tags")
             rest = self._text[at : at + PAUSE_LONGEST]
             if not final and len(rest) < PAUSE_LONGEST and could_be_pause(rest):
                 return False

@@ -135,7 +135,8 @@ def _on_hub(name: str, variant: str | None, verb: str) -> HubName:
         raise UsageError(f"'{shown(name)}' cannot be {verb}: {why}", hint="omnitts models list")
     known = [*RELEASED, *ALIASES]
     close = difflib.get_close_matches(name.lower(), known, 1)
-    hint = "omnitts models list --remote" + (f"      (closest: '{close[0]}')" if close else "   or hf:ORG/REPO")
+    listed = "omnitts models list --remote"
+    hint = f"did you mean '{close[0]}'? {listed}   shows all" if close else f"{listed}   or hf:ORG/REPO"
     raise UsageError(f"no model '{shown(name)}' on the Hub", hint=hint)
 
 

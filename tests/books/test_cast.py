@@ -103,7 +103,7 @@ def test_a_style_for_all_names_who_cannot_take_it(tmp_path: Path, monkeypatch: p
         ({"A": {"ref_audio": "gone.wav"}}, "gone.wav does not exist"), ({"A": {"ref_text": "x"}}, "needs ref_audio"),
         ({"A": {"speed": 9}}, "speed 9 is not a number from 0.5 to 2"), ({"A": {"seed": "x"}}, "seed 'x' is not"),
         ({"A": {"ref_audio": "b.wav", "ref_text": " "}}, "ref_text is empty"),
-        ({"A": {"description": "deep", "style": "sad"}}, "A: style does not work with a described voice; add it to"),
+        ({"A": {"description": "deep", "style": "sad"}}, "A: style does not work with a described voice"),
         ({"A": {"ref_audio": "b.wav", "instruct": "sad"}}, "A: style does not work with a cloned voice"),
     ],
 )  # fmt: skip
@@ -113,3 +113,14 @@ def test_casts_that_cannot_be_used(table: Any, message: str, tmp_path: Path, mon
     with pytest.raises(InputError) as caught:
         read_cast(write(table))
     assert message in f"{caught.value.message} {caught.value.cause}" and caught.value.hint
+
+
+def test_a_style_belongs_in_the_description(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("b.wav").write_bytes(b"")
+    with pytest.raises(InputError) as caught:
+        read_cast(write({"A": {"description": "an old woman", "style": "whisper"}}))
+    assert caught.value.hint == '{"description": "an old woman, whisper"}'
+    with pytest.raises(InputError) as caught:
+        read_cast(write({"A": {"ref_audio": "b.wav", "style": "whisper"}}))
+    assert "give the character a voice of the model" in str(caught.value.hint)

@@ -56,8 +56,10 @@ def test_other_names_of_stdout_are_stdout(omnitts: Omnitts, name: str) -> None:
 
 
 def test_no_output_and_no_loudspeaker_is_a_named_file(omnitts: Omnitts, silent_machine: None) -> None:
-    names = [omnitts("say", *TOY, "Hello there.").out for _ in range(2)]
-    assert names == [b"speech.wav\n", b"speech-2.wav\n"]
+    done = [omnitts("say", *TOY, "Hello there.") for _ in range(2)]
+    assert [one.out for one in done] == [b"speech.wav\n", b"speech-2.wav\n"]
+    assert "of speech in speech.wav, as there is no sound output" in done[0].err
+    assert "no sound output" not in omnitts("say", *TOY, "--no-play", "-o", "speech.wav", "Hello there.").err
     assert left_in(Path()) == ["speech-2.wav", "speech.wav"]
 
 
@@ -256,7 +258,7 @@ def test_case_22_nothing_to_speak_is_3(omnitts: Omnitts, text: bytes) -> None:
 
 def test_a_voice_that_nobody_has_is_4_with_the_nearest(omnitts: Omnitts) -> None:
     done = omnitts("say", *TOY, "-v", "anne", "-o", "a.wav", "Hello.")
-    assert done.code == 4 and "closest: 'ann'" in done.err
+    assert done.code == 4 and "did you mean 'ann'?" in done.err
     assert "set in" not in done.err
     assert left_in(Path()) == []
 

@@ -136,6 +136,29 @@ def test_files_without_words_are_named(omnitts: Omnitts) -> None:
     assert "nothing to speak in one.txt, two.txt" in said and "try: -f FILE   with a file that contains words" in said
 
 
+@pytest.mark.parametrize(
+    ("text", "file", "message", "hint"),
+    [
+        (b"", [], "standard input is empty", "check the command before the pipe"),
+        (b"\n \n", ["-f", "-"], "standard input is empty", "check the command before the pipe"),
+        (b"\n ...\n", ["-f", "-"], "'...' has no letter or digit", "add some words"),
+    ],
+)
+def test_standard_input_without_words_is_shown(
+    omnitts: Omnitts, text: bytes, file: list[str], message: str, hint: str
+) -> None:
+    done = omnitts("say", *file, "-o", "a.wav", stdin=text)
+    assert done.code == 3 and f"nothing to speak: {message}" in done.err and hint in done.err
+
+
+def test_a_voice_tag_without_dialogue_is_noticed_once(omnitts: Omnitts) -> None:
+    Path("two.md").write_text("# One\n\n[voice: leo] Hello.\n\nYes. [voice: ruth] Goodbye.\n")
+    done = omnitts("say", "-f", "two.md", "--dry-run")
+    assert done.err.count("is spoken as it stands") == 1
+    assert "[voice: leo] is spoken as it stands; --dialogue switches voices" in done.err
+    assert "as it stands" not in omnitts("say", "-f", "two.md", "--dialogue", "--dry-run").err
+
+
 def test_words_that_are_not_utf8_say_so(omnitts: Omnitts) -> None:
     done = omnitts("say", "-o", "a.wav", "caf\udce9 au lait")  # as Python passes on the byte 0xe9
     assert done.code == 3 and "the text is not UTF-8: byte 0xe9 at offset 3" in done.err

@@ -376,7 +376,7 @@ def test_a_designed_voice_keeps_its_seed_and_a_cloned_one_is_saved(tts: TTS, hom
     [
         ({"temprature": 0.5}, "no option 'temprature'", "did you mean temperature=?", 2),
         ({"speed": 9}, "speed = 9 is not a number from 0.5 to 2", "correct speed=", 2),
-        ({"voice": "henri"}, "voice 'henri' not found", "closest: 'henry'", 4),
+        ({"voice": "henri"}, "voice 'henri' not found", "did you mean 'henry'?", 4),
         ({"language": "zh"}, "Chinese", "-m 0.6b", 2),
         ({"file": "x"}, "no option 'file'", "options:", 2),
     ],

@@ -21,5 +21,5 @@ def test_B8_the_vector_of_a_named_voice_is_that_voice() -> None:
         assert np.array_equal(named.samples, vector.samples)
         alone = tts.speak("Hello there.", voice="clara:100,henry:0.0001", seed=3, max_frames=20, **same)
         assert alone.samples.size and own_voice(model, "nobody") is None
-        with pytest.raises(VoiceError, match="'nobody' cannot be blended"):
+        with pytest.raises(VoiceError, match="voice 'nobody' not found"):
             tts.speak("Hello there.", voice="clara:60,nobody:40")
