@@ -190,7 +190,7 @@ def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def member_of(name: str, values: Any, folder: Path) -> Member:
-    """One entry of a cast. A plain string is the name of a voice. ValueError, perhaps with a hint, if it is unusable."""
+    """One entry of a cast; a plain string is a voice's name. ValueError, perhaps with a hint, if it is unusable."""
     values = {"voice": values} if isinstance(values, str) else values
     if not isinstance(values, dict):
         raise ValueError("the entry is neither an object nor a voice")
