@@ -17,7 +17,8 @@ from omnitts_cli.server.problems import invalid
 from omnitts_cli.server.state import Call, State
 from omnitts_cli.server.voices import kind_of, voice_of
 from omnitts_cli.speech.clip import Chunk
-from omnitts_cli.speech.script import Fed, Script, Written
+from omnitts_cli.speech.script import Fed
+from omnitts_cli.speech.tts import script_of
 from omnitts_cli.speech.voices import Voice
 from omnitts_cli.text.language import LANGUAGES
 from omnitts_cli.voices import Cloned, Designed
@@ -82,7 +83,7 @@ def open_stream(state: State, call: Call, asked: Asked, tts: TTS, voice: Voice, 
         )  # fmt: skip
     ahead: dict[str, Any] = {} if asked.whole else {"ahead": STREAM_AHEAD, "ahead_s": STREAM_AHEAD_S}
     return tts.open(
-        Fed() if live else script_of(asked),
+        Fed() if live else script_of(asked.text, asked.how, asked.speech.language, asked.lexicon),
         voice,
         asked.how,
         speech,
@@ -94,20 +95,6 @@ def open_stream(state: State, call: Call, asked: Asked, tts: TTS, voice: Voice, 
         tell=call.raised.append,
         **ahead,
     )
-
-
-def script_of(asked: Asked) -> Script:
-    """The pieces of the text."""
-    from omnitts_cli.text import inputs
-    from omnitts_cli.text.lexicon import Lexicon
-
-    lexicon = Lexicon()
-    lexicon.add(asked.lexicon)
-    known = None if asked.speech.language in ("auto", "detect") else asked.speech.language
-    options = inputs.TextOptions(asked.how.split, known, None, lexicon)  # type: ignore[arg-type]
-    form = inputs.input_format(None, asked.how.input_format)
-    pieces = inputs.require_speech(inputs.pieces_of_text(asked.text, options, form), asked.text)
-    return Written(pieces, len(asked.text), options.notices)
 
 
 async def chunks(call: Call) -> AsyncIterator[Chunk]:

@@ -172,13 +172,11 @@ class TTS:
         **options: Any,
     ) -> Clip:  # fmt: skip
         """Returns the speech of a text of any length as one Clip. Sentences are checked, and retried if necessary."""
-        settings = self._speech(seed, options)
-        loudness = settings[1].loudness
-        stream = self._stream(text, voice, settings, tell, safe=True, urgent=False)
-        clip = stream.clip()
-        if loudness == "off":
+        how, speech = self._options(seed, options)
+        clip = self._stream(text, voice, how, speech, tell, safe=True, urgent=False).clip()
+        if speech.loudness == "off":
             return clip
-        samples, _, notices = level(clip.samples, clip.sample_rate, float(loudness))
+        samples, _, notices = level(clip.samples, clip.sample_rate, float(speech.loudness))
         return replace(clip, samples=samples, notices=(*clip.notices, *map(Notice, notices)))
 
     def stream(
@@ -189,10 +187,10 @@ class TTS:
 
         Text that is still arriving, such as the output of a language model, is an iterable of strings.
         """
-        settings = self._speech(seed, options)
-        if settings[1].loudness != "off":
+        how, speech = self._options(seed, options)
+        if speech.loudness != "off":
             raise UsageError("loudness needs the whole sound", hint="tts.speak(text, loudness=-16)")
-        return self._stream(text, voice, settings, tell, safe=False, urgent=True)
+        return self._stream(text, voice, how, speech, tell, safe=False, urgent=True)
 
     @overload
     def speak_all(
@@ -362,13 +360,13 @@ class TTS:
         self,
         text: str | Iterable[str],
         voice: VoiceLike | None,
-        settings: tuple[TextIn, Speech],
+        how: TextIn,
+        speech: Speech,
         tell: Tell | None,
         *,
         safe: bool,
         urgent: bool,
     ) -> Stream:
-        how, speech = settings
         live = not isinstance(text, str)
         if live and (isinstance(text, bytes) or not isinstance(text, Iterable)):
             raise UsageError(f"the text is {type(text).__name__}, not a string", hint='tts.speak("Hello there.")')
@@ -378,8 +376,8 @@ class TTS:
             words=iter(text) if live else None, safe=safe, urgent=urgent, keep_codes=True, tell=tell,
         )  # fmt: skip
 
-    def _speech(self, seed: int | None, options: Mapping[str, Any]) -> tuple[TextIn, Speech]:
-        """The options as checked groups of settings."""
+    def _options(self, seed: int | None, options: Mapping[str, Any]) -> tuple[TextIn, Speech]:
+        """The options, checked: how the text is read, and how it is spoken."""
         known = {f.name: f for group in (TextIn, Speech) for f in fields_of(group) if f.name not in NOT_HERE}
         former, values = former_names(known), dict(self._defaults)
         for key, value in {**options, "seed": seed}.items():
@@ -401,14 +399,15 @@ def refuse_unknown(method: str, given: Iterable[str], known: Iterable[str]) -> N
             raise UsageError(f"{method}() has no option '{key}'", hint=hint)
 
 
-def script_of(text: str, how: TextIn, language: str) -> Script:
-    """The pieces of a text that is all there."""
+def script_of(text: str, how: TextIn, language: str, lexicon: Iterable[tuple[str, str]] = ()) -> Script:
+    """The pieces of a text that is all there. `lexicon`: more words and how they are spoken."""
     from omnitts_cli.text import inputs
     from omnitts_cli.text.lexicon import load_lexicon
 
     known = language if language in LANGUAGES else None
-    lexicon = load_lexicon([Path(name) for name in how.lexicon])
-    options = inputs.TextOptions(how.split, known, None, lexicon)  # type: ignore[arg-type]
+    words = load_lexicon([Path(name) for name in how.lexicon])
+    words.add(lexicon)
+    options = inputs.TextOptions(how.split, known, None, words)  # type: ignore[arg-type]
     form = inputs.input_format(None, how.input_format)
     pieces = inputs.require_speech(inputs.pieces_of_text(text, options, form), text)
     return Written(pieces, len(text), options.notices)
