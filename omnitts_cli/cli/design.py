@@ -56,7 +56,9 @@ def design(
 
 def refuse_contradictions(takes: Takes, text: TextIn, speech: Speech, output: Results, words: list[str] | None) -> None:
     if speech.style is None:
-        raise UsageError("design needs a description of the voice", hint='-i "a deep, calm voice"')
+        raise UsageError(
+            "design needs a description of the voice", hint='omnitts design -i "a deep, calm voice" "text"'
+        )
     if speech.voice is not None:
         raise UsageError("use either --voice or a description, not both", hint="omnitts say -v NAME   or leave -v out")
     if takes.output_dir and output.output:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 STDIN_BLOCK = 1 << 16
 SHOWN_BYTES = 200  # of a text without words, for the message
 NAME_OF_FILE = re.compile(r"\S*[./]\S+", re.DOTALL)
+ADDRESS = re.compile(r"https?://\S+")
 IDLE_S = 0.3  # after so long without input, an unfinished line is spoken
 
 
@@ -86,6 +87,9 @@ def as_utf8(text: str) -> str:
 def check_sources(words: list[str] | None, options: TextIn, command: str) -> None:
     if words and len(words) == 1 and NAME_OF_FILE.fullmatch(words[0]) and os.path.isfile(words[0]):
         console.warning(f"{words[0]} is a file; only its name is spoken", hint=f"omnitts {command} -f {words[0]}")
+    if words and len(words) == 1 and ADDRESS.fullmatch(words[0]):
+        hint = f"curl -sL {shlex.quote(words[0])} | omnitts {command} --input-format html"
+        console.warning("the text is a web address; it is spoken, not its page", hint=hint)
     if words and words[0].startswith("<speak") and options.input_format == "auto":
         console.warning("the text looks like SSML; its tags are spoken", hint="--input-format ssml")
     if words and options.file:

@@ -240,6 +240,9 @@ def test_a_file_name_typed_as_words_is_spoken_with_a_warning(omnitts: Omnitts) -
     done = omnitts("say", *TOY, "-o", "a.wav", "a.txt")
     assert done.code == 0 and "a.txt is a file; only its name is spoken" in done.err
     assert "omnitts say -f a.txt" in done.err
+    said = omnitts("say", *TOY, "--dry-run", "https://example.com/a").err
+    assert "web address" in said and "curl -sL https://example.com/a | omnitts say --input-format html" in said
+    assert "web address" not in omnitts("say", *TOY, "--dry-run", "See https://example.com/a").err
     assert "looks like SSML" in omnitts("say", *TOY, "--dry-run", "<speak>Hi.</speak>").err
     assert "SSML" not in omnitts("say", *TOY, "--dry-run", "--input-format", "ssml", "<speak>Hi.</speak>").err
     for words in (["b.txt"], ["Read", "a.txt"], ["x" * 300 + ".txt"]):  # no file, a sentence, not a possible name
