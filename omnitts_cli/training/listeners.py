@@ -13,9 +13,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from omnitts_cli.audio.resample import resample
 from omnitts_cli.errors import OmniError
 from omnitts_cli.text.numerals import cardinal
-from omnitts_cli.training.evaluate import RECOGNISER_RATE, resample
+from omnitts_cli.training.evaluate import RECOGNISER_RATE
 from omnitts_cli.training.teacher import SAMPLE_RATE
 
 EVEN = 10 ** (-30 / 20)  # root mean square at which voices are compared
@@ -93,7 +94,9 @@ class Installed:
 
 
 def at_rate(sound: np.ndarray) -> np.ndarray:
-    return resample(sound, round(len(sound) * RECOGNISER_RATE / SAMPLE_RATE))
+    """A filter with a slope below 8 kHz. Sound whose spectrum is cut there gets another Distill-MOS: 0.25 less for the
+    teacher, 0.25 more for a rough voice."""
+    return resample(sound, SAMPLE_RATE, RECOGNISER_RATE)
 
 
 def unwritten(text: str) -> str:
