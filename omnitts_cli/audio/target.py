@@ -118,7 +118,7 @@ def _open(path: Path, no_clobber: bool) -> Target:
         raise exists_error(path, hint="choose another name or leave --no-clobber out")
     if mode is not None and not stat.S_ISREG(mode):
         return Target(path, open(path, "wb", buffering=0), None, no_clobber=False)
-    if os.fspath(path).endswith(os.sep) or len(os.fsencode(real.name)) > LONGEST_NAME:
+    if len(os.fsencode(real.name)) > LONGEST_NAME:
         raise OSError(errno.ENAMETOOLONG, "name too long")
     if mode is not None and not os.access(real, os.W_OK):
         raise OSError(errno.EACCES, "no permission")

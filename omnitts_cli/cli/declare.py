@@ -75,6 +75,9 @@ WORDS_MEANT = {
 }
 """Words typed instead of a command, and the command that was meant."""
 
+SAME = {"delete": "rm", "remove": "rm", "add": "save", "create": "save", "download": "pull", "list": "show"}
+"""Names that other programs have for commands of ours."""
+
 VERBS = ("tts", "speak", "talk", "read", "generate", "synthesize", "synthesise", "run")
 """Words typed instead of `say`; what follows them is the text."""
 
@@ -157,11 +160,20 @@ class Commands(TyperGroup):
             rest: list[str] = super().parse_args(ctx, args)
         except Refusal as refusal:
             option, word = getattr(refusal, "option_name", None), next((w for w in given if w in self.commands), None)
-            if option and word and not ctx.resilient_parsing:
-                hint = f"{ctx.command_path} {word} {option}   (options come after the command)"
+            if option and not ctx.resilient_parsing and (hint := self._moved(ctx, word, option, given)):
                 raise UsageError(f"unknown option '{option}'", hint=hint) from None
             raise
         return rest
+
+    def _moved(self, ctx: Any, word: str | None, option: str, given: list[str]) -> str:
+        """A hint for an option that belongs after a command; "" if it is of none."""
+        if word:
+            return f"{ctx.command_path} {word} {option}   (options come after the command)"
+        if given == ["-v"]:
+            return f"{ctx.command_path} --version"
+        meant, say = f"{ctx.command_path} say {shlex.join(given)}", self.commands.get("say")
+        fits = say is not None and any(option in param.opts for param in say.params)
+        return meant if fits and len(given) > 1 and len(meant) <= LONGEST_HINT else ""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         word = args[0]
@@ -176,7 +188,8 @@ class Commands(TyperGroup):
         if speaks and word in VERBS:
             text = shlex.join(args[1:]) if any(one.startswith("-") for one in args) else f'"{" ".join(args[1:])}"'
             return f"omnitts say {text}" if 1 < len(args) and len(text) <= LONGEST_HINT else 'omnitts say "text"'
-        close = nearest(word, [name for name in self.commands if name != "help"])  # "hello" is text to speak
+        names = [name for name in self.commands if name != "help"]  # "hello" is text to speak
+        close = SAME[word] if SAME.get(word) in names else nearest(word, names)
         if close:
             meant = f"{ctx.command_path} {shlex.join([close, *args[1:]])}"
             return meant if len(meant) <= LONGEST_HINT else f"{ctx.command_path} {close}"

@@ -294,11 +294,12 @@ def model_of(about: Mapping[str, str], name: str) -> str | None:
 
 def parse_blend(text: str) -> list[tuple[str, float]]:
     """`a:60,b:40` as names and weights."""
-    parts = []
-    for item in text.replace(",", " ").split():
+    parts, items = [], text.replace(",", " ").split()
+    for item in items:
         name, colon, weight = item.rpartition(":")
         number = re.fullmatch(r"\d{1,6}(\.\d{1,6})?", weight, re.ASCII)
         if not colon or not number or float(weight) <= 0:
-            raise InputError(f"'{item[:80]}' is not NAME:WEIGHT with a weight above 0", hint="a:60,b:40")
+            halves = ",".join(f"{one.partition(':')[0]}:50" for one in items[:2])
+            raise InputError(f"'{item[:80]}' is not NAME:WEIGHT with a weight above 0", hint=halves[:80])
         parts.append((name, float(weight)))
     return parts

@@ -256,6 +256,13 @@ def test_case_22_nothing_to_speak_is_3(omnitts: Omnitts, text: bytes) -> None:
     assert left_in(Path()) == []
 
 
+def test_a_folder_that_does_not_exist_is_8(omnitts: Omnitts) -> None:
+    done = omnitts("say", *TOY, "-o", "new/", "Hello.")
+    assert done.code == 8 and "cannot write new/: there is no such folder" in done.err
+    assert "mkdir -p new   and then   -o new/speech.wav" in done.err
+    assert left_in(Path()) == []
+
+
 # -- exit codes that need a model
 
 

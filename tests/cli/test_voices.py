@@ -225,6 +225,10 @@ def test_case_42_a_blend_that_cannot_be(omnitts: Omnitts, parts: list[str]) -> N
     assert omnitts("voices", "blend", "c", *[p for p in parts if not p.startswith("-")]).code == 3
 
 
+def test_a_blend_without_weights_shows_equal_ones(omnitts: Omnitts) -> None:
+    assert "hint: henry:50,clara:50\n" in omnitts("say", "-v", "henry,clara", "Hello.").err
+
+
 def test_the_name_of_a_blend_comes_first(omnitts: Omnitts) -> None:
     done = omnitts("voices", "blend", "henry:60", "clara:40", "mix")
     assert done.code == 2 and "try: omnitts voices blend mix henry:60 clara:40\n" in done.err
