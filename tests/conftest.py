@@ -46,12 +46,17 @@ def pytest_configure() -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Whoever draws without a seed of their own draws the same in every run, whichever tests ran before."""
+    """Whoever draws without a seed of their own draws the same in every run, whichever tests ran before.
+
+    One thread, unless the test opens a device that sets another number: the threads of small products on busy cores
+    mostly wait for each other.
+    """
     draw = random.Random(item.nodeid)
     secrets.randbits, secrets.randbelow = draw.getrandbits, draw.randrange
     random.seed(item.nodeid)
     if (torch := sys.modules.get("torch")) is not None:
         torch.manual_seed(0)
+        torch.set_num_threads(1)
 
 
 def pytest_runtest_logfinish() -> None:

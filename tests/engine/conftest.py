@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-import torch
 from engine_kit import Poisoner, model_over
 
 from omnitts_cli.kernels import cpu
@@ -36,8 +35,3 @@ def in_c() -> SpeechModel:
 @pytest.fixture(scope="session")
 def poisonable(model: SpeechModel) -> SpeechModel:
     return replace(model, prompter=Poisoner(model.prompter))
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> None:
-    torch.set_num_threads(1)
