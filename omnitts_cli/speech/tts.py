@@ -256,7 +256,7 @@ class TTS:
         refuse_unknown("clone", options, CLIP_OPTIONS if isinstance(audio, Clip) else FILE_OPTIONS)
         if isinstance(audio, Clip):
             return self._voice_of(references.prepared(references.of_clip(audio), transcript, tell=report, **options))
-        paths = [audio] if isinstance(audio, str | PathLike) else list(audio)
+        paths = list(audio) if isinstance(audio, Iterable) and not isinstance(audio, str) else [audio]
         if not paths or not all(isinstance(path, str | PathLike) for path in paths):
             what = "clone() needs a file, several files or a Clip"
             raise UsageError(what, hint="of samples: omnitts.Clip(samples, sample_rate, seed=0)")
@@ -266,8 +266,8 @@ class TTS:
     def design(self, description: str, *, seed: int | None = None) -> Voice:
         """Returns a voice made from a description. Its seed is the default for speech in this voice."""
         voices.require("designed", self.engine.model)
-        if not isinstance(description, str):
-            raise UsageError(f"the description is {description!r}, not text", hint='tts.design("a deep, slow man")')
+        if not isinstance(description, str) or not description.strip():
+            raise UsageError(f"the description is {description!r}, not words", hint='tts.design("a deep, slow man")')
         return Voice(Designed(description), seed=seed)
 
     # ---- for the command line and other callers with their own script
@@ -373,7 +373,7 @@ class TTS:
         script: Script = Fed() if live else script_of(text, how, speech.language)  # type: ignore[arg-type]
         return self.open(
             script, self._voice if voice is None else voice, how, speech,
-            words=iter(text) if live else None, safe=safe, urgent=urgent, keep_codes=True, tell=tell,
+            words=strings(text) if live else None, safe=safe, urgent=urgent, keep_codes=True, tell=tell,
         )  # fmt: skip
 
     def _options(self, seed: int | None, options: Mapping[str, Any]) -> tuple[TextIn, Speech]:
@@ -397,6 +397,16 @@ def refuse_unknown(method: str, given: Iterable[str], known: Iterable[str]) -> N
             close = nearest(key, names)
             hint = f"did you mean {close}=?" if close else "options: " + ", ".join(names)
             raise UsageError(f"{method}() has no option '{key}'", hint=hint)
+
+
+def strings(texts: Iterable[str]) -> Iterator[str]:
+    """The same strings; UsageError for anything else."""
+    for text in texts:
+        if not isinstance(text, str):
+            raise UsageError(
+                f"the text holds {type(text).__name__}, not strings only", hint="tts.stream(map(str, texts))"
+            )
+        yield text
 
 
 def script_of(text: str, how: TextIn, language: str, lexicon: Iterable[tuple[str, str]] = ()) -> Script:

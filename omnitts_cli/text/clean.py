@@ -114,10 +114,9 @@ def nothing_to_speak(text: str, names: Sequence[str] = ()) -> InputError:
     if names:
         files = safe_for_terminal(", ".join("standard input" if name == "-" else name for name in names), 200)
         return InputError(f"nothing to speak in {files}", hint="-f FILE   with a file that contains words")
-    if text.strip():
-        shown = safe_for_terminal(text.strip(), 40)
-        return InputError(f"nothing to speak: '{shown}' has no letter or digit", hint="add some words")
-    return InputError("nothing to speak: the text is empty", hint="type some words, or name a file with -f")
+    shown = safe_for_terminal(text.strip(), 40)
+    what = f"'{shown}' has no letter or digit" if shown else "the text is empty"
+    return InputError(f"nothing to speak: {what}", hint="add some words")
 
 
 def nothing_arrived(head: str) -> InputError:

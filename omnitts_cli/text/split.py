@@ -278,7 +278,9 @@ class Splitter:
                 return True
             if (tag := VOICE.match(self._text, at)) and not self._voice_noticed:
                 self._voice_noticed = True
-                self._notices.append(f"{tag[0]} is spoken as it stands; --dialogue switches voices at such tags")
+                self._notices.append(
+                    f"{tag[0]} is spoken as it stands; omnitts say --dialogue switches voices at such tags"
+                )
             rest = self._text[at : at + PAUSE_LONGEST]
             if not final and len(rest) < PAUSE_LONGEST and could_be_pause(rest):
                 return False

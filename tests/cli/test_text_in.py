@@ -155,7 +155,7 @@ def test_a_voice_tag_without_dialogue_is_noticed_once(omnitts: Omnitts) -> None:
     Path("two.md").write_text("# One\n\n[voice: leo] Hello.\n\nYes. [voice: ruth] Goodbye.\n")
     done = omnitts("say", "-f", "two.md", "--dry-run")
     assert done.err.count("is spoken as it stands") == 1
-    assert "[voice: leo] is spoken as it stands; --dialogue switches voices" in done.err
+    assert "[voice: leo] is spoken as it stands; omnitts say --dialogue switches voices" in done.err
     assert "as it stands" not in omnitts("say", "-f", "two.md", "--dialogue", "--dry-run").err
 
 

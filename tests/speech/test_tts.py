@@ -152,7 +152,10 @@ WRONG: list[tuple[Any, str]] = [
     (lambda tts: tts.clone(np.zeros(24_000, np.float32)), "clone() needs a file, several files or a Clip"),
     (lambda tts: tts.clone("a.wav", strat=1.0), "clone() has no option 'strat'"),
     (lambda tts: tts.clone(tts.speak("Hello."), start=1.0), "clone() has no option 'start'"),
-    (lambda tts: tts.design(None), "the description is None, not text"),
+    (lambda tts: tts.design(None), "the description is None, not words"),
+    (lambda tts: tts.design(" "), "the description is ' ', not words"),
+    (lambda tts: tts.clone(3), "clone() needs a file, several files or a Clip"),
+    (lambda tts: tts.stream(["one ", 2]).clip(), "the text holds int, not strings only"),
     (lambda tts: omnitts.load("tiny", devise="cpu"), "load(): unknown key 'devise'"),
 ]
 
