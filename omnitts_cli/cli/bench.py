@@ -160,6 +160,7 @@ def refuse_references(what: What) -> None:
 
 def refuse_with_server(load: Load, what: What, machine: Machine) -> None:
     """Refuses options that need a local engine."""
+    elsewhere = "-d auto   (also where a settings file or OMNITTS_DEVICE names one)"
     fields = """--body '{"ref_text": "..."}'   sends more fields to the server"""
     given = {
         "--vs": (None if what.vs == "engine" else what.vs, "--vs engine   measures the model here too"),
@@ -167,7 +168,7 @@ def refuse_with_server(load: Load, what: What, machine: Machine) -> None:
         "--ref-text": (what.ref_text, fields),
         "--ref-fresh": (what.ref_fresh or None, fields),
         "--mode": (what.mode, fields),
-        "--device": (None if machine.device == "auto" or what.vs == "engine" else machine.device, "leave -d out"),
+        "--device": (None if machine.device == "auto" or what.vs == "engine" else machine.device, elsewhere),
     }
     for name, (value, hint) in given.items():
         if value is not None:

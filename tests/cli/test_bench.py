@@ -243,6 +243,17 @@ def test_what_cannot_be_done_is_told(omnitts: Omnitts, options: tuple[str, ...],
     assert "Traceback" not in done.err
 
 
+def test_a_device_in_the_environment_can_be_overruled_for_a_server(
+    omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OMNITTS_DEVICE", "cpu")
+    refused = omnitts("bench", "--url", "http://127.0.0.1:9", "-n", "1", "-c", "1")
+    assert (
+        refused.code == 2 and "try: -d auto   (also where a settings file or OMNITTS_DEVICE names one)" in refused.err
+    )
+    assert "--device" not in omnitts("bench", "--url", "http://127.0.0.1:9", "-n", "1", "-c", "1", "-d", "auto").err
+
+
 def test_a_bar_on_a_terminal_and_only_there(home: Path) -> None:
     command = [sys.executable, "-m", "omnitts_cli", *TOY, "-c", "2", "-n", "6"]
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
