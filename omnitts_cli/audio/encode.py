@@ -6,6 +6,7 @@ end position, exact at the rates it knows. MP3 has padding that only the tag at 
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -67,6 +68,7 @@ def choose_format(
     subtype: str | None = None,
 ) -> SoundFormat:
     """The format for `-o target -F name --sample-rate rate --subtype subtype`; contradictions are UsageErrors."""
+    refuse_folder(target or "")
     chosen = format_name(target, name)
     if subtype is not None and subtype not in SUBTYPES:
         raise UsageError(f"unknown --subtype '{subtype}'", hint=f"one of: {', '.join(SUBTYPES)}")
@@ -84,6 +86,13 @@ def choose_format(
     if suffix := unknown_suffix(target, name):
         notices += (f"unknown suffix {suffix}; {target} is written as {chosen} (choose with -F)",)
     return SoundFormat(chosen, possible, subtype or "pcm16", notices)  # type: ignore[arg-type]
+
+
+def refuse_folder(target: str) -> None:
+    """Raises for the name of a folder that does not exist; a Path would drop its slash and make a file of it."""
+    if target.endswith("/") and not os.path.exists(target):
+        hint = f"mkdir -p {target}   and then   -o {target}speech.wav"
+        raise OutputError(f"cannot write {target}: there is no such folder", hint=hint)
 
 
 def format_name(target: str | None, name: str | None) -> FormatName:

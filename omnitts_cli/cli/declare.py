@@ -286,9 +286,9 @@ def warn(layers: Layers) -> None:
 
 
 def with_origin(error: OmniError, layers: Layers, options: Iterable[Field]) -> OmniError:
-    """The error; if the voice or model in it was not typed, it says where it is set."""
+    """The error; if the voice, model or device in it was not typed, it says where it is set."""
     for field in options:
-        value, origin = layers.origin(field) if field.name in ("voice", "model") else (None, "typed")
+        value, origin = layers.origin(field) if field.name in ("voice", "model", "device") else (None, "typed")
         if origin not in ("typed", "default") and value and f"'{value}'" in error.message:
             error.message += f" (set in {'the ' * (origin == 'environment')}{origin})"
     return error
@@ -331,7 +331,7 @@ def command(
         console.stdout.claim()
         try:
             body(**typed, **built)
-        except (VoiceError, ModelError) as error:
+        except (VoiceError, ModelError, UsageError) as error:
             raise with_origin(error, layers, options) from None
         except BrokenPipeError:
             raise PipeClosed from None  # Typer would turn it into exit code 1

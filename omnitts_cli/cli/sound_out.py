@@ -14,7 +14,7 @@ from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING
 
-from omnitts_cli.errors import DeviceError, InputError, OmniError, OutputError, UsageError
+from omnitts_cli.errors import DeviceError, InputError, OmniError, UsageError
 from omnitts_cli.settings.table import Results
 from omnitts_cli.terminal.console import console
 from omnitts_cli.terminal.playback import Playback
@@ -127,9 +127,6 @@ def open_stage(output: Output, rate: int) -> Stage:
         return Stage(PipeSink(console.stdout.file, form, rate), form, rate)
     if output.output is not None:
         path = Path(output.output)
-        if output.output.endswith("/") and not path.is_dir():  # Path drops the slash
-            made = f"mkdir -p {path}   and then   -o {path / 'speech.wav'}"
-            raise OutputError(f"cannot write {output.output}: there is no such folder", hint=made)
         file = FileSink(path, form, rate, no_clobber=output.no_clobber)
         if not output.play:
             return Stage(file, form, rate, path)

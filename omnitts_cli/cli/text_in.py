@@ -85,11 +85,8 @@ def as_utf8(text: str) -> str:
 
 
 def check_sources(words: list[str] | None, options: TextIn, command: str) -> None:
-    if words and len(words) == 1 and NAME_OF_FILE.fullmatch(words[0]) and os.path.isfile(words[0]):
-        console.warning(f"{words[0]} is a file; only its name is spoken", hint=f"omnitts {command} -f {words[0]}")
-    if words and len(words) == 1 and ADDRESS.fullmatch(words[0]):
-        hint = f"curl -sL {shlex.quote(words[0])} | omnitts {command} --input-format html"
-        console.warning("the text is a web address; it is spoken, not its page", hint=hint)
+    if words and len(words) == 1 and NAME_OF_FILE.fullmatch(words[0]):
+        warn_of_name(words[0], command)
     if words and words[0].startswith("<speak") and options.input_format == "auto":
         console.warning("the text looks like SSML; its tags are spoken", hint="--input-format ssml")
     if words and options.file:
@@ -101,6 +98,15 @@ def check_sources(words: list[str] | None, options: TextIn, command: str) -> Non
     if not words and not options.file and (sys.stdin is None or sys.stdin.isatty()):
         hint = f'omnitts {command} "Hello there"   or   omnitts {command} --help'
         raise UsageError("no text to speak", hint=hint)
+
+
+def warn_of_name(word: str, command: str) -> None:
+    """Warns if the text is the name of a file, or of a web page."""
+    if os.path.isfile(word):
+        console.warning(f"{word} is a file; only its name is spoken", hint=f"omnitts {command} -f {word}")
+    if ADDRESS.fullmatch(word):
+        hint = f"curl -sL {shlex.quote(word)} | omnitts {command} --input-format html"
+        console.warning("the text is a web address; it is spoken, not its page", hint=hint)
 
 
 def reads_pipe(options: TextIn) -> bool:

@@ -259,7 +259,7 @@ def test_case_22_nothing_to_speak_is_3(omnitts: Omnitts, text: bytes) -> None:
 def test_a_folder_that_does_not_exist_is_8(omnitts: Omnitts) -> None:
     done = omnitts("say", *TOY, "-o", "new/", "Hello.")
     assert done.code == 8 and "cannot write new/: there is no such folder" in done.err
-    assert "mkdir -p new   and then   -o new/speech.wav" in done.err
+    assert "mkdir -p new/   and then   -o new/speech.wav" in done.err
     assert left_in(Path()) == []
 
 
@@ -283,6 +283,9 @@ def test_a_missing_voice_or_model_says_which_setting_names_it(
     assert "'bea' not found (set in the environment)" in omnitts("say", *TOY, "-o", "a.wav", "Hello.").err
     monkeypatch.setenv("OMNITTS_MODEL", "nowhere")
     assert "model 'nowhere' not found (set in the environment)" in omnitts("say", "-v", "ann", "Hello.").err
+    monkeypatch.setenv("OMNITTS_MODEL", "random:toy")
+    monkeypatch.setenv("OMNITTS_DEVICE", "gpu")
+    assert "'gpu' is not a device (set in the environment)" in omnitts("say", "-v", "ann", "Hello.").err
 
 
 def test_runaway_speech_is_7_and_finished_pieces_are_kept(omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch) -> None:
