@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from omnitts_cli.training.dataset import LOW_KEPT, StrangerTable, UtteranceTable
+from omnitts_cli.training.dataset import StrangerTable, UtteranceTable
 from omnitts_cli.training.ids import CodecIds, TextIds
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.recording import recorded
@@ -32,7 +32,6 @@ class Said:
     drawn: Tensor  # [B, F, G], what the model itself drew there
     frames: Tensor  # [B, 1]
     phones: Tensor  # [B, F, 2]
-    low: Tensor  # [B, F, LOW_KEPT], where a frame begins
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,6 @@ class Batch:
     followed: Tensor  # bool: a frame follows that is to be learned
     target: Tensor  # group 0 or the end; -100 elsewhere
     phones: Tensor  # [B, L, 2], of the frame that follows; -100 elsewhere
-    low: Tensor  # [B, L, LOW_KEPT], of the frame that follows; 0 elsewhere
     mel: Tensor  # [n, bands, columns]: the clips of the first n
     made: Tensor  # [m, FACTS]: the speakers of the first m
     place: Tensor  # [B, L]: of the utterance in its table
@@ -126,16 +124,14 @@ def _places(table: UtteranceTable, size: int) -> Tensor:
 def _said(table: UtteranceTable, places: Tensor) -> Said:
     length, frames = (table.facts[places, n][:, None] for n in range(2))
     codes, drawn = table.codes[places].long(), table.drawn[places].long()
-    phones, low = table.phones[places].long(), table.low[places].float()
-    return Said(table.text[places].long(), length, codes, drawn, frames, phones, low)
+    return Said(table.text[places].long(), length, codes, drawn, frames, table.phones[places].long())
 
 
 def _before(table: StrangerTable, places: Tensor) -> Said:
-    """What the speakers said at another time; its phones and waves are nothing to learn."""
+    """What the speakers said at another time; its phones are nothing to learn."""
     length, frames = (table.before_facts[places, n][:, None] for n in range(2))
     words, codes = table.before_text[places].long(), table.before_codes[places].long()
-    low = torch.zeros(*codes.shape[:2], LOW_KEPT, device=codes.device)
-    return Said(words, length, codes, codes, frames, torch.zeros_like(codes[..., :PHONES_PER_FRAME]), low)
+    return Said(words, length, codes, codes, frames, torch.zeros_like(codes[..., :PHONES_PER_FRAME]))
 
 
 def _examples(own: Said, places: Tensor, speaker: Tensor, recipe: Recipe, streamed: float) -> Examples:
@@ -202,7 +198,6 @@ def lay_out(given: Examples, rows: int, recipe: Recipe, codec: CodecIds, text: T
     # the clip is given; what comes behind it is learned
     followed = (frame + 1 >= before.frames) & (frame + 1 < frames)
     phones = _one_after_the_other(before.phones, own.phones, before.frames, frame + 1)
-    low = _one_after_the_other(before.low, own.low, before.frames, frame + 1)
     # some examples lose part of what was said so far, and must find their place by the text
     lost = torch.rand(2, size, 1, device=device)
     share = torch.where(lost[0] < plan.history_dropout, lost[1], 0.0)
@@ -221,7 +216,6 @@ def lay_out(given: Examples, rows: int, recipe: Recipe, codec: CodecIds, text: T
         followed=followed,
         target=torch.where(frame + 1 == frames, codec.end, target),
         phones=torch.where(followed[..., None], phones, -100),
-        low=low * followed[..., None],
         mel=given.mel,
         made=given.made,
         place=given.place.expand(size, rows),

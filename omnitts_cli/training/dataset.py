@@ -1,32 +1,24 @@
 """Dataset: what was said, as text ids and codes, in tables on the device, from which batches are drawn.
 
-Named speakers and passing strangers have tables of their own: of a stranger there is more to keep. Each utterance is
-kept several times, each time a part of a frame later: its codes are others then, while its text is the same.
+Named speakers and passing strangers have tables of their own: of a stranger there is more to keep.
 """
 
 from __future__ import annotations
 
 import math
 import random
-from dataclasses import replace
 from itertools import pairwise
 from typing import TypeVar
 
-import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from omnitts_cli.devices.device import Device
 from omnitts_cli.models.codec_encoder import CodecEncoder
 from omnitts_cli.models.speaker import MelShape, log_mel
-from omnitts_cli.training.channels_last import channels_last
-from omnitts_cli.training.learning import half
-from omnitts_cli.training.low_wave import DOWN, LowWaves
 from omnitts_cli.training.pool import PASSING, Utterance
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.strangers import describe
-from omnitts_cli.training.teacher import FACTS, HALF, PHONES_PER_FRAME, SAMPLE_RATE, SAMPLES_PER_FRAME
+from omnitts_cli.training.teacher import FACTS, PHONES_PER_FRAME, SAMPLE_RATE, SAMPLES_PER_FRAME
 from omnitts_cli.training.tokens import Tokens
 
 FIXED_ROWS = (
@@ -35,10 +27,7 @@ FIXED_ROWS = (
 INSTRUCTION_FRAME = ("<|im_start|>", "user\n", "<|im_end|>", "\n")
 LONGEST_INSTRUCTION = 64  # ids
 MEL = MelShape(SAMPLE_RATE)
-LOW_RATE = SAMPLES_PER_FRAME // DOWN[0]  # samples of the low wave in a frame
-LOW_BEFORE, LOW_KEPT = LOW_RATE // 4, LOW_RATE * 3 // 4
-"""Of the low wave of each frame, what begins 20 ms before it and ends in its middle: where pulses must fit together."""
-TOGETHER, STEP = 128, 8
+TOGETHER, STEP = 32, 8
 """Utterances that are encoded at once, those of like length together; their frames are filled up to multiples."""
 Table = TypeVar("Table", bound="UtteranceTable")
 
@@ -54,15 +43,13 @@ class UtteranceTable:
         # the codes that the model sampled for a frame when it last trained on it; writes to the last row are discarded
         self.drawn = torch.zeros(capacity + 1, self.frames, groups, dtype=torch.int16, device=device)
         self.phones = torch.zeros(capacity, self.frames, PHONES_PER_FRAME, dtype=torch.uint8, device=device)
-        self.low = torch.zeros(capacity, self.frames, LOW_KEPT, dtype=torch.float16, device=device)
         # text length, frames, voice
         self.facts = torch.zeros(capacity, 3, dtype=torch.int64, device=device)
         self.filled = torch.zeros((), dtype=torch.int64, device=device)
         self.added = 0
 
-    def add(self, texts: list[list[int]], codes: Tensor, low: Tensor, utterances: list[Utterance]) -> Tensor:
-        """Texts as ids, codes [n, up to `frames`, G], low waves [n, as many, LOW_KEPT], and what all come from -> the
-        places."""
+    def add(self, texts: list[list[int]], codes: Tensor, utterances: list[Utterance]) -> Tensor:
+        """Texts as ids, codes [n, up to `frames`, G], and what both come from -> the places."""
         at = [(self.added + n) % self.capacity for n in range(len(texts))]
         phones = torch.zeros(len(texts), self.frames, PHONES_PER_FRAME, dtype=torch.uint8)
         for row, utterance in zip(phones, utterances, strict=True):
@@ -73,7 +60,6 @@ class UtteranceTable:
         self.codes[places, : codes.shape[1]] = codes.to(torch.int16)
         self.drawn[places, : codes.shape[1]] = codes.to(torch.int16)
         self.phones[places] = phones.to(self.text.device)
-        self.low[places, : low.shape[1]] = low.half()
         self.facts[places] = facts.to(self.text.device)
         self.added += len(texts)
         self.filled.fill_(min(self.added, self.capacity))
@@ -163,30 +149,20 @@ class Dataset:
     """Tables of several lengths, filled from the shards through the codec's encoder."""
 
     def __init__(
-        self,
-        recipe: Recipe,
-        device: Device,
-        encoder: CodecEncoder,
-        ids: list[list[int]],
-        capacity: int,
-        tokens: Tokens,
+        self, recipe: Recipe, encoder: CodecEncoder, ids: list[list[int]], capacity: int, tokens: Tokens
     ) -> None:
-        """`ids`: of every text. The encoder is changed: it computes as the codec learned."""
-        self._device, self._ids = device, ids
-        self._encoder, self._low = encoder.to(device.torch_device), LowWaves().to(device.torch_device)
-        channels_last(self._encoder, padded=True)
+        self._encoder, self._ids = encoder, ids  # ids: of every text
         self._at_once = recipe.speech_training.encoded
         self._longest = math.ceil(recipe.teacher.longest * SAMPLE_RATE / SAMPLES_PER_FRAME)  # frames
         self._instructions = Instructions(recipe.seed, tokens)
-        plan, where = recipe.speech_training, device.torch_device
-        self._later = [n * SAMPLES_PER_FRAME // plan.copies for n in range(plan.copies)]  # samples
+        plan, device = recipe.speech_training, next(encoder.parameters()).device
         sizes = [(rows, recipe.codec.groups) for rows in plan.lengths]
         longer = list(zip(sizes, recipe.strangers.clips, strict=True))
-        self.tables = [UtteranceTable(*size, capacity, where) for size in sizes]
-        self.strangers = [StrangerTable(*size, recipe.strangers.kept, where, clip) for size, clip in longer]
+        self.tables = [UtteranceTable(*size, capacity, device) for size in sizes]
+        self.strangers = [StrangerTable(*size, recipe.strangers.kept, device, clip) for size, clip in longer]
         # the first utterances are never learned from: the loss on them says what was understood
-        self.held_back = [UtteranceTable(*size, plan.held_back, where) for size in sizes]
-        self.held_strangers = [StrangerTable(*size, plan.held_back, where, clip) for size, clip in longer]
+        self.held_back = [UtteranceTable(*size, plan.held_back, device) for size in sizes]
+        self.held_strangers = [StrangerTable(*size, plan.held_back, device, clip) for size, clip in longer]
         self._waiting: list[list[Utterance]] = [[] for _ in sizes]
         self._waiting_strangers: list[Utterance] = []  # two and two
         self.seconds = 0.0
@@ -208,38 +184,32 @@ class Dataset:
             while len(waiting) >= self._at_once:
                 said = [waiting.pop() for _ in range(self._at_once)]
                 table = _filling(self.held_back[n], self.tables[n])
-                texts = [self._ids[u.text] for u in said]
-                for later in self._later if table is self.tables[n] else self._later[:1]:
-                    moved = [_moved(u, later) for u in said]
-                    table.add(texts, *self._encode(moved, min(self._longest, table.frames)), moved)
+                table.add([self._ids[u.text] for u in said], self._encode(said, min(self._longest, table.frames)), said)
         while len(self._waiting_strangers) >= self._at_once:
             self._add_strangers([self._waiting_strangers.pop() for _ in range(self._at_once)])
 
     def _add_strangers(self, said: list[Utterance]) -> None:
         """Two and two; each goes where there is room for it and its description, and takes the other's along."""
+        codes = self._encode(said, self._longest)
         instructions = [self._instructions.of(u) for u in said]
         lines: list[list[int]] = [[] for _ in self.strangers]
         for number, (utterance, instruction) in enumerate(zip(said, instructions, strict=True)):
             n = self._fitting(utterance, len(instruction))
             if n is not None:
                 lines[n].append(number)
-        tables = [_filling(*both) for both in zip(self.held_strangers, self.strangers, strict=True)]
-        for later in self._later:
-            moved = [_moved(u, later) for u in said]
-            codes, low = self._encode(moved, self._longest)
-            for table, learned, line in zip(tables, self.strangers, lines, strict=True):
-                if line and (later == 0 or table is learned):
-                    own, others = [moved[i] for i in line], [moved[i ^ 1] for i in line]
-                    texts = [self._ids[u.text] for u in own]
-                    places = table.add(texts, codes[line, : table.frames], low[line, : table.frames], own)
-                    table.made[places] = torch.tensor([u.facts.numbers() for u in own]).to(places.device)
-                    table.add_strangers(
-                        places,
-                        [instructions[i] for i in line],
-                        [self._ids[u.text] for u in others],
-                        codes[[i ^ 1 for i in line]],
-                        [torch.from_numpy(u.sound) for u in others],
-                    )
+        for n, line in enumerate(lines):
+            if line:
+                table = _filling(self.held_strangers[n], self.strangers[n])
+                own, others = [said[i] for i in line], [said[i ^ 1] for i in line]
+                places = table.add([self._ids[u.text] for u in own], codes[line, : table.frames], own)
+                table.made[places] = torch.tensor([u.facts.numbers() for u in own]).to(places.device)
+                table.add_strangers(
+                    places,
+                    [instructions[i] for i in line],
+                    [self._ids[u.text] for u in others],
+                    codes[[i ^ 1 for i in line]],
+                    [torch.from_numpy(u.sound) for u in others],
+                )
 
     def _fitting(self, utterance: Utterance, instructed: int = 0) -> int | None:
         """The shortest table that has room, if there is one."""
@@ -248,40 +218,23 @@ class Dataset:
         return next((n for n, table in enumerate(self.tables) if rows <= table.rows), None)
 
     @torch.no_grad()
-    def _encode(self, utterances: list[Utterance], frames: int) -> tuple[Tensor, Tensor]:
-        """Codes [n, frames, G] and low waves [n, frames, LOW_KEPT]; behind the end of a sound they mean nothing."""
-        device, groups = self._device.torch_device, self._encoder.shape.groups
+    def _encode(self, utterances: list[Utterance], frames: int) -> Tensor:
+        """[n, frames, G]; behind the end of a sound they mean nothing."""
+        device, groups = self.tables[0].text.device, self._encoder.shape.groups
         codes = torch.zeros(len(utterances), frames, groups, dtype=torch.int64, device=device)
-        lows = torch.zeros(len(utterances), frames, LOW_KEPT, device=device)
         order = sorted(range(len(utterances)), key=lambda n: len(utterances[n].phones))
         for at in range(0, len(order), TOGETHER):
             those = order[at : at + TOGETHER]
             # filled up to few different lengths, so that few choices of algorithm serve all; the encoder never looks
             # ahead
             longest = min(frames, -(-len(utterances[those[-1]].phones) // STEP) * STEP)
-            filled = torch.zeros(len(those), longest * SAMPLES_PER_FRAME, dtype=torch.int16)
-            for row, n in zip(filled, those, strict=True):
-                samples = torch.from_numpy(utterances[n].sound[: filled.shape[1]])
+            sound = torch.zeros(len(those), longest * SAMPLES_PER_FRAME, dtype=torch.int16)
+            for row, n in zip(sound, those, strict=True):
+                samples = torch.from_numpy(utterances[n].sound[: sound.shape[1]])
                 row[: len(samples)] = samples
-            sound = filled.to(device).float() / 32768
-            with half(self._device):  # as the codec learned
-                latent = self._encoder.latent(sound)
-            codes[those, :longest] = self._encoder.quantiser.encode(latent.float())
-            low = F.pad(self._low(sound)[0], (LOW_BEFORE, 0))
-            lows[those, :longest] = low.unfold(1, LOW_KEPT, LOW_RATE)
+            codes[those, :longest] = self._encoder(sound.to(device).float() / 32768)
         self.seconds += sum(len(u.phones) for u in utterances) * SAMPLES_PER_FRAME / SAMPLE_RATE
-        return codes, lows
-
-
-def _moved(utterance: Utterance, samples: int) -> Utterance:
-    """The same a little later, as long as it was: it ends in silence."""
-    if samples == 0:
-        return utterance
-    sound, phones = (
-        np.concatenate([np.zeros_like(x[:n]), x[: len(x) - n]])
-        for x, n in ((utterance.sound, samples), (utterance.phones.reshape(-1), round(samples / HALF)))
-    )
-    return replace(utterance, sound=sound, phones=phones.reshape(utterance.phones.shape))
+        return codes
 
 
 def _filling(held: Table, learned: Table) -> Table:

@@ -132,12 +132,10 @@ class SpeechTraining:
     history_dropout: float
     drawn_history: float
     phone_weight: float
-    low_weight: float
     weight_decay: float
     dropout: float
     held_back: int
     encoded: int
-    copies: int
     compile: bool
 
 

@@ -14,13 +14,12 @@ from torch import Tensor, nn
 from omnitts_cli.devices.device import Device
 from omnitts_cli.training import parts
 from omnitts_cli.training.batches import Batch, draw, draw_mixed
-from omnitts_cli.training.dataset import LOW_KEPT, Dataset, UtteranceTable
+from omnitts_cli.training.dataset import Dataset, UtteranceTable
 from omnitts_cli.training.guesses import Guesses
 from omnitts_cli.training.held_strangers import held_strangers
 from omnitts_cli.training.ids import TextIds, codec_ids
 from omnitts_cli.training.journal import Budget, Journal, falling_rate
 from omnitts_cli.training.learning import half, optimiser
-from omnitts_cli.training.low_wave import out_of_phase
 from omnitts_cli.training.pool import ShardReader
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.settled import MODEL, exported_speech, settled_codec
@@ -33,7 +32,7 @@ STEM = "speech"
 LOOK_EVERY = 20  # steps between two looks at the clock
 WRITE_EVERY = 500
 SAVE_EVERY = 60.0  # seconds
-LOSSES = ("first", "rest", "phones", "low", "guess", "whose", "right")
+LOSSES = ("first", "rest", "phones", "guess", "whose", "right")
 
 
 class SpeechStage:
@@ -47,12 +46,9 @@ class SpeechStage:
         self.speech = Speech(recipe, tokens).to(where)
         # while learning, the hidden state must also know which sounds come next; this half is thrown away later
         self.phones = nn.Linear(recipe.speech.hidden, PHONES_PER_FRAME * len(PHONES)).to(where)
-        # where the pulses of the next frame must be, so that they fit those of this frame
-        width = recipe.speech.hidden
-        self.low = nn.Sequential(nn.Linear(width, width), nn.SiLU(), nn.Linear(width, LOW_KEPT)).to(where)
         # and the vector of a clip, whose it is
         self.guesses = Guesses(recipe.speech.hidden).to(where)
-        self.learned = [p for half in (self.speech, self.phones, self.low, self.guesses) for p in half.parameters()]
+        self.learned = [p for half in (self.speech, self.phones, self.guesses) for p in half.parameters()]
         self.gradients = joined_gradients(self.learned)
         self.every_token = torch.arange(tokens.size, device=where)
         groups, codes = recipe.codec.groups, recipe.codec.codes
@@ -83,16 +79,14 @@ class SpeechStage:
             whose = self.guesses.each_frame(hidden[: len(batch.made)], batch.followed[: len(batch.made)], batch.made)
             phone_scores = self.phones(hidden).unflatten(-1, (PHONES_PER_FRAME, -1)).float()
             phones = F.cross_entropy(phone_scores.flatten(0, 2), batch.phones.flatten(), ignore_index=-100)
-            low = self._low_distance(hidden, batch)
         self.gradients.zero_()
         plan, guess_weight = self.plan, self.recipe.strangers.guess_weight
         known_facts = guess_weight * (guess + whose)
-        next_sound = plan.phone_weight * phones + plan.low_weight * low
-        (first + (self.weights * each).mean() + next_sound + known_facts).backward()
+        (first + (self.weights * each).mean() + plan.phone_weight * phones + known_facts).backward()
         self._keep_drawn(batch, order, drawn, (strangers, table))
         known = batch.target >= 0
         right = ((scores.argmax(-1) == batch.target) & known).sum() / known.sum()
-        self.losses += torch.stack([first, each.mean(), phones, low, guess, whose, right]).detach()
+        self.losses += torch.stack([first, each.mean(), phones, guess, whose, right]).detach()
 
     def update(self) -> None:
         nn.utils.clip_grad_norm_(self.learned, 1.0)
@@ -103,7 +97,7 @@ class SpeechStage:
         """Losses on what was never learned from, without the hindrances of learning."""
         plan = replace(self.plan, corrupt=0.0, history_dropout=0.0, drawn_history=0.0)
         fair = replace(self.recipe, speech_training=plan)
-        sums, ids = torch.zeros(4, device=self.losses.device), (self.codec_ids, self.text_ids)
+        sums, ids = torch.zeros(3, device=self.losses.device), (self.codec_ids, self.text_ids)
         for table in self.dataset.held_back:
             batch = draw(table, table.capacity, fair, *ids)
             hidden = self.speech.talker(self.rows(batch))
@@ -113,8 +107,7 @@ class SpeechStage:
             sums[1] += F.cross_entropy(phone_scores.flatten(0, 2), batch.phones.flatten(), ignore_index=-100)
             known = batch.target >= 0
             sums[2] += ((scores.argmax(-1) == batch.target) & known).sum() / known.sum()
-            sums[3] += self._low_distance(hidden, batch)
-        names = ("held_first", "held_phones", "held_right", "held_low")
+        names = ("held_first", "held_phones", "held_right")
         named = dict(zip(names, (sums / len(self.dataset.held_back)).tolist(), strict=True))
         return named | held_strangers(self.speech, self.rows, self.dataset.held_strangers, fair, ids)
 
@@ -146,10 +139,6 @@ class SpeechStage:
         each = losses.view(truth.shape).sum(0) / (truth >= 0).sum(0)
         return each, order, torch.cat([codes[:, :1], drawn], 1)
 
-    def _low_distance(self, hidden: Tensor, batch: Batch) -> Tensor:
-        """How far the low wave that hidden states give is from that of the next frame."""
-        return out_of_phase([self.low(hidden).flatten(0, 1)], [batch.low.flatten(0, 1)])
-
     def _keep_drawn(self, batch: Batch, order: Tensor, drawn: Tensor, tables: tuple[UtteranceTable, ...]) -> None:
         """Codes of rows `order`, as said so far the next time: the first rows are of unseen speakers, then named."""
         places, frames, followed = (x.flatten()[order] for x in (batch.place, batch.frame, batch.followed))
@@ -158,15 +147,11 @@ class SpeechStage:
             table.keep_drawn(places, frames, drawn, followed & whose)
 
     def save(self, folder: Path) -> None:
-        parts.save(
-            folder, STEM, parts.gather(speech=self.speech, phones=self.phones, low=self.low, guesses=self.guesses)
-        )
+        parts.save(folder, STEM, parts.gather(speech=self.speech, phones=self.phones, guesses=self.guesses))
 
     def resume(self, saved: dict[str, Tensor]) -> None:
         for name in ("speech", "phones"):
             getattr(self, name).load_state_dict(parts.under(name, saved))
-        if low := parts.under("low", saved):  # an older checkpoint does not have it
-            self.low.load_state_dict(low)
         # an older checkpoint guesses by the vector alone, and does not know their mean
         self.guesses.load_state_dict(self.guesses.state_dict() | parts.under("guesses", saved))
 
@@ -186,8 +171,8 @@ def train_speech(
     ids = [e.ids for e in tokens.encoder().encode_batch(texts)]
     stream = device.stream()
     with stream, torch.inference_mode(False):  # a stream may be made for speaking alone
-        encoder, capacity = settled_codec(recipe, folder).encoder, 200_000 if device.captures else 2_000
-        dataset = Dataset(recipe, device, encoder, ids, capacity, tokens)
+        encoder = settled_codec(recipe, folder).encoder.to(device.torch_device)
+        dataset = Dataset(recipe, encoder, ids, 200_000 if device.captures else 2_000, tokens)
         while not dataset.ready(2_000 if device.captures else 1):
             dataset.add(shards.read(at_least=64))
         stage = SpeechStage(recipe, device, tokens, dataset, team)

@@ -67,7 +67,7 @@ def stage_of(made: Recipe) -> SpeechStage:
     torch.manual_seed(0)
     tokens, stranger = learned_tokens(), TeacherVoice((("bm_george", 1.0),), 0.9, 1.2)
     ids = [e.ids for e in tokens.encoder().encode_batch(SENTENCES)]
-    dataset = Dataset(made, CPUDevice(1), build_codec(made.codec).encoder, ids, 16, tokens)
+    dataset = Dataset(made, build_codec(made.codec).encoder, ids, 16, tokens)
     dataset.add([utterance(0, 1, made.voices[1].made)] * 16)
     for _ in range(8):
         dataset.add([utterance(0, PASSING, stranger), utterance(2, PASSING, stranger)])

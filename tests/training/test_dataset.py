@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import torch
-from training_kit import stage_of, utterance
+from training_kit import stage_of
 
 from omnitts_cli.models.speaker import log_mel
-from omnitts_cli.training.dataset import LOW_BEFORE, LOW_KEPT, MEL, StrangerTable
-from omnitts_cli.training.low_wave import DOWN, LowWaves
+from omnitts_cli.training.dataset import MEL, StrangerTable
 from omnitts_cli.training.pool import PASSING, Utterance
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.teacher import STYLE, Facts
@@ -74,33 +73,3 @@ def test_strangers_stand_where_description_and_sound_fit(small: Recipe) -> None:
     assert dataset.tables[0].added > 0
     for rows, table in zip((42, 170), (*dataset.held_strangers, *dataset.strangers)[:2], strict=True):
         assert (11 + table.instructed + table.facts[:, :2].sum(1) <= rows).all()
-
-
-def test_copies_are_later_by_parts_of_a_frame_and_none_is_of_what_is_held_back(one_length: Recipe) -> None:
-    plan = replace(one_length.speech_training, copies=4)
-    dataset = stage_of(replace(one_length, speech_training=plan)).dataset
-    table, held = dataset.tables[0], plan.held_back
-    assert dataset.held_back[0].added == held and table.added == 4 * (16 - held)
-    # the same utterance in each copy: its words stay, its first phone begins at the nearest half frame
-    batches = table.facts[: 4 * held].view(4, held, 3)
-    assert (batches == batches[:1]).all()
-    said = utterance(0, 1, one_length.voices[1].made)
-    for copy, halves in enumerate((0, 0, 1, 2)):
-        kept = table.phones[copy * held, : len(said.phones)].flatten()
-        true = torch.from_numpy(said.phones).flatten()
-        assert torch.equal(kept[halves:], true[: len(true) - halves]) and not kept[:halves].any()
-    strangers = dataset.strangers[0].added
-    assert dataset.held_strangers[0].added + strangers // 4 == 16 and strangers % 4 == 0
-
-
-def test_the_low_wave_of_a_frame_begins_before_it_and_moves_with_the_copies(one_length: Recipe) -> None:
-    plan = replace(one_length.speech_training, copies=4)
-    table = stage_of(replace(one_length, speech_training=plan)).dataset.tables[0]
-    said = utterance(0, 1, one_length.voices[1].made)
-    wave = LowWaves()(torch.from_numpy(said.sound)[None].float() / 32768)[0][0]
-    assert LOW_BEFORE * DOWN[0] == 480 and wave.abs().max() > 0.01
-    first = 3 * 1920 // DOWN[0] - LOW_BEFORE
-    assert torch.allclose(table.low[0, 3].float(), wave[first : first + LOW_KEPT], atol=1e-3)
-    quarter, held = 480 // DOWN[0], plan.held_back
-    later = wave[first - quarter : first - quarter + LOW_KEPT]
-    assert torch.allclose(table.low[held, 3].float(), later, atol=1e-3)

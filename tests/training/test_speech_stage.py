@@ -9,7 +9,6 @@ import torch
 from training_kit import stage_of
 
 from omnitts_cli.training import parts
-from omnitts_cli.training.batches import draw
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.speech_stage import SpeechStage
 
@@ -20,7 +19,7 @@ def without_numbers(stage: SpeechStage) -> None:
         for name, value in vars(table).items():
             if isinstance(value, torch.Tensor):
                 setattr(table, name, value.to("meta"))
-    for module in (stage.speech, stage.phones, stage.low, stage.guesses):
+    for module in (stage.speech, stage.phones, stage.guesses):
         module.to("meta")
     for name in ("every_token", "offsets", "weights", "losses", "gradients"):
         setattr(stage, name, getattr(stage, name).to("meta"))
@@ -73,19 +72,6 @@ def test_a_checkpoint_is_a_beginning(small: Recipe, tmp_path: Path) -> None:
     new.resume(saved)
     assert all(torch.equal(a, b) for a, b in zip(old.learned, new.learned, strict=True))
     # one that guesses by the vector alone is one too
-    new.resume({name: t for name, t in saved.items() if not name.startswith(("guesses.along", "low."))})
+    new.resume({name: t for name, t in saved.items() if not name.startswith("guesses.along")})
     with pytest.raises(RuntimeError, match="Missing key"):
         new.resume({name: t for name, t in saved.items() if not name.startswith("phones")})
-
-
-def test_hidden_states_learn_where_the_next_frame_begins(one_length: Recipe) -> None:
-    """Where no frame follows, there is nothing to learn."""
-    stage = stage_of(one_length)
-    batch = draw(stage.dataset.tables[0], 2, stage.recipe, stage.codec_ids, stage.text_ids)
-    assert (batch.low.abs().sum(-1) > 0)[batch.followed].any() and not batch.low[~batch.followed].any()
-    hidden = torch.randn(*batch.followed.shape, stage.recipe.speech.hidden, requires_grad=True)
-    distance = stage._low_distance(hidden, batch)
-    distance.backward()
-    assert 0.5 < float(distance.detach()) < 2.0
-    learns = hidden.grad.abs().sum(-1) > 0  # type: ignore[union-attr]
-    assert learns.any() and not learns[~batch.followed].any()
