@@ -9,7 +9,6 @@ beside that of the frame.
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 from typing import Any
 
 import rig
@@ -41,7 +40,7 @@ def frame_of(model: Any, device: Any, batch: int, greedy: bool) -> Any:
     made = torch.zeros(batch, dtype=torch.int64, device=model.device)
 
     table = model.predictor.inputs(model.embedder)[0]
-    row = replace(table, rows=table.rows[first])
+    row = table._replace(rows=table.rows[first], value=None)
 
     def choose(group: int, scores: torch.Tensor, table: Any) -> Any:
         return choose_rest(group, scores, table, made, controls, model.ops)
