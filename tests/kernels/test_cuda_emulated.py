@@ -363,11 +363,9 @@ def test_prefetched_products(count: int, kept: int) -> None:
 # ---- attention of a frame
 
 
-@pytest.mark.parametrize("early", [False, True])
-def test_attention_of_a_frame(monkeypatch: pytest.MonkeyPatch, early: bool) -> None:
+def test_attention_of_a_frame() -> None:
     """Positions from nothing to more than two turns; what the cache holds behind them is not read."""
     torch.manual_seed(3)
-    monkeypatch.setattr(attend, "settled", lambda keys: early)
     places = torch.tensor([0, 1, 7, 8, 63, 64, 65, 140, 33])[:, None]
     rows, capacity = len(places), 141
     slots = torch.randperm(rows + 2)[:rows]

@@ -7,7 +7,7 @@ The released shapes stand on torch's `meta` device; Triton's kernels are noted d
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,15 +21,16 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from omnitts_cli.engine.frame import frame
 from omnitts_cli.engine.slots import Plan, SlotTable
 from omnitts_cli.families.qwen3_tts.family import FAMILY, facts, parts
+from omnitts_cli.kernels.cuda import CAPABILITY, attend, prefetched
 from omnitts_cli.kernels.cuda import predictor as persistent_predictor
 from omnitts_cli.kernels.cuda import rows as row_kernels
 from omnitts_cli.kernels.cuda import talker as persistent_talker
-from omnitts_cli.kernels.ops import PredictorParts
+from omnitts_cli.kernels.ops import Ops, PredictorParts
 
 triton = pytest.importorskip("triton")
 
 ALLOCATIONS = {"aten.empty", "aten.empty_like", "aten.new_empty", "aten._unsafe_view"}
-PRODUCTS = {"_vector", "_gated", "_parts", "aten.mm", "aten.addmm"}
+PRODUCTS = {"_vector", "_gated", "_parts", "_product", "prefetched", "aten.mm", "aten.addmm"}
 META = torch.device("meta")
 
 
@@ -51,7 +52,8 @@ class Counts(TorchDispatchMode):
     def note(self, name: str, args: tuple[Any, ...]) -> None:
         self.kernels[name] += 1
         if name in PRODUCTS:  # the weight is the largest of the operands
-            self.weight_bytes += max(x.numel() * x.element_size() for x in args if isinstance(x, Tensor))
+            operands = (getattr(x, "base", x) for x in args)  # of what the copy engine fetches
+            self.weight_bytes += max(x.numel() * x.element_size() for x in operands if isinstance(x, Tensor))
 
 
 @pytest.fixture
@@ -77,16 +79,17 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counts]:
         asked.cache_clear()
 
 
-def model_of(name: str) -> Any:
+def model_of(name: str, change: Callable[[Ops], Ops] = lambda ops: ops) -> Any:
     """A released model's language side without numbers, in bfloat16."""
     from omnitts_cli.kernels.triton import OPS
 
+    ops = change(OPS)
     config = FAMILY.made_up_config(Path(name), name)
-    language = parts(config, OPS).language.module.bfloat16().requires_grad_(False)
+    language = parts(config, ops).language.module.bfloat16().requires_grad_(False)
     language.talker.prepare()
     language.predictor.prepare(language.embedder)
     roles = {role: getattr(language, role) for role in ("talker", "predictor", "embedder")}
-    return SimpleNamespace(facts=facts(config), ops=OPS, **roles)
+    return SimpleNamespace(facts=facts(config), ops=ops, **roles)
 
 
 def count_frame(model: Any, batch: int, counts: Counts) -> None:
@@ -114,6 +117,38 @@ def test_kernels_and_bytes_of_a_frame(name: str, batch: int, kernels: int, mebib
     count_frame(model_of(name), batch, counts)
     assert sum(counts.kernels.values()) == kernels, counts.kernels
     assert counts.weight_bytes >> 20 == mebibytes
+
+
+@torch.no_grad()
+def test_kernels_and_bytes_of_a_frame_of_many_rows_on_hopper(counts: Counts, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Products that fetch their weights early, and the predictor's attention: as many kernels as Triton's."""
+    from omnitts_cli.kernels.triton.norms import add_norm
+
+    class Noted:
+        def __init__(self, source: Path, name: str, *sizes: Any, **options: Any) -> None:
+            self.name = name
+
+        def launch(self, arguments: Any, programs: int) -> None:
+            counts.note(self.name, ())
+
+    def run(kind: int, x: Tensor, weight: Tensor, out: Tensor, tile: prefetched.Tile) -> Tensor:
+        counts.note("prefetched", (x, weight))
+        return out
+
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: CAPABILITY)
+    monkeypatch.setattr(prefetched, "_run", run)
+    for module in (prefetched, attend):
+        monkeypatch.setattr(module, "Kernel", Noted)
+        module._kernel.cache_clear()
+    count_frame(model_of("1.7b-customvoice", lambda ops: prefetched.with_prefetched(ops, add_norm)), 64, counts)
+    for module in (prefetched, attend):
+        module._kernel.cache_clear()
+    assert sum(counts.kernels.values()) == 776, counts.kernels
+    assert counts.weight_bytes >> 20 == 5014
+    # talker: out, gate and up of 28 layers; predictor, all passes but the first: heads, and qkv, gate and up, down and
+    # attention of 5 layers; its first pass, of 128 rows: out, gate and up
+    assert counts.kernels["prefetched"] == 28 * 2 + 14 * (5 * 3 + 1) + 5 * 2
+    assert counts.kernels["attend"] == 14 * 5
 
 
 @torch.no_grad()

@@ -1,20 +1,17 @@
 // Attention of one position of each row to the cache of its slot: norm, rotate, write the key and the value, attend.
 //
-// A program of four warps computes one kv head of one row, with its two query heads. Warps take eight positions in turn, 16
-// at once, and add their softmaxes at the end. Where the cache is older than the kernels in front (`early`), a program loads
-// its first keys and values while these still run, from the place it reads then; if the place was not final, it loads again.
+// Each of a program's four warps computes one kv head of one row, with its two query heads. It takes eight positions in turn,
+// 16 at once.
 #define BLOCKS 1 // of basics.cuh, unused here
 #include "basics.cuh"
 #include "early.cuh"
 
 #define WARPS 4
 #define GROUPS 2                      // of eight positions, of a warp at once
-#define TURN (8 * GROUPS * WARPS)     // positions of a program at once
+#define TURN (8 * GROUPS)             // positions at once
 #define NOTHING -1e30f
 #define AT_QUERIES 0                  // [warps][2 heads][128] bf16
 #define AT_CHANCES (AT_QUERIES + WARPS * 512) // [warps][2 heads][16 positions]
-#define AT_PARTS (AT_CHANCES + WARPS * 128)   // [warps][2 heads][128]
-#define AT_SCALES (AT_PARTS + WARPS * 1024)   // [warps][2 heads]: largest score and sum
 
 struct Attend {
   const u16 *qkv;               // [rows][4096]
@@ -23,21 +20,18 @@ struct Attend {
   const s64 *positions, *slots; // [rows]
   u16 *keys, *values;           // [slots][8][capacity][128], written
   u16 *out;                     // [rows][2048]
-  s64 capacity, slot_count;
+  s64 capacity;
   float eps;
-  int early;
 };
 
-struct Place { s64 position, slot; };
 __device__ __forceinline__ s64 load_now(const s64 *p) { const uint2 v = load2(p); return (s64)((u64)v.y << 32 | v.x); }
 __device__ __forceinline__ float dot2(u32 a, u32 b, float sum) { return fmaf(high(a), high(b), fmaf(low(a), low(b), sum)); }
 
-// The positions of a warp: group i, and eight of them in the quads of its lanes.
-__device__ __forceinline__ s64 first_of(s64 start, u32 warp, int group) { return start + 8 * (group * WARPS + warp); }
-__device__ __forceinline__ void load_keys(uint4 (&key)[GROUPS][4], const u16 *keys, s64 start, s64 end, u32 warp, u32 lane) {
+// Eight positions of a group lie in the quads of a warp's lanes.
+__device__ __forceinline__ void load_keys(uint4 (&key)[GROUPS][4], const u16 *keys, s64 start, s64 end, u32 lane) {
 #pragma unroll
   for (int g = 0; g < GROUPS; g++) {
-    const s64 at = first_of(start, warp, g) + (lane >> 2);
+    const s64 at = start + 8 * g + (lane >> 2);
 #pragma unroll
     for (int i = 0; i < 4; i++) {
       key[g][i] = make_uint4(0, 0, 0, 0);
@@ -46,41 +40,26 @@ __device__ __forceinline__ void load_keys(uint4 (&key)[GROUPS][4], const u16 *ke
   }
 }
 
-__device__ __forceinline__ void load_values(uint2 (&value)[8 * GROUPS], const u16 *values, s64 start, s64 end, u32 warp, u32 lane) {
+__device__ __forceinline__ void load_values(uint2 (&value)[8 * GROUPS], const u16 *values, s64 start, s64 end, u32 lane) {
 #pragma unroll
   for (int i = 0; i < 8 * GROUPS; i++) {
-    const s64 at = first_of(start, warp, i / 8) + i % 8;
+    const s64 at = start + i;
     value[i] = make_uint2(0, 0);
     if (at < end) value[i] = load2(values + at * 128 + 4 * lane);
   }
 }
 
 extern "C" __global__ void __launch_bounds__(32 * WARPS, 4) attend(const Attend f) {
-  const u32 thread = threadIdx.x, row = blockIdx.x >> 3, head = blockIdx.x & 7, warp = thread >> 5, lane = thread & 31;
+  const u32 thread = threadIdx.x, warp = thread >> 5, lane = thread & 31;
+  const u32 index = blockIdx.x * WARPS + warp, row = index >> 3, head = index & 7;
   uint4 key[GROUPS][4];
   uint2 value[8 * GROUPS];
-  Place before{-1, -1};
   const u32 q0 = *(const u32 *)(f.query_norm + 2 * lane), q1 = *(const u32 *)(f.query_norm + 64 + 2 * lane);
   const u32 k0 = *(const u32 *)(f.key_norm + 2 * lane), k1 = *(const u32 *)(f.key_norm + 64 + 2 * lane);
   allow_next();
-  if (f.early) {
-    before = {load_now(f.positions + row), load_now(f.slots + row)};
-    if (before.position < 0 || before.position >= f.capacity || before.slot < 0 || before.slot >= f.slot_count) before.position = -1;
-    else {
-      const u64 there = (before.slot * 8 + head) * f.capacity * 128;
-      load_keys(key, f.keys + there, 0, before.position, warp, lane);
-      load_values(value, f.values + there, 0, before.position, warp, lane);
-      if (thread < 2 && before.position > TURN) { // the rest comes into the L2 cache
-        const u16 *rest = (thread ? f.keys : f.values) + there + TURN * 128;
-        const u32 bytes = ((u32)before.position - TURN) * 256;
-        asm volatile("cp.async.bulk.prefetch.L2.global [%0],%1;" ::"l"(rest), "r"(bytes) : "memory");
-      }
-    }
-  }
   wait_for_previous();
-  const Place place{load_now(f.positions + row), load_now(f.slots + row)};
-  const s64 position = place.position;
-  const u64 there = (place.slot * 8 + head) * f.capacity * 128;
+  const s64 position = load_now(f.positions + row);
+  const u64 there = (load_now(f.slots + row) * 8 + head) * f.capacity * 128;
   u16 *const keys = f.keys + there, *const values = f.values + there;
   const u16 *const in = f.qkv + (u64)row * 4096;
   u32 raw[3][2]; // of two queries and the key
@@ -89,7 +68,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, 4) attend(const Attend 
 #pragma unroll
     for (int j = 0; j < 2; j++) raw[i][j] = load1(in + (i < 2 ? 2 * head + i : 16 + head) * 128 + 64 * j + 2 * lane);
   const uint2 own = load2(in + 3072 + head * 128 + 4 * lane);
-  if (place.position != before.position || place.slot != before.slot) load_keys(key, keys, 0, position, warp, lane), load_values(value, values, 0, position, warp, lane);
+  load_keys(key, keys, 0, position, lane), load_values(value, values, 0, position, lane);
   const float2 cosine = *(const float2 *)(f.cosines + position * 64 + 2 * lane), sine = *(const float2 *)(f.sines + position * 64 + 2 * lane);
   float turned[3][4];
 #pragma unroll
@@ -109,18 +88,16 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, 4) attend(const Attend 
   for (int h = 0; h < 2; h++) {
     const float *q = turned[h], *k = turned[2];
     const float score = warp_sum(fmaf(q[3], k[3], fmaf(q[2], k[2], fmaf(q[1], k[1], q[0] * k[0])))) * root;
-    if (warp == 0) most[h] = score, weight[h] = 1.f, o[h][0] = low(own.x), o[h][1] = high(own.x), o[h][2] = low(own.y), o[h][3] = high(own.y);
+    most[h] = score, weight[h] = 1.f, o[h][0] = low(own.x), o[h][1] = high(own.x), o[h][2] = low(own.y), o[h][3] = high(own.y);
     query[64 * h + lane] = pack(q[0], q[1]), query[64 * h + 32 + lane] = pack(q[2], q[3]);
   }
-  if (warp == 1) *(uint2 *)(values + position * 128 + 4 * lane) = own;
-  if (warp == 2) {
-    *(u32 *)(keys + position * 128 + 2 * lane) = pack(turned[2][0], turned[2][1]);
-    *(u32 *)(keys + position * 128 + 64 + 2 * lane) = pack(turned[2][2], turned[2][3]);
-  }
+  *(uint2 *)(values + position * 128 + 4 * lane) = own;
+  *(u32 *)(keys + position * 128 + 2 * lane) = pack(turned[2][0], turned[2][1]);
+  *(u32 *)(keys + position * 128 + 64 + 2 * lane) = pack(turned[2][2], turned[2][3]);
   __syncwarp();
   float *const chances = (float *)(shared + AT_CHANCES) + warp * 32;
 #pragma unroll 1
-  for (s64 start = 0; first_of(start, warp, 0) < position; start += TURN) {
+  for (s64 start = 0; start < position; start += TURN) {
     float score[2][GROUPS];
 #pragma unroll
     for (int h = 0; h < 2; h++) {
@@ -141,9 +118,9 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, 4) attend(const Attend 
         float s = score[h][g];
         s += __shfl_xor_sync(~0u, s, 1);
         s += __shfl_xor_sync(~0u, s, 2);
-        score[h][g] = first_of(start, warp, g) + (lane >> 2) < position ? s * root : NOTHING;
+        score[h][g] = start + 8 * g + (lane >> 2) < position ? s * root : NOTHING;
       }
-    load_keys(key, keys, start + TURN, position, warp, lane); // of the next turn
+    load_keys(key, keys, start + TURN, position, lane); // of the next turn
 #pragma unroll
     for (int h = 0; h < 2; h++) {
       float largest = most[h], sum = 0.f;
@@ -172,27 +149,12 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, 4) attend(const Attend 
         add_value(o[h], __uint_as_float(p.z), value[i + 2].x, value[i + 2].y), add_value(o[h], __uint_as_float(p.w), value[i + 3].x, value[i + 3].y);
       }
     __syncwarp();
-    load_values(value, values, start + TURN, position, warp, lane);
+    load_values(value, values, start + TURN, position, lane);
   }
-  float *const parts = (float *)(shared + AT_PARTS), *const scales = (float *)(shared + AT_SCALES);
 #pragma unroll
   for (int h = 0; h < 2; h++) {
-    *(float4 *)(parts + (2 * warp + h) * 128 + 4 * lane) = make_float4(o[h][0], o[h][1], o[h][2], o[h][3]);
-    if (lane == 0) scales[4 * warp + 2 * h] = most[h], scales[4 * warp + 2 * h + 1] = weight[h];
+    const float sum = 1.f / weight[h];
+    u16 *const out = f.out + (u64)row * 2048 + (2 * head + h) * 128 + 4 * lane;
+    *(uint2 *)out = make_uint2(pack(o[h][0] * sum, o[h][1] * sum), pack(o[h][2] * sum, o[h][3] * sum));
   }
-  __syncthreads();
-  if (warp >= 2) return;
-  float largest = NOTHING, sum = 0.f, all[4] = {};
-#pragma unroll
-  for (int w = 0; w < WARPS; w++) largest = fmaxf(largest, scales[4 * w + 2 * warp]);
-#pragma unroll
-  for (int w = 0; w < WARPS; w++) {
-    const float scale = __expf(scales[4 * w + 2 * warp] - largest);
-    const uint4 v = shared4(address(parts) + ((2 * w + warp) * 128 + 4 * lane) * 4);
-    sum = fmaf(scales[4 * w + 2 * warp + 1], scale, sum);
-    all[0] = fmaf(__uint_as_float(v.x), scale, all[0]), all[1] = fmaf(__uint_as_float(v.y), scale, all[1]);
-    all[2] = fmaf(__uint_as_float(v.z), scale, all[2]), all[3] = fmaf(__uint_as_float(v.w), scale, all[3]);
-  }
-  sum = 1.f / sum;
-  *(uint2 *)(f.out + (u64)row * 2048 + (2 * head + warp) * 128 + 4 * lane) = make_uint2(pack(all[0] * sum, all[1] * sum), pack(all[2] * sum, all[3] * sum));
 }

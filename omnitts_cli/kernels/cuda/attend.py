@@ -1,10 +1,10 @@
-"""A frame's attention as one kernel, which loads keys and values before the kernel in front has ended (`attend.cu`)."""
+"""The predictor's attention for 17 to 256 rows as one kernel. It begins before the one in front ends (`attend.cu`)."""
 
 from __future__ import annotations
 
 import ctypes
 import functools
-from ctypes import c_float, c_int, c_int64, c_void_p
+from ctypes import c_float, c_int64, c_void_p
 from pathlib import Path
 
 import torch
@@ -14,11 +14,11 @@ from omnitts_cli.kernels.cuda.nvrtc import CompileError, Kernel
 
 SOURCE = Path(__file__).with_name("attend.cu")
 KV_HEADS, HEADS, DEPTH, WARPS = 8, 16, 128, 4
-LEAST, MOST = 17, 64
+LEAST, MOST = 17, 256
 """Rows for which it is used."""
 SHORT = 16
-"""Positions of the predictor's cache, which the kernels in front may still be writing. The talker's is left to Triton's
-kernel: there this one was not faster, early or not (benchmarks/LOG.md)."""
+"""Positions of the predictor's cache. The talker's is left to Triton's kernel: there this one was not faster
+(benchmarks/LOG.md)."""
 
 
 class _Attend(ctypes.Structure):
@@ -27,9 +27,7 @@ class _Attend(ctypes.Structure):
     _fields_ = (
         *((name, c_void_p) for name in "qkv query_norm key_norm cosines sines positions slots keys values out".split()),
         ("capacity", c_int64),
-        ("slot_count", c_int64),
         ("eps", c_float),
-        ("early", c_int),
     )
 
 
@@ -37,7 +35,7 @@ class _Attend(ctypes.Structure):
 def _kernel() -> Kernel | None:
     """None where it cannot be compiled."""
     try:
-        return Kernel(SOURCE, "attend", {}, "sm_90a", 0, 32 * WARPS, WARPS * (512 + 128 + 1024 + 16), early=True)
+        return Kernel(SOURCE, "attend", {}, "sm_90a", 0, 32 * WARPS, WARPS * (512 + 128), early=True)
     except CompileError:
         return None
 
@@ -50,14 +48,6 @@ def suits(qkv: Tensor, keys: Tensor, positions: Tensor) -> bool:
     return shape and kind and fits and _kernel() is not None
 
 
-def settled(keys: Tensor) -> bool:
-    """Whether no kernel in front can still be writing earlier positions.
-
-    While a frame is captured, that is true of the talker's cache: a graph begins when the frame before it has ended.
-    """
-    return keys.shape[2] > SHORT and torch.cuda.is_current_stream_capturing()
-
-
 def attend(
     qkv: Tensor, q_weight: Tensor, k_weight: Tensor, eps: float, cos: Tensor, sin: Tensor,
     keys: Tensor, values: Tensor, slots: Tensor, positions: Tensor,
@@ -67,6 +57,6 @@ def attend(
     assert kernel is not None, "`suits` has made it"
     out = torch.empty((rows, 1, HEADS * DEPTH), dtype=qkv.dtype, device=qkv.device)
     given = qkv, q_weight, k_weight, cos, sin, positions.contiguous(), slots.contiguous(), keys, values, out
-    arguments = _Attend(*(x.data_ptr() for x in given), capacity, keys.shape[0], eps, settled(keys))
-    kernel.launch(arguments, KV_HEADS * rows)
+    arguments = _Attend(*(x.data_ptr() for x in given), capacity, eps)
+    kernel.launch(arguments, KV_HEADS * rows // WARPS)
     return out

@@ -17,15 +17,11 @@
 #define COLUMNS (WIDE / PIECES)           // of a piece
 #define X_BOX (ROWS * 128u)
 #define W_BOX (WIDE * 128u)
-#define SUBS (WIDE > 128 ? 2 : 1)
-#define R (WIDE / SUBS / 2)               // sums of a thread in one wgmma
+#define R (WIDE / 2)                      // sums of a thread
 #define AT_ROWS (W_STAGES * W_BOX)
 #define AT_INBOX (AT_ROWS + X_STAGES * X_BOX + (ROWS < 64 ? 8192 - X_BOX : 0)) // wgmma reads 64 rows
 #define INBOX ((PIECES - 1) * TEAMS * 128 * (COLUMNS / 2) * 4)
 #define AT_BARRIERS (AT_INBOX + INBOX)
-#ifndef TURN
-#define TURN 1 // 0: all programs begin with the same box
-#endif
 #ifndef PACE
 #define PACE 100 // boxes of weights in flight before the kernel in front has ended
 #endif
@@ -47,7 +43,7 @@ __device__ __forceinline__ void expect(u32 barrier, u32 bytes) {
 __device__ __forceinline__ void fetch(u32 to, const char *map, u32 column, u32 row, u32 barrier) {
   asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0],[%1,{%2,%3}],[%4];" ::"r"(to), "l"(map), "r"(column), "r"(row), "r"(barrier) : "memory");
 }
-__device__ __forceinline__ void fetch_weights_once(u32 to, const char *map, u32 column, u32 row, u32 barrier, u64 policy) {
+__device__ __forceinline__ void fetch_hinted(u32 to, const char *map, u32 column, u32 row, u32 barrier, u64 policy) {
   asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0],[%1,{%2,%3}],[%4],%5;" ::"r"(to),
                "l"(map), "r"(column), "r"(row), "r"(barrier), "l"(policy) : "memory");
 }
@@ -61,11 +57,11 @@ struct Rings {
   }
 };
 
-// The tile of a program and its part of the inputs. Programs begin at different boxes, so that not all read the same lines at once.
+// The tile of a program and its part of the inputs.
 __device__ __forceinline__ u32 part_of() { return blockIdx.x % SPLIT; }
 __device__ __forceinline__ u32 tile_of(const Product &f) { return blockIdx.x / SPLIT / f.heights; } // programs with the same weights follow each other
 __device__ __forceinline__ u32 first_row_of(const Product &f) { return blockIdx.x / SPLIT % f.heights * ROWS; }
-__device__ __forceinline__ u32 column_of(const Product &f, u32 box) { return 64 * (part_of() * BOXES + (box + TURN * tile_of(f)) % BOXES); }
+__device__ __forceinline__ u32 column_of(u32 box) { return 64 * (part_of() * BOXES + box); }
 
 __device__ __forceinline__ void fetch_weights(const Product &f, const Rings &at, u32 box, u64 policy) {
   const u32 slot = box % W_STAGES, to = at.base + slot * W_BOX, full = at.w_full + 8 * slot;
@@ -74,13 +70,13 @@ __device__ __forceinline__ void fetch_weights(const Product &f, const Rings &at,
     constexpr u32 HALF = COLUMNS / 2;
 #pragma unroll
     for (u32 i = 0; i < 2 * PIECES; i++) // of each piece the gates, then the ups
-      fetch_weights_once(to + i * HALF * 128, f.weight, column_of(f, box), (i % 2 ? f.outputs : 0) + tile_of(f) * (WIDE / 2) + i / 2 * HALF, full, policy);
-  } else fetch_weights_once(to, f.weight, column_of(f, box), tile_of(f) * WIDE, full, policy);
+      fetch_hinted(to + i * HALF * 128, f.weight, column_of(box), (i % 2 ? f.outputs : 0) + tile_of(f) * (WIDE / 2) + i / 2 * HALF, full, policy);
+  } else fetch_hinted(to, f.weight, column_of(box), tile_of(f) * WIDE, full, policy);
 }
 __device__ __forceinline__ void fetch_rows(const Product &f, const Rings &at, u32 box) {
   const u32 slot = box % X_STAGES, full = at.x_full + 8 * slot;
   expect(full, X_BOX);
-  fetch(at.base + AT_ROWS + slot * X_BOX, f.x, column_of(f, box), first_row_of(f), full);
+  fetch(at.base + AT_ROWS + slot * X_BOX, f.x, column_of(box), first_row_of(f), full);
 }
 
 // Two neighbouring columns of two rows, g and g + 8 of a warp's sixteen.
@@ -105,7 +101,8 @@ extern "C" __global__ void __launch_bounds__(MULTIPLIERS + 64, 1) prefetched(con
   const Rings at;
   constexpr u32 FIRST_W = W_STAGES < BOXES ? W_STAGES : BOXES, FIRST_X = X_STAGES < BOXES ? X_STAGES : BOXES;
   u64 policy;
-  asm volatile("createpolicy.fractional.L2::evict_first.b64 %0,1.0;" : "=l"(policy));
+  if (f.heights == 1) asm volatile("createpolicy.fractional.L2::evict_first.b64 %0,1.0;" : "=l"(policy)); // read once
+  else asm volatile("createpolicy.fractional.L2::evict_normal.b64 %0,1.0;" : "=l"(policy));
   if (thread == MULTIPLIERS) {
     for (u32 i = 0; i < W_STAGES; i++) {
       asm volatile("mbarrier.init.shared::cta.b64 [%0],1;" ::"r"(at.w_full + 8 * i));
@@ -142,9 +139,9 @@ extern "C" __global__ void __launch_bounds__(MULTIPLIERS + 64, 1) prefetched(con
     return;
   }
   wait_for_previous();
-  float a[SUBS][R];
+  float a[R];
 #pragma unroll
-  for (int i = 0; i < SUBS * R; i++) a[i / R][i % R] = 0.f;
+  for (int i = 0; i < R; i++) a[i] = 0.f;
   for (u32 i = 0; i < BOXES; i++) {
     const u32 w = i % W_STAGES, x = i % X_STAGES;
     wait_for(at.w_full + 8 * w, i / W_STAGES & 1);
@@ -152,9 +149,7 @@ extern "C" __global__ void __launch_bounds__(MULTIPLIERS + 64, 1) prefetched(con
     const u64 rows = box_at(at.base + AT_ROWS + x * X_BOX + team * 8192), weights = box_at(at.base + w * W_BOX);
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #pragma unroll
-    for (int k = 0; k < 4; k++)
-#pragma unroll
-      for (int s = 0; s < SUBS; s++) multiply(a[s], rows + 2 * k, weights + 2 * k + s * (W_BOX / SUBS / 16));
+    for (int k = 0; k < 4; k++) multiply(a, rows + 2 * k, weights + 2 * k);
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
     if (i > 0 && (FIRST_W < BOXES || FIRST_X < BOXES)) { // free what the turn before has read
       asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
@@ -163,7 +158,7 @@ extern "C" __global__ void __launch_bounds__(MULTIPLIERS + 64, 1) prefetched(con
   }
   asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
 #pragma unroll
-  for (int i = 0; i < SUBS * R; i++) asm volatile("" : "+f"(a[i / R][i % R])::"memory");
+  for (int i = 0; i < R; i++) asm volatile("" : "+f"(a[i])::"memory");
 
   constexpr int MINE = COLUMNS / 2; // sums of a thread in a piece
   const u32 rank = CLUSTER > 1 ? cluster_rank() : 0, row = first_row_of(f) + thread / 32 * 16 + lane / 4, pair = 2 * (lane & 3);
@@ -181,7 +176,7 @@ extern "C" __global__ void __launch_bounds__(MULTIPLIERS + 64, 1) prefetched(con
         const u32 i = p * MINE + 4 * q, to = there + ((from * (MINE / 4) + q) * MULTIPLIERS + thread) * 16;
         u32 v[4];
 #pragma unroll
-        for (u32 e = 0; e < 4; e++) v[e] = __float_as_uint(a[(i + e) / R][(i + e) % R]);
+        for (u32 e = 0; e < 4; e++) v[e] = __float_as_uint(a[i + e]);
         asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0],{%1,%2,%3,%4},[%5];" ::"r"(to), "r"(v[0]), "r"(v[1]), "r"(v[2]), "r"(v[3]), "r"(barrier) : "memory");
       }
     }
@@ -199,7 +194,7 @@ extern "C" __global__ void __launch_bounds__(MULTIPLIERS + 64, 1) prefetched(con
         const u32 i = p * MINE + 4 * q;
         if (s == p) {
 #pragma unroll
-          for (u32 e = 0; e < 4; e++) part[e] += a[(i + e) / R][(i + e) % R];
+          for (u32 e = 0; e < 4; e++) part[e] += a[i + e];
         } else {
           const uint4 v = shared4(inbox + (((s < p ? s : s - 1) * (MINE / 4) + q) * MULTIPLIERS + thread) * 16);
           part[0] += __uint_as_float(v.x), part[1] += __uint_as_float(v.y), part[2] += __uint_as_float(v.z), part[3] += __uint_as_float(v.w);

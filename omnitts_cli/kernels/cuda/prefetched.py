@@ -1,4 +1,4 @@
-"""Products of 17 to 64 rows whose weights are fetched before the kernel in front has ended (`prefetched.cu`)."""
+"""Products of 17 to 256 rows whose weights are fetched before the kernel in front has ended (`prefetched.cu`)."""
 
 from __future__ import annotations
 
@@ -49,6 +49,13 @@ TILES: dict[int, Tiles] = {
         (GATED, 6144, 2048): Tile(96, 1, pace=3),
         (ADDED, 2048, 2048): Tile(64, 4, 2),
     },
+    128: {
+        (GATED, 3072, 1024): Tile(96, 2, 2, pace=2, ahead=84 * 1024, rows_ahead=112 * 1024),
+        (ADDED, 1024, 2048): Tile(64, 8, 2, pace=3, rows_ahead=128 * 1024),
+        (GATED, 6144, 2048): Tile(96, 1, pace=3, ahead=84 * 1024, rows_ahead=112 * 1024),
+        (ADDED, 2048, 2048): Tile(64, 4, 2, pace=3, ahead=64 * 1024, rows_ahead=128 * 1024),
+    },
+    256: {(ADDED, 1024, 2048): Tile(64, 4, 2, pace=3, ahead=64 * 1024, rows_ahead=128 * 1024)},
 }
 """By the largest number of rows. Chosen by timing the whole talker or predictor (benchmarks/LOG.md). Products that are
 not listed were not faster there."""
@@ -101,7 +108,15 @@ def _kernel(kind: int, tile: Tile, inputs: int, rows: int) -> Kernel | None:
     shared = rest + w_stages * w_box + x_stages * x_box
     try:
         return Kernel(
-            SOURCE, "prefetched", macros, "sm_90a", 0, 128 * teams + 64, shared, early=True, cluster=tile.cluster
+            SOURCE,
+            "prefetched",
+            macros,
+            "sm_90a",
+            0,
+            128 * teams + 64,
+            shared,
+            early=True,
+            cluster=tile.cluster,
         )
     except CompileError:
         return None

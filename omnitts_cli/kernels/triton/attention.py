@@ -228,13 +228,15 @@ def _attend(
     tl.store(out + where, mixed.to(out.dtype.element_ty), inside[:, None])
 
 
-def _frame_tile(batch: int, capacity: int) -> tuple[int, int]:
-    """Keys per turn, and warps. The more programs run, the fewer warps each needs."""
+def _frame_tile(batch: int, capacity: int) -> tuple[int, int, int]:
+    """Keys per turn, warps, and stages of the loop. The more programs run, the fewer warps each needs."""
     if capacity <= 16:
-        return 16, 1 if batch == 1 or batch > 32 else 2
-    if batch > 16:
-        return 16 if batch > 64 else 32, 1
-    return 64, 2 if batch == 1 else 4
+        return 16, 1 if batch == 1 or batch > 32 else 2, 3
+    if batch <= 16:
+        return 64, 2 if batch == 1 else 4, 3
+    if batch <= 32:
+        return 32, 1, 3
+    return 16, 1, 4 if batch <= 64 else 3 if batch <= 128 else 2
 
 
 def attend_cached(
@@ -252,10 +254,11 @@ def attend_cached(
     qkv, positions = qkv.contiguous(), positions.contiguous()
     tile = 16
     if rows <= 2 and rows * shared <= tile:
-        block, warps = _frame_tile(batch, capacity)
+        block, warps, stages = _frame_tile(batch, capacity)
         (_frame if rows == 1 else _pair)[(batch, kv_heads)](
             qkv, q_weight, k_weight, cos, sin, keys, values, slots, positions, out, capacity,
-            kv_heads, shared, depth, eps, tile, block, overlaps(), num_warps=warps, launch_pdl=overlaps(),
+            kv_heads, shared, depth, eps, tile, block, overlaps(),
+            num_warps=warps, num_stages=stages, launch_pdl=overlaps(),
         )  # fmt: skip
         return out
     queries = torch.empty_like(out)

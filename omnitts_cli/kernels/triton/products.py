@@ -4,7 +4,7 @@ A speech frame is a long chain of small products, so bytes and the number of ker
 (benchmarks/LOG.md): for a single row a matrix-vector kernel reads the weights 1.2 to 3.5 times as fast as the vendor's
 library, norm and gate included. For 2 to 128 rows a narrow tensor-core kernel is fastest where the result is gated,
 one whose inner sum is split among programs where it is added to a residual, and the library everywhere else. On Hopper
-many_rows.py takes some of the products of 65 to 256 rows.
+many_rows.py takes some of the products of 65 to 256 rows, and kernels/cuda/prefetched.py some of 17 to 256.
 
 The vector kernel computes the norm's scale in its one pass over the row: with y = W (x * n) and s = sum(x * x), the
 result is y * rsqrt(s / K + eps).
