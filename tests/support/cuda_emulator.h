@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <initializer_list>
 #include <vector>
 
 #define __global__
@@ -98,7 +99,12 @@ static void first() {
 #define shared (now->program->memory)
 struct { struct { operator unsigned() const { return now->thread; } } x; } threadIdx;
 struct { struct { operator unsigned() const { return now->program->index; } } x; } blockIdx;
-static inline unsigned __cvta_generic_to_shared(const void *p) { return (unsigned)((const char *)p - shared); }
+struct { struct { operator unsigned() const { return block; } } x; } blockDim;
+struct { struct { operator unsigned() const { return grid; } } x; } gridDim;
+// An address in shared memory holds the program's place in its cluster, above 20 bits.
+static inline unsigned __cvta_generic_to_shared(const void *p) { return (unsigned)((const char *)p - shared) | now->program->index % cluster << 24; }
+static inline unsigned offset_of(unsigned at) { return at & 0xfffff; }
+static inline char *shared_at(unsigned at) { return shared + offset_of(at); }
 static inline unsigned clock() { return 1; }
 static inline void __nanosleep(unsigned) { yield(); }
 
@@ -174,16 +180,16 @@ static inline unsigned __reduce_max_sync(unsigned, unsigned v) { return meet_wit
 static inline unsigned __reduce_add_sync(unsigned, unsigned v) { return meet_with(SUM, v); }
 
 // ---- PTX
-static Barrier &barrier_at(unsigned at) { return now->program->barriers[at / 8]; }
+static Barrier &barrier_at(unsigned at) { return now->program->barriers[offset_of(at) / 8]; }
 static void advance(Barrier &barrier) {
   if (barrier.pending == 0 && barrier.bytes == 0) barrier.phase ^= 1, barrier.pending = barrier.count;
 }
 static inline void emu_init(unsigned at, unsigned count) { barrier_at(at) = {count, count, 0, 0}; }
 static inline void emu_arrive(unsigned at) { Barrier &b = barrier_at(at); b.pending--, advance(b); }
 static inline void emu_expect(unsigned at, unsigned bytes) { barrier_at(at).bytes += bytes, emu_arrive(at); }
-static inline void emu_copy(unsigned to, const void *from, unsigned bytes, unsigned at, unsigned long long) {
+static inline void emu_copy(unsigned to, const void *from, unsigned bytes, unsigned at, unsigned long long = 0) {
   yield();
-  memcpy(shared + to, from, bytes);
+  memcpy(shared_at(to), from, bytes);
   Barrier &b = barrier_at(at);
   b.bytes -= bytes, advance(b);
 }
@@ -195,25 +201,80 @@ static inline void emu_copy_box(unsigned to, const char *map, unsigned column, u
   if (to % 1024) return fail("a box of 128 bytes a row does not begin at a multiple of 1,024");
   for (unsigned r = 0; r < box.rows; r++)
     for (unsigned i = 0; i < 128; i += 16) {
-      char *there = shared + swizzled(to + r * 128 + i);
+      char *there = shared_at(swizzled(to + r * 128 + i));
       if (row + r < box.height) memcpy(there, box.matrix + ((row + r) * box.width + column) * 2 + i, 16);
       else memset(there, 0, 16);
     }
   Barrier &b = barrier_at(at);
   b.bytes -= box.rows * 128, advance(b);
 }
-// Clusters. An address in another program's shared memory has its rank above 20 bits.
+// Clusters.
 static inline Program &first_of_cluster() { return *(now->program - now->program->index % cluster); }
 static inline void emu_meet_cluster() { meet(first_of_cluster(), 2, cluster * block); }
 static inline void emu_rank(unsigned &v) { v = now->program->index % cluster; }
-static inline void emu_place_there(unsigned &v, unsigned at, unsigned rank) { v = at | rank << 20; }
+static inline void emu_place_there(unsigned &v, unsigned at, unsigned rank) { v = offset_of(at) | rank << 24; }
 static inline void emu_send(unsigned to, unsigned a, unsigned b, unsigned c, unsigned d, unsigned at) {
   yield();
-  Program &there = (&first_of_cluster())[to >> 20];
+  Program &there = (&first_of_cluster())[to >> 24];
   const unsigned values[4] = {a, b, c, d};
-  memcpy(there.memory + (to & 0xfffff), values, 16);
-  Barrier &barrier = there.barriers[(at & 0xfffff) / 8];
+  memcpy(there.memory + offset_of(to), values, 16);
+  Barrier &barrier = there.barriers[offset_of(at) / 8];
   barrier.bytes -= 16, advance(barrier);
+}
+static inline void emu_arrive_there(unsigned at) {
+  Barrier &b = (&first_of_cluster())[at >> 24].barriers[offset_of(at) / 8];
+  b.pending--, advance(b);
+}
+static inline void emu_copy_to_both(unsigned to, const void *from, unsigned bytes, unsigned at, unsigned short all) {
+  yield();
+  for (unsigned i = 0; i < cluster; i++)
+    if (all >> i & 1) {
+      Program &there = (&first_of_cluster())[i];
+      memcpy(there.memory + offset_of(to), from, bytes);
+      Barrier &b = there.barriers[offset_of(at) / 8];
+      b.bytes -= bytes, advance(b);
+    }
+}
+// wgmma, 64 rows, float16, both operands K-major without a swizzle, or the first one in registers.
+static float half_values[65536];
+static unsigned short half_of(float x) { _Float16 h = (_Float16)x; unsigned short v; memcpy(&v, &h, 2); return v; }
+static float half(unsigned short v) {
+  if (half_values[0x3c00] == 0)
+    for (unsigned i = 0; i < 65536; i++) { unsigned short u = i; _Float16 h; memcpy(&h, &u, 2); half_values[i] = (float)h; }
+  return half_values[v];
+}
+template <class... A> static inline void emu_multiply_halves(A &&...all) {
+  constexpr int COUNT = sizeof...(A), R = COUNT % 4 == 2 ? COUNT - 2 : COUNT - 5;
+  struct Any { float *c = nullptr; uint64_t value = 0; Any(float &v) : c(&v) {} Any(uint64_t v) : value(v) {} };
+  Any each[] = {Any(all)...};
+  const unsigned lane = now->thread & 31, first = now->thread % 128 / 32 * 16 + lane / 4;
+  auto row = [&](uint64_t d, unsigned index, float *values) {
+    const unsigned start = (d & 0x3fff) << 4, across = (d >> 16 & 0x3fff) << 4, below = (d >> 32 & 0x3fff) << 4;
+    if (d >> 62 || d >> 46 || below != 128 || across % 16 || across > 8192) return fail("not a descriptor without a swizzle");
+    for (unsigned i = 0; i < 2; i++) {
+      unsigned short raw[8];
+      memcpy(raw, shared + start + i * across + index / 8 * below + index % 8 * 16, 16);
+      for (int k = 0; k < 8; k++) values[8 * i + k] = half(raw[k]);
+    }
+  };
+  float x[2][16], w[16];
+  if (R == COUNT - 2) row(each[R].value, first, x[0]), row(each[R].value, first + 8, x[1]);
+  else {
+    for (int i = 0; i < 4; i++) // rows of four lanes
+      for (unsigned q = 0; q < 4; q++) {
+        const unsigned v = meet_with(FROM, each[R + i].value, (lane & ~3u) | q);
+        for (int j = 0; j < 2; j++) x[i & 1][(i >> 1) * 8 + 2 * q + j] = half(v >> (16 * j));
+      }
+  }
+  for (int j = 0; j < R / 4; j++)
+    for (int i = 0; i < 2; i++) {
+      row(each[COUNT - 1].value, 8 * j + 2 * (lane & 3) + i, w);
+      for (int r = 0; r < 2; r++) {
+        float sum = 0;
+        for (int k = 0; k < 16; k++) sum += x[r][k] * w[k];
+        *each[4 * j + 2 * r + i].c += sum;
+      }
+    }
 }
 // wgmma, 64 rows, both operands K-major with a swizzle of 128 bytes: each thread makes its own part. The last two are the descriptors.
 template <class... A> static inline void emu_multiply(A &&...all) {
@@ -249,9 +310,26 @@ static inline void emu_commit() { now->groups.emplace_back(); }
 static inline void emu_wait_group(unsigned left) { // copies happen as late as they may
   auto &groups = now->groups;
   while (groups.size() > left + 1) {
-    for (const Copy &copy : groups.front()) memset(shared + copy.to, 0, 16), memcpy(shared + copy.to, copy.from, copy.bytes);
+    for (const Copy &copy : groups.front()) memset(shared_at(copy.to), 0, 16), memcpy(shared_at(copy.to), copy.from, copy.bytes);
     groups.erase(groups.begin());
   }
+}
+static inline void emu_wait_all() { emu_commit(), emu_wait_group(0); }
+static inline void emu_copy16(unsigned to, const void *from) { emu_copy16(to, from, 16); }
+static inline void emu_round_halves(unsigned &v, float high, float low, unsigned = 0, unsigned = 0) {
+  auto one = [](float x) { return (unsigned)half_of(x > 65504.f ? 65504.f : x < -65504.f ? -65504.f : x); };
+  v = one(high) << 16 | one(low);
+}
+static inline void emu_single(float &v, unsigned short h) { v = half(h); }
+static inline void emu_sine(float &v, float x) { v = sinf(x); }
+static inline void emu_load_shared(float &x, float &y, float &z, float &w, unsigned at) {
+  float4 v;
+  memcpy(&v, shared_at(at), 16);
+  x = v.x, y = v.y, z = v.z, w = v.w;
+}
+template <class... A> static inline void emu_store_shared(unsigned at, A... values) {
+  int i = 0;
+  (void)std::initializer_list<int>{(memcpy(shared_at(at) + 4 * i++, &values, 4), 0)...};
 }
 static inline void emu_try_wait(unsigned &ok, unsigned at, unsigned phase) {
   ok = barrier_at(at).phase != phase;
@@ -267,7 +345,7 @@ static inline void emu_round(unsigned &v, float high, float low) { // to bf16, t
 }
 static inline void emu_load_shared(unsigned &x, unsigned &y, unsigned &z, unsigned &w, unsigned at) {
   uint4 v;
-  memcpy(&v, shared + at, 16);
+  memcpy(&v, shared_at(at), 16);
   x = v.x, y = v.y, z = v.z, w = v.w;
 }
 static inline void emu_load(unsigned &x, const void *p) { yield(); memcpy(&x, p, 4); }

@@ -24,6 +24,7 @@ HEADER = Path(__file__).with_name("cuda_emulator.h")
 FOLDER = Path(tempfile.gettempdir()) / f"omnitts-emulated-{getpass.getuser()}"
 CALLS = (  # what an instruction becomes
     (r"^$|setmaxnreg|fence|prefetch|griddepcontrol|wgmma\.commit_group", "nothing"),
+    (r"wgmma\.mma_async.*f32\.f16", "multiply_halves"),
     (r"wgmma\.mma_async", "multiply"),
     (r"wgmma\.wait_group", "meet_lanes"),
     (r"barrier\.cluster", "meet_cluster"),
@@ -34,17 +35,24 @@ CALLS = (  # what an instruction becomes
     (r"mbarrier\.try_wait", "try_wait"),
     (r"expect_tx", "expect"),
     (r"cp\.async\.bulk\.tensor", "copy_box"),
+    (r"cp\.async\.bulk.*multicast", "copy_to_both"),
     (r"cp\.async\.bulk", "copy"),
     (r"cp\.async\.commit_group", "commit"),
     (r"cp\.async\.wait_group (\d+)", "wait_group"),
+    (r"cp\.async\.wait_all", "wait_all"),
     (r"cp\.async\.cg", "copy16"),
+    (r"mbarrier\.arrive.*shared::cluster", "arrive_there"),
     (r"mbarrier\.arrive", "arrive"),
     (r"mbarrier\.init.*\],(\d+)", "init"),
     (r"mbarrier\.init", "init"),
     (r"bar\.sync 1,(\d+)", "meet"),
     (r"bar\.sync 1,%0", "meet"),
     (r"cvt\.rn\.bf16x2", "round"),
+    (r"cvt\.rn\.(?:satfinite\.)?f16x2", "round_halves"),
+    (r"cvt\.f32\.f16", "single"),
+    (r"sin\.approx", "sine"),
     (r"ld\.shared\.v4", "load_shared"),
+    (r"st\.shared", "store_shared"),
     (r"ld\.relaxed", "load"),
     (r"st\.relaxed", "store"),
     (r"red\.relaxed.*add\.u64", "add"),
@@ -77,7 +85,7 @@ def call_of(statement: str) -> str:
     """An `asm` statement's inside as a call: outputs first, then inputs."""
     template = "".join(re.findall(r'"([^"]*)"', re.split(r'"\s*:', statement)[0] + '"'))
     name, count = next((name, found) for pattern, name in CALLS if (found := re.search(pattern, template)))
-    operands = re.findall(r'"[=+]?[rlf]"\s*\(((?:[^()]|\((?:[^()]|\([^()]*\))*\))*)\)', statement)
+    operands = re.findall(r'"[=+]?[rlfh]"\s*\(((?:[^()]|\((?:[^()]|\([^()]*\))*\))*)\)', statement)
     if name in ("nothing", "meet_lanes", "meet_cluster", "trap"):
         operands = []
     return f"emu_{name}({', '.join([*operands, *count.groups()])})"
