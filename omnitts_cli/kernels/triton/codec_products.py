@@ -7,14 +7,16 @@ What follows a product (bias, residual, snake, gate) is applied to its sum in re
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
 from omnitts_cli.kernels import plain_codec
-from omnitts_cli.kernels.cuda import codec_tiles
-from omnitts_cli.kernels.ops import Product
+from omnitts_cli.kernels.cuda import codec_last, codec_tiles
+from omnitts_cli.kernels.ops import Product, Unit
 from omnitts_cli.kernels.triton import codec_wide
 from omnitts_cli.kernels.triton.codec_math import operand, snake, transposed
 from omnitts_cli.kernels.triton.codec_ready import only_compiling, run
@@ -292,3 +294,10 @@ def residual_unit(
         conv.taps, inputs // block_k, keep, precision(kind), block_m, block_k, large, small,
         num_warps=warps, num_stages=stages,
     )  # fmt: skip
+
+
+def close(
+    tracks: Sequence[Tensor], units: Sequence[Unit], residual: Tensor, weight: Tensor, bias: Tensor, sound: Tensor
+) -> bool:
+    """As in `CodecOps`."""
+    return codec_last.close(tracks, units, residual, weight, bias, sound, only_compiling())

@@ -8,17 +8,19 @@ from __future__ import annotations
 from dataclasses import replace
 from types import ModuleType
 
+import cuda_emulator
 import pytest
 import torch
+from cuda_emulator import EmulatedKernel
 from torch import Tensor
 
 from omnitts_cli.kernels import plain_codec
 from omnitts_cli.kernels.cuda import codec_tiles
-from omnitts_cli.kernels.cuda.codec_tiles import PRODUCTS, UNITS, Kind, order, packed
+from omnitts_cli.kernels.cuda.codec_tiles import PRODUCTS, UNITS, WAITING, Kind, order, packed
 from omnitts_cli.kernels.ops import Product
 
 HOPPER = torch.cuda.is_available() and torch.cuda.get_device_capability() == (9, 0)
-KINDS = (*UNITS.values(), *PRODUCTS.values())
+KINDS = (*UNITS.values(), *WAITING.values(), *PRODUCTS.values())
 NAMES = [f"{kind.taps} taps, {kind.inputs} to {kind.outputs}" for kind in KINDS]
 MOST_SHARED = 227 << 10
 
@@ -58,8 +60,9 @@ def test_packed_weights_and_factors(kind: Kind) -> None:
         rows = conv.weight[at * kind.tile :][places]
         assert torch.equal(part[: width * kind.tile].view(-1, kind.tile, 8).transpose(0, 1).flatten(1), rows)
         if point is not None:
-            rest = part[width * kind.tile :].view(-1, kind.tile, 8).transpose(0, 1).flatten(1)
-            assert torch.equal(rest, point.weight[places][:, places])
+            width_of_slice = kind.slice or kind.tile
+            rest = part[width * kind.tile :].view(kind.tile // width_of_slice, -1, width_of_slice, 8)
+            assert torch.equal(rest.transpose(1, 2).flatten(2).flatten(0, 1), point.weight[places][:, places])
     rows = [row for one in (conv, point) if one is not None for row in (one.bias, one.scale, one.inverse)]
     for at, part in enumerate(factors.view(kind.slices, len(rows), 4, -1)):
         for got, row in zip(part, rows, strict=True):  # by thread, then in the order of its sums
@@ -81,15 +84,47 @@ def test_other_devices_leave_the_products_to_other_kernels() -> None:
     assert not codec_tiles.product(x.float(), one, None, None, out)
 
 
+# ---- in the emulator
+
+
+@pytest.mark.skipif(cuda_emulator.compiler() is None, reason="needs a C++ compiler on x86-64")
+@pytest.mark.parametrize(("streams", "blocks", "seed"), [(1, 7, 0), (3, 2, 1)])
+@pytest.mark.parametrize("kind", KINDS, ids=NAMES)
+def test_emulated(kind: Kind, streams: int, blocks: int, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole and partial turns, programs that go on to the next stream, threads in turn and in any order."""
+    monkeypatch.setattr(codec_tiles, "Kernel", EmulatedKernel)
+    monkeypatch.setattr(EmulatedKernel, "order", seed)
+    kernel = codec_tiles._kernel.__wrapped__(kind, 0)
+    assert kernel is not None
+    dilation = 3 if kind.point else 1
+    conv = layer(kind.outputs, kind.inputs, kind.taps, dilation)
+    point = layer(kind.outputs, kind.outputs) if kind.point else None
+    x = random(streams, blocks * 64 + (kind.taps - 1) * dilation, kind.inputs).half()
+    wide = random(streams, blocks * 64, kind.outputs, seed=5)
+    track = torch.full((streams, 8 + blocks * 64, kind.outputs), 7.0).half()
+    before, plain_wide, plain_track = track[:, :8].clone(), wide.clone(), track.clone()
+    programs = 2 * kind.slices
+    codec_tiles.launch(
+        kernel, kind, programs, packed(kind, conv, point), x, dilation, wide if kind.adds else None, wide, track[:, 8:]
+    )
+    if point is not None:
+        plain_codec.residual_unit(x, conv, point, plain_wide, True, plain_track[:, 8:])
+    else:
+        plain_codec.product(x, conv, plain_wide if kind.adds else None, plain_wide, plain_track[:, 8:])
+    assert torch.equal(track[:, :8], before)
+    assert error(track, plain_track) < 1e-3
+    assert error(wide, plain_wide) < 1e-3
+
+
 # ---- on a card
 
 
 @pytest.fixture
 def tiles(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The module, used for any number of columns."""
-    for table in (UNITS, PRODUCTS):
-        for key, kind in table.items():
-            monkeypatch.setitem(table, key, replace(kind, enough=1))  # type: ignore[arg-type]
+    for table, kinds in ((UNITS, UNITS | WAITING), (PRODUCTS, PRODUCTS)):
+        for key, kind in kinds.items():
+            monkeypatch.setitem(table, key, replace(kind, enough=1))  # type: ignore[arg-type,index]
     return codec_tiles
 
 
