@@ -22,6 +22,7 @@ from omnitts_cli.speech.clip import Clip
 from omnitts_cli.speech.tts import load
 from omnitts_cli.training.acoustics import pitch
 from omnitts_cli.training.books import usage
+from omnitts_cli.training.described import DESCRIPTIONS
 from omnitts_cli.training.evaluate import Transcribe, harder, sentences, word_errors, words
 from omnitts_cli.training.listeners import Installed, Listeners
 from omnitts_cli.training.recipe import Recipe
@@ -57,7 +58,6 @@ UNSEEN = tuple(
     )
 )
 """Unseen speakers are drawn from a continuum, so none of them is ever one of these."""
-OPPOSITES = (("a deep voice", "a high voice"), ("a slow voice", "a fast voice"))
 SECONDS_PER_LETTER, PAUSES = 0.07, 0.3  # of calm speech
 AUDIBLE, HUNDREDTH = 0.01, SAMPLE_RATE // 100  # of full scale; samples
 TEXTS, LONGEST_TEXT = 300, 80
@@ -210,18 +210,20 @@ class Judge:
         rates = {way: round(float(np.mean(hits)), 3) for way, hits in right.items()}
         return {"clone": GOALS["clone"].of(rates["sound"]), "with_words": rates["words"], "tries": len(right["sound"])}
 
-    def design(self, seeds: int = 10) -> dict[str, Any]:
-        """Deep below high and slow behind fast, one seed against the same seed."""
-        text, found = sentences()[30:32], {}
-        for low, high in OPPOSITES:
-            made = {words: [self._designed(words, text, seed) for seed in range(1, seeds + 1)] for words in (low, high)}
-            measure: Callable[[np.ndarray], float] = pitch if "deep" in low else lambda sound: -len(sound)
-            pairs = [(measure(a), measure(b)) for a, b in zip(made[low], made[high], strict=True)]
-            found[f"{low.split()[1]}_{high.split()[1]}"] = sum(a < b for a, b in pairs) / seeds
-        return {"design": GOALS["design"].of(min(found.values())), "seeds": seeds, **found}
+    def design(self, seeds: int = 20) -> dict[str, Any]:
+        """How many seeds obey each of ten descriptions."""
+        text, numbers = sentences()[30:32], range(1, seeds + 1)
+        made = {(d.words, seed): self._designed(d.words, text, seed) for d in DESCRIPTIONS for seed in numbers}
+        found = {
+            d.words: sum(d.obeyed(*made[d.words, seed], made[d.plain or d.words, seed][1]) for seed in numbers)
+            for d in DESCRIPTIONS
+        }
+        return {"design": GOALS["design"].of(min(found.values()) / seeds), "seeds": seeds, "obeyed": found}
 
-    def _designed(self, description: str, text: list[str], seed: int) -> np.ndarray:
-        return np.concatenate(speak(self.tts, text, voice=self.tts.design(description), seed=seed).sounds)
+    def _designed(self, description: str, text: list[str], seed: int) -> tuple[float, float]:
+        """Hz and seconds."""
+        sound = np.concatenate(speak(self.tts, text, voice=self.tts.design(description), seed=seed).sounds)
+        return pitch(sound), len(sound) / SAMPLE_RATE
 
     def speed(self) -> dict[str, Any]:
         """As a user has it, beside whatever else the machine does; memory is that of the whole process."""

@@ -143,18 +143,22 @@ def test_a_clone_is_nearest_to_its_clip_only_if_it_sounds_like_it(
     assert found["tries"] == 48
 
 
-def test_design_compares_seed_by_seed(small: Recipe, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Deep is always below high; slow is behind fast with every seed but three."""
+def test_a_description_is_obeyed_by_sex_pitch_and_pace(small: Recipe, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slow men are slow with every seed but three; a low woman sounds like a man with one."""
 
     def sound(text: str, options: dict[str, Any]) -> np.ndarray:
         words, seed = options["voice"], options["seed"]
-        hertz = 90.0 if "deep" in words else 180.0 if "high" in words else 120.0
-        slow = ("slow" in words) != (seed in (2, 5, 7))
-        return buzz(hertz, 2.0 if slow else 1.0)
+        woman, lower, higher = "woman" in words, "deep" in words or "low v" in words, "high" in words
+        hertz = (210.0 if woman else 125.0) * (0.8 if lower else 1.2 if higher else 1.0)
+        if "low v" in words and seed == 4:
+            hertz = 100.0
+        slow, fast = "slowly" in words and (woman or seed not in (2, 5, 7)), "fast" in words
+        return buzz(hertz, 2.0 if slow else 1.0 if fast else 1.5)
 
     answering(monkeypatch, sound)
-    found = Judge(Path("tiny"), small, 1).design()
-    assert found["deep_high"] == 1.0 and found["slow_fast"] == 0.7
+    found = Judge(Path("tiny"), small, 1).design(10)
+    missed = {words: 10 - count for words, count in found["obeyed"].items() if count < 10}
+    assert missed == {"a man who speaks slowly": 3, "a woman with a low voice": 1} and len(found["obeyed"]) == 10
     assert found["design"] == {"value": 0.7, "must": 0.9, "aim": 1.0, "reached": False}
 
 
