@@ -82,7 +82,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) tiles(const Arguments p) {
 #pragma unroll
           for (int k = 0; k < 2; k++)
 #pragma unroll
-            for (int half = 0; half < 2; half++) multiply(sums[half], matrix(inside(from) + 2 * k * apart * 16, apart * 16), w + 2 * k * N + half * HALF);
+            for (int half = 0; half < 2; half++) multiply(sums[half], matrix(from + 2 * k * apart * 16, apart * 16), w + 2 * k * N + half * HALF);
           multiply_commit();
           multiply_wait<1>();
           if (lane == 0 && tap + part) release(empty + 8 * used, rank);

@@ -87,7 +87,7 @@ extern "C" __global__ void __launch_bounds__(512, 1) last(const __grid_constant_
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 160;");
     wait_for_previous();
-    const u32 group = thread / 128, lane = thread % 32, warp = thread / 32 % 4, quad = lane % 4, member = thread % 128;
+    const u32 group = thread / 128, lane = thread % 32, warp = thread / 32 % 4, quad = lane % 4, inside = thread % 128;
     const u64 across = (u64)N << 16 | (u64)8 << 32;
     const u32 own_row = group * ROWS + warp * 16 + lane / 4;
     u32 stage = 0, phase = 0;
@@ -106,7 +106,7 @@ extern "C" __global__ void __launch_bounds__(512, 1) last(const __grid_constant_
         for (int unit = 1; unit < UNITS; unit++) {
           const u32 to = unit == 1 ? x1 : x2, past = PAST(unit), apart = APART(unit);
           const char *from = (unit == 1 ? p.second : p.third) + (s64)stream * (past + p.columns) * (INPUTS * 2);
-          for (u32 i = member; i < past * 12; i += 128) {
+          for (u32 i = inside; i < past * 12; i += 128) {
             const u32 line = i / 12, chunk = i % 12, at = to + (chunk * apart + line) * 16;
             const float4 v = opens ? *(const float4 *)(from + (s64)i * 16) : shared4(at + WIDTH * 16);
             asm volatile("st.shared.v4.f32 [%0],{%1,%2,%3,%4};" ::"r"(at), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w) : "memory");
@@ -114,8 +114,8 @@ extern "C" __global__ void __launch_bounds__(512, 1) last(const __grid_constant_
           visible();
           arrive(copied + (unit - 1) * 8);
         }
-        if (opens && counts && member < CLOSING_PAST * 8) { // the closing convolution's own
-          const u32 line = member / 8, tap = member % 8;
+        if (opens && counts && inside < CLOSING_PAST * 8) { // the closing convolution's own
+          const u32 line = inside / 8, tap = inside % 8;
           const unsigned short *from = (const unsigned short *)(p.end + ((s64)stream * (CLOSING_PAST + p.columns) + line) * (INPUTS * 2));
           float sum = 0;
           if (tap < TAPS)
@@ -161,7 +161,7 @@ extern "C" __global__ void __launch_bounds__(512, 1) last(const __grid_constant_
           const u64 w = across | place(ring + stage * STAGE);
           multiply_begin();
 #pragma unroll
-          for (int tap = 0; tap < TAPS; tap++) multiply(sums, matrix(inside(from) + tap * dilation * 16, apart * 16), w + tap * 2 * N);
+          for (int tap = 0; tap < TAPS; tap++) multiply(sums, matrix(from + tap * dilation * 16, apart * 16), w + tap * 2 * N);
           multiply_commit();
           multiply_wait<1>();
           if (lane == 0 && part) release(empty + 8 * used, rank);

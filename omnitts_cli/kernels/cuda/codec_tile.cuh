@@ -62,19 +62,13 @@ template <int COUNT> __device__ __forceinline__ void settled(float (&a)[COUNT]) 
   for (int i = 0; i < COUNT; i++) asm volatile("" : "+f"(a[i])::"memory");
 }
 // A matrix of 8 x 8 blocks (128 bytes): blocks below each other are contiguous, blocks beside each other are `across` bytes apart.
-__device__ __forceinline__ u64 matrix(u32 at, u32 across) { return (u64)(at >> 4) | (u64)(across >> 4) << 16 | (u64)(128 >> 4) << 32; }
 // In a cluster an address also holds the program's place in it, above those 18 bits that a descriptor takes.
-__device__ __forceinline__ u32 inside(u32 at) { return at & 0x3ffff; }
-__device__ __forceinline__ u64 place(u32 at) { return inside(at) >> 4; }
+__device__ __forceinline__ u64 place(u32 at) { return (at & 0x3ffff) >> 4; }
+__device__ __forceinline__ u64 matrix(u32 at, u32 across) { return place(at) | (u64)(across >> 4) << 16 | (u64)(128 >> 4) << 32; }
 __device__ __forceinline__ void wait_for_previous() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 __device__ __forceinline__ float sine(float a) { float s; asm("sin.approx.ftz.f32 %0,%1;" : "=f"(s) : "f"(a)); return s; }
 __device__ __forceinline__ float snake(float y, float scale, float inverse) { const float s = sine(y * scale); return fmaf(s * s, inverse, y); }
-__device__ __forceinline__ u32 halves(float a, float b) {
-  u32 r;
-  asm("{.reg .b32 t; cvt.rn.f16x2.f32 t,%1,%2; min.f16x2 t,t,%3; max.f16x2 %0,t,%4;}" : "=r"(r) : "f"(b), "f"(a), "r"(0x7bff7bffu), "r"(0xfbfffbffu));
-  return r;
-}
-__device__ __forceinline__ u32 saturated(float a, float b) { // the same in one instruction
+__device__ __forceinline__ u32 halves(float a, float b) { // what is outside the range becomes the largest number
   u32 r;
   asm("cvt.rn.satfinite.f16x2.f32 %0,%1,%2;" : "=r"(r) : "f"(b), "f"(a));
   return r;
@@ -111,10 +105,10 @@ template <int COUNT> __device__ __forceinline__ void activate(u32 *x, const floa
 // Snake of eight sums, which are 16 channels of two rows: operands of a product.
 __device__ __forceinline__ void activate8(u32 *x, const float *a, u32 scale, u32 inverse) {
   const float4 s = shared4(scale), v = shared4(inverse);
-  x[0] = saturated(snake(a[0], s.x, v.x), snake(a[1], s.y, v.y));
-  x[1] = saturated(snake(a[2], s.x, v.x), snake(a[3], s.y, v.y));
-  x[2] = saturated(snake(a[4], s.z, v.z), snake(a[5], s.w, v.w));
-  x[3] = saturated(snake(a[6], s.z, v.z), snake(a[7], s.w, v.w));
+  x[0] = halves(snake(a[0], s.x, v.x), snake(a[1], s.y, v.y));
+  x[1] = halves(snake(a[2], s.x, v.x), snake(a[3], s.y, v.y));
+  x[2] = halves(snake(a[4], s.z, v.z), snake(a[5], s.w, v.w));
+  x[3] = halves(snake(a[6], s.z, v.z), snake(a[7], s.w, v.w));
 }
 __device__ __forceinline__ void add8(float *a, u32 bias) {
   const float4 b = shared4(bias);

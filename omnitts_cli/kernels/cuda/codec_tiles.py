@@ -55,7 +55,7 @@ class Kind:
     @property
     def together(self) -> int:
         """Programs that share the weights they fetch."""
-        return 2 if self.slice else 1
+        return 2 if self.stages else 1
 
     def shared_bytes(self) -> int:
         """Shared memory, as the kernels lay it out."""
@@ -70,12 +70,9 @@ class Kind:
 UNITS = {
     96: Kind(96, 96, 96, 7, point=True, adds=True, enough=240),
     192: Kind(192, 192, 192, 7, point=True, adds=True, enough=160, stages=5),
-}
-"""Residual units by channels."""
-WAITING = {
     384: Kind(384, 384, 384, 7, point=True, adds=True, enough=500, groups=2, stages=3, depth=32, slice=64),
 }
-"""The same, right in the emulator, but not yet run on a card: used by `benchmarks/codec.py --trial 384` only."""
+"""Residual units by channels."""
 PRODUCTS = {
     (1, 384, 384, True): Kind(384, 384, 128, 1, point=False, adds=True, enough=1000, groups=2, in_turn=False),
     (2, 192, 288, False): Kind(192, 288, 96, 2, point=False, adds=False, enough=160),

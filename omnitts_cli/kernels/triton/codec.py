@@ -32,7 +32,4 @@ ORDERED = CodecOps(
     store_history=store_history,
     warm_up=warm_up,
 )
-OPS = replace(ORDERED, product=product, residual_unit=residual_unit, ordered=ORDERED)
-WAITING = replace(OPS, close=close)
-"""With the end of the codec in one kernel. It is right in the emulator, but has not run on a card since its last
-change, so only `benchmarks/codec.py --trial close` uses it."""
+OPS = replace(ORDERED, product=product, residual_unit=residual_unit, close=close, ordered=ORDERED)

@@ -16,11 +16,11 @@ from torch import Tensor
 
 from omnitts_cli.kernels import plain_codec
 from omnitts_cli.kernels.cuda import codec_tiles
-from omnitts_cli.kernels.cuda.codec_tiles import PRODUCTS, UNITS, WAITING, Kind, order, packed
+from omnitts_cli.kernels.cuda.codec_tiles import PRODUCTS, UNITS, Kind, order, packed
 from omnitts_cli.kernels.ops import Product
 
 HOPPER = torch.cuda.is_available() and torch.cuda.get_device_capability() == (9, 0)
-KINDS = (*UNITS.values(), *WAITING.values(), *PRODUCTS.values())
+KINDS = (*UNITS.values(), *PRODUCTS.values())
 NAMES = [f"{kind.taps} taps, {kind.inputs} to {kind.outputs}" for kind in KINDS]
 MOST_SHARED = 227 << 10
 
@@ -122,9 +122,9 @@ def test_emulated(kind: Kind, streams: int, blocks: int, seed: int, monkeypatch:
 @pytest.fixture
 def tiles(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The module, used for any number of columns."""
-    for table, kinds in ((UNITS, UNITS | WAITING), (PRODUCTS, PRODUCTS)):
-        for key, kind in kinds.items():
-            monkeypatch.setitem(table, key, replace(kind, enough=1))  # type: ignore[arg-type,index]
+    for table in (UNITS, PRODUCTS):
+        for key, kind in table.items():
+            monkeypatch.setitem(table, key, replace(kind, enough=1))  # type: ignore[arg-type]
     return codec_tiles
 
 
