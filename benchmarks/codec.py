@@ -18,7 +18,6 @@ def arguments() -> argparse.Namespace:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--chunks", type=rig.numbers, default=[1, 4, 8], help="frames decoded together")
     parser.add_argument("--rows", type=rig.numbers, default=[1, 4], help="streams decoded together")
-    parser.add_argument("--trial", default="", help="also use kernels that nothing else uses yet: close,384")
     parser.add_argument("--turns", type=int, default=10, help="chunks per round")
     return parser.parse_args()
 
@@ -38,26 +37,10 @@ def steps_for(options: argparse.Namespace, settings: Any, model: Any, device: An
     return SoundSteps(StepContext(model, device, plan, table, model.talker.cache(1, 8)), device.stream())
 
 
-def with_trials(model: Any, names: list[str]) -> Any:
-    """The model with kernels of the codec that wait for a measurement."""
-    from dataclasses import replace
-
-    from omnitts_cli.kernels.cuda import codec_tiles
-    from omnitts_cli.kernels.triton import codec
-
-    if "384" in names:
-        codec_tiles.UNITS.update(codec_tiles.WAITING)
-    if "close" not in names:
-        return model
-    return replace(model, ops=replace(model.ops, codec=codec.WAITING))
-
-
 def main() -> None:
     options = arguments()
     settings = rig.settings_of(options, slots=max(options.rows), seconds=10.0)
     model, device, _ = rig.load_model(options, settings)
-    if options.trial:
-        model = with_trials(model, options.trial.split(","))
     steps = steps_for(options, settings, model, device)
     rows = []
     for frames in options.chunks:

@@ -38,8 +38,6 @@ class Kind:
     enough: int  # blocks of columns from which it is used; measured on an H200, see benchmarks/LOG.md
     groups: int = 3
     stages: int = 0
-    depth: int = 64  # inputs of a stage
-    slice: int = 0  # outputs of the second product at once, where they are fewer than those of the first
     in_turn: bool = True  # a group multiplies while the others finish; without stages only
 
     @property
@@ -52,25 +50,19 @@ class Kind:
         """Tiles of outputs."""
         return self.outputs // self.tile
 
-    @property
-    def together(self) -> int:
-        """Programs that share the weights they fetch."""
-        return 2 if self.stages else 1
-
     def shared_bytes(self) -> int:
         """Shared memory, as the kernels lay it out."""
         reach = (self.taps - 1) * (MOST_DILATION if self.point else 1)
         kept = (3 + 3 * self.point) * self.tile * 4
         if self.stages:
             rows = (self.groups * COLUMNS + reach) | 1
-            return self.stages * self.tile * self.depth * 2 + kept * self.slices + 128 + rows * self.inputs * 2
+            return self.stages * self.tile * 128 + kept * self.slices + 128 + rows * self.inputs * 2
         return self.weights * 2 + kept + 128 + self.groups * ((COLUMNS + reach) | 1) * self.inputs * 2
 
 
 UNITS = {
     96: Kind(96, 96, 96, 7, point=True, adds=True, enough=240),
     192: Kind(192, 192, 192, 7, point=True, adds=True, enough=160, stages=5),
-    384: Kind(384, 384, 384, 7, point=True, adds=True, enough=500, groups=2, stages=3, depth=32, slice=64),
 }
 """Residual units by channels."""
 PRODUCTS = {
@@ -105,7 +97,7 @@ def packed(kind: Kind, conv: Product, point: Product | None) -> tuple[Tensor, Te
         places = order(kind.tile).to(conv.weight.device)
         parts = [conv.weight[start + places]]
         if point is not None:
-            parts += point.weight[places][:, places].split(kind.slice or kind.tile)
+            parts.append(point.weight[places][:, places])
         weights += [part.unflatten(1, (-1, 8)).transpose(0, 1).flatten() for part in parts]
         for layer in (conv,) if point is None else (conv, point):
             for row in (layer.bias, layer.scale, layer.inverse):
@@ -134,28 +126,18 @@ def _kernel(kind: Kind, _device: int) -> Kernel | None:
         "ADDS": int(kind.adds),
     }  # fmt: skip
     if kind.stages:
-        source, defines["STAGES"] = "codec_deep.cu" if kind.slice else "codec_stream.cu", kind.stages
+        source, defines["STAGES"] = "codec_stream.cu", kind.stages
     else:
         source, defines["GROUPS"], defines["TURNS"] = "codec_resident.cu", kind.groups, int(kind.in_turn)
     threads = 128 * kind.groups + 128
     try:
-        return Kernel(
-            HERE / source,
-            "tiles",
-            defines,
-            "sm_90a",
-            0,
-            threads,
-            kind.shared_bytes(),
-            early=True,
-            cluster=kind.together,
-        )
+        return Kernel(HERE / source, "tiles", defines, "sm_90a", 0, threads, kind.shared_bytes(), early=True)
     except CompileError:
         return None
 
 
 @functools.cache
-def processors(device: int) -> int:
+def _processors(device: int) -> int:
     """Multiprocessors of the card; 0 if it cannot run these kernels."""
     suits = torch.cuda.get_device_capability(device) == CAPABILITY and not why_not()
     return torch.cuda.get_device_properties(device).multi_processor_count if suits else 0
@@ -178,14 +160,13 @@ def _launch(
     if not x.is_cuda or not x.dtype == conv.weight.dtype == torch.float16 or not x.is_contiguous():
         return False
     device = x.get_device()
-    programs = processors(device)
+    programs = _processors(device)
     chosen = _kernel(kind, device) if programs and (x.data_ptr() | out.data_ptr()) % 16 == 0 else None
     if chosen is None:
         return False
-    weights, factors = _prepared(kind, conv, point)
-    if dry:
-        return True
-    launch(chosen, kind, programs, (weights, factors), x, conv.dilation, residual, wide, out)
+    parts = _prepared(kind, conv, point)
+    if not dry:
+        launch(chosen, kind, programs, parts, x, conv.dilation, residual, wide, out)
     return True
 
 
@@ -201,16 +182,15 @@ def launch(
     out: Tensor,
 ) -> None:
     """Launch a kernel on at most `programs` multiprocessors; `parts` are what `packed` returns."""
-    group = kind.together if kind.stages else kind.slices
+    rows, columns, _ = out.shape
     arguments = _Arguments(
         x=x.data_ptr(), weights=parts[0].data_ptr(), factors=parts[1].data_ptr(),
         residual=None if residual is None else residual.data_ptr(), wide=None if wide is None else wide.data_ptr(),
         out=out.data_ptr(), residual_stride=0 if residual is None else residual.stride(0),
         wide_stride=0 if wide is None else wide.stride(0), out_stride=out.stride(0), pitch=x.shape[1],
-        columns=out.shape[1], blocks=out.shape[0] * out.shape[1] // COLUMNS, dilation=dilation,
-        keep=int(wide is not None),
+        columns=columns, blocks=rows * columns // COLUMNS, dilation=dilation, keep=int(wide is not None),
     )  # fmt: skip
-    kernel.launch(arguments, programs // group * group)
+    kernel.launch(arguments, programs if kind.stages else programs // kind.slices * kind.slices)
 
 
 def product(

@@ -60,9 +60,8 @@ def test_packed_weights_and_factors(kind: Kind) -> None:
         rows = conv.weight[at * kind.tile :][places]
         assert torch.equal(part[: width * kind.tile].view(-1, kind.tile, 8).transpose(0, 1).flatten(1), rows)
         if point is not None:
-            width_of_slice = kind.slice or kind.tile
-            rest = part[width * kind.tile :].view(kind.tile // width_of_slice, -1, width_of_slice, 8)
-            assert torch.equal(rest.transpose(1, 2).flatten(2).flatten(0, 1), point.weight[places][:, places])
+            rest = part[width * kind.tile :].view(-1, kind.tile, 8).transpose(0, 1).flatten(1)
+            assert torch.equal(rest, point.weight[places][:, places])
     rows = [row for one in (conv, point) if one is not None for row in (one.bias, one.scale, one.inverse)]
     for at, part in enumerate(factors.view(kind.slices, len(rows), 4, -1)):
         for got, row in zip(part, rows, strict=True):  # by thread, then in the order of its sums
