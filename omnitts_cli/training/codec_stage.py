@@ -100,7 +100,7 @@ class CodecStage:
 
     def resume(self, tensors: dict[str, Tensor]) -> None:
         for name, module in self.modules().items():
-            if found := parts.under(name, tensors):  # critics come with the polish alone
+            if found := parts.under(name, tensors):  # discriminators come with the polish alone
                 module.load_state_dict(found)
 
     def begin(self) -> None:

@@ -1,8 +1,8 @@
-"""The polish: codes stay what they are, and the codec's speaking half alone goes on, under critics.
+"""The polish: the codes stay as they are, and only the codec's decoder learns on, with discriminators.
 
-Critics trade a little clarity for voices that sound less dull. They come last, because codes that move while critics
-judge the sound cost more clarity than they give. What gives the clarity back is the codec's own encoder: it has learned
-to tell phones apart, and must give the decoded sound the latents of the true one (see benchmarks/LOG.md).
+Discriminators trade a little clarity for voices that sound less dull. They come last: if the codes still change while
+discriminators judge the sound, more clarity is lost than gained. The codec's own encoder brings the clarity back: it
+has learned to tell phones apart, and its latents of the decoded sound must match those of the true one (benchmarks/LOG.md).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from omnitts_cli.models.codec_decoder import CodecDecoder
 from omnitts_cli.training import parts
 from omnitts_cli.training.channels_last import evened
 from omnitts_cli.training.codec_stage import CodecStage
-from omnitts_cli.training.critics import Critics, critic_loss, maker_losses
+from omnitts_cli.training.discriminators import Discriminators, discriminator_loss, generator_losses
 from omnitts_cli.training.joined import JoinedWeights
 from omnitts_cli.training.learning import half, half_type
 from omnitts_cli.training.low_wave import out_of_phase
@@ -57,24 +57,26 @@ def shown(sound: Tensor) -> Tensor:
 
 
 class PolishStage(CodecStage):
-    """The codec, of which only the decoder learns, and its critics."""
+    """The codec, of which only the decoder learns, and its discriminators."""
 
     NAME = "polish"
     GROWS = False
     SKIP = ("quantiser",)  # codes, and what they mean to the decoder, stay
-    LOSSES = ("mel", "wave", "critics", "adversarial", "feature", "latent", "periods", "low")
+    LOSSES = ("mel", "wave", "discriminators", "adversarial", "feature", "latent", "periods", "low")
 
     def __init__(self, recipe: Recipe, device: Device, pool: SoundPool, team: Team) -> None:
         plan = recipe.polish
-        self.critics = Critics(plan.critic_width, plan.periods, plan.period_width).to(device.torch_device)
+        self.discriminators = Discriminators(plan.discriminator_width, plan.periods, plan.period_width).to(
+            device.torch_device
+        )
         super().__init__(recipe, device, pool, team)
         for module in (self.encoder, self.quantiser, self.phones, self.pitch, self.outline):
             module.eval().requires_grad_(False)
         # what the decoder is given for each frame of the pool, and of the pool's sound a little later
         frames = len(pool.sound) // FRAME
         self.meant = torch.zeros(len(MOVES), frames, recipe.codec.quantised, device=device.torch_device)
-        self.judges = JoinedWeights((self.critics,), half_type(device))
-        self.critic_optimiser = self.optimiser_of([self.judges.values])
+        self.judges = JoinedWeights((self.discriminators,), half_type(device))
+        self.discriminator_optimiser = self.optimiser_of([self.judges.values])
         # the encoder does not learn: how its weights are used is made once
         self.encoder_weights = JoinedWeights((self.encoder,), half_type(device), skip=self.SKIP)
         self.encoder_parts = self._encoder_parts()
@@ -82,7 +84,7 @@ class PolishStage(CodecStage):
         self.averages = deepcopy(self.decoder).requires_grad_(False)
         precise = (self.averages.quantiser, *self.in_float32(self.averages))
         self.means = JoinedWeights((self.averages,), half_type(device), precise, self.SKIP)
-        self.judge = self.critics.forward
+        self.judge = self.discriminators.forward
         if self.plan.compile and device.captures:
             self.judge = torch.compile(self.judge)
 
@@ -99,12 +101,12 @@ class PolishStage(CodecStage):
         return (self.decoder,)
 
     def in_float32(self, decoder: CodecDecoder) -> tuple[nn.Module, ...]:
-        """Those at the full sample rate. Critics know sound that was rounded to bfloat16 by that alone."""
+        """Those at the full sample rate. Discriminators know sound that was rounded to bfloat16 by that alone."""
         last = decoder.rises[-1]
         return last.snake, last.rise, *last.units, decoder.snake, decoder.closing
 
     def modules(self) -> dict[str, nn.Module]:
-        return super().modules() | {"critics": self.critics}
+        return super().modules() | {"discriminators": self.discriminators}
 
     @torch.no_grad()
     def begin(self) -> None:
@@ -125,7 +127,7 @@ class PolishStage(CodecStage):
                 kept[first * step :][:count] = meant[:count]
 
     def learn(self, bypass: bool) -> None:
-        """One batch of examples, to the gradients of the decoder and of its critics."""
+        """One batch of examples, to the gradients of the decoder and of its discriminators."""
         plan, polish = self.plan, self.schedule
         true, places = self.pool.draw_whole(polish.batch, plan.frames)
         with self.weights.used(self.weights.parts()), half(self.device):
@@ -172,7 +174,7 @@ class PolishStage(CodecStage):
         ]
 
     def _judge(self, made: Tensor, true: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Ask the critics: (their own loss, the decoder's adversarial loss, how far features are apart)."""
+        """Ask the discriminators: (their own loss, the decoder's adversarial loss, how far features are apart)."""
         weights = self.judges.parts()
         made, true = shown(made), shown(true)
         with half(self.device):
@@ -182,13 +184,14 @@ class PolishStage(CodecStage):
             with self.judges.used([weight.detach() for weight in weights]):
                 opinions, features = self.judge(made)
         true_opinions, known_opinions = zip(*(b.chunk(2) for b in both), strict=True)
-        true_features = [[f.detach().chunk(2)[0] for f in critic] for critic in both_features]
-        own = critic_loss(list(true_opinions), list(known_opinions))
+        true_features = [[f.detach().chunk(2)[0] for f in discriminator] for discriminator in both_features]
+        own = discriminator_loss(list(true_opinions), list(known_opinions))
         # features show the places of pulses
         features, true_features = (
-            [[f[: self.fitting] for f in critic] for critic in found] for found in (features, true_features)
+            [[f[: self.fitting] for f in discriminator] for discriminator in found]
+            for found in (features, true_features)
         )
-        return own, *maker_losses(opinions, features, true_features, self.device.captures)
+        return own, *generator_losses(opinions, features, true_features, self.device.captures)
 
     def exchange(self) -> None:
         self.team.average(self.gradients)
@@ -197,7 +200,7 @@ class PolishStage(CodecStage):
     def update(self) -> None:
         nn.utils.clip_grad_norm_(self.learned, 100.0)
         self.optimiser.step()
-        self.critic_optimiser.step()
+        self.discriminator_optimiser.step()
         with torch.no_grad():
             self.means.values.lerp_(self.weights.values, 1 - self.schedule.kept)
 

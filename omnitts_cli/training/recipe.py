@@ -83,7 +83,7 @@ class Polish:
     rate: float
     final_rate: float
     warm_up: int
-    critic_width: int
+    discriminator_width: int
     judged: int
     periods: tuple[int, ...]
     period_width: int

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from omnitts_cli.training import recipe
 from omnitts_cli.training.channels_last import channels_last, evened, from_silence
-from omnitts_cli.training.critics import Critics
+from omnitts_cli.training.discriminators import Discriminators
 from omnitts_cli.training.joined import JoinedWeights
 from omnitts_cli.training.shapes import build_codec
 
@@ -73,13 +73,13 @@ def test_half_precision_is_that_of_the_products_alone() -> None:
 
 
 def test_weights_in_half_precision_are_aligned() -> None:
-    """cuDNN has fast kernels only for addresses that are multiples of 16 bytes; the codec and its critics have odd
-    widths."""
+    """cuDNN has fast kernels only for addresses that are multiples of 16 bytes; the codec and its
+    discriminators have odd widths."""
     made = recipe.read()
     codec, plan = build_codec(made.codec), made.polish
-    critics = Critics(plan.critic_width, plan.periods, plan.period_width)
+    discriminators = Discriminators(plan.discriminator_width, plan.periods, plan.period_width)
     assert any(weight.numel() % 8 for weight in codec.encoder.parameters())
-    for modules in ((codec.encoder, codec.decoder), (critics,)):
+    for modules in ((codec.encoder, codec.decoder), (discriminators,)):
         joined = JoinedWeights(modules, torch.bfloat16, skip=("books",))
         parts = joined.parts()
         assert all(part.storage_offset() * part.element_size() % 16 == 0 for part in parts)

@@ -25,13 +25,13 @@ def pool_of(shards: ShardReader) -> SoundPool:
     return pool
 
 
-def test_codes_stay_while_decoder_and_critics_learn(small: Recipe, shards: ShardReader) -> None:
+def test_codes_stay_while_decoder_and_discriminators_learn(small: Recipe, shards: ShardReader) -> None:
     stage = PolishStage(small, CPUDevice(1), pool_of(shards), Team())
     stage.start_books()
     stage.begin()
     kept = {**stage.encoder.state_dict(), **stage.quantiser.state_dict(), **stage.phones.state_dict()}
     before = {name: t.clone() for name, t in kept.items()}
-    moving = (stage.decoder.closing.conv.weight, stage.critics.each[0].last.weight)
+    moving = (stage.decoder.closing.conv.weight, stage.discriminators.each[0].last.weight)
     old = [weight.detach().clone() for weight in moving]
     stage.learn(bypass=False)
     stage.exchange()
@@ -41,7 +41,9 @@ def test_codes_stay_while_decoder_and_critics_learn(small: Recipe, shards: Shard
     assert bool(stage.losses.isfinite().all()) and bool((stage.losses[[0, 1, 2, 5]] > 0).all())
 
 
-def test_it_goes_on_from_a_codec_that_never_met_critics(small: Recipe, shards: ShardReader, tmp_path: Path) -> None:
+def test_it_goes_on_from_a_codec_that_never_met_discriminators(
+    small: Recipe, shards: ShardReader, tmp_path: Path
+) -> None:
     pool = pool_of(shards)
     plain = CodecStage(small, CPUDevice(1), pool, Team())
     plain.save(tmp_path)
@@ -125,7 +127,7 @@ def test_latents_of_both_sounds_in_one_batch_are_those_of_each_alone(small: Reci
     assert made.grad is not None and made.grad.any()
 
 
-def test_asking_the_critics_teaches_the_decoder_alone(small: Recipe, shards: ShardReader) -> None:
+def test_asking_the_discriminators_teaches_the_decoder_alone(small: Recipe, shards: ShardReader) -> None:
     stage = PolishStage(small, CPUDevice(1), pool_of(shards), Team())
     made = torch.randn(2, 4 * SAMPLES_PER_FRAME, requires_grad=True)
     true = torch.randn(2, 4 * SAMPLES_PER_FRAME)
@@ -136,7 +138,7 @@ def test_asking_the_critics_teaches_the_decoder_alone(small: Recipe, shards: Sha
     stage.judges.learn(own)
     assert stage.judges.gradients.any()
     with torch.no_grad():
-        stage.critics.each[0].last.bias.add_(1.0)  # one set of weights: who is asked has changed too
+        stage.discriminators.each[0].last.bias.add_(1.0)  # one set of weights: who is asked has changed too
     torch.manual_seed(1)
     # a map of two opinions beside seven others' counts as one of each
     assert torch.allclose(stage._judge(made, true)[1], adversarial - 1.0, atol=1e-5)

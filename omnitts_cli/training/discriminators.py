@@ -1,4 +1,4 @@
-"""Critics: discriminators over spectra and over sound folded by a period, which learn to tell made from true."""
+"""Discriminators over spectra and over sound folded by a period: they learn to tell generated sound from true sound."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from torch import Tensor, nn
 from omnitts_cli.training.channels_last import even_conv
 from omnitts_cli.training.mel_distance import spectrum
 
-CRITIC_WINDOWS = (2048, 1024, 512)
+SPECTRUM_WINDOWS = (2048, 1024, 512)
 POWER, FLOOR = 0.3, 1e-7
 """Magnitudes are raised to a power, or only the loudest bins would count; squares below the floor are silence."""
 LOUDER = 5.0  # speech is quiet beside what weights of a new network expect
 
 
-class Critic(nn.Module):
+class SpectrumDiscriminator(nn.Module):
     """Convolutions over one complex spectrum and its magnitudes; its score is a map, its layers are features."""
 
     def __init__(self, window: int, width: int) -> None:
@@ -37,7 +37,7 @@ class Critic(nn.Module):
         return _opinion(seen.permute(0, 3, 1, 2), self.layers, self.last)  # of [B, 3, frames, bins]
 
 
-class PeriodCritic(nn.Module):
+class PeriodDiscriminator(nn.Module):
     """Convolutions along every `period`-th sample: what repeats, and how regularly."""
 
     def __init__(self, period: int, width: int) -> None:
@@ -67,24 +67,24 @@ def _even(layer: nn.Conv2d, x: Tensor) -> Tensor:
     return even_conv(x, layer.weight, layer.bias, layer.stride, tuple(int(p) for p in layer.padding))
 
 
-class Critics(nn.Module):
+class Discriminators(nn.Module):
     """Several discriminators, each with its own window or period."""
 
     def __init__(self, width: int, periods: tuple[int, ...], period_width: int) -> None:
         super().__init__()
         self.each = nn.ModuleList(
             [
-                *(Critic(window, width) for window in CRITIC_WINDOWS),
-                *(PeriodCritic(period, period_width) for period in periods),
+                *(SpectrumDiscriminator(window, width) for window in SPECTRUM_WINDOWS),
+                *(PeriodDiscriminator(period, period_width) for period in periods),
             ]
         )
 
     def forward(self, sound: Tensor) -> tuple[list[Tensor], list[list[Tensor]]]:
-        opinions, features = zip(*(critic(sound) for critic in self.each), strict=True)
+        opinions, features = zip(*(discriminator(sound) for discriminator in self.each), strict=True)
         return list(opinions), list(features)
 
 
-def critic_loss(true: list[Tensor], made: list[Tensor]) -> Tensor:
+def discriminator_loss(true: list[Tensor], made: list[Tensor]) -> Tensor:
     """Hinge loss of the discriminators: 1 for true sound, -1 for generated sound."""
     return sum(
         (F.relu(1 - t.float()).mean() + F.relu(1 + m.float()).mean() for t, m in zip(true, made, strict=True)),
@@ -92,7 +92,7 @@ def critic_loss(true: list[Tensor], made: list[Tensor]) -> Tensor:
     )
 
 
-def maker_losses(
+def generator_losses(
     made: list[Tensor], made_features: list[list[Tensor]], true_features: list[list[Tensor]], compiled: bool = False
 ) -> tuple[Tensor, Tensor]:
     """(the adversarial loss, how far apart the features are)."""
