@@ -2,7 +2,8 @@
 
 Discriminators trade a little clarity for voices that sound less dull. They come last: if the codes still change while
 discriminators judge the sound, more clarity is lost than gained. The codec's own encoder brings the clarity back: it
-has learned to tell phones apart, and its latents of the decoded sound must match those of the true one (benchmarks/LOG.md).
+has learned to tell phones apart, and its latents of the decoded sound must match those of the true one; see
+benchmarks/LOG.md.
 """
 
 from __future__ import annotations
