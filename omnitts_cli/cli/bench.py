@@ -160,7 +160,7 @@ def refuse_references(what: What) -> None:
 
 def refuse_with_server(load: Load, what: What, machine: Machine) -> None:
     """Refuses options that need a local engine."""
-    elsewhere = "-d auto   (also where a settings file or OMNITTS_DEVICE names one)"
+    elsewhere = "-d auto   (overrides settings files and OMNITTS_DEVICE)"
     fields = """--body '{"ref_text": "..."}'   sends more fields to the server"""
     given = {
         "--vs": (None if what.vs == "engine" else what.vs, "--vs engine   measures the model here too"),

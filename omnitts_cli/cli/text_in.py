@@ -106,7 +106,7 @@ def warn_of_name(word: str, command: str) -> None:
         console.warning(f"{word} is a file; only its name is spoken", hint=f"omnitts {command} -f {word}")
     if ADDRESS.fullmatch(word):
         hint = f"curl -sL {shlex.quote(word)} | omnitts {command} --input-format html"
-        console.warning("the text is a web address; it is spoken, not its page", hint=hint)
+        console.warning("the text is a web address; the address is spoken, not the page", hint=hint)
 
 
 def reads_pipe(options: TextIn) -> bool:

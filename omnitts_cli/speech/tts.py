@@ -404,7 +404,8 @@ def strings(texts: Iterable[str]) -> Iterator[str]:
     for text in texts:
         if not isinstance(text, str):
             raise UsageError(
-                f"the text holds {type(text).__name__}, not strings only", hint="tts.stream(map(str, texts))"
+                f"the text contains {type(text).__name__}; only strings can be spoken",
+                hint="tts.stream(map(str, texts))",
             )
         yield text
 

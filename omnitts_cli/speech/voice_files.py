@@ -81,7 +81,7 @@ def find(name: str, also: Sequence[str] = ()) -> Path:
     path = folder() / f"{check_name(name)}{SUFFIX}"
     if not path.is_file():
         close = difflib.get_close_matches(name, [*names(), *also], 1)
-        hint = f"did you mean '{close[0]}'? omnitts voices list   shows all" if close else "omnitts voices list"
+        hint = f"did you mean '{close[0]}'? All voices: omnitts voices list" if close else "omnitts voices list"
         raise VoiceError(f"voice '{name}' not found", hint=hint)
     return path
 

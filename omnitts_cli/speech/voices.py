@@ -106,7 +106,7 @@ def known_voice(name: str, speakers: Mapping[str, str], model: str) -> Voice:
     if Path(name).is_file():
         raise VoiceError(f"{name} is an audio file, not a voice", hint=f'omnitts clone -r {name} "text"')
     close = nearest(name.lower(), [*speakers, *voice_files.names()])
-    hint = f"did you mean '{close}'? omnitts voices list   shows all" if close else "omnitts voices list"
+    hint = f"did you mean '{close}'? All voices: omnitts voices list" if close else "omnitts voices list"
     raise VoiceError(f"voice '{name}' not found", cause=f"{model} has {listed(speakers)}", hint=hint)
 
 

@@ -136,7 +136,7 @@ def _on_hub(name: str, variant: str | None, verb: str) -> HubName:
     known = [*RELEASED, *ALIASES]
     close = difflib.get_close_matches(name.lower(), known, 1)
     listed = "omnitts models list --remote"
-    hint = f"did you mean '{close[0]}'? {listed}   shows all" if close else f"{listed}   or hf:ORG/REPO"
+    hint = f"did you mean '{close[0]}'? All models: {listed}" if close else f"{listed}   or hf:ORG/REPO"
     raise UsageError(f"no model '{shown(name)}' on the Hub", hint=hint)
 
 

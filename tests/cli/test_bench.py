@@ -248,9 +248,7 @@ def test_a_device_in_the_environment_can_be_overruled_for_a_server(
 ) -> None:
     monkeypatch.setenv("OMNITTS_DEVICE", "cpu")
     refused = omnitts("bench", "--url", "http://127.0.0.1:9", "-n", "1", "-c", "1")
-    assert (
-        refused.code == 2 and "try: -d auto   (also where a settings file or OMNITTS_DEVICE names one)" in refused.err
-    )
+    assert refused.code == 2 and "try: -d auto   (overrides settings files and OMNITTS_DEVICE)" in refused.err
     assert "--device" not in omnitts("bench", "--url", "http://127.0.0.1:9", "-n", "1", "-c", "1", "-d", "auto").err
 
 

@@ -155,7 +155,7 @@ WRONG: list[tuple[Any, str]] = [
     (lambda tts: tts.design(None), "the description is None, not words"),
     (lambda tts: tts.design(" "), "the description is ' ', not words"),
     (lambda tts: tts.clone(3), "clone() needs a file, several files or a Clip"),
-    (lambda tts: tts.stream(["one ", 2]).clip(), "the text holds int, not strings only"),
+    (lambda tts: tts.stream(["one ", 2]).clip(), "the text contains int; only strings can be spoken"),
     (lambda tts: omnitts.load("tiny", devise="cpu"), "load(): unknown key 'devise'"),
 ]
 
