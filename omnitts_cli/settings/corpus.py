@@ -72,9 +72,9 @@ class Corpus:
     only: Annotated[
         tuple[str, ...], for_rows("--only", TEXT, "Speak only the row with this id. Repeatable.", "ID", many=True)
     ] = ()
-    retry_failed: Annotated[
-        bool, for_rows("--retry-failed", SWITCH, "Try rows again that failed earlier.", main=True)
-    ] = False
+    retry_failed: Annotated[bool, for_rows("--retry-failed", SWITCH, "Retry rows that failed earlier.", main=True)] = (
+        False
+    )
     verify_files: Annotated[bool, for_rows("--verify-files", SWITCH, "Check the SHA-256 of every finished file.")] = (
         False
     )
