@@ -264,5 +264,7 @@ def save(target: Path, text: str) -> None:
     """Replaces the file in one step."""
     from omnitts_cli.audio.target import put
 
+    if target.exists() and not target.is_file():
+        raise SettingsError(f"{target} is not a regular file, so it keeps no settings", hint="unset OMNITTS_CONFIG")
     make_folder(target.parent, MOVED)
     put(target, text.encode())

@@ -146,9 +146,10 @@ def unknown_variables(layers: Layers) -> list[tuple[str, str]]:
 def existing_files() -> list[Path]:
     """The existing settings files, strongest first. OMNITTS_CONFIG names the only one."""
     found = places()
-    if len(found) == 1 and not found[0].is_file():
-        raise SettingsError(f"settings file {found[0]} does not exist", hint="unset OMNITTS_CONFIG   or correct it")
-    return [path for path in found if path.is_file()]
+    if len(found) == 1 and (found[0].is_dir() or not found[0].exists()):
+        state = "is a folder" if found[0].is_dir() else "does not exist"
+        raise SettingsError(f"settings file {found[0]} {state}", hint="unset OMNITTS_CONFIG   or correct it")
+    return [path for path in found if path.exists() and not path.is_dir()]  # /dev/null is an empty one
 
 
 def places() -> list[Path]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +138,13 @@ def test_case_43_what_is_wrong_in_a_file_is_3_with_its_place(
 def test_a_settings_file_that_was_named_must_be_there(omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMNITTS_CONFIG", "nowhere.toml")
     assert omnitts("say", "--dry-run", "Hello").code == 3
+    monkeypatch.setenv("OMNITTS_CONFIG", ".")
+    assert "is a folder" in omnitts("say", "--dry-run", "Hello").err
+    monkeypatch.setenv("OMNITTS_CONFIG", os.devnull)
+    assert omnitts("say", "--dry-run", "Hello").code == 0
+    refused = omnitts("config", "set", "sentence-gap", "300")
+    assert refused.code == 3 and "is not a regular file" in refused.err
+    assert not Path(os.devnull).is_file()
     Path("only.toml").write_text("sentence-gap = 7")
     monkeypatch.setenv("OMNITTS_CONFIG", "only.toml")
     assert value(omnitts, "sentence-gap") == (7, "only.toml")
