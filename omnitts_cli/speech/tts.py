@@ -266,8 +266,8 @@ class TTS:
     def design(self, description: str, *, seed: int | None = None) -> Voice:
         """Returns a voice made from a description. Its seed is the default for speech in this voice."""
         voices.require("designed", self.engine.model)
-        if not isinstance(description, str) or not description.strip():
-            raise UsageError(f"the description is {description!r}, not words", hint='tts.design("a deep, slow man")')
+        if not isinstance(description, str):  # an empty one is a voice that the model chooses
+            raise UsageError(f"the description is {description!r}, not text", hint='tts.design("a deep, slow man")')
         return Voice(Designed(description), seed=seed)
 
     # ---- for the command line and other callers with their own script
