@@ -41,8 +41,8 @@ def path(messages: Messages) -> None:
     target = user_file()
     for place in layers.places():
         if place != target and console.stdout.is_terminal():
-            console.note(f"also read{'' if place.is_file() else ' if present'}: {place}{of_project(place)}")
-        console.record(status="ok", path=str(place), exists=place.is_file())
+            console.note(f"also read{'' if layers.is_read(place) else ' if present'}: {place}{of_project(place)}")
+        console.record(status="ok", path=str(place), exists=layers.is_read(place))
     console.result(str(target))
 
 
@@ -167,7 +167,7 @@ def tell_of_files() -> None:
     from omnitts_cli.settings import layers
 
     for place in layers.places():
-        state = "read" if place.is_file() else "not there"
+        state = "read" if layers.is_read(place) else "not there"
         console.note(f"{state}: {place}{of_project(place)}")
 
 

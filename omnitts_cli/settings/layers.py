@@ -146,18 +146,22 @@ def unknown_variables(layers: Layers) -> list[tuple[str, str]]:
 def existing_files() -> list[Path]:
     """The existing settings files, strongest first. OMNITTS_CONFIG names the only one."""
     found = places()
-    if len(found) == 1 and (found[0].is_dir() or not found[0].exists()):
+    if len(found) == 1 and not is_read(found[0]):
         state = "is a folder" if found[0].is_dir() else "does not exist"
         raise SettingsError(f"settings file {found[0]} {state}", hint="unset OMNITTS_CONFIG   or correct it")
-    return [path for path in found if path.exists() and not path.is_dir()]  # /dev/null is an empty one
+    return [path for path in found if is_read(path)]
+
+
+def is_read(path: Path) -> bool:
+    """Whether there is something to read; /dev/null is an empty settings file."""
+    return path.exists() and not path.is_dir()
 
 
 def places() -> list[Path]:
     """The paths of settings files, strongest first: project, user, system."""
     import platformdirs
 
-    only = environment.ours().get("config")
-    if only:
+    if only := environment.ours().get("config"):
         return [Path(only)]
     return [
         Path(PROJECT_FILE),

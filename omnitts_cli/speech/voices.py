@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -118,10 +117,12 @@ def blended_voice(name: str, model: SpeechModel) -> Voice:
 
 def parts_of_blend(parts: Sequence[tuple[str, float]], model: SpeechModel) -> list[tuple[SavedVoice, float]]:
     """The voices of a blend: saved ones, and the model's own."""
-    for name, _ in parts:
-        if name not in voice_files.names():
-            known_voice(name, model.speakers, model.name)
-    return voice_files.load_parts(parts, partial(own_voice, model))
+
+    def own(name: str) -> SavedVoice | None:
+        known_voice(name, model.speakers, model.name)
+        return own_voice(model, name)
+
+    return voice_files.load_parts(parts, own)
 
 
 def own_voice(model: SpeechModel, name: str) -> SavedVoice | None:

@@ -142,6 +142,7 @@ def test_a_settings_file_that_was_named_must_be_there(omnitts: Omnitts, monkeypa
     assert "is a folder" in omnitts("say", "--dry-run", "Hello").err
     monkeypatch.setenv("OMNITTS_CONFIG", os.devnull)
     assert omnitts("say", "--dry-run", "Hello").code == 0
+    assert f"\nread: {os.devnull}" in "\n" + omnitts("config", "show", "--origin").err
     refused = omnitts("config", "set", "sentence-gap", "300")
     assert refused.code == 3 and "is not a regular file" in refused.err
     assert not Path(os.devnull).is_file()

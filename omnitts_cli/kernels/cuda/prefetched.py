@@ -108,15 +108,7 @@ def _kernel(kind: int, tile: Tile, inputs: int, rows: int) -> Kernel | None:
     shared = rest + w_stages * w_box + x_stages * x_box
     try:
         return Kernel(
-            SOURCE,
-            "prefetched",
-            macros,
-            "sm_90a",
-            0,
-            128 * teams + 64,
-            shared,
-            early=True,
-            cluster=tile.cluster,
+            SOURCE, "prefetched", macros, "sm_90a", 0, 128 * teams + 64, shared, early=True, cluster=tile.cluster
         )
     except CompileError:
         return None
