@@ -85,6 +85,8 @@ def choose_format(
         notices += (f"{chosen} does not support {wanted} Hz; writing {possible} Hz",)
     if suffix := unknown_suffix(target, name):
         notices += (f"unknown suffix {suffix}; {target} is written as {chosen} (choose with -F)",)
+    if suffix := other_suffix(target, chosen):
+        notices += (f"{target} is written as {chosen}, although its suffix is {suffix}",)
     return SoundFormat(chosen, possible, subtype or "pcm16", notices)  # type: ignore[arg-type]
 
 
@@ -115,6 +117,13 @@ def unknown_suffix(target: str | None, name: str | None) -> str | None:
     suffix = PurePath(target or "").suffix
     unknown = name is None and LIKE_A_FORMAT.fullmatch(suffix) and suffix.lower() not in SUFFIXES
     return suffix if unknown else None
+
+
+def other_suffix(target: str | None, chosen: FormatName) -> str | None:
+    """The suffix of a target if it belongs to another format than the chosen one. Opus may be called .ogg too."""
+    suffix = PurePath(target or "").suffix.lower()
+    own = SUFFIXES.get(suffix) or (suffix if suffix in OTHER_AUDIO else chosen)
+    return None if own == chosen or (own, chosen) == ("ogg", "opus") else suffix
 
 
 def possible_rate(name: FormatName, rate: int) -> int:

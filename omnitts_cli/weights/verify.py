@@ -72,7 +72,7 @@ def _check(folder: Path, path: str, expected: File | None, packed: Mapping[str, 
         return _compared(shown(path), _git_sha1_of(file), blob)
     if file.suffix == ".safetensors":
         return _recognised(folder, shown(path), sha256_of(file))
-    return Checked(shown(path), UNKNOWN)
+    return Checked(shown(path), UNKNOWN, "there is no checksum to compare it with")
 
 
 def _compared(path: str, is_: str, should: str) -> Checked:
