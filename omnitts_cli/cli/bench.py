@@ -133,18 +133,14 @@ def refuse_contradictions(load: Load, what: What, server: Server, answer: Answer
 
     if load.rate is not None and load.concurrency is not None:
         raise UsageError("use either -c or --rate, not both", hint="omnitts help bench")
-    if load.rate is None and load.burstiness != 1.0:
-        raise UsageError("--burstiness needs --rate", hint="--rate 10 --burstiness 0.5")
     if load.requests is not None and load.duration is not None:
         raise UsageError("use either -n or --duration, not both", hint="leave one of them out")
-    if answer.append and answer.save is None:
-        raise UsageError("--append needs a file", hint="--save results.jsonl --append")
     if what.mode not in (None, "clone"):
         refuse_references(what)
     if server.url is not None:
         refuse_with_server(load, what, machine)
-    else:
-        refuse_without_server(server, what.vs)
+    elif what.vs == "engine":
+        raise UsageError("--vs engine has no effect without --url", hint="--url http://127.0.0.1:8000 --vs engine")
     if answer.save is not None:
         reports.check(Path(answer.save), "--save")
     if answer.plot is not None:
@@ -173,16 +169,6 @@ def refuse_with_server(load: Load, what: What, machine: Machine) -> None:
     for name, (value, hint) in given.items():
         if value is not None:
             raise UsageError(f"{name} cannot be used with --url", hint=hint)
-
-
-def refuse_without_server(server: Server, versus: str | None) -> None:
-    """Refuses options that need a server."""
-    if versus == "engine":
-        raise UsageError("--vs engine has no effect without --url", hint="--url http://127.0.0.1:8000 --vs engine")
-    group: type = type(server)
-    for field in fields_of(group):
-        if getattr(server, field.name) != field.default:
-            raise UsageError(f"{field.setting.option} has no effect without --url", hint="--url http://127.0.0.1:8000")
 
 
 def job_of(

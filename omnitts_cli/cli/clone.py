@@ -48,7 +48,6 @@ def clone(
     if words and not clip.ref_audio and is_recording(Path(words[0])):
         meant = f"omnitts clone -r {shlex.quote(words[0])} " + (shlex.join(words[1:]) or '"text"')
         raise UsageError(f"-r is missing before the clip {words[0]}", hint=meant)
-    sound_out.refuse_idle_options(output, "--transcribe", recognises=clip.transcribe)
     refuse_contradictions(clip, text, speech.voice)
     sound_out.refuse_overwriting(output, clip.ref_audio)
     reference = read(clip, output.asr_model, offline=network.offline)

@@ -22,7 +22,7 @@ from typer.core import TyperCommand, TyperGroup
 from omnitts_cli.cli.help import CHOICES
 from omnitts_cli.errors import ModelError, OmniError, UsageError, VoiceError
 from omnitts_cli.settings.setting import SWITCH, Field, fields_of, nearest
-from omnitts_cli.settings.table import Messages, former_options
+from omnitts_cli.settings.table import Messages
 from omnitts_cli.terminal.console import console
 from omnitts_cli.terminal.signals import PipeClosed
 from omnitts_cli.terminal.usage import RARE, help_text
@@ -120,7 +120,6 @@ class Command(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         AsTyped.replace(self.get_params(ctx))
         try:
-            args = self._renamed(args)
             _, _, seen = self.make_parser(ctx).parse_args(args=list(args))
         except Refusal as refusal:
             refusal.ctx = ctx  # type: ignore[attr-defined]  # for the name of the command
@@ -128,23 +127,10 @@ class Command(TyperCommand):
         once = [param for param in seen if param.param_type_name == "option" and not param.multiple]
         twice = next((param for param in once if once.count(param) > 1), None)
         if twice is not None and not ctx.resilient_parsing:
-            name = max(twice.opts, key=len)
+            name = next((one for one in twice.opts if one.startswith("--")), twice.opts[0])
             raise UsageError(f"{name} is given more than once", hint=f"{ctx.command_path} --help")
         rest: list[str] = super().parse_args(ctx, args)
         return rest
-
-    def _renamed(self, args: list[str]) -> list[str]:
-        """The arguments, with former option names (hidden in help) replaced by current ones."""
-        end = args.index("--") if "--" in args else len(args)
-        own = {one for param in self.params for one in param.opts}
-
-        def renamed(argument: str) -> str:
-            name, equals, value = argument.partition("=")
-            known = name in own or not name.startswith("--")
-            now = name if known else former_options().get(name, name)
-            return f"{now}{equals}{value}" if now in own else argument
-
-        return [renamed(argument) for argument in args[:end]] + args[end:]
 
 
 class Commands(TyperGroup):
@@ -285,6 +271,23 @@ def warn(layers: Layers) -> None:
         console.warning(f"{error.message}; its settings are ignored", cause=error.cause, hint=error.hint)
 
 
+def refuse_idle(options: list[Field], layers: Layers) -> None:
+    """Refuses a typed option that has no effect without another. In a settings file it may stand for later use."""
+    known = {option: field for field in options for option in field.setting.spellings}
+
+    def given(need: str) -> bool:
+        option, _, wanted = need.partition(" ")
+        value, _ = layers.origin(known[option])
+        return value == wanted if wanted else value not in (None, False)
+
+    for field in options:
+        needs = [need for need in field.setting.needs if need.split()[0] in known]
+        if needs and layers.origin(field)[1] == "typed" and not any(map(given, needs)):
+            typed = [need if " " in need else f"{need} {known[need].setting.metavar}".rstrip() for need in needs]
+            without = f"{field.setting.option} has no effect without {' or '.join(needs)}"
+            raise UsageError(without, hint="   or   ".join(typed))
+
+
 def with_origin(error: OmniError, layers: Layers, options: Iterable[Field]) -> OmniError:
     """The error; if the voice, model or device in it was not typed, it says where it is set."""
     for field in options:
@@ -328,6 +331,7 @@ def command(
         if "messages" in built:
             configure_console(built["messages"])
         warn(layers)
+        refuse_idle(options, layers)
         console.stdout.claim()
         try:
             body(**typed, **built)

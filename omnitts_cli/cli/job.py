@@ -72,8 +72,6 @@ class Job:
             return
         if self.speech.max_frames is not None and self.speech.max_seconds is not None:
             raise UsageError("use either --max-frames or --max-seconds, not both", hint="leave one of them out")
-        if self.output.asr_model or self.output.subs_by != Results.subs_by:
-            self.refuse_idle_options()
         wanted, via = self.speech.model or model, self.via()
         script, texts = self.script()
         if self.output.dry_run:
@@ -98,11 +96,6 @@ class Job:
             )
             stage = self.prepared(stage, tts.sample_rate)
             yield Ready(self, tts, stage, subs, codes, script, texts)
-
-    def refuse_idle_options(self) -> None:
-        """`clone` has used --asr-model for the clip by now."""
-        more = {"play": ["--karaoke"]}.get(self.command, [])
-        sound_out.refuse_idle_options(self.output, *more, recognises=self.karaoke or self.command == "clone")
 
     def refuse_overwriting(self) -> None:
         """Refuses outputs that are also inputs, before anything is opened."""

@@ -231,7 +231,6 @@ class BookCommand:
         return subs
 
     def refuse_contradictions(self, folder: Folder) -> None:
-        sound_out.refuse_idle_options(self.output)
         if folder.output_dir:
             raise UsageError("a book has one output", hint="omnitts say -f book.epub -o book.m4b")
         if self.output.codes:

@@ -238,18 +238,6 @@ def by_words(output: Results) -> bool:
     return output.subs is not None and WORDS in (output.subs, output.subs_by)
 
 
-def refuse_idle_options(output: Results, *uses: str, recognises: bool = False) -> None:
-    """Refuses --subs-by words without --subs, and an --asr-model that nothing uses.
-
-    `uses`: other options of this command that need a recogniser; `recognises`: whether one of them is given.
-    """
-    if output.subs_by == WORDS and not output.subs:
-        raise UsageError("--subs-by words has no effect without --subs", hint="--subs FILE.srt --subs-by words")
-    if output.asr_model and not recognises and not by_words(output):
-        uses = (*uses, "--subs words")
-        raise UsageError(f"--asr-model has no effect without {' or '.join(uses)}", hint="   or   ".join(uses))
-
-
 def subtitle_names(output: Results) -> list[str]:
     """The files of --subs; `words` stands for one of each format beside the output."""
     from omnitts_cli.text.subtitles import SUBTITLE_FORMATS

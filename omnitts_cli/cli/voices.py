@@ -121,8 +121,6 @@ def save(
     from dataclasses import replace
 
     clip = replace(clip, save_voice=name)
-    if clip.asr_model and not clip.transcribe:
-        raise UsageError("--asr-model has no effect without --transcribe", hint="--transcribe")
     clone.refuse_contradictions(clip, TextIn(), None, command=f"voices save {name}")
     reference = clone.read(clip, clip.asr_model, offline=network.offline)
     clone.tell_without(reference)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,10 +15,9 @@ from omnitts_cli.devices.npu.device import NPUDevice
 from omnitts_cli.devices.npu.versions import PACKAGE
 from omnitts_cli.errors import DeviceError, UsageError
 from omnitts_cli.settings import environment
+from omnitts_cli.settings.setting import DEVICE, DEVICE_NAMES
 
-NAMES = "auto, cpu, cuda[:N] or npu[:N]"
 DRIVER = Path("/proc/driver/nvidia/version")
-_NAME = re.compile(r"(auto|cpu|cuda|npu)(?::(\d{1,3}))?", re.ASCII)
 
 
 def choose(name: str = "auto", threads: int | None = None, cores: int | None = None) -> Device:
@@ -27,19 +25,16 @@ def choose(name: str = "auto", threads: int | None = None, cores: int | None = N
 
     `threads` and `cores` are those of a CPU.
     """
-    parts = _NAME.fullmatch(name.lower())
-    if parts is None or (parts[2] and parts[1] not in ("cuda", "npu")):
-        if name.lower().startswith("mps"):
-            raise DeviceError(f"{name!a} is not supported by this version", hint=f"-d {NAMES}")
-        hint = "-d cuda" if name.lower().startswith("gpu") else f"devices are {NAMES}"
-        raise UsageError(f"{name!a} is not a device", hint=hint)
-    kind, index = parts[1], int(parts[2] or 0)
+    try:
+        kind, _, index = DEVICE.read(name).partition(":")
+    except ValueError:
+        raise UsageError(f"{name!a} is not a device", hint=f"devices are {DEVICE_NAMES}") from None
     if kind == "cpu":
         return CPUDevice(threads, cores)
     if kind == "cuda":
-        return CUDADevice(index)
+        return CUDADevice(int(index or 0))
     if kind == "npu":
-        return NPUDevice(index)
+        return NPUDevice(int(index or 0))
     return _accelerator() or CPUDevice(threads, cores)
 
 

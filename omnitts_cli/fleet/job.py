@@ -34,7 +34,6 @@ from omnitts_cli.fleet.speaker import RowSpeaker
 from omnitts_cli.fleet.store import PARTS, Files, ParquetParts, Shards, Store
 from omnitts_cli.fleet.verify import Verifier
 from omnitts_cli.settings.corpus import Corpus, Verification
-from omnitts_cli.settings.setting import fields_of
 from omnitts_cli.settings.table import Speech, TextIn
 from omnitts_cli.speech.tts import TTS
 
@@ -98,12 +97,6 @@ class Job:
         """Raises if the options contradict each other."""
         if self.corpus.output_dir is None:
             raise UsageError("batch needs a folder for its output", hint=f"omnitts batch {self.manifest} -O DIR")
-        if self.corpus.workers is not None and self.corpus.ray is None:
-            raise UsageError("--workers needs --ray", hint=f"--ray local --workers {self.corpus.workers}")
-        for field in fields_of(Verification):
-            idle = self.checks.verify == "none" and field.name != "keep_unverified"  # it also counts for earlier runs
-            if idle and getattr(self.checks, field.name) != field.default:
-                raise UsageError(f"{field.setting.option} has no effect without --verify asr", hint="--verify asr")
         given = Path(self.manifest)
         if (
             given.name == OURS[0]

@@ -30,6 +30,7 @@ for_text = partial(Setting, group="text")
 for_sampling = partial(Setting, group="sampling")
 for_load = partial(Setting, group="load")
 for_server = partial(Setting, group="server")
+for_request = partial(Setting, group="server", needs=("--url",))
 for_report = partial(Setting, group="report")
 
 
@@ -239,7 +240,10 @@ class Load:
         float | None, for_load("--rate", number(0.001, 100_000), "Open loop: requests per second.", "R", main=True)
     ] = None
     burstiness: Annotated[
-        float, for_load("--burstiness", number(0.01, 1000), "Below 1: burstier arrivals (with --rate).", "B")
+        float,
+        for_load(
+            "--burstiness", number(0.01, 1000), "Below 1: burstier arrivals (with --rate).", "B", needs=("--rate",)
+        ),
     ] = 1.0
     requests: Annotated[
         int | None,
@@ -314,16 +318,16 @@ class Server:
     url: Annotated[
         str | None, for_server("--url", TEXT, "Server with OpenAI's /v1/audio/speech.", "URL", main=True)
     ] = None
-    api_key_file: Annotated[str | None, for_server("--api-key-file", TEXT, "File that holds the API key.", "PATH")] = (
+    api_key_file: Annotated[str | None, for_request("--api-key-file", TEXT, "File that holds the API key.", "PATH")] = (
         None
     )
-    stream: Annotated[bool, for_server("--stream/--no-stream", SWITCH, "Request streamed audio.")] = True
-    wire: Annotated[str, for_server("--wire", one_of("pcm", "wav"), "Audio format on the wire.")] = "pcm"
+    stream: Annotated[bool, for_request("--stream/--no-stream", SWITCH, "Request streamed audio.")] = True
+    wire: Annotated[str, for_request("--wire", one_of("pcm", "wav"), "Audio format on the wire.")] = "pcm"
     wire_rate: Annotated[
         int,
-        for_server("--wire-rate", whole(4000, 384_000), "Sample rate of pcm, if the server does not send it.", "HZ"),
+        for_request("--wire-rate", whole(4000, 384_000), "Sample rate of pcm, if the server does not send it.", "HZ"),
     ] = 24_000
-    body: Annotated[str | None, for_server("--body", TEXT, "More fields for the request body.", "JSON|@FILE")] = None
+    body: Annotated[str | None, for_request("--body", TEXT, "More fields for the request body.", "JSON|@FILE")] = None
 
 
 @dataclass(frozen=True)
@@ -343,7 +347,9 @@ class Answer:
         ),
     ] = None
     save: Annotated[str | None, for_report("--save", TEXT, "Save the report as JSON.", "FILE", main=True)] = None
-    append: Annotated[bool, for_report("--append", SWITCH, "Append the report to the file, as one line.")] = False
+    append: Annotated[
+        bool, for_report("--append", SWITCH, "Append the report to the file, as one line.", needs=("--save",))
+    ] = False
     compare: Annotated[
         str | None,
         for_report("--compare", TEXT, "Compare with a saved report; exit code 9 if worse.", "OLD", main=True),

@@ -11,6 +11,7 @@ from omnitts_cli.settings.table import ASR_MODEL, Machine, Output
 
 for_files = partial(Setting, group="output")
 for_rows = partial(Setting, group="rows")
+for_checks = partial(Setting, group="rows", needs=("--verify asr",))
 for_workers = partial(Setting, group="machine")
 
 
@@ -92,6 +93,7 @@ class Corpus:
             "Number of workers for --ray.",
             "N",
             shown="one per GPU; with -d cpu per core",
+            needs=("--ray",),
         ),
     ] = None
     yes: Annotated[bool, for_rows("-y --yes", SWITCH, "Do not ask before --prune or --fresh.")] = False
@@ -105,16 +107,16 @@ class Verification:
         str, for_rows("--verify", one_of("none", "asr"), "Check each row with a speech recogniser.", main=True)
     ] = "none"
     max_wer: Annotated[
-        float, for_rows("--max-wer", number(0, 1), "Word error rate above which a row is spoken again.", "X")
+        float, for_checks("--max-wer", number(0, 1), "Word error rate above which a row is spoken again.", "X")
     ] = 0.2
-    tries: Annotated[int, for_rows("--tries", whole(1, 20), "Takes of a row before it counts as failed.", "N")] = 3
+    tries: Annotated[int, for_checks("--tries", whole(1, 20), "Takes of a row before it counts as failed.", "N")] = 3
     keep_unverified: Annotated[
         bool, for_rows("--keep-unverified", SWITCH, "Do not count rows that fail verification as failed.")
     ] = False
     asr_model: Annotated[str | None, replace(ASR_MODEL, shown="small")] = None
-    asr_device: Annotated[str, for_rows("--asr-device", one_of("cpu", "cuda"), "Where the speech recogniser runs.")] = (
-        "cpu"
-    )
+    asr_device: Annotated[
+        str, for_checks("--asr-device", one_of("cpu", "cuda"), "Where the speech recogniser runs.")
+    ] = "cpu"
 
 
 @dataclass(frozen=True)

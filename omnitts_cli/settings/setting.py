@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from os import PathLike, fspath
 from typing import Any, ClassVar, Literal, Self, get_args, get_type_hints
 
-from omnitts_cli.errors import SettingsError, UsageError
+from omnitts_cli.errors import DeviceError, SettingsError, UsageError
 
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
 WHOLE = re.compile(r"[+-]?\d{1,18}", re.ASCII)
@@ -168,6 +168,22 @@ VIA = Kind(
     is_via,
     ("auto", "off"),
 )
+DEVICE_NAMES = "auto, cpu, cuda[:N] or npu[:N]"
+_DEVICE = re.compile(r"auto|cpu|(cuda|npu)(:\d{1,3})?", re.ASCII)
+
+
+def parse_device(text: str) -> str:
+    """A device's name; gpu is another word for cuda."""
+    if text.lower() == "mps":
+        raise DeviceError(f"{text!a} is not supported by this version", hint=f"-d {DEVICE_NAMES}")
+    return re.sub("^gpu(?![a-z])", "cuda", text.lower())
+
+
+def is_device(value: Any) -> bool:
+    return isinstance(value, str) and _DEVICE.fullmatch(parse_device(value)) is not None
+
+
+DEVICE = Kind(f"one of {DEVICE_NAMES}", parse_device, is_device, ("auto", "cpu", "cuda", "npu"))
 TEXT = Kind("text", str, is_text)
 TARGET = Kind("text", lambda text: "-" if text in STDOUT else text, is_text)
 ANY_TEXT = Kind("text", str, lambda value: isinstance(value, str))
@@ -201,11 +217,17 @@ class Setting:
     project: bool = False
     complete: Literal["", "models", "voices", "presets"] = ""  # what shell completion offers
     former: str = ""  # its former name, still accepted everywhere
+    needs: tuple[str, ...] = ()  # typed without any of these options, "--subs" or "--verify asr", it is refused
 
     @property
     def spellings(self) -> list[str]:
-        """All spellings, as typed."""
-        return self.flags.split()
+        """All spellings, as typed. Help does not show the former one."""
+        return [*self.flags.split(), *self.former_options]
+
+    @property
+    def former_options(self) -> list[str]:
+        """The spelling of its former name, if there is one."""
+        return [f"--{self.former.replace('_', '-')}"] if self.former else []
 
     @property
     def option(self) -> str:

@@ -9,6 +9,8 @@ from typing import Annotated
 from omnitts_cli.settings.environment import EMBEDDED
 from omnitts_cli.settings.setting import (
     ANY_TEXT,
+    DEVICE,
+    DEVICE_NAMES,
     SWITCH,
     TARGET,
     TEXT,
@@ -325,8 +327,9 @@ class Output:
 
 
 ASR_MODEL = Setting(
-    "--asr-model", TEXT, "Recogniser (faster-whisper): base, small, ..., or a folder.", "NAME|DIR", group="output"
-)
+    "--asr-model", TEXT, "Recogniser (faster-whisper): base, small, ..., or a folder.", "NAME|DIR", group="output",
+    needs=("--transcribe", "--karaoke", "--verify asr", "--subs words", "--subs-by words"),
+)  # fmt: skip
 """For the times of words, `clone --transcribe` and `batch --verify asr`."""
 
 
@@ -346,8 +349,11 @@ class Results(Output):
     ] = None
     subs_by: Annotated[
         str,
-        for_output("--subs-by", one_of("sentence", "words"), "Subtitles by sentence, or with the time of each word."),
-    ] = "sentence"
+        for_output(
+            "--subs-by", one_of("sentence", "words"), "Subtitles by sentence, or with the time of each word.",
+            needs=("--subs",),
+        ),
+    ] = "sentence"  # fmt: skip
     asr_model: Annotated[str | None, ASR_MODEL] = None
     codes: Annotated[str | None, for_output("--codes", TARGET, "Save the codec codes as safetensors.", "PATH")] = None
     via: Annotated[
@@ -369,9 +375,9 @@ class Results(Output):
 class Machine:
     """What it runs on."""
 
-    device: Annotated[
-        str, for_machine("-d --device", TEXT, "auto, cpu, cuda[:N] or npu[:N].", "NAME", main=True, preset=True)
-    ] = "auto"
+    device: Annotated[str, for_machine("-d --device", DEVICE, f"{DEVICE_NAMES}.", "NAME", main=True, preset=True)] = (
+        "auto"
+    )
     dtype: Annotated[
         str, for_machine("--dtype", one_of("auto", "bf16", "fp16", "fp32"), "Weight precision.", preset=True)
     ] = "auto"
@@ -505,7 +511,6 @@ SHARED = (TextIn, Speech, Results, Machine, Intent, Network, Messages)
 
 
 @cache
-def former_options() -> dict[str, str]:
-    """Former spelling -> option."""
-    settings = [field.setting for group in SHARED for field in fields_of(group)]
-    return {f"--{one.former.replace('_', '-')}": one.option for one in settings if one.former}
+def former_options() -> list[str]:
+    """Former spellings of options."""
+    return [one for group in SHARED for field in fields_of(group) for one in field.setting.former_options]

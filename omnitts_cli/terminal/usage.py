@@ -9,6 +9,8 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from omnitts_cli.settings.table import former_options
+
 HEADINGS = {
     "text": "Text",
     "voice": "Voice",
@@ -48,7 +50,7 @@ def help_text(command: Any, ctx: Any, *, everything: bool) -> str:
         row = param.get_help_record(ctx)
         if row is not None and not {"--help", "--help-all"} & {*param.opts}:
             heading = "Arguments" if param.param_type_name == "argument" else HEADINGS.get(group, OWN)
-            sections[heading].append((PYTHON_TYPE.sub("", row[0]), row[1]))
+            sections[heading].append((as_shown(row[0]), row[1]))
     last = next((heading for heading in (OWN, HEADINGS["messages"]) if sections[heading]), OWN)
     more = f" --help-all: {hidden} more options." if hidden else ""
     sections[last].append(("-h, --help", f"Show this message.{more}"))
@@ -59,6 +61,12 @@ def help_text(command: Any, ctx: Any, *, everything: bool) -> str:
     for heading, rows in shown.items():
         lines += ["", f"{heading}:", *table(rows, column, width)]
     return "\n".join(lines)
+
+
+def as_shown(names: str) -> str:
+    """The spellings of an option and its placeholder, without Python types and former spellings."""
+    former = re.compile(rf", ({'|'.join(former_options())})(?![\w-])")
+    return former.sub("", PYTHON_TYPE.sub("", names))
 
 
 def is_rare(param: Any) -> bool:

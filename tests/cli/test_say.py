@@ -212,11 +212,21 @@ def test_dry_run_of_what_is_no_model_says_so(omnitts: Omnitts) -> None:
     assert omnitts("say", "-m", "1.7b", "--dry-run", "Hello.").err.endswith("; model 1.7b is not on this machine\n")
 
 
+def test_a_suffix_of_another_format_is_told(omnitts: Omnitts) -> None:
+    done = omnitts("say", *TOY, "-F", "flac", "-o", "a.wav", "Hello.")
+    assert done.code == 0 and "warning: a.wav is written as flac, although its suffix is .wav" in done.err
+    assert Path("a.wav").read_bytes()[:4] == b"fLaC"
+    done = omnitts("say", *TOY, "-F", "wav", "-o", "a.m4a", "Hello.")
+    assert done.code == 0 and "warning: a.m4a is written as wav, although its suffix is .m4a" in done.err
+    for form, name in (("wav", "b.wave"), ("opus", "b.ogg"), ("raw", "b.pcm"), ("flac", "b.flac"), ("flac", "b.bin")):
+        assert "suffix" not in omnitts("say", *TOY, "-F", form, "-o", name, "Hello.").err
+
+
 def test_a_suffix_that_is_no_format_is_told(omnitts: Omnitts) -> None:
     done = omnitts("say", *TOY, "-o", "a.flc", "Hello.")
     assert done.code == 0 and "warning: unknown suffix .flc; a.flc is written as wav (choose with -F)" in done.err
     for silent in (["-o", "a.tmp", "-F", "wav"], ["-o", "a"], ["-o", "take.2"], ["-o", "a.WAV"], ["-o", "a.recording"]):
-        assert "no format" not in omnitts("say", *TOY, *silent, "Hello.").err
+        assert "suffix" not in omnitts("say", *TOY, *silent, "Hello.").err
 
 
 def test_dry_run_tells_what_the_model_weighs(omnitts: Omnitts) -> None:
@@ -284,8 +294,20 @@ def test_a_missing_voice_or_model_says_which_setting_names_it(
     monkeypatch.setenv("OMNITTS_MODEL", "nowhere")
     assert "model 'nowhere' not found (set in the environment)" in omnitts("say", "-v", "ann", "Hello.").err
     monkeypatch.setenv("OMNITTS_MODEL", "random:toy")
-    monkeypatch.setenv("OMNITTS_DEVICE", "gpu")
-    assert "'gpu' is not a device (set in the environment)" in omnitts("say", "-v", "ann", "Hello.").err
+    monkeypatch.setenv("OMNITTS_DEVICE", "cuda:77")
+    assert "error: cuda:77" in omnitts("say", "-v", "ann", "Hello.").err
+
+
+def test_a_device_is_checked_wherever_it_is_written(omnitts: Omnitts) -> None:
+    """`gpu` is another word for cuda; what the settings file takes, the option takes."""
+    assert omnitts("config", "set", "device", "gpu:77").code == 0
+    assert omnitts("config", "get", "device").out == b"cuda:77\n"
+    assert "error: cuda:77" in omnitts("say", *TOY[:2], "Hello.").err
+    assert "error: cuda:77" in omnitts("say", *TOY[:2], "-d", "GPU:77", "Hello.").err
+    for name in ("gpus", "tpu", "cuda:", "cpu:0"):
+        assert omnitts("config", "set", "device", name).code == 2
+        done = omnitts("say", *TOY[:2], "-d", name, "Hello.")
+        assert done.code == 2 and f"--device '{name}' is not one of auto, cpu, cuda[:N] or npu[:N]" in done.err
 
 
 def test_runaway_speech_is_7_and_finished_pieces_are_kept(omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -548,11 +570,11 @@ def test_two_outputs_do_not_overwrite_each_other(omnitts: Omnitts) -> None:
     [
         (("say", "Hello.", "-o", "a.wav", "--asr-model", "base"), "--asr-model has no effect without --subs words"),
         (("say", "Hello.", "--dry-run", "--asr-model", "base"), "--asr-model has no effect without --subs words"),
-        (("say", "Hello.", "-o", "a.wav", "--subs-by", "words"), "--subs-by words has no effect without --subs"),
-        (("say", "-f", "a.md", "-o", "a.m4b", "--subs-by", "words"), "--subs-by words has no effect without --subs"),
+        (("say", "Hello.", "-o", "a.wav", "--subs-by", "words"), "--subs-by has no effect without --subs"),
+        (("say", "-f", "a.md", "-o", "a.m4b", "--subs-by", "words"), "--subs-by has no effect without --subs"),
         (("play", "Hello.", "--asr-model", "base"), "has no effect without --karaoke or --subs words"),
         (("clone", "-r", "a.wav", "Hello.", "--asr-model", "base"), "without --transcribe or --subs words"),
-        (("clone", "-r", "a.wav", "Hello.", "--subs-by", "words"), "--subs-by words has no effect without --subs"),
+        (("clone", "-r", "a.wav", "Hello.", "--subs-by", "words"), "--subs-by has no effect without --subs"),
         (("design", "-i", "deep", "Hello.", "--asr-model", "base", "--subs", "a.srt"), "without --subs words"),
         (("voices", "save", "me", "-r", "a.wav", "--asr-model", "base"), "no effect without --transcribe"),
     ],
@@ -561,4 +583,10 @@ def test_options_for_words_need_what_they_change(omnitts: Omnitts, call: tuple[s
     done = omnitts(*call)
     assert done.code == 2 and lacking in done.err and "try: --" in done.err
     assert list(Path().iterdir()) == []
-    assert omnitts("say", "Hello", "-m", "random:toy", "--max-frames", "4", "-o", "/dev/null").code == 0
+
+
+def test_settings_that_wait_for_their_use_refuse_nothing(omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert omnitts("config", "set", "asr-model", "base").code == 0
+    monkeypatch.setenv("OMNITTS_SUBS_BY", "words")
+    done = omnitts("say", *TOY, "Hello", "-o", "a.wav")
+    assert done.code == 0 and "no effect" not in done.err

@@ -365,4 +365,4 @@ def test_a_worker_that_cannot_start() -> None:
 def test_workers_need_ray(omnitts: Any) -> None:
     Path("m.txt").write_text("One.")
     done = omnitts("batch", "m.txt", "-O", "out", *TOY, "--workers", "2")
-    assert done.code == 2 and "--workers needs --ray" in done.err
+    assert done.code == 2 and "--workers has no effect without --ray" in done.err and "--ray ADDRESS" in done.err

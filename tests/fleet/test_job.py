@@ -452,6 +452,7 @@ def test_an_unknown_field_stops_everything(omnitts: Call) -> None:
         (["-", "-O", "out"], 3, "error: standard input has no rows"),
         (["m.csv", "-O", "out", "--asr-model", "base"], 2, "--asr-model has no effect without --verify asr"),
         (["m.csv", "-O", "out", "--tries", "5"], 2, "--tries has no effect without --verify asr"),
+        (["m.csv", "-O", "out", "--tries", "3"], 2, "--tries has no effect without --verify asr"),
         (["m.csv", "-O", "out", "-v", "nobody"], 4, "voice 'nobody' not found"),
         (["m.csv", "-O", "m.csv"], 8, "cannot make the folder"),
         (["here", "-O", "here", "--flat"], 8, "was not made by omnitts batch"),

@@ -185,8 +185,10 @@ def test_the_toy_by_name() -> None:
 def test_options_are_strict() -> None:
     with pytest.raises(SettingsError, match="slot"):
         open_engine("random:toy", slot=3)
-    with pytest.raises(UsageError, match="tpu"):
+    with pytest.raises(SettingsError, match="'tpu' is not one of auto"):
         open_engine("random:toy", device="tpu")
+    with pytest.raises(DeviceError, match="cuda:77"):
+        open_engine("random:toy", device="GPU:77")
     with pytest.raises(DeviceError, match="npu"):
         open_engine("random:toy", device="npu:0")
 
