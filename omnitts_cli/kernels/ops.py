@@ -350,6 +350,10 @@ class Product:
     counts: Tensor | None = None  # int32 zeros, left as zeros: semaphores for kernels that split one product
 
 
+Unit = tuple[Product, Product]
+"""A residual unit of the codec: convolution and pointwise."""
+
+
 class CodecProduct(Protocol):
     def __call__(
         self,
@@ -433,4 +437,8 @@ class CodecOps:
     fuse_decoder: Callable[[DecoderParts], Callable[[Tensor, Tensor], Tensor] | None] | None = None
     # one frame of one stream at a time, where it is not one operation: products round by the number of columns
     one_by_one: bool = False
+    # tracks of the units of the last rise and of `output_conv`, the units (convolution and pointwise), residual
+    # [B, columns, C] float32, then what `output_conv` takes -> whether it ran all of this as one operation. Of the
+    # later tracks it writes what the next call needs
+    close: Callable[[Sequence[Tensor], Sequence[Unit], Tensor, Tensor, Tensor, Tensor], bool] | None = None
     ordered: CodecOps | None = None  # the same, adding in one order for any number of columns

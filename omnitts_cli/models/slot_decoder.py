@@ -155,12 +155,17 @@ class FusedSlotDecoder:
         widened = next(tracks)
         ops.product(track, layout.widen, out=widened[1])
         track = widened[0]
-        for rise, cut in zip(layout.rises, self._cuts, strict=True):
-            track = self._rise(rise, track, tracks, slots, cut)
         sound = torch.empty(rows, length * self._samples, device=codes.device)
-        ops.output_conv(track, layout.closing, layout.closing_bias, sound)
-        if self._cuts[-1]:
-            ops.zero_start(self._frames, slots, self._cuts[-1], sound[..., None], None)
+        for rise, cut in zip(layout.rises, self._cuts, strict=True):
+            following, new = next(tracks)
+            wide = self._raise(rise.rise, track, new, slots, cut)
+            if rise is layout.rises[-1] and self._close(whole, rise, wide, sound):
+                break
+            track = self._units(rise, following, tracks, wide, slots, cut)
+        else:
+            ops.output_conv(track, layout.closing, layout.closing_bias, sound)
+            if self._cuts[-1]:
+                ops.zero_start(self._frames, slots, self._cuts[-1], sound[..., None], None)
         ops.store_history(buffer, self._tracks, self._history, slots, self._frames, length)
         return sound
 
@@ -197,17 +202,22 @@ class FusedSlotDecoder:
         ops.product(hidden, stretch.down, residual=wide, out=x)
         return x, track, new
 
-    def _rise(
-        self, rise: _Rise, track: Tensor, tracks: Iterator[tuple[Tensor, Tensor]], slots: Tensor, cut: int
-    ) -> Tensor:
-        """The track of a rise -> the track after it; a new stream starts with `cut` columns of zeros."""
-        ops = self._ops
-        following, new = next(tracks)
+    def _raise(self, product: Product, track: Tensor, new: Tensor, slots: Tensor, cut: int) -> Tensor:
+        """The transposed convolution of a rise: `new` is written; its float32 twin is returned. A new stream starts
+        with `cut` columns of zeros."""
         wide = torch.empty(new.shape, device=track.device)
-        blocks = (new.shape[0], track.shape[1] - rise.rise.taps + 1, -1)
-        ops.product(track, rise.rise, out_f32=wide.view(blocks), out=new.view(blocks))
+        blocks = (new.shape[0], track.shape[1] - product.taps + 1, -1)
+        self._ops.product(track, product, out_f32=wide.view(blocks), out=new.view(blocks))
         if cut:
-            ops.zero_start(self._frames, slots, cut, new, wide)
+            self._ops.zero_start(self._frames, slots, cut, new, wide)
+        return wide
+
+    def _units(
+        self, rise: _Rise, following: Tensor, tracks: Iterator[tuple[Tensor, Tensor]], wide: Tensor, slots: Tensor,
+        cut: int,
+    ) -> Tensor:  # fmt: skip
+        """The residual units of a rise: the track after them."""
+        ops = self._ops
         for index, (conv, point) in enumerate(rise.units):
             track = following
             following, new = next(tracks)
@@ -216,6 +226,15 @@ class FusedSlotDecoder:
             if cut:
                 ops.zero_start(self._frames, slots, cut, new, wide if more else None)
         return following
+
+    def _close(self, tracks: Sequence[Tensor], rise: _Rise, wide: Tensor, sound: Tensor) -> bool:
+        """The units of the last rise and the sound as one operation, where the device has one."""
+        if self._ops.close is None or any(self._cuts):
+            return False
+        layout = self._layout
+        return self._ops.close(
+            tracks[-1 - len(rise.units) :], rise.units, wide, layout.closing, layout.closing_bias, sound
+        )
 
 
 def _wide(like: Tensor, columns: int, layer: Product) -> Tensor:

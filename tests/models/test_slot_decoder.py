@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -11,7 +12,7 @@ from torch import Tensor
 
 from omnitts_cli.kernels import cpu, plain_codec
 from omnitts_cli.kernels.cpu import library
-from omnitts_cli.kernels.ops import CodecOps
+from omnitts_cli.kernels.ops import CodecOps, Unit
 from omnitts_cli.models.codec_decoder import CodecDecoder, DecoderShape
 from omnitts_cli.models.codec_layers import TransformerShape
 from omnitts_cli.models.slot_decoder import slot_decoder
@@ -71,6 +72,32 @@ def spoken(decoder: CodecDecoder, ops: CodecOps | None, codes: Tensor, sizes: li
 def test_chunks_are_the_whole(decoder: CodecDecoder, ops: CodecOps | None, sizes: list[int]) -> None:
     codes = random_codes(decoder, 2, sum(sizes))
     assert error(spoken(decoder, ops, codes, sizes), decoder(codes)) < BOUND
+
+
+@pytest.mark.parametrize("suits", [True, False])
+def test_the_end_as_one_operation(decoder: CodecDecoder, suits: bool) -> None:
+    """It writes the sound, and of the later tracks only what the next call needs."""
+    asked = list[tuple[int, ...]]()
+
+    def close(
+        tracks: Sequence[Tensor], units: Sequence[Unit], residual: Tensor, weight: Tensor, bias: Tensor, sound: Tensor
+    ) -> bool:
+        asked.append(tuple(sound.shape))
+        if suits:
+            whole, wide, columns = [track.clone() for track in tracks], residual.clone(), residual.shape[1]
+            for track, following, (conv, point) in zip(whole[:-1], whole[1:], units, strict=True):
+                plain_codec.residual_unit(track, conv, point, wide, True, following[:, following.shape[1] - columns :])
+            plain_codec.output_conv(whole[-1], weight, bias, sound)
+            for track, made in zip(tracks, whole, strict=True):
+                past = track.shape[1] - columns
+                track[:, past:] = torch.nan
+                track[:, columns:] = made[:, columns:]
+        return suits
+
+    ops, codes = replace(plain_codec.OPS, close=close), random_codes(decoder, 2, 15)
+    assert error(spoken(decoder, ops, codes, [8, 7]), decoder(codes)) < BOUND
+    samples = decoder.shape.samples_per_frame
+    assert asked[-2:] == [(2, 8 * samples), (2, 7 * samples)]
 
 
 @pytest.mark.parametrize("ops", TABLES[1:])

@@ -69,7 +69,7 @@ extern "C" __global__ void __launch_bounds__(128 * GROUPS + 128, 1) tiles(const 
     for (int tap = 0; tap < TAPS; tap++) {
 #pragma unroll
       for (int k = 0; k < INPUTS / 16; k++) {
-        multiply(sums, matrix(from + (2 * k * apart + tap * p.dilation) * 16, apart * 16), across | (u64)((weights + (tap * (INPUTS / 8) + 2 * k) * N * 16) >> 4));
+        multiply(sums, matrix(from + (2 * k * apart + tap * p.dilation) * 16, apart * 16), across | place(weights + (tap * (INPUTS / 8) + 2 * k) * N * 16));
         if (tap * (INPUTS / 16) + k == K / 16 - 7) multiply_commit();
       }
     }
@@ -93,7 +93,7 @@ extern "C" __global__ void __launch_bounds__(128 * GROUPS + 128, 1) tiles(const 
     settled(sums);
     multiply_begin();
 #pragma unroll
-    for (int k = 0; k < N / 16; k++) multiply(sums, operands + 4 * k, across | (u64)((weights + (K / 8 + 2 * k) * N * 16) >> 4));
+    for (int k = 0; k < N / 16; k++) multiply(sums, operands + 4 * k, across | place(weights + (K / 8 + 2 * k) * N * 16));
     multiply_commit();
 #endif
     if (ADDS)

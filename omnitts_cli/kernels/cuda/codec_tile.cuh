@@ -35,6 +35,22 @@ __device__ __forceinline__ void wait_for(u32 barrier, u32 phase) {
 __device__ __forceinline__ void fetch(u32 to, const void *from, u32 bytes, u32 barrier) {
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0],[%1],%2,[%3];" ::"r"(to), "l"(from), "r"(bytes), "r"(barrier) : "memory");
 }
+// The same into the shared memory of both programs of a pair, which each have such a barrier.
+__device__ __forceinline__ void fetch_for_both(u32 to, const void *from, u32 bytes, u32 barrier) {
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0],[%1],%2,[%3],%4;" ::"r"(to), "l"(from), "r"(bytes), "r"(barrier), "h"((unsigned short)3) : "memory");
+}
+// Arrive at a barrier of both programs.
+__device__ __forceinline__ void release(u32 barrier, u32 rank) {
+  u32 there;
+  asm("mapa.shared::cluster.u32 %0,%1,%2;" : "=r"(there) : "r"(barrier), "r"(rank ^ 1));
+  arrive(barrier);
+  asm volatile("mbarrier.arrive.shared::cluster.b64 _,[%0];" ::"r"(there) : "memory");
+}
+__device__ __forceinline__ void meet_pair() {
+  __syncwarp();
+  asm volatile("barrier.cluster.arrive.release;" ::: "memory");
+  asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
+}
 __device__ __forceinline__ void fetch16(u32 to, const void *from) { asm volatile("cp.async.cg.shared.global [%0],[%1],16;" ::"r"(to), "l"(from) : "memory"); }
 __device__ __forceinline__ void to_l2(const void *from, u32 bytes) { asm volatile("cp.async.bulk.prefetch.L2.global [%0],%1;" ::"l"(from), "r"(bytes) : "memory"); }
 __device__ __forceinline__ void visible() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
@@ -46,14 +62,21 @@ template <int COUNT> __device__ __forceinline__ void settled(float (&a)[COUNT]) 
   for (int i = 0; i < COUNT; i++) asm volatile("" : "+f"(a[i])::"memory");
 }
 // A matrix of 8 x 8 blocks (128 bytes): blocks below each other are contiguous, blocks beside each other are `across` bytes apart.
-__device__ __forceinline__ u64 matrix(u32 at, u32 across) { return (u64)(at >> 4) | (u64)(across >> 4) << 16 | (u64)(128 >> 4) << 32; }
+// In a cluster an address also holds the program's place in it, above those 18 bits that a descriptor takes.
+__device__ __forceinline__ u64 place(u32 at) { return (at & 0x3ffff) >> 4; }
+__device__ __forceinline__ u64 matrix(u32 at, u32 across) { return place(at) | (u64)(across >> 4) << 16 | (u64)(128 >> 4) << 32; }
 __device__ __forceinline__ void wait_for_previous() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 __device__ __forceinline__ float sine(float a) { float s; asm("sin.approx.ftz.f32 %0,%1;" : "=f"(s) : "f"(a)); return s; }
 __device__ __forceinline__ float snake(float y, float scale, float inverse) { const float s = sine(y * scale); return fmaf(s * s, inverse, y); }
-__device__ __forceinline__ u32 halves(float a, float b) {
+__device__ __forceinline__ u32 halves(float a, float b) { // what is outside the range becomes the largest number
   u32 r;
-  asm("{.reg .b32 t; cvt.rn.f16x2.f32 t,%1,%2; min.f16x2 t,t,%3; max.f16x2 %0,t,%4;}" : "=r"(r) : "f"(b), "f"(a), "r"(0x7bff7bffu), "r"(0xfbfffbffu));
+  asm("cvt.rn.satfinite.f16x2.f32 %0,%1,%2;" : "=r"(r) : "f"(b), "f"(a));
   return r;
+}
+__device__ __forceinline__ float single(unsigned short h) {
+  float f;
+  asm("{.reg .b16 t; mov.b16 t,%1; cvt.f32.f16 %0,t;}" : "=f"(f) : "h"(h));
+  return f;
 }
 __device__ __forceinline__ float4 shared4(u32 a) {
   float4 v;
@@ -77,6 +100,26 @@ template <int COUNT> __device__ __forceinline__ void activate(u32 *x, const floa
     x[i / 2 + 1] = halves(snake(a[i + 2], s.x, v.x), snake(a[i + 3], s.y, v.y));
     x[i / 2 + 2] = halves(snake(a[i + 4], s.z, v.z), snake(a[i + 5], s.w, v.w));
     x[i / 2 + 3] = halves(snake(a[i + 6], s.z, v.z), snake(a[i + 7], s.w, v.w));
+  }
+}
+// Snake of eight sums, which are 16 channels of two rows: operands of a product.
+__device__ __forceinline__ void activate8(u32 *x, const float *a, u32 scale, u32 inverse) {
+  const float4 s = shared4(scale), v = shared4(inverse);
+  x[0] = halves(snake(a[0], s.x, v.x), snake(a[1], s.y, v.y));
+  x[1] = halves(snake(a[2], s.x, v.x), snake(a[3], s.y, v.y));
+  x[2] = halves(snake(a[4], s.z, v.z), snake(a[5], s.w, v.w));
+  x[3] = halves(snake(a[6], s.z, v.z), snake(a[7], s.w, v.w));
+}
+__device__ __forceinline__ void add8(float *a, u32 bias) {
+  const float4 b = shared4(bias);
+  a[0] += b.x, a[2] += b.x, a[1] += b.y, a[3] += b.y, a[4] += b.z, a[6] += b.z, a[5] += b.w, a[7] += b.w;
+}
+// What eight sums begin with: the residual of two rows.
+__device__ __forceinline__ void begin8(float *a, const float *residual) {
+#pragma unroll
+  for (int below = 0; below < 2; below++) {
+    const float4 v = *(const float4 *)(residual + below * 8 * OUTPUTS);
+    a[below * 2] = v.x, a[below * 2 + 1] = v.y, a[below * 2 + 4] = v.z, a[below * 2 + 5] = v.w;
   }
 }
 // 32 channels of two rows: residual, snake and the stores. `a`: 16 sums; `r`: the residual.

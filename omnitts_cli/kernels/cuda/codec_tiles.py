@@ -137,7 +137,7 @@ def _kernel(kind: Kind, _device: int) -> Kernel | None:
 
 
 @functools.cache
-def _processors(device: int) -> int:
+def processors(device: int) -> int:
     """Multiprocessors of the card; 0 if it cannot run these kernels."""
     suits = torch.cuda.get_device_capability(device) == CAPABILITY and not why_not()
     return torch.cuda.get_device_properties(device).multi_processor_count if suits else 0
@@ -160,7 +160,7 @@ def _launch(
     if not x.is_cuda or not x.dtype == conv.weight.dtype == torch.float16 or not x.is_contiguous():
         return False
     device = x.get_device()
-    programs = _processors(device)
+    programs = processors(device)
     chosen = _kernel(kind, device) if programs and (x.data_ptr() | out.data_ptr()) % 16 == 0 else None
     if chosen is None:
         return False

@@ -6,7 +6,7 @@ from functools import partial
 import torch
 
 from omnitts_cli.kernels.ops import CodecOps
-from omnitts_cli.kernels.triton.codec_products import product, residual_unit
+from omnitts_cli.kernels.triton.codec_products import close, product, residual_unit
 from omnitts_cli.kernels.triton.codec_ready import warm_up
 from omnitts_cli.kernels.triton.codec_rest import (
     attend,
@@ -32,4 +32,4 @@ ORDERED = CodecOps(
     store_history=store_history,
     warm_up=warm_up,
 )
-OPS = replace(ORDERED, product=product, residual_unit=residual_unit, ordered=ORDERED)
+OPS = replace(ORDERED, product=product, residual_unit=residual_unit, close=close, ordered=ORDERED)

@@ -7,14 +7,16 @@ What follows a product (bias, residual, snake, gate) is applied to its sum in re
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
 from omnitts_cli.kernels import plain_codec
-from omnitts_cli.kernels.cuda import codec_tiles
-from omnitts_cli.kernels.ops import Product
+from omnitts_cli.kernels.cuda import codec_last, codec_tiles
+from omnitts_cli.kernels.ops import Product, Unit
 from omnitts_cli.kernels.triton import codec_wide
 from omnitts_cli.kernels.triton.codec_math import operand, snake, transposed
 from omnitts_cli.kernels.triton.codec_ready import only_compiling, run
@@ -29,7 +31,9 @@ TILES = ((64, 128, 64, 4, 4), (64, 64, 64, 4, 4), (32, 32, 128, 4, 4), (16, 64, 
 """(columns, outputs, inputs per turn, warps, stages), large ones first. All numbers here were measured on one H200
 of 132 multiprocessors, see benchmarks/LOG.md."""
 NORMED_TILES = TILES[-2:]
-"""The same for products with a norm before or a gate behind them, which are small."""
+"""The same for products with a norm before or a gate behind them."""
+LARGE_NORMED = (64, 64, 64, 4, 3)
+"""The same for such products of many columns."""
 ORDERED_TILES = ((64, 128, 64, 4, 4), (64, 64, 64, 4, 4), (64, 32, 64, 4, 6), (64, 16, 128, 4, 6))
 """Tiles with which a sum has one order. 64 columns make `wgmma` of each, whose sums need not be those of `mma`; the
 inner sum is never split, so the numbers of outputs and of inputs per turn do not matter."""
@@ -236,7 +240,7 @@ def product(
     if ordered:
         block_m, block_n, block_k, warps, stages = NORMED_TILES[0] if special else ordered_tile(count, outputs)
     else:
-        tiles = NORMED_TILES if special else TILES
+        tiles = (LARGE_NORMED, *NORMED_TILES) if special else TILES
         block_m, block_n, block_k, warps, stages = fitting_tile(tiles, count, outputs, width)
     block_k = block_of(inputs, block_k if kind.itemsize == 2 else block_k // 2)
     if block_k < 16:
@@ -292,3 +296,9 @@ def residual_unit(
         conv.taps, inputs // block_k, keep, precision(kind), block_m, block_k, large, small,
         num_warps=warps, num_stages=stages,
     )  # fmt: skip
+
+
+def close(
+    tracks: Sequence[Tensor], units: Sequence[Unit], residual: Tensor, weight: Tensor, bias: Tensor, sound: Tensor
+) -> bool:
+    return codec_last.close(tracks, units, residual, weight, bias, sound, only_compiling())

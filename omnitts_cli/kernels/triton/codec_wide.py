@@ -21,20 +21,26 @@ from omnitts_cli.kernels.triton.codec_ready import run
 from omnitts_cli.kernels.triton.room import stages_in
 
 HOPPER = 90
-TILE = (128, 128, 64, 8, 4)
-"""(columns, outputs, inputs per turn, warps, stages). Measured at 16 frames of 32 streams, see benchmarks/LOG.md."""
+TILES = ((128, 128, 64, 8, 4), (64, 128, 64, 4, 4))
+"""(columns, outputs, inputs per turn, warps, stages), the second for calls whose columns the first does not divide.
+Measured at 16 frames of 32 streams, see benchmarks/LOG.md."""
 UNIT_TILES = {64: (128, 32, 4, 4), 128: (64, 64, 4, 3)}
 """By the larger part of the channels: (columns, inputs a turn, warps, stages) of a whole residual unit."""
-ENOUGH = 528
-"""Programs from which these kernels are used: four for each multiprocessor."""
+ENOUGH = 264
+"""Programs from which these kernels are used: two for each multiprocessor ..."""
+ENOUGH_SMALL = 132
+"""... or one, with the second tile."""
+ACTIVATIONS = {"": 0, "snake": 1, "gelu": 2}
+SNAKE = tl.constexpr(1)
+GELU = tl.constexpr(2)
 
 
 @triton.jit
 def _product(
     x, weight, bias, scale, inverse, residual, out_f32, out,
     pitch, residual_stride, f32_stride, out_stride, columns, outputs, hop,
-    taps: tl.constexpr, turns: tl.constexpr, snaked: tl.constexpr, adds: tl.constexpr, keeps: tl.constexpr,
-    block_m: tl.constexpr, block_n: tl.constexpr, block_k: tl.constexpr,
+    taps: tl.constexpr, turns: tl.constexpr, activation: tl.constexpr, adds: tl.constexpr, keeps: tl.constexpr,
+    gives: tl.constexpr, block_m: tl.constexpr, block_n: tl.constexpr, block_k: tl.constexpr,
 ):  # fmt: skip
     first = tl.program_id(0) * block_n
     start = tl.program_id(1) * block_m
@@ -53,10 +59,13 @@ def _product(
         total += tl.load(residual + batch.to(tl.int64) * residual_stride + place, known[None, :], 0.0)
     if keeps:
         tl.store(out_f32 + batch.to(tl.int64) * f32_stride + place, total, known[None, :])
-    if snaked:
-        total = snake(total, tl.load(scale + n, known, 0.0)[None, :], tl.load(inverse + n, known, 0.0)[None, :])
-    kind = out.dtype.element_ty
-    tl.store(out + batch.to(tl.int64) * out_stride + place, operand(total, kind), known[None, :])
+    if gives:
+        if activation == SNAKE:
+            total = snake(total, tl.load(scale + n, known, 0.0)[None, :], tl.load(inverse + n, known, 0.0)[None, :])
+        if activation == GELU:
+            total = 0.5 * total * (1.0 + tl.erf(total * 0.7071067811865476))
+        kind = out.dtype.element_ty
+        tl.store(out + batch.to(tl.int64) * out_stride + place, operand(total, kind), known[None, :])
 
 
 @triton.jit
@@ -133,28 +142,38 @@ def _lined(x: Tensor, block: list[int]) -> TensorDescriptor:
     return TensorDescriptor(flat, list(flat.shape), list(flat.stride()), block)
 
 
+def _tile(rows: int, columns: int, inputs: int, outputs: int) -> tuple[int, int, int, int, int] | None:
+    """The tile for a product of so many columns in each of `rows` streams; None if none suits."""
+    for tile, enough in zip(TILES, (ENOUGH, ENOUGH_SMALL), strict=True):
+        if not (columns % tile[0] or outputs % tile[1] or inputs % tile[2]):
+            return tile if rows * columns // tile[0] * (outputs // tile[1]) >= enough else None
+    return None
+
+
 def product(x: Tensor, layer: Product, residual: Tensor | None, out_f32: Tensor | None, out: Tensor | None) -> bool:
     """As in `CodecOps`; False if these kernels do not suit."""
     rows, length, inputs = x.shape
     columns, outputs = length - (layer.taps - 1) * layer.dilation, layer.weight.shape[0]
-    block_m, block_n, block_k, warps, stages = TILE
-    if columns % block_m or outputs % block_n or inputs % block_k or out is None or layer.bias is None:
+    if layer.bias is None or layer.activation not in ACTIVATIONS or not _fetched(x, layer.weight):
         return False
-    grid = outputs // block_n, rows * columns // block_m
-    if grid[0] * grid[1] < ENOUGH or layer.activation not in ("", "snake") or not _fetched(x, layer.weight):
+    if layer.taps == 1 and all(one is None or one.is_contiguous() for one in (residual, out_f32, out)):
+        rows, length, columns = 1, rows * length, rows * columns  # streams as one
+    tile = _tile(rows, columns, inputs, outputs)
+    if tile is None:
         return False
+    block_m, block_n, block_k, warps, stages = tile
     stages = stages_in((block_m + block_n) * block_k * 2, stages)
 
     def stride(tensor: Tensor | None) -> int:
         return 0 if tensor is None else tensor.stride(0)
 
     run(
-        _product, grid,
+        _product, (outputs // block_n, rows * columns // block_m),
         _lined(x, [block_m, block_k]), TensorDescriptor.from_tensor(layer.weight, [block_n, block_k]),
         layer.bias, layer.scale, layer.inverse, residual, out_f32, out,
         length, stride(residual), stride(out_f32), stride(out), columns, outputs, layer.dilation,
-        layer.taps, inputs // block_k, layer.activation == "snake", residual is not None, out_f32 is not None,
-        block_m, block_n, block_k, num_warps=warps, num_stages=stages,
+        layer.taps, inputs // block_k, ACTIVATIONS[layer.activation], residual is not None, out_f32 is not None,
+        out is not None, block_m, block_n, block_k, num_warps=warps, num_stages=stages,
     )  # fmt: skip
     return True
 

@@ -131,7 +131,7 @@ def stepwise(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(codec_products, "UNIT_ENOUGH", 2)
     monkeypatch.setattr(codec_products, "ENOUGH", 5)
     monkeypatch.setattr(codec_products, "PROGRAMS", 8)
-    monkeypatch.setattr(codec_wide, "TILE", (64, 32, 16, 4, 3))
+    monkeypatch.setattr(codec_wide, "TILES", ((64, 32, 16, 4, 3),) * 2)
     monkeypatch.setattr(codec_wide, "UNIT_TILES", {64: (64, 32, 4, 3), 32: (64, 16, 4, 3)})
     monkeypatch.setattr(codec_wide, "ENOUGH", 3)
 

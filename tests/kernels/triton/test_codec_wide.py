@@ -34,8 +34,9 @@ def wide(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     from omnitts_cli.kernels.triton import codec_wide
 
     monkeypatch.setattr(codec_wide, "ENOUGH", 1)
+    monkeypatch.setattr(codec_wide, "ENOUGH_SMALL", 1)
     if INTERPRETED:
-        monkeypatch.setattr(codec_wide, "TILE", (32, 32, 16, 4, 3))
+        monkeypatch.setattr(codec_wide, "TILES", ((32, 32, 16, 4, 3), (16, 32, 16, 4, 3)))
         monkeypatch.setattr(codec_wide, "UNIT_TILES", {64: (32, 32, 4, 3), 32: (32, 16, 4, 3)})
     return codec_wide
 
@@ -60,6 +61,9 @@ def error(got: Tensor, wanted: Tensor) -> float:
         pytest.param(2, 64, 32, 64, 7, 3, "snake", False, False, id="convolution"),
         pytest.param(2, 32, 48, 64, 1, 1, "snake", True, True, id="added to the residual"),
         pytest.param(3, 32, 32, 96, 2, 1, "", False, True, id="transposed convolution"),
+        pytest.param(3, 16, 48, 64, 7, 1, "snake", False, False, id="convolution, few columns"),
+        pytest.param(3, 16, 32, 96, 2, 1, "snake", False, True, id="transposed convolution, few columns"),
+        pytest.param(4, 8, 32, 64, 1, 1, "gelu", False, False, id="streams as one"),
     ],
 )
 def test_product(
@@ -70,14 +74,15 @@ def test_product(
     one = layer(outputs, inputs, taps, dilation, activation)
     x = random(streams, columns + (taps - 1) * dilation, inputs).half()
     residual = random(streams, columns, outputs) if adds else None
+    past = 0 if activation == "gelu" else 6
     results = []
     for product in (wide.product, plain_codec.product):
         kept = torch.full((streams, columns, outputs), float("nan"), device=DEVICE) if keeps else None
-        track = torch.full((streams, 6 + columns, outputs), 7.0, device=DEVICE).half()
-        done = product(x, one, residual, kept, track[:, 6:])
+        track = torch.full((streams, past + columns, outputs), 7.0, device=DEVICE).half()
+        done = product(x, one, residual, kept, track[:, past:])
         assert done is not False
         results.append((track, kept))
-    assert torch.equal(results[0][0][:, :6], results[1][0][:, :6])  # what lies in front is left alone
+    assert torch.equal(results[0][0][:, :past], results[1][0][:, :past])  # what lies in front is left alone
     assert error(results[0][0], results[1][0]) < 2e-3
     if keeps:
         assert error(results[0][1], results[1][1]) < 2e-3
@@ -98,6 +103,29 @@ def test_residual_unit(wide: ModuleType, inputs: int, keep: bool) -> None:
         results.append((residual, out))
     for got, wanted in zip(*results, strict=True):
         assert error(got, wanted) < 2e-3
+
+
+@pytest.mark.skipif(INTERPRETED, reason="the interpreter adds in NumPy's order")
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "taps", "activation"),
+    [(1024, 1536, 7, "snake"), (1536, 6144, 2, "snake"), (1024, 4096, 1, "gelu"), (4096, 1024, 1, "")],
+)
+def test_small_tiles_have_the_bits_of_the_other_kernels(
+    wide: ModuleType, inputs: int, outputs: int, taps: int, activation: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first products of the released codec, 16 frames of 32 streams, in the order that --exact asks for."""
+    from omnitts_cli.kernels.triton import codec_products
+
+    one, x = layer(outputs, inputs, taps, 1, activation), random(32, 64 + taps - 1, inputs).half()
+    results = []
+    for enough in (1, 1 << 40):
+        monkeypatch.setattr(wide, "ENOUGH", enough)
+        monkeypatch.setattr(wide, "ENOUGH_SMALL", enough)
+        kept, out = torch.zeros(32, 64, outputs, device=DEVICE), torch.zeros(32, 64, outputs, device=DEVICE).half()
+        codec_products.product(x, one, out_f32=kept, out=out, ordered=True)
+        results.append((kept, out))
+    for got, wanted in zip(*results, strict=True):
+        assert torch.equal(got, wanted)
 
 
 @pytest.mark.skipif(INTERPRETED, reason="the interpreter adds in NumPy's order")

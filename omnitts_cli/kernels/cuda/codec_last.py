@@ -1,0 +1,157 @@
+"""The end of the codec on Hopper: three residual units of 96 channels and the closing convolution (`codec_last.cu`).
+
+What one unit makes for the next stays on the multiprocessor, so a column is read once and only its sample is written.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Sequence
+from ctypes import c_int, c_void_p
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from torch.utils.weak import WeakTensorKeyDictionary
+
+from omnitts_cli.kernels.cuda.codec_tiles import UNITS, order, packed, processors
+from omnitts_cli.kernels.cuda.nvrtc import CompileError, Kernel
+from omnitts_cli.kernels.ops import Product, Unit
+
+HERE = Path(__file__).parent
+CHANNELS, TAPS, DILATIONS = 96, 7, (1, 3, 9)
+COLUMNS = 192
+"""Columns that a program computes at once."""
+ENOUGH = 400
+"""Times as many columns from which this kernel is used; measured on an H200, see benchmarks/LOG.md."""
+STAGES = 4
+ROWS = (199, 212, 252)
+"""Rows of shared memory for the columns of each unit."""
+
+
+class _Arguments(ctypes.Structure):
+    _fields_ = (
+        *((name, c_void_p) for name in ("x", "second", "third", "end", "residual", "weights", "factors", "closing")),
+        *((name, c_void_p) for name in ("taps", "parts")),
+        *((name, c_int) for name in ("columns", "turns")),
+    )
+
+
+class _Sum(ctypes.Structure):
+    _fields_ = (
+        *((name, c_void_p) for name in ("parts", "bias", "sound")),
+        *((name, c_int) for name in ("columns", "count", "past")),
+    )
+
+
+def shared_bytes() -> int:
+    """Shared memory, as the kernel lays it out."""
+    factors, closing, barriers = 3 * 6 * CHANNELS * 4, CHANNELS * 16 * 2, 512
+    return STAGES * TAPS * 16 * CHANNELS * 2 + factors + closing + barriers + sum(ROWS) * CHANNELS * 2
+
+
+def packed_closing(weight: Tensor) -> Tensor:
+    """The closing weights [taps, C] as [C / 8, 16, 8] float16: the nearest numbers, then what is left of them."""
+    near = weight.half()
+    both = torch.zeros(16, CHANNELS, dtype=torch.float16, device=weight.device)
+    both[:TAPS], both[8 : 8 + TAPS] = near, (weight - near.float()).half()
+    return both[:, order(CHANNELS).to(weight.device)].unflatten(1, (-1, 8)).transpose(0, 1).contiguous()
+
+
+def packed_unit(conv: Product, point: Product) -> Tensor:
+    """A unit: the convolution as [inputs / 16, taps, 2, outputs, 8], then the product as [inputs / 8, outputs, 8]."""
+    places = order(CHANNELS).to(conv.weight.device)
+    first = conv.weight[places].unflatten(1, (TAPS, -1, 2, 8)).permute(2, 1, 3, 0, 4)
+    second = point.weight[places][:, places].unflatten(1, (-1, 8)).transpose(0, 1)
+    return torch.cat([first.flatten(), second.flatten()])
+
+
+_prepared: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
+
+
+def prepared(units: Sequence[Unit], closing: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Weights, factors and closing weights as the kernel reads them, once for each codec."""
+    found = _prepared.get(closing)
+    if found is None:
+        weights = torch.cat([packed_unit(conv, point) for conv, point in units])
+        factors = torch.cat([packed(UNITS[CHANNELS], conv, point)[1] for conv, point in units])
+        found = _prepared[closing] = weights, factors, packed_closing(closing)
+        if closing.is_cuda:
+            torch.cuda.current_stream().synchronize()  # the kernel reads them before it waits for earlier kernels
+    return found
+
+
+@functools.cache
+def _kernels(_device: int) -> tuple[Kernel, Kernel] | None:
+    """The compiled kernels; None if they cannot be compiled or do not fit."""
+    try:
+        last = Kernel(HERE / "codec_last.cu", "last", {}, "sm_90a", 0, 512, shared_bytes(), early=True, cluster=2)
+        return last, Kernel(HERE / "codec_sound.cu", "sound", {}, "sm_90a", 0, 256, 0, early=True)
+    except CompileError:
+        return None
+
+
+def suits(units: Sequence[Unit], closing: Tensor) -> bool:
+    """Whether the kernel knows these layers."""
+    shapes = [conv.weight.shape == (CHANNELS, TAPS * CHANNELS) and conv.taps == TAPS for conv, _ in units]
+    return (
+        tuple(conv.dilation for conv, _ in units) == DILATIONS
+        and all(shapes)
+        and closing.shape == (TAPS, CHANNELS)
+        and all(layer.activation == "snake" and layer.bias is not None for unit in units for layer in unit)
+    )
+
+
+def close(
+    tracks: Sequence[Tensor],
+    units: Sequence[Unit],
+    residual: Tensor,
+    closing: Tensor,
+    bias: Tensor,
+    sound: Tensor,
+    dry: bool = False,
+) -> bool:
+    """As in `CodecOps`; False if this kernel does not suit. `dry`: it is only compiled."""
+    streams, columns, _ = residual.shape
+    turns = streams * columns // COLUMNS
+    if columns % COLUMNS or turns < ENOUGH or not suits(units, closing) or tracks[0].dtype != torch.float16:
+        return False
+    if not residual.is_cuda or not residual.is_contiguous() or any(track.data_ptr() % 16 for track in tracks):
+        return False
+    device = residual.get_device()
+    programs = processors(device) // 2 * 2
+    kernels = _kernels(device) if programs else None
+    if kernels is None:
+        return False
+    weights, factors, taps = prepared(units, closing)
+    if dry:
+        return True
+    launch(kernels, programs, tracks, (weights, factors, taps), residual, closing, bias, sound)
+    return True
+
+
+def launch(
+    kernels: tuple[Kernel, Kernel],
+    programs: int,
+    tracks: Sequence[Tensor],
+    parts: tuple[Tensor, Tensor, Tensor],
+    residual: Tensor,
+    closing: Tensor,
+    bias: Tensor,
+    sound: Tensor,
+) -> None:
+    """Launch both kernels."""
+    streams, columns, _ = residual.shape
+    products = torch.empty(streams, TAPS - 1 + columns, 8, device=residual.device)
+    x, second, third, end = (track.data_ptr() for track in tracks)
+    weights, factors, taps = (one.data_ptr() for one in parts)
+    arguments = _Arguments(
+        x=x, second=second, third=third, end=end, residual=residual.data_ptr(), weights=weights, factors=factors,
+        closing=taps, taps=closing.data_ptr(), parts=products.data_ptr(), columns=columns,
+        turns=streams * columns // COLUMNS,
+    )  # fmt: skip
+    kernels[0].launch(arguments, programs)
+    count = streams * columns
+    total = _Sum(products.data_ptr(), bias.data_ptr(), sound.data_ptr(), columns, count, TAPS - 1)
+    kernels[1].launch(total, -(-count // 256))

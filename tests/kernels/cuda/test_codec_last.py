@@ -1,0 +1,138 @@
+"""The end of the codec in one CUDA kernel against plain operations, in the emulator and on a card.
+
+On a GPU: pytest -m gpu tests/kernels/cuda/test_codec_last.py
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import cuda_emulator
+import pytest
+import torch
+from cuda_emulator import EmulatedKernel
+from torch import Tensor
+
+from omnitts_cli.kernels import plain_codec
+from omnitts_cli.kernels.cuda import codec_last
+from omnitts_cli.kernels.cuda.codec_last import COLUMNS, DILATIONS, packed_closing, prepared, shared_bytes, suits
+from omnitts_cli.kernels.cuda.codec_tiles import order
+from omnitts_cli.kernels.ops import Product, Unit
+
+HOPPER = torch.cuda.is_available() and torch.cuda.get_device_capability() == (9, 0)
+PASTS = 6, 18, 54, 6
+"""Columns of history of the three units and of the closing convolution."""
+
+
+def random(*shape: int, seed: int = 0, device: str = "cpu") -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed + sum(shape))).to(device)
+
+
+def layer(inputs: int, seed: int, dilation: int, device: str) -> Product:
+    weight = (random(96, inputs, seed=seed, device=device) * inputs**-0.5).half()
+    bias, scale, inverse = (random(96, seed=seed + i, device=device) for i in (1, 2, 3))
+    return Product(weight, bias, inputs // 96, dilation, None, "snake", scale.abs(), inverse.abs())
+
+
+def units(device: str = "cpu") -> list[Unit]:
+    return [(layer(7 * 96, 10 * d, d, device), layer(96, 10 * d + 5, 1, device)) for d in DILATIONS]
+
+
+def closing(device: str = "cpu") -> tuple[Tensor, Tensor]:
+    return 0.03 * random(7, 96, device=device), 0.1 * random(1, device=device)
+
+
+def inputs(streams: int, columns: int, device: str = "cpu") -> tuple[list[Tensor], Tensor]:
+    """Tracks and residual. Of the later tracks only the history is there."""
+    tracks = [torch.full((streams, past + columns, 96), torch.nan, device=device).half() for past in PASTS]
+    for at, (track, past) in enumerate(zip(tracks, PASTS, strict=True)):
+        there = past if at else None
+        track[:, :there] = random(*track.shape, seed=at, device=device)[:, :there]
+    return tracks, random(streams, columns, 96, seed=1, device=device)
+
+
+def plain(tracks: list[Tensor], layers: list[Unit], residual: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    wide, sound = residual.clone(), residual.new_empty(residual.shape[:2])
+    for at, (conv, point) in enumerate(layers):
+        plain_codec.residual_unit(tracks[at], conv, point, wide, True, tracks[at + 1][:, PASTS[at + 1] :])
+    plain_codec.output_conv(tracks[3], weight, bias, sound)
+    return sound
+
+
+def error(got: Tensor, wanted: Tensor) -> float:
+    return float((got.float() - wanted.float()).norm() / wanted.float().norm())
+
+
+def check(before: list[Tensor], after: list[Tensor], sound: Tensor, wanted: Tensor, whole: list[Tensor]) -> None:
+    """The sound and what the next call needs are right, and the rest is as it was."""
+    assert error(sound, wanted) < 1e-3
+    for at, past in enumerate(PASTS[1:], 1):
+        assert error(after[at][:, -past:], whole[at][:, -past:]) < 1e-3
+        assert after[at][:, past:-past].isnan().all()
+        assert torch.equal(after[at][:, :past], before[at][:, :past])
+    assert torch.equal(after[0], before[0])
+
+
+def test_shared_memory_suffices() -> None:
+    assert shared_bytes() <= 227 << 10
+
+
+def test_closing_weights_are_sums_of_two() -> None:
+    weight, _ = closing()
+    both = packed_closing(weight).transpose(0, 1).flatten(1)[:, order(96).argsort()].float()
+    assert error(both[:7] + both[8:15], weight) < 1e-6
+    assert not both[[7, 15]].any()
+
+
+def test_layers_that_do_not_suit() -> None:
+    layers, (weight, _) = units(), closing()
+    assert suits(layers, weight)
+    assert not suits(layers[:2], weight)
+    assert not suits(layers[::-1], weight)
+    assert not suits(layers, weight[:5])
+    assert not suits([*layers[:2], (layers[2][0], replace(layers[2][1], activation=""))], weight)
+
+
+@pytest.mark.skipif(cuda_emulator.compiler() is None, reason="needs a C++ compiler on x86-64")
+@pytest.mark.parametrize(("streams", "turns", "programs", "seed"), [(1, 2, 2, 0), (2, 3, 4, 1), (3, 1, 2, 2)])
+def test_emulated(streams: int, turns: int, programs: int, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs that begin at the beginning of a stream and within one, that go on to the next one, and idle ones."""
+    monkeypatch.setattr(codec_last, "Kernel", EmulatedKernel)
+    monkeypatch.setattr(EmulatedKernel, "order", seed)
+    kernels = codec_last._kernels.__wrapped__(0)
+    assert kernels is not None
+    layers, (weight, bias) = units(), closing()
+    tracks, residual = inputs(streams, turns * COLUMNS)
+    before, whole = [track.clone() for track in tracks], [track.clone() for track in tracks]
+    sound = torch.full(residual.shape[:2], 9.0)
+    codec_last.launch(kernels, programs, tracks, prepared(layers, weight), residual, weight, bias, sound)
+    check(before, tracks, sound, plain(whole, layers, residual, weight, bias), whole)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not HOPPER, reason="needs a Hopper card")
+@pytest.mark.parametrize(("streams", "frames"), [(32, 16), (16, 16), (24, 8), (16, 8), (7, 8), (32, 2), (1, 16)])
+def test_on_a_card(streams: int, frames: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twice with the same bits."""
+    monkeypatch.setattr(codec_last, "ENOUGH", 1)
+    layers, (weight, bias) = units("cuda"), closing("cuda")
+    tracks, residual = inputs(streams, frames * 1920, "cuda")
+    before, whole = [track.clone() for track in tracks], [track.clone() for track in tracks]
+    again, kept = [track.clone() for track in tracks], residual.clone()
+    sound, repeated = (torch.full(residual.shape[:2], 9.0, device="cuda") for _ in range(2))
+    for these, made in ((tracks, sound), (again, repeated)):
+        assert codec_last.close(these, layers, residual, weight, bias, made)
+    check(before, tracks, sound, plain(whole, layers, residual, weight, bias), whole)
+    assert torch.equal(sound, repeated)
+    assert torch.equal(residual, kept)
+    assert all(torch.equal(a.nan_to_num(9), b.nan_to_num(9)) for a, b in zip(tracks, again, strict=True))
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not HOPPER, reason="needs a Hopper card")
+def test_calls_that_do_not_suit() -> None:
+    layers, (weight, bias) = units("cuda"), closing("cuda")
+    for streams, columns in ((1, COLUMNS), (32, 15 * 64)):  # too few; not whole turns
+        tracks, residual = inputs(streams, columns, "cuda")
+        sound = torch.empty(residual.shape[:2], device="cuda")
+        assert not codec_last.close(tracks, layers, residual, weight, bias, sound)
