@@ -50,14 +50,23 @@ def write_shard(path: Path, said: list[Utterance]) -> None:
     path.with_suffix(".new").rename(path)
 
 
-def read_shard(path: Path) -> Iterator[Utterance]:
+def read_shard(path: Path, later: int = 0) -> Iterator[Utterance]:
+    """`later`: each utterance begins so many samples later, less than a frame, and is as long as before."""
     shard, at = load_file(path), 0
     for (text, voice, frames, stranger), facts in zip(shard["numbers"].tolist(), shard["facts"].tolist(), strict=True):
         sound = shard["sound"][at * FRAME : (at + frames) * FRAME]
         woman, british, pitch, tempo, *style = facts
         known = Facts(woman, british, pitch, tempo, tuple(style))
-        yield Utterance(text, voice, sound, shard["phones"][at : at + frames], known, stranger)
+        phones = shard["phones"][at : at + frames]
         at += frames
+        if later:
+            sound, phones = _later(sound, later), _later(phones.reshape(-1), round(later / HALF)).reshape(-1, 2)
+        yield Utterance(text, voice, sound, phones, known, stranger)
+
+
+def _later(values: np.ndarray, count: int) -> np.ndarray:
+    """Zeros, which mean silence, in front; what no longer fits is silence too."""
+    return np.concatenate([np.zeros_like(values[:count]), values[: len(values) - count]])
 
 
 class ShardReader:
@@ -65,7 +74,8 @@ class ShardReader:
 
     def __init__(self, folder: Path, member: int = 0, members: int = 1) -> None:
         self._folder, self._member, self._members = folder, member, members
-        self._read: set[str] = set()
+        self._read: set[tuple[str, int]] = set()
+        self._parts, self._spared = 1, set[str]()
         self._waiting: list[Utterance] = []
         self._reader = ThreadPoolExecutor(1, "shards")
         self._reading: Future[list[Utterance]] | None = None
@@ -84,20 +94,31 @@ class ShardReader:
                 return found
             time.sleep(PATIENCE)
 
+    def copy_what_follows(self, parts: int) -> None:
+        """From now on, shards are read again when there is no new one: moved by one of so many parts of a frame, by
+        two, and so on, so that frames begin at other places. What has been read before is not."""
+        self._parts, self._spared = parts, {name for name, _ in self._read}
+
     def _read_next(self, at_once: bool) -> None:
         """The next shard that is there, if there is one."""
-        if self._reading is None and (path := self._unread()):
-            self._read.add(path.name)
-            self._reading = self._reader.submit(lambda: list(read_shard(path)))
+        if self._reading is None and (found := self._unread()):
+            path, part = found
+            self._read.add((path.name, part))
+            later = FRAME * part // self._parts
+            self._reading = self._reader.submit(lambda: list(read_shard(path, later)))
         if self._reading is not None and (at_once or self._reading.done()):
             self._waiting += self._reading.result()
             self._reading = None
 
-    def _unread(self) -> Path | None:
-        """Names end in a number: of so many, one is this member's."""
-        for path in sorted(self._folder.glob("*.safetensors"), key=lambda p: p.stem.rsplit("-", 1)[::-1]):
-            if path.name not in self._read and int(path.stem.rsplit("-", 1)[1]) % self._members == self._member:
-                return path
+    def _unread(self) -> tuple[Path, int] | None:
+        """A shard, and by how many parts of a frame it is moved. Names end in a number: of so many, one is this
+        member's."""
+        there = sorted(self._folder.glob("*.safetensors"), key=lambda p: p.stem.rsplit("-", 1)[::-1])
+        mine = [path for path in there if int(path.stem.rsplit("-", 1)[1]) % self._members == self._member]
+        for part in range(self._parts):
+            for path in mine:
+                if (path.name, part) not in self._read and not (part and path.name in self._spared):
+                    return path, part
         return None
 
 

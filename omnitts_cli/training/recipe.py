@@ -136,6 +136,7 @@ class SpeechTraining:
     dropout: float
     held_back: int
     encoded: int
+    copies: int
     compile: bool
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -32,6 +33,7 @@ STEM = "speech"
 LOOK_EVERY = 20  # steps between two looks at the clock
 WRITE_EVERY = 500
 SAVE_EVERY = 60.0  # seconds
+FILLING = 0.3  # of the time, at most: learning goes on while speech and its moved copies are encoded
 LOSSES = ("first", "rest", "phones", "guess", "whose", "right")
 
 
@@ -175,6 +177,7 @@ def train_speech(
         dataset = Dataset(recipe, encoder, ids, 200_000 if device.captures else 2_000, tokens)
         while not dataset.ready(2_000 if device.captures else 1):
             dataset.add(shards.read(at_least=64))
+        shards.copy_what_follows(recipe.speech_training.copies)  # of what is held back there are none
         stage = SpeechStage(recipe, device, tokens, dataset, team)
         saved, finished = parts.load(folder, STEM), (folder / MODEL / "model.safetensors").exists()
         if saved:
@@ -203,6 +206,7 @@ def _loop(
 ) -> None:
     plan, dataset, captured = stage.plan, stage.dataset, stage.device.captures
     chooser, steps, written, saved = random.Random(stage.recipe.seed), 0, 0, 0.0
+    started, filling = time.monotonic(), 0.0
     while (spent := stage.team.agree(budget.spent, stage.device)) < 1.0:
         stage.rate.fill_(falling_rate(spent, plan.rate, plan.final_rate, steps, plan.warm_up))
         weights = [table.added * table.rows for table in dataset.tables]  # every utterance is as likely
@@ -211,14 +215,18 @@ def _loop(
             stage.team.average(stage.gradients)
             update()
             steps += 1
-        # no more at a time than encoding can bear: learning would starve beside a fast teacher
-        dataset.add(shards.read(at_most=plan.encoded * (2 if captured else 1), at_once=False))
+        if filling <= FILLING * (time.monotonic() - started):
+            stage.device.synchronize()
+            begun = time.monotonic()
+            dataset.add(shards.read(at_most=plan.encoded * (2 if captured else 1), at_once=False))
+            stage.device.synchronize()
+            filling += time.monotonic() - begun
         if steps - written >= (WRITE_EVERY if captured else 5):
             values = (stage.losses / (steps - written)).tolist()
             stage.losses.zero_()
             written = steps
             curves = dict(zip(LOSSES, values, strict=True)) | stage.held_back()
-            journal.write(step=steps, **curves, rate=float(stage.rate), hours=dataset.seconds / 3600)
+            journal.write(step=steps, **curves, rate=float(stage.rate), hours=dataset.seconds / 3600, filling=filling)
             if stage.team.leads and journal.seconds - saved > SAVE_EVERY:
                 saved = journal.seconds
                 stage.save(folder)

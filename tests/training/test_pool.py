@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
 
@@ -51,15 +52,31 @@ def test_no_more_is_heard_at_a_time_than_was_asked_for(tmp_path: Path) -> None:
     assert [len(shards.read(at_most=2)) for _ in range(4)] == [2, 2, 1, 0]
 
 
+def test_shards_are_read_again_with_frames_that_begin_elsewhere(tmp_path: Path) -> None:
+    """Copies begin with silence and end where the speech ends; of what was read before there are none."""
+    write_shard(tmp_path / "0-00000.safetensors", [said(7, 1)])
+    shards = ShardReader(tmp_path)
+    assert [u.text for u in shards.read(1)] == [7]
+    shards.copy_what_follows(4)
+    sound, phones = np.arange(1, 3841, dtype=np.int16), np.array([[1, 2], [3, 4]], np.uint8)
+    write_shard(tmp_path / "0-00001.safetensors", [replace(said(8, 1), sound=sound, phones=phones)])
+    found = [utterance for _ in range(4) for utterance in shards.read(1)]
+    assert shards.read() == []
+    assert [u.text for u in found] == [8] * 4
+    for part, utterance in enumerate(found):
+        assert utterance.sound.tolist() == [0] * (480 * part) + list(range(1, 3841 - 480 * part))
+    assert [u.phones.reshape(-1).tolist() for u in found[::2]] == [[1, 2, 3, 4], [0, 1, 2, 3]]
+
+
 def test_a_learner_does_not_wait_for_a_shard_that_is_being_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reading, finished = Event(), Event()
 
-    def slow(path: Path) -> Iterator[Utterance]:
+    def slow(path: Path, later: int) -> Iterator[Utterance]:
         reading.set()
         assert finished.wait(LONG_S)
-        yield from read_shard(path)
+        yield from read_shard(path, later)
 
     monkeypatch.setattr(pool, "read_shard", slow)
     write_shard(tmp_path / "0-00000.safetensors", [said(7, 1)])
