@@ -15,7 +15,8 @@ from torch import Tensor
 from omnitts_cli.models.speaker import QUIETEST
 
 LOUDER, SOFTER = 0.7, 1.6  # natural logarithms: clips are not as even in loudness as the teacher
-ROOM, NOISE, CUT = 0.3, 0.5, 0.15  # shares of the clips
+UNTOUCHED = 0.5  # share of the clips; were all coloured, a bright voice and a bright microphone would look alike
+ROOM, NOISE, CUT = 0.3, 0.5, 0.15  # shares of the others
 ECHO = (3.0, 15.0)  # columns until an echo is softer by e: 0.2 to 1.1 s until it is inaudible
 ECHO_LEVEL = (0.02, 0.15)  # of what is said, in each column
 COLOUR = 0.5  # standard deviation, natural logarithms: of the tilt and of each wave of the microphone's curve
@@ -26,7 +27,7 @@ LOWEST_CUT = 0.55  # of the bands; above it a telephone has nothing
 
 def recorded(mel: Tensor) -> Tensor:
     """Log-mel spectra of clips [n, bands, columns], natural logarithms of magnitudes -> the same, as recorded."""
-    chance = torch.rand(6, len(mel), 1, 1, device=mel.device)
+    chance, untouched = torch.rand(6, len(mel), 1, 1, device=mel.device), mel
     mel = torch.where(chance[0] < ROOM, _in_a_room(mel), mel)
     mel = mel + _microphone(mel)
     mel = torch.where(chance[1] < NOISE, torch.logaddexp(mel, _noise(mel)), mel)
@@ -34,7 +35,8 @@ def recorded(mel: Tensor) -> Tensor:
     cut = (chance[2] < CUT) & (band > LOWEST_CUT + (1 - LOWEST_CUT) * chance[3])
     mel = torch.where(cut, math.log(QUIETEST), mel)
     # as in a louder or softer clip: the quietest is cut off where the mel spectrum cuts it off
-    return (mel + _between(chance[4], (-SOFTER, LOUDER))).clamp(min=math.log(QUIETEST))
+    mel = (mel + _between(chance[4], (-SOFTER, LOUDER))).clamp(min=math.log(QUIETEST))
+    return torch.where(chance[5] < UNTOUCHED, untouched, mel)
 
 
 def _between(chance: Tensor, ends: tuple[float, float]) -> Tensor:
