@@ -169,6 +169,8 @@ def train_speech(
     team: Team,
 ) -> None:
     """Learn for `minutes` from where `folder` says the language side is, with the codec that lies there."""
+    if device.captures:
+        torch.set_num_threads(1)  # sounds are copied one at a time: more threads would only wait for each other
     journal = Journal(folder / team.curves, "speech", team.leads)
     ids = [e.ids for e in tokens.encoder().encode_batch(texts)]
     stream = device.stream()
