@@ -24,6 +24,10 @@ from omnitts_cli.models.slot_decoder import slot_decoder
 
 LEAST_LEAD_S = 0.25
 """A player with less sound than this is served first."""
+PATIENCE = 2
+"""A chunk may wait for those of other requests, as one large call of the codec costs less than two: for up to this
+share (1 / PATIENCE) of the turns in which its frames were made. Its player has sound for twice those turns.
+"""
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,7 @@ class Due:
     frames: int
     urgency: float
     padding: int = 0  # frames that the step decodes after these; their sound is dropped
+    patience: int = 0  # turns that these frames may wait for those of other requests
 
     @property
     def size(self) -> int:
@@ -88,7 +93,7 @@ def due(
     wanted = max(largest(sizes, int(lead_s / 2 / frame_s)), sizes[0])
     if pending < wanted:
         return None
-    return Due(record, wanted, lead_s)
+    return Due(record, wanted, lead_s, patience=wanted + wanted // PATIENCE - pending)
 
 
 def together(dues: Sequence[Due], most_rows: int, most_frames: int | None = None) -> list[list[Due]]:
@@ -101,6 +106,12 @@ def together(dues: Sequence[Due], most_rows: int, most_frames: int | None = None
         rows = most_rows if most_frames is None else min(most_rows, max(most_frames // frames, 1))
         batches += [group[i : i + rows] for i in range(0, len(group), rows)]
     return sorted(batches, key=lambda batch: batch[0].urgency)
+
+
+def grows(batch: Sequence[Due], pending: Iterable[int]) -> bool:
+    """Whether it is better to wait for other requests, which have `pending` frames and gain one a turn."""
+    turns = min(one.patience for one in batch)
+    return turns > 0 and any(0 < batch[0].size - count <= turns for count in pending)
 
 
 class SoundSteps:
@@ -191,11 +202,12 @@ class CodecJob:
 
     fetch: Fetch
     rows: list[tuple[Due, int]]  # first frame of each
+    frame: int  # the number of frames that had been launched before
 
     @property
-    def awaited(self) -> bool:
-        """It holds a request's first sound, which is worth waiting for: the next frame has been launched already."""
-        return any(one.record.first_sound is None and start >= one.record.reference for one, start in self.rows)
+    def awaited(self) -> int:
+        """How many requests get their first sound by it."""
+        return sum(one.record.first_sound is None and start >= one.record.reference for one, start in self.rows)
 
 
 class CodecJobs:
@@ -203,7 +215,7 @@ class CodecJobs:
 
     def __init__(self, context: StepContext, frame_stream: Stream) -> None:
         self._facts, self._plan, self._frame_stream = context.model.facts, context.plan, frame_stream
-        self._pads = context.device.pads
+        self._pads, self._captures = context.device.pads, context.device.captures
         self._stream = context.device.stream()
         self._steps = SoundSteps(context, self._stream)
         self._jobs: deque[CodecJob] = deque()
@@ -218,23 +230,32 @@ class CodecJobs:
         """New requests begin in `slots`."""
         self._steps.clear(slots)
 
-    def launch(self, records: Iterable[Record], turn_s: float = math.inf) -> bool:
+    def launch(self, records: Iterable[Record], turn_s: float = math.inf, frame: int = 0) -> bool:
         """Decode what is due, as far as there is room; returns whether anything was launched.
 
-        `turn_s`: the time that a frame takes.
+        `turn_s`: the time that a frame takes. `frame`: the number of frames launched so far.
         """
         if len(self._jobs) >= MOST:
             return False
         now, launched = time.perf_counter(), False
-        dues = [one for record in records if (one := self._due(record, now, turn_s)) is not None]
+        dues: list[Due] = []
+        pending: set[int] = set()
+        for record in records:
+            one = self._due(record, now, turn_s)
+            if one is not None:
+                dues.append(one)
+            elif record.runnable:
+                pending.add(record.reference + record.made - record.decoding)
         for batch in together(dues, self._steps.most_rows, self._plan.sound_frames):
             if len(self._jobs) >= MOST:
                 break
+            if self._pads and len(batch) < self._steps.most_rows and grows(batch, pending):
+                continue
             if any(one.record.unreported(one.record.decoding + one.frames) for one in batch):
                 self._stream.wait_event(self._frame_stream.record_event())
             rows = [(one, one.record.decoding) for one in batch]
             fetch = self._steps.launch(batch[0].size, [one.record.slot for one in batch], [start for _, start in rows])
-            self._jobs.append(CodecJob(fetch, rows))
+            self._jobs.append(CodecJob(fetch, rows, frame))
             for one in batch:
                 one.record.decoding += one.frames
                 one.record.jobs += 1
@@ -258,16 +279,29 @@ class CodecJobs:
         room = plan.frames - record.decoding if self._pads else 0
         return due(record, available, lead_s, plan.chunks, plan.first_chunk, next_s, fixed=plan.fixed_chunks, room=room)
 
-    def collect(self, wait: bool, few: bool = False) -> Iterator[Decoded]:
-        """What has come back, and with `wait` at least one job's. `few`: waits for every first sound."""
-        while self._jobs and (wait or self._awaited(few) or self._jobs[0].fetch.done()):
+    def collect(self, wait: bool, speaking: int = 0, frame: int = 0) -> Iterator[Decoded]:
+        """What has come back, and with `wait` at least one job's.
+
+        `speaking`: the number of requests whose frames wait meanwhile. `frame`: the number of frames launched so far.
+        """
+        while self._jobs and (wait or self._awaited(speaking, frame) or self._jobs[0].fetch.done()):
             wait = False  # one result is enough to go on with
             job = self._jobs.popleft()
-            sound, codes = job.fetch.wait(soon=job.awaited)
+            sound, codes = job.fetch.wait(soon=job.awaited > 0)
             for row, (one, start) in enumerate(job.rows):
                 one.record.jobs -= 1
                 samples = sound.shape[1] // one.size * one.frames
                 yield Decoded(one.record, start, sound[row, :samples], codes[row, : one.frames])
 
-    def _awaited(self, few: bool) -> bool:
-        return any(job.awaited for job in (self._jobs if few else [self._jobs[0]]))
+    def _awaited(self, speaking: int, frame: int) -> bool:
+        """Whether a first sound is worth waiting for.
+
+        While the host waits, it launches no frame. So either those who get their first sound are at least half of all,
+        or a frame has been launched since.
+        """
+        job = self._jobs[0]
+        if not self._captures:
+            return job.awaited > 0
+        if speaking <= FEW:
+            return any(job.awaited for job in self._jobs)
+        return job.awaited > 0 and (2 * job.awaited >= speaking or frame > job.frame)

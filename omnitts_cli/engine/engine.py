@@ -20,7 +20,7 @@ from torch import Tensor
 from omnitts_cli.audio.chunk import Chunk, Clip, Stopped
 from omnitts_cli.devices.device import Device, Fetch
 from omnitts_cli.engine.admission import Admission, PrefillSteps, runaway_limit, top_up
-from omnitts_cli.engine.codec_jobs import FEW, CodecJobs, Decoded
+from omnitts_cli.engine.codec_jobs import CodecJobs, Decoded
 from omnitts_cli.engine.frame import FrameSteps, StepContext
 from omnitts_cli.engine.meter import AUDIBLE, RequestMeter
 from omnitts_cli.engine.slots import Plan, Record, SlotTable, State, Stop
@@ -32,7 +32,7 @@ from omnitts_cli.request import Failed, Request
 News = Chunk | Failed
 
 TOGETHER = 16
-"""Prompts that are drafted and prefilled together."""
+"""Prompts that are drafted and prefilled together; up to half of all that may enter, if requests are running."""
 
 STOPPED: dict[Stop, Stopped] = {Stop.END: "end", Stop.LIMIT: "limit", Stop.STALL: "stall"}
 
@@ -142,11 +142,12 @@ class Engine:
         self._time_turn(launched)
         if new:  # after the frame, so that it starts without delay
             self._codec.clear([record.slot for record in new])
-        decoded = self._codec.launch(self._speaking(), self._turn_s)
+        decoded = self._codec.launch(self._speaking(), self._turn_s, self.frames_launched)
         self._collect_reports(everything=not launched)
-        decoded |= self._codec.launch(self._speaking(), self._turn_s)
+        decoded |= self._codec.launch(self._speaking(), self._turn_s, self.frames_launched)
         self._collect_sound(wait=not launched and not decoded and not self._opening())
-        news, self._news = self._news, []
+        # first sounds first: those of the end of a request make its caller send the next one
+        news, self._news = sorted(self._news, key=lambda one: not isinstance(one, Chunk) or one.index > 0), []
         return news
 
     def speak(self, requests: Iterable[Request]) -> Iterator[News]:
@@ -272,12 +273,13 @@ class Engine:
         # a burst of requests is admitted over several turns, so that the others go on speaking
         idle = not any(record.has_columns for record in self._admitted)
         left = (max(self.plan.admissions, self.plan.burst) if idle else self.plan.admissions) - len(opening)
+        together = TOGETHER if idle else max(TOGETHER, self.plan.admissions // 2)
         while True:  # the device works on the prompts of one group while those of the next are drafted
             opened = (one for one in tuple(self._waiting) if self._free and one.speakable and self._open(one))
-            group = list(itertools.islice(opened, max(0, min(left, TOGETHER))))
+            group = list(itertools.islice(opened, max(0, min(left, together))))
             ready += self._admission.advance([*opening, *group])
             new, left, opening = new + group, left - len(group), []
-            if len(group) < TOGETHER:
+            if len(group) < together:
                 break
         if ready:
             self._admission.begin(ready)
@@ -347,8 +349,7 @@ class Engine:
     # ---- sound
 
     def _collect_sound(self, wait: bool) -> None:
-        few = self.device.captures and len(self._admitted) <= FEW
-        for decoded in self._codec.collect(wait, few):
+        for decoded in self._codec.collect(wait, len(self._admitted), self.frames_launched):
             if decoded.record.state is not State.DONE:
                 self._deliver(decoded)
 

@@ -23,6 +23,7 @@ from omnitts_cli.models.sampling import Controls
 from omnitts_cli.request import Request
 
 CUDA_BUCKETS = (1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32, 48, 64, 96, 128, 160, 192, 224)
+SOUND_ROWS = (1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Plan:
     frames: int  # frames of one request, reference included
     buckets: tuple[int, ...]
     chunks: tuple[int, ...] = (1, 2, 4, 8, 16)
-    sound_rows: tuple[int, ...] = (1, 2, 4, 6, 8, 12, 16, 24, 32)  # slots decoded together
+    sound_rows: tuple[int, ...] = SOUND_ROWS[:-2]  # slots decoded together
     sound_frames: int | None = None  # frames decoded together, over all slots; None: any number
     # prompt rows of all new requests in one step
     prefill_rows: tuple[int, ...] = (16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 640, 768, 1024, 1280, 1536, 2048)
@@ -75,6 +76,9 @@ class Plan:
         frames = int(seconds * frame_rate) + 1
         sizes = buckets or (CUDA_BUCKETS if pads else range(1, slots + 1))
         if pads and "admissions" not in more:
+            share = max(32, slots // 4)  # of all, enter and are decoded together; more in one step cost less
+            more.update(admissions=share)
+            more.setdefault("sound_rows", tuple(rows for rows in SOUND_ROWS if rows <= share))
             more.setdefault("burst", 64)  # prompts cost less together
         whole = Plan(slots=slots, positions=frames + prompt_rows, frames=frames, buckets=(*sizes, slots), **more)
         return whole.with_slots(slots)

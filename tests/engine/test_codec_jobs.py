@@ -11,7 +11,7 @@ import torch
 from engine_kit import plan_of
 
 from omnitts_cli.devices.cpu import CPUDevice
-from omnitts_cli.engine.codec_jobs import MOST, CodecJobs
+from omnitts_cli.engine.codec_jobs import FEW, MOST, CodecJobs
 from omnitts_cli.engine.frame import StepContext
 from omnitts_cli.engine.meter import RequestMeter
 from omnitts_cli.engine.slots import Record, SlotTable, State, Stop
@@ -57,28 +57,59 @@ def test_nobody_queues_behind_more_than_a_few(jobs: CodecJobs) -> None:
     assert launched == [True] * MOST + [False]
 
 
-@pytest.mark.parametrize("few", [True, False])
-def test_a_first_sound_is_waited_for_with_those_before_it_where_few_speak(jobs: CodecJobs, few: bool) -> None:
+@pytest.mark.parametrize(("speaking", "found"), [(FEW, 3), (FEW + 1, 0)])
+def test_a_first_sound_is_waited_for_with_those_before_it_where_few_speak(
+    jobs: CodecJobs, speaking: int, found: int
+) -> None:
     """Two jobs of others are in front of it, and a fourth one behind; none has ended by itself."""
-    speaking = [record(slot, 4, delivered=2, decoding=2) for slot in range(2)]
-    for one in speaking:
+    others = [record(slot, 4, delivered=2, decoding=2) for slot in range(2)]
+    for one in others:
         one.first_sound = time.perf_counter()
         jobs.launch([one])
     newcomer, later = record(2, 1), record(3, 4, delivered=2, decoding=2)
     later.first_sound = time.perf_counter()
     jobs.launch([newcomer])
     jobs.launch([later])
+    on_an_accelerator(jobs)
+    assert [one.record for one in jobs.collect(wait=False, speaking=speaking)] == [*others, newcomer][:found]
+    assert jobs.in_flight == 4 - found
+
+
+@pytest.mark.parametrize(("speaking", "frame", "waits"), [(12, 7, True), (13, 7, False), (13, 8, True)])
+def test_frames_of_many_others_do_not_wait_for_first_sounds(
+    jobs: CodecJobs, speaking: int, frame: int, waits: bool
+) -> None:
+    """Unless the newcomers are half of all, or the next frame has been launched meanwhile."""
+    jobs.launch([record(slot, 1) for slot in range(6)], frame=7)
+    on_an_accelerator(jobs)
+    assert len(list(jobs.collect(wait=False, speaking=speaking, frame=frame))) == 6 * waits
+
+
+def on_an_accelerator(jobs: CodecJobs) -> None:
+    """No job has ended yet."""
+    jobs._captures = True
     for job in jobs._jobs:
         job.fetch.done = lambda: False  # type: ignore[method-assign]
-    found = [decoded.record for decoded in jobs.collect(wait=False, few=few)]
-    assert found == ([*speaking, newcomer] if few else [])
-    assert jobs.in_flight == (1 if few else 4)
 
 
 class PaddingDevice(CPUDevice):
     """A CPU that pads batches as an accelerator does."""
 
     pads = True
+
+
+@pytest.mark.parametrize("pads", [False, True])
+def test_a_chunk_waits_for_those_of_others_where_batches_are_padded(context: StepContext, pads: bool) -> None:
+    made = CodecJobs(replace(context, device=PaddingDevice(1) if pads else CPUDevice(1)), context.device.stream())
+    whole = context.plan.chunks[-1]
+    early, late = (record(slot, 4 + whole - slot, decoding=4, delivered=4) for slot in range(2))
+    early.first_sound = late.first_sound = time.perf_counter() + 60  # much sound in advance
+    early.closed = late.closed = True
+    assert made.launch([early, late], turn_s=0.01) is not pads
+    for one in (early, late):
+        one.made = one.launched = one.made + 1
+    assert made.launch([early, late], turn_s=0.01)
+    assert [len(job.rows) for job in made._jobs] == ([2] if pads else [1, 1])
 
 
 @pytest.mark.parametrize("fixed", [False, True])

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnitts_cli.engine.codec_jobs import LEAST_LEAD_S, Due, due, largest, together
+from omnitts_cli.engine.codec_jobs import LEAST_LEAD_S, Due, due, grows, largest, together
 from omnitts_cli.engine.meter import RequestMeter
 from omnitts_cli.engine.slots import Record, State
 from omnitts_cli.request import Request
@@ -81,6 +81,26 @@ def test_chunks_grow_sooner_where_frames_come_faster() -> None:
     one = speaking(decoding=4, first_sound=1.0)
     chunks = [due(one, 40, lead, SIZES, 1, 0.01) for lead in (0.2, 0.26, 0.4)]
     assert [chunk.frames for chunk in chunks if chunk is not None] == [16, 8, 16]  # the first takes all it can get
+
+
+def test_a_chunk_may_wait_for_half_of_its_turns() -> None:
+    def patience(pending: int, lead_s: float = 60.0, **facts: object) -> int:
+        one = due(speaking(decoding=4, first_sound=1.0, **facts), 4 + pending, lead_s, SIZES, 1, FRAME_S)
+        assert one is not None
+        return one.patience
+
+    assert [patience(pending) for pending in (16, 20, 24, 30)] == [8, 4, 0, -6]
+    assert patience(4, lead_s=4.1 * 2 * FRAME_S) == 2
+    assert [patience(16, lead_s=LEAST_LEAD_S / 2), patience(16, state=State.FINISHING), patience(16, paused=True)] == [
+        0
+    ] * 3
+
+
+def test_a_batch_waits_only_for_those_who_will_be_there_in_time() -> None:
+    batch = [Due(speaking(), 16, 1.0, patience=patience) for patience in (8, 5)]
+    assert grows(batch, {11}) and grows(batch, {2, 15})
+    assert not grows(batch, {10}) and not grows(batch, {16, 40}) and not grows(batch, ())
+    assert not grows([Due(speaking(), 16, 1.0)], {15})
 
 
 def test_the_end_is_one_step_where_batches_are_padded() -> None:

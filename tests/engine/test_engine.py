@@ -10,6 +10,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import recording_device
 import torch
@@ -294,6 +295,17 @@ def test_the_meter_knows_when_and_how_it_ended() -> None:
     assert [meters[r.id].stopped for r in (good, bad, gone)] == ["end", "failed", "cancelled"]
     assert sum(n for _, n in meters[good.id].arrivals) == samples
     assert 0 < meters[good.id].first_s <= meters[good.id].wall_s
+
+
+def test_first_sounds_are_handed_out_before_ends() -> None:
+    """Chunks of one request stay in order. Where one ends, its caller sends the next request, which takes time."""
+    engine = engine_of(2)
+    nothing = np.zeros(0, np.float32), np.zeros((0, 2), np.int64)
+    failed = Failed("c", InputError("no", hint="no"))
+    old = [Chunk("a", 7, *nothing, False, None, 1), failed, Chunk("a", 8, *nothing, True, "end", 1)]
+    new = [Chunk("b", 0, *nothing, False, None, 1), Chunk("d", 0, *nothing, False, None, 1)]
+    engine._news = [old[0], new[0], *old[1:], new[1]]
+    assert engine.step() == [*new, *old]
 
 
 def test_gradients_are_nobodys_business(model: SpeechModel) -> None:

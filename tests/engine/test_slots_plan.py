@@ -43,6 +43,14 @@ def test_slots_beyond_the_largest_bucket() -> None:
         Plan(slots=8, positions=100, frames=50, buckets=(1, 2, 4))
 
 
+def test_with_many_slots_more_requests_enter_and_are_decoded_together() -> None:
+    few, many = (Plan.of(slots, 10, 12.5) for slots in (128, 256))
+    assert (few.admissions, max(few.sound_rows)) == (32, 32)
+    assert (many.admissions, max(many.sound_rows)) == (64, 64)
+    assert Plan.of(256, 10, 12.5, sound_rows=(1, 8)).sound_rows == (1, 8)
+    assert max(Plan.of(256, 10, 12.5, pads=False).sound_rows) == 32
+
+
 def test_no_burst_is_larger_than_the_slots() -> None:
     plan = Plan.of(3, 10, 12.5)
     assert plan.admissions == 3 and plan.with_slots(1).admissions == 1
