@@ -283,6 +283,7 @@ class CodecJobs:
         """What has come back, and with `wait` at least one job's.
 
         `speaking`: the number of requests whose frames wait meanwhile. `frame`: the number of frames launched so far.
+        After a job in which half of all have ended, jobs without a first sound stay for later, so that newcomers enter.
         """
         while self._jobs and (wait or self._awaited(speaking, frame) or self._jobs[0].fetch.done()):
             wait = False  # one result is enough to go on with
@@ -292,6 +293,9 @@ class CodecJobs:
                 one.record.jobs -= 1
                 samples = sound.shape[1] // one.size * one.frames
                 yield Decoded(one.record, start, sound[row, :samples], codes[row, : one.frames])
+            ended = sum(one.record.state is State.DONE for one, _ in job.rows)
+            if 0 < speaking <= 2 * ended and not any(other.awaited for other in self._jobs):
+                return
 
     def _awaited(self, speaking: int, frame: int) -> bool:
         """Whether a first sound is worth waiting for.

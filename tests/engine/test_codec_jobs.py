@@ -92,6 +92,25 @@ def on_an_accelerator(jobs: CodecJobs) -> None:
         job.fetch.done = lambda: False  # type: ignore[method-assign]
 
 
+@pytest.mark.parametrize(("speaking", "awaited", "collected"), [(2, False, 1), (3, False, 3), (2, True, 4)])
+def test_newcomers_enter_before_all_ends_are_collected(
+    jobs: CodecJobs, speaking: int, awaited: bool, collected: int
+) -> None:
+    """Where half of all have ended, unless a first sound is there as well."""
+    ends = [record(slot, 4, delivered=2, decoding=2) for slot in range(3)]
+    for one in ends:
+        one.first_sound = time.perf_counter()
+        jobs.launch([one])
+    if awaited:
+        jobs.launch([record(3, 1)])
+    for job in jobs._jobs:
+        job.fetch.done = lambda: True  # type: ignore[method-assign]
+    found = 0
+    for decoded in jobs.collect(wait=False, speaking=speaking):
+        decoded.record.state, found = State.DONE, found + 1
+    assert found == collected
+
+
 class PaddingDevice(CPUDevice):
     """A CPU that pads batches as an accelerator does."""
 
