@@ -161,7 +161,8 @@ def bytes_of(name: str) -> bytes:
 
 
 def unusable(shown: str, why: str) -> InputError:
-    return InputError(f"cannot use code file {shown}", cause=why[:200])
+    hint = "code files are made by omnitts codec encode, or by --codes"
+    return InputError(f"cannot use code file {shown}", cause=why[:200], hint=hint)
 
 
 def decoded(engine: Engine, codes: np.ndarray) -> Iterator[np.ndarray]:

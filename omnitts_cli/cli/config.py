@@ -204,8 +204,11 @@ def find(name: str) -> Field:
     if name in former:
         return former[name]
     if name not in fields:
-        from omnitts_cli.settings.file import SECTIONS
+        from omnitts_cli.settings.file import SECTIONS, all_names
 
+        if name in all_names():
+            hint = "omnitts config edit   and write it below its command, such as [batch]"
+            raise UsageError(f"'{name}' is not a setting of all commands", hint=hint)
         close = nearest(name, list(fields))
         hint = f"did you mean '{close}'?" if close else "omnitts config show"
         command, _, rest = name.partition(".")

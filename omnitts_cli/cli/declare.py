@@ -52,6 +52,8 @@ OPTIONS_MEANT = {
     "--wav": "-o FILE",
     "--output-file": "-o FILE",
     "--text": 'omnitts say "text"',
+    "--live": 'omnitts play --live "text"',
+    "--karaoke": 'omnitts play --karaoke "text"',
     "--speaker": "-v NAME",
     "--list-voices": "omnitts voices list",
     "--verbosity": "--verbose",

@@ -319,10 +319,13 @@ def looks_like_ljspeech(path: Path) -> bool:
 
 def refuse_columns(table: Table, name: str, ignore_unknown: bool) -> None:
     if not {"text", "input"} & set(table.header):
+        apart = len(table.header) == 1 and ";" in table.header[0]
         raise InputError(
             f"manifest {name} has no column 'text'",
             cause="its columns: " + ", ".join(table.header)[:200],
-            hint="the first line names the columns: id,text",
+            hint="the columns of a CSV file are separated by commas: id,text"
+            if apart
+            else "the first line names the columns: id,text",
             where=(name, 1),
         )
     if len(set(table.header)) < len(table.header):

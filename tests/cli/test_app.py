@@ -339,6 +339,7 @@ def test_a_full_stderr_costs_the_message_and_not_the_exit_code(
         (("say", "--rate", "200", "hi"), "--speed 1.2"),
         (("say", "--ref-audio", "a.wav", "hi"), "omnitts clone -r CLIP"),
         (("say", "--ssml", "hi"), "--input-format ssml"),
+        (("say", "--live", "hi"), "omnitts play --live"),
         (("say", "--speed", "300", "hi"), "--speed 2"),
         (("say", "--speed", "-1", "hi"), "--speed 0.5"),
         (("say", "--speed", "nan", "hi"), "--speed 1"),

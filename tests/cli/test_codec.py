@@ -49,6 +49,7 @@ def test_a_dash_is_stdin_and_stdout(omnitts: Omnitts, tone: str) -> None:
     assert not Path("-").exists()
     broken = omnitts("codec", "decode", "-", "-o", "c.wav", *TOY, stdin=b"none")
     assert broken.code == 3 and "cannot use code file on standard input" in broken.err
+    assert "omnitts codec encode" in broken.err
 
 
 def test_a_recording_is_no_code_file(omnitts: Omnitts, tone: str) -> None:

@@ -393,3 +393,9 @@ def test_a_folder_that_cannot_be_made_has_a_next_step(
     done = omnitts(*call)
     assert done.code == 8 and "cannot make the folder" in done.err and folder in done.err, done.err
     assert "a part of its path is not a folder" in done.err and hint in done.err
+
+
+@pytest.mark.parametrize("name", ["port", "tries", "ref-audio"])
+def test_settings_of_single_commands_are_set_in_their_tables(omnitts: Omnitts, name: str) -> None:
+    done = omnitts("config", "set", name, "3")
+    assert done.code == 2 and f"'{name}' is not a setting of all commands" in done.err and "[batch]" in done.err

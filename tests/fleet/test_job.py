@@ -454,12 +454,14 @@ def test_an_unknown_field_stops_everything(omnitts: Call) -> None:
         (["m.csv", "-O", "out", "--tries", "5"], 2, "--tries has no effect without --verify asr"),
         (["m.csv", "-O", "out", "--tries", "3"], 2, "--tries has no effect without --verify asr"),
         (["m.csv", "-O", "out", "-v", "nobody"], 4, "voice 'nobody' not found"),
+        (["semicolons.csv", "-O", "out"], 3, "separated by commas"),
         (["m.csv", "-O", "m.csv"], 8, "cannot make the folder"),
         (["here", "-O", "here", "--flat"], 8, "was not made by omnitts batch"),
     ],
 )
 def test_refusals(omnitts: Call, words: list[str], code: int, message: str) -> None:
     Path("m.csv").write_text(CSV)
+    Path("semicolons.csv").write_text("id;text\na;Hello.\n")
     Path("m.doc").write_text("x")
     Path("m.xlsx").write_bytes(b"PK\x03\x04")
     Path("my rows.json").write_text('[{"text": "Hello."}]')
