@@ -48,7 +48,7 @@ RULES: dict[str, dict[str, Any]] = {
     "clone": {"typed_only": {"voice"}, "hidden": {"voice"}, "words": WITHOUT_OMNI},
     "design": {"typed_only": {"voice", "style"}, "hidden": {"voice"}, "words": WITHOUT_OMNI},
     "play": {"hidden": {"play"}, "words": {"output": ("Also write the sound to this file.", "PATH")}},
-    # of the same names, settings files hold those of speech
+    # settings files have options of these names for speech, not for answers
     "ask": {
         "own_only": {"model", "temperature", "top_p", "top_k", "seed"},
         "typed_only": {"voice", "play", "output", "first_chunk", "chunk"},

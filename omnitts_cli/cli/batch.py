@@ -81,7 +81,7 @@ def batch(
 
         try:
             summary = job.run(open_model)
-        except OSError as error:  # of the journal, say: errors of open files do not name them
+        except OSError as error:  # an error of a file that is already open, such as the journal, has no file name
             error.filename = error.filename or corpus.output_dir
             raise
         except Stopped as stopped:

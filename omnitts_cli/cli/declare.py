@@ -317,7 +317,6 @@ def command(
     works although a settings file is broken.
     """
     hints = get_type_hints(body, include_extras=True)
-    hints.pop("return", None)
     groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
     fields = {name: [f for f in fields_of(group) if f.name not in absent] for name, group in groups.items()}
     options = [field for group in fields.values() for field in group]
@@ -328,8 +327,10 @@ def command(
 
         layers = Layers(section, {f.name: f.typed(typed.pop(f.name)) for f in options}, options, tolerant, own_only)
         without = {*typed_only, "file"} if typed.get("words") else typed_only  # typed words are the text
-        values = {f.name: layers.value(f, typed_only=f.name in without) for f in options}
-        built = {name: groups[name](**{f.name: values[f.name] for f in fields[name]}) for name in groups}
+        built = {
+            name: group(**{f.name: layers.value(f, typed_only=f.name in without) for f in fields[name]})
+            for name, group in groups.items()
+        }
         if "messages" in built:
             configure_console(built["messages"])
         warn(layers)

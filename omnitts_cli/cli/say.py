@@ -222,7 +222,7 @@ class BookCommand:
         report_book(place, result, document)
 
     def subtitles(self, job: BookJob) -> sound_out.SubtitleFiles | None:
-        """The files of --subs. By words, the job finds their times."""
+        """The files of --subs. With --subs-by words, the job also finds the times of words."""
         if not self.output.subs:
             return None
         language = self.speech.language if self.speech.language != "auto" else job.book_language() or "auto"

@@ -169,7 +169,7 @@ def rename(
 
 
 def saved_file(name: str, what: str) -> Path:
-    """The file of a saved voice; a voice of the model, which is listed but not saved, is refused as what it is."""
+    """The file of a saved voice. A voice of the model has none; the error says so."""
     if name not in voice_files.names():
         for known, _, model in speakers(""):
             if known == name.lower():
@@ -208,7 +208,7 @@ def blend(
     """Blend saved voices, or the model's own, into a new one."""
     from omnitts_cli.speech.voices import parts_of_blend
 
-    if ":" in name:  # its parts came first
+    if ":" in name:  # the name of the blend is missing, or not in front
         names = [part for part in parts if ":" not in part] or ["NAME"]
         weights = [name, *(part for part in parts if ":" in part)]
         hint = f"omnitts voices blend {names[0]} {' '.join(weights)}"
@@ -227,7 +227,7 @@ def blend(
 
 app.command("list", cls=Command)(command(list_, tolerant=True))
 for body in (show, preview, save, blend, rename, rm, export):
-    app.command(cls=Command)(command(body, absent={"voice", "save_voice"}))  # NAME is the voice
+    app.command(cls=Command)(command(body, absent={"voice", "save_voice"}))  # the argument NAME is the voice
 app.command("import", cls=Command)(command(import_))
 
 

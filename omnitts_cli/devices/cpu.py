@@ -134,8 +134,12 @@ class CPUDevice:
         torch.set_num_threads(threads or omp_threads() or physical_cores())
         self._cores = cores or torch.get_num_threads()
         self._ops = (cpu.native() if environment.variable(environment.NATIVE) != "0" else None) or cpu.OPS
+
+    @property
+    def card(self) -> str:
+        """The processor, and how many threads torch uses."""
         count = torch.get_num_threads()
-        self.card = f"{processor()}, {count} thread{'s' * (count != 1)}"
+        return f"{processor()}, {count} thread{'s' * (count != 1)}"
 
     def ops(self) -> Ops:
         return self._ops

@@ -155,7 +155,7 @@ class ProcessEngine:
         try:
             with self._sending:
                 channel.send(self._news, channel.packed(message))
-        except OSError:  # it has ended, which `step` raises
+        except OSError:  # the process has ended; `step` raises the error
             pass
 
     def _call(self, name: str, given: Any) -> np.ndarray:

@@ -133,10 +133,10 @@ class Session:
     config: dict[str, Any] = field(default_factory=dict)
     asked: Asked | None = None
     stream_audio: bool = False
-    open: Utterance | None = None  # still takes text
+    open: Utterance | None = None  # to which text is added
     count: int = 0
-    turns: deque[Utterance] = field(default_factory=deque)  # the first is being spoken
-    more: asyncio.Event = field(default_factory=asyncio.Event)  # there are turns
+    turns: deque[Utterance] = field(default_factory=deque)  # to be spoken; the first one is being spoken
+    more: asyncio.Event = field(default_factory=asyncio.Event)  # `turns` is not empty
 
     # ---- what the client says
 

@@ -17,7 +17,7 @@ from omnitts_cli.voices import Named
 OPENAI = {
     **dict.fromkeys(("coral", "nova", "sage", "shimmer", "marin"), "female"),
     **dict.fromkeys(("ash", "ballad", "echo", "onyx", "verse", "cedar"), "male"),
-    **dict.fromkeys(("alloy", "fable"), ""),  # heard as either
+    **dict.fromkeys(("alloy", "fable"), ""),  # neither clearly female nor male
 }
 """The voices of OpenAI. A model without a voice of that name speaks with one of its own, always the same: of the same
 sex where the model's descriptions name one."""

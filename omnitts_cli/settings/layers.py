@@ -55,9 +55,7 @@ class Layers:
         files = [self._usable(partial(self._file, path, section), Layer(str(path), {})) for path in paths]
         below = [self._usable(self._environment, Layer("environment", {})), *files]
         named = next((layer for layer in [given, *below] if layer.values.get("preset")), None)
-        chosen = []
-        if named and "preset" in self._fields:
-            chosen = [self._usable(partial(self._preset, named.values["preset"]), Layer("preset", {}))]
+        chosen = [self._usable(partial(self._preset, named.values["preset"]), Layer("preset", {}))] if named else []
         self.layers = [given, *chosen, *below] if named is given else [given, *below, *chosen]
 
     def _usable(self, read: Callable[[], T], otherwise: T) -> T:

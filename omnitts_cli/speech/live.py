@@ -44,9 +44,9 @@ class LiveStream(Stream):
     ) -> None:
         super().__init__(loop, rate, replace(manner, safe=False, retries=0), Fed(), tell, notify)
         self._count = 0
-        self._fed: Take | None = None  # the take whose request is open
-        self._chars = 0  # of it
-        self._gap: Break = "none"  # before the next one
+        self._fed: Take | None = None  # the take whose request still takes words
+        self._chars = 0  # of its text
+        self._gap: Break = "none"  # before the next take
         longest = self.manner.longest
         self._enough = min(ENOUGH_CHARS, longest // 2) if longest else ENOUGH_CHARS
         self._by_words = bool(self.manner.read or longest)
@@ -56,7 +56,7 @@ class LiveStream(Stream):
 
     @property
     def admitted(self) -> bool:
-        """Returns True: it is its caller who makes it wait."""
+        """Returns True: a live request waits for words, not for the engine."""
         return True
 
     def write(self, text: str) -> None:

@@ -132,7 +132,7 @@ def _stored(folder: Path, name: str, device: Device, settings: EngineSettings, s
 
 
 def tower_of(thinker: ThinkerFamily, config: Any, name: str) -> Part:
-    """The audio tower without values, or an error for a model that takes no sound."""
+    """The audio tower, its weights not yet loaded, or an error for a model that takes no sound."""
     tower = thinker.tower(config)
     if tower is None:
         raise ModelError(f"{name} takes no sound", hint='omnitts ask "a question"')
@@ -140,7 +140,7 @@ def tower_of(thinker: ThinkerFamily, config: Any, name: str) -> Part:
 
 
 def projection_of(thinker: ThinkerFamily, config: Any, name: str) -> Part:
-    """The way from thinker to talker without values, or an error for a model that only writes."""
+    """The projection from thinker to talker, its weights not yet loaded, or an error for a model that only writes."""
     projection = thinker.projection(config)
     if projection is None:
         raise ModelError(f"{name} answers in text; it cannot speak", hint='omnitts ask --text-only "a question"')

@@ -133,7 +133,7 @@ class Reply:
         )
 
     def deliver(self, news: Token | Sound) -> bool:
-        """Takes news, which are looked at later; returns whether they are the last. For `Assistant`."""
+        """Keeps news until `events` reads them; returns whether they are the last. For `Assistant`."""
         self._news.append(news)
         self._coming -= news.last
         return news.error is not None or not self._coming
