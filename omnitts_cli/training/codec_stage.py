@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -15,7 +14,7 @@ from omnitts_cli.training import parts
 from omnitts_cli.training.channels_last import channels_last, from_silence, in_float32
 from omnitts_cli.training.joined import JoinedWeights
 from omnitts_cli.training.journal import Budget, Journal, falling_rate
-from omnitts_cli.training.learning import half, half_type, optimiser
+from omnitts_cli.training.learning import Capture, half, half_type, optimiser
 from omnitts_cli.training.low_wave import DOWN as LOW_DOWN
 from omnitts_cli.training.low_wave import LowWaves, out_of_phase
 from omnitts_cli.training.mel_distance import MelDistance
@@ -103,7 +102,7 @@ class CodecStage:
             if found := parts.under(name, tensors):  # discriminators come with the polish alone
                 module.load_state_dict(found)
 
-    def begin(self) -> None:
+    def begin(self, capture: Capture, journal: Journal) -> None:
         """Called once, when the weights and the first speech are there."""
 
     def learn(self, bypass: bool) -> None:
@@ -220,7 +219,7 @@ def train_codec(
         else:
             started = False
         stage.start_alike()
-        stage.begin()
+        stage.begin(stream.capture, journal)
         weights = sum(p.numel() for p in stage.learned)
         journal.write(event="start", resumed=started, weights=weights, hours=pool.hours, members=team.size)
         Loop(stage, stream.capture, shards, journal, folder, Budget(minutes), started).run()
@@ -235,7 +234,7 @@ class Loop:
     def __init__(
         self,
         stage: CodecStage,
-        capture: Callable[[Callable[[], None]], Callable[[], None]],
+        capture: Capture,
         shards: ShardReader,
         journal: Journal,
         folder: Path,

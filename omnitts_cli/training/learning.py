@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
 
 import torch
 from torch import Tensor, nn
 
 from omnitts_cli.devices.device import Device
+
+Capture = Callable[[Callable[[], None]], Callable[[], None]]
+"""Records a step; returns what replays it."""
 
 
 def half(device: Device) -> torch.autocast | nullcontext[None]:

@@ -11,7 +11,7 @@ from omnitts_cli.errors import InputError, OmniError
 
 PANELS = {
     "codec": ("mel", "wave", "commit", "alike", "phones", "periods", "low"),
-    "polish": ("mel", "wave", "discriminators", "feature", "latent", "periods", "low"),
+    "polish": ("mel", "wave", "discriminators", "feature", "latent", "periods", "low", "heard_phones", "misheard"),
     "speech": ("first", "held_first", "phones", "held_phones", "held_cloned", "held_swapped", "held_described"),
 }
 

@@ -2,8 +2,8 @@
 
 Discriminators trade a little clarity for voices that sound less dull. They come last: if the codes still change while
 discriminators judge the sound, more clarity is lost than gained. The codec's own encoder brings the clarity back: it
-has learned to tell phones apart, and its latents of the decoded sound must match those of the true one; see
-benchmarks/LOG.md.
+has learned to tell phones apart, and its latents of the decoded sound must match those of the true one. A recogniser
+that is taught beforehand brings words and speakers nearer too; see benchmarks/LOG.md.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ from omnitts_cli.training import parts
 from omnitts_cli.training.channels_last import evened
 from omnitts_cli.training.codec_stage import CodecStage
 from omnitts_cli.training.discriminators import Discriminators, discriminator_loss, generator_losses
+from omnitts_cli.training.hearing import DISTANCES, MISHEARD, Hearing
 from omnitts_cli.training.joined import JoinedWeights
-from omnitts_cli.training.learning import half, half_type
+from omnitts_cli.training.journal import Journal
+from omnitts_cli.training.learning import Capture, half, half_type, optimiser
 from omnitts_cli.training.low_wave import out_of_phase
 from omnitts_cli.training.pool import FRAME, SoundPool
 from omnitts_cli.training.recipe import Polish, Recipe
@@ -47,6 +49,9 @@ def low(sound: Tensor) -> Tensor:
     return F.conv1d(sound[:, None], (taps / taps.sum())[None, None], padding=TAPS // 2)[:, 0]
 
 
+LEAST = 0.5  # of the sounds that the recogniser must name right to be asked
+MEASURED, HIGHEST = 8, 300.0
+"""Batches by which the weights of what is heard are found, and the highest weight."""
 NOISE = 2e-4
 """Deviation of the noise that is added to recorded and generated sound before the discriminators: -74 dB, inaudible.
 Without it they judge by what lies below: rounding, and a decoder's remainders of noise where true sound is silent."""
@@ -63,14 +68,25 @@ class PolishStage(CodecStage):
     NAME = "polish"
     GROWS = False
     SKIP = ("quantiser",)  # codes, and what they mean to the decoder, stay
-    LOSSES = ("mel", "wave", "discriminators", "adversarial", "feature", "latent", "periods", "low")
+    LOSSES = (
+        *("mel", "wave", "discriminators", "adversarial", "feature", "latent", "periods", "low"),
+        *DISTANCES,
+        *MISHEARD,
+    )
 
     def __init__(self, recipe: Recipe, device: Device, pool: SoundPool, team: Team) -> None:
         plan = recipe.polish
         self.discriminators = Discriminators(plan.discriminator_width, plan.periods, plan.period_width).to(
             device.torch_device
         )
+        self.hearing = Hearing(plan.recogniser_width, pool, device)
+        self.taught = False
         super().__init__(recipe, device, pool, team)
+        self.shares = [plan.heard_layers, plan.heard_phones, plan.heard_speaker, plan.heard_spectra]
+        self.listens = any(self.shares)
+        # the decoder's rate, which rises while new discriminators learn
+        self.risen, self.paced = torch.zeros_like(self.rate), torch.zeros_like(self.rate)
+        self.optimiser = optimiser(device, self.learned, self.paced, (0.8, 0.99), 1e-3)
         for module in (self.encoder, self.quantiser, self.phones, self.pitch, self.outline):
             module.eval().requires_grad_(False)
         # what the decoder is given for each frame of the pool, and of the pool's sound a little later
@@ -107,10 +123,20 @@ class PolishStage(CodecStage):
         return last.snake, last.rise, *last.units, decoder.snake, decoder.closing
 
     def modules(self) -> dict[str, nn.Module]:
-        return super().modules() | {"discriminators": self.discriminators}
+        return super().modules() | {"discriminators": self.discriminators, "recogniser": self.hearing.recogniser}
+
+    def begin(self, capture: Capture, journal: Journal) -> None:
+        if self.listens and not self.taught:
+            right = self.hearing.teach(self.schedule.teaching, capture, journal)
+            self.listens = self.team.agree(right, self.device) >= LEAST
+        self.team.start_alike(self.hearing.recogniser.state_dict().values())
+        self.hearing.settle()
+        self._encode_all()
+        if self.listens:
+            self._weigh(journal)
 
     @torch.no_grad()
-    def begin(self) -> None:
+    def _encode_all(self) -> None:
         """The whole pool goes through the encoder and the books, in stretches that overlap."""
         self.averages.load_state_dict(self.decoder.state_dict())
         for used, new in zip(self.encoder_parts, self._encoder_parts(), strict=True):
@@ -150,9 +176,32 @@ class PolishStage(CodecStage):
             + polish.repetition * periods
             + polish.low * phase
         )
+        losses = [mel, wave, own, adversarial, feature, latent, periods, phase]
+        if self.listens:
+            heard = self.hearing.apart(made, true, places[: self.fitting])
+            close = close + sum(share * off for share, off in zip(self.shares, heard, strict=False))
+            losses += heard
         self.weights.learn(close + polish.adversary * adversarial + polish.feature * feature)
         self.judges.learn(own)
-        self.losses += torch.stack([mel, wave, own, adversarial, feature, latent, periods, phase]).detach()
+        self.losses[: len(losses)] += torch.stack([value.detach().float() for value in losses])
+
+    def _weigh(self, journal: Journal) -> None:
+        """Shares become weights: the gradient of each distance is to have that share of the size of log-mel's."""
+        plan, polish = self.plan, self.schedule
+        sizes = [0.0] * (len(DISTANCES) + 1)
+        for kind in (*range(len(DISTANCES)), -1) * MEASURED:
+            true, places = self.pool.draw_whole(polish.batch, plan.frames)
+            with self.weights.used(self.weights.parts()), half(self.device):
+                made = self.sound(self.meant[0][places]).float()
+            made, true, places = (x[: self.fitting] for x in (made, true, places))
+            off = polish.mel * self.apart(made, true) if kind < 0 else self.hearing.apart(made, true, places)[kind]
+            self.weights.learn(off)
+            sizes[kind] += float(self.gradients.norm()) / MEASURED
+        *heard, mel = (self.team.agree(size, self.device) for size in sizes)
+        self.shares = [
+            min(HIGHEST, share * mel / (size + 1e-9)) for share, size in zip(self.shares, heard, strict=True)
+        ]
+        journal.write(event="weights", **dict(zip(DISTANCES, self.shares, strict=True)))
 
     def _moves(self, places: Tensor) -> Tensor:
         """Which of MOVES each frame is taken from: none for examples whose frames fit each other."""
@@ -200,6 +249,8 @@ class PolishStage(CodecStage):
 
     def update(self) -> None:
         nn.utils.clip_grad_norm_(self.learned, 100.0)
+        self.risen.add_(1 / self.schedule.rise).clamp_(max=1.0)
+        self.paced.copy_(self.rate * self.risen)
         self.optimiser.step()
         self.discriminator_optimiser.step()
         with torch.no_grad():
@@ -208,6 +259,9 @@ class PolishStage(CodecStage):
     def resume(self, tensors: dict[str, Tensor]) -> None:
         """`learning`: the decoder that went on, beside the means of its weights."""
         super().resume(tensors)
+        self.taught = any(name.startswith("recogniser.") for name in tensors)
+        if any(name.startswith("discriminators.") for name in tensors):
+            self.risen.fill_(1.0)
         if learning := parts.under("learning", tensors):
             self.decoder.load_state_dict(learning)
 

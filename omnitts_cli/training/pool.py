@@ -17,7 +17,7 @@ import torch
 from safetensors.numpy import load_file, save_file
 from torch import Tensor
 
-from omnitts_cli.training.teacher import HALF, PHONES_PER_FRAME, SAMPLE_RATE, Facts
+from omnitts_cli.training.teacher import FACTS, HALF, PHONES_PER_FRAME, SAMPLE_RATE, Facts
 from omnitts_cli.training.teacher import SAMPLES_PER_FRAME as FRAME
 
 PASSING = -1  # the voice number of a speaker without a name
@@ -129,6 +129,7 @@ class SoundPool:
         halves = int(hours * 3600 * SAMPLE_RATE) // HALF
         self.sound = torch.zeros(halves * HALF, dtype=torch.int16, device=device)
         self.phones = torch.zeros(halves, dtype=torch.uint8, device=device)
+        self.facts = torch.zeros(halves, FACTS, dtype=torch.float16, device=device)  # of who speaks there
         self.filled = torch.zeros((), dtype=torch.int64, device=device)  # a tensor: captured steps read it
         self.samples = 0  # ever added
         self._at = 0
@@ -138,11 +139,15 @@ class SoundPool:
             return
         joined = torch.from_numpy(np.concatenate([u.sound for u in utterances]))[-len(self.sound) :]
         phones = torch.from_numpy(np.concatenate([u.phones.reshape(-1) for u in utterances]))[-len(self.phones) :]
+        facts = np.repeat(
+            np.array([u.facts.numbers() for u in utterances], np.float16), [u.phones.size for u in utterances], 0
+        )
         if self._at + len(joined) > len(self.sound):
             self._at = 0
         self.sound[self._at : self._at + len(joined)] = joined.to(self.sound.device)
         half = self._at // HALF
         self.phones[half : half + len(phones)] = phones.to(self.phones.device)
+        self.facts[half : half + len(phones)] = torch.from_numpy(facts)[-len(phones) :].to(self.phones.device)
         self._at += len(joined)
         self.samples += len(joined)
         self.filled.fill_(min(self.samples, len(self.sound)) if self.samples > self._at else self._at)
@@ -156,6 +161,11 @@ class SoundPool:
         places = self._places(batch, frames * PHONES_PER_FRAME, self.filled // HALF)
         phones = self.phones[places].long().view(batch, frames, PHONES_PER_FRAME)
         return self._sound(places[:, :1] * HALF, frames), phones
+
+    def draw_said(self, batch: int, frames: int) -> tuple[Tensor, Tensor, Tensor]:
+        """As `draw`: the sound, its phones [batch, halves], and the facts of who says them [batch, halves, FACTS]."""
+        places = self._places(batch, frames * PHONES_PER_FRAME, self.filled // HALF)
+        return self._sound(places[:, :1] * HALF, frames), self.phones[places].long(), self.facts[places].float()
 
     def draw_whole(self, batch: int, frames: int) -> tuple[Tensor, Tensor]:
         """Random stretches that begin where a frame begins, and which frames they are [batch, frames]."""

@@ -96,6 +96,13 @@ class Polish:
     low: float
     unfit: float
     kept: float
+    rise: int
+    recogniser_width: int
+    teaching: float
+    heard_layers: float
+    heard_phones: float
+    heard_speaker: float
+    heard_spectra: float
 
 
 @dataclass(frozen=True)

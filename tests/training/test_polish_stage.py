@@ -9,8 +9,10 @@ import pytest
 import torch
 
 from omnitts_cli.devices.cpu import CPUDevice
-from omnitts_cli.training import parts
+from omnitts_cli.training import parts, polish_stage
 from omnitts_cli.training.codec_stage import CodecStage
+from omnitts_cli.training.hearing import DISTANCES
+from omnitts_cli.training.journal import Journal
 from omnitts_cli.training.polish_stage import BEFORE, ENCODED, MOVES, NOISE, PolishStage, low, shown
 from omnitts_cli.training.pool import ShardReader, SoundPool
 from omnitts_cli.training.recipe import Recipe
@@ -25,10 +27,14 @@ def pool_of(shards: ShardReader) -> SoundPool:
     return pool
 
 
+def begin(stage: PolishStage) -> None:
+    stage.begin(lambda step: step, Journal(Path("/dev/null"), "polish", echo=False))
+
+
 def test_codes_stay_while_decoder_and_discriminators_learn(small: Recipe, shards: ShardReader) -> None:
     stage = PolishStage(small, CPUDevice(1), pool_of(shards), Team())
     stage.start_books()
-    stage.begin()
+    begin(stage)
     kept = {**stage.encoder.state_dict(), **stage.quantiser.state_dict(), **stage.phones.state_dict()}
     before = {name: t.clone() for name, t in kept.items()}
     moving = (stage.decoder.closing.conv.weight, stage.discriminators.each[0].last.weight)
@@ -63,7 +69,7 @@ def test_the_distance_of_latents_alone_moves_the_decoder(small: Recipe, shards: 
     )
     stage = PolishStage(alone, CPUDevice(1), pool_of(shards), Team())
     stage.start_books()
-    stage.begin()
+    begin(stage)
     stage.learn(bypass=False)
     assert stage.gradients.abs().sum() > 0
 
@@ -71,7 +77,7 @@ def test_the_distance_of_latents_alone_moves_the_decoder(small: Recipe, shards: 
 def test_frames_are_encoded_as_they_are_in_the_whole_clip(small: Recipe, shards: ShardReader) -> None:
     stage = PolishStage(small, CPUDevice(1), pool_of(shards), Team())
     stage.start_books()
-    stage.begin()
+    begin(stage)
     frames = min(300, int(stage.pool.filled) // SAMPLES_PER_FRAME)  # more than one stretch
     assert frames > ENCODED
     sound = stage.pool.sound[: frames * SAMPLES_PER_FRAME].float()[None] / 32768
@@ -88,7 +94,7 @@ def test_the_mean_of_the_weights_is_kept_and_learning_goes_on_from_the_last(
     pool = pool_of(shards)
     stage = PolishStage(small, CPUDevice(1), pool, Team())
     stage.start_books()
-    stage.begin()
+    begin(stage)
     first = stage.decoder.closing.conv.weight.detach().clone()
     stage.learn(bypass=False)
     stage.update()
@@ -106,7 +112,7 @@ def test_what_codes_mean_to_the_decoder_stays(small: Recipe, shards: ShardReader
     """Nothing moves them but a weight decay, which is why it may not reach them."""
     stage = PolishStage(small, CPUDevice(1), pool_of(shards), Team())
     stage.start_books()
-    stage.begin()
+    begin(stage)
     before = [weight.detach().clone() for weight in stage.decoder.quantiser.parameters()]
     stage.learn(bypass=False)
     stage.rate.fill_(1.0)
@@ -117,7 +123,7 @@ def test_what_codes_mean_to_the_decoder_stays(small: Recipe, shards: ShardReader
 def test_latents_of_both_sounds_in_one_batch_are_those_of_each_alone(small: Recipe, shards: ShardReader) -> None:
     stage = PolishStage(small, CPUDevice(1), pool_of(shards), Team())
     stage.start_books()
-    stage.begin()
+    begin(stage)
     made = torch.randn(2, 4 * SAMPLES_PER_FRAME, requires_grad=True)
     true = torch.randn(4, 4 * SAMPLES_PER_FRAME)
     distance = stage._latent_distance(made, true)
@@ -170,7 +176,7 @@ def test_some_examples_have_frames_that_do_not_fit_each_other(small: Recipe, sha
     half = replace(small, polish=replace(small.polish, batch=4, unfit=0.5, mel=1.0))
     stage = PolishStage(half, CPUDevice(1), pool_of(shards), Team())
     stage.start_books()
-    stage.begin()
+    begin(stage)
     places = torch.arange(64).view(4, 16)
     moves = stage._moves(places)
     assert stage.fitting == 2 and not moves[:2].any() and moves[2:].any()
@@ -183,3 +189,22 @@ def test_some_examples_have_frames_that_do_not_fit_each_other(small: Recipe, sha
     assert torch.allclose(stage.meant[1, frame], wanted, atol=1e-4)
     stage.learn(bypass=False)
     assert bool(stage.losses.isfinite().all()) and stage.gradients.abs().sum() > 0
+
+
+def test_what_the_recogniser_hears_gets_the_wanted_share_and_moves_the_decoder(
+    small: Recipe, shards: ShardReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(polish_stage, "LEAST", -1.0)  # it has hardly learned
+    deaf = replace(small, polish=replace(small.polish, latent=0.0, adversary=0.0, feature=0.0, repetition=0.0, low=0.0))
+    stage = PolishStage(deaf, CPUDevice(1), pool_of(shards), Team())
+    stage.start_books()
+    begin(stage)
+    assert stage.listens and all(0 < share <= polish_stage.HIGHEST for share in stage.shares)
+    kept = [weight.clone() for weight in stage.hearing.recogniser.parameters()]
+    before = stage.decoder.closing.conv.weight.detach().clone()
+    stage.learn(bypass=False)
+    stage.update()
+    heard = dict(zip(stage.LOSSES, stage.losses.tolist(), strict=True))
+    assert all(heard[name] > 0 for name in DISTANCES)
+    assert not torch.equal(before, stage.decoder.closing.conv.weight)
+    assert all(torch.equal(a, b) for a, b in zip(kept, stage.hearing.recogniser.parameters(), strict=True))

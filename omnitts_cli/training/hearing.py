@@ -1,0 +1,133 @@
+"""Hearing as a loss: a recogniser shall find in decoded sound what it finds in the true one.
+
+It learns the teacher's labels, from the teacher's own sound alone, and then stays as it is. Log-mel spectra give every
+difference the same weight; a recogniser weighs those by which words and speakers are told apart.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from omnitts_cli.devices.device import Device
+from omnitts_cli.training.joined import JoinedWeights
+from omnitts_cli.training.journal import Budget, Journal, falling_rate
+from omnitts_cli.training.learning import Capture, half, half_type, optimiser
+from omnitts_cli.training.pool import SoundPool
+from omnitts_cli.training.recogniser import USED, Found, Recogniser
+from omnitts_cli.training.teacher import PHONES_PER_FRAME, SILENCE
+
+DISTANCES = ("heard_layers", "heard_phones", "heard_speaker", "heard_spectra")
+MISHEARD = ("misheard", "misheard_true")  # shares of the sounds that it takes for others: in decoded and in true sound
+BATCH, FRAMES = 32, 32
+RATE, FINAL_RATE, WARM_UP = 1e-3, 2e-5, 200
+LOOK_EVERY, WRITE_EVERY = 50, 20  # steps between two looks at the clock, and looks between two lines of the journal
+SOFTER = 2.0  # temperature at which the probabilities of phones are compared, so that clear ones count too
+LOCAL = 16  # hops of 10 ms in a short-time mean of a spectrum
+
+
+class Hearing:
+    """The recogniser, and its distances between two sounds."""
+
+    def __init__(self, width: int, pool: SoundPool, device: Device) -> None:
+        self.pool, self.device = pool, device
+        self.recogniser = Recogniser(width).to(device.torch_device).requires_grad_(False)
+
+    def teach(self, minutes: float, capture: Capture, journal: Journal) -> float:
+        """Learn for `minutes`; returns the share of the sounds that the recogniser names right in the end."""
+        where = self.device.torch_device
+        self.recogniser.train().requires_grad_(True)
+        weights = JoinedWeights((self.recogniser,), half_type(self.device))
+        rate, measured = torch.tensor(RATE, device=where), torch.zeros(5, device=where)
+        adam = optimiser(self.device, [weights.values], rate, (0.9, 0.98), 1e-2)
+
+        def step() -> None:
+            sound, phones, facts = self.pool.draw_said(BATCH, FRAMES)
+            said = (phones != SILENCE).float()
+            with weights.used(weights.parts()), half(self.device):
+                found = self.recogniser(masked(self.recogniser.spectra(sound)))
+            named = F.cross_entropy(found.phones.flatten(0, 1), phones.flatten(), label_smoothing=0.03)
+            count = said.sum() + 1.0
+            who = ((found.who - facts).square().mean(-1) * said).sum() / count
+            weights.learn(named + who)
+            nn.utils.clip_grad_norm_([weights.values], 5.0)
+            adam.step()
+            right = ((found.phones.argmax(-1) == phones).float() * said).sum() / count
+            mean = (facts * said[..., None]).sum((0, 1)) / count
+            variance = ((facts - mean).square().mean(-1) * said).sum() / count
+            measured.add_(torch.stack([named, who, right, variance, torch.ones_like(right)]).detach())
+
+        def write(steps: int) -> float:
+            """The means since the last line, to the journal."""
+            named, who, right, variance, count = measured.tolist()
+            measured.zero_()
+            explained = 1 - who / max(variance, 1e-6)  # of the variance of who speaks
+            journal.write(taught=steps, phones=named / count, who=who / count, right=right / count, explained=explained)
+            return float(right / count)
+
+        budget, looks, together = Budget(minutes), 0, LOOK_EVERY if self.device.captures else 1
+        learn = capture(step)
+        while (spent := budget.spent) < 1.0 or looks == 0:
+            rate.fill_(falling_rate(spent, RATE, FINAL_RATE, looks * together, WARM_UP))
+            for _ in range(together):
+                learn()
+            looks += 1
+            if looks % WRITE_EVERY == 0:
+                right = write(looks * together)
+        if looks % WRITE_EVERY:
+            right = write(looks * together)
+        return right
+
+    @torch.no_grad()
+    def settle(self) -> None:
+        """The recogniser stays as it is from now on; how its weights are used is made once."""
+        self.recogniser.eval().requires_grad_(False)
+        self.weights = JoinedWeights((self.recogniser,), half_type(self.device))
+        self.parts = [part.clone() for part in self.weights.parts()]
+
+    def apart(self, made: Tensor, true: Tensor, places: Tensor) -> list[Tensor]:
+        """DISTANCES of two sounds [B, n], and MISHEARD; `places`: which frames of the pool they are [B, T]."""
+        spectra = self.recogniser.spectra(torch.cat([made, true]))
+        with self.weights.used(self.parts), half(self.device):
+            both = self.recogniser(spectra)
+        own, wanted = both.part(slice(len(made))), both.part(slice(len(made), None))
+        said = self.pool.phones.view(-1, PHONES_PER_FRAME)[places].flatten(1)
+        voiced = said != SILENCE
+        wrong = [((one.phones.argmax(-1) != said) & voiced).sum() / (voiced.sum() + 1.0) for one in (own, wanted)]
+        return [*distances(own, wanted), spectra_apart(spectra[: len(made)], spectra[len(made) :]), *wrong]
+
+
+def masked(spectra: Tensor) -> Tensor:
+    """Noise, and a band and a moment without anything: the recogniser must use all that tells a sound."""
+    size, _, hops = spectra.shape
+    chance = torch.rand(6, size, 1, 1, device=spectra.device)
+    noise = 2.0 * chance[0] - 2.0 + 0.3 * torch.randn_like(spectra)
+    noisy = torch.where(chance[1] < 0.4, torch.logaddexp(4 * spectra, 4 * noise) / 4, spectra)
+    long, short = (torch.arange(used, device=spectra.device) / used for used in USED)
+    band = torch.cat([long, short, short])[None, :, None] - chance[2]
+    time = torch.arange(hops, device=spectra.device)[None, None] - chance[3] * hops
+    gone = ((band >= 0) & (band < 0.2 * chance[4])) | ((time >= 0) & (time < 12 * chance[5]))
+    return torch.where(gone, 0.0, noisy)
+
+
+def distances(made: Found, true: Found) -> list[Tensor]:
+    """How far layers, probabilities of phones, and speakers are apart; `true` is not taught."""
+    layers = [_relative(a, b.detach()) for a, b in zip(made.layers, true.layers, strict=True)]
+    wanted = F.log_softmax(true.phones.detach() / SOFTER, -1)
+    phones = (wanted.exp() * (wanted - F.log_softmax(made.phones / SOFTER, -1))).sum(-1).mean() * SOFTER**2
+    who = (made.who - true.who.detach()).mean(1).abs().mean()
+    return [torch.stack(layers).mean(), phones, who]
+
+
+def _relative(made: Tensor, true: Tensor) -> Tensor:
+    made, true = made.float(), true.float()
+    return (made - true).abs().mean() / (true.abs().mean() + 1e-4)
+
+
+def spectra_apart(made: Tensor, true: Tensor) -> Tensor:
+    """How far mean spectra are apart, over whole examples and over short times: [B, bands, hops] of each.
+
+    A distance at each moment asks for the median of all voices where codes leave a choice; means say which voice."""
+    off = (made - true.detach())[:, : USED[0]]
+    return off.mean(2).abs().mean() + F.avg_pool1d(off, LOCAL, LOCAL // 2).abs().mean()
