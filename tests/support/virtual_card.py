@@ -1,8 +1,8 @@
 """The engine's own loop over a modelled card, in virtual time: what an order of work costs, without a card.
 
 Admission, the order of frames, chunk sizes and the queue are the engine's. Only the captured steps are replaced: each
-takes as long as was measured on an H200 for the 1.7B, and streams that are busy at once share the card. A run is the
-same each time. It is a model: it compares orders of work, and its figures are not measurements.
+takes as long as was measured on an H200 for the 1.7B (2026-11-23), and streams that are busy at once share the card. A
+run is the same each time. It is a model: it compares orders of work, and its figures are not measurements.
 """
 
 from __future__ import annotations
@@ -28,16 +28,25 @@ from omnitts_cli.families.toy import toy
 from omnitts_cli.request import Request
 from omnitts_cli.voices import Named
 
-FRAME_MS = {1: 1.55, 8: 2.15, 16: 3.27, 32: 3.55, 64: 3.91, 96: 4.75, 128: 5.11}
-"""A captured frame alone, by rows. Measured at 1, 8, 16, 64, 96 and 128."""
-PROMPT_MS, EACH_PROMPT_MS = 1.33, 0.37
-"""Prompts of one launch: once through all layers, and the rows of each. Fitted to the first sounds of 1, 8 and 16."""
-CHUNK_MS, EACH_CODE_MS = 0.5, 0.0195
-"""A captured chunk of the codec, and each of its frames. Within 7 % of eleven measured sizes."""
-TOGETHER = 1.07
-"""Work of two busy streams in the time of one: ten frames and four chunks, 79.2 ms one by one, take 74.1."""
-STEP_MS, ROW_MS, JOB_MS, CHUNK_ROW_MS, ADMISSION_MS, NEWCOMER_MS = 0.3, 0.008, 0.25, 0.02, 1.2, 0.12
-"""The engine's own thread: a frame and its rows, a codec job and its rows, an admission and its newcomers."""
+FRAME_MS = {1: 1.5, 8: 1.83, 16: 2.51, 32: 3.34, 64: 3.45, 96: 4.2, 128: 4.34, 192: 5.47, 224: 5.6, 256: 5.75}
+"""A captured frame alone, by rows."""
+PROMPT_MS = {16: 1.3, 32: 1.3, 64: 1.3, 128: 1.5, 256: 1.9, 512: 3.0, 768: 3.9, 1024: 4.8, 2048: 9.2}
+"""A step of prompts alone, by rows."""
+PROMPT_ROWS = 16
+"""Of each prompt, without its prefix, which is kept."""
+CHUNK_ROWS = (1, 8, 16, 24, 32, 48, 64)
+CHUNK_MS = {
+    1: (0.53, 0.67, 0.82, 0.96, 1.07, 1.45, 1.62),
+    2: (0.59, 0.81, 0.99, 1.18, 1.34, 1.85, 2.22),
+    4: (0.65, 1.04, 1.52, 1.96, 2.33, 3.07, 3.68),
+    8: (0.68, 1.51, 2.37, 3.08, 3.68, 5.36, 6.72),
+    16: (0.90, 2.46, 3.58, 5.18, 6.50, 9.64, 12.59),
+}
+"""A captured chunk of the codec alone, by frames, for each of the rows."""
+TOGETHER = 1.0
+"""Work of two busy streams in the time of one: 1.03 at 64 rows, 0.98 at 256."""
+STEP_MS, ROW_MS, JOB_MS, CHUNK_ROW_MS, ADMISSION_MS, NEWCOMER_MS = 0.25, 0.01, 0.25, 0.02, 0.35, 0.09
+"""The engine's own thread: a frame and its rows, a codec job and its rows, a step of prompts and its newcomers."""
 REQUEST_MS, SEND_MS, CLIENT_MS = 0.4, 0.1, 0.6
 """The event loop of HTTP, one thing after the other, and a client between its last byte and its next request (mean)."""
 FRAME_S = 0.08
@@ -171,6 +180,11 @@ class Device:
     def synchronize(self) -> None: ...
 
 
+def between(size: int, known: dict[int, float]) -> float:
+    """The milliseconds of a size, from those of sizes around it."""
+    return float(np.interp(size, list(known), list(known.values())))
+
+
 def spend(device: Device, ms: float) -> None:
     """The host computes."""
     device.card.clock.now += ms / 1000
@@ -186,7 +200,7 @@ class Frames:
         table, rows = self.context.table, torch.tensor(slots)
         spend(self.context.device, STEP_MS + ROW_MS * len(slots))
         bucket = min(size for size in self.context.plan.buckets if size >= len(slots))
-        self.stream.launch(float(np.interp(bucket, list(FRAME_MS), list(FRAME_MS.values()))))
+        self.stream.launch(between(bucket, FRAME_MS))
         table.made[rows] += 1
         table.stop[rows] = torch.where(table.made[rows] >= table.limit[rows], int(Stop.LIMIT), int(Stop.RUNNING))
 
@@ -201,23 +215,25 @@ class Prefill:
 
     def launch(self, runs: Sequence[Any]) -> None:
         spend(self.context.device, ADMISSION_MS + NEWCOMER_MS * len(runs))
-        self.stream.launch(PROMPT_MS + EACH_PROMPT_MS * len(runs))
+        sizes, left = self.context.plan.prefill_rows, PROMPT_ROWS * len(runs)
+        while left > 0:
+            self.stream.launch(between(min(size for size in sizes if size >= min(left, sizes[-1])), PROMPT_MS))
+            left -= sizes[-1]
 
 
 class Sounds:
     """Chunks of silence."""
 
-    most_rows = 32
-
     def __init__(self, context: Any, stream: Stream) -> None:
         self.context, self.stream = context, stream
+        self.most_rows = min(context.plan.slots, max(context.plan.sound_rows))
 
     def clear(self, slots: Sequence[int]) -> None: ...
 
     def launch(self, frames: int, slots: Sequence[int], starts: Sequence[int]) -> Fetch:
         spend(self.context.device, JOB_MS + CHUNK_ROW_MS * len(slots))
         rows = min(size for size in self.context.plan.sound_rows if size >= len(slots))
-        self.stream.launch(CHUNK_MS + EACH_CODE_MS * frames * rows)
+        self.stream.launch(between(rows, dict(zip(CHUNK_ROWS, CHUNK_MS[frames], strict=True))))
         codes = torch.zeros((rows, frames, self.context.model.facts.groups), dtype=torch.int64)
         return self.stream.fetch(torch.zeros((rows, frames)), codes)
 
