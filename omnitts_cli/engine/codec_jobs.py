@@ -202,12 +202,11 @@ class CodecJob:
 
     fetch: Fetch
     rows: list[tuple[Due, int]]  # first frame of each
-    frame: int  # the number of frames that had been launched before
 
     @property
-    def awaited(self) -> int:
-        """How many requests get their first sound by it."""
-        return sum(one.record.first_sound is None and start >= one.record.reference for one, start in self.rows)
+    def awaited(self) -> bool:
+        """It holds a request's first sound, which is worth waiting for: the next frame has been launched already."""
+        return any(one.record.first_sound is None and start >= one.record.reference for one, start in self.rows)
 
 
 class CodecJobs:
@@ -230,10 +229,10 @@ class CodecJobs:
         """New requests begin in `slots`."""
         self._steps.clear(slots)
 
-    def launch(self, records: Iterable[Record], turn_s: float = math.inf, frame: int = 0) -> bool:
+    def launch(self, records: Iterable[Record], turn_s: float = math.inf) -> bool:
         """Decode what is due, as far as there is room; returns whether anything was launched.
 
-        `turn_s`: the time that a frame takes. `frame`: the number of frames launched so far.
+        `turn_s`: the time that a frame takes.
         """
         if len(self._jobs) >= MOST:
             return False
@@ -255,7 +254,7 @@ class CodecJobs:
                 self._stream.wait_event(self._frame_stream.record_event())
             rows = [(one, one.record.decoding) for one in batch]
             fetch = self._steps.launch(batch[0].size, [one.record.slot for one in batch], [start for _, start in rows])
-            self._jobs.append(CodecJob(fetch, rows, frame))
+            self._jobs.append(CodecJob(fetch, rows))
             for one in batch:
                 one.record.decoding += one.frames
                 one.record.jobs += 1
@@ -279,16 +278,16 @@ class CodecJobs:
         room = plan.frames - record.decoding if self._pads else 0
         return due(record, available, lead_s, plan.chunks, plan.first_chunk, next_s, fixed=plan.fixed_chunks, room=room)
 
-    def collect(self, wait: bool, speaking: int = 0, frame: int = 0) -> Iterator[Decoded]:
+    def collect(self, wait: bool, speaking: int = 0) -> Iterator[Decoded]:
         """What has come back, and with `wait` at least one job's.
 
-        `speaking`: the number of requests whose frames wait meanwhile. `frame`: the number of frames launched so far.
+        `speaking`: the number of requests that have a slot.
         After a job in which half of all have ended, jobs without a first sound stay for later, so that newcomers enter.
         """
-        while self._jobs and (wait or self._awaited(speaking, frame) or self._jobs[0].fetch.done()):
+        while self._jobs and (wait or self._awaited(speaking) or self._jobs[0].fetch.done()):
             wait = False  # one result is enough to go on with
             job = self._jobs.popleft()
-            sound, codes = job.fetch.wait(soon=job.awaited > 0)
+            sound, codes = job.fetch.wait(soon=job.awaited)
             for row, (one, start) in enumerate(job.rows):
                 one.record.jobs -= 1
                 samples = sound.shape[1] // one.size * one.frames
@@ -297,15 +296,6 @@ class CodecJobs:
             if 0 < speaking <= 2 * ended and not any(other.awaited for other in self._jobs):
                 return
 
-    def _awaited(self, speaking: int, frame: int) -> bool:
-        """Whether a first sound is worth waiting for.
-
-        While the host waits, it launches no frame. So either those who get their first sound are at least half of all,
-        or a frame has been launched since.
-        """
-        job = self._jobs[0]
-        if not self._captures:
-            return job.awaited > 0
-        if speaking <= FEW:
-            return any(job.awaited for job in self._jobs)
-        return job.awaited > 0 and (2 * job.awaited >= speaking or frame > job.frame)
+    def _awaited(self, speaking: int) -> bool:
+        few = self._captures and speaking <= FEW
+        return any(job.awaited for job in (self._jobs if few else [self._jobs[0]]))

@@ -142,9 +142,9 @@ class Engine:
         self._time_turn(launched)
         if new:  # after the frame, so that it starts without delay
             self._codec.clear([record.slot for record in new])
-        decoded = self._codec.launch(self._speaking(), self._turn_s, self.frames_launched)
+        decoded = self._codec.launch(self._speaking(), self._turn_s)
         self._collect_reports(everything=not launched)
-        decoded |= self._codec.launch(self._speaking(), self._turn_s, self.frames_launched)
+        decoded |= self._codec.launch(self._speaking(), self._turn_s)
         self._collect_sound(wait=not launched and not decoded and not self._opening())
         # first sounds first: those of the end of a request make its caller send the next one
         news, self._news = sorted(self._news, key=lambda one: not isinstance(one, Chunk) or one.index > 0), []
@@ -349,7 +349,7 @@ class Engine:
     # ---- sound
 
     def _collect_sound(self, wait: bool) -> None:
-        for decoded in self._codec.collect(wait, len(self._admitted), self.frames_launched):
+        for decoded in self._codec.collect(wait, len(self._admitted)):
             if decoded.record.state is not State.DONE:
                 self._deliver(decoded)
 

@@ -76,10 +76,10 @@ class Plan:
         frames = int(seconds * frame_rate) + 1
         sizes = buckets or (CUDA_BUCKETS if pads else range(1, slots + 1))
         if pads and "admissions" not in more:
-            share = max(32, slots // 4)  # of all, enter and are decoded together; more in one step cost less
+            share = max(32, slots // 2)  # enter in one turn, and up to 64 are decoded together: larger steps cost less
             more.update(admissions=share)
             more.setdefault("sound_rows", tuple(rows for rows in SOUND_ROWS if rows <= share))
-            more.setdefault("burst", 64)  # prompts cost less together
+            more.setdefault("burst", max(64, share))
         whole = Plan(slots=slots, positions=frames + prompt_rows, frames=frames, buckets=(*sizes, slots), **more)
         return whole.with_slots(slots)
 

@@ -75,16 +75,6 @@ def test_a_first_sound_is_waited_for_with_those_before_it_where_few_speak(
     assert jobs.in_flight == 4 - found
 
 
-@pytest.mark.parametrize(("speaking", "frame", "waits"), [(12, 7, True), (13, 7, False), (13, 8, True)])
-def test_frames_of_many_others_do_not_wait_for_first_sounds(
-    jobs: CodecJobs, speaking: int, frame: int, waits: bool
-) -> None:
-    """Unless the newcomers are half of all, or the next frame has been launched meanwhile."""
-    jobs.launch([record(slot, 1) for slot in range(6)], frame=7)
-    on_an_accelerator(jobs)
-    assert len(list(jobs.collect(wait=False, speaking=speaking, frame=frame))) == 6 * waits
-
-
 def on_an_accelerator(jobs: CodecJobs) -> None:
     """No job has ended yet."""
     jobs._captures = True

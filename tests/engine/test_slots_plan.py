@@ -44,9 +44,9 @@ def test_slots_beyond_the_largest_bucket() -> None:
 
 
 def test_with_many_slots_more_requests_enter_and_are_decoded_together() -> None:
-    few, many = (Plan.of(slots, 10, 12.5) for slots in (128, 256))
-    assert (few.admissions, max(few.sound_rows)) == (32, 32)
-    assert (many.admissions, max(many.sound_rows)) == (64, 64)
+    plans = [Plan.of(slots, 10, 12.5) for slots in (8, 64, 128, 256)]
+    assert [(plan.admissions, plan.burst) for plan in plans] == [(8, 8), (32, 64), (64, 64), (128, 128)]
+    assert [max(plan.sound_rows) for plan in plans] == [32, 32, 64, 64]
     assert Plan.of(256, 10, 12.5, sound_rows=(1, 8)).sound_rows == (1, 8)
     assert max(Plan.of(256, 10, 12.5, pads=False).sound_rows) == 32
 
