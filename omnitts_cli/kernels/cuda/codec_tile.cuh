@@ -122,6 +122,16 @@ __device__ __forceinline__ void begin8(float *a, const float *residual) {
     a[below * 2] = v.x, a[below * 2 + 1] = v.y, a[below * 2 + 4] = v.z, a[below * 2 + 5] = v.w;
   }
 }
+// Eight sums to which the residual was added: the stores.
+__device__ __forceinline__ void finish8(const float *a, float *wide, char *out, u32 scale, u32 inverse, bool keep) {
+  u32 x[4];
+  if (keep)
+#pragma unroll
+    for (int below = 0; below < 2; below++) *(float4 *)(wide + below * 8 * OUTPUTS) = make_float4(a[below * 2], a[below * 2 + 1], a[below * 2 + 4], a[below * 2 + 5]);
+  activate8(x, a, scale, inverse);
+#pragma unroll
+  for (int below = 0; below < 2; below++) *(uint2 *)(out + below * 16 * OUTPUTS) = make_uint2(x[below], x[below + 2]);
+}
 // 32 channels of two rows: residual, snake and the stores. `a`: 16 sums; `r`: the residual.
 template <bool ADDED> __device__ __forceinline__ void finish(const float *a, const float4 (&r)[4], float *wide, char *out, u32 scale, u32 inverse, bool keep) {
   float y[2][8];

@@ -1,4 +1,4 @@
-"""Large products and residual units of the codec on Hopper (`codec_resident.cu`, `codec_stream.cu`).
+"""Large products and residual units of the codec on Hopper (`codec_resident.cu`, `codec_stream.cu`, `codec_deep.cu`).
 
 A program reads its columns of x once, where the kernels in Triton read them once for each tap and each tile of outputs.
 """
@@ -38,6 +38,8 @@ class Kind:
     enough: int  # blocks of columns from which it is used; measured on an H200, see benchmarks/LOG.md
     groups: int = 3
     stages: int = 0
+    depth: int = 64  # inputs of a stage
+    slice: int = 0  # outputs of the second product at once, where they are fewer than those of the first
     in_turn: bool = True  # a group multiplies while the others finish; without stages only
 
     @property
@@ -50,19 +52,25 @@ class Kind:
         """Tiles of outputs."""
         return self.outputs // self.tile
 
+    @property
+    def together(self) -> int:
+        """Programs that share what they fetch or the columns that they read."""
+        return self.slices if not self.stages else 2 if self.slice else 1
+
     def shared_bytes(self) -> int:
         """Shared memory, as the kernels lay it out."""
         reach = (self.taps - 1) * (MOST_DILATION if self.point else 1)
         kept = (3 + 3 * self.point) * self.tile * 4
         if self.stages:
             rows = (self.groups * COLUMNS + reach) | 1
-            return self.stages * self.tile * 128 + kept * self.slices + 128 + rows * self.inputs * 2
+            return self.stages * self.tile * self.depth * 2 + kept * self.slices + 128 + rows * self.inputs * 2
         return self.weights * 2 + kept + 128 + self.groups * ((COLUMNS + reach) | 1) * self.inputs * 2
 
 
 UNITS = {
     96: Kind(96, 96, 96, 7, point=True, adds=True, enough=240),
     192: Kind(192, 192, 192, 7, point=True, adds=True, enough=160, stages=5),
+    384: Kind(384, 384, 384, 7, point=True, adds=True, enough=1000, groups=2, stages=3, depth=32, slice=64),
 }
 """Residual units by channels."""
 PRODUCTS = {
@@ -97,7 +105,7 @@ def packed(kind: Kind, conv: Product, point: Product | None) -> tuple[Tensor, Te
         places = order(kind.tile).to(conv.weight.device)
         parts = [conv.weight[start + places]]
         if point is not None:
-            parts.append(point.weight[places][:, places])
+            parts += point.weight[places][:, places].split(kind.slice or kind.tile)
         weights += [part.unflatten(1, (-1, 8)).transpose(0, 1).flatten() for part in parts]
         for layer in (conv,) if point is None else (conv, point):
             for row in (layer.bias, layer.scale, layer.inverse):
@@ -126,12 +134,14 @@ def _kernel(kind: Kind, _device: int) -> Kernel | None:
         "ADDS": int(kind.adds),
     }  # fmt: skip
     if kind.stages:
-        source, defines["STAGES"] = "codec_stream.cu", kind.stages
+        source, defines["STAGES"] = "codec_deep.cu" if kind.slice else "codec_stream.cu", kind.stages
     else:
         source, defines["GROUPS"], defines["TURNS"] = "codec_resident.cu", kind.groups, int(kind.in_turn)
-    threads = 128 * kind.groups + 128
+    threads, together = 128 * kind.groups + 128, 2 if kind.slice else 1
     try:
-        return Kernel(HERE / source, "tiles", defines, "sm_90a", 0, threads, kind.shared_bytes(), early=True)
+        return Kernel(
+            HERE / source, "tiles", defines, "sm_90a", 0, threads, kind.shared_bytes(), early=True, cluster=together
+        )
     except CompileError:
         return None
 
@@ -190,7 +200,7 @@ def launch(
         wide_stride=0 if wide is None else wide.stride(0), out_stride=out.stride(0), pitch=x.shape[1],
         columns=columns, blocks=rows * columns // COLUMNS, dilation=dilation, keep=int(wide is not None),
     )  # fmt: skip
-    kernel.launch(arguments, programs if kind.stages else programs // kind.slices * kind.slices)
+    kernel.launch(arguments, programs // kind.together * kind.together)
 
 
 def product(

@@ -5,6 +5,7 @@ On a GPU: pytest -m gpu tests/kernels/cuda/test_codec_tiles.py
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from types import ModuleType
 
@@ -60,8 +61,9 @@ def test_packed_weights_and_factors(kind: Kind) -> None:
         rows = conv.weight[at * kind.tile :][places]
         assert torch.equal(part[: width * kind.tile].view(-1, kind.tile, 8).transpose(0, 1).flatten(1), rows)
         if point is not None:
-            rest = part[width * kind.tile :].view(-1, kind.tile, 8).transpose(0, 1).flatten(1)
-            assert torch.equal(rest, point.weight[places][:, places])
+            width_of_slice = kind.slice or kind.tile
+            rest = part[width * kind.tile :].view(kind.tile // width_of_slice, -1, width_of_slice, 8)
+            assert torch.equal(rest.transpose(1, 2).flatten(2).flatten(0, 1), point.weight[places][:, places])
     rows = [row for one in (conv, point) if one is not None for row in (one.bias, one.scale, one.inverse)]
     for at, part in enumerate(factors.view(kind.slices, len(rows), 4, -1)):
         for got, row in zip(part, rows, strict=True):  # by thread, then in the order of its sums
@@ -81,6 +83,21 @@ def test_other_devices_leave_the_products_to_other_kernels() -> None:
     if not HOPPER:
         assert not codec_tiles.product(x, one, None, None, out)
     assert not codec_tiles.product(x.float(), one, None, None, out)
+
+
+@pytest.mark.parametrize(
+    ("source", "threads"),
+    [("codec_resident.cu", 512), ("codec_stream.cu", 512), ("codec_deep.cu", 384), ("codec_last.cu", 512)],
+)
+def test_registers_suffice(source: str, threads: int) -> None:
+    """A program begins with the same number for all threads; what some give up must suffice for what others take, or
+    they wait for ever. The emulator has no registers."""
+    text = (codec_tiles.HERE / source).read_text("utf-8")
+    (fewer,), (more,) = (
+        re.findall(rf"setmaxnreg\.{change}\.sync\.aligned\.u32 (\d+)", text) for change in ("dec", "inc")
+    )
+    at_first = 65_536 // threads // 8 * 8
+    assert 128 * int(fewer) + (threads - 128) * int(more) <= at_first * threads
 
 
 # ---- in the emulator
