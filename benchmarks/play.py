@@ -36,8 +36,8 @@ OBJECTS = (
     )
 )
 ENDS = "before the winter came, as far as I know, and nobody asked why, on a quiet Sunday morning".split(", ")
-NAMED = {"ANNA": "clara", "BEN": "leo"}
-CLONED = {"CARA": "ruth", "DAVID": "arthur"}
+NAMED = {"ANNA": "clara", "BEN": "owen"}
+CLONED = {"CARA": "emily", "DAVID": "arthur"}
 DESCRIBED = {"EDGAR": "a deep, slow man", "FAY": "a high, quick young woman"}
 NAMES = [*NAMED, *CLONED, *DESCRIBED]
 LINES = 200

@@ -361,7 +361,7 @@ def test_unknown_characters_are_refused_before_work(
 def test_a_tag_may_name_a_voice_that_is_not_in_the_cast(omnitts: Omnitts, cast: str) -> None:
     """Of the model, or a saved one; a line with a name is a character, and must be in the cast."""
     common = ("say", "-m", "tiny", "--cast", cast, "--list-chapters", "-f", "play.md")
-    for text, code in (("[voice: Ruth] Hello.", 0), ("RUTH: Hello.", 3), ("[voice: ruht] Hello.", 3)):
+    for text, code in (("[voice: Emily] Hello.", 0), ("EMILY: Hello.", 3), ("[voice: emliy] Hello.", 3)):
         Path("play.md").write_text(f"ANNA: Well.\n\n{text}\n")
         done = omnitts(*common)
         assert done.code == code and (not code or "is not in the cast" in done.err), (text, done.err)

@@ -72,7 +72,7 @@ def test_a_miniature_learns_is_exported_and_speaks(
     assert curves(work, "speech", "resumed") == curves(work, "codec", "resumed") == [False, True]
     assert curves(work, "polish", "resumed") == [True, True]
     engine = open_engine(str(work / "tiny"), device="cpu", threads=1, slots=1, capture=False)
-    clip = engine.clip(Request("The cat.", Named("ruth"), max_frames=5))
+    clip = engine.clip(Request("The cat.", Named("emily"), max_frames=5))
     voice = engine.model.cloner.embedding(clip.pcm)
     codes = engine.model.cloner.codes(clip.pcm)
     others = (Cloned(voice), Cloned(voice, codes, "The cat."), Designed("a deep, slow male voice"))
