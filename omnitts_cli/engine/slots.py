@@ -26,6 +26,11 @@ CUDA_BUCKETS = (1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32, 48, 64, 96, 128, 160, 19
 SOUND_ROWS = (1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 
 
+def share_of(slots: int) -> int:
+    """Requests that enter in one turn; up to 64 are decoded together. Larger steps cost less per request."""
+    return max(32, slots // 2)
+
+
 @dataclass(frozen=True)
 class Plan:
     """`buckets`: batch sizes a frame is captured for; `chunks`: frames decoded together, ascending."""
@@ -76,7 +81,7 @@ class Plan:
         frames = int(seconds * frame_rate) + 1
         sizes = buckets or (CUDA_BUCKETS if pads else range(1, slots + 1))
         if pads and "admissions" not in more:
-            share = max(32, slots // 2)  # enter in one turn, and up to 64 are decoded together: larger steps cost less
+            share = share_of(slots)
             more.update(admissions=share)
             more.setdefault("sound_rows", tuple(rows for rows in SOUND_ROWS if rows <= share))
             more.setdefault("burst", max(64, share))
@@ -84,10 +89,14 @@ class Plan:
         return whole.with_slots(slots)
 
     def with_slots(self, slots: int) -> Plan:
-        """The same with at most as many slots, buckets and admissions."""
+        """The same with at most as many slots, buckets and admissions; with fewer, its steps are those of `of`."""
         buckets = (*sorted({size for size in self.buckets if size < slots}), slots)
-        fewer = {"admissions": min(self.admissions, slots), "burst": min(self.burst, slots)}
-        return replace(self, slots=slots, buckets=buckets, **fewer)
+        admissions, burst, sound_rows = min(self.admissions, slots), min(self.burst, slots), self.sound_rows
+        if slots < self.slots:
+            share = share_of(slots)
+            admissions, burst = min(admissions, share), min(burst, max(64, share))
+            sound_rows = tuple(rows for rows in sound_rows if rows <= share) or sound_rows[:1]
+        return replace(self, slots=slots, buckets=buckets, admissions=admissions, burst=burst, sound_rows=sound_rows)
 
     def with_few_graphs(self) -> Plan:
         """The same with fewer captured sizes, for devices where graphs are scarce: 24 instead of 73 at 32 slots."""

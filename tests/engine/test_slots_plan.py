@@ -58,3 +58,15 @@ def test_no_burst_is_larger_than_the_slots() -> None:
     assert Plan.of(64, 10, 12.5).burst == 64 and Plan.of(64, 10, 12.5, pads=False).burst == 1
     assert Plan.of(64, 10, 12.5).with_few_graphs().burst == Plan.of(64, 10, 12.5, admissions=2).burst == 1
     assert Plan.of(32, 10, 12.5).with_few_graphs().admissions < Plan.of(32, 10, 12.5).admissions
+
+
+@pytest.mark.parametrize("pads", [True, False])
+@pytest.mark.parametrize(("asked", "fitting"), [(128, 64), (256, 100), (256, 128), (64, 40), (40, 8), (8, 1)])
+def test_a_plan_for_which_memory_is_short_is_the_plan_of_fewer_slots(asked: int, fitting: int, pads: bool) -> None:
+    plan = Plan.of(asked, 10, 12.5, pads=pads)
+    assert plan.with_slots(fitting) == Plan.of(fitting, 10, 12.5, pads=pads)
+
+
+def test_fewer_slots_keep_smaller_sizes_that_were_asked_for() -> None:
+    plan = Plan.of(128, 10, 12.5, admissions=5, sound_rows=(64,)).with_slots(64)
+    assert (plan.admissions, plan.sound_rows) == (5, (64,))
