@@ -9,7 +9,7 @@ import typer
 
 from omnitts_cli.audio.outlet import make_folder
 from omnitts_cli.cli.declare import Command, command, group, warn
-from omnitts_cli.errors import InputError, SettingsError, UsageError
+from omnitts_cli.errors import DeviceError, InputError, SettingsError, UsageError
 from omnitts_cli.settings import environment
 from omnitts_cli.settings.setting import Field, fields_of, nearest
 from omnitts_cli.settings.table import SHARED, Messages
@@ -94,9 +94,9 @@ def set(messages: Messages, name: Key, value: Value) -> None:
     target, name = user_file(), key(field)
     try:
         read = field.spelled(value, f"--{name}")
-    except UsageError as error:
+    except (UsageError, DeviceError) as error:
         example = (error.hint or "").removeprefix(f"--{name} ")
-        raise UsageError(error.message.removeprefix("--"), hint=f"omnitts config set {name} {example}") from None
+        raise type(error)(error.message.removeprefix("--"), hint=f"omnitts config set {name} {example}") from None
     save(target, with_key(without_key(text_of(target), field.former_key), name, toml(read)))
     console.note(f"{name} = {toml(read)}   in {target}")
     warn_of_stronger(field, target)
@@ -207,7 +207,9 @@ def find(name: str) -> Field:
         from omnitts_cli.settings.file import SECTIONS, all_names
 
         if name in all_names():
-            hint = "omnitts config edit   and write it below its command, such as [batch]"
+            tables = [f"[{section}]" for section in sections_with(name)]
+            last = " or ".join([", ".join(tables[:-1]), tables[-1]][len(tables) == 1 :])
+            hint = f"omnitts config edit   and write it below {last}"
             raise UsageError(f"'{name}' is not a setting of all commands", hint=hint)
         close = nearest(name, list(fields))
         hint = f"did you mean '{close}'?" if close else "omnitts config show"
@@ -216,6 +218,22 @@ def find(name: str) -> Field:
             hint = f"edit {user_file()}: settings of one command belong under [{command}]"
         raise UsageError(f"unknown setting '{name}'", hint=hint)
     return fields[name]
+
+
+def sections_with(name: str) -> list[str]:
+    """The commands that have this option; each has a table in settings files."""
+    from typer.main import get_command
+
+    from omnitts_cli.cli.app import app_of
+    from omnitts_cli.settings.file import SECTIONS
+
+    def has(found: Any) -> bool:
+        below = getattr(found, "commands", {}).values()
+        own = any(one.name == name.replace("-", "_") or f"--{name}" in one.opts for one in found.params)
+        return own or any(map(has, below))
+
+    commands = get_command(app_of(SECTIONS)).commands  # type: ignore[attr-defined]
+    return [section for section in SECTIONS if has(commands[section])]
 
 
 def shown(value: Any) -> str:

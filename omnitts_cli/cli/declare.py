@@ -274,7 +274,7 @@ def warn(layers: Layers) -> None:
 
 
 def refuse_idle(options: list[Field], layers: Layers) -> None:
-    """Refuses a typed option that has no effect without another. In a settings file it may stand for later use."""
+    """Refuses a typed option that has no effect without another. In a settings file it is allowed."""
     known = {option: field for field in options for option in field.setting.spellings}
 
     def given(need: str) -> bool:
@@ -284,9 +284,11 @@ def refuse_idle(options: list[Field], layers: Layers) -> None:
 
     for field in options:
         needs = [need for need in field.setting.needs if need.split()[0] in known]
-        if needs and layers.origin(field)[1] == "typed" and not any(map(given, needs)):
+        value, origin = layers.origin(field)
+        if needs and origin == "typed" and not any(map(given, needs)):
+            option = field.setting.option_for(value)
             typed = [need if " " in need else f"{need} {known[need].setting.metavar}".rstrip() for need in needs]
-            without = f"{field.setting.option} has no effect without {' or '.join(needs)}"
+            without = f"{option} has no effect without {' or '.join(needs)}"
             raise UsageError(without, hint="   or   ".join(typed))
 
 

@@ -30,6 +30,7 @@ class Kind:
     choices: tuple[str, ...] = ()
     limits: tuple[float, float] | None = None  # of numbers
     usual: str | None = None  # what a hint suggests in place of a word
+    unsupported: tuple[str, ...] = ()  # devices that exist, but not for this version
 
     def example(self, text: str, default: Any = None) -> str | None:
         """For a hint: the accepted number nearest to `text`, a usual value, or the default; None if there is none."""
@@ -174,8 +175,6 @@ _DEVICE = re.compile(r"auto|cpu|(cuda|npu)(:\d{1,3})?", re.ASCII)
 
 def parse_device(text: str) -> str:
     """A device's name; gpu is another word for cuda."""
-    if text.lower() == "mps":
-        raise DeviceError(f"{text!a} is not supported by this version", hint=f"-d {DEVICE_NAMES}")
     return re.sub("^gpu(?![a-z])", "cuda", text.lower())
 
 
@@ -183,7 +182,7 @@ def is_device(value: Any) -> bool:
     return isinstance(value, str) and _DEVICE.fullmatch(parse_device(value)) is not None
 
 
-DEVICE = Kind(f"one of {DEVICE_NAMES}", parse_device, is_device, ("auto", "cpu", "cuda", "npu"))
+DEVICE = Kind(f"one of {DEVICE_NAMES}", parse_device, is_device, ("auto", "cpu", "cuda", "npu"), unsupported=("mps",))
 TEXT = Kind("text", str, is_text)
 TARGET = Kind("text", lambda text: "-" if text in STDOUT else text, is_text)
 ANY_TEXT = Kind("text", str, lambda value: isinstance(value, str))
@@ -232,7 +231,12 @@ class Setting:
     @property
     def option(self) -> str:
         """The spelling that messages use."""
-        return next((s for s in self.spellings if s.startswith("--")), self.spellings[0]).split("/")[0]
+        return self.option_for(True)
+
+    def option_for(self, value: Any) -> str:
+        """The spelling that messages use for this value: --no-stream for False, if there is one."""
+        on, _, off = next((s for s in self.spellings if s.startswith("--")), self.spellings[0]).partition("/")
+        return off if off and value is False else on
 
     @property
     def metavar(self) -> str:
@@ -252,6 +256,8 @@ class Setting:
             )
             hint = f"{source} {takes}" if source.startswith("-") else f"{source}={takes}"
             wrong = f"'{text[:80]}' is not {self.kind.words}" if text else "is empty"
+            if typed in self.kind.unsupported:
+                raise DeviceError(f"{source} '{text}' is not supported by this version", hint=hint) from None
             raise UsageError(f"{source} {wrong}", hint=hint) from None
 
     def accepts(self, value: Any) -> bool:

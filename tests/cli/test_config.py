@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 from command import Omnitts
 
+from omnitts_cli.cli import config
+from omnitts_cli.settings.file import all_names
+
 
 def user_file(home: Path, text: str) -> Path:
     path = home / ".config" / "omnitts" / "config.toml"
@@ -395,7 +398,45 @@ def test_a_folder_that_cannot_be_made_has_a_next_step(
     assert "a part of its path is not a folder" in done.err and hint in done.err
 
 
-@pytest.mark.parametrize("name", ["port", "tries", "ref-audio"])
-def test_settings_of_single_commands_are_set_in_their_tables(omnitts: Omnitts, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "tables"),
+    [
+        ("port", "[serve]"),
+        ("tries", "[batch]"),
+        ("ref-audio", "[clone], [voices] or [bench]"),
+        ("save-codes", "[batch]"),
+    ],
+)
+def test_settings_of_single_commands_are_set_in_their_tables(omnitts: Omnitts, name: str, tables: str) -> None:
     done = omnitts("config", "set", name, "3")
-    assert done.code == 2 and f"'{name}' is not a setting of all commands" in done.err and "[batch]" in done.err
+    assert done.code == 2 and f"'{name}' is not a setting of all commands" in done.err
+    assert done.err.rstrip().endswith(f"write it below {tables}"), done.err
+
+
+def test_every_setting_of_single_commands_has_a_table() -> None:
+    shared = {name for field in config.all_fields() for name in (field.key, field.former_key)}
+    assert [name for name in all_names() if name not in shared and not config.sections_with(name)] == []
+
+
+def test_a_device_that_is_not_supported_is_an_error_with_its_place(
+    omnitts: Omnitts, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    speak = ("say", "Hello.", "-o", "a.wav", "-m", "random:toy")
+    path = home / "mine.toml"
+    monkeypatch.setenv("OMNITTS_CONFIG", str(path))
+    path.write_text('speed = 1.0\ndevice = "mps"\n')
+    done = omnitts(*speak)
+    assert done.code == 3 and f"{path} line 2: device = 'mps' is not one of auto" in done.err, done.err
+    path.write_text('[presets.mac]\ndevice = "mps"\n')
+    done = omnitts(*speak, "--preset", "mac")
+    assert done.code == 3 and f"{path}, preset mac: " in done.err and "device" in done.err, done.err
+    path.write_text("")
+    monkeypatch.setenv("OMNITTS_DEVICE", "MPS")
+    done = omnitts(*speak)
+    assert done.code == 5 and "OMNITTS_DEVICE 'MPS' is not supported by this version" in done.err, done.err
+    assert "OMNITTS_DEVICE=auto" in done.err
+    monkeypatch.delenv("OMNITTS_DEVICE")
+    done = omnitts(*speak, "-d", "mps")
+    assert done.code == 5 and "--device 'mps' is not supported by this version" in done.err, done.err
+    done = omnitts("config", "set", "device", "mps")
+    assert done.code == 5 and "device 'mps' is not supported" in done.err and "set device auto" in done.err, done.err

@@ -37,16 +37,12 @@ def test_auto_always_finds_something() -> None:
         "npu:",
         "npu:x",
         "npus",
+        "mps",
     ],
 )
 def test_what_is_no_device(name: str) -> None:
     with pytest.raises(UsageError, match="not a device"):
         choose(name)
-
-
-def test_a_device_that_is_not_supported() -> None:
-    with pytest.raises(DeviceError, match="not supported"):
-        choose("mps")
 
 
 def test_a_named_device_is_never_replaced() -> None:
