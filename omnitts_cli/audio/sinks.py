@@ -20,7 +20,7 @@ from omnitts_cli.audio.outlet import Outlet, RawFile
 from omnitts_cli.audio.pcm import require_finite
 from omnitts_cli.audio.resample import Resampler
 from omnitts_cli.audio.target import Target, open_target
-from omnitts_cli.errors import DeviceError, UsageError
+from omnitts_cli.errors import DeviceError, OmniError, UsageError
 
 
 class Sink(Protocol):
@@ -113,16 +113,21 @@ class FileSink(BaseSink):
     def finish(self) -> None:
         target = self._open()
         self._close_track()
-        target.put_in_place()
+        try:
+            target.put_in_place()
+        except OmniError:  # it has removed the file, or kept it under another name
+            self._target = None
+            raise
         self._target = None
 
     def interrupt(self) -> Path | None:
         """After Ctrl-C: NAME.partial.SUFFIX with what was written, if a sentence was finished; else nothing."""
-        target = self._open()
-        if not self.sentences:
+        target = self._target
+        if target is None or not self.sentences:
             self.discard()
             return None
-        self._close_track()
+        if not target.file.closed:  # else the signal came when the file was finished but had no name yet
+            self._close_track()
         self._target = None
         return target.keep_partial()
 

@@ -12,6 +12,7 @@ import threading
 import time
 import wave
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -79,6 +80,20 @@ def test_case_53_after_a_finished_sentence_the_part_is_kept(name: str, tmp_path:
     assert set(names(tmp_path)) == {f"book.{name}", f"book.partial.{name}"}
     assert path.read_bytes() == b"the old one"
     assert abs(soundfile.info(kept).frames - 36000) <= (2400 if name == "mp3" else 0)
+
+
+def test_case_53_a_file_that_was_being_put_in_its_place_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with FileSink(tmp_path / "a.wav", WAV) as sink:
+        sink.write(TONE)
+        sink.sentence_done()
+        monkeypatch.setattr(os, "replace", Mock(side_effect=KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            sink.finish()
+        monkeypatch.undo()
+        assert sink.interrupt() == tmp_path / "a.partial.wav"
+    assert names(tmp_path) == ["a.partial.wav"] and soundfile.info(tmp_path / "a.partial.wav").frames == 24000
 
 
 def test_case_53_without_a_finished_sentence_nothing_is_kept(tmp_path: Path) -> None:
@@ -171,10 +186,13 @@ def test_case_46_a_symlink_stays_and_its_target_is_replaced(tmp_path: Path) -> N
 
 def test_no_clobber_when_another_program_was_faster(tmp_path: Path) -> None:
     path = tmp_path / "a.wav"
-    with pytest.raises(InputError, match="already exists") as caught, FileSink(path, WAV, no_clobber=True) as sink:
+    with FileSink(path, WAV, no_clobber=True) as sink:
         sink.write(TONE)
+        sink.sentence_done()
         path.write_bytes(b"theirs")
-        sink.finish()
+        with pytest.raises(InputError, match="already exists") as caught:
+            sink.finish()
+        assert sink.interrupt() is None, "as a command does after every error"
     assert path.read_bytes() == b"theirs"
     assert caught.value.hint is not None and "a.partial.wav" in caught.value.hint
     assert soundfile.info(tmp_path / "a.partial.wav").frames == 24000, "the work is not lost"
