@@ -114,7 +114,8 @@ class UnitSpeaker:
         finally:
             self._stop()
             for thread in threads:
-                thread.join(timeout=PATIENCE_S)
+                if thread.is_alive():  # a signal may have come before all of them were started
+                    thread.join(timeout=PATIENCE_S)
             sys.setswitchinterval(interval)
 
     def _work(self, order: Iterator[tuple[str, Unit]], lock: threading.Lock, news: News) -> None:

@@ -143,26 +143,35 @@ def run(arguments: list[str]) -> int:
         console.color = color_of(options) or "auto"  # for errors in the options themselves
     if environment.variable(COMPLETING):
         prepare_completion()
-    with signals.handled():
-        try:
+    try:
+        with signals.handled():
+            return outcome(arguments)
+    except signals.Stopped as stopped:  # while an error was being told
+        return stopped.exit_code
+    finally:
+        console.stdout.release()
+
+
+def outcome(arguments: list[str]) -> int:
+    """Runs the command; what ends it early becomes words and an exit code."""
+    try:
+        with signals.heard():
             listed = arguments in (["-h"], ["--help"], ["-V"], ["--version"])
             code = app_of(asked_for(arguments), listed=listed)(arguments, prog_name="omnitts", standalone_mode=False)
-            return code if isinstance(code, int) else 0
-        except OmniError as error:
-            return failed(error)
-        except Refusal as refusal:
-            return failed(in_our_words(refusal))
-        except signals.Stopped as stopped:
-            console.note(stopped.word)
-            return interrupted(stopped)
-        except signals.PipeClosed:
-            return pipe_closed()
-        except SystemExit as left:  # Typer exits so after completion, or if the reader of help has gone
-            return int(left.code or 0) if environment.variable(COMPLETING) else pipe_closed()
-        except Exception as error:
-            return failed(no_space(error)) if is_full(error) else internal(error)
-        finally:
-            console.stdout.release()
+        return code if isinstance(code, int) else 0
+    except OmniError as error:
+        return failed(error)
+    except Refusal as refusal:
+        return failed(in_our_words(refusal))
+    except signals.Stopped as stopped:
+        console.note(stopped.word)
+        return interrupted(stopped)
+    except signals.PipeClosed:
+        return pipe_closed()
+    except SystemExit as left:  # Typer exits so after completion, or if the reader of help has gone
+        return int(left.code or 0) if environment.variable(COMPLETING) else pipe_closed()
+    except Exception as error:
+        return failed(no_space(error)) if is_full(error) else internal(error)
 
 
 def color_of(options: list[str]) -> str | None:

@@ -420,16 +420,16 @@ def converse(talk: Conversation, question: Question, spoken: Spoken, chat: ChatF
     while (words := console.question()) is not None:
         if not words.strip():
             continue
-        with signals.handled(), ExitStack() as closing:
-            try:
+        try:
+            with signals.handled(), signals.heard(), ExitStack() as closing:
                 stage = None
                 if talk.assistant.voices:
                     stage = sound_out.open_stage(replace(spoken, play=True), talk.assistant.sample_rate)
                     closing.callback(stage.sink.discard)
                 print_answer(talk, words, question, spoken, chat, stage)
-            except signals.Stopped as stopped:
-                if stopped.word != signals.NAMES["SIGINT"]:
-                    raise
-                console.note("stopped")
-            except InputError as error:
-                console.problem(error)
+        except signals.Stopped as stopped:
+            if stopped.word != signals.NAMES["SIGINT"]:
+                raise
+            console.note("stopped")
+        except InputError as error:
+            console.problem(error)

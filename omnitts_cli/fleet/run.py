@@ -133,7 +133,8 @@ class Run:
             self._room.release(threads)  # none of them waits for a commit now
             until = time.monotonic() + PATIENCE_S
             for worker in workers:
-                worker.join(timeout=max(until - time.monotonic(), 0.0))
+                if worker.is_alive():  # a signal may have come before all of them were started
+                    worker.join(timeout=max(until - time.monotonic(), 0.0))
             with held(), suppress(OmniError, OSError):
                 self._take_finished()
                 self._commit()

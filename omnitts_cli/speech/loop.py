@@ -177,8 +177,9 @@ class Loop:
         """Cancels everything and ends the thread."""
         self.cancel_all()
         self._wake.set()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join()
+        thread = self._thread
+        if thread is not None and thread is not threading.current_thread() and thread.is_alive():
+            thread.join()
 
     # ---- on the loop's thread
 

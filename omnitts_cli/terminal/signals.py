@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+import sys
+import time
+import weakref
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
 
 NAMES = {"SIGINT": "interrupted", "SIGTERM": "terminated", "SIGHUP": "hangup"}
 SIGNALS = [getattr(signal, name) for name in NAMES if hasattr(signal, name)]  # Windows has no SIGHUP
 PIPE_CLOSED = 128 + 13  # SIGPIPE, also where the signal itself does not exist
-PATIENCE_S = 1.5  # how long a pending write may take after a signal
+PATIENCE_S = 1.5  # how long a pending write may take after a signal, and how long a better moment is waited for
+AGAIN_S = 0.02
+IMPORT = "<frozen importlib._bootstrap>"
 
 
 class Stopped(BaseException):
@@ -28,11 +34,14 @@ class PipeClosed(BaseException):
 
 
 class Hold:
-    """Whether a block of sound is being written; a signal then takes effect at its end."""
+    """Whether a block of sound is being written, and which signal has come."""
 
     def __init__(self) -> None:
         self.depth = 0
-        self.pending: int | None = None
+        self.pending: int | None = None  # takes effect at the end of the block
+        self.came: int | None = None
+        self.until = 0.0  # for a better moment to raise
+        self.raised: weakref.ref[Stopped] | None = None
 
 
 HOLD = Hold()
@@ -45,12 +54,55 @@ def stop(number: int, frame: FrameType | None) -> None:
     """
     for known in SIGNALS:
         signal.signal(known, end)
-    if not HOLD.depth:
-        raise Stopped(number)
-    HOLD.pending = number
-    if hasattr(signal, "setitimer"):
-        signal.signal(signal.SIGALRM, lambda *_: os._exit(128 + number))
-        signal.setitimer(signal.ITIMER_REAL, PATIENCE_S)
+    HOLD.came, HOLD.until = number, time.monotonic() + PATIENCE_S
+    take_effect(number, frame)
+
+
+def take_effect(number: int, frame: FrameType | None) -> None:
+    """Raises Stopped, or arranges that it is raised later."""
+    if HOLD.depth:
+        HOLD.pending = number
+        alarm(PATIENCE_S, lambda *_: os._exit(128 + number))
+    elif locking(frame) and time.monotonic() < HOLD.until and again(number):
+        pass
+    else:
+        raise raised(number)
+
+
+def raised(number: int) -> Stopped:
+    """The exception, watched: if it goes without having ended the command, because a library has dropped it, there will
+    be another one. Import of torch drops whatever comes while it imports numpy.
+    """
+    stopped = Stopped(number)
+    HOLD.raised = weakref.ref(stopped)
+    again(number)
+    return stopped
+
+
+def locking(frame: FrameType | None) -> bool:
+    """Whether an exception here could leave a lock locked: Python's import has locks, half a `with` may have one."""
+    code = frame.f_code if frame else None
+    return code is not None and (code.co_filename == IMPORT or code.co_name in ("__enter__", "__exit__"))
+
+
+def again(number: int) -> bool:
+    """Looks a moment later; false where there are no alarms (Windows)."""
+
+    def look(_: int, frame: FrameType | None) -> None:
+        if HOLD.raised is not None and HOLD.raised() is not None:
+            again(number)
+        elif HOLD.came is not None:
+            take_effect(number, frame)
+
+    return alarm(AGAIN_S, look)
+
+
+def alarm(after_s: float, handler: Callable[[int, FrameType | None], object]) -> bool:
+    if not hasattr(signal, "setitimer"):
+        return False
+    signal.signal(signal.SIGALRM, handler)
+    signal.setitimer(signal.ITIMER_REAL, after_s)
+    return True
 
 
 def end(number: int, frame: FrameType | None) -> None:
@@ -67,8 +119,7 @@ def held() -> Iterator[None]:
         HOLD.depth -= 1
     if HOLD.pending is not None and not HOLD.depth:
         number, HOLD.pending = HOLD.pending, None
-        no_alarm()
-        raise Stopped(number)
+        raise raised(number)
 
 
 def no_alarm() -> None:
@@ -79,18 +130,44 @@ def no_alarm() -> None:
 @contextmanager
 def handled() -> Iterator[None]:
     """Installs the handlers and restores the previous ones. Ignored signals stay ignored."""
-    HOLD.depth, HOLD.pending = 0, None
+    HOLD.depth, HOLD.pending, HOLD.came, HOLD.raised = 0, None, None, None
     former = {}
-    for number in SIGNALS:
-        try:
-            if signal.getsignal(number) is signal.SIG_IGN:  # nohup, or a job in the background
-                continue
-            former[number] = signal.signal(number, stop)
-        except ValueError:  # not in the main thread
-            break
     try:
+        for number in SIGNALS:
+            try:
+                if signal.getsignal(number) is signal.SIG_IGN:  # nohup, or a job in the background
+                    continue
+                former[number] = signal.getsignal(number)
+                signal.signal(number, stop)
+            except ValueError:  # not in the main thread
+                former.clear()
+                break
         yield
     finally:
         no_alarm()
         for number, handler in former.items():
             signal.signal(number, handler)
+        HOLD.came = None
+
+
+@contextmanager
+def heard() -> Iterator[None]:
+    """Whatever a library makes of Stopped, it leaves this block: instead of an error that came of it, and once more if
+    it was dropped.
+    """
+    lost = sys.unraisablehook
+
+    def unraisable(what: Any) -> None:
+        if not isinstance(what.exc_value, Stopped):
+            lost(what)
+
+    try:
+        sys.unraisablehook = unraisable
+        yield
+    except Exception as error:
+        if HOLD.came is None:
+            raise
+        raise Stopped(HOLD.came) from error
+    finally:
+        no_alarm()
+        sys.unraisablehook = lost

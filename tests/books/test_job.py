@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shutil
 import signal
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any, ClassVar
@@ -15,9 +17,10 @@ import numpy as np
 import pytest
 from books import PNG, epub, page, probe
 from command import Done, Omnitts, Started
-from patience import LONG_S
+from patience import LONG_S, eventually
 from sounds import speech
 
+from omnitts_cli.books.cache import Cache
 from omnitts_cli.books.speaker import SAMPLE
 from omnitts_cli.engine.engine import Engine, News
 from omnitts_cli.speech.tts import TTS
@@ -249,24 +252,41 @@ def test_a_killed_run_goes_on_where_it_was(omnitts: Omnitts, started: Started) -
 
 
 def test_an_interrupted_run_says_that_it_can_go_on(started: Started) -> None:
-    process = started(
-        "say",
-        *TOY,
-        "--work",
-        "work",
-        "-f",
-        book("# A\n\n" + "Words of a book. " * 3000),
-        "-o",
-        "a.wav",
-        "--chapters",
-        "1",
-    )
-    while not Path("work/runs").is_dir() and process.poll() is None:
-        time.sleep(0.01)
-    time.sleep(1.0)
+    target = ["-f", book("# A\n\n" + "Words of a book. " * 3000), "-o", "a.wav", "--chapters", "1"]
+    process = started("say", *TOY, "--work", "work", *target)
+    eventually(lambda: list(Path("work").glob("??/*.json")) or process.poll() is not None)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=LONG_S)
     assert process.returncode == 130 and b"the same command goes on" in err
+    assert sorted(os.listdir()) == ["book.md", "work"] and list(Path("work/runs").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "call"),
+    [
+        (threading.Thread, "start", 1),
+        (threading.Thread, "start", 3),  # of many: the others have not begun
+        (TTS, "open", 1),
+        (Cache, "put", 1),
+        (Cache, "put", 2),
+    ],
+)
+def test_ctrl_c_at_any_moment_is_130(
+    omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch, place: type, name: str, call: int
+) -> None:
+    plain, calls = getattr(place, name), itertools.count(1)
+
+    def interrupted(*arguments: Any, **named: Any) -> Any:
+        if next(calls) == call:
+            os.kill(os.getpid(), signal.SIGINT)
+        return plain(*arguments, **named)
+
+    monkeypatch.setattr(place, name, interrupted)
+    text = "# A\n\n" + "".join(f"Paragraph {number} of a book.\n\n" for number in range(60))
+    done = omnitts("say", *TOY, "--work", "work", "-f", book(text), "-o", "a.wav", "--chapters", "1", "-b", "2")
+    assert done.code == 130 and next(calls) > call
+    assert done.err.splitlines()[-1] == "interrupted; finished parts are kept, and the same command goes on"
+    assert "Traceback" not in done.err
     assert sorted(os.listdir()) == ["book.md", "work"] and list(Path("work/runs").iterdir()) == []
 
 

@@ -9,6 +9,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from pathlib import Path
@@ -182,6 +183,23 @@ def test_ctrl_c_keeps_finished_rows(home: Path, started: Any) -> None:
     assert 0 < kept < 400
     assert child(home, "out").returncode == 0
     assert len(sums(Path("out"))) == 400 and len((home / "made").read_text().split()) == 400 - kept
+
+
+def test_ctrl_c_before_all_threads_are_started(omnitts: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    manifest_of(Path(), 20)
+    plain = threading.Thread.start
+
+    def start(self: threading.Thread) -> None:
+        if self.name == "omnitts row 2":
+            os.kill(os.getpid(), signal.SIGINT)
+        plain(self)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", start)
+        done = omnitts("batch", "rows.jsonl", "-O", "out", *TOY[:-1])
+    assert done.code == 130
+    assert done.err.splitlines()[-1] == "interrupted; finished rows are kept, and the same command goes on"
+    assert omnitts("batch", "rows.jsonl", "-O", "out", *TOY).code == 0 and len(sums(Path("out"))) == 20
 
 
 def test_rows_go_longest_first_within_windows(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 import wave
 from collections.abc import Iterator
@@ -190,6 +193,88 @@ def test_a_block_is_not_interrupted(heeding: None) -> None:
         seen.append("never")
     assert seen == ["whole"]
     assert stopped.value.exit_code == 143
+
+
+def interrupt() -> None:
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_a_signal_is_not_lost_where_python_ignores_exceptions(heeding: None) -> None:
+    class Last:
+        def __del__(self) -> None:
+            interrupt()
+            pytest.fail("raised above")
+
+    with pytest.raises(signals.Stopped), signals.handled(), signals.heard():
+        Last()
+        time.sleep(LONG_S)
+
+
+def test_a_signal_is_not_lost_in_a_library_that_drops_it(heeding: None) -> None:
+    """As import of torch does while it imports numpy."""
+    with pytest.raises(signals.Stopped), signals.handled(), signals.heard():
+        with contextlib.suppress(BaseException):
+            interrupt()
+        time.sleep(LONG_S)
+
+
+def test_cleaning_up_after_a_signal_may_take_its_time(heeding: None) -> None:
+    cleaned = []
+    with pytest.raises(signals.Stopped), signals.handled(), signals.heard():
+        try:
+            interrupt()
+        finally:
+            time.sleep(10 * signals.AGAIN_S)
+            cleaned.append(True)
+    assert cleaned
+
+
+def test_a_signal_is_not_lost_in_a_library_that_makes_an_error_of_it(heeding: None) -> None:
+    with pytest.raises(signals.Stopped) as stopped, signals.handled(), signals.heard():
+        try:
+            interrupt()
+        except BaseException as error:
+            raise ImportError("initialization failed") from error
+    assert stopped.value.exit_code == 130 and isinstance(stopped.value.__cause__, ImportError)
+    with pytest.raises(ImportError), signals.handled(), signals.heard():
+        raise ImportError("without a signal")
+
+
+def test_at_any_moment_of_an_import_no_lock_is_left(
+    heeding: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each event of the profiler inside of Python's import is tried. A lock would stop imports in all other threads."""
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "imported.py").write_text("")
+    seen: list[int] = []
+
+    def imported(at: int = 0) -> None:
+        def profiled(frame: Any, event: str, argument: object) -> None:
+            if frame.f_code.co_filename == signals.IMPORT:
+                seen.append(frame.f_lineno)
+                if len(seen) == at:
+                    sys.setprofile(None)
+                    signals.stop(signal.SIGINT, frame)
+
+        seen.clear()
+        sys.modules.pop("imported", None)
+        sys.setprofile(profiled)
+        try:
+            importlib.import_module("imported")
+        finally:
+            sys.setprofile(None)
+
+    imported()
+    moments = len(seen)
+    assert moments > 50
+    for at in range(1, moments + 1):
+        with pytest.raises(signals.Stopped), signals.handled(), signals.heard():
+            imported(at)
+            time.sleep(LONG_S)
+        other = threading.Thread(target=imported, daemon=True)
+        other.start()
+        other.join(LONG_S)
+        assert not other.is_alive(), f"after a signal in line {seen[-1]} of {signals.IMPORT}"
 
 
 def test_the_former_handlers_come_back(heeding: None) -> None:
