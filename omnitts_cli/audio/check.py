@@ -111,7 +111,9 @@ def check_transcript(columns: int, seconds: float) -> list[str]:
     if columns == 0:
         return ["the transcript is empty"]
     if pace > MOST_COLUMNS_PER_S:
-        return [f"the transcript is too long for the clip ({pace:.0f} letters per second): is it another clip's?"]
+        return [
+            f"the transcript is too long for the clip ({pace:.0f} letters per second): does it belong to another clip?"
+        ]
     if pace < FEWEST_COLUMNS_PER_S:
         return [f"the transcript is too short for the clip ({pace:.1f} letters per second): all words are needed"]
     return []

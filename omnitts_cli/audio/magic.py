@@ -17,11 +17,11 @@ OTHERS: list[tuple[bytes, str]] = [
     (b"%PDF", "a PDF document"),
     (b"\x7fELF", "a program"),
     (b"\x80\x04\x95", "a Python pickle"),
-    (b"\x1aE\xdf\xa3", "a Matroska or WebM film"),
+    (b"\x1aE\xdf\xa3", "a Matroska or WebM video"),
     (b"0&\xb2u\x8ef\xcf\x11", "a WMA file"),
 ]
 
-NEEDS_FFMPEG = {"m4a", "a Matroska or WebM film", "a WMA file", "aac", "ac3"}
+NEEDS_FFMPEG = {"m4a", "a Matroska or WebM video", "a WMA file", "aac", "ac3"}
 
 
 STARTS = {

@@ -85,7 +85,7 @@ def batch(
             error.filename = error.filename or corpus.output_dir
             raise
         except Stopped as stopped:
-            stopped.word += "; finished rows are kept, and the same command goes on"
+            stopped.word += "; finished rows are kept, and the same command continues"
             raise
     report(job, summary)
 
@@ -174,7 +174,7 @@ def report(job: Job, summary: Summary) -> None:
         named = "the rows" if job.manifest == "-" else job.manifest
         raise PartialError(
             f"{failed:,} of {summary.rows:,} rows {what}",
-            cause=f"all of them are in {out}/report.md and {out}/manifest.jsonl",
+            cause=f"{out}/report.md and {out}/manifest.jsonl list them",
             hint=f"omnitts batch {job.manifest} -O {out} --retry-failed"
             if failed > summary.bad
             else f"correct {named} and run the same command again; finished rows are kept",

@@ -128,7 +128,7 @@ def read(clip: Clip, asr_model: str | None = None, *, offline: bool = False) -> 
 
 def tell_without(reference: Reference) -> None:
     if reference.transcript is None:
-        console.note("no --ref-text: cloning from audio only (adding a transcript improves the match)")
+        console.note("no --ref-text: cloning from audio only (a transcript may improve the match)")
 
 
 def keep(voice: Voice, clip: Clip, tts: TTS) -> None:

@@ -167,7 +167,7 @@ def tell_of_files() -> None:
     from omnitts_cli.settings import layers
 
     for place in layers.places():
-        state = "read" if layers.is_read(place) else "not there"
+        state = "read" if layers.is_read(place) else "not found"
         console.note(f"{state}: {place}{of_project(place)}")
 
 

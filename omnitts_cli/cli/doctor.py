@@ -50,8 +50,8 @@ def doctor(machine: Machine, network: Network, messages: Messages) -> None:
         checks=[{"name": c.name, "status": c.status, "message": c.words, "fix": c.fix, **c.numbers} for c in found],
     )
     if not speaks:
-        which = "no device can speak" if machine.device == "auto" else f"{machine.device} cannot speak"
-        raise DeviceError(f"{which} on this machine", hint="fix the lines marked warn or fail")
+        which = "any device of this machine" if machine.device == "auto" else f"{machine.device} on this machine"
+        raise DeviceError(f"speech does not work on {which}", hint="fix the lines marked warn or fail")
 
 
 def all_of(machine: Machine, network: Network) -> Iterator[Check]:

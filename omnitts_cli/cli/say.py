@@ -215,7 +215,7 @@ class BookCommand:
                 with held():
                     place.finish()
             except Stopped as stopped:
-                stopped.word += "; finished parts are kept, and the same command goes on"
+                stopped.word += "; finished parts are kept, and the same command continues"
                 raise
             if subs:
                 subs.write_times(result.sentences)

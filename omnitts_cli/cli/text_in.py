@@ -136,7 +136,10 @@ def source(name: str, options: TextIn) -> BinaryIO | None:
     with file:
         other = no_text(file.read(HEAD_BYTES))
     if other and input_format(name, options.input_format) != "epub":
-        hint = "--input-format epub, if it is a book" if "ZIP" in other else "convert it to plain text first"
+        if other.startswith("sound"):
+            hint = f'omnitts clone -r {shlex.quote(name)} "text"   speaks in its voice'
+        else:
+            hint = "--input-format epub, if it is a book" if "ZIP" in other else "convert it to plain text first"
         raise InputError(f"text file {name} looks like {other}", hint=hint)
     return None
 

@@ -60,7 +60,7 @@ def list_(
             rows.append([name, "damaged", "", error.cause or error.message])
             console.record(status="ok", name=name, kind="damaged", about=error.cause or error.message)
             continue
-        if code is None or about.get("language", code) in (code, LANGUAGES[code]):
+        if code is None or may_speak(about, code):
             rows.append([name, "saved", about.get("model", ""), about.get("source", "")])
             console.record(status="ok", name=name, kind="saved", **about)
     for name, words, of in speakers(model, code):
@@ -229,6 +229,13 @@ app.command("list", cls=Command)(command(list_, tolerant=True))
 for body in (show, preview, save, blend, rename, rm, export):
     app.command(cls=Command)(command(body, absent={"voice", "save_voice"}))  # the argument NAME is the voice
 app.command("import", cls=Command)(command(import_))
+
+
+def may_speak(about: dict[str, str], language: str) -> bool:
+    """Whether a saved voice speaks a language, as far as its file and the embedded model tell."""
+    if about.get("language", language) not in (language, LANGUAGES[language]):
+        return False
+    return about.get("model") != EMBEDDED or bool(speakers(EMBEDDED, language))
 
 
 def speakers(model: str, language: str | None = None) -> list[tuple[str, str, str]]:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
+from omnitts_cli.audio.magic import HEAD_BYTES, no_text
 from omnitts_cli.errors import InputError, UsageError
 from omnitts_cli.fleet import disk
 from omnitts_cli.fleet.rows import RowError, refuse_unknown
@@ -138,7 +139,10 @@ def json_fields(line: str) -> dict[str, Any]:
     try:
         found = json.loads(line, parse_constant=refuse_constant)
     except (ValueError, RecursionError) as error:
-        raise RowError(f"not valid JSON: {str(error).splitlines()[0][:120]}") from None
+        what = str(error).splitlines()[0][:120]
+        if isinstance(error, json.JSONDecodeError):
+            what = f"{error.msg}, column {min(error.pos, len(line.rstrip())) + 1}"
+        raise RowError(f"not valid JSON: {what}") from None
     if not isinstance(found, dict):
         raise RowError("the line is not a JSON object")
     return found
@@ -264,7 +268,7 @@ def checked_kind(name: str, kind: str | None) -> str:
     """The kind of a manifest that is there; InputError for one that is not."""
     path = Path(name)
     if not path.exists():
-        raise InputError(f"manifest {name} not found", hint="omnitts help batch")
+        raise InputError(f"manifest {name} not found", hint=f"ls {shlex.quote(str(path.parent))}")
     kind = kind or kind_of(path)
     if path.is_dir() != (kind == "folder"):
         wrong = "a folder" if path.is_dir() else "not a folder"
@@ -287,20 +291,24 @@ def instead(path: Path) -> str:
     if path.suffix.lower() in SPREADSHEETS:
         return "save it as CSV, with the columns id and text"
     kind = likely_kind(path)
+    if kind == "binary":
+        return "a manifest is a JSONL, CSV, TSV, Parquet or text file, or a folder of texts"
     if kind == "array":
         return f"jq -c '.[]' {shlex.quote(str(path))} | omnitts batch - -O DIR"
     return f"--manifest-format {kind}"
 
 
 def likely_kind(path: Path) -> str:
-    """What the beginning of a file without a known suffix looks like; `array`: JSON that is not in lines."""
+    """What a file without a known suffix looks like; `array`: JSON that is not in lines; `binary`: not text."""
     try:
         with path.open("rb") as file:
+            head = file.read(HEAD_BYTES)
+            file.seek(0)
             line = file.readline(LONGEST_LINE).removeprefix(BOM)
     except OSError as error:
         raise unreadable(path, error) from None
     marks = ((b"PAR1", "parquet"), (b"{", "jsonl"), (b"[", "array"))
-    found = next((kind for mark, kind in marks if line.startswith(mark)), None)
+    found = next((kind for mark, kind in marks if line.startswith(mark)), "binary" if no_text(head) else None)
     names = [{name.strip(b' "\r\n').lower() for name in line.split(mark)} for mark in (b",", b"\t")]
     tables = (kind for kind, header in zip(("csv", "tsv"), names, strict=True) if header & {b"text", b"input"})
     return found or next(tables, None) or ("ljspeech" if looks_like_ljspeech(path) else "lines")

@@ -27,6 +27,7 @@ SCHEMA = 1
 MANIFEST, REPORT, PICTURE = "manifest.jsonl", "report.md", "report.png"
 SHOWN_FAILURES = 50
 SHOWN_NOTICES, MOST_NOTICES = 20, 1000  # of different ones; counted
+TO_CORRECT = ("usage", "bad_input", "not_available")  # failures that come again, such as an unknown voice
 COUNTS = ("rows", "spoken", "failed", "bad", "unverified", "left", "noticed", "audio_s")
 LENGTH_BINS = np.concatenate([np.arange(0, 31), [45, 60, 120, 300, 3600, np.inf]])
 WER_BINS = np.linspace(0, 1, 21)
@@ -40,7 +41,7 @@ class Summary:
     rows: int = 0
     spoken: int = 0
     failed: int = 0
-    bad: int = 0  # of those that failed: the manifest has to be corrected
+    bad: int = 0  # of those that failed: another try would fail too
     unverified: int = 0
     left: int = 0  # neither spoken nor failed: --limit, or a run that was interrupted
     audio_s: float = 0.0
@@ -63,7 +64,7 @@ class Summary:
         self.rows += 1
         status = line["status"]
         self.failed += status == "failed"
-        self.bad += "key" not in line
+        self.bad += "key" not in line or line.get("code") in TO_CORRECT
         self.unverified += status == "unverified"
         if status != "ok":
             self._note_failure(line, number)

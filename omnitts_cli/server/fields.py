@@ -143,7 +143,7 @@ def checked(asked: Asked, stream: bool | None) -> Asked:
     """The request, if its fields go together."""
     if asked.speech.loudness != "off":  # it needs the whole sound
         if stream or asked.sse:
-            raise invalid("loudness", "loudness needs the whole sound, so it does not go with streaming")
+            raise invalid("loudness", "loudness needs the whole sound, so it cannot be used with streaming")
         asked = replace(asked, whole=True)
     if asked.describes and not asked.prepared and not (asked.speech.style or "").strip():
         raise invalid("instructions", "VoiceDesign needs a description of the voice in instructions")

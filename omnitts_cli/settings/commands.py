@@ -305,7 +305,7 @@ class What:
         for_load(
             "--vs",
             one_of("eager", "cpu", "nobuckets", "engine"),
-            "Alternate with a variant; engine: a server with the engine here.",
+            "Also measure, in turn, a variant of the engine; with --url: the engine here.",
             main=True,
         ),
     ] = None

@@ -135,7 +135,7 @@ def tower_of(thinker: ThinkerFamily, config: Any, name: str) -> Part:
     """The audio tower, its weights not yet loaded, or an error for a model that takes no sound."""
     tower = thinker.tower(config)
     if tower is None:
-        raise ModelError(f"{name} takes no sound", hint='omnitts ask "a question"')
+        raise ModelError(f"{name} does not accept sound", hint='omnitts ask "a question"')
     return tower
 
 

@@ -135,7 +135,7 @@ class RemoteLoop:
     ) -> str:
         """Submits a request and returns its name; `callback` is called on a thread of this loop."""
         if live:
-            raise UsageError("--live does not go through a server", hint="--via off")
+            raise UsageError("--live does not work through a server", hint="--via off")
         with self._lock:
             if self._closed:
                 raise UsageError("this model has been closed", hint="omnitts.load() opens it again")

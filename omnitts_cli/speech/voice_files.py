@@ -111,7 +111,7 @@ def check_free(name: str) -> None:
 
 def exists(name: str) -> InputError:
     """The error for a name that is taken."""
-    return InputError(f"voice '{name}' already exists", hint=f"omnitts voices rm {name}, or choose another name")
+    return InputError(f"voice '{name}' already exists", hint=f"omnitts voices rm {name}   or choose another name")
 
 
 def to_bytes(voice: SavedVoice) -> bytes:

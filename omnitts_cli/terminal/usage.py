@@ -40,7 +40,8 @@ def help_text(command: Any, ctx: Any, *, everything: bool) -> str:
     """Usage, description, arguments and options, as wide as the terminal."""
     width = min(shutil.get_terminal_size().columns, WIDEST)
     sections: dict[str, list[Row]] = {"Arguments": []}
-    sections |= {heading: [] for heading in (*HEADINGS.values(), OWN)}
+    *settings, messages = HEADINGS.values()
+    sections |= {heading: [] for heading in (*settings, OWN, messages)}
     hidden = 0
     for param in sorted(command.get_params(ctx), key=is_rare):
         group = (getattr(param, "rich_help_panel", None) or "").removesuffix(RARE)
@@ -51,7 +52,7 @@ def help_text(command: Any, ctx: Any, *, everything: bool) -> str:
         if row is not None and not {"--help", "--help-all"} & {*param.opts}:
             heading = "Arguments" if param.param_type_name == "argument" else HEADINGS.get(group, OWN)
             sections[heading].append((as_shown(row[0]), row[1]))
-    last = next((heading for heading in (OWN, HEADINGS["messages"]) if sections[heading]), OWN)
+    last = messages if sections[messages] else OWN
     more = f" --help-all: {hidden} more options." if hidden else ""
     sections[last].append(("-h, --help", f"Show this message.{more}"))
     shown = {heading: rows for heading, rows in sections.items() if rows}

@@ -84,7 +84,7 @@ def _compared(path: str, is_: str, should: str) -> Checked:
 def _recognised(folder: Path, path: str, digest: str) -> Checked:
     """Weights in a plain folder: whether they are released ones, or those that our own model card names."""
     if folder == TINY and digest in (folder / "README.md").read_text("utf-8"):
-        return Checked(path, OK, "as README.md says")
+        return Checked(path, OK, "matches README.md")
     owners = [model.name for model in RELEASED.values() for file in model.files if file.sha256 == digest]
     return Checked(path, OK, f"same as in {owners[0]}") if owners else Checked(path, UNKNOWN, f"SHA-256 {digest}")
 

@@ -309,7 +309,7 @@ def test_B1_show_origin_says_which_files_count(omnitts: Omnitts, home: Path) -> 
     Path("omnitts.toml").write_text("speed = 1.2")
     err = omnitts("config", "show", "--origin").err
     assert "read: omnitts.toml   (project file: may set how speech sounds" in err
-    assert f"read: {path}\n" in err and "not there: /" in err
+    assert f"read: {path}\n" in err and "not found: /" in err
 
 
 BROKEN = ("voise = 'kurt'", "speed = 'fast'", "[presets.mine]\nsped = 1", "speed = = 1")

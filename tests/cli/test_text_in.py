@@ -208,6 +208,7 @@ def test_what_is_surely_no_text_is_called_what_it_is(omnitts: Omnitts, head: byt
     Path("a").write_bytes(head + bytes(range(256)))
     done = omnitts("say", "-f", "a", "-o", "a.wav")
     assert done.code == 3 and f"text file a {words}" in done.err and "--encoding" not in done.err
+    assert ("omnitts clone -r a" in done.err) == ("sound" in words)
 
 
 def test_text_with_a_mark_of_utf_16_is_text(omnitts: Omnitts) -> None:

@@ -168,9 +168,10 @@ def test_list_of_a_language(omnitts: Omnitts, landed: Path) -> None:
     done = omnitts("voices", "list", "-l", "de")
     assert done.code == 0 and not done.out and "no voice of tiny speaks German" in done.err
     saved("anna")  # whatever its model speaks
+    saved("ben", model="tiny")  # which speaks English only
     assert [voice["name"] for voice in omnitts("voices", "list", "-l", "de", "--json").objects] == ["anna"]
     english = [voice["name"] for voice in omnitts("voices", "list", "-l", "en", "--json").objects]
-    assert english == ["anna", "henry", "clara"]
+    assert english == ["anna", "ben", "henry", "clara"]
 
 
 def test_the_language_of_a_list_is_named_as_elsewhere(omnitts: Omnitts, landed: Path) -> None:

@@ -225,7 +225,9 @@ def test_the_next_step_after_bad_rows_is_to_correct_them(omnitts: Call) -> None:
     done = omnitts("batch", "m.jsonl", "-O", "out", *TOY)
     assert "correct m.jsonl and run the same command again" in done.err and "--retry-failed" not in done.err
     Path("m.jsonl").write_text('{"text": "Hello."}\n{"text": "Hi.", "voice": "nobody"}\n')
-    assert "--retry-failed" in omnitts("batch", "m.jsonl", "-O", "out", *TOY).err
+    done = omnitts("batch", "m.jsonl", "-O", "out", *TOY)
+    assert "voice 'nobody' not found" in done.err
+    assert "correct m.jsonl and run the same command again" in done.err and "--retry-failed" not in done.err
     Path("m.jsonl").write_text('{"text": "Hello."}\n{"text": "Hi."}\n')
     assert omnitts("batch", "m.jsonl", "-O", "out", *TOY).code == 0
 
@@ -438,7 +440,8 @@ def test_an_unknown_field_stops_everything(omnitts: Call) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (["nothing.csv", "-O", "out"], 3, "not found"),
+        (["nothing.csv", "-O", "out"], 3, "not found\n  try: ls ."),
+        (["half.jsonl", "-O", "out"], 6, "line 1: not valid JSON: Expecting ',' delimiter, column 15"),
         (["m.csv"], 2, "needs a folder"),
         (["m.csv", "-O", "file:///out"], 2, "file:///out is a folder"),
         (["m.csv", "-O", "https://bucket/out"], 2, "https://bucket/out cannot be written to"),
@@ -447,6 +450,7 @@ def test_an_unknown_field_stops_everything(omnitts: Call) -> None:
         (["m.csv", "-O", "memory://out"], 2, "memory://out is the memory of this process"),
         (["m.doc", "-O", "out"], 2, "--manifest-format lines"),
         (["m.xlsx", "-O", "out"], 2, "save it as CSV"),
+        (["m.pdf", "-O", "out"], 2, "a manifest is a JSONL, CSV, TSV, Parquet or text file"),
         (["my rows.json", "-O", "out"], 2, "jq -c '.[]' 'my rows.json' | omnitts batch - -O DIR"),
         (["empty.jsonl", "-O", "out"], 3, "error: empty.jsonl has no rows"),
         (["-", "-O", "out"], 3, "error: standard input has no rows"),
@@ -464,6 +468,8 @@ def test_refusals(omnitts: Call, words: list[str], code: int, message: str) -> N
     Path("semicolons.csv").write_text("id;text\na;Hello.\n")
     Path("m.doc").write_text("x")
     Path("m.xlsx").write_bytes(b"PK\x03\x04")
+    Path("m.pdf").write_bytes(b"%PDF-1.4\n%\xe2\xe3\n")
+    Path("half.jsonl").write_text('{"text": "Hi."\n')
     Path("my rows.json").write_text('[{"text": "Hello."}]')
     Path("empty.jsonl").write_text("\n")
     Path("here").mkdir()

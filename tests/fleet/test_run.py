@@ -178,7 +178,7 @@ def test_ctrl_c_keeps_finished_rows(home: Path, started: Any) -> None:
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=LONG_S)
     assert process.returncode == 130, err
-    assert b"the same command goes on" in err
+    assert b"the same command continues" in err
     kept = len(journal.read(records))
     assert 0 < kept < 400
     assert child(home, "out").returncode == 0

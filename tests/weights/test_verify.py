@@ -143,4 +143,4 @@ def test_the_weights_of_the_embedded_voice_are_known_in_a_source_tree(monkeypatc
     monkeypatch.setattr("omnitts_cli.weights.verify.shipped", lambda folder: {})
     states = {file.path: (file.state, file.note) for file in verify(TINY)}
     for name in ("model.safetensors", "speech_tokenizer/model.safetensors"):
-        assert states[name] == ("ok", "as README.md says")
+        assert states[name] == ("ok", "matches README.md")

@@ -60,7 +60,7 @@ class OmniChat:
         if message.sounds:
             at = self._ids.sound
             if at is None:
-                raise ModelError("this model takes no sound", hint='omnitts ask "a question"')
+                raise ModelError("this model does not accept sound", hint='omnitts ask "a question"')
             clips = [[at.start, *[at.pad] * sound.tokens, at.end] for sound in message.sounds]
             body = [*self._tokenizer.encode(f"{message.role}\n"), *(id for clip in clips for id in clip)]
             body += self._tokenizer.encode(message.text)

@@ -15,15 +15,15 @@ SIZES = {"0.6b": "0b6", "1.7b": "1b7"}
 NAMES = ("0.6b-customvoice", "0.6b-base", "1.7b-customvoice", "1.7b-base", "1.7b-voicedesign")
 
 VOICES = {
-    "serena": "at home in Chinese",
-    "vivian": "at home in Chinese",
-    "uncle_fu": "at home in Chinese",
-    "ryan": "at home in English",
-    "aiden": "at home in English",
-    "ono_anna": "at home in Japanese",
-    "sohee": "at home in Korean",
-    "eric": "at home in Chinese, Sichuan dialect",
-    "dylan": "at home in Chinese, Beijing dialect",
+    "serena": "native language Chinese",
+    "vivian": "native language Chinese",
+    "uncle_fu": "native language Chinese",
+    "ryan": "native language English",
+    "aiden": "native language English",
+    "ono_anna": "native language Japanese",
+    "sohee": "native language Korean",
+    "eric": "native language Chinese, Sichuan dialect",
+    "dylan": "native language Chinese, Beijing dialect",
 }
 
 _SPEAKERS = {
