@@ -27,7 +27,7 @@ from omnitts_cli.training.shapes import Codec, build_codec
 from omnitts_cli.training.teacher import PHONES, PHONES_PER_FRAME, SAMPLE_RATE
 from omnitts_cli.training.team import Team
 
-LOOK_EVERY = 50  # steps between two looks at the clock
+LOOK_EVERY = 50  # steps between checks of the time budget
 WRITE_EVERY = 500  # steps between two lines of the journal
 SAVE_EVERY = 60.0  # seconds
 HINT_WIDTH = 128

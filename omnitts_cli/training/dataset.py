@@ -1,6 +1,6 @@
-"""Dataset: what was said, as text ids and codes, in tables on the device, from which batches are drawn.
+"""Dataset: utterances as text ids and codes, in tables on the device, from which batches are drawn.
 
-Named speakers and passing strangers have tables of their own: of a stranger there is more to keep.
+Utterances of unnamed speakers have tables of their own, which also hold descriptions and another clip of the speaker.
 """
 
 from __future__ import annotations

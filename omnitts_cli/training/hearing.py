@@ -1,7 +1,7 @@
-"""Hearing as a loss: a recogniser shall find in decoded sound what it finds in the true one.
+"""A perceptual loss: a recogniser of phones and speakers should give the same outputs for decoded as for original sound.
 
-It learns the teacher's labels, from the teacher's own sound alone, and then stays as it is. Log-mel spectra give every
-difference the same weight; a recogniser weighs those by which words and speakers are told apart.
+It is trained on the teacher's speech and labels, then frozen. A log-mel loss weighs all differences alike; this one
+gives most weight to those that distinguish phones and speakers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ DISTANCES = ("heard_layers", "heard_phones", "heard_speaker", "heard_spectra")
 MISHEARD = ("misheard", "misheard_true")  # shares of the sounds that it takes for others: in decoded and in true sound
 BATCH, FRAMES = 32, 32
 RATE, FINAL_RATE, WARM_UP = 1e-3, 2e-5, 200
-LOOK_EVERY, WRITE_EVERY = 50, 20  # steps between two looks at the clock, and looks between two lines of the journal
+LOOK_EVERY, WRITE_EVERY = 50, 20  # steps between checks of the time budget; checks between lines of the journal
 SOFTER = 2.0  # temperature at which the probabilities of phones are compared, so that clear ones count too
 LOCAL = 16  # hops of 10 ms in a short-time mean of a spectrum
 

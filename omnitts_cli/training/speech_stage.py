@@ -30,7 +30,7 @@ from omnitts_cli.training.team import Team, joined_gradients
 from omnitts_cli.training.tokens import Tokens
 
 STEM = "speech"
-LOOK_EVERY = 20  # steps between two looks at the clock
+LOOK_EVERY = 20  # steps between checks of the time budget
 WRITE_EVERY = 500
 SAVE_EVERY = 60.0  # seconds
 FILLING = 0.3  # of the time, at most: learning goes on while speech and its moved copies are encoded
