@@ -1,4 +1,4 @@
-"""A perceptual loss: a recogniser of phones and speakers should give the same outputs for decoded as for original sound.
+"""A perceptual loss: a recogniser of phones and speakers should give the same outputs for decoded and original sound.
 
 It is trained on the teacher's speech and labels, then frozen. A log-mel loss weighs all differences alike; this one
 gives most weight to those that distinguish phones and speakers.
