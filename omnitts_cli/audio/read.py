@@ -1,4 +1,4 @@
-"""Reading somebody's recording: every doubt about the file becomes a sentence, never a crash or a silent loss."""
+"""Reads recordings of any origin. Problems with a file become errors or notices, never a crash or a silent loss."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TINY = 1e-20
 
 @dataclass(frozen=True, eq=False)
 class Recording:
-    """A clip that can be used: mono float32 at `rate`, and what a person should know about the file."""
+    """A clip that can be used: mono float32 at `rate`, and notices about the file."""
 
     sound: np.ndarray  # [samples] float32
     rate: int
@@ -63,7 +63,7 @@ class Part:
 
 @dataclass
 class Opened:
-    """A decoder, and what the file's own head says. `frames` None: the file does not say."""
+    """A decoder, and what the header of the file says. `frames` None: it does not say."""
 
     decoder: Any
     handle: Handle
@@ -144,7 +144,7 @@ def checked_part(start: float | None, end: float | None) -> Part:
 
 
 def open_source(source: str | os.PathLike[str], name: str, stdin: BinaryIO | None) -> BinaryIO:
-    """An open, seekable, non-empty file. Pipes and devices only through `-`, and only so many bytes of them."""
+    """An open, seekable, non-empty file. Pipes and devices only through `-`, and up to a limit."""
     if os.fspath(source) == "-":
         if stdin is None:
             raise InputError("cannot read a reference clip from standard input: it is closed")
@@ -189,11 +189,11 @@ def changed(before: os.stat_result, after: os.stat_result) -> bool:
     return (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns)
 
 
-# -- its head
+# -- its header
 
 
 def open_decoder(file: BinaryIO, path: str | None, name: str, until_s: float) -> Opened:
-    """Magic, then the head's own claims, then libsndfile."""
+    """Checks the first bytes and the header, then opens the file with libsndfile."""
     head = file.read(magic.HEAD_BYTES)
     kind = magic.kind_of(head)
     file.seek(0)
@@ -290,7 +290,7 @@ def read_part(opened: Opened, part: Part, name: str, longest_s: float) -> np.nda
 
 
 def expected_samples(opened: Opened, part: Part, wanted: int) -> int:
-    """How many samples must come: all that the head promises, or all that were asked for."""
+    """The number of samples that decoding must give: all that the header states, or all that were asked for."""
     if opened.frames is None:
         return 0 if part.end is None else wanted
     return min(wanted, opened.frames - round(part.start * opened.rate))
@@ -310,7 +310,7 @@ def check_selection(part: Part, total: float | None, name: str, longest_s: float
 
 
 def refuse_broken(part: Part, left_s: float, name: str) -> None:
-    """A cut-off clip is used only where the person chose a part that is wholly there."""
+    """Refuses a cut-off clip unless the user chose a part that is complete."""
     if part.end is None or left_s < 1.0:
         part_left = f", or choose the part that can be read: --ref-end {int(left_s * 10 + 0.1) / 10}"
         raise InputError(

@@ -281,10 +281,10 @@ def opened_model(
 
 @contextmanager
 def without_collector() -> Iterator[None]:
-    """No garbage collection during a start, and none later of what the start has made, because all of it stays.
+    """Switches garbage collection off during the start, and excludes what the start has made from later collections.
 
-    Importing torch makes so many objects that the collector takes a fifth of the import's processor time, and most of
-    the time that the process needs to exit.
+    These objects live until the process exits. Collecting while torch is imported takes a fifth of the import's
+    processor time, and most of the time that the process needs to exit.
     """
     gc.disable()
     try:

@@ -66,7 +66,7 @@ class Job:
     workers: Callable[..., None] | None = None  # speaks rows somewhere else: cluster.speak_with_ray
 
     def run(self, open_model: Opener) -> Summary:
-        """Speaks the corpus and returns what became of it."""
+        """Speaks the corpus; returns a summary of its rows."""
         self.refuse_contradictions()
         out = self.folder()
         with ExitStack() as closing:
@@ -218,7 +218,7 @@ class Job:
 
     @property
     def late(self) -> bool:
-        """Whether the rows of a worker are lost with it until its shard is full."""
+        """Whether a worker that dies loses the rows of its unfinished shard."""
         return False
 
     def committed(self, work: Path, journal: Journal) -> np.ndarray:
@@ -226,7 +226,7 @@ class Job:
         return np.concatenate([np.zeros(0, np.uint32), *(read(path)["row"] for path in work.glob("journal-w*.bin"))])
 
     def take_over(self, work: Path, store: Store, journal: Journal) -> None:
-        """Adds what workers have made to the journal. One that is still alive commits nothing more."""
+        """Adds the records of workers to the journal. Workers that are still alive can commit nothing more."""
         disk.put(work / OWNER, b"none")
         journal.absorb(work, store.is_there)
         for path in work.glob("doing-*"):
@@ -327,7 +327,7 @@ class Job:
 
     @property
     def lists_early(self) -> bool:
-        """Whether the files that are there now will be there when rows are compared with them."""
+        """Whether sound files can be listed before the rows are known, as none of them will be removed."""
         return self.corpus.to == "files" and not self.corpus.prune
 
     def store(
@@ -427,7 +427,7 @@ class Job:
             tries=self.checks.tries, verifier=verifier, empty=self.corpus.empty, codes=self.corpus.save_codes,
             writers=writers, tell=self.tell,
         )  # fmt: skip
-        speaker.voice(Speaker())  # the command's own voice is missing for all rows, not for one
+        speaker.voice(Speaker())  # an unknown --voice ends the run now, instead of failing every row
         return speaker
 
     def slots(self, model: Model) -> int | None:
@@ -494,7 +494,7 @@ class Job:
             self.tell(Notice(f"removed {count} {what} whose rows are gone", plain=True))
 
     def _drop_damaged(self, work: Path, plan: Plan, store: Store) -> None:
-        """--verify-files: a sound whose bytes are not those of its record is made again."""
+        """--verify-files: drops sounds whose SHA-256 differs from their record, so that they are made again."""
         with self.lookup(work) as lookup:
             damaged = []
             for index, record in enumerate(lookup.of_names(plan.rows["name"]).tolist()):

@@ -69,7 +69,7 @@ class LineFile:
             raise unreadable(path, error) from None
 
     def lines(self) -> Iterator[tuple[int, int, int, bytes | None]]:
-        """(line, offset, length, bytes); None instead of bytes that are too many."""
+        """(line, offset, length, bytes); None instead of the bytes of a line that is too long."""
         self._file.seek(0)
         start = len(BOM) if self._file.read(len(BOM)) == BOM else 0
         self._file.seek(start)
@@ -402,7 +402,7 @@ def texts_in(folder: Path) -> list[Path]:
 
 
 def digest_of_folder(folder: Path) -> str:
-    """Of names, sizes and times: thousands of files are not read to see that nothing has changed."""
+    """A digest of names, sizes and times, so that thousands of unchanged files need not be read."""
     digest = hashlib.sha256()
     for path in texts_in(folder):
         status = path.stat()

@@ -1,7 +1,7 @@
 """Run: speaks the rows of a plan. Rows share the engine's slots; threads beside it read, encode and write.
 
 Longest rows go first, within windows of the manifest, so that batches are full, the end is short and memory bounded.
-The main thread commits finished rows in groups. At most one group is made again after a kill.
+The main thread commits finished rows in groups. After a kill, at most one group is spoken again.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ PATIENCE_S = 5.0  # for rows under way when a run ends early
 
 @dataclass
 class Pace:
-    """How a run goes: for the progress line and the report."""
+    """Progress of a run, for the progress line and the report."""
 
     rows: int = 0  # to speak in this run
-    expected_s: float = 0.0  # of them, by the length of their texts
+    expected_s: float = 0.0  # of speech, estimated from their texts
     done: int = 0
     failed: int = 0
     unverified: int = 0
@@ -51,7 +51,7 @@ class Pace:
     expected_done_s: float = 0.0
     began: float = 0.0
     curve: list[tuple[float, float]] = field(default_factory=list)  # (seconds since the beginning, audio seconds)
-    full: tuple[float, float] | None = None  # the same when the last row was handed out: what follows is the tail
+    full: tuple[float, float] | None = None  # the same when the last row was assigned; the rest of the run is the tail
 
     def begin(self) -> None:
         """The model is loaded; the first call starts the clock."""
@@ -70,7 +70,7 @@ class Pace:
 
     @property
     def eta_s(self) -> float | None:
-        """From the length of the texts that are left, and how much sound such texts have become so far."""
+        """Estimated from the texts that are left, and from the speech per text so far."""
         if not self.audio_s or not self.expected_done_s or self.wall_s < 1.0:
             return None
         left = max(self.expected_s - self.expected_done_s, 0.0) * self.audio_s / self.expected_done_s

@@ -75,11 +75,11 @@ class Store(Protocol):
         ...
 
     def flush(self) -> None:
-        """What was placed can be read again, and would survive the loss of this machine as far as the store can."""
+        """Makes all placed sound readable, and as durable as the store can."""
         ...
 
     def finish(self) -> None:
-        """There are no more rows."""
+        """Closes the store after the last row."""
         ...
 
     def close(self) -> None: ...
@@ -189,7 +189,7 @@ class Shards:
         return self._folder / f"shard-{number:05}.tar"
 
     def _continue(self, lookup: Lookup) -> None:
-        """Repairs what a killed run has left. The last shard goes on if there are more rows."""
+        """Repairs what a killed run has left. If there are more rows, they continue the last shard."""
         ends = self._repair(lookup)
         last = max(ends, default=-1)
         self._number = last + 1
@@ -248,7 +248,7 @@ class Shards:
         self.made(number).unlink()
 
     def next_number(self) -> int:
-        """A number that no shard has."""
+        """A free shard number."""
         return max(self.numbers(), default=0) + 1
 
     def numbers(self) -> list[int]:

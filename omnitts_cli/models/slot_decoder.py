@@ -402,7 +402,7 @@ def _stretch(stretch: Stretch, make: _Maker, before: tuple[Tensor, Tensor, float
 def _rise(rise: Rise, end: Snake, make: _Maker) -> _Rise:
     """`end` is the activation after the last unit."""
     conv, rate = rise.rise.conv, rise.rise.rate
-    # [inputs, outputs, blocks, rate]: block b is the contribution of an input to the b-th column from its own on
+    # [inputs, outputs, blocks, rate]: block b is what an input in column n adds to column n + b
     blocks = conv.weight.unflatten(2, (-1, rate)).flip(2)  # the tap of the oldest column comes first
     weight = blocks.permute(3, 1, 2, 0).flatten(2).flatten(0, 1)  # [rate * outputs, taps * inputs]
     scale, inverse = (factor.flatten().repeat(rate) for factor in rise.units[0].before.factors())

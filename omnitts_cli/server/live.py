@@ -31,7 +31,7 @@ END, FLUSH = object(), object()
 
 @dataclass(eq=False)
 class Utterance:
-    """Text that is spoken as one, with what has arrived of it."""
+    """One utterance, and the text of it that has arrived."""
 
     index: int
     asked: Asked
@@ -48,7 +48,7 @@ class Utterance:
     _spaced: bool = False
 
     def add(self, part: Any) -> None:
-        """More text, or a mark."""
+        """Adds text, FLUSH or END."""
         self.parts.append(part)
         if part is END:
             self.ended = True
@@ -83,7 +83,7 @@ class Utterance:
         self.call.news.set()  # no step of the engine reports the end of the text
 
     def _flush(self) -> None:
-        """The last word is complete: a space after it makes it certain, and the next text needs none."""
+        """Completes the last word with a space, so that it is spoken without waiting for more text."""
         self.stream.write(self._cleaner.flush() + ("" if self._spaced else " "))
         self.stream.flush()
         self._spaced = True
@@ -268,7 +268,7 @@ class Session:
                 await self.tell(done)
 
     async def speak(self, utterance: Utterance) -> int:
-        """One utterance; returns how many there were, which is 0 if it was empty."""
+        """Speaks one utterance; returns 1, or 0 if it was empty or cancelled."""
         if not utterance.text.strip() or utterance.cancelled:
             return 0
         with self.state.call(self.client, self.transport) as call:

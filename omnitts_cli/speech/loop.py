@@ -158,11 +158,11 @@ class Loop:
         self._forgotten.append(name)
 
     def pause(self, name: str) -> None:
-        """A slow listener: the request keeps its slot but makes no more frames until `resume`."""
+        """Pauses a request, for a slow listener: it keeps its slot but makes no frames until `resume`."""
         self.engine.pause(name)
 
     def resume(self, name: str) -> None:
-        """Lets a paused request go on."""
+        """Resumes a paused request."""
         self.engine.resume(name)
 
     def cancel_all(self) -> None:

@@ -1,4 +1,4 @@
-"""Remote: a running `omnitts serve` in the place of an engine. No torch is imported.
+"""Remote: a running `omnitts serve` instead of an engine. Does not import torch.
 
 The server makes the pieces; splitting, normalising, seeds, retries, gaps, speed and loudness stay here. So the sound is
 that of a local run, byte for byte on a CPU in float32.
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from omnitts_cli.audio.read import Recording
     from omnitts_cli.speech.loop import Callback
 
-BUSY_S = 30.0  # a server with a full queue is asked again for so long
+BUSY_S = 30.0  # how long a server with a full queue is asked again
 MOST_AT_ONCE = 16  # pieces of one command; a server admits fewer connections of one client than it has slots
 LARGEST_EVENT = 64 << 20
 NO_CODES = np.zeros((0, 0), np.int64)

@@ -26,7 +26,7 @@ class Script(Protocol):
     notify: Callable[[], None]
     """Called, in any thread, when a new piece is available."""
     notices: list[str]
-    """What was odd in the text so far. Whoever reports them removes them."""
+    """Notices about the text so far; the reader removes those that it has reported."""
 
     def take(self, wait_s: float) -> Piece | None:
         """Returns the next piece; None if there is none yet."""

@@ -87,7 +87,7 @@ class Manner:
     retries: int = 2
     safe: bool = True
     ahead: int = 8
-    ahead_s: float = math.inf  # no further piece begins while so much finished sound waits for the listener
+    ahead_s: float = math.inf  # start no further piece while this much finished sound is waiting
     urgent: bool = False  # someone listens: served before other requests if more are waiting than there are slots
     client: str = ""  # the slots are shared among clients
     keep_codes: bool = False
@@ -323,7 +323,7 @@ class Stream:
             self._judge(take)
 
     def _judge(self, take: Take) -> None:
-        """Whether a finished piece may be yielded as it is."""
+        """Decides whether a finished piece is yielded, cut or retried."""
         assert take.request is not None
         if self.manner.spoken_well and self.manner.longest is None and take.tries == 0:
             self._notice_length(len(take.request.text), self.manner.spoken_well)
@@ -352,7 +352,7 @@ class Stream:
             self.account.stopped, take.done = str(take.stopped), True
 
     def _notice_length(self, found: int, well: int) -> None:
-        """For text that was not to be split."""
+        """Warns about a piece that is too long, with --split none."""
         if found > well and not self.manner.request.ignore_end:
             what = f"{found} characters were spoken in one piece; beyond {well} this model may leave words out"
             self._notice(Notice(what, hint="leave --split none out", kind="length"))

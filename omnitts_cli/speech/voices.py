@@ -54,7 +54,7 @@ VoiceLike = str | PathLike[str] | Voice
 def saved_voice(name: str | None) -> Voice | None:
     """The saved voice, the voice file or the blend of that name; None where only the model can know it.
 
-    A saved voice brings its own model along, so it is looked up before a model is opened.
+    A saved voice names its model, so it is looked up before a model is opened.
     """
     if name is None:
         return None

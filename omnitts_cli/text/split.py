@@ -1,6 +1,6 @@
-"""Splitter: text that arrives -> pieces that can be spoken, in one pass, whatever the cuts it arrives in.
+"""Splits arriving text into pieces that can be spoken, in one pass, with the same result however the text was cut.
 
-A finished line never waits for the next one: only what stands on the line decides. A piece has a
+A finished line never waits for the next one: the text of the line alone decides. A piece has a
 largest width, counted in columns (a CJK character fills two), and is cut at the best place before it.
 """
 
@@ -20,7 +20,7 @@ Mode = Literal["auto", "line", "paragraph", "none"]
 MODES: tuple[Mode, ...] = ("auto", "line", "paragraph", "none")
 
 WRAPPED_COLUMNS = 50
-"""A line this wide that ends without a stop was broken to fit a page: the sentence goes on below."""
+"""A line of at least this width without a stop at its end was wrapped: the sentence continues on the next line."""
 
 LARGEST_COLUMNS = {"auto": 400, "line": 800, "paragraph": 800}
 SHORT_COLUMNS = 12
@@ -73,21 +73,21 @@ class Splitter:
         notices: list[str] | None = None,
     ) -> None:
         self.mode = mode
-        self._notices = [] if notices is None else notices  # of what the text requests and does not get
+        self._notices = [] if notices is None else notices  # about requests in the text that have no effect
         self._rules = rules_for(language)
         self._largest = largest or LARGEST_COLUMNS.get(mode, 0)
         self._short = short if mode == "auto" else 0
         self._pauses = pauses
         self._voice_noticed = False
-        self._text = ""  # what is not spoken yet, and the `_base` characters before it are gone
+        self._text = ""  # not yet split off; `_base` characters before it were dropped
         self._base = 0
-        self._start = self._scan = 0  # in _text: of the open piece, and of what was not looked at
+        self._start = self._scan = 0  # in _text: of the open piece, and of the text not yet scanned
         self._soft = 0  # the last sentence end inside the open piece, where it may be cut
         self._gap: Break = "none"
         self._line_start = 0  # in _text
-        self._line_columns = 0  # of the part of this line that is gone
+        self._line_columns = 0  # of the part of this line that was dropped
         self._line_inked = False  # whether that part had anything but blanks
-        self._wrapped = False  # the open piece goes on over a line end
+        self._wrapped = False  # the open piece continues after a line end
         self._entry = ""  # how the line above begins, where it could be one entry of a list or a log
         self._paragraph = 0
         self._spoken = False
@@ -144,7 +144,7 @@ class Splitter:
         return ready
 
     def _step(self, final: bool) -> bool:
-        """Looks at the next place where something may end. False: nothing more can be known yet."""
+        """Examines the next place where a piece may end; False if more text is needed to decide."""
         if self._wrapped and self._line_start == self._scan and not self._continue_line(final):
             return False
         found = EVENT.search(self._text, self._scan, self._start + self._largest // 2)
@@ -334,7 +334,7 @@ def open_entry(line: str) -> str:
 
 
 def entry_start(line: str) -> str:
-    """How a line begins: two in a row that begin alike with a hash, a number or a label are two entries."""
+    """How a line begins: two successive lines that both begin with a hash, a number or a label are two entries."""
     first = next(iter(line.split(None, 1)), "")
     for name, form in ENTRY_STARTS.items():
         if form.match(first):
