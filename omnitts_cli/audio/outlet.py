@@ -1,4 +1,4 @@
-"""Outlet: the one way bytes leave for a file, a pipe or a file object, and where write errors become words."""
+"""Outlet: writes bytes to a file, a pipe or a file object, and turns write errors into messages."""
 
 from __future__ import annotations
 
@@ -20,24 +20,23 @@ class RawFile(Protocol):
 
 
 class Outlet:
-    """Writes every byte or raises. `name` is what the person called the target.
+    """Writes every byte or raises. `name` is the target as the user typed it.
 
-    Where the target cannot seek, corrections of earlier bytes (a header's length) are dropped and
-    only what is added at the end leaves: that is what a reader at the far end of a pipe must see.
-    libsndfile calls `write` from C, which swallows exceptions; so the first one is kept in `error`
-    and `check` raises it.
+    If the target cannot seek, corrections of earlier bytes (such as the length in a header) are
+    dropped, and only appended bytes are written. libsndfile calls `write` from C, which swallows
+    exceptions; so the first one is kept in `error`, and `check` raises it.
     """
 
     def __init__(self, file: RawFile | BinaryIO, name: str, *, seekable: bool | None = None) -> None:
         self.file, self.name = file, name
         self.seekable = can_seek(file) if seekable is None else seekable
         self.error: BaseException | None = None
-        self.sent = 0  # bytes at the far end
+        self.sent = 0  # bytes written
         self._base = file.tell() if self.seekable else 0  # type: ignore[union-attr]
         self._position = 0
 
     def write(self, data: bytes) -> int:
-        """All of `data` at the current position."""
+        """Writes all of `data` at the current position."""
         size = len(data)
         if self.error is not None or (not self.seekable and self._position != self.sent):
             self._position += size
@@ -60,7 +59,7 @@ class Outlet:
             rest = rest[count:]
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Moves; on a pipe only in thought."""
+        """Seeks; on a pipe, only the position is remembered."""
         start = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self.sent}[whence]
         self._position = start + offset
         if self.seekable:
@@ -131,7 +130,7 @@ def write_error(name: str, error: OSError, written: int = 0) -> OmniError:
             hint += "; -F opus needs about a tenth of wav"
     elif error.errno == errno.ENOENT:
         folder = os.path.dirname(name) or "."
-        if os.path.isdir(folder):  # /proc, say
+        if os.path.isdir(folder):  # such as /proc
             reason, hint = f"no file can be created in {folder}", "choose another folder"
         else:
             hint = f"mkdir -p {folder}"
@@ -141,7 +140,7 @@ def write_error(name: str, error: OSError, written: int = 0) -> OmniError:
 
 
 def make_folder(folder: Path, hint: str = "choose another folder") -> None:
-    """The folder, if it is not there yet. `hint`: what to do where it cannot be made."""
+    """Creates a folder if it is missing. `hint`: what to do if that fails."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -1,6 +1,6 @@
-"""Sinks: the places sound goes. Each takes mono float32 at the model's rate, in blocks of any size.
+"""Sinks: where sound goes. Each takes mono float32 at the model's rate, in blocks of any size.
 
-One life for all of them: `write` and `sentence_done` in turn, then one of `finish` (everything asked
+All have the same life cycle: `write` and `sentence_done` in turn, then one of `finish` (everything asked
 for has arrived), `interrupt` (keep what is finished) or `discard` (leave no trace). As a context
 manager a sink that was not finished discards itself.
 """
@@ -24,7 +24,7 @@ from omnitts_cli.errors import DeviceError, OmniError, UsageError
 
 
 class Sink(Protocol):
-    """A place for sound. `notices` are sentences for the person, collected on the way."""
+    """A place for sound. `notices`: messages for the user, collected while writing."""
 
     notices: list[str]
 
@@ -41,7 +41,7 @@ class Sink(Protocol):
         ...
 
     def interrupt(self) -> Path | None:
-        """Closes early and keeps what is worth keeping; the path of a kept file, if any."""
+        """Closes early and keeps finished sentences; returns the path of the kept file, if any."""
         ...
 
     def discard(self) -> None:
@@ -50,7 +50,7 @@ class Sink(Protocol):
 
 
 class BaseSink:
-    """The shared life: counting, and discarding what was not finished."""
+    """The part that all sinks share: counting sentences, and discarding what was not finished."""
 
     def __init__(self) -> None:
         self.notices: list[str] = []
@@ -176,7 +176,7 @@ class PipeSink(BaseSink):
         self._flush()
 
     def interrupt(self) -> Path | None:
-        """What left cannot be called back; the stream is ended properly."""
+        """Written bytes cannot be taken back; the stream is ended properly."""
         if self._track is not None:
             self.finish()
         return None

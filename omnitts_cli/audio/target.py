@@ -100,7 +100,7 @@ class Target:
 
 
 def open_target(path: Path, *, no_clobber: bool = False) -> Target:
-    """Opens what `-o PATH` names, or says in words why it cannot be written."""
+    """Opens what `-o PATH` names, or raises an error that says why it cannot be written."""
     try:
         return _open(path, no_clobber)
     except OSError as error:
@@ -140,7 +140,7 @@ def put(path: Path, data: bytes) -> None:
 
 
 def existing_mode(path: Path) -> int | None:
-    """What kind of thing is there already; None for nothing. /dev/stdout leads to a pipe that has no path."""
+    """The kind of the existing file; None if there is none. /dev/stdout leads to a pipe that has no path."""
     try:
         return os.stat(path).st_mode
     except FileNotFoundError:
@@ -176,7 +176,7 @@ def remove_stale(real: Path) -> None:
 def alive(pid: int) -> bool:
     """Whether a process of that number runs."""
     if os.name == "nt":
-        return True  # there, asking by a signal would end it
+        return True  # on Windows, os.kill would end the process
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -187,7 +187,7 @@ def alive(pid: int) -> bool:
 
 
 def sync_folder(folder: Path) -> None:
-    """Makes a rename outlive a power cut, where folders can be synced."""
+    """Makes a rename survive a power failure, where folders can be synced."""
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -197,7 +197,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def exists_error(path: Path, hint: str) -> InputError:
-    """The answer of --no-clobber."""
+    """The error of --no-clobber."""
     return InputError(f"{path} already exists and --no-clobber is set", hint=hint)
 
 

@@ -51,7 +51,7 @@ class Clip:
 
     @property
     def seconds(self) -> float:
-        """Returns how long it is."""
+        """Returns its length in seconds."""
         return self.samples.size / self.sample_rate
 
     def save(

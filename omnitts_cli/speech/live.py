@@ -60,7 +60,7 @@ class LiveStream(Stream):
         return True
 
     def write(self, text: str) -> None:
-        """More text, cut anywhere."""
+        """Adds text, cut anywhere."""
         if self._by_words:
             text = self._held + text
             end = len(text) - len(WORD_END.search(text)[0])  # type: ignore[index]
@@ -68,12 +68,12 @@ class LiveStream(Stream):
         self._speak(text)
 
     def flush(self) -> None:
-        """The word that was held back is complete."""
+        """Completes the word that was held back."""
         text, self._held = self._held, ""
         self._speak(text)
 
     def end(self) -> None:
-        """No more text will come."""
+        """Ends the text."""
         self.flush()
         self._end("none")
         self._post(END)
@@ -114,7 +114,7 @@ class LiveStream(Stream):
                 self._end("sentence")
 
     def _say(self, text: str) -> None:
-        """More words for the open request, or the first words of a new one."""
+        """Adds words to the open request, or begins a new one."""
         if self._chars + len(text) > (self.manner.longest or math.inf):
             self._end("none")
         take = self._fed

@@ -1,4 +1,4 @@
-"""Cleaning: what no voice can speak leaves the text, once, as it arrives. And text made safe for a terminal."""
+"""Cleaning: removes what no voice can speak from text as it arrives. Also makes text safe for a terminal."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SAFE_START = re.compile(
 
 
 class Cleaner:
-    """Cleans text as it arrives. Fed in any cuts the result is that of the whole text; a finished line never waits."""
+    """Cleans text as it arrives; the result does not depend on how it is cut. A finished line never waits."""
 
     def __init__(self) -> None:
         self._held = ""
@@ -91,7 +91,7 @@ def previous_start(text: str, end: int, lowest: int) -> int:
 
 
 def open_escape(text: str, escape: int, cut: int) -> bool:
-    """Whether the terminal sequence at `escape` is not over at `cut`."""
+    """Whether the terminal sequence at `escape` continues beyond `cut`."""
     found = ESCAPE.match(text, escape)
     if found:
         return found.end() > cut

@@ -35,7 +35,7 @@ class TextOptions:
     encoding: str | None = None
     lexicon: Lexicon = field(default_factory=Lexicon)
     pauses: bool = True
-    notices: list[str] = field(default_factory=list)  # what was odd in the text, as it is found
+    notices: list[str] = field(default_factory=list)  # about the text, in the order of the text
 
     def splitter(self) -> Splitter:
         return Splitter(self.mode, self.language, pauses=self.pauses, notices=self.notices)
@@ -70,7 +70,7 @@ class TextStream:
         return pieces
 
     def idle(self) -> list[Piece]:
-        """When nothing has arrived for a while: what finished lines still hold."""
+        """The rest of finished lines, when nothing has arrived for a while."""
         return self._spoken(self._splitter.idle())
 
     def flush(self) -> list[Piece]:
@@ -95,7 +95,7 @@ def with_lexicon(pieces: list[Piece], lexicon: Lexicon) -> list[Piece]:
 
 
 def pieces_of_text(text: str, options: TextOptions | None = None, form: InputFormat = "text") -> Iterator[Piece]:
-    """The pieces of a text that is all there, such as the command's own words, in any format that is text."""
+    """The pieces of a complete text, such as the command's own words, in any format that is text."""
     chosen = options or TextOptions()
     if form == "epub":
         raise UsageError("an EPUB book is a file, not words", hint="omnitts say -f book.epub")

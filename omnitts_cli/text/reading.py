@@ -1,5 +1,5 @@
-"""Reading: a piece as the model reads it: cut where it is more than the model says well in one go, and in words that
-the model can read. Each part keeps the text as it was written, for subtitles and results.
+"""Reading: prepares a piece for the model: splits it if it is too long to be spoken well in one piece, and writes it in
+words that the model can read. Each part keeps the text as it was written, for subtitles and results.
 
 Models that read plain letters only get numbers and signs spelled out, unless --no-normalize is given. Other models read
 digits and signs themselves, and get the text unchanged unless --normalize is given.
@@ -19,12 +19,12 @@ from omnitts_cli.text.split import Splitter
 
 Read = Callable[[str], str]
 
-GROWTH = 4 / 3  # numbers as words may make a piece so much longer before it is cut again
-GOES_ON = "…"  # as written: a part of one long number, all of which is shown with its first part
+GROWTH = 4 / 3  # how much longer a piece may become by spelling out numbers before it is split again
+GOES_ON = "…"  # written form of the later parts of one long number; the first part shows all of it
 
 
 def readings(piece: Piece, read: Read | None, longest: int | None) -> list[tuple[Piece, str]]:
-    """The parts of a piece, each with the text for the model. `longest`: letters that it says well in one go."""
+    """The parts of a piece, each with the text for the model. `longest`: letters that it speaks well in one piece."""
     parts = parts_of(piece, longest)
     if read is None:
         return [(part, part.text) for part in parts]
@@ -56,9 +56,9 @@ def read_part(piece: Piece, read: Read, longest: int | None) -> list[tuple[Piece
 
 
 def shares(written: str, parts: Sequence[str]) -> list[str]:
-    """The words of `written`, dealt out to the parts of the text that was made of them.
+    """The words of `written`, distributed over the parts of its spoken text.
 
-    What became several words belongs to the part where they begin.
+    A word that became several belongs to the part where they begin.
     """
     words = written.split()
     made = [plain(word) for part in parts for word in part.split()]
