@@ -6,6 +6,7 @@ import io
 import math
 import os
 import re
+import shlex
 import stat
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
@@ -175,14 +176,20 @@ def check_kind(path: str | os.PathLike[str], name: str) -> None:
     )
     for is_kind, words in kinds:
         if is_kind(found.st_mode):
-            hint = None if words in ("a folder", "a socket") else f"omnitts clone -r - ... < {name}"
+            hint = (
+                f"ls {shlex.quote(name)}"
+                if words == "a folder"
+                else None
+                if words == "a socket"
+                else f"omnitts clone -r - ... < {name}"
+            )
             raise InputError(f"reference clip {name} is {words}, not a file", hint=hint)
     refuse_empty(found.st_size, name)
 
 
 def refuse_empty(size: int, name: str) -> None:
     if size == 0:
-        raise InputError(f"reference clip {name} is an empty file (0 bytes)")
+        raise InputError(f"reference clip {name} is an empty file (0 bytes)", hint="record 3 to 30 s of one speaker")
 
 
 def changed(before: os.stat_result, after: os.stat_result) -> bool:
@@ -300,7 +307,10 @@ def check_selection(part: Part, total: float | None, name: str, longest_s: float
     if total is not None:
         if part.start >= total or (part.end is not None and part.end > total + 0.01):
             what = f"--ref-start {part.start:g}" if part.start >= total else f"--ref-end {part.end:g}"
-            raise InputError(f"reference clip {name} lasts {total:.2f} s; {what} lies outside")
+            raise InputError(
+                f"reference clip {name} lasts {total:.2f} s; {what} lies outside",
+                hint=f"choose a part from 0 to {total:.2f} s",
+            )
         if truncated:
             refuse_broken(part, total - part.start, name)
         if (total if part.end is None else part.end) - part.start > longest_s:

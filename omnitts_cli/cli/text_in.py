@@ -161,7 +161,8 @@ def instead_of(name: str, option: str) -> str:
     """The hint for a file that cannot be opened: how to get it from the web, or the name that was most likely meant."""
     path = Path(name)
     if "://" in name:
-        return f"curl -LO {shlex.quote(name)}   and then   {option} {shlex.quote(path.name or 'FILE')}"
+        file = shlex.quote(path.name if len(path.parts) > 2 else "page.html")
+        return f"curl -L {shlex.quote(name)} -o {file}   and then   {option} {file}"
     if os.path.isdir(name):
         return f"name a file in it; ls {shlex.quote(name)}   shows them"
     folder = next((one for one in path.parents if os.access(one, os.R_OK)), Path())

@@ -13,6 +13,7 @@ from omnitts_cli.settings import presets
 from omnitts_cli.settings.presets import Preset
 from omnitts_cli.settings.setting import Field, fields_of, former_names, nearest
 
+PROJECT_FILE = "omnitts.toml"  # in the current folder
 SECTIONS = (
     "say", "clone", "design", "play", "ask", "batch", "voices", "models", "codec", "bench", "serve", "doctor", "config",
 )  # fmt: skip
@@ -111,7 +112,12 @@ def text_of(path: Path) -> tuple[str, dict[str, Any]]:
         line = re.search(r"at line (\d+)", str(error))
         where = (str(path), int(line[1]) if line else None)
         message = f"{path}: not valid TOML"
-        raise SettingsError(message, cause=str(error), hint="omnitts config edit", where=where) from None
+        raise SettingsError(
+            message,
+            cause=str(error),
+            hint=f"correct {path}" if str(path) == PROJECT_FILE else "omnitts config edit",
+            where=where,
+        ) from None
     except OSError as error:
         raise SettingsError(f"cannot read {path}", cause=error.strerror) from None
 
@@ -144,7 +150,7 @@ def refuse_places(file: SettingsFile, user_file: Path) -> None:
             raise SettingsError(
                 f"{file.place(key)}: a project file may not set '{key}'" + " to a file" * names_a_file,
                 cause="it may have come with other people's files, so it cannot name files or models",
-                hint=f"OMNITTS_CONFIG={file.path} trusts this file; or move the key to {user_file}",
+                hint=f"OMNITTS_CONFIG={file.path}   trusts this file; or move the key to {user_file}",
                 where=(str(file.path), file.line(key)),
             )
 

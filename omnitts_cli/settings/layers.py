@@ -15,11 +15,10 @@ from typing import Any, TypeVar
 from omnitts_cli.errors import OmniError, SettingsError
 from omnitts_cli.settings import environment, presets
 from omnitts_cli.settings import file as settings_file
-from omnitts_cli.settings.file import SettingsFile
+from omnitts_cli.settings.file import PROJECT_FILE, SettingsFile
 from omnitts_cli.settings.presets import Preset
 from omnitts_cli.settings.setting import Field, former_names, nearest
 
-PROJECT_FILE = "omnitts.toml"
 T = TypeVar("T")
 
 

@@ -8,6 +8,7 @@ words that fit at one place the longest wins; of two lines for one word the late
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -91,7 +92,10 @@ def read_entries(path: Path) -> Iterable[tuple[str, str]]:
             raise InputError(f"lexicon {path} is larger than {LARGEST_FILE >> 20} MiB")
         text = decode(path.read_bytes(), name=f"lexicon {path}")
     except OSError as error:
-        raise InputError(f"cannot read lexicon {path}: {(error.strerror or str(error)).lower()}") from error
+        raise InputError(
+            f"cannot read lexicon {path}: {(error.strerror or str(error)).lower()}",
+            hint=f"ls {shlex.quote(str(path.parent))}",
+        ) from error
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.startswith("#"):
             continue

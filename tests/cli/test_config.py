@@ -343,6 +343,12 @@ def test_B4_what_cannot_be_changed_names_the_editor(omnitts: Omnitts, home: Path
         assert done.code == 3 and "omnitts config edit" in done.err
 
 
+def test_a_broken_project_file_is_corrected_where_it_is(omnitts: Omnitts) -> None:
+    Path("omnitts.toml").write_text("speed = = 1\n")
+    done = omnitts("say", "--dry-run", "hi")
+    assert done.code == 3 and "hint: correct omnitts.toml" in done.err and "config edit" not in done.err
+
+
 def test_B4_a_preset_sets_a_voice(omnitts: Omnitts, home: Path) -> None:
     user_file(home, '[presets.narrator]\nvoice = "ben"\nspeed = 0.9\n')
     toy = ("-m", "random:toy", "--max-frames", "12", "-o", "a.wav", "Hello there.", "--json")

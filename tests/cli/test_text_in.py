@@ -105,7 +105,8 @@ def test_case_28_31_32_what_cannot_be_read_is_3(omnitts: Omnitts, name: str, dat
         ("gone/a.txt", "ls ."),
         ("a" * 300, "ls ."),
         ("here", "ls here"),
-        ("https://example.com/a.txt", "curl -LO https://example.com/a.txt   and then   -f a.txt"),
+        ("https://example.com", "curl -L https://example.com -o page.html   and then   -f page.html"),
+        ("https://example.com/a.txt", "curl -L https://example.com/a.txt -o a.txt   and then   -f a.txt"),
     ],
 )
 def test_a_file_that_is_not_there_has_a_next_step(omnitts: Omnitts, name: str, hint: str) -> None:

@@ -44,7 +44,9 @@ def parse(text: str, name: str) -> Any:
             f"{name} declares a document type or entities, which are refused", cause=type(error).__name__
         ) from error
     except (ParseError, ValueError) as error:
-        raise InputError(f"{name} is not well-formed XML: {error}") from error
+        raise InputError(
+            f"{name} is not well-formed XML: {error}", hint="--input-format text   speaks it as plain text"
+        ) from error
 
 
 def local(tag: Any) -> str:
