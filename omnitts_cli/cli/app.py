@@ -18,6 +18,8 @@ from omnitts_cli.settings import environment
 from omnitts_cli.terminal import signals
 from omnitts_cli.terminal.console import console
 
+NAME = "omnitts"
+BARE = (["-h"], ["--help"], ["-V"], ["--version"])
 COMMANDS = {
     "say": "Speak text.",
     "clone": "Speak text in the voice of a clip.",
@@ -103,7 +105,7 @@ def app_of(names: Iterable[str], *, listed: bool = False) -> typer.Typer:
     """The app with these commands; if they are only `listed`, their names and lines suffice."""
     # Typer's own options for completion would import pydantic for every command; `omnitts completion` replaces them
     help_option = {"help_option_names": ["-h", "--help"]}
-    app = typer.Typer(name="omnitts", cls=Root, add_completion=False, context_settings=help_option, **PLAIN)
+    app = typer.Typer(name=NAME, cls=Root, add_completion=False, context_settings=help_option, **PLAIN)
     app.callback()(root)
     for name in names:
         if listed:
@@ -144,34 +146,39 @@ def run(arguments: list[str]) -> int:
     if environment.variable(COMPLETING):
         prepare_completion()
     try:
-        with signals.handled():
-            return outcome(arguments)
+        return outcome(arguments)
     except signals.Stopped as stopped:  # while an error was being told
         return stopped.exit_code
     finally:
         console.stdout.release()
 
 
+@signals.handled()
 def outcome(arguments: list[str]) -> int:
     """Runs the command; what ends it early becomes words and an exit code."""
     try:
-        with signals.heard():
-            listed = arguments in (["-h"], ["--help"], ["-V"], ["--version"])
-            code = app_of(asked_for(arguments), listed=listed)(arguments, prog_name="omnitts", standalone_mode=False)
+        code = app_of(asked_for(arguments), listed=arguments in BARE)(arguments, prog_name=NAME, standalone_mode=False)
         return code if isinstance(code, int) else 0
-    except OmniError as error:
-        return failed(error)
-    except Refusal as refusal:
-        return failed(in_our_words(refusal))
     except signals.Stopped as stopped:
-        console.note(stopped.word)
         return interrupted(stopped)
     except signals.PipeClosed:
         return pipe_closed()
     except SystemExit as left:  # Typer exits so after completion, or if the reader of help has gone
         return int(left.code or 0) if environment.variable(COMPLETING) else pipe_closed()
     except Exception as error:
-        return failed(no_space(error)) if is_full(error) else internal(error)
+        return ended(error)
+
+
+def ended(error: Exception) -> int:
+    """The exit code of an error. After a signal, a library has made it of the signal."""
+    signals.no_alarm()
+    if signals.HOLD.came is not None:
+        return interrupted(signals.Stopped(signals.HOLD.came))
+    if isinstance(error, OmniError):
+        return failed(error)
+    if isinstance(error, Refusal):
+        return failed(in_our_words(error))
+    return failed(no_space(error)) if is_full(error) else internal(error)
 
 
 def color_of(options: list[str]) -> str | None:
@@ -185,7 +192,8 @@ def color_of(options: list[str]) -> str | None:
 
 
 def interrupted(stopped: signals.Stopped) -> int:
-    """The exit code of a signal, and for programs a record as of an error."""
+    """The exit code of a signal; says so, to programs by a record as of an error."""
+    console.note(stopped.word)
     record = {"status": "error", "code": "stopped", "exit": stopped.exit_code, "message": stopped.word}
     try:
         console.record(**record)

@@ -421,7 +421,7 @@ def converse(talk: Conversation, question: Question, spoken: Spoken, chat: ChatF
         if not words.strip():
             continue
         try:
-            with signals.handled(), signals.heard(), ExitStack() as closing:
+            with signals.handled(), ExitStack() as closing:
                 stage = None
                 if talk.assistant.voices:
                     stage = sound_out.open_stage(replace(spoken, play=True), talk.assistant.sample_rate)

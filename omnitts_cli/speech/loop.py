@@ -177,9 +177,8 @@ class Loop:
         """Cancels everything and ends the thread."""
         self.cancel_all()
         self._wake.set()
-        thread = self._thread
-        if thread is not None and thread is not threading.current_thread() and thread.is_alive():
-            thread.join()
+        if self._thread not in (None, threading.current_thread()) and self._thread.is_alive():
+            self._thread.join()
 
     # ---- on the loop's thread
 

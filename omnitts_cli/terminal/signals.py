@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
@@ -42,6 +43,7 @@ class Hold:
         self.came: int | None = None
         self.until = 0.0  # for a better moment to raise
         self.raised: weakref.ref[Stopped] | None = None
+        self.unraisable = sys.unraisablehook
 
 
 HOLD = Hold()
@@ -55,7 +57,14 @@ def stop(number: int, frame: FrameType | None) -> None:
     for known in SIGNALS:
         signal.signal(known, end)
     HOLD.came, HOLD.until = number, time.monotonic() + PATIENCE_S
+    HOLD.unraisable, sys.unraisablehook = sys.unraisablehook, unraisable
     take_effect(number, frame)
+
+
+def unraisable(what: Any) -> None:
+    """In finalizers an exception is dropped with a traceback; Stopped comes again, so it needs none."""
+    if not isinstance(what.exc_value, Stopped):
+        HOLD.unraisable(what)
 
 
 def take_effect(number: int, frame: FrameType | None) -> None:
@@ -129,45 +138,19 @@ def no_alarm() -> None:
 
 @contextmanager
 def handled() -> Iterator[None]:
-    """Installs the handlers and restores the previous ones. Ignored signals stay ignored."""
-    HOLD.depth, HOLD.pending, HOLD.came, HOLD.raised = 0, None, None, None
-    former = {}
+    """Installs the handlers and restores the previous ones. Ignored signals stay ignored, as by nohup or in the
+    background.
+    """
+    here = SIGNALS if threading.current_thread() is threading.main_thread() else []
+    former = {number: handler for number in here if (handler := signal.getsignal(number)) is not signal.SIG_IGN}
     try:
-        for number in SIGNALS:
-            try:
-                if signal.getsignal(number) is signal.SIG_IGN:  # nohup, or a job in the background
-                    continue
-                former[number] = signal.getsignal(number)
-                signal.signal(number, stop)
-            except ValueError:  # not in the main thread
-                former.clear()
-                break
+        for number in former:
+            signal.signal(number, stop)
         yield
     finally:
         no_alarm()
         for number, handler in former.items():
             signal.signal(number, handler)
-        HOLD.came = None
-
-
-@contextmanager
-def heard() -> Iterator[None]:
-    """Whatever a library makes of Stopped, it leaves this block: instead of an error that came of it, and once more if
-    it was dropped.
-    """
-    lost = sys.unraisablehook
-
-    def unraisable(what: Any) -> None:
-        if not isinstance(what.exc_value, Stopped):
-            lost(what)
-
-    try:
-        sys.unraisablehook = unraisable
-        yield
-    except Exception as error:
-        if HOLD.came is None:
-            raise
-        raise Stopped(HOLD.came) from error
-    finally:
-        no_alarm()
-        sys.unraisablehook = lost
+        if HOLD.came is not None:
+            sys.unraisablehook = HOLD.unraisable
+        HOLD.depth, HOLD.pending, HOLD.came, HOLD.raised = 0, None, None, None

@@ -20,6 +20,8 @@ import pytest
 from command import Omnitts, Started
 from patience import LONG_S, eventually
 
+from omnitts_cli.cli import app
+from omnitts_cli.errors import ModelError
 from omnitts_cli.terminal import signals
 
 Process = subprocess.Popen[bytes]
@@ -205,14 +207,14 @@ def test_a_signal_is_not_lost_where_python_ignores_exceptions(heeding: None) -> 
             interrupt()
             pytest.fail("raised above")
 
-    with pytest.raises(signals.Stopped), signals.handled(), signals.heard():
+    with pytest.raises(signals.Stopped), signals.handled():
         Last()
         time.sleep(LONG_S)
 
 
 def test_a_signal_is_not_lost_in_a_library_that_drops_it(heeding: None) -> None:
     """As import of torch does while it imports numpy."""
-    with pytest.raises(signals.Stopped), signals.handled(), signals.heard():
+    with pytest.raises(signals.Stopped), signals.handled():
         with contextlib.suppress(BaseException):
             interrupt()
         time.sleep(LONG_S)
@@ -220,7 +222,7 @@ def test_a_signal_is_not_lost_in_a_library_that_drops_it(heeding: None) -> None:
 
 def test_cleaning_up_after_a_signal_may_take_its_time(heeding: None) -> None:
     cleaned = []
-    with pytest.raises(signals.Stopped), signals.handled(), signals.heard():
+    with pytest.raises(signals.Stopped), signals.handled():
         try:
             interrupt()
         finally:
@@ -229,15 +231,21 @@ def test_cleaning_up_after_a_signal_may_take_its_time(heeding: None) -> None:
     assert cleaned
 
 
-def test_a_signal_is_not_lost_in_a_library_that_makes_an_error_of_it(heeding: None) -> None:
-    with pytest.raises(signals.Stopped) as stopped, signals.handled(), signals.heard():
+@pytest.mark.parametrize("error", [ImportError("initialization failed"), ModelError("this is no model")])
+def test_a_signal_is_not_lost_in_a_library_that_makes_an_error_of_it(
+    omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def command(*arguments: object, **named: object) -> None:
         try:
             interrupt()
-        except BaseException as error:
-            raise ImportError("initialization failed") from error
-    assert stopped.value.exit_code == 130 and isinstance(stopped.value.__cause__, ImportError)
-    with pytest.raises(ImportError), signals.handled(), signals.heard():
-        raise ImportError("without a signal")
+        except BaseException:
+            raise error from None
+
+    with monkeypatch.context() as patched:
+        patched.setattr(app, "app_of", lambda *_, **__: command)
+        done = omnitts("say", "Hello.")
+    assert (done.code, done.err) == (130, "interrupted\n")
+    assert "'nowhere' not found" in omnitts("say", "Hello.", "-m", "nowhere").err, "the next error is told"
 
 
 def test_at_any_moment_of_an_import_no_lock_is_left(
@@ -268,7 +276,7 @@ def test_at_any_moment_of_an_import_no_lock_is_left(
     moments = len(seen)
     assert moments > 50
     for at in range(1, moments + 1):
-        with pytest.raises(signals.Stopped), signals.handled(), signals.heard():
+        with pytest.raises(signals.Stopped), signals.handled():
             imported(at)
             time.sleep(LONG_S)
         other = threading.Thread(target=imported, daemon=True)
@@ -284,9 +292,14 @@ def test_the_former_handlers_come_back(heeding: None) -> None:
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_B12_a_stopped_command_leaves_a_record(tmp_path: Path) -> None:
-    from omnitts_cli.cli import app
+def test_the_former_hook_of_finalizers_comes_back(heeding: None) -> None:
+    before = sys.unraisablehook
+    with pytest.raises(signals.Stopped), signals.handled():
+        interrupt()
+    assert sys.unraisablehook is before
 
+
+def test_B12_a_stopped_command_leaves_a_record(tmp_path: Path) -> None:
     stopped = signals.Stopped(signal.SIGTERM)
     app.console.reset()
     app.console.json = True
