@@ -11,7 +11,6 @@ from omnitts_cli.bench.load import Extent, Run, arrivals, closed_loop, open_loop
 from omnitts_cli.bench.record import Result, Work
 from omnitts_cli.bench.stats import PERCENTILES, Level, level
 from omnitts_cli.bench.target import Ended, Target
-from omnitts_cli.errors import ModelError
 
 TURNS = 4
 """Times that two variants take turns within a level: what else the machine does meets both."""
@@ -107,13 +106,13 @@ def one_run(
 
 
 def warm_up(target: Target, works: Iterator[Work], step: int | None, shape: Shape) -> None:
-    """Requests that are counted nowhere. When none of them succeeds there is nothing to measure."""
+    """Runs requests that are not counted. If all of them fail, there is nothing to measure."""
     count = shape.warm_ups(step)
     if not count:
         return
     run = closed_loop(target, islice(works, count), min(step or 1, count), Extent(count))
     if run.results and all(result.failure for result in run.results):
-        raise ModelError(
+        raise target.unusable(
             "every warm-up request failed",
             cause=run.results[0].failure,
             hint=target.advice,

@@ -15,6 +15,7 @@ from omnitts_cli.bench.gauge import Gauge
 from omnitts_cli.bench.record import Result, Work
 from omnitts_cli.bench.target import Closed, Ended
 from omnitts_cli.engine.meter import RequestMeter
+from omnitts_cli.errors import ModelError, OmniError
 from omnitts_cli.request import Failed
 from omnitts_cli.speech.loop import Loop
 
@@ -27,6 +28,7 @@ class EngineTarget:
 
     def __init__(self, engine: Engine, *, keep: bool = False) -> None:
         self._engine, self._keep = engine, keep
+        self.unusable: type[OmniError] = ModelError
         self.advice = 'omnitts say "Hello" -o hello.wav   with the same -m shows why'
         self._loop = Loop(engine)
         self._rate = engine.model.facts.sample_rate

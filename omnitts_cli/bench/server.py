@@ -21,6 +21,7 @@ from omnitts_cli.bench.record import Result, Work
 from omnitts_cli.bench.target import Closed, Ended
 from omnitts_cli.bench.wave import RawSamples, WavStream, WireError
 from omnitts_cli.engine.meter import RequestMeter
+from omnitts_cli.errors import DeviceError, ModelError, OmniError
 from omnitts_cli.speech.servers import Address
 from omnitts_cli.voices import Named
 
@@ -77,6 +78,7 @@ class ServerTarget:
 
     def __init__(self, address: Address, asking: Asking, *, keep: bool = False) -> None:
         self.broken: BaseException | None = None
+        self.unusable: type[OmniError] = ModelError
         self.advice = f"curl {address}/v1/models   shows whether the server is there"
         self._address, self._asking, self._keep = address, asking, keep
         self._switch_s = sys.getswitchinterval()
@@ -111,6 +113,8 @@ class ServerTarget:
                 connection.close()
         except (OSError, http.client.HTTPException, WireError) as error:
             failure = said(error)
+            if isinstance(error, ConnectionError):
+                self.unusable = DeviceError  # nothing answers there
         if work.fixed:
             result.frames = round(result.meter.audio_s * FRAMES_PER_S)
         result.end(time.perf_counter(), None, failure)

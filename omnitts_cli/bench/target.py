@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from omnitts_cli.bench.gauge import Gauge
 from omnitts_cli.bench.record import Result, Work
+from omnitts_cli.errors import OmniError
 
 Ended = Callable[[Result], None]
 
@@ -23,6 +24,8 @@ class Target(AbstractContextManager[Any], Protocol):
     """The error that stopped the target, if any; nothing more is sent then."""
     advice: str
     """What to try when no request succeeds."""
+    unusable: type[OmniError]
+    """The error when no request succeeds."""
 
     def send(self, work: Work, wanted: float, ended: Ended) -> None: ...
 

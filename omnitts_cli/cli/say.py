@@ -63,6 +63,9 @@ def say(
     refuse_contradictions(output)
     texts = tuple(replace(text, file=(name,)) for name in text.file) or (text,)
     outputs = tuple(outputs_of(Path(folder.output_dir), texts, output))
+    from omnitts_cli.cli.text_in import check_files
+
+    check_files(texts)
     with folder_for_sound(Path(folder.output_dir), needed=not output.dry_run):
         speak(
             Job(

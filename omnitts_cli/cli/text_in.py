@@ -144,6 +144,14 @@ def source(name: str, options: TextIn) -> BinaryIO | None:
     return None
 
 
+def check_files(texts: Iterable[TextIn]) -> None:
+    """Reports files that cannot be read before the first one is spoken. Pipes are opened at their turn."""
+    for options in texts:
+        for name in options.file:
+            if name != "-" and not Path(name).is_fifo() and (file := source(name, options)) is not None:
+                file.close()
+
+
 def opened(name: str) -> BinaryIO:
     """A file of text, or stdin."""
     if name == "-":

@@ -513,6 +513,8 @@ def test_a_folder_takes_one_file_per_input(omnitts: Omnitts) -> None:
     assert omnitts("say", *TOY, "Hello.", "-O", "out", "--subs", "a.srt").code == 2
     assert len(omnitts("say", "--dry-run", "--json", "-f", "one.txt", "-f", "two.md", "-O", "none").objects) == 2
     assert not Path("none").exists()
+    late = omnitts("say", *TOY, "-f", "one.txt", "-f", "nothing.txt", "-O", "late")
+    assert late.code == 3 and "nothing.txt" in late.err and not Path("late").exists()  # before one.txt is spoken
     assert omnitts("say", *TOY, "Hello.", "-v", "nobody", "-O", "new/none").code == 4
     assert not Path("new").exists(), "an empty folder is not left behind"
     assert omnitts("say", *TOY, "Hello.", "-v", "nobody", "-O", "out").code == 4
