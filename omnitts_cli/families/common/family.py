@@ -1,4 +1,4 @@
-"""Family: what the rest of the program asks of one published design."""
+"""Family: the interface of a published model design."""
 
 from __future__ import annotations
 

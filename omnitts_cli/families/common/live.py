@@ -1,4 +1,4 @@
-"""Text that is still arriving: ids and rows of what can no longer change, the rest held back."""
+"""Arriving text as ids and rows: gives out what later text cannot change, and holds back the rest."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ SHORT = 64  # characters that are looked at again with every piece of text
 class Arriving:
     """Tokenises text piece by piece; the ids of all pieces are those of the whole text, stripped.
 
-    What is held back is looked at again each time; to stay linear in the length of the text, a long
-    run without an end (no space for thousands of characters) is looked at again only after it grew by
-    a quarter.
+    Text that is held back is tokenised again with each piece. To stay linear in the length of the text,
+    a long run without a space (thousands of characters) is tokenised again only after it has grown by a
+    quarter.
     """
 
     def __init__(self, tokenizer: TextTokenizer) -> None:
@@ -25,7 +25,7 @@ class Arriving:
         self._held: list[str] = []
         self._length = 0
         self._begun = False
-        self._look_at = 1  # length of the held text from which looking is worth it
+        self._look_at = 1  # length of the held text at which it is tokenised again
 
     def write(self, text: str) -> list[int]:
         """The ids that became certain."""
@@ -44,7 +44,7 @@ class Arriving:
         return self._tokenizer.encode(self._keep(held, certain))
 
     def _keep(self, held: str, certain: int) -> str:
-        """Hold on to what is not certain; the rest comes back."""
+        """Holds back the end that later text may change; returns the rest."""
         rest = held[certain:]
         self._held, self._length = [rest], len(rest)
         self._look_at = 1 if len(rest) < SHORT else len(rest) * 5 // 4

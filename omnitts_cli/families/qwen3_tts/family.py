@@ -1,4 +1,4 @@
-"""The family: a config -> modules without numbers and where those are stored; filled modules -> a SpeechModel."""
+"""The family: a config -> modules without weights, and where weights are stored; filled modules -> a SpeechModel."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from omnitts_cli.text.model_input import text_input_of
 
 @dataclass(frozen=True)
 class Parts:
-    """A model in pieces. The last two are there where a model that can clone is built for it."""
+    """The parts of a model. The last two are set if the model is built for cloning."""
 
     language: Part
     decoder: Part
@@ -54,7 +54,7 @@ class Parts:
 
 
 def parts(config: Config, ops: Ops = plain.OPS, *, cloning: bool = True) -> Parts:
-    """The modules of a config, without numbers: nothing large is allocated before the files are compared."""
+    """The modules of a config, without weights: nothing large is allocated before the files are checked."""
     with torch.device("meta"), SkipInit():
         text = TextEmbedder(config.text_vocabulary, config.text_width, config.talker.stack.hidden)
         language, decoder = Language(config.talker, config.predictor, text, ops), CodecDecoder(config.decoder)

@@ -30,7 +30,7 @@ class Opening:
 
     instruction: list[int]
     role: list[int]
-    language: int | None  # None: the model finds out
+    language: int | None  # None: the model decides
     speaker: int | None = None
     embedding: np.ndarray | None = None  # [H] float32
     transcript: list[int] | None = None
@@ -211,7 +211,7 @@ class Qwen3Prompter(Drafter):
         return self._continued(head, start, body, mode, len(start.codes))
 
     def _continued(self, head: Draft, start: Opening, body: list[int], mode: TextMode, frames: int) -> Draft:
-        """The talker goes on after the reference's last frame, as if it had said the reference itself."""
+        """The talker continues after the last frame of the reference, as if it had spoken the reference itself."""
         ids, control = self._config.text, self._config.control
         text = [*start.transcript, *body]
         reference = [control.begin] * (frames + 1)  # the frames' own rows replace all but the first
