@@ -15,7 +15,7 @@ from omnitts_cli.errors import PartialError
 from omnitts_cli.settings.corpus import BatchMachine, Corpus, Verification
 from omnitts_cli.settings.table import Intent, Messages, Network, Speech, TextIn
 from omnitts_cli.terminal.console import console
-from omnitts_cli.terminal.progress import Progress, duration
+from omnitts_cli.terminal.progress import Progress, duration, estimate
 from omnitts_cli.terminal.signals import Stopped
 
 if TYPE_CHECKING:
@@ -125,10 +125,14 @@ def only_check(job: Job) -> None:
             status="ok" if not plan.bad else "error", command="batch", rows=plan.count, bad=plan.bad,
             expected_s=round(seconds, 1), bytes=job.bytes_for(seconds), models=plan.models,
         )  # fmt: skip
-        console.note(f"{plan.count:,} row{'s' * (plan.count != 1)}, about {duration(seconds)} of speech")
+        console.note(f"{plan.count:,} row{'s' * (plan.count != 1)}, {estimate(seconds)} of speech")
         plan.manifest.source.close()
     if bad:
-        raise PartialError(f"{plan.bad:,} of {plan.count:,} rows cannot be spoken", cause=bad)
+        raise PartialError(
+            f"{plan.bad:,} of {plan.count:,} rows cannot be spoken",
+            cause=bad,
+            hint="correct them; the other rows can be spoken",
+        )
 
 
 def show_bad(plan: Plan) -> str | None:

@@ -17,7 +17,7 @@ from omnitts_cli.cli.sound_out import folder_for_sound
 from omnitts_cli.errors import UsageError
 from omnitts_cli.settings.table import Book, Folder, Intent, Live, Machine, Messages, Network, Results, Speech, TextIn
 from omnitts_cli.terminal.console import console
-from omnitts_cli.terminal.progress import Progress, duration
+from omnitts_cli.terminal.progress import Progress, duration, estimate
 from omnitts_cli.terminal.signals import Stopped, held
 
 if TYPE_CHECKING:
@@ -358,7 +358,7 @@ def list_chapters(document: Document, chapters: list[Chapter]) -> None:
         )  # fmt: skip
     seconds = sum(one.expected_s for one in chapters)
     name = f"{document.title}: " if document.title else ""
-    console.note(f"{name}{len(chapters)} chapter{'s' * (len(chapters) != 1)}, about {duration(seconds)}")
+    console.note(f"{name}{len(chapters)} chapter{'s' * (len(chapters) != 1)}, {estimate(seconds)}")
 
 
 def report_book(place: BookPlace, result: Result, document: Document) -> None:

@@ -18,7 +18,7 @@ from omnitts_cli.settings.setting import nearest
 from omnitts_cli.settings.table import TextIn
 from omnitts_cli.speech.script import Piped, Script, Written
 from omnitts_cli.terminal.console import console
-from omnitts_cli.terminal.progress import duration, size
+from omnitts_cli.terminal.progress import estimate, size
 from omnitts_cli.text.formats.block import LARGEST_DOCUMENT
 
 if TYPE_CHECKING:
@@ -274,7 +274,7 @@ def rehearse(script: Script, model: str, variant: str, text: TextIn) -> None:
                 shown["tokenizer_input"] = TextInput(known.text_input).read(spoken)
             console.record(status="ok", piece=number, expected_s=round(expected, 2), **shown)
     console.table(rows)
-    console.note(f"{number} piece{'s' * (number != 1)}, about {duration(seconds)}{known.weight}")
+    console.note(f"{number} piece{'s' * (number != 1)}, {estimate(seconds)}{known.weight}")
 
 
 @dataclass(frozen=True)

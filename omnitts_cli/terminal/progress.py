@@ -123,6 +123,11 @@ def duration(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
+def estimate(seconds: float) -> str:
+    """about 1:05; a shorter time than a second is about 0:01."""
+    return f"about {duration(max(seconds, 1.0))}"
+
+
 def size(count: float) -> str:
     """A number of bytes, readable."""
     for unit in ("B", "kB", "MB", "GB"):
