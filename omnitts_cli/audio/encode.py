@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from dataclasses import dataclass
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
 
+from omnitts_cli.audio.magic import HEAD_BYTES, is_text
 from omnitts_cli.audio.outlet import Outlet
 from omnitts_cli.audio.pcm import BLOCK_S, SUBTYPES, Subtype, require_finite, to_int16, to_int24
 from omnitts_cli.audio.wav import RawWriter, WavWriter
@@ -84,6 +86,7 @@ def choose_format(
     if possible != wanted:
         notices += (f"{chosen} does not support {wanted} Hz; writing {possible} Hz",)
     if suffix := unknown_suffix(target, name):
+        refuse_text(target or "")
         notices += (f"unknown suffix {suffix}; {target} is written as {chosen} (choose with -F)",)
     if suffix := other_suffix(target, chosen):
         notices += (f"{target} is written as {chosen}, although its suffix is {suffix}",)
@@ -95,6 +98,17 @@ def refuse_folder(target: str) -> None:
     if target.endswith("/") and not os.path.exists(target):
         hint = f"mkdir -p {target}   and then   -o {target}speech.wav"
         raise OutputError(f"cannot write {target}: there is no such folder", hint=hint)
+
+
+def refuse_text(target: str) -> None:
+    """Refuses to replace a text by sound, as in `-o book.txt` for `-f book.txt`; -F allows it."""
+    path = Path(target)
+    if path.is_file() and os.access(path, os.R_OK):
+        with path.open("rb") as file:
+            head = file.read(HEAD_BYTES)
+        if head and is_text(head):
+            hint = f"-f {shlex.quote(target)}   speaks it; -F wav replaces it by sound"
+            raise UsageError(f"{target} is a text file, and sound would replace it", hint=hint)
 
 
 def format_name(target: str | None, name: str | None) -> FormatName:

@@ -229,6 +229,16 @@ def test_a_suffix_that_is_no_format_is_told(omnitts: Omnitts) -> None:
         assert "suffix" not in omnitts("say", *TOY, *silent, "Hello.").err
 
 
+def test_a_text_file_is_not_replaced_by_sound(omnitts: Omnitts) -> None:
+    Path("book.txt").write_text("A whole book.")
+    done = omnitts("say", *TOY, "-o", "book.txt", "Hello.")
+    assert done.code == 2 and "book.txt is a text file" in done.err and "try: -f book.txt" in done.err
+    assert Path("book.txt").read_text() == "A whole book."
+    assert omnitts("say", *TOY, "-o", "book.txt", "-F", "wav", "Hello.").code == 0
+    assert Path("book.txt").read_bytes()[:4] == b"RIFF"
+    assert omnitts("say", *TOY, "-o", "book.txt", "Hello.").code == 0  # sound replaces sound
+
+
 def test_dry_run_tells_what_the_model_weighs(omnitts: Omnitts) -> None:
     done = omnitts("say", "-m", str(checkpoint("custom_voice")), "--dry-run", "Hello there.")
     assert done.code == 0 and done.err.rstrip().endswith(" MB")
