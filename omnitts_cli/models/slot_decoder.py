@@ -32,6 +32,17 @@ def slot_decoder(codec: Codec, slots: int, longest: int, ops: CodecOps | None = 
     return FusedSlotDecoder(codec, slots, longest, ops)
 
 
+def call_bytes(codec: Codec, frames: int, rows: int) -> int:
+    """About the device memory that one call takes: the inputs of all layers, and the widest ones in float32."""
+    if not isinstance(codec, UpsamplingDecoder):
+        return 0
+    tracks = _tracks(codec)
+    widest = max(track.rate * track.channels for track in tracks)
+    return rows * (
+        2 * sum((track.past + track.rate * frames) * track.channels for track in tracks) + 8 * widest * frames
+    )
+
+
 class StepSlotDecoder:
     """Runs the codec's own step on the slots' rows of its state."""
 

@@ -22,6 +22,7 @@ from omnitts_cli.families.common.tokenizer import PieceTokenizer, read_tokenizer
 from omnitts_cli.families.known import families, family_of
 from omnitts_cli.families.toy import toy
 from omnitts_cli.models.roles import Codec, SpeechModel, Talker
+from omnitts_cli.models.slot_decoder import call_bytes
 from omnitts_cli.settings.engine import EngineSettings
 from omnitts_cli.settings.environment import EMBEDDED, variable
 from omnitts_cli.weights.checkpoint import Checkpoint
@@ -43,6 +44,7 @@ time than 4 (a quarter less without the compiled library) and 150 MB more memory
 PATIENT_SHARE = 0.1  # of the free memory that these slots may take; otherwise the usual number is used
 KEPT_FREE = 0.15
 """Share of the free memory that slots leave to captured steps and the codec's chunks."""
+KEPT_BESIDE_CALLS = 0.05  # the same, beside the largest captured call of the codec
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 DEFAULT = EngineSettings()
 
@@ -233,9 +235,15 @@ def slot_bytes(model: SpeechModel, plan: Plan) -> int:
 
 
 def fitting_slots(model: SpeechModel, device: Device, plan: Plan) -> int:
-    """How many of the plan's slots fit; one is spare."""
-    room = device.free_bytes() * (1 - KEPT_FREE)
-    return max(1, min(plan.slots, int(room / slot_bytes(model, plan)) - 1))
+    """How many of the plan's slots fit beside the largest call of the codec, which grows with them; one is spare."""
+    free, each, codec = device.free_bytes(), slot_bytes(model, plan), cast(Codec, model.codec)
+    for slots in range(plan.slots, 1, -1):
+        rows = min(slots, max(plan.with_slots(slots).sound_rows))
+        call = call_bytes(codec, plan.chunks[-1], rows) if device.captures else 0
+        kept = max(KEPT_FREE * free, call + KEPT_BESIDE_CALLS * free)
+        if (slots + 1) * each + kept <= free:
+            return slots
+    return 1
 
 
 def start(model: SpeechModel, device: Device, plan: Plan, tell: Callable[[str], None] = lambda line: None) -> Engine:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -12,7 +14,9 @@ from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.devices.cuda import CUDADevice
 from omnitts_cli.engine.slots import Plan
 from omnitts_cli.errors import DeviceError
+from omnitts_cli.models.codec_decoder import CodecDecoder
 from omnitts_cli.models.roles import SpeechModel
+from omnitts_cli.models.slot_decoder import call_bytes
 from omnitts_cli.request import Request
 from omnitts_cli.speech import load
 from omnitts_cli.speech.load import fitting_slots, slot_bytes, start
@@ -59,6 +63,33 @@ def test_slots_follow_free_memory(model: SpeechModel, plan: Plan) -> None:
     assert fitting_slots(model, SmallDevice(100 * each, 99), plan) == 8
     assert fitting_slots(model, SmallDevice(6 * each, 99), plan) == 4  # one is spare, some stays free
     assert fitting_slots(model, SmallDevice(0, 99), plan) == 1
+
+
+def test_slots_leave_room_for_the_largest_call_of_the_codec(
+    model: SpeechModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Calls of up to 64 rows, or of half of the slots; 15 % is kept in any case."""
+    plan = Plan.of(256, 4, 12.5, prompt_rows=64)
+    each = slot_bytes(model, plan)
+    device = SmallDevice(200 * each, 999)
+    device.captures = True
+    monkeypatch.setattr(load, "call_bytes", lambda codec, frames, rows: rows * frames * each // 16)
+    assert [plan.with_slots(slots).sound_rows[-1] for slots in (141, 81)] == [64, 32]
+    assert fitting_slots(model, device, plan) == 127  # 128 would have calls of 64 rows and room for 125
+    device.free = 120 * each
+    assert fitting_slots(model, device, plan) == 120 - 6 - 32 - 1
+    device.captures = False
+    assert fitting_slots(model, device, plan) == 120 * 0.85 - 1
+
+
+def test_a_call_of_a_released_codec_takes_what_was_measured() -> None:
+    """On an H200, engines whose largest call has 64 and 128 streams instead of 32 and 64 took 2.2 and 4.2 GiB more."""
+    family = next(one for one in load.families() if "1.7b-customvoice" in one.made_up)
+    with torch.device("meta"):
+        parts = family.parts(family.made_up_config(Path("x"), "1.7b-customvoice"), None).all()
+    codec = next(part.module for part in parts if isinstance(part.module, CodecDecoder))
+    small, middle, large = (call_bytes(codec, 16, rows) / 2**30 for rows in (32, 64, 128))
+    assert middle - small == pytest.approx(2.2, abs=0.1) and large - middle == pytest.approx(4.2, abs=0.3)
 
 
 def test_out_of_memory_shrinks_and_says_so(model: SpeechModel, plan: Plan) -> None:
