@@ -28,6 +28,10 @@ def save(folder: Path, stem: str, tensors: Mapping[str, Tensor]) -> None:
         save_file(part, folder / f"{stem}.{number}.new", metadata={"parts": str(len(parts))})
     for number in range(len(parts)):
         (folder / f"{stem}.{number}.new").rename(folder / f"{stem}.{number}.safetensors")
+    number = len(parts)
+    while (stale := folder / f"{stem}.{number}.safetensors").exists():  # of a larger checkpoint before
+        stale.unlink()
+        number += 1
 
 
 def load(folder: Path, stem: str) -> dict[str, Tensor]:

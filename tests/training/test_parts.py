@@ -21,5 +21,13 @@ def test_a_checkpoint_comes_back_from_its_parts(tmp_path: Path, monkeypatch: pyt
     assert torch.equal(found["3"], tensors["speech.3"])
 
 
+def test_nothing_is_left_of_a_larger_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where the codec learns again after its polish, whose checkpoint also holds discriminators."""
+    monkeypatch.setattr(parts, "LARGEST", 100)
+    for count in (5, 2):
+        parts.save(tmp_path, "codec", {f"codec.{n}": torch.full((20,), float(n)) for n in range(count)})
+    assert parts.load(tmp_path, "codec").keys() == {"codec.0", "codec.1"}
+
+
 def test_nothing_saved_is_nothing(tmp_path: Path) -> None:
     assert parts.load(tmp_path, "codec") == {}
