@@ -123,7 +123,9 @@ class PolishStage(CodecStage):
         return last.snake, last.rise, *last.units, decoder.snake, decoder.closing
 
     def modules(self) -> dict[str, nn.Module]:
-        return super().modules() | {"discriminators": self.discriminators, "recogniser": self.hearing.recogniser}
+        # a recogniser that has learned too little is not kept: the next call teaches it anew
+        heard: dict[str, nn.Module] = {"recogniser": self.hearing.recogniser} if self.listens else {}
+        return super().modules() | {"discriminators": self.discriminators} | heard
 
     def begin(self, capture: Capture, journal: Journal) -> None:
         if self.listens and not self.taught:

@@ -208,3 +208,17 @@ def test_what_the_recogniser_hears_gets_the_wanted_share_and_moves_the_decoder(
     assert all(heard[name] > 0 for name in DISTANCES)
     assert not torch.equal(before, stage.decoder.closing.conv.weight)
     assert all(torch.equal(a, b) for a, b in zip(kept, stage.hearing.recogniser.parameters(), strict=True))
+
+
+def test_a_recogniser_that_has_learned_too_little_is_taught_again_by_the_next_call(
+    small: Recipe, shards: ShardReader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for least, listens in ((2.0, False), (-1.0, True)):
+        monkeypatch.setattr(polish_stage, "LEAST", least)
+        stage = PolishStage(small, CPUDevice(1), pool_of(shards), Team())
+        stage.start_books()
+        begin(stage)
+        stage.save(tmp_path)
+        later = PolishStage(small, CPUDevice(1), pool_of(shards), Team())
+        later.resume(parts.load(tmp_path, "codec"))
+        assert stage.listens is later.taught is listens
