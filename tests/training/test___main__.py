@@ -18,7 +18,7 @@ from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.errors import OmniError
 from omnitts_cli.request import Request
 from omnitts_cli.speech.load import open_engine
-from omnitts_cli.training import codec_stage, parts, speech_stage
+from omnitts_cli.training import codec_stage, hearing, parts, speech_stage
 from omnitts_cli.training.__main__ import STAGES, Rebuild, main
 from omnitts_cli.training.picture import draw
 from omnitts_cli.training.recipe import Recipe
@@ -52,8 +52,8 @@ def test_a_miniature_learns_is_exported_and_speaks(
     small: Recipe, tokens: Tokens, hummer: type, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The real stages, shorter and smaller; the teacher hums."""
-    monkeypatch.setattr(codec_stage, "Budget", Steps)
-    monkeypatch.setattr(speech_stage, "Budget", Steps)
+    for module in (codec_stage, hearing, speech_stage):
+        monkeypatch.setattr(module, "Budget", Steps)
     torch.manual_seed(0)
     sentences = ["The cat sat by the door.", "Seven small boats came home at nine or ten.", "Why not?"]
     work = tmp_path / "work"
