@@ -293,9 +293,9 @@ def refuse_idle(options: list[Field], layers: Layers) -> None:
 
 
 def with_origin(error: OmniError, layers: Layers, options: Iterable[Field]) -> OmniError:
-    """The error; if the voice, model or device in it was not typed, it says where it is set."""
+    """The error; if the voice or model in it was not typed, it says where it is set."""
     for field in options:
-        value, origin = layers.origin(field) if field.name in ("voice", "model", "device") else (None, "typed")
+        value, origin = layers.origin(field) if field.name in ("voice", "model") else (None, "typed")
         if origin not in ("typed", "default") and value and f"'{value}'" in error.message:
             error.message += f" (set in {'the ' * (origin == 'environment')}{origin})"
     return error

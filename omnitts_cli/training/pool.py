@@ -126,7 +126,7 @@ class SoundPool:
     """All sound in one tensor on the device, and the phones in it; older sound is overwritten once it is full."""
 
     def __init__(self, hours: float, device: torch.device) -> None:
-        halves = int(hours * 3600 * SAMPLE_RATE) // HALF
+        halves = int(hours * 3600 * SAMPLE_RATE) // FRAME * PHONES_PER_FRAME  # whole frames
         self.sound = torch.zeros(halves * HALF, dtype=torch.int16, device=device)
         self.phones = torch.zeros(halves, dtype=torch.uint8, device=device)
         self.facts = torch.zeros(halves, FACTS, dtype=torch.float16, device=device)  # of who speaks there
