@@ -164,7 +164,7 @@ class CodecStage:
         """Go on from an exported codec."""
         self.encoder.load_state_dict(codec.encoder.state_dict())
         self.decoder.load_state_dict(codec.decoder.state_dict())
-        self.quantiser.adopt(self.latents(), self.encoder.quantiser, self.decoder.quantiser)
+        self.quantiser.adopt(self.latents(), self.encoder.quantiser)
 
     def spread_out(self) -> None:
         """Go on with a codec whose residual half used a few dimensions; its books start anew."""

@@ -181,16 +181,18 @@ class LearningQuantiser(nn.Module):
             books.start((projected - self.centres[index]) / self.sizes[index])
 
     @torch.no_grad()
-    def adopt(self, latent: Tensor, into: SplitQuantiser, out: SplitQuantiser) -> None:
-        """Learn on from settled books: latent [..., encoder width], many frames, tells their centre and size."""
-        for index, (books, before, after) in enumerate(self._halves(into, out)):
+    def adopt(self, latent: Tensor, into: SplitQuantiser) -> None:
+        """Learn on from settled books: latent [..., encoder width], many frames, tells their centre.
+
+        Their size stays as it is stored, about 1, so that `settle` gives the same books back.
+        """
+        for index, (books, before, _) in enumerate(self._halves(into, into)):
             projected = F.linear(latent.float(), before.into.weight).flatten(0, -2)
             centre = projected.mean(0)
-            self.centres[index], self.sizes[index] = centre, (projected - centre).square().mean().sqrt()
-            self.spreads[index] = (projected - centre).square().mean(0).sqrt() / self.sizes[index]
-            books.books.copy_(before.books / self.sizes[index])
-            books.books[0] -= centre / self.sizes[index]
-            after.out.weight.mul_(self.sizes[index])
+            self.centres[index], self.sizes[index] = centre, 1.0
+            self.spreads[index] = (projected - centre).square().mean(0).sqrt()
+            books.books.copy_(before.books)
+            books.books[0] -= centre
             books.counts.fill_(1.0)
             books.sums.copy_(books.books)
 

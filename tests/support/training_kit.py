@@ -37,6 +37,18 @@ SENTENCES = [
 ]
 
 
+class Steps:
+    """A stage's budget in steps, so that a busy machine learns as much as an idle one."""
+
+    def __init__(self, minutes: float) -> None:
+        self._steps, self._taken = round(120 * minutes), -1
+
+    @property
+    def spent(self) -> float:
+        self._taken += 1
+        return min(1.0, self._taken / self._steps)
+
+
 class Hummer:
     """One letter, one frame, one pitch."""
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from training_kit import Steps
 
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.errors import OmniError
@@ -34,18 +35,6 @@ soundfile = pytest.importorskip("soundfile")
 def curves(work: Path, stage: str, name: str) -> list[float]:
     lines = [json.loads(line) for line in (work / "curves.jsonl").read_text().splitlines()]
     return [line[name] for line in lines if line["stage"] == stage and name in line]
-
-
-class Steps:
-    """A stage's budget in steps, so that a busy machine learns as much as an idle one."""
-
-    def __init__(self, minutes: float) -> None:
-        self._steps, self._taken = round(120 * minutes), -1
-
-    @property
-    def spent(self) -> float:
-        self._taken += 1
-        return min(1.0, self._taken / self._steps)
 
 
 def test_a_miniature_learns_is_exported_and_speaks(

@@ -7,15 +7,19 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file
+from training_kit import Steps
 
 from omnitts_cli.devices.cpu import CPUDevice
-from omnitts_cli.training import parts, polish_stage
-from omnitts_cli.training.codec_stage import CodecStage
+from omnitts_cli.training import codec_stage, hearing, parts, polish_stage
+from omnitts_cli.training.codec_stage import CodecStage, train_codec
+from omnitts_cli.training.export import export_codec
 from omnitts_cli.training.hearing import DISTANCES
 from omnitts_cli.training.journal import Journal
 from omnitts_cli.training.polish_stage import BEFORE, ENCODED, MOVES, NOISE, PolishStage, low, shown
 from omnitts_cli.training.pool import ShardReader, SoundPool
 from omnitts_cli.training.recipe import Recipe
+from omnitts_cli.training.settled import CODEC_FOLDER, MODEL
 from omnitts_cli.training.teacher import SAMPLES_PER_FRAME
 from omnitts_cli.training.team import Team
 
@@ -222,3 +226,25 @@ def test_a_recogniser_that_has_learned_too_little_is_taught_again_by_the_next_ca
         later = PolishStage(small, CPUDevice(1), pool_of(shards), Team())
         later.resume(parts.load(tmp_path, "codec"))
         assert stage.listens is later.taught is listens
+
+
+def test_a_finished_models_codes_stay_bit_for_bit(
+    small: Recipe, shards: ShardReader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its language side has learned them, and it is not asked when only the decoder learns on."""
+    for module in (codec_stage, hearing):
+        monkeypatch.setattr(module, "Budget", Steps)
+    stage = CodecStage(small, CPUDevice(1), pool_of(shards), Team())
+    stage.start_books()
+    stage.save(tmp_path / "first")
+    work = tmp_path / "work"
+    finished = work / MODEL / CODEC_FOLDER
+    export_codec(small, tmp_path / "first", finished)
+    before = load_file(finished / "model.safetensors")
+    pool = SoundPool(0.01, torch.device("cpu"))
+    train_codec(PolishStage, small, CPUDevice(1), shards, pool, work, 0.03, Team())
+    export_codec(small, work, finished)
+    after = load_file(finished / "model.safetensors")
+    changed = {name for name in before if not torch.equal(before[name], after[name])}
+    assert "decoder.decoder.0.conv.weight" in changed
+    assert not any(name.startswith(("encoder.", "decoder.quantizer.")) for name in changed), changed

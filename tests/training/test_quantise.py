@@ -45,7 +45,7 @@ def test_learning_goes_on_from_settled_books() -> None:
         quantiser.settle(into, out)
         expected = out.decode(into.encode(latent))
         adopted = LearningQuantiser(3, 16, 6)
-        adopted.adopt(latent, into, out)
+        adopted.adopt(latent, into)
         adopted.eval()
         found, _, _, _ = adopted(latent, into, out, 0.0, bypass=False)
         assert torch.allclose(found, expected, atol=1e-3)
