@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from training_kit import Steps
 
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.training import hearing
@@ -32,12 +33,13 @@ def tones(seed: int, high: bool) -> Utterance:
 
 def test_it_learns_which_phone_is_where_and_who_speaks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     torch.manual_seed(0)
+    monkeypatch.setattr(hearing, "Budget", Steps)
     for name, value in {"BATCH": 4, "FRAMES": 8, "RATE": 3e-3, "WARM_UP": 5, "WRITE_EVERY": 5}.items():
         monkeypatch.setattr(hearing, name, value)
     pool = SoundPool(0.01, torch.device("cpu"))
     pool.add([tones(seed, high=seed % 2 == 0) for seed in range(8)])
     taught = Hearing(24, pool, CPUDevice(1))
-    right = taught.teach(0.15, lambda step: step, Journal(tmp_path / "curves.jsonl", "polish", echo=False))
+    right = taught.teach(0.5, lambda step: step, Journal(tmp_path / "curves.jsonl", "polish", echo=False))
     assert right > 0.7
     taught.settle()
     true, places = pool.draw_whole(4, 8)
