@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from patience import LONG_S
 from training_kit import SENTENCES, Hummer, learned_tokens
 
 from omnitts_cli.training import __main__, pool, recipe
@@ -44,10 +46,15 @@ def lines() -> list[Line]:
     return [Line(text, text, text) for text in SENTENCES]
 
 
-@pytest.fixture
-def shards(small: Recipe, lines: list[Line], tmp_path_factory: pytest.TempPathFactory) -> pool.ShardReader:
-    """One that holds a thousand utterances."""
+@pytest.fixture(scope="session")
+def spoken(small: Recipe, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of shards with a thousand utterances. No test changes it."""
     work = tmp_path_factory.mktemp("spoken")
     enough = replace(small, teacher=replace(small.teacher, shard=300))
-    speak(enough, Hummer(), lines, work, 0, 0.3, 30)
-    return pool.ShardReader(work / pool.FOLDER)
+    speak(enough, Hummer(), [Line(text, text, text) for text in SENTENCES], work, 0, 0.3, LONG_S)
+    return work / pool.FOLDER
+
+
+@pytest.fixture
+def shards(spoken: Path) -> pool.ShardReader:
+    return pool.ShardReader(spoken)

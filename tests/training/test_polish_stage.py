@@ -217,19 +217,20 @@ def test_what_the_recogniser_hears_gets_the_wanted_share_and_moves_the_decoder(
 def test_a_recogniser_that_has_learned_too_little_is_taught_again_by_the_next_call(
     small: Recipe, shards: ShardReader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    pool = pool_of(shards)
     for least, listens in ((2.0, False), (-1.0, True)):
         monkeypatch.setattr(polish_stage, "LEAST", least)
-        stage = PolishStage(small, CPUDevice(1), pool_of(shards), Team())
+        stage = PolishStage(small, CPUDevice(1), pool, Team())
         stage.start_books()
         begin(stage)
         stage.save(tmp_path)
-        later = PolishStage(small, CPUDevice(1), pool_of(shards), Team())
+        later = PolishStage(small, CPUDevice(1), pool, Team())
         later.resume(parts.load(tmp_path, "codec"))
         assert stage.listens is later.taught is listens
 
 
 def test_a_finished_models_codes_stay_bit_for_bit(
-    small: Recipe, shards: ShardReader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    small: Recipe, shards: ShardReader, spoken: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its language side has learned them, and it is not asked when only the decoder learns on."""
     for module in (codec_stage, hearing):
@@ -242,7 +243,7 @@ def test_a_finished_models_codes_stay_bit_for_bit(
     export_codec(small, tmp_path / "first", finished)
     before = load_file(finished / "model.safetensors")
     pool = SoundPool(0.01, torch.device("cpu"))
-    train_codec(PolishStage, small, CPUDevice(1), shards, pool, work, 0.03, Team())
+    train_codec(PolishStage, small, CPUDevice(1), ShardReader(spoken), pool, work, 0.03, Team())
     export_codec(small, work, finished)
     after = load_file(finished / "model.safetensors")
     changed = {name for name in before if not torch.equal(before[name], after[name])}
