@@ -24,9 +24,9 @@ from omnitts_cli.training.teacher import SAMPLES_PER_FRAME
 from omnitts_cli.training.team import Team
 
 
-def pool_of(shards: ShardReader) -> SoundPool:
+def pool_of(shards: ShardReader, hours: float = 0.004) -> SoundPool:
     torch.manual_seed(0)
-    pool = SoundPool(0.01, torch.device("cpu"))
+    pool = SoundPool(hours, torch.device("cpu"))
     pool.add(shards.read(at_least=4))
     return pool
 
@@ -79,7 +79,7 @@ def test_the_distance_of_latents_alone_moves_the_decoder(small: Recipe, shards: 
 
 
 def test_frames_are_encoded_as_they_are_in_the_whole_clip(small: Recipe, shards: ShardReader) -> None:
-    stage = PolishStage(small, CPUDevice(1), pool_of(shards), Team())
+    stage = PolishStage(small, CPUDevice(1), pool_of(shards, 0.006), Team())
     stage.start_books()
     begin(stage)
     frames = min(300, int(stage.pool.filled) // SAMPLES_PER_FRAME)  # more than one stretch
@@ -199,6 +199,7 @@ def test_what_the_recogniser_hears_gets_the_wanted_share_and_moves_the_decoder(
     small: Recipe, shards: ShardReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(polish_stage, "LEAST", -1.0)  # it has hardly learned
+    monkeypatch.setattr(polish_stage, "MEASURED", 2)
     deaf = replace(small, polish=replace(small.polish, latent=0.0, adversary=0.0, feature=0.0, repetition=0.0, low=0.0))
     stage = PolishStage(deaf, CPUDevice(1), pool_of(shards), Team())
     stage.start_books()
@@ -217,6 +218,7 @@ def test_what_the_recogniser_hears_gets_the_wanted_share_and_moves_the_decoder(
 def test_a_recogniser_that_has_learned_too_little_is_taught_again_by_the_next_call(
     small: Recipe, shards: ShardReader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(polish_stage, "MEASURED", 1)
     pool = pool_of(shards)
     for least, listens in ((2.0, False), (-1.0, True)):
         monkeypatch.setattr(polish_stage, "LEAST", least)
@@ -242,7 +244,7 @@ def test_a_finished_models_codes_stay_bit_for_bit(
     finished = work / MODEL / CODEC_FOLDER
     export_codec(small, tmp_path / "first", finished)
     before = load_file(finished / "model.safetensors")
-    pool = SoundPool(0.01, torch.device("cpu"))
+    pool = SoundPool(0.004, torch.device("cpu"))
     train_codec(PolishStage, small, CPUDevice(1), ShardReader(spoken), pool, work, 0.03, Team())
     export_codec(small, work, finished)
     after = load_file(finished / "model.safetensors")
