@@ -96,6 +96,11 @@ def due(
     return Due(record, wanted, lead_s, patience=wanted + wanted // PATIENCE - pending)
 
 
+def rows_together(frames: int, most_rows: int, most_frames: int | None) -> int:
+    """The most requests of a step of so many frames each."""
+    return most_rows if most_frames is None else min(most_rows, max(most_frames // frames, 1))
+
+
 def together(dues: Sequence[Due], most_rows: int, most_frames: int | None = None) -> list[list[Due]]:
     """Groups of equal size, the most urgent group first. `most_frames` limits the sum over a group."""
     groups: dict[int, list[Due]] = {}
@@ -103,7 +108,7 @@ def together(dues: Sequence[Due], most_rows: int, most_frames: int | None = None
         groups.setdefault(one.size, []).append(one)
     batches = []
     for frames, group in groups.items():
-        rows = most_rows if most_frames is None else min(most_rows, max(most_frames // frames, 1))
+        rows = rows_together(frames, most_rows, most_frames)
         batches += [group[i : i + rows] for i in range(0, len(group), rows)]
     return sorted(batches, key=lambda batch: batch[0].urgency)
 
@@ -245,10 +250,11 @@ class CodecJobs:
                 dues.append(one)
             elif record.runnable:
                 pending.add(record.reference + record.made - record.decoding)
-        for batch in together(dues, self._steps.most_rows, self._plan.sound_frames):
+        limits = self._steps.most_rows, self._plan.sound_frames
+        for batch in together(dues, *limits):
             if len(self._jobs) >= MOST:
                 break
-            if self._pads and len(batch) < self._steps.most_rows and grows(batch, pending):
+            if self._pads and len(batch) < rows_together(batch[0].size, *limits) and grows(batch, pending):
                 continue
             if any(one.record.unreported(one.record.decoding + one.frames) for one in batch):
                 self._stream.wait_event(self._frame_stream.record_event())

@@ -107,18 +107,24 @@ class PaddingDevice(CPUDevice):
     pads = True
 
 
-@pytest.mark.parametrize("pads", [False, True])
-def test_a_chunk_waits_for_those_of_others_where_batches_are_padded(context: StepContext, pads: bool) -> None:
-    made = CodecJobs(replace(context, device=PaddingDevice(1) if pads else CPUDevice(1)), context.device.stream())
+@pytest.mark.parametrize(("pads", "fills"), [(False, False), (True, False), (True, True)])
+def test_a_chunk_waits_for_those_of_others_where_batches_are_padded(
+    context: StepContext, pads: bool, fills: bool
+) -> None:
+    """Unless it fills a step alone."""
     whole = context.plan.chunks[-1]
+    plan = replace(context.plan, sound_frames=whole) if fills else context.plan
+    device = PaddingDevice(1) if pads else CPUDevice(1)
+    made = CodecJobs(replace(context, device=device, plan=plan), context.device.stream())
+    waits = pads and not fills
     early, late = (record(slot, 4 + whole - slot, decoding=4, delivered=4) for slot in range(2))
     early.first_sound = late.first_sound = time.perf_counter() + 60  # much sound in advance
     early.closed = late.closed = True
-    assert made.launch([early, late], turn_s=0.01) is not pads
+    assert made.launch([early, late], turn_s=0.01) is not waits
     for one in (early, late):
         one.made = one.launched = one.made + 1
     assert made.launch([early, late], turn_s=0.01)
-    assert [len(job.rows) for job in made._jobs] == ([2] if pads else [1, 1])
+    assert [len(job.rows) for job in made._jobs] == ([2] if waits else [1, 1])
 
 
 @pytest.mark.parametrize("fixed", [False, True])
