@@ -183,7 +183,7 @@ class LibraryEncoder:
         outlet.check()
 
     def short_pages(self) -> None:
-        """For an Opus stream that somebody listens to while it is made. By default a page holds a second."""
+        """For an Opus stream that is played while it is made. By default a page holds a second."""
         import soundfile
 
         latency = soundfile._ffi.new("double *", STREAM_PAGE_MS)

@@ -152,7 +152,7 @@ def factor_for(meter: Meter, target_lufs: float, notices: list[str]) -> np.float
 
 
 class LoudnessSink(BaseSink):
-    """Brings a whole sound to a target loudness in front of another sink. Nothing leaves before the end is known."""
+    """Brings a sound to a target loudness before another sink. Passes nothing on until all of it has arrived."""
 
     def __init__(self, inner: Sink, target_lufs: float, rate: int = 24_000) -> None:
         super().__init__()

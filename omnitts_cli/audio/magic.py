@@ -41,7 +41,7 @@ def is_recording(path: Path) -> bool:
 
 
 def no_text(head: bytes) -> str | None:
-    """What a file is that surely holds no text, in words. A mark of UTF-16 begins like a frame of MPEG."""
+    """The kind of a file that is certainly not text; None for others. A mark of UTF-16 begins like a frame of MPEG."""
     if is_text(head) or head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return None
     kind = kind_of(head)

@@ -65,7 +65,7 @@ class Target:
         return True
 
     def keep_partial(self) -> Path:
-        """Keeps what there is as NAME.partial.SUFFIX and says where."""
+        """Keeps what was written as NAME.partial.SUFFIX; returns its path."""
         if self._temporary is None:
             self._sync()
             return self.path

@@ -41,7 +41,7 @@ def whole(samples: np.ndarray, rate: int, subtype: Subtype = "pcm16") -> bytes:
 
 
 class WavWriter:
-    """WAV block by block. Until `close`, and on a pipe for ever, the header holds the streaming length."""
+    """WAV block by block. Until `close`, and always on a pipe, the header holds the streaming length."""
 
     def __init__(self, outlet: Outlet, rate: int, subtype: Subtype = "pcm16") -> None:
         self.outlet, self.rate, self.subtype = outlet, rate, subtype

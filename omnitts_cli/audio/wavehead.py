@@ -1,4 +1,4 @@
-"""The head of somebody else's WAV file: what it claims, held against the bytes that are there."""
+"""The header of a WAV file of any origin, checked against the bytes that are there."""
 
 from __future__ import annotations
 

@@ -308,7 +308,7 @@ def members_of(chapters: Sequence[Chapter]) -> list[Member]:
 
 
 def moved(sentence: Sentence, by_s: float) -> Sentence:
-    """The sentence so much later."""
+    """The sentence, moved later by an offset."""
     words = tuple(Word(one.start_s + by_s, one.end_s + by_s, one.text) for one in sentence.words)
     return Sentence(sentence.start_s + by_s, sentence.end_s + by_s, sentence.text, words)
 

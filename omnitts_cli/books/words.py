@@ -115,7 +115,7 @@ def path(scores: np.ndarray, states: States) -> np.ndarray:
         np.maximum(emit, score[:, None], out=emit, where=states.allowed[:, number])
     enter = np.where(states.word < 0, -PAUSE_COST, 0.0)  # of a state
     leave_out = np.where(states.absent, np.where(states.word < 0, 0.0, -SKIP_COST), -np.inf)
-    jumps = np.full((SKIPS + 2, count), -np.inf)  # the cost of coming from the state so many places before
+    jumps = np.full((SKIPS + 2, count), -np.inf)  # the cost of a jump from 0 to SKIPS + 1 states earlier
     jumps[0] = 0.0
     for jump in range(1, min(SKIPS + 2, count)):
         between = [leave_out[jump - step : count - step] for step in range(1, jump)]

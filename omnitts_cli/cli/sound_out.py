@@ -311,7 +311,7 @@ def word_timing(output: Results, language: str, *, offline: bool = False) -> Tim
 
 
 class StdoutFile:
-    """Standard output in the place of a SideFile. JSON then goes to stderr."""
+    """Standard output instead of a SideFile. JSON then goes to stderr."""
 
     def __init__(self) -> None:
         if console.stdout.is_terminal():

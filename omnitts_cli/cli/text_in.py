@@ -29,7 +29,7 @@ STDIN_BLOCK = 1 << 16
 SHOWN_BYTES = 200  # of a text without words, for the message
 NAME_OF_FILE = re.compile(r"\S*[./]\S+", re.DOTALL)
 ADDRESS = re.compile(r"https?://\S+")
-IDLE_S = 0.3  # after so long without input, an unfinished line is spoken
+IDLE_S = 0.3  # an unfinished line is spoken after this time without input
 
 
 def open_script(words: list[str] | None, options: TextIn, language: str | None, command: str) -> Script:
@@ -66,7 +66,7 @@ def live_texts(words: list[str] | None, options: TextIn, command: str) -> Iterat
 
 
 def as_meant(words: list[str] | None, options: TextIn) -> tuple[list[str] | None, TextIn]:
-    """A dash in the place of the words is stdin, as it is after -f."""
+    """A single dash as the text is stdin, as it is after -f."""
     if words != ["-"] or options.file:
         return words, options
     return None, replace(options, file=("-",))

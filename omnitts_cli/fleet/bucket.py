@@ -27,7 +27,7 @@ LOGINS = {
 }
 OWNER = ".omnitts/run"  # object with the token of the run that may commit
 BEAT_S = 30.0  # the owner writes its object again
-SILENT_S = 90.0  # an owner on another machine that has not written for so long is dead
+SILENT_S = 90.0  # an owner on another machine is considered dead after this time without a write
 LOOK_S = 5.0
 
 

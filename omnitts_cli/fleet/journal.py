@@ -70,7 +70,7 @@ class Journal:
             raise
 
     def _cut(self) -> None:
-        """Cuts off what a killed run has left behind the last whole record."""
+        """Cuts off what a killed run has left after the last complete record."""
         size, held = self._file.end // SIZE * SIZE, None
         while size:
             data = os.pread(self._file.fileno(), SIZE, size - SIZE)
@@ -160,7 +160,7 @@ def packed(entries: Sequence[Entry], at: int) -> tuple[np.ndarray, bytes]:
 
 
 def moved(records: np.ndarray, by: int) -> np.ndarray:
-    """Records whose details begin so many bytes later."""
+    """The records, with the offsets of their details increased."""
     starts = ((records["details_high"].astype(np.int64) << 32) + records["details_low"] + by).astype(np.uint64)
     records = records.copy()
     records["details_high"], records["details_low"] = starts >> np.uint64(32), starts & np.uint64(0xFFFFFFFF)

@@ -245,7 +245,7 @@ class Manifest:
 
 
 def open_manifest(name: str, kind: str | None, work: Path, stdin: BinaryIO | None, ignore_unknown: bool) -> Manifest:
-    """The manifest behind a name; InputError if there is none. Copies are made in the folder `work`."""
+    """Opens the manifest of that name; InputError if there is none. Copies are made in the folder `work`."""
     if name == "-":
         return of_stdin(kind, work, stdin)
     path, kind = Path(name), checked_kind(name, kind)

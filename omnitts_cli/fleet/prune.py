@@ -1,6 +1,6 @@
 """Prune: removes the sound of rows that are gone from the manifest, or have changed: files, or samples in shards.
 
-A shard that keeps some of its samples is written anew under the next number, and its records are added to the journal,
+A shard that keeps some of its samples is written again under the next number, and its records are added to the journal,
 before the old one is removed. A run that is killed in between leaves both; the next --prune removes the old one.
 """
 

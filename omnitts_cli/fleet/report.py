@@ -1,4 +1,4 @@
-"""What a run leaves behind beside the sound: manifest.jsonl, report.md and report.png."""
+"""The results of a run besides the sound: manifest.jsonl, report.md and report.png."""
 
 from __future__ import annotations
 

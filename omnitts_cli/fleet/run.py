@@ -116,7 +116,7 @@ class Run:
         self.speak_in_order(in_order(self.plan, rows), tries, len(rows))
 
     def speak_in_order(self, order: Iterator[int], tries: dict[int, int], most: int) -> None:
-        """The same, in the order given, by at most so many threads."""
+        """The same, in the order given; `most` limits the number of threads."""
         threads = min(MOST_OPEN, self.speaker.slots + WAITING, max(most, 1))
         workers = [
             threading.Thread(target=self._work, args=(order, tries), name=f"omnitts row {n}", daemon=True)

@@ -146,7 +146,7 @@ class Mirror(Segments):
         self._known |= dict.fromkeys(names)
 
     def join(self) -> None:
-        """Puts a few large segments in the place of many small ones."""
+        """Replaces many small segments by a few large ones."""
         with self._lock:
             if len(self._known) <= MANY:
                 return

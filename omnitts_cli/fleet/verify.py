@@ -18,12 +18,12 @@ from omnitts_cli.errors import InputError, UsageError
 from omnitts_cli.text.reading import EXTRA, of_wetext
 
 ASR_RATE = 16_000
-SPAN_S = 25.0  # the recogniser gets so much at a time, at ends of sentences
+SPAN_S = 25.0  # the recogniser gets about this much at a time, cut at ends of sentences
 BY_CHARACTER = ("zh", "ja", "ko")
 QUIET = 10 ** (-50 / 20)
 LONGEST_SILENCE_S = 1.0  # inside speech, beyond the longest pause that was asked for
 WINDOW_S = 0.02
-TEMPO_ROWS = 20  # from so many on, the usual words a second are known
+TEMPO_ROWS = 20  # rows after which the usual number of words a second is known
 TEMPO = (0.5, 2.0)  # times the usual tempo
 LEAST_WORDS = 3  # of a text whose tempo is compared
 

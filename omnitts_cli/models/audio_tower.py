@@ -47,7 +47,7 @@ class Sound:
 
 
 def tokens_of(columns: int) -> int:
-    """Rows that the tower makes of so many columns."""
+    """The number of rows that the tower makes of a number of columns."""
     whole, rest = divmod(columns, PIECE)
     return whole * shrunk(PIECE) + shrunk(rest)
 

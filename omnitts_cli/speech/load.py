@@ -271,5 +271,5 @@ def start(model: SpeechModel, device: Device, plan: Plan, tell: Callable[[str], 
 
 
 def gib(size: float) -> str:
-    """Bytes in words."""
+    """A number of bytes in GiB, for messages."""
     return f"{size / 2**30:.1f} GiB"

@@ -275,7 +275,7 @@ def load_parts(
 def model_of(about: Mapping[str, str], name: str) -> str | None:
     """The model that a voice was made with, if it may be opened for it.
 
-    A voice file may come from anybody. It never has a model downloaded, except one of the released ones.
+    A voice file may come from anyone, so it never causes a download, except of a released model.
     """
     model = about.get("model")
     if not model or not model.startswith("hf:"):

@@ -47,7 +47,7 @@ def parts_of(piece: Piece, longest: int | None) -> list[Piece]:
 
 
 def read_part(piece: Piece, read: Read, longest: int | None) -> list[tuple[Piece, str]]:
-    """The piece in words; cut again where those are too many."""
+    """The piece in words; split again if they are too many."""
     text = read(piece.text)
     if longest is None or len(text) <= longest * GROWTH:
         return [(piece, text)]

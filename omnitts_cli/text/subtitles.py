@@ -37,7 +37,7 @@ class Sentence:
 
 
 def joined(sentences: Sequence[Sentence]) -> list[Sentence]:
-    """The sentences; what only goes on with a long number lengthens the one that shows it."""
+    """The sentences; later parts of a long number lengthen the sentence that shows the whole number."""
     found: list[Sentence] = []
     for sentence in sentences:
         if sentence.text == GOES_ON and found:
