@@ -257,7 +257,7 @@ def test_an_interrupted_run_says_that_it_can_go_on(started: Started) -> None:
     eventually(lambda: list(Path("work").glob("??/*.json")) or process.poll() is not None)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=LONG_S)
-    assert process.returncode == 130 and b"the same command goes on" in err
+    assert process.returncode == 130 and b"the same command continues" in err
     assert sorted(os.listdir()) == ["book.md", "work"] and list(Path("work/runs").iterdir()) == []
 
 
@@ -285,7 +285,7 @@ def test_ctrl_c_at_any_moment_is_130(
     text = "# A\n\n" + "".join(f"Paragraph {number} of a book.\n\n" for number in range(60))
     done = omnitts("say", *TOY, "--work", "work", "-f", book(text), "-o", "a.wav", "--chapters", "1", "-b", "2")
     assert done.code == 130 and next(calls) > call
-    assert done.err.splitlines()[-1] == "interrupted; finished parts are kept, and the same command goes on"
+    assert done.err.splitlines()[-1] == "interrupted; finished parts are kept, and the same command continues"
     assert "Traceback" not in done.err
     assert sorted(os.listdir()) == ["book.md", "work"] and list(Path("work/runs").iterdir()) == []
 

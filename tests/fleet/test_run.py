@@ -198,7 +198,7 @@ def test_ctrl_c_before_all_threads_are_started(omnitts: Any, monkeypatch: pytest
         patched.setattr(threading.Thread, "start", start)
         done = omnitts("batch", "rows.jsonl", "-O", "out", *TOY[:-1])
     assert done.code == 130
-    assert done.err.splitlines()[-1] == "interrupted; finished rows are kept, and the same command goes on"
+    assert done.err.splitlines()[-1] == "interrupted; finished rows are kept, and the same command continues"
     assert omnitts("batch", "rows.jsonl", "-O", "out", *TOY).code == 0 and len(sums(Path("out"))) == 20
 
 
