@@ -23,6 +23,7 @@ from omnitts_cli.training.picture import draw
 from omnitts_cli.training.polish_stage import PolishStage
 from omnitts_cli.training.pool import FOLDER, ShardReader, SoundPool
 from omnitts_cli.training.recipe import Recipe
+from omnitts_cli.training.rows import name_voices
 from omnitts_cli.training.settled import CODEC_FOLDER, MODEL, settled_codec
 from omnitts_cli.training.speak_stage import speak
 from omnitts_cli.training.speech_stage import train_speech
@@ -32,7 +33,7 @@ from omnitts_cli.training.team import Team
 from omnitts_cli.training.texts import Line
 from omnitts_cli.training.tokens import Tokens
 
-STAGES = ("teacher", "texts", "speak", "codec", "polish", "speech", "export", "judge", "picture")
+STAGES = ("teacher", "texts", "speak", "codec", "polish", "speech", "export", "rows", "judge", "picture")
 APART = ("compare",)  # not part of `all`
 LEARNING = ("codec", "polish", "speech")
 TEXTS = "texts.tsv"
@@ -94,6 +95,13 @@ class Rebuild:
             export(self.recipe, self.work, self._tokens(), self.work / MODEL)
         else:
             export_codec(self.recipe, self.work, self.work / MODEL / CODEC_FOLDER)
+
+    def rows(self) -> None:
+        """The names of the recipe, and rows of voices that are made from clips, into the model folder; untouched where
+        every row is learned."""
+        if any(voice.clips for voice in self.recipe.voices):
+            teacher = Teacher(self._kokoro, self.device)
+            name_voices(self.recipe, teacher, self._read(), self._tokens(), self.work / MODEL)
 
     def picture(self) -> None:
         draw(self.work / "curves.jsonl", self.work / "curves.png")

@@ -190,9 +190,12 @@ class Drawn:
 
 @dataclass(frozen=True)
 class NamedVoice:
+    """`clips`: how many clips of the teacher its row is made from after training; 0 for a row that is learned."""
+
     name: str
     line: str
     made: TeacherVoice
+    clips: int = 0
 
 
 @dataclass(frozen=True)
@@ -239,8 +242,8 @@ def read(path: Path | None = None, miniature: bool = False) -> Recipe:
 
 
 def _voice(name: str, values: dict[str, Any]) -> NamedVoice:
-    line, mix = values.pop("line"), tuple(sorted(values.pop("mix").items()))
-    return NamedVoice(name, line, _section(TeacherVoice, values | {"mix": mix}, f"voices.{name}"))
+    line, mix, clips = values.pop("line"), tuple(sorted(values.pop("mix").items())), values.pop("clips", 0)
+    return NamedVoice(name, line, _section(TeacherVoice, values | {"mix": mix}, f"voices.{name}"), clips)
 
 
 def _section(kind: type[T], values: dict[str, Any], name: str) -> T:

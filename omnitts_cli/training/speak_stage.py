@@ -36,6 +36,11 @@ def speak(
             journal.write(shards=number, hours=said / 3600, left_out=len(asked) - len(fitting))
 
 
+def in_accent(line: Line, voice: TeacherVoice) -> str:
+    """The phonemes that the teacher reads in this voice."""
+    return line.british if voice.british > 0.5 else line.american
+
+
 def _asked(draw: random.Random, recipe: Recipe, names: Sequence[str], texts: int, count: int) -> list[Asked]:
     """Unseen speakers say two texts each."""
     plan, asked = recipe.teacher, list[Asked]()
@@ -51,7 +56,7 @@ def _asked(draw: random.Random, recipe: Recipe, names: Sequence[str], texts: int
 
 def _all(teacher: Teacher, lines: Sequence[Line], asked: list[Asked], at_once: int) -> list[Spoken]:
     """Texts of like length are spoken together; the order stays."""
-    read = [lines[a[0]].british if a[3].british > 0.5 else lines[a[0]].american for a in asked]
+    read = [in_accent(lines[a[0]], a[3]) for a in asked]
     order = sorted(range(len(asked)), key=lambda n: len(read[n]))
     spoken: dict[int, Spoken] = {}
     at = 0
