@@ -13,7 +13,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from omnitts_cli.models import codec_layers
 from omnitts_cli.models.codec_layers import CausalConv, CausalRise, Snake
 
 EVEN = 8
@@ -92,13 +91,15 @@ def from_silence(decoder: nn.Module, compiled: bool) -> None:
     Padding keeps the layout of the sound, while joining a history to it does not. `compiled`: so is the snake, which
     makes a dozen passes over memory otherwise.
     """
+    if compiled:
+        from omnitts_cli.training.compiled import CompiledSnake
     for found in decoder.modules():
         if type(found) is CausalConv and found.conv.groups == 1:
             found.__class__ = _FromSilence
         elif type(found) is CausalRise:
             found.__class__ = _RiseFromSilence
         elif type(found) is Snake and compiled:
-            found.__class__ = _CompiledSnake
+            found.__class__ = CompiledSnake
 
 
 class _FromSilence(CausalConv):
@@ -130,23 +131,3 @@ def _precise(forward: Callable[..., Any], device_type: str) -> Callable[..., Any
 
 def _image(x: Tensor) -> Tensor:
     return x.unsqueeze(2).contiguous(memory_format=torch.channels_last)
-
-
-# A graph for each shape, of which a decoder has five. One graph for all shapes splits the sums over rows, which are the
-# gradients of the two factors, as the first shape needs it: into eight parts. Half a million rows of 24 channels then
-# keep a few of an accelerator's processors busy.
-torch._dynamo.config.recompile_limit = 32
-
-
-@torch.compile(dynamic=False)
-def _snake(rows: Tensor, alpha: Tensor, beta: Tensor) -> Tensor:
-    """With its factors, which would be nine kernels of a few numbers each, and as many for their gradients."""
-    return codec_layers.snake(rows, alpha.exp(), 1.0 / (beta.exp() + 1e-9))
-
-
-class _CompiledSnake(Snake):
-    """It always gets rows: every other layout would be compiled again."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        rows = x.transpose(1, 2).reshape(-1, x.shape[1])  # a view, since x is laid out channels-last
-        return _snake(rows, self.alpha, self.beta).view(len(x), -1, x.shape[1]).transpose(1, 2)

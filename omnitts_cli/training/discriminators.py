@@ -96,7 +96,9 @@ def generator_losses(
     made: list[Tensor], made_features: list[list[Tensor]], true_features: list[list[Tensor]], compiled: bool = False
 ) -> tuple[Tensor, Tensor]:
     """(the adversarial loss, how far apart the features are)."""
-    distance = _compiled_apart if compiled else _apart
+    distance = apart_from
+    if compiled:
+        from omnitts_cli.training.compiled import compiled_apart as distance
     adversarial = made[0].new_zeros(()).float()
     apart = adversarial.clone()
     for opinion, own, true in zip(made, made_features, true_features, strict=True):
@@ -106,12 +108,9 @@ def generator_losses(
     return adversarial, apart
 
 
-def _apart(made: Tensor, true: Tensor) -> Tensor:
+def apart_from(made: Tensor, true: Tensor) -> Tensor:
     made, true = made.float(), true.float()
     return (made - true).abs().mean() / (true.abs().mean() + 1e-5)
-
-
-_compiled_apart = torch.compile(_apart, dynamic=True)
 
 
 def _row(x: Tensor) -> Tensor:

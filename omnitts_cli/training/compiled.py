@@ -1,0 +1,32 @@
+"""What is compiled on an accelerator. The import of this file imports torch's compiler, which takes three seconds."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from omnitts_cli.models import codec_layers
+from omnitts_cli.models.codec_layers import Snake
+from omnitts_cli.training.discriminators import apart_from
+
+# A graph for each shape, of which a decoder has five. One graph for all shapes splits the sums over rows, which are the
+# gradients of the two factors, as the first shape needs it: into eight parts. Half a million rows of 24 channels then
+# keep a few of an accelerator's processors busy.
+torch._dynamo.config.recompile_limit = 32
+
+
+@torch.compile(dynamic=False)
+def _snake(rows: Tensor, alpha: Tensor, beta: Tensor) -> Tensor:
+    """With its factors, which would be nine kernels of a few numbers each, and as many for their gradients."""
+    return codec_layers.snake(rows, alpha.exp(), 1.0 / (beta.exp() + 1e-9))
+
+
+class CompiledSnake(Snake):
+    """It always gets rows: every other layout would be compiled again."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        rows = x.transpose(1, 2).reshape(-1, x.shape[1])  # a view, since x is laid out channels-last
+        return _snake(rows, self.alpha, self.beta).view(len(x), -1, x.shape[1]).transpose(1, 2)
+
+
+compiled_apart = torch.compile(apart_from, dynamic=True)
