@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -169,12 +170,10 @@ def train_speech(
     team: Team,
 ) -> None:
     """Learn for `minutes` from where `folder` says the language side is, with the codec that lies there."""
-    if device.captures:
-        torch.set_num_threads(1)  # sounds are copied one at a time: more threads would only wait for each other
     journal = Journal(folder / team.curves, "speech", team.leads)
     ids = [e.ids for e in tokens.encoder().encode_batch(texts)]
     stream = device.stream()
-    with stream, torch.inference_mode(False):  # a stream may be made for speaking alone
+    with one_thread(device.captures), stream, torch.inference_mode(False):  # a stream may be made for speaking alone
         encoder = settled_codec(recipe, folder).encoder.to(device.torch_device)
         dataset = Dataset(recipe, encoder, ids, 200_000 if device.captures else 2_000, tokens)
         while not dataset.ready(2_000 if device.captures else 1):
@@ -195,6 +194,18 @@ def train_speech(
         if team.leads:
             stage.save(folder)
     journal.write(event="end", hours=dataset.seconds / 3600)
+
+
+@contextmanager
+def one_thread(wanted: bool) -> Iterator[None]:
+    """Beside an accelerator, sounds are copied one at a time: more threads would only wait for each other."""
+    before = torch.get_num_threads()
+    if wanted:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _loop(

@@ -10,7 +10,7 @@ from training_kit import stage_of
 
 from omnitts_cli.training import parts
 from omnitts_cli.training.recipe import Recipe
-from omnitts_cli.training.speech_stage import SpeechStage
+from omnitts_cli.training.speech_stage import SpeechStage, one_thread
 
 
 def without_numbers(stage: SpeechStage) -> None:
@@ -60,6 +60,20 @@ def test_it_learns_at_the_rate_that_the_journal_tells(one_length: Recipe) -> Non
     stage.rate.fill_(0.1)
     stage.update()
     assert not torch.equal(before[0], stage.learned[0])
+
+
+def test_the_number_of_threads_comes_back() -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with pytest.raises(OSError), one_thread(True):
+            assert torch.get_num_threads() == 1
+            raise OSError
+        assert torch.get_num_threads() == 2
+        with one_thread(False):
+            assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_a_checkpoint_is_a_beginning(small: Recipe, tmp_path: Path) -> None:
