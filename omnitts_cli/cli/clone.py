@@ -128,7 +128,7 @@ def read(clip: Clip, asr_model: str | None = None, *, offline: bool = False) -> 
 
 def tell_without(reference: Reference) -> None:
     if reference.transcript is None:
-        console.note("no --ref-text: cloning from audio only (a transcript may improve the match)")
+        console.note("no --ref-text: cloning from audio only (with the released models, a transcript may help)")
 
 
 def keep(voice: Voice, clip: Clip, tts: TTS) -> None:

@@ -246,7 +246,8 @@ class TTS:
         tell: Tell | None = None,
         **options: Any,
     ) -> Voice:
-        """Returns the voice of a clip: a file, several files, or a Clip. A transcript may improve the match.
+        """Returns the voice of a clip: a file, several files, or a Clip. A transcript may improve the match
+        (not with `tiny`).
 
         Options: start, end (seconds, of one file), pad, check, transcribe, asr_model, offline.
         """
