@@ -101,7 +101,7 @@ def grown(kept: list[Kept], name: str) -> float:
 
 def test_a_while() -> None:
     engine = engine_of(8, prefixes=4, text_rows=16)
-    kept = endure(engine, hours=6, frames=80)
+    kept = endure(engine, hours=4, frames=80)
     assert grown(kept, "tensors") < 1 and grown(kept, "bytes") < 512 and grown(kept, "objects") < 40
 
 

@@ -151,10 +151,10 @@ def test_long_prompts_in_several_runs() -> None:
 def test_a_prefix_from_the_store_is_as_good_as_new() -> None:
     for kept in (64, 1, 0):
         engine = engine_of(2, prefixes=kept)
-        again = [replace(request, id=f"again{request.id}") for request in requests_of(7)]
-        over = speak([*requests_of(7), *again], engine=engine)
+        again = [replace(request, id=f"again{request.id}") for request in requests_of(4)]
+        over = speak([*requests_of(4), *again], engine=engine)
         assert engine.snapshot().prefixes <= kept
-        for request in requests_of(7):
+        for request in requests_of(4):
             same(solo(request), over[request.id])
             same(solo(request), over[f"again{request.id}"])
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pytest
 from engine_kit import engine_of, join, requests_of, rested, same, solo
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
@@ -29,7 +30,7 @@ from omnitts_cli.engine.slots import State
 from omnitts_cli.request import Failed, Request
 from omnitts_cli.voices import Named
 
-LEAST_STEPS = 2000
+LEAST_STEPS = 800
 MOST = 8  # requests of one run
 PIECES = ("one ", "two", " three, ", "si", "x ", " ", "", "seven eight nine ten ")
 
@@ -201,14 +202,17 @@ class Machine(RuleBasedStateMachine):
             same(alone, result)
 
 
-def test_anything_in_any_order() -> None:
+@pytest.mark.parametrize("least", [LEAST_STEPS, pytest.param(10 * LEAST_STEPS, marks=pytest.mark.slow)])
+def test_anything_in_any_order(least: int) -> None:
+    global steps  # noqa: PLW0603
+    steps = 0
     checks = settings(
-        max_examples=50,
+        max_examples=20,
         stateful_step_count=50,
         deadline=None,
         phases=[Phase.explicit, Phase.generate],
         report_multiple_bugs=False,
         suppress_health_check=list(HealthCheck),
     )
-    while steps < LEAST_STEPS:  # how long the drawn histories are is up to chance
+    while steps < least:  # how long the drawn histories are is up to chance
         run_state_machine_as_test(Machine, settings=checks)

@@ -171,7 +171,7 @@ def test_a_fault_ends_the_run_with_8(omnitts: Any, monkeypatch: pytest.MonkeyPat
 
 
 def test_ctrl_c_keeps_finished_rows(home: Path, started: Any) -> None:
-    manifest_of(Path(), 400)
+    manifest_of(Path(), 200)
     process = started("batch", "rows.jsonl", "-O", "out", *TOY[:-1], "--progress", "none")
     records = Path("out/.omnitts/journal-main.bin")
     eventually(lambda: records.exists() and records.stat().st_size)
@@ -180,9 +180,9 @@ def test_ctrl_c_keeps_finished_rows(home: Path, started: Any) -> None:
     assert process.returncode == 130, err
     assert b"the same command continues" in err
     kept = len(journal.read(records))
-    assert 0 < kept < 400
+    assert 0 < kept < 200
     assert child(home, "out").returncode == 0
-    assert len(sums(Path("out"))) == 400 and len((home / "made").read_text().split()) == 400 - kept
+    assert len(sums(Path("out"))) == 200 and len((home / "made").read_text().split()) == 200 - kept
 
 
 def test_ctrl_c_before_all_threads_are_started(omnitts: Any, monkeypatch: pytest.MonkeyPatch) -> None:
