@@ -138,13 +138,6 @@ def cached(name: str, make: Callable[[], bytes]) -> bytes:
     return content
 
 
-def _cluster_of(programs: int) -> ctypes.Array[_Attribute]:
-    """The attribute of a launch in clusters of so many programs."""
-    attributes = (_Attribute * 1)(_Attribute(id=CLUSTER))
-    attributes[0].value[0], attributes[0].value[1], attributes[0].value[2] = programs, 1, 1
-    return attributes
-
-
 class Kernel:
     """A compiled kernel with a fixed grid, launched cooperatively: all its programs run at the same time.
 
@@ -192,15 +185,14 @@ class Kernel:
         processors = torch.cuda.get_device_properties(torch.cuda.current_device()).multi_processor_count
         if fits.value * processors < max(grid, 1):
             raise CompileError(f"{grid} programs do not fit on {processors} multiprocessors at once")
-        if cluster > 1 and not self._cluster_fits():  # as on a part of a card
-            raise CompileError(f"{cluster} programs do not fit into a cluster")
-
-    def _cluster_fits(self) -> bool:
-        """False if the driver says that no cluster of these programs can run."""
-        found, launch = c_int(), self._launch(self._cluster)
-        launch.attributes, launch.attribute_count = _cluster_of(self._cluster), 1
-        status = self._driver.cuOccupancyMaxActiveClusters(byref(found), self._function, byref(launch))
-        return status != 0 or found.value > 0
+        if cluster > 1:  # a part of a card may have no multiprocessors that can work as a cluster
+            clusters, config = c_int(), self._launch(cluster)
+            _check(
+                "cuOccupancyMaxActiveClusters",
+                driver.cuOccupancyMaxActiveClusters(byref(clusters), self._function, byref(config)),
+            )
+            if clusters.value < 1:
+                raise CompileError(f"{cluster} programs do not fit into a cluster")
 
     def launch(self, arguments: ctypes.Structure, grid: int = 0) -> None:
         """Launch on torch's current stream; `arguments` is the kernel's only parameter. `grid` if it is not fixed."""
@@ -210,9 +202,9 @@ class Kernel:
 
     def _launch(self, grid: int) -> _Launch:
         """A launch of so many programs on torch's current stream."""
-        first = _Attribute(id=EARLY if self._early else COOPERATIVE)
-        first.value[0] = 1
-        attributes = (_Attribute * 2)(first, _cluster_of(self._cluster)[0])
+        attributes = (_Attribute * 2)(_Attribute(id=EARLY if self._early else COOPERATIVE), _Attribute(id=CLUSTER))
+        attributes[0].value[0] = 1
+        attributes[1].value[0], attributes[1].value[1], attributes[1].value[2] = self._cluster, 1, 1
         return _Launch(
             grid=(grid, 1, 1),
             block=(self._block, 1, 1),
