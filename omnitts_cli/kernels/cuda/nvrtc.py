@@ -185,31 +185,19 @@ class Kernel:
         processors = torch.cuda.get_device_properties(torch.cuda.current_device()).multi_processor_count
         if fits.value * processors < max(grid, 1):
             raise CompileError(f"{grid} programs do not fit on {processors} multiprocessors at once")
-        if cluster > 1:  # a part of a card may have no multiprocessors that can work as a cluster
-            clusters, config = c_int(), self._launch(cluster)
-            _check(
-                "cuOccupancyMaxActiveClusters",
-                driver.cuOccupancyMaxActiveClusters(byref(clusters), self._function, byref(config)),
-            )
-            if clusters.value < 1:
-                raise CompileError(f"{cluster} programs do not fit into a cluster")
 
     def launch(self, arguments: ctypes.Structure, grid: int = 0) -> None:
         """Launch on torch's current stream; `arguments` is the kernel's only parameter. `grid` if it is not fixed."""
         values = (c_void_p * 1)(ctypes.addressof(arguments))
-        launch = self._launch(grid or self._grid)
-        _check("cuLaunchKernelEx", self._driver.cuLaunchKernelEx(byref(launch), self._function, values, None))
-
-    def _launch(self, grid: int) -> _Launch:
-        """A launch of so many programs on torch's current stream."""
         attributes = (_Attribute * 2)(_Attribute(id=EARLY if self._early else COOPERATIVE), _Attribute(id=CLUSTER))
         attributes[0].value[0] = 1
         attributes[1].value[0], attributes[1].value[1], attributes[1].value[2] = self._cluster, 1, 1
-        return _Launch(
-            grid=(grid, 1, 1),
+        launch = _Launch(
+            grid=(grid or self._grid, 1, 1),
             block=(self._block, 1, 1),
             shared_bytes=self._shared_bytes,
             stream=torch.cuda.current_stream().cuda_stream,
             attributes=attributes,
             attribute_count=2 if self._cluster > 1 else 1,
         )
+        _check("cuLaunchKernelEx", self._driver.cuLaunchKernelEx(byref(launch), self._function, values, None))
