@@ -272,7 +272,7 @@ def listen(source: str | PathLike[str], stdin: BinaryIO | None = None) -> Sound:
         message, hint = error.message.replace("3 to 30 s are enough", f"at most {most} are answered"), error.hint
         if "lasts" in message and most in message:
             hint = f"ffmpeg -i {fspath(source)} -t {LONGEST_S:g} short.wav"
-        elif not hint and "not found" not in message:
+        elif "empty file" in message or (not hint and "not found" not in message):
             hint = f"a recording of {SHORTEST_S} s to {most}"
         raise InputError(message, cause=error.cause, hint=hint) from None
     return Sound.of(clip.sound)

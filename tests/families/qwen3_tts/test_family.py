@@ -43,7 +43,7 @@ def test_the_tensor_that_tells_the_stored_format() -> None:
 def test_a_whole_model() -> None:
     model = tiny_model("custom_voice")
     assert model.name == "custom_voice" and model.kinds == {"named"} and model.cloner is None
-    assert model.speakers["ryan"] == "at home in English" and len(model.speakers) == 9
+    assert model.speakers["ryan"] == "native language English" and len(model.speakers) == 9
     assert "english" in model.languages and len(model.languages) == 10
     assert model.facts.hidden == 64 and model.facts.vocabulary == 1088 and model.facts.missing_samples == 0
     assert model.device == torch.device("cpu") and model.dtype == torch.float32
