@@ -167,22 +167,16 @@ def check_kind(path: str | os.PathLike[str], name: str) -> None:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise InputError(f"cannot read reference clip {name:.200}: {reason.lower()}") from error
+    piped = f"omnitts clone -r - ... < {name}"
     kinds = (
-        (stat.S_ISDIR, "a folder"),
-        (stat.S_ISFIFO, "a named pipe"),
-        (stat.S_ISCHR, "a device"),
-        (stat.S_ISBLK, "a device"),
-        (stat.S_ISSOCK, "a socket"),
+        (stat.S_ISDIR, "a folder", f"ls {shlex.quote(name)}"),
+        (stat.S_ISFIFO, "a named pipe", piped),
+        (stat.S_ISCHR, "a device", piped),
+        (stat.S_ISBLK, "a device", piped),
+        (stat.S_ISSOCK, "a socket", None),
     )
-    for is_kind, words in kinds:
+    for is_kind, words, hint in kinds:
         if is_kind(found.st_mode):
-            hint = (
-                f"ls {shlex.quote(name)}"
-                if words == "a folder"
-                else None
-                if words == "a socket"
-                else f"omnitts clone -r - ... < {name}"
-            )
             raise InputError(f"reference clip {name} is {words}, not a file", hint=hint)
     refuse_empty(found.st_size, name)
 

@@ -115,7 +115,7 @@ class FileSink(BaseSink):
         self._close_track()
         try:
             target.put_in_place()
-        except OmniError:  # it has removed the file, or kept it under another name
+        except OmniError:  # the file was removed, or kept under another name
             self._target = None
             raise
         self._target = None
@@ -126,7 +126,7 @@ class FileSink(BaseSink):
         if target is None or not self.sentences:
             self.discard()
             return None
-        if not target.file.closed:  # else the signal came when the file was finished but had no name yet
+        if not target.file.closed:  # it is if the signal came between closing and renaming
             self._close_track()
         self._target = None
         return target.keep_partial()

@@ -147,7 +147,7 @@ def run(arguments: list[str]) -> int:
         prepare_completion()
     try:
         return outcome(arguments)
-    except signals.Stopped as stopped:  # while an error was being told
+    except signals.Stopped as stopped:  # came while an error message was printed
         return stopped.exit_code
     finally:
         console.stdout.release()
@@ -155,7 +155,7 @@ def run(arguments: list[str]) -> int:
 
 @signals.handled()
 def outcome(arguments: list[str]) -> int:
-    """Runs the command; what ends it early becomes words and an exit code."""
+    """Runs the command and returns its exit code. Errors and signals are reported to the user."""
     try:
         code = app_of(asked_for(arguments), listed=arguments in BARE)(arguments, prog_name=NAME, standalone_mode=False)
         return code if isinstance(code, int) else 0
@@ -170,7 +170,7 @@ def outcome(arguments: list[str]) -> int:
 
 
 def ended(error: Exception) -> int:
-    """The exit code of an error. After a signal, a library has made it of the signal."""
+    """Reports an error and returns its exit code. An error that follows a signal is reported as that signal."""
     signals.no_alarm()
     if signals.HOLD.came is not None:
         return interrupted(signals.Stopped(signals.HOLD.came))
@@ -192,7 +192,7 @@ def color_of(options: list[str]) -> str | None:
 
 
 def interrupted(stopped: signals.Stopped) -> int:
-    """The exit code of a signal; says so, to programs by a record as of an error."""
+    """Reports a signal, with an error record in JSON mode, and returns its exit code."""
     console.note(stopped.word)
     record = {"status": "error", "code": "stopped", "exit": stopped.exit_code, "message": stopped.word}
     try:

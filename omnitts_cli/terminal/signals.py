@@ -16,8 +16,8 @@ from typing import Any
 NAMES = {"SIGINT": "interrupted", "SIGTERM": "terminated", "SIGHUP": "hangup"}
 SIGNALS = [getattr(signal, name) for name in NAMES if hasattr(signal, name)]  # Windows has no SIGHUP
 PIPE_CLOSED = 128 + 13  # SIGPIPE, also where the signal itself does not exist
-PATIENCE_S = 1.5  # how long a pending write may take after a signal, and how long a better moment is waited for
-AGAIN_S = 0.02
+PATIENCE_S = 1.5  # the longest delay after a signal, for a pending write or until no lock may be held
+AGAIN_S = 0.02  # between two attempts to raise Stopped
 IMPORT = "<frozen importlib._bootstrap>"
 
 
@@ -35,13 +35,13 @@ class PipeClosed(BaseException):
 
 
 class Hold:
-    """Whether a block of sound is being written, and which signal has come."""
+    """The state of signal handling: whether a block of sound is being written, and which signal was received."""
 
     def __init__(self) -> None:
         self.depth = 0
-        self.pending: int | None = None  # takes effect at the end of the block
+        self.pending: int | None = None  # raised at the end of the block
         self.came: int | None = None
-        self.until = 0.0  # for a better moment to raise
+        self.until = 0.0  # from this time on, Stopped is raised even if a lock may be held
         self.raised: weakref.ref[Stopped] | None = None
         self.unraisable = sys.unraisablehook
 
@@ -62,13 +62,13 @@ def stop(number: int, frame: FrameType | None) -> None:
 
 
 def unraisable(what: Any) -> None:
-    """In finalizers an exception is dropped with a traceback; Stopped comes again, so it needs none."""
+    """Hides the traceback of a Stopped that Python discards in a finalizer: it will be raised again."""
     if not isinstance(what.exc_value, Stopped):
         HOLD.unraisable(what)
 
 
 def take_effect(number: int, frame: FrameType | None) -> None:
-    """Raises Stopped, or arranges that it is raised later."""
+    """Raises Stopped now, or schedules it for later."""
     if HOLD.depth:
         HOLD.pending = number
         alarm(PATIENCE_S, lambda *_: os._exit(128 + number))
@@ -79,8 +79,8 @@ def take_effect(number: int, frame: FrameType | None) -> None:
 
 
 def raised(number: int) -> Stopped:
-    """The exception, watched: if it goes without having ended the command, because a library has dropped it, there will
-    be another one. Import of torch drops whatever comes while it imports numpy.
+    """Returns the exception to raise. If a library catches and discards it, another one is raised shortly afterwards.
+    Torch, for example, discards any exception while it imports numpy.
     """
     stopped = Stopped(number)
     HOLD.raised = weakref.ref(stopped)
@@ -89,13 +89,13 @@ def raised(number: int) -> Stopped:
 
 
 def locking(frame: FrameType | None) -> bool:
-    """Whether an exception here could leave a lock locked: Python's import has locks, half a `with` may have one."""
+    """Whether an exception in this frame could leave a lock held: in an import, or where a `with` begins or ends."""
     code = frame.f_code if frame else None
     return code is not None and (code.co_filename == IMPORT or code.co_name in ("__enter__", "__exit__"))
 
 
 def again(number: int) -> bool:
-    """Looks a moment later; false where there are no alarms (Windows)."""
+    """Tries again after AGAIN_S. Returns False where there are no alarms (Windows)."""
 
     def look(_: int, frame: FrameType | None) -> None:
         if HOLD.raised is not None and HOLD.raised() is not None:
@@ -138,9 +138,7 @@ def no_alarm() -> None:
 
 @contextmanager
 def handled() -> Iterator[None]:
-    """Installs the handlers and restores the previous ones. Ignored signals stay ignored, as by nohup or in the
-    background.
-    """
+    """Installs the handlers and restores the previous ones. Signals that are ignored, as under nohup, stay ignored."""
     here = SIGNALS if threading.current_thread() is threading.main_thread() else []
     former = {number: handler for number in here if (handler := signal.getsignal(number)) is not signal.SIG_IGN}
     try:

@@ -97,8 +97,8 @@ class Rebuild:
             export_codec(self.recipe, self.work, self.work / MODEL / CODEC_FOLDER)
 
     def rows(self) -> None:
-        """The names of the recipe, and rows of voices that are made from clips, into the model folder; untouched where
-        every row is learned."""
+        """Writes the recipe's named voices into the model folder, with rows from clips; does nothing if all rows are
+        learned."""
         if any(voice.clips for voice in self.recipe.voices):
             teacher = Teacher(self._kokoro, self.device)
             name_voices(self.recipe, teacher, self._read(), self._tokens(), self.work / MODEL)

@@ -1,4 +1,4 @@
-"""What is compiled on an accelerator. The import of this file imports torch's compiler, which takes three seconds."""
+"""Functions that training compiles on an accelerator. Import late: this loads torch's compiler, about three seconds."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from omnitts_cli.models import codec_layers
 from omnitts_cli.models.codec_layers import Snake
 from omnitts_cli.training.discriminators import apart_from
 
-# A graph for each shape, of which a decoder has five. One graph for all shapes splits the sums over rows, which are the
-# gradients of the two factors, as the first shape needs it: into eight parts. Half a million rows of 24 channels then
-# keep a few of an accelerator's processors busy.
+# One graph for each of a decoder's five shapes. A single graph for all shapes would split the sums over rows (the
+# gradients of the two factors) into as many parts as the first shape needs, eight. For half a million rows of 24
+# channels that leaves most of an accelerator idle.
 torch._dynamo.config.recompile_limit = 32
 
 

@@ -182,9 +182,9 @@ class LearningQuantiser(nn.Module):
 
     @torch.no_grad()
     def adopt(self, latent: Tensor, into: SplitQuantiser) -> None:
-        """Learn on from settled books: latent [..., encoder width], many frames, tells their centre.
+        """Continues learning from settled books. Their centre is the mean of latent [..., encoder width].
 
-        Their size stays as it is stored, about 1, so that `settle` gives the same books back.
+        They are not rescaled, so that `settle` gives the same books back.
         """
         for index, (books, before, _) in enumerate(self._halves(into, into)):
             projected = F.linear(latent.float(), before.into.weight).flatten(0, -2)

@@ -30,8 +30,11 @@ AT_ONCE = 4
 
 @torch.no_grad()
 def name_voices(recipe: Recipe, teacher: Teacher, lines: list[Line], tokens: Tokens, folder: Path) -> None:
-    """Give the finished model in `folder` the names of the recipe. The row of a voice with `clips` is made from them;
-    that of any other voice stays as it was learned, at its place in the recipe."""
+    """Writes the recipe's named voices into the finished model in `folder`.
+
+    The row of a voice with `clips` is computed from clips; every other row stays as it was learned. The order of the
+    recipe must be the one that the model was trained with.
+    """
     speaker = exported_speech(recipe, tokens, folder).speaker.eval()
     weights, path = load_file(folder / "model.safetensors"), folder / "model.safetensors"
     for place, voice in enumerate(recipe.voices, codec_ids(recipe).first_speaker):

@@ -198,7 +198,7 @@ def train_speech(
 
 @contextmanager
 def one_thread(wanted: bool) -> Iterator[None]:
-    """Beside an accelerator, sounds are copied one at a time: more threads would only wait for each other."""
+    """Limits torch to one thread if `wanted`. Sounds for an accelerator are copied one by one; more threads wait."""
     before = torch.get_num_threads()
     if wanted:
         torch.set_num_threads(1)

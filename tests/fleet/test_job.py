@@ -224,9 +224,9 @@ def test_the_next_step_after_bad_rows_is_to_correct_them(omnitts: Call) -> None:
     Path("m.jsonl").write_text('{"text": "Hello."}\n{"text": ""}\n')
     done = omnitts("batch", "m.jsonl", "-O", "out", *TOY)
     assert "correct m.jsonl and run the same command again" in done.err and "--retry-failed" not in done.err
-    Path("m.jsonl").write_text('{"text": "Hello."}\n{"text": "Hi.", "voice": "nobody"}\n')
+    Path("m.jsonl").write_text('{"text": "Hello."}\n{"text": "Hi.", "voice": "unknown"}\n')
     done = omnitts("batch", "m.jsonl", "-O", "out", *TOY)
-    assert "voice 'nobody' not found" in done.err
+    assert "voice 'unknown' not found" in done.err
     assert "correct m.jsonl and run the same command again" in done.err and "--retry-failed" not in done.err
     Path("m.jsonl").write_text('{"text": "Hello."}\n{"text": "Hi."}\n')
     assert omnitts("batch", "m.jsonl", "-O", "out", *TOY).code == 0

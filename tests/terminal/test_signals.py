@@ -231,7 +231,7 @@ def test_cleaning_up_after_a_signal_may_take_its_time(heeding: None) -> None:
     assert cleaned
 
 
-@pytest.mark.parametrize("error", [ImportError("initialization failed"), ModelError("this is no model")])
+@pytest.mark.parametrize("error", [ImportError("initialization failed"), ModelError("not a model folder")])
 def test_a_signal_is_not_lost_in_a_library_that_makes_an_error_of_it(
     omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
@@ -245,7 +245,9 @@ def test_a_signal_is_not_lost_in_a_library_that_makes_an_error_of_it(
         patched.setattr(app, "app_of", lambda *_, **__: command)
         done = omnitts("say", "Hello.")
     assert (done.code, done.err) == (130, "interrupted\n")
-    assert "'nowhere' not found" in omnitts("say", "Hello.", "-m", "nowhere").err, "the next error is told"
+    assert "'nowhere' not found" in omnitts("say", "Hello.", "-m", "nowhere").err, (
+        "the next error must be reported as itself"
+    )
 
 
 def test_at_any_moment_of_an_import_no_lock_is_left(
