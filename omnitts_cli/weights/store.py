@@ -137,7 +137,7 @@ def _on_hub(name: str, variant: str | None, verb: str) -> HubName:
     close = difflib.get_close_matches(name.lower(), known, 1)
     listed = "omnitts models list --remote"
     hint = f"did you mean '{close[0]}'? All models: {listed}" if close else f"{listed}   or hf:ORG/REPO"
-    raise UsageError(f"model '{shown(name)}' not found", hint=hint)
+    raise ModelError(f"model '{shown(name)}' not found", hint=hint)
 
 
 def _bytes_in(folder: Path) -> int:

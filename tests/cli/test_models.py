@@ -27,6 +27,7 @@ def test_list_remote(omnitts: Omnitts) -> None:
         (["path", "nowhere"], 4, ["try:"]),
         (["verify", "1.7b"], 4, ["try:"]),
         (["rm", "1.7b"], 4, ["try:"]),
+        (["rm", "nope"], 4, ["model 'nope' not found"]),
         (["rm", "tiny"], 2, ["'tiny' cannot be removed", "inside the package", "try:"]),
         (["pull", "1.7b", "--offline"], 4, ["try: omnitts models pull 1.7b"]),
         (
@@ -34,10 +35,10 @@ def test_list_remote(omnitts: Omnitts) -> None:
             2,
             ["0.6b has no thinker", "models pull omni --with-thinker"],
         ),
-        (["pull", "a/b"], 2, ["try:"]),
+        (["pull", "a/b"], 4, ["try:"]),
         (["pull", "tiny"], 2, ["inside the package"]),
-        (["pull", "1.7-base"], 2, ["model '1.7-base' not found", "1.7b-base"]),
-        (["pull", "nope"], 2, ["omnitts models list --remote", "hf:ORG/REPO"]),
+        (["pull", "1.7-base"], 4, ["model '1.7-base' not found", "1.7b-base"]),
+        (["pull", "nope"], 4, ["omnitts models list --remote", "hf:ORG/REPO"]),
     ],
 )
 def test_what_cannot_be_done_says_so(omnitts: Omnitts, arguments: list[str], code: int, words: list[str]) -> None:
