@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from starlette.exceptions import HTTPException
-from starlette.routing import BaseRoute, Route, Router, WebSocketRoute
+from starlette.routing import BaseRoute, Match, Route, Router, WebSocketRoute
 
 from omnitts_cli.errors import OmniError
 from omnitts_cli.server import catalogue, uploads
@@ -66,22 +66,31 @@ class App:
             close(scope)
         except Exception as error:
             if started:  # without the last chunk, clients see that the answer is incomplete
-                self.failed(error)
+                self.failed(error, scope)
                 if not close(scope):
                     raise  # the server that called this closes the connection
                 return
-            start, body = answer(self.failed(error), extra)
+            start, body = answer(self.failed(error, scope), extra)
             await send(start)
             await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
 
-    def failed(self, error: Exception) -> Exception:
+    def failed(self, error: Exception, scope: Scope) -> Exception:
         """The error to answer with. An internal one goes to the log."""
+        if isinstance(error, HTTPException) and error.status_code == 405:
+            return self.wrong_method(scope)
         if isinstance(error, HTTPException):
-            code = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "http_error")
+            code = "not_found" if error.status_code == 404 else "http_error"
             return Problem(error.status_code, error.detail.lower(), code=code, headers=dict(error.headers or {}))
         if not isinstance(error, OmniError):
             self.state.log("".join(traceback.format_exception(error)).rstrip())
         return error
+
+    def wrong_method(self, scope: Scope) -> Problem:
+        """The error for a method that the path does not take. The router names those of the path's first route only."""
+        routes = [route for route in self._router.routes if route.matches(scope)[0] != Match.NONE]
+        methods = ", ".join(sorted({method for route in routes for method in getattr(route, "methods", ())}))
+        message = f"{scope['method']} is not allowed on {scope['path']}: it takes {methods}"
+        return Problem(405, message, code="method_not_allowed", headers={"Allow": methods})
 
 
 def close(scope: Scope) -> bool:

@@ -716,20 +716,23 @@ def test_unknown_paths_are_404(server: Inside, path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "path"),
+    ("method", "path", "allowed"),
     [
-        ("GET", SPEECH),
-        ("PUT", SPEECH),
-        ("DELETE", "/v1/models"),
-        ("TRACE", "/"),
-        ("POST", "/"),
-        ("PATCH", VOICES),
-        ("POST", "/metrics"),
+        ("GET", SPEECH, "POST"),
+        ("PUT", SPEECH, "POST"),
+        ("DELETE", "/v1/models", "GET, HEAD"),
+        ("TRACE", "/", "GET, HEAD"),
+        ("POST", "/", "GET, HEAD"),
+        ("PATCH", VOICES, "GET, HEAD, POST"),
+        ("GET", f"{VOICES}/anna", "DELETE"),
+        ("POST", "/metrics", "GET, HEAD"),
     ],
 )
-def test_other_methods_are_405(server: Inside, method: str, path: str) -> None:
+def test_other_methods_are_405(server: Inside, method: str, path: str, allowed: str) -> None:
     answer = ask(server.url, path, method=method)
-    assert answer.status == 405 and answer.headers["allow"]
+    assert answer.status == 405 and answer.headers["allow"] == allowed
+    assert answer.error["code"] == "method_not_allowed"
+    assert answer.error["message"] == f"{method} is not allowed on {path}: it takes {allowed}"
 
 
 def test_unknown_fields_are_named_without_breaking_the_headers(server: Inside) -> None:
