@@ -249,7 +249,7 @@ def devices(machine: Machine) -> Iterator[Check]:
         accelerator = choose("auto").name
         names = [accelerator, "cpu"] if accelerator != "cpu" else names
         if (error := broken_cuda()) is not None:
-            yield Check("device cuda", "warn", error.message, "install a PyTorch build that fits the driver")
+            yield Check("device cuda", "warn", error.message, error.hint)
         if accelerator != "npu:0" and (error := broken_npu()) is not None:
             yield Check("device npu", "warn", error.message, error.hint)
     for name in names:

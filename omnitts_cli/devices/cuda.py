@@ -28,10 +28,8 @@ class CUDADevice(Accelerator):
 
     def __init__(self, index: int = 0) -> None:
         if not torch.cuda.is_available():
-            raise DeviceError(
-                f"cuda:{index} is not usable: {unusable_reason()}",
-                hint="omnitts doctor   or   -d cpu",
-            )
+            reason, step = unusable_reason()
+            raise DeviceError(f"cuda:{index} is not usable: {reason}", hint=f"{step}   or   -d cpu")
         if index >= torch.cuda.device_count():
             names = ", ".join(f"cuda:{i} ({torch.cuda.get_device_name(i)})" for i in range(torch.cuda.device_count()))
             raise DeviceError(f"cuda:{index} does not exist; this machine has {names}", hint="-d cuda:0")
@@ -107,10 +105,12 @@ class CUDADevice(Accelerator):
         )
 
 
-def unusable_reason() -> str:
-    """Why torch sees no CUDA device, in words for `doctor` and errors."""
+def unusable_reason() -> tuple[str, str]:
+    """Why torch cannot use a CUDA device, and what to do about it."""
     if torch.version.cuda is None:
-        return f"torch {torch.__version__} was built without CUDA"
-    if torch.cuda.device_count() == 0:
-        return f"torch {torch.__version__} (CUDA {torch.version.cuda}) finds no device or driver"
-    return f"torch {torch.__version__} cannot use the driver"
+        return f"torch {torch.__version__} was built without CUDA", "install a CUDA build of PyTorch"
+    built = f"torch {torch.__version__} (CUDA {torch.version.cuda})"
+    if torch.cuda.device_count():
+        return f"{built} cannot use the driver", "update the NVIDIA driver, or install a PyTorch build that fits it"
+    step = "check that nvidia-smi lists the GPU and that CUDA_VISIBLE_DEVICES does not hide it"
+    return f"{built} finds no device or driver", step

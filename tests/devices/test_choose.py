@@ -83,5 +83,25 @@ def test_a_gpu_that_torch_cannot_use_is_told_where_there_is_one(
     (tmp_path / "version").touch()
     error = broken_cuda()
     assert error is not None and "cuda:0 is not usable" in error.message
+    assert "omnitts doctor" not in str(error.hint)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
     assert broken_cuda() is None
+
+
+@pytest.mark.parametrize(
+    ("version", "count", "reason", "step"),
+    [
+        (None, 0, "was built without CUDA", "install a CUDA build of PyTorch"),
+        ("12.8", 0, "finds no device or driver", "check that nvidia-smi lists the GPU"),
+        ("12.8", 1, "cannot use the driver", "update the NVIDIA driver"),
+    ],
+)
+def test_a_gpu_that_cannot_be_used_has_a_next_step(
+    version: str | None, count: int, reason: str, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.version, "cuda", version)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
+    with pytest.raises(DeviceError, match=reason) as caught:
+        choose("cuda")
+    assert str(caught.value.hint).startswith(step) and "omnitts doctor" not in str(caught.value.hint)
