@@ -85,15 +85,17 @@ def read_clip(
     stdin: BinaryIO | None = None,
     longest_s: float = LONGEST_S,
     shortest_s: float = SHORTEST_S,
+    record: str | None = None,
 ) -> Recording:
     """The recording of `-r SOURCE`, or the part from `start` to `end` seconds of it; InputError if it cannot be used.
 
-    `-` reads `stdin`. The result is mono at `rate` with finite samples; `notices` tell what was done to get there.
+    `-` reads `stdin`. `record` is the hint for a recording that is empty or too short. The result is mono at `rate`
+    with finite samples; `notices` tell what was done to get there.
     """
     name = "on standard input" if os.fspath(source) == "-" else os.fspath(source)
     part = checked_part(start, end)
     try:
-        with open_source(source, name, stdin) as file:
+        with open_source(source, name, stdin, record) as file:
             path = None if isinstance(file, io.BytesIO) else name
             before = os.fstat(file.fileno()) if path else None
             until_s = (part.start + longest_s if part.end is None else part.end) + 1.0
@@ -107,7 +109,7 @@ def read_clip(
     if sound.size < shortest_s * opened.rate:
         raise InputError(
             f"reference clip {name} lasts {sound.size / opened.rate:.2f} s; at least {shortest_s:g} s is needed",
-            hint="3 to 30 s of one speaker give a good voice",
+            hint=record,
         )
     if opened.rate < 16_000:
         notices.append(
@@ -144,7 +146,7 @@ def checked_part(start: float | None, end: float | None) -> Part:
 # -- the file
 
 
-def open_source(source: str | os.PathLike[str], name: str, stdin: BinaryIO | None) -> BinaryIO:
+def open_source(source: str | os.PathLike[str], name: str, stdin: BinaryIO | None, record: str | None) -> BinaryIO:
     """An open, seekable, non-empty file. Pipes and devices only through `-`, and up to a limit."""
     if os.fspath(source) == "-":
         if stdin is None:
@@ -152,14 +154,15 @@ def open_source(source: str | os.PathLike[str], name: str, stdin: BinaryIO | Non
         data = stdin.read(STDIN_BYTES + 1)
         if len(data) > STDIN_BYTES:
             raise InputError(f"the reference clip on standard input is larger than {STDIN_BYTES >> 20} MiB")
-        refuse_empty(len(data), name)
+        refuse_empty(len(data), name, record)
         return io.BytesIO(data)
-    check_kind(source, name)
+    size = check_kind(source, name)
+    refuse_empty(size, name, record)
     return open(source, "rb")
 
 
-def check_kind(path: str | os.PathLike[str], name: str) -> None:
-    """Refuses anything but a regular file, without opening it: opening a FIFO would block."""
+def check_kind(path: str | os.PathLike[str], name: str) -> int:
+    """Refuses anything but a regular file, without opening it: opening a FIFO would block. Returns the file's size."""
     try:
         found = os.stat(path)
     except FileNotFoundError:
@@ -178,12 +181,12 @@ def check_kind(path: str | os.PathLike[str], name: str) -> None:
     for is_kind, words, hint in kinds:
         if is_kind(found.st_mode):
             raise InputError(f"reference clip {name} is {words}, not a file", hint=hint)
-    refuse_empty(found.st_size, name)
+    return found.st_size
 
 
-def refuse_empty(size: int, name: str) -> None:
+def refuse_empty(size: int, name: str, record: str | None) -> None:
     if size == 0:
-        raise InputError(f"reference clip {name} is an empty file (0 bytes)", hint="record 3 to 30 s of one speaker")
+        raise InputError(f"reference clip {name} is an empty file (0 bytes)", hint=record)
 
 
 def changed(before: os.stat_result, after: os.stat_result) -> bool:
@@ -324,8 +327,12 @@ def refuse_broken(part: Part, left_s: float, name: str) -> None:
 
 
 def too_long(name: str, total: float | None, longest_s: float) -> InputError:
-    lasts = f"more than {longest_s:g} s" if total is None else duration(total if total < 60 else math.ceil(total))
-    return InputError(f"reference clip {name} lasts {lasts}; 3 to 30 s are enough", hint=example(name, 65))
+    most = duration(longest_s)
+    if total is None:
+        lasts = f"more than {most}"
+    else:
+        lasts = f"{duration(total if total < 60 else math.ceil(total))}; at most {most} can be read"
+    return InputError(f"reference clip {name} lasts {lasts}", hint=example(name, 65))
 
 
 def example(name: str, start: float) -> str:

@@ -217,8 +217,9 @@ def speaker_of(what: What) -> Speaker:
     clip, rate = None, 24_000
     if what.ref_audio is not None:
         from omnitts_cli.audio.read import read_clip
+        from omnitts_cli.speech.reference import RECORD
 
-        recording = read_clip(what.ref_audio)
+        recording = read_clip(what.ref_audio, record=RECORD)
         clip, rate = recording.sound, recording.rate
     clones = what.ref_audio is not None or what.ref_text is not None or what.ref_fresh
     mode = "clone" if what.mode is None and clones else what.mode

@@ -261,20 +261,21 @@ def listen(source: str | PathLike[str], stdin: BinaryIO | None = None) -> Sound:
     from omnitts_cli.audio.read import read_sound
     from omnitts_cli.models.audio_tower import RATE, SHORTEST_S, Sound
 
-    most = f"{LONGEST_S / 60:g} minutes"
+    record = f"a recording of {SHORTEST_S} s to {LONGEST_S / 60:g} minutes"
+    limits: dict[str, Any] = {"rate": RATE, "longest_s": LONGEST_S, "shortest_s": SHORTEST_S, "record": record}
     try:
         if stdin is None and is_pipe(source):  # such as <(sox in.wav -t wav -)
             with open(source, "rb") as pipe:
-                clip = read_sound("-", rate=RATE, stdin=pipe, longest_s=LONGEST_S, shortest_s=SHORTEST_S)
+                clip = read_sound("-", stdin=pipe, **limits)
         else:
-            clip = read_sound(source, rate=RATE, stdin=stdin, longest_s=LONGEST_S, shortest_s=SHORTEST_S)
+            clip = read_sound(source, stdin=stdin, **limits)
     except InputError as error:
-        message, hint = error.message.replace("3 to 30 s are enough", f"at most {most} are answered"), error.hint
-        if "lasts" in message and most in message:
+        hint = error.hint
+        if not hint and " lasts " in error.message:  # too long
             hint = f"ffmpeg -i {fspath(source)} -t {LONGEST_S:g} short.wav"
-        elif "empty file" in message or (not hint and "not found" not in message):
-            hint = f"a recording of {SHORTEST_S} s to {most}"
-        raise InputError(message, cause=error.cause, hint=hint) from None
+        elif not hint and "not found" not in error.message:
+            hint = record
+        raise InputError(error.message, cause=error.cause, hint=hint) from None
     return Sound.of(clip.sound)
 
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from omnitts_cli.models.roles import SpeechModel
 
 BREATH_S = 0.2
+RECORD = "record 3 to 30 s of one speaker"
+"""The hint for a clip that is empty or too short."""
 Tell = Callable[[Notice], None]
 
 
@@ -50,7 +52,7 @@ def reference(
     """Returns the clip, cut to a usable length. `tell` gets a notice about every problem."""
     from omnitts_cli.audio.read import read_clip
 
-    recording = in_a_row([read_clip(name, start=start, end=end, stdin=stdin) for name in clips])
+    recording = in_a_row([read_clip(name, start=start, end=end, stdin=stdin, record=RECORD) for name in clips])
     return prepared(recording, transcript, pad=pad, check=check, transcribe=transcribe,
                     asr_model=asr_model, offline=offline, tell=tell)  # fmt: skip
 

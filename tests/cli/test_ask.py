@@ -244,8 +244,9 @@ def test_words_follow_the_sound(omnitts: Call, model: list[str], home: Path) -> 
     "seconds, content, said",
     [
         (0.05, None, "at least 0.1 s is needed"),
-        (601, None, "lasts 10 min 01 s; at most 10 minutes are answered"),
-        (600.2, None, "lasts 10 min 01 s; at most 10 minutes are answered"),
+        (0.05, None, "a recording of 0.1 s to 10 minutes"),
+        (601, None, "lasts 10 min 01 s; at most 10 min 00 s can be read"),
+        (600.2, None, "lasts 10 min 01 s; at most 10 min 00 s can be read"),
         (600.2, None, "ffmpeg -i q.wav -t 600 short.wav"),
         (None, b"no sound at all, only words", "is not audio"),
         (None, b"", "is an empty file"),

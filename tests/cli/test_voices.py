@@ -98,6 +98,15 @@ def test_a_clip_on_stdin(omnitts: Omnitts, clip: str) -> None:
     assert omnitts("clone", *TOY, "-r", "-", "-o", "a.wav", "Hello there.", stdin=data).code == 0
 
 
+def test_an_empty_clip_and_a_short_one_say_what_to_record(omnitts: Omnitts, tmp_path: Path) -> None:
+    empty, short = tmp_path / "empty.wav", tmp_path / "short.wav"
+    empty.touch()
+    soundfile.write(short, np.zeros(2400, np.float32), 24_000)
+    for path in (empty, short):
+        done = omnitts("clone", *TOY, "-r", str(path), "Hello.")
+        assert done.code == 3 and "record 3 to 30 s of one speaker" in done.err
+
+
 def test_design_needs_a_description_which_may_be_empty(omnitts: Omnitts) -> None:
     assert omnitts("design", *TOY, "-o", "a.wav", "Hello.").code == 2
     assert omnitts("design", *TOY, "-o", "a.wav", "-i", "", "Hello there.").code == 0
