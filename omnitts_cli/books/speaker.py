@@ -20,6 +20,7 @@ from omnitts_cli.fleet.run import SWITCH_S
 from omnitts_cli.fleet.speaker import Stopping
 from omnitts_cli.settings.table import Speech, TextIn
 from omnitts_cli.speech import voices
+from omnitts_cli.speech.loop import wait_for
 from omnitts_cli.speech.reference import reference
 from omnitts_cli.speech.script import Written
 from omnitts_cli.speech.speaking import Stream
@@ -113,9 +114,7 @@ class UnitSpeaker:
                     done(found)
         finally:
             self._stop()
-            for thread in threads:
-                if thread.is_alive():  # a signal may have come before all of them were started
-                    thread.join(timeout=PATIENCE_S)
+            wait_for(threads, PATIENCE_S)
             sys.setswitchinterval(interval)
 
     def _work(self, order: Iterator[tuple[str, Unit]], lock: threading.Lock, news: News) -> None:

@@ -25,6 +25,7 @@ from omnitts_cli.fleet.plan import BAD, Plan
 from omnitts_cli.fleet.rows import RowError
 from omnitts_cli.fleet.speaker import RowSpeaker, Stopping
 from omnitts_cli.fleet.store import PARTS, Made, Store, sha8
+from omnitts_cli.speech.loop import wait_for
 from omnitts_cli.terminal.signals import held
 
 WINDOW = 20_000
@@ -131,10 +132,7 @@ class Run:
         except BaseException:
             self.speaker.stop()
             self._room.release(threads)  # none of them waits for a commit now
-            until = time.monotonic() + PATIENCE_S
-            for worker in workers:
-                if worker.is_alive():  # a signal may have come before all of them were started
-                    worker.join(timeout=max(until - time.monotonic(), 0.0))
+            wait_for(workers, PATIENCE_S)
             with held(), suppress(OmniError, OSError):
                 self._take_finished()
                 self._commit()

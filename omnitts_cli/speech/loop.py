@@ -6,7 +6,7 @@ import itertools
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,14 @@ if TYPE_CHECKING:
 
 FIRST_SOUND, STREAMING, BULK = range(3)
 """Priorities: a listener who has no sound yet, one who has, and work that no one listens to as it is made."""
+
+
+def wait_for(threads: Iterable[threading.Thread], most_s: float = threading.TIMEOUT_MAX) -> None:
+    """Waits until the threads end, for `most_s` in all. A thread that a signal kept from being started is skipped."""
+    until = time.monotonic() + most_s
+    for thread in threads:
+        if thread.is_alive():
+            thread.join(timeout=max(until - time.monotonic(), 0.0))
 
 
 class FairQueue:
@@ -177,8 +185,8 @@ class Loop:
         """Cancels everything and ends the thread."""
         self.cancel_all()
         self._wake.set()
-        if self._thread not in (None, threading.current_thread()) and self._thread.is_alive():
-            self._thread.join()
+        if self._thread not in (None, threading.current_thread()):
+            wait_for([self._thread])
 
     # ---- on the loop's thread
 

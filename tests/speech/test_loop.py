@@ -1,9 +1,12 @@
-"""The loop's queue: who gets the next free slot."""
+"""The loop's queue: who gets the next free slot; and waiting for threads."""
 
 from __future__ import annotations
 
+import threading
+import time
+
 from omnitts_cli.request import Request
-from omnitts_cli.speech.loop import BULK, FIRST_SOUND, STREAMING, FairQueue
+from omnitts_cli.speech.loop import BULK, FIRST_SOUND, STREAMING, FairQueue, wait_for
 
 
 def filled(*entries: tuple[str, int, str]) -> FairQueue:
@@ -34,3 +37,21 @@ def test_a_removed_request_is_not_served() -> None:
     queue.remove("a")
     queue.remove("nobody")
     assert len(queue) == 1 and order(queue) == "b"
+
+
+def test_waiting_for_threads_ends_with_them_or_after_its_time_in_all() -> None:
+    done, never = threading.Event(), threading.Event()
+    unstarted = threading.Thread(target=never.wait)
+    quick = [threading.Thread(target=done.wait, daemon=True) for _ in range(3)]
+    stuck = [threading.Thread(target=never.wait, daemon=True) for _ in range(5)]
+    for thread in (*quick, *stuck):
+        thread.start()
+    done.set()
+    wait_for([*quick, unstarted])
+    assert not any(thread.is_alive() for thread in quick)
+    began = time.monotonic()
+    wait_for([*stuck, unstarted], 0.2)
+    assert 0.2 <= time.monotonic() - began < 0.8  # not 0.2 s for each
+    never.set()
+    wait_for(stuck)
+    assert not any(thread.is_alive() for thread in stuck)
