@@ -166,7 +166,7 @@ def test_plain_english_passes(text: str) -> None:
     assert dialect(text) == []
 
 
-def test_B7_no_hint_names_a_package_of_ours() -> None:
+def test_no_hint_names_a_package_of_ours() -> None:
     """Until the name is the project's own on a package index, it asks people to install a stranger's."""
     ours = re.compile(r"pip install (?:-\S+ )*[\"']?omnitts")
     assert [one for one in every_message() if ours.search(one.text)] == []

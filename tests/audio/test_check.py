@@ -83,21 +83,21 @@ def test_very_short_sounds_are_measured_without_a_crash(size: int) -> None:
 
 
 @pytest.mark.parametrize("rate", [16_000, 22_050, 24_000, 44_100, 48_000])
-def test_B2_clipping_is_seen_at_the_rate_of_the_file(rate: int, clip: Clip) -> None:
+def test_clipping_is_seen_at_the_rate_of_the_file(rate: int, clip: Clip) -> None:
     loud = np.clip(speech(5.0, rate) * 6, -1, 1)
     doubts = check_clip(read_clip(clip("loud.wav", loud, rate)))
     assert any("% of its samples are clipped)" in doubt for doubt in doubts)
     assert check_clip(read_clip(clip("good.wav", speech(5.0, rate), rate))) == []
 
 
-def test_B2_two_channels_and_a_part_of_a_clip(clip: Clip) -> None:
+def test_two_channels_and_a_part_of_a_clip(clip: Clip) -> None:
     loud = np.clip(speech(6.0, 44_100) * 6, -1, 1)
     path = clip("stereo.wav", np.stack([loud * 0.2, loud], axis=1), 44_100)
     doubts = check_clip(read_clip(path, start=1.0, end=5.0))
     assert any("% of its samples are clipped)" in doubt for doubt in doubts)
 
 
-def test_B12_a_short_vowel_is_not_a_steady_tone() -> None:
+def test_a_short_vowel_is_not_a_steady_tone() -> None:
     t = np.arange(round(0.8 * 24_000)) / 24_000
     voice = np.sin(2 * np.pi * np.cumsum(170 + 12 * np.sin(2 * np.pi * 1.5 * t)) / 24_000)  # an "oo", nearly one line
     noise = np.random.default_rng(1).standard_normal(t.size) * 0.003

@@ -116,11 +116,11 @@ def test_a_full_disk_states_what_is_free(tmp_path: Path) -> None:
     assert error.cause is not None and "123,456 bytes were written" in error.cause and "are free in" in error.cause
 
 
-def test_B12_a_folder_that_exists_is_not_called_missing(tmp_path: Path) -> None:
+def test_a_folder_that_exists_is_not_called_missing(tmp_path: Path) -> None:
     error = write_error(str(tmp_path / "x.wav"), OSError(errno.ENOENT, ""))
     assert f"no file can be created in {tmp_path}" in error.message and "mkdir" not in str(error.hint)
 
 
-def test_B12_a_full_standard_output_says_nothing_of_folders() -> None:
+def test_a_full_standard_output_says_nothing_of_folders() -> None:
     error = write_error("standard output", OSError(errno.ENOSPC, ""), 5)
     assert error.cause == "5 bytes were written" and "folder" not in str(error.hint)

@@ -80,7 +80,7 @@ def test_case_53_stopping_leaves_no_child(install, monkeypatch: pytest.MonkeyPat
     assert output._child.poll() == -signal.SIGKILL, "after its last word"
 
 
-def test_B6_what_was_heard_runs_in_real_time_and_stands_still_in_a_pause(install, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+def test_what_was_heard_runs_in_real_time_and_stands_still_in_a_pause(install, monkeypatch) -> None:  # type: ignore[no-untyped-def]
     now = [100.0]
     monkeypatch.setattr(player.time, "monotonic", lambda: now[0])
     install("aplay", "exec cat > /dev/null")

@@ -349,7 +349,7 @@ def test_a_full_stderr_costs_the_message_and_not_the_exit_code(
         (("say", "--loudness", "-99", "hi"), "--loudness -70"),
     ],
 )
-def test_B9_what_is_suggested_is_what_was_meant(omnitts: Omnitts, arguments: tuple[str, ...], hint: str) -> None:
+def test_what_is_suggested_is_what_was_meant(omnitts: Omnitts, arguments: tuple[str, ...], hint: str) -> None:
     done = omnitts(*arguments)
     assert done.code == 2 and f"  try: {hint}" in done.err, done.err
 
@@ -361,7 +361,7 @@ def test_the_list_of_commands_has_whole_sentences(omnitts: Omnitts) -> None:
     assert omnitts("voices", "--help").out.decode().partition("Commands:")[2].split()[0] == "list"
 
 
-def test_B9_reading_a_setting_is_not_turned_into_writing_it(omnitts: Omnitts) -> None:
+def test_reading_a_setting_is_not_turned_into_writing_it(omnitts: Omnitts) -> None:
     assert omnitts("config", "get", "voice").code == 0
     assert "omnitts config get" in omnitts("config", "gte", "voice").err
 

@@ -281,7 +281,7 @@ def test_programs_are_told_the_file_and_the_line(omnitts: Omnitts) -> None:
         ("batch-size = 2", "batch-size"),
     ],
 )
-def test_B1_a_project_file_never_says_what_is_read_written_or_fetched(omnitts: Omnitts, line: str, key: str) -> None:
+def test_a_project_file_never_says_what_is_read_written_or_fetched(omnitts: Omnitts, line: str, key: str) -> None:
     Path("omnitts.toml").write_text(f"speed = 1.1\n{line}\n")
     done = omnitts("say", "--dry-run", "hi")
     assert done.code == 3 and f"a project file may not set '{key}'" in done.err
@@ -289,7 +289,7 @@ def test_B1_a_project_file_never_says_what_is_read_written_or_fetched(omnitts: O
     assert not Path("../../hijack.wav").exists()
 
 
-def test_B1_a_project_file_sets_taste(omnitts: Omnitts, home: Path) -> None:
+def test_a_project_file_sets_how_speech_sounds(omnitts: Omnitts, home: Path) -> None:
     user_file(home, '[presets.mine]\nmodel = "random:toy"\n')
     taste = 'voice = "ben"\nspeed = 1.5\nlanguage = "en"\nseed = 3\npreset = "mine"\nsplit = "line"\n'
     Path("omnitts.toml").write_text(f"{taste}[presets.p]\nspeed = 2.0\n")
@@ -298,13 +298,13 @@ def test_B1_a_project_file_sets_taste(omnitts: Omnitts, home: Path) -> None:
     assert pieces(omnitts) == 2
 
 
-def test_B1_a_file_that_was_named_is_ones_own(omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_was_named_is_ones_own(omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("omnitts.toml").write_text('output = "x.wav"')
     monkeypatch.setenv("OMNITTS_CONFIG", "omnitts.toml")
     assert value(omnitts, "output") == ("x.wav", "omnitts.toml")
 
 
-def test_B1_show_origin_says_which_files_count(omnitts: Omnitts, home: Path) -> None:
+def test_show_origin_says_which_files_count(omnitts: Omnitts, home: Path) -> None:
     path = user_file(home, "speed = 1.1")
     Path("omnitts.toml").write_text("speed = 1.2")
     err = omnitts("config", "show", "--origin").err
@@ -316,7 +316,7 @@ BROKEN = ("voise = 'kurt'", "speed = 'fast'", "[presets.mine]\nsped = 1", "speed
 
 
 @pytest.mark.parametrize("text", BROKEN)
-def test_B4_a_broken_file_does_not_lock_out_what_mends_it(omnitts: Omnitts, home: Path, text: str) -> None:
+def test_a_broken_file_does_not_lock_out_what_mends_it(omnitts: Omnitts, home: Path, text: str) -> None:
     path = user_file(home, f"{text}\n")
     assert omnitts("say", "--dry-run", "hi").code == 3, "speaking is refused"
     assert omnitts("config", "path").out == f"{path}\n".encode()
@@ -327,7 +327,7 @@ def test_B4_a_broken_file_does_not_lock_out_what_mends_it(omnitts: Omnitts, home
     assert check["status"] == "fail" and str(path) in str(check)
 
 
-def test_B4_a_wrong_key_is_removed_by_its_name(omnitts: Omnitts, home: Path) -> None:
+def test_a_wrong_key_is_removed_by_its_name(omnitts: Omnitts, home: Path) -> None:
     path = user_file(home, 'voise = "kurt"\nspeed = "fast"\nretries = 1\n')
     assert omnitts("config", "unset", "voise").code == 0
     assert omnitts("config", "unset", "speed").code == 0
@@ -336,7 +336,7 @@ def test_B4_a_wrong_key_is_removed_by_its_name(omnitts: Omnitts, home: Path) -> 
     assert omnitts("config", "unset", "voise").code == 2, "it is neither there nor a setting"
 
 
-def test_B4_what_cannot_be_changed_names_the_editor(omnitts: Omnitts, home: Path) -> None:
+def test_what_cannot_be_changed_names_the_editor(omnitts: Omnitts, home: Path) -> None:
     user_file(home, "speed = = 1\n")
     for command in (("set", "voice", "leo"), ("unset", "voice")):
         done = omnitts("config", *command)
@@ -349,7 +349,7 @@ def test_a_broken_project_file_is_corrected_where_it_is(omnitts: Omnitts) -> Non
     assert done.code == 3 and "hint: correct omnitts.toml" in done.err and "config edit" not in done.err
 
 
-def test_B4_a_preset_sets_a_voice(omnitts: Omnitts, home: Path) -> None:
+def test_a_preset_sets_a_voice(omnitts: Omnitts, home: Path) -> None:
     user_file(home, '[presets.narrator]\nvoice = "ben"\nspeed = 0.9\n')
     toy = ("-m", "random:toy", "--max-frames", "12", "-o", "a.wav", "Hello there.", "--json")
     assert omnitts("say", "--preset", "narrator", *toy).json["voice"] == "ben"

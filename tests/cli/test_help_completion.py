@@ -80,7 +80,7 @@ def test_completion_knows_saved_voices(omnitts: Omnitts, home: Path, monkeypatch
     assert {"claudia", "clara"} <= set(voice_names("cl")) and "henry" not in voice_names("cl")
 
 
-def test_B12_pull_offers_what_can_be_pulled() -> None:
+def test_pull_offers_what_can_be_pulled() -> None:
     from omnitts_cli.cli.help import hub_names
 
     assert "1.7b-base" in hub_names("") and "tiny" not in hub_names("")

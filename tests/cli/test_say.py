@@ -490,7 +490,7 @@ def test_speaking_imports_little_beyond_torch(home: Path) -> None:
     assert int(count) < 250
 
 
-def test_B10_dry_run_shows_what_will_be_spoken(omnitts: Omnitts) -> None:
+def test_dry_run_shows_what_will_be_spoken(omnitts: Omnitts) -> None:
     done = omnitts("say", "--dry-run", "--json", "Dr. Smith paid $42.50 on 3/4/2025.").json
     assert done["text"] == "Dr. Smith paid $42.50 on 3/4/2025."
     assert done["spoken"].startswith("Doctor Smith paid forty two dollars and fifty cents on March fourth")
@@ -500,13 +500,13 @@ def test_B10_dry_run_shows_what_will_be_spoken(omnitts: Omnitts) -> None:
     assert b"5 km" in omnitts("say", "--dry-run", "-m", "random:toy", "It is 5 km.").out
 
 
-def test_B10_words_are_read_in_the_format_that_was_named(omnitts: Omnitts) -> None:
+def test_words_are_read_in_the_format_that_was_named(omnitts: Omnitts) -> None:
     call = ("say", "--dry-run", "--json", "--input-format", "ssml")
     done = omnitts(*call, '<speak>One here.<break time="1s"/>Two there.</speak>')
     assert [one["text"] for one in done.objects] == ["One here.", "", "Two there."]
 
 
-def test_B12_a_pause_that_is_cut_is_told(omnitts: Omnitts) -> None:
+def test_a_pause_that_is_cut_is_told(omnitts: Omnitts) -> None:
     assert "[pause:90s] is cut to 60 s" in omnitts("say", "--dry-run", "One. [pause:90s] Two.").err
 
 
@@ -531,7 +531,7 @@ def test_a_folder_takes_one_file_per_input(omnitts: Omnitts) -> None:
     assert len(list(Path("out").iterdir())) == 3
 
 
-def test_B11_the_same_seed_is_the_same_speech_however_it_is_made(omnitts: Omnitts) -> None:
+def test_the_same_seed_is_the_same_speech_however_it_is_made(omnitts: Omnitts) -> None:
     """In a file, a pipe, any number of sentences together; twice. Within one 16-bit step."""
     text = "One sentence is here. Then comes another one. And here is the third of them."
     call = ("say", text, "--seed", "7", "--max-frames", "15", "--no-safe")

@@ -157,7 +157,7 @@ def test_save_without_a_clip_names_its_own_command(omnitts: Omnitts) -> None:
     assert done.code == 2 and "omnitts voices save me -r CLIP" in done.err
 
 
-def test_B12_save_and_preview_take_the_voice_from_their_argument_only(omnitts: Omnitts, clip: str) -> None:
+def test_save_and_preview_take_the_voice_from_their_argument_only(omnitts: Omnitts, clip: str) -> None:
     done = omnitts("voices", "save", "me", "--save-voice", "you", "-m", "random:toy", "-r", clip)
     assert done.code == 2 and "--save-voice" in done.err and voice_files.names() == []
     for command, option in (("save", b"--save-voice"), ("preview", b"--voice")):
@@ -305,7 +305,7 @@ def test_case_41_a_name_is_never_a_path(omnitts: Omnitts, home: Path, name: str)
     assert sorted(str(path) for path in home.rglob("*") if path.name != "stdin") == before
 
 
-def test_B5_seeds_that_were_drawn_are_told(omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_seeds_that_were_drawn_are_told(omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch) -> None:
     toy = tuple(word for word in TOY if word not in ("--seed", "5"))
     takes = omnitts("design", *toy, "-i", "deep", "--candidates", "2", "-O", "takes", "Hello there.")
     assert takes.err.count("  seed ") == 2
@@ -319,14 +319,14 @@ def test_B5_seeds_that_were_drawn_are_told(omnitts: Omnitts, monkeypatch: pytest
 
 
 @pytest.mark.parametrize(("command", "what"), [("rm", "removed"), ("export", "exported"), ("rename", "renamed")])
-def test_B8_a_voice_of_the_model_is_not_called_missing(omnitts: Omnitts, command: str, what: str) -> None:
+def test_a_voice_of_the_model_is_not_called_missing(omnitts: Omnitts, command: str, what: str) -> None:
     more = {"rm": (), "export": ("h.voice",), "rename": ("harry",)}[command]
     done = omnitts("voices", command, "henry", *more)
     assert done.code == 2 and f"henry is a voice of the model tiny and cannot be {what}" in done.err
     assert "not found" in omnitts("voices", command, "henrietta", *more).err
 
 
-def test_B8_shipped_voices_are_blended(omnitts: Omnitts) -> None:
+def test_shipped_voices_are_blended(omnitts: Omnitts) -> None:
     call = ("say", "--max-frames", "12", "--seed", "5", "Hello there.")
     assert omnitts(*call, "-v", "henry:60,clara:40", "-o", "a.wav").code == 0
     assert omnitts("voices", "blend", "mix", "henry:60", "clara:40").code == 0
@@ -347,7 +347,7 @@ def test_rename(omnitts: Omnitts) -> None:
     assert same.code == 2 and "c is its name already" in same.err and "voices rm" not in same.err
 
 
-def test_B1_a_voice_file_does_not_have_models_downloaded(omnitts: Omnitts) -> None:
+def test_a_voice_file_does_not_have_models_downloaded(omnitts: Omnitts) -> None:
     saved("evil", model="hf:someone/model")
     done = omnitts("say", "-v", "evil", "Hello there.", "-o", "a.wav")
     assert done.code == 4 and "needs the model hf:someone/model" in done.err and "-m hf:someone/model" in done.err
@@ -355,14 +355,14 @@ def test_B1_a_voice_file_does_not_have_models_downloaded(omnitts: Omnitts) -> No
     assert "needs the model" in omnitts("say", "-v", "evil.voice", "Hello there.", "-o", "a.wav").err
 
 
-def test_B1_a_name_in_a_voice_file_is_never_a_path(omnitts: Omnitts, home: Path) -> None:
+def test_a_name_in_a_voice_file_is_never_a_path(omnitts: Omnitts, home: Path) -> None:
     voice = Cloned(np.ones(4, np.float32))
     voice_files.write(voice_files.SavedVoice("../../hijack", voice, {"model": "tiny"}), Path("x.voice"))
     done = omnitts("voices", "import", "x.voice")
     assert done.code == 2 and not list(home.rglob("hijack*"))
 
 
-def test_B12_numbers_are_numbers(omnitts: Omnitts) -> None:
+def test_numbers_are_numbers(omnitts: Omnitts) -> None:
     saved("a")
     assert omnitts("voices", "show", "a", "--json").json["frames"] == 0
 
@@ -373,7 +373,7 @@ def test_voices_of_a_released_model_are_listed_without_it(omnitts: Omnitts, no_m
     assert omnitts("voices", "list", "-m", "hf:someone/model").code == 4
 
 
-def test_B12_the_list_says_which_of_two_henrys_speaks(omnitts: Omnitts) -> None:
+def test_the_list_says_which_of_two_henrys_speaks(omnitts: Omnitts) -> None:
     saved("henry")
     rows = [line.split("\t") for line in omnitts("voices", "list").out.decode().splitlines()]
     assert [row[1] for row in rows if row[0] == "henry"] == ["saved", "model"]

@@ -189,7 +189,7 @@ def test_more_pauses_than_there_is_room_for() -> None:
     assert clip.samples.size == 20 * 400 + 800 and account.pieces == 1
 
 
-def test_B6_what_is_made_never_shrinks_and_ends_as_the_whole() -> None:
+def test_what_is_made_never_shrinks_and_ends_as_the_whole() -> None:
     import omnitts_cli as omnitts
 
     with omnitts.load("random:toy") as tts:

@@ -11,7 +11,7 @@ from omnitts_cli.speech.voices import Voice, own_voice
 from omnitts_cli.voices import Cloned
 
 
-def test_B8_the_vector_of_a_named_voice_is_that_voice() -> None:
+def test_the_vector_of_a_named_voice_is_that_voice() -> None:
     same = {"text_mode": "whole"}  # clones have another default
     with omnitts.load() as tts:
         model = tts.engine.model

@@ -17,12 +17,12 @@ from omnitts_cli.terminal.playback import Playback, level_bar
         (Playback(35.2, 35, complete=True), "0:35 of 0:35", 1.0),
     ],
 )
-def test_B6_a_whole_is_shown_only_when_it_is_known(moment: Playback, words: str, share: float | None) -> None:
+def test_a_whole_is_shown_only_when_it_is_known(moment: Playback, words: str, share: float | None) -> None:
     assert moment.words == f"{level_bar(0)} {words}"
     assert moment.share == pytest.approx(share) if share else moment.share is None
 
 
-def test_B6_pause_and_keys_are_shown() -> None:
+def test_pause_and_keys_are_shown() -> None:
     assert Playback(7, 12, keys=True).words.endswith("   space pauses, q stops")
     assert Playback(7, 12, keys=True, paused=True).words == "paused   0:07   space resumes, q stops"
     assert Playback(7, 12, level=1.0).words.startswith("▮" * 8)

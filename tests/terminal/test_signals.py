@@ -301,7 +301,7 @@ def test_the_former_hook_of_finalizers_comes_back(heeding: None) -> None:
     assert sys.unraisablehook is before
 
 
-def test_B12_a_stopped_command_leaves_a_record(tmp_path: Path) -> None:
+def test_a_stopped_command_leaves_a_record(tmp_path: Path) -> None:
     stopped = signals.Stopped(signal.SIGTERM)
     app.console.reset()
     app.console.json = True

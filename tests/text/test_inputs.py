@@ -68,7 +68,7 @@ def test_case_31_documents_have_a_largest_size(monkeypatch: pytest.MonkeyPatch) 
     assert spoken(b"word " * 500, "text"), "plain text may be of any size"
 
 
-def test_B10_words_may_be_of_any_format() -> None:
+def test_words_may_be_of_any_format() -> None:
     words = "<speak>One here.<break time='1s'/>Two there.</speak>"
     assert [p.text or p.pause_s for p in pieces_of_text(words, form="ssml")] == ["One here.", 1.0, "Two there."]
     assert [p.text for p in pieces_of_text("<p>One here.</p><script>x</script>", form="html")] == ["One here."]
@@ -76,12 +76,12 @@ def test_B10_words_may_be_of_any_format() -> None:
         list(pieces_of_text("x", form="epub"))
 
 
-def test_B10_html_is_a_format_of_its_own() -> None:
+def test_html_is_a_format_of_its_own() -> None:
     assert [input_format(p) for p in ("a.html", "a.HTM", "a.xhtml")] == ["html"] * 3
     assert spoken(b"<html><body><p>Hello there you.</p></body></html>", "html") == ["Hello there you."]
 
 
-def test_B10_that_the_times_of_subtitles_are_not_kept_is_told() -> None:
+def test_that_the_times_of_subtitles_are_not_kept_is_told() -> None:
     notices: list[str] = []
     spoken(b"1\n00:00:01,000 --> 00:00:02,000\nHello there you.\n", "srt", notices=notices)
     assert notices == ["doc: subtitles are read one after the other; their times are not kept"]

@@ -55,7 +55,7 @@ def test_subtitles_keep_the_digits_of_a_long_piece() -> None:
     assert "five" in found[0][1] and "5" in found[0][0].text
 
 
-def test_B10_subtitles_show_every_piece_as_it_was_written() -> None:
+def test_subtitles_show_every_piece_as_it_was_written() -> None:
     text = "Dr. Smith paid $42.50 at 221B Baker St. on 3/4/2025, and Mr. and Mrs. Jones paid $1,234.56 at 9:05 pm."
     found = readings(Piece(text, 0, len(text)), plain_letters, 60)
     assert len(found) > 2
@@ -65,7 +65,7 @@ def test_B10_subtitles_show_every_piece_as_it_was_written() -> None:
     assert one[0][0].as_written.startswith("Pay 999") and one[1][0].as_written == GOES_ON
 
 
-def test_B10_subtitles_show_what_a_lexicon_has_replaced() -> None:
+def test_subtitles_show_what_a_lexicon_has_replaced() -> None:
     lexicon = Lexicon()
     lexicon.add([("omnitts", "omni tee tee ess")])
     (piece,) = pieces_of_text("We speak with omnitts today.", TextOptions(lexicon=lexicon))

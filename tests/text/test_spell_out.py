@@ -74,7 +74,7 @@ def spell_out_everywhere(text: str) -> str:
         return spell_out(text)
 
 
-def test_B3_the_table_of_written_forms() -> None:
+def test_the_table_of_written_forms() -> None:
     """Each line of the table is read word by word as it says; what is ambiguous is decided there, once."""
     lines = [line for line in TABLE.read_text("utf-8").splitlines() if line and not line.startswith("# ")]
     wrong = []
@@ -99,7 +99,7 @@ def said_words(text: str) -> str:
         "well-known, x-ray, A-Z, 'quoted', e-mail",
     ],
 )
-def test_B3_words_that_only_look_like_short_forms_stay(text: str) -> None:
+def test_words_that_only_look_like_short_forms_stay(text: str) -> None:
     assert spell_out(text) == text
 
 

@@ -190,7 +190,7 @@ def test_a_list_item_below_a_broken_line_is_its_own() -> None:
     assert texts(f"{long}\n- next item\n12. another\nlast\n") == [long, "- next item", "12. another", "last"]
 
 
-def test_B10_entries_of_a_log_are_not_run_together() -> None:
+def test_entries_of_a_log_are_not_run_together() -> None:
     lines = [
         "99d0ddd One check for prompts that outgrow a model, for both families; rows remember their parts once",
         "b0a2878 Each engine has a prompter of its own: rows of text that one keeps lie in its lane",
@@ -208,7 +208,7 @@ def test_B10_entries_of_a_log_are_not_run_together() -> None:
     assert texts("\n".join(stamps)) == stamps
 
 
-def test_B10_prose_that_is_broken_before_a_capital_still_goes_on() -> None:
+def test_prose_that_is_broken_before_a_capital_still_goes_on() -> None:
     text = (
         "They had all been very happy when they went together to see the\nQueen of England and her three small dogs.\n"
     )

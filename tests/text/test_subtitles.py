@@ -66,7 +66,7 @@ def test_pysubs2_reads_them(form: str) -> None:
     assert read[0].plaintext == "Hello there."
 
 
-def test_B10_a_number_spoken_in_two_parts_is_one_cue() -> None:
+def test_a_number_spoken_in_two_parts_is_one_cue() -> None:
     parts = [Sentence(0.0, 1.0, "Call 123 456"), Sentence(1.0, 2.5, "…"), Sentence(3.0, 4.0, "Now.")]
     assert joined(parts) == [Sentence(0.0, 2.5, "Call 123 456"), Sentence(3.0, 4.0, "Now.")]
     assert joined([Sentence(0.0, 1.0, "…")]) == [Sentence(0.0, 1.0, "…")]

@@ -64,7 +64,7 @@ def test_what_has_no_end_is_text(page: str, text: str) -> None:
     assert texts(page)[0] == text
 
 
-def test_B10_code_blocks_and_notes_are_not_read_aloud() -> None:
+def test_code_blocks_and_notes_are_not_read_aloud() -> None:
     page = (
         '<p>Words<sup><a href="#n1">1</a></sup> go on<a epub:type="noteref" href="#n2">2</a>.</p>'
         "<pre><code>x = 1</code></pre><p>Inline <code>x</code> stays.</p>"
@@ -74,18 +74,18 @@ def test_B10_code_blocks_and_notes_are_not_read_aloud() -> None:
     assert texts(page) == ["Words go on.", "Inline x stays.", "End."]
 
 
-def test_B10_powers_are_not_notes() -> None:
+def test_powers_are_not_notes() -> None:
     assert texts("<p>10<sup>6</sup> and x<sup>2</sup>, the 5<sup>th</sup>, said<sup>3</sup>.</p>") == [
         "10^6 and x^2, the 5th, said."
     ]
 
 
-def test_B10_a_table_row_does_not_begin_with_a_comma() -> None:
+def test_a_table_row_does_not_begin_with_a_comma() -> None:
     page = "<table>\n <tr>\n  <td>a</td>\n  <td>b</td>\n </tr>\n <tr><th></th><td>c</td></tr></table>"
     assert texts(page) == ["a, b", "c"]
 
 
-def test_B1_links_are_never_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_links_are_never_followed(monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[object] = []
     monkeypatch.setattr("builtins.open", lambda *given, **_: opened.append(given))
     monkeypatch.setattr("socket.socket", lambda *given, **_: opened.append(given))

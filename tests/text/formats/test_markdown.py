@@ -46,14 +46,14 @@ def test_hostile_nesting_is_harmless(part: str, count: int) -> None:
     grows_linearly(lambda count: list(markdown_blocks(part * count + "x")), count // 10, count)
 
 
-def test_B10_front_matter_is_not_read_aloud() -> None:
+def test_front_matter_is_not_read_aloud() -> None:
     assert texts("---\ntitle: My doc\ntags: [a, b]\n---\n\n# Title\n\nWords.") == ["Title", "Words."]
     assert texts("+++\ntitle = 'x'\n+++\nWords.") == ["Words."]
     assert texts("---\n\nA rule, then words.\n\n---\n\nMore.") == ["A rule, then words.", "More."], "two rules"
     assert texts("---\ntitle: no end\n") == ["title: no end"]
 
 
-def test_B10_footnotes_and_check_boxes() -> None:
+def test_footnotes_and_check_boxes() -> None:
     items = "- [ ] todo\n- [x] done\n- [link](x) stays"
     source = f"Text[^1] goes on[^note].\n\n{items}\n\n[^1]: The note.\n    More of it.\n\nEnd."
     assert texts(source) == ["Text goes on.", "todo", "done", "link stays", "End."]

@@ -52,7 +52,7 @@ def test_case_31_hostile_or_wrong_documents(source: str, words: str) -> None:
     assert caught.value.exit_code == 3
 
 
-def test_B1_links_are_never_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_links_are_never_followed(monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[object] = []
     monkeypatch.setattr("builtins.open", lambda *given, **_: opened.append(given))
     monkeypatch.setattr("socket.socket", lambda *given, **_: opened.append(given))
