@@ -108,7 +108,9 @@ def read(path: Path) -> Report:
     except UnicodeDecodeError:
         raise InputError(f"{path} is not a JSON file") from None
     except OSError as error:
-        raise InputError(f"cannot read {path}", cause=error.strerror) from None
+        raise InputError(
+            f"cannot read {path}", cause=error.strerror, hint="--compare FILE   with a file that --save wrote"
+        ) from None
     table = parsed(words, path)
     version = table.get("schema")
     if not isinstance(version, int) or version not in READERS:

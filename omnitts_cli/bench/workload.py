@@ -78,7 +78,9 @@ def read_texts(path: Path, language: str | None) -> list[Text]:
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is not UTF-8 text", cause=f"byte {error.start}") from None
     except OSError as error:
-        raise InputError(f"cannot read {path}", cause=error.strerror) from None
+        raise InputError(
+            f"cannot read {path}", cause=error.strerror, hint="--texts FILE   with one text per line"
+        ) from None
     texts = [Text(line.strip(), language) for line in lines if line.strip()]
     if not texts:
         raise InputError(f"{path} contains no text", hint="one text per line")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, nullcontext
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
+from omnitts_cli.audio.encode import SUFFIXES
 from omnitts_cli.audio.magic import is_recording
 from omnitts_cli.cli.declare import Command, command, group
 from omnitts_cli.cli.job import opened_model
@@ -56,6 +58,9 @@ def encode(
 
     file = TARGET.read(file)
     refuse_same(file, [sound])
+    if Path(file).suffix.lower() in SUFFIXES:
+        hint = f"omnitts codec encode {sound} {Path(file).with_suffix('.safetensors')}"
+        raise UsageError(f"{file} has the suffix of a sound file, but codes are written as safetensors", hint=hint)
     recording = read_sound(sound, shortest_s=0.0, longest_s=3600.0, stdin=stdin_of(sound))
     for notice in recording.notices:
         console.warning(notice)
@@ -150,7 +155,9 @@ def bytes_of(name: str) -> bytes:
     """The bytes of the file, up to a limit that no speech reaches."""
     path, stdin = Path(name), stdin_of(name)
     if stdin is None and not path.is_file():
-        raise InputError(f"code file {name} not found, or not a regular file")
+        raise InputError(
+            f"code file {name} not found, or not a regular file", hint=f"ls {shlex.quote(str(path.parent))}"
+        )
     if stdin is None and is_recording(path):
         raise InputError(f"{name} is a recording, not a code file", hint=f"omnitts codec encode {name} OUT.safetensors")
     with nullcontext(stdin) if stdin is not None else path.open("rb") as file:

@@ -137,7 +137,11 @@ def edit(messages: Messages) -> None:
     try:
         done = subprocess.run([*shlex.split(editor), str(target)], check=False)
     except (OSError, ValueError) as error:
-        raise UsageError(f"cannot start the editor '{editor}'", cause=str(error), hint="EDITOR=nano") from None
+        raise UsageError(
+            f"cannot start the editor '{editor}'",
+            cause=getattr(error, "strerror", None) or str(error),
+            hint="EDITOR=nano omnitts config edit",
+        ) from None
     if done.returncode:
         raise InputError(
             f"the editor '{editor}' ended with exit code {done.returncode}", hint=f"edit {target} yourself"

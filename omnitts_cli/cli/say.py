@@ -376,4 +376,4 @@ def report_book(place: BookPlace, result: Result, document: Document) -> None:
     chapters = f"{len(result.marks)} chapter{'s' * (len(result.marks) != 1)}"
     kept = result.units - result.spoken
     line = f"{duration(result.seconds)} of speech, {chapters}{where}"
-    console.note(line + (f"; {kept} of {result.units} parts were spoken before" if kept else ""))
+    console.note(line + (f"; {kept} of {result.units} parts reused from an earlier run" if kept else ""))

@@ -68,7 +68,7 @@ async def read_json(scope: Scope, receive: Receive, limit: int = LARGEST_JSON) -
             415,
             f"the content type is '{kind[:80]}', not application/json",
             code="unsupported_media_type",
-            hint="Content-Type: application/json",
+            hint="send the header Content-Type: application/json",
         )
     body = await read_body(scope, receive, limit)
     if len(body) <= SMALL:
@@ -87,7 +87,7 @@ def parse_object(body: bytes | str) -> dict[str, Any]:
     except ValueError as error:
         raise Problem(400, f"the body is not JSON: {str(error)[:200]}", code="invalid_json") from None
     if not isinstance(value, dict):
-        raise invalid(None, "the JSON is not an object")
+        raise invalid(None, "the body is not a JSON object")
     check_depth(value)
     return value
 

@@ -228,7 +228,7 @@ class Reader:
         if isinstance(value, dict):
             value = value.get("id") or ""
         if value is not None and (not isinstance(value, str) or not 0 < len(value) <= LONGEST_NAME):
-            raise invalid("voice", 'voice is not a name, nor {"id": name}')
+            raise invalid("voice", 'voice is neither a name nor {"id": name}')
         return value
 
     def task(self) -> str | None:
@@ -276,7 +276,7 @@ class Reader:
 def nearest_of(word: str, known: list[str]) -> str:
     """A hint with the nearest known word, or with the first of them."""
     close = nearest(word.lower(), known)
-    return f"did you mean '{close}'?" if close else "known: " + ", ".join(known[:20])
+    return f"did you mean '{close}'?" if close else "known: " + ", ".join(list(dict.fromkeys(known))[:20])
 
 
 def unknown(status: int, what: str, name: str, known: list[str]) -> Problem:

@@ -79,7 +79,7 @@ class Post:
         if len(given) != 1:
             raise invalid("audio_sample", "give one of audio_sample, voice_file and design")
         if given != ["voice_file"] and given != ["design"] and not form.get("consent", "").strip():
-            raise invalid("consent", "consent is missing: who agreed, and when")
+            raise invalid("consent", "consent is missing: it says who agreed, and when")
         model = await self.state.models.of_kind(form.get("model") or None, "cloned")
         model.active += 1
         call.model = model

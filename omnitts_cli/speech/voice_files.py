@@ -175,7 +175,7 @@ def check_file(path: Path) -> None:
     """Raise InputError for what cannot be a voice file."""
     if not path.exists():
         near = difflib.get_close_matches(path.name, [one.name for one in path.parent.glob(f"*{SUFFIX}")], 1)
-        hint = f"-v {path.with_name(near[0])}" if near else f"-v {path.stem}   if you mean the saved voice"
+        hint = f"did you mean {path.with_name(near[0])}?" if near else f"-v {path.stem}   if you mean the saved voice"
         known = near or path.stem in names()
         raise InputError(f"voice file {path} does not exist", hint=hint if known else "check the path")
     if not path.is_file():

@@ -87,6 +87,7 @@ def test_files_that_are_neither(omnitts: Omnitts, tone: str) -> None:
     missing = omnitts("codec", "encode", "nowhere.wav", "b", *TOY)
     assert missing.code == 3 and "error: sound nowhere.wav not found" in missing.err
     assert omnitts("codec", "encode", tone, "nowhere/b", *TOY).code == 8
+    assert "try: ls ." in omnitts("codec", "decode", "nowhere.safetensors", "-o", "b.wav", *TOY).err
     empty = omnitts("codec", "encode", "-", "b", *TOY, stdin=b"")
     assert empty.code == 3 and empty.err == "error: sound on standard input is an empty file (0 bytes)\n"
     assert list(Path().iterdir()) == []
@@ -97,6 +98,12 @@ def test_a_sound_of_more_than_an_hour_is_refused_with_that_limit(omnitts: Omnitt
     soundfile.write(path, np.zeros(3720 * 4000, np.int16), 4000)
     done = omnitts("codec", "encode", str(path), "b", *TOY)
     assert done.code == 3 and "lasts 1 h 02 min; at most 1 h 00 min can be read" in done.err
+
+
+def test_codes_are_not_written_under_the_name_of_a_sound(omnitts: Omnitts, tone: str) -> None:
+    done = omnitts("codec", "encode", tone, "codes.wav", *TOY)
+    assert done.code == 2 and f"try: omnitts codec encode {tone} codes.safetensors" in done.err
+    assert not Path("codes.wav").exists()
 
 
 def test_decode_takes_its_output_as_a_second_name(omnitts: Omnitts) -> None:

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from omnitts_cli.server.fields import unknown
 from omnitts_cli.server.voices import OPENAI, alias
 from omnitts_cli.weights.find import TINY
 
@@ -31,3 +32,8 @@ def test_without_descriptions_every_name_has_some_voice() -> None:
     silent = {"ann": "", "ben": "at home in Chinese"}
     assert {alias(name, silent) for name in OPENAI} == {"ann", "ben"}
     assert alias("nova", {}) is None and alias("unknown", SPEAKERS) is None
+
+
+def test_a_saved_voice_named_as_one_of_the_model_is_listed_once() -> None:
+    problem = unknown(404, "voice", "zed", ["henry", "clara", "henry"])
+    assert problem.hint == "known: henry, clara"

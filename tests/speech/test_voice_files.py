@@ -149,4 +149,4 @@ def test_a_missing_file_is_said_to_be_missing(tmp_path: Path, monkeypatch: pytes
     voice_files.write(SavedVoice("a", Cloned(np.ones(4, np.float32)), {}), tmp_path / "misding.voice")
     with pytest.raises(InputError) as caught:
         voice_files.read(tmp_path / "missing.voice")
-    assert caught.value.hint == f"-v {tmp_path / 'misding.voice'}"
+    assert caught.value.hint == f"did you mean {tmp_path / 'misding.voice'}?"

@@ -35,7 +35,7 @@ def unknown_language(name: str, known: Iterable[str], elsewhere: str | None = No
 
 def no_instructions() -> UsageError:
     """The model does not support --style."""
-    return UsageError("this model does not support --style", hint="-m 1.7b   with a named voice")
+    return UsageError("this model cannot follow a style", hint="-m 1.7b   with a named voice")
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
