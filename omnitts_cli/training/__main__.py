@@ -1,6 +1,6 @@
-"""The one command: `python -m omnitts_cli.training STAGE --work DIR`, from nothing to a model folder.
+"""`python -m omnitts_cli.training STAGE --work DIR`: every stage of making `tiny`, from nothing to a model folder.
 
-Each stage goes on from what it finds in the work folder and may be stopped at any time.
+Each stage continues from what it finds in the work folder and may be stopped at any time.
 """
 
 from __future__ import annotations
@@ -48,11 +48,12 @@ class Rebuild:
         work.mkdir(parents=True, exist_ok=True)
 
     def teacher(self, downloads: Path | None) -> None:
-        """The teacher's folder, unless it is there."""
+        """Makes the teacher's folder, unless it exists."""
         teacher_files(downloads or self.work, self._kokoro)
 
     def texts(self) -> None:
-        """What will be read aloud, and the tokenizer: the finished model's where one lies here, or learned anew."""
+        """Writes the texts for the teacher, and the tokenizer: that of a finished model in the work folder, or a new
+        one."""
         if (self.work / TEXTS).exists():
             return
         found = texts.collect(self.recipe.seed, self.recipe.texts.made_up, evaluate.unseen())
@@ -67,7 +68,7 @@ class Rebuild:
         tokens.write(self.work)
 
     def speak(self, series: int, hours: float | None, minutes: float | None) -> None:
-        """The teacher says what the others learn from; may go on beside them."""
+        """Runs the teacher, whose speech the other stages learn from. It may run at the same time as they do."""
         teacher = Teacher(self._kokoro, self.device)
         wanted = self.recipe.teacher.hours if hours is None else hours
         speak(self.recipe, teacher, self._read(), self.work, series, wanted, 60 * minutes if minutes else float("inf"))
@@ -76,7 +77,7 @@ class Rebuild:
         self._codec(CodecStage, self.recipe.codec_training.minutes if minutes is None else minutes)
 
     def polish(self, minutes: float | None = None) -> None:
-        settled_codec(self.recipe, self.work)  # or says that there is none
+        settled_codec(self.recipe, self.work)  # raises an error if there is none
         self._codec(PolishStage, self.recipe.polish.minutes if minutes is None else minutes)
 
     def _codec(self, kind: type[CodecStage], minutes: float) -> None:
@@ -90,7 +91,7 @@ class Rebuild:
         train_speech(self.recipe, self.device, shards, read, self._tokens(), self.work, minutes, self.team)
 
     def export(self) -> None:
-        """The model folder; only the codec's while the language side has not begun."""
+        """Writes the model folder, or only its codec if the language side has not been trained yet."""
         if any(self.work.glob("speech.*.safetensors")):
             export(self.recipe, self.work, self._tokens(), self.work / MODEL)
         else:
@@ -107,13 +108,13 @@ class Rebuild:
         draw(self.work / "curves.jsonl", self.work / "curves.png")
 
     def judge(self, model: Path | None, asked: list[str], seeds: int, whisper: Path | None) -> None:
-        """Every line of what the model must be able to do, to judged.json."""
+        """Measures everything that is required of the model; writes judged.json."""
         model = model or self.work / MODEL
         done = judge(model, self.recipe, asked or PARTS, seeds, self._kokoro, whisper, self.work)
         Journal(self.work / "curves.jsonl", "judge").write(**json.loads(done.read_text()))
 
     def compare(self, named: list[str], voice: str | None, whisper: Path | None) -> None:
-        """Systems beside each other: compared.md, compared.json, spectrograms.png; without Whisper only the last."""
+        """Compares systems: writes compared.md, compared.json and spectrograms.png; without Whisper only the last."""
         found = compare.systems(named, self.recipe, voice)
         compare.page(found, self.work / "spectrograms.png")
         if whisper:

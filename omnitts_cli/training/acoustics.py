@@ -1,4 +1,4 @@
-"""Acoustics without a model: the pitch of a voice and its average spectrum, and how far two voices are apart."""
+"""The pitch and the average spectrum of a voice, without a model, and the distance between two voices."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from omnitts_cli.training.teacher import SAMPLE_RATE
 
 LOWEST, HIGHEST = 60.0, 380.0  # Hz, of a voice
 WINDOW, HOP = 1200, 480  # samples: three periods of a deep voice, 50 windows a second
-VOICED = 0.5  # of a perfect repetition
+VOICED = 0.5  # normalised autocorrelation from which a window counts as voiced
 SPECTRUM_WINDOW = 1024
 BANDS = 24
-QUIETEST = 1e-6  # beside the loudest band
+QUIETEST = 1e-6  # relative to the loudest band
 
 
 @dataclass(frozen=True)
 class Sounding:
-    """How a voice sounds on the whole. `spectrum`: decibels of each band, around their mean."""
+    """What was measured of a voice. `spectrum`: decibels of each band, relative to their mean."""
 
-    pitch: float  # Hz, the median over what is voiced; nan if nothing is
+    pitch: float  # Hz, the median over voiced windows; nan without any
     spectrum: np.ndarray  # [BANDS]
 
 
@@ -32,7 +32,7 @@ def measured(sound: np.ndarray) -> Sounding:
 
 
 def pitch(sound: np.ndarray) -> float:
-    """Median over the voiced windows, each by its normalised autocorrelation."""
+    """Hz: the median over voiced windows, each from its normalised autocorrelation; nan without any."""
     shortest, longest = int(SAMPLE_RATE / HIGHEST), int(SAMPLE_RATE / LOWEST)
     span = WINDOW + longest
     if len(sound) < span:
@@ -50,7 +50,7 @@ def pitch(sound: np.ndarray) -> float:
     likeness = products / np.sqrt(sizes * sizes[:, :1] + 1e-12)
     likeness = likeness[:, shortest:]
     best = likeness.max(1)
-    # the first lag that is nearly the best: two periods repeat as well as one
+    # the first lag that is nearly the best, because two periods repeat as well as one
     first = (likeness > 0.9 * best[:, None]).argmax(1)
     lags = np.array([_peak(row, at) for row, at in zip(likeness, first, strict=True)]) + shortest
     voiced = best > VOICED
@@ -58,14 +58,14 @@ def pitch(sound: np.ndarray) -> float:
 
 
 def _peak(row: np.ndarray, at: int) -> int:
-    """From the foot of a hill to its top."""
+    """The next local maximum of the row from `at` on."""
     while at + 1 < len(row) and row[at + 1] > row[at]:
         at += 1
     return at
 
 
 def average_spectrum(sound: np.ndarray) -> np.ndarray:
-    """Decibels in bands as wide as an ear's, from 80 Hz to 8 kHz, loudness taken out: [BANDS]."""
+    """Decibels in bands of equal width in mels, from 80 Hz to 8 kHz, without the overall loudness: [BANDS]."""
     if len(sound) < SPECTRUM_WINDOW:
         return np.zeros(BANDS)
     windows = np.lib.stride_tricks.sliding_window_view(sound, SPECTRUM_WINDOW)[:: SPECTRUM_WINDOW // 2]
@@ -78,7 +78,7 @@ def average_spectrum(sound: np.ndarray) -> np.ndarray:
 
 
 def distance(one: Sounding, other: Sounding) -> float:
-    """Semitones of pitch and decibels of spectrum, about as far apart for two neighbours in a room of voices."""
+    """Semitones of pitch plus decibels of spectrum; between similar voices, both have about the same size."""
     semitones = 12 * abs(np.log2(one.pitch / other.pitch))
     decibels = float(np.sqrt(np.mean((one.spectrum - other.spectrum) ** 2)))
     return float(semitones) + decibels

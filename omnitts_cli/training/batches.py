@@ -1,4 +1,4 @@
-"""Batches: rows of prompts and of the frames that follow, exactly as the family builds its prompts.
+"""Training batches: the rows of prompts and of the frames after them, exactly as the family builds its prompts.
 
 Made on the device from random numbers alone, so that making a batch is part of a captured step. Every kind of
 example is first the same list of pieces (instruction, speaker, words before, words, frames before, frames);
@@ -19,17 +19,17 @@ from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.recording import recorded
 from omnitts_cli.training.teacher import FACTS, PHONES_PER_FRAME
 
-NOBODY, VECTOR = -1, -2  # in place of a speaker's number: no speaker's row, or one that the encoder fills
+NOBODY, VECTOR = -1, -2  # instead of a speaker's number: no speaker row; a row that the speaker encoder fills
 
 
 @dataclass(frozen=True)
 class Said:
-    """What somebody said, or nothing: [B, ...]."""
+    """One utterance per example, or an empty one: words, codes and phones, [B, ...]."""
 
     words: Tensor  # [B, W] ids
     length: Tensor  # [B, 1] of the words
     codes: Tensor  # [B, F, G]
-    drawn: Tensor  # [B, F, G], what the model itself drew there
+    drawn: Tensor  # [B, F, G], codes that the model sampled for the same frames
     frames: Tensor  # [B, 1]
     phones: Tensor  # [B, F, 2]
 
@@ -39,20 +39,20 @@ class Examples:
     """The pieces of `B` prompts. The first `len(mel)` are those whose speaker is given by a clip."""
 
     own: Said
-    before: Said  # the clip, where the prompt goes on after it
+    before: Said  # the clip, where its words and codes are part of the prompt
     instruction: Tensor  # [B, I] ids
-    instructed: Tensor  # [B, 1], how many
+    instructed: Tensor  # [B, 1], number of instruction ids
     speaker: Tensor  # [B, 1]: number of a named voice, NOBODY or VECTOR
-    tagged: Tensor  # [B, 1] bool: the language
+    tagged: Tensor  # [B, 1] bool: the prompt names the language
     streamed: Tensor  # [B, 1] bool: one token of text per frame
     mel: Tensor  # [n, bands, columns] of clips
     place: Tensor  # [B, 1] in the table
-    made: Tensor  # [m, FACTS]: of the speakers of the first m, those without a name
+    made: Tensor  # [m, FACTS]: facts about the speakers of the first m, who have no name
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Everything [B, L] unless said otherwise; L rows of a prompt and the frames that follow it."""
+    """Tensors are [B, L] unless noted; L: the rows of a prompt and of the frames after it."""
 
     text: Tensor
     control: Tensor  # of the codec's side
@@ -65,9 +65,9 @@ class Batch:
     target: Tensor  # group 0 or the end; -100 elsewhere
     phones: Tensor  # [B, L, 2], of the frame that follows; -100 elsewhere
     mel: Tensor  # [n, bands, columns]: the clips of the first n
-    made: Tensor  # [m, FACTS]: the speakers of the first m
+    made: Tensor  # [m, FACTS]: facts about the speakers of the first m
     place: Tensor  # [B, L]: of the utterance in its table
-    frame: Tensor  # [B, L]: of the utterance, the one that follows this row
+    frame: Tensor  # [B, L]: index in the utterance of the frame that follows this row
 
 
 def draw(table: UtteranceTable, size: int, recipe: Recipe, codec: CodecIds, text: TextIds) -> Batch:
@@ -105,7 +105,8 @@ def designed(table: StrangerTable, size: int, recipe: Recipe) -> Examples:
 
 
 def cloned(table: StrangerTable, size: int, recipe: Recipe, continued: float) -> Examples:
-    """In the voice of another clip; a share goes on after the clip itself, where there is room for both."""
+    """Examples in the voice of another clip of the speaker. In a share of them, `continued`, the clip's words and codes
+    are part of the prompt, if there is room."""
     places = _places(table, size)
     own, before = _said(table, places), _before(table, places)
     plain = _examples(own, places, torch.full_like(own.length, VECTOR), recipe, recipe.strangers.streamed)
@@ -128,14 +129,14 @@ def _said(table: UtteranceTable, places: Tensor) -> Said:
 
 
 def _before(table: StrangerTable, places: Tensor) -> Said:
-    """What the speakers said at another time; its phones are nothing to learn."""
+    """Another utterance of each speaker. Its phones are zeros, as nothing is learned from them."""
     length, frames = (table.before_facts[places, n][:, None] for n in range(2))
     words, codes = table.before_text[places].long(), table.before_codes[places].long()
     return Said(words, length, codes, codes, frames, torch.zeros_like(codes[..., :PHONES_PER_FRAME]))
 
 
 def _examples(own: Said, places: Tensor, speaker: Tensor, recipe: Recipe, streamed: float) -> Examples:
-    """Nothing before, no instruction, no clip."""
+    """Examples without an earlier utterance, an instruction or a clip."""
     size, device = len(speaker), speaker.device
     chance = torch.rand(2, size, 1, device=device)
     nothing = torch.zeros_like(own.length)
@@ -154,7 +155,7 @@ def _examples(own: Said, places: Tensor, speaker: Tensor, recipe: Recipe, stream
 
 
 def _joined(kinds: list[Examples]) -> Examples:
-    """One batch; the first kind has the clips."""
+    """Joins examples of several kinds; only the first kind has clips."""
 
     def said(parts: list[Said]) -> Said:
         return Said(*(torch.cat([getattr(part, f.name) for part in parts]) for f in fields(Said)))
@@ -175,12 +176,12 @@ def _joined(kinds: list[Examples]) -> Examples:
 
 
 def _head(given: Examples) -> Tensor:
-    """The row of the first token of text: behind instruction, role, tag, speaker and the beginning of text. [B, 1]"""
+    """The row of the first text token, after instruction, role, tag, speaker and the begin-of-text row. [B, 1]"""
     return given.instructed + 3 + torch.where(given.tagged, 4, 3) + (given.speaker != NOBODY).long() + 1
 
 
 def _start(head: Tensor, streamed: Tensor, words: Tensor) -> Tensor:
-    """The row of the first frame: beside the text, or behind it and its end. [B, 1]"""
+    """The row of the first frame: one after the first text token, or after the text and its end. [B, 1]"""
     return torch.where(streamed, head + 1, head + words + 2)
 
 
@@ -195,10 +196,10 @@ def lay_out(given: Examples, rows: int, recipe: Recipe, codec: CodecIds, text: T
     framed = (frame >= 0) & (frame < frames)
     codes, next_codes = (_one_after_the_other(before.codes, own.codes, before.frames, at) for at in (frame, frame + 1))
     codes = _redrawn(codes, _one_after_the_other(before.codes, own.drawn, before.frames, frame), plan.drawn_history)
-    # the clip is given; what comes behind it is learned
+    # the clip is given; the frames after it are learned
     followed = (frame + 1 >= before.frames) & (frame + 1 < frames)
     phones = _one_after_the_other(before.phones, own.phones, before.frames, frame + 1)
-    # some examples lose part of what was said so far, and must find their place by the text
+    # some examples lose part of their earlier frames, so that the model learns to find its place by the text
     lost = torch.rand(2, size, 1, device=device)
     share = torch.where(lost[0] < plan.history_dropout, lost[1], 0.0)
     kept = torch.rand(size, rows, device=device) >= share
@@ -224,7 +225,7 @@ def lay_out(given: Examples, rows: int, recipe: Recipe, codec: CodecIds, text: T
 
 
 def _one_after_the_other(first: Tensor, second: Tensor, count: Tensor, at: Tensor) -> Tensor:
-    """Entry `at` [B, L] of `first` [B, F, n], of which `count` [B, 1] are there, with `second` behind it: [B, L, n]."""
+    """Entries `at` [B, L] of the first `count` [B, 1] entries of `first` [B, F, n] followed by `second`: [B, L, n]."""
     pieces = []
     for piece, place in ((first, at), (second, at - count)):
         inside = place.clamp(0, piece.shape[1] - 1)[..., None].expand(-1, -1, piece.shape[2])
@@ -233,7 +234,7 @@ def _one_after_the_other(first: Tensor, second: Tensor, count: Tensor, at: Tenso
 
 
 def _text_ids(given: Examples, row: Tensor, head: Tensor, text: TextIds) -> Tensor:
-    """The text's side of every row, for both text modes: the token `row - head` stands there in both."""
+    """The text id of every row. In both text modes, row `head + n` has token n."""
     place, token, words = row - given.instructed, row - head, given.before.length + given.own.length
     ids = torch.full_like(token, text.pad)
     instructed = given.instruction.gather(1, row.clamp(max=given.instruction.shape[1] - 1).expand(len(head), -1))
@@ -248,7 +249,7 @@ def _text_ids(given: Examples, row: Tensor, head: Tensor, text: TextIds) -> Tens
 
 
 def _control_ids(given: Examples, row: Tensor, head: Tensor, start: Tensor, codec: CodecIds) -> Tensor:
-    """The codec's side before the first frame: tag, speaker, padding, and the mark that sound begins."""
+    """The control ids before the first frame: tag, speaker, padding, and the mark that sound begins."""
     tag = row - given.instructed - 3
     last = torch.where(given.tagged, 3, 2)  # of the tag
     ids = torch.full_like(row - head, codec.pad)
@@ -261,10 +262,11 @@ def _control_ids(given: Examples, row: Tensor, head: Tensor, start: Tensor, code
 
 
 def _redrawn(codes: Tensor, drawn: Tensor, share: float) -> Tensor:
-    """In a share of the examples, some or all of what was said so far is what the model itself drew.
+    """In a share of the examples, replaces some or all earlier codes by codes that the model sampled itself.
 
-    While speaking, it has nothing else, and draws a voice that is a little nearer to the mean of all than the true one:
-    it must find the voice in the prompt. The leading group stays true: with it goes the place in the text.
+    When it speaks, it reads only its own codes, and their voice is a little nearer to the mean of all voices than the
+    true one. So it learns to take the voice from the prompt instead. The leading group keeps the true codes, because
+    it tells the place in the text.
     """
     size, rows, _ = codes.shape
     chance = torch.rand(2, size, 1, 1, device=codes.device)
@@ -274,6 +276,6 @@ def _redrawn(codes: Tensor, drawn: Tensor, share: float) -> Tensor:
 
 
 def _corrupted(codes: Tensor, share: float, size: int) -> Tensor:
-    """Some codes replaced by others: while speaking, the model's input has its own mistakes too."""
+    """Replaces some codes by random ones, because the model reads its own mistakes when it speaks."""
     wrong = torch.rand(codes.shape, device=codes.device) < share
     return torch.where(wrong, torch.randint_like(codes, size), codes)

@@ -1,4 +1,4 @@
-"""What a codec's books are used for: how much each group adds to the sound, and how much of its book is in use."""
+"""How well a codec uses its books: what each group adds to the sound, and how much of its book is in use."""
 
 from __future__ import annotations
 
@@ -16,10 +16,8 @@ from omnitts_cli.training.teacher import SAMPLE_RATE, SAMPLES_PER_FRAME
 
 @torch.no_grad()
 def usage(codec: Codec, sounds: Sequence[np.ndarray]) -> dict[str, Any]:
-    """`lost`: log-mel distance when only so many groups are decoded. `in_use`: entries of each group's book, as many as
-    evenly used ones would be. `dimensions`: of what the residual books code, as many as independent ones of one size.
-
-    Groups that add nothing to the sound are spent on digits of a few dimensions.
+    """`lost`: log-mel distance when only the first groups are decoded, by their number. `in_use`: the perplexity of
+    each group's codes. `dimensions`: the effective number of dimensions that the residual books code.
     """
     groups, mel = codec.decoder.shape.groups, MelDistance(SAMPLE_RATE)
     counts = sorted({1, 2, 4, 8, groups // 2, groups} & set(range(1, groups + 1)))
@@ -42,7 +40,7 @@ def usage(codec: Codec, sounds: Sequence[np.ndarray]) -> dict[str, Any]:
 
 
 def _of_first(codec: Codec, codes: Tensor, count: int) -> Tensor:
-    """The quantised latent of the first groups alone."""
+    """The quantised latent of the first `count` groups."""
     halves = codec.decoder.quantiser
     quantised = halves.leading.decode(codes[..., :1])
     if count == 1:
@@ -52,6 +50,6 @@ def _of_first(codec: Codec, codes: Tensor, count: int) -> Tensor:
 
 
 def _even(weights: Tensor) -> float:
-    """How many equal shares would be as uncertain as these."""
+    """Perplexity: the number of equal weights with the same entropy."""
     shares = weights / weights.sum()
     return float(torch.special.entr(shares).sum().exp())

@@ -1,7 +1,7 @@
-"""Convolutions over time as convolutions over images of height 1, laid out channels-last, of even widths.
+"""Convolutions over time as 2D convolutions of height 1, channels-last, with channels in multiples of eight.
 
-cuDNN keeps its tensor cores busy with that layout and with channels in multiples of eight. With [B, C, T] it rearranges
-every input and output, and of odd widths it computes one number at a time.
+With these, cuDNN uses the tensor cores well. With [B, C, T] it rearranges every input and output, and with odd numbers
+of channels it falls back to scalar code.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ EVEN = 8
 def channels_last(module: nn.Module, padded: bool = False) -> None:
     """Change how the module's convolutions compute; weights stay as they are.
 
-    `padded`: activations keep their channels of zeros between the convolutions. What stands between must keep zeros,
-    and the last convolution must have an even width.
+    `padded`: activations keep their padding channels between the convolutions. Layers between must map zeros to zeros,
+    and the last convolution's channels must be a multiple of eight.
     """
     for found in module.modules():
         if type(found) is nn.Conv1d and found.groups == 1:
@@ -40,7 +40,7 @@ def even_conv(
     dilation: tuple[int, ...] = (1, 1),
     keep: bool = False,
 ) -> Tensor:
-    """conv2d of x [B, C, H, W], padded to even widths; `keep` leaves the channels of zeros that are made."""
+    """conv2d of x [B, C, H, W], with channels padded to multiples of eight; `keep` leaves the padding in the output."""
     outputs, inputs = weight.shape[:2]
     wide = F.pad(x, (0, 0, 0, 0, 0, -x.shape[1] % EVEN)) if x.shape[1] % EVEN else x
     wide = wide.contiguous(memory_format=torch.channels_last)
@@ -53,7 +53,8 @@ def even_conv(
 
 
 def evened(owner: nn.Module, weight: Tensor) -> Tensor:
-    """A weight or bias of a padded convolution, with the zeros that it would add at each call; others unchanged."""
+    """A weight or bias of a padded convolution with its padding, which is otherwise added at each call; others
+    unchanged."""
     if not isinstance(owner, _Padded):
         return weight
     more = -weight.shape[0] % EVEN
@@ -68,7 +69,7 @@ class _Conv(nn.Conv1d):
     def forward(self, x: Tensor) -> Tensor:
         (stride,), (padding,), (dilation,) = self.stride, self.padding, self.dilation
         weight, moved = self.weight[:, :, None], (0, int(padding))
-        # squeezed and not indexed: the gradient of an index is written into zeros of another layout
+        # not indexed: the gradient of an index would be written into zeros of another layout
         return even_conv(x.unsqueeze(2), weight, self.bias, (1, stride), moved, (1, dilation), self.keep).squeeze(2)
 
 
@@ -86,10 +87,10 @@ class _Rise(nn.ConvTranspose1d):
 
 
 def from_silence(decoder: nn.Module, compiled: bool) -> None:
-    """Change how a decoder computes that always begins with silence: its histories are not read, and not made.
+    """Change how a decoder computes when every sound starts from silence: histories are neither read nor returned.
 
-    Padding keeps the layout of the sound, while joining a history to it does not. `compiled`: so is the snake, which
-    makes a dozen passes over memory otherwise.
+    Padding keeps the memory layout of the sound; concatenating a history would not. `compiled`: compile the snake,
+    which otherwise takes a dozen passes over memory.
     """
     if compiled:
         from omnitts_cli.training.compiled import CompiledSnake
@@ -116,7 +117,7 @@ class _RiseFromSilence(CausalRise):
 
 
 def in_float32(modules: Iterable[nn.Module], device_type: str) -> None:
-    """Change how modules compute: never in half precision, whatever their surroundings do."""
+    """Make modules compute in float32, even under autocast."""
     for module in modules:
         module.forward = _precise(module.forward, device_type)
 

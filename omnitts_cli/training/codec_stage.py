@@ -1,4 +1,4 @@
-"""The codec learns: sound -> latents -> books -> sound, first without books, then with them."""
+"""Trains the codec: sound -> latents -> codebooks -> sound, first without codebooks, then with them."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ SAVE_EVERY = 60.0  # seconds
 HINT_WIDTH = 128
 OUTLINE_WIDTH = 256
 PITCHES_PER_FRAME = FRAME // DOWN // HOP
-TRUSTED = 0.5  # share of the time after which the running measure of latents is trusted alone
+TRUSTED = 0.5  # share of the time after which latents are scaled by their running measure alone
 
 
 class CodecStage:
-    """Everything that learns, and the two halves of a step as functions that can be captured."""
+    """All modules that learn, and the two halves of a step (`learn`, `update`) as functions that can be captured."""
 
     NAME = "codec"
-    GROWS = True  # whether speech that comes later is learned from too
-    SKIP: tuple[str, ...] = ("books",)  # weights that do not learn by gradients
+    GROWS = True  # whether shards that appear during training are read too
+    SKIP: tuple[str, ...] = ("books",)  # weights without gradients
     LOSSES: tuple[str, ...] = ("mel", "wave", "commit", "alike", "phones", "periods", "pitch", "low", "outline")
 
     def __init__(self, recipe: Recipe, device: Device, pool: SoundPool, team: Team) -> None:
@@ -51,16 +51,16 @@ class CodecStage:
         codec = build_codec(sizes)
         self.encoder, self.decoder = codec.encoder.to(where), codec.decoder.to(where)
         self.quantiser = LearningQuantiser(sizes.groups, sizes.codes, sizes.book_width).to(where)
-        # what the leading group means is given by the phones in it; this half is thrown away later
+        # auxiliary heads, not exported: the leading group must predict the phones
         self.phones = nn.Sequential(
             nn.Linear(sizes.book_width, HINT_WIDTH), nn.SiLU(), nn.Linear(HINT_WIDTH, PHONES_PER_FRAME * len(PHONES))
         ).to(where)
         self.mel, self.periods = MelDistance(SAMPLE_RATE).to(where), Periodicity().to(where)
-        # and the pitch by all of them, four times a frame
+        # all groups together must predict the pitch, four times a frame
         self.pitch = nn.Sequential(
             nn.Linear(sizes.quantised, HINT_WIDTH), nn.SiLU(), nn.Linear(HINT_WIDTH, PITCHES_PER_FRAME)
         ).to(where)
-        # and the low wave, of which a frame continues what the frame before it has begun
+        # and the wave of low frequencies, which continues from frame to frame
         self.low = LowWaves().to(where)
         self.outline = nn.Sequential(
             nn.Linear(2 * sizes.quantised, OUTLINE_WIDTH), nn.SiLU(), nn.Linear(OUTLINE_WIDTH, FRAME // LOW_DOWN[0])
@@ -99,14 +99,14 @@ class CodecStage:
 
     def resume(self, tensors: dict[str, Tensor]) -> None:
         for name, module in self.modules().items():
-            if found := parts.under(name, tensors):  # discriminators come with the polish alone
+            if found := parts.under(name, tensors):  # only a checkpoint of the polish has discriminators
                 module.load_state_dict(found)
 
     def begin(self, capture: Capture, journal: Journal) -> None:
-        """Called once, when the weights and the first speech are there."""
+        """Called once, after the weights and the first speech have been loaded."""
 
     def learn(self, bypass: bool) -> None:
-        """One batch of examples, to `gradients`, and to what the books measure; the losses are added to `losses`."""
+        """Compute the gradients of one batch and update what the codebooks measure. Adds the losses to `losses`."""
         plan = self.plan
         true, said = self.pool.draw(plan.batch, plan.frames)
         with self.weights.used(self.weights.parts()):
@@ -122,8 +122,8 @@ class CodecStage:
         self.losses += torch.stack([mel, wave, commit, alike, phones, periods, pitch, phase, outline]).detach()
 
     def repetition(self, made: Tensor, true: Tensor, guessed: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Where the true sound is voiced: how far autocorrelations are apart, and how far, in octaves, the guessed
-        pitch [B, T, PITCHES_PER_FRAME] is from that of the sound."""
+        """Two distances where the true sound is voiced: between autocorrelations, and in octaves between the pitch and
+        the predicted one [B, T, PITCHES_PER_FRAME]."""
         with torch.no_grad():
             wanted, loudness = self.periods(true)
             pitch, voiced = pitches(wanted, loudness)
@@ -140,8 +140,8 @@ class CodecStage:
             return self.encode(sound)
 
     def repeat(self, latent: Tensor, bypass: bool) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-        """A latent -> its sound [B, n], what the decoder was given, the leading group's entries, and two losses of the
-        books."""
+        """Latents -> their sound [B, n], the decoder's input, the entries of the leading group, and two losses of the
+        codebooks."""
         quantised, leading, commit, alike = self.quantiser(
             latent, self.encoder.quantiser, self.decoder.quantiser, self.plan.shorter, bypass
         )
@@ -150,24 +150,24 @@ class CodecStage:
         return made, quantised, leading, commit, alike
 
     def exchange(self) -> None:
-        """What the members of a team have learned becomes the mean of all."""
+        """Average gradients and measurements over the members of the team."""
         for measured in (self.gradients, *self.quantiser.measured()):
             self.team.average(measured)
         self.team.start_alike(self.quantiser.newcomers())
 
     def update(self) -> None:
-        nn.utils.clip_grad_norm_(self.learned, 100.0)  # a seat belt, never tight
+        nn.utils.clip_grad_norm_(self.learned, 100.0)  # only a safeguard
         self.optimiser.step()
         self.quantiser.renew()
 
     def resume_settled(self, codec: Codec) -> None:
-        """Go on from an exported codec."""
+        """Continue from an exported codec."""
         self.encoder.load_state_dict(codec.encoder.state_dict())
         self.decoder.load_state_dict(codec.decoder.state_dict())
         self.quantiser.adopt(self.latents(), self.encoder.quantiser)
 
     def spread_out(self) -> None:
-        """Go on with a codec whose residual half used a few dimensions; its books start anew."""
+        """Continue with a codec whose residual latents use only a few dimensions; its residual codebooks start anew."""
         self.quantiser.spread_out(self.latents(), self.encoder.quantiser, self.decoder.quantiser)
         self.start_alike()
 
@@ -189,7 +189,7 @@ class CodecStage:
 
 
 def _with_before(x: Tensor) -> Tensor:
-    """[B, T, width] -> [B, T, 2 * width]: each frame beside the one before it."""
+    """[B, T, width] -> [B, T, 2 * width]: each frame is joined to the one before it."""
     return torch.cat([F.pad(x[:, :-1], (0, 0, 1, 0)), x], -1)
 
 
@@ -203,10 +203,10 @@ def train_codec(
     minutes: float,
     team: Team,
 ) -> None:
-    """Learn for `minutes` from where `folder` says the codec is; leave it there."""
+    """Train for `minutes`, from the checkpoint or the finished codec in `folder`; saves a checkpoint there."""
     journal = Journal(folder / team.curves, kind.NAME, team.leads)
     stream = device.stream()
-    with stream, torch.inference_mode(False):  # a stream may be made for speaking alone
+    with stream, torch.inference_mode(False):  # the device's stream may be in inference mode
         pool.add(shards.read(at_least=64))
         while not kind.GROWS and pool.hours < recipe.teacher.kept and (more := shards.read()):
             pool.add(more)
@@ -229,7 +229,7 @@ def train_codec(
 
 
 class Loop:
-    """Which step comes when, at which rate, and what is written down."""
+    """The training loop: phases, learning rate, journal and checkpoints."""
 
     def __init__(
         self,
@@ -253,7 +253,7 @@ class Loop:
         self._phase(None, bypass=False)
 
     def _phase(self, until: int | None, bypass: bool) -> None:
-        """Until so many steps are done, or the time is spent."""
+        """Train until `until` steps are done or the time is spent."""
         learn, update = self.capture(lambda: self.stage.learn(bypass)), self.capture(self.stage.update)
         self.journal.write(event="phase", bypass=bypass, step=self.steps)
         while (until is None or self.steps < until) and (spent := self._spent()) < 1.0:

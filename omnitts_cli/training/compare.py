@@ -1,4 +1,4 @@
-"""Systems side by side on the same sentences: a table in Markdown, and a page of spectrograms."""
+"""Compares systems on the same sentences: a table in Markdown, and a page of spectrograms."""
 
 from __future__ import annotations
 
@@ -28,20 +28,21 @@ NEIGHBOURS = 8  # bins on either side
 CLIPPED = 0.999
 DRAWS = 1000
 SHOWN, LOUDEST, RANGE = 3, 30, 90  # sentences on the page; decibels
-COLOURS = 48  # of the picture, which is kept with the code
+COLOURS = 48  # of the picture, to keep it small
 Sounds = list[np.ndarray]
 
 
 @dataclass(frozen=True)
 class System:
-    """What one system made of every sentence: mono float32 at 24 kHz."""
+    """The sounds of one system, one for each sentence: mono float32 at 24 kHz."""
 
     name: str
     sounds: Sounds
 
 
 def systems(named: Sequence[str], recipe: Recipe, voice: str | None) -> list[System]:
-    """NAME=FOLDER each: a folder of 000.wav, 001.wav ..., a model folder, or the teacher's folder."""
+    """The systems of arguments NAME=FOLDER: a folder of 000.wav, 001.wav ..., a model folder, or the teacher's
+    folder."""
     pairs = [pair.partition("=") for pair in named]
     if bad := next((pair for pair in pairs if not (pair[0] and pair[2])), None):
         raise InputError(f"{''.join(bad)!r} is not NAME=FOLDER", hint="--sounds hibari=DIR ours=DIR")
@@ -73,14 +74,14 @@ def _recorded(path: Path) -> np.ndarray:
 
 
 def compare(found: Sequence[System], listeners: Listeners, folder: Path) -> None:
-    """WORK/compared.json, and WORK/compared.md for a card."""
+    """Writes compared.json, and compared.md for a model card."""
     measured = {system.name: measure(system, found[0], listeners) for system in found}
     (folder / "compared.json").write_text(json.dumps(measured, indent=1) + "\n")
     (folder / "compared.md").write_text(markdown(measured))
 
 
 def measure(system: System, first: System, listeners: Listeners) -> dict[str, float]:
-    """`first`: the system whose voice the others are compared with."""
+    """The figures of one system. `first`: the system with whose voice it is compared."""
     texts, harvard = spoken_texts(), len(sentences())
     counts = np.array([len(words(text)) for text in texts])
     said = zip(texts, system.sounds, strict=True)
@@ -133,7 +134,7 @@ def _power(sound: np.ndarray) -> np.ndarray:
 
 
 def markdown(measured: dict[str, dict[str, float]]) -> str:
-    """Systems as columns."""
+    """The table, with a column for each system."""
     rows = {
         f"WER, {len(spoken_texts())} sentences (95 %)": "{wer:.3f} ({wer_low:.3f} to {wer_high:.3f})",
         "WER, Harvard / harder sentences": "{wer_harvard:.3f} / {wer_harder:.3f}",
@@ -150,7 +151,7 @@ def markdown(measured: dict[str, dict[str, float]]) -> str:
 
 
 def page(found: Sequence[System], picture: Path) -> None:
-    """Spectrograms of the first sentences: a sentence a row, a system a column."""
+    """Draws spectrograms of the first sentences: a row for each sentence, a column for each system."""
     try:
         import matplotlib
     except ImportError:

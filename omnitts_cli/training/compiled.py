@@ -17,12 +17,13 @@ torch._dynamo.config.recompile_limit = 32
 
 @torch.compile(dynamic=False)
 def _snake(rows: Tensor, alpha: Tensor, beta: Tensor) -> Tensor:
-    """With its factors, which would be nine kernels of a few numbers each, and as many for their gradients."""
+    """Snake with its factors computed inside, which would otherwise take nine tiny kernels, and as many for
+    gradients."""
     return codec_layers.snake(rows, alpha.exp(), 1.0 / (beta.exp() + 1e-9))
 
 
 class CompiledSnake(Snake):
-    """It always gets rows: every other layout would be compiled again."""
+    """The input is always reshaped to rows, because every other layout would be compiled again."""
 
     def forward(self, x: Tensor) -> Tensor:
         rows = x.transpose(1, 2).reshape(-1, x.shape[1])  # a view, since x is laid out channels-last

@@ -21,14 +21,13 @@ from omnitts_cli.training.strangers import describe
 from omnitts_cli.training.teacher import FACTS, PHONES_PER_FRAME, SAMPLE_RATE, SAMPLES_PER_FRAME
 from omnitts_cli.training.tokens import Tokens
 
-FIXED_ROWS = (
-    11  # of a prompt, beside the text and the frames: role 3, tag 4, speaker, begin, end of text, begin of sound
-)
+FIXED_ROWS = 11
+"""Rows of a prompt besides text and frames: role 3, tag 4, speaker, begin and end of text, begin of sound."""
 INSTRUCTION_FRAME = ("<|im_start|>", "user\n", "<|im_end|>", "\n")
 LONGEST_INSTRUCTION = 64  # ids
 MEL = MelShape(SAMPLE_RATE)
 TOGETHER, STEP = 32, 8
-"""Utterances that are encoded at once, those of like length together; their frames are filled up to multiples."""
+"""Utterances that are encoded at once, sorted by length, and the multiple to which their frames are padded."""
 Table = TypeVar("Table", bound="UtteranceTable")
 
 
@@ -49,7 +48,7 @@ class UtteranceTable:
         self.added = 0
 
     def add(self, texts: list[list[int]], codes: Tensor, utterances: list[Utterance]) -> Tensor:
-        """Texts as ids, codes [n, up to `frames`, G], and what both come from -> the places."""
+        """Store texts as ids, codes [n, up to `frames`, G] and the phones of `utterances`; returns their places."""
         at = [(self.added + n) % self.capacity for n in range(len(texts))]
         phones = torch.zeros(len(texts), self.frames, PHONES_PER_FRAME, dtype=torch.uint8)
         for row, utterance in zip(phones, utterances, strict=True):
@@ -66,13 +65,13 @@ class UtteranceTable:
         return places
 
     def keep_drawn(self, places: Tensor, frames: Tensor, codes: Tensor, known: Tensor) -> None:
-        """Codes [n, G] that the model drew for frames [n] of places [n]; those that are not `known` are dropped."""
+        """Store the codes [n, G] that the model drew for frames [n] of places [n], where `known` [n]."""
         slots = torch.where(known, places * self.frames + frames, self.capacity * self.frames)
         self.drawn.flatten(0, 1)[slots] = codes.to(torch.int16)
 
 
 class StrangerTable(UtteranceTable):
-    """Beside each utterance another one of the same speaker: its clip as mel bands, its words and codes."""
+    """Stores with each utterance another one of the same speaker: its clip as mel bands, its words and codes."""
 
     def __init__(self, rows: int, groups: int, capacity: int, device: torch.device, clip: float) -> None:
         super().__init__(rows, groups, capacity, device)
@@ -82,7 +81,7 @@ class StrangerTable(UtteranceTable):
         self.mels = torch.zeros(capacity, MEL.bands, columns, dtype=torch.float16, device=device)
         self.before_text = torch.zeros_like(self.text)
         self.before_codes = torch.zeros_like(self.codes)
-        # text length and frames; 0 where it is too long to stand in one prompt with the utterance
+        # text length and frames; 0 if it is too long to share a prompt with the utterance
         self.before_facts = torch.zeros(capacity, 2, dtype=torch.int64, device=device)
         self.made = torch.zeros(capacity, FACTS, device=device)
         self.instruction = torch.zeros(capacity, LONGEST_INSTRUCTION, dtype=torch.int16, device=device)
@@ -91,9 +90,9 @@ class StrangerTable(UtteranceTable):
     def add_strangers(
         self, places: Tensor, instructions: list[list[int]], texts: list[list[int]], codes: Tensor, clips: list[Tensor]
     ) -> None:
-        """For those that `add` has put there: how they are described, and what their speakers said at another time.
+        """Store descriptions and the other utterances of the speakers for `places`, which `add` has returned.
 
-        codes [n, frames, G]; clips: that other speech itself, int16.
+        `texts`, `codes` [n, frames, G] and `clips` (int16) are those of the other utterances.
         """
         device = self.text.device
         clips_of_one_length = torch.stack([_clip(clip, self._samples) for clip in clips])
@@ -110,7 +109,7 @@ class StrangerTable(UtteranceTable):
 
 
 def _clip(sound: Tensor, samples: int) -> Tensor:
-    """A random stretch of a long sound; a short one again and again."""
+    """`samples` samples: a random stretch of a longer sound, or a shorter one repeated."""
     if len(sound) < samples:
         return sound.repeat(-(-samples // len(sound)))[:samples]
     start = random.randrange(len(sound) - samples + 1)
@@ -125,7 +124,7 @@ def _padded(texts: list[list[int]], width: int) -> Tensor:
 
 
 class Instructions:
-    """Descriptions of unseen speakers, as the ids that open a prompt."""
+    """Descriptions of unnamed speakers, as the ids with which a prompt begins."""
 
     def __init__(self, seed: int, tokens: Tokens) -> None:
         self._draw, self._encoder = random.Random(seed), tokens.encoder()
@@ -134,7 +133,7 @@ class Instructions:
         self._newline = self._ids(newline)
 
     def of(self, utterance: Utterance) -> list[int]:
-        """One that is short enough; a tokenizer with few merges needs more than one try."""
+        """A random description of at most LONGEST_INSTRUCTION ids; a tokenizer with few merges needs several tries."""
         while True:
             body = self._ids(self._user + describe(utterance.facts, self._draw))
             ids = [*self._start, *body, *self._stop, *self._newline]
@@ -160,15 +159,15 @@ class Dataset:
         longer = list(zip(sizes, recipe.strangers.clips, strict=True))
         self.tables = [UtteranceTable(*size, capacity, device) for size in sizes]
         self.strangers = [StrangerTable(*size, recipe.strangers.kept, device, clip) for size, clip in longer]
-        # the first utterances are never learned from: the loss on them says what was understood
+        # the first utterances are held back, to measure the loss on them
         self.held_back = [UtteranceTable(*size, plan.held_back, device) for size in sizes]
         self.held_strangers = [StrangerTable(*size, plan.held_back, device, clip) for size, clip in longer]
         self._waiting: list[list[Utterance]] = [[] for _ in sizes]
-        self._waiting_strangers: list[Utterance] = []  # two and two
+        self._waiting_strangers: list[Utterance] = []  # in pairs of one speaker
         self.seconds = 0.0
 
     def ready(self, least: int) -> bool:
-        """Whether there is something of everything to learn from."""
+        """Whether every table has utterances, and the first at least `least`."""
         return self.tables[0].added >= least and all(t.added for t in (*self.tables, *self.strangers))
 
     def add(self, utterances: list[Utterance]) -> None:
@@ -178,7 +177,7 @@ class Dataset:
                 self._waiting[n].append(utterance)
         passing = [u for u in utterances if u.voice == PASSING]
         for one, other in pairwise(passing):
-            if one.stranger == other.stranger:  # the second of two is never the first of the next
+            if one.stranger == other.stranger:  # two neighbouring pairs never have the same number
                 self._waiting_strangers += [one, other]
         for n, waiting in enumerate(self._waiting):
             while len(waiting) >= self._at_once:
@@ -189,7 +188,8 @@ class Dataset:
             self._add_strangers([self._waiting_strangers.pop() for _ in range(self._at_once)])
 
     def _add_strangers(self, said: list[Utterance]) -> None:
-        """Two and two; each goes where there is room for it and its description, and takes the other's along."""
+        """Add pairs of one speaker: each utterance to the shortest table with room for it and its description, together
+        with the other one of its pair."""
         codes = self._encode(said, self._longest)
         instructions = [self._instructions.of(u) for u in said]
         lines: list[list[int]] = [[] for _ in self.strangers]
@@ -212,21 +212,21 @@ class Dataset:
                 )
 
     def _fitting(self, utterance: Utterance, instructed: int = 0) -> int | None:
-        """The shortest table that has room, if there is one."""
+        """The index of the shortest table with room, if there is one."""
         text, sound = self._ids[utterance.text], utterance.sound
         rows = FIXED_ROWS + instructed + len(text) + len(sound) // SAMPLES_PER_FRAME
         return next((n for n, table in enumerate(self.tables) if rows <= table.rows), None)
 
     @torch.no_grad()
     def _encode(self, utterances: list[Utterance], frames: int) -> Tensor:
-        """[n, frames, G]; behind the end of a sound they mean nothing."""
+        """Codes [n, frames, G]; those after the end of a sound have no meaning."""
         device, groups = self.tables[0].text.device, self._encoder.shape.groups
         codes = torch.zeros(len(utterances), frames, groups, dtype=torch.int64, device=device)
         order = sorted(range(len(utterances)), key=lambda n: len(utterances[n].phones))
         for at in range(0, len(order), TOGETHER):
             those = order[at : at + TOGETHER]
-            # filled up to few different lengths, so that few choices of algorithm serve all; the encoder never looks
-            # ahead
+            # padded to a few lengths, so that few algorithms are chosen; the encoder is causal, so padding changes
+            # nothing
             longest = min(frames, -(-len(utterances[those[-1]].phones) // STEP) * STEP)
             sound = torch.zeros(len(those), longest * SAMPLES_PER_FRAME, dtype=torch.int16)
             for row, n in zip(sound, those, strict=True):
@@ -238,5 +238,5 @@ class Dataset:
 
 
 def _filling(held: Table, learned: Table) -> Table:
-    """The first are held back."""
+    """The table to fill: that of held-back utterances until it is full, then the other."""
     return learned if held.added >= held.capacity else held

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-SEXES = 160.0  # Hz: men are below it
-DEEP, LOW = 119.0, 188.0  # Hz, of a man and of a woman: the middle between what training calls deep and high
-HIGHEST_MAN, LOWEST_WOMAN = 200.0, 130.0  # Hz: beyond, it is the other sex
+SEXES = 160.0  # Hz, between men and women
+DEEP, LOW = 119.0, 188.0  # Hz, for a man and a woman: midway between what training calls deep and high
+HIGHEST_MAN, LOWEST_WOMAN = 200.0, 130.0  # Hz: beyond these it counts as the other sex
 
 
 @dataclass(frozen=True)
 class Description:
-    """`hertz`: from, up to. `pace`: 1 is faster than `plain` with the same seed, -1 slower."""
+    """`hertz`: the range of pitch. `pace`: 1 must be faster than `plain` with the same seed, -1 slower."""
 
     words: str
     hertz: tuple[float, float]

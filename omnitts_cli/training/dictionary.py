@@ -1,4 +1,4 @@
-"""misaki's American dictionary (hexgrad, Apache-2.0) and CMUdict -> the file that `text/american` looks words up in.
+"""Makes the dictionary of `text/american` from misaki's American dictionary (hexgrad, Apache-2.0) and CMUdict.
 
     python -m omnitts_cli.training.dictionary --lexicon FOLDER --cmudict FILE
 
@@ -33,9 +33,8 @@ def misaki(folder: Path) -> tuple[dict[str, Readings], dict[str, Readings]]:
 def entries(
     gold: dict[str, Readings], silver: dict[str, Readings], others: dict[str, str], own: dict[str, str]
 ) -> dict[str, str]:
-    """Every word with its line of the file. Our own words replace misaki's, and `others` has what misaki lacks.
-
-    Left out is what the rules of inflection give anyway.
+    """Every word with its line of the file. Our own words replace misaki's, and `others` has words that misaki lacks.
+    Words that the rules of inflection yield are left out.
     """
     found = Lines({word: line(readings, "-") for word, readings in silver.items()})
     found |= {word: line(readings, "") for word, readings in gold.items()}
@@ -51,7 +50,7 @@ def entries(
         for word, spoken in others.items()
         if not {word, word.removesuffix("e")} & known and not words.inflected(word) and not words.inflected(word[:-1])
     }
-    for word in sorted(found, key=len):  # stems first, which stay
+    for word in sorted(found, key=len):  # stems come first and are kept
         if word.islower() and words.inflected(word) == found[word].removeprefix("-").replace(SPACE, " "):
             del found[word]
     return found
@@ -72,7 +71,7 @@ def line(readings: Readings, mark: str) -> str:
 
 
 def sounds(spoken: str) -> str:
-    """Tapped t as Kokoro writes it; a glottal stop is a t."""
+    """Writes a tapped t as Kokoro does, and a glottal stop as t."""
     return spoken.replace("ɾ", "T").replace("ʔ", "t")
 
 

@@ -1,4 +1,4 @@
-"""Discriminators over spectra and over sound folded by a period: they learn to tell generated sound from true sound."""
+"""Discriminators: they learn to tell generated from true sound, by spectra and by sound folded at several periods."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from omnitts_cli.training.mel_distance import spectrum
 
 SPECTRUM_WINDOWS = (2048, 1024, 512)
 POWER, FLOOR = 0.3, 1e-7
-"""Magnitudes are raised to a power, or only the loudest bins would count; squares below the floor are silence."""
-LOUDER = 5.0  # speech is quiet beside what weights of a new network expect
+"""Exponent for magnitudes, so that soft bins count too; power below the floor is silence."""
+LOUDER = 5.0  # speech has small values for a newly initialised network
 
 
 class SpectrumDiscriminator(nn.Module):
-    """Convolutions over one complex spectrum and its magnitudes; its score is a map, its layers are features."""
+    """Convolutions over one complex spectrum and its magnitudes. The score is a map; all layers are features."""
 
     def __init__(self, window: int, width: int) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ class SpectrumDiscriminator(nn.Module):
 
 
 class PeriodDiscriminator(nn.Module):
-    """Convolutions along every `period`-th sample: what repeats, and how regularly."""
+    """Convolutions along every `period`-th sample, which show what repeats and how regularly."""
 
     def __init__(self, period: int, width: int) -> None:
         super().__init__()
@@ -95,7 +95,7 @@ def discriminator_loss(true: list[Tensor], made: list[Tensor]) -> Tensor:
 def generator_losses(
     made: list[Tensor], made_features: list[list[Tensor]], true_features: list[list[Tensor]], compiled: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """(the adversarial loss, how far apart the features are)."""
+    """(the adversarial loss, the distance between features)."""
     distance = apart_from
     if compiled:
         from omnitts_cli.training.compiled import compiled_apart as distance
@@ -114,5 +114,5 @@ def apart_from(made: Tensor, true: Tensor) -> Tensor:
 
 
 def _row(x: Tensor) -> Tensor:
-    """All numbers of [B, C, H, W], in the order in which channels-last keeps them."""
+    """[B, C, H, W] flattened in its channels-last memory order."""
     return x.permute(0, 2, 3, 1).reshape(-1)

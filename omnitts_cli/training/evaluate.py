@@ -1,4 +1,4 @@
-"""Evaluation: how much of what was spoken a recogniser understands, one that this project did not write."""
+"""Evaluation: the sentences to speak, and word errors by an independent recogniser."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ Transcribe = Callable[[np.ndarray], str]
 
 @dataclass(frozen=True)
 class HardWord:
-    """A word that is easily misread. `phonemes`: how the sentence asks for it, in the teacher's alphabet; / is or."""
+    """A word that is easily misread. `phonemes`: how the sentence requires it, in the teacher's alphabet; / separates
+    alternatives."""
 
     word: str
     phonemes: str
@@ -32,17 +33,17 @@ def sentences() -> list[str]:
 
 
 def harder() -> list[str]:
-    """Names, terms and rare words that no context gives away; training must never have read them either."""
+    """Sentences with names, terms and rare words; training must not have read them either."""
     return _lines("harder.txt")
 
 
 def hard_words() -> list[HardWord]:
-    """And of these."""
+    """Hard words, each in a sentence; training must not have read these either."""
     return [HardWord(*line.split("|")) for line in _lines("hard_words.txt")]
 
 
 def unseen() -> list[str]:
-    """Everything that training must never have read."""
+    """All sentences that training must not read."""
     return [*sentences(), *harder(), *(hard.sentence for hard in hard_words())]
 
 
@@ -55,7 +56,7 @@ def words(text: str) -> list[str]:
 
 
 def word_errors(said: Sequence[str], recognised: Sequence[str]) -> int:
-    """Words to change, drop or add to get from one to the other."""
+    """The edit distance in words."""
     row = list(range(len(recognised) + 1))
     for i, word in enumerate(said, 1):
         last, row = row, [i]
@@ -89,7 +90,7 @@ def recogniser() -> Transcribe:
 
 
 def resample(sound: np.ndarray, length: int) -> np.ndarray:
-    """Another number of samples for the same sound, by its spectrum; exact for sound that ends in silence."""
+    """Resamples by the spectrum; exact for sound that ends in silence."""
     spectrum = np.fft.rfft(sound)
     bins = length // 2 + 1
     spectrum = spectrum[:bins] if bins <= len(spectrum) else np.pad(spectrum, (0, bins - len(spectrum)))

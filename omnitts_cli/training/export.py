@@ -1,4 +1,4 @@
-"""Export: what the stages left -> a model folder in the released format, by the family's own rename tables."""
+"""Export: checkpoints of the stages -> a model folder in the released format, by the family's rename tables."""
 
 from __future__ import annotations
 
@@ -39,10 +39,9 @@ def export(recipe: Recipe, work: Path, tokens: Tokens, folder: Path) -> None:
 
 @torch.no_grad()
 def _stretch(encoder: SpeakerEncoder, centre: Tensor, factor: float) -> None:
-    """Every vector is moved away from their mean, in the last layer.
-
-    A talker that speaks by itself is pulled towards the mean voice: its own codes are nearer to it than the clip is.
-    The mean is in a checkpoint alone: to go on from the finished model is to learn with stretched vectors.
+    """Changes the last layer so that every vector is moved away from the mean of all. This makes up for the talker,
+    whose own codes pull its voice towards the mean. Only a checkpoint has the mean, so training that continues from a
+    finished model starts with stretched vectors.
     """
     encoder.out.weight.mul_(factor)
     encoder.out.bias.sub_(centre).mul_(factor).add_(centre)
@@ -56,12 +55,12 @@ def export_codec(recipe: Recipe, work: Path, folder: Path) -> None:
     codec = settled_codec(recipe, work)
     spoken = stored(codec.decoder, decoder_names(codec.decoder.shape))
     encoder = stored(codec.encoder, encoder_names(codec.encoder.shape))
-    # half precision: a codec weight needs more digits than range
+    # float16: codec weights need precision more than range
     _write(spoken | encoder, torch.float16, folder / "model.safetensors")
 
 
 def _describe(path: Path, content: dict[str, Any]) -> None:
-    path.write_text(json.dumps(content, separators=(",", ":")) + "\n")  # every byte travels with the package
+    path.write_text(json.dumps(content, separators=(",", ":")) + "\n")  # compact, as it is part of the package
 
 
 def _write(tensors: dict[str, Tensor], dtype: torch.dtype, path: Path) -> None:
@@ -69,7 +68,7 @@ def _write(tensors: dict[str, Tensor], dtype: torch.dtype, path: Path) -> None:
 
 
 def stored(module: nn.Module, names: Names) -> dict[str, Tensor]:
-    """A rename table walked backwards: our tensors under the names and in the shapes of the checkpoint."""
+    """Applies a rename table backwards: our tensors under the names and in the shapes of the checkpoint."""
     ours = dict(module.named_parameters()) | dict(module.named_buffers())
     tensors: dict[str, Tensor] = {}
     for name, source in names.items():
@@ -91,7 +90,7 @@ def stored(module: nn.Module, names: Names) -> dict[str, Tensor]:
 
 
 def _apart(name: str, value: Tensor, count: int, ours: dict[str, Tensor]) -> tuple[Tensor, ...]:
-    """The parts of a joined matrix. Queries are as wide as what leaves attention; the others share the rest."""
+    """Splits a joined matrix: queries have the width of the attention output, keys and values share the rest."""
     if count == 3:
         queries = ours[name.replace("qkv", "out")].shape[1]
         rest = (value.shape[0] - queries) // 2

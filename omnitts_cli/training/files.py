@@ -14,7 +14,7 @@ from omnitts_cli.training.teacher import SAMPLE_RATE, SAMPLES_PER_FRAME
 from omnitts_cli.training.tokens import Tokens
 
 SPEECH_POSITIONS = 4096  # more than five minutes of prompt and speech; never trained for, refused beyond
-LONGEST_PIECE = 110  # letters: it is taught sentences of up to nine seconds
+LONGEST_PIECE = 110  # letters: it is trained on sentences of up to nine seconds
 VERSION = "4.57.3"  # of transformers, as the released files say
 
 

@@ -1,4 +1,4 @@
-"""Guesses: a half that is thrown away later, and that makes the speaker's vector and every frame say who speaks."""
+"""Auxiliary heads for training: they predict facts about the speaker from the speaker's vector and every frame."""
 
 from __future__ import annotations
 

@@ -19,12 +19,12 @@ from omnitts_cli.training.recogniser import USED, Found, Recogniser
 from omnitts_cli.training.teacher import PHONES_PER_FRAME, SILENCE
 
 DISTANCES = ("heard_layers", "heard_phones", "heard_speaker", "heard_spectra")
-MISHEARD = ("misheard", "misheard_true")  # shares of the sounds that it takes for others: in decoded and in true sound
+MISHEARD = ("misheard", "misheard_true")  # share of phones recognised wrongly, in decoded and in true sound
 BATCH, FRAMES = 32, 32
 RATE, FINAL_RATE, WARM_UP = 1e-3, 2e-5, 200
 LOOK_EVERY, WRITE_EVERY = 50, 20  # steps between checks of the time budget; checks between lines of the journal
-SOFTER = 2.0  # temperature at which the probabilities of phones are compared, so that clear ones count too
-LOCAL = 16  # hops of 10 ms in a short-time mean of a spectrum
+SOFTER = 2.0  # temperature for comparing phone probabilities, so that they differ where the recogniser is certain too
+LOCAL = 16  # hops of 10 ms over which spectra are averaged
 
 
 class Hearing:
@@ -35,7 +35,7 @@ class Hearing:
         self.recogniser = Recogniser(width).to(device.torch_device).requires_grad_(False)
 
     def teach(self, minutes: float, capture: Capture, journal: Journal) -> float:
-        """Learn for `minutes`; returns the share of the sounds that the recogniser names right in the end."""
+        """Train the recogniser for `minutes`; returns the share of phones that it names correctly at the end."""
         where = self.device.torch_device
         self.recogniser.train().requires_grad_(True)
         weights = JoinedWeights((self.recogniser,), half_type(self.device))
@@ -59,10 +59,10 @@ class Hearing:
             measured.add_(torch.stack([named, who, right, variance, torch.ones_like(right)]).detach())
 
         def write(steps: int) -> float:
-            """The means since the last line, to the journal."""
+            """Write the means since the last line to the journal; returns the share of correct phones."""
             named, who, right, variance, count = measured.tolist()
             measured.zero_()
-            explained = 1 - who / max(variance, 1e-6)  # of the variance of who speaks
+            explained = 1 - who / max(variance, 1e-6)  # share of the variance of the speaker facts
             journal.write(taught=steps, phones=named / count, who=who / count, right=right / count, explained=explained)
             return float(right / count)
 
@@ -81,13 +81,13 @@ class Hearing:
 
     @torch.no_grad()
     def settle(self) -> None:
-        """The recogniser stays as it is from now on; how its weights are used is made once."""
+        """Freeze the recogniser and convert its weights to the precision of its products, once."""
         self.recogniser.eval().requires_grad_(False)
         self.weights = JoinedWeights((self.recogniser,), half_type(self.device))
         self.parts = [part.clone() for part in self.weights.parts()]
 
     def apart(self, made: Tensor, true: Tensor, places: Tensor) -> list[Tensor]:
-        """DISTANCES of two sounds [B, n], and MISHEARD; `places`: which frames of the pool they are [B, T]."""
+        """Returns DISTANCES, then MISHEARD, of two sounds [B, n]. `places` [B, T]: their frames in the pool."""
         spectra = self.recogniser.spectra(torch.cat([made, true]))
         with self.weights.used(self.parts), half(self.device):
             both = self.recogniser(spectra)
@@ -99,7 +99,7 @@ class Hearing:
 
 
 def masked(spectra: Tensor) -> Tensor:
-    """Noise, and a band and a moment without anything: the recogniser must use all that tells a sound."""
+    """Adds noise and blanks out a band and a moment, so that the recogniser learns to use every cue."""
     size, _, hops = spectra.shape
     chance = torch.rand(6, size, 1, 1, device=spectra.device)
     noise = 2.0 * chance[0] - 2.0 + 0.3 * torch.randn_like(spectra)
@@ -112,7 +112,7 @@ def masked(spectra: Tensor) -> Tensor:
 
 
 def distances(made: Found, true: Found) -> list[Tensor]:
-    """How far layers, probabilities of phones, and speakers are apart; `true` is not taught."""
+    """Distances between layers, phone probabilities and speakers. No gradient flows into `true`."""
     layers = [_relative(a, b.detach()) for a, b in zip(made.layers, true.layers, strict=True)]
     wanted = F.log_softmax(true.phones.detach() / SOFTER, -1)
     phones = (wanted.exp() * (wanted - F.log_softmax(made.phones / SOFTER, -1))).sum(-1).mean() * SOFTER**2
@@ -126,8 +126,10 @@ def _relative(made: Tensor, true: Tensor) -> Tensor:
 
 
 def spectra_apart(made: Tensor, true: Tensor) -> Tensor:
-    """How far mean spectra are apart, over whole examples and over short times: [B, bands, hops] of each.
+    """Distance between mean spectra [B, bands, hops], over whole examples and over short times.
 
-    A distance at each moment asks for the median of all voices where codes leave a choice; means say which voice."""
+    Where the codes leave the voice open, a distance at each moment pulls the decoder to the median of all voices;
+    means tell it which voice it is.
+    """
     off = (made - true.detach())[:, : USED[0]]
     return off.mean(2).abs().mean() + F.avg_pool1d(off, LOCAL, LOCAL // 2).abs().mean()

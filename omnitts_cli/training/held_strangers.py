@@ -1,4 +1,4 @@
-"""How the language side speaks for unseen speakers, which it never learned from: by a clip, after a clip, described."""
+"""Losses of the language side on held-back unnamed speakers: cloned, continued after the clip, and described."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ Rows = Callable[[Batch, Tensor | None], Tensor]
 def held_strangers(
     speech: Speech, rows: Rows, tables: list[StrangerTable], recipe: Recipe, ids: tuple[CodecIds, TextIds]
 ) -> dict[str, float]:
-    """Losses of the first group. `held_swapped` is with somebody else's clip: how much worse says what a clip tells."""
+    """Losses of the leading group. `held_swapped` is with another speaker's clip: its difference from `held_cloned`
+    shows what a clip tells."""
     sums: dict[str, float] = {}
     for table in tables:
         by_clip, after_clip = (cloned(table, table.capacity, recipe, continued) for continued in (0.0, 1.0))

@@ -15,12 +15,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 ALIGNED = 8
-"""Elements. Each weight begins at a multiple of so many, 16 bytes in half precision; cuDNN is slow with others."""
+"""Each weight begins at a multiple of so many elements (16 bytes in half precision); cuDNN is slow otherwise."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a weight belongs."""
+    """A weight and the module that owns it."""
 
     owner: nn.Module
     name: str
@@ -28,7 +28,7 @@ class Place:
     halved: bool  # used in half precision
 
     def shaped(self, part: Tensor) -> Tensor:
-        """A slice as the weight: that of a convolution lies channels-last, as convolutions want it."""
+        """A slice of the joined tensor in the shape of the weight; weights of convolutions are channels-last."""
         shape = self.weight.shape
         if len(part) > shape.numel():
             part = part[: shape.numel()]
@@ -63,7 +63,7 @@ class JoinedWeights:
                         wide = weight.ndim > 1 or (name == "bias" and not isinstance(owner, nn.LayerNorm))
                         halved = half is not None and wide and id(weight) not in never
                         places.append(Place(owner, name, weight, halved))
-        # those in half precision first, so that one cast makes all of them
+        # those in half precision first, so that one cast converts all of them
         self.places = sorted(places, key=lambda place: not place.halved)
         self._half = half
         flat = [place.flat() for place in self.places]
@@ -81,7 +81,7 @@ class JoinedWeights:
         return [place.shaped(part) for place, part in zip(self.places, slices, strict=True)]
 
     def parts(self) -> list[Tensor]:
-        """Each weight as it is used in a step; its gradient is one of `values`."""
+        """Each weight in the precision of its use; gradients flow into `values`."""
         halved = sum(self._sizes[: self._count])
         first, rest = self.values.split([halved, self.values.numel() - halved])
         if self._half is not None:
@@ -91,9 +91,9 @@ class JoinedWeights:
 
     @contextmanager
     def used(self, parts: Iterable[Tensor]) -> Iterator[None]:
-        """The modules compute with these."""
+        """Within the context, the modules use these parts as their weights."""
         for place, part in zip(self.places, parts, strict=True):
-            # where modules keep their parameters, so that their order stays
+            # set in the dict itself, so that the order of the parameters stays
             place.owner._parameters[place.name] = part  # type: ignore[assignment]
         try:
             yield
@@ -102,5 +102,5 @@ class JoinedWeights:
                 place.owner._parameters[place.name] = place.weight
 
     def learn(self, loss: Tensor, keep_graph: bool = False) -> None:
-        """The gradient of a loss to `gradients`."""
+        """Write the gradient of a loss to `gradients`."""
         self.gradients.copy_(torch.autograd.grad(loss, self.values, retain_graph=keep_graph)[0])

@@ -1,4 +1,4 @@
-"""The journal of a stage, one JSON object a line, for curves and for people who watch; and the time it has."""
+"""The journal of a stage (JSON lines, for curves and for watching), its time budget, and the learning rate."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pathlib import Path
 
 
 class Journal:
-    """`echo` also shows each line on standard error, because a stage runs for minutes without other signs."""
+    """Appends lines to the journal file. `echo`: also to standard error, as a stage prints nothing else."""
 
     def __init__(self, path: Path, stage: str, echo: bool = True) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        broken_off = path.exists() and path.read_bytes()[-1:] not in (b"", b"\n")  # a process was killed here
+        broken_off = path.exists() and path.read_bytes()[-1:] not in (b"", b"\n")  # by a killed process
         self._file = path.open("a")
         self._file.write("\n" if broken_off else "")
         self._stage, self._echo, self._started = stage, echo, time.monotonic()
@@ -33,7 +33,7 @@ class Journal:
 
 
 class Budget:
-    """The time that a stage may learn for, from now on."""
+    """The time that a stage may train for, from now on."""
 
     def __init__(self, minutes: float) -> None:
         self._seconds, self._started = minutes * 60, time.monotonic()
@@ -45,7 +45,7 @@ class Budget:
 
 
 def falling_rate(spent: float, highest: float, last: float, step: int, warm_up: int) -> float:
-    """The rate of learning when a share of the time is spent: a cosine from the highest to the last, behind a short
-    rise."""
+    """The learning rate when a share of the time is spent: a cosine from `highest` to `last`, after a linear
+    warm-up."""
     falling = last + (highest - last) * 0.5 * (1 + math.cos(math.pi * spent))
     return falling * min(1.0, (step + 1) / warm_up)

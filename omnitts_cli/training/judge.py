@@ -1,4 +1,4 @@
-"""The judge: a model folder against every line of what it must be able to do, spoken through the Python API alone."""
+"""Measures a model folder against the goals of `GOALS`. It speaks through the Python API only."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ from omnitts_cli.weights.sums import sha256_of
 
 PARTS = ("spoken", "codec", "runaways", "clone", "design", "speed")
 REPEATED = ("henry", "clara", "edith")
-"""Named voices that the codec must repeat."""
-BOOKS = 16  # sentences by which it is seen what the books are used for
+"""Named voices whose teacher clips the codec encodes and decodes."""
+BOOKS = 16  # sentences from which the use of the codebooks is measured
 UNSEEN = tuple(
     TeacherVoice(((one, share), (other, 1 - share)), pitch, pace)
     for one, other, share, pitch, pace in (
@@ -57,17 +57,17 @@ UNSEEN = tuple(
         ("bm_lewis", "am_liam", 0.55, 1.15, 1.0),
     )
 )
-"""Unseen speakers are drawn from a continuum, so none of them is ever one of these."""
-SECONDS_PER_LETTER, PAUSES = 0.07, 0.3  # of calm speech
+"""Speakers to clone. Training draws its speakers from a continuum, so it never meets exactly these."""
+SECONDS_PER_LETTER, PAUSES = 0.07, 0.3  # of calm speech; seconds of pauses
 AUDIBLE, HUNDREDTH = 0.01, SAMPLE_RATE // 100  # of full scale; samples
 TEXTS, LONGEST_TEXT = 300, 80
 Read = Callable[[list[str]], list[str]]
-"""Sentences, as the teacher reads them."""
+"""Sentences -> phonemes in the teacher's alphabet."""
 
 
 @dataclass(frozen=True)
 class Goal:
-    """What a number must reach, and what it should; `more` says whether more is better."""
+    """A required value and one to aim for; `more`: higher is better."""
 
     must: float
     aim: float
@@ -96,19 +96,19 @@ GOALS = {
 
 
 class Judge:
-    """One method a line of the table; each takes minutes on two cores."""
+    """One method for each part of the judgement; each takes minutes on two cores."""
 
     def __init__(self, model: Path, recipe: Recipe, seeds: int) -> None:
         self.model, self.recipe, self.seeds = model, recipe, seeds
 
     @cached_property
     def tts(self) -> Any:
-        """Returns the folder, open."""
+        """The model, loaded when it is first needed."""
         return load(str(self.model))
 
     def spoken(self, listeners: Listeners) -> dict[str, Any]:
-        """Word error rates and naturalness: the first voice with all seeds, the others with one, and where the truth
-        may lie."""
+        """Word error rates and naturalness, with confidence intervals: the first voice with all seeds, the others with
+        one."""
         voices = [voice.name for voice in self.recipe.voices]
         found = {v: self._judged_voice(v, self.seeds if v == voices[0] else 1, listeners) for v in voices}
         errors = {voice: wrong for voice, (wrong, _) in found.items()}
@@ -126,12 +126,12 @@ class Judge:
         }
 
     def _harvard(self, errors: np.ndarray) -> float:
-        """The rate of those sentences alone: in the others a recogniser guesses unclear words from context."""
+        """The rate of the Harvard sentences alone: in the others a recogniser guesses unclear words from context."""
         count = len(sentences())
         return round(float(errors[:, :count].sum() / self._words(len(errors))[:, :count].sum()), 3)
 
     def _judged_voice(self, voice: str, seeds: int, listeners: Listeners) -> tuple[np.ndarray, float]:
-        """Wrong words of each sentence, [seeds, sentences], and the mean of how natural they are."""
+        """Wrong words of each sentence [seeds, sentences], and the mean naturalness."""
         rows, marks = [], []
         for seed in range(1, seeds + 1):
             sounds = speak(self.tts, spoken_texts(), voice=voice, seed=seed).sounds
@@ -144,7 +144,7 @@ class Judge:
         return np.array([[len(words(text)) for text in spoken_texts()]] * seeds)
 
     def _interval(self, errors: list[np.ndarray]) -> dict[str, float]:
-        """95 % of what other sentences of this kind would have given, by drawing them again and again."""
+        """A 95 % bootstrap interval over sentences."""
         draw, count = np.random.default_rng(0), len(spoken_texts())
         means = []
         for _ in range(1000):
@@ -156,8 +156,8 @@ class Judge:
 
     @torch.no_grad()
     def codec(self, teacher: Teacher, phonemes: Read, listeners: Listeners) -> dict[str, Any]:
-        """The teacher repeated by the folder's codec, and the teacher itself: word errors, naturalness, how alike the
-        voices of the two are, and what the books are used for."""
+        """The teacher's clips, before and after the codec: word errors, naturalness, similarity of the two voices, and
+        the use of the codebooks."""
         codec = exported_codec(self.recipe, self.model / "speech_tokenizer")
         found: dict[str, dict[str, Any]] = {}
         count = self._words(1).sum()
@@ -179,7 +179,7 @@ class Judge:
         return {name: GOALS[name].of(float(mean)) for name, mean in means.items()} | {"each": found}
 
     def runaways(self) -> dict[str, Any]:
-        """Texts that end too late, too early, or in silence; and how many pieces the command had to say again."""
+        """How many texts run too long, too short or silent; and how many pieces the engine had to retry."""
         paragraphs = [f"{text}\n" for text in texts_of_all_lengths()]
         made = speak(self.tts, paragraphs, split="auto", seed=5)
         wrong = [text for text, sound in zip(made.texts, made.sounds, strict=True) if runs_away(text, sound)]
@@ -191,7 +191,7 @@ class Judge:
         }
 
     def clone(self, teacher: Teacher, phonemes: Read, listeners: Listeners) -> dict[str, Any]:
-        """How often the voice is nearest to another clip of its own speaker, by the clip alone and with its words."""
+        """How often a clone is nearest to another clip of its speaker, from the clip alone and with its transcript."""
         texts = sentences()
         said = [texts[2 * n : 2 * n + 2] for n in range(len(UNSEEN))]
         clips = [
@@ -226,7 +226,8 @@ class Judge:
         return pitch(sound), len(sound) / SAMPLE_RATE
 
     def speed(self) -> dict[str, Any]:
-        """As a user has it, beside whatever else the machine does; memory is that of the whole process."""
+        """Speed of one request at a time, beside whatever else this machine does (`load`); peak memory of the
+        process."""
         settings = EngineSettings(device="cpu", slots=1)
         job = Job(str(self.model), settings, Shape(levels=(1,), requests=8), Speaker(), Texts(), command="judge")
         level = job.run(lambda level: None, lambda report: None).levels[0]
@@ -235,12 +236,12 @@ class Judge:
             "rtf": GOALS["rtf"].of(level.rtf["median"]),
             "first": GOALS["first"].of(level.ttfp_ms["median"] / 1000),
             "memory": GOALS["memory"].of(memory),
-            "load": round(os.getloadavg()[0], 1),  # who else used the processor
+            "load": round(os.getloadavg()[0], 1),  # of the whole machine
         }
 
 
 def texts_of_all_lengths() -> list[str]:
-    """Of 1 to 80 words; half of them sentences one after the other, half one long sentence."""
+    """Texts of 1 to 80 words. Every other one joins its sentences into one with commas."""
     draw, made = random.Random(11), []
     for number in range(TEXTS):
         length = 1 + number * LONGEST_TEXT // TEXTS
@@ -262,12 +263,12 @@ def runs_away(text: str, sound: np.ndarray) -> bool:
 
 
 def nearest(voice: np.ndarray, others: list[np.ndarray]) -> int:
-    """Which of the others it is most like."""
+    """The index of the most similar voice."""
     return int(np.argmax([voice @ other for other in others]))
 
 
 def spoken_texts() -> list[str]:
-    """Harvard sentences first."""
+    """All sentences that are judged, Harvard sentences first."""
     return [*sentences(), *harder()]
 
 
@@ -278,7 +279,7 @@ def _all(teacher: Teacher, lines: list[str], voice: TeacherVoice) -> list[Spoken
 def judge(
     model: Path, recipe: Recipe, parts: Sequence[str], seeds: int, kokoro: Path, whisper: Path | None, folder: Path
 ) -> Path:
-    """Each part to a file of its own, so that parts may be judged side by side; all of them joined in one."""
+    """Writes each part to a file of its own, so that processes can share the parts, then judged.json with all."""
     judge, notes, listeners = Judge(model, recipe, seeds), folder / "judged", Installed(whisper)
     notes.mkdir(parents=True, exist_ok=True)
     cpu = CPUDevice(1)

@@ -1,9 +1,9 @@
-"""Kokoro-82M as a module: its weights out of a work folder, and the one pass that speaks many texts at once.
+"""Kokoro-82M as a module: weights from a work folder, and one pass that speaks many texts at once.
 
 The folder (see `teacher_files`) holds the four files of the `kokoro` package that define the network, its config and
 its weights. The package runs one text at a time: its LSTMs run over padding, and its norms take their mean over all
-frames. Here LSTMs are packed and norms count valid frames only and leave zeros elsewhere, so every convolution meets at
-the end of a text the zeros that it would meet alone. A norm and the activation behind it are one compiled kernel, and
+frames. Here LSTMs are packed and norms count valid frames only and leave zeros elsewhere, so every convolution sees the
+same zeros at the end of a text as if it were alone. A norm and the activation after it are one compiled kernel, and
 convolutions run in half precision.
 """
 
@@ -31,12 +31,12 @@ from omnitts_cli.devices.device import Device
 SAMPLES = 600  # of sound for each frame of the teacher's durations
 WEIGHTS, CONFIG, CODE = "kokoro.safetensors", "config.json", "kokoro"
 FRESH = re.compile(r"(norm\d?|adain\d\.\d)\.norm\.(weight|bias)$|bert\.pooler\.|position_ids")
-"""What the ONNX file lacks because nothing needs it: factors of 1 and 0, and ALBERT's pooler."""
+"""Weights that the ONNX file lacks because they have no effect: factors of 1 and 0, and ALBERT's pooler."""
 
 
 @dataclass(frozen=True)
 class Pass:
-    """What came of one batch. Sounds and pitches are padded; `frames` says how much of them is real."""
+    """The result of one batch. Sounds and pitches are padded; `frames` are the valid lengths."""
 
     sound: Tensor  # [B, n]
     durations: Tensor  # [B, tokens], in frames
@@ -45,10 +45,10 @@ class Pass:
 
 
 def load(folder: Path, device: Device) -> nn.Module:
-    """The network with its weights; weight norm folded away."""
+    """Loads the network, with weight norm folded into the weights."""
     code = types.ModuleType("kokoro")
     code.__path__ = [str(folder / CODE)]
-    sys.modules.setdefault("kokoro", code)  # its own __init__ asks for much that speaking does not need
+    sys.modules.setdefault("kokoro", code)  # its __init__ imports much that is not needed here
     sys.modules.setdefault("attr", types.SimpleNamespace(attr=None))  # type: ignore[arg-type]
     sys.modules.setdefault("loguru", types.SimpleNamespace(logger=logging.getLogger("kokoro")))  # type: ignore[arg-type]
     network = importlib.import_module("kokoro.model").KModel
@@ -71,7 +71,7 @@ def load(folder: Path, device: Device) -> nn.Module:
 
 
 def _floats(stored: dict[str, Tensor]) -> dict[str, Tensor]:
-    """8-bit integers with their scales and zero points, as floats."""
+    """Dequantises 8-bit integers with their scales and zero points."""
     return {
         name: (value.float() - stored[f"{name}|zero"]) * stored[f"{name}|scale"] if f"{name}|scale" in stored else value
         for name, value in stored.items()
@@ -80,14 +80,14 @@ def _floats(stored: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 class _Lengths:
-    """Valid frames of each text of the batch at hand, for the norms deep inside the network."""
+    """Valid frames of each text of the current batch, for the norms inside the network."""
 
     frames: Tensor
     longest: int
 
 
 def _valid(x: Tensor) -> Tensor:
-    """How many columns of x [B, C, T] are real, at whatever rate x is: [B]. One more behind the reflection pad."""
+    """The number of valid columns of x [B, C, T] at its own rate: [B]; one more after the reflection pad."""
     times = x.shape[-1] // _Lengths.longest
     return _Lengths.frames * times + (x.shape[-1] - times * _Lengths.longest)
 

@@ -1,13 +1,13 @@
-"""The letter-to-sound model of `text/american`: learned from the dictionary, for words that are not in it.
+"""Trains the letter-to-sound model of `text/american` on the dictionary, for words that are not in it.
 
     python -m omnitts_cli.training.letter_sounds --lexicon FOLDER --work DIR [--epochs 12]
 
 FOLDER holds misaki's `lexicon_us_gold.json.gz` and `lexicon_us_silver.json.gz` (packaged in hibari-tts 0.2.1). First
 each letter of each word is aligned with the 0 to 3 sounds that it stands for. Then a small network learns to name
-them: convolutions read the whole word, and a head goes from letter to letter and knows what it said last. One word
+them: convolutions read the whole word, and a head goes from letter to letter and knows its previous outputs. One word
 family in 25 is held out: words that share their first five letters are on the same side. Training may be stopped and
-goes on where it ended; each call prints the share of held-out words that come out right. What is made, DIR/letters.npz,
-belongs into `text/american`.
+continues where it ended; each call prints the share of held-out words that it gets right. The result, DIR/letters.npz,
+belongs in `text/american`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Alignment:
 
     def learn(self, pairs: Sequence[tuple[str, str]], rounds: int = 5) -> None:
         counts: Counter[tuple[str, str]] = Counter()
-        for word, spoken in pairs:  # to begin with: what lies at the same share of the word
+        for word, spoken in pairs:  # at first: sounds at the same relative position in the word
             sounds = units(spoken)
             for at, sound in enumerate(sounds):
                 counts[word[at * len(word) // len(sounds)], sound] += 1
@@ -67,7 +67,7 @@ class Alignment:
         self._costs = {pair: math.log(letters[pair[0]] / count) for pair, count in counts.items()}
 
     def align(self, word: str, spoken: str) -> list[str] | None:
-        """The chunk of each letter; None where the word is too short for its sounds."""
+        """The chunk of each letter; None if the word has too few letters for its sounds."""
         sounds, unseen = units(spoken), 12.0
         costs = self._costs
         best: list[dict[int, tuple[float, int]]] = [{0: (0.0, 0)}]
@@ -94,7 +94,7 @@ class Alignment:
 
 
 class Network(nn.Module):
-    """Letters [B, L] and the chunks said before them -> scores of chunks [B, L, C]."""
+    """Letters [B, L] and the chunks before each of them -> scores of chunks [B, L, C]."""
 
     def __init__(self, chunks: int) -> None:
         super().__init__()
@@ -164,7 +164,7 @@ def examples(lexicon: Path) -> list[Aligned]:
 
 
 def right(model: LetterSounds, pairs: Sequence[Aligned]) -> tuple[float, float]:
-    """The share of words that come out right: wholly, and stress apart."""
+    """The share of words that come out right: wholly, and without regard to stress."""
     whole = bare = 0
     for word, parts in pairs:
         said, meant = model.spoken(word), "".join(parts)

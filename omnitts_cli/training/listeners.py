@@ -1,7 +1,8 @@
-"""Listeners, the models that judge speech: its words, how natural it is, and whether two clips are one voice.
+"""The models that judge speech: its words, how natural it is, and whether two clips have one voice.
 
-None is a loss, and none picks takes. They live in an environment of their own (`pip install faster-whisper distillmos
-Resemblyzer`, with a torchaudio of torch's release); Whisper base is a folder in CTranslate2's format.
+They are not used as losses, nor to choose among takes. They need an environment of their own (`pip install
+faster-whisper distillmos Resemblyzer`, with a torchaudio of torch's release); Whisper base is a folder in CTranslate2's
+format.
 """
 
 from __future__ import annotations
@@ -28,16 +29,16 @@ class Listeners(Protocol):
     def transcribe(self, sound: np.ndarray) -> str: ...
 
     def naturalness(self, sound: np.ndarray) -> float:
-        """1 to 5, as people would say."""
+        """An estimate of the mean opinion score, 1 to 5."""
         ...
 
     def voice(self, sound: np.ndarray) -> np.ndarray:
-        """A vector of length 1; the cosine of two says how alike the speakers are."""
+        """A vector of length 1; the cosine of two is the similarity of the speakers."""
         ...
 
 
 class Installed:
-    """Whisper base, Distill-MOS and Resemblyzer, each loaded when it is first asked."""
+    """Whisper base, Distill-MOS and Resemblyzer, each loaded at its first use."""
 
     def __init__(self, whisper: Path | None) -> None:
         self._whisper = whisper
@@ -94,12 +95,12 @@ class Installed:
 
 
 def at_rate(sound: np.ndarray) -> np.ndarray:
-    """A filter with a slope below 8 kHz. Sound whose spectrum is cut there gets another Distill-MOS: 0.25 less for the
+    """A low-pass filter with a gentle slope below 8 kHz. A sharp cut there changes Distill-MOS: 0.25 less for the
     teacher, 0.25 more for a rough voice."""
     return resample(sound, SAMPLE_RATE, RECOGNISER_RATE)
 
 
 def unwritten(text: str) -> str:
-    """Whisper writes 2 where the sentence has "two"."""
+    """Writes digits as words, since Whisper writes 2 where the sentence has "two"."""
     text = text.replace("’", "'").replace("-", " ").replace("–", " ")
     return re.sub(r"\d+", lambda found: f" {cardinal(int(found[0]))} ".replace("-", " "), text)

@@ -41,7 +41,7 @@ class LowWaves(nn.Module):
 
 
 def out_of_phase(made: list[Tensor], true: list[Tensor]) -> Tensor:
-    """The waves of two sounds, of all bands or of the first ones -> 1 less their cosine in short windows."""
+    """1 minus the cosine of two sounds' waves in short windows, over all bands or the first ones."""
     distance = made[0].new_zeros(())
     for own, wanted, down, seconds, audible, share in zip(made, true, DOWN, WINDOWS, AUDIBLE, SHARES, strict=False):
         window = int(seconds * SAMPLE_RATE / down)

@@ -1,4 +1,4 @@
-"""How far two sounds are apart: spectra, and the distance of log-mel spectra over several windows."""
+"""Spectra, and the distance between two sounds: log-mel spectra over several windows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def spectrum(sound: Tensor, window: Tensor) -> Tensor:
     padded = F.pad(sound[:, None], (size // 2, size // 2), "reflect")[:, 0]
     blocks = padded[:, : padded.shape[1] // hop * hop].unflatten(1, (-1, hop))
     count = blocks.shape[1] - 3
-    # four blocks beside each other: their gradients are plain slices, those of `unfold` are scattered sums
+    # four blocks joined: their gradients are plain slices, while those of `unfold` are scattered sums
     frames = torch.cat([blocks[:, i : i + count] for i in range(4)], -1)
     return torch.fft.rfft(frames * window, norm="ortho")
 
@@ -33,7 +33,7 @@ def mel_bands(sample_rate: int, window: int, bands: int) -> Tensor:
 
 
 class MelDistance(nn.Module):
-    """Mean absolute difference of log-mel spectra over several windows; of the order of 1 for other speech."""
+    """Mean absolute difference of log-mel spectra over several windows; about 1 between unrelated speech."""
 
     def __init__(self, sample_rate: int) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class MelDistance(nn.Module):
             self.register_buffer(f"bands{size}", mel_bands(sample_rate, size, bands), persistent=False)
 
     def forward(self, made: Tensor, true: Tensor, shortest: int = 0) -> Tensor:
-        """Two of [B, n] -> a number; by windows of at least `shortest` samples."""
+        """Two sounds [B, n] -> a number; only windows of at least `shortest` samples count."""
         total, both = made.new_zeros(()), torch.cat([made, true])
         scales = [size for size, _ in MEL_SCALES if size >= shortest]
         for size in scales:

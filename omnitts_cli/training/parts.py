@@ -1,4 +1,4 @@
-"""Checkpoints of a stage: safetensors in parts of bounded size, so that they travel in small pieces."""
+"""Checkpoints of a stage: safetensors files of bounded size."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LARGEST = 14 << 20  # bytes of one part
 
 
 def save(folder: Path, stem: str, tensors: Mapping[str, Tensor]) -> None:
-    """Written beside the old parts and renamed at the end, so that a cut leaves one whole checkpoint or the other."""
+    """Written beside the old parts and renamed at the end, so that an interruption leaves one complete checkpoint."""
     folder.mkdir(parents=True, exist_ok=True)
     parts: list[dict[str, Tensor]] = [{}]
     held = 0

@@ -2,9 +2,9 @@
 
     python -m omnitts_cli.training.parts_of_speech --texts WORK/texts.tsv --work DIR
 
-hibari-tts (Apache-2.0) tags the texts. Made-up sentences, whose words stand in no order, are left out, and one text
-in ten is held out. Only words with more than one usual part of speech are learned. What is made, DIR/context.bin,
-belongs into `text/american`.
+hibari-tts (Apache-2.0) tags the texts. Made-up sentences are left out, as their words have no order, and one text in
+ten is held out. Only words with more than one usual part of speech are learned. The result, DIR/context.bin, belongs in
+`text/american`.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def word_classes(lines: Iterable[Tagged]) -> dict[str, str]:
         for word, tags in sorted(counts.items())
         if tags.total() >= RARE
     }
-    # a base form and a present are told apart by what stands before
+    # a base form and a present tense differ only in the words before them
     return {word: "NBPJ".replace("J", "J" * ("J" in tags)) if NOUN_OR_VERB.fullmatch(tags) else tags
             for word, tags in found.items()}  # fmt: skip
 

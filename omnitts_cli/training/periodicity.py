@@ -1,6 +1,6 @@
 """How sound repeats itself: normalised autocorrelations over the periods of a voice, and the pitch that they show.
 
-Log-mel spectra hardly see whether a voice is a semitone too low, and a waveform's distance sees nothing but phase. An
+Log-mel spectra hardly show whether a voice is a semitone too low, and a distance of waveforms depends on phase. An
 autocorrelation has no phase, and its peaks are the pitch.
 """
 
@@ -34,7 +34,7 @@ class Periodicity(nn.Module):
     def forward(self, sound: Tensor) -> tuple[Tensor, Tensor]:
         """sound [B, n] -> correlations [B, frames, lags], and the mean square of each frame [B, frames].
 
-        The last frames look beyond the end, where nothing is; they are left out.
+        Frames that would reach beyond the end are left out.
         """
         low = F.conv1d(sound.float()[:, None], self.taps, stride=DOWN, padding=TAPS // 2)[:, 0]
         frames = low.unfold(1, WINDOW + LONGEST + 1, HOP)

@@ -1,4 +1,4 @@
-"""A picture of the journal: how each loss of each stage fell, stretch after stretch."""
+"""Draws the journal: the losses of each stage over the minutes of all its runs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PANELS = {
 
 
 def curves(journal: Path) -> dict[str, list[dict[str, Any]]]:
-    """The lines of each stage that tell losses, at `minutes` of all its stretches together."""
+    """The lines with losses of each stage; `minutes` counts all its runs together."""
     found: dict[str, list[dict[str, Any]]] = {stage: [] for stage in PANELS}
     done = dict.fromkeys(PANELS, 0.0)  # minutes of the stretches before
     last = dict.fromkeys(PANELS, 0.0)
@@ -34,7 +34,7 @@ def curves(journal: Path) -> dict[str, list[dict[str, Any]]]:
 
 
 def lines_of(journal: Path) -> Iterator[dict[str, Any]]:
-    """The lines that are whole. A process that was killed has left half of one."""
+    """The complete lines. A killed process may have left half a line."""
     try:
         text = journal.read_text()
     except OSError as error:
@@ -49,7 +49,7 @@ def lines_of(journal: Path) -> Iterator[dict[str, Any]]:
 
 
 def draw(journal: Path, picture: Path) -> None:
-    """One panel a stage."""
+    """Draws one panel for each stage."""
     try:
         import matplotlib
     except ImportError:

@@ -1,9 +1,9 @@
-"""The polish: the codes stay as they are, and only the codec's decoder learns on, with discriminators.
+"""The polish stage: the codes stay as they are, and only the codec's decoder trains on, with discriminators.
 
 Discriminators trade a little clarity for voices that sound less dull. They come last: if the codes still change while
 discriminators judge the sound, more clarity is lost than gained. The codec's own encoder brings the clarity back: it
-has learned to tell phones apart, and its latents of the decoded sound must match those of the true one. A recogniser
-that is taught beforehand brings words and speakers nearer too; see benchmarks/LOG.md.
+has learned to tell phones apart, and its latents of the decoded sound must match those of the true sound. A recogniser,
+trained first and then frozen, compares phones and speakers in the same way (`hearing.py`); see benchmarks/LOG.md.
 """
 
 from __future__ import annotations
@@ -33,41 +33,44 @@ from omnitts_cli.training.teacher import SAMPLE_RATE
 from omnitts_cli.training.team import Team
 
 BAND, TAPS = 8000.0, 63
-"""Hz, and samples of the filter. Words need nothing above it; there a decoder would pass codes on to its encoder."""
-ENCODED, BEFORE = 240, 10  # frames at once, and how many of them come before those that count
+"""Hz, and samples of the filter. Words need nothing above the band; there the decoder could hide information for the
+encoder."""
+ENCODED, BEFORE = 240, 10  # frames of a stretch, and how many at its front are context only
 ROWS = 64  # stretches encoded at once
 MOVES = (0, 80, 160)
-"""Samples by which sound is later. A language side draws codes whose pulses do not always fit those of the frame
-before; frames out of differently moved sound are such codes, and the decoder must make the best of them."""
-LONG = 1024  # samples: spectra of such windows do not depend on the places of pulses
+"""Samples by which the sound is delayed before it is encoded. The glottal pulses of codes that a language side draws do
+not always fit those of the frame before. Frames from sound with different delays are like that, so the decoder learns
+to join them."""
+LONG = 1024  # samples: spectra of windows this long do not depend on where the pulses are
 
 
 def low(sound: Tensor) -> Tensor:
-    """Sound [B, n] without what lies above the band."""
+    """Sound [B, n], low-passed to the band."""
     n = torch.arange(TAPS, device=sound.device) - TAPS // 2
     taps = torch.sinc(n * (2 * BAND / SAMPLE_RATE)) * torch.hann_window(TAPS, periodic=False, device=sound.device)
     return F.conv1d(sound[:, None], (taps / taps.sum())[None, None], padding=TAPS // 2)[:, 0]
 
 
-LEAST = 0.5  # of the sounds that the recogniser must name right to be asked
+LEAST = 0.5  # share of phones that the recogniser must name correctly to be used
 MEASURED, HIGHEST = 8, 300.0
-"""Batches by which the weights of what is heard are found, and the highest weight."""
+"""Batches from which the weights of the recogniser's distances are computed, and the highest weight."""
 NOISE = 2e-4
-"""Deviation of the noise that is added to recorded and generated sound before the discriminators: -74 dB, inaudible.
-Without it they judge by what lies below: rounding, and a decoder's remainders of noise where true sound is silent."""
+"""Standard deviation of noise added to true and generated sound before the discriminators: -74 dB, inaudible. Without
+it they judge by what is softer still: rounding, and the decoder's residual noise where true sound is silent."""
 
 
 def shown(sound: Tensor) -> Tensor:
-    """Sound [B, n] for the discriminators, without its mean, which moves with every step of the decoder's last bias."""
+    """Sound [B, n] as discriminators get it: with noise, and without its mean, which changes at every step with the
+    decoder's last bias."""
     return sound - sound.mean(-1, keepdim=True) + NOISE * torch.randn_like(sound)
 
 
 class PolishStage(CodecStage):
-    """The codec, of which only the decoder learns, and its discriminators."""
+    """Trains the decoder of a codec, with discriminators."""
 
     NAME = "polish"
     GROWS = False
-    SKIP = ("quantiser",)  # codes, and what they mean to the decoder, stay
+    SKIP = ("quantiser",)  # codes and their vectors stay
     LOSSES = (
         *("mel", "wave", "discriminators", "adversarial", "feature", "latent", "periods", "low"),
         *DISTANCES,
@@ -89,15 +92,15 @@ class PolishStage(CodecStage):
         self.optimiser = optimiser(device, self.learned, self.paced, (0.8, 0.99), 1e-3)
         for module in (self.encoder, self.quantiser, self.phones, self.pitch, self.outline):
             module.eval().requires_grad_(False)
-        # what the decoder is given for each frame of the pool, and of the pool's sound a little later
+        # the decoder's input for each frame of the pool, for each delay of MOVES
         frames = len(pool.sound) // FRAME
         self.meant = torch.zeros(len(MOVES), frames, recipe.codec.quantised, device=device.torch_device)
         self.judges = JoinedWeights((self.discriminators,), half_type(device))
         self.discriminator_optimiser = self.optimiser_of([self.judges.values])
-        # the encoder does not learn: how its weights are used is made once
+        # the encoder does not learn, so its weights are converted once
         self.encoder_weights = JoinedWeights((self.encoder,), half_type(device), skip=self.SKIP)
         self.encoder_parts = self._encoder_parts()
-        # running means of the decoder's weights: what is kept in the end
+        # running means of the decoder's weights, which are exported
         self.averages = deepcopy(self.decoder).requires_grad_(False)
         precise = (self.averages.quantiser, *self.in_float32(self.averages))
         self.means = JoinedWeights((self.averages,), half_type(device), precise, self.SKIP)
@@ -111,19 +114,19 @@ class PolishStage(CodecStage):
 
     @property
     def fitting(self) -> int:
-        """How many examples of a batch have frames that fit each other; the others come after them."""
+        """The number of examples whose frames all have the same delay; they come first in a batch."""
         return self.schedule.batch - int(self.schedule.batch * self.schedule.unfit)
 
     def learners(self) -> tuple[nn.Module, ...]:
         return (self.decoder,)
 
     def in_float32(self, decoder: CodecDecoder) -> tuple[nn.Module, ...]:
-        """Those at the full sample rate. Discriminators know sound that was rounded to bfloat16 by that alone."""
+        """The layers at the full sample rate: discriminators would recognise sound that was rounded to bfloat16."""
         last = decoder.rises[-1]
         return last.snake, last.rise, *last.units, decoder.snake, decoder.closing
 
     def modules(self) -> dict[str, nn.Module]:
-        # a recogniser that has learned too little is not kept: the next call teaches it anew
+        # a recogniser that has learned too little is not saved, so the next run trains it anew
         heard: dict[str, nn.Module] = {"recogniser": self.hearing.recogniser} if self.listens else {}
         return super().modules() | {"discriminators": self.discriminators} | heard
 
@@ -139,7 +142,7 @@ class PolishStage(CodecStage):
 
     @torch.no_grad()
     def _encode_all(self) -> None:
-        """The whole pool goes through the encoder and the books, in stretches that overlap."""
+        """Encode and quantise the whole pool, in overlapping stretches."""
         self.averages.load_state_dict(self.decoder.state_dict())
         for used, new in zip(self.encoder_parts, self._encoder_parts(), strict=True):
             used.copy_(new)
@@ -156,7 +159,7 @@ class PolishStage(CodecStage):
                 kept[first * step :][:count] = meant[:count]
 
     def learn(self, bypass: bool) -> None:
-        """One batch of examples, to the gradients of the decoder and of its discriminators."""
+        """Compute the gradients of one batch, for the decoder and the discriminators."""
         plan, polish = self.plan, self.schedule
         true, places = self.pool.draw_whole(polish.batch, plan.frames)
         with self.weights.used(self.weights.parts()), half(self.device):
@@ -166,7 +169,7 @@ class PolishStage(CodecStage):
         mel, wave = self.apart(made, true), (made - true).abs().mean()
         loose = self.mel(unfit, moved, LONG) if len(unfit) else 0.0
         latent = self._latent_distance(made[: polish.batch // polish.latent_share], true)
-        # the later part, which knows what came before it
+        # the end of each example, where the decoder has context
         from_ = plan.frames // polish.judged * (polish.judged - 1) * FRAME
         own, adversarial, feature = self._judge(every[:, from_:], whole[:, from_:])
         periods, _ = self.repetition(every, whole, None)
@@ -188,7 +191,7 @@ class PolishStage(CodecStage):
         self.losses[: len(losses)] += torch.stack([value.detach().float() for value in losses])
 
     def _weigh(self, journal: Journal) -> None:
-        """Shares become weights: the gradient of each distance is to have that share of the size of log-mel's."""
+        """Turn the recipe's shares into weights: each distance's gradient gets that share of the norm of log-mel's."""
         plan, polish = self.plan, self.schedule
         sizes = [0.0] * (len(DISTANCES) + 1)
         for kind in (*range(len(DISTANCES)), -1) * MEASURED:
@@ -206,7 +209,7 @@ class PolishStage(CodecStage):
         journal.write(event="weights", **dict(zip(DISTANCES, self.shares, strict=True)))
 
     def _moves(self, places: Tensor) -> Tensor:
-        """Which of MOVES each frame is taken from: none for examples whose frames fit each other."""
+        """The index in MOVES of each frame: 0 for the first `fitting` examples, random for the others."""
         chosen = torch.randint(len(MOVES), places.shape, device=places.device)
         chosen[: self.fitting] = 0
         return chosen
@@ -226,19 +229,19 @@ class PolishStage(CodecStage):
         ]
 
     def _judge(self, made: Tensor, true: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Ask the discriminators: (their own loss, the decoder's adversarial loss, how far features are apart)."""
+        """Run the discriminators: (their own loss, the decoder's adversarial loss, the distance between features)."""
         weights = self.judges.parts()
         made, true = shown(made), shown(true)
         with half(self.device):
             with self.judges.used(weights):
                 both, both_features = self.judge(torch.cat([true, made.detach()]))
-            # their weights do not learn from what the decoder asks them
+            # no gradients for their weights from the decoder's loss
             with self.judges.used([weight.detach() for weight in weights]):
                 opinions, features = self.judge(made)
         true_opinions, known_opinions = zip(*(b.chunk(2) for b in both), strict=True)
         true_features = [[f.detach().chunk(2)[0] for f in discriminator] for discriminator in both_features]
         own = discriminator_loss(list(true_opinions), list(known_opinions))
-        # features show the places of pulses
+        # features depend on where pulses are, so examples with mixed delays are left out
         features, true_features = (
             [[f[: self.fitting] for f in discriminator] for discriminator in found]
             for found in (features, true_features)
@@ -259,7 +262,7 @@ class PolishStage(CodecStage):
             self.means.values.lerp_(self.weights.values, 1 - self.schedule.kept)
 
     def resume(self, tensors: dict[str, Tensor]) -> None:
-        """`learning`: the decoder that went on, beside the means of its weights."""
+        """`learning` is the decoder in training; the checkpoint's `decoder` has the means of its weights."""
         super().resume(tensors)
         self.taught = any(name.startswith("recogniser.") for name in tensors)
         if any(name.startswith("discriminators.") for name in tensors):

@@ -22,21 +22,21 @@ from omnitts_cli.training.teacher import SAMPLES_PER_FRAME as FRAME
 
 PASSING = -1  # the voice number of a speaker without a name
 FOLDER = "shards"
-PATIENCE = 0.2  # seconds between two looks for a shard
+PATIENCE = 0.2  # seconds between two checks for a new shard
 
 
 @dataclass(frozen=True)
 class Utterance:
-    text: int  # its place among the texts
-    voice: int  # its place among the recipe's voices, or PASSING
+    text: int  # its index among the texts
+    voice: int  # its index among the recipe's voices, or PASSING
     sound: np.ndarray  # int16, a whole number of frames
     phones: np.ndarray  # [T, 2] uint8
     facts: Facts
-    stranger: int = 0  # number of an unseen speaker, who says the next or the last utterance too
+    stranger: int = 0  # number of an unnamed speaker, whose two utterances are neighbours
 
 
 def write_shard(path: Path, said: list[Utterance]) -> None:
-    """One file, complete when it appears."""
+    """Writes one file, which appears complete."""
     numbers = [(u.text, u.voice, len(u.phones), u.stranger) for u in said]
     facts = [(u.facts.woman, u.facts.british, u.facts.pitch, u.facts.tempo, *u.facts.style) for u in said]
     shard = {
@@ -51,7 +51,7 @@ def write_shard(path: Path, said: list[Utterance]) -> None:
 
 
 def read_shard(path: Path, later: int = 0) -> Iterator[Utterance]:
-    """`later`: each utterance begins so many samples later, less than a frame, and is as long as before."""
+    """The utterances of a shard, each delayed by `later` samples (less than a frame) without becoming longer."""
     shard, at = load_file(path), 0
     for (text, voice, frames, stranger), facts in zip(shard["numbers"].tolist(), shard["facts"].tolist(), strict=True):
         sound = shard["sound"][at * FRAME : (at + frames) * FRAME]
@@ -65,12 +65,12 @@ def read_shard(path: Path, later: int = 0) -> Iterator[Utterance]:
 
 
 def _later(values: np.ndarray, count: int) -> np.ndarray:
-    """Zeros, which mean silence, in front; what no longer fits is silence too."""
+    """Delays by `count` zeros, which mean silence. The values that no longer fit are silence too."""
     return np.concatenate([np.zeros_like(values[:count]), values[: len(values) - count]])
 
 
 class ShardReader:
-    """What the teacher has said, shard by shard; each member of a team reads shards of its own."""
+    """Reads the teacher's shards as they appear; each member of a team reads shards of its own."""
 
     def __init__(self, folder: Path, member: int = 0, members: int = 1) -> None:
         self._folder, self._member, self._members = folder, member, members
@@ -81,10 +81,9 @@ class ShardReader:
         self._reading: Future[list[Utterance]] | None = None
 
     def read(self, at_least: int = 0, at_most: int = 2048, at_once: bool = True) -> list[Utterance]:
-        """What is new, or part of it; waits until there are `at_least` utterances.
+        """New utterances, at most `at_most`; waits until there are `at_least`.
 
-        Without `at_once`, a shard is read beside what the caller does, and returned by a later call: a learner would
-        stand still meanwhile.
+        Without `at_once`, a shard is read in the background and returned by a later call, so that training goes on.
         """
         while True:
             if len(self._waiting) < max(1, at_least):
@@ -95,12 +94,12 @@ class ShardReader:
             time.sleep(PATIENCE)
 
     def copy_what_follows(self, parts: int) -> None:
-        """From now on, shards are read again when there is no new one: moved by one of so many parts of a frame, by
-        two, and so on, so that frames begin at other places. What has been read before is not."""
+        """From now on, when there is no new shard, read old ones again, delayed by 1/`parts` of a frame, then by
+        2/`parts` and so on, so that frames begin elsewhere. Shards read before this call are not repeated."""
         self._parts, self._spared = parts, {name for name, _ in self._read}
 
     def _read_next(self, at_once: bool) -> None:
-        """The next shard that is there, if there is one."""
+        """Start reading the next shard, if there is one, and take over what has been read."""
         if self._reading is None and (found := self._unread()):
             path, part = found
             self._read.add((path.name, part))
@@ -111,8 +110,8 @@ class ShardReader:
             self._reading = None
 
     def _unread(self) -> tuple[Path, int] | None:
-        """A shard, and by how many parts of a frame it is moved. Names end in a number: of so many, one is this
-        member's."""
+        """The next shard to read and its delay in parts of a frame. Names end in a number, which says the member that
+        reads it."""
         there = sorted(self._folder.glob("*.safetensors"), key=lambda p: p.stem.rsplit("-", 1)[::-1])
         mine = [path for path in there if int(path.stem.rsplit("-", 1)[1]) % self._members == self._member]
         for part in range(self._parts):
@@ -129,7 +128,7 @@ class SoundPool:
         halves = int(hours * 3600 * SAMPLE_RATE) // FRAME * PHONES_PER_FRAME  # whole frames
         self.sound = torch.zeros(halves * HALF, dtype=torch.int16, device=device)
         self.phones = torch.zeros(halves, dtype=torch.uint8, device=device)
-        self.facts = torch.zeros(halves, FACTS, dtype=torch.float16, device=device)  # of who speaks there
+        self.facts = torch.zeros(halves, FACTS, dtype=torch.float16, device=device)  # about the speaker
         self.filled = torch.zeros((), dtype=torch.int64, device=device)  # a tensor: captured steps read it
         self.samples = 0  # ever added
         self._at = 0
@@ -163,17 +162,17 @@ class SoundPool:
         return self._sound(places[:, :1] * HALF, frames), phones
 
     def draw_said(self, batch: int, frames: int) -> tuple[Tensor, Tensor, Tensor]:
-        """As `draw`: the sound, its phones [batch, halves], and the facts of who says them [batch, halves, FACTS]."""
+        """As `draw`: the sound, its phones [batch, halves], and facts about the speaker [batch, halves, FACTS]."""
         places = self._places(batch, frames * PHONES_PER_FRAME, self.filled // HALF)
         return self._sound(places[:, :1] * HALF, frames), self.phones[places].long(), self.facts[places].float()
 
     def draw_whole(self, batch: int, frames: int) -> tuple[Tensor, Tensor]:
-        """Random stretches that begin where a frame begins, and which frames they are [batch, frames]."""
+        """Random stretches that begin at a frame's beginning, and the indices of their frames [batch, frames]."""
         places = self._places(batch, frames, self.filled // FRAME)
         return self._sound(places[:, :1] * FRAME, frames), places
 
     def _places(self, batch: int, count: int, filled: Tensor) -> Tensor:
-        """So many places in a row, anywhere in what is filled: [batch, count]."""
+        """Runs of `count` consecutive indices below `filled`: [batch, count]."""
         device = self.sound.device
         first = (torch.rand(batch, device=device, dtype=torch.float64) * (filled - count)).long()
         return first[:, None] + torch.arange(count, device=device)

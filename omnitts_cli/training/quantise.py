@@ -1,12 +1,12 @@
-"""The quantiser while it learns: books that follow the latents as running means.
+"""The quantiser during training: codebooks that follow the latents as running means.
 
-What was learned by failing (see benchmarks/LOG.md): latents must be held around zero and at one size before
-they are quantised, or the books collapse; each dimension needs a size of its own, and dimensions must not follow each
-other, or a few of them take all books; books start from real latents; a book entry that nobody uses moves to where
-latents are. Centres fold into the first book and sizes into the projection before the books, so the learned quantiser
-is an ordinary one.
-Everything is fit for capture: no branch on a tensor's value, no host read. A step only measures; `renew` makes new
-books of it, so that a team can take the mean of what its members measured in between.
+Learned from failures (see benchmarks/LOG.md): latents must be centred and scaled before they are quantised, or the
+books collapse; each dimension needs a scale of its own, and dimensions must not be correlated, or a few of them take up
+all books; books start from real latents; an entry that is not used moves to a recent latent. The centres fold into the
+first book and the scales into the projection before the books, so the learned quantiser is an ordinary one.
+
+Everything can be captured: no branch on a tensor's value, no host read. A step only measures; `renew` makes new books
+from the measurements, so that a team can average them in between.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from torch import Tensor, nn
 from omnitts_cli.models.codec_layers import Books, SplitQuantiser
 
 DECAY = 0.99
-MEASURE_DECAY = 0.9  # of the running centre and size: ten batches have little noise, and are not old
+MEASURE_DECAY = 0.9  # of the running centre and scale: about ten batches, enough against noise and still recent
 DEAD = 0.02  # of an even share of the latents
 LEAST_SPREAD, SPREAD_POWER = 0.2, 0.25
-"""How `spread_out` shares precision: a dimension of variance v is given a size of v ** power, of the largest, or the
-least one. With a power of 0.5 nothing would change, with 0 all dimensions would count the same."""
+"""How `spread_out` rescales: a dimension of variance v, relative to the largest, gets the standard deviation v **
+SPREAD_POWER, at least LEAST_SPREAD. A power of 0.5 would change nothing; with 0 all dimensions would count the same."""
 
 
 class LearningBooks(nn.Module):
-    """Residual books over latents [M, width] of size 1."""
+    """Residual codebooks for latents [M, width] scaled to 1."""
 
     def __init__(self, books: int, codes: int, width: int) -> None:
         super().__init__()
@@ -48,14 +48,14 @@ class LearningBooks(nn.Module):
         before, chosen, mask = torch.stack(rests), torch.stack(entries), used.T
         if self.training:
             self._follow(before, torch.stack(nearest))
-        left = before - chosen + (latent - latent.detach())  # every rest moves as the latent does
+        left = before - chosen + (latent - latent.detach())  # the gradient of every remainder is that of the latent
         loss = (left.square().mean(-1) * mask).mean(-1).sum()
         found = (chosen * mask[..., None]).sum(0)
         return latent + (found - latent).detach(), loss
 
     @torch.no_grad()
     def _follow(self, before: Tensor, nearest: Tensor) -> None:
-        """before [n, M, width], nearest [n, M]: of all books at once, since many small steps take long."""
+        """Update the running means of all n books at once: remainders [n, M, width], their nearest entries [n, M]."""
         books, codes, width = self.books.shape
         rows = (nearest + codes * torch.arange(books, device=before.device)[:, None]).flatten()
         share = torch.full_like(rows, 1 - DECAY, dtype=before.dtype)
@@ -75,7 +75,7 @@ class LearningBooks(nn.Module):
 
     @torch.no_grad()
     def start(self, latent: Tensor, rounds: int = 12) -> None:
-        """Books from real latents [M, width], by k-means, each on what the ones before it left over."""
+        """Start the books by k-means on latents [M, width], each on what the ones before it left over."""
         rest, size = latent, self.books.shape[1]
         for index in range(self.books.shape[0]):
             book = rest[torch.randint(len(rest), (size,), device=rest.device)].clone()
@@ -103,18 +103,18 @@ class LearningQuantiser(nn.Module):
         super().__init__()
         self.leading = LearningBooks(1, codes, width)
         self.residual = LearningBooks(groups - 1, codes, width)
-        # running centre of the latents before each half, what each dimension is divided by, and the size it then has
+        # for each half: the running centre of its latents, the divisor of each dimension, and its scale after division
         self.register_buffer("centres", torch.zeros(2, width))
         self.register_buffer("sizes", torch.ones(2, width))
         self.register_buffer("spreads", torch.ones(2, width))
-        # how far the running measure is trusted while learning, 0 to 1: see `_held`
+        # weight of the running centre and scale during training, 0 to 1: see `_held`
         self.register_buffer("trust", torch.zeros(()), persistent=False)
 
     def forward(
         self, latent: Tensor, into: SplitQuantiser, out: SplitQuantiser, shorter: float, bypass: bool
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """latent [B, T, encoder width] -> quantised [B, T, decoder width], the leading book's entries alone
-        [B, T, book width], the commitment loss, and how much the dimensions follow each other."""
+        """latent [B, T, encoder width] -> quantised [B, T, decoder width], the entries of the leading book [B, T, book
+        width], the commitment loss, and the correlation between dimensions."""
         latent = latent.float()
         rows = latent.shape[0] * latent.shape[1]
         loss, alike, halves, entries = latent.new_zeros(()), latent.new_zeros(()), [], []
@@ -127,18 +127,18 @@ class LearningQuantiser(nn.Module):
                 flat, half_loss = books(flat, self._mask(books, latent, shorter))
                 loss = loss + half_loss
             entries.append(flat.view(*latent.shape[:2], -1))
-            # with the centre put back, which is what the first book will hold
+            # add the centre, which will be folded into the first book
             flat = flat + self.centres[index] / self.sizes[index]
             halves.append(F.linear(flat.view(*latent.shape[:2], -1), after.out.weight))
         return halves[0] + halves[1], entries[0], loss, alike
 
     def measured(self) -> list[Tensor]:
-        """What a team takes the mean of before it renews its books."""
+        """The tensors that a team averages before it renews its books."""
         halves = (self.leading, self.residual)
         return [self.centres, self.sizes, *(t for books in halves for t in (books.sums, books.counts))]
 
     def newcomers(self) -> list[Tensor]:
-        """What a team takes over from its leader before it renews its books."""
+        """The tensors that a team copies from its leader before it renews its books."""
         return [self.leading.newcomers, self.residual.newcomers]
 
     def renew(self) -> None:
@@ -146,11 +146,12 @@ class LearningQuantiser(nn.Module):
         self.residual.renew()
 
     def _held(self, index: int, projected: Tensor) -> tuple[Tensor, Tensor]:
-        """Latents [M, width] around zero and of known sizes, by the running measure; and by that of this batch.
+        """Latents [M, width], centred and scaled: by the running values, and by those of this batch.
 
-        While learning, gradients are those of the batch's own measure, which is what holds latents there. But
-        its values are noisy, because a batch has few speakers: from batch to batch they differ by more than the last
-        books code. The running measure is less noisy, but lags while latents move fast, so it is trusted more and more.
+        During training, gradients are those of the batch's own centre and scale, which keep the latents in place. But
+        these values are noisy, because a batch has few speakers: they differ between batches by more than the last
+        books code. The running values are less noisy but lag while latents move fast, so their weight (`trust`) rises
+        during training.
         """
         known = (projected - self.centres[index]) / self.sizes[index]
         if not self.training:
@@ -175,14 +176,14 @@ class LearningQuantiser(nn.Module):
 
     @torch.no_grad()
     def start(self, latent: Tensor, into: SplitQuantiser) -> None:
-        """latent [..., encoder width]: many frames, to start the books from."""
+        """Start the books from many frames of latent [..., encoder width]."""
         for index, (books, before, _) in enumerate(self._halves(into, into)):
             projected = F.linear(latent.float(), before.into.weight).flatten(0, -2)
             books.start((projected - self.centres[index]) / self.sizes[index])
 
     @torch.no_grad()
     def adopt(self, latent: Tensor, into: SplitQuantiser) -> None:
-        """Continues learning from settled books. Their centre is the mean of latent [..., encoder width].
+        """Continue training from finished books. Their centre becomes the mean of latent [..., encoder width].
 
         They are not rescaled, so that `settle` gives the same books back.
         """
@@ -198,10 +199,11 @@ class LearningQuantiser(nn.Module):
 
     @torch.no_grad()
     def spread_out(self, latent: Tensor, into: SplitQuantiser, out: SplitQuantiser) -> None:
-        """Turn the residual half's space so that its dimensions are independent, and bring their sizes closer together.
+        """Rotate the residual latents so that their dimensions are uncorrelated, and bring their scales closer
+        together.
 
-        What is said between the halves stays the same, beside its books, which start anew. latent
-        [..., encoder width]: many frames.
+        Encoder and decoder stay consistent; only the residual books start anew, from many frames of latent [...,
+        encoder width].
         """
         before, after = into.residual, out.residual
         projected = F.linear(latent.float(), before.into.weight).flatten(0, -2)
@@ -210,7 +212,7 @@ class LearningQuantiser(nn.Module):
         variance = variance.clamp(min=1e-9 * float(variance[-1]))
         wanted = (variance / variance[-1]).pow(SPREAD_POWER).clamp(min=LEAST_SPREAD)
         wanted = wanted / wanted.square().mean().sqrt()
-        factors = variance.sqrt() / wanted  # what each turned dimension is divided by
+        factors = variance.sqrt() / wanted  # the divisor of each rotated dimension
         after.out.weight.copy_(after.out.weight / self.sizes[1] @ turn * factors)
         before.into.weight.copy_(turn.T @ before.into.weight / factors[:, None])
         self.centres[1] = projected.mean(0) @ turn / factors
@@ -220,7 +222,7 @@ class LearningQuantiser(nn.Module):
 
     @torch.no_grad()
     def settle(self, into: SplitQuantiser, out: SplitQuantiser) -> None:
-        """Make both halves of the codec ordinary: the books are written, centre and size folded away."""
+        """Write the books into encoder and decoder, with centre and scale folded in."""
         for index, (books, before, after) in enumerate(self._halves(into, out)):
             before.into.weight.div_(self.sizes[index][:, None])
             for half in (before, after):
@@ -229,12 +231,12 @@ class LearningQuantiser(nn.Module):
 
 
 def _correlation(flat: Tensor) -> Tensor:
-    """Mean square of the correlations between different dimensions of [M, width], around zero and of size 1."""
+    """Mean squared correlation between different dimensions of [M, width], which are centred and scaled to 1."""
     width = flat.shape[1]
     squares = (flat.T @ flat / len(flat)).square()
     return (squares.sum() - squares.diagonal().sum()) / (width * (width - 1))
 
 
 def _nearest(latent: Tensor, book: Tensor) -> Tensor:
-    """[M, width], [codes, width] -> [M]."""
+    """Latents [M, width], book [codes, width] -> the index of the nearest entry [M]."""
     return (book.square().sum(-1) - 2 * latent @ book.T).argmin(-1)

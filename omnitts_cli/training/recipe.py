@@ -161,7 +161,7 @@ class SpeakerSizes:
 
 @dataclass(frozen=True)
 class Strangers:
-    """Speakers without a name, from whom cloning and design are learned. Shares are of a batch of each length."""
+    """Unnamed speakers, for cloning and design. Shares are those of a batch, by length of examples."""
 
     crossing: float
     pace: tuple[float, ...]
@@ -190,7 +190,7 @@ class Drawn:
 
 @dataclass(frozen=True)
 class NamedVoice:
-    """`clips`: how many clips of the teacher its row is made from after training; 0 for a row that is learned."""
+    """`clips`: the number of the teacher's clips from which its row is made after training; 0: the row is learned."""
 
     name: str
     line: str
@@ -229,7 +229,7 @@ SECTIONS = {
 
 
 def read(path: Path | None = None, miniature: bool = False) -> Recipe:
-    """The recipe beside this file, or another one; `miniature` for a rehearsal."""
+    """The recipe beside this file, or the one at `path`; `miniature`: with the small sizes of its last table."""
     source = path or resources.files(__package__) / "recipe.toml"
     values = tomllib.loads(source.read_text())
     small: dict[str, dict[str, Any]] = values.pop("miniature", {})

@@ -1,4 +1,4 @@
-"""A recogniser: which phone is said in each half of a frame, and who says it."""
+"""A recogniser: the phone in each half of a frame, and facts about the speaker."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WINDOWS = (HALF, HALF // 2)  # samples; the short one sees bursts. Hops are a qu
 BANDS, USED = (80, 48), (70, 42)  # bands above 8 kHz are left out
 INPUTS = USED[0] + 2 * USED[1]  # one hop of the long windows beside two of the short ones
 FLOOR = 1e-3
-AROUND = 25  # halves of a frame, over which a mean says who speaks
+AROUND = 25  # halves of a frame whose mean predicts the facts about the speaker
 STRIDES, DILATIONS = (1, 1, 2, 1, 2, 1, 1, 1, 1), (1, 1, 1, 1, 1, 1, 2, 4, 1)
 
 
@@ -51,7 +51,7 @@ class Recogniser(nn.Module):
         channels_last(self)
 
     def spectra(self, sound: Tensor) -> Tensor:
-        """Log-mel [B, INPUTS, hops] of about the size of 1, four hops for each half of a frame."""
+        """Log-mel spectra [B, INPUTS, hops], scaled to about 1, with four hops for each half of a frame."""
         found = []
         for size in WINDOWS:
             bins = torch.view_as_real(spectrum(sound.float(), getattr(self, f"window{size}")))[:, :-1]

@@ -1,7 +1,8 @@
-"""Rows: named voices made from clips of the teacher, without training.
+"""Named voices made from clips of the teacher, without training.
 
-A named voice is one row of the table of control codes, a cloned voice the speaker encoder's vector; both have the same
-place in the prompt. So the mean of the vectors of a speaker's clips can be the row of a name.
+A named voice is one row of the embedding table of control codes; a cloned voice is a vector from the speaker encoder.
+Both stand at the same place in the prompt. So the mean vector of several clips of a speaker can serve as the row of a
+named voice.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ AT_ONCE = 4
 def name_voices(recipe: Recipe, teacher: Teacher, lines: list[Line], tokens: Tokens, folder: Path) -> None:
     """Writes the recipe's named voices into the finished model in `folder`.
 
-    The row of a voice with `clips` is computed from clips; every other row stays as it was learned. The order of the
-    recipe must be the one that the model was trained with.
+    The row of a voice that has `clips` in the recipe is computed from clips; the other rows stay as learned. The
+    recipe must list the voices in the order that the model was trained with.
     """
     speaker = exported_speech(recipe, tokens, folder).speaker.eval()
     weights, path = load_file(folder / "model.safetensors"), folder / "model.safetensors"
@@ -48,7 +49,7 @@ def name_voices(recipe: Recipe, teacher: Teacher, lines: list[Line], tokens: Tok
 
 
 def clips(recipe: Recipe, teacher: Teacher, lines: list[Line], voice: TeacherVoice, count: int) -> list[np.ndarray]:
-    """Float32 sounds of the teacher, the same texts for every voice."""
+    """Clips of the teacher in this voice, as float32 sounds. Every voice reads the same texts."""
     shortest, longest = LENGTHS
     fitting = [line for line in lines if shortest <= len(line.american) <= longest] or lines
     chosen = random.Random(recipe.seed).choices(fitting, k=count)
@@ -59,7 +60,7 @@ def clips(recipe: Recipe, teacher: Teacher, lines: list[Line], voice: TeacherVoi
 
 
 def _rename(path: Path, made: dict[str, object]) -> None:
-    """The recipe's names, and nothing else, into the folder's config.json."""
+    """Writes the voice names of the recipe into the folder's config.json; its other fields stay."""
     config = json.loads(path.read_text())
     talker, ours = made["talker_config"], made["omnitts"]
     assert isinstance(talker, dict) and isinstance(ours, dict)

@@ -1,4 +1,5 @@
-"""What a stage has left: ordinary modules, from its checkpoint or from the finished model in the work folder."""
+"""The results of earlier stages as ordinary modules, from a checkpoint or from the finished model in the work
+folder."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ from omnitts_cli.weights.load import fill
 
 STEM = "codec"
 MODEL = "tiny"
-"""The finished model's folder in a work folder: what export writes, and what learning can go on from."""
+"""The finished model in a work folder: written by export; training can continue from it."""
 CODEC_FOLDER = "speech_tokenizer"
 
 

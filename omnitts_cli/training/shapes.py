@@ -12,7 +12,7 @@ from omnitts_cli.models.codec_layers import TransformerShape
 from omnitts_cli.training.recipe import CodecSizes
 
 FRESH_SCALE = 0.3
-"""Of what each branch of the codec adds at first. The published 0.01 is for networks forty times deeper in training."""
+"""Initial scale of each branch of the codec. The published 0.01 is for networks trained forty times as long."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Codec:
 
 
 def encoder_shape(sizes: CodecSizes) -> EncoderShape:
-    # no transformer: convolutions span enough for 80 ms, and a clip of any length sounds like training's
+    # no transformer: convolutions span enough for 80 ms, and treat clips of any length alike
     encoder_transformer = TransformerShape(
         hidden=sizes.encoder_width, inner=4 * sizes.encoder_width, layers=0, heads=2, head_dim=64
     )

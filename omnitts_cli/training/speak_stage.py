@@ -1,4 +1,4 @@
-"""The teacher speaks: random texts in named voices and in those of unseen speakers, to shards in the work folder."""
+"""Runs the teacher: random texts in named voices and in those of unnamed speakers, written to shards."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from omnitts_cli.training.teacher import SAMPLE_RATE, SAMPLES_PER_FRAME, Spoken,
 from omnitts_cli.training.texts import Line
 
 SHORT = 40  # phonemes
-Asked = tuple[int, int, int, TeacherVoice]  # text, voice, unseen speaker, how it is made
+Asked = tuple[int, int, int, TeacherVoice]  # text, voice, unnamed speaker, the teacher's voice
 
 
 def speak(
     recipe: Recipe, teacher: Teacher, lines: Sequence[Line], work: Path, series: int, hours: float, seconds: float
 ) -> None:
-    """So many hours of speech, or for so many seconds; another series is other speech."""
+    """Writes shards until `hours` of speech or `seconds` have passed. Each `series` has other speech."""
     draw, journal = random.Random(recipe.seed + 7919 * series), Journal(work / f"spoken.{series}.jsonl", "speak")
     said, number, start, plan = 0.0, 0, time.monotonic(), recipe.teacher
     with ThreadPoolExecutor(1) as writer:
@@ -37,12 +37,12 @@ def speak(
 
 
 def in_accent(line: Line, voice: TeacherVoice) -> str:
-    """The phonemes that the teacher reads in this voice."""
+    """The phonemes of a line in the accent of this voice."""
     return line.british if voice.british > 0.5 else line.american
 
 
 def _asked(draw: random.Random, recipe: Recipe, names: Sequence[str], texts: int, count: int) -> list[Asked]:
-    """Unseen speakers say two texts each."""
+    """What to speak next; each unnamed speaker says two texts."""
     plan, asked = recipe.teacher, list[Asked]()
     while len(asked) < count:
         if draw.random() < plan.varied / (2 - plan.varied):
@@ -55,13 +55,13 @@ def _asked(draw: random.Random, recipe: Recipe, names: Sequence[str], texts: int
 
 
 def _all(teacher: Teacher, lines: Sequence[Line], asked: list[Asked], at_once: int) -> list[Spoken]:
-    """Texts of like length are spoken together; the order stays."""
+    """Speaks texts of similar length together and returns them in the given order."""
     read = [in_accent(lines[a[0]], a[3]) for a in asked]
     order = sorted(range(len(asked)), key=lambda n: len(read[n]))
     spoken: dict[int, Spoken] = {}
     at = 0
     while at < len(order):
-        # as many as fit beside the longest of them
+        # as many as the longest of them allows
         count = max(
             1, min(len(order) - at, at_once * 40 // max(40, len(read[order[min(at + at_once, len(order)) - 1]])))
         )
@@ -73,7 +73,7 @@ def _all(teacher: Teacher, lines: Sequence[Line], asked: list[Asked], at_once: i
 
 
 def _fitting(recipe: Recipe, asked: list[Asked], spoken: list[Spoken]) -> list[Utterance]:
-    """Neither too long nor, of unseen speakers, too short to tell who speaks; of a pair both or none."""
+    """Drops speech that is too long, or, of unnamed speakers, too short to tell the voice; of a pair, both or none."""
     longest = recipe.teacher.longest * SAMPLE_RATE
     shortest = recipe.strangers.shortest * SAMPLE_RATE
     good = [

@@ -1,4 +1,4 @@
-"""Speech: the language side as one module to learn, in the recipe's sizes."""
+"""The language side as one module to train, in the sizes of the recipe."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from omnitts_cli.training.teacher import SAMPLE_RATE
 from omnitts_cli.training.tokens import Tokens
 
 EPS = 1e-6
-ROPE_THETA = 10_000.0  # prompts of a few hundred rows: the released models' 1,000,000 would leave half of it unturned
+ROPE_THETA = 10_000.0  # with the released 1,000,000, half of a short prompt's dimensions would hardly rotate
 
 
 def talker_shape(recipe: Recipe) -> TalkerShape:
@@ -63,7 +63,7 @@ class Speech(nn.Module):
         self.talker = Talker(talker)
         self.predictor = Predictor(predictor)
         self.speaker = SpeakerEncoder(speaker_shape(recipe))
-        # what a branch adds starts small beside what it adds to
+        # each branch starts small beside the residual stream
         for stack in (self.talker.stack, self.predictor.stack):
             for layer in stack.layers:
                 for weight in (layer.out, layer.down):

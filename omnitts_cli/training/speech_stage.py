@@ -1,4 +1,4 @@
-"""The language side learns: text and voice -> frames of codes, teacher-forced, prompts as the family builds them."""
+"""Trains the language side: text and voice -> frames of codes, teacher-forced, with the prompts of the family."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ STEM = "speech"
 LOOK_EVERY = 20  # steps between checks of the time budget
 WRITE_EVERY = 500
 SAVE_EVERY = 60.0  # seconds
-FILLING = 0.3  # of the time, at most: learning goes on while speech and its moved copies are encoded
+FILLING = 0.3  # share of the time that encoding new speech and its delayed copies may take
 LOSSES = ("first", "rest", "phones", "guess", "whose", "right")
 
 
 class SpeechStage:
-    """Everything that learns, and the two halves of a step as functions that can be captured."""
+    """All modules that learn, and the two halves of a step (`learn`, `update`) as functions that can be captured."""
 
     def __init__(self, recipe: Recipe, device: Device, tokens: Tokens, dataset: Dataset, team: Team) -> None:
         self.recipe, self.plan, self.device, self.dataset = recipe, recipe.speech_training, device, dataset
@@ -47,9 +47,9 @@ class SpeechStage:
         where = device.torch_device
         self.codec_ids, self.text_ids = codec_ids(recipe), TextIds.of(tokens)
         self.speech = Speech(recipe, tokens).to(where)
-        # while learning, the hidden state must also know which sounds come next; this half is thrown away later
+        # auxiliary heads, not exported: the hidden state must predict the next phones
         self.phones = nn.Linear(recipe.speech.hidden, PHONES_PER_FRAME * len(PHONES)).to(where)
-        # and the vector of a clip, whose it is
+        # the vector of a clip must predict facts about the speaker
         self.guesses = Guesses(recipe.speech.hidden).to(where)
         self.learned = [p for half in (self.speech, self.phones, self.guesses) for p in half.parameters()]
         self.gradients = joined_gradients(self.learned)
@@ -67,11 +67,11 @@ class SpeechStage:
             self.talk, self.predict = torch.compile(self.talk), torch.compile(self.predict)
 
     def learn(self, number: int) -> None:
-        """One batch of examples of one length, to `gradients`; the losses are added to `losses`."""
+        """Compute the gradients of one batch of examples of one length. Adds the losses to `losses`."""
         table, strangers = self.dataset.tables[number], self.dataset.strangers[number]
         size = self.plan.positions // table.rows
         batch = draw_mixed(table, strangers, size, self.recipe, self.codec_ids, self.text_ids)
-        vectors = self.speech.speaker(batch.mel)  # small, and in the precision that speaking has it in
+        vectors = self.speech.speaker(batch.mel)  # not in half precision: small, and as in inference
         guess = self.guesses(vectors, batch.made[: len(vectors)])
         self.guesses.follow(vectors)
         with half(self.device):
@@ -97,7 +97,7 @@ class SpeechStage:
 
     @torch.no_grad()
     def held_back(self) -> dict[str, float]:
-        """Losses on what was never learned from, without the hindrances of learning."""
+        """Losses on held-back utterances, without corrupted codes or lost history."""
         plan = replace(self.plan, corrupt=0.0, history_dropout=0.0, drawn_history=0.0)
         fair = replace(self.recipe, speech_training=plan)
         sums, ids = torch.zeros(3, device=self.losses.device), (self.codec_ids, self.text_ids)
@@ -115,7 +115,7 @@ class SpeechStage:
         return named | held_strangers(self.speech, self.rows, self.dataset.held_strangers, fair, ids)
 
     def rows(self, batch: Batch, vectors: Tensor | None = None) -> Tensor:
-        """Text side plus codec side, and at its row the vector of a clip, for those who speak by one: [B, L, H]."""
+        """Input rows [B, L, H]: text plus controls or codes, plus the vector of the clip in cloned examples."""
         speech = self.speech
         texts = F.embedding(batch.text, speech.text(self.every_token))
         controls = F.embedding(batch.control, speech.embedder.first) * batch.controlled[..., None]
@@ -128,7 +128,7 @@ class SpeechStage:
         return rows + vectors[:, None] * batch.voiced[..., None]
 
     def _rest(self, hidden: Tensor, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-        """Groups 1.. of some frames, chosen at random: the loss of each group, the rows, codes drawn for them."""
+        """Groups 1.. of randomly chosen frames: the loss of each group, the rows chosen, and codes drawn for them."""
         followed = batch.followed.flatten()
         order = (followed + torch.rand(followed.shape, device=followed.device)).topk(self.plan.predicted).indices
         codes = batch.next_codes.flatten(0, 1)[order]
@@ -143,7 +143,8 @@ class SpeechStage:
         return each, order, torch.cat([codes[:, :1], drawn], 1)
 
     def _keep_drawn(self, batch: Batch, order: Tensor, drawn: Tensor, tables: tuple[UtteranceTable, ...]) -> None:
-        """Codes of rows `order`, as said so far the next time: the first rows are of unseen speakers, then named."""
+        """Keep the codes drawn for rows `order`, as earlier frames of later batches. The first rows of a batch are of
+        unnamed speakers, the others of named ones."""
         places, frames, followed = (x.flatten()[order] for x in (batch.place, batch.frame, batch.followed))
         unnamed = order < len(batch.made) * batch.followed.shape[1]
         for table, whose in zip(tables, (unnamed, ~unnamed), strict=True):
@@ -155,7 +156,7 @@ class SpeechStage:
     def resume(self, saved: dict[str, Tensor]) -> None:
         for name in ("speech", "phones"):
             getattr(self, name).load_state_dict(parts.under(name, saved))
-        # an older checkpoint guesses by the vector alone, and does not know their mean
+        # older checkpoints have neither the per-frame head nor the mean of the vectors
         self.guesses.load_state_dict(self.guesses.state_dict() | parts.under("guesses", saved))
 
 
@@ -169,22 +170,26 @@ def train_speech(
     minutes: float,
     team: Team,
 ) -> None:
-    """Learn for `minutes` from where `folder` says the language side is, with the codec that lies there."""
+    """Train for `minutes` with the codec in `folder`, from the checkpoint or model there; saves a checkpoint."""
     journal = Journal(folder / team.curves, "speech", team.leads)
     ids = [e.ids for e in tokens.encoder().encode_batch(texts)]
     stream = device.stream()
-    with one_thread(device.captures), stream, torch.inference_mode(False):  # a stream may be made for speaking alone
+    with (
+        one_thread(device.captures),
+        stream,
+        torch.inference_mode(False),
+    ):  # the device's stream may be in inference mode
         encoder = settled_codec(recipe, folder).encoder.to(device.torch_device)
         dataset = Dataset(recipe, encoder, ids, 200_000 if device.captures else 2_000, tokens)
         while not dataset.ready(2_000 if device.captures else 1):
             dataset.add(shards.read(at_least=64))
-        shards.copy_what_follows(recipe.speech_training.copies)  # of what is held back there are none
+        shards.copy_what_follows(recipe.speech_training.copies)  # held-back shards are not copied
         stage = SpeechStage(recipe, device, tokens, dataset, team)
         saved, finished = parts.load(folder, STEM), (folder / MODEL / "model.safetensors").exists()
         if saved:
             stage.resume(saved)
         elif finished:
-            # what is thrown away at export begins anew
+            # the auxiliary heads are not exported, so they start anew
             stage.speech.load_state_dict(exported_speech(recipe, tokens, folder / MODEL).state_dict())
         team.start_alike(stage.learned)
         weights = sum(p.numel() for p in stage.speech.parameters())
@@ -198,7 +203,8 @@ def train_speech(
 
 @contextmanager
 def one_thread(wanted: bool) -> Iterator[None]:
-    """Limits torch to one thread if `wanted`. Sounds for an accelerator are copied one by one; more threads wait."""
+    """Limits torch to one thread if `wanted`: sounds are copied to a device one by one, and other threads would
+    wait."""
     before = torch.get_num_threads()
     if wanted:
         torch.set_num_threads(1)
@@ -222,7 +228,7 @@ def _loop(
     started, filling = time.monotonic(), 0.0
     while (spent := stage.team.agree(budget.spent, stage.device)) < 1.0:
         stage.rate.fill_(falling_rate(spent, plan.rate, plan.final_rate, steps, plan.warm_up))
-        weights = [table.added * table.rows for table in dataset.tables]  # every utterance is as likely
+        weights = [table.added * table.rows for table in dataset.tables]  # so that every utterance is equally likely
         for _ in range(LOOK_EVERY if captured else 1):
             chooser.choices(learn, weights)[0]()
             stage.team.average(stage.gradients)

@@ -1,4 +1,4 @@
-"""What a model folder speaks, sentence by sentence, through the Python API; and the memory that the command takes."""
+"""Speaks with a model folder through the Python API, and measures the memory of the command."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from omnitts_cli.speech.tts import TTS
 
 @dataclass(frozen=True)
 class SpokenPieces:
-    """`sounds` and `texts`: piece by piece, as the text was cut. `retries`: pieces that were spoken again."""
+    """`sounds` and `texts`: one entry for each piece of the text. `retries`: pieces that were spoken again."""
 
     sounds: list[np.ndarray]
     texts: list[str]
@@ -24,7 +24,7 @@ class SpokenPieces:
 
 
 def speak(tts: TTS, lines: list[str], **options: Any) -> SpokenPieces:
-    """Returns the lines as speech, one line a piece unless the options cut them otherwise."""
+    """Returns the lines as speech; each line is one piece unless `options` split it otherwise."""
     stream = tts.stream("\n".join(lines), **{"language": "en", "split": "line", "safe": True, **options})
     clip = stream.clip()
     rate, pieces = clip.sample_rate, clip.sentences
@@ -33,7 +33,7 @@ def speak(tts: TTS, lines: list[str], **options: Any) -> SpokenPieces:
 
 
 def peak_memory(model: str, lines: list[str]) -> int:
-    """Returns the most bytes that `omnitts say` holds for the lines, in a process of its own."""
+    """Returns the peak memory in bytes of `omnitts say` for these lines, in a process of its own."""
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile("w+") as problems:
         words = ["say", "-m", model, "-d", "cpu", "--seed", "1", "-o", f"{folder}/sound.wav", "--", " ".join(lines)]
         command = [sys.executable, "-c", MEASURED, sys.executable, "-m", "omnitts_cli", *words]
@@ -50,5 +50,5 @@ code = subprocess.call(sys.argv[1:], stdout=sys.stderr)
 print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
 sys.exit(code)
 """
-"""Runs a command and prints its peak memory. A small process between, because the kernel counts the starting process's
-memory as that of its child."""
+"""Runs a command and prints its peak memory. This is a small process of its own, because the kernel counts the memory
+of the process that forks as that of the child."""

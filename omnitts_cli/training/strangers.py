@@ -1,7 +1,7 @@
-"""Unseen speakers: speakers without a name, mixed from the teacher's voices, and what one says about them in words.
+"""Unnamed speakers: random mixtures of the teacher's voices, and descriptions of them in words.
 
-A description comes from what is known of the utterance itself: its pitch and tempo were measured, so
-the deep ones are those of few hertz, the slow ones those who need long for a sentence.
+A description comes from the utterance itself: its pitch and tempo are measured, so a deep voice is one of low pitch,
+and a slow one needs long for a sentence.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from omnitts_cli.training.recipe import Strangers
 from omnitts_cli.training.teacher import Facts, TeacherVoice
 
 CALM = 4.6
-"""Syllables a second, with pauses: the teacher's own middle."""
+"""The teacher's usual tempo: syllables a second, with pauses."""
 _DEEP = ("deep", "deep", "deep", "low", "low-pitched", "bass")
 _HIGH = ("high", "high", "high", "high-pitched", "bright", "light")
 _SLOW = ("slow", "slow", "slow", "calm", "unhurried", "leisurely")
@@ -26,7 +26,7 @@ _AMERICAN = ("with an American accent", "from America")
 
 
 def passing(draw: random.Random, ranges: Strangers, names: Sequence[str]) -> TeacherVoice:
-    """Another speaker at each call: one to four voices, mostly of one sex, at another pitch and pace."""
+    """A random speaker: one to four voices, mostly of one sex, at a random pitch and pace."""
     sex = draw.choice("fm")
     group = [name for name in names if name[1] == sex or draw.random() < ranges.crossing]
     chosen = draw.sample(group, min(len(group), draw.choice((1, 2, 2, 3, 3, 4))))
@@ -40,7 +40,7 @@ def _between(draw: random.Random, ends: tuple[float, ...]) -> float:
 
 
 def describe(facts: Facts, draw: random.Random) -> str:
-    """One of many ways to say how this voice sounds; now and then something is left out."""
+    """A random phrase that describes this voice; sometimes some of the facts are left out."""
     gendered = not 0.3 < facts.woman < 0.7 and draw.random() < 0.8
     woman = facts.woman > 0.5
     adjectives = _adjectives(facts, woman, gendered, draw)
@@ -62,7 +62,7 @@ def describe(facts: Facts, draw: random.Random) -> str:
 
 
 def _adjectives(facts: Facts, woman: bool, gendered: bool, draw: random.Random) -> list[str]:
-    # beside a man's or a woman's name, deep and high are about men or women
+    # if the sex is named, deep and high are relative to it
     low, high = ((165.0, 215.0) if woman else (102.0, 138.0)) if gendered else (115.0, 195.0)
     if low <= facts.pitch <= high or draw.random() > 0.9:
         return []

@@ -1,6 +1,6 @@
-"""The teacher: Kokoro's speech, as clips with known speakers, known pitch and known sounds.
+"""The teacher: speech of Kokoro as clips with known speaker, pitch and phones.
 
-A speaker is one of Kokoro's English voices or a mixture of several; pitch and pace can be changed on the way.
+A speaker is one of Kokoro's English voices or a mixture of several; pitch and pace can be changed.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ PHONES = ("pau", *"AIOQTWYabdfhijklmnpstuvwzæðŋɑɒɔəɛɜɡɪɹɾʃʊʌʒʤ
 """Sounds in Kokoro's alphabet; everything that is not an English sound counts as silence."""
 VOWELS = frozenset("AIOQWYaiuæɑɒɔəɛɜɪʊʌᵊᵻ")
 VOICES = "voices.safetensors"
-LOUDNESS, PEAK = 0.08, 0.95  # of full scale: root mean square of what is said, and the most that a sample may reach
+LOUDNESS, PEAK = 0.08, 0.95  # of full scale: root mean square of the speech, and its highest sample
 QUIET = 0.02  # of the loudest hop: less is silence at the ends
 HOP = 240  # samples
 BEFORE, AFTER = 1200, 2400  # samples of silence kept at the ends
-STYLE = 16  # numbers that say who speaks
+STYLE = 16  # numbers that describe the style of a speaker
 FACTS = STYLE + 4
 
 
@@ -53,7 +53,7 @@ class TeacherVoice:
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of who speaks: `pitch` is the median in Hz, `tempo` in syllables a second."""
+    """Facts about the speaker of an utterance: `pitch` is the median in Hz, `tempo` in syllables a second."""
 
     woman: float
     british: float
@@ -62,7 +62,7 @@ class Facts:
     style: tuple[float, ...]
 
     def numbers(self) -> list[float]:
-        """All of it in numbers of the size of 1: [FACTS]."""
+        """All facts as numbers of about unit size: [FACTS]."""
         measured = [float(4 * np.log(self.pitch / 150)), float(4 * np.log(self.tempo / 4.5))]
         return [self.woman, self.british, *measured, *self.style]
 
@@ -89,7 +89,7 @@ class Teacher:
         self._centre, self._basis = _principal(self._tables.mean(1)[:, :128])
 
     def speak(self, lines: list[str], voices: list[TeacherVoice]) -> list[Spoken]:
-        """Phonemes in Kokoro's alphabet, each line in its voice; lines of like length go well together."""
+        """Speaks lines of phonemes in Kokoro's alphabet, each in its voice. Lines of similar length waste least."""
         known = [[c for c in line if c in self._vocabulary] for line in lines]
         ids = [[0, *(self._vocabulary[c] for c in line), 0] for line in known]
         styles = self._styles(voices, [len(line) for line in known])
@@ -108,7 +108,7 @@ class Teacher:
         return spoken
 
     def _styles(self, voices: list[TeacherVoice], lengths: list[int]) -> Tensor:
-        """Kokoro has a row for each length of text: [B, 256]."""
+        """Kokoro's style vectors for these voices; there is one for each length of text: [B, 256]."""
         names, shares = self.names, torch.zeros(len(voices), len(self._tables))
         for row, voice in zip(shares, voices, strict=True):
             for name, share in voice.mix:
@@ -124,14 +124,14 @@ def _facts(voice: TeacherVoice, line: list[str], style: list[float], pitch: floa
 
 
 def _principal(styles: Tensor) -> tuple[Tensor, Tensor]:
-    """The centre of all voices, and the directions in which they differ most, in units of their spread."""
+    """The mean of all voices, and their principal directions, each divided by its standard deviation."""
     centre = styles.mean(0)
     _, spread, directions = torch.linalg.svd(styles - centre, full_matrices=False)
     return centre, directions[:STYLE].T / (spread[:STYLE] / len(styles) ** 0.5)
 
 
 def _trimmed(done: kokoro.Pass) -> tuple[np.ndarray, list[int], list[int]]:
-    """Sounds [B, n] int16 that begin shortly before the first sound, at one loudness; where each began; its frames."""
+    """Sounds [B, n] int16, trimmed and at one loudness; the sample at which each begins; its frames."""
     sound, device = done.sound, done.sound.device
     hops = sound[:, : sound.shape[1] // HOP * HOP].unflatten(1, (-1, HOP)).square().mean(-1).sqrt()
     real = torch.arange(hops.shape[1], device=device)[None] < (done.frames * kokoro.SAMPLES // HOP)[:, None]
@@ -155,8 +155,8 @@ def _trimmed(done: kokoro.Pass) -> tuple[np.ndarray, list[int], list[int]]:
 
 
 def _labels(line: list[str], ends: np.ndarray, start: int, frames: int) -> np.ndarray:
-    """The phone in the middle of each half frame. Marks of stress and spaces belong to the sound that follows,
-    length to the one before."""
+    """The phone in the middle of each half frame. Stress marks and spaces belong to the next sound, length marks to the
+    previous one."""
     labels = [SILENCE] * (len(line) + 2)
     for n in range(len(line), 0, -1):
         c = line[n - 1]

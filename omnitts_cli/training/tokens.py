@@ -48,7 +48,7 @@ class Tokens:
         vocabulary = dict(sorted(stored["vocab"].items(), key=lambda item: item[1]))
         for word in TEMPLATE_WORDS:
             pieces = _tokenizer(vocabulary, pairs).encode(word).tokens
-            while len(pieces) > 1:  # last in rank, so that ordinary words keep their own cuts
+            while len(pieces) > 1:  # last in rank, so that other words are split as before
                 pairs.append((pieces[0], pieces[1]))
                 pieces = [pieces[0] + pieces[1], *pieces[2:]]
                 vocabulary.setdefault(pieces[0], len(vocabulary))
