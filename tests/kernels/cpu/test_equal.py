@@ -26,7 +26,7 @@ from omnitts_cli.weights.find import TINY
 Draw = tuple[Tensor, tuple[Tensor, ...]]
 LOGITS = 6e-5  # of logits up to 24: what Python's two own tables of operations, NumPy's and torch's, are apart
 EXACT = 1e-5  # from float64
-RELATIVE = 7e-6  # of the largest logit of a row; NumPy's and torch's are 5.3e-6 apart
+RELATIVE = 7e-6  # of the largest logit of a row; the rows of 24 sentences were up to 2.3e-6 from float64
 PROMPT_RUN = 16
 SOUND = 1e-4  # of a full scale of 1: three steps of 16 bits
 
@@ -144,33 +144,39 @@ def test_logits_along_the_same_codes(native: Ops) -> None:
 
 
 @torch.inference_mode()
-def test_logits_are_as_exact_as_those_of_python(native: Ops) -> None:
-    """Sixty frames of the talker against float64."""
-    device, errors = CPUDevice(1), []
-    slot = torch.tensor([0])
-    for ops in (cpu.OPS, native):
+def test_logits_of_the_talker_are_as_exact_as_torchs(native: Ops) -> None:
+    """Sixty frames of random codes from each of four seeds, against float64."""
+    device, slot, apart = CPUDevice(1), torch.tensor([0]), dict[str, Tensor]()
+    for name, ops in (("torch", plain.OPS), ("C", native)):
         device._ops = ops
         model = load_model(str(TINY), device)
-        made = torch.Generator().manual_seed(0)
-        codes = torch.randint(0, model.facts.codes, (1, 60, model.facts.groups), generator=made)
-        rows, cache = model.embedder.frame(codes), model.talker.cache(1, 64)
-        hidden = [model.talker.step(rows[:, i], torch.tensor([i]), slot, cache, 64)[0] for i in range(60)]
-        truth = model.talker.stack.double()(rows.double())[0] @ model.talker.head.double().T
-        errors.append((torch.stack(hidden).double() @ model.talker.head.double().T - truth).abs().max())
-    assert errors[1] <= EXACT and errors[1] <= 1.2 * errors[0]
+        given, hidden = [], []
+        for seed in range(4):
+            made = torch.Generator().manual_seed(seed)
+            codes = torch.randint(0, model.facts.codes, (1, 60, model.facts.groups), generator=made)
+            rows, cache = model.embedder.frame(codes), model.talker.cache(1, 64)
+            steps = [model.talker.step(rows[:, i], torch.tensor([i]), slot, cache, 64)[0] for i in range(60)]
+            given.append(rows.double())
+            hidden.append(torch.stack(steps).double())
+        exact = model.talker.stack.double()(torch.cat(given))
+        apart[name] = ((torch.stack(hidden) - exact) @ model.talker.head.double().T).abs()
+    mean = {name: float(found.square().mean().sqrt()) for name, found in apart.items()}
+    print(f"\nroot mean square {mean}, most { ({name: float(found.max()) for name, found in apart.items()}) }")  # noqa: T201
+    assert mean["C"] <= 1.1 * mean["torch"]
+    assert apart["C"].max() <= EXACT
 
 
-@pytest.mark.parametrize("count", [1, pytest.param(8, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("seeds", "frames"), [(4, 10), pytest.param(8, None, marks=pytest.mark.slow)])
 def test_logits_are_as_near_to_the_exact_ones_as_torchs(
-    count: int, native: Ops, monkeypatch: pytest.MonkeyPatch
+    seeds: int, frames: int | None, native: Ops, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All logits of some sentences, forced to the same codes, against the same weights in float64.
+    """All logits of sentences with different seeds, forced to the same codes, against the same weights in float64.
 
-    Of Python's own tables, NumPy's and torch's, at least one is more than EXACT from exact arithmetic: a unit in the
-    last place of a logit of 16 to 32 is 1.9e-6. So C is compared with torch and not with EXACT.
+    The root mean square error is compared with torch's. The largest error of one logit among 368,640 depends on chance:
+    from one sentence to the next it was 0.67 to 1.54 times torch's, and the root mean square 0.90 to 1.04 times.
     """
-    asked, device = requests(count), CPUDevice(1)
-    codes = [torch.from_numpy(spoken(cpu.OPS, [one], 1)[one.id].codes.astype(np.int64)) for one in asked]
+    asked, device = requests(seeds), CPUDevice(1)
+    codes = [torch.from_numpy(spoken(cpu.OPS, [one], 1)[one.id].codes[:frames].astype(np.int64)) for one in asked]
 
     def loaded(ops: Ops) -> SpeechModel:
         device._ops = ops
@@ -194,11 +200,9 @@ def test_logits_are_as_near_to_the_exact_ones_as_torchs(
     print(f"\n{len(truth)} frames, {truth.numel()} logits, up to {truth.abs().max():.1f}")  # noqa: T201
     for (a, b), distance in far.items():
         print(f"{a:5} from {b:7}: {distance}")  # noqa: T201
-    numpys, torchs, ours = (far[name, "float64"] for name in tables)
-    assert max(numpys.most, torchs.most) > EXACT
-    assert ours.most <= 2 * torchs.most  # of one logit among 322,560; 1.54 and 1.23 on an AMD EPYC
-    assert ours.mean**2 <= 1.5 * torchs.mean**2 and ours.mean <= numpys.mean
-    assert far["torch", "C"].of_largest <= RELATIVE and far["NumPy", "C"].of_largest <= RELATIVE
+    torchs, ours = far["torch", "float64"], far["C", "float64"]
+    assert ours.mean <= 1.1 * torchs.mean
+    assert ours.most <= LOGITS and ours.of_largest <= RELATIVE
 
 
 @dataclass(frozen=True)
