@@ -131,6 +131,14 @@ def test_messages_are_plain_english() -> None:
     assert [f"{m.file}:{m.line}: {found}" for m in every_message() for found in dialect(m.text)] == []
 
 
+def test_sizes_are_in_binary_units() -> None:
+    """As nvidia-smi and free show them. A size that the user types, such as 500MB, is decimal."""
+    decimal = re.compile(r"[\d}\])] (?:[kKMGT]B)\b")
+    helps = [Message(path.name, 0, path.read_text("utf-8")) for path in PACKAGE.glob("help/*.md")]
+    found = [(one.file, one.line, decimal.findall(one.text)) for one in [*every_message(), *helps]]
+    assert [one for one in found if one[2] and not one[0].startswith("omnitts_cli/training")] == []
+
+
 def test_nothing_in_the_package_is_no_noun() -> None:
     """The first rule holds for comments and docstrings too."""
     pattern = re.compile(next(iter(DIALECT)))

@@ -103,7 +103,7 @@ def read(path: Path) -> Report:
     """Reads a saved report of any schema version; from a file with a line per report, the last one."""
     try:
         if path.stat().st_size > LARGEST_BYTES:
-            raise InputError(f"{path} is larger than {LARGEST_BYTES // 2**20} MB: not a benchmark report")
+            raise InputError(f"{path} is larger than {LARGEST_BYTES // 2**20} MiB: not a benchmark report")
         words = path.read_text("utf-8")
     except UnicodeDecodeError:
         raise InputError(f"{path} is not a JSON file") from None

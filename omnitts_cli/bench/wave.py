@@ -78,7 +78,7 @@ class WavStream:
                 self._read_format(head[at + 8 : at + 8 + size])
             at += 8 + size + size % 2
         if len(head) > LARGEST_HEADER or at > LARGEST_HEADER:
-            raise WireError("the WAV stream has no samples in its first 64 kB")
+            raise WireError("the WAV stream has no samples in its first 64 KiB")
         return None
 
     def _read_format(self, form: bytes) -> None:

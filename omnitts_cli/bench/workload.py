@@ -73,7 +73,7 @@ def read_texts(path: Path, language: str | None) -> list[Text]:
     """A file of texts, one per line."""
     try:
         if path.stat().st_size > LARGEST_BYTES:
-            raise InputError(f"{path} is larger than {LARGEST_BYTES // 2**20} MB", hint="a file of one text per line")
+            raise InputError(f"{path} is larger than {LARGEST_BYTES // 2**20} MiB", hint="a file of one text per line")
         lines = path.read_text("utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is not UTF-8 text", cause=f"byte {error.start}") from None

@@ -11,13 +11,14 @@ from typing import Any, Literal
 
 from omnitts_cli.errors import DeviceError, OmniError
 from omnitts_cli.settings.environment import EMBEDDED, NATIVE, variable
+from omnitts_cli.settings.setting import readable_size
 from omnitts_cli.settings.table import Machine, Messages, Network
 from omnitts_cli.terminal.console import console
 
 Status = Literal["ok", "warn", "fail"]
 
 PACKAGES = ("torch", "numpy", "soundfile", "safetensors", "huggingface_hub", "typer")
-ENOUGH_BYTES = 6 * 10**9  # for the largest model, once
+SPARE_BYTES = 2**30  # of disk space, besides a model
 SENTENCE = "The quick brown fox jumps over the lazy dog."
 
 
@@ -176,6 +177,7 @@ def cache() -> Check:
     import tempfile
 
     from omnitts_cli.weights.hub import cache_folder
+    from omnitts_cli.weights.released import RELEASED
 
     folder = cache_folder("a/b").parent
     there = next(path for path in (folder, *folder.parents) if path.exists())
@@ -187,13 +189,14 @@ def cache() -> Check:
         return Check(
             "model cache", "warn", f"cannot write to {folder}: {error.strerror}", "set HF_HOME to another folder"
         )
-    words = f"{folder}, {free / 1e9:.1f} GB free"
-    if free < ENOUGH_BYTES:
+    words = f"{folder}, {readable_size(free)} free"
+    largest = max(model.size_bytes for model in RELEASED.values())
+    if free < largest + SPARE_BYTES:
         return Check(
             "model cache",
             "warn",
             words,
-            "free some space (the largest model needs 5 GB), or set HF_HOME to another disk",
+            f"free some space (a Qwen3-TTS model needs up to {readable_size(largest)}), or set HF_HOME to another disk",
         )
     return Check("model cache", "ok", words)
 
@@ -201,7 +204,6 @@ def cache() -> Check:
 def embedded_voice() -> Check:
     """Whether the files of the embedded voice are unchanged."""
     from omnitts_cli.cli.voices import speakers
-    from omnitts_cli.terminal.progress import size
     from omnitts_cli.weights import find, store
     from omnitts_cli.weights import verify as verifying
 
@@ -216,7 +218,7 @@ def embedded_voice() -> Check:
         if all(file.state == verifying.OK for file in checked)
         else "not verified: not installed from a wheel"
     )
-    return Check("embedded voice", "ok", f"{EMBEDDED}, {len(speakers(''))} voices, {size(weight)}, {compared}")
+    return Check("embedded voice", "ok", f"{EMBEDDED}, {len(speakers(''))} voices, {readable_size(weight)}, {compared}")
 
 
 def hub(offline: bool) -> Check:
@@ -256,13 +258,13 @@ def devices(machine: Machine) -> Iterator[Check]:
         try:
             device = choose(name)
             product = torch.ones(64, 64, device=device.torch_device) @ torch.ones(64, 64, device=device.torch_device)
-            free = device.free_bytes() / 2**30
+            free = device.free_bytes()
             right = float(product[0, 0]) == 64.0
         except (OmniError, RuntimeError) as error:
             yield Check(f"device {name}", "fail", str(error)[:200], getattr(error, "hint", None))
             continue
-        words = f"{free:.1f} GiB free" if right else "computes wrong results"
-        yield Check(f"device {name}", "ok" if right else "fail", words, numbers={"free_gib": round(free, 1)})
+        words = f"{readable_size(free)} free" if right else "computes wrong results"
+        yield Check(f"device {name}", "ok" if right else "fail", words, numbers={"free_gib": round(free / 2**30, 1)})
         yield asked(reproducibility, device)
         persistent = getattr(device, "persistent_kernels", None)  # of CUDA devices
         if persistent is not None:
@@ -290,7 +292,7 @@ def answers(device: Any) -> Check:
     from omnitts_cli.speech.load_thinker import POSITIONS, conversations
 
     needed, count = conversations(device)
-    words = f"omnitts ask needs {needed / 2**30:.1f} GiB for its model"
+    words = f"omnitts ask needs {readable_size(needed)} for its model"
     fits = f"{count} conversation{'s' * (count != 1)} of {POSITIONS} tokens fit beside it"
     numbers = {"ask_model_gib": round(needed / 2**30, 1), "ask_conversations": count}
     fits = fits if count else "does not fit (speech does not need it)"

@@ -10,9 +10,10 @@ import typer
 from omnitts_cli.cli.declare import Command, command, group
 from omnitts_cli.cli.help import hub_names
 from omnitts_cli.errors import ModelError
+from omnitts_cli.settings.setting import readable_size
 from omnitts_cli.settings.table import Messages, Network
 from omnitts_cli.terminal.console import console
-from omnitts_cli.terminal.progress import Progress, duration, size
+from omnitts_cli.terminal.progress import Progress, duration
 
 if TYPE_CHECKING:
     from omnitts_cli.weights.fetch import Progress as Fetched
@@ -35,11 +36,11 @@ def list_(
     rows = []
     for model in here.values():
         state = "ready" if model.whole else "unfinished"
-        rows.append([model.name, state, size(model.size_bytes), str(model.folder)])
+        rows.append([model.name, state, readable_size(model.size_bytes), str(model.folder)])
         fields = {"name": model.name, "state": state, "bytes": model.size_bytes}
         console.record(status="ok", **fields, folder=str(model.folder), revision=model.revision)
     for released in [model for name, model in RELEASED.items() if remote and name not in here]:
-        rows.append([released.name, "remote", size(released.size_bytes), f"hf:{released.repo}"])
+        rows.append([released.name, "remote", readable_size(released.size_bytes), f"hf:{released.repo}"])
         fields = {"name": released.name, "state": "remote", "bytes": released.size_bytes}
         console.record(status="ok", **fields, repo=released.repo, revision=released.revision)
     for name, repo in ALIASES.items():
@@ -60,7 +61,8 @@ def pull(
     ] = None,
     mirror: Annotated[str | None, typer.Option("--mirror", metavar="URL", help="Hub mirror URL.")] = None,
     with_thinker: Annotated[
-        bool, typer.Option("--with-thinker", help="Also the thinker of omni, for omnitts ask (70 GB instead of 13 GB).")
+        bool,
+        typer.Option("--with-thinker", help="Also the thinker of omni, for omnitts ask (66 GiB instead of 12 GiB)."),
     ] = False,
 ) -> None:
     """Download a model. Files that are already here are kept."""
@@ -113,10 +115,15 @@ def rm(name: Name, messages: Messages, yes: Yes = False) -> None:
     from omnitts_cli.weights import store
 
     weight = store.rm(name, dry_run=True)
-    if not yes and not messages.no_input and console.asks() and not console.confirm(f"remove {name}, {size(weight)}?"):
+    if (
+        not yes
+        and not messages.no_input
+        and console.asks()
+        and not console.confirm(f"remove {name}, {readable_size(weight)}?")
+    ):
         return console.note(f"kept {name}")
     store.rm(name)
-    console.note(f"removed {name}, {size(weight)}")
+    console.note(f"removed {name}, {readable_size(weight)}")
     console.record(status="ok", name=name, bytes=weight)
 
 
@@ -130,11 +137,12 @@ def tell(progress: Progress, news: Fetched) -> None:
     if news.done_bytes == news.resumed_bytes:
         from omnitts_cli.weights.released import LICENCE, RELEASED
 
-        kept = f", {size(news.resumed_bytes)} already here" if news.resumed_bytes else ""
+        kept = f", {readable_size(news.resumed_bytes)} already here" if news.resumed_bytes else ""
         licence = f", licence {LICENCE}" if news.model in RELEASED else ""
-        console.note(f"downloading {news.model}: {size(news.total_bytes)} to {news.folder}{licence}{kept}")
+        console.note(f"downloading {news.model}: {readable_size(news.total_bytes)} to {news.folder}{licence}{kept}")
     rate = news.bytes_per_s
     left = (news.total_bytes - news.done_bytes) / rate if rate else 0.0
-    words = f"{size(news.done_bytes)} of {size(news.total_bytes)}  {size(rate)}/s  {duration(left)} left"
+    done, total, speed = (readable_size(count) for count in (news.done_bytes, news.total_bytes, rate))
+    words = f"{done} of {total}  {speed}/s  {duration(left)} left"
     share = news.done_bytes / news.total_bytes if news.total_bytes else None
     progress.update(share, words, done_bytes=news.done_bytes, total_bytes=news.total_bytes, eta_s=round(left, 1))

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from omnitts_cli.errors import InputError, OmniError, UsageError
-from omnitts_cli.settings.setting import nearest
+from omnitts_cli.settings.setting import nearest, readable_size
 from omnitts_cli.settings.table import TextIn
 from omnitts_cli.speech.script import Piped, Script, Written
 from omnitts_cli.terminal.console import console
-from omnitts_cli.terminal.progress import estimate, size
+from omnitts_cli.terminal.progress import estimate
 from omnitts_cli.text.formats.block import LARGEST_DOCUMENT
 
 if TYPE_CHECKING:
@@ -300,7 +300,7 @@ def known_of(name: str, variant: str) -> Known:
         if (folder := found.folder) is None:
             return Known("")
         ours = ours_in(Fields.read(folder / "config.json"))
-        weight = f"; model {name}: {size(sum(file.stat().st_size for file in folder.rglob('*.safetensors')))}"
+        weight = f"; model {name}: {readable_size(sum(file.stat().st_size for file in folder.rglob('*.safetensors')))}"
         return Known(weight, longest_piece(ours), plain_letters(ours), text_input(ours))
     except OmniError as error:
         return Known(f"; {error.message}")

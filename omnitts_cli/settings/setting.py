@@ -84,6 +84,15 @@ def parse_bytes(text: str) -> int:
     return int(float(found[1]) * SIZES[found[2]])
 
 
+def readable_size(count: float) -> str:
+    """A number of bytes for messages, in the units of nvidia-smi and free."""
+    for unit in ("B", "KiB", "MiB"):
+        if count < 1024:
+            return f"{count:.0f} {unit}" if unit != "MiB" else f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:.1f} GiB"
+
+
 def parse_switch(text: str) -> bool:
     if text.lower() not in YES + NO:
         raise ValueError(text)

@@ -25,6 +25,7 @@ from omnitts_cli.models.roles import Codec, SpeechModel, Talker
 from omnitts_cli.models.slot_decoder import call_bytes
 from omnitts_cli.settings.engine import EngineSettings
 from omnitts_cli.settings.environment import EMBEDDED, variable
+from omnitts_cli.settings.setting import readable_size
 from omnitts_cli.weights.checkpoint import Checkpoint
 from omnitts_cli.weights.fetch import Report
 from omnitts_cli.weights.find import TINY, find
@@ -125,7 +126,7 @@ def load_model(
     except Exception as error:
         if not device.is_out_of_memory(error):
             raise
-        free = f"{gib(device.free_bytes())} are free"
+        free = f"{readable_size(device.free_bytes())} are free"
         hint = "end other programs on the device   or   -m 0.6b   or   -d cpu"
         raise DeviceError(f"{name} does not fit into the memory of {device.name}", cause=free, hint=hint) from None
 
@@ -258,18 +259,13 @@ def start(model: SpeechModel, device: Device, plan: Plan, tell: Callable[[str], 
                 raise
             if slots == 1:
                 raise DeviceError(
-                    f"{device.name} does not have enough memory for one request: {gib(each)} beside the model, "
-                    f"{gib(device.free_bytes())} free",
+                    f"{device.name} does not have enough memory for one request: {readable_size(each)} beside the "
+                    f"model, {readable_size(device.free_bytes())} free",
                     hint="-m 0.6b   or   -d cpu",
                 ) from None
         else:
             if slots < asked:
-                tell(f"only {slots} of {asked} slots of {gib(each)} each fit into {device.name}")
+                tell(f"only {slots} of {asked} slots of {readable_size(each)} each fit into {device.name}")
             return engine
         slots //= 2
         gc.collect()  # the failed engine's tensors
-
-
-def gib(size: float) -> str:
-    """A number of bytes in GiB, for messages."""
-    return f"{size / 2**30:.1f} GiB"

@@ -19,12 +19,14 @@ from omnitts_cli.families.common.tokenizer import TextTokenizer, byte_vocabulary
 from omnitts_cli.families.known import families, family_of
 from omnitts_cli.models.thinker import TextModel
 from omnitts_cli.settings.engine import EngineSettings
+from omnitts_cli.settings.setting import readable_size
 from omnitts_cli.speech import load
 from omnitts_cli.weights.checkpoint import Checkpoint
 from omnitts_cli.weights.find import here
 from omnitts_cli.weights.load import fill, sources_of
 from omnitts_cli.weights.names import HubName
 from omnitts_cli.weights.random_fill import random_fill
+from omnitts_cli.weights.released import OMNI_BYTES
 
 KEPT_FREE = 3 << 30
 """Bytes that slots leave to captured steps and long prompts."""
@@ -68,7 +70,7 @@ def open_answer_loop(
     if fitting < 1:
         raise DeviceError(
             f"{device.name} does not have enough memory for one conversation of {wanted} tokens: "
-            f"{load.gib(each)} beside the model, {load.gib(device.free_bytes())} free",
+            f"{readable_size(each)} beside the model, {readable_size(device.free_bytes())} free",
             hint="-d cpu",
         )
     text = TextLoop(model, device, plan.with_slots(fitting))
@@ -96,11 +98,11 @@ def load_thinker(
     if isinstance(found, HubName) and found.released is not None:
         raise cannot_answer(found.name)
     if isinstance(found, HubName):  # never downloaded unasked: it is large
-        size = "   (70.5 GB, once)" if found.name == "omni" else ""
+        weight = f"   ({readable_size(OMNI_BYTES)}, once)" if found.name == "omni" else ""
         flag = " --with-thinker" if found.tensors else ""
         raise ModelError(
             f"the thinker of model '{found.name}' is not on this machine",
-            hint=f"omnitts models pull {found.name}{flag}{size}",
+            hint=f"omnitts models pull {found.name}{flag}{weight}",
         )
     assert found.folder is not None
     return _stored(found.folder, found.name, device, settings, sound, speech)
@@ -184,7 +186,7 @@ def refuse_small_card(name: str, device: Device, parts: Sequence[Part], element:
     needed = sum(weight.numel() for part in parts for weight in part.module.parameters()) * element
     if needed > (free := device.free_bytes()):
         raise DeviceError(
-            f"{name} needs {load.gib(needed)} for its weights; {device.name} has {load.gib(free)} free",
+            f"{name} needs {readable_size(needed)} for its weights; {device.name} has {readable_size(free)} free",
             hint="use a card with more memory: omnitts doctor",
         )
 

@@ -126,12 +126,3 @@ def duration(seconds: float) -> str:
 def estimate(seconds: float) -> str:
     """about 1:05; a shorter time than a second is about 0:01."""
     return f"about {duration(max(seconds, 1.0))}"
-
-
-def size(count: float) -> str:
-    """A number of bytes, readable."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000 or unit == "GB":
-            return f"{count:.0f} {unit}" if unit in ("B", "kB") else f"{count:.1f} {unit}"
-        count /= 1000
-    raise AssertionError

@@ -16,6 +16,7 @@ from io import BufferedRandom
 from pathlib import Path
 
 from omnitts_cli.errors import ModelError
+from omnitts_cli.settings.setting import readable_size
 from omnitts_cli.weights.header import shown
 from omnitts_cli.weights.hub import failures
 from omnitts_cli.weights.released import File
@@ -146,7 +147,7 @@ def _check_room(needed_bytes: int, folder: Path) -> None:
     if free < needed_bytes + _SPARE_BYTES:
         raise ModelError(
             f"not enough disk space in {shown(folder, 400)}",
-            cause=f"{needed_bytes / 1e9:.1f} GB are needed, {free / 1e9:.1f} GB are free",
+            cause=f"{readable_size(needed_bytes)} are needed, {readable_size(free)} are free",
             hint="free some space, or set HF_HOME to a folder on another disk",
         )
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from omnitts_cli.errors import ModelError
 from omnitts_cli.settings.environment import EMBEDDED
+from omnitts_cli.settings.setting import readable_size
 from omnitts_cli.weights import hub
 from omnitts_cli.weights.cached import local
 from omnitts_cli.weights.fetch import Report
@@ -49,10 +50,10 @@ def here(name: str, *, variant: str | None = None, thinker: bool = False) -> Fou
 
 def not_here(wanted: HubName, why: str = "") -> ModelError:
     """The error for a model that would have to be downloaded."""
-    size = f"   ({wanted.released.size_bytes / 1e9:.1f} GB, once)" if wanted.released else ""
+    weight = f"   ({readable_size(wanted.released.size_bytes)}, once)" if wanted.released else ""
     return ModelError(
         f"model '{shown(wanted.name)}' is not on this machine{why}",
-        hint=f"omnitts models pull {shown(wanted.name)}{size}   or   -m {EMBEDDED}",
+        hint=f"omnitts models pull {shown(wanted.name)}{weight}   or   -m {EMBEDDED}",
     )
 
 
@@ -60,7 +61,7 @@ def _tiny() -> Found:
     if not TINY.exists():
         raise ModelError(
             "the embedded voice 'tiny' is missing from this installation",
-            hint="reinstall omnitts, or use another model: -m 0.6b   (2.5 GB, downloaded once)",
+            hint="reinstall omnitts, or use another model: -m 0.6b   (2.3 GiB, downloaded once)",
         )
     return Found(check_folder(TINY), EMBEDDED)
 

@@ -106,7 +106,8 @@ TENSORS = {OMNI: ("talker.*", "code2wav.*", "thinker.model.embed_tokens.*")}
 """For repositories that hold far more than speech needs: only shards with one of these tensors are downloaded."""
 
 THINKER = {OMNI: ("thinker.model.*", "thinker.lm_head.*", "thinker.audio_tower.*")}
-"""What answering questions needs beside these. All shards together have 70.5 GB."""
+"""What answering questions needs beside these."""
+OMNI_BYTES = 70_500_000_000  # of all shards
 
 RELEASED = {model.name: model for model in _ALL}
 SIZES = ("0.6b", "1.7b")

@@ -333,7 +333,7 @@ def test_models_that_cannot_answer(omnitts: Call, model: list[str]) -> None:
     done = omnitts("ask", "hello")
     assert done.code == 4
     assert "the thinker of model 'omni' is not on this machine" in done.err
-    assert "omnitts models pull omni --with-thinker   (70.5 GB, once)" in done.err
+    assert "omnitts models pull omni --with-thinker   (65.7 GiB, once)" in done.err
     for name in ("0.6b", "1.7b-base", "codec"):  # never downloaded in vain
         assert "cannot answer questions" in omnitts("ask", "-m", name, "hello").err
     done = omnitts("models", "pull", "omni", "--with-thinker", "--offline")

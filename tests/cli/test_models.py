@@ -57,5 +57,5 @@ def test_a_download_tells_where_it_goes_and_how_far_it_is(capsys: pytest.Capture
     tell(progress, Fetched("x", Path("/cache"), 0, 4_000_000_000, 0, 0.0))
     tell(progress, Fetched("x", Path("/cache"), 1_000_000_000, 4_000_000_000, 0, 10.0))
     err = capsys.readouterr().err
-    assert "downloading x: 4.0 GB to /cache" in err
+    assert "downloading x: 3.7 GiB to /cache" in err
     assert '"done_bytes": 0' in err

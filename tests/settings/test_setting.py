@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from omnitts_cli.settings.setting import SWITCH, TEXT, Kind, either, number, one_of, seconds, whole
+from omnitts_cli.settings.setting import SWITCH, TEXT, Kind, either, number, one_of, readable_size, seconds, whole
 
 NO_NUMBER = ["", " ", "-1", "1e309", "nan", "inf", "-inf", "１", "1_0", "10" * 15, "0x10", "1,5", "one", "1 ", "٣"]
 
@@ -24,6 +24,12 @@ def test_a_whole_number_takes_plain_digits_within_its_limits(text: str) -> None:
 def test_numbers_are_read() -> None:
     assert [number(0.5, 2).read(text) for text in ("1", "1.", "+.5", "2e0", "15e-1")] == [1, 1, 0.5, 2, 1.5]
     assert [whole(-5, 5).read(text) for text in ("0", "-5", "+3")] == [0, -5, 3]
+
+
+def test_sizes_are_shown_in_the_units_of_nvidia_smi_and_free() -> None:
+    sizes = (9, 1023, 1536, 2_621_440, 1023.4 * 2**20, 2**30, 3.9e9, 70_500_000_000)
+    shown = ["9 B", "1023 B", "2 KiB", "2.5 MiB", "1023.4 MiB", "1.0 GiB", "3.6 GiB", "65.7 GiB"]
+    assert [readable_size(size) for size in sizes] == shown
 
 
 def test_words_and_switches() -> None:

@@ -83,9 +83,9 @@ def test_a_long_path_leaves_room_for_the_words_behind_it() -> None:
 
 @pytest.mark.parametrize("width", [50, 60, 64])
 def test_names_are_not_cut_in_a_narrow_terminal(width: int) -> None:
-    rows = [["1.7b-customvoice", "ready", "4.5 GB", "/data/.cache/omnitts/models/1.7b-customvoice"]]
+    rows = [["1.7b-customvoice", "ready", "4.2 GiB", "/data/.cache/omnitts/models/1.7b-customvoice"]]
     lines = list(columns(rows, ["NAME", "STATE", "SIZE", "WHERE"], width))
-    assert lines[1].startswith("1.7b-customvoice  ready  4.5 GB  /da") and max(map(cell_width, lines)) <= width
+    assert lines[1].startswith("1.7b-customvoice  ready  4.2 GiB  /da") and max(map(cell_width, lines)) <= width
 
 
 @pytest.mark.parametrize(("typed", "yes", "shown"), [("y\n", True, "go? [y/N] "), ("", False, "go? [y/N] \n")])

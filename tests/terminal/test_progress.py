@@ -7,7 +7,7 @@ import json
 import pytest
 
 from omnitts_cli.terminal.console import console
-from omnitts_cli.terminal.progress import Progress, duration, estimate, size, style
+from omnitts_cli.terminal.progress import Progress, duration, estimate, style
 
 
 @pytest.fixture(autouse=True)
@@ -70,4 +70,3 @@ def test_quiet_and_json_results_have_no_progress() -> None:
 def test_numbers_for_people() -> None:
     assert [estimate(seconds) for seconds in (0.2, 64.6)] == ["about 0:01", "about 1:05"]
     assert [duration(s) for s in (0, 59.6, 65, 3723)] == ["0:00", "1:00", "1:05", "1:02:03"]
-    assert [size(n) for n in (9, 1500, 2_500_000, 3.9e9)] == ["9 B", "2 kB", "2.5 MB", "3.9 GB"]

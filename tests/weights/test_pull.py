@@ -310,7 +310,7 @@ def test_a_repository_that_is_no_speech_model(hub: Hub, missing: str) -> None:
 def test_no_room(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10**9, 10**9 - 5, 5))  # type: ignore[attr-defined]
     error = refused(hub)
-    assert "not enough disk space" in error.message and "GB are needed" in (error.cause or "")
+    assert "not enough disk space" in error.message and "B are needed, 5 B are free" in (error.cause or "")
 
 
 def test_a_cache_that_cannot_be_written(hub: Hub, tmp_path: Path) -> None:
@@ -375,7 +375,7 @@ def test_offline_names_the_model_and_the_command(hub: Hub) -> None:
     with pytest.raises(ModelError) as caught:
         find("1.7b", offline=True)
     assert caught.value.message == "model '1.7b-customvoice' is not on this machine and --offline is set"
-    assert "omnitts models pull 1.7b-customvoice   (4.5 GB, once)" in (caught.value.hint or "")
+    assert "omnitts models pull 1.7b-customvoice   (4.2 GiB, once)" in (caught.value.hint or "")
     assert hub.asked == []
 
 
