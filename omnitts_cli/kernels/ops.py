@@ -348,6 +348,7 @@ class Product:
     scale: Tensor | None = None  # [outputs] float32, of snake
     inverse: Tensor | None = None
     counts: Tensor | None = None  # int32 zeros, left as zeros: semaphores for kernels that split one product
+    columns: int = 0  # of a frame, in a convolution whose calls have whole frames; 0: any number
 
 
 Unit = tuple[Product, Product]

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
+from math import prod
+from operator import mul
 from typing import Any
 
 import torch
@@ -313,12 +316,13 @@ class _Maker:
         bias = None if bias is None else bias.float()
         return Product(weight.to(self.kind).contiguous(), bias, counts=self.counts, **more)
 
-    def conv(self, conv: nn.Conv1d, snake: Snake) -> Product:
-        """A convolution and the snake after it."""
+    def conv(self, conv: nn.Conv1d, snake: Snake, columns: int = 0) -> Product:
+        """A convolution and the snake after it; `columns` as in `Product`."""
         weight = conv.weight.transpose(1, 2).flatten(1)  # [outputs, taps * inputs]
         scale, inverse = (factor.flatten() for factor in snake.factors())
         (taps,), (dilation,) = conv.kernel_size, conv.dilation
-        return self(weight, conv.bias, taps=taps, dilation=dilation, activation="snake", scale=scale, inverse=inverse)
+        more = {"taps": taps, "dilation": dilation, "scale": scale, "inverse": inverse, "columns": columns}
+        return self(weight, conv.bias, activation="snake", **more)
 
 
 @dataclass(frozen=True)
@@ -340,6 +344,8 @@ class _Layout:
         leaving, bias = _leaving(decoder.transformer)
         after = [rise.snake for rise in decoder.rises] + [decoder.snake]  # after widen and after each rise
         count = len(decoder.stretches)
+        first = prod(stretch.rise.stride[0] for stretch in decoder.stretches)
+        rates = [*accumulate((rise.rise.rate for rise in decoder.rises), mul, initial=first)]  # columns of a frame
         return _Layout(
             opening=_opening(decoder, make) if isinstance(decoder, CodecDecoder) else None,
             layers=[_layer(layer, make) for layer in decoder.transformer.layers],
@@ -349,7 +355,10 @@ class _Layout:
                 for i, stretch in enumerate(decoder.stretches)
             ],
             widen=make.conv(decoder.widen.conv, after[0]),
-            rises=[_rise(rise, snake, make) for rise, snake in zip(decoder.rises, after[1:], strict=True)],
+            rises=[
+                _rise(rise, snake, make, rate)
+                for rise, snake, rate in zip(decoder.rises, after[1:], rates[:-1], strict=True)
+            ],
             closing=decoder.closing.conv.weight[0].float().T.contiguous(),
             closing_bias=decoder.closing.conv.bias.float(),
         )
@@ -410,8 +419,8 @@ def _stretch(stretch: Stretch, make: _Maker, before: tuple[Tensor, Tensor, float
     )
 
 
-def _rise(rise: Rise, end: Snake, make: _Maker) -> _Rise:
-    """`end` is the activation after the last unit."""
+def _rise(rise: Rise, end: Snake, make: _Maker, columns: int) -> _Rise:
+    """`end` is the activation after the last unit; `columns` are those of a frame in front of the rise."""
     conv, rate = rise.rise.conv, rise.rise.rate
     # [inputs, outputs, blocks, rate]: block b is what an input in column n adds to column n + b
     blocks = conv.weight.unflatten(2, (-1, rate)).flip(2)  # the tap of the oldest column comes first
@@ -420,10 +429,16 @@ def _rise(rise: Rise, end: Snake, make: _Maker) -> _Rise:
     after = [unit.before for unit in rise.units[1:]] + [end]
     return _Rise(
         rise=make(
-            weight, conv.bias.repeat(rate), taps=blocks.shape[2], activation="snake", scale=scale, inverse=inverse
+            weight,
+            conv.bias.repeat(rate),
+            taps=blocks.shape[2],
+            activation="snake",
+            scale=scale,
+            inverse=inverse,
+            columns=columns,
         ),
         units=[
-            (make.conv(unit.wide.conv, unit.after), make.conv(unit.point, snake))
+            (make.conv(unit.wide.conv, unit.after, columns * rate), make.conv(unit.point, snake))
             for unit, snake in zip(rise.units, after, strict=True)
         ],
     )

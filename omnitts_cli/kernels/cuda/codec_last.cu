@@ -29,10 +29,21 @@ struct Last {
   const char *weights;                      // [3] units: [6][7][2][96][8] float16, [12][96][8]
   const float *factors;                     // [3][6][96]: bias, scale, inverse of each product
   const char *closing;                      // [12][16][8] float16: the taps' weights, then what is left of them
-  const float *taps;                        // [7][96]: the same weights
   float *parts;                             // [streams, 6 + columns, 8]: for each column, its product with each tap
   int columns, turns;                       // of a stream, in all programs' streams together: 192 columns each
 };
+// The products of a group's columns with the taps of the closing convolution.
+__device__ __forceinline__ void multiply_taps(float (&taps)[TURN / 2], const u32 (&operands)[N / 4], u32 closing) {
+#pragma unroll
+  for (int i = 0; i < TURN / 2; i++) taps[i] = 0;
+  settled(taps);
+  multiply_begin();
+#pragma unroll
+  for (int part = 0; part < PARTS; part++) multiply(taps, operands + 4 * part, (u64)TURN << 16 | (u64)8 << 32 | place(closing + 2 * part * TURN * 16));
+  multiply_commit();
+  multiply_wait<0>();
+  settled(taps);
+}
 extern "C" __global__ void __launch_bounds__(512, 1) last(const __grid_constant__ Last p) {
   const u32 ring = address(shared), factors = ring + STAGES * STAGE, closing = factors + UNITS * 6 * N * 4, bars = closing + INPUTS * TURN * 2;
   const u32 x0 = bars + 512, x1 = x0 + 12 * 16 * APART(0), x2 = x1 + 12 * 16 * APART(1);
@@ -114,13 +125,18 @@ extern "C" __global__ void __launch_bounds__(512, 1) last(const __grid_constant_
           visible();
           arrive(copied + (unit - 1) * 8);
         }
-        if (opens && counts && inside < CLOSING_PAST * 8) { // the closing convolution's own
-          const u32 line = inside / 8, tap = inside % 8;
-          const unsigned short *from = (const unsigned short *)(p.end + ((s64)stream * (CLOSING_PAST + p.columns) + line) * (INPUTS * 2));
-          float sum = 0;
-          if (tap < TAPS)
-            for (int i = 0; i < INPUTS; i++) sum += single(from[i]) * p.taps[tap * INPUTS + i];
-          p.parts[((s64)stream * (CLOSING_PAST + p.columns) + line) * 8 + tap] = sum;
+        if (opens && counts) { // the closing convolution's own, multiplied as the others, so that their bits are the same
+          const u32 line = warp * 16 + lane / 4;
+          const s64 at = (s64)stream * (CLOSING_PAST + p.columns) + line;
+          u32 operands[N / 4];
+          float taps[TURN / 2];
+#pragma unroll
+          for (int part = 0; part < PARTS; part++) {
+            const uint2 v = line < CLOSING_PAST ? *(const uint2 *)(p.end + at * (INPUTS * 2) + quad * 8 + part * 32) : make_uint2(0, 0);
+            operands[part * 4] = v.x, operands[part * 4 + 1] = 0, operands[part * 4 + 2] = v.y, operands[part * 4 + 3] = 0;
+          }
+          multiply_taps(taps, operands, closing);
+          if (line < CLOSING_PAST) *(float2 *)(p.parts + at * 8 + quad * 2) = make_float2(taps[0] + taps[4], taps[1] + taps[5]);
         }
       }
 #pragma unroll 1
@@ -198,8 +214,6 @@ extern "C" __global__ void __launch_bounds__(512, 1) last(const __grid_constant_
       u32 operands[N / 4];
       float taps[TURN / 2];
 #pragma unroll
-      for (int i = 0; i < TURN / 2; i++) taps[i] = 0;
-#pragma unroll
       for (int part = 0; part < PARTS; part++) {
         activate8(operands + 4 * part, kept + 8 * part, own + 4 * N * 4 + part * 16, own + 5 * N * 4 + part * 16);
         if (tail)
@@ -208,13 +222,7 @@ extern "C" __global__ void __launch_bounds__(512, 1) last(const __grid_constant_
             if (column + (int)own_row + below * 8 >= p.columns - CLOSING_PAST)
               *(uint2 *)(end + below * 8 * INPUTS * 2 + part * 32) = make_uint2(operands[part * 4 + below], operands[part * 4 + below + 2]);
       }
-      settled(taps);
-      multiply_begin();
-#pragma unroll
-      for (int part = 0; part < PARTS; part++) multiply(taps, operands + 4 * part, (u64)TURN << 16 | (u64)8 << 32 | place(closing + 2 * part * TURN * 16));
-      multiply_commit();
-      multiply_wait<0>();
-      settled(taps);
+      multiply_taps(taps, operands, closing);
       if (counts) {
         float *sum = p.parts + (row + (s64)(stream + 1) * CLOSING_PAST) * 8 + quad * 2;
         *(float2 *)sum = make_float2(taps[0] + taps[4], taps[1] + taps[5]);

@@ -33,7 +33,7 @@ ROWS = (199, 212, 252)
 class _Arguments(ctypes.Structure):
     _fields_ = (
         *((name, c_void_p) for name in ("x", "second", "third", "end", "residual", "weights", "factors", "closing")),
-        *((name, c_void_p) for name in ("taps", "parts")),
+        ("parts", c_void_p),
         *((name, c_int) for name in ("columns", "turns")),
     )
 
@@ -111,11 +111,15 @@ def close(
     bias: Tensor,
     sound: Tensor,
     dry: bool = False,
+    ordered: bool = False,
 ) -> bool:
-    """As in `CodecOps`; False if this kernel does not suit. `dry`: it is only compiled."""
+    """As in `CodecOps`; False if this kernel does not suit. `dry`: it is only compiled. `ordered`: it runs calls of any
+    size or none, as other kernels would add in another order."""
     streams, columns, _ = residual.shape
-    turns = streams * columns // COLUMNS
-    if columns % COLUMNS or turns < ENOUGH or not suits(units, closing) or tracks[0].dtype != torch.float16:
+    turns, frame = streams * columns // COLUMNS, units[0][0].columns if units else 0
+    if frame % COLUMNS or not frame if ordered else turns < ENOUGH:
+        return False
+    if columns % COLUMNS or not suits(units, closing) or tracks[0].dtype != torch.float16:
         return False
     if not residual.is_cuda or not residual.is_contiguous() or any(track.data_ptr() % 16 for track in tracks):
         return False
@@ -148,8 +152,7 @@ def launch(
     weights, factors, taps = (one.data_ptr() for one in parts)
     arguments = _Arguments(
         x=x, second=second, third=third, end=end, residual=residual.data_ptr(), weights=weights, factors=factors,
-        closing=taps, taps=closing.data_ptr(), parts=products.data_ptr(), columns=columns,
-        turns=streams * columns // COLUMNS,
+        closing=taps, parts=products.data_ptr(), columns=columns, turns=streams * columns // COLUMNS,
     )  # fmt: skip
     kernels[0].launch(arguments, programs)
     count = streams * columns

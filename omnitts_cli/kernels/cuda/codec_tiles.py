@@ -162,10 +162,13 @@ def _launch(
     wide: Tensor | None,
     out: Tensor,
     dry: bool,
+    ordered: bool,
 ) -> bool:
     rows, columns, _ = out.shape
     blocks = rows * columns // COLUMNS
-    if columns % COLUMNS or blocks < kind.enough or conv.dilation > (MOST_DILATION if kind.point else 1):
+    if conv.columns % COLUMNS or not conv.columns if ordered else blocks < kind.enough:
+        return False
+    if columns % COLUMNS or conv.dilation > (MOST_DILATION if kind.point else 1):
         return False
     if not x.is_cuda or not x.dtype == conv.weight.dtype == torch.float16 or not x.is_contiguous():
         return False
@@ -210,19 +213,28 @@ def product(
     out_f32: Tensor | None,
     out: Tensor | None,
     dry: bool = False,
+    ordered: bool = False,
 ) -> bool:
-    """As in `CodecOps`; False if these kernels do not suit. `dry`: the kernel is only compiled."""
+    """As in `CodecOps`; False if these kernels do not suit. `dry`: the kernel is only compiled. `ordered`: they run
+    calls of any size or none, as other kernels would add in another order."""
     kind = PRODUCTS.get((layer.taps, x.shape[2], layer.weight.shape[0], residual is not None))
     if kind is None or out is None or layer.activation != "snake" or layer.bias is None:
         return False
-    return _launch(kind, x, layer, None, residual, out_f32, out, dry)
+    return _launch(kind, x, layer, None, residual, out_f32, out, dry, ordered)
 
 
 def residual_unit(
-    x: Tensor, conv: Product, point: Product, residual: Tensor, keep: bool, out: Tensor, dry: bool = False
+    x: Tensor,
+    conv: Product,
+    point: Product,
+    residual: Tensor,
+    keep: bool,
+    out: Tensor,
+    dry: bool = False,
+    ordered: bool = False,
 ) -> bool:
-    """As in `CodecOps`; False if these kernels do not suit. `dry`: the kernel is only compiled."""
+    """As in `CodecOps`; False if these kernels do not suit. `dry` and `ordered` as in `product`."""
     kind = UNITS.get(residual.shape[2])
     if kind is None or conv.taps != kind.taps:
         return False
-    return _launch(kind, x, conv, point, residual, residual if keep else None, out, dry)
+    return _launch(kind, x, conv, point, residual, residual if keep else None, out, dry, ordered)

@@ -39,6 +39,9 @@
 #define DEPTH (BLOCKS == 1 ? PAIRS : (TILES_DOWN == 6 || PARTED) && TEAMS == 2 ? 1 : 2) // pairs whose inputs are loaded ahead
 #define OUTPUTS (16 * TILES_DOWN)
 #define STRIDE (OUTPUTS + 4)                   // floats between rows of parts: no bank conflicts
+#define EACH (KIND == GATE_UP ? OUTPUTS / 4 : OUTPUTS / 2)  // pairs of results of a row
+#define RESULTS (TEAMS * GROUP * EACH)
+#define TURNS ((RESULTS + THREADS - 1) / THREADS)
 #define AT_PARTS (ADDED || BLOCKS == 1 ? RING * CHUNK : 0) // otherwise over the weights, when they have been used
 #define PARTS_BYTES (ADDED ? TEAMS * 4 * TILES_DOWN * EIGHTS * 512 : 8 * TEAMS * GROUP * STRIDE * 4)
 #define AT_BARRIERS ((AT_PARTS + PARTS_BYTES > RING * CHUNK ? AT_PARTS + PARTS_BYTES : RING * CHUNK))
@@ -98,7 +101,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS == 1 ? 2 : 1) rows_
   for (int p = 0; p < DEPTH; p++) load(p, first_row);
 #pragma unroll 1
   for (u32 pass = 0; pass < PASSES; pass++) {
-    const u32 row = first_row + pass * GROUP;
+    const u32 row = first_row + pass * GROUP, begin = row - team * GROUP;
+    float scales[ADDED ? 1 : TURNS]; // loaded while the inputs are multiplied
+    if constexpr (!ADDED) {
+#pragma unroll
+      for (int turn = 0; turn < TURNS; turn++) {
+        const u32 to = begin + (thread + turn * THREADS) / EACH;
+        scales[turn] = to < (u32)f.rows ? f.scales[to] : 0.f;
+      }
+    }
     float a[EIGHTS][CHAINS][TILES_DOWN][4] = {};
     float largest = 0.f;
     int sums[PARTED ? EIGHTS : 1][TILES_DOWN][4] = {};
@@ -202,14 +213,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS == 1 ? 2 : 1) rows_
         }
         return v;
       };
-      constexpr u32 EACH = KIND == GATE_UP ? OUTPUTS / 4 : OUTPUTS / 2; // pairs of results of a row
-      const u32 begin = row - team * GROUP;
-#pragma unroll 1
-      for (u32 i = thread; i < TEAMS * GROUP * EACH; i += THREADS) {
-        const u32 here = i / EACH, pair = i % EACH;
-        if (begin + here >= (u32)f.rows) break;
+#pragma unroll
+      for (int turn = 0; turn < TURNS; turn++) {
+        const u32 i = thread + turn * THREADS, here = i / EACH, pair = i % EACH;
+        if (i >= RESULTS || begin + here >= (u32)f.rows) break;
         const u64 to = begin + here;
-        const float scale = f.scales[to];
+        const float scale = scales[turn];
         float2 v = sum(here, 2 * pair);
         v.x *= scale, v.y *= scale;
         if (KIND == QKV) { // dimensions 16 (member % 4) ... + 15: a head's pairs that are rotated together lie together

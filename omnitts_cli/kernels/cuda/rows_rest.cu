@@ -23,6 +23,7 @@ struct Stream {        // of one row after another: the residual stream and what
   float *scales;       // [rows] 1 / rms
 };
 typedef float Columns[BLOCKS][4]; // of a thread: 1,024 block + 128 warp + 4 lane ... + 3
+typedef uint2 Weights[BLOCKS];    // of a norm, for the same columns
 
 // 1 / rms of the row whose columns the threads hold.
 __device__ __forceinline__ float inverse_rms(const Columns &x, u32 warp, u32 lane) {
@@ -36,12 +37,16 @@ __device__ __forceinline__ float inverse_rms(const Columns &x, u32 warp, u32 lan
   for (int i = 0; i < 8; i++) v += squares[i];
   return rsqrtf(fmaf(v, 1.f / HIDDEN, 1e-6f));
 }
-__device__ __forceinline__ void keep_row(const Stream &f, const Columns &x, u32 row, u32 warp, u32 lane) {
+__device__ __forceinline__ void load_weights(const u16 *from, Weights &weights, u32 warp, u32 lane) { // before the wait: they never change
+#pragma unroll
+  for (int h = 0; h < BLOCKS; h++) weights[h] = *(const uint2 *)(from + h * 1024 + warp * 128 + lane * 4);
+}
+__device__ __forceinline__ void keep_row(const Stream &f, const Columns &x, const Weights &weights, u32 row, u32 warp, u32 lane) {
   const float scale = inverse_rms(x, warp, lane);
 #pragma unroll
   for (int h = 0; h < BLOCKS; h++) {
     const u32 at = h * 1024 + warp * 128 + lane * 4;
-    const uint2 n = *(const uint2 *)(f.weight + at);
+    const uint2 n = weights[h];
     *(float4 *)(f.residual + (u64)row * HIDDEN + at) = make_float4(x[h][0], x[h][1], x[h][2], x[h][3]);
     *(uint2 *)(f.normed + (u64)row * HIDDEN + at) = make_uint2(pack(x[h][0] * low(n.x), x[h][1] * high(n.x)), pack(x[h][2] * low(n.y), x[h][3] * high(n.y)));
   }
@@ -66,6 +71,8 @@ struct Norm {
 extern "C" __global__ void __launch_bounds__(256) rows_norm(const Norm f) {
   const u32 thread = threadIdx.x, row = blockIdx.x, warp = thread >> 5, lane = thread & 31;
   allow_next();
+  Weights weights;
+  load_weights(f.stream.weight, weights, warp, lane);
   wait_for_previous();
   Columns x;
   if (f.input) read_row(f.input + (u64)row * HIDDEN, x, warp, lane);
@@ -87,12 +94,12 @@ extern "C" __global__ void __launch_bounds__(256) rows_norm(const Norm f) {
       }
     }
   }
-  if (!f.hidden) return keep_row(f.stream, x, row, warp, lane);
+  if (!f.hidden) return keep_row(f.stream, x, weights, row, warp, lane);
   const float scale = inverse_rms(x, warp, lane);
 #pragma unroll
   for (int h = 0; h < BLOCKS; h++) {
     const u32 at = h * 1024 + warp * 128 + lane * 4;
-    const uint2 n = *(const uint2 *)(f.stream.weight + at);
+    const uint2 n = weights[h];
     *(uint2 *)(f.hidden + (u64)row * HIDDEN + at) = make_uint2(pack(rounded(x[h][0] * scale) * low(n.x), rounded(x[h][1] * scale) * high(n.x)),
                                                                pack(rounded(x[h][2] * scale) * low(n.y), rounded(x[h][3] * scale) * high(n.y)));
   }
@@ -237,6 +244,8 @@ struct Drawn {
 extern "C" __global__ void __launch_bounds__(256) rows_draw(const Drawn f) {
   const u32 thread = threadIdx.x, row = blockIdx.x, warp = thread >> 5, lane = thread & 31;
   allow_next();
+  Weights weights;
+  load_weights(f.stream.weight, weights, warp, lane);
   wait_for_previous();
   const uint4 v = *(const uint4 *)(f.logits + (u64)row * CODES + thread * 8);
   const u32 pairs[4] = {v.x, v.y, v.z, v.w};
@@ -245,7 +254,7 @@ extern "C" __global__ void __launch_bounds__(256) rows_draw(const Drawn f) {
   if (!f.table) return;
   Columns x;
   read_row(f.table + (u64)code * HIDDEN, x, warp, lane);
-  keep_row(f.stream, x, row, warp, lane);
+  keep_row(f.stream, x, weights, row, warp, lane);
 }
 
 // ---- a product of another shape, from weights as they are: 16 outputs a program, for any number of rows

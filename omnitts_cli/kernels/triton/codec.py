@@ -31,5 +31,6 @@ ORDERED = CodecOps(
     load_history=load_history,
     store_history=store_history,
     warm_up=warm_up,
+    close=partial(close, ordered=True),
 )
 OPS = replace(ORDERED, product=product, residual_unit=residual_unit, close=close, ordered=ORDERED)

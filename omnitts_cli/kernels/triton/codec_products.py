@@ -235,7 +235,7 @@ def product(
     outputs, width = layer.weight.shape[0] // (2 if gated else 1), layer.weight.shape[1]
     count = rows * columns
     special = normed or gated
-    if not ordered and codec_tiles.product(x, layer, residual, out_f32, out, only_compiling()):
+    if codec_tiles.product(x, layer, residual, out_f32, out, only_compiling(), ordered):
         return None
     if ordered:
         block_m, block_n, block_k, warps, stages = NORMED_TILES[0] if special else ordered_tile(count, outputs)
@@ -275,7 +275,7 @@ def residual_unit(
     """`ordered` as in `product`. One kernel for the unit adds as two products do."""
     rows, columns, inputs = residual.shape
     count, kind = rows * columns, conv.weight.dtype
-    if not ordered and codec_tiles.residual_unit(x, conv, point, residual, keep, out, only_compiling()):
+    if codec_tiles.residual_unit(x, conv, point, residual, keep, out, only_compiling(), ordered):
         return
     large = 1 << inputs.bit_length() - 1
     small = inputs - large
@@ -299,6 +299,13 @@ def residual_unit(
 
 
 def close(
-    tracks: Sequence[Tensor], units: Sequence[Unit], residual: Tensor, weight: Tensor, bias: Tensor, sound: Tensor
+    tracks: Sequence[Tensor],
+    units: Sequence[Unit],
+    residual: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    sound: Tensor,
+    ordered: bool = False,
 ) -> bool:
-    return codec_last.close(tracks, units, residual, weight, bias, sound, only_compiling())
+    """`ordered` as in `product`."""
+    return codec_last.close(tracks, units, residual, weight, bias, sound, only_compiling(), ordered)

@@ -109,6 +109,31 @@ def test_emulated(streams: int, turns: int, programs: int, seed: int, monkeypatc
     check(before, tracks, sound, plain(whole, layers, residual, weight, bias), whole)
 
 
+@pytest.mark.skipif(cuda_emulator.compiler() is None, reason="needs a C++ compiler on x86-64")
+def test_bits_do_not_depend_on_company(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stream alone in a call, beside another one, and in two calls of which the second has the first's history."""
+    monkeypatch.setattr(codec_last, "Kernel", EmulatedKernel)
+    kernels = codec_last._kernels.__wrapped__(0)
+    assert kernels is not None
+    layers, (weight, bias) = units(), closing()
+
+    def call(tracks: list[Tensor], residual: Tensor, programs: int) -> Tensor:
+        sound = torch.full(residual.shape[:2], 9.0)
+        codec_last.launch(kernels, programs, tracks, prepared(layers, weight), residual, weight, bias, sound)
+        return sound
+
+    tracks, residual = inputs(2, 3 * COLUMNS)
+    alone = [track[:1].clone() for track in tracks]
+    first = [track[:1, : past + COLUMNS].clone() for track, past in zip(tracks, PASTS, strict=True)]
+    second = [track[:1, COLUMNS:].clone() for track in tracks]
+    together = call(tracks, residual, 4)[:1]
+    assert torch.equal(call(alone, residual[:1].contiguous(), 2), together)
+    begun = call(first, residual[:1, :COLUMNS].contiguous(), 2)
+    for after, before, past in zip(second[1:], first[1:], PASTS[1:], strict=True):
+        after[:, :past] = before[:, -past:]
+    assert torch.equal(torch.cat([begun, call(second, residual[:1, COLUMNS:].contiguous(), 2)], 1), together)
+
+
 @pytest.mark.gpu
 @pytest.mark.skipif(not HOPPER, reason="needs a Hopper card")
 @pytest.mark.parametrize(("streams", "frames"), [(32, 16), (16, 16), (24, 8), (16, 8), (7, 8), (32, 2), (1, 16)])

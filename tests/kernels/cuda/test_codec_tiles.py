@@ -248,18 +248,16 @@ def test_what_does_not_suit(tiles: ModuleType, monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not HOPPER, reason="needs a Hopper card")
-def test_exact_does_not_use_them(tiles: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Their snake is another, and smaller calls do not use them."""
+@pytest.mark.parametrize("ordered", [False, True])
+def test_the_codec_asks_for_them(tiles: ModuleType, monkeypatch: pytest.MonkeyPatch, ordered: bool) -> None:
     from omnitts_cli.kernels.triton import codec_products
 
-    used = list[str]()
+    used = list[tuple[str, bool]]()
     for name in ("product", "residual_unit"):
-        monkeypatch.setattr(tiles, name, lambda *_, name=name: not used.append(name))
+        monkeypatch.setattr(tiles, name, lambda *given, name=name: not used.append((name, given[-1])))
     conv, point, rise = layer(96, 96, 7, 1, "cuda"), layer(96, 96, device="cuda"), layer(288, 192, 2, 1, "cuda")
     x, y = random(2, 128 + 6, 96, device="cuda").half(), random(2, 129, 192, device="cuda").half()
     residual, out = random(2, 128, 96, device="cuda"), torch.empty(2, 128, 288, device="cuda").half()
-    for ordered, expected in ((True, []), (False, ["residual_unit", "product"])):
-        used.clear()
-        codec_products.residual_unit(x, conv, point, residual, True, torch.empty_like(residual).half(), ordered)
-        codec_products.product(y, rise, out=out, ordered=ordered)
-        assert used == expected
+    codec_products.residual_unit(x, conv, point, residual, True, torch.empty_like(residual).half(), ordered)
+    codec_products.product(y, rise, out=out, ordered=ordered)
+    assert used == [("residual_unit", ordered), ("product", ordered)]
