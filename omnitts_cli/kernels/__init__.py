@@ -1,1 +1,1 @@
-"""Operations: the table layers call, its plain truth, and faster twins."""
+"""The operations that layers call: their table, the plain versions that define them, and faster versions."""

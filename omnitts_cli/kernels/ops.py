@@ -1,8 +1,7 @@
-"""Ops and CodecOps: the operations that layers call, as typed tables. A device hands the tables out.
-
-The plain versions in `kernels/plain*.py` define what each operation computes; every faster version is tested against
-them. Letters in shape comments: B rows, P positions, H hidden width, D width of a head, V codes, G code groups,
-T frames, C channels, E experts.
+"""Ops and CodecOps: the operations that layers call, as typed tables. Devices provide the tables. The plain versions in
+`kernels/plain*.py` define what each operation computes; every faster version is tested against them. Letters in shape
+comments: B rows, P positions, H hidden width, D width of a head, V codes, G code groups, T frames, C channels, E
+experts.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ class LayerWeights:
 
 
 class Normed(NamedTuple):
-    """Rows whose RMS norm is the input of the next product."""
+    """Rows of the residual stream; the input of the next product is their RMS norm."""
 
     rows: Tensor  # [..., H], the residual stream
     weight: Tensor  # [H]
@@ -40,12 +39,12 @@ class Normed(NamedTuple):
     value: Tensor | None = None  # [..., H] the norm, if the operation that made the rows has computed it
 
     def in_slots(self) -> Normed:
-        """Of rows [B, H], one of each slot: [B, 1, H]."""
+        """As [B, 1, H], for rows [B, H] with one of each slot."""
         value = None if self.value is None else self.value[:, None]
         return Normed(self.rows[:, None], self.weight, self.eps, value)
 
     def last(self) -> Normed:
-        """Of rows [B, P, H], the last of each P."""
+        """Only the last of each P, for rows [B, P, H]."""
         rows = self.rows[:, -1]
         if self.value is self.rows:
             return Normed(rows, self.weight, self.eps, rows)
@@ -149,7 +148,7 @@ class ChooseRow(Protocol):
         table: Normed | None,  # rows [codes, W]
         /,
     ) -> tuple[Tensor, Normed | None]:
-        """The codes [B], and their rows of the table [B, W]. A code beyond the table gets its last row."""
+        """Codes [B], and their rows of the table [B, W]; a code beyond the table gets its last row."""
         ...
 
 
@@ -190,7 +189,7 @@ class FinishFrame(Protocol):
 
 
 class FusedStack(Protocol):
-    most_rows: int  # of a slot in one call; for more, such as a long prompt, layer by layer is as fast
+    most_rows: int  # rows per slot in one call; with more, as in a long prompt, layer by layer is as fast
 
     def __call__(
         self,
@@ -212,7 +211,7 @@ FuseStack = Callable[[Sequence[LayerWeights], Tensor, int, float], FusedStack | 
 
 
 class FusedStep(Protocol):
-    most_rows: int  # B of one call
+    most_rows: int  # the largest B of one call
 
     def __call__(
         self,
@@ -229,9 +228,8 @@ class FusedStep(Protocol):
         ...
 
     def prompts(self, rows: Tensor, attend: Callable[[int, Tensor], Tensor], /) -> Tensor | None:
-        """All layers and the final norm for prompts [B, P, H], or None where layer by layer is as good.
-
-        `attend` takes a layer and its projection and returns the heads; it writes the cache.
+        """All layers and the final norm for prompts [B, P, H], or None if layer by layer is as fast. `attend` takes a
+        layer and its projection, returns the heads, and writes the cache.
         """
         ...
 
@@ -242,7 +240,7 @@ class FusedStep(Protocol):
 
 @dataclass(frozen=True)
 class PredictorParts:
-    """A predictor's weights, for a device that runs its part of a frame as one operation."""
+    """A predictor's weights, for devices that run its part of a frame as one operation."""
 
     layers: Sequence[LayerWeights]
     norm: Tensor  # [P], the final one
@@ -279,7 +277,7 @@ class FusedPredictor(Protocol):
 
 @dataclass(frozen=True)
 class FrameParts:
-    """Everything that one frame reads and writes, for a device that runs it as one operation."""
+    """Everything that one frame reads and writes, for devices that run a frame as one operation."""
 
     talker: FusedStack
     predictor: FusedStack
@@ -347,7 +345,7 @@ class Product:
     activation: str = ""  # "snake", "gelu", "swiglu" (silu of the first half times the second), or none
     scale: Tensor | None = None  # [outputs] float32, of snake
     inverse: Tensor | None = None
-    counts: Tensor | None = None  # int32 zeros, left as zeros: semaphores for kernels that split one product
+    counts: Tensor | None = None  # int32 semaphores of kernels that split one product; zeros before and after
     columns: int = 0  # of a frame, in a convolution whose calls have whole frames; 0: any number
 
 
@@ -433,7 +431,7 @@ class CodecOps:
     load_history: Callable[[Tensor, Tracks, Tensor, Tensor, int], None]
     # buffer, tracks, history [slots, kept], slots [B], frames [slots] (advanced), frames of this call: the reverse
     store_history: Callable[[Tensor, Tracks, Tensor, Tensor, Tensor, int], None]
-    warm_up: Callable[[Callable[[], None]], None]  # compile whatever the given function will call
+    warm_up: Callable[[Callable[[], None]], None]  # compile all kernels that the given function calls
     # codes [B, T, G], slots [B] -> sound [B, samples] as one operation; None where layer by layer is as fast
     fuse_decoder: Callable[[DecoderParts], Callable[[Tensor, Tensor], Tensor] | None] | None = None
     # one frame of one stream at a time, where it is not one operation: products round by the number of columns

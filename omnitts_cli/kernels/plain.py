@@ -1,8 +1,6 @@
-"""Plain PyTorch version of every operation: the truth that faster twins are compared with.
-
-All of them are fit for graph capture: fixed shapes, no host reads, no branch on a tensor's value.
-Norms, rotation, softmax and probabilities are computed in float32 whatever the activations are: fused
-norms with other rounding points were audible in the result by users of other engines.
+"""Plain PyTorch version of every operation: the reference for faster versions. All of them can be captured: fixed
+shapes, no host reads, no branch on a tensor's value. Norms, rotation, softmax and probabilities are computed in float32
+whatever the activations are: users of other engines heard the difference when fused norms rounded elsewhere.
 """
 
 from __future__ import annotations
@@ -45,7 +43,7 @@ def norm_swiglu(x: Normed, gate_up: Tensor) -> Tensor:
 
 
 def linear_add(x: Tensor, weight: Tensor, residual: Tensor, norm: Tensor, eps: float) -> Normed:
-    """The end of a block: its product added to its input, and the norm before the next block."""
+    """The end of a block: adds its product to its input; the norm belongs to the next block."""
     return Normed(residual + F.linear(x, weight), norm, eps)
 
 
@@ -85,7 +83,7 @@ def attend_cached(
     q, k, v = split_heads(qkv, q_weight, k_weight, eps, cos[positions], sin[positions], kv_heads)
     batch, rows = positions.shape
     where = (slots[:, None], positions)
-    # advanced indices around the head axis move it behind them: [B, P, kv, D], which is what k and v are
+    # with advanced indices on both sides, the head axis comes after them: [B, P, kv, D], as in k and v
     keys.transpose(1, 2).index_put_(where, k)
     values.transpose(1, 2).index_put_(where, v)
     seen_keys = keys[:, :, :width].index_select(0, slots)  # [B, kv, width, D]
@@ -125,7 +123,7 @@ def uniform(seeds: Tensor, frames: Tensor, group: int) -> Tensor:
 
 
 def keep_likely(logits: Tensor, temperature: Tensor, top_k: Tensor, top_p: Tensor) -> Tensor:
-    """Temperature, top-k, top-p: what may not be drawn becomes -inf. logits [B, V] float32, the rest [B].
+    """Temperature, top-k, top-p: codes that may not be drawn get -inf. logits [B, V] float32, the settings [B].
 
     Ties with the last kept logit are kept, and the code that crosses top-p is kept. top_k 0 or >= V
     and top_p >= 1 keep everything.
@@ -159,7 +157,8 @@ def choose(
 
 
 def draw(likely: Tensor, logits: Tensor, seeds: Tensor, frames: Tensor, group: int, temperature: Tensor) -> Tensor:
-    """A code of the `likely` ones [B, V]: the addressed draw walks the probabilities in the order of the codes."""
+    """Draws a code from logits [B, V]: the number of `uniform` selects from the cumulated probabilities in code
+    order."""
     mass = likely.softmax(-1).cumsum(-1)
     target = uniform(seeds, frames, group)[:, None] * mass[:, -1:]
     drawn = (mass <= target).sum(-1).clamp(max=logits.shape[-1] - 1)
@@ -167,7 +166,7 @@ def draw(likely: Tensor, logits: Tensor, seeds: Tensor, frames: Tensor, group: i
 
 
 def experts(x: Tensor, norm: Tensor, eps: float, block: ExpertBlock) -> Tensor:
-    """x [..., H] and what the experts say to its norm."""
+    """x [..., H] plus the experts' output for its norm."""
     return x + mixture(rms_norm(x, norm, eps), block)
 
 

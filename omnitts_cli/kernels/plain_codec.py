@@ -137,7 +137,7 @@ def zero_start(frames: Tensor, slots: Tensor, cut: int, made: Tensor, made_f32: 
 
 
 def load_history(buffer: Tensor, tracks: Tracks, history: Tensor, slots: Tensor, length: int) -> None:
-    """Fill the front of every track of `buffer` from history [slots, kept]; `length` is in frames."""
+    """Fill the front of every track of `buffer` from history [slots, kept]; `length`: frames of this call."""
     kept = history.index_select(0, slots).split([part.past * part.channels for part in tracks.parts], 1)
     views = tracks.views(buffer, slots.shape[0], length)
     for part, view, one in zip(tracks.parts, views, kept, strict=True):

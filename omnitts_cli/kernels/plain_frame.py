@@ -33,7 +33,7 @@ def begin(table: Columns, slots: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor
 
 
 def pick(columns: Sequence[Tensor], slots: Tensor) -> list[Tensor]:
-    """The entries of `slots` [B] in each of some columns [slots]."""
+    """The entries of `slots` [B] in each of the columns [slots]."""
     return [column.index_select(0, slots) for column in columns]
 
 
@@ -60,7 +60,7 @@ def first_scores(
 
 
 def stop_reasons(ended: Tensor, broken: Tensor, made: Tensor, limit: Tensor, repeats: Tensor, stall: int) -> Tensor:
-    """[B] int64 reasons after this frame; the first that holds wins."""
+    """Stop reasons after this frame, [B] int64; the first one that applies."""
     reason = torch.where(repeats >= stall, STALL, RUNNING)
     reason = torch.where(made >= limit, LIMIT, reason)
     reason = torch.where(ended, END, reason)

@@ -1,7 +1,8 @@
 """Compile the C files of `native/` into one library: `python -m omnitts_cli.kernels.cpu [--compiler clang] [-- FLAGS]`.
 
 Installing the package does the same where there is a compiler. The library lies beside its sources and has their hash
-in its name, so one of other sources is never loaded. Only the standard library is imported: installers have no more.
+in its name, so one built from other sources is never loaded. Only the standard library is imported, because an
+installer has nothing else.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def variants(machine: str | None = None) -> dict[str, tuple[str, ...]]:
 
 
 def library(folder: Path = FOLDER) -> Path:
-    """Where the library of these sources lies once it is built."""
+    """The path of the library for these sources."""
     content = hashlib.sha256(repr((FLAGS, X86)).encode())
     for source in sorted([*folder.glob("*.c"), *folder.glob("*.h")]):
         content.update(source.name.encode() + source.read_bytes())
@@ -48,7 +49,7 @@ def compiler() -> str | None:
 
 
 def build(command: str | None = None, extra: tuple[str, ...] = (), target: Path | None = None) -> Path:
-    """Compile and link, then put the library in its place in one step. Safe beside another build."""
+    """Compile and link, then move the library into place in one step, so that builds may run at the same time."""
     if sys.platform == "win32":  # MinGW does not align the stack for AVX, and MSVC lacks vector types
         raise BuildError("the CPU library cannot be compiled on Windows")
     command = command or compiler()

@@ -1,8 +1,7 @@
-"""The streaming codec on a CPU: few passes over the sound, each by whichever library is quickest at it.
+"""The streaming codec on a CPU: few passes over the sound, each with the library that is fastest at it.
 
-Convolutions of few columns are one product of matrices, because the convolution of a library first lays the
-weights out anew; longer ones are a library's, told that channels come last, as they do here. NumPy's sine takes
-0.4 of the time of torch's.
+Convolutions of few columns are one matrix product, because a library's convolution first rearranges the weights; longer
+ones are torch's, in channels-last layout. NumPy's sine takes 0.4 of the time of torch's.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from omnitts_cli.kernels.ops import Product
 from omnitts_cli.kernels.tracks import Tracks
 
 FEW = 4
-"""Columns, in outputs of a layer, up to which laying out the weights anew takes longer than the columns."""
+"""Up to this many columns per output of a layer, the matrix product is faster."""
 
 
 def snake(x: Tensor, scale: Tensor, inverse: Tensor, out: Tensor) -> None:
@@ -149,7 +148,7 @@ def store_history(buffer: Tensor, tracks: Tracks, history: Tensor, slots: Tensor
 
 
 def places(tracks: Tracks, rows: int, row: int, length: int) -> Iterator[tuple[int, int, int, int]]:
-    """Of each track: from where to where it lies in a stream's state, and where `row` begins and ends in the buffer."""
+    """For each track: its begin and end in a stream's state, and the begin and end of `row` in the buffer."""
     first = before = 0
     for part in tracks.parts:
         last, size = first + part.past * part.channels, (part.past + part.rate * length) * part.channels

@@ -21,7 +21,8 @@ MOST_TRACKS = 64
 
 
 def fuse_decoder(native: Library, parts: DecoderParts) -> Callable[[Tensor, Tensor], Tensor] | None:
-    """A decoder as one call; None where its products take all the time, which a library shares out to threads."""
+    """A decoder as one call, or None if it is large: then most of the time goes to matrix products, which a library
+    runs on several threads."""
     products = [parts.opening, parts.leaving, parts.widen]
     products += [product for layer in parts.layers for product in (layer.qkv, layer.out, layer.gate_up, layer.down)]
     products += [product for stretch in parts.stretches for product in (stretch.rise, stretch.up, stretch.down)]
@@ -31,7 +32,7 @@ def fuse_decoder(native: Library, parts: DecoderParts) -> Callable[[Tensor, Tens
 
 
 class NativeDecoder:
-    """Codes [B, T, G] of slots [B] -> sound [B, samples]. Keeps what its structure points to."""
+    """Codes [B, T, G] of slots [B] -> sound [B, samples]. Keeps all tensors to which its C structure points."""
 
     def __init__(self, native: Library, parts: DecoderParts) -> None:
         self._decode, self._samples, self._kept = native.decode, parts.samples, [parts]

@@ -1,4 +1,4 @@
-"""Drawing codes on a CPU, row by row: only the codes that may be drawn are weighed."""
+"""Sampling codes on a CPU, row by row: probabilities are computed only for codes that may be drawn."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def code(scores: np.ndarray, group: int, seed: int, frame: int, temperature: flo
     if temperature <= 0:
         return likeliest
     scaled = scores / temperature
-    if not math.isfinite(scaled[likeliest]):  # broken, or a temperature of next to nothing
+    if not math.isfinite(scaled[likeliest]):  # NaN or infinite, or a temperature close to zero
         return likeliest
     least = -math.inf
     if 0 < top_k < scores.size:
-        # a partition takes ten times as long where most are equal, as those of group 0 that may not be drawn
+        # a partition takes ten times as long if most values are equal, like those of suppressed codes in group 0
         least = np.sort(scaled)[-top_k]
     may = np.flatnonzero(scaled >= least)
     chance = np.exp(scaled[may] - scaled[likeliest], dtype=np.float64)
@@ -39,7 +39,7 @@ def code(scores: np.ndarray, group: int, seed: int, frame: int, temperature: flo
 
 
 def nucleus(scaled: np.ndarray, chance: np.ndarray, top_p: float) -> np.ndarray:
-    """Which of the codes hold the first `top_p` of the mass; ties with the last of them are kept."""
+    """The codes that make up the first `top_p` of the probability; ties with the last of them are kept."""
     order = scaled.argsort()[::-1]
     larger = chance[order].cumsum() - chance[order]  # mass of the strictly more likely ones
     inside = int(np.count_nonzero(larger < top_p * chance.sum()))
@@ -47,7 +47,7 @@ def nucleus(scaled: np.ndarray, chance: np.ndarray, top_p: float) -> np.ndarray:
 
 
 def uniform(seed: int, frame: int, group: int) -> float:
-    """The number of `plain.uniform`."""
+    """The same number as `plain.uniform`."""
     bits = mix(mix(mix(frame * 64 + group & 0xFFFFFFFF) ^ seed & 0xFFFFFFFF) ^ seed >> 32 & 0xFFFFFFFF)
     return (bits >> 8) * 2.0**-24
 

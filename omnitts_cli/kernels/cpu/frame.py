@@ -1,4 +1,4 @@
-"""A frame's bookkeeping on a CPU: what NumPy does to all slots in one step, and the rest slot by slot."""
+"""A frame's bookkeeping on a CPU: with NumPy for all slots at once where possible, else slot by slot."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def finish(
     all_made, stops = table.report.numpy()
     live, repeats, last = table.live.numpy(), table.repeats.numpy(), table.last.numpy()
     seen, limit, position = table.seen.numpy(), table.limit.numpy(), table.position.numpy()
-    # an entry behind `made` is not yet a frame, so rows that do not go may write theirs
+    # entries from `made` on are not frames yet, so rows that do not advance may write theirs too
     table.codes.numpy()[where, table.reference.numpy()[where] + before] = own
     going = []
     rows = zip(where.tolist(), before.tolist(), own[:, 0].tolist(), may.tolist(), ignore_end.tolist(), strict=True)
@@ -83,7 +83,7 @@ def finish(
             seen[slot, min(first, seen.shape[1] - 1)] = True
             position[slot] += 1
             all_made[slot] = frame + 1
-            # a user's fixed number of frames is made whatever it sounds like
+            # a request for a fixed number of frames has no stall limit
             repeats[slot] = 0 if endless else repeats[slot] + 1 if first == last[slot] else 1
             last[slot] = first
             stops[slot] = LIMIT if frame + 1 >= limit[slot] else STALL if repeats[slot] >= stall else RUNNING

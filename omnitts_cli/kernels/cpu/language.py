@@ -19,7 +19,7 @@ REAL, WHOLE, FLAG = torch.float32, torch.int64, torch.bool
 
 
 class NativeStack:
-    """A stack of layers with its weights in panels. Called as `stack.FusedStack` is."""
+    """A stack of layers with its weights in panels; the same call as `stack.FusedStack`."""
 
     most_rows = sys.maxsize
 
@@ -78,13 +78,14 @@ def _layer(block: LayerWeights, kv_heads: int) -> tuple[Tensor, ...]:
 def fuse_stack(
     native: Library, blocks: Sequence[LayerWeights], norm: Tensor, kv_heads: int, eps: float
 ) -> NativeStack | None:
-    """The stack as one operation; None where its products take all the time, which a library shares out to threads."""
+    """The stack as one operation, or None if it is large: then most of the time goes to matrix products, which a
+    library runs on several threads."""
     small = sum(weight.nbytes for block in blocks for weight in vars(block).values()) <= SMALL
     return NativeStack(native, blocks, norm, kv_heads, eps) if small and norm.dtype == torch.float32 else None
 
 
 def fuse_frame(native: Library, parts: FrameParts) -> Callable[[Tensor], None] | None:
-    """A frame of slots [B] as one call; None where the stacks are not native ones."""
+    """A frame of slots [B] as one call, or None if the stacks are not native."""
     talker, predictor = parts.talker, parts.predictor
     if not isinstance(talker, NativeStack) or not isinstance(predictor, NativeStack):
         return None
@@ -136,7 +137,7 @@ def fuse_frame(native: Library, parts: FrameParts) -> Callable[[Tensor], None] |
 
 
 class _Frame:
-    """Keeps what the structure points to."""
+    """Keeps all tensors to which the C structure points."""
 
     def __init__(self, native: Library, struct: library.Frame, kept: tuple[Any, ...]) -> None:
         self._call, self._struct, self._kept = native.frame, struct, kept

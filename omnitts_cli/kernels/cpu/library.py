@@ -76,7 +76,7 @@ def check(status: int) -> None:
 
 
 def panels(weight: Tensor) -> Tensor:
-    """[outputs, inputs] -> [outputs / PANEL, inputs, PANEL], the last panel filled up with zeros."""
+    """[outputs, inputs] -> [outputs / PANEL, inputs, PANEL]; the last panel is padded with zeros."""
     weight = F.pad(weight.detach().float(), (0, 0, 0, -weight.shape[0] % PANEL))
     return weight.view(-1, PANEL, weight.shape[1]).transpose(1, 2).contiguous()
 

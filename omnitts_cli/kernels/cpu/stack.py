@@ -1,8 +1,8 @@
 """A small decoder stack for few rows on a CPU, as one operation.
 
-One row goes through a layer of a few hundred channels in less time than it takes to ask for thirty operations.
-So the weights are laid out once, with the norms' weights multiplied into them. Steps over a few hundred numbers
-are NumPy's, which begins sooner; products and attention are torch's, into memory that both see.
+For one row and a few hundred channels, calling thirty operations takes longer than computing them. So the weights are
+rearranged once, with the weights of the norms multiplied in. Steps over a few hundred numbers use NumPy, which has less
+call overhead; products and attention use torch, on the same memory.
 """
 
 from __future__ import annotations
@@ -19,26 +19,28 @@ from torch import Tensor
 from omnitts_cli.kernels.ops import LayerWeights
 
 SMALL = 64 << 20
-"""Bytes of a stack above which products take all the time, and a second copy of the weights too much memory."""
+"""Above this many bytes of weights, matrix products take nearly all the time, and a copy of the weights too much
+memory."""
 
 FEW = 5
-"""Rows from which one norm for all of them takes less time than one after another."""
+"""From this many rows on, one norm for all rows is faster than one for each."""
 
 NEAR = 128
-"""Positions apart from which slots share no attention: to read what is masked would take longer than to ask twice."""
+"""Slots whose positions differ by this or more do not share an attention call: reading masked keys would take longer
+than a second call."""
 
 SIGNS = np.array([[-1], [1]], np.float32)
 
 
 def fuse_stack(blocks: Sequence[LayerWeights], norm: Tensor, kv_heads: int, eps: float) -> FusedStack | None:
-    """The stack as one operation; None where layer by layer is as good."""
+    """The stack as one operation, or None if it is not small or not in float32."""
     weights = [weight for block in blocks for weight in vars(block).values()]
     small = sum(weight.nbytes for weight in weights) <= SMALL
     return FusedStack(blocks, norm, kv_heads, eps) if small and norm.dtype == torch.float32 else None
 
 
 class FusedStack:
-    """The blocks, and the norm behind them."""
+    """The blocks and the final norm."""
 
     most_rows = 16
 
@@ -121,13 +123,13 @@ class FusedStack:
 
 @dataclass(frozen=True)
 class _Side:
-    """Rows of slots that lie side by side, one of each: one attention for all of them."""
+    """One row for each of several consecutive slots, for one attention call."""
 
     rows: slice
     slots: slice
-    at: tuple[Any, ...]  # where their keys and values go, in those of these slots
+    at: tuple[Any, ...]  # index of their keys and values within these slots
     width: int
-    mask: Tensor | None  # [slots, 1, 1, width] float32, where not all stand at the same place
+    mask: Tensor | None  # [slots, 1, 1, width] float32; None if all positions are equal
 
     @staticmethod
     def of(rows: slice, slots: slice, places: list[int]) -> _Side:
@@ -142,9 +144,9 @@ class _Side:
 
 @dataclass(frozen=True)
 class _Places:
-    """Where the N rows stand, and their rotation."""
+    """The positions of the N rows, grouped for attention, and their rotation."""
 
-    sides: list[_Side]  # those of a slot in the order of its rows
+    sides: list[_Side]  # those of one slot in the order of its rows
     cos: np.ndarray  # [N, 1, 1, D / 2]
     sin: np.ndarray  # [N, 1, 2, D / 2], negative for the first half
 
@@ -168,10 +170,10 @@ class _Places:
 
 @dataclass(frozen=True)
 class _Layer:
-    """Weights [inputs, outputs], as a product of one row reads them fastest."""
+    """Weights [inputs, outputs], the fastest layout for products of one row."""
 
     qkv: Tensor
-    qk_norm: np.ndarray  # [heads + kv, D], times the root of D: heads are divided by their norm, not by its mean
+    qk_norm: np.ndarray  # [heads + kv, D], times sqrt(D), because heads are divided by their norm, not by their rms
     out: Tensor
     gate_up: Tensor
     down: Tensor

@@ -18,18 +18,18 @@ THREADS = 384
 
 
 class Overflow:
-    """Set by a kernel if a sum leaves the range of its fixed point. It lies in host memory."""
+    """A flag in host memory, set by a kernel if a sum leaves the range of its fixed-point format."""
 
     def __init__(self) -> None:
         self._flag = torch.zeros(1, dtype=torch.int32, pin_memory=True)
 
     @property
     def address(self) -> int:
-        """Where the kernel sets it."""
+        """Its address for kernels."""
         return self._flag.data_ptr()
 
     def check(self) -> None:
-        """Raise an error if it was set. Does not wait for the device."""
+        """Raise an error if the flag is set. Does not wait for the device."""
         if self._flag.item():
             raise DeviceError(
                 "sums of this model exceed the range of the persistent kernels (8,192); the last sounds may be wrong",

@@ -1,13 +1,13 @@
 // Attention of one position of each row to the cache of its slot: norm, rotate, write the key and the value, attend.
 //
-// Each of a program's four warps computes one kv head of one row, with its two query heads. It takes eight positions in turn,
-// 16 at once.
+// Each of the four warps of a program (thread block) computes one kv head of one row, with its two query heads. It takes 16
+// positions at a time, as two groups of eight.
 #define BLOCKS 1 // of basics.cuh, unused here
 #include "basics.cuh"
 #include "early.cuh"
 
 #define WARPS 4
-#define GROUPS 2                      // of eight positions, of a warp at once
+#define GROUPS 2                      // groups of eight positions that a warp takes at once
 #define TURN (8 * GROUPS)             // positions at once
 #define NOTHING -1e30f
 #define AT_QUERIES 0                  // [warps][2 heads][128] bf16
@@ -27,7 +27,7 @@ struct Attend {
 __device__ __forceinline__ s64 load_now(const s64 *p) { const uint2 v = load2(p); return (s64)((u64)v.y << 32 | v.x); }
 __device__ __forceinline__ float dot2(u32 a, u32 b, float sum) { return fmaf(high(a), high(b), fmaf(low(a), low(b), sum)); }
 
-// Eight positions of a group lie in the quads of a warp's lanes.
+// Keys: each quad of lanes has one of the eight positions of a group, each lane 32 of its 128 columns.
 __device__ __forceinline__ void load_keys(uint4 (&key)[GROUPS][4], const u16 *keys, s64 start, s64 end, u32 lane) {
 #pragma unroll
   for (int g = 0; g < GROUPS; g++) {
@@ -120,7 +120,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, 4) attend(const Attend 
         s += __shfl_xor_sync(~0u, s, 2);
         score[h][g] = start + 8 * g + (lane >> 2) < position ? s * root : NOTHING;
       }
-    load_keys(key, keys, start + TURN, position, lane); // of the next turn
+    load_keys(key, keys, start + TURN, position, lane); // for the next iteration
 #pragma unroll
     for (int h = 0; h < 2; h++) {
       float largest = most[h], sum = 0.f;

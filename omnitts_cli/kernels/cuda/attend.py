@@ -1,4 +1,5 @@
-"""The predictor's attention for 17 to 256 rows as one kernel. It begins before the one in front ends (`attend.cu`)."""
+"""The predictor's attention for 17 to 256 rows as one kernel, which begins before the previous kernel ends
+(`attend.cu`)."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ KV_HEADS, HEADS, DEPTH, WARPS = 8, 16, 128, 4
 LEAST, MOST = 17, 256
 """Rows for which it is used."""
 SHORT = 16
-"""Positions of the predictor's cache. The talker's is left to Triton's kernel: there this one was not faster
+"""The capacity of the predictor's cache. The talker uses the kernel in Triton, which was as fast there
 (benchmarks/LOG.md)."""
 
 

@@ -1,6 +1,6 @@
-// Attention of one query position to a long cache, as talker.cu and rows.cu compute it. Positions are dealt to eight in turn
-// (warps; in talker.cu with one row, programs): each takes eight of its positions at a time and keeps a partial softmax, and
-// the eight are added in order.
+// Attention of one query position to a long cache, for talker.cu and rows_rest.cu. Positions are divided into eight shares
+// (position % 8), one per warp, or per program in talker.cu with one row. Each share takes eight positions at a time and keeps a
+// partial softmax; the shares are added in order.
 // Uses shared memory at AT_SOFTMAX [8 warps][2 heads][128] fp32, AT_SCALES [8 warps][2 heads][2] and AT_CHANCES [8][32].
 #define NOTHING -1e30f
 
@@ -19,7 +19,7 @@ struct Softmax {
     *(float4 *)(shared + AT_SOFTMAX + (warp * 2 + head) * 512 + lane * 16) = make_float4(o[0], o[1], o[2], o[3]);
     if (lane == 0) *(float2 *)(shared + AT_SCALES + (warp * 2 + head) * 8) = make_float2(largest, sum);
   }
-  // and those that the first `count` warps have left
+  // add what the first `count` warps have left
   __device__ __forceinline__ void gather(u32 head, u32 lane, int count = 8) {
 #pragma unroll
     for (int w = 0; w < 8; w++) {
@@ -32,7 +32,8 @@ struct Softmax {
   }
 };
 
-// Keys or values [positions][128] of eight positions, from `from` on, 8 apart: four columns of each a lane. What lies at or after `end` counts as zero.
+// Load keys or values [positions][128] of eight positions, 8 apart, from `from` on: four columns per lane. Positions from `end`
+// on count as zero.
 __device__ __forceinline__ void load_eight(uint2 *to, const u16 *rows, int from, int end, u32 lane) {
 #pragma unroll
   for (int r = 0; r < 8; r++) {
@@ -42,11 +43,11 @@ __device__ __forceinline__ void load_eight(uint2 *to, const u16 *rows, int from,
     if (position < end) to[r] = make_uint2(*(const u32 *)at, *(const u32 *)(at + 64));
   }
 }
-// Eight positions more, whose scores and values this warp holds: lane r, r + 8, ... decide about position r (`there`).
+// Add eight positions, whose scores and values this warp holds. `there` in lanes r, r + 8, ... says whether position r exists.
 template <int HEADS> __device__ __forceinline__ void see_eight(float (*scores)[8], const uint2 *value, bool there, Softmax *seen, u32 warp, u32 lane) {
   float score = 0.f;
 #pragma unroll
-  for (int h = 0; h < HEADS; h++) { // each head alone, so that its sums do not depend on how many are computed together
+  for (int h = 0; h < HEADS; h++) { // one head after the other, so that its sums do not depend on the number of heads
     fold<4>(scores[h], lane);
     float s = scores[h][0];
     s += __shfl_xor_sync(~0u, s, 8);

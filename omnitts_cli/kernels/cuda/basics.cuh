@@ -1,4 +1,4 @@
-// What all kernels here share and what does not depend on the number of rows: words of PTX, sums over a warp, rotation.
+// Shared by all kernels here, whatever the number of rows: PTX instructions, sums over a warp, rotation.
 //
 // A row must have the same bits in every kernel that may compute it. So a sum of products is written with `fmaf`, in one
 // order, and the compiler may not fuse others (`--fmad=false`).
@@ -7,9 +7,9 @@ typedef unsigned long long u64;
 typedef unsigned short u16;
 typedef long long s64;
 
-#define FRACTION 14                            // fractional bits of the sums in fixed point: they are below 8,192
+#define FRACTION 14                            // fractional bits of fixed-point sums, whose range is +-8,192
 #ifndef FINE
-#define FINE 0                                 // 1: `down` of several rows rounds the parts that one row has (--exact)
+#define FINE 0                                 // 1: `down` of several rows is rounded in the same parts as one row (--exact)
 #endif
 #ifndef SPINS
 #define SPINS 4000000u                         // polls before a wait gives up; far more than a frame takes
@@ -18,7 +18,7 @@ typedef long long s64;
 extern __shared__ __align__(128) char shared[];
 
 __device__ __forceinline__ u32 address(const void *p) { return (u32)__cvta_generic_to_shared(p); }
-// A wait that never ends is an illegal access. With `trap`, ptxas limits the whole kernel to 168 registers.
+// A wait that does not end becomes an illegal access. With `trap`, ptxas limits the whole kernel to 168 registers.
 __device__ __forceinline__ void spun(u32 &spins) {
   if (++spins > SPINS) asm volatile("st.volatile.global.u32 [%0],%1;" ::"l"(0ull), "r"(spins) : "memory");
 }
@@ -38,7 +38,7 @@ __device__ __forceinline__ uint4 shared4(u32 a) {
   asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3},[%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "r"(a) : "memory");
   return v;
 }
-// Loads and stores that other programs see: through L2, two words at once.
+// Loads and stores that other programs see: through L2, two words at a time.
 __device__ __forceinline__ uint4 load4(const void *p) {
   uint4 v;
   asm volatile("ld.relaxed.gpu.global.v4.u32 {%0,%1,%2,%3},[%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(p) : "memory");
@@ -70,8 +70,8 @@ __device__ __forceinline__ void check(float largest, int *overflow) {
   if (largest >= 2048.f) *(volatile int *)overflow = 1;
 }
 // FINE: tile `tile` of a warp's `down`, for 16 outputs and eight rows. With one row, every program rounds the product of
-// its own units to fixed point: 24 (a tile of 16 and half of one) or, with two blocks, 48 (three tiles). For several
-// rows a warp has eight such parts, and its tiles lie so: with one block two parts of 16, then the 8 left of both.
+// its own units to fixed point: 24 units (a tile and a half) or, with BLOCKS 2, 48 (three tiles). With several rows a warp
+// has eight such parts. With BLOCKS 1 the order of its tiles is: the first 16 units of two parts, then the last 8 of both.
 __device__ __forceinline__ void add_tile(float (*a)[4], int *sums, const uint4 &w, u32 x, u32 y, int tile, float &largest) {
   if (BLOCKS == 2) product16(a[0], w, x, y);
   else if (tile % 3 < 2) product16(a[tile % 3], w, x, y);
@@ -83,13 +83,13 @@ __device__ __forceinline__ void add_tile(float (*a)[4], int *sums, const uint4 &
     if (BLOCKS == 1) largest = fmaxf(largest, fabsf(a[1][i])), sums[i] += fixed(a[1][i]), a[1][i] = 0.f;
   }
 }
-// In the order of `fold<4>` and two steps more.
+// Sum over the lanes, in the order of `fold<4>` and two more steps.
 __device__ __forceinline__ float warp_sum(float v) {
   for (int o = 4; o; o >>= 1) v += __shfl_xor_sync(~0u, v, o);
   v += __shfl_xor_sync(~0u, v, 8);
   return v + __shfl_xor_sync(~0u, v, 16);
 }
-template <int O> __device__ __forceinline__ void fold(float *s, u32 lane) { // sums of 2 O values over the lanes, one a lane
+template <int O> __device__ __forceinline__ void fold(float *s, u32 lane) { // sums of 2 O values over the lanes; each lane gets one
   bool upper = lane & O;
 #pragma unroll
   for (int i = 0; i < O; i++) {
@@ -99,7 +99,7 @@ template <int O> __device__ __forceinline__ void fold(float *s, u32 lane) { // s
   if constexpr (O > 1) fold<O / 2>(s, lane);
 }
 __device__ __forceinline__ float square_sum(float p, float q, float r, float s) { return fmaf(s, s, fmaf(r, r, fmaf(q, q, p * p))); }
-// A head's lane holds columns 2 lane, 2 lane + 1, 64 + 2 lane and 65 + 2 lane: norm, rotate, scale.
+// Norm, rotate and scale a head; a lane holds columns 2 lane, 2 lane + 1, 64 + 2 lane and 65 + 2 lane.
 __device__ __forceinline__ void norm_and_rotate(const uint4 &in, const u16 *weight, float2 cosine, float2 sine, float scale, u32 lane, float *o) {
   float p = low(in.x), q = high(in.x), r = low(in.z), s = high(in.z);
   const u32 w0 = *(const u32 *)(weight + 2 * lane), w1 = *(const u32 *)(weight + 64 + 2 * lane);
@@ -108,7 +108,7 @@ __device__ __forceinline__ void norm_and_rotate(const uint4 &in, const u16 *weig
   o[0] = fmaf(p, cosine.x, -(r * sine.x)), o[1] = fmaf(q, cosine.y, -(s * sine.y));
   o[2] = fmaf(r, cosine.x, p * sine.x), o[3] = fmaf(s, cosine.y, q * sine.y);
 }
-// Four columns of a query with those of a key, and a weighted value added to four sums.
+// Dot product of four columns of a query and a key; a weighted value added to four sums.
 __device__ __forceinline__ float dot4(const float *q, u32 a, u32 b) { return fmaf(q[3], high(b), fmaf(q[2], low(b), fmaf(q[1], high(a), q[0] * low(a)))); }
 __device__ __forceinline__ void add_value(float *o, float p, u32 a, u32 b) {
   o[0] = fmaf(p, low(a), o[0]), o[1] = fmaf(p, high(a), o[1]), o[2] = fmaf(p, low(b), o[2]), o[3] = fmaf(p, high(b), o[3]);

@@ -1,8 +1,9 @@
 // A residual unit of 384 channels: a convolution of 7 taps, snake, a product, the residual, snake.
 //
 // A group of four warps has 64 columns and all outputs of the first product, which become the operands of the second one
-// without leaving its registers. Two groups share weights that come in stages; two programs beside each other share them too:
-// each fetches one half of a stage and the copy engine writes it into the shared memory of both.
+// without leaving its registers. The two groups of a program (thread block) share weights, which are loaded in stages. The two
+// programs of a cluster share them too: each fetches one half of a stage, and the copy engine writes it into the shared memory
+// of both (multicast).
 #include "codec_tile.cuh"
 #define GROUPS 2
 #define HALF 192
@@ -150,5 +151,5 @@ extern "C" __global__ void __launch_bounds__(384, 1) tiles(const Arguments p) {
       }
     }
   }
-  meet_pair(); // the other program still writes here
+  meet_pair(); // the other program of the cluster may still write here
 }

@@ -1,11 +1,11 @@
-// The three residual units of the codec's last rise and the products of the convolution that closes it, in one kernel.
+// The three residual units of the codec's last upsampling block and the products of its final convolution, in one kernel.
 //
-// A program goes along the columns of a stream, 192 at a time, 64 for each of three groups of four warps. What a unit makes
-// stays in shared memory for the next unit, with the columns that its taps reach back to; the residual stays in registers.
-// Where a program does not begin at the beginning of a stream, it computes the 192 columns in front of its own as well.
-// The weights of all units come in stages of 16 inputs, so that a unit begins with the first 16 channels while the groups still
-// compute the others. Two programs beside each other need the same weights: each fetches one half of a stage and the copy
-// engine writes it into the shared memory of both.
+// A program (thread block) goes along the columns of a stream, 192 at a time, 64 for each of three groups of four warps. The
+// output of a unit stays in shared memory for the next unit, with the earlier columns that its taps need; the residual stays in
+// registers. A program that begins inside a stream also computes the 192 columns before its own.
+// The weights of all units are loaded in stages of 16 inputs, so that a unit can begin with the first 16 channels while the
+// groups still compute the others. The two programs of a cluster need the same weights: each fetches one half of a stage, and
+// the copy engine writes it into the shared memory of both (multicast).
 #define INPUTS 96
 #define OUTPUTS 96
 #define N 96
@@ -16,10 +16,10 @@
 #define TAPS 7
 #define PARTS (INPUTS / 16)
 #define STAGE (TAPS * 16 * N * 2)           // 16 inputs of all taps
-#define POINT (N * N * 2)                   // a unit's second product
+#define POINT (N * N * 2)                   // weights of a unit's second product
 #define STAGES 4
-#define TURN 16                             // outputs of the closing product: each tap's weight as a sum of two numbers
-// Columns in front of those of this turn, and rows of shared memory between columns of 8 channels.
+#define TURN 16                             // outputs of the closing product: two for each tap, whose weight is a sum of two numbers
+// Earlier columns that a unit keeps, and rows of shared memory from one group of 8 channels to the next.
 #define PAST(unit) ((unit) == 0 ? 6 : (unit) == 1 ? 18 : 54)
 #define APART(unit) ((unit) == 0 ? 199 : (unit) == 1 ? 212 : 252)
 #define CLOSING_PAST 6
@@ -28,9 +28,9 @@ struct Last {
   const float *residual;                    // [streams, columns, 96]
   const char *weights;                      // [3] units: [6][7][2][96][8] float16, [12][96][8]
   const float *factors;                     // [3][6][96]: bias, scale, inverse of each product
-  const char *closing;                      // [12][16][8] float16: the taps' weights, then what is left of them
+  const char *closing;                      // [12][16][8] float16: weights of the taps, then the remainders of their rounding
   float *parts;                             // [streams, 6 + columns, 8]: for each column, its product with each tap
-  int columns, turns;                       // of a stream, in all programs' streams together: 192 columns each
+  int columns, turns;                       // columns of a stream; turns of 192 columns, in all streams together
 };
 // The products of a group's columns with the taps of the closing convolution.
 __device__ __forceinline__ void multiply_taps(float (&taps)[TURN / 2], const u32 (&operands)[N / 4], u32 closing) {
@@ -109,7 +109,7 @@ extern "C" __global__ void __launch_bounds__(512, 1) last(const __grid_constant_
       float kept[N / 2];
 #pragma unroll
       for (int part = 0; part < PARTS; part++) begin8(kept + 8 * part, p.residual + row * OUTPUTS + part * 16 + quad * 4);
-      if (group == 0) { // the columns in front
+      if (group == 0) { // copies the earlier columns
         if (pass) {
           for (int unit = 1; unit < UNITS; unit++) wait_for(written + ((unit - 1) * 3 + 2) * PARTS * 8 + (PARTS - 1) * 8, (pass & 1) ^ 1);
           wait_for(read + 24, (pass & 1) ^ 1); // by all four warps
@@ -230,5 +230,5 @@ extern "C" __global__ void __launch_bounds__(512, 1) last(const __grid_constant_
       }
     }
   }
-  meet_pair(); // the other program still writes here
+  meet_pair(); // the other program of the cluster may still write here
 }

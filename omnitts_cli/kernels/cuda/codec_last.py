@@ -1,6 +1,6 @@
 """The end of the codec on Hopper: three residual units of 96 channels and the closing convolution (`codec_last.cu`).
 
-What one unit makes for the next stays on the multiprocessor, so a column is read once and only its sample is written.
+Intermediate results stay on the multiprocessor, so a column is read once and only its sample is written.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CHANNELS, TAPS, DILATIONS = 96, 7, (1, 3, 9)
 COLUMNS = 192
 """Columns that a program computes at once."""
 ENOUGH = 400
-"""Times as many columns from which this kernel is used; measured on an H200, see benchmarks/LOG.md."""
+"""The least number of such groups of columns for this kernel; measured on an H200, see benchmarks/LOG.md."""
 STAGES = 4
 ROWS = (199, 212, 252)
 """Rows of shared memory for the columns of each unit."""
@@ -52,7 +52,7 @@ def shared_bytes() -> int:
 
 
 def packed_closing(weight: Tensor) -> Tensor:
-    """The closing weights [taps, C] as [C / 8, 16, 8] float16: the nearest numbers, then what is left of them."""
+    """The closing weights [taps, C] as [C / 8, 16, 8] float16: the rounded weights, then the remainders."""
     near = weight.half()
     both = torch.zeros(16, CHANNELS, dtype=torch.float16, device=weight.device)
     both[:TAPS], both[8 : 8 + TAPS] = near, (weight - near.float()).half()

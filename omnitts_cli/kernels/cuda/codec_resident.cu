@@ -1,7 +1,7 @@
 // Products of the codec whose weights stay in shared memory: a residual unit of 96 channels (a convolution of 7 taps, snake, a
 // product, the residual, snake) or one product with what follows it.
 //
-// The groups of four warps take blocks of 64 columns in turn: while one multiplies, the others finish theirs.
+// The groups of four warps take blocks of 64 columns in turn: while one multiplies, the others compute what follows the product.
 #include "codec_tile.cuh"
 #define K (TAPS * INPUTS)
 #define WEIGHTS ((K + POINT * N) * N * 2)

@@ -1,4 +1,4 @@
-// Products of the codec whose weights come in stages of 64 inputs, which three groups of four warps share: a residual unit of
+// Products of the codec whose weights are loaded in stages of 64 inputs, shared by three groups of four warps: a residual unit of
 // 192 channels (a convolution of 7 taps, snake, a product, the residual, snake) or one product with what follows it.
 //
 // A group has 64 columns. Rows of x stay in shared memory for all outputs, N at a time.

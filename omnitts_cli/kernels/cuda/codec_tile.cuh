@@ -17,10 +17,10 @@ struct Arguments {
   const char *weights;
   const float *factors;                     // [OUTPUTS / N][3 or 6][N]: bias, scale, inverse of each product
   const float *residual;
-  float *wide;                              // what is kept in float32
+  float *wide;                              // results in float32
   char *out;
-  s64 residual_stride, wide_stride, out_stride; // elements of a stream
-  int pitch, columns, blocks, dilation, keep; // blocks of 64 columns, of all streams
+  s64 residual_stride, wide_stride, out_stride; // elements per stream
+  int pitch, columns, blocks, dilation, keep; // blocks: of 64 columns, in all streams together
 };
 __device__ __forceinline__ u32 address(const void *p) { return (u32)__cvta_generic_to_shared(p); }
 __device__ __forceinline__ void begin(u32 barrier, u32 count) { asm volatile("mbarrier.init.shared::cta.b64 [%0],%1;" ::"r"(barrier), "r"(count) : "memory"); }
@@ -35,11 +35,11 @@ __device__ __forceinline__ void wait_for(u32 barrier, u32 phase) {
 __device__ __forceinline__ void fetch(u32 to, const void *from, u32 bytes, u32 barrier) {
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0],[%1],%2,[%3];" ::"r"(to), "l"(from), "r"(bytes), "r"(barrier) : "memory");
 }
-// The same into the shared memory of both programs of a pair, which each have such a barrier.
+// The same, into the shared memory of both programs of a cluster; each has such a barrier.
 __device__ __forceinline__ void fetch_for_both(u32 to, const void *from, u32 bytes, u32 barrier) {
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0],[%1],%2,[%3],%4;" ::"r"(to), "l"(from), "r"(bytes), "r"(barrier), "h"((unsigned short)3) : "memory");
 }
-// Arrive at a barrier of both programs.
+// Arrive at the barrier of both programs of a cluster.
 __device__ __forceinline__ void release(u32 barrier, u32 rank) {
   u32 there;
   asm("mapa.shared::cluster.u32 %0,%1,%2;" : "=r"(there) : "r"(barrier), "r"(rank ^ 1));
@@ -61,14 +61,14 @@ template <int COUNT> __device__ __forceinline__ void settled(float (&a)[COUNT]) 
 #pragma unroll
   for (int i = 0; i < COUNT; i++) asm volatile("" : "+f"(a[i])::"memory");
 }
-// A matrix of 8 x 8 blocks (128 bytes): blocks below each other are contiguous, blocks beside each other are `across` bytes apart.
-// In a cluster an address also holds the program's place in it, above those 18 bits that a descriptor takes.
+// A matrix of 8 x 8 blocks (128 bytes): vertical neighbours are contiguous, horizontal ones are `across` bytes apart. In a
+// cluster, address bits above the 18 of a descriptor hold the rank of the program.
 __device__ __forceinline__ u64 place(u32 at) { return (at & 0x3ffff) >> 4; }
 __device__ __forceinline__ u64 matrix(u32 at, u32 across) { return place(at) | (u64)(across >> 4) << 16 | (u64)(128 >> 4) << 32; }
 __device__ __forceinline__ void wait_for_previous() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 __device__ __forceinline__ float sine(float a) { float s; asm("sin.approx.ftz.f32 %0,%1;" : "=f"(s) : "f"(a)); return s; }
 __device__ __forceinline__ float snake(float y, float scale, float inverse) { const float s = sine(y * scale); return fmaf(s * s, inverse, y); }
-__device__ __forceinline__ u32 halves(float a, float b) { // what is outside the range becomes the largest number
+__device__ __forceinline__ u32 halves(float a, float b) { // saturates
   u32 r;
   asm("cvt.rn.satfinite.f16x2.f32 %0,%1,%2;" : "=r"(r) : "f"(b), "f"(a));
   return r;
@@ -83,7 +83,7 @@ __device__ __forceinline__ float4 shared4(u32 a) {
   asm volatile("ld.shared.v4.f32 {%0,%1,%2,%3},[%4];" : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w) : "r"(a) : "memory");
   return v;
 }
-// The bias as the beginning of each sum.
+// Start each sum with the bias.
 template <int COUNT> __device__ __forceinline__ void begin_sums(float (&a)[COUNT], u32 at) {
 #pragma unroll
   for (int i = 0; i < COUNT; i += 8) {
@@ -114,7 +114,7 @@ __device__ __forceinline__ void add8(float *a, u32 bias) {
   const float4 b = shared4(bias);
   a[0] += b.x, a[2] += b.x, a[1] += b.y, a[3] += b.y, a[4] += b.z, a[6] += b.z, a[5] += b.w, a[7] += b.w;
 }
-// What eight sums begin with: the residual of two rows.
+// Start eight sums with the residual of two rows.
 __device__ __forceinline__ void begin8(float *a, const float *residual) {
 #pragma unroll
   for (int below = 0; below < 2; below++) {
@@ -122,7 +122,7 @@ __device__ __forceinline__ void begin8(float *a, const float *residual) {
     a[below * 2] = v.x, a[below * 2 + 1] = v.y, a[below * 2 + 4] = v.z, a[below * 2 + 5] = v.w;
   }
 }
-// Eight sums to which the residual was added: the stores.
+// Store eight sums that include the residual.
 __device__ __forceinline__ void finish8(const float *a, float *wide, char *out, u32 scale, u32 inverse, bool keep) {
   u32 x[4];
   if (keep)

@@ -1,6 +1,7 @@
 """Large products and residual units of the codec on Hopper (`codec_resident.cu`, `codec_stream.cu`, `codec_deep.cu`).
 
-A program reads its columns of x once, where the kernels in Triton read them once for each tap and each tile of outputs.
+A program (thread block) reads its columns of x once; the kernels in Triton read them once for each tap and tile of
+outputs.
 """
 
 from __future__ import annotations
@@ -21,30 +22,30 @@ from omnitts_cli.kernels.ops import Product
 
 HERE = Path(__file__).parent
 COLUMNS = 64
-"""Columns of x, in a group of four warps."""
+"""Columns of x for a group of four warps."""
 MOST_DILATION = 9
 
 
 @dataclass(frozen=True)
 class Kind:
-    """One compiled kernel. With `stages` its weights come in parts, otherwise they stay in shared memory."""
+    """One compiled kernel. With `stages`, its weights are loaded in stages; else they stay in shared memory."""
 
     inputs: int
     outputs: int
-    tile: int  # outputs computed at once
+    tile: int  # outputs computed at a time
     taps: int
-    point: bool  # a second product follows
+    point: bool  # whether a second product follows
     adds: bool
     enough: int  # blocks of columns from which it is used; measured on an H200, see benchmarks/LOG.md
     groups: int = 3
     stages: int = 0
     depth: int = 64  # inputs of a stage
-    slice: int = 0  # outputs of the second product at once, where they are fewer than those of the first
-    in_turn: bool = True  # a group multiplies while the others finish; without stages only
+    slice: int = 0  # outputs of the second product computed at a time, if fewer than `tile`
+    in_turn: bool = True  # one group multiplies at a time; only without stages
 
     @property
     def weights(self) -> int:
-        """Elements of the weights for `tile` outputs."""
+        """The number of weights for `tile` outputs."""
         return (self.taps * self.inputs + self.point * self.tile) * self.tile
 
     @property
@@ -54,7 +55,7 @@ class Kind:
 
     @property
     def together(self) -> int:
-        """Programs that share what they fetch or the columns that they read."""
+        """Programs that share the weights they fetch (a cluster) or the columns they read."""
         return self.slices if not self.stages else 2 if self.slice else 1
 
     def shared_bytes(self) -> int:
@@ -90,16 +91,15 @@ class _Arguments(ctypes.Structure):
 
 
 def order(outputs: int) -> Tensor:
-    """The channel that each output of a product computes. A thread holds two of every eight outputs; in this order
-    they are groups of four neighbouring channels."""
+    """The channel of each output of a product. A thread holds two of every eight outputs; in this order these are
+    groups of four neighbouring channels."""
     n = torch.arange(outputs)
     pair, lane = n // 8 % 4, n % 8 // 2
     return n // 32 * 32 + pair // 2 * 16 + lane * 4 + pair % 2 * 2 + n % 2
 
 
 def packed(kind: Kind, conv: Product, point: Product | None) -> tuple[Tensor, Tensor]:
-    """For each tile of outputs: weights as [inputs / 8, outputs, 8]; bias, scale and inverse in the order in which
-    threads read them."""
+    """For each tile of outputs: weights as [inputs / 8, outputs, 8]; bias, scale and inverse in the threads' order."""
     weights, factors = [], []
     for start in range(0, kind.outputs, kind.tile):
         places = order(kind.tile).to(conv.weight.device)
@@ -118,7 +118,7 @@ _packed: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
 
 
 def _prepared(kind: Kind, conv: Product, point: Product | None) -> tuple[Tensor, Tensor]:
-    """`packed`, once for each layer."""
+    """`packed`, computed once for each layer."""
     found = _packed.get(conv.weight)
     if found is None:
         found = _packed[conv.weight] = packed(kind, conv, point)

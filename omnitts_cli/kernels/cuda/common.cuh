@@ -1,15 +1,15 @@
-// What the persistent kernels share. See predictor.cu for how they work.
+// Shared by the persistent kernels; predictor.cu explains how they work.
 //
 // ROWS is 1, 8 or 16. BLOCKS is the width of the residual stream in blocks of 1,024 columns; a warp holds 128 columns of
-// each block. AHEAD is the number of chunks in flight (BUSY_AHEAD while warps multiply): more of them make every
-// exchange slower. HOLD delays warps at random points, so that tests find races.
+// each block. AHEAD is the number of chunks in flight (BUSY_AHEAD while warps multiply); a higher number makes
+// every exchange slower. HOLD delays warps at random points, so that tests find races.
 #include "basics.cuh"
 
 #define ALONE (ROWS == 1)
-#define EIGHTS ((ROWS + 7) / 8)                // a product takes eight rows at a time
+#define EIGHTS ((ROWS + 7) / 8)                // groups of eight rows: a product takes one at a time
 #define HIDDEN (1024 * BLOCKS)
 #define PROGRAMS 128
-#define TILES (ALONE ? 4 : 2)                  // tiles of a warp in a chunk: 16 or 8 KB
+#define TILES (ALONE ? 4 : 2)                  // tiles per warp in a chunk of 16 or 8 KB
 #define CHUNK (TILES * 4096u)
 #define RING ((ROWS == 16 ? 34u : 36u) / TILES) // chunks in the ring: 136 or 144 KB
 #define SECTOR (ALONE ? 1024 : 64)             // bytes between sectors (4 words, 8 columns) of the sums
@@ -28,9 +28,9 @@
 #define AT_ROWS (RING * CHUNK)
 #define AT_UNITS (AT_ROWS + 8 * WARP_BYTES)
 #define AT_SQUARES (AT_UNITS + 8 * EIGHTS * UNITS_BYTES) // 2 x 8 warps x 8 EIGHTS sums of squares
-#define AT_PACE (AT_SQUARES + 512 * EIGHTS)    // chunks that may be under way
+#define AT_PACE (AT_SQUARES + 512 * EIGHTS)    // chunks that may be in flight now
 #define AT_BARRIERS (AT_PACE + 16)
-#define AT_MORE (AT_BARRIERS + RING * 16)      // what one kernel adds
+#define AT_MORE (AT_BARRIERS + RING * 16)      // where the memory of a particular kernel begins
 
 // ---- sums in fixed point
 __device__ __forceinline__ void add_part(char *p, int A, int B) {
@@ -41,7 +41,7 @@ __device__ __forceinline__ void add_part(char *p, float a, float b, int *overflo
   check(fmaxf(fabsf(a), fabsf(b)), overflow);
   add_part(p, fixed(a), fixed(b));
 }
-// A tile's sums: 16 columns of up to eight rows from `row` on, two columns of two rows a lane.
+// Add a tile to the sums: 16 columns of up to eight rows from `row` on; a lane has two columns of two rows.
 __device__ __forceinline__ void add_rows(char *p, const int *a, u32 t4, u32 row = 0) {
   row += 2 * t4;
   if (row < ROWS) add_part(p + row * ROW_SUMS, a[0], a[2]);
@@ -72,7 +72,7 @@ template <int PARTS> __device__ __forceinline__ void add_sums(const char *sums, 
   u32 spins = 0;
   bool ok;
   const char *p = sums + (warp * 16 + (lane >> 1)) * SECTOR + (lane & 1) * 16;
-  const char *hint = p + ((blockIdx.x * 3) % ROWS) * ROW_SUMS; // one lane looks at one word; all are read when it is full
+  const char *hint = p + ((blockIdx.x * 3) % ROWS) * ROW_SUMS; // one lane polls one word; all are read once it is complete
   do { ok = !looks || (load1(hint) & 255u) == PARTS; spun(spins); } while (!__all_sync(~0u, ok));
   uint4 v[ROWS][BLOCKS];
   do {
@@ -99,7 +99,7 @@ template <int PARTS> __device__ __forceinline__ void add_sums(const char *sums, 
       if (fmaxf(fmaxf(fabsf(d[0]), fabsf(d[1])), fmaxf(fabsf(d[2]), fabsf(d[3]))) >= 4096.f) *(volatile int *)overflow = 1;
     }
 }
-// Clear this program's sectors of every row in the sums that everybody has read.
+// Clear this program's sectors of every row, in sums that all programs have read.
 __device__ __forceinline__ void clear_sums(char *out_sums, char *down_sums, u32 turn, u32 program, u32 lane) {
   if (lane < 2 * ROWS * BLOCKS) {
     const u64 at = (u64)(lane >> 1) * 128 * SECTOR + program * SECTOR + (lane & 1) * 16;
@@ -109,7 +109,7 @@ __device__ __forceinline__ void clear_sums(char *out_sums, char *down_sums, u32 
   asm volatile("fence.acq_rel.gpu;" ::: "memory");
 }
 
-// ---- products. Sums of squares of the rows, for `inverse_rms` after the next barrier.
+// ---- products. First the sums of squares of the rows, for `inverse_rms` after the next barrier.
 __device__ __forceinline__ void leave_squares(Rows &x, u32 warp, u32 lane, int which) {
   float *squares = (float *)(shared + AT_SQUARES) + which * 64 * EIGHTS + warp * 8 * EIGHTS;
   float s[8 * EIGHTS];
@@ -127,7 +127,7 @@ __device__ __forceinline__ void leave_squares(Rows &x, u32 warp, u32 lane, int w
     if (lane == 0) squares[0] = v;
   } else {
 #pragma unroll
-    for (int e = 0; e < EIGHTS; e++) { // eight by eight, so that a row has the same bits among eight and among sixteen
+    for (int e = 0; e < EIGHTS; e++) { // in groups of eight, so that a row has the same bits among eight and among sixteen
       fold<4>(s + 8 * e, lane);
       float v = s[8 * e];
       v += __shfl_xor_sync(~0u, v, 8);
@@ -143,7 +143,7 @@ __device__ __forceinline__ float inverse_rms(int which, u32 row) {
   for (int i = 0; i < 8; i++) v += squares[i * 8 * EIGHTS];
   return rsqrtf(fmaf(v, 1.f / HIDDEN, 1e-6f));
 }
-// Fragments of this warp's inputs, eight rows after eight: rows times the norm's weight, in bf16. 1 / rms is applied to
+// Fragments of this warp's inputs, by groups of eight rows: rows times the norm's weight, in bf16. 1 / rms is applied to
 // the product.
 __device__ __forceinline__ void fragments(Rows &x, const u16 *norm, u32 warp, u32 lane, int which, u32 (*b)[2]) {
   char *rows = shared + AT_ROWS + warp * WARP_BYTES;
@@ -170,7 +170,7 @@ __device__ __forceinline__ void fragments(Rows &x, const u16 *norm, u32 warp, u3
   }
   leave_squares(x, warp, lane, which);
 }
-// The ring of chunks: barriers that a chunk is full, then barriers that all warps have read it.
+// The ring of chunks: for each chunk a barrier "full"; after these, for each a barrier "all warps have read it".
 __device__ __forceinline__ void prepare_ring(u32 thread) {
   const u32 full = address(shared) + AT_BARRIERS, empty = full + RING * 8;
   if (thread == 0) {
@@ -183,7 +183,7 @@ __device__ __forceinline__ void prepare_ring(u32 thread) {
   }
   __syncthreads();
 }
-// The producer's part: copy `chunks` chunks from `line` into the ring, from the `chunk`-th of the kernel on.
+// The producer: copy `chunks` chunks from `line` into the ring; `chunk` counts all chunks of the kernel.
 __device__ __forceinline__ void stream(u32 &chunk, const char *line, u32 chunks) {
   const u32 full = address(shared) + AT_BARRIERS, empty = full + RING * 8;
   u64 policy;
@@ -198,7 +198,7 @@ __device__ __forceinline__ void stream(u32 &chunk, const char *line, u32 chunks)
                  "l"(line + k * CHUNK), "r"(CHUNK), "r"(full + s * 8), "l"(policy) : "memory");
   }
 }
-// FOURS x 4 tiles of weights from the ring, each given to `use(tile, fragment)`.
+// Calls `use(tile, fragment)` for FOURS x 4 tiles of weights from the ring.
 template <int FOURS, class Use> __device__ __forceinline__ void each_tile(u32 &chunk, u32 warp, u32 lane, Use use) {
   constexpr int N = FOURS * 4 / TILES;
   uint4 a[2][TILES];
@@ -222,7 +222,7 @@ template <int FOURS, class Use> __device__ __forceinline__ void each_tile(u32 &c
   if (BUSY_AHEAD != AHEAD && warp == 0 && lane == 0) *(volatile u32 *)(shared + AT_PACE) = AHEAD;
   chunk += N;
 }
-// This warp's parts of T tiles of 16 outputs for the rows from `row` on, for the other warps; then their sum over the warps.
+// Leave this warp's parts of T tiles of 16 outputs, for the rows from `row` on; `sum_parts` adds those of all warps.
 template <int T> __device__ __forceinline__ void leave_parts(float (*c)[4], u32 warp, u32 lane, u32 at, u32 row = 0) {
   float *p = (float *)(shared + AT_ROWS + warp * WARP_BYTES + at);
   u32 g = lane >> 2;

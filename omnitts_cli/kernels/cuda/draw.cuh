@@ -44,7 +44,7 @@ __device__ __forceinline__ float uniform(s64 seed, s64 frame, u32 group) {
 // The thread's eight logits are those of codes 8 thread ... + 7.
 __device__ __forceinline__ u32 draw(const u32 *pairs, u32 row, u32 group, const Draws &f, u32 thread) {
   Reduce over{thread >> 5, thread & 31, 0};
-  u32 order[8]; // 16 bits of the same order as the logits
+  u32 order[8]; // 16 bits that sort like the logits
   float value[8];
 #pragma unroll
   for (int i = 0; i < 8; i++) {
@@ -60,13 +60,13 @@ __device__ __forceinline__ u32 draw(const u32 *pairs, u32 row, u32 group, const 
   if (heat == 0.f) return CODES - 1 - (best & 0xffffu);
   const u32 top = best >> 16;
   const float largest = __uint_as_float((top & 0x8000u ? top ^ 0x8000u : 0xffffu ^ top) << 16);
-  u32 least = 0; // the smallest order that is kept
+  u32 least = 0; // the smallest that is kept
   const s64 wanted = f.top_k[row];
   if (wanted > 0 && wanted < CODES) { // the k-th largest, two bits at a time
     u32 left = (u32)wanted;
 #pragma unroll 1
     for (int shift = 14; shift >= 0; shift -= 2) {
-      u32 counts = 0; // of digits 3, 2 and 1, ten bits each
+      u32 counts = 0; // counts of the digits 3, 2 and 1, ten bits each
 #pragma unroll
       for (int i = 0; i < 8; i++) {
         u32 digit = (order[i] >> shift) & 3u;

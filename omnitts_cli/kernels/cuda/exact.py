@@ -1,8 +1,7 @@
 """Operations with which a request has the same bits alone and among any others: every product adds in one order,
-whatever the number of rows.
-
-Frames and prompts go through the kernels here. What Triton computes row by row stays. The codec's products take tiles
-of one order, so the sound does not depend on its chunks either.
+whatever the number of rows. Products of frames and prompts use the kernels of this package; operations that Triton
+computes row by row are unchanged. The codec uses only tiles with one order of addition, so the sound does not depend on
+the sizes of chunks either.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from omnitts_cli.kernels.ops import FusedPredictor, FusedStep, LayerWeights, Ops
 
 
 def refused() -> DeviceError:
-    """The error for `--exact` where it is not possible."""
+    """The error for `--exact` where it is not supported."""
     return DeviceError(
         "--exact needs a released talker in bf16 on an H100 or H200, or float32 on a CPU",
         hint="leave out --exact   or   -d cpu --dtype fp32",
@@ -42,7 +41,7 @@ def _predictor(parts: PredictorParts) -> FusedPredictor:
 
 
 def exact(ops: Ops) -> Ops:
-    """Triton's operations, with these in place of those whose sums depend on the number of rows."""
+    """Triton's operations, except those whose sums depend on the number of rows, which are replaced by these."""
     assert ops.codec is not None and ops.codec.ordered is not None
     return replace(
         ops, linear=rows.linear, fuse_step=_step, fuse_predictor=_predictor, codec=ops.codec.ordered, exact=True

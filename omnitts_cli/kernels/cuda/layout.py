@@ -33,10 +33,9 @@ def norms(layers: Sequence[LayerWeights], final: Tensor) -> Tensor:
 
 
 class Layout:
-    """Where each weight lies in a program's line: tiles of 16 x 16 as fragments of `mma.m16n8k16`.
-
-    A line is [chunks, 8 warps, 4 tiles, 32 lanes, 8 elements]. For eight rows the chunks are cut in halves. `blocks` is
-    the width of the residual stream in blocks of 1,024 columns.
+    """The place of each weight in a program's line: tiles of 16 x 16 as fragments of `mma.m16n8k16`. A line is [chunks,
+    8 warps, 4 tiles, 32 lanes, 8 elements]. For eight rows, chunks have half the size. `blocks` is the width of the
+    residual stream in blocks of 1,024 columns.
     """
 
     def __init__(self, device: torch.device, blocks: int = 1) -> None:
@@ -62,15 +61,16 @@ class Layout:
         return torch.cat(blocks, 1)
 
     def outputs(self, tiles: int) -> Tensor:
-        """Rows of tiles below each other: [tiles, 32, 8]."""
+        """Rows of consecutive tiles along the outputs: [tiles, 32, 8]."""
         return self.count(tiles)[:, None, None] * 16 + self.row[None, :, None] + self.rows_of
 
     def pairs(self) -> Tensor:
-        """Rows of one tile whose outputs lie in pairs, as the sums are stored: [32, 8]."""
+        """Rows of one tile with outputs in pairs, the order of the stored sums: [32, 8]."""
         return 2 * self.row[:, None] + self.rows_of // 8
 
     def qkv(self, weight: Tensor) -> Tensor:
-        """32 outputs a program, of one head: pairs of dimensions that are rotated together. [128, 4, 8, 4, 32, 8]"""
+        """32 outputs per program, of one head, in pairs of dimensions that are rotated together: [128, 4, 8, 4, 32,
+        8]."""
         output, quarter = self.count(32), self.member // 4
         dimension = torch.where(output % 4 < 2, output // 4 * 2 + output % 4, 64 + output // 4 * 2 + output % 4 - 2)
         head = torch.where(quarter < 2, 2 * self.kv_head + quarter, HEADS + KV_HEADS * (quarter - 2) + self.kv_head)
@@ -80,7 +80,8 @@ class Layout:
         return self._tiles(weight, rows, self.inputs().repeat_interleave(2, 1)[None])
 
     def out(self, weight: Tensor) -> Tensor:
-        """64 outputs a program and block, from the two heads of its group; a warp makes 16 from 128 of 256 inputs."""
+        """64 outputs per program and block, from the two heads of its group; a warp computes 16 from 128 of 256
+        inputs."""
         part = self.count(self.blocks).repeat(8)[:, None, None]  # the blocks alternate
         band = 16 * ((self.warp // 2)[:, None, None, None] + 4 * part)
         rows = 64 * self.blocks * self.member[:, None, None, None, None] + band + self.pairs()
@@ -88,7 +89,7 @@ class Layout:
         return self._tiles(weight, rows, columns + self.columns(8).repeat_interleave(self.blocks, 0))
 
     def gate_up(self, weight: Tensor) -> Tensor:
-        """Gate and up of 24 units a program and block."""
+        """Gate and up of 24 units per program and block."""
         units, tiles = 24 * self.blocks, 3 * self.blocks
         output = self.outputs(tiles).repeat(8 * self.blocks, 1, 1)
         rows = torch.where(output < units, output, PROGRAMS * units + output - units)
@@ -96,7 +97,7 @@ class Layout:
         return self._tiles(weight, rows, self.inputs().repeat_interleave(tiles, 1)[None])
 
     def down_alone(self, weight: Tensor) -> Tensor:
-        """All outputs from the program's 24 units: 16 as tiles of 16 x 16, then 8 as pairs of tiles of 16 x 8."""
+        """All outputs from the program's 24 units: 16 units in tiles of 16 x 16, then 8 in pairs of tiles of 16 x 8."""
         tile = self.count(8)
         band = 16 * (4 * self.warp[:, None] + tile % 4 + 32 * (tile // 4))[:, :, None, None]  # [8, 8, 1, 1]
         unit = 24 * self.program[:, None, None, None, None]
@@ -116,7 +117,8 @@ class Layout:
         return self._tiles(weight, rows[None], 48 * self.program[:, None, None, None, None] + columns)
 
     def down_grouped(self, weight: Tensor) -> Tensor:
-        """64 outputs a program and block, from the units of its group; a warp makes 16 of 64 from half of them."""
+        """64 outputs per program and block, from the units of its group; a warp computes 16 of 64 from half of the
+        units."""
         part = self.count(self.blocks).repeat(12 * self.blocks)[:, None, None]  # the blocks alternate
         band = 16 * ((self.warp // 2)[:, None, None, None] + 4 * part)
         rows = 64 * self.blocks * self.member[:, None, None, None, None] + band + self.pairs()
@@ -125,7 +127,7 @@ class Layout:
         return self._tiles(weight, rows, columns + self.columns(12 * self.blocks).repeat_interleave(self.blocks, 0))
 
     def down_in_parts(self, weight: Tensor) -> Tensor:
-        """As `down_grouped`, in the order of `add_tile`: eight parts a warp, each the units of one program."""
+        """As `down_grouped`, in the order of `add_tile`: eight parts per warp, each with the units of one program."""
         if self.blocks == 2:
             tile = self.count(48)[:, None, None]
             part, row, column = tile % 2, self.pairs(), 16 * (tile // 2) + 4 * self.place[:, None] + self.columns_of
@@ -152,7 +154,7 @@ class Layout:
         return self._cut(torch.cat(parts, 1), alone)
 
     def head(self, weight: Tensor, alone: bool) -> Tensor:
-        """A head's lines, 16 outputs a program: [128, 2 * 8 * 4 * 32 * 8]."""
+        """A head's lines, 16 outputs per program: [128, 2 * 8 * 4 * 32 * 8]."""
         rows = 16 * self.program[:, None, None, None, None] + self.outputs(1)
         return self._cut(self._tiles(weight, rows, self.inputs()[None]), alone)
 
@@ -166,6 +168,6 @@ class Layout:
         return self._gather(weight, rows, columns).unflatten(2, (-1, 4)).transpose(1, 2)
 
     def _cut(self, lines: Tensor, alone: bool) -> Tensor:
-        if not alone:  # half as large chunks
+        if not alone:  # chunks of half the size
             lines = lines.unflatten(3, (2, 2)).transpose(2, 3)
         return lines.reshape(PROGRAMS, -1)

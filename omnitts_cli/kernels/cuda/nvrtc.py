@@ -19,7 +19,7 @@ import torch
 
 
 class CompileError(Exception):
-    """A kernel cannot be compiled, loaded or launched here."""
+    """A kernel that cannot be compiled, loaded or launched here."""
 
 
 class _Attribute(ctypes.Structure):
@@ -45,7 +45,7 @@ MOST_SHARED_BYTES = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 
 @functools.cache
 def _libraries() -> tuple[ctypes.CDLL, ctypes.CDLL]:
-    """The driver and NVRTC."""
+    """The libraries of the driver and NVRTC."""
     major = (torch.version.cuda or "").split(".")[0]
     try:
         return ctypes.CDLL("libcuda.so.1"), ctypes.CDLL(f"libnvrtc.so.{major}")
@@ -54,7 +54,7 @@ def _libraries() -> tuple[ctypes.CDLL, ctypes.CDLL]:
 
 
 def why_not() -> str:
-    """Why nothing can be compiled here; empty if it can."""
+    """Why nothing can be compiled here; empty if kernels can be compiled."""
     try:
         _libraries()
     except CompileError as error:
@@ -77,7 +77,7 @@ def _check(what: str, status: int) -> None:
 
 
 def compile_source(nvrtc: ctypes.CDLL, source: bytes, headers: Mapping[str, bytes], options: list[bytes]) -> bytes:
-    """CUDA C++ -> a cubin. `headers` are what the source may include, by name."""
+    """CUDA C++ -> a cubin. `headers`: the files that the source may include, by name."""
     program, size, count = c_void_p(), c_size_t(), len(headers)
     texts, names = (c_char_p * count)(*headers.values()), (c_char_p * count)(*(name.encode() for name in headers))
     status = nvrtc.nvrtcCreateProgram(byref(program), source, b"kernel.cu", count, texts, names)
@@ -107,7 +107,7 @@ def cache_folder() -> Path | None:
 
 
 def read_cached(file: Path) -> bytes | None:
-    """The content of a cached file; None if there is none or it is damaged."""
+    """The content of a cached file; None if it is missing or damaged."""
     try:
         kept = file.read_bytes()
     except OSError:
@@ -128,7 +128,7 @@ def write_cached(file: Path, content: bytes) -> None:
 
 
 def cached(name: str, make: Callable[[], bytes]) -> bytes:
-    """The cached file `name`, or what `make` returns, which is kept."""
+    """The content of the cached file `name`, or what `make` returns, which is then cached."""
     folder = cache_folder()
     content = None if folder is None else read_cached(folder / name)
     if content is None:
@@ -139,10 +139,9 @@ def cached(name: str, make: Callable[[], bytes]) -> bytes:
 
 
 class Kernel:
-    """A compiled kernel with a fixed grid, launched cooperatively: all its programs run at the same time.
-
-    `cluster`: programs that can write to each other's shared memory. `early`: any grid instead, and a launch may begin
-    before the one in front of it has ended (see early.cuh).
+    """A compiled kernel with a fixed grid, launched cooperatively: all its programs run at the same time. `cluster`:
+    the number of programs that can access each other's shared memory. `early`: not cooperative, with any grid; a launch
+    may begin before the previous kernel has ended (see early.cuh).
     """
 
     def __init__(

@@ -3,8 +3,8 @@
 //
 // 128 programs (thread blocks), one per multiprocessor, each with 8 consumer warps and one producer thread. The weights
 // are reordered, so that a program's share of a layer is one contiguous line of 240 KB; the producer streams it through
-// a ring of shared memory with asynchronous bulk copies and never waits for the other programs. Rows of the residual stream are kept in registers, in float32,
-// by every program: warp w holds columns 128 w to 128 w + 127 of every row.
+// a ring of shared memory with asynchronous bulk copies and never waits for the other programs. Every program keeps the rows
+// of the residual stream in registers, in float32: warp w holds columns 128 w to 128 w + 127 of every row.
 //
 // Programs exchange data through L2, without grid barriers. Each 8-byte word carries its own completion mark:
 //   heads   16 programs make the two query heads, the key and the value of one kv head, 32 outputs each. They exchange
@@ -92,8 +92,8 @@ extern "C" __global__ void __launch_bounds__(384, 1) predictor_frame(const Frame
   meet_warps();
   Rows x;
   char *const out_sums = f.sums, *const down_sums = f.sums + 2 * SUMS;
-  // Which row and head a warp attends for. One row: two warps of each program, for two heads. Eight rows: one warp, for
-  // one of both. Sixteen: again two. `warp` and `warp + 8` are the rows whose outputs a warp publishes.
+  // The row and head that a warp attends for. One row: two warps of each program, one per head. Eight rows: one warp, for
+  // one of the two heads. Sixteen: two warps again. `warp` and `warp + 8` are the rows whose outputs a warp publishes.
   const u32 row_here = ALONE ? 0 : ROWS == 8 ? member >> 1 : member, head_here = ROWS == 8 ? member & 1 : warp & 1;
   const bool attends = ALONE ? warp < 2 : ROWS == 8 ? warp == 7 : warp >= 6, speaks = !ALONE || warp == 0;
   const u32 parts_at = ALONE ? 512 : 0, gate_parts_at = ALONE ? 1024 : 0;
@@ -198,7 +198,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) predictor_frame(const Frame
         } else {
           store4(f.words + WORDS_ATTENDED + (((kv_head * ROWS + row_here) * 2 + head_here) * 32 + lane) * 4, pack(o[0] * sum, o[1] * sum), sequence, pack(o[2] * sum, o[3] * sum), sequence);
         }
-        if (ROWS == 8 || head_here == 0) { // the other warp may still read, but not this position
+        if (ROWS == 8 || head_here == 0) { // the other warp may still read, but it does not read this position
           *(uint2 *)(keys + (position >> 1) * 512 + (position & 1) * 8) = key;
           *(uint2 *)(values + (position >> 1) * 512 + (position & 1) * 8) = value;
         }
@@ -264,7 +264,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) predictor_frame(const Frame
         const float gate = rounded(sum_parts(row, unit, gate_parts_at) * scale), up = rounded(sum_parts(row, 24 + unit, gate_parts_at) * scale);
         return rounded(gate / (1.f + __expf(-gate))) * up;
       };
-      if constexpr (ALONE) { // every warp computes the 24 units for itself; down: these units, all outputs
+      if constexpr (ALONE) { // every warp computes all 24 units; down: these units, all outputs
         *(u16 *)(shared + AT_UNITS + warp * UNITS_BYTES + lane * 2) = (u16)(pack(gated(0), 0.f) & 0xffff);
         __syncwarp();
         float a[8][4] = {};

@@ -23,7 +23,7 @@ SOURCE = Path(__file__).with_name("predictor.cu")
 LAYERS, HIDDEN = 5, 1024
 GROUPS, CODES = 16, 2048
 SIZES = (1, 8, 16)
-"""Rows of the kernel's variants. A batch is padded to the next size."""
+"""Batch sizes of the compiled variants. A batch is padded to the next size."""
 
 
 class _Frame(ctypes.Structure):
@@ -43,7 +43,7 @@ class _Frame(ctypes.Structure):
 
 @dataclass
 class _Weights:
-    """Weights in the order that one row needs, or more rows."""
+    """The weights, in the order for one row or in that for more rows."""
 
     lines: Tensor
     heads: Tensor
@@ -61,8 +61,8 @@ class _Variant:
 
     kernel: Kernel
     weights: _Weights
-    state: Tensor  # bytes: sums, then words
-    sums: int  # bytes of `sums` in it
+    state: Tensor  # uint8: sums, then words
+    sums: int  # bytes of the sums in it
 
     @staticmethod
     def of(rows: int, weights: _Weights, exact: bool, defines: Mapping[str, int]) -> _Variant:
@@ -79,7 +79,7 @@ class _Variant:
 class PersistentPredictor:
     """Codes of a frame from the talker's state and the row of group 0. See `FusedPredictor` in `kernels/ops.py`.
 
-    `exact`: for any number of rows, each with the bits that it has alone.
+    `exact`: any number of rows, each with the same bits as alone.
     """
 
     def __init__(self, parts: PredictorParts, defines: Mapping[str, int], exact: bool = False) -> None:
@@ -109,7 +109,7 @@ class PersistentPredictor:
         logits: Tensor | None = None,
     ) -> Tensor:
         rows = hidden.shape[0]
-        # for the columns of the engine this copies nothing
+        # no copy for the engine's columns
         given = [x.contiguous() for x in (hidden, first, first_codes, seeds, frames, temperature, top_k, top_p)]
         if self._many is not None and rows > SIZES[-1]:
             return self._many(*given[:3], given[3:], logits)
@@ -152,12 +152,12 @@ def _suits(parts: PredictorParts) -> bool:
 def fuse_predictor(
     parts: PredictorParts, defines: Mapping[str, int] | None = None, exact: bool = False
 ) -> PersistentPredictor | None:
-    """The kernel for these weights; None where it does not fit. `defines` are macros, for tests."""
+    """The kernel for these weights, or None if it cannot be used. `defines`: macros, for tests."""
     device = parts.norm.device
     if device.type != "cuda" or torch.cuda.get_device_capability(device) != CAPABILITY or not _suits(parts):
         return None
     try:
         with torch.cuda.device(device):
             return PersistentPredictor(parts, defines or {}, exact)
-    except (CompileError, torch.cuda.OutOfMemoryError):  # the weights lie in memory once more
+    except (CompileError, torch.cuda.OutOfMemoryError):  # the reordered weights are a second copy
         return None

@@ -1,9 +1,10 @@
-// One product of a layer, for 17 rows and more. Its weights are fetched before the kernel in front has ended.
+// One product of a layer, for 17 rows and more. Its weights are fetched before the previous kernel has ended.
 //
-// A program multiplies ROWS rows by WIDE outputs over 64 BOXES inputs; SPLIT programs share the inputs of the same outputs.
-// Two threads fetch boxes of 64 inputs through rings (TMA): one fetches the weights, without waiting, PACE boxes at a time;
-// the other fetches the rows when the kernel in front has ended. Four warps multiply 64 rows (wgmma). CLUSTER programs add their parts of a sum; more
-// parts than that are left to the next kernel (ADDED).
+// A program (thread block) multiplies ROWS rows by WIDE outputs over 64 BOXES inputs; SPLIT programs share the inputs of the
+// same outputs. Two threads fetch boxes of 64 inputs into rings in shared memory (TMA). One fetches weights without waiting for
+// the previous kernel, with up to PACE boxes in flight; the other fetches the rows once that kernel has ended. Four warps
+// multiply 64 rows (wgmma). The CLUSTER programs of a cluster add up their parts of a sum; if SPLIT is larger, the next kernel
+// adds the rest (ADDED).
 #define BLOCKS 1 // of basics.cuh, unused here
 #include "basics.cuh"
 #include "early.cuh"
@@ -13,7 +14,7 @@
 #define GATED 1 // WIDE / 2 gates and as many ups
 #define ADDED 2 // the parts are stored, in float32
 #define TEAMS ((ROWS + 63) / 64)
-#define PIECES CLUSTER                    // each program of a cluster finishes one piece of the outputs
+#define PIECES CLUSTER                    // each program of a cluster adds up one piece of the outputs
 #define COLUMNS (WIDE / PIECES)           // of a piece
 #define X_BOX (ROWS * 128u)
 #define W_BOX (WIDE * 128u)
@@ -23,14 +24,14 @@
 #define INBOX ((PIECES - 1) * TEAMS * 128 * (COLUMNS / 2) * 4)
 #define AT_BARRIERS (AT_INBOX + INBOX)
 #ifndef PACE
-#define PACE 100 // boxes of weights in flight before the kernel in front has ended
+#define PACE 100 // boxes of weights in flight before the previous kernel has ended
 #endif
 #define MULTIPLIERS (TEAMS * 128u)
 
 struct __align__(64) Product {
   char x[128], weight[128]; // tensor maps: boxes of ROWS rows, and of WIDE outputs, or of half a piece if GATED
   void *out;                // bf16 [count][outputs], or float32 [SPLIT / CLUSTER][count][outputs]
-  int count, outputs, heights; // heights: how many times ROWS rows
+  int count, outputs, heights; // heights: tiles of ROWS rows
 };
 
 __device__ __forceinline__ u64 box_at(u32 address) { // K-major, swizzle of 128 bytes, 1,024 bytes between eight rows
@@ -59,7 +60,7 @@ struct Rings {
 
 // The tile of a program and its part of the inputs.
 __device__ __forceinline__ u32 part_of() { return blockIdx.x % SPLIT; }
-__device__ __forceinline__ u32 tile_of(const Product &f) { return blockIdx.x / SPLIT / f.heights; } // programs with the same weights follow each other
+__device__ __forceinline__ u32 tile_of(const Product &f) { return blockIdx.x / SPLIT / f.heights; } // programs with the same weights are neighbours
 __device__ __forceinline__ u32 first_row_of(const Product &f) { return blockIdx.x / SPLIT % f.heights * ROWS; }
 __device__ __forceinline__ u32 column_of(u32 box) { return 64 * (part_of() * BOXES + box); }
 
@@ -69,7 +70,7 @@ __device__ __forceinline__ void fetch_weights(const Product &f, const Rings &at,
   if (KIND == GATED) {
     constexpr u32 HALF = COLUMNS / 2;
 #pragma unroll
-    for (u32 i = 0; i < 2 * PIECES; i++) // of each piece the gates, then the ups
+    for (u32 i = 0; i < 2 * PIECES; i++) // the gates of each piece, then its ups
       fetch_hinted(to + i * HALF * 128, f.weight, column_of(box), (i % 2 ? f.outputs : 0) + tile_of(f) * (WIDE / 2) + i / 2 * HALF, full, policy);
   } else fetch_hinted(to, f.weight, column_of(box), tile_of(f) * WIDE, full, policy);
 }
@@ -151,7 +152,7 @@ extern "C" __global__ void __launch_bounds__(MULTIPLIERS + 64, 1) prefetched(con
 #pragma unroll
     for (int k = 0; k < 4; k++) multiply(a, rows + 2 * k, weights + 2 * k);
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-    if (i > 0 && (FIRST_W < BOXES || FIRST_X < BOXES)) { // free what the turn before has read
+    if (i > 0 && (FIRST_W < BOXES || FIRST_X < BOXES)) { // free the box that the previous iteration has read
       asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
       if (lane == 0) arrive(at.w_empty + 8 * ((i - 1) % W_STAGES)), arrive(at.x_empty + 8 * ((i - 1) % X_STAGES));
     }

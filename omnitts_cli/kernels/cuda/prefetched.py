@@ -1,4 +1,4 @@
-"""Products of 17 to 256 rows whose weights are fetched before the kernel in front has ended (`prefetched.cu`)."""
+"""Products of 17 to 256 rows whose weights are fetched before the previous kernel has ended (`prefetched.cu`)."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from omnitts_cli.kernels.ops import Normed, Ops
 SOURCE = Path(__file__).with_name("prefetched.cu")
 LINEAR, GATED, ADDED = range(3)
 LEAST, SIZES = 17, (32, 64, 128)
-"""The least rows for which these kernels are used, and the possible rows of a program's tile."""
+"""The least number of rows for these kernels, and the possible heights of a program's tile."""
 BOX = 64
-"""Inputs of a box."""
+"""Inputs per box (one TMA copy)."""
 MOST_SHARED = 227 * 1024
 BFLOAT16, SWIZZLE_128, PROMOTE_256 = 9, 3, 3  # CU_TENSOR_MAP_...
 
@@ -30,10 +30,10 @@ BFLOAT16, SWIZZLE_128, PROMOTE_256 = 9, 3, 3  # CU_TENSOR_MAP_...
 class Tile(NamedTuple):
     """The part of a product that one program computes."""
 
-    outputs: int  # gates and ups both count
+    outputs: int  # of a program; gates and ups both count
     split: int  # programs that share the inputs
-    cluster: int = 1  # how many of these programs add their parts to each other's
-    pace: int = 100  # boxes of weights in flight before the kernel in front has ended
+    cluster: int = 1  # how many of these programs add up their parts in a cluster
+    pace: int = 100  # boxes of weights in flight before the previous kernel has ended
     ahead: int = 100 * 1024  # bytes of weights in shared memory at most
     rows_ahead: int = 64 * 1024  # bytes of rows in shared memory at most
 
@@ -57,8 +57,8 @@ TILES: dict[int, Tiles] = {
     },
     256: {(ADDED, 1024, 2048): Tile(64, 4, 2, pace=3, ahead=64 * 1024, rows_ahead=128 * 1024)},
 }
-"""By the largest number of rows. Chosen by timing the whole talker or predictor (benchmarks/LOG.md). Products that are
-not listed were not faster there."""
+"""Tiles of products, by the largest number of rows. Chosen by timing the whole talker or predictor (benchmarks/LOG.md);
+products that are not listed were not faster."""
 
 
 class _Product(ctypes.Structure):
@@ -77,7 +77,7 @@ class _Product(ctypes.Structure):
 
 @functools.lru_cache(4096)
 def tensor_map(address: int, height: int, width: int, rows: int) -> ctypes.Array[c_uint64]:
-    """What the copy engine needs to fetch boxes of `rows` rows and 64 columns of a bf16 matrix."""
+    """A tensor map (TMA) for boxes of `rows` rows and 64 columns of a bf16 matrix."""
     driver = ctypes.CDLL("libcuda.so.1")
     memory = (ctypes.c_byte * 192)()
     at = ctypes.addressof(memory)
@@ -94,7 +94,7 @@ def tensor_map(address: int, height: int, width: int, rows: int) -> ctypes.Array
 
 @functools.cache
 def _kernel(kind: int, tile: Tile, inputs: int, rows: int) -> Kernel | None:
-    """None where it cannot be compiled."""
+    """The compiled kernel, or None if it cannot be compiled."""
     boxes = inputs // BOX // tile.split
     x_box, w_box = 128 * rows, 128 * tile.outputs
     w_stages = min(boxes, max(2, tile.ahead // w_box))
@@ -115,12 +115,12 @@ def _kernel(kind: int, tile: Tile, inputs: int, rows: int) -> Kernel | None:
 
 
 def rows_of(count: int) -> int:
-    """Rows of a program's tile."""
+    """The height of a program's tile."""
     return next((size for size in SIZES if size >= count), SIZES[-1])
 
 
 def tile_of(kind: int, x: Tensor, weight: Tensor) -> Tile | None:
-    """The tile for these operands; None where these kernels do not suit."""
+    """The tile for these operands, or None if these kernels do not apply."""
     outputs, inputs = weight.shape[0] // (2 if kind == GATED else 1), weight.shape[1]
     count = x.numel() // inputs
     level = next((most for most in TILES if most >= count), 0)
@@ -168,9 +168,8 @@ def parted(x: Tensor, weight: Tensor, tile: Tile) -> Tensor:
 
 
 def with_prefetched(ops: Ops, add_norm: Callable[[Tensor, Tensor, Tensor, float], Normed]) -> Ops:
-    """The same operations, with these kernels where they suit.
-
-    `add_norm` adds parts [parts, count, H] to a residual [..., H]: parts, residual, norm [H], eps -> with that norm.
+    """The same operations, with these kernels where they apply. `add_norm`: parts [parts, count, H], residual [..., H],
+    norm [H], eps -> their sum, with that norm.
     """
     if torch.cuda.get_device_capability() != CAPABILITY:
         return ops

@@ -1,8 +1,8 @@
-"""Layers for 9 rows and more, in the order in which the persistent kernels for eight rows add (`rows_*.cu`).
+"""Layers for 9 rows and more, with sums in the order of the persistent kernels for eight rows (`rows_*.cu`).
 
-A layer is seven kernels: qkv, attention, out, norm, gate and up, down, norm. They read the weights where the persistent
-kernels read them. A row has the same bits alone, among any others, and in the persistent kernels. With --exact, prompts
-go through the same kernels; from 256 rows on, their products have larger tiles (`rows_tile.cu`).
+A layer is seven kernels: qkv, attention, out, norm, gate and up, down, norm. They share the reordered weights of the
+persistent kernels. A row has the same bits alone, among any others, and in the persistent kernels. With --exact,
+prompts go through the same kernels; from 256 rows on, their products have larger tiles (`rows_tile.cu`).
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from omnitts_cli.kernels.cuda.nvrtc import Kernel
 
 HERE = Path(__file__).parent
 SIZES = (16, 32, 64)
-"""Rows of a program's tile. More rows take several tiles."""
+"""Possible heights of a program's tile. More rows take several tiles."""
 QKV, OUT, GATE_UP, DOWN, HEAD = range(5)
 MANY = 1 << 20
 """More rows than any batch or prompt has."""
 ENOUGH = 256
-"""Programs of `rows_tile` that keep the multiprocessors busy."""
+"""The number of programs of `rows_tile` that fill the multiprocessors."""
 TILED_ROWS = 256
 """Rows from which the talker's products are computed in large tiles (`rows_tile.cu`), with --exact. The products of a
 layer of 1.7B on an H200, small tiles and large ones, in us: 141 and 158 for 128 rows, 213 and 177 for 256, 983 and 787
@@ -71,7 +71,7 @@ def product_bytes(kind: int, rows: int, blocks: int) -> int:
 
 
 def tile_of(kind: int, blocks: int) -> tuple[int, int]:
-    """Rows of a tile of `rows_tile`, and its shared memory, as its macros compute them."""
+    """The height of a tile of `rows_tile`, and its shared memory, as its macros compute them."""
     down = {QKV: 2, GATE_UP: 3 * blocks}.get(kind, blocks)
     added = kind in (OUT, DOWN)
     eighths = 8 if kind == DOWN or (kind == OUT and blocks == 1) else 4
@@ -107,7 +107,7 @@ class RowLayers:
         rows = x.shape[0]
         if rows >= TILED_ROWS and self._fine and not self._predictor:
             return self._tiled(kind, weights, line_bytes, x, scales, out)
-        # two programs on a multiprocessor, with half of the rows each; gate and up do not leave room for a second one
+        # two programs per multiprocessor, each with half of the rows; gate and up need too much memory for two
         sizes = SIZES[:2] if self.blocks == 1 and kind != GATE_UP and rows <= SIZES[-1] else SIZES
         size = next((size for size in sizes if size >= rows), sizes[-1])
         if (kind, size) not in self._kernels:
@@ -136,7 +136,7 @@ class RowLayers:
             self._kernels[kind, 0] = Kernel(source, "rows_tile", macros, "sm_90a", 0, 256, shared, early=True)
         tiles, heads = -(-rows // size), 8
         while kind in (OUT, DOWN) and 16 * tiles * (8 // heads) < ENOUGH and heads > 1:
-            heads //= 2  # split the inputs among programs
+            heads //= 2  # split the inputs among more programs
         programs = 16 * (8 // heads) if kind in (OUT, DOWN) else PROGRAMS // 2
         scale = 0 if scales is None else scales.data_ptr()
         given = _Tiles(weights, x.data_ptr(), scale, out.data_ptr(), self._overflow, line_bytes, rows, heads)
@@ -144,7 +144,7 @@ class RowLayers:
 
 
 class Pass:
-    """Rows on their way through the layers: the residual stream in float32, and what the kernels hand on."""
+    """The buffers of a pass through the layers: the residual stream in float32, and results between kernels."""
 
     def __init__(self, layers: RowLayers, rows: int) -> None:
         def empty(width: int, dtype: torch.dtype = torch.bfloat16) -> Tensor:
@@ -156,11 +156,12 @@ class Pass:
         self.qkv, self.attended, self.units = empty(4096), empty(2048), empty(3072 * layers.blocks)
 
     def stream(self, weight: int) -> tuple[int, int, int, int]:
-        """`struct Stream`, with the address of the next norm's weight."""
+        """The C `struct Stream`, with the address of the next norm's weight."""
         return self.residual.data_ptr(), weight, self.normed.data_ptr(), self.scales.data_ptr()
 
     def norm(self, weight: int, begin: Tensor | None = None, hidden: Tensor | None = None) -> None:
-        """Begin with the rows `begin`, or add what was summed up; then the norm, into `hidden` if it is the last."""
+        """Start with the rows `begin`, or add the sums of the last product; then the norm, into `hidden` if it is the
+        final one."""
         given = [0 if x is None else x.data_ptr() for x in (begin, self.sums, hidden)]
         arguments = _Norm(*self.stream(weight), *given, self._layers._overflow)
         _rest("rows_norm", self._layers.blocks).launch(arguments, self.rows)
@@ -275,7 +276,8 @@ class RowPredictor:
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """x [..., inputs], weight [outputs, inputs] in bf16 -> [..., outputs], in one order for any number of rows."""
+    """x [..., inputs], weight [outputs, inputs] in bf16 -> [..., outputs], added in one order for any number of
+    rows."""
     inputs, outputs = weight.shape[1], weight.shape[0]
     flat, weight = x.reshape(-1, inputs).contiguous(), weight.contiguous()
     out = flat.new_empty(flat.shape[0], outputs)

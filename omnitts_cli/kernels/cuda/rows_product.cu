@@ -1,14 +1,15 @@
 // One product of a layer for 9 to 64 rows, or for the rows of prompts, 64 at a time.
 //
-// Every row has the bits that the persistent kernels for eight rows give it: the same fragments go into `mma.m16n8k16` in
-// the same chains, chains and warps are added in the same order, and what is added in any order is an integer. Rows are
-// never mixed: each eight of them are a column of tiles of their own.
+// Every row has the same bits as in the persistent kernels for eight rows: the same fragments go into `mma.m16n8k16` in the
+// same chains, chains and warps are added in the same order, and only integers are added in any order. Rows never share a
+// sum: each eight of them have tiles of their own.
 //
-// The grid is 128 programs for each ROWS rows. A program's weights are one contiguous piece of the line that the
-// persistent kernels read (see layout.py), and each weight is read once for all rows. It is copied into shared memory before the
-// previous kernel has ended. Warp w of eight multiplies the inputs that warp w of the persistent kernels multiplies. With one block
-// the warps take 16 rows a pass, so that two kernels fit on a multiprocessor: 128 registers a thread. With two
-// blocks, loading weights is the bottleneck: a second team of eight warps takes the other 32 of 64 rows, and the copies go round in a ring.
+// The grid has 128 programs (thread blocks) for every ROWS rows. A program's weights are one contiguous piece of the line that
+// the persistent kernels read (see layout.py); each weight is read once for all rows, and copied into shared memory before the
+// previous kernel has ended. Warp w of eight multiplies the same inputs as warp w of the persistent kernels. With BLOCKS 1 the
+// warps take 16 rows per pass, so that a multiprocessor has room for two kernels (128 registers per thread). With BLOCKS 2,
+// loading weights is the bottleneck: a second team of eight warps takes the other 32 of 64 rows, and the weights go through a
+// ring.
 #include "basics.cuh"
 #include "early.cuh"
 #include "units.cuh"
@@ -24,11 +25,11 @@
 #define ADDED (KIND == OUT || KIND == DOWN)    // to the residual stream, in fixed point
 #define TILES_DOWN (KIND == QKV ? 2 : KIND == GATE_UP ? 3 * BLOCKS : KIND == HEAD ? 1 : BLOCKS) // tiles of outputs of a warp
 #define TILES_ALONG (KIND == OUT ? 8 : KIND == DOWN ? 12 * BLOCKS : 8 * BLOCKS)                 // tiles of inputs
-#define PARTED (FINE && KIND == DOWN)          // each part is rounded for itself: `add_tile`
+#define PARTED (FINE && KIND == DOWN)          // each part is rounded on its own: `add_tile`
 #define CHAINS (PARTED ? 2 : KIND == QKV ? 2 : KIND == GATE_UP ? (PREDICTOR ? 2 : 1) : (PREDICTOR ? 4 : 2))
 #define CHUNKS (TILES_DOWN * TILES_ALONG / 2)
 #define RING (CHUNKS < 24 ? CHUNKS : 24)
-#define BEHIND 4                               // chunks that thread 0 waits before it replaces one: other warps are as far
+#define BEHIND 4                               // thread 0 replaces a chunk only after so many others, as warps may lag behind
 #define GROUP (BLOCKS == 2 && ROWS >= 32 ? 32 : 16) // rows of a warp at once
 #define EIGHTS (GROUP / 8)
 #define PASSES (BLOCKS == 1 ? ROWS / GROUP : 1)
@@ -42,7 +43,7 @@
 #define EACH (KIND == GATE_UP ? OUTPUTS / 4 : OUTPUTS / 2)  // pairs of results of a row
 #define RESULTS (TEAMS * GROUP * EACH)
 #define TURNS ((RESULTS + THREADS - 1) / THREADS)
-#define AT_PARTS (ADDED || BLOCKS == 1 ? RING * CHUNK : 0) // otherwise over the weights, when they have been used
+#define AT_PARTS (ADDED || BLOCKS == 1 ? RING * CHUNK : 0) // else the parts overwrite the weights after use
 #define PARTS_BYTES (ADDED ? TEAMS * 4 * TILES_DOWN * EIGHTS * 512 : 8 * TEAMS * GROUP * STRIDE * 4)
 #define AT_BARRIERS ((AT_PARTS + PARTS_BYTES > RING * CHUNK ? AT_PARTS + PARTS_BYTES : RING * CHUNK))
 

@@ -1,7 +1,6 @@
-// What lies between the products of a layer for 9 rows and more: norms, attention, sampling, and products of other
-// shapes. A program computes one row (or one head of it), so rows do not depend on each other, and in
-// the order of the persistent kernels, so a row has the same bits there and here. 256 threads: warp w holds columns 128 w
-// to 128 w + 127 of each block of 1,024.
+// The kernels between the products of a layer, for 9 rows and more: norms, attention, sampling, and products of other
+// shapes. A program (thread block) computes one row, or one head of it, in the same order as the persistent kernels, so a row
+// has the same bits there and here. 256 threads: warp w holds columns 128 w to 128 w + 127 of each block of 1,024.
 #include "basics.cuh"
 #include "early.cuh"
 
@@ -16,7 +15,7 @@
 #include "attention.cuh"
 #include "draw.cuh"
 
-struct Stream {        // of one row after another: the residual stream and what the next product reads
+struct Stream {        // the residual stream, and the input of the next product, row by row
   float *residual;     // [rows][HIDDEN]
   const u16 *weight;   // [HIDDEN] of the norm
   u16 *normed;         // [rows][HIDDEN] residual x weight
@@ -60,12 +59,12 @@ __device__ __forceinline__ void read_row(const u16 *from, Columns &x, u32 warp, 
   }
 }
 
-// ---- a row of the residual stream before the next product: it begins, or a product is added to it
+// ---- a row of the residual stream before the next product: its start, or the sum with a product
 struct Norm {
   Stream stream;
-  const u16 *input;    // [rows][HIDDEN] where the stream begins, or null
-  char *sums;          // [rows][HIDDEN / 2] what rows_product has added up; left as zeros
-  u16 *hidden;         // [rows][HIDDEN] where it ends: the norm itself; or null
+  const u16 *input;    // [rows][HIDDEN] with which the stream starts, or null
+  char *sums;          // [rows][HIDDEN / 2] sums of rows_product; reset to zeros
+  u16 *hidden;         // [rows][HIDDEN] the final norm, after the last layer; or null
   int *overflow;
 };
 extern "C" __global__ void __launch_bounds__(256) rows_norm(const Norm f) {
@@ -105,7 +104,7 @@ extern "C" __global__ void __launch_bounds__(256) rows_norm(const Norm f) {
   }
 }
 
-// ---- the talker's attention for one position of each row: a program for a row and a kv head
+// ---- the talker's attention for one position of each row: one program per row and kv head
 struct Attend {
   const u16 *qkv;      // [rows][4096]
   const u16 *norms;    // of the queries, then of the keys: 2 x 128
@@ -137,7 +136,7 @@ extern "C" __global__ void __launch_bounds__(256) rows_attend(const Attend f) {
   norm_and_rotate(head_of(in, 16 + kv_head, lane), f.norms + 128, cosine, sine, 1.f, lane, k);
   const uint4 v = head_of(in, 24 + kv_head, lane);
   const uint2 new_key = make_uint2(pack(k[0], k[1]), pack(k[2], k[3])), new_value = make_uint2(v.x, v.z);
-  if (warp == 0) { // for the next steps
+  if (warp == 0) { // stores key and value for the next steps
     u16 *const to_key = keys + position * 128 + 2 * lane, *const to_value = values + position * 128 + 2 * lane;
     *(u32 *)to_key = new_key.x, *(u32 *)(to_key + 64) = new_key.y;
     *(u32 *)to_value = new_value.x, *(u32 *)(to_value + 64) = new_value.y;
@@ -167,12 +166,12 @@ extern "C" __global__ void __launch_bounds__(256) rows_attend(const Attend f) {
   *(u32 *)to = pack(all.o[0] * scale, all.o[1] * scale), *(u32 *)(to + 64) = pack(all.o[2] * scale, all.o[3] * scale);
 }
 
-// ---- the predictor's attention, over at most 16 positions: a warp for a row and a head, two programs for a row
+// ---- the predictor's attention, over at most 16 positions: one warp per row and head, two programs per row
 struct AttendFew {
   const u16 *qkv;      // [rows][4096]
   const u16 *norms;    // of the queries, then of the keys
   const float *turns;  // of this position: 64 cosines, 64 sines
-  char *cache;         // [rows][8][keys 4 KB, values 4 KB] of this layer: positions 2 i and 2 i + 1 of a lane lie side by side
+  char *cache;         // [rows][8][keys 4 KB, values 4 KB] of this layer: positions 2 i and 2 i + 1 of a lane are neighbours
   u16 *out;            // [rows][2048]
   int position;
 };
@@ -184,7 +183,7 @@ extern "C" __global__ void __launch_bounds__(256) rows_attend_few(const AttendFe
   char *const keys = f.cache + ((u64)row * 8 + kv_head) * 8192 + lane * 16, *const values = keys + 4096;
   uint4 k[8], v[8];
 #pragma unroll
-  for (int i = 0; i < 8; i++) { // what was never written counts as zero, as in the persistent kernel
+  for (int i = 0; i < 8; i++) { // unwritten positions count as zero, as in the persistent kernel
     k[i] = v[i] = make_uint4(0, 0, 0, 0);
     if (2 * i < position) k[i] = *(const uint4 *)(keys + i * 512), v[i] = *(const uint4 *)(values + i * 512);
     if (2 * i + 1 >= position) k[i].z = k[i].w = v[i].z = v[i].w = 0;
@@ -232,7 +231,7 @@ extern "C" __global__ void __launch_bounds__(256) rows_attend_few(const AttendFe
   }
 }
 
-// ---- the predictor's sampling of one group, and the row of its code: a program for a row
+// ---- the predictor's sampling of one group, and the table row of its code: one program per row
 struct Drawn {
   Stream stream;
   const u16 *logits;   // [rows][CODES]
@@ -257,7 +256,7 @@ extern "C" __global__ void __launch_bounds__(256) rows_draw(const Drawn f) {
   keep_row(f.stream, x, weights, row, warp, lane);
 }
 
-// ---- a product of another shape, from weights as they are: 16 outputs a program, for any number of rows
+// ---- a product of any shape, from weights in their plain layout: 16 outputs per program, any number of rows
 struct Linear {
   const u16 *input;    // [rows][HIDDEN]
   const u16 *weight;   // [outputs][HIDDEN]

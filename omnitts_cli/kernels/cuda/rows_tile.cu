@@ -1,12 +1,12 @@
 // One product of a layer for the rows of many prompts (--exact), in tiles of 64 or 128 rows, where arithmetic and not memory
 // is the bottleneck.
 //
-// Every row has the bits that rows_product.cu gives it: the same fragments go into `mma.m16n8k16` in the same chains, and
-// chains are added in the same order. There, eight warps have an eighth of the inputs each, and shared memory adds them up.
-// Here a warp has all inputs of its outputs, one eighth after the other, and adds them up in registers.
+// Every row has the same bits as in rows_product.cu: the same fragments go into `mma.m16n8k16` in the same chains, and chains
+// are added in the same order. There, each of eight warps has an eighth of the inputs, and the sums meet in shared memory.
+// Here a warp has all inputs of its outputs, one eighth after the other, and adds in registers.
 //
 // Weights and inputs go through shared memory in fragments of 512 bytes, as a warp reads them: four stages of 64 or 96
-// inputs, copied with cp.async. Neighbouring programs have the same weights and other rows.
+// inputs, copied with cp.async. Neighbouring programs (thread blocks) have the same weights and other rows.
 #include "basics.cuh"
 #include "early.cuh"
 #include "units.cuh"
@@ -19,16 +19,16 @@
 #define HIDDEN (1024 * BLOCKS)
 #define ADDED (KIND == OUT || KIND == DOWN)    // to the residual stream, in fixed point
 #define INPUTS (KIND == OUT ? 2048 : KIND == DOWN ? 3072 * BLOCKS : HIDDEN)
-#define TILES_DOWN (KIND == QKV ? 2 : KIND == GATE_UP ? 3 * BLOCKS : BLOCKS) // tiles of outputs of a warp
+#define TILES_DOWN (KIND == QKV ? 2 : KIND == GATE_UP ? 3 * BLOCKS : BLOCKS) // tiles of outputs per warp
 #define PAIRS (KIND == OUT ? 4 : KIND == DOWN ? 6 * BLOCKS : 4 * BLOCKS)     // of tiles along a part of the inputs
-#define WIDTH (KIND == DOWN ? 192 * BLOCKS : 128) // columns from a part to the next
+#define WIDTH (KIND == DOWN ? 192 * BLOCKS : 128) // columns from one part to the next
 #define CHAINS (KIND == GATE_UP ? 1 : 2)
-#define EIGHTS (KIND == DOWN || (KIND == OUT && BLOCKS == 1) ? 8 : 4) // of a warp's rows
-#define BANDS (ADDED ? 4 : 2)                  // warps beside each other: of the outputs of a program, or programs
-#define GROUPS (8 / BANDS)                     // warps below each other: of the rows
+#define EIGHTS (KIND == DOWN || (KIND == OUT && BLOCKS == 1) ? 8 : 4) // groups of eight rows per warp
+#define BANDS (ADDED ? 4 : 2)                  // warps across the outputs of a program, or across programs
+#define GROUPS (8 / BANDS)                     // warps across the rows
 #define ROWS (8 * EIGHTS * GROUPS)
-#define STEP (KIND == DOWN ? 3 : 2)            // pairs of tiles of a stage
-#define WEIGHTS (2 * STEP * TILES_DOWN)        // fragments of a stage of a band
+#define STEP (KIND == DOWN ? 3 : 2)            // pairs of tiles per stage
+#define WEIGHTS (2 * STEP * TILES_DOWN)        // fragments per stage and band
 #define FRAGMENTS (BANDS * WEIGHTS + STEP * GROUPS * EIGHTS)
 #define STAGE (FRAGMENTS * 512u)
 #define STAGES 4u
@@ -43,7 +43,7 @@ struct Product {
   int rows, heads;       // `heads`: where the product is added, the groups of inputs of a program, of eight
 };
 
-__device__ __forceinline__ void copy16(u32 to, const void *from, u32 bytes) { // fewer than 16 `bytes`: the rest is zeros
+__device__ __forceinline__ void copy16(u32 to, const void *from, u32 bytes) { // `bytes` below 16: the rest becomes zeros
   asm volatile("cp.async.cg.shared.global [%0],[%1],16,%2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
 }
 
@@ -88,7 +88,7 @@ extern "C" __global__ void __launch_bounds__(256) rows_tile(const Product f) {
     float a[EIGHTS][TILES_DOWN][CHAINS][4] = {};
 #pragma unroll 1
     for (u32 step = 0; step < PAIRS / STEP; step++, stage++) {
-      asm volatile("cp.async.wait_group 2;" ::: "memory"); // all but the last two: this stage is there
+      asm volatile("cp.async.wait_group 2;" ::: "memory"); // all but the latest two have arrived, so this stage has
       __syncthreads();
       load(stage + STAGES - 1);
       const u32 weights = address(shared) + stage % STAGES * STAGE + lane * 16 + band * WEIGHTS * 512;

@@ -1,15 +1,15 @@
 // One step of the talker for one row, or for up to eight, in a single persistent kernel: all layers and the final norm.
-// It works as predictor.cu does, whose comments explain the exchanges; what differs is attention over a long cache.
+// It works like predictor.cu, whose comments explain the exchanges, except for attention over a long cache.
 //
-// Positions are dealt to eight in turn (position % 8), and each of the eight keeps a partial softmax over them, which takes
-// eight of its positions at a time. Eight rows: each of the 16 programs of a kv head attends for one row and one head; the
-// eight are its warps. One row: the eight are programs, two for each of the two heads; their warps take the eights in
-// turn, a warp adds them in order, and every program merges what the eight publish. So a row has the same bits either way.
+// Positions are divided into eight shares (position % 8), each with a partial softmax that takes eight positions at a time.
+// Eight rows: each of the 16 programs of a kv head attends for one row and one head; its warps have the shares. One row: 16
+// programs have the shares, two for each, one per head; their warps take groups of eight positions in turn, one warp adds the
+// groups in order, and every program merges the eight shares. So a row has the same bits either way.
 // Keys and values of the first positions are loaded before the new query is known.
 #include "common.cuh"
 
 #define UNITS (24 * BLOCKS)                    // of the MLP, a program
-#define TURN (ALONE ? 512 : 64)                // positions from a warp's eight to its next eight
+#define TURN (ALONE ? 512 : 64)                // positions from one group of eight of a warp to its next
 #define LAYER_NORMS (2 * HIDDEN + 256)         // input norm, MLP norm, query norm, key norm
 #define LAYER_BYTES (BLOCKS == 1 ? 245760u : 786432u)
 
@@ -62,14 +62,14 @@ extern "C" __global__ void __launch_bounds__(384, 1) talker_step(const Step f) {
     if ((HOLD >> point) & 1) { random = random * 1664525u + 1013904223u; if ((random >> 24) < 24u) __nanosleep((random >> 10) & 4095u); }
   };
   meet_warps();
-  // for which row and head this program attends; without a row there are no positions
+  // the row and head for which this program attends; without a row there are no positions
   const u32 row_here = ALONE ? 0 : member >> 1, head_here = member & 1, share_here = ALONE ? member >> 1 : warp, row_spoken = ALONE ? 0 : warp;
   const bool used = (int)row_here < f.rows;
   const int position = used ? (int)f.positions[row_here] : -1;
   const u64 cache = (used ? (u64)f.slots[row_here] * f.slot_stride : 0) + kv_head * f.head_stride;
   const float *turns = f.cosines + max(position, 0) * 64 + 2 * lane;
   const float2 cosine = *(const float2 *)turns, sine = *(const float2 *)(f.sines + max(position, 0) * 64 + 2 * lane);
-  const bool keeps = used && warp == 0 && (!ALONE || (int)share_here == (position & 7)) && head_here == 0; // who writes key and value
+  const bool keeps = used && warp == 0 && (!ALONE || (int)share_here == (position & 7)) && head_here == 0; // writes key and value
   const u32 parts_at = ALONE ? 1024 : 0, gate_parts_at = ALONE ? 1536 : 0;
   char *const out_sums = f.sums, *const down_sums = f.sums + 2 * SUMS;
   Rows x;
@@ -99,7 +99,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) talker_step(const Step f) {
     const int first = share_here + (ALONE ? 64 * warp : 0);
     auto load = [&](uint2 *to, const u16 *rows, int from) { load_eight(to, rows, from, position, lane); };
     load(key, keys, first), load(value, values, first);
-    if (!ALONE) // what the later rounds will load
+    if (!ALONE) // prefetch the keys and values of later iterations
       for (int p = first + 64 + 8 * (int)(lane >> 2); p < position; p += 64)
         asm volatile("prefetch.global.L2 [%0];" ::"l"((lane & 2 ? values : keys) + p * 128 + (lane & 1) * 64));
     hold(1);
@@ -129,12 +129,12 @@ extern "C" __global__ void __launch_bounds__(384, 1) talker_step(const Step f) {
       norm_and_rotate(in[1], key_norm, cosine, sine, 1.f, lane, k);
       new_key = make_uint2(pack(k[0], k[1]), pack(k[2], k[3])), new_value = make_uint2(in[2].x, in[2].z);
     }
-    if (keeps) { // for the next steps
+    if (keeps) { // stores key and value for the next steps
       u16 *const to_key = keys + position * 128 + 2 * lane, *const to_value = values + position * 128 + 2 * lane;
       *(u32 *)to_key = new_key.x, *(u32 *)(to_key + 64) = new_key.y;
       *(u32 *)to_value = new_value.x, *(u32 *)(to_value + 64) = new_value.y;
     }
-    Softmax seen, share; // of this warp, of this program
+    Softmax seen, share; // of this warp; of this program
     seen.clear(), share.clear();
     auto see = [&](int from) { // eight positions; the next keys and values are loaded meanwhile
       float scores[1][8];
@@ -148,7 +148,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) talker_step(const Step f) {
       load(value, values, from + TURN);
     };
     if constexpr (ALONE) {
-      u32 half = 0; // of the room for what warps leave: warp 0 still reads the other
+      u32 half = 0; // which half of AT_SOFTMAX warps write, because warp 0 may still read the other
       for (int begin = share_here; begin <= position; begin += TURN, half ^= 1) {
         const int from = begin + 64 * (int)warp;
         if (from <= position) see(from), seen.leave(warp, half, lane), seen.clear();
@@ -190,7 +190,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) talker_step(const Step f) {
         }
         spun(spins);
       } while (!__all_sync(~0u, ok));
-      meet_warps(); // warp 0 has gathered
+      meet_warps(); // after warp 0 has read all shares
 #pragma unroll
       for (int h = 0; h < 2; h++) {
         Softmax one;
@@ -201,7 +201,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) talker_step(const Step f) {
       }
       hold(6);
       meet_warps();
-      Softmax all; // every warp: the head that it multiplies
+      Softmax all; // of the head that this warp multiplies
       all.clear();
       all.gather(warp & 1, lane);
       const float scale = 1.f / all.sum;
@@ -259,7 +259,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) talker_step(const Step f) {
     char *const down = down_sums + (layer & 1) * SUMS + (g & 3) * 8 + (u64)(g >> 2) * SECTOR;
     const float scale = inverse_rms(1, row_spoken);
 #pragma unroll
-    for (int from = 0; from < UNITS; from += 32) { // one row: every warp computes all units for itself; eight: a row a warp
+    for (int from = 0; from < UNITS; from += 32) { // one row: every warp computes all units; eight: each warp one row
       const u32 unit = min(from + lane, UNITS - 1u);
       const float gate = rounded(sum_parts(row_spoken, unit, gate_parts_at) * scale), up = rounded(sum_parts(row_spoken, UNITS + unit, gate_parts_at) * scale);
       const float gated = rounded(gate / (1.f + __expf(-gate))) * up;

@@ -44,15 +44,14 @@ class _Step(ctypes.Structure):
 
 @dataclass
 class _Variant:
-    """The kernel for one row, or for up to eight, with the weights in its order.
-
-    `exact`: a row has the same bits alone and among others.
+    """The kernel for one row or for up to eight, and the weights in its order. `exact`: a row has the same bits alone
+    and among others.
     """
 
     kernel: Kernel
     lines: Tensor
-    state: Tensor  # bytes: sums, then words
-    sums: int  # bytes of `sums` in it
+    state: Tensor  # uint8: sums, then words
+    sums: int  # bytes of the sums in it
 
     @staticmethod
     def of(
@@ -78,7 +77,7 @@ class _Variant:
 class PersistentTalker:
     """All layers and the final norm for one position of each row. See `FusedStep` in `kernels/ops.py`.
 
-    `exact`: for any number of rows, each with the bits that it has alone.
+    `exact`: any number of rows, each with the same bits as alone.
     """
 
     def __init__(
@@ -137,7 +136,7 @@ def fuse_step(
     defines: Mapping[str, int] | None = None,
     exact: bool = False,
 ) -> PersistentTalker | None:
-    """The kernel for these weights; None where it does not fit. `defines` are macros, for tests."""
+    """The kernel for these weights, or None if it cannot be used. `defines`: macros, for tests."""
     device, blocks = norm.device, norm.shape[0] // 1024
     if device.type != "cuda" or torch.cuda.get_device_capability(device) != CAPABILITY:
         return None
@@ -146,5 +145,5 @@ def fuse_step(
     try:
         with torch.cuda.device(device):
             return PersistentTalker(layers, norm, defines or {}, exact)
-    except (CompileError, torch.cuda.OutOfMemoryError):  # the weights lie in memory once more
+    except (CompileError, torch.cuda.OutOfMemoryError):  # the reordered weights are a second copy
         return None

@@ -1,4 +1,4 @@
-// FINE: where the pair of units `pair` of a program lies in a row of them, in pairs: as the lanes multiply them.
+// FINE: the place, in pairs, of a program's pair of units `pair` in a row of units, in the order in which lanes multiply.
 __device__ __forceinline__ u32 place_of(u32 program, u32 pair) {
   const u32 part = program % 8, narrow = BLOCKS == 1 && pair >= 8;
   const u32 lane = narrow ? pair - 8 : pair % 8 / 2; // its quarter

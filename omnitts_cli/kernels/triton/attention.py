@@ -1,7 +1,7 @@
 """Attention for rows that follow a cache: norm, rotate, write and attend, with lengths read on the device.
 
-One or two rows a request (a frame) are one kernel: a program owns a kv head of a request, so no other program
-reads what it writes. More rows (a prompt) take two: the first writes the cache, the second attends.
+One or two rows per request (a frame) take one kernel: each program owns a kv head of a request, so no other program
+reads what it writes. More rows (a prompt) take two kernels: the first writes the cache, the second attends.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def _pair(
     values += store * depth
 
     index = tl.arange(0, tile)
-    own = tl.minimum(index, 1)[:, None]  # the row of each key; from the third on they are masked
+    own = tl.minimum(index, 1)[:, None]  # the row of each key; keys from the third on are masked
     there = (index < 2)[:, None]
     start = base + (own * (heads + 2 * kv_heads) + heads + head) * depth
     key = _heads(start, k_weight, cos + (position + own) * half, sin + (position + own) * half, there, depth, eps, kind)
@@ -175,7 +175,7 @@ def _write(
     kv_heads: tl.constexpr, heads: tl.constexpr, depth: tl.constexpr, eps: tl.constexpr,
     group: tl.constexpr, early: tl.constexpr,
 ):  # fmt: skip
-    """One program per row and `group` heads, which are all queries, all keys or all values."""
+    """One program per row and `group` heads, which are either all queries, all keys, or all values."""
     announce(early)
     wait(early)
     row, part = tl.program_id(0), tl.program_id(1) * group
@@ -229,7 +229,7 @@ def _attend(
 
 
 def _frame_tile(batch: int, capacity: int) -> tuple[int, int, int]:
-    """Keys per turn, warps, and stages of the loop. The more programs run, the fewer warps each needs."""
+    """Keys per iteration, warps, and pipeline stages. The more programs run, the fewer warps each needs."""
     if capacity <= 16:
         return 16, 1 if batch == 1 or batch > 32 else 2, 3
     if batch <= 16:

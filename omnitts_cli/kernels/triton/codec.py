@@ -19,7 +19,7 @@ from omnitts_cli.kernels.triton.codec_rest import (
 )
 
 ORDERED = CodecOps(
-    # float16 has 10 bits of mantissa, as TF32 has, and is twice as fast
+    # float16 has 10 mantissa bits, like TF32, and is twice as fast
     operand=torch.float16,
     embed_codes=embed_codes,
     product=partial(product, ordered=True),

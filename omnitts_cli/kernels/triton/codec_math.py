@@ -1,4 +1,5 @@
-"""What the codec's products share: the snake activation, rounding to operands, and a transposed tile of a weight."""
+"""Shared by the codec's products: the snake activation, rounding to operands, and loading a transposed tile of a
+weight."""
 
 from __future__ import annotations
 

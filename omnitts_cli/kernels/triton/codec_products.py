@@ -1,8 +1,8 @@
 """Products of the codec: convolutions, transposed convolutions and linears as one kind of matrix product.
 
-A convolution reads `taps` columns, `dilation` apart, of a track that begins with the stream's history. So the
-product reads the weights [outputs, taps * inputs] in one line, and only the place in x jumps from tap to tap.
-What follows a product (bias, residual, snake, gate) is applied to its sum in registers.
+A convolution reads `taps` columns, `dilation` apart, of a track that begins with the stream's history. So the product
+reads the weights [outputs, taps * inputs] from start to end, and only the position in x changes from tap to tap. Bias,
+residual, snake and gate are applied to the sum in registers.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ GELU = tl.constexpr(2)
 SWIGLU = tl.constexpr(3)
 
 TILES = ((64, 128, 64, 4, 4), (64, 64, 64, 4, 4), (32, 32, 128, 4, 4), (16, 64, 128, 4, 4))
-"""(columns, outputs, inputs per turn, warps, stages), large ones first. All numbers here were measured on one H200
-of 132 multiprocessors, see benchmarks/LOG.md."""
+"""Tiles, large ones first: columns, outputs, inputs per iteration, warps, stages. All numbers here were measured on one
+H200 of 132 multiprocessors, see benchmarks/LOG.md."""
 NORMED_TILES = TILES[-2:]
-"""The same for products with a norm before or a gate behind them."""
+"""The same for products with a norm before or a gate after them."""
 LARGE_NORMED = (64, 64, 64, 4, 3)
 """The same for such products of many columns."""
 ORDERED_TILES = ((64, 128, 64, 4, 4), (64, 64, 64, 4, 4), (64, 32, 64, 4, 6), (64, 16, 128, 4, 6))
-"""Tiles with which a sum has one order. 64 columns make `wgmma` of each, whose sums need not be those of `mma`; the
-inner sum is never split, so the numbers of outputs and of inputs per turn do not matter."""
+"""Tiles that add in one order. All have at least 64 columns and so use `wgmma`, whose sums may differ from those of
+`mma`. The inner sum is never split, so the numbers of outputs and of inputs per iteration do not matter."""
 ENOUGH = 110
-"""Programs that fill the chip."""
+"""The number of programs that fill the card."""
 PROGRAMS = 132
-"""Programs among which the inner sum of a product of few tiles is split ..."""
+"""The most programs among which the inner sum of a product of few tiles is split ..."""
 LEAST_TURNS = 2
-"""... as long as each has this many turns."""
+"""... if each has at least this many iterations."""
 UNIT_TILES = {64: (64, 32, 4, 4), 128: (64, 64, 4, 3)}
-"""By the larger part of the channels: (columns, inputs a turn, warps, stages) of a whole residual unit."""
+"""Tiles of a whole residual unit, by the larger part of its channels: columns, inputs per iteration, warps, stages."""
 UNIT_ENOUGH = 220
 
 
@@ -197,7 +197,7 @@ Tile = tuple[int, int, int, int, int]
 
 
 def fitting_tile(tiles: tuple[Tile, ...], count: int, outputs: int, width: int) -> Tile:
-    """The largest tile that is not mostly padding and yields enough programs for the whole chip."""
+    """The largest tile that is not mostly padding and yields enough programs to fill the card."""
     for tile in tiles[:-1]:
         lines, sides = triton.cdiv(count, tile[0]), triton.cdiv(outputs, tile[1])
         full = tile[0] < 2 * count and 4 * sides * tile[1] <= 5 * outputs
@@ -228,7 +228,7 @@ def product(
     out: Tensor | None = None,
     ordered: bool = False,
 ) -> None:
-    """`ordered`: every sum has one order, however many streams and columns `x` has."""
+    """`ordered`: every sum is added in one order, however many streams and columns `x` has."""
     rows, length, inputs = x.shape
     columns = length - (layer.taps - 1) * layer.dilation
     gated, normed, kind = layer.activation == "swiglu", layer.eps is not None, layer.weight.dtype
@@ -272,7 +272,7 @@ def product(
 def residual_unit(
     x: Tensor, conv: Product, point: Product, residual: Tensor, keep: bool, out: Tensor, ordered: bool = False
 ) -> None:
-    """`ordered` as in `product`. One kernel for the unit adds as two products do."""
+    """`ordered` as in `product`. The kernel for a whole unit adds in the same order as two products."""
     rows, columns, inputs = residual.shape
     count, kind = rows * columns, conv.weight.dtype
     if codec_tiles.residual_unit(x, conv, point, residual, keep, out, only_compiling(), ordered):

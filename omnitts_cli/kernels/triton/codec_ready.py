@@ -1,4 +1,4 @@
-"""Launching the codec's kernels, or only compiling them, side by side.
+"""Launches the codec's kernels, or only compiles them, several at a time.
 
 The codec needs some eighty kernels; one after the other they would take a minute on a machine that has
 not compiled them before.
@@ -17,7 +17,7 @@ _dry: ContextVar[bool] = ContextVar("dry", default=False)
 
 
 def only_compiling() -> bool:
-    """Whether kernels are to be compiled and not to be run."""
+    """Whether kernels are compiled without being run."""
     return _dry.get()
 
 
@@ -29,7 +29,7 @@ def run(kernel: Any, grid: tuple[int, ...], *given: object, **options: int) -> N
 
 
 def warm_up(step: Callable[[], None]) -> None:
-    """Compile every kernel that `step` launches and wait for that. Nothing is run."""
+    """Compile every kernel that `step` would launch, and wait until all are compiled. Nothing is run."""
     if triton.knobs.runtime.interpret:
         return
     before = _dry.set(True)

@@ -1,5 +1,5 @@
-"""What the codec does between its products: codes to entries, attention, depthwise mixing, the last convolution,
-silence where a sound begins, and carrying each stream's past between its slot and the tracks.
+"""The codec's operations between products: embedding of codes, attention, depthwise convolution, the last convolution,
+silence at the start of a stream, and copying histories between slots and tracks.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _rotated(at, fresh, cos, sin, depth: tl.constexpr, stride, t, kind: tl.const
 
 
 TILE = tl.constexpr(16)
-"""Frames of a stream that are computed together. They begin at a multiple of it, wherever a chunk begins."""
+"""Frames of a stream in one tile. Tiles begin at multiples of this, wherever a chunk begins."""
 
 
 @triton.jit(do_not_specialize=["columns"])
@@ -61,10 +61,8 @@ def _attend(  # noqa: PLR0915
     heads: tl.constexpr, ring: tl.constexpr, depth: tl.constexpr, window: tl.constexpr, precision: tl.constexpr,
     block: tl.constexpr,
 ):  # fmt: skip
-    """One program owns a head of a stream, so no other program reads or writes its part of the ring.
-
-    A frame and the keys that it attends to always have the same places in their tiles, so its sums have one order in
-    chunks of any size.
+    """Each program owns a head of a stream, so no other program accesses its part of the ring. A frame and its keys
+    always have the same places in their tiles, so its sums have one order in chunks of any size.
     """
     batch, head = tl.program_id(0), tl.program_id(1)
     kind = keys.dtype.element_ty
@@ -111,7 +109,7 @@ def _attend(  # noqa: PLR0915
         score = tl.dot(q_high, tl.trans(k_high), score, input_precision=precision) * root
         distance = t[:, None] - key[None, :]
         seen = held[None, :] & (distance >= 0) & (distance < window)
-        score = tl.where(seen, score, -1e30)  # finite: in rows that are not fresh nothing may be seen
+        score = tl.where(seen, score, -1e30)  # finite, because rows that are not new frames may see no key at all
         score = tl.exp(score - tl.max(score, 1)[:, None])
         mixed = tl.dot(score.to(kind), v, input_precision=precision) / tl.sum(score, 1)[:, None]
         place = (t - before)[:, None] * (heads * depth) + whole[None, :]

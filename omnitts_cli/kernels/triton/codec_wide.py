@@ -1,8 +1,8 @@
 """Large products of the codec on Hopper, whose operands the copy engine fetches (TMA).
 
-Their tiles are twice as high as those of codec_products, need no registers for addresses and are loaded further ahead:
+Their tiles are twice as high as in codec_products, need no registers for addresses, and are loaded further ahead:
 the convolutions of 768 and 384 channels run at 680 and 610 TFLOP/s instead of 400 and 370. A tile lies within one
-stream. Each sum has the order of codec_products, and so the same bits.
+stream. Sums are added in the order of codec_products, so they have the same bits.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from omnitts_cli.kernels.triton.room import stages_in
 
 HOPPER = 90
 TILES = ((128, 128, 64, 8, 4), (64, 128, 64, 4, 4))
-"""(columns, outputs, inputs per turn, warps, stages), the second for calls whose columns the first does not divide.
-Measured at 16 frames of 32 streams, see benchmarks/LOG.md."""
+"""Tiles: columns, outputs, inputs per iteration, warps, stages. The second is for calls whose columns the first does
+not divide. Measured at 16 frames of 32 streams, see benchmarks/LOG.md."""
 UNIT_TILES = {64: (128, 32, 4, 4), 128: (64, 64, 4, 3)}
-"""By the larger part of the channels: (columns, inputs a turn, warps, stages) of a whole residual unit."""
+"""Tiles of a whole residual unit, by the larger part of its channels: columns, inputs per iteration, warps, stages."""
 ENOUGH = 264
-"""Programs from which these kernels are used: two for each multiprocessor ..."""
+"""The least number of programs for these kernels: two per multiprocessor ..."""
 ENOUGH_SMALL = 132
-"""... or one, with the second tile."""
+"""... or one per multiprocessor, with the second tile."""
 ACTIVATIONS = {"": 0, "snake": 1, "gelu": 2}
 SNAKE = tl.constexpr(1)
 GELU = tl.constexpr(2)
@@ -143,7 +143,7 @@ def _lined(x: Tensor, block: list[int]) -> TensorDescriptor:
 
 
 def _tile(rows: int, columns: int, inputs: int, outputs: int) -> tuple[int, int, int, int, int] | None:
-    """The tile for a product of so many columns in each of `rows` streams; None if none suits."""
+    """The tile for a product of `columns` columns in each of `rows` streams; None if there is none."""
     for tile, enough in zip(TILES, (ENOUGH, ENOUGH_SMALL), strict=True):
         if not (columns % tile[0] or outputs % tile[1] or inputs % tile[2]):
             return tile if rows * columns // tile[0] * (outputs // tile[1]) >= enough else None

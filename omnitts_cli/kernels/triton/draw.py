@@ -17,7 +17,7 @@ from omnitts_cli.kernels.triton.overlap import announce, overlaps, wait
 
 @triton.jit
 def _ordered(x):
-    """float32 -> int32 of the same order."""
+    """float32 -> int32 that sort the same way."""
     bits = x.to(tl.int32, bitcast=True)
     return bits ^ ((bits >> 31) & 0x7FFFFFFF)
 
@@ -40,9 +40,8 @@ def _uniform(seed, frame, group):
 
 @triton.jit
 def _kth(keys, inside, wanted, bits: tl.constexpr):
-    """The `wanted`-th largest of `keys`, which are signed integers of `bits` bits; at most 65,535 of them count.
-
-    A pass settles two bits: one sum counts all four digits, 16 bits of an int64 for each.
+    """The `wanted`-th largest of `keys`, signed integers of `bits` bits, at most 65,535 of them. A pass settles two
+    bits: one sum in int64 counts all four digits, with 16 bits for each.
     """
     kind: tl.constexpr = tl.int32 if bits == 16 else tl.int64
     order = keys.to(kind) + (1 << (bits - 1))  # from 0
@@ -87,7 +86,7 @@ def _choose(
         chance = tl.where(kept, tl.exp((raw - tl.max(raw)) / heat), 0.0)
         mass = tl.load(top_p + row)
         if mass < 1.0:
-            # a logit is kept if the strictly larger ones do not reach the mass on their own
+            # a logit is kept if the strictly larger ones do not reach the mass by themselves
             goal = mass * tl.sum(chance)
             low = tl.full((), least, tl.int64)
             high = tl.max(tl.where(kept, keys, least)).to(tl.int64)
@@ -102,7 +101,7 @@ def _choose(
         drawn = tl.minimum(tl.sum((inside & (walked <= target)).to(tl.int32)), size - 1)
     tl.store(out + row, drawn.to(tl.int64))
     if width:
-        # the end code may have no row; what is read after it is never used
+        # the end code may have no row; its row is never used
         column = tl.arange(0, wide)
         held = column < width
         line = tl.minimum(drawn, entries - 1) * width

@@ -1,4 +1,4 @@
-"""A frame's bookkeeping in four kernels, one program per row. Plain operations are more than a hundred."""
+"""A frame's bookkeeping in four kernels, one program per row; with plain operations it takes more than a hundred."""
 
 from __future__ import annotations
 

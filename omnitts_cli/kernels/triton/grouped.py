@@ -4,8 +4,8 @@ The rows of each expert have to lie together for a grouped product. They are cou
 block of rows counts its choices, one program turns the counts into places, and the rows are copied there. After the
 second product, each row adds up the outputs of its experts from their places, in float32.
 
-`choose` and `row_scores` also route the few rows of a step, where one program for a whole row would read the router
-alone.
+`choose` and `row_scores` also route the few rows of a step, so that several programs read the router instead of one per
+row.
 
 Letters: N rows, E experts, K chosen by a row, I width inside one, H hidden.
 """
@@ -41,7 +41,7 @@ def _choose(
     block_p: tl.constexpr, renormalised: tl.constexpr, tile: tl.constexpr, counted: tl.constexpr,
     marked: tl.constexpr, early: tl.constexpr,
 ):  # fmt: skip
-    """A block of rows: picks and gates [N, K], and how often each expert was chosen, counts [blocks, E].
+    """For a block of rows: picks and gates [N, K], and how often each expert was chosen, counts [blocks, E].
 
     With `marked`, also marks [E, N]: the place of an expert among a row's picks, from 1 on; 0 if it was not chosen.
     """
@@ -52,7 +52,7 @@ def _choose(
     announce(early)
     wait(early)
     score = tl.load(scores + row[:, None] * count + expert[None, :], known, float("-inf"))
-    # a row of NaN chooses different experts too, so that no two of its rows have the same place
+    # a row of NaN chooses different experts too, so that its picks have different places
     score = tl.where(score == score, score, -1e38)
     score = tl.where((expert < count)[None, :], score, float("-inf"))
     most = tl.max(score, 1)

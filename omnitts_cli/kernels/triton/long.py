@@ -1,7 +1,7 @@
 """Operations for contexts of thousands of rows: split attention for steps, flash attention for prompts, logits.
 
-One program per kv head would walk a long context alone, so a step splits it among several programs and joins their
-softmax parts afterwards. A prompt's rows are written to the cache first; the library's flash attention reads them.
+A single program per kv head would be slow for a long context, so a step splits it among several programs and merges
+their partial softmax. A prompt's rows are written to the cache first, then read by the library's flash attention.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from omnitts_cli.kernels.triton.attention import _heads, _normed_rotated, _write
 from omnitts_cli.kernels.triton.overlap import announce, overlaps, wait
 
 PROGRAMS = 256
-"""Programs that a step's attention is split into, over all requests and heads."""
+"""The number of programs for a step's attention, over all requests and heads."""
 MOST_SPLITS = 32
 PROMPT = 64
 """Rows of one prompt from which the library's flash attention is used."""
@@ -36,7 +36,8 @@ def _split(  # noqa: PLR0915
     kv_heads: tl.constexpr, shared: tl.constexpr, depth: tl.constexpr, eps: tl.constexpr, splits: tl.constexpr,
     tile: tl.constexpr, block: tl.constexpr, early: tl.constexpr,
 ):  # fmt: skip
-    """One row of a request attends to a share of its positions: unscaled values, largest score and sum of weights."""
+    """One row of a request attends to a share of its positions; stores unscaled values, largest score and sum of
+    weights."""
     batch, head, part = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     lane = tl.arange(0, depth)
     offsets = tl.arange(0, block)
@@ -97,7 +98,7 @@ def _split(  # noqa: PLR0915
 def _join(
     mixed, most, weight, out, rows, depth: tl.constexpr, splits: tl.constexpr, early: tl.constexpr,
 ):  # fmt: skip
-    """The parts of one head of one row: out [depth]."""
+    """Merges the parts of one head of one row into out [depth]."""
     row = tl.program_id(0)
     part = tl.arange(0, splits)
     lane = tl.arange(0, depth)
@@ -111,7 +112,7 @@ def _join(
 
 
 def splits_of(batch: int, kv_heads: int) -> int:
-    """Programs that share the context of one kv head: a power of two."""
+    """The number of programs that share the context of one kv head, a power of two."""
     return min(MOST_SPLITS, 1 << max(PROGRAMS // (batch * kv_heads), 1).bit_length() - 1)
 
 
@@ -180,7 +181,8 @@ def experts(x: Tensor, norm: Tensor, eps: float, block: ExpertBlock) -> Tensor:
 
 
 def route(x: Tensor, norm: Tensor, eps: float, block: ExpertBlock) -> mixture.Routed:
-    """Several programs for each row: read by one, the router of a large model takes longer than its experts."""
+    """Scores by several programs per row: with one, reading the router of a large model would take longer than the
+    experts."""
     rows = x.view(-1, x.shape[-1])
     inputs, made = grouped.row_scores(rows, norm, eps, block)
     marks = torch.empty(block.count, len(rows), dtype=torch.int32, device=x.device)

@@ -1,7 +1,7 @@
 """Products of 65 to 256 rows on Hopper, whose operands the copy engine fetches (TMA).
 
-Used where they were faster inside the whole talker or predictor than the narrow kernels or the library; each tile was
-found there, see benchmarks/LOG.md. More rows are left to the library, which runs at 780 TFLOP/s then.
+Used where they made the whole talker or predictor faster than the narrow kernels or the library do; tiles were chosen
+in the same way, see benchmarks/LOG.md. More rows are left to the library, which then runs at 780 TFLOP/s.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Tile(NamedTuple):
 
 
 Tiles = dict[tuple[int, int], Tile]
-"""By the width of the stack and the largest number of rows: the tile of one kind of product."""
+"""Tiles of one kind of product, by the width of the stack and the largest number of rows."""
 LINEAR: Tiles = {
     (1024, 128): Tile(64, 64, 128, 4, 4),
     (2048, 128): Tile(64, 64, 128, 4, 4),
@@ -56,7 +56,7 @@ def _product(
     gated: tl.constexpr, early: tl.constexpr, block_m: tl.constexpr, block_n: tl.constexpr, block_k: tl.constexpr,
 ):  # fmt: skip
     """`share`: inputs of a part; the parts [parts, count, outputs] of one product are programs of their own."""
-    # programs that read the same weights come one after the other
+    # programs that read the same weights are neighbours
     start, first, part = tl.program_id(0) * block_m, tl.program_id(1) * block_n, tl.program_id(2)
     row = start + tl.arange(0, block_m)
     column = first + tl.arange(0, block_n)
@@ -79,7 +79,7 @@ def _product(
 
 
 def tile_of(tiles: Tiles, width: int, x: Tensor, weight: Tensor) -> Tile | None:
-    """The tile for these operands; None where these kernels do not suit."""
+    """The tile for these operands, or None if these kernels do not apply."""
     count = x.numel() // x.shape[-1]
     if not tiles or not LEAST <= count <= MOST or not possible():
         return None

@@ -1,10 +1,10 @@
 """A block of experts for frames of few rows and for prompts, without host reads.
 
-One kernel routes: norm, scores, the experts chosen for each row, and their gates. What follows depends on the number
-of rows alone. Each of a few rows reads the weights of its own experts, so the time is that of the bytes. From more
-rows on, a program computes a tile of one expert's outputs for all rows that chose it, which it finds in
-the expert's column of `marks`. Each row's results are added up at the end, in the order of its choice, so that
-the sum does not depend on which program ends first. Measured on one H200, see benchmarks/LOG.md.
+One kernel routes: norm, scores, the experts chosen for each row, and their gates. The rest depends on the number of
+rows alone. With few rows, each reads the weights of its own experts, so memory bandwidth decides. With more, a program
+computes a tile of one expert's outputs for all rows that chose it, which it finds in the expert's line of `marks`. Each
+row's results are added up at the end in the order of its picks, so that the sum does not depend on which program ends
+first. Measured on one H200, see benchmarks/LOG.md.
 
 Letters: N rows, P experts of a row, E experts, the shared one included, I width inside one, H hidden.
 """
@@ -27,13 +27,13 @@ FEW = 8
 TILE = 16
 """Rows of one expert that are multiplied together."""
 ALONE = 64
-"""Rows of a call per program of one expert. Each program takes the expert's tiles of rows in turn."""
+"""Rows of a call for each program of one expert. A program takes the expert's tiles of rows in turn."""
 TURNS = 4
 """Programs per expert among which its tiles of rows are split, at most."""
 LOOK = 256
-"""Rows, at most, that are searched at a time for those that chose an expert."""
+"""The most rows that are searched at a time for those that chose an expert."""
 THINK = (64, 128, 4, 3)
-"""Outputs and inputs a turn of one program, warps and stages where rows are multiplied together: gate and up."""
+"""Tiles of gate and up where rows are multiplied together: outputs, inputs per iteration, warps, stages."""
 ANSWER = (64, 64, 4, 4)
 """The same for the down projection."""
 
@@ -155,7 +155,7 @@ def _answer(
 
 @triton.jit
 def _count(marks, rows, look: tl.constexpr):
-    """How many of the rows an expert's marks [N] name."""
+    """The number of rows that an expert's marks [N] name."""
     total = 0
     for start in tl.range(0, rows, look):
         at = start + tl.arange(0, look)
@@ -258,7 +258,7 @@ def _add_up(
 
 
 def _turn(inputs: int, most: int) -> int:
-    """Of inputs or outputs: the largest power of two that divides them, at most `most`."""
+    """The largest power of two that divides a number of inputs or outputs, at most `most`."""
     return min(inputs & -inputs, most)
 
 

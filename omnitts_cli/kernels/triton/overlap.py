@@ -1,7 +1,7 @@
 """Programmatic dependent launch: a kernel starts before the previous one has ended (Hopper and later).
 
-A kernel launched with `launch_pdl` may run up to its `wait` while its predecessor drains; what it reads
-before that must be constant, such as weights. Every such kernel waits, so kernels stay in order.
+A kernel launched with `launch_pdl` may run up to its `wait` while the previous kernel finishes; before `wait` it may
+read only constants such as weights. Every such kernel calls `wait`, so kernels stay in order.
 """
 
 from __future__ import annotations
@@ -40,9 +40,8 @@ def wait(early: tl.constexpr):
 
 @triton.jit
 def fetch_ahead(lines, width: tl.constexpr, count: tl.constexpr, pieces: tl.constexpr, early: tl.constexpr):
-    """Prefetch the first `width` bytes of `count` lines into the L2 cache while the previous kernel drains.
-
-    The copy engine does it: no register waits for what comes.
+    """Prefetch the first `width` bytes of `count` lines into the L2 cache while the previous kernel finishes. The copy
+    engine does this, without registers.
     """
     if early and pieces:
         piece: tl.constexpr = width // pieces

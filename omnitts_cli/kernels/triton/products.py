@@ -1,10 +1,11 @@
 """Products for few rows, fused with the norm before them and the add or gate after them where that is faster.
 
-A speech frame is a long chain of small products, so bytes and the number of kernels decide. Measured on one H200
-(benchmarks/LOG.md): for a single row a matrix-vector kernel reads the weights 1.2 to 3.5 times as fast as the vendor's
-library, norm and gate included. For 2 to 128 rows a narrow tensor-core kernel is fastest where the result is gated,
-one whose inner sum is split among programs where it is added to a residual, and the library everywhere else. On Hopper
-many_rows.py takes some of the products of 65 to 256 rows, and kernels/cuda/prefetched.py some of 17 to 256.
+A speech frame is a long chain of small products, so memory traffic and the number of kernels decide. Measured on one
+H200 (benchmarks/LOG.md): for a single row a matrix-vector kernel reads the weights 1.2 to 3.5 times as fast as the
+vendor's library, norm and gate included. For 2 to 128 rows, gated products are fastest with a narrow tensor-core
+kernel, products that are added to a residual with one whose inner sum is split among programs, and all others with the
+library. On Hopper many_rows.py takes some of the products of 65 to 256 rows, and kernels/cuda/prefetched.py some of 17
+to 256.
 
 The vector kernel computes the norm's scale in its one pass over the row: with y = W (x * n) and s = sum(x * x), the
 result is y * rsqrt(s / K + eps).
@@ -33,9 +34,9 @@ SWIGLU = tl.constexpr(2)
 MOST_ROWS = 128
 """Rows up to which the narrow kernels are used."""
 WIDEST = 64
-"""Rows of a tile at most. More rows take several tiles, whose weights come from the L2 cache."""
+"""The most rows of a tile. More rows take several tiles, and all but the first read weights from the L2 cache."""
 AHEAD = 1024
-"""Outputs up to which a split product prefetches its weights while the previous kernel drains. With more, the
+"""The most outputs for which a split product prefetches its weights while the previous kernel finishes. With more, the
 prefetch delays loads that are needed sooner."""
 
 
@@ -50,7 +51,7 @@ class Tile(NamedTuple):
 
 
 ADD_TILE = Tile(64, 128, 4, 4, parts=4)
-"""For a split product that is added to a residual, for a few rows."""
+"""The tile of a split product that is added to a residual, for a few rows."""
 
 
 @triton.jit
@@ -64,7 +65,7 @@ def _vector(
     total = tl.zeros((block_n, block_k), tl.float32)
     second = tl.zeros((block_n, block_k), tl.float32)
     squares = tl.zeros((block_k,), tl.float32)
-    # the weights do not depend on the kernel in front, so the first loads are issued before it ends
+    # the weights do not depend on the previous kernel, so the first loads are issued before it ends
     here = weight + lines[:, None] * inputs + lanes[None, :]
     tile = tl.load(here)
     gate = tl.load(here + outputs * inputs) if ending == SWIGLU else tile
@@ -130,7 +131,7 @@ def _parts(
     x, weight, sums, count, outputs: tl.constexpr, inputs: tl.constexpr, share: tl.constexpr, early: tl.constexpr,
     pieces: tl.constexpr, block_m: tl.constexpr, block_n: tl.constexpr, block_k: tl.constexpr,
 ):  # fmt: skip
-    """A product of few outputs whose inner sum is split: `share` inputs per part."""
+    """A product of few outputs whose inner sum is split into parts of `share` inputs."""
     rows = tl.program_id(0) * block_n + tl.arange(0, block_n)
     part = tl.program_id(1)
     batch = tl.program_id(2) * block_m + tl.arange(0, block_m)
@@ -164,14 +165,14 @@ def _swiglu(gate_up, out, inner: tl.constexpr, block: tl.constexpr, early: tl.co
 
 
 def _turn(inputs: int, most: int) -> int:
-    """Inputs per turn of the loop: the largest power of two that divides them, at most `most`."""
+    """Inputs per iteration: the largest power of two that divides them, at most `most`."""
     return min(inputs & -inputs, most)
 
 
 def _one_row(
     x: Tensor, norm: Tensor | None, eps: float, weight: Tensor, bias: Tensor | None, extra: Tensor | None, ending: int
 ) -> Tensor | None:
-    """The vector kernel; None for more rows, or sizes that its tile does not divide."""
+    """The vector kernel; None with more rows, or if its tile does not divide the sizes."""
     inputs = weight.shape[1]
     outputs = weight.shape[0] // (2 if ending == SWIGLU.value else 1)
     block_n, most, warps, *_ = _row_tile(ending, outputs, inputs)
@@ -231,7 +232,7 @@ def linear_add(x: Tensor, weight: Tensor, residual: Tensor, norm: Tensor, eps: f
 
 
 def _few_rows(x: Tensor, gate_up: Tensor) -> Tensor | None:
-    """The narrow gated kernel; None where the library is used."""
+    """The narrow gated kernel; None if the library is used."""
     inputs, outputs = gate_up.shape[1], gate_up.shape[0] // 2
     if (tile := many_rows.tile_of(many_rows.GATED, inputs, x, gate_up)) is not None:
         return many_rows.gated(x, gate_up, tile)
@@ -251,7 +252,7 @@ def _few_rows(x: Tensor, gate_up: Tensor) -> Tensor | None:
 
 
 def _shared_out(x: Tensor, weight: Tensor) -> Tensor | None:
-    """The parts of a product [parts, count, outputs] float32; None where the library is used."""
+    """The parts of a product [parts, count, outputs] float32; None if the library is used."""
     outputs, inputs = weight.shape
     if (tile := many_rows.tile_of(many_rows.ADDED, outputs, x, weight)) is not None:
         return many_rows.parted(x, weight, tile)

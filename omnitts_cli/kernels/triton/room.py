@@ -1,6 +1,5 @@
-"""How much shared memory the card has, and how deep a pipeline of loads may be in it.
-
-Tiles were measured on a card with 227 KiB a program. On one with less the same tiles are loaded fewer turns ahead.
+"""The shared memory of the card, and the depth of load pipelines that fit in it. Tiles were chosen on a card with 227
+KiB per program. With less, the same tiles are loaded fewer iterations ahead.
 """
 
 from __future__ import annotations
@@ -23,5 +22,5 @@ def shared_bytes() -> int:
 
 
 def stages_in(tile_bytes: int, most: int) -> int:
-    """How many tiles fit as pipeline stages, at most `most`."""
+    """The number of pipeline stages that fit, at most `most`."""
     return max(1, min(most, (shared_bytes() - SPARE) // tile_bytes))
