@@ -346,7 +346,7 @@ class Product:
     scale: Tensor | None = None  # [outputs] float32, of snake
     inverse: Tensor | None = None
     counts: Tensor | None = None  # int32 semaphores of kernels that split one product; zeros before and after
-    columns: int = 0  # of a frame, in a convolution whose calls have whole frames; 0: any number
+    columns: int = 0  # per frame, if calls consist of whole frames; 0: any number
 
 
 Unit = tuple[Product, Product]

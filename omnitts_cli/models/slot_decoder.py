@@ -420,7 +420,7 @@ def _stretch(stretch: Stretch, make: _Maker, before: tuple[Tensor, Tensor, float
 
 
 def _rise(rise: Rise, end: Snake, make: _Maker, columns: int) -> _Rise:
-    """`end` is the activation after the last unit; `columns` are those of a frame in front of the rise."""
+    """`end` is the activation after the last unit; `columns`: columns per frame before the rise."""
     conv, rate = rise.rise.conv, rise.rise.rate
     # [inputs, outputs, blocks, rate]: block b is what an input in column n adds to column n + b
     blocks = conv.weight.unflatten(2, (-1, rate)).flip(2)  # the tap of the oldest column comes first

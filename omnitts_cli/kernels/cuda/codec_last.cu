@@ -125,7 +125,7 @@ extern "C" __global__ void __launch_bounds__(512, 1) last(const __grid_constant_
           visible();
           arrive(copied + (unit - 1) * 8);
         }
-        if (opens && counts) { // the closing convolution's own, multiplied as the others, so that their bits are the same
+        if (opens && counts) { // the history of the closing convolution, multiplied like the other columns, for the same bits
           const u32 line = warp * 16 + lane / 4;
           const s64 at = (s64)stream * (CLOSING_PAST + p.columns) + line;
           u32 operands[N / 4];

@@ -113,8 +113,8 @@ def close(
     dry: bool = False,
     ordered: bool = False,
 ) -> bool:
-    """As in `CodecOps`; False if this kernel does not suit. `dry`: it is only compiled. `ordered`: it runs calls of any
-    size or none, as other kernels would add in another order."""
+    """As in `CodecOps`; False if this kernel does not apply. `dry`: it is only compiled. `ordered`: calls of every size
+    use it or none does, because other kernels add in another order."""
     streams, columns, _ = residual.shape
     turns, frame = streams * columns // COLUMNS, units[0][0].columns if units else 0
     if frame % COLUMNS or not frame if ordered else turns < ENOUGH:

@@ -215,8 +215,8 @@ def product(
     dry: bool = False,
     ordered: bool = False,
 ) -> bool:
-    """As in `CodecOps`; False if these kernels do not suit. `dry`: the kernel is only compiled. `ordered`: they run
-    calls of any size or none, as other kernels would add in another order."""
+    """As in `CodecOps`; False if these kernels do not apply. `dry`: the kernel is only compiled. `ordered`: calls of
+    every size use these kernels or none does, because other kernels add in another order."""
     kind = PRODUCTS.get((layer.taps, x.shape[2], layer.weight.shape[0], residual is not None))
     if kind is None or out is None or layer.activation != "snake" or layer.bias is None:
         return False
@@ -233,7 +233,7 @@ def residual_unit(
     dry: bool = False,
     ordered: bool = False,
 ) -> bool:
-    """As in `CodecOps`; False if these kernels do not suit. `dry` and `ordered` as in `product`."""
+    """As in `CodecOps`; False if these kernels do not apply. `dry` and `ordered` as in `product`."""
     kind = UNITS.get(residual.shape[2])
     if kind is None or conv.taps != kind.taps:
         return False
