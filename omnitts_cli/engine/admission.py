@@ -37,7 +37,7 @@ AT_FIRST = {"made": 0, "stop": Stop.RUNNING, "last": -1, "repeats": 0, "written"
 
 
 class Admission:
-    """Turns waiting requests into running ones, a run of prompt rows at a time."""
+    """Turns waiting requests into running ones, prefilling a limited number of prompt rows at a time."""
 
     def __init__(self, context: StepContext, stream: Stream, prefill: PrefillSteps) -> None:
         self._context, self._stream, self._prefill = context, stream, prefill
@@ -51,7 +51,7 @@ class Admission:
         return len(self._prefixes)
 
     def open(self, record: Record, slot: int) -> None:
-        """Draft the prompt and give the request its slot; raises OmniError where it cannot be spoken."""
+        """Draft the prompt and give the request its slot; raises OmniError if it cannot be spoken."""
         request, feed = record.known, None
         refuse_impossible(request)
         if record.turns is not None:
@@ -222,10 +222,9 @@ PIECE = 8
 
 
 class PrefillSteps:
-    """Prompt rows into the cache. A captured step takes the rows of many prompts end to end, in pieces of `PIECE`.
-
-    Each piece has its slot and its position, so only the last piece of a prompt is padded. One captured step per
-    total number of rows.
+    """Writes prompt rows into the cache. A captured step takes the rows of many prompts end to end, in pieces of
+    `PIECE` rows. Each piece has its own slot and position, so only the last piece of a prompt is padded. There is one
+    captured step per total number of rows.
     """
 
     def __init__(self, context: StepContext, stream: Stream) -> None:
@@ -247,7 +246,7 @@ class PrefillSteps:
         context.model.talker.prefill(self._rows[:size], starts, slots, context.cache, context.cache.capacity)
 
     def launch(self, runs: Sequence[PromptRun]) -> None:
-        """Any number of runs, none longer than `longest`."""
+        """Prefill any number of runs, none longer than `longest`."""
         # padding must stay inside the cache; near its end the exact length is run uncaptured
         padded = [run for run in runs if self._replays and self._end(run) <= self._context.cache.capacity]
         with self._stream:

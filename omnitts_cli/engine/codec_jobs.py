@@ -1,6 +1,6 @@
-"""CodecJobs: which frames go to the codec, when and how many together, and the sound that comes back.
+"""CodecJobs: decides which frames the codec decodes, when, and how many together; collects the sound.
 
-The first chunk is small so that sound starts at once; later ones grow with the lead of the playback, because large
+The first chunk is small, so that sound starts at once; later ones grow with the lead over playback, because large
 chunks cost less per frame. The sound does not depend on these sizes.
 """
 
@@ -25,8 +25,8 @@ from omnitts_cli.models.slot_decoder import slot_decoder
 LEAST_LEAD_S = 0.25
 """A player with less sound than this is served first."""
 PATIENCE = 2
-"""A chunk may wait for those of other requests, as one large call of the codec costs less than two: for up to this
-share (1 / PATIENCE) of the turns in which its frames were made. Its player has sound for twice those turns.
+"""One large codec call costs less than two small ones, so a chunk of n frames may wait for other requests for up to n /
+PATIENCE turns. Its player has sound for at least 2 n turns.
 """
 
 
@@ -37,7 +37,7 @@ class Due:
     record: Record
     frames: int
     urgency: float
-    padding: int = 0  # frames that the step decodes after these; their sound is dropped
+    padding: int = 0  # frames that are decoded after these and dropped
     patience: int = 0  # turns that these frames may wait for those of other requests
 
     @property
@@ -62,10 +62,9 @@ def due(
     fixed: bool = False,
     room: int = 0,
 ) -> Due | None:
-    """What to decode of a request that has `available` frames (reference included) and gains one every `frame_s`.
-
-    `fixed`: as much as fits at once, whatever the time, so that the cuts are the same in every run.
-    `room`: frames of the slot that a step may still read. The end of a request takes one padded step where it fits.
+    """The next chunk of a request that has `available` frames (reference included) and gains one every `frame_s`.
+    `fixed`: only full chunks, whatever the time, so that chunks are the same in every run. `room`: frames that the slot
+    still has space for; if a padded chunk fits into it, the end of a request is one chunk.
     """
     pending = available - record.decoding
     dropped = record.reference - record.decoding
@@ -73,7 +72,7 @@ def due(
         return Due(record, largest(sizes, min(pending, dropped)), -1.0)
     if pending <= 0:
         return None
-    starved = record.starved and record.turns is None  # the tokens of an answer follow soon
+    starved = record.starved and record.turns is None  # an answer's next tokens arrive soon
     nothing_follows = record.state is State.FINISHING or starved or record.paused
     if record.first_sound is None and record.decoding == record.reference:
         if pending < first and not nothing_follows:
@@ -82,14 +81,14 @@ def due(
     if fixed:
         full = pending >= sizes[-1] or nothing_follows
         return Due(record, largest(sizes, pending), 0.0) if full else None
-    if record.state is State.FINISHING:  # done, it frees its slot, so it goes before those with a lead
+    if record.state is State.FINISHING:  # it frees its slot when done, so it goes before those with a lead
         urgency = min(lead_s, LEAST_LEAD_S)
         if record.first_sound is not None and pending <= sizes[-1] and (size := fitting(sizes, pending)) <= room:
             return Due(record, pending, urgency, padding=size - pending)
         return Due(record, largest(sizes, pending), urgency)
     if nothing_follows or (record.jobs == 0 and lead_s < LEAST_LEAD_S):
         return Due(record, largest(sizes, pending), lead_s)
-    # half of the lead may pass until the next chunk is there
+    # the next chunk may take half of the lead
     wanted = max(largest(sizes, int(lead_s / 2 / frame_s)), sizes[0])
     if pending < wanted:
         return None
@@ -97,12 +96,12 @@ def due(
 
 
 def rows_together(frames: int, most_rows: int, most_frames: int | None) -> int:
-    """The most requests of a step of so many frames each."""
+    """The most requests in one codec call, with `frames` frames each."""
     return most_rows if most_frames is None else min(most_rows, max(most_frames // frames, 1))
 
 
 def together(dues: Sequence[Due], most_rows: int, most_frames: int | None = None) -> list[list[Due]]:
-    """Groups of equal size, the most urgent group first. `most_frames` limits the sum over a group."""
+    """Groups chunks of equal size, the most urgent group first. `most_frames` limits the frames of a group."""
     groups: dict[int, list[Due]] = {}
     for one in sorted(dues, key=lambda d: d.urgency):
         groups.setdefault(one.size, []).append(one)
@@ -114,13 +113,13 @@ def together(dues: Sequence[Due], most_rows: int, most_frames: int | None = None
 
 
 def grows(batch: Sequence[Due], pending: Iterable[int]) -> bool:
-    """Whether it is better to wait for other requests, which have `pending` frames and gain one a turn."""
+    """Whether other requests, which have `pending` frames and gain one per turn, could still join in time."""
     turns = min(one.patience for one in batch)
     return turns > 0 and any(0 < batch[0].size - count <= turns for count in pending)
 
 
 class SoundSteps:
-    """A chunk of the codec for several slots."""
+    """Launches the codec for chunks of several slots."""
 
     def __init__(self, context: StepContext, stream: Stream) -> None:
         self._context, self._stream = context, stream
@@ -141,11 +140,11 @@ class SoundSteps:
 
     @property
     def most_rows(self) -> int:
-        """Slots decoded together at most."""
+        """The most slots in one codec call."""
         return max(self._row_sizes)
 
     def _codes(self, frames: int, rows: int) -> tuple[Tensor, Tensor]:
-        """The codes to decode [rows, frames, G], and their slots. What pads a chunk may hold the end code."""
+        """The codes to decode [rows, frames, G], and their slots. The padding of a chunk may hold the end code."""
         slots, starts = self._inputs[rows]
         index = starts[:, None] + torch.arange(frames, device=slots.device)
         codes = self._context.table.codes[slots[:, None], index]
@@ -183,17 +182,17 @@ class SoundSteps:
 
 
 MOST = 4
-"""Jobs in flight at once; more would only queue up, and an urgent one must not wait long."""
+"""The most jobs in flight; more would only queue up and delay urgent ones."""
 FEW = 8
-"""Up to this many requests, the host also waits for the jobs that are queued before a first sound. Frames of few rows
-take the whole device, so each further frame in the queue would delay those jobs. On an H200 at 20 requests a second,
-the first packet's p95 is 12 instead of 17 to 21 ms.
+"""With up to this many requests, the host launches no further frame until all queued jobs with a first sound are done.
+A frame of few rows occupies the whole device, so it would delay them. On an H200 at 20 requests a second, the first
+packet's p95 is 12 ms instead of 17 to 21.
 """
 
 
 @dataclass(frozen=True, eq=False)
 class Decoded:
-    """Frames of one request from `start` on, as sound. The arrays are views of a job's."""
+    """The sound of one request's frames from `start` on. The arrays are views of a job's result."""
 
     record: Record
     start: int
@@ -203,19 +202,20 @@ class Decoded:
 
 @dataclass(frozen=True, eq=False)
 class CodecJob:
-    """A run of the codec in flight."""
+    """A codec call in flight."""
 
     fetch: Fetch
-    rows: list[tuple[Due, int]]  # first frame of each
+    rows: list[tuple[Due, int]]  # each with its first frame
 
     @property
     def awaited(self) -> bool:
-        """It holds a request's first sound, which is worth waiting for: the next frame has been launched already."""
+        """Whether it holds the first sound of a request. The host waits for it, since the next frame is already
+        launched."""
         return any(one.record.first_sound is None and start >= one.record.reference for one, start in self.rows)
 
 
 class CodecJobs:
-    """Decodes chunks in a stream of its own, after the frames that they are made of."""
+    """Decodes chunks in a stream of its own, each after its frames."""
 
     def __init__(self, context: StepContext, frame_stream: Stream) -> None:
         self._facts, self._plan, self._frame_stream = context.model.facts, context.plan, frame_stream
@@ -235,10 +235,7 @@ class CodecJobs:
         self._steps.clear(slots)
 
     def launch(self, records: Iterable[Record], turn_s: float = math.inf) -> bool:
-        """Decode what is due, as far as there is room; returns whether anything was launched.
-
-        `turn_s`: the time that a frame takes.
-        """
+        """Launch chunks that are due, up to MOST jobs; returns whether anything was launched. `turn_s`: time per frame."""
         if len(self._jobs) >= MOST:
             return False
         now, launched = time.perf_counter(), False
@@ -272,7 +269,7 @@ class CodecJobs:
             return None
         plan, made, least, frame_s = self._plan, record.made, self._facts.least_frames, self._frame_s
         if made < least and record.state is State.RUNNING:
-            # the end code cannot come sooner, so these frames are certain before they are reported
+            # the end code cannot come earlier, so these frames are certain before they are reported
             made = max(made, min(record.launched, least))
         available = record.reference + made
         if available <= record.decoding:
@@ -285,10 +282,9 @@ class CodecJobs:
         return due(record, available, lead_s, plan.chunks, plan.first_chunk, next_s, fixed=plan.fixed_chunks, room=room)
 
     def collect(self, wait: bool, speaking: int = 0) -> Iterator[Decoded]:
-        """What has come back, and with `wait` at least one job's.
-
-        `speaking`: the number of requests that have a slot.
-        After a job in which half of all have ended, jobs without a first sound stay for later, so that newcomers enter.
+        """Yields the sound of finished jobs; with `wait`, of at least one. `speaking`: the number of requests that have
+        a slot. After a job in which at least half of them have ended, jobs without a first sound are left for later, so
+        that waiting requests get slots sooner.
         """
         while self._jobs and (wait or self._awaited(speaking) or self._jobs[0].fetch.done()):
             wait = False  # one result is enough to go on with

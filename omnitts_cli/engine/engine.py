@@ -32,7 +32,7 @@ from omnitts_cli.request import Failed, Request
 News = Chunk | Failed
 
 TOGETHER = 16
-"""Prompts that are drafted and prefilled together; up to half of all that may enter, if requests are running."""
+"""Prompts that are drafted and prefilled together; while requests are running, up to half of all that may enter."""
 
 STOPPED: dict[Stop, Stopped] = {Stop.END: "end", Stop.LIMIT: "limit", Stop.STALL: "stall"}
 
@@ -93,7 +93,7 @@ class Engine:
         self._call(name, self._cancel)
 
     def pause(self, name: str) -> None:
-        """A slow listener: this request makes no more frames until `resume`. The others go on."""
+        """Stop making frames for this request until `resume`, for a slow listener. The others go on."""
         self._call(name, lambda record: setattr(record, "paused", True))
 
     def resume(self, name: str) -> None:
@@ -178,7 +178,7 @@ class Engine:
         return Clip.join(mine)
 
     def snapshot(self) -> Snapshot:
-        """What the engine holds now. Call it from the thread that calls `step`, between two steps."""
+        """The state of the engine now. Call it from the thread that calls `step`, between two steps."""
         return Snapshot(
             requests={name: RequestSnapshot.of(record) for name, record in list(self._records.items())},
             free=tuple(sorted(self._free)),
@@ -368,7 +368,7 @@ class Engine:
         self._hand_out(record, sound[missing : kept * per_frame].copy(), codes[:kept].copy(), stopped)
 
     def _until_silence(self, record: Record, sound: np.ndarray, frames: int) -> int:
-        """How many frames to keep: all, unless the request has now been silent for too long."""
+        """The number of frames to keep: all, unless the request has been silent for too long."""
         if record.request.ignore_end:
             return frames
         for index, peak in enumerate(np.abs(sound).reshape(frames, -1).max(1)):

@@ -27,7 +27,8 @@ SOUND_ROWS = (1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 
 
 def share_of(slots: int) -> int:
-    """Requests that enter in one turn; up to 64 are decoded together. Larger steps cost less per request."""
+    """The number of requests admitted in one turn, and the most slots per codec call. Larger steps cost less per
+    request."""
     return max(32, slots // 2)
 
 
@@ -47,12 +48,12 @@ class Plan:
     prompt_run: int = 256  # rows of one prompt between two frames
     first_chunk: int = 1
     admissions: int = 32  # prompts that advance between two frames
-    burst: int = 1  # the same while no request is running, if that is more
+    burst: int = 1  # the same while no request is running, if larger
     ahead: int = 2  # frames launched before the oldest one's report is awaited
-    text_rows: int = 256  # of a slot's ring; longer feeds are topped up
+    text_rows: int = 256  # in the ring of a slot; longer feeds are sent in parts
     prefixes: int = 64  # prompt prefixes whose keys and values are kept
-    stall_frames: int = 50  # the same group-0 code for this long: 4 s
-    silence_frames: int = 125  # below -60 dBFS for this long: 10 s
+    stall_frames: int = 50  # stop after the same group-0 code for this long: 4 s
+    silence_frames: int = 125  # stop after silence (below -60 dBFS) for this long: 10 s
     capture: bool = True
     fixed_chunks: bool = False  # chunks of `first_chunk` and of the largest size, whatever the time
 
@@ -89,7 +90,7 @@ class Plan:
         return whole.with_slots(slots)
 
     def with_slots(self, slots: int) -> Plan:
-        """The same with at most as many slots, buckets and admissions; with fewer, its steps are those of `of`."""
+        """The same plan for `slots` slots. With fewer, buckets, admissions and codec calls are those of `of`."""
         buckets = (*sorted({size for size in self.buckets if size < slots}), slots)
         admissions, burst, sound_rows = min(self.admissions, slots), min(self.burst, slots), self.sound_rows
         if slots < self.slots:

@@ -45,7 +45,7 @@ class TextLoop:
         self._waiting: deque[TextRecord] = deque()
         self._admitted: list[TextRecord] = []  # in the order in which they got their slots
         self._free = list(range(plan.slots))  # the one that has been free for longest comes first
-        self._held: list[list[int]] = [[] for _ in range(plan.slots)]  # tokens whose keys and values a slot holds
+        self._held: list[list[int]] = [[] for _ in range(plan.slots)]  # tokens whose keys and values are in the slot
         self._reports: deque[tuple[Fetch, list[TextRecord]]] = deque()
         self._news: list[Token] = []
         self._begun = False  # first tokens of spoken answers are in flight; they are awaited before any launch
@@ -276,7 +276,7 @@ def prompt_keys(request: TextRequest, places: Sequence[int]) -> list[int]:
 
 
 def common_length(held: Sequence[int], prompt: Sequence[int]) -> int:
-    """Tokens at the front that both have."""
+    """The length of the common prefix."""
     count = min(len(held), len(prompt))
     if held[:count] == list(prompt[:count]):
         return count

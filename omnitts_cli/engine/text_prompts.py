@@ -184,9 +184,8 @@ class TextPrompts:
 
 
 def tapped_states(model: TextModel, plan: TextPlan) -> Tensor | None:
-    """Room for what the talker reads of recordings, by slot and position [slots, positions, H].
-
-    It is kept like keys and values, because the states of a recording depend on all that stands before it.
+    """A buffer for the talker's input rows of recordings, by slot and position [slots, positions, H]. They are kept
+    like keys and values, because the states of a recording depend on everything before it.
     """
     if model.projection is None or model.tower is None:
         return None

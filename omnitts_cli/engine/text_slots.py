@@ -32,7 +32,7 @@ class TextPlan:
     buckets: tuple[int, ...] = BUCKETS
     run: int = 1024  # rows prefilled between two steps; shorter runs read every expert for fewer rows
     idle_run: int = 4096  # the same while no answer is being written
-    together: int = 256  # rows of a prompt up to which it is prefilled together with others
+    together: int = 256  # longest prompt that is prefilled together with others
     prompt_rows: tuple[int, ...] = (16, 64, 128, 256)  # of all short prompts in a captured run, padding included
     whole_rows: tuple[int, ...] = (512, 1024, 1536, 2048, 2560, 3072, 4096)  # the same of the first run of a long one
     ahead: int = 2  # steps launched before the oldest one's report is awaited

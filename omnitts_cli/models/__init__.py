@@ -1,1 +1,1 @@
-"""Maths: networks as functions of their arguments. No slots, devices, checkpoints or family names."""
+"""Networks as functions of their arguments; they know nothing of slots, devices, checkpoints or families."""

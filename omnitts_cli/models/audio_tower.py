@@ -1,6 +1,7 @@
 """The audio tower: a recording at 16 kHz -> its log-mel spectrum -> 13 rows a second of a thinker's input.
 
-Every clip is encoded by itself: beside a longer one, its last columns would be padded and its rows would change.
+Each clip is encoded on its own: in a batch with a longer one, its last columns would be padded and its rows would
+change.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ SHORTEST_S = 0.1
 
 @dataclass(frozen=True, eq=False)
 class Sound:
-    """A clip as a thinker takes it. `key` depends on its content alone."""
+    """A clip as input of a thinker. `key` depends on its content only."""
 
     mel: np.ndarray  # [columns, bands] float32
     tokens: int  # rows of the tower
@@ -47,13 +48,13 @@ class Sound:
 
 
 def tokens_of(columns: int) -> int:
-    """The number of rows that the tower makes of a number of columns."""
+    """The number of output rows for a number of columns."""
     whole, rest = divmod(columns, PIECE)
     return whole * shrunk(PIECE) + shrunk(rest)
 
 
 def shrunk(columns: int) -> int:
-    """Columns of one piece after three convolutions of stride 2."""
+    """The number of columns of one piece after three convolutions of stride 2."""
     for _ in range(3):
         columns = -(-columns // 2)
     return columns
@@ -72,7 +73,7 @@ def log_mel(sound: Tensor) -> Tensor:
     spectrum = torch.stft(
         sound, WINDOW, HOP, window=torch.hann_window(WINDOW), center=True, pad_mode="reflect", return_complex=True
     )
-    power = spectrum[:, :-1].abs().square()  # the last column is half made of the mirror
+    power = spectrum[:, :-1].abs().square()  # half of the last column comes from the mirrored end
     decades = (filters() @ power).clamp(min=1e-10).log10()
     return (torch.maximum(decades, decades.max() - 8.0) + 4.0) / 4.0
 
@@ -115,7 +116,7 @@ class TowerLayer(nn.Module):
 
 
 def sinusoids(count: int, width: int) -> Tensor:
-    """The place inside a piece as sines and cosines: [count, width]."""
+    """Sinusoidal positions inside a piece: [count, width]."""
     half = width // 2
     rates = torch.exp(torch.arange(half) * (-math.log(10_000) / (half - 1)))
     turned = torch.arange(count)[:, None] * rates
@@ -155,7 +156,7 @@ class AudioTower(nn.Module):
         return self.last(F.gelu(self.first(self.norm(rows))))
 
     def _convolved(self, pieces: Tensor) -> Tensor:
-        """[B, bands, columns] -> [B * columns / 8, width] with the place inside the piece added."""
+        """[B, bands, columns] -> [B * columns / 8, width], with the positions inside the piece added."""
         x = pieces[:, None].to(self.join.weight.dtype)
         for conv in self.convs:
             x = F.gelu(conv(x))

@@ -1,13 +1,13 @@
 """The decoding half of both codecs: codes -> sound, whole or chunk by chunk.
 
 CodecDecoder is that of Qwen3-TTS, Code2Wav that of Qwen3-Omni; UpsamplingDecoder is what they share, from the windowed
-transformer to the sound. A decoder upsamples in two stages. Stretches make more frames of the same width; rises halve
-the width while they make samples of them. Every convolution is causal: frame t first changes sample
-t * samples_per_frame, and a stream cut into chunks of any size gives the sound of the whole clip.
+transformer to the sound. A decoder upsamples in two stages: "stretches" keep the width; "rises" halve it at each step,
+down to samples. Every convolution is causal: frame t first changes sample t * samples_per_frame, and a stream cut into
+chunks of any size gives the sound of the whole clip.
 
-A codec may cut its first samples (`cuts`). They are zeroed where they are made, so that later layers see silence
-before the beginning, as at the start of any stream. To keep shapes fixed, a step always returns T * samples_per_frame
-samples; the first `missing_samples` of a stream are to be dropped.
+A codec may cut the first samples after a rise (`cuts`). They are set to zero there, so that later layers see silence,
+as at the start of any stream. To keep shapes fixed, a step always returns T * samples_per_frame samples; the first
+`missing_samples` of a stream are to be dropped.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from omnitts_cli.models.codec_layers import (
 from omnitts_cli.models.roles import CodecState
 
 Apply = Callable[[str, nn.Module, Tensor], Tensor]
-"""(name, layer, x) -> the layer's output; its history is read from and written to the stream's state."""
+"""(name, layer, x) -> the layer's output. The layer's history is read from and written to the stream's state."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,11 +71,11 @@ class UpsamplingShape:
 
 
 class Stretch(nn.Module):
-    """More frames of the same width, then a ConvNeXt block."""
+    """Upsamples at the same width, then a ConvNeXt block."""
 
     def __init__(self, shape: UpsamplingShape, rate: int) -> None:
         super().__init__()
-        # each input makes a block of samples of its own, so there is no history
+        # each input has its own block of outputs, so there is no history
         self.rise = nn.ConvTranspose1d(shape.latent, shape.latent, rate, rate)
         self.mix = ConvNeXt(shape.latent, shape.kernel, shape.expansion, shape.norm_eps)
         self.past_shape = self.mix.past_shape
@@ -96,14 +96,15 @@ class Rise(nn.Module):
 
 
 class UpsamplingDecoder(nn.Module, ABC):
-    """Fills the Codec role; a child makes the transformer's input of the codes."""
+    """Fills the Codec role; a child class computes the transformer's input from the codes."""
 
     def __init__(self, shape: UpsamplingShape) -> None:
         super().__init__()
         self.shape = shape
 
     def _add_layers(self) -> None:
-        """Everything from the transformer on, after the child's own layers: initial values depend on the order."""
+        """Creates the transformer and all later layers. Called after the child's own layers, because initial values
+        depend on the order."""
         shape = self.shape
         self.transformer = WindowedTransformer(shape.transformer, shape.latent, shape.window)
         self.stretches = nn.ModuleList(Stretch(shape, rate) for rate in shape.stretches)
@@ -131,7 +132,7 @@ class UpsamplingDecoder(nn.Module, ABC):
 
     @property
     def dtype(self) -> torch.dtype:
-        """Number format of the layers."""
+        """The dtype of the layers."""
         return self.closing.conv.weight.dtype
 
     def prepare(self, dtype: torch.dtype = torch.float32) -> None:
@@ -160,7 +161,7 @@ class UpsamplingDecoder(nn.Module, ABC):
         return sound.clamp(-1.0, 1.0), state
 
     def initial_state(self, rows: int, device: torch.device | str, dtype: torch.dtype) -> CodecState:
-        """New streams. `dtype` is the decoder's own number format."""
+        """The state of new streams; `dtype` is that of the decoder."""
         shapes = {name: layer.past_shape for name, layer in self._layers_with_history()}
         shapes["keys"] = shapes["values"] = self.transformer.past_shape
         state = {name: torch.zeros(rows, *shape, device=device, dtype=dtype) for name, shape in shapes.items()}
@@ -223,7 +224,7 @@ class CodecDecoder(UpsamplingDecoder):
         return self.quantiser.decode(codes)
 
     def sound(self, latent: Tensor) -> Tensor:
-        """Quantised latent [B, T, quantised] -> sound before it is clamped: where training enters and measures."""
+        """Quantised latent [B, T, quantised] -> sound before it is clamped; used in training."""
         state = self.initial_state(latent.shape[0], latent.device, self.dtype)
         return self._run(latent, state)[0]
 
@@ -239,10 +240,9 @@ class CodecDecoder(UpsamplingDecoder):
 
 
 def decode_in_pieces(codec: CodecDecoder, codes: Tensor, frames: int = 300, context: int = 25) -> Tensor:
-    """The published way to decode long clips: codes [B, T, G] -> sound [B, samples].
-
-    Pieces of `frames` frames are decoded independently, each after `context` frames of the piece before. From the
-    second piece on this is not quite the sound of one pass; it is here for comparisons.
+    """The published way to decode long clips: codes [B, T, G] -> sound [B, samples]. Pieces of `frames` frames are
+    decoded independently, each with the last `context` frames of the piece before as context. From the second piece on,
+    the sound differs slightly from that of one pass; for comparisons only.
     """
     pieces = []
     for start in range(0, codes.shape[1], frames):
@@ -271,7 +271,7 @@ class Code2WavShape(UpsamplingShape):
 
 
 class Code2Wav(UpsamplingDecoder):
-    """The codec of Qwen3-Omni, which only decodes; its sound begins a little after its frames do.
+    """The codec of Qwen3-Omni, which only decodes; its sound begins slightly later than its first frame.
 
     The transformer's input is the mean of one table's rows for the codes of a frame. Each transposed convolution cuts
     its first samples; except in the first frame of a stream, cutting at the other end would give the same samples.

@@ -1,7 +1,7 @@
 """CodecEncoder: sound -> codes. For cloning and training only.
 
-Encode one clip at a time: each convolution pads the end of the clip in its own layer, so a clip padded with silence to
-the length of another gets other values in its last frame.
+Encode one clip at a time: each convolution pads the end of the clip itself, so a clip padded with silence to the length
+of another has different values in its last frame.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from omnitts_cli.models.layers import angles
 class ClipConv(nn.Module):
     """A causal convolution with a stride, over a whole clip: ceil(T / stride) outputs.
 
-    The clip's two ends are padded here, layer by layer: with zeros, or with copies of the end values.
+    Both ends of the clip are padded in this layer: with zeros, or with copies of the end values.
     """
 
     def __init__(
@@ -92,14 +92,14 @@ class EncoderShape:
     codes: int  # per group
     book_width: int
     filters: int
-    falls: tuple[int, ...]  # rates, from the sound on
+    falls: tuple[int, ...]  # downsampling rates, in order
     transformer: TransformerShape
     last_fall: int = 2  # after the transformer
     dilations: tuple[int, ...] = (1,)  # of the residual units before each fall
     kernel: int = 7
     unit_kernel: int = 3
     closing_kernel: int = 3
-    squeeze: int = 2  # how much narrower a residual unit is inside
+    squeeze: int = 2  # factor by which a residual unit is narrower inside
 
     @property
     def samples_per_frame(self) -> int:
@@ -156,7 +156,7 @@ class CodecEncoder(nn.Module):
         return self.quantiser.encode(self.latent(sound))
 
     def latent(self, sound: Tensor) -> Tensor:
-        """sound [B, n] -> [B, T, hidden], what is to be quantised."""
+        """sound [B, n] -> latents [B, T, hidden], before quantisation."""
         x = self.opening(sound[:, None])  # [B, filters, n]
         for fall in self.falls:
             x = fall(x)

@@ -36,8 +36,8 @@ def convolve(x: Tensor, conv: nn.Conv1d) -> Tensor:
 
 def spread(x: Tensor, conv: nn.ConvTranspose1d) -> Tensor:
     """conv(x) without the samples after the last input's own block; x [B, C, columns] -> [B, outputs, columns * rate].
-
-    The kernel is a whole number of blocks of `rate` samples: each input adds to its own block and the next ones.
+    The kernel is a whole number of blocks of `rate` samples; each input adds to its own block and to the following
+    ones.
     """
     (rate,), columns = conv.stride, x.shape[-1]
     if columns > FEW:
@@ -66,7 +66,7 @@ class CausalConv(nn.Module):
 
 
 class CausalRise(nn.Module):
-    """A transposed convolution that makes `rate` samples of each input and adds to those of the next inputs."""
+    """A transposed convolution: each input makes `rate` samples and adds to those of the next inputs."""
 
     def __init__(self, inputs: int, outputs: int, blocks: int, rate: int) -> None:
         super().__init__()
@@ -77,7 +77,7 @@ class CausalRise(nn.Module):
     def forward(self, x: Tensor, past: Tensor) -> tuple[Tensor, Tensor]:
         """x [B, inputs, T] -> [B, outputs, T * rate], next past."""
         whole = torch.cat([past, x], -1)
-        # the first samples belong to the past and were returned by the last call
+        # the first samples were already returned by the last call
         return spread(whole, self.conv)[..., past.shape[-1] * self.rate :], whole[..., x.shape[-1] :].clone()
 
 
@@ -257,10 +257,8 @@ class WindowedTransformer(nn.Module):
 
 
 class Books(nn.Module):
-    """A run of books, each coding what the ones before it left over.
-
-    Everything in the quantiser is float32 whatever the rest of the codec uses: a nearest neighbour that is decided by
-    rounding is another code, and the lookup is a thousandth of the work.
+    """Residual codebooks: each codes the remainder of the ones before it. The quantiser is always float32, because
+    rounding could change the nearest entry, and the lookup is a thousandth of the work.
     """
 
     def __init__(self, books: int, codes: int, book_width: int, width: int) -> None:
@@ -282,7 +280,7 @@ class Books(nn.Module):
         rest = self.into(latent)
         codes = []
         for book in self.books:
-            # one matrix per clip: the rounding of a clip's distances must not depend on its neighbours
+            # one matrix per clip, so that the rounding of its distances does not depend on the others
             nearest = torch.cdist(rest, book.expand(rest.shape[0], -1, -1)).argmin(-1)  # [B, T]
             rest = rest - F.embedding(nearest, book)
             codes.append(nearest)
@@ -290,7 +288,7 @@ class Books(nn.Module):
 
 
 class SplitQuantiser(nn.Module):
-    """Group 0 has a book of its own; groups 1.. start again from the same latent, not from its remainder."""
+    """Group 0 has a codebook of its own; groups 1.. code the same latent, not the remainder of group 0."""
 
     def __init__(self, groups: int, codes: int, book_width: int, width: int) -> None:
         super().__init__()

@@ -1,6 +1,5 @@
-"""What becomes input rows of the talker: codes (FrameEmbedder), text (TextEmbedder, cached by KnownRows), prompts.
-
-PromptRows makes the rows of many prompts at once: those of sixteen take a device as long as those of one.
+"""Input rows of the talker: from codes (FrameEmbedder), from text (TextEmbedder, cached by KnownRows), and of whole
+prompts. PromptRows makes the rows of many prompts at once: sixteen take a device no longer than one.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from omnitts_cli.request import Request
 
 
 class FrameEmbedder(nn.Module):
-    """One table per code group, summed. Group 0's table also holds the control ids of prompts."""
+    """The sum of one table per code group. Group 0's table also holds the control ids of prompts."""
 
     def __init__(self, vocabulary: int, groups: int, codes: int, hidden: int) -> None:
         super().__init__()
@@ -39,7 +38,7 @@ class FrameEmbedder(nn.Module):
         return F.embedding(codes, self.first if group == 0 else self.rest[group - 1])
 
     def frame(self, codes: Tensor) -> Tensor:
-        """[..., G] -> [..., H]; the groups are added in one sum, which rounds once in bfloat16."""
+        """[..., G] -> [..., H]; all groups are added in one sum, so bfloat16 rounds once."""
         groups = torch.arange(self.rest.shape[0], device=codes.device) * self.rest.shape[1]
         rest = F.embedding(codes[..., 1:] + groups, self.rest.flatten(0, 1))
         return torch.cat([F.embedding(codes[..., :1], self.first), rest], -2).sum(-2)  # [..., G, H] -> [..., H]
@@ -66,10 +65,8 @@ class TextEmbedder(nn.Module):
         return self.out(F.silu(self.inner(self.table[ids])))
 
     def rows(self, ids: Tensor) -> Tensor:
-        """[N] -> [N, H], always computed in blocks of one size.
-
-        A product's rounding depends on its shape; with one shape a token has the same row alone, in a
-        long text, and in text that arrives word by word.
+        """[N] -> [N, H], always computed in blocks of one size. The rounding of a product depends on its shape; with
+        one shape, a token has the same row in every text and in text that arrives word by word.
         """
         count = ids.shape[0]
         blocks = F.pad(ids, (0, -count % BLOCK)).split(BLOCK)
@@ -77,9 +74,8 @@ class TextEmbedder(nn.Module):
 
 
 class KnownRows:
-    """A cache of text rows in one table on the device: most tokens of a text have occurred before.
-
-    The embedder's weights must not change meanwhile.
+    """A cache of text rows in one table on the device, because most tokens of a text have occurred before. The
+    embedder's weights must not change.
     """
 
     def __init__(self, text: TextEmbedder, most: int = 8192) -> None:
@@ -90,7 +86,7 @@ class KnownRows:
     def rows(
         self, ids: Sequence[int], place: Callable[[np.ndarray], Tensor], also: Sequence[int] = ()
     ) -> tuple[Tensor, Tensor]:
-        """[N] -> [N, H], a tensor of its own; and the numbers of `also`, which go to the device in the same copy."""
+        """[N] -> [N, H], a new tensor; and the numbers of `also` on the device, from the same copy."""
         new = [index for index in dict.fromkeys(ids) if index not in self._places]
         if len(self._places) + len(new) > self._most:  # rare, so start over
             self._places.clear()
@@ -102,7 +98,7 @@ class KnownRows:
         sent = place(np.array([*(self._places[index] for index in ids), *also], np.int64))
         return self._table[sent[: len(ids)]], sent[len(ids) :]
 
-    @torch.inference_mode(False)  # a CPU's stream is in that mode, and tensors made there are read-only elsewhere
+    @torch.inference_mode(False)  # a CPU's stream is in inference mode, and tensors created in it are read-only outside
     @torch.no_grad()
     def _learn(self, new: list[int], place: Callable[[np.ndarray], Tensor]) -> None:
         rows, begin = self._text.rows(place(np.array(new, np.int64))), len(self._places)
@@ -118,7 +114,7 @@ class KnownRows:
 
 
 Place = Callable[[np.ndarray], Tensor]
-"""Puts an array where the model is."""
+"""Copies an array to the device of the model."""
 
 
 class PromptRows:
@@ -177,7 +173,7 @@ class PromptRows:
 
 
 def refuse_too_long(draft: Draft, most: int) -> None:
-    """Raise InputError for a prompt that leaves no room for speech in the model's `most` positions."""
+    """Raise InputError if a prompt leaves no room for speech in the model's `most` positions."""
     rows, what, hint = len(draft.text) + len(draft.feed), "the text needs", "split the text"
     if draft.reference is not None:
         what, hint = "text and reference need", f"{hint}, or use a shorter reference clip"

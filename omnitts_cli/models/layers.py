@@ -28,7 +28,7 @@ def angles(positions: Tensor, head_dim: int, theta: float) -> tuple[Tensor, Tens
 
 
 def zeros(shape: tuple[int, ...], *, device: torch.device | str, dtype: torch.dtype) -> Tensor:
-    """torch.zeros; on a CPU the system gives the memory when it is first written, so that unused slots take none."""
+    """torch.zeros; on a CPU, memory is allocated at the first write, so that unused slots take none."""
     size = 4 * math.prod(shape)
     if torch.device(device).type != "cpu" or dtype != torch.float32 or not size or not hasattr(mmap, "MAP_PRIVATE"):
         return torch.zeros(shape, device=device, dtype=dtype)
@@ -68,7 +68,7 @@ class KVCache:
 
         Without `cleared` the memory is left as it is, for a caller whose `width` never covers an unwritten position.
         """
-        # a masked NaN would still poison the product of weights and values
+        # a masked NaN would still spread in the product of weights and values
         make = zeros if cleared else torch.empty
         keys, values = make((2, layers, slots, kv_heads, capacity, head_dim), device=device, dtype=dtype)
         return KVCache(keys, values, *(turns or angles(torch.arange(capacity, device=device), head_dim, rope_theta)))
@@ -165,7 +165,7 @@ class Stack(nn.Module):
         return [LayerWeights(**{name: getattr(layer, name).detach() for name in names}) for layer in self.layers]
 
     def to_input_major(self, weight: nn.Parameter) -> None:
-        """Store `weight` input-major, the layout the fused CPU stack reads."""
+        """Store `weight` input-major, the layout that the fused CPU stack reads."""
         if self.fused is not None:
             weight.data = weight.data.mT.contiguous().mT
 
@@ -208,7 +208,8 @@ class Stack(nn.Module):
         return self._run(rows, self.attention(positions, slots, cache, width), tap)
 
     def fill(self, rows: Tensor, positions: Tensor, slots: Tensor, cache: KVCache, width: int) -> None:
-        """Writes the keys and values of rows [B, P, H]. What only hidden states need is left out of the last layer."""
+        """Writes the keys and values of rows [B, P, H]; skips the part of the last layer that only hidden states
+        need."""
         if self.fused is not None and positions.shape[1] <= self.fused.most_rows:
             self.fused(rows, positions, slots, cache.cos, cache.sin, cache.keys, cache.values)
             return
@@ -255,9 +256,8 @@ class Stack(nn.Module):
     def _run(
         self, x: Normed, attend: Callable[[int, Tensor], Tensor], tap: Tap | None = None, fills: bool = False
     ) -> Normed:
-        """`attend` takes a layer's index and its projection, and returns the concatenated heads.
-
-        With `fills` it ends when the last layer has attended: only the cache is wanted.
+        """`attend` takes a layer's index and its projection, and returns the concatenated heads. With `fills`, only the
+        cache is wanted, so it ends after the attention of the last layer.
         """
         ops, eps = self.ops, self.shape.eps
         norms = [*(layer.input_norm for layer in self.layers[1:]), self.norm]

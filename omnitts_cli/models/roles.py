@@ -1,7 +1,5 @@
-"""The words in which families and the engine meet: Facts, Draft, Prompt, the roles, SpeechModel.
-
-A family fills the roles; the engine uses them without knowing which family did. Nothing here imports a family, the
-engine or a device.
+"""The interface between families and the engine: Facts, Draft, Prompt, the roles, SpeechModel. A family implements the
+roles; the engine does not know which family it was. Nothing here imports a family, the engine or a device.
 
 Letters in shape comments: B rows, G code groups, T frames, P prompt rows, N text rows, H hidden
 width of the talker, V codes.
@@ -31,7 +29,7 @@ LEAST_FRAMES = 2
 Choose = Callable[[int, Tensor, Normed | None], tuple[Tensor, Normed | None]]
 """(group, logits [B, V], table with rows [V, W]) -> codes [B] and their rows of the table [B, W], if there is one.
 
-How the engine samples; the models know no sampling settings.
+How the engine samples; models do not know sampling settings.
 """
 
 
@@ -63,12 +61,12 @@ class Turns:
     ids: list[int]
     places: list[int] = field(default_factory=list)  # in `ids`, of the rows below
     rows: Tensor | None = None  # [len(places), H] instead of text rows, for recordings
-    ready: object | None = None  # the event after which `rows` may be read
+    ready: object | None = None  # event after which `rows` may be read
 
 
 @dataclass(frozen=True, eq=False)
 class Draft:
-    """A prompt as ids, which can be read and compared. Every kind of voice (named, cloned, designed) ends here.
+    """A prompt as ids, which can be read and compared, for every kind of voice (named, cloned, designed).
 
     A row is the sum of a text row and, except in the first rows, a codec row: `codec` belongs to the last rows of
     `text`, one to one. The speaker's vector is at `speaker_at` (an index of `codec`), the frames of the reference start
@@ -82,7 +80,7 @@ class Draft:
     spoken: int = 0  # ids of the text to be spoken, without the template: for the runaway limit
     speaker_at: int | None = None
     frames_at: int | None = None
-    shared: int = 0  # rows at the front that depend on `shared_key` alone, so that their keys and values can be copied
+    shared: int = 0  # leading rows that depend on `shared_key` alone, so their keys and values can be copied
     embedding: np.ndarray | None = None  # [H] float32, the speaker's row
     reference: np.ndarray | None = None  # [R, G] int64; decoded first, and its sound is dropped
     turns: Turns | None = None  # `text` begins with their ids
@@ -94,7 +92,7 @@ class Draft:
 
     @cached_property
     def shared_key(self) -> tuple[object, ...]:
-        """Everything that the shared rows are made of: equal keys mean equal rows."""
+        """Everything that determines the shared rows: equal keys mean equal rows."""
         with_codec = self.shared - self.bare
         content = blake2b(digest_size=16)
         if self.embedding is not None:
@@ -115,10 +113,10 @@ class Prompt:
 
 
 class LiveText(Protocol):
-    """Turns text that arrives in pieces into rows; all together they are the rows of the whole text."""
+    """Turns text that arrives in pieces into rows; joined, they are the rows of the whole text."""
 
     def write(self, text: str) -> Tensor:
-        """[n, H], the rows that became certain; n may be 0."""
+        """[n, H], the rows that more text can no longer change; n may be 0."""
         ...
 
     def close(self) -> Tensor:
@@ -139,7 +137,7 @@ class LiveIds(Protocol):
 
 
 class TooEarly(InputError):
-    """Too few tokens of the text are certain yet; more of it, or its end, will make them."""
+    """Too few tokens of the text are certain yet; raised until more text, or its end, has arrived."""
 
 
 class Prompter(Protocol):
@@ -163,7 +161,7 @@ class Prompter(Protocol):
 
 
 class AnswerPrompter(Prompter, Protocol):
-    """A prompter of a model whose thinker writes what is spoken."""
+    """The prompter of a model whose thinker writes the text that is spoken."""
 
     def answer(self, request: Request, turns: Turns, ids: Sequence[int], more: bool) -> tuple[Draft, LiveIds | None]:
         """The prompt of an answer that begins with the tokens `ids`; without `more`, they are all of it.
@@ -236,7 +234,7 @@ CodecState = dict[str, Tensor]
 class SlotDecoder(Protocol):
     """A codec with the state of many streams in slots."""
 
-    in_c: bool  # decoding is one call that releases Python's lock; calls for different slots may run at once
+    in_c: bool  # decoding is one call that releases Python's lock; calls for different slots may run in parallel
 
     def prepare(self, sizes: Sequence[tuple[int, int]]) -> None:
         """Announce the sizes of later calls, (frames, rows)."""
@@ -269,7 +267,7 @@ class Codec(Protocol):
 
 @dataclass
 class SpeechModel:
-    """A loaded bundle of roles. `speakers` maps each named voice to one line about it."""
+    """A loaded model, one object for each role. `speakers` maps each named voice to one line about it."""
 
     name: str
     facts: Facts

@@ -1,8 +1,6 @@
-"""Sampling: logits + per-row settings + (seed, frame, group) -> a code. No hidden generator.
-
-The order of processors is the official one: repetition penalty, least length, suppression,
-temperature, top-k, top-p, one draw. Settings are tensors with one entry per row, so requests with
-different settings share a batch and a captured graph.
+"""Sampling: logits + per-row settings + (seed, frame, group) -> a code. There is no generator with a state. The
+processors have the official order: repetition penalty, least length, suppression, temperature, top-k, top-p, one draw.
+Settings are tensors with one entry per row, so requests with different settings share a batch and a captured graph.
 """
 
 from __future__ import annotations
@@ -109,7 +107,8 @@ def _choose(
 
 
 CANDIDATES = 1024
-"""Tokens that a draw considers, the likeliest ones. Sorting all 152,064 of a vocabulary would take a step's time."""
+"""The number of likeliest tokens that a draw considers. Sorting a whole vocabulary of 152,064 would take as long as a
+step."""
 
 
 def choose_token(

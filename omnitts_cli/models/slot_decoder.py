@@ -1,8 +1,7 @@
 """SlotDecoder: the codec for many streams, each with its state in a slot: the next codes of some slots -> their sound.
-
-Two kinds. One calls the codec's own `step` on the slots' rows of its state. The other runs an UpsamplingDecoder over a
-table of operations, with time as the middle axis. It rearranges the weights once: norms and scales are folded into
-them, and consecutive linear layers become one.
+There are two kinds. One calls the codec's own `step` on the state of the slots. The other runs an UpsamplingDecoder
+with a table of operations and time as the middle axis. It rearranges the weights once: norms and scales are folded in,
+and consecutive linear layers become one.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ def slot_decoder(codec: Codec, slots: int, longest: int, ops: CodecOps | None = 
 
 
 def call_bytes(codec: Codec, frames: int, rows: int) -> int:
-    """About the device memory that one call takes: the inputs of all layers, and the widest ones in float32."""
+    """Estimates the device memory of one call: the inputs of all layers, and the widest ones in float32."""
     if not isinstance(codec, UpsamplingDecoder):
         return 0
     tracks = _tracks(codec)
@@ -242,7 +241,7 @@ class FusedSlotDecoder:
         return following
 
     def _close(self, tracks: Sequence[Tensor], rise: _Rise, wide: Tensor, sound: Tensor) -> bool:
-        """The units of the last rise and the sound as one operation, where the device has one."""
+        """The units of the last rise and the sound as one operation, if the device has one."""
         if self._ops.close is None or any(self._cuts):
             return False
         layout = self._layout
@@ -307,7 +306,7 @@ class _Rise:
 
 @dataclass(frozen=True)
 class _Maker:
-    """Makes products in the number format of the device."""
+    """Builds `Product`s in the dtype of the device."""
 
     kind: torch.dtype
     counts: Tensor

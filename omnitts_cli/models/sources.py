@@ -1,7 +1,6 @@
-"""Source: where one of our parameters comes from among the tensors of a checkpoint.
-
-A rename table is a plain dict from the full name of a parameter or buffer of ours to a Source.
-Families write the tables, `weights/load.py` reads them, training's export walks them backwards.
+"""Source: the tensors of a checkpoint from which one of our parameters is made. A rename table is a dict from the full
+name of a parameter or buffer to a Source. Families write the tables, `weights/load.py` reads them, and training's
+export applies them backwards.
 """
 
 from __future__ import annotations

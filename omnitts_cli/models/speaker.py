@@ -1,6 +1,6 @@
 """The speaker encoder (ECAPA-TDNN): a clip -> its log-mel spectrum -> one vector that identifies the speaker.
 
-Every part of the clip counts: silence, noise or a second speaker change the vector. The spectrum is always float32.
+The whole clip counts: silence, noise or a second speaker change the vector. The spectrum is always float32.
 Layout: x [B, C, columns of the mel spectrum].
 """
 
@@ -86,7 +86,8 @@ class SpeakerShape:
 
     @property
     def shortest_columns(self) -> int:
-        """A convolution mirrors its input at the ends, so it needs one column more than it mirrors."""
+        """The fewest columns: a convolution mirrors its input at the ends, and needs one column more than it
+        mirrors."""
         reach = max((k - 1) * d for k, d in zip(self.kernels, self.dilations, strict=True))
         return (reach + 1) // 2 + 1
 
@@ -102,7 +103,7 @@ def same_conv(inputs: int, outputs: int, kernel: int = 1, dilation: int = 1) -> 
 
 
 class Res2Block(nn.Module):
-    """Channels in parts, each of which is added to the next; then a gate per channel; then the residual sum."""
+    """Res2Net block: channels in parts, each added to the next; then a gate per channel and the residual sum."""
 
     def __init__(self, shape: SpeakerShape, channels: int, kernel: int, dilation: int) -> None:
         super().__init__()

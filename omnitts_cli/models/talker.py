@@ -84,12 +84,13 @@ class PredictorShape:
 
 
 KEPT = 256
-"""Requests for which `Places` are made once. Larger batches make their own every frame."""
+"""Batch size up to which `Places` are computed once. Larger batches compute them for every frame."""
 
 
 @dataclass(frozen=True)
 class Places:
-    """Slots and positions of a frame's rows in its cache: constants, kept because making them takes four kernels."""
+    """Slots and positions of a frame's rows in the predictor's cache. They are constant, and computing them takes four
+    kernels."""
 
     slots: Tensor  # [B]
     first: Tensor  # [B, 2]: positions of the first pass
@@ -104,9 +105,8 @@ class Places:
 
 
 class Predictor(nn.Module):
-    """Takes the talker's hidden state, then the codes of this frame one group after another.
-
-    Its input rows are the frame embedder's, which is an argument because the talker uses the same tables.
+    """Reads the talker's hidden state, then the codes of this frame, group by group. Its input rows come from the frame
+    embedder, which is an argument because the talker uses the same tables.
     """
 
     def __init__(self, shape: PredictorShape, ops: Ops = plain.OPS) -> None:
@@ -194,7 +194,7 @@ class Predictor(nn.Module):
         this frame only.
         """
         batch, groups, ops = hidden.shape[0], self.shape.groups, self.stack.ops
-        # not cleared: a pass reads no position that this frame has not written
+        # not cleared, as passes read only positions that this frame has written
         cache = self.stack.cache(batch, groups, hidden.device, hidden.dtype, self.turns, cleared=False)
         kept = self.places if self.places is not None and batch <= KEPT else Places.of(batch, groups, hidden.device)
         slots, positions = kept.slots[:batch], kept.first[:batch]

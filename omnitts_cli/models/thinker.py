@@ -59,7 +59,8 @@ class Thinker(nn.Module):
         return self.stack.cached(self.rows(ids)[:, None], positions[:, None], slots, cache, width)[:, 0]
 
     def scores(self, hidden: Tensor) -> Tensor:
-        """Logits [B, H] -> [B, V] in float32: at 20, a bfloat16 step is 0.125, and greedy choices would meet ties."""
+        """Logits [B, H] -> [B, V] in float32: around 20, bfloat16 has steps of 0.125, so greedy decoding would see
+        ties."""
         return self.stack.ops.scores(hidden, self.head)
 
 
@@ -84,13 +85,13 @@ class TextFacts:
     tokens: int  # ids below it may be chosen; the table has rows for more
     stops: tuple[int, ...]  # ids that end an answer
     max_positions: int
-    sound_pad: int | None = None  # the id whose rows come from the audio tower
-    tap: int | None = None  # the layer whose input at sounds the talker reads; None: the model does not speak
+    sound_pad: int | None = None  # the id of pad tokens, whose rows come from the audio tower
+    tap: int | None = None  # the layer whose input the talker reads at sounds; None: the model does not speak
 
 
 @dataclass(frozen=True)
 class Message:
-    """One turn of a conversation. `ids`: the tokens that an answer was made of, which its text may not give back.
+    """One turn of a conversation. `ids`: the tokens of an answer, which cannot always be recovered from its text.
 
     The sounds of a turn come before its words.
     """
