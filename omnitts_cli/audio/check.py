@@ -1,4 +1,4 @@
-"""--check: what a clip is worth as a voice, in measured figures. Refuses silence; warns of everything else."""
+"""--check: measures whether a clip is a good voice reference. Refuses silence; warns about everything else."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Figures:
 
 
 def check_clip(recording: Recording) -> list[str]:
-    """Warnings for the person, with figures; InputError for a silent clip."""
+    """Warnings for the user, with figures; InputError for a silent clip."""
     figures = measure(recording.sound, recording.rate)
     if recording.clipped is not None:  # resampling rings, and rounds the flat tops off
         figures = replace(figures, clipped=recording.clipped)
@@ -51,7 +51,7 @@ def check_clip(recording: Recording) -> list[str]:
 
 
 def warnings(figures: Figures) -> list[str]:
-    """One sentence for each doubt."""
+    """One warning for each problem."""
     found = []
     if figures.seconds < SHORT_S:
         found.append(f"the clip lasts {figures.seconds:.1f} s; {SHORT_S:g}-30 s give a better voice")

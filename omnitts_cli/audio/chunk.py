@@ -1,4 +1,4 @@
-"""Chunk and Clip: sound on its way out, and sound that has all arrived."""
+"""Chunk and Clip: a part of a sound that is still being made, and a complete sound."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Chunk:
 
 @dataclass(frozen=True, eq=False)
 class Clip:
-    """The whole sound of one request: always a join of its chunks, never made another way."""
+    """The whole sound of one request: always the join of its chunks."""
 
     pcm: np.ndarray  # [samples] float32
     codes: np.ndarray  # [frames, G] int64

@@ -1,4 +1,4 @@
-"""Sound formats: which one a target gets, at which rates, and the encoder that writes it block by block.
+"""Sound formats: chooses format and sample rate of an output, and encodes it block by block.
 
 Sample counts: wav, raw, flac and ogg hold exactly the samples written. Opus counts in 48 kHz and an
 end position, exact at the rates it knows. MP3 has padding that only the tag at a file's front corrects.
@@ -49,7 +49,7 @@ FLAC_SUBTYPES = {"pcm16": "PCM_16", "pcm24": "PCM_24"}
 
 @dataclass(frozen=True)
 class SoundFormat:
-    """What a target gets. `notices` are sentences for the person about what was changed to make it possible."""
+    """The format of an output. `notices` tell the user what was changed to make it possible."""
 
     name: FormatName = "wav"
     rate: int = 24_000
@@ -127,7 +127,7 @@ def format_name(target: str | None, name: str | None) -> FormatName:
 
 
 def unknown_suffix(target: str | None, name: str | None) -> str | None:
-    """The suffix of a target that looks like a format, and is none of ours; None where `-F` names the format."""
+    """The suffix of a target, if it looks like a format that we do not write; None if `-F` names the format."""
     suffix = PurePath(target or "").suffix
     unknown = name is None and LIKE_A_FORMAT.fullmatch(suffix) and suffix.lower() not in SUFFIXES
     return suffix if unknown else None
@@ -141,7 +141,7 @@ def other_suffix(target: str | None, chosen: FormatName) -> str | None:
 
 
 def possible_rate(name: FormatName, rate: int) -> int:
-    """The rate itself, or the next one above that the format knows (its highest where there is none)."""
+    """The rate itself, or the next higher one that the format supports, else its highest."""
     rates = {"opus": OPUS_RATES, "mp3": MP3_RATES}.get(name)
     if rates is None or rate in rates:
         return rate

@@ -19,7 +19,7 @@ OFFSET = -0.691
 HIGHEST_PEAK = 10.0 ** (-1.0 / 20.0)
 SPOOL_SAMPLES = 24_000 * 60
 COPY_SAMPLES = 24_000
-MOST_STEPS = 11  # filtered together; at 24 kHz the transform then has 32,768 values, which stay in the cache
+MOST_STEPS = 11  # filtered at a time; at 24 kHz the transform then has 32,768 values, which fit in the cache
 
 
 def k_weighting(rate: int) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -99,7 +99,8 @@ def spectrum(response: bytes, size: int) -> np.ndarray:
 
 @lru_cache(8)
 def impulse_response(rate: int) -> np.ndarray:
-    """Both filters as one response, as long as its end still counts (0.2 s: the high pass at 38 Hz rings)."""
+    """The impulse response of both filters together, cut at 0.2 s, where the ringing of the high pass at 38 Hz has
+    decayed."""
     sound = np.zeros(round(0.2 * rate))
     sound[0] = 1.0
     for b, a in k_weighting(rate):

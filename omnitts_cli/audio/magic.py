@@ -1,4 +1,4 @@
-"""What a file is by its first bytes: the audio we read, and words for everything else."""
+"""The kind of a file by its first bytes: audio formats that we read, and a description of everything else."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ LOOK_FRAMES = 400
 
 
 def length_is_known(file: BinaryIO) -> bool:
-    """True with a length tag, or where the first frames share one bit rate. Leaves the file at its start."""
+    """True with a length tag, or if the first frames have the same bit rate. Leaves the file at its start."""
     try:
         start = tag_bytes(file)
         file.seek(start)

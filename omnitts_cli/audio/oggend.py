@@ -1,4 +1,4 @@
-"""Whether an Ogg file is whole. Its last page is marked; a library takes a file that was cut off as a shorter one."""
+"""Whether an Ogg file is complete: its last page is marked. libsndfile reads a truncated file as a shorter one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LAST_PAGE = 0x04
 
 
 def is_whole(file: BinaryIO) -> bool:
-    """True where the last page says that it is the last, and is all there. Leaves the file at its start."""
+    """True if the last page is complete and marked as the last. Leaves the file at its start."""
     size = file.seek(0, os.SEEK_END)
     file.seek(max(0, size - LONGEST_PAGE))
     tail = file.read()

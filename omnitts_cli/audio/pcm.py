@@ -1,4 +1,4 @@
-"""Numbers of sound: float32 to the bytes of a sample format, finite checks, gain, levels. No dither."""
+"""Samples: float32 to the bytes of a sample format, checks for NaN, gain, levels. No dither."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BLOCK_S = 1.0
 
 def require_finite(samples: np.ndarray) -> None:
     """Refuses sound with NaN or Inf in it. One such number ends the process inside the MP3 encoder."""
-    if math.isfinite(samples.sum()):  # cheaper than a look at each; a sum that overflows is looked into
+    if math.isfinite(samples.sum()):  # cheaper than a check of each sample; an overflowing sum is examined below
         return
     finite = np.isfinite(samples)
     if not finite.all():
@@ -58,7 +58,7 @@ def from_int16(samples: np.ndarray) -> np.ndarray:
 
 
 def silence(seconds: float, rate: int) -> np.ndarray:
-    """That much digital silence."""
+    """Digital silence of this length."""
     return np.zeros(round(seconds * rate), np.float32)
 
 

@@ -1,4 +1,4 @@
-"""Another sample rate, by soxr in high quality: whole, or as a stream that adds up to the whole."""
+"""Resampling by soxr in high quality, of a whole sound or of a stream; both give the same number of samples."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def check_rate(rate: int) -> None:
 
 
 def resample(samples: np.ndarray, source: int, target: int) -> np.ndarray:
-    """The whole of `samples` ([samples] float32) at another rate. Finite numbers only: one NaN spoils hundreds."""
+    """`samples` ([samples] float32) at another rate. They must be finite: one NaN would spoil hundreds of samples."""
     stream = Resampler(source, target)
     return np.concatenate([stream.feed(samples), stream.flush()])
 
@@ -34,7 +34,7 @@ def resampled_length(samples: int, source: int, target: int) -> int:
 
 
 class Resampler:
-    """A stream of blocks to another rate. What `feed` and `flush` return, joined, has the promised length."""
+    """Resamples a stream of blocks. The joined results of `feed` and `flush` have `resampled_length` samples."""
 
     def __init__(self, source: int, target: int) -> None:
         check_rate(source)

@@ -1,4 +1,4 @@
-"""Tape: concatenates pieces into one sound: gaps, joins without clicks, speed, volume, and the position."""
+"""Tape: concatenates pieces into one sound, with gaps, joins without clicks, speed and volume; knows the position."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""WAV with the plain 44-byte header: written as a stream, its lengths put right where the target can seek.
+"""WAV with the plain 44-byte header, written as a stream; lengths are corrected at the end if the target can seek.
 
 The RIFF limit: lengths are 32 bits, so a file holds up to 4 GiB - 44 bytes (24.8 hours of 24 kHz
 pcm16). A longer file keeps growing and says 0xFFFFFFFF, which readers take as "to the end of the
@@ -68,7 +68,7 @@ class WavWriter:
 
     @property
     def notice(self) -> str | None:
-        """What a person must know about the length of this stream."""
+        """What the user must know about the length of this stream."""
         if not self.outlet.seekable and self.data_bytes > STREAM_BYTES:
             return f"the WAV stream is longer than the {STREAM_BYTES:,} bytes in its header; use -F raw or -F flac"
         if self.data_bytes > LARGEST_DATA:

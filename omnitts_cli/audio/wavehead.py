@@ -19,7 +19,7 @@ STREAM_LENGTH = 0x7FFFF000 - 0x1000
 
 @dataclass(frozen=True)
 class WaveHead:
-    """Positions are bytes in the file. `claimed` is the data length in the header, `there` what follows it."""
+    """Positions are bytes in the file. `claimed`: the data length in the header; `there`: the bytes that follow."""
 
     channels: int
     rate: int

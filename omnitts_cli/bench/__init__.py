@@ -1,1 +1,1 @@
-"""Bench: loads of requests, the client's clock, and what is said about them. A room that needs no torch."""
+"""Benchmarks: loads of requests, times as a client sees them, and reports. This package needs no torch."""

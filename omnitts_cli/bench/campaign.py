@@ -1,4 +1,4 @@
-"""Campaign: every level in turn, warmed up, the variants of one level alternately, and what is kept of it."""
+"""Campaign: runs every level after a warm-up, the variants of a level alternately, and collects the results."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from omnitts_cli.bench.stats import PERCENTILES, Level, level
 from omnitts_cli.bench.target import Ended, Target
 
 TURNS = 4
-"""Times that two variants take turns within a level: what else the machine does meets both."""
+"""How often two variants take turns within a level, so that other load on the machine affects both."""
 
 LEAST_REQUESTS = 8
 PER_PLACE = 4
 OPEN_S = 10.0
 LEAST_WARMUP = 2
 MAIN = ""
-"""The name of the target that was asked for; the others are compared with it."""
+"""The name of the main target, with which the others are compared."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Shape:
         return round(OPEN_S * self.rate) if self.rate is not None else PER_PLACE * (step or 1)
 
     def warm_ups(self, step: int | None) -> int:
-        """Requests in front of a level that are not counted."""
+        """Warm-up requests of a level, which are not counted."""
         return max(LEAST_WARMUP, step or 1) if self.warmup is None else self.warmup
 
     def planned(self) -> int | None:
@@ -70,7 +70,7 @@ def campaign(
     on_end: Ended | None = None,
     kept: Kept | None = None,
 ) -> Iterator[Level]:
-    """The levels as they become known. Every target speaks the same works at the same level."""
+    """Yields finished levels. Every target gets the same requests at the same level."""
     for step in shape.steps():
         streams = {name: works() for name in targets}
         for name, target in targets.items():
@@ -123,7 +123,7 @@ def turns(extent: Extent, level: int, targets: int) -> list[Extent]:
     """One run for a single target; several shorter ones, each with full levels, when targets alternate."""
     if targets == 1:
         return [extent]
-    if extent.duration_s is not None:  # below a second a turn is mostly its own beginning and end
+    if extent.duration_s is not None:  # a turn below a second would be mostly start-up and tail
         count = max(2, min(TURNS, int(extent.duration_s)))
         return [Extent(duration_s=extent.duration_s / count)] * count
     assert extent.requests is not None
@@ -133,7 +133,7 @@ def turns(extent: Extent, level: int, targets: int) -> list[Extent]:
 
 
 def add(whole: Run, part: Run) -> None:
-    """Runs one after another: their times under way add up."""
+    """Joins consecutive runs; their durations add up."""
     whole.results += part.results
     whole.ended += part.duration_s
     whole.most_in_flight = max(whole.most_in_flight, part.most_in_flight)

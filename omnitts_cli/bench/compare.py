@@ -26,7 +26,7 @@ COMPARED: dict[str, tuple[Value, bool]] = {
     "audible ms": (lambda level: middle(level.audible_ms), True),
     "RTF": (lambda level: middle(level.rtf), True),
 }
-"""What is compared, and whether less of it is better. Tails are too noisy to fail on."""
+"""The figures that are compared, and whether lower is better. Tail latencies are too noisy to fail on."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def named(level: Level) -> str:
 
 
 def compare(now: Report, before: Report, tolerance_percent: float) -> Comparison:
-    """Levels that both have. An error when there is none."""
+    """The levels that both reports have; an error if there is none."""
     old = {named(level): level for level in before.levels}
     pairs = [(named(level), level, old[named(level)]) for level in now.levels if named(level) in old]
     if not pairs:
@@ -92,7 +92,7 @@ def changes_of(name: str, level: Level, its: Level) -> list[Change]:
 
 
 def differences(now: Report, before: Report) -> list[str]:
-    """What was not the same then; a comparison across it says little."""
+    """Conditions that differ, which make a comparison unreliable."""
     found = []
     for name in ("model", "model_sha256", "device", "dtype"):
         mine, its = getattr(now, name), getattr(before, name)

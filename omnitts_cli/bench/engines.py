@@ -1,4 +1,4 @@
-"""Engines: the model under test in this process, and the variant that it is held against."""
+"""Engines: the model under test in this process, and the variant with which it is compared."""
 
 from __future__ import annotations
 

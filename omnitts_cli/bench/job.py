@@ -34,14 +34,14 @@ SLOT_S = 120.0
 SPARE_S = 2.0
 FRAMES_PER_S = 12.5
 BESIDE = "engine"
-"""--vs engine: a server beside the engine of this process."""
+"""--vs engine: compares a server with the engine of this process."""
 LANGUAGE_OF_SERVERS = "english"
 """The language for servers, which do not list theirs; all of them speak English."""
 
 
 @dataclass(frozen=True)
 class Speaker:
-    """Who speaks. Without a mode, the first that the model supports: named voice, clone, design."""
+    """The voice. Without a mode, the first that the model supports: named voice, clone, design."""
 
     mode: str | None = None
     voice: str | None = None

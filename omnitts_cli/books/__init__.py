@@ -1,1 +1,1 @@
-"""Books, plays and word times: documents with chapters, casts of voices, and when each word is spoken."""
+"""Books, plays and word times: documents with chapters, voices for characters, and the time of each word."""

@@ -1,7 +1,6 @@
-"""Cache: finished units by key, as FLAC with the times of their sentences. What is here is never spoken again.
-
-A unit is there when its JSON file is: the sound is written, synced and renamed before it. Names come from the content,
-so several runs may share a folder, and nothing in it is ever changed.
+"""Cache: finished units by key, as FLAC with the times of their sentences. Units in the cache are not spoken again. A
+unit counts when its JSON file exists; its sound is written, synced and renamed before. File names are hashes of the
+content, so several runs may share a folder, and files never change.
 """
 
 from __future__ import annotations

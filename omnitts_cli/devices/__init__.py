@@ -1,1 +1,1 @@
-"""The only room that may say which accelerator it is."""
+"""Devices: the only package with code for particular accelerators."""

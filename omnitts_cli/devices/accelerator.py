@@ -92,7 +92,7 @@ class AcceleratorStream:
         return replay
 
     def _record(self, graph: Any, step: Callable[[], None]) -> None:
-        # another model of this process may be speaking: its thread may go on asking for its own events
+        # another model of this process may be speaking; its thread may still query its own events
         with self.api.graph(graph, pool=self._pool, stream=self._stream, capture_error_mode="thread_local"):
             step()
 

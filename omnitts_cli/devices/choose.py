@@ -1,4 +1,4 @@
-"""choose: a device's name, as the user says it -> the Device, or why it cannot be used."""
+"""Turns the name of a device into a Device, or an error that says why it cannot be used."""
 
 from __future__ import annotations
 
@@ -21,9 +21,8 @@ DRIVER = Path("/proc/driver/nvidia/version")
 
 
 def choose(name: str = "auto", threads: int | None = None, cores: int | None = None) -> Device:
-    """The device called `name`. Only "auto" may settle for the CPU; a named device is that one or an error.
-
-    `threads` and `cores` are those of a CPU.
+    """The device called `name`. Only "auto" may fall back to the CPU; any other name gives that device or an error.
+    `threads` and `cores` are for a CPU.
     """
     try:
         kind, _, index = DEVICE.read(name).partition(":")

@@ -27,7 +27,7 @@ CONTAINER = Path("/sys/fs/cgroup/cpu.max")
 
 
 def processor() -> str:
-    """What the processor calls itself."""
+    """The name of the processor."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as file:
             return next(line.split(":", 1)[1].strip() for line in file if line.startswith("model name"))
@@ -57,7 +57,7 @@ def physical_cores() -> int:
 
 
 def quota() -> int:
-    """Cores' worth of time that a container may use; more threads than that would be put aside in turns."""
+    """The CPU quota of the container, in cores; with more threads, the kernel would pause them."""
     try:
         most, period = CONTAINER.read_text().split()
         return max(1, round(int(most) / int(period)))

@@ -39,7 +39,7 @@ class CUDADevice(Accelerator):
         self.dtype = torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float32
         torch.cuda.set_device(self.torch_device)
         if self.ops().codec is None:
-            # torch's own layers speak for the codec; TF32 keeps 10 bits of mantissa and is several times faster
+            # the codec runs in torch's own layers; TF32 keeps 10 mantissa bits and is several times faster
             torch.backends.cuda.matmul.allow_tf32 = True
             torch.backends.cudnn.allow_tf32 = True
 

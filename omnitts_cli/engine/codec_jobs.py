@@ -235,7 +235,7 @@ class CodecJobs:
         self._steps.clear(slots)
 
     def launch(self, records: Iterable[Record], turn_s: float = math.inf) -> bool:
-        """Launch chunks that are due, up to MOST jobs; returns whether anything was launched. `turn_s`: time per frame."""
+        """Launch due chunks, up to MOST jobs; returns whether anything was launched. `turn_s`: time per frame."""
         if len(self._jobs) >= MOST:
             return False
         now, launched = time.perf_counter(), False

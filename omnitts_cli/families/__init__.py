@@ -1,1 +1,1 @@
-"""What a published checkpoint means: config, names, prompt, voices."""
+"""Families of published models: config, tensor names, prompts, voices."""

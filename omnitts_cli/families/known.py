@@ -1,4 +1,4 @@
-"""Known: the families, and the one that a model folder belongs to. A new family is a folder and a line here."""
+"""The known families, and the one of a model folder. A new family needs a folder and a line here."""
 
 from __future__ import annotations
 

@@ -160,7 +160,7 @@ def _codec(groups: int, codes: int) -> dict[str, Any]:
 
 @torch.no_grad()
 def _randomise(module: nn.Module, generator: torch.Generator) -> None:
-    """Norms near one, vectors small, matrices that keep the size of what passes through them."""
+    """Random values: norms near one, small vectors, and matrices that keep the scale of activations."""
     for name, weight in module.named_parameters():
         noise = torch.randn(weight.shape, generator=generator)
         if weight.ndim == 1:

@@ -1,1 +1,1 @@
-"""A corpus on one card: manifest in, files or shards out, resumed by content. `omnitts batch` is its command."""
+"""`omnitts batch`: a manifest in, files or shards out, on one device or many; runs resume by content."""

@@ -16,7 +16,7 @@ LARGEST, SMALLEST = 512, 32  # rows
 IN_HAND = 2  # leases of a worker, so that its slots never run dry
 SHARES = 4  # leases that the remaining rows are divided into, for each worker
 DEATHS = 3  # of workers that were speaking a row, before it counts as poison
-COPIES = 2  # of a lease at most, the first included
+COPIES = 2  # the most workers that get one lease, the first included
 
 
 @dataclass(eq=False)

@@ -1,6 +1,6 @@
 """Segments: the journal in an object store. Each is one object with the records and details of a group of rows.
 
-Their names sort by run, so that later ones count. The driver's journal on the disk is a copy of all of them.
+Names sort by run, so that the latest record of a row counts. The driver's journal on the disk is a copy of all of them.
 """
 
 from __future__ import annotations

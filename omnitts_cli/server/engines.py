@@ -1,4 +1,4 @@
-"""Engines in a process of their own: what the server calls in their place."""
+"""Engines in a process of their own, and the objects that stand for them in the server."""
 
 from __future__ import annotations
 

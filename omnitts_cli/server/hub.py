@@ -1,4 +1,4 @@
-"""Hub: wakes requests on the event loop when the engine has made sound for them; one wake-up for each step."""
+"""Hub: wakes requests on the event loop when the engine has made sound for them, with one wake-up per step."""
 
 from __future__ import annotations
 

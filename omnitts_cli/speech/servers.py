@@ -1,4 +1,4 @@
-"""Servers: where a running `omnitts serve` is, which models it has, what its refusals mean. Without torch."""
+"""Servers: finds a running `omnitts serve` and its models, and translates its errors. Without torch."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def model_sha256(folder: Path, *, read: bool = False) -> str | None:
 
 
 def identity(folder: Path, *, read: bool = False) -> str | None:
-    """One sum over all files of a model that have a say in its speech: weights, configs, vocabularies.
+    """One sum over all files of a model that affect its speech: weights, configs, vocabularies.
 
     None while the sum of large weights is unknown, unless `read`: then they are read, and remembered.
     """

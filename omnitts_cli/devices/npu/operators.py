@@ -1,7 +1,5 @@
-"""The Ops table of an NPU: the vendor's fused operators wherever they mean what the plain twins mean.
-
-All of them are fit for capture as plain nodes: lengths and masks are tensors on the device, so nothing of the
-host is baked in.
+"""The Ops table of an NPU: the vendor's fused operators where they compute the same as the plain versions. All of them
+can be captured: lengths and masks are tensors on the device, so no host value becomes part of a graph.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ class ThinkerFamily:
 
 @dataclass(frozen=True)
 class Family:
-    """A config is whatever `read_config` returns; only the family looks inside."""
+    """One family. Its config is whatever `read_config` returns; nothing else looks inside."""
 
     model_type: str  # in config.json
     read_config: Callable[[Path], Any]

@@ -59,7 +59,7 @@ class Fields:
         )
 
     def has(self, key: str) -> bool:
-        """Whether the key says something; null says nothing."""
+        """Whether the key has a value other than null."""
         return self.values.get(key) is not None
 
     def part(self, key: str, default: dict[str, Any] = _NO_DEFAULT) -> Fields:
@@ -107,7 +107,7 @@ class Fields:
 
         return tuple(self._get(key, "is not a list of words", right))
 
-    # ---- what several values must be to one another
+    # ---- constraints between several values
 
     def even(self, key: str, high: int) -> int:
         value = self.whole(key, high, 2)
@@ -211,10 +211,10 @@ def plain_letters(ours: Fields) -> bool:
 
 
 def text_input(ours: Fields) -> str | None:
-    """None: letters."""
+    """None: the tokenizer reads letters."""
     return ours.word("text_input", TEXT_INPUTS) if ours.has("text_input") else None
 
 
 def longest_piece(ours: Fields) -> int | None:
-    """None: as much as the splitter gives."""
+    """None: no limit beyond that of the splitter."""
     return ours.whole("longest_piece", PIECE, 20, None)

@@ -1,4 +1,4 @@
-"""Arriving text as ids and rows: gives out what later text cannot change, and holds back the rest."""
+"""Turns arriving text into ids and rows: returns those that later text cannot change, and holds back the rest."""
 
 from __future__ import annotations
 

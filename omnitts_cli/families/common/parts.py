@@ -1,4 +1,5 @@
-"""What the families share of a model: shapes from the config files, modules without values, where values are stored.
+"""Shared by the families: shapes from config files, modules without values, and the names under which values are
+stored.
 
 A rename table leads from our parameters to the tensors of a published checkpoint. Each function of names returns
 those of one module's own parameters; the caller that combines modules adds a prefix. Nothing is assumed of a size.
@@ -98,7 +99,7 @@ def upsampling_fields(at: Fields, groups: int, codes: int, shared_width: bool = 
 
 
 HEAD = "talker.codec_head.weight"
-"""A large tensor of the language side: its number format is that of them all."""
+"""A large tensor of the language side, whose dtype is that of all of them."""
 
 
 QKV = ("self_attn.q_proj.weight", "self_attn.k_proj.weight", "self_attn.v_proj.weight")
@@ -113,7 +114,7 @@ STACK_LAYER = {
     "gate_up": GATE_UP,
     "down": ("mlp.down_proj.weight",),
 }
-"""Of a layer of talker or predictor: our name -> the tensors that are joined."""
+"""For a layer of talker or predictor: our name -> the tensors that are joined."""
 CODEC_ATTENTION = {
     "attention.qkv.weight": QKV,
     "attention.out.weight": ("self_attn.o_proj.weight",),
@@ -241,7 +242,7 @@ def rise_names(ours: str, theirs: str, units: int) -> Names:
 
 
 class Language(nn.Module):
-    """Everything between text and codes: the modules that share one number format."""
+    """Everything between text and codes: the modules that share one dtype."""
 
     def __init__(self, talker: TalkerShape, predictor: PredictorShape, text: TextEmbedder, ops: Ops) -> None:
         super().__init__()

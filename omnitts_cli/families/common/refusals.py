@@ -34,7 +34,7 @@ def unknown_language(name: str, known: Iterable[str], elsewhere: str | None = No
 
 
 def no_instructions() -> UsageError:
-    """The model does not support --style."""
+    """The model cannot follow a style."""
     return UsageError("this model cannot follow a style", hint="-m 1.7b   with a named voice")
 
 
