@@ -18,6 +18,7 @@ import pytest
 
 from omnitts_cli.request import Request, Sampling
 from omnitts_cli.speech.load import Engine, open_engine
+from omnitts_cli.speech.speaking import estimated_s
 from omnitts_cli.text.american.phonemes import phonemes
 from omnitts_cli.training.acoustics import pitch
 from omnitts_cli.training.compare import tallest_tone
@@ -67,6 +68,21 @@ def test_nothing_whistles(engine: Engine) -> None:
         assert above < 9, f"{hertz:.0f} Hz"
         power = np.mean([np.abs(np.fft.rfft(sound, 2**18)) ** 2 for sound in sounds], 0)
         assert 10 * np.log10(power[-(2**17) // 24 :].sum() / power.sum()) < -25  # above 11.5 kHz
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ("Yes.", "Hello.", "Stop.", "I see."),
+        ("Good morning.", "Where is the station?", "I will be back.", "Turn off the light."),
+        tuple(sentences()[40:44]),
+    ],
+    ids=["short", "phrases", "sentences"],
+)
+def test_the_estimated_length_is_near_the_real_one(engine: Engine, texts: tuple[str, ...]) -> None:
+    takes = [(text, Named(VOICES[(n + 3 * seed) % 8]), seed) for seed in range(2) for n, text in enumerate(texts)]
+    real = sum(said(engine, *take).size for take in takes) / engine.model.facts.sample_rate
+    assert 0.8 < sum(estimated_s(text) for text, _, _ in takes) / real < 1.25
 
 
 def test_a_clone_speaks_at_the_pitch_of_its_clip(engine: Engine) -> None:

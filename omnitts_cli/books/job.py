@@ -31,7 +31,7 @@ from omnitts_cli.fleet.rows import Speaker
 from omnitts_cli.settings.environment import EMBEDDED
 from omnitts_cli.settings.table import Speech, TextIn
 from omnitts_cli.speech import voice_files, voices
-from omnitts_cli.speech.speaking import CHARS_PER_S
+from omnitts_cli.speech.speaking import estimated_s
 from omnitts_cli.speech.tts import TTS
 from omnitts_cli.speech.voices import code_of, looks_like
 from omnitts_cli.text.formats.block import Section
@@ -70,7 +70,8 @@ class Chapter:
 
     @property
     def expected_s(self) -> float:
-        return self.chars / CHARS_PER_S
+        pieces = (piece for unit in self.units for piece in unit.pieces)
+        return sum(piece.pause_s or estimated_s(piece.text) for piece in pieces)
 
 
 @dataclass

@@ -249,7 +249,7 @@ def lines_of_stdin(how: TextOptions) -> Iterator[list[Piece]]:
 
 def rehearse(script: Script, model: str, variant: str, text: TextIn) -> None:
     """--dry-run: what will be spoken, how long it will be, and what the model weighs."""
-    from omnitts_cli.speech.speaking import CHARS_PER_S
+    from omnitts_cli.speech.speaking import estimated_s
     from omnitts_cli.text.language import detect
     from omnitts_cli.text.model_input import TextInput
     from omnitts_cli.text.reading import reader, readings
@@ -266,7 +266,7 @@ def rehearse(script: Script, model: str, variant: str, text: TextIn) -> None:
         if number == 0 and piece.speech:
             read = reader(text.normalize, detect(piece.text).language, known)
         for part, spoken in readings(piece, read, None if text.split == "none" else known.longest_piece):
-            expected = part.pause_s or len(spoken) / CHARS_PER_S
+            expected = part.pause_s or estimated_s(spoken)
             number, seconds = number + 1, seconds + expected
             rows.append([str(number), f"{expected:.1f} s", spoken or "(pause)"])
             shown = {"text": part.as_written, "spoken": spoken}

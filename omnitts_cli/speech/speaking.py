@@ -97,8 +97,13 @@ class Manner:
     spoken_well: int | None = None  # characters that the model speaks well in one piece
 
 
-CHARS_PER_S = 14.0
-"""English characters per second of speech, for estimates."""
+SENTENCE_S, CHARS_PER_S = 0.4, 18.0
+"""Estimates for English: seconds that a sentence of any length takes, and characters per second beyond them."""
+
+
+def estimated_s(text: str) -> float:
+    """The estimated seconds of speech of one sentence."""
+    return SENTENCE_S + len(text) / CHARS_PER_S
 
 
 class Stream:

@@ -241,7 +241,7 @@ def test_a_text_file_is_not_replaced_by_sound(omnitts: Omnitts) -> None:
 
 def test_dry_run_tells_what_the_model_weighs(omnitts: Omnitts) -> None:
     done = omnitts("say", "-m", str(checkpoint("custom_voice")), "--dry-run", "Hello there.")
-    assert done.code == 0 and done.err.rstrip().endswith(" MB")
+    assert done.code == 0 and done.err.rstrip().endswith(" MiB")
 
 
 # -- text
@@ -491,10 +491,12 @@ def test_speaking_imports_little_beyond_torch(home: Path) -> None:
 
 
 def test_dry_run_shows_what_will_be_spoken(omnitts: Omnitts) -> None:
+    from omnitts_cli.speech.speaking import estimated_s
+
     done = omnitts("say", "--dry-run", "--json", "Dr. Smith paid $42.50 on 3/4/2025.").json
     assert done["text"] == "Dr. Smith paid $42.50 on 3/4/2025."
     assert done["spoken"].startswith("Doctor Smith paid forty two dollars and fifty cents on March fourth")
-    assert done["expected_s"] == pytest.approx(len(done["spoken"]) / 14, abs=0.01)
+    assert done["expected_s"] == pytest.approx(estimated_s(done["spoken"]), abs=0.01)
     plain = omnitts("say", "--dry-run", "-m", "random:toy", "--normalize", "It is 5 km.")
     assert b"five kilometers" in plain.out, "also where another model is asked to"
     assert b"5 km" in omnitts("say", "--dry-run", "-m", "random:toy", "It is 5 km.").out
