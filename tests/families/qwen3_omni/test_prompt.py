@@ -87,7 +87,7 @@ def test_control_tokens_in_the_text_stay_characters(omni: SpeechModel, config: C
         ({"voice": Designed("deep")}, VoiceError, ("designed", "omnitts design", "-m 1.7b")),
         ({"voice": Named("ryan")}, VoiceError, ("ryan", "ethan, chelsie, aiden")),
         ({"voice": Named("eathan")}, VoiceError, ("eathan", "did you mean ethan?")),
-        ({"style": "whisper it"}, UsageError, ("--style", "-m 1.7b")),
+        ({"style": "whisper it"}, UsageError, ("cannot follow a style", "-m 1.7b")),
         ({"text_mode": "whole"}, UsageError, ("word by word", "--text-mode")),
         ({"language": "klingon"}, UsageError, ("klingon", "english")),
         ({"text": "  "}, InputError, ("no text", "word")),
