@@ -16,7 +16,7 @@ import pytest
 HOUSE = Path(__file__).parent.parent
 LEAVES = ("text/", "weights/", "audio/", "errors.py")
 """Left out of the totals."""
-MOST_FILES, MOST_LINES = 43, 1852
+MOST_FILES, MOST_LINES = 43, 1844
 """Both may only go down: 40 % fewer files than at the start, and hardly more lines: Ctrl-C that has an effect at any
 moment, and codec calls that do not wait when they are full, took a few. Two threads move them by a few."""
 

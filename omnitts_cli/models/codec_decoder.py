@@ -279,7 +279,7 @@ class Code2Wav(UpsamplingDecoder):
 
     def __init__(self, shape: Code2WavShape) -> None:
         super().__init__(shape)
-        self.table = nn.Parameter(torch.randn(shape.groups * shape.codes, shape.latent))
+        self.table = nn.Parameter(torch.empty(shape.groups * shape.codes, shape.latent).normal_())
         self._add_layers()
         self.transformer.into = self.transformer.out = nn.Identity()
 

@@ -263,7 +263,7 @@ class Books(nn.Module):
 
     def __init__(self, books: int, codes: int, book_width: int, width: int) -> None:
         super().__init__()
-        self.books = nn.Parameter(torch.randn(books, codes, book_width))
+        self.books = nn.Parameter(torch.empty(books, codes, book_width).normal_())
         self.into = nn.Linear(width, book_width, bias=False)
         self.out = nn.Linear(book_width, width, bias=False)
 

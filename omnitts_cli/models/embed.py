@@ -24,10 +24,8 @@ class FrameEmbedder(nn.Module):
 
     def __init__(self, vocabulary: int, groups: int, codes: int, hidden: int) -> None:
         super().__init__()
-        self.first = nn.Parameter(torch.empty(vocabulary, hidden))
-        self.rest = nn.Parameter(torch.empty(groups - 1, codes, hidden))
-        for table in (self.first, self.rest):
-            nn.init.normal_(table, std=0.02)
+        self.first = nn.Parameter(torch.empty(vocabulary, hidden).normal_(std=0.02))
+        self.rest = nn.Parameter(torch.empty(groups - 1, codes, hidden).normal_(std=0.02))
 
     def control(self, ids: Tensor) -> Tensor:
         """Rows of group 0's table: [...] -> [..., H]."""
@@ -55,10 +53,9 @@ class TextEmbedder(nn.Module):
 
     def __init__(self, vocabulary: int, width: int, hidden: int, inner: int | None = None) -> None:
         super().__init__()
-        self.table = nn.Parameter(torch.empty(vocabulary, width))
         self.inner = nn.Linear(width, inner or width)
         self.out = nn.Linear(inner or width, hidden)
-        nn.init.normal_(self.table, std=0.02)
+        self.table = nn.Parameter(torch.empty(vocabulary, width).normal_(std=0.02))
 
     def forward(self, ids: Tensor) -> Tensor:
         """[...] -> [..., H]."""

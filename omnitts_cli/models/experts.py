@@ -33,16 +33,14 @@ class Experts(nn.Module):
     def __init__(self, hidden: int, shape: ExpertShape) -> None:
         super().__init__()
         self.shape = shape
-        self.router = nn.Parameter(torch.empty(shape.count, hidden))
-        self.gate_up = nn.Parameter(torch.empty(shape.count * 2 * shape.inner, hidden))
-        self.down = nn.Parameter(torch.empty(shape.count * hidden, shape.inner))
+        self.router = nn.Parameter(torch.empty(shape.count, hidden).normal_(std=0.02))
+        self.gate_up = nn.Parameter(torch.empty(shape.count * 2 * shape.inner, hidden).normal_(std=0.02))
+        self.down = nn.Parameter(torch.empty(shape.count * hidden, shape.inner).normal_(std=0.02))
         self.shared_gate: nn.Parameter | None = None
         if shape.shared:
-            self.shared_gate = nn.Parameter(torch.empty(1, hidden))
-            self.shared_gate_up = nn.Parameter(torch.empty(2 * shape.shared, hidden))
-            self.shared_down = nn.Parameter(torch.empty(hidden, shape.shared))
-        for weight in self.parameters():
-            nn.init.normal_(weight, std=0.02)
+            self.shared_gate = nn.Parameter(torch.empty(1, hidden).normal_(std=0.02))
+            self.shared_gate_up = nn.Parameter(torch.empty(2 * shape.shared, hidden).normal_(std=0.02))
+            self.shared_down = nn.Parameter(torch.empty(hidden, shape.shared).normal_(std=0.02))
 
     def forward(self, x: Tensor, norm: Tensor, eps: float, ops: Ops = plain.OPS) -> Tensor:
         """x + experts(rms_norm(x))."""

@@ -128,19 +128,15 @@ class Layer(nn.Module):
         super().__init__()
         wide = shape.heads * shape.head_dim
         self.input_norm = nn.Parameter(torch.ones(shape.hidden))
-        self.qkv = nn.Parameter(torch.empty(wide + 2 * shape.kv_heads * shape.head_dim, shape.hidden))
+        self.qkv = nn.Parameter(torch.empty(wide + 2 * shape.kv_heads * shape.head_dim, shape.hidden).normal_(std=0.02))
         self.q_norm = nn.Parameter(torch.ones(shape.head_dim))
         self.k_norm = nn.Parameter(torch.ones(shape.head_dim))
-        self.out = nn.Parameter(torch.empty(shape.hidden, wide))
+        self.out = nn.Parameter(torch.empty(shape.hidden, wide).normal_(std=0.02))
         self.mlp_norm = nn.Parameter(torch.ones(shape.hidden))
-        weights = [self.qkv, self.out]
         self.experts = Experts(shape.hidden, shape.experts) if shape.experts else None
         if self.experts is None:
-            self.gate_up = nn.Parameter(torch.empty(2 * shape.inner, shape.hidden))
-            self.down = nn.Parameter(torch.empty(shape.hidden, shape.inner))
-            weights += [self.gate_up, self.down]
-        for weight in weights:
-            nn.init.normal_(weight, std=0.02)
+            self.gate_up = nn.Parameter(torch.empty(2 * shape.inner, shape.hidden).normal_(std=0.02))
+            self.down = nn.Parameter(torch.empty(shape.hidden, shape.inner).normal_(std=0.02))
 
 
 class Stack(nn.Module):

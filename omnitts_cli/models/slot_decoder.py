@@ -318,10 +318,13 @@ class _Maker:
     def conv(self, conv: nn.Conv1d, snake: Snake, columns: int = 0) -> Product:
         """A convolution and the snake after it; `columns` as in `Product`."""
         weight = conv.weight.transpose(1, 2).flatten(1)  # [outputs, taps * inputs]
-        scale, inverse = (factor.flatten() for factor in snake.factors())
         (taps,), (dilation,) = conv.kernel_size, conv.dilation
-        more = {"taps": taps, "dilation": dilation, "scale": scale, "inverse": inverse, "columns": columns}
-        return self(weight, conv.bias, activation="snake", **more)
+        return self.with_snake(weight, conv.bias, snake, taps=taps, dilation=dilation, columns=columns)
+
+    def with_snake(self, weight: Tensor, bias: Tensor, snake: Snake, copies: int = 1, **more: Any) -> Product:
+        """A product and the snake after it, with `copies` of the snake's factors side by side."""
+        scale, inverse = (factor.flatten().repeat(copies) for factor in snake.factors())
+        return self(weight, bias, activation="snake", scale=scale, inverse=inverse, **more)
 
 
 @dataclass(frozen=True)
@@ -424,17 +427,10 @@ def _rise(rise: Rise, end: Snake, make: _Maker, columns: int) -> _Rise:
     # [inputs, outputs, blocks, rate]: block b is what an input in column n adds to column n + b
     blocks = conv.weight.unflatten(2, (-1, rate)).flip(2)  # the tap of the oldest column comes first
     weight = blocks.permute(3, 1, 2, 0).flatten(2).flatten(0, 1)  # [rate * outputs, taps * inputs]
-    scale, inverse = (factor.flatten().repeat(rate) for factor in rise.units[0].before.factors())
     after = [unit.before for unit in rise.units[1:]] + [end]
     return _Rise(
-        rise=make(
-            weight,
-            conv.bias.repeat(rate),
-            taps=blocks.shape[2],
-            activation="snake",
-            scale=scale,
-            inverse=inverse,
-            columns=columns,
+        rise=make.with_snake(
+            weight, conv.bias.repeat(rate), rise.units[0].before, rate, taps=blocks.shape[2], columns=columns
         ),
         units=[
             (make.conv(unit.wide.conv, unit.after, columns * rate), make.conv(unit.point, snake))

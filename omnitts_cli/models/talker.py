@@ -31,8 +31,7 @@ class Talker(nn.Module):
         super().__init__()
         self.shape = shape
         self.stack = Stack(shape.stack, ops)
-        self.head = nn.Parameter(torch.empty(shape.vocabulary, shape.stack.hidden))
-        nn.init.normal_(self.head, std=0.02)
+        self.head = nn.Parameter(torch.empty(shape.vocabulary, shape.stack.hidden).normal_(std=0.02))
         self.fused: FusedStep | None = None
 
     def prepare(self) -> None:
@@ -113,8 +112,7 @@ class Predictor(nn.Module):
         super().__init__()
         self.shape = shape
         self.stack = Stack(shape.stack, ops)
-        self.heads = nn.Parameter(torch.empty(shape.groups - 1, shape.codes, shape.stack.hidden))
-        nn.init.normal_(self.heads, std=0.02)
+        self.heads = nn.Parameter(torch.empty(shape.groups - 1, shape.codes, shape.stack.hidden).normal_(std=0.02))
         self.project = (
             nn.Linear(shape.talker_hidden, shape.stack.hidden) if shape.talker_hidden != shape.stack.hidden else None
         )

@@ -30,11 +30,9 @@ class Thinker(nn.Module):
     def __init__(self, shape: ThinkerShape, ops: Ops = plain.OPS) -> None:
         super().__init__()
         self.shape = shape
-        self.table = nn.Parameter(torch.empty(shape.vocabulary, shape.stack.hidden))
         self.stack = Stack(shape.stack, ops)
-        self.head = nn.Parameter(torch.empty(shape.vocabulary, shape.stack.hidden))
-        for weight in (self.table, self.head):
-            nn.init.normal_(weight, std=0.02)
+        self.table = nn.Parameter(torch.empty(shape.vocabulary, shape.stack.hidden).normal_(std=0.02))
+        self.head = nn.Parameter(torch.empty(shape.vocabulary, shape.stack.hidden).normal_(std=0.02))
 
     def cache(self, slots: int, capacity: int) -> KVCache:
         """Empty keys and values for `slots` requests of up to `capacity` positions."""

@@ -269,10 +269,8 @@ class SkipInit(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        if getattr(func, "__module__", None) == nn.init.__name__:
+        if func is Tensor.normal_ or getattr(func, "__module__", None) == nn.init.__name__:
             return args[0] if args else (kwargs or {})["tensor"]
-        if func is torch.randn:
-            func = torch.empty
         return func(*args, **(kwargs or {}))
 
 
