@@ -81,7 +81,6 @@ class Pace:
     chars: int = 0  # of units to speak in this run
     done_chars: int = 0
     spoken_s: float = 0.0  # of sound, in this run
-    written_s: float = 0.0
     chapter: int = 0  # that is being written
     chapters: int = 0
     began: float = field(default_factory=time.perf_counter)
@@ -363,7 +362,7 @@ class Writer:
         new = chapter.keys[number] in self._spoken
         result.units, result.spoken = result.units + 1, result.spoken + new
         result.marks[-1] = replace(mark, end_s=result.seconds, units=mark.units + 1, spoken=mark.spoken + new)
-        self.pace.written_s, self.pace.chapter = result.seconds, len(result.marks)
+        self.pace.chapter = len(result.marks)
 
     def _timed(self, key: str, found: Spoken, times: Times) -> list[Sentence]:
         """The sentences with the times of their words, which are found once."""

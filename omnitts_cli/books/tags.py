@@ -18,7 +18,6 @@ from omnitts_cli.audio.target import open_target
 from omnitts_cli.books.m4b import Mark, Marks
 
 COPY = 1 << 20
-PAGE_BYTES = 255 * 255
 CRC_POLYNOMIAL = 0x04C11DB7
 NAMES = {"title": "TITLE", "artist": "ARTIST", "album": "ALBUM", "genre": "GENRE", "album_artist": "ALBUMARTIST"}
 FRAMES = {"title": b"TIT2", "artist": b"TPE1", "album": b"TALB", "genre": b"TCON", "album_artist": b"TPE2"}

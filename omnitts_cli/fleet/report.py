@@ -45,7 +45,6 @@ class Summary:
     unverified: int = 0
     left: int = 0  # neither spoken nor failed: --limit, or a run that was interrupted
     audio_s: float = 0.0
-    retried: int = 0
     guard_hits: int = 0
     noticed: int = 0  # spoken rows with notices
     notices: Counter[str] = field(default_factory=Counter)

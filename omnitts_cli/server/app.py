@@ -19,8 +19,6 @@ from omnitts_cli.server.problems import Problem, answer
 from omnitts_cli.server.speech import Speech
 from omnitts_cli.server.state import State
 
-Endpoint = Callable[[Scope, Receive, Send], Awaitable[None]]
-
 
 class Json:
     """An endpoint that answers with the JSON that a function returns."""

@@ -64,7 +64,6 @@ class Clip:
 
     source: str
     transcript: str | None
-    only_vector: bool = False
 
 
 @dataclass(frozen=True)
@@ -261,7 +260,7 @@ class Reader:
             return None
         if not isinstance(source, str) or not source:
             raise invalid("ref_audio", "ref_audio is not a data URL, base64, or an https URL")
-        return Clip(source, None if only or not (text or "").strip() else text, only)
+        return Clip(source, None if only or not (text or "").strip() else text)
 
     def lexicon(self) -> tuple[tuple[str, str], ...]:
         """Words and how to speak them, as an object."""

@@ -1,4 +1,4 @@
-"""Build a TextLoop or an AnswerLoop from a model name and settings: the thinker, alone or with its talker."""
+"""Build an AnswerLoop from a model name and settings: the thinker, alone or with its talker."""
 
 from __future__ import annotations
 
@@ -40,18 +40,13 @@ PROMPT_RUN = 1024
 """Prompt rows of the talker between two frames: questions are longer than what is read aloud."""
 
 
-def open_text_loop(name: str, *, positions: int | None = None, sound: bool = False, **options: Any) -> TextLoop:
-    """Returns a loop for the thinker of the model called `name`, with its audio tower if `sound`.
-
-    `options` are those of EngineSettings.
-    """
-    return open_answer_loop(name, positions=positions, sound=sound, **options).text
-
-
 def open_answer_loop(
     name: str, *, positions: int | None = None, sound: bool = False, speech: bool = False, **options: Any
 ) -> AnswerLoop:
-    """Returns the same in an AnswerLoop, with the talker too if `speech`."""
+    """Returns a loop for the thinker of the model `name`, with its audio tower if `sound` and its talker if `speech`.
+
+    `options` are those of EngineSettings.
+    """
     settings = EngineSettings.of({"seconds": SECONDS, **options}, "load_assistant()")
     device = load.device_for(name, settings)
     model = load_thinker(name, device, settings, sound, speech)

@@ -28,7 +28,7 @@ MORE = {"cut": "sentences cut at the requested length", "guard": "sentences cut 
 TYPED = re.compile(
     r"(?:omnitts|pip|hf|export|unset|mkdir|brew|apt-get|(?:curl|jq|ls) |OMNITTS_\w+|[A-Z][A-Z_]+=\S|-{1,2}[A-Za-z])"
 )
-RED, YELLOW, DIM, BOLD, REVERSE, PLAIN = "\033[31m", "\033[33m", "\033[2m", "\033[1m", "\033[7m", "\033[0m"
+RED, YELLOW, DIM, REVERSE, PLAIN = "\033[31m", "\033[33m", "\033[2m", "\033[7m", "\033[0m"
 
 
 class Stdout:

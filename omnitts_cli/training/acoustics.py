@@ -1,34 +1,14 @@
-"""The pitch and the average spectrum of a voice, without a model, and the distance between two voices."""
+"""The pitch of a voice, without a model."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from itertools import pairwise
-
 import numpy as np
 
-from omnitts_cli.models.speaker import hertz, mels
 from omnitts_cli.training.teacher import SAMPLE_RATE
 
 LOWEST, HIGHEST = 60.0, 380.0  # Hz, of a voice
 WINDOW, HOP = 1200, 480  # samples: three periods of a deep voice, 50 windows a second
 VOICED = 0.5  # normalised autocorrelation from which a window counts as voiced
-SPECTRUM_WINDOW = 1024
-BANDS = 24
-QUIETEST = 1e-6  # relative to the loudest band
-
-
-@dataclass(frozen=True)
-class Sounding:
-    """What was measured of a voice. `spectrum`: decibels of each band, relative to their mean."""
-
-    pitch: float  # Hz, the median over voiced windows; nan without any
-    spectrum: np.ndarray  # [BANDS]
-
-
-def measured(sound: np.ndarray) -> Sounding:
-    """`sound`: mono float32 at 24 kHz."""
-    return Sounding(pitch(sound), average_spectrum(sound))
 
 
 def pitch(sound: np.ndarray) -> float:
@@ -62,23 +42,3 @@ def _peak(row: np.ndarray, at: int) -> int:
     while at + 1 < len(row) and row[at + 1] > row[at]:
         at += 1
     return at
-
-
-def average_spectrum(sound: np.ndarray) -> np.ndarray:
-    """Decibels in bands of equal width in mels, from 80 Hz to 8 kHz, without the overall loudness: [BANDS]."""
-    if len(sound) < SPECTRUM_WINDOW:
-        return np.zeros(BANDS)
-    windows = np.lib.stride_tricks.sliding_window_view(sound, SPECTRUM_WINDOW)[:: SPECTRUM_WINDOW // 2]
-    power = (np.abs(np.fft.rfft(windows * np.hanning(SPECTRUM_WINDOW))) ** 2).mean(0)
-    lines = np.fft.rfftfreq(SPECTRUM_WINDOW, 1 / SAMPLE_RATE)
-    corners = hertz(np.linspace(*mels(np.array([80.0, 8000.0])), BANDS + 1))
-    bands = np.array([power[(lines >= low) & (lines < high)].mean() for low, high in pairwise(corners)])
-    decibels = 10 * np.log10(bands + QUIETEST * bands.max() + 1e-20)
-    return decibels - decibels.mean()
-
-
-def distance(one: Sounding, other: Sounding) -> float:
-    """Semitones of pitch plus decibels of spectrum; between similar voices, both have about the same size."""
-    semitones = 12 * abs(np.log2(one.pitch / other.pitch))
-    decibels = float(np.sqrt(np.mean((one.spectrum - other.spectrum) ** 2)))
-    return float(semitones) + decibels
