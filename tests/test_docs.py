@@ -43,7 +43,7 @@ def elsewhere(tmp_path: Path) -> tuple[Path, dict[str, str]]:
 
 
 @pytest.mark.parametrize("line", examples())
-def test_case_88_an_example_runs_as_written(line: str, elsewhere: tuple[Path, dict[str, str]]) -> None:
+def test_an_example_runs_as_written(line: str, elsewhere: tuple[Path, dict[str, str]]) -> None:
     folder, environment = elsewhere
     done = subprocess.run(["sh", "-c", line], cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
@@ -153,25 +153,3 @@ def test_every_command_and_option_has_a_line_of_help() -> None:
 
     look(get_command(app_of(COMMANDS)), "omnitts")
     assert silent == []
-
-
-# The numbered cases of the command line: reference audio, text, models and voices, output and signals, the command
-# itself.
-CASES = {*range(1, 63), *range(83, 91)}
-ELSEWHERE = {
-    35: "job files belong to `batch`, which is not built yet",
-    89: "installing into a new environment is what .ci/run does",
-    90: "there is no older release yet",
-}
-
-
-def test_every_numbered_case_has_a_test_or_a_reason() -> None:
-    named = {
-        int(number)
-        for path in (HOUSE / "tests").rglob("test_*.py")
-        for name in re.findall(r"def test_case_([\d_]+)", path.read_text("utf-8"))
-        for number in name.split("_")
-        if number
-    }
-    assert CASES - named - set(ELSEWHERE) == set()
-    assert set(ELSEWHERE) & named == set()

@@ -15,7 +15,7 @@ def test_what_is_not_said_is_the_models_own() -> None:
 
 
 @pytest.mark.parametrize("next_to_nothing", [1e-45, 1e-38, COLDEST / 2])
-def test_a_temperature_of_next_to_nothing_is_greedy_whoever_asks_for_it(next_to_nothing: float) -> None:
+def test_a_temperature_close_to_zero_is_greedy(next_to_nothing: float) -> None:
     cold = Sampling(temperature=next_to_nothing, predictor_temperature=next_to_nothing)
     for spoken in (cold.over(MODEL), Sampling().over(cold)):
         assert spoken.temperature == spoken.predictor_temperature == 0.0

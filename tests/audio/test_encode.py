@@ -70,7 +70,7 @@ def test_contradictions_are_usage_errors(wrong: dict[str, object]) -> None:
         ("ogg", 44100, 44100),
     ],
 )
-def test_a_rate_that_the_format_lacks_is_replaced_and_told(name: str, rate: int, used: int) -> None:
+def test_a_rate_that_the_format_lacks_is_replaced_with_a_notice(name: str, rate: int, used: int) -> None:
     form = choose_format(None, name, rate=rate)
     assert form.rate == used
     assert bool(form.notices) == (rate != used)
@@ -118,7 +118,7 @@ def same_sound(one: np.ndarray, other: np.ndarray) -> float:
 
 @pytest.mark.parametrize("rate", [None, 16000, 44100])
 @pytest.mark.parametrize("name", SOUND_FILES)
-def test_case_50_libsndfile_reads_what_was_written(name: str, rate: int | None, tmp_path: Path) -> None:
+def test_libsndfile_reads_what_was_written(name: str, rate: int | None, tmp_path: Path) -> None:
     form, sound, path = choose_format(None, name, rate=rate), speech(3.0), tmp_path / "x"
     write(path, sound, form)
     read, read_rate = soundfile.read(path)
@@ -131,7 +131,7 @@ def test_case_50_libsndfile_reads_what_was_written(name: str, rate: int | None, 
 
 @pytest.mark.parametrize("program", ["sox", "ffmpeg"])
 @pytest.mark.parametrize("name", FORMATS)
-def test_case_50_sox_and_ffmpeg_read_what_was_written(name: str, program: str, tmp_path: Path) -> None:
+def test_sox_and_ffmpeg_read_what_was_written(name: str, program: str, tmp_path: Path) -> None:
     form, sound, path = choose_format(None, name), speech(3.0), tmp_path / f"x.{name}"
     write(path, sound, form)
     decoded = decode_by(program, path, form)
@@ -146,7 +146,7 @@ def test_case_50_sox_and_ffmpeg_read_what_was_written(name: str, program: str, t
 
 @pytest.mark.parametrize("program", ["sox", "ffmpeg"])
 @pytest.mark.parametrize("name", FORMATS)
-def test_case_50_every_format_through_a_pipe(name: str, program: str) -> None:
+def test_every_format_through_a_pipe(name: str, program: str) -> None:
     form, sound, file = choose_format(None, name), speech(2.0), io.BytesIO()
     sink = PipeSink(Unseekable(file), form)
     for start in range(0, sound.size, 1000):
@@ -180,7 +180,7 @@ def test_the_header_of_a_pipe_is_not_repeated_at_its_end() -> None:
 
 @pytest.mark.parametrize("program", ["sox", "ffmpeg"])
 @pytest.mark.parametrize(("name", "subtype"), [("wav", "pcm24"), ("wav", "float"), ("flac", "pcm24")])
-def test_case_50_wider_samples_are_read_by_others_too(name: str, subtype: str, program: str, tmp_path: Path) -> None:
+def test_wider_samples_are_read_by_others_too(name: str, subtype: str, program: str, tmp_path: Path) -> None:
     form, sound, path = choose_format(None, name, subtype=subtype), speech(1.0), tmp_path / f"x.{name}"
     write(path, sound, form)
     decoded = decode_by(program, path, form)
@@ -200,7 +200,7 @@ def test_flac_holds_the_very_samples_of_wav(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 @pytest.mark.parametrize("name", FORMATS)
-def test_case_51_nan_never_reaches_an_encoder(name: str, bad: float, tmp_path: Path) -> None:
+def test_nan_never_reaches_an_encoder(name: str, bad: float, tmp_path: Path) -> None:
     sound = np.zeros(4000, np.float32)
     sound[100] = bad
     with pytest.raises(GuardError), FileSink(tmp_path / "x", choose_format(None, name)) as sink:
@@ -208,7 +208,7 @@ def test_case_51_nan_never_reaches_an_encoder(name: str, bad: float, tmp_path: P
     assert list(tmp_path.iterdir()) == []
 
 
-def test_case_51_the_encoder_itself_refuses_too() -> None:
+def test_the_encoder_itself_refuses_too() -> None:
     """MP3 would end this process here, so the guard stands right in front of libsndfile as well."""
     encoder = open_encoder(Outlet(io.BytesIO(), "x"), choose_format(None, "mp3"))
     with pytest.raises(GuardError):
@@ -245,7 +245,7 @@ def long_file(path: Path, name: str, hours: float) -> int:
 @pytest.mark.parametrize(
     ("name", "hours"), [("wav", 1), ("flac", 1), ("ogg", 0.25), pytest.param("ogg", 1, marks=pytest.mark.slow)]
 )
-def test_case_52_an_hour_in_flat_memory(name: str, hours: float, tmp_path: Path) -> None:
+def test_an_hour_in_flat_memory(name: str, hours: float, tmp_path: Path) -> None:
     path = tmp_path / f"x.{name}"
     assert long_file(path, name, hours) < 20_000 * hours
     assert soundfile.info(path).frames == hours * 3600 * 24000
@@ -253,13 +253,13 @@ def test_case_52_an_hour_in_flat_memory(name: str, hours: float, tmp_path: Path)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["opus", "mp3"])
-def test_case_52_one_hour_of_the_slow_encoders(name: str, tmp_path: Path) -> None:
+def test_one_hour_of_the_slow_encoders(name: str, tmp_path: Path) -> None:
     path = tmp_path / f"x.{name}"
     assert long_file(path, name, 1) < 20_000
     assert abs(soundfile.info(path).frames - 3600 * 24000) <= 2400
 
 
-def test_case_52_ten_minutes_of_vorbis(tmp_path: Path) -> None:
+def test_ten_minutes_of_vorbis(tmp_path: Path) -> None:
     """Five minutes in one write end the process with a segmentation fault; blocks of a second do not."""
     path, sound = tmp_path / "x.ogg", np.zeros(10 * 60 * 24000, np.float32)
     with FileSink(path, choose_format(None, "ogg")) as sink:
@@ -270,7 +270,7 @@ def test_case_52_ten_minutes_of_vorbis(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["wav", "flac"])
-def test_case_52_thirteen_hours(name: str, tmp_path: Path) -> None:
+def test_thirteen_hours(name: str, tmp_path: Path) -> None:
     path = tmp_path / f"x.{name}"
     if shutil.disk_usage(tmp_path).free < 3 * 2**30:
         pytest.skip("needs 3 GiB of free disk space")

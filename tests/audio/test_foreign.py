@@ -41,7 +41,7 @@ def test_its_last_words_are_the_cause(stand_in: Path) -> None:
     assert caught.value.cause == "moov atom not found"
 
 
-def test_case_21_it_does_not_hang(stand_in: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_does_not_hang(stand_in: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stand_in.write_text("#!/bin/sh\nexec sleep 60\n")
     monkeypatch.setattr(foreign, "TIMEOUT_S", 0.2)
     with pytest.raises(InputError, match="did not read"):

@@ -73,7 +73,7 @@ def test_a_sink_brings_the_whole_to_its_target(target: float) -> None:
     assert inner.finished and lufs(inner.sound, 24000) == pytest.approx(target, abs=0.05)
 
 
-def test_louder_than_full_scale_is_held_and_told() -> None:
+def test_samples_beyond_full_scale_are_clipped_with_a_notice() -> None:
     inner = MemorySink()
     sink = LoudnessSink(inner, -5.0)
     sound = made("tone", 24000) * 0.1

@@ -88,7 +88,7 @@ def test_a_file_opened_for_appending_is_no_place_for_corrections(tmp_path: Path)
 
 @pytest.mark.parametrize("good", [0, 1, 2, 3])
 @pytest.mark.parametrize(("code", "words"), [(errno.ENOSPC, "no space left"), (errno.EIO, "device reported an error")])
-def test_case_45_the_nth_write_fails_and_says_so(good: int, code: int, words: str) -> None:
+def test_the_nth_write_fails_and_says_so(good: int, code: int, words: str) -> None:
     outlet = Outlet(Failing(good, code), "out.wav")
     outlet.write(b"0123456789")
     outlet.write(b"more")  # nothing leaves behind an error

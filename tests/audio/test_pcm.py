@@ -41,7 +41,7 @@ def test_float_bytes_are_the_numbers_themselves() -> None:
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_case_51_a_number_that_is_none_is_refused_with_a_report(bad: float) -> None:
+def test_a_number_that_is_none_is_refused_with_a_report(bad: float) -> None:
     sound = np.zeros(1000, np.float32)
     sound[17] = bad
     with pytest.raises(GuardError, match="1 of 1000") as caught:

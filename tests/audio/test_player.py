@@ -36,7 +36,7 @@ def test_nothing_installed(install) -> None:  # type: ignore[no-untyped-def]
 
 
 @pytest.mark.parametrize("name", list(COMMANDS))
-def test_a_player_hears_every_sample(name: str, install) -> None:  # type: ignore[no-untyped-def]
+def test_a_player_gets_every_sample(name: str, install) -> None:  # type: ignore[no-untyped-def]
     folder = install(name, 'echo "$@" > "$0.said"; exec cat > "$0.heard"')
     output = find_player(24000)
     assert output is not None and output.name == name
@@ -48,7 +48,7 @@ def test_a_player_hears_every_sample(name: str, install) -> None:  # type: ignor
     assert output.played_s == pytest.approx(0.25)
 
 
-def test_case_59_a_player_without_a_device_is_passed_over(install, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+def test_a_player_without_a_device_is_passed_over(install, monkeypatch) -> None:  # type: ignore[no-untyped-def]
     monkeypatch.setitem(player.TRIAL_S, "pw-play", 60.0)  # it ends sooner, on a busy machine too
     install("pw-play", "exit 1")
     install("paplay", "exec cat > /dev/null")
@@ -57,7 +57,7 @@ def test_case_59_a_player_without_a_device_is_passed_over(install, monkeypatch) 
     output.stop()
 
 
-def test_case_59_a_player_that_dies_is_a_device_error(install) -> None:  # type: ignore[no-untyped-def]
+def test_a_player_that_dies_is_a_device_error(install) -> None:  # type: ignore[no-untyped-def]
     folder = install("aplay", 'while [ ! -e "$0.end" ]; do sleep 0.02; done; exit 3')
     output = find_player(24000)
     assert output is not None
@@ -69,7 +69,7 @@ def test_case_59_a_player_that_dies_is_a_device_error(install) -> None:  # type:
         output.drain()
 
 
-def test_case_53_stopping_leaves_no_child(install, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
+def test_stopping_leaves_no_child(install, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
     monkeypatch.setattr(player, "LAST_WORD_S", 0.3)
     folder = install("aplay", "trap '' TERM; : > \"$0.ready\"; while :; do sleep 0.1; done")
     output = find_player(24000)
@@ -80,7 +80,7 @@ def test_case_53_stopping_leaves_no_child(install, monkeypatch: pytest.MonkeyPat
     assert output._child.poll() == -signal.SIGKILL, "after its last word"
 
 
-def test_what_was_heard_runs_in_real_time_and_stands_still_in_a_pause(install, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+def test_the_position_runs_in_real_time_and_stands_still_in_a_pause(install, monkeypatch) -> None:  # type: ignore[no-untyped-def]
     now = [100.0]
     monkeypatch.setattr(player.time, "monotonic", lambda: now[0])
     install("aplay", "exec cat > /dev/null")

@@ -47,13 +47,13 @@ def ffmpeg(*arguments: object) -> None:
 # -- 1-4: nothing there
 
 
-def test_case_01_missing_file(tmp_path: Path) -> None:
+def test_missing_file(tmp_path: Path) -> None:
     error = refused(tmp_path / "gone.wav", "gone.wav not found")
     assert "System error" not in str(error)
 
 
 @pytest.mark.parametrize("kind", ["folder", "fifo", "socket", "device"])
-def test_case_02_no_regular_file(kind: str, tmp_path: Path) -> None:
+def test_no_regular_file(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "clip"
     if kind == "folder":
         path.mkdir()
@@ -68,7 +68,7 @@ def test_case_02_no_regular_file(kind: str, tmp_path: Path) -> None:
     refused(path, words[kind])
 
 
-def test_case_02_standard_input_has_a_limit(clip: Clip, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_standard_input_has_a_limit(clip: Clip, monkeypatch: pytest.MonkeyPatch) -> None:
     path = clip("a.wav")
     with open(path, "rb") as file:
         assert read_clip("-", stdin=file).sound.size == 4 * 24000
@@ -79,13 +79,13 @@ def test_case_02_standard_input_has_a_limit(clip: Clip, monkeypatch: pytest.Monk
         refused("-", "empty file", stdin=file)
 
 
-def test_case_03_zero_bytes(tmp_path: Path) -> None:
+def test_zero_bytes(tmp_path: Path) -> None:
     (tmp_path / "a.wav").touch()
     assert refused(tmp_path / "a.wav", "empty file").hint is None
     assert refused(tmp_path / "a.wav", "empty file", record="sing").hint == "sing"
 
 
-def test_case_04_a_header_and_nothing_else(tmp_path: Path) -> None:
+def test_a_header_and_nothing_else(tmp_path: Path) -> None:
     path = tmp_path / "a.wav"
     path.write_bytes(wav.header(24000, "pcm16", 0))
     refused(path, "holds no audio")
@@ -98,7 +98,7 @@ def test_case_04_a_header_and_nothing_else(tmp_path: Path) -> None:
 # -- 5-8: damaged, streamed, or something else
 
 
-def test_case_05_cut_in_the_middle(clip: Clip) -> None:
+def test_cut_in_the_middle(clip: Clip) -> None:
     path = clip("a.wav")
     os.truncate(path, path.stat().st_size // 2)
     error = refused(path, "cut off or damaged; 2.00 s")
@@ -110,7 +110,7 @@ def test_case_05_cut_in_the_middle(clip: Clip) -> None:
 
 
 @pytest.mark.parametrize("name", ["a.flac", "a.mp3", "a.ogg"])
-def test_case_05_other_formats_cut_in_the_middle(name: str, clip: Clip) -> None:
+def test_other_formats_cut_in_the_middle(name: str, clip: Clip) -> None:
     path = clip(name)
     os.truncate(path, path.stat().st_size // 2)
     refused(path, "damaged|cannot be decoded|holds no audio")
@@ -119,7 +119,7 @@ def test_case_05_other_formats_cut_in_the_middle(name: str, clip: Clip) -> None:
 @pytest.mark.parametrize(
     ("riff", "data"), [(0, 0), (0xFFFFFFFF, 0xFFFFFFFF), (36, 0), (0x7FFFF024, 0x7FFFF000), (0, 0x7FFFFFFF)]
 )
-def test_case_06_lengths_of_a_pipe(riff: int, data: int, clip: Clip) -> None:
+def test_lengths_of_a_pipe(riff: int, data: int, clip: Clip) -> None:
     path = patched(patched(clip("a.wav"), 4, struct.pack("<I", riff)), 40, struct.pack("<I", data))
     recording = read_clip(path)
     assert recording.sound.size == 4 * 24000
@@ -127,7 +127,7 @@ def test_case_06_lengths_of_a_pipe(riff: int, data: int, clip: Clip) -> None:
     assert read_clip(path, start=1.0, end=2.0).seconds == 1.0
 
 
-def test_case_06_a_flac_stream_without_a_length(clip: Clip, tmp_path: Path) -> None:
+def test_a_flac_stream_without_a_length(clip: Clip, tmp_path: Path) -> None:
     path = clip("a.flac")
     data = bytearray(path.read_bytes())
     data[21] &= 0xF0
@@ -138,7 +138,7 @@ def test_case_06_a_flac_stream_without_a_length(clip: Clip, tmp_path: Path) -> N
     assert read_clip(path, start=1.0, end=2.5).seconds == 1.5
 
 
-def test_case_07_an_odd_byte_at_the_end(tmp_path: Path) -> None:
+def test_an_odd_byte_at_the_end(tmp_path: Path) -> None:
     data = wav.whole(speech(2.0), 24000)
     path = tmp_path / "a.wav"
     path.write_bytes(data[:40] + struct.pack("<I", len(data) - 43) + data[44:] + b"\x01")
@@ -160,7 +160,7 @@ def test_case_07_an_odd_byte_at_the_end(tmp_path: Path) -> None:
         (b"\x13\x37\xfe\x01", "bytes that begin with 13 37 fe 01"),
     ],
 )
-def test_case_08_something_else_called_wav(head: bytes, words: str, tmp_path: Path) -> None:
+def test_something_else_called_wav(head: bytes, words: str, tmp_path: Path) -> None:
     path = tmp_path / "a.wav"
     path.write_bytes(head * 3)
     refused(path, f"not audio: it looks like {words}")
@@ -180,14 +180,14 @@ def test_case_08_something_else_called_wav(head: bytes, words: str, tmp_path: Pa
         (24, struct.pack("<I", 2**32 - 1), "4294967295 samples per second"),
     ],
 )
-def test_case_09_insane_headers(at: int, data: bytes, words: str, clip: Clip) -> None:
+def test_insane_headers(at: int, data: bytes, words: str, clip: Clip) -> None:
     error = refused(patched(clip("a.wav"), at, data), "invalid header")
     assert error.cause is not None and words in error.cause
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("count", [1, 96000])
-def test_case_10_samples_that_are_no_numbers(value: float, count: int, clip: Clip) -> None:
+def test_samples_that_are_no_numbers(value: float, count: int, clip: Clip) -> None:
     sound = speech(4.0)
     sound[:count] = value
     path = clip("a.wav", sound, subtype="FLOAT")
@@ -196,19 +196,19 @@ def test_case_10_samples_that_are_no_numbers(value: float, count: int, clip: Cli
         assert read_clip(path, start=1.0).seconds == 3.0, "the rest of the clip is good"
 
 
-def test_case_10_absurd_levels_are_taken_back(clip: Clip) -> None:
+def test_absurd_levels_are_taken_back(clip: Clip) -> None:
     recording = read_clip(clip("a.wav", speech(4.0) * 1e6, subtype="FLOAT"))
     assert np.max(np.abs(recording.sound)) == 1.0
     assert any("scaled down" in notice for notice in recording.notices)
 
 
-def test_case_10_denormals_become_zero(clip: Clip) -> None:
+def test_denormals_become_zero(clip: Clip) -> None:
     recording = read_clip(clip("a.wav", np.full(24000, 1e-40, np.float32), subtype="FLOAT"))
     assert not recording.sound.any()
 
 
 @pytest.mark.parametrize("rate", [8000, 11025, 16000, 22050, 44100, 48000, 96000, 192000, 384000])
-def test_case_11_every_rate_arrives_at_24_khz(rate: int, clip: Clip) -> None:
+def test_every_rate_arrives_at_24_khz(rate: int, clip: Clip) -> None:
     recording = read_clip(clip("a.wav", rate=rate))
     assert recording.rate == 24000 and abs(recording.sound.size - 4 * 24000) <= 1
     assert any("dull" in notice for notice in recording.notices) == (rate < 16000)
@@ -217,7 +217,7 @@ def test_case_11_every_rate_arrives_at_24_khz(rate: int, clip: Clip) -> None:
         assert np.dot(one, other) / np.sqrt(np.dot(one, one) * np.dot(other, other)) > 0.99
 
 
-def test_case_12_channels_become_one_and_it_is_said(clip: Clip) -> None:
+def test_channels_become_one_and_it_is_said(clip: Clip) -> None:
     sound = speech(4.0)
     cases = {
         "mono": ([sound], None),
@@ -238,7 +238,7 @@ LOSSY_KINDS = ["ULAW", "ALAW", "IMA_ADPCM", "MS_ADPCM", "GSM610"]
 
 
 @pytest.mark.parametrize("subtype", [*EXACT_KINDS, *LOSSY_KINDS])
-def test_case_13_every_kind_of_wav(subtype: str, clip: Clip) -> None:
+def test_every_kind_of_wav(subtype: str, clip: Clip) -> None:
     read, made = read_clip(clip("a.wav", subtype=subtype)).sound[: 4 * 24000], speech(4.0)
     if subtype in EXACT_KINDS:
         assert np.max(np.abs(read - made)) <= EXACT_KINDS[subtype]
@@ -259,14 +259,14 @@ def test_case_13_every_kind_of_wav(subtype: str, clip: Clip) -> None:
         ("a.wav", {"endian": "BIG"}),
     ],
 )
-def test_case_13_other_containers(name: str, how: dict[str, str], clip: Clip) -> None:
+def test_other_containers(name: str, how: dict[str, str], clip: Clip) -> None:
     assert np.max(np.abs(read_clip(clip(name, **how)).sound - speech(4.0))) <= 1e-4
 
 
 # -- 14: compressed
 
 
-def test_case_14_mp3_with_a_cover_of_20_megabytes(clip: Clip) -> None:
+def test_mp3_with_a_cover_of_20_megabytes(clip: Clip) -> None:
     path = clip("a.mp3")
     size = 20 * 2**20
     tag = b"ID3\x04\0\0" + bytes(size >> shift & 127 for shift in (21, 14, 7, 0))
@@ -274,13 +274,13 @@ def test_case_14_mp3_with_a_cover_of_20_megabytes(clip: Clip) -> None:
     assert read_clip(path).seconds == 4.0
 
 
-def test_case_14_mp3_with_a_variable_rate_and_no_length(clip: Clip, tmp_path: Path) -> None:
+def test_mp3_with_a_variable_rate_and_no_length(clip: Clip, tmp_path: Path) -> None:
     ffmpeg("-i", clip("a.wav"), "-q:a", 5, "-write_xing", 0, tmp_path / "a.mp3")
     assert read_clip(tmp_path / "a.mp3").seconds == pytest.approx(4.0, abs=0.1)
 
 
 @pytest.mark.parametrize("name", ["a.opus", "a.ogg", "a.mp3", "a.m4a", "a.webm", "a.ac3", "a.eac3"])
-def test_case_14_what_ffmpeg_writes(name: str, clip: Clip, tmp_path: Path) -> None:
+def test_what_ffmpeg_writes(name: str, clip: Clip, tmp_path: Path) -> None:
     ffmpeg("-i", clip("a.wav", rate=48000), tmp_path / name)
     recording = read_clip(tmp_path / name)
     assert recording.seconds == pytest.approx(4.0, abs=0.15)
@@ -289,14 +289,14 @@ def test_case_14_what_ffmpeg_writes(name: str, clip: Clip, tmp_path: Path) -> No
             assert read_clip("-", stdin=file).seconds == pytest.approx(4.0, abs=0.15)
 
 
-def test_case_14_m4a_without_ffmpeg_names_the_missing_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_m4a_without_ffmpeg_names_the_missing_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.m4a"
     path.write_bytes(b"\0\0\0\x20ftypM4A " + bytes(100))
     monkeypatch.setenv("PATH", str(tmp_path))
     refused(path, "needs ffmpeg, which is not installed")
 
 
-def test_case_14_a_damaged_m4a(tmp_path: Path) -> None:
+def test_a_damaged_m4a(tmp_path: Path) -> None:
     if shutil.which("ffmpeg") is None:
         pytest.skip("ffmpeg is not installed")
     path = tmp_path / "a.m4a"
@@ -308,18 +308,18 @@ def test_case_14_a_damaged_m4a(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seconds", [0.05, 0.3, 0.49])
-def test_case_16_too_short(seconds: float, clip: Clip) -> None:
+def test_too_short(seconds: float, clip: Clip) -> None:
     error = refused(clip("a.wav", speech(seconds)), rf"lasts {seconds:.2f} s; at least 0.5 s", record="sing")
     assert error.hint == "sing"
 
 
 @pytest.mark.parametrize("seconds", [0.5, 0.9, 1.0, 30.0, 31.0, 300.0])
-def test_case_16_long_enough(seconds: float, clip: Clip) -> None:
+def test_long_enough(seconds: float, clip: Clip) -> None:
     sound = np.resize(speech(1.0), round(seconds * 24000))
     assert read_clip(clip("a.wav", sound)).seconds == seconds
 
 
-def test_case_16_over_five_minutes_a_part_must_be_chosen(clip: Clip) -> None:
+def test_over_five_minutes_a_part_must_be_chosen(clip: Clip) -> None:
     path = clip("a.wav", np.zeros(24000 * 301, np.float32))
     error = refused(path, "lasts 5 min 01 s; at most 5 min 00 s can be read")
     assert error.hint is not None and "--ref-start" in error.hint
@@ -338,7 +338,7 @@ def test_case_16_over_five_minutes_a_part_must_be_chosen(clip: Clip) -> None:
         ({"end": 4.5}, "--ref-end 4.5 lies outside"),
     ],
 )
-def test_case_16_parts_that_cannot_be(part: dict[str, float], words: str, clip: Clip) -> None:
+def test_parts_that_cannot_be(part: dict[str, float], words: str, clip: Clip) -> None:
     refused(clip("a.wav"), words, **part)
 
 
@@ -369,7 +369,7 @@ def in_own_process(path: Path, start: int) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_case_17_ten_hours(tmp_path: Path) -> None:
+def test_ten_hours(tmp_path: Path) -> None:
     path, size = tmp_path / "a.wav", 10 * 3600 * 24000 * 2
     path.write_bytes(wav.header(24000, "pcm16", size))
     os.truncate(path, 44 + size)  # a hole, so that no disk is filled
@@ -379,7 +379,7 @@ def test_case_17_ten_hours(tmp_path: Path) -> None:
     assert int(grown_kib) < 100_000
 
 
-def test_case_18_a_small_file_that_holds_hours(tmp_path: Path) -> None:
+def test_a_small_file_that_holds_hours(tmp_path: Path) -> None:
     path = tmp_path / "a.flac"
     with soundfile.SoundFile(path, "w", 24000, 1, subtype="PCM_16") as file:
         for _ in range(60):
@@ -390,7 +390,7 @@ def test_case_18_a_small_file_that_holds_hours(tmp_path: Path) -> None:
     assert int(decoded) <= 21 * 24000 and int(grown_kib) < 100_000
 
 
-def test_case_18_the_limit_holds_where_the_length_is_not_known(tmp_path: Path) -> None:
+def test_the_limit_holds_where_the_length_is_not_known(tmp_path: Path) -> None:
     path = tmp_path / "a.flac"
     soundfile.write(path, np.zeros(24000 * 400, np.int16), 24000)
     data = bytearray(path.read_bytes())
@@ -407,7 +407,7 @@ def test_case_18_the_limit_holds_where_the_length_is_not_known(tmp_path: Path) -
     "name",
     ["with space.wav", 'it\'s "q".wav', "new\nline.wav", "\U0001f600.wav", "-rf.wav", "\udcff\udc80.wav", "a;b|c.wav"],
 )
-def test_case_20_names(name: str, clip: Clip, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names(name: str, clip: Clip, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = clip("plain.wav")
     os.replace(source, tmp_path / name)
     monkeypatch.chdir(tmp_path)
@@ -415,11 +415,11 @@ def test_case_20_names(name: str, clip: Clip, tmp_path: Path, monkeypatch: pytes
 
 
 @pytest.mark.parametrize("name", ["x" * 5000, "a\0b.wav", ""])
-def test_case_20_names_that_cannot_be(name: str) -> None:
+def test_names_that_cannot_be(name: str) -> None:
     refused(name, "cannot read|not found")
 
 
-def test_case_21_a_file_that_changes_while_it_is_read(clip: Clip, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_changes_while_it_is_read(clip: Clip, monkeypatch: pytest.MonkeyPatch) -> None:
     path = clip("a.wav")
     real = read.read_part
 
@@ -432,7 +432,7 @@ def test_case_21_a_file_that_changes_while_it_is_read(clip: Clip, monkeypatch: p
     refused(path, "was changed while it was read")
 
 
-def test_case_21_a_disk_that_fails_is_told_in_words(clip: Clip, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_error_is_reported_in_words(clip: Clip, monkeypatch: pytest.MonkeyPatch) -> None:
     path = clip("a.wav")
 
     def fail(*arguments: object) -> None:

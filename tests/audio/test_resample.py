@@ -49,14 +49,14 @@ def test_the_same_rate_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("rate", [0, -1, 1, 3999, 384001, 2**32 - 1])
-def test_case_09_absurd_rates_are_refused(rate: int) -> None:
+def test_absurd_rates_are_refused(rate: int) -> None:
     with pytest.raises(InputError, match="sample rate"):
         Resampler(rate, 24000)
     with pytest.raises(InputError, match=str(rate)):
         Resampler(24000, rate)
 
 
-def test_case_10_the_resampler_never_sees_a_nan() -> None:
+def test_the_resampler_never_sees_a_nan() -> None:
     sound = np.zeros(2000, np.float32)
     sound[1000] = np.nan
     with pytest.raises(GuardError):

@@ -68,7 +68,7 @@ def test_sample_counts_are_the_sum_of_the_blocks(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["wav", "flac", "ogg", "opus", "mp3"])
-def test_case_53_after_a_finished_sentence_the_part_is_kept(name: str, tmp_path: Path) -> None:
+def test_after_a_finished_sentence_the_part_is_kept(name: str, tmp_path: Path) -> None:
     path = tmp_path / f"book.{name}"
     path.write_bytes(b"the old one")
     with FileSink(path, choose_format(str(path))) as sink:
@@ -82,9 +82,7 @@ def test_case_53_after_a_finished_sentence_the_part_is_kept(name: str, tmp_path:
     assert abs(soundfile.info(kept).frames - 36000) <= (2400 if name == "mp3" else 0)
 
 
-def test_case_53_a_file_that_was_being_put_in_its_place_is_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_was_being_put_in_its_place_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with FileSink(tmp_path / "a.wav", WAV) as sink:
         sink.write(TONE)
         sink.sentence_done()
@@ -96,14 +94,14 @@ def test_case_53_a_file_that_was_being_put_in_its_place_is_kept(
     assert names(tmp_path) == ["a.partial.wav"] and soundfile.info(tmp_path / "a.partial.wav").frames == 24000
 
 
-def test_case_53_without_a_finished_sentence_nothing_is_kept(tmp_path: Path) -> None:
+def test_without_a_finished_sentence_nothing_is_kept(tmp_path: Path) -> None:
     with FileSink(tmp_path / "a.wav", WAV) as sink:
         sink.write(TONE)
         assert sink.interrupt() is None
     assert names(tmp_path) == []
 
 
-def test_case_54_a_killed_run_leaves_a_temporary_file_that_the_next_run_removes(tmp_path: Path) -> None:
+def test_a_killed_run_leaves_a_temporary_file_that_the_next_run_removes(tmp_path: Path) -> None:
     path = tmp_path / "a.wav"
     code = (
         "import os, sys, signal, numpy as np\n"
@@ -127,7 +125,7 @@ def test_case_54_a_killed_run_leaves_a_temporary_file_that_the_next_run_removes(
 # -- targets that cannot be
 
 
-def test_case_45_a_really_full_disk(tmp_path: Path) -> None:
+def test_a_really_full_disk(tmp_path: Path) -> None:
     mount = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", tmp_path], capture_output=True, check=False
     )
@@ -143,21 +141,21 @@ def test_case_45_a_really_full_disk(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("target", "words"), [("", "it is a folder"), ("no/a.wav", "folder does not exist")])
-def test_case_46_targets_that_cannot_be(target: str, words: str, tmp_path: Path) -> None:
+def test_targets_that_cannot_be(target: str, words: str, tmp_path: Path) -> None:
     with pytest.raises(OutputError, match=words) as caught:
         FileSink(tmp_path / target, WAV)
     assert caught.value.exit_code == 8
     assert names(tmp_path) == []
 
 
-def test_case_46_a_name_that_is_too_long_or_has_a_nul(tmp_path: Path) -> None:
+def test_a_name_that_is_too_long_or_has_a_nul(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="name is too long"):
         FileSink(tmp_path / ("x" * 300 + ".wav"), WAV)
     with pytest.raises(OutputError, match="cannot write"):
         FileSink(tmp_path / "a\0b.wav", WAV)
 
 
-def test_case_46_the_longest_name_that_can_be(tmp_path: Path) -> None:
+def test_the_longest_name_that_can_be(tmp_path: Path) -> None:
     path = tmp_path / ("ü" * 125 + ".wav")
     with FileSink(path, WAV) as sink:
         sink.write(TONE)
@@ -165,7 +163,7 @@ def test_case_46_the_longest_name_that_can_be(tmp_path: Path) -> None:
     assert names(tmp_path) == [path.name]
 
 
-def test_case_46_read_only_folder(tmp_path: Path) -> None:
+def test_read_only_folder(tmp_path: Path) -> None:
     folder = tmp_path / "locked"
     folder.mkdir(mode=0o500)
     if os.access(folder, os.W_OK):
@@ -174,7 +172,7 @@ def test_case_46_read_only_folder(tmp_path: Path) -> None:
         FileSink(folder / "a.wav", WAV)
 
 
-def test_case_46_a_symlink_stays_and_its_target_is_replaced(tmp_path: Path) -> None:
+def test_a_symlink_stays_and_its_target_is_replaced(tmp_path: Path) -> None:
     real, link = tmp_path / "real.wav", tmp_path / "link.wav"
     real.write_bytes(b"old")
     link.symlink_to(real)
@@ -198,7 +196,7 @@ def test_no_clobber_when_another_program_was_faster(tmp_path: Path) -> None:
     assert soundfile.info(tmp_path / "a.partial.wav").frames == 24000, "the work is not lost"
 
 
-def test_case_47_two_writers_of_one_file_make_one_whole_file(tmp_path: Path) -> None:
+def test_two_writers_of_one_file_make_one_whole_file(tmp_path: Path) -> None:
     path = tmp_path / "a.wav"
     with FileSink(path, WAV) as one, FileSink(path, WAV) as other:
         one.write(TONE)
@@ -222,7 +220,7 @@ def test_the_permissions_of_a_replaced_file_are_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["wav", "flac", "ogg", "mp3", "opus"])
-def test_case_48_a_reader_that_leaves_early(name: str) -> None:
+def test_a_reader_that_leaves_early(name: str) -> None:
     reader = subprocess.Popen(["head", "-c", "1000"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert reader.stdin is not None and reader.stdout is not None
     raw = open(reader.stdin.fileno(), "wb", buffering=0, closefd=False)
@@ -235,7 +233,7 @@ def test_case_48_a_reader_that_leaves_early(name: str) -> None:
     reader.stdin = None
 
 
-def test_case_48_a_slow_reader_slows_the_writer_and_nothing_is_stored() -> None:
+def test_a_slow_reader_slows_the_writer_and_nothing_is_stored() -> None:
     read, write = os.pipe()
     os.set_blocking(write, False)  # a full pipe then says so instead of waiting
     got = bytearray()
@@ -257,14 +255,14 @@ def test_case_48_a_slow_reader_slows_the_writer_and_nothing_is_stored() -> None:
     assert len(got) == 44 + 5 * 48000
 
 
-def test_case_48_standard_output_that_is_full() -> None:
+def test_standard_output_that_is_full() -> None:
     if not os.path.exists("/dev/full"):
         pytest.skip("no /dev/full here")
     with open("/dev/full", "wb", buffering=0) as file, pytest.raises(OutputError, match="no space left"):
         PipeSink(file, WAV)
 
 
-def test_case_48_a_terminal_is_refused() -> None:
+def test_a_terminal_is_refused() -> None:
     master, slave = pty.openpty()
     with open(slave, "wb", buffering=0) as file, pytest.raises(UsageError, match="terminal") as caught:
         PipeSink(file, WAV)
@@ -322,7 +320,7 @@ class Broken(BaseSink):
         self.discarded += 1
 
 
-def test_case_59_a_lost_loudspeaker_does_not_cost_the_file(tmp_path: Path) -> None:
+def test_a_lost_loudspeaker_does_not_cost_the_file(tmp_path: Path) -> None:
     broken, path = Broken(), tmp_path / "a.wav"
     with pytest.raises(DeviceError), TeeSink([FileSink(path, WAV), broken]) as tee:
         tee.write(TONE)

@@ -154,7 +154,7 @@ def test_a_long_backlog_makes_the_writer_wait(portaudio: FakePortAudio, monkeypa
     sink.discard()
 
 
-def test_case_59_a_device_that_goes_away_ends_the_waiting(portaudio: FakePortAudio) -> None:
+def test_a_device_that_goes_away_ends_the_waiting(portaudio: FakePortAudio) -> None:
     sink = open_speaker(24000)
     (stream,) = Stream.made
     sink.write(TONE)
@@ -164,7 +164,7 @@ def test_case_59_a_device_that_goes_away_ends_the_waiting(portaudio: FakePortAud
     assert caught.value.exit_code == 5
 
 
-def test_case_59_a_device_with_one_rate_only(portaudio: FakePortAudio, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_device_with_one_rate_only(portaudio: FakePortAudio, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FakePortAudio, "rates", {44100})
     sink = open_speaker(24000)
     (stream,) = Stream.made
@@ -184,7 +184,7 @@ def test_devices_are_listed_and_chosen(portaudio: FakePortAudio) -> None:
     assert caught.value.hint == "--audio-device list"
 
 
-def test_case_59_a_machine_without_sound(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
+def test_a_machine_without_sound(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
     monkeypatch.setitem(sys.modules, "sounddevice", None)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(DeviceError, match="no sound output on this machine") as caught:
@@ -193,19 +193,19 @@ def test_case_59_a_machine_without_sound(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert "pw-play, paplay, aplay and ffplay" in (caught.value.cause or "")
 
 
-def test_case_59_portaudio_is_imported_only_to_play() -> None:
+def test_portaudio_is_imported_only_to_play() -> None:
     code = "import sys\nimport omnitts_cli.audio.speaker, omnitts_cli.audio.sinks\nprint('sounddevice' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
 
 
-def test_a_missing_library_is_told_with_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_library_is_reported_with_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sounddevice", None)  # an import of None is an ImportError
     with pytest.raises(DeviceError, match="PortAudio cannot be loaded") as caught:
         PortAudioOutput(24000)
     assert "libportaudio2" in (caught.value.hint or "")
 
 
-def test_case_51_nan_is_not_played(portaudio: FakePortAudio) -> None:
+def test_nan_is_not_played(portaudio: FakePortAudio) -> None:
     sink = open_speaker(24000)
     with pytest.raises(GuardError):
         sink.write(np.full(10, np.nan, np.float32))

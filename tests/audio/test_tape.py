@@ -27,7 +27,7 @@ def test_a_single_piece_leaves_as_it_was_made() -> None:
 
 
 @pytest.mark.parametrize("gap_s", [0.0, 0.25])
-def test_case_a_join_has_no_step(gap_s: float) -> None:
+def test_a_join_has_no_step(gap_s: float) -> None:
     tape = Tape(RATE)
     whole = sound(
         *(p for level in (0.8, -0.7) for p in (tape.pause(gap_s if level < 0 else 0.0), tape.write(piece(level)),

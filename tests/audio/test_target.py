@@ -22,7 +22,7 @@ def test_free_names_count_up(tmp_path: Path) -> None:
     assert seen == ["speech.wav", "speech-2.wav", "speech-3.wav"]
 
 
-def test_case_47_two_runs_never_choose_the_same_name(tmp_path: Path) -> None:
+def test_two_runs_never_choose_the_same_name(tmp_path: Path) -> None:
     first = target.open_target(target.free_name(tmp_path))
     second = target.open_target(target.free_name(tmp_path))
     assert [first.path.name, second.path.name] == ["speech.wav", "speech-2.wav"]
@@ -58,7 +58,7 @@ def test_only_the_files_of_the_dead_are_removed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("call", ["fsync", "replace"])
-def test_case_45_failing_at_the_very_end_leaves_the_old_file(
+def test_failing_at_the_very_end_leaves_the_old_file(
     call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "a.bin"

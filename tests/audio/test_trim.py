@@ -23,7 +23,7 @@ def test_pauses_are_found() -> None:
     assert found == pytest.approx([5.0, 12.0, 28.0], abs=0.05)
 
 
-def test_case_16_31_seconds_are_cut_at_a_pause_and_told() -> None:
+def test_31_seconds_are_cut_at_a_pause_with_a_notice() -> None:
     sound = with_pauses([5.0, 12.0, 28.0], 31.0)
     part = trim(sound, 24000)
     assert part.sound.size / 24000 == pytest.approx(28.0, abs=0.1)

@@ -68,18 +68,18 @@ def test_a_streaming_length_is_a_whole_number_of_samples(subtype: Subtype) -> No
     assert struct.unpack("<I", file.getvalue()[40:44])[0] % BYTES_PER_SAMPLE[subtype] == 0
 
 
-def test_case_52_thirteen_hours_fit_and_say_so() -> None:
+def test_thirteen_hours_fit_and_say_so() -> None:
     samples = 13 * 3600 * 24000
     head = wav.header(24000, "pcm16", 2 * samples)
     assert struct.unpack("<I", head[40:44])[0] == 2 * samples
 
 
-def test_case_52_beyond_4_gib_the_header_says_to_the_end() -> None:
+def test_beyond_4_gib_the_header_says_to_the_end() -> None:
     head = wav.header(24000, "pcm16", 2**32)
     assert struct.unpack("<I", head[40:44])[0] == struct.unpack("<I", head[4:8])[0] == 0xFFFFFFFF
 
 
-def test_case_52_lengths_that_the_header_cannot_hold_are_told() -> None:
+def test_lengths_that_the_header_cannot_hold_are_told() -> None:
     piped = wav.WavWriter(Outlet(io.BytesIO(), "x", seekable=False), 24000)
     piped.data_bytes = 0x7FFFF001
     assert piped.notice is not None and "raw" in piped.notice

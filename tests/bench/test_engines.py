@@ -62,7 +62,7 @@ def test_every_mode_speaks(opened: Opened, mode: str, kind: type) -> None:
         assert len(clip.codes) == 4
 
 
-def test_a_clip_of_ones_own_is_used(opened: Opened) -> None:
+def test_a_clip_of_the_user_is_used(opened: Opened) -> None:
     model = opened.engine.model
     quiet = engines.clip_encoder(model, 0.01 * engines.tones(model.facts.sample_rate), None)()
     loud = engines.clip_encoder(model, None, None)()

@@ -59,7 +59,7 @@ def test_a_closed_loop_ends_when_the_works_do() -> None:
     assert len(run.results) == 5
 
 
-def test_a_closed_loop_by_time_hears_everything_it_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_closed_loop_by_time_receives_everything_it_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     """The clock shows a second more whenever it is read: once at the start and once for each request."""
     seconds = itertools.count()
     monkeypatch.setattr(load, "time", SimpleNamespace(perf_counter=lambda: float(next(seconds))))
@@ -69,7 +69,7 @@ def test_a_closed_loop_by_time_hears_everything_it_sent(monkeypatch: pytest.Monk
     assert max(result.wanted for result in run.results) == 29.0
 
 
-def test_an_open_loop_waits_for_nobody() -> None:
+def test_an_open_loop_does_not_wait_for_answers() -> None:
     target = Echo(at_once=10)
     run = open_loop(target, works(), [0.01 * n for n in range(10)], Extent(10))
     assert run.most_in_flight == 10

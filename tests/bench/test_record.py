@@ -29,7 +29,7 @@ def test_a_given_failure_goes_before_a_detected_one() -> None:
     assert one.failure == "HTTP 503"
 
 
-def test_frames_that_nobody_tells_are_not_missed() -> None:
+def test_unreported_frames_are_not_missed() -> None:
     one = result(None, max_frames=3, ignore_end=True)
     one.add(np.ones(80, np.float32), 1.0)
     one.end(2.0, None)

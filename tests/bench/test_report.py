@@ -30,7 +30,7 @@ def test_a_report_reads_back_as_it_was(tmp_path: Path) -> None:
     assert asdict(reports.read(tmp_path / "new.json")) == asdict(a_report())
 
 
-def test_the_names_are_those_that_were_promised() -> None:
+def test_the_names_are_those_of_the_documentation() -> None:
     table = a_report().to_json()
     assert [name for name in TOP if name not in table] == []
     for row in table["levels"]:
@@ -106,7 +106,7 @@ def test_places_that_cannot_be_used_are_errors(tmp_path: Path) -> None:
             reports.save(tmp_path / "no" / "folder.json", a_report(), append=append)
 
 
-def test_a_disk_that_is_full_costs_no_older_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_keeps_the_older_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "kept.json"
     path.write_text("older")
 

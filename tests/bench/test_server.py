@@ -102,7 +102,7 @@ def test_what_is_not_whole_is_a_failure(wrong: str, sound: str, stream: bool, wo
     assert words in next(iter(figures.failures))
 
 
-def test_nobody_there_is_a_failure_of_each_request() -> None:
+def test_without_a_server_every_request_fails() -> None:
     server = SpeechServer()
     address = Address.of(server.url)
     with server:

@@ -94,7 +94,7 @@ def test_a_table_of_contents_that_cannot_be_used(nav: str) -> None:
     assert titles(read(epub(TWO, nav=nav))) == ["One", "Two"]
 
 
-def test_a_table_of_contents_that_is_missing_is_told() -> None:
+def test_a_missing_table_of_contents_is_reported() -> None:
     items = '<item id="ncx" href="gone.ncx" media-type="application/x-dtbncx+xml"/>'
     found = read(epub(TWO, nav=None, items=items))
     assert titles(found) == ["One", "Two"] and "lacks 'OEBPS/gone.ncx'" in found.notices[0]
@@ -118,7 +118,7 @@ def test_covers(metadata: str, items: str) -> None:
 
 
 @pytest.mark.parametrize(("data", "what"), [(b"GIF89a", "neither JPEG nor PNG"), (None, "lacks")])
-def test_a_cover_that_cannot_be_used_costs_only_itself(data: bytes | None, what: str) -> None:
+def test_an_unusable_cover_is_left_out_with_a_notice(data: bytes | None, what: str) -> None:
     items = '<item id="i" href="c.png" media-type="image/png" properties="cover-image"/>'
     found = read(epub(TWO, items=items, **({"OEBPS__c_dot_png": data} if data else {})))
     assert found.cover is None and what in found.notices[0] and len(found.sections) == 2

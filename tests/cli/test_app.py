@@ -64,7 +64,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-def test_case_83_help_is_instant_and_imports_nothing_heavy(command: list[str], compiled: Path) -> None:
+def test_help_is_instant_and_imports_nothing_heavy(command: list[str], compiled: Path) -> None:
     text, count, heavy = helped(command, compiled)
     assert text.startswith("Usage: omnitts")
     assert heavy == "[]"
@@ -79,7 +79,7 @@ def test_a_command_is_declared_alone_and_all_of_them_where_none_is_named(monkeyp
     assert tuple(app.asked_for(["say"])) == tuple(app.COMMANDS)
 
 
-def test_case_83_help_fits_a_narrow_or_dumb_terminal(compiled: Path) -> None:
+def test_help_fits_a_narrow_or_dumb_terminal(compiled: Path) -> None:
     text, _, _ = helped(["say"], compiled, COLUMNS="40", TERM="dumb")
     assert "\033" not in text
     assert "--speed" in text
@@ -110,7 +110,7 @@ def test_help_shows_defaults_and_no_types_of_python(omnitts: Omnitts) -> None:
         (["-o", "a.wav", "--output", "b.wav"], ["more than once"]),
     ],
 )
-def test_case_84_wrong_options_are_2_with_the_nearest(omnitts: Omnitts, options: list[str], words: list[str]) -> None:
+def test_wrong_options_are_2_with_the_nearest(omnitts: Omnitts, options: list[str], words: list[str]) -> None:
     done = omnitts("say", "Hello", *options)
     assert done.code == 2 and all(word in done.err for word in words), done.err
     assert list(Path().iterdir()) == []
@@ -125,7 +125,7 @@ def test_a_dash_before_text_is_explained_where_there_is_text(omnitts: Omnitts, c
 
 
 @pytest.mark.parametrize("text", ["-hello", "--Hello", "-1 degree"])
-def test_case_84_text_that_begins_with_a_dash_is_2_and_never_spoken(omnitts: Omnitts, text: str) -> None:
+def test_text_that_begins_with_a_dash_is_2_and_never_spoken(omnitts: Omnitts, text: str) -> None:
     done = omnitts("say", text)
     assert done.code == 2 and "--" in done.err
     assert omnitts("say", "--dry-run", "--no-normalize", "--", text).out.strip().endswith(text.encode())
@@ -161,7 +161,7 @@ def test_a_refusal_ends_in_what_can_be_pasted(omnitts: Omnitts, arguments: list[
     ("name", "text", "hint"),
     [("QUIET", "maybe", "OMNITTS_QUIET=true|false"), ("SEED", "x", "OMNITTS_SEED=1"), ("SPLIT", "lin", "SPLIT=line")],
 )
-def test_a_wrong_variable_is_told_as_one(
+def test_a_wrong_variable_is_reported_as_one(
     omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch, name: str, text: str, hint: str
 ) -> None:
     monkeypatch.setenv(f"OMNITTS_{name}", text)
@@ -178,12 +178,12 @@ def test_a_variable_that_no_option_has_is_a_warning(omnitts: Omnitts, monkeypatc
     assert "SEEED" not in omnitts("say", "--dry-run", "-q", "Hello").err
 
 
-def test_case_85_no_escapes_where_nobody_can_see_them(omnitts: Omnitts) -> None:
+def test_no_escapes_without_a_terminal(omnitts: Omnitts) -> None:
     done = omnitts("say", "-v", "nobody", "-m", "random:toy", "-o", "a.wav", "Hello")
     assert b"\033" not in done.out and "\033" not in done.err and "\r" not in done.err
 
 
-def test_case_85_no_color_and_force_color(omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_color_and_force_color(omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "\033[31m" in omnitts("say", "--color", "always", "-f", "nowhere").err
     monkeypatch.setenv("FORCE_COLOR", "1")
     assert "\033[31m" in omnitts("say", "-f", "nowhere").err
@@ -212,7 +212,7 @@ FAILURES = [
 
 
 @pytest.mark.parametrize(("arguments", "code", "word"), FAILURES, ids=lambda value: str(value)[:40])
-def test_case_86_every_failure_is_json_and_words(omnitts: Omnitts, arguments: list[str], code: int, word: str) -> None:
+def test_every_failure_is_json_and_words(omnitts: Omnitts, arguments: list[str], code: int, word: str) -> None:
     done = omnitts(*arguments, "--json")
     assert done.code == code
     record = done.json
@@ -277,7 +277,7 @@ NUMERIC = [
 
 
 @pytest.mark.parametrize("option", NUMERIC)
-def test_case_44_numbers_are_refused_by_the_parser(omnitts: Omnitts, option: str) -> None:
+def test_numbers_are_refused_by_the_parser(omnitts: Omnitts, option: str) -> None:
     for value in NO_NUMBERS:
         done = omnitts("say", f"{option}={value}", "Hello")
         assert done.code == 2, (option, value)
@@ -318,7 +318,7 @@ def test_a_full_stdout_is_8_whatever_goes_there(home: Path, words: str) -> None:
 
 @needs_full
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-def test_a_full_stderr_costs_the_message_and_not_the_exit_code(
+def test_a_full_stderr_loses_the_message_and_keeps_the_exit_code(
     home: Path, monkeypatch: pytest.MonkeyPatch, unbuffered: str
 ) -> None:
     monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)

@@ -238,7 +238,7 @@ def test_secrets_on_the_command_line_are_not_reported() -> None:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
 )
-def test_what_cannot_be_done_is_told(omnitts: Omnitts, options: tuple[str, ...], code: int, words: str) -> None:
+def test_what_cannot_be_done_is_reported(omnitts: Omnitts, options: tuple[str, ...], code: int, words: str) -> None:
     done = omnitts("bench", "--offline", *options)
     assert (done.code, done.out) == (code, b"")
     assert words in done.err
@@ -300,7 +300,7 @@ def test_an_interrupt_ends_it_at_once(home: Path) -> None:
     assert (out, err.splitlines()[-1]) == (b"", b"interrupted")
 
 
-def test_where_nothing_can_be_written_is_told_before_anything_is_measured(omnitts: Omnitts) -> None:
+def test_an_unwritable_output_is_reported_before_measuring(omnitts: Omnitts) -> None:
     for option in ("--save", "--plot"):
         done = omnitts("bench", "-m", "nowhere", option, "none/x.png")
         assert done.code == 8 and "mkdir -p none" in done.err

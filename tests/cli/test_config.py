@@ -29,7 +29,7 @@ def pieces(omnitts: Omnitts, *options: str) -> int:
     return len(omnitts("say", "--dry-run", "--json", *options, stdin=b"One line.\nTwo lines.\n").objects)
 
 
-def test_case_43_the_order_of_origins(omnitts: Omnitts, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_order_of_origins(omnitts: Omnitts, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert value(omnitts, "sentence-gap") == (250, "default")
     user = user_file(home, "sentence-gap = 1")
     assert value(omnitts, "sentence-gap") == (1, str(user))
@@ -103,7 +103,7 @@ def test_a_voice_of_the_file_is_for_say_and_not_against_design(omnitts: Omnitts,
     assert omnitts("design", "-v", "ben", "-i", "deep", *toy).code == 2
 
 
-def test_presets_of_ones_own(omnitts: Omnitts, home: Path) -> None:
+def test_presets_of_the_user(omnitts: Omnitts, home: Path) -> None:
     user_file(home, '[presets.mine]\nsplit = "none"\n')
     assert pieces(omnitts, "--preset", "mine") == 1
     done = omnitts("say", "--dry-run", "--preset", "stduio", "Hello")
@@ -127,9 +127,7 @@ def test_presets_of_ones_own(omnitts: Omnitts, home: Path) -> None:
         ("speed = nan", ["line 1"]),
     ],
 )
-def test_case_43_what_is_wrong_in_a_file_is_3_with_its_place(
-    omnitts: Omnitts, home: Path, text: str, words: list[str]
-) -> None:
+def test_what_is_wrong_in_a_file_is_3_with_its_place(omnitts: Omnitts, home: Path, text: str, words: list[str]) -> None:
     user_file(home, text)
     done = omnitts("say", "--dry-run", "Hello")
     if "a = 1" in text:
@@ -177,7 +175,7 @@ def test_set_and_unset_leave_tables_and_presets_alone(omnitts: Omnitts, home: Pa
     assert path.read_text() == tables
 
 
-def test_set_tells_what_goes_over_it(omnitts: Omnitts, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_set_warns_of_what_overrides_it(omnitts: Omnitts, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "warning" not in omnitts("config", "set", "speed", "1.1").err
     Path("omnitts.toml").write_text("speed = 1.2")
     assert "warning: speed is still 1.2, from omnitts.toml" in omnitts("config", "set", "speed", "1.3").err
@@ -248,7 +246,7 @@ def test_paths_and_secrets(omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch) ->
     assert b"HF_TOKEN\t(set)" in out and b"abc123" not in out
 
 
-def test_programs_are_told_the_file_and_the_line(omnitts: Omnitts) -> None:
+def test_json_errors_have_file_and_line(omnitts: Omnitts) -> None:
     Path("omnitts.toml").write_text("speed = 1.0\nspeeed = 2\n")
     assert omnitts("say", "--json", "Hello.").json["where"] == {"file": "omnitts.toml", "line": 2}
     Path("omnitts.toml").unlink()
@@ -298,7 +296,7 @@ def test_a_project_file_sets_how_speech_sounds(omnitts: Omnitts, home: Path) -> 
     assert pieces(omnitts) == 2
 
 
-def test_a_file_that_was_named_is_ones_own(omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_named_by_the_user_may_set_everything(omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("omnitts.toml").write_text('output = "x.wav"')
     monkeypatch.setenv("OMNITTS_CONFIG", "omnitts.toml")
     assert value(omnitts, "output") == ("x.wav", "omnitts.toml")

@@ -15,7 +15,7 @@ SHELLS = {"bash": ["bash", "-n"], "zsh": ["zsh", "-n"], "fish": ["fish", "-n"], 
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_case_87_the_script_loads(omnitts: Omnitts, shell: str) -> None:
+def test_the_script_loads(omnitts: Omnitts, shell: str) -> None:
     done = omnitts("completion", shell)
     assert done.code == 0 and b"_OMNITTS_COMPLETE" in done.out
     if shutil.which(SHELLS[shell][0]):
@@ -45,7 +45,7 @@ def test_a_shell_gets_its_answer(words: str, answer: str) -> None:
 
 
 @pytest.mark.parametrize(("words", "answer"), [("omnitts say --lo", 0), ("omnitts say --nothing-like-it", 1)])
-def test_fish_is_told_by_the_exit_code_whether_there_is_an_answer(words: str, answer: int) -> None:
+def test_the_exit_code_tells_fish_whether_there_are_completions(words: str, answer: int) -> None:
     asked = {"_OMNITTS_COMPLETE": "complete_fish", "_TYPER_COMPLETE_ARGS": words}
     for action, code in (("is-args", answer), ("get-args", 0)):
         environment = {**os.environ, **asked, "_TYPER_COMPLETE_FISH_ACTION": action}

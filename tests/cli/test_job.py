@@ -116,7 +116,7 @@ def test_bench_measures_it(omnitts: Omnitts, landed: Path) -> None:
     assert '"tiny"' in done.out.decode()
 
 
-def test_a_gpu_that_was_passed_over_is_told(omnitts: Omnitts, landed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gpu_that_is_not_used_is_reported(omnitts: Omnitts, landed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from omnitts_cli.devices import choose
     from omnitts_cli.errors import DeviceError
 
@@ -127,9 +127,7 @@ def test_a_gpu_that_was_passed_over_is_told(omnitts: Omnitts, landed: Path, monk
     assert "slower" not in omnitts("say", *SHORT, "-d", "cpu", "Hello there.").err
 
 
-def test_a_person_on_a_terminal_is_told_what_loads(
-    omnitts: Omnitts, landed: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_terminal_shows_what_is_being_loaded(omnitts: Omnitts, landed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from omnitts_cli.terminal.console import Console
 
     assert "loading" not in omnitts("say", *SHORT, "Hello there.").err

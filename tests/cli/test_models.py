@@ -51,7 +51,7 @@ def test_a_folder_is_its_own_path(omnitts: Omnitts) -> None:
     assert omnitts("models", "path", str(folder)).out.decode().strip() == str(folder)
 
 
-def test_a_download_tells_where_it_goes_and_how_far_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_download_shows_folder_and_progress(capsys: pytest.CaptureFixture[str]) -> None:
     progress = Progress("fetching x", "json")
     progress._told = -10
     tell(progress, Fetched("x", Path("/cache"), 0, 4_000_000_000, 0, 0.0))

@@ -71,7 +71,7 @@ def test_no_play_names_a_file_by_its_format(omnitts: Omnitts) -> None:
     ("options", "spoken"),
     [([], "auto"), (["-l", "de"], "de"), (["-l", "detect"], "en")],
 )
-def test_json_tells_the_language_that_was_spoken(omnitts: Omnitts, options: list[str], spoken: str) -> None:
+def test_json_has_the_language_that_was_spoken(omnitts: Omnitts, options: list[str], spoken: str) -> None:
     text = "This is a sentence that nobody would take for another language."
     assert omnitts("say", *TOY, "-o", "a.wav", "--json", *options, text).json["lang"] == spoken
 
@@ -134,7 +134,7 @@ def test_json_goes_to_stderr_when_sound_has_stdout(omnitts: Omnitts) -> None:
     assert json.loads(done.err)["output"] == "-"
 
 
-def test_the_seed_used_is_told_and_repeats(omnitts: Omnitts) -> None:
+def test_the_seed_is_printed_and_repeats_the_speech(omnitts: Omnitts) -> None:
     first = omnitts("say", "-m", "random:toy", "--max-frames", "12", "-o", "a.wav", "--json", "Hello there.").json
     omnitts(
         "say", "-m", "random:toy", "--max-frames", "12", "--seed", str(first["seed"]), "-o", "b.wav", "Hello there."
@@ -166,7 +166,7 @@ def test_speed_and_loudness_change_what_they_say(omnitts: Omnitts) -> None:
     assert np.abs(c).max() == pytest.approx(np.abs(a).max() * 10 ** (-6 / 20), abs=1e-3)
 
 
-def test_sound_that_a_volume_cuts_off_is_told(omnitts: Omnitts) -> None:
+def test_clipping_by_volume_is_reported(omnitts: Omnitts) -> None:
     loud = ("say", *TOY, "--volume", "40", "--json", "-o", "a.wav", "Hello there.")
     (_, warning) = omnitts(*loud).json["warnings"]
     assert warning.startswith("the sound is clipped: its peaks are ")
@@ -176,7 +176,7 @@ def test_sound_that_a_volume_cuts_off_is_told(omnitts: Omnitts) -> None:
         assert not [one for one in omnitts(*given, *whole).json["warnings"] if "clipped" in one], whole
 
 
-def test_json_tells_how_loud_it_is(omnitts: Omnitts) -> None:
+def test_json_has_the_loudness(omnitts: Omnitts) -> None:
     loud = omnitts("say", *TOY, "-o", "a.wav", "--json", "Hello there.").json
     soft = omnitts("say", *TOY, "-o", "b.wav", "--json", "--loudness", "-30", "Hello there.").json
     assert soft["loudness_lufs"] == pytest.approx(-30, abs=0.2)
@@ -212,7 +212,7 @@ def test_dry_run_of_what_is_no_model_says_so(omnitts: Omnitts) -> None:
     assert omnitts("say", "-m", "1.7b", "--dry-run", "Hello.").err.endswith("; model 1.7b is not on this machine\n")
 
 
-def test_a_suffix_of_another_format_is_told(omnitts: Omnitts) -> None:
+def test_a_suffix_of_another_format_gets_a_warning(omnitts: Omnitts) -> None:
     done = omnitts("say", *TOY, "-F", "flac", "-o", "a.wav", "Hello.")
     assert done.code == 0 and "warning: a.wav is written as flac, although its suffix is .wav" in done.err
     assert Path("a.wav").read_bytes()[:4] == b"fLaC"
@@ -222,7 +222,7 @@ def test_a_suffix_of_another_format_is_told(omnitts: Omnitts) -> None:
         assert "suffix" not in omnitts("say", *TOY, "-F", form, "-o", name, "Hello.").err
 
 
-def test_a_suffix_that_is_no_format_is_told(omnitts: Omnitts) -> None:
+def test_an_unknown_suffix_gets_a_warning(omnitts: Omnitts) -> None:
     done = omnitts("say", *TOY, "-o", "a.flc", "Hello.")
     assert done.code == 0 and "warning: unknown suffix .flc; a.flc is written as wav (choose with -F)" in done.err
     for silent in (["-o", "a.tmp", "-F", "wav"], ["-o", "a"], ["-o", "take.2"], ["-o", "a.WAV"], ["-o", "a.recording"]):
@@ -239,7 +239,7 @@ def test_a_text_file_is_not_replaced_by_sound(omnitts: Omnitts) -> None:
     assert omnitts("say", *TOY, "-o", "book.txt", "Hello.").code == 0  # sound replaces sound
 
 
-def test_dry_run_tells_what_the_model_weighs(omnitts: Omnitts) -> None:
+def test_dry_run_shows_the_size_of_the_model(omnitts: Omnitts) -> None:
     done = omnitts("say", "-m", str(checkpoint("custom_voice")), "--dry-run", "Hello there.")
     assert done.code == 0 and done.err.rstrip().endswith(" MiB")
 
@@ -270,7 +270,7 @@ def test_a_file_name_typed_as_words_is_spoken_with_a_warning(omnitts: Omnitts) -
 
 
 @pytest.mark.parametrize("text", [b"", b"  \n", b"...?!"])
-def test_case_22_nothing_to_speak_is_3(omnitts: Omnitts, text: bytes) -> None:
+def test_nothing_to_speak_is_3(omnitts: Omnitts, text: bytes) -> None:
     done = omnitts("say", *TOY, "-o", "a.wav", stdin=text)
     assert done.code == 3 and "nothing to speak" in done.err
     assert left_in(Path()) == []
@@ -286,7 +286,7 @@ def test_a_folder_that_does_not_exist_is_8(omnitts: Omnitts) -> None:
 # -- exit codes that need a model
 
 
-def test_a_voice_that_nobody_has_is_4_with_the_nearest(omnitts: Omnitts) -> None:
+def test_an_unknown_voice_is_4_with_the_nearest_name(omnitts: Omnitts) -> None:
     done = omnitts("say", *TOY, "-v", "anne", "-o", "a.wav", "Hello.")
     assert done.code == 4 and "did you mean 'ann'?" in done.err
     assert "set in" not in done.err
@@ -353,25 +353,25 @@ def test_an_internal_error_is_1_with_a_report(omnitts: Omnitts, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("form", ["wav", "flac", "mp3", "ogg", "opus"])
-def test_case_45_a_full_disk_is_8(omnitts: Omnitts, form: str) -> None:
+def test_a_full_disk_is_8(omnitts: Omnitts, form: str) -> None:
     done = omnitts("say", *TOY, "-o", "/dev/full", "-F", form, "Hello there.")
     assert done.code == 8 and "no space" in done.err
 
 
-def test_case_46_no_clobber_is_3(omnitts: Omnitts) -> None:
+def test_no_clobber_is_3(omnitts: Omnitts) -> None:
     Path("a.wav").write_bytes(b"mine")
     assert omnitts("say", *TOY, "-o", "a.wav", "--no-clobber", "Hello.").code == 3
     assert Path("a.wav").read_bytes() == b"mine"
 
 
-def test_case_48_a_closed_pipe_is_141(started: Started) -> None:
+def test_a_closed_pipe_is_141(started: Started) -> None:
     process = started("say", *TOY, "-o", "-", "Hello there.")
     process.stdout.close()
     assert process.wait(LONG_S) == 141
     assert process.stderr.read() == b""
 
 
-def test_case_48_a_fifo_is_written_in_place(started: Started) -> None:
+def test_a_fifo_is_written_in_place(started: Started) -> None:
     os.mkfifo("pipe.wav")
     reader = os.open("pipe.wav", os.O_RDONLY | os.O_NONBLOCK)  # it does not block if the command fails
     process = started("say", *TOY, "-o", "pipe.wav", "-q", "Hello there.")
@@ -384,7 +384,7 @@ def test_case_48_a_fifo_is_written_in_place(started: Started) -> None:
         assert len(file.readframes(10**9)) == 2 * 12 * 640
 
 
-def test_case_49_nothing_else_is_on_stdout(started: Started, home: Path) -> None:
+def test_nothing_else_is_on_stdout(started: Started, home: Path) -> None:
     """A library that prints while it is imported, and every warning switched on."""
     (home / "loud").mkdir()
     (home / "loud" / "sitecustomize.py").write_text(
@@ -406,7 +406,7 @@ def test_case_49_nothing_else_is_on_stdout(started: Started, home: Path) -> None
     assert len(out) == 44 + 2 * 12 * 1280
 
 
-def test_case_57_offline_opens_no_socket(omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_offline_opens_no_socket(omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("a socket was opened")
 
@@ -414,13 +414,13 @@ def test_case_57_offline_opens_no_socket(omnitts: Omnitts, monkeypatch: pytest.M
     assert omnitts("say", *TOY, "--offline", "-o", "a.wav", "Hello there.").code == 0
 
 
-def test_case_58_a_home_that_cannot_be_written(started: Started, home: Path) -> None:
+def test_a_home_that_cannot_be_written(started: Started, home: Path) -> None:
     environment = {k: v for k, v in os.environ.items() if k not in ("HOME", "HF_HOME")}
     process = started("say", *TOY, "-o", "a.wav", "Hello there.", env={**environment, "HOME": "/proc/nowhere"})
     assert process.wait(LONG_S) == 0
 
 
-def test_case_59_no_portaudio_and_no_player(started: Started, home: Path) -> None:
+def test_no_portaudio_and_no_player(started: Started, home: Path) -> None:
     (home / "bin").mkdir()
     environment = {**os.environ, "PATH": str(home / "bin"), "SDL_AUDIODRIVER": "none"}
     process = started("say", "-m", "nowhere", "--play", "Hello.", env=environment)
@@ -430,7 +430,7 @@ def test_case_59_no_portaudio_and_no_player(started: Started, home: Path) -> Non
     assert process.returncode == 5 and b"no sound output" in err
 
 
-def test_case_60_a_locale_of_the_last_century(started: Started) -> None:
+def test_a_locale_of_the_last_century(started: Started) -> None:
     environment = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": ""}
     process = started("say", *TOY, "-v", "anné", "-o", "a.wav", "Grüße", env=environment)
     _, err = process.communicate(timeout=LONG_S)
@@ -438,7 +438,7 @@ def test_case_60_a_locale_of_the_last_century(started: Started) -> None:
     assert b"UnicodeEncodeError" not in err and b"Traceback" not in err
 
 
-def test_case_61_no_time_at_all_is_no_division_by_zero(omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_time_at_all_is_no_division_by_zero(omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch) -> None:
     import time
 
     monkeypatch.setattr(time, "perf_counter", lambda: 0.0)
@@ -446,7 +446,7 @@ def test_case_61_no_time_at_all_is_no_division_by_zero(omnitts: Omnitts, monkeyp
     assert done.code == 0 and done.json["rtf"] == 0.0
 
 
-def test_case_62_no_terminal_at_all(started: Started) -> None:
+def test_no_terminal_at_all(started: Started) -> None:
     process = started("say", start_new_session=True)
     assert process.wait(LONG_S) == 3  # an empty stdin
     process = started("say", *TOY, "-o", "a.wav", "Hello.", stdin=None, close_fds=True, start_new_session=True)
@@ -508,7 +508,7 @@ def test_words_are_read_in_the_format_that_was_named(omnitts: Omnitts) -> None:
     assert [one["text"] for one in done.objects] == ["One here.", "", "Two there."]
 
 
-def test_a_pause_that_is_cut_is_told(omnitts: Omnitts) -> None:
+def test_a_pause_that_is_cut_is_reported(omnitts: Omnitts) -> None:
     assert "[pause:90s] is cut to 60 s" in omnitts("say", "--dry-run", "One. [pause:90s] Two.").err
 
 

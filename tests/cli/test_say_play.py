@@ -45,13 +45,13 @@ def heard(home: Path) -> int:
     return (home / "heard").stat().st_size // 2
 
 
-def test_words_are_heard(started: Started, home: Path, machine: dict[str, str]) -> None:
+def test_words_are_spoken(started: Started, home: Path, machine: dict[str, str]) -> None:
     process = started("play", *TOY, "Hello there.", env=machine)
     assert process.wait(LONG_S) == 0, process.stderr.read()
     assert FRAMES + TAIL <= heard(home) <= FRAMES + TAIL + 2000
 
 
-def test_a_pipe_is_heard_before_it_ends(started: Started, home: Path, machine: dict[str, str]) -> None:
+def test_a_pipe_is_spoken_before_it_ends(started: Started, home: Path, machine: dict[str, str]) -> None:
     process = started("play", *TOY, env=machine, stdin=subprocess.PIPE)
     process.stdin.write(b"Hello there, this is one.\n")
     process.stdin.flush()
@@ -64,7 +64,7 @@ def test_a_pipe_is_heard_before_it_ends(started: Started, home: Path, machine: d
     assert process.wait(LONG_S) == 0
 
 
-def test_live_words_are_heard_before_the_sentence_ends(started: Started, home: Path, machine: dict[str, str]) -> None:
+def test_live_words_are_spoken_before_the_sentence_ends(started: Started, home: Path, machine: dict[str, str]) -> None:
     process = started("play", "--live", "-m", "random:toy", "--seed", "5", env=machine, stdin=subprocess.PIPE)
     process.stdin.write(b"This is the beginning of a sentence that has no end yet ")
     process.stdin.flush()
@@ -124,9 +124,7 @@ def test_karaoke_needs_whole_sentences(omnitts: Omnitts) -> None:
     assert done.code == 2 and "--karaoke cannot be used with --live" in done.err
 
 
-def test_case_59_without_any_output_it_says_so_before_loading(
-    started: Started, machine: dict[str, str], home: Path
-) -> None:
+def test_without_any_output_it_says_so_before_loading(started: Started, machine: dict[str, str], home: Path) -> None:
     for name in ("aplay", "paplay", "ffplay"):
         (home / "bin" / name).write_text("#!/bin/sh\nexit 1\n")
         (home / "bin" / name).chmod(0o755)

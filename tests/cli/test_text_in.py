@@ -89,7 +89,7 @@ def test_a_model_that_reads_phonemes_shows_words_and_phonemes_apart(omnitts: Omn
         ("a.txt", b""),
     ],
 )
-def test_case_28_31_32_what_cannot_be_read_is_3(omnitts: Omnitts, name: str, data: bytes) -> None:
+def test_what_cannot_be_read_is_3(omnitts: Omnitts, name: str, data: bytes) -> None:
     Path(name).write_bytes(data)
     done = omnitts("say", "-m", "random:toy", "--seed", "5", "--max-frames", "12", "-o", "a.wav", "-f", name)
     assert done.code == 3, done.err
@@ -165,7 +165,7 @@ def test_words_that_are_not_utf8_say_so(omnitts: Omnitts) -> None:
     assert done.code == 3 and "the text is not UTF-8: byte 0xe9 at offset 3" in done.err
 
 
-def test_case_32_an_epub_with_a_path_out_of_it(omnitts: Omnitts) -> None:
+def test_an_epub_with_a_path_out_of_it(omnitts: Omnitts) -> None:
     with zipfile.ZipFile("a.epub", "w") as file:
         file.writestr("../evil", "x")
     assert omnitts("say", "-m", "random:toy", "-o", "a.wav", "-f", "a.epub").code == 3
@@ -181,7 +181,7 @@ def test_encodings(omnitts: Omnitts) -> None:
     assert pieces(omnitts, "-f", "b.txt") == ["Hello there."]
 
 
-def test_case_60_words_that_the_locale_could_not_read_are_utf_8(omnitts: Omnitts) -> None:
+def test_words_that_the_locale_could_not_read_are_utf_8(omnitts: Omnitts) -> None:
     done = omnitts("say", "--dry-run", "--json", "na\udcc3\udcafve enough")
     assert done.code == 0 and done.json["text"] == "naïve enough"
     assert omnitts("say", "--dry-run", "na\udcff enough").code == 3

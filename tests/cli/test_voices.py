@@ -87,7 +87,7 @@ def test_clone_refuses(omnitts: Omnitts, clip: str, arguments: list[str], code: 
     assert list(Path().iterdir()) == []
 
 
-def test_case_46_the_result_never_replaces_its_own_clip(omnitts: Omnitts, clip: str) -> None:
+def test_the_result_never_replaces_its_own_clip(omnitts: Omnitts, clip: str) -> None:
     before = Path(clip).read_bytes()
     assert omnitts("clone", *TOY, "-r", clip, "-o", clip, "Hello.").code == 3
     assert Path(clip).read_bytes() == before
@@ -228,7 +228,7 @@ def test_blend(omnitts: Omnitts) -> None:
 @pytest.mark.parametrize(
     "parts", [["a:0", "b:1"], ["a:nan", "b:1"], ["a:-1", "b:1"], ["a:1"], ["a", "b"], ["a:1", "far:1"]]
 )
-def test_case_42_a_blend_that_cannot_be(omnitts: Omnitts, parts: list[str]) -> None:
+def test_a_blend_that_cannot_be(omnitts: Omnitts, parts: list[str]) -> None:
     saved("a")
     saved("b")
     saved("far", model="another", width=16)
@@ -252,13 +252,13 @@ def test_a_voice_of_the_model_is_no_part_of_a_blend(omnitts: Omnitts) -> None:
         assert "omnitts voices list" in done.err
 
 
-def test_a_saved_voice_that_hides_one_of_the_model_is_told(omnitts: Omnitts, clip: str) -> None:
+def test_a_saved_voice_that_hides_one_of_the_model_gets_a_warning(omnitts: Omnitts, clip: str) -> None:
     done = omnitts("voices", "save", "ann", "-m", "random:toy", "-r", clip)
     assert done.code == 0 and "warning: random:toy has a voice 'ann' too; -v ann now selects the saved one" in done.err
     assert "warning" not in omnitts("voices", "save", "anna", "-m", "random:toy", "-r", clip).err
 
 
-def test_a_recording_in_the_place_of_a_voice_is_told(omnitts: Omnitts, clip: str) -> None:
+def test_a_recording_given_as_a_voice_is_reported(omnitts: Omnitts, clip: str) -> None:
     done = omnitts("voices", "import", clip)
     assert done.code == 3 and f"{clip} is a recording, not a voice file" in done.err
     assert f"omnitts voices save NAME -r {clip}" in done.err
@@ -272,7 +272,7 @@ def test_export_into_a_folder_names_a_file_in_it(omnitts: Omnitts, home: Path) -
     assert done.code == 2 and f"omnitts voices export me {home}/me.voice" in done.err
 
 
-def test_case_42_a_voice_of_another_model_says_which(omnitts: Omnitts) -> None:
+def test_a_voice_of_another_model_says_which(omnitts: Omnitts) -> None:
     saved("far", model="1.7b-base", width=2048)
     done = omnitts("say", *TOY, "-v", "far", "-o", "a.wav", "Hello there.")
     assert done.code == 4 and "1.7b-base" in done.err
@@ -297,7 +297,7 @@ NAMES = [
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_case_41_a_name_is_never_a_path(omnitts: Omnitts, home: Path, name: str) -> None:
+def test_a_name_is_never_a_path(omnitts: Omnitts, home: Path, name: str) -> None:
     before = sorted(str(path) for path in home.rglob("*") if path.name != "stdin")
     for command in (["rm", "-y"], ["show"]):
         done = omnitts("voices", *command, "--", name)
@@ -305,7 +305,7 @@ def test_case_41_a_name_is_never_a_path(omnitts: Omnitts, home: Path, name: str)
     assert sorted(str(path) for path in home.rglob("*") if path.name != "stdin") == before
 
 
-def test_seeds_that_were_drawn_are_told(omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_drawn_seeds_are_printed(omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch) -> None:
     toy = tuple(word for word in TOY if word not in ("--seed", "5"))
     takes = omnitts("design", *toy, "-i", "deep", "--candidates", "2", "-O", "takes", "Hello there.")
     assert takes.err.count("  seed ") == 2

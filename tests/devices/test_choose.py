@@ -63,7 +63,7 @@ def test_no_other_name_imports_the_npus_software() -> None:
     assert versions.installed() is not None or "torch_npu" not in sys.modules
 
 
-def test_npu_software_that_does_not_work_is_told_and_auto_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_npu_software_that_does_not_work_is_reported_and_auto_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     assert versions.installed() is not None or broken_npu() is None
     monkeypatch.setattr("omnitts_cli.devices.choose.software_of_npu", lambda: "2.1.0")
     monkeypatch.setattr(versions, "installed", lambda: "2.1.0")
@@ -74,9 +74,7 @@ def test_npu_software_that_does_not_work_is_told_and_auto_goes_on(monkeypatch: p
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="it works here")
-def test_a_gpu_that_torch_cannot_use_is_told_where_there_is_one(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_gpu_that_torch_cannot_use_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.setattr("omnitts_cli.devices.choose.DRIVER", tmp_path / "version")
     assert broken_cuda() is None

@@ -25,7 +25,7 @@ def test_it_says_what_it_is(cpu: CPUDevice) -> None:
     assert physical_cores() >= 1
 
 
-def test_nobody_can_count_waits_here_so_nobody_says_zero(cpu: CPUDevice) -> None:
+def test_waits_that_cannot_be_counted_are_none_and_not_zero(cpu: CPUDevice) -> None:
     with cpu.count_syncs() as waits:
         torch.ones(3).sum().item()
     assert waits() is None

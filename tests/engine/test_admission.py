@@ -63,7 +63,7 @@ def test_columns_say_what_was_asked() -> None:
             engine.step()
 
 
-def test_newcomers_of_one_turn_have_each_their_own_columns() -> None:
+def test_requests_admitted_in_one_turn_have_columns_of_their_own() -> None:
     engine = engine_of(4, admissions=4)
     numbers = {engine.submit(asked(number)): number for number in (3, 1, 0)}
     engine.step()

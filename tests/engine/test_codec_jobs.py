@@ -40,7 +40,7 @@ def record(slot: int, made: int, **more: int) -> Record:
     return Record("x", Request("x"), meter, State.RUNNING, slot=slot, limit=90, made=made, launched=made, **more)
 
 
-def test_the_first_chunk_is_one_frame_of_whoever_has_one(jobs: CodecJobs, context: StepContext) -> None:
+def test_the_first_chunk_is_one_frame(jobs: CodecJobs, context: StepContext) -> None:
     slots = [record(0, 5), record(1, 0), record(2, 1)]
     assert jobs.launch(slots) and jobs.in_flight
     found = {one.record.slot: one for one in jobs.collect(wait=True)}
@@ -52,7 +52,7 @@ def test_the_first_chunk_is_one_frame_of_whoever_has_one(jobs: CodecJobs, contex
     assert [one.decoding for one in slots] == [1, 0, 1] and [one.jobs for one in slots] == [0, 0, 0]
 
 
-def test_nobody_queues_behind_more_than_a_few(jobs: CodecJobs) -> None:
+def test_only_a_few_jobs_are_queued(jobs: CodecJobs) -> None:
     launched = [jobs.launch([record(index, 1)]) for index in range(MOST + 1)]
     assert launched == [True] * MOST + [False]
 
@@ -128,7 +128,7 @@ def test_a_chunk_waits_for_those_of_others_where_batches_are_padded(
 
 
 @pytest.mark.parametrize("fixed", [False, True])
-def test_what_pads_the_end_is_not_heard(context: StepContext, fixed: bool) -> None:
+def test_padding_at_the_end_makes_no_sound(context: StepContext, fixed: bool) -> None:
     """Seven frames in one step of eight, after which the end code stands; the sound is that of exact steps."""
     context.table.codes[0, 8:] = context.model.facts.end_code
     sounds = []

@@ -54,7 +54,7 @@ def test_chunks_grow_with_the_lead() -> None:
     assert frames(one, 7, 9.0) is None
 
 
-def test_whoever_is_about_to_run_dry_gets_all_there_is() -> None:
+def test_a_request_about_to_underrun_gets_all_its_frames() -> None:
     assert frames(speaking(decoding=4, first_sound=1.0), 11, LEAST_LEAD_S / 2) == 4
     busy = speaking(decoding=4, first_sound=1.0, jobs=1)
     assert frames(busy, 11, LEAST_LEAD_S / 2) == 1

@@ -308,7 +308,7 @@ def test_first_sounds_are_handed_out_before_ends() -> None:
     assert engine.step() == [*new, *old]
 
 
-def test_gradients_are_nobodys_business(model: SpeechModel) -> None:
+def test_no_gradients_are_recorded(model: SpeechModel) -> None:
     grown = altered(model, talker=lambda t: t.requires_grad_(True), embedder=lambda e: e.requires_grad_(True))
     with torch.enable_grad():
         engine = engine_of(1, of=grown)
@@ -329,7 +329,7 @@ def test_clip_refuses_what_it_would_cut_off(model: SpeechModel) -> None:
 
 
 @pytest.mark.parametrize("before", [0, 1, 2, 3, 7])
-def test_a_pause_holds_one_and_changes_nobody(before: int) -> None:
+def test_a_pause_holds_one_request_and_changes_no_other(before: int) -> None:
     engine = engine_of(2, first_chunk=2)
     patient, other = requests_of(2, max_frames=25, ignore_end=True)
     engine.submit(patient)
@@ -428,7 +428,7 @@ def test_the_guard_of_live_text_comes_with_its_end(monkeypatch: pytest.MonkeyPat
     assert sum(len(one.codes) for one in news) <= 10 + len("good morning") + 1
 
 
-def test_nothing_but_white_space_is_told() -> None:
+def test_text_of_white_space_only_is_reported() -> None:
     engine = engine_of(1)
     engine.submit(live(), live=True)
     engine.feed("q0", " \n")

@@ -37,7 +37,7 @@ def test_one_changed_sample_is_found(company: Any) -> None:
 
 
 @pytest.mark.skipif(cpu.native() is None, reason="the library of the CPU was not compiled")
-def test_alone_in_company_and_in_another_process(
+def test_the_same_alone_in_a_batch_and_in_another_process(
     company: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The other process has other slots and other chunks; a row with another hash is found."""

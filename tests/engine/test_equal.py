@@ -78,7 +78,7 @@ def test_requests_differ() -> None:
     assert len(set(codes)) == len(codes)
 
 
-def test_failures_change_nobody_else() -> None:
+def test_failures_change_no_other_request() -> None:
     requests = requests_of(6)
     bad = [
         replace(requests[0], id="nobody", voice=Named("nobody")),

@@ -28,7 +28,7 @@ def table_of(model: SpeechModel, slots: int = 3) -> SlotTable:
     return table
 
 
-def test_text_row_k_is_heard_after_frame_k(model: SpeechModel) -> None:
+def test_text_row_k_is_added_after_frame_k(model: SpeechModel) -> None:
     """The first frame reads none, then one row each from the ring, then pad; an open, empty feed waits."""
     table = table_of(model, 1)
     slot = torch.tensor([0])

@@ -30,7 +30,7 @@ def test_first_sound_whole_and_rtf() -> None:
     assert one.stopped == "end"
 
 
-def test_nothing_heard_gives_no_figure() -> None:
+def test_without_sound_there_is_no_figure() -> None:
     one = meter((0.1, 0))
     assert (one.first_s, one.audible_s, one.wall_s, one.rtf, one.gap_s) == (None, None, None, None, 0.0)
     one.end(11.0, "end")

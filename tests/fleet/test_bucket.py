@@ -116,7 +116,7 @@ def test_an_owner_on_another_machine_is_watched(memory: str, monkeypatch: pytest
         assert now[0] >= buckets.SILENT_S
 
 
-def test_an_owner_that_lives_says_so(memory: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_living_owner_renews_its_object(memory: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(buckets, "BEAT_S", 0.001)
     bucket, beaten = Bucket(memory), threading.Event()
     put = Bucket.put

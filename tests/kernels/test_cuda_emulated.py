@@ -156,7 +156,7 @@ def test_a_frame(rows: int, order: int, settings: dict[str, float], monkeypatch:
 
 
 @pytest.mark.slow
-def test_a_row_has_the_same_bits_in_any_company_and_order(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_row_has_the_same_bits_in_any_batch_and_order(monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = made(monkeypatch)
     codes, logits = frame(kernel, asked(16))
     for count, order in ((16, 1), (9, 2), (8, 1), (3, 2), (2, 0)):

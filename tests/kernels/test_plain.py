@@ -198,7 +198,7 @@ def test_codes_are_drawn_as_often_as_they_should_be(temperature: float, top_k: i
     assert chi_square(torch.bincount(drawn, minlength=30).float(), expected) < 5
 
 
-def test_rows_with_different_tastes_share_a_batch() -> None:
+def test_rows_with_different_settings_share_a_batch() -> None:
     logits = random(len(TASTES) + 1, 30, seed=6)
     tastes = [*TASTES, (0.0, 3, 0.5)]
     columns = [torch.tensor(column) for column in zip(*tastes, strict=True)]
@@ -234,7 +234,7 @@ def test_what_is_kept(values: list[int], temperature: float, top_k: int, top_p: 
 
 
 @pytest.mark.parametrize("top_p", [1.0, 0.5])
-def test_the_coldest_draw_is_the_likeliest_code(top_p: float) -> None:
+def test_temperature_0_takes_the_likeliest_code(top_p: float) -> None:
     logits = 1e4 * torch.randn(64, 300, generator=torch.Generator().manual_seed(5))
     whole, cold = torch.arange(64), torch.full((64,), COLDEST)
     assert torch.equal(plain.choose(logits, whole, whole, 0, cold, whole * 0, cold * 0 + top_p), logits.argmax(-1))

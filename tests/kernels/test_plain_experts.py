@@ -74,7 +74,7 @@ def test_all_forms_are_equal(count: int, dtype: torch.dtype) -> None:
         assert (other - forms[0]).abs().max() <= BOUND[dtype] * forms[0].abs().max()
 
 
-def test_an_expert_nobody_hears_and_one_that_all_hear() -> None:
+def test_an_expert_without_rows_and_one_with_all_rows() -> None:
     at, x = block(always=0, dtype=torch.bfloat16), rows(FEW + 3, torch.bfloat16)
     chosen = torch.tensor([[5, 0, 7]]).expand(len(x), -1)
     weights = torch.full(chosen.shape, 1 / 3, dtype=x.dtype)

@@ -38,7 +38,7 @@ def test_every_stage(encoder: CodecEncoder) -> None:
     assert torch.equal(codes, golden["codes_all_quantizers"][:, : encoder.shape.groups])
 
 
-def test_the_transformer_hears_a_long_clip_from_its_start(encoder: CodecEncoder) -> None:
+def test_the_transformer_attends_to_a_long_clip_from_its_start(encoder: CodecEncoder) -> None:
     """14 s are more steps than the window in the published config, which the official package does not apply."""
     golden = case("codec/encode_14s").tensors
     made: list[Tensor] = []

@@ -33,7 +33,7 @@ def test_chunks_are_the_whole() -> None:
     torch.testing.assert_close(run(network, x, [17]), run(network, x, [1, 3, 1, 7, 5]))
 
 
-def test_each_layer_hears_window_frames_and_no_more() -> None:
+def test_each_layer_attends_to_window_frames_and_no_more() -> None:
     window = 4
     network, x = transformer(window), torch.randn(1, 20, 10)
     changed = x.clone()

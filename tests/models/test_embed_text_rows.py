@@ -24,7 +24,7 @@ def test_rows_are_the_formula() -> None:
     torch.testing.assert_close(rows.double(), expected, rtol=1e-5, atol=1e-6)
 
 
-def test_a_row_is_the_same_alone_and_in_any_company() -> None:
+def test_a_row_is_the_same_alone_and_in_any_batch() -> None:
     text = embedder()
     together = text.rows(torch.arange(100))
     for count in (1, 2, BLOCK - 1, BLOCK, BLOCK + 1):
@@ -64,7 +64,7 @@ def test_what_is_known_is_not_made_again(monkeypatch: pytest.MonkeyPatch) -> Non
     assert made == [[3, 5], [9]]
 
 
-def test_known_rows_belong_to_whoever_asked() -> None:
+def test_cached_rows_belong_to_one_prompter() -> None:
     known = KnownRows(embedder())
     known.rows([1, 2], torch.from_numpy)[0].zero_()
     assert known.rows([1], torch.from_numpy)[0].any()

@@ -33,7 +33,7 @@ def rows(count: int) -> Tensor:
 
 
 @pytest.mark.parametrize("width", [16, 24, 40, 48], ids=lambda width: f"{width} wide")
-def test_the_shared_expert_is_heard_by_all_whatever_its_width(width: int) -> None:
+def test_the_shared_expert_processes_all_rows_whatever_its_width(width: int) -> None:
     experts, x = made(replace(SHAPE, shared=width)), rows(9)
     others = replace(experts.block(), router=experts.router, gate_up=experts.gate_up.unflatten(0, (8, -1)))
     others = replace(others, down=experts.down.unflatten(0, (8, -1)))
@@ -53,7 +53,7 @@ def test_folded_is_unfolded(shared: int) -> None:
     assert {name for name, _ in experts.named_parameters()} == {"router", "gate_up", "down"}
 
 
-def test_a_stack_with_experts_steps_as_it_hears_the_whole() -> None:
+def test_a_stack_with_experts_gives_the_same_step_by_step_and_whole() -> None:
     torch.manual_seed(1)
     stack = Stack(STACK).requires_grad_(False)
     x = torch.randn(2, 7, 32)

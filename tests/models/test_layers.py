@@ -28,7 +28,7 @@ def test_cached_is_whole(heads: int, kv_heads: int) -> None:
     torch.testing.assert_close(torch.cat(parts, 1), whole, rtol=1e-4, atol=1e-5)
 
 
-def test_the_future_is_not_heard() -> None:
+def test_later_frames_have_no_effect() -> None:
     stack, rows = stack_of(), torch.randn(1, 8, 16)
     changed = rows.clone()
     changed[:, 5:] += 1
@@ -37,7 +37,7 @@ def test_the_future_is_not_heard() -> None:
     assert not torch.allclose(before[:, 5:], after[:, 5:])
 
 
-def test_the_past_is_heard_in_its_order() -> None:
+def test_earlier_frames_count_in_their_order() -> None:
     """Rotation tells positions apart: two rows of the past that change places change the present."""
     stack, rows = stack_of(), torch.randn(1, 6, 16)
     swapped = rows[:, [0, 3, 2, 1, 4, 5]]

@@ -99,13 +99,13 @@ def test_suppression_comes_before_top_k() -> None:
     assert set(codes.tolist()) == {8, 0}
 
 
-def test_greedy_is_the_likeliest_of_what_may_be_said() -> None:
+def test_greedy_is_the_likeliest_of_the_allowed_codes() -> None:
     how = controls(2, temperature=[0.0, 0.0])
     made = torch.tensor([LEAST_FRAMES - 1, LEAST_FRAMES])
     assert choose_first(LOGITS.expand(2, -1), NOTHING.expand(2, -1), made, how).tolist() == [0, 8]
 
 
-def test_groups_have_numbers_and_tastes_of_their_own() -> None:
+def test_groups_have_random_numbers_and_settings_of_their_own() -> None:
     """The other groups follow the predictor's settings; each group, frame and seed draws anew."""
     logits = torch.zeros(400, 6)
     how = controls(400, seed=list(range(400)), temperature=[0.0] * 400)

@@ -66,7 +66,7 @@ def test_prefill_in_runs_then_steps_is_the_whole(name: str, run: int) -> None:
 
 
 @torch.no_grad()
-def test_padding_on_the_right_harms_nobody() -> None:
+def test_padding_on_the_right_changes_no_row() -> None:
     """Neither in the whole way nor in the cached one, where what it wrote is overwritten before it is read."""
     talker = language("custom_voice").talker
     rows = torch.randn(1, 9, 64, generator=torch.Generator().manual_seed(0))

@@ -50,7 +50,7 @@ def test_messages_arrive_as_they_were_sent(ends: tuple[socket.socket, socket.soc
     )
 
 
-def test_the_end_of_the_stream_is_told_from_a_message(ends: tuple[socket.socket, socket.socket]) -> None:
+def test_the_end_of_the_stream_is_distinguished_from_a_message(ends: tuple[socket.socket, socket.socket]) -> None:
     parts = channel.packed(("news", [np.zeros(9)]))
     channel.send(ends[0], parts)
     ends[0].sendall(b"".join(bytes(part) for part in parts)[:-1])  # the last one is cut

@@ -260,7 +260,7 @@ class Chaos:
     [(3, 10), pytest.param(600, 24, marks=[pytest.mark.slow, pytest.mark.timeout(1800)])],
     ids=["short", "10 minutes"],
 )
-def test_in_chaos_everyone_hears_their_own_sound_and_no_slot_is_lost(
+def test_under_random_failures_every_client_gets_its_own_sound_and_no_slot_is_lost(
     tmp_path: Path, seconds: float, clients: int
 ) -> None:
     with serving(tmp_path, slots=8, limits={"header_s": 30.0, "body_s": 30.0}, slow_timeout=3.0) as server:

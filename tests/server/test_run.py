@@ -73,7 +73,7 @@ def test_a_client_of_a_whole_file_that_goes_frees_its_slot(server: Running) -> N
     eventually(lambda: not engine_of(server).busy and not server.state.calls)
 
 
-def test_one_request_too_many_is_told_to_come_back(serve: Any) -> None:
+def test_one_request_too_many_gets_retry_after(serve: Any) -> None:
     running = serve(engine={"slots": 1}, max_queue=2)
     with first_sound_only(engine_of(running)):
         first = begin(running)
@@ -127,7 +127,7 @@ def test_sound_that_is_not_taken_pauses_the_request_furthest_ahead(serve: Any, m
     assert len(response.read()) == 1400 * 640 * 2 - 1280  # it goes on when its client does
 
 
-def test_a_failed_engine_is_told_and_replaced(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_engine_is_reported_and_replaced(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     running = serve()
 
     def broken(self: Engine) -> Any:

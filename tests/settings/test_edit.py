@@ -39,7 +39,7 @@ seed = 4
         ("voice", '"leo"', '"top-k" = 9\n', '"top-k" = 9\nvoice = "leo"\n'),
     ],
 )
-def test_a_key_is_set_where_it_stands_or_behind_the_last(name: str, value: str, before: str, after: str) -> None:
+def test_a_key_is_set_in_its_place_or_after_the_last_one(name: str, value: str, before: str, after: str) -> None:
     changed = with_key(FILE, name, value)
     assert changed == FILE.replace(before, after, 1)
     assert tomllib.loads(changed)[name] == tomllib.loads(f"x = {value}")["x"]

@@ -167,7 +167,7 @@ def test_named_options_match_what_the_server_runs_on(omnitts: Omnitts, server: S
     assert omnitts("say", "--json", "-o", "a.wav", *options, "Hello.").json["via"].startswith("unix:")
 
 
-def test_a_socket_that_nobody_listens_on_costs_nothing(omnitts: Omnitts, home: Path, tts: TTS) -> None:
+def test_a_stale_socket_costs_nothing(omnitts: Omnitts, home: Path, tts: TTS) -> None:
     with on_own_socket(tts, "tiny") as server:
         path, server.path = server.path, None
     assert path is not None and path.exists()

@@ -98,7 +98,7 @@ def test_an_early_end_frees_both_slots(assistant: omnitts.Assistant) -> None:
     assert assistant.loop.speech.snapshot().free == (0, 1, 2)
 
 
-def test_speech_that_reaches_its_limit_is_told(assistant: omnitts.Assistant) -> None:
+def test_speech_that_reaches_its_limit_is_reported(assistant: omnitts.Assistant) -> None:
     answer = assistant.speak(QUESTION, system=SYSTEM, max_tokens=150, temperature=8, seed=1).answer()
     assert answer.clip.seconds == pytest.approx(8, abs=0.1)
     assert [notice.message for notice in answer.notices] == ["the speech was cut at its longest"]

@@ -173,7 +173,7 @@ def test_seeds_depend_on_seed_piece_and_try_only() -> None:
     assert sub_seed(7, 3, 1) == sub_seed(7, 3, 1)
 
 
-def test_an_engine_that_forgets_is_told_and_not_waited_for() -> None:
+def test_an_engine_that_loses_a_request_is_reported_and_not_awaited() -> None:
     class Forgetful(Scripted):
         def step(self) -> list[Any]:
             self.waiting.clear()

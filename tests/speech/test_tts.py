@@ -123,7 +123,7 @@ def test_the_names_of_the_package_are_these() -> None:
         omnitts.speak  # noqa: B018
 
 
-def test_importing_costs_no_torch() -> None:
+def test_importing_does_not_load_torch() -> None:
     code = "import sys, omnitts_cli; assert not {'torch', 'numpy', 'typer'} & set(sys.modules); omnitts_cli.OmniError"
     subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": str(Path(omnitts.__file__).parents[1])})
 

@@ -75,7 +75,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_case_42_what_is_wrong_is_told(tmp_path: Path, case: str) -> None:
+def test_what_is_wrong_is_reported(tmp_path: Path, case: str) -> None:
     with pytest.raises(InputError, match=r"bad\.voice"):
         voice_files.read(written(tmp_path / "bad.voice", *WRONG[case]))
 
@@ -87,7 +87,7 @@ def test_bytes_that_are_no_voice(tmp_path: Path, data: bytes) -> None:
         voice_files.read(tmp_path / "bad.voice")
 
 
-def test_every_truncation_is_told(tmp_path: Path) -> None:
+def test_every_truncation_is_reported(tmp_path: Path) -> None:
     whole = written(tmp_path / "whole.voice", VECTOR).read_bytes()
     for length in range(len(whole)):
         (tmp_path / "cut.voice").write_bytes(whole[:length])

@@ -14,7 +14,7 @@ from omnitts_cli.terminal.console import Console, cell_width, columns, visible
 @pytest.mark.parametrize(
     "text", ["\x1b[31m", "\x07", "\x9b", "\u202e", "\u2028", "\ud800", "\x00", "\x7f", "\U000e0041"]
 )
-def test_case_26_control_characters_are_spelled_out(text: str) -> None:
+def test_control_characters_are_spelled_out(text: str) -> None:
     assert not set(visible(text)) & set(text) - set("[31m")
     assert visible(text).startswith("\\")
 

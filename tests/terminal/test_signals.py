@@ -92,7 +92,7 @@ def left() -> list[str]:
 
 
 @pytest.mark.parametrize("phase", ["import", "load", "first"])
-def test_case_53_ctrl_c_is_130_and_waits_for_nothing(in_phase: Started, phase: str) -> None:
+def test_ctrl_c_is_130_and_waits_for_nothing(in_phase: Started, phase: str) -> None:
     process = in_phase(phase, "say", *TOY, "-o", "a.wav", BOOK)
     process.send_signal(signal.SIGINT)
     assert process.wait(LONG_S) == 130
@@ -101,7 +101,7 @@ def test_case_53_ctrl_c_is_130_and_waits_for_nothing(in_phase: Started, phase: s
     assert left() in ([], ["a.partial.wav"])
 
 
-def test_case_53_ctrl_c_while_the_command_is_still_being_imported(home: Path) -> None:
+def test_ctrl_c_while_the_command_is_still_being_imported(home: Path) -> None:
     """The first heavy import is a stand-in that takes for ever."""
     (home / "typer.py").write_text("import sys, time\nprint('REACHED', file=sys.stderr, flush=True)\ntime.sleep(600)\n")
     process = subprocess.Popen(
@@ -115,7 +115,7 @@ def test_case_53_ctrl_c_while_the_command_is_still_being_imported(home: Path) ->
     assert process.stderr.read() == b""
 
 
-def test_case_53_finished_sentences_are_kept(in_phase: Started) -> None:
+def test_finished_sentences_are_kept(in_phase: Started) -> None:
     process = in_phase("middle", "say", *TOY, "-o", "a.wav", BOOK)
     process.send_signal(signal.SIGINT)
     assert process.wait(LONG_S) == 130
@@ -127,14 +127,14 @@ def test_case_53_finished_sentences_are_kept(in_phase: Started) -> None:
 
 @pytest.mark.parametrize(("name", "code"), [("SIGTERM", 143), ("SIGHUP", 129)])
 @pytest.mark.parametrize("phase", ["load", "middle"])
-def test_case_54_term_and_hangup(in_phase: Started, phase: str, name: str, code: int) -> None:
+def test_term_and_hangup(in_phase: Started, phase: str, name: str, code: int) -> None:
     process = in_phase(phase, "say", *TOY, "-o", "a.wav", BOOK)
     process.send_signal(getattr(signal, name))
     assert process.wait(LONG_S) == code
     assert left() == ([] if phase == "load" else ["a.partial.wav"])
 
 
-def test_case_54_stop_and_continue(in_phase: Started) -> None:
+def test_stop_and_continue(in_phase: Started) -> None:
     process = in_phase("first", "say", *TOY[:-2], "-o", "a.wav", "Here is a sentence of some length to speak. " * 4)
     process.send_signal(signal.SIGTSTP)
     time.sleep(0.2)
@@ -143,7 +143,7 @@ def test_case_54_stop_and_continue(in_phase: Started) -> None:
     assert left() == ["a.wav"]
 
 
-def test_case_54_after_kill_the_next_run_heals(in_phase: Started, omnitts: Omnitts) -> None:
+def test_after_kill_the_next_run_heals(in_phase: Started, omnitts: Omnitts) -> None:
     process = in_phase("middle", "say", *TOY, "-o", "a.wav", BOOK)
     process.kill()
     process.wait(LONG_S)
@@ -152,7 +152,7 @@ def test_case_54_after_kill_the_next_run_heals(in_phase: Started, omnitts: Omnit
     assert left() == ["a.wav"]
 
 
-def test_case_53_twice_ends_at_once(in_phase: Started) -> None:
+def test_twice_ends_at_once(in_phase: Started) -> None:
     """A second signal does not wait for anything: here for a reader that never comes."""
     process = in_phase("first", "say", *TOY, "-o", "-", BOOK)
     time.sleep(0.5)  # the pipe is full by now, or soon
@@ -165,7 +165,7 @@ def test_case_53_twice_ends_at_once(in_phase: Started) -> None:
     assert process.returncode == 130
 
 
-def test_case_62_what_nohup_ignores_stays_ignored(home: Path) -> None:
+def test_what_nohup_ignores_stays_ignored(home: Path) -> None:
     probe = """if True:
         import signal
         from omnitts_cli.terminal import signals

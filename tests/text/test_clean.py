@@ -29,11 +29,11 @@ from omnitts_cli.text.clean import Cleaner, clean, has_speech, nothing_to_speak,
         ("１２３ ｆｕｌｌ", "１２３ ｆｕｌｌ"),
     ],
 )
-def test_case_26_what_cannot_be_spoken_leaves(dirty: str, expected: str) -> None:
+def test_what_cannot_be_spoken_leaves(dirty: str, expected: str) -> None:
     assert clean(dirty) == expected
 
 
-def test_case_26_zalgo_is_capped() -> None:
+def test_zalgo_is_capped() -> None:
     assert clean("Z" + "\u0335" * 500 + "x") == "Z" + "\u0335" * 8 + "x"
     assert len(clean(("e" + "\u0301\u0335" * 400) * 50)) <= 50 * 10
 
@@ -41,11 +41,11 @@ def test_case_26_zalgo_is_capped() -> None:
 @pytest.mark.parametrize(
     "text", ["שלום עולם", "مرحبا", "नमस्ते", "ไทย", "\U00020000\U0010ffff", "\u0378 unassigned", "Tiếng Việt"]
 )
-def test_case_27_other_scripts_come_through(text: str) -> None:
+def test_other_scripts_come_through(text: str) -> None:
     assert clean(text) == unicodedata.normalize("NFC", text)
 
 
-def test_case_28_a_lone_surrogate_is_told_with_its_place() -> None:
+def test_a_lone_surrogate_is_reported_with_its_place() -> None:
     with pytest.raises(InputError, match="broken at character 3"):
         clean("abc\udcff")
     cleaner = Cleaner()
@@ -55,7 +55,7 @@ def test_case_28_a_lone_surrogate_is_told_with_its_place() -> None:
         cleaner.flush()
 
 
-def test_case_29_a_finished_line_never_waits() -> None:
+def test_a_finished_line_never_waits() -> None:
     for end in ("\n", "\r\n", "\r"):
         cleaner = Cleaner()
         assert cleaner.feed(f"line{end}") == "line\n"
@@ -87,19 +87,19 @@ def test_clean_text_is_clean_again(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "  \n", "…?!", "🙂", "---", "\u200b", "«»", "+ = %"])
-def test_case_22_nothing_to_speak(text: str) -> None:
+def test_nothing_to_speak(text: str) -> None:
     assert not has_speech(clean(text))
     error = nothing_to_speak(text)
     assert error.exit_code == 3 and "nothing to speak" in error.message
 
 
 @pytest.mark.parametrize("text", ["a", "1", "1次", "哈", "я", "5%", "①"])
-def test_case_23_a_letter_or_a_digit_is_something(text: str) -> None:
+def test_a_letter_or_a_digit_is_something(text: str) -> None:
     assert has_speech(clean(text))
 
 
 @given(st.text())
-def test_case_26_what_is_shown_cannot_move_a_cursor(text: str) -> None:
+def test_shown_text_cannot_move_the_cursor(text: str) -> None:
     shown = safe_for_terminal(text)
     shown.encode("utf-8")
     assert not any(unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp") for c in shown)

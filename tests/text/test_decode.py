@@ -13,12 +13,12 @@ TEXT = "Grüße, 世界 \U0001f600\n"
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32", "utf-16-le", "utf-16-be", "utf-32-be"])
-def test_case_28_marks_are_recognised_and_removed(encoding: str) -> None:
+def test_marks_are_recognised_and_removed(encoding: str) -> None:
     marked = "\ufeff" if encoding[-3:] in ("-le", "-be") else ""
     assert decode((marked + TEXT).encode(encoding)) == TEXT
 
 
-def test_case_28_a_wrong_byte_is_told_with_its_place() -> None:
+def test_a_wrong_byte_is_reported_with_its_place() -> None:
     with pytest.raises(InputError, match=r"standard input is not utf-8 text: byte 0xff at offset 8") as caught:
         Decoder().feed("Grüße!".encode() + b"\xff and more")
     assert caught.value.exit_code == 3 and "--encoding" in (caught.value.hint or "")
@@ -63,7 +63,7 @@ def test_a_character_cut_off_at_the_end() -> None:
 
 
 @pytest.mark.parametrize("encoding", ["cp1252", "latin-1", "gb18030", "shift_jis", "euc-kr", "koi8-r"])
-def test_case_28_another_encoding_can_be_named(encoding: str) -> None:
+def test_another_encoding_can_be_named(encoding: str) -> None:
     words = {"gb18030": "你好", "shift_jis": "日本", "euc-kr": "한국", "koi8-r": "мир"}.get(encoding, "é")
     assert decode(words.encode(encoding), encoding) == words
 

@@ -61,7 +61,7 @@ def test_a_quiet_pipe_gives_what_a_finished_line_holds() -> None:
     assert stream.flush() == [] and stream.characters == len(line)
 
 
-def test_case_31_documents_have_a_largest_size(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_documents_have_a_largest_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inputs, "LARGEST_DOCUMENT", 1000)
     with pytest.raises(InputError, match="doc is larger than"):
         spoken(b"<speak a='" + b"x" * 2000 + b"'/>", "ssml")
@@ -81,7 +81,7 @@ def test_html_is_a_format_of_its_own() -> None:
     assert spoken(b"<html><body><p>Hello there you.</p></body></html>", "html") == ["Hello there you."]
 
 
-def test_that_the_times_of_subtitles_are_not_kept_is_told() -> None:
+def test_a_notice_says_that_times_of_subtitles_are_not_kept() -> None:
     notices: list[str] = []
     spoken(b"1\n00:00:01,000 --> 00:00:02,000\nHello there you.\n", "srt", notices=notices)
     assert notices == ["doc: subtitles are read one after the other; their times are not kept"]

@@ -35,7 +35,7 @@ def test_words(entries: list[tuple[str, str]], text: str, expected: str) -> None
     assert lexicon(*entries).apply(text) == expected
 
 
-def test_case_34_cycles_are_harmless() -> None:
+def test_cycles_are_harmless() -> None:
     assert lexicon(("a", "b"), ("b", "c"), ("c", "a"), ("d", "d d")).apply("a b c d") == "b c a d d"
 
 
@@ -54,19 +54,19 @@ def test_files(tmp_path: Path) -> None:
     ("line", "words"),
     [("no tab here", "no tab"), ("\tspoken", "no word"), (" \tx", "no word"), ("x" * 201 + "\ty", "a word over 200")],
 )
-def test_case_34_wrong_lines_are_told_with_their_number(line: str, words: str, tmp_path: Path) -> None:
+def test_wrong_lines_are_reported_with_their_numbers(line: str, words: str, tmp_path: Path) -> None:
     path = tmp_path / "l.tsv"
     path.write_text(f"ok\tfine\n{line}\n")
     with pytest.raises(InputError, match=f"line 2: {words}"):
         load_lexicon([path])
 
 
-def test_case_34_a_missing_file() -> None:
+def test_a_missing_file() -> None:
     with pytest.raises(InputError, match=r"cannot read lexicon /no/such\.tsv"):
         load_lexicon([Path("/no/such.tsv")])
 
 
-def test_case_34_many_rows_take_linear_time(tmp_path: Path) -> None:
+def test_many_rows_take_linear_time(tmp_path: Path) -> None:
     lexicons: dict[int, Lexicon] = {}
 
     def load(rows: int) -> None:

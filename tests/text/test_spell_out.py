@@ -156,5 +156,5 @@ def test_only_plain_letters_come_out(text: str) -> None:
 
 
 @pytest.mark.parametrize("bit", ["1", "1,", "1.", "1/", "1-", "-", "a@", "a.", "$1", "http://", "1:", "A.M", "1 "])
-def test_case_24_time_is_linear(bit: str) -> None:
+def test_time_is_linear(bit: str) -> None:
     grows_linearly(lambda count: plain_letters(bit * count), 2_000, 20_000)

@@ -253,7 +253,7 @@ def test_pieces_know_their_place() -> None:
         assert text[piece.start : piece.end] == piece.text
 
 
-def test_case_29_line_ends_of_all_kinds() -> None:
+def test_line_ends_of_all_kinds() -> None:
     from omnitts_cli.text.clean import clean
 
     expected = ["One line here.", "Two lines here.", "Three"]
@@ -327,7 +327,7 @@ def test_fed_in_any_cuts_is_fed_at_once(
 @pytest.mark.parametrize(
     "text", ["a" * 5000, "字" * 5000, "word " * 1000, "word, " * 1000, "https://x.y/" * 400, "aGVsbG8" * 700]
 )
-def test_case_25_what_has_no_end_is_cut_at_its_best_place(text: str) -> None:
+def test_what_has_no_end_is_cut_at_its_best_place(text: str) -> None:
     pieces = list(split(text))
     assert all(columns(p.text, 0, len(p.text)) <= LARGEST_COLUMNS["auto"] for p in pieces)
     assert "".join(p.text for p in pieces).replace(" ", "") == text.replace(" ", "")
@@ -359,7 +359,7 @@ def in_blocks(text: str, size: int = 65_536) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("name", BIG)
-def test_case_24_ten_megabytes_start_at_once_and_memory_is_flat(name: str) -> None:
+def test_ten_megabytes_start_at_once_and_memory_is_flat(name: str) -> None:
     text, splitter = BIG[name], Splitter("auto")
     pieces = (splitter.feed(part) for part in in_blocks(text))
     block = next((number for number, found in enumerate(pieces) if found), None)
@@ -378,6 +378,6 @@ def test_case_24_ten_megabytes_start_at_once_and_memory_is_flat(name: str) -> No
 
 
 @pytest.mark.parametrize("name", ["one line without a stop", "Chinese", "only stops", "open pauses", "open brackets"])
-def test_case_24_time_grows_with_the_text_alone(name: str) -> None:
+def test_time_grows_with_the_text_alone(name: str) -> None:
     text = BIG[name]
     grows_linearly(lambda count: list(split(in_blocks(text[:count]))), len(text) // 80, len(text) // 8)

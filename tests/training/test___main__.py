@@ -120,7 +120,7 @@ def test_all_is_done_where_no_picture_can_be_drawn(tmp_path: Path, monkeypatch: 
     assert done == [stage for stage in STAGES if stage != "picture"]
 
 
-def test_what_a_person_can_mend_is_told_in_words(tmp_path: Path) -> None:
+def test_what_the_user_can_correct_is_reported_in_words(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     picture = [sys.executable, "-m", "omnitts_cli.training", "picture", "--device", "cpu", "--work", str(tmp_path)]
     done = subprocess.run(picture, capture_output=True, text=True)

@@ -58,7 +58,7 @@ def test_a_step_moves_what_should_move(small: Recipe, shards: ShardReader) -> No
     assert bool(stage.losses.isfinite().all()) and bool((stage.losses > 0).all())
 
 
-def test_it_learns_at_the_rate_that_the_journal_tells(small: Recipe, shards: ShardReader) -> None:
+def test_it_learns_at_the_rate_in_the_journal(small: Recipe, shards: ShardReader) -> None:
     pool = SoundPool(0.01, torch.device("cpu"))
     pool.add(shards.read(at_least=4))
     stage = CodecStage(small, CPUDevice(1), pool, Team())

@@ -21,7 +21,7 @@ def test_the_first_utterances_are_held_back(small: Recipe) -> None:
     assert sum(table.added for table in (*dataset.strangers, *dataset.held_strangers)) == 16
 
 
-def test_beside_an_utterance_stands_the_other_one_of_the_stranger(one_length: Recipe) -> None:
+def test_each_utterance_is_stored_with_the_other_one_of_its_speaker(one_length: Recipe) -> None:
     table = stage_of(one_length).dataset.strangers[0]
     own, other = table.facts[: table.added, :2], table.before_facts[: table.added]
     assert table.added > 0 and set(own[:, 1].tolist()) == {6, 18} == set(other[:, 1].tolist())
@@ -36,7 +36,7 @@ def test_beside_an_utterance_stands_the_other_one_of_the_stranger(one_length: Re
     assert (table.facts[: table.added, 2] == PASSING).all()
 
 
-def test_a_stranger_who_speaks_once_is_not_kept(small: Recipe) -> None:
+def test_an_unnamed_speaker_with_one_utterance_is_not_kept(small: Recipe) -> None:
     dataset, lone = stage_of(small).dataset, Facts(0.0, 0.0, 100.0, 4.0, (0.0,) * STYLE)
     before = list(dataset._waiting_strangers)
     sound = torch.zeros(4 * 1920, dtype=torch.int16).numpy()
@@ -67,7 +67,7 @@ def test_a_clip_too_long_for_the_rows_gives_its_voice_but_is_not_continued(small
     assert table.mels[0].any()
 
 
-def test_strangers_stand_where_description_and_sound_fit(small: Recipe) -> None:
+def test_unnamed_speakers_are_stored_where_description_and_sound_fit(small: Recipe) -> None:
     short = replace(small, speech_training=replace(small.speech_training, lengths=(42, 170)))
     dataset = stage_of(short).dataset
     assert dataset.tables[0].added > 0

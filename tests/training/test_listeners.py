@@ -15,7 +15,7 @@ def test_digits_become_words() -> None:
     assert unwritten("It’s 21 well-known men.").split() == ["It's", "twenty", "one", "well", "known", "men."]
 
 
-def test_sound_is_heard_at_sixteen_thousand() -> None:
+def test_the_recogniser_gets_sound_at_16_khz() -> None:
     assert len(at_rate(np.zeros(2400, np.float32))) == 1600
 
 

@@ -43,7 +43,7 @@ def test_a_line_that_was_cut_off_is_passed_over(tmp_path: Path) -> None:
     assert curves(path) == whole
 
 
-def test_a_journal_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_missing_journal_is_reported(tmp_path: Path) -> None:
     with pytest.raises(OmniError, match=r"curves\.jsonl cannot be read"):
         curves(tmp_path / "curves.jsonl")
 

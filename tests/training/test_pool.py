@@ -46,7 +46,7 @@ def test_each_member_reads_its_own_shards_once(tmp_path: Path) -> None:
     assert read_by_members == [[0, 10], [1, 11]]
 
 
-def test_no_more_is_heard_at_a_time_than_was_asked_for(tmp_path: Path) -> None:
+def test_no_more_is_read_at_a_time_than_requested(tmp_path: Path) -> None:
     write_shard(tmp_path / "0-00000.safetensors", [said(n, 1) for n in range(5)])
     shards = ShardReader(tmp_path)
     assert [len(shards.read(at_most=2)) for _ in range(4)] == [2, 2, 1, 0]
@@ -88,7 +88,7 @@ def test_a_learner_does_not_wait_for_a_shard_that_is_being_read(
     assert shards.read(at_once=False) == []
 
 
-def test_a_shard_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+def test_an_unreadable_shard_is_reported(tmp_path: Path) -> None:
     (tmp_path / "0-00000.safetensors").write_bytes(b"cut off")
     with pytest.raises(SafetensorError):
         ShardReader(tmp_path).read()

@@ -61,7 +61,7 @@ def test_gradients_pass_through() -> None:
     assert into.leading.into.weight.grad is not None
 
 
-def test_an_entry_that_nobody_uses_becomes_a_newcomer() -> None:
+def test_an_unused_entry_is_replaced_by_a_recent_latent() -> None:
     quantiser, into, out, latent = learned()
     book = quantiser.residual.books[0]
     book[3] = 1e4  # nearest to nothing

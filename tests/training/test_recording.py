@@ -46,7 +46,7 @@ def test_a_room_fills_the_silence_behind_speech(alone: pytest.MonkeyPatch) -> No
     assert bool((found[:, 20:] < math.log(QUIETEST) + 1.2).all())  # other bands hear nothing but their own floor
 
 
-def test_noise_lies_below_speech_and_fills_every_band(alone: pytest.MonkeyPatch) -> None:
+def test_noise_is_below_speech_and_fills_every_band(alone: pytest.MonkeyPatch) -> None:
     alone.setattr(recording, "NOISE", 1.0)
     found = recorded(clip())
     assert bool((found[..., 25].mean(-1) > math.log(QUIETEST) + 2).all())

@@ -32,6 +32,6 @@ def test_the_shipped_codec_repeats_a_sound() -> None:
     assert during > 0.02 and during > 10 * before
 
 
-def test_without_a_codec_the_next_step_is_told(small: Recipe, tmp_path: Path) -> None:
+def test_without_a_codec_the_error_names_the_next_step(small: Recipe, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="no codec"):
         settled_codec(small, tmp_path)

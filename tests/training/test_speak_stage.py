@@ -27,7 +27,7 @@ class Notes:
         return [f"{line} by {voice.mix[0][0]}" for line, voice in zip(lines, voices, strict=True)]  # type: ignore[misc]
 
 
-def test_strangers_say_two_things_each(small: Recipe) -> None:
+def test_unnamed_speakers_say_two_texts_each(small: Recipe) -> None:
     asked = _asked(random.Random(0), small, Notes.names, 100, 400)
     strangers = Counter(stranger for _, voice, stranger, _ in asked if voice == PASSING)
     assert set(strangers.values()) == {2}
@@ -44,7 +44,7 @@ def test_the_order_stays_and_the_british_read_british() -> None:
     assert spoken == ["a much longer line by af_heart", "a much longer one by bf_emma", "b by af_heart"]
 
 
-def test_what_is_spoken_lies_in_shards(small: Recipe, lines: list[Line], hummer: type, tmp_path: Path) -> None:
+def test_speech_is_written_to_shards(small: Recipe, lines: list[Line], hummer: type, tmp_path: Path) -> None:
     brief = replace(small, teacher=replace(small.teacher, shard=40))
     speak(brief, hummer(), lines, tmp_path, 3, 0.01, 60)
     utterances = ShardReader(tmp_path / FOLDER).read(at_least=20)

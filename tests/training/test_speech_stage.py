@@ -50,7 +50,7 @@ def test_what_it_draws_is_kept_for_the_next_time(one_length: Recipe) -> None:
         assert torch.equal(held.drawn[:-1], held.codes)
 
 
-def test_it_learns_at_the_rate_that_the_journal_tells(one_length: Recipe) -> None:
+def test_it_learns_at_the_rate_in_the_journal(one_length: Recipe) -> None:
     stage = stage_of(one_length)
     before = [weight.detach().clone() for weight in stage.learned]
     stage.learn(0)

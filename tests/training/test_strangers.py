@@ -22,7 +22,7 @@ def described(facts: Facts) -> str:
     return " / ".join(describe(facts, draw) for _ in range(300)).lower()
 
 
-def test_strangers_differ_and_keep_within_the_ranges() -> None:
+def test_unnamed_speakers_differ_and_keep_within_the_ranges() -> None:
     ranges, draw = recipe.read().strangers, random.Random(0)
     met = [passing(draw, ranges, NAMES) for _ in range(300)]
     assert len(set(met)) == 300 and {name for voice in met for name, _ in voice.mix} == set(NAMES)

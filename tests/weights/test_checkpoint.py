@@ -83,7 +83,7 @@ def test_infinity_in_the_codec(model: Path) -> None:
 
 
 @pytest.mark.parametrize("other", ["custom_voice_small", "base_large"])
-def test_case_38_weights_of_another_model(model: Path, other: str) -> None:
+def test_weights_of_another_model(model: Path, other: str) -> None:
     shutil.copy(checkpoint(other) / WEIGHTS, model / WEIGHTS)
     if other == "base_large":
         assert load(model), "a speaker encoder that is not used does no harm"
@@ -148,6 +148,6 @@ def test_a_tensor_in_two_parts(model: Path) -> None:
     assert f"'{name}' is in two files of the model" in (refused(model).cause or "")
 
 
-def test_unknown_tensor_is_our_own_mistake(model: Path) -> None:
+def test_an_unknown_tensor_is_an_internal_error(model: Path) -> None:
     with pytest.raises(KeyError):
         Checkpoint.open(model).tensor("nobody")

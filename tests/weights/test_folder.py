@@ -43,7 +43,7 @@ def test_a_link_to_a_good_folder(model: Path, tmp_path: Path) -> None:
     assert find(str(tmp_path / "link")).folder == model.resolve()
 
 
-def test_case_40_code_in_the_folder_is_left_alone(model: Path, tmp_path: Path) -> None:
+def test_code_in_the_folder_is_left_alone(model: Path, tmp_path: Path) -> None:
     marker = tmp_path / "marker"
     code = f"open({str(marker)!r}, 'w')"
     for name in ("modeling.py", "__init__.py", "conftest.py", "sitecustomize.py"):
@@ -54,7 +54,7 @@ def test_case_40_code_in_the_folder_is_left_alone(model: Path, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("place", ["model.safetensors", "vocab.json", "speech_tokenizer/config.json"])
-def test_case_40_a_link_out_of_the_folder(model: Path, tmp_path: Path, place: str) -> None:
+def test_a_link_out_of_the_folder(model: Path, tmp_path: Path, place: str) -> None:
     (tmp_path / "secret").write_text("{}")
     (model / place).unlink(missing_ok=True)
     (model / place).symlink_to(tmp_path / "secret")
@@ -97,12 +97,12 @@ def test_the_hubs_cache_links_to_its_blobs(model: Path, tmp_path: Path) -> None:
     "name",
     ["CON", "con.json", "aux.safetensors", "NUL", "LPT1.txt", "com¹", "a:b", "a?", "dot.", "space ", "a\\b", "a\x1bb"],
 )
-def test_case_40_names_that_windows_cannot_have(model: Path, name: str) -> None:
+def test_names_that_windows_cannot_have(model: Path, name: str) -> None:
     (model / name).write_text("{}")
     assert "is not allowed" in (refused(model).cause or "")
 
 
-def test_what_is_no_model_folder_is_told_before_odd_names(tmp_path: Path) -> None:
+def test_a_folder_without_a_model_is_reported_before_odd_names(tmp_path: Path) -> None:
     (tmp_path / "what?.txt").touch()
     with pytest.raises(ModelError, match="is not a model folder"):
         check_folder(tmp_path)
@@ -117,7 +117,7 @@ def test_names_that_are_fine(model: Path, name: str) -> None:
 @pytest.mark.parametrize(
     "name", ["pytorch_model.bin", "model.pt", "model.PTH", "epoch.ckpt", "weights.pkl", "codes.npy", "all.npz"]
 )
-def test_case_39_only_safetensors(model: Path, tmp_path: Path, name: str) -> None:
+def test_only_safetensors(model: Path, tmp_path: Path, name: str) -> None:
     for path in model.rglob("*.safetensors"):
         path.unlink()
     marker = tmp_path / "marker"
@@ -128,7 +128,7 @@ def test_case_39_only_safetensors(model: Path, tmp_path: Path, name: str) -> Non
     assert not marker.exists()
 
 
-def test_case_39_unsafe_files_beside_safe_ones_are_never_opened(model: Path, tmp_path: Path) -> None:
+def test_unsafe_files_beside_safe_ones_are_never_opened(model: Path, tmp_path: Path) -> None:
     marker = tmp_path / "marker"
     torch.save({"x": Trap(marker)}, model / "optimizer.pt")
     np.save(model / "codes.npy", np.array([Trap(marker)], dtype=object), allow_pickle=True)

@@ -161,7 +161,7 @@ def refused(path: Path) -> ModelError:
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_case_37_hostile(tmp_path: Path, name: str) -> None:
+def test_hostile(tmp_path: Path, name: str) -> None:
     content, words = HOSTILE[name]
     path = tmp_path / "model.safetensors"
     path.write_bytes(content)
@@ -171,7 +171,7 @@ def test_case_37_hostile(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", RUNNABLE)
-def test_case_39_nothing_is_unpickled(tmp_path: Path, name: str) -> None:
+def test_nothing_is_unpickled(tmp_path: Path, name: str) -> None:
     make, words = RUNNABLE[name]
     marker = tmp_path / "marker"
     path = tmp_path / "model.safetensors"
@@ -186,7 +186,7 @@ def test_the_trap_works(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("length", [HEADER_LIMIT + 1, 100_000_001])
-def test_case_37_a_header_too_long_is_not_even_read(tmp_path: Path, length: int) -> None:
+def test_a_header_too_long_is_not_even_read(tmp_path: Path, length: int) -> None:
     path = tmp_path / "model.safetensors"
     with path.open("wb") as file:
         file.write(packed(b"{", length=length))
@@ -204,9 +204,7 @@ def listed(open_: bytes, one: bytes, count: int, close: bytes) -> bytes:
      (b'{"x":[', b"0", 1_900_000, b"]}")],
     ids=["many tensors", "much metadata", "a long list"],
 )  # fmt: skip
-def test_case_37_the_largest_header_is_still_quick(
-    tmp_path: Path, open_: bytes, one: bytes, count: int, close: bytes
-) -> None:
+def test_the_largest_header_is_still_quick(tmp_path: Path, open_: bytes, one: bytes, count: int, close: bytes) -> None:
     """A header of twenty times the length takes about twenty times the processor time."""
 
     def seconds(count: int) -> float:
@@ -273,7 +271,7 @@ def test_empty_tensors_scalars_and_padding(tmp_path: Path) -> None:
     assert files.tensor("none").shape == (0, 5)
 
 
-def test_words_of_a_stranger_are_made_printable() -> None:
+def test_untrusted_text_is_made_printable() -> None:
     assert shown("a\x1b[31mb\n\ud800\u202ec") == "a?[31mb???c"
     assert len(shown("x" * 1000)) == 120
 

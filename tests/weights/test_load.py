@@ -188,7 +188,7 @@ def test_nothing_is_changed_by_a_checkpoint_that_does_not_fit(tmp_path: Path) ->
     assert all((value == 7).all() for value in module.state_dict().values())
 
 
-def test_a_table_that_forgets_a_parameter_is_our_own_mistake(tmp_path: Path) -> None:
+def test_a_table_without_a_parameter_is_an_internal_error(tmp_path: Path) -> None:
     files = saved(tmp_path, weights())
     with pytest.raises(AssertionError, match="lacks"):
         fill(toy("cpu"), {name: NAMES[name] for name in NAMES if name != "joined"}, files, "cpu", torch.float32)

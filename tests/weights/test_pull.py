@@ -129,7 +129,7 @@ def test_two_at_once_fetch_once(hub: Hub, tmp_path: Path) -> None:
     assert (cache(tmp_path) / "blobs" / hub.sha256("model.safetensors")).read_bytes() == hub.files["model.safetensors"]
 
 
-def test_case_55_a_killed_process_leaves_a_part_that_the_next_one_uses(hub: Hub, tmp_path: Path) -> None:
+def test_a_killed_process_leaves_a_part_that_the_next_one_uses(hub: Hub, tmp_path: Path) -> None:
     hub.fails("GET", "/model.safetensors", send=200_000, stall=True)
     program = (
         "import sys; from huggingface_hub import constants; constants.DOWNLOAD_CHUNK_SIZE = 1024;"
@@ -195,7 +195,7 @@ def test_wrong_bytes_are_not_believed(hub: Hub, tmp_path: Path) -> None:
         (418, "", "refused to send"),
     ],
 )
-def test_case_56_the_hub_says_no(hub: Hub, status: int, code: str, words: str) -> None:
+def test_the_hub_says_no(hub: Hub, status: int, code: str, words: str) -> None:
     hub.fails("GET", REPO, status=status, headers={"X-Error-Code": code}, times=9)
     error = refused(hub)
     assert words in error.message and REPO in error.message
@@ -204,7 +204,7 @@ def test_case_56_the_hub_says_no(hub: Hub, status: int, code: str, words: str) -
 
 
 @pytest.mark.parametrize("status", [429, 500, 502, 503, 504])
-def test_case_56_a_busy_hub_is_asked_again_after_growing_waits(
+def test_a_busy_hub_is_asked_again_after_growing_waits(
     hub: Hub, status: int, capfd: pytest.CaptureFixture[str]
 ) -> None:
     hub.fails("GET", REPO, status=status, times=2)
@@ -236,20 +236,20 @@ LARGE = "/model.safetensors"
         ("HEAD", "/vocab.json", {"status": 404, "headers": NO_ENTRY}, "has no complete speech model"),
     ],
 )
-def test_case_56_what_comes_instead(hub: Hub, method: str, path: str, how: dict[str, Any], words: str) -> None:
+def test_what_comes_instead(hub: Hub, method: str, path: str, how: dict[str, Any], words: str) -> None:
     hub.fails(method, path, **how, times=99)
     error = refused(hub)
     assert re.search(words, f"{error.message} {error.cause} {error.hint}")
 
 
-def test_case_56_a_hub_that_never_ends_its_answer(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hub_that_never_ends_its_answer(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("omnitts_cli.weights.hub.ANSWER_S", 0.4)  # no attempt ever gets more
     hub.fails("GET", REPO, status=200, headers=LONGER, stall=True, times=99)
     error = refused(hub)
     assert re.search("cannot download.*network", f"{error.message} {error.cause} {error.hint}")
 
 
-def test_case_56_silence_is_not_waited_for(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silence_is_not_waited_for(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     from huggingface_hub import constants
 
     monkeypatch.setattr(constants, "HF_HUB_DOWNLOAD_TIMEOUT", 0.4)
@@ -258,7 +258,7 @@ def test_case_56_silence_is_not_waited_for(hub: Hub, monkeypatch: pytest.MonkeyP
     assert hub.asked_for(f"{hub.commit}/model.safetensors")[-1].endswith(" from 2048")
 
 
-def test_case_56_nobody_there(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_hub_is_reported(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     from huggingface_hub import constants
 
     monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
@@ -275,9 +275,7 @@ def test_an_address_that_is_none(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl to make a certificate with")
-def test_case_56_a_certificate_that_nobody_vouches_for(
-    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_untrusted_certificate_is_reported(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from huggingface_hub import constants
 
     key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"

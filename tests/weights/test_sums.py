@@ -120,7 +120,7 @@ def test_a_damaged_memory_is_forgotten(model: Path, settled: None, content: str)
     assert list(json.loads(memory_path().read_text())) == [str(model / "model.safetensors")]
 
 
-def test_a_folder_that_cannot_be_written_costs_nothing_but_time(model: Path, settled: None, home: Path) -> None:
+def test_a_folder_that_cannot_be_written_only_costs_time(model: Path, settled: None, home: Path) -> None:
     memory_path().parent.parent.mkdir(parents=True, exist_ok=True)
     memory_path().parent.write_text("a file where the folder should be")
     assert model_sha256(model) is not None

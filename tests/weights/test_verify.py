@@ -59,7 +59,7 @@ def test_a_whole_model(model: Path) -> None:
 
 
 @pytest.mark.parametrize("at", [0, 3500, 6999])
-def test_case_36_one_bit(model: Path, at: int) -> None:
+def test_one_bit(model: Path, at: int) -> None:
     expected = release(model)
     flip(model / "model.safetensors", at)
     checked = verify(model, expected)
@@ -70,7 +70,7 @@ def test_case_36_one_bit(model: Path, at: int) -> None:
     assert error.hint == "omnitts models rm 1.7b-base && omnitts models pull 1.7b-base"
 
 
-def test_case_36_cut_and_missing(model: Path) -> None:
+def test_cut_and_missing(model: Path) -> None:
     expected = release(model)
     (model / "model.safetensors").write_bytes(b"weights")
     (model / "speech_tokenizer" / "model.safetensors").unlink()

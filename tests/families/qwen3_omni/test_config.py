@@ -104,7 +104,7 @@ def test_what_is_wrong_is_refused(stored: dict[str, Any], path: str, value: obje
     assert says in str(caught.value)
 
 
-def test_a_thinker_is_told_from_a_damaged_file(stored: dict[str, Any]) -> None:
+def test_a_thinker_is_distinguished_from_a_damaged_file(stored: dict[str, Any]) -> None:
     with pytest.raises(ModelError) as caught:
         read(put(stored, "enable_audio_output", False))
     assert "-m omni" in caught.value.hint

@@ -50,7 +50,7 @@ def test_a_whole_model(omni: SpeechModel) -> None:
     assert omni.facts.missing_samples == 555 and omni.dtype == torch.float32
 
 
-def test_its_folder_is_told_from_the_first_familys() -> None:
+def test_its_folder_is_distinguished_from_the_other_familys() -> None:
     assert family_of(omni_folder()) is family("qwen3_omni_moe")
     model = load_model(str(omni_folder()), CPUDevice(1))
     assert model.facts.missing_samples == 555 and set(model.speakers) == {"ethan", "chelsie", "aiden"}
@@ -89,7 +89,7 @@ def test_a_made_up_model_of_the_released_layout(monkeypatch: pytest.MonkeyPatch)
     assert 0.001 < np.abs(clip.pcm).max() < 1
 
 
-def test_every_row_hears_the_shared_expert_without_another_copy(omni: SpeechModel) -> None:
+def test_every_row_uses_the_shared_expert_without_another_copy(omni: SpeechModel) -> None:
     """28 wide, it becomes as many further experts of the others' width as hold it."""
     for layer in omni.talker.stack.layers:
         names = {name for name, _ in layer.experts.named_parameters()}

@@ -35,7 +35,7 @@ def test_nothing_is_allocated_before_the_files_are_compared() -> None:
         assert all(weight.is_meta for weight in part.module.parameters())
 
 
-def test_the_tensor_that_tells_the_stored_format() -> None:
+def test_the_tensor_that_shows_the_stored_format() -> None:
     names = parts(read_config(checkpoint("base"))).language.names
     assert names["talker.head"] == One(HEAD)
 

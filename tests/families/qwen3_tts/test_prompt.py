@@ -193,7 +193,7 @@ def test_dialects_come_with_their_speakers(speaker: str, language: str | None, s
         assert torch.allclose(rows[5], row, atol=1e-6)
 
 
-def test_case_30_special_words_of_the_template_are_plain_characters() -> None:
+def test_special_words_of_the_template_are_plain_characters() -> None:
     prompter = tiny_model("custom_voice").prompter
     prompt = prompter.prompt(Request("a<|im_end|><tts_pad>b", Named("ryan"), style="<|im_start|>"))
     assert prompt.draft.spoken == len(prompter._tokenizer.encode("a<|im_end|><tts_pad>b"))

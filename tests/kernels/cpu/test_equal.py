@@ -234,7 +234,7 @@ class Distance:
         )
 
 
-def test_a_tie_is_told_from_a_mistake(native: Ops) -> None:
+def test_a_tie_is_distinguished_from_a_mistake(native: Ops) -> None:
     codes, draws = drawn(cpu.OPS, requests(1)[0])
     for at in list(draws)[::17]:
         code = int(codes[at]) if at[0] < len(codes) else None

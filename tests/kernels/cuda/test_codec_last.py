@@ -110,7 +110,7 @@ def test_emulated(streams: int, turns: int, programs: int, seed: int, monkeypatc
 
 
 @pytest.mark.skipif(cuda_emulator.compiler() is None, reason="needs a C++ compiler on x86-64")
-def test_bits_do_not_depend_on_company(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bits_do_not_depend_on_the_other_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """A stream alone in a call, beside another one, and in two calls of which the second has the first's history."""
     monkeypatch.setattr(codec_last, "Kernel", EmulatedKernel)
     kernels = codec_last._kernels.__wrapped__(0)

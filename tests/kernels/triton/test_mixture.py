@@ -83,7 +83,7 @@ def test_both_forms_agree_and_rows_keep_to_themselves(where: torch.device, monke
 
 
 @pytest.mark.parametrize("rows", [2, 20])
-def test_a_row_that_is_no_number_harms_nobody(where: torch.device, rows: int) -> None:
+def test_a_row_of_nan_does_not_change_the_others(where: torch.device, rows: int) -> None:
     from omnitts_cli.kernels.triton.mixture import experts
 
     x, norm, block = made(rows, 10, 2, 3, 32, 64, where, torch.float32)

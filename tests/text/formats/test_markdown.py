@@ -29,7 +29,7 @@ def test_lists_quotes_and_pictures() -> None:
     ]
 
 
-def test_case_25_code_is_skipped_and_tables_are_read_by_row() -> None:
+def test_code_is_skipped_and_tables_are_read_by_row() -> None:
     source = "```python\nx = 1\n```\n\n    indented\n\n<div>html</div>\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\nend"
     assert texts(source) == ["a, b", "1, 2", "end"]
 

@@ -34,7 +34,7 @@ def test_webvtt_is_read_too() -> None:
     assert [b.text for b in srt_blocks(text, "a.vtt", [])] == ["Hello."]
 
 
-def test_case_33_odd_times_are_told_and_all_is_spoken() -> None:
+def test_odd_times_are_reported_and_all_is_spoken() -> None:
     text = (
         "1\n00:00:09,000 --> 00:00:10,000\nthird\n\n"
         "2\n00:00:01,000 --> 00:00:05,000\nfirst\n\n"

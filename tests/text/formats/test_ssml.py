@@ -46,7 +46,7 @@ BOMB = '<!DOCTYPE x [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;&a;&a;">]><speak>&b;</s
         ("", "not well-formed"),
     ],
 )
-def test_case_31_hostile_or_wrong_documents(source: str, words: str) -> None:
+def test_hostile_or_wrong_documents(source: str, words: str) -> None:
     with pytest.raises(InputError, match=words) as caught:
         blocks(source)
     assert caught.value.exit_code == 3
