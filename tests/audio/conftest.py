@@ -1,4 +1,4 @@
-"""Clips for the tests of this room."""
+"""Clips for the tests of this folder."""
 
 from __future__ import annotations
 

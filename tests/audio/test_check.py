@@ -1,4 +1,4 @@
-"""--check: each doubt with its figure, and no doubt about a good clip."""
+"""--check: a warning with figures for each problem, and none for a good clip."""
 
 from __future__ import annotations
 

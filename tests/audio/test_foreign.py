@@ -1,4 +1,4 @@
-"""ffmpeg as a reader: what it may not do, and what is said when it fails. A stand-in plays its part."""
+"""ffmpeg as a decoder: what it must not do, and the errors when it fails. A fake ffmpeg stands in for it."""
 
 from __future__ import annotations
 

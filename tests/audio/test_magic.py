@@ -1,4 +1,4 @@
-"""First bytes: what is audio for us, and words for the rest."""
+"""File kinds by the first bytes: audio that can be read, and descriptions of everything else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sample formats: exact numbers, nothing wrapped, nothing that is no number."""
+"""Sample formats: exact values, no wrap-around, no NaN."""
 
 from __future__ import annotations
 

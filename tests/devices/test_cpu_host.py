@@ -1,4 +1,4 @@
-"""The host tells how many threads pay on it."""
+"""The number of threads that suits the host."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ from omnitts_cli.devices.cpu import omp_threads, physical_cores, quota
 
 
 @pytest.mark.parametrize(("told", "threads"), [("3", 3), ("0", None), ("4,2", None), ("", None), ("-1", None)])
-def test_omp_num_threads_is_respected(
-    monkeypatch: pytest.MonkeyPatch, told: str, threads: int | None
-) -> None:
+def test_omp_num_threads_is_respected(monkeypatch: pytest.MonkeyPatch, told: str, threads: int | None) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", told)
     assert omp_threads() == threads
 

@@ -1,4 +1,4 @@
-"""The engine on a CUDA device: captured equals eager, nobody waits for the device inside the loop."""
+"""The engine on a CUDA device: captured equals eager, and the loop never waits for the device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Into a slot: limits, columns, prefixes, and a text ring on which host and device agree."""
+"""Admission to a slot: limits, columns, prefixes, and a text ring on which host and device agree."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def asked(number: int) -> Request:
 
 
 def test_columns_say_what_was_asked() -> None:
-    """Each of them, also where the last owner of the slot had something else."""
+    """Each column, also if the previous request of the slot had another value."""
     engine = engine_of(1)
     for number in (3, 1, 0):
         request = asked(number)
@@ -99,7 +99,7 @@ def replace_shared(model: SpeechModel, shared: int) -> Any:
 @settings(max_examples=60, deadline=None)
 @given(data=st.data(), ring=st.integers(1, 6))
 def test_host_and_device_agree_about_the_ring(model: SpeechModel, data: st.DataObject, ring: int) -> None:
-    """Row k is what frame k + 1 hears, whatever is sent when; the host never launches a row that would wait."""
+    """Frame k + 1 reads row k, whenever it is sent; the host never launches a frame that would have to wait."""
     plan = Plan.of(1, 10, 12.5, text_rows=ring)
     table = SlotTable.empty(plan, model.facts, torch.device("cpu"), torch.float32)
     table.live[0] = True

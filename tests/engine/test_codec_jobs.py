@@ -1,4 +1,4 @@
-"""CodecJobs: what is due is decoded, no more than has been made, and what comes back says whose it is."""
+"""CodecJobs: due frames are decoded, never more than exist, and results belong to the right request."""
 
 from __future__ import annotations
 
