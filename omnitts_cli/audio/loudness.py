@@ -162,6 +162,10 @@ class LoudnessSink(BaseSink):
         self._spool = tempfile.SpooledTemporaryFile(max_size=SPOOL_SAMPLES * 4)
         self.applied_db = 0.0
 
+    @property
+    def unwritten(self) -> Path | None:
+        return self._inner.unwritten
+
     def write(self, samples: np.ndarray) -> None:
         require_finite(samples)
         self._meter.feed(samples)

@@ -28,6 +28,11 @@ class Sink(Protocol):
 
     notices: list[str]
 
+    @property
+    def unwritten(self) -> Path | None:
+        """The file that only `finish` puts in place, until it has; None for places that are written at once."""
+        ...
+
     def write(self, samples: np.ndarray) -> None:
         """Takes a block of mono float32 at the model's rate; raises GuardError for NaN or Inf."""
         ...
@@ -55,6 +60,10 @@ class BaseSink:
     def __init__(self) -> None:
         self.notices: list[str] = []
         self.sentences = 0
+
+    @property
+    def unwritten(self) -> Path | None:
+        return None
 
     def __enter__(self) -> Self:
         return self
@@ -106,6 +115,10 @@ class FileSink(BaseSink):
         except BaseException:
             self.discard()
             raise
+
+    @property
+    def unwritten(self) -> Path | None:
+        return self._target.path if self._target is not None and self._target.temporary is not None else None
 
     def write(self, samples: np.ndarray) -> None:
         self._track.write(samples)
@@ -251,6 +264,10 @@ class TeeSink(BaseSink):
         self._sinks.remove(sink)
         self._lost = error
         sink.discard()
+
+    @property
+    def unwritten(self) -> Path | None:
+        return next(filter(None, (sink.unwritten for sink in self._sinks)), None)
 
     def sentence_done(self) -> None:
         super().sentence_done()

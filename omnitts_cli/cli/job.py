@@ -21,6 +21,8 @@ from omnitts_cli.terminal.signals import Stopped, held
 from omnitts_cli.text.language import LANGUAGES
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from omnitts_cli.cli.sound_out import SideFile, Stage, SubtitleFiles
     from omnitts_cli.speech.remote import RemoteTTS
     from omnitts_cli.speech.script import Script
@@ -88,7 +90,7 @@ class Job:
         with ExitStack() as closing:
             with held():  # a signal between these two lines would leave a temporary file
                 stage = self.reserved()
-                closing.callback(lambda: stage.sink.discard())  # the sink may be replaced later
+                closing.push(lambda kind, error, trace: abandon(stage, error))  # the sink may be replaced later
             subs, codes = self.side_files(closing)
             script.peek(FIRST_S)  # an empty one is refused now
             tts = closing.enter_context(
@@ -177,14 +179,13 @@ class Ready:
         text = self.job.texts[take] if self.job.texts else self.job.text
         job = replace(self.job, output=self.job.takes[take], text=text)
         stage = job.prepared(sound_out.reserve(job.output), self.tts.sample_rate)
-        try:
+        with ExitStack() as closing:
+            closing.push(lambda kind, error, trace: abandon(stage, error))
             script, texts = job.script()
             again = replace(self, job=job, stage=stage, script=script, texts=texts)
             stream = again.stream(voice, speech)
             again.write(stream)
             sound_out.report(job.command, speech, self.tts, stage, stream, named=job.names_outputs)
-        finally:
-            stage.sink.discard()
 
     def stream(self, voice: Voice | str | None, speech: Speech) -> Stream:
         return self.tts.open(
@@ -228,15 +229,27 @@ class Ready:
 
 def rescued(error: OmniError | Stopped, stage: Stage) -> OmniError | Stopped:
     """Keeps the finished sentences; returns the error."""
+    unwritten = stage.sink.unwritten
     try:
         kept = stage.sink.interrupt()
     except (OutputError, BrokenPipeError):
         return error
-    if kept and isinstance(error, Stopped):
-        error.word += f"; finished sentences are in {kept}"
+    if isinstance(error, Stopped):
+        error.word += f"; finished sentences are in {kept}" if kept else not_written(unwritten)
     elif kept:
         console.note(f"finished sentences are in {kept}")
     return error
+
+
+def abandon(stage: Stage, error: BaseException | None) -> None:
+    """Discards an output that was not finished. After a signal, the message says so."""
+    if isinstance(error, Stopped):
+        error.word += not_written(stage.sink.unwritten)
+    stage.sink.discard()
+
+
+def not_written(path: Path | None) -> str:
+    return f"; {path} was not written" if path else ""
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from omnitts_cli.settings.setting import readable_size
 from omnitts_cli.settings.table import Messages, Network
 from omnitts_cli.terminal.console import console
 from omnitts_cli.terminal.progress import Progress, duration
+from omnitts_cli.terminal.signals import Stopped
 
 if TYPE_CHECKING:
     from omnitts_cli.weights.fetch import Progress as Fetched
@@ -74,7 +75,11 @@ def pull(
         raise ModelError(f"cannot download model '{name}': --offline is set", hint=typed)
     with Progress(f"downloading {name}", messages.progress) as progress:
         report = partial(tell, progress)
-        found = store.pull(name, revision=revision, mirror=mirror, report=report, thinker=with_thinker)
+        try:
+            found = store.pull(name, revision=revision, mirror=mirror, report=report, thinker=with_thinker)
+        except Stopped as stopped:
+            stopped.word += "; what has arrived is kept, and the same command continues"
+            raise
     console.result(str(found.folder))
     console.record(status="ok", name=found.name, folder=str(found.folder), revision=found.revision)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from golden_set import checkpoint
 
 from omnitts_cli.cli.models import tell
 from omnitts_cli.terminal.progress import Progress
+from omnitts_cli.weights import store
 from omnitts_cli.weights.fetch import Progress as Fetched
 
 
@@ -59,3 +62,10 @@ def test_a_download_shows_folder_and_progress(capsys: pytest.CaptureFixture[str]
     err = capsys.readouterr().err
     assert "downloading x: 3.7 GiB to /cache" in err
     assert '"done_bytes": 0' in err
+
+
+def test_ctrl_c_says_that_a_download_continues(omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "pull", lambda *_, **__: os.kill(os.getpid(), signal.SIGINT))
+    done = omnitts("models", "pull", "0.6b")
+    assert done.code == 130
+    assert done.err == "interrupted; what has arrived is kept, and the same command continues\n"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -18,6 +20,12 @@ from command import Omnitts, Started
 from golden_set import checkpoint
 from patience import LONG_S
 from safetensors.numpy import load
+
+from omnitts_cli.audio.sinks import FileSink
+from omnitts_cli.cli import sound_out
+from omnitts_cli.speech import load as loading
+from omnitts_cli.speech.speaking import Stream
+from omnitts_cli.speech.tts import TTS
 
 soundfile = pytest.importorskip("soundfile")
 
@@ -237,6 +245,65 @@ def test_a_text_file_is_not_replaced_by_sound(omnitts: Omnitts) -> None:
     assert omnitts("say", *TOY, "-o", "book.txt", "-F", "wav", "Hello.").code == 0
     assert Path("book.txt").read_bytes()[:4] == b"RIFF"
     assert omnitts("say", *TOY, "-o", "book.txt", "Hello.").code == 0  # sound replaces sound
+
+
+# -- Ctrl-C
+
+
+def interrupted_in(monkeypatch: pytest.MonkeyPatch, place: Any, name: str, call: int = 1) -> None:
+    """Sends SIGINT at the beginning of a call of a function."""
+    plain, calls = getattr(place, name), itertools.count(1)
+
+    def interrupted(*arguments: Any, **named: Any) -> Any:
+        if next(calls) == call:
+            os.kill(os.getpid(), signal.SIGINT)
+        return plain(*arguments, **named)
+
+    monkeypatch.setattr(place, name, interrupted)
+
+
+TWO = "This is the first sentence of two.\nThis is the second sentence of two."
+
+
+@pytest.mark.parametrize("loudness", [(), ("--loudness", "-16")])
+@pytest.mark.parametrize(
+    ("place", "name", "call", "said"),
+    [
+        (loading, "open_engine", 1, "; a.wav was not written"),
+        (TTS, "open", 1, "; a.wav was not written"),
+        (Stream, "poll", 1, "; a.wav was not written"),
+        (FileSink, "sentence_done", 1, "; finished sentences are in a.partial.wav"),
+        (sound_out, "report", 1, ""),  # it is written
+    ],
+)
+def test_ctrl_c_says_what_was_written(
+    omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch, place: Any, name: str, call: int, said: str,
+    loudness: tuple[str, ...],
+) -> None:  # fmt: skip
+    Path("a.wav").write_bytes(b"what was there before")
+    interrupted_in(monkeypatch, place, name, call)
+    done = omnitts("say", *TOY, *loudness, "--split", "line", "-o", "a.wav", TWO)
+    assert done.code == 130 and done.err.splitlines()[-1] == f"interrupted{said}"
+    assert (Path("a.wav").read_bytes()[:4] == b"what") == bool(said)
+    assert sorted(os.listdir()) == (["a.partial.wav", "a.wav"] if "partial" in said else ["a.wav"])
+
+
+@pytest.mark.parametrize("arguments", [("-o", "-"), ("-o", "/dev/null")])
+def test_ctrl_c_says_nothing_of_places_that_are_written_at_once(
+    omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
+) -> None:
+    interrupted_in(monkeypatch, loading, "open_engine")
+    done = omnitts("say", *TOY, *arguments, "Hello.")
+    assert (done.code, done.err.splitlines()[-1]) == (130, "interrupted")
+
+
+def test_ctrl_c_in_the_second_of_two_files_names_that_one(omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("one.txt").write_text("One.")
+    Path("two.txt").write_text("Two.")
+    interrupted_in(monkeypatch, TTS, "open", 2)
+    done = omnitts("say", *TOY, "-f", "one.txt", "-f", "two.txt", "-O", "out")
+    assert (done.code, done.err.splitlines()[-1]) == (130, "interrupted; out/two.wav was not written")
+    assert os.listdir("out") == ["one.wav"]
 
 
 def test_dry_run_shows_the_size_of_the_model(omnitts: Omnitts) -> None:
