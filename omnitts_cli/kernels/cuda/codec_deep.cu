@@ -23,7 +23,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) tiles(const Arguments p) {
   if (thread == 0) {
     for (int i = 0; i < STAGES; i++) begin(full + 8 * i, 1), begin(empty + 8 * i, 16);
     begin(x_full, 96), begin(x_empty, 8);
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    barriers_ready();
   }
   for (u32 i = thread; i < FACTORS * N; i += blockDim.x) ((float *)(shared + STAGES * STAGE))[i] = p.factors[i];
   meet_pair();
@@ -37,7 +37,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) tiles(const Arguments p) {
             wait_for(empty + 8 * stage, phase);
             expect(full + 8 * stage, STAGE);
             fetch_for_both(ring + stage * STAGE + rank * (STAGE / 2), p.weights + (u64)i * STAGE + rank * (STAGE / 2), STAGE / 2, full + 8 * stage);
-            if (++stage == STAGES) stage = 0, phase ^= 1;
+            next_stage(stage, phase, STAGES);
           }
       }
     } else {
@@ -52,9 +52,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) tiles(const Arguments p) {
         }
         wait_for(x_empty, phase);
         if (count > 0) fetch_rows<INPUTS / 8>(x, from, count * ROWS + reach, apart, thread - 128 * GROUPS - 32, 96);
-        asm volatile("cp.async.wait_all;" ::: "memory");
-        visible();
-        arrive(x_full);
+        fetched(x_full);
       }
     }
   } else {
@@ -88,7 +86,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) tiles(const Arguments p) {
           multiply_wait<1>();
           if (lane == 0 && tap + part) release(empty + 8 * used, rank);
           used = stage;
-          if (++stage == STAGES) stage = 0, phase ^= 1;
+          next_stage(stage, phase, STAGES);
         }
       multiply_wait<0>();
       settled(sums[0]);
@@ -122,7 +120,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) tiles(const Arguments p) {
             if (lane == 0) release(empty + 8 * used, rank);
           }
           used = stage;
-          if (++stage == STAGES) stage = 0, phase ^= 1;
+          next_stage(stage, phase, STAGES);
         } else {
           multiply_wait<0>();
           if (lane == 0) release(empty + 8 * used, rank);
@@ -146,7 +144,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) tiles(const Arguments p) {
           multiply_wait<1>();
           if (lane == 0) release(empty + 8 * used, rank);
           used = stage;
-          if (++stage == STAGES) stage = 0, phase ^= 1;
+          next_stage(stage, phase, STAGES);
         }
       }
     }

@@ -58,7 +58,7 @@ extern "C" __global__ void __launch_bounds__(512, 1) last(const __grid_constant_
     for (int i = 0; i < 6; i++) begin(read + 8 * i, 4);
     for (int i = 0; i < 6 * PARTS; i++) begin(written + 8 * i, 4);
     for (int i = 0; i < 2; i++) begin(copied + 8 * i, 128);
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    barriers_ready();
   }
   for (u32 i = thread; i < UNITS * 6 * N; i += blockDim.x) ((float *)(shared + STAGES * STAGE))[i] = p.factors[i];
   for (u32 i = thread; i < INPUTS * TURN / 2; i += blockDim.x) ((u32 *)(shared + STAGES * STAGE + UNITS * 6 * N * 4))[i] = ((const u32 *)p.closing)[i];
@@ -76,7 +76,7 @@ extern "C" __global__ void __launch_bounds__(512, 1) last(const __grid_constant_
             wait_for(empty + 8 * stage, phase);
             expect(full + 8 * stage, bytes);
             fetch_for_both(ring + stage * STAGE + rank * (bytes / 2), from + rank * (bytes / 2), bytes / 2, full + 8 * stage);
-            if (++stage == STAGES) stage = 0, phase ^= 1;
+            next_stage(stage, phase, STAGES);
           }
       }
     } else {
@@ -90,9 +90,7 @@ extern "C" __global__ void __launch_bounds__(512, 1) last(const __grid_constant_
         }
         wait_for(x_empty, (pass & 1) ^ 1);
         fetch_rows<INPUTS / 8>(x0, from, WIDTH + PAST(0), APART(0), thread - 416, 96);
-        asm volatile("cp.async.wait_all;" ::: "memory");
-        visible();
-        arrive(x_full);
+        fetched(x_full);
       }
     }
   } else {
@@ -182,7 +180,7 @@ extern "C" __global__ void __launch_bounds__(512, 1) last(const __grid_constant_
           multiply_wait<1>();
           if (lane == 0 && part) release(empty + 8 * used, rank);
           used = stage;
-          if (++stage == STAGES) stage = 0, phase ^= 1;
+          next_stage(stage, phase, STAGES);
         }
         if (unit == 0)
 #pragma unroll
@@ -206,7 +204,7 @@ extern "C" __global__ void __launch_bounds__(512, 1) last(const __grid_constant_
         multiply_wait<0>();
         settled(kept);
         if (lane == 0) release(empty + 8 * stage, rank);
-        if (++stage == STAGES) stage = 0, phase ^= 1;
+        next_stage(stage, phase, STAGES);
       }
       const u32 own = factors + ((UNITS - 1) * 6 * N + quad * (N / 4)) * 4;
       const bool tail = counts && column + WIDTH + CLOSING_PAST > p.columns;

@@ -18,7 +18,7 @@ extern "C" __global__ void __launch_bounds__(128 * GROUPS + 128, 1) tiles(const 
   if (thread == 0) {
     for (int i = 0; i < GROUPS; i++) begin(full + 8 * i, 128), begin(empty + 8 * i, 4), begin(turn + 8 * i, 4);
     begin(loaded, 1);
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    barriers_ready();
   }
   for (u32 i = thread; i < FACTORS * N; i += blockDim.x) ((float *)(shared + WEIGHTS))[i] = p.factors[slice * FACTORS * N + i];
   __syncthreads();

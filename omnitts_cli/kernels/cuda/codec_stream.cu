@@ -18,7 +18,7 @@ extern "C" __global__ void __launch_bounds__(512, 1) tiles(const Arguments p) {
   if (thread == 0) {
     for (int i = 0; i < STAGES; i++) begin(full + 8 * i, 1), begin(empty + 8 * i, 12);
     begin(x_full, 96), begin(x_empty, 12);
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    barriers_ready();
   }
   for (u32 i = thread; i < SLICES * FACTORS * N; i += blockDim.x) ((float *)(shared + STAGES * STAGE))[i] = p.factors[i];
   __syncthreads();
@@ -48,9 +48,7 @@ extern "C" __global__ void __launch_bounds__(512, 1) tiles(const Arguments p) {
         }
         wait_for(x_empty, phase);
         fetch_rows<INPUTS / 8>(x, p.x + ((s64)stream * p.pitch + column) * (INPUTS * 2), count * ROWS + reach, apart, thread - 416, 96);
-        asm volatile("cp.async.wait_all;" ::: "memory");
-        visible();
-        arrive(x_full);
+        fetched(x_full);
         block += count;
       }
     }

@@ -54,6 +54,18 @@ __device__ __forceinline__ void meet_pair() {
 __device__ __forceinline__ void fetch16(u32 to, const void *from) { asm volatile("cp.async.cg.shared.global [%0],[%1],16;" ::"r"(to), "l"(from) : "memory"); }
 __device__ __forceinline__ void to_l2(const void *from, u32 bytes) { asm volatile("cp.async.bulk.prefetch.L2.global [%0],%1;" ::"l"(from), "r"(bytes) : "memory"); }
 __device__ __forceinline__ void visible() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+// The barriers that this thread has initialised may be used by the other program of the cluster, too.
+__device__ __forceinline__ void barriers_ready() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+// What this thread fetched with fetch16 has arrived, and wgmma may read it: arrive at the barrier.
+__device__ __forceinline__ void fetched(u32 barrier) {
+  asm volatile("cp.async.wait_all;" ::: "memory");
+  visible();
+  arrive(barrier);
+}
+// The next stage of a ring; the phase of its barriers changes after the last one.
+__device__ __forceinline__ void next_stage(u32 &stage, u32 &phase, u32 stages) {
+  if (++stage == stages) stage = 0, phase ^= 1;
+}
 __device__ __forceinline__ void multiply_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void multiply_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int COUNT> __device__ __forceinline__ void multiply_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(COUNT) : "memory"); }
