@@ -1,4 +1,4 @@
-"""What the scripts of this folder share: options, opening a model, and rows kept with machine, versions and commit."""
+"""Shared by the scripts of this folder: options, opening a model, and result rows with machine, versions and commit."""
 
 from __future__ import annotations
 
@@ -82,10 +82,10 @@ def timed(device: Any, run: Callable[[], object], turns: int, rounds: int = 7) -
     return {"ms": statistics.median(found), "best_ms": min(found)}
 
 
-def about(room: str, arguments: argparse.Namespace, model: Any) -> dict[str, Any]:
-    """What every row of a room begins with."""
+def about(bench: str, arguments: argparse.Namespace, model: Any) -> dict[str, Any]:
+    """The fields that every row of a benchmark begins with."""
     dtype = str(model.dtype).removeprefix("torch.")
-    return {"bench": room, "model": arguments.model, "dtype": dtype, "note": arguments.note}
+    return {"bench": bench, "model": arguments.model, "dtype": dtype, "note": arguments.note}
 
 
 def machine(arguments: argparse.Namespace, device: Any = None) -> dict[str, Any]:
@@ -125,14 +125,14 @@ def commit() -> str | None:
     return name + ("+" if changes else "")
 
 
-def keep(room: str, rows: Iterable[dict[str, Any]], arguments: argparse.Namespace) -> None:
-    """Print each row as one line of JSON, the last lines of the output, and append them to results/<room>.jsonl."""
+def keep(bench: str, rows: Iterable[dict[str, Any]], arguments: argparse.Namespace) -> None:
+    """Print each row as one line of JSON, the last lines of the output, and append them to results/BENCH.jsonl."""
     lines = [json.dumps(rounded(row), allow_nan=False) for row in rows]
     for line in lines:
         print(line)
     if not arguments.no_keep:
         RESULTS.mkdir(exist_ok=True)
-        with (RESULTS / f"{room}.jsonl").open("a", encoding="utf-8") as file:
+        with (RESULTS / f"{bench}.jsonl").open("a", encoding="utf-8") as file:
             file.writelines(line + "\n" for line in lines)
 
 
