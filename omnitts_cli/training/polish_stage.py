@@ -3,7 +3,7 @@
 Discriminators trade a little clarity for voices that sound less dull. They come last: if the codes still change while
 discriminators judge the sound, more clarity is lost than gained. The codec's own encoder brings the clarity back: it
 has learned to tell phones apart, and its latents of the decoded sound must match those of the true sound. A recogniser,
-trained first and then frozen, compares phones and speakers in the same way (`hearing.py`); see benchmarks/LOG.md.
+trained first and then frozen, compares phones and speakers likewise (`perceptual_loss.py`); see benchmarks/LOG.md.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from omnitts_cli.training import parts
 from omnitts_cli.training.channels_last import evened
 from omnitts_cli.training.codec_stage import CodecStage
 from omnitts_cli.training.discriminators import Discriminators, discriminator_loss, generator_losses
-from omnitts_cli.training.hearing import DISTANCES, MISHEARD, Hearing
 from omnitts_cli.training.joined import JoinedWeights
 from omnitts_cli.training.journal import Journal
 from omnitts_cli.training.learning import Capture, half, half_type, optimiser
 from omnitts_cli.training.low_wave import out_of_phase
+from omnitts_cli.training.perceptual_loss import DISTANCES, MISHEARD, PerceptualLoss
 from omnitts_cli.training.pool import FRAME, SoundPool
 from omnitts_cli.training.recipe import Polish, Recipe
 from omnitts_cli.training.settled import STEM
@@ -82,11 +82,11 @@ class PolishStage(CodecStage):
         self.discriminators = Discriminators(plan.discriminator_width, plan.periods, plan.period_width).to(
             device.torch_device
         )
-        self.hearing = Hearing(plan.recogniser_width, pool, device)
+        self.perceptual = PerceptualLoss(plan.recogniser_width, pool, device)
         self.taught = False
         super().__init__(recipe, device, pool, team)
         self.shares = [plan.heard_layers, plan.heard_phones, plan.heard_speaker, plan.heard_spectra]
-        self.listens = any(self.shares)
+        self.uses_recogniser = any(self.shares)
         # the decoder's rate, which rises while new discriminators learn
         self.risen, self.paced = torch.zeros_like(self.rate), torch.zeros_like(self.rate)
         self.optimiser = optimiser(device, self.learned, self.paced, (0.8, 0.99), 1e-3)
@@ -127,17 +127,17 @@ class PolishStage(CodecStage):
 
     def modules(self) -> dict[str, nn.Module]:
         # a recogniser that has learned too little is not saved, so the next run trains it anew
-        heard: dict[str, nn.Module] = {"recogniser": self.hearing.recogniser} if self.listens else {}
+        heard: dict[str, nn.Module] = {"recogniser": self.perceptual.recogniser} if self.uses_recogniser else {}
         return super().modules() | {"discriminators": self.discriminators} | heard
 
     def begin(self, capture: Capture, journal: Journal) -> None:
-        if self.listens and not self.taught:
-            right = self.hearing.teach(self.schedule.teaching, capture, journal)
-            self.listens = self.team.agree(right, self.device) >= LEAST
-        self.team.start_alike(self.hearing.recogniser.state_dict().values())
-        self.hearing.settle()
+        if self.uses_recogniser and not self.taught:
+            right = self.perceptual.train(self.schedule.teaching, capture, journal)
+            self.uses_recogniser = self.team.agree(right, self.device) >= LEAST
+        self.team.start_alike(self.perceptual.recogniser.state_dict().values())
+        self.perceptual.freeze()
         self._encode_all()
-        if self.listens:
+        if self.uses_recogniser:
             self._weigh(journal)
 
     @torch.no_grad()
@@ -182,8 +182,8 @@ class PolishStage(CodecStage):
             + polish.low * phase
         )
         losses = [mel, wave, own, adversarial, feature, latent, periods, phase]
-        if self.listens:
-            heard = self.hearing.apart(made, true, places[: self.fitting])
+        if self.uses_recogniser:
+            heard = self.perceptual.measure(made, true, places[: self.fitting])
             close = close + sum(share * off for share, off in zip(self.shares, heard, strict=False))
             losses += heard
         self.weights.learn(close + polish.adversary * adversarial + polish.feature * feature)
@@ -199,7 +199,7 @@ class PolishStage(CodecStage):
             with self.weights.used(self.weights.parts()), half(self.device):
                 made = self.sound(self.meant[0][places]).float()
             made, true, places = (x[: self.fitting] for x in (made, true, places))
-            off = polish.mel * self.apart(made, true) if kind < 0 else self.hearing.apart(made, true, places)[kind]
+            off = polish.mel * self.apart(made, true) if kind < 0 else self.perceptual.measure(made, true, places)[kind]
             self.weights.learn(off)
             sizes[kind] += float(self.gradients.norm()) / MEASURED
         *heard, mel = (self.team.agree(size, self.device) for size in sizes)

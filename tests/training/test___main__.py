@@ -19,7 +19,7 @@ from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.errors import OmniError
 from omnitts_cli.request import Request
 from omnitts_cli.speech.load import open_engine
-from omnitts_cli.training import codec_stage, hearing, parts, speech_stage
+from omnitts_cli.training import codec_stage, parts, perceptual_loss, speech_stage
 from omnitts_cli.training.__main__ import STAGES, Rebuild, main
 from omnitts_cli.training.picture import draw
 from omnitts_cli.training.recipe import Recipe
@@ -41,7 +41,7 @@ def test_a_miniature_learns_is_exported_and_speaks(
     small: Recipe, tokens: Tokens, hummer: type, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The real stages, shorter and smaller; the teacher hums."""
-    for module in (codec_stage, hearing, speech_stage):
+    for module in (codec_stage, perceptual_loss, speech_stage):
         monkeypatch.setattr(module, "Budget", Steps)
     torch.manual_seed(0)
     sentences = ["The cat sat by the door.", "Seven small boats came home at nine or ten.", "Why not?"]

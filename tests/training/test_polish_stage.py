@@ -11,11 +11,11 @@ from safetensors.torch import load_file
 from training_kit import Steps
 
 from omnitts_cli.devices.cpu import CPUDevice
-from omnitts_cli.training import codec_stage, hearing, parts, polish_stage
+from omnitts_cli.training import codec_stage, parts, perceptual_loss, polish_stage
 from omnitts_cli.training.codec_stage import CodecStage, train_codec
 from omnitts_cli.training.export import export_codec
-from omnitts_cli.training.hearing import DISTANCES
 from omnitts_cli.training.journal import Journal
+from omnitts_cli.training.perceptual_loss import DISTANCES
 from omnitts_cli.training.polish_stage import BEFORE, ENCODED, MOVES, NOISE, PolishStage, low, shown
 from omnitts_cli.training.pool import ShardReader, SoundPool
 from omnitts_cli.training.recipe import Recipe
@@ -204,15 +204,15 @@ def test_what_the_recogniser_hears_gets_the_wanted_share_and_moves_the_decoder(
     stage = PolishStage(deaf, CPUDevice(1), pool_of(shards), Team())
     stage.start_books()
     begin(stage)
-    assert stage.listens and all(0 < share <= polish_stage.HIGHEST for share in stage.shares)
-    kept = [weight.clone() for weight in stage.hearing.recogniser.parameters()]
+    assert stage.uses_recogniser and all(0 < share <= polish_stage.HIGHEST for share in stage.shares)
+    kept = [weight.clone() for weight in stage.perceptual.recogniser.parameters()]
     before = stage.decoder.closing.conv.weight.detach().clone()
     stage.learn(bypass=False)
     stage.update()
     heard = dict(zip(stage.LOSSES, stage.losses.tolist(), strict=True))
     assert all(heard[name] > 0 for name in DISTANCES)
     assert not torch.equal(before, stage.decoder.closing.conv.weight)
-    assert all(torch.equal(a, b) for a, b in zip(kept, stage.hearing.recogniser.parameters(), strict=True))
+    assert all(torch.equal(a, b) for a, b in zip(kept, stage.perceptual.recogniser.parameters(), strict=True))
 
 
 def test_a_recogniser_that_has_learned_too_little_is_taught_again_by_the_next_call(
@@ -220,7 +220,7 @@ def test_a_recogniser_that_has_learned_too_little_is_taught_again_by_the_next_ca
 ) -> None:
     monkeypatch.setattr(polish_stage, "MEASURED", 1)
     pool = pool_of(shards)
-    for least, listens in ((2.0, False), (-1.0, True)):
+    for least, used in ((2.0, False), (-1.0, True)):
         monkeypatch.setattr(polish_stage, "LEAST", least)
         stage = PolishStage(small, CPUDevice(1), pool, Team())
         stage.start_books()
@@ -228,14 +228,14 @@ def test_a_recogniser_that_has_learned_too_little_is_taught_again_by_the_next_ca
         stage.save(tmp_path)
         later = PolishStage(small, CPUDevice(1), pool, Team())
         later.resume(parts.load(tmp_path, "codec"))
-        assert stage.listens is later.taught is listens
+        assert stage.uses_recogniser is later.taught is used
 
 
 def test_a_finished_models_codes_stay_bit_for_bit(
     small: Recipe, shards: ShardReader, spoken: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its language side has learned them, and it is not asked when only the decoder learns on."""
-    for module in (codec_stage, hearing):
+    for module in (codec_stage, perceptual_loss):
         monkeypatch.setattr(module, "Budget", Steps)
     stage = CodecStage(small, CPUDevice(1), pool_of(shards), Team())
     stage.start_books()

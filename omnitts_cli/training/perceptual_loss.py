@@ -27,14 +27,14 @@ SOFTER = 2.0  # temperature for comparing phone probabilities, so that they diff
 LOCAL = 16  # hops of 10 ms over which spectra are averaged
 
 
-class Hearing:
+class PerceptualLoss:
     """The recogniser, and its distances between two sounds."""
 
     def __init__(self, width: int, pool: SoundPool, device: Device) -> None:
         self.pool, self.device = pool, device
         self.recogniser = Recogniser(width).to(device.torch_device).requires_grad_(False)
 
-    def teach(self, minutes: float, capture: Capture, journal: Journal) -> float:
+    def train(self, minutes: float, capture: Capture, journal: Journal) -> float:
         """Train the recogniser for `minutes`; returns the share of phones that it names correctly at the end."""
         where = self.device.torch_device
         self.recogniser.train().requires_grad_(True)
@@ -80,13 +80,13 @@ class Hearing:
         return right
 
     @torch.no_grad()
-    def settle(self) -> None:
+    def freeze(self) -> None:
         """Freeze the recogniser and convert its weights to the precision of its products, once."""
         self.recogniser.eval().requires_grad_(False)
         self.weights = JoinedWeights((self.recogniser,), half_type(self.device))
         self.parts = [part.clone() for part in self.weights.parts()]
 
-    def apart(self, made: Tensor, true: Tensor, places: Tensor) -> list[Tensor]:
+    def measure(self, made: Tensor, true: Tensor, places: Tensor) -> list[Tensor]:
         """Returns DISTANCES, then MISHEARD, of two sounds [B, n]. `places` [B, T]: their frames in the pool."""
         spectra = self.recogniser.spectra(torch.cat([made, true]))
         with self.weights.used(self.parts), half(self.device):

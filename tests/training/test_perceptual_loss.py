@@ -10,9 +10,9 @@ import torch
 from training_kit import Steps
 
 from omnitts_cli.devices.cpu import CPUDevice
-from omnitts_cli.training import hearing
-from omnitts_cli.training.hearing import DISTANCES, Hearing, distances, spectra_apart
+from omnitts_cli.training import perceptual_loss
 from omnitts_cli.training.journal import Journal
+from omnitts_cli.training.perceptual_loss import DISTANCES, PerceptualLoss, distances, spectra_apart
 from omnitts_cli.training.pool import PASSING, SoundPool, Utterance
 from omnitts_cli.training.recogniser import INPUTS, Recogniser
 from omnitts_cli.training.teacher import FACTS, HALF, PHONES, SAMPLE_RATE, STYLE, Facts
@@ -33,17 +33,17 @@ def tones(seed: int, high: bool) -> Utterance:
 
 def test_it_learns_which_phone_is_where_and_who_speaks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     torch.manual_seed(0)
-    monkeypatch.setattr(hearing, "Budget", Steps)
+    monkeypatch.setattr(perceptual_loss, "Budget", Steps)
     for name, value in {"BATCH": 4, "FRAMES": 8, "RATE": 3e-3, "WARM_UP": 5, "WRITE_EVERY": 5}.items():
-        monkeypatch.setattr(hearing, name, value)
+        monkeypatch.setattr(perceptual_loss, name, value)
     pool = SoundPool(0.01, torch.device("cpu"))
     pool.add([tones(seed, high=seed % 2 == 0) for seed in range(8)])
-    taught = Hearing(24, pool, CPUDevice(1))
-    right = taught.teach(0.5, lambda step: step, Journal(tmp_path / "curves.jsonl", "polish", echo=False))
+    taught = PerceptualLoss(24, pool, CPUDevice(1))
+    right = taught.train(0.5, lambda step: step, Journal(tmp_path / "curves.jsonl", "polish", echo=False))
     assert right > 0.7
-    taught.settle()
+    taught.freeze()
     true, places = pool.draw_whole(4, 8)
-    apart = taught.apart(true.requires_grad_(), true.detach(), places)
+    apart = taught.measure(true.requires_grad_(), true.detach(), places)
     *none, misheard, misheard_true = (float(value.detach()) for value in apart)
     assert none == [0.0] * len(DISTANCES) and misheard == misheard_true < 0.3
 
