@@ -158,7 +158,7 @@ def test_every_format_through_a_pipe(name: str, program: str) -> None:
 
 
 class Unseekable:
-    """A pipe's manners around a buffer."""
+    """A buffer that behaves like a pipe."""
 
     def __init__(self, file: io.BytesIO) -> None:
         self.file = file

@@ -1,4 +1,4 @@
-"""Player programs, played by scripts of the same names."""
+"""Player programs; scripts of the same names stand in for them."""
 
 from __future__ import annotations
 

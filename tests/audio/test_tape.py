@@ -1,4 +1,4 @@
-"""Tape: nothing inside a piece changes, joins make no click, and the clock counts what left."""
+"""Tape: samples inside a piece do not change, joins make no click, and the position counts what was returned."""
 
 from __future__ import annotations
 

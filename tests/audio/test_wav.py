@@ -1,4 +1,4 @@
-"""WAV headers: 44 bytes, true lengths where they can be known, one length that all readers take where not."""
+"""WAV headers: 44 bytes, correct lengths if they can be known, else one length that all readers accept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Heads of WAV files: chunks in odd places, claims against facts, and bytes of chance."""
+"""WAV headers: chunks in unusual places, wrong lengths, and random bytes."""
 
 from __future__ import annotations
 

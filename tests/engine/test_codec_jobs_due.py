@@ -1,4 +1,4 @@
-"""When frames go to the codec: the first at once, later ones as the lead allows, never too few or none."""
+"""When frames go to the codec: the first at once, later ones as the lead allows."""
 
 from __future__ import annotations
 

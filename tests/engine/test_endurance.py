@@ -1,4 +1,4 @@
-"""Hours of requests: all answered, no slot lost, no memory kept."""
+"""Long runs: all requests answered, no slot lost, no memory leaked."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from omnitts_cli.voices import Named
 
 @dataclass
 class Kept:
-    """What is alive while nothing is being spoken."""
+    """The objects that are alive while nothing is being spoken."""
 
     objects: int
     tensors: int

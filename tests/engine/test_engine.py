@@ -1,4 +1,4 @@
-"""One request from asking to its end: limits, guards, failures, live text, pauses, and who may call what when."""
+"""One request from submission to its end: limits, guards, failures, live text, pauses, and calls from other threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same request gives the same speech, whoever else is there, however it is cut, whenever it came."""
+"""The same request gives the same speech, whatever the other requests, the chunks and the time of arrival."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_threads_for_the_codec_change_nothing(in_c: SpeechModel) -> None:
 
 
 def test_exact_on_a_cpu(in_c: SpeechModel) -> None:
-    """Codes and samples of every request, alone and in random company, in chunks of other sizes."""
+    """Codes and samples of every request, alone and in random batches, in chunks of other sizes."""
     requests = [replace(request, id=str(index)) for index, request in enumerate(requests_of(10))]
     alone = spoken_among(engine_of(1, of=in_c, fixed_chunks=True), requests, 1, 0)
     for slots, chunks in ((2, (1, 3, 5)), (7, (1, 25))):
@@ -65,7 +65,7 @@ def test_exact_on_a_cpu(in_c: SpeechModel) -> None:
 
 
 def test_requests_differ() -> None:
-    """The other tests compare something only if voice, text, taste and seed all matter."""
+    """The other tests prove something only if voice, text, sampling settings and seed all matter."""
     first = requests_of(1, max_frames=20, ignore_end=True, text_mode="streamed")[0]
     others = [
         replace(first, id="seed", seed=7),

@@ -90,7 +90,7 @@ def columns(table: SlotTable, slot: int) -> dict[str, torch.Tensor]:
 
 @torch.no_grad()
 def test_rows_that_may_not_move_change_nothing(model: SpeechModel) -> None:
-    """Starved, ended and spare rows ride along; what they own stays, behind `made` excepted."""
+    """Starved, ended and spare rows are computed too; their columns stay, except codes from `made` on."""
     table = table_of(model)
     cache = model.talker.cache(4, 40)
     table.made[1], table.closed[1] = 3, False  # starved

@@ -1,4 +1,4 @@
-"""Anything in any order: a state machine over the real engine and the toy model.
+"""Random operations in any order: a state machine over the real engine and the toy model.
 
 After each step no slot is lost and each request has at most one end; when all is over, every request
 has spoken what it speaks alone.

@@ -1,4 +1,4 @@
-"""The tiny folder of Qwen3-Omni with its thinker and ears, as a recipe: a seed, two rows of heads, and formulas.
+"""The tiny folder of Qwen3-Omni with its thinker and audio tower, as a recipe: a seed, two rows of heads, and formulas.
 
 Config and tokenizer are those of `omni_recipe.py`, with more layers in the thinker and an audio tower of real windows.
 """
@@ -25,7 +25,7 @@ CLIPS = {"short": 4900, "mid": 21_600, "even": 32_000, "long": 149_000, "beyond3
 
 
 def config_of(omni: dict[str, Any]) -> dict[str, Any]:
-    """The config of the speaking folder, with a thinker and ears of their own sizes."""
+    """The config of the speaking folder, with a thinker and an audio tower of other sizes."""
     config = copy.deepcopy(omni)
     thinker = config["thinker_config"]
     thinker["text_config"] |= {"num_hidden_layers": 5, "num_attention_heads": 6}
@@ -48,7 +48,7 @@ def config_of(omni: dict[str, Any]) -> dict[str, Any]:
 
 
 def shapes(config: dict[str, Any]) -> dict[str, tuple[int, ...]]:
-    """Every tensor of thinker and ears, under its released name."""
+    """Every tensor of thinker and audio tower, under its released name."""
     at, audio = config["thinker_config"]["text_config"], config["thinker_config"]["audio_config"]
     out = {THINKER_HEAD: (at["vocab_size"], at["hidden_size"])}
     out |= omni_recipe._stack("thinker.model", at)

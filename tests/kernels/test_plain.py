@@ -113,7 +113,7 @@ PINNED = [
 
 
 def test_the_bits_are_pinned() -> None:
-    """The same on every device and for ever: files of seeds keep their voices."""
+    """The same numbers on every device and in every version, so that stored seeds keep their speech."""
     seeds = torch.tensor([0, 1, 42, -1, 2**62, 1234567890123])
     frames = torch.tensor([0, 0, 7, 100, 3, 65535])
     drawn = [[int(x * 2**24) for x in plain.uniform(seeds, frames, group).tolist()] for group in (0, 1, 15)]

@@ -1,4 +1,5 @@
-"""Ears: log-mel and tower equal the official ones for one clip, windows are independent, and lengths add up."""
+"""The audio tower: log-mel and tower equal the official ones for one clip, windows are independent, lengths are
+right."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Experts: the shared one laid behind the others changes nothing, and a stack may have them for its MLP."""
+"""Experts: appending the shared expert to the others changes nothing, and a stack may have experts instead of an
+MLP."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def test_later_frames_have_no_effect() -> None:
 
 
 def test_earlier_frames_count_in_their_order() -> None:
-    """Rotation tells positions apart: two rows of the past that change places change the present."""
+    """Rotation distinguishes positions: exchanging two earlier rows changes the result."""
     stack, rows = stack_of(), torch.randn(1, 6, 16)
     swapped = rows[:, [0, 3, 2, 1, 4, 5]]
     assert not torch.allclose(stack(rows)[:, 5], stack(swapped)[:, 5], atol=1e-3)

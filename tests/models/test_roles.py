@@ -1,4 +1,4 @@
-"""The words in which families and the engine meet: what a family fills fits what the engine asks."""
+"""Roles: the classes of a family have every method that the engine calls, with its arguments."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ close = {"rtol": 1e-4, "atol": 2e-5}
 
 
 def heard(tensors: dict[str, Tensor]) -> Tensor:
-    """Every row that the talker hears in a case: the prompt, then the frames."""
+    """Every row that the talker reads in a case: the prompt, then the frames."""
     return torch.cat([tensors["prefill.inputs_embeds"], tensors["talker.step_input"]], 1)
 
 

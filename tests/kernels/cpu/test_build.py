@@ -55,7 +55,7 @@ def test_an_installer_needs_the_standard_library_only() -> None:
 
 
 class Hook:
-    """Stands for the interface of hatchling, which is installed where packages are built."""
+    """Stands in for hatchling, which is installed only where packages are built."""
 
     def __init__(self) -> None:
         self.root, self.app, self.warnings = str(HOUSE), self, list[str]()

@@ -1,4 +1,4 @@
-"""The embedded voice says the same in C and in Python: logits, codes, and sound within the rounding of its sums."""
+"""The embedded voice is the same in C and in Python: logits, codes, and sound up to the rounding of its sums."""
 
 from __future__ import annotations
 

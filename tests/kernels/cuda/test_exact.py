@@ -1,4 +1,4 @@
-"""`--exact` on a GPU: a request has the same codes and samples alone and in any company."""
+"""`--exact` on a GPU: a request has the same codes and samples alone and in any batch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attention over the cache equals its plain twin, for frames and prompts, ragged lengths and shared slots."""
+"""Attention over the cache equals the plain version, for frames and prompts, ragged lengths and shared slots."""
 
 from __future__ import annotations
 
