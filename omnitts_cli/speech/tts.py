@@ -217,7 +217,7 @@ class TTS:
             raise UsageError(f"errors = {errors!r} is not 'raise' or 'return'", hint="correct errors=")
         if isinstance(texts, str):
             raise UsageError("speak_all() takes several texts, not one string", hint="tts.speak(text)")
-        first = secrets.randbits(31) if seed is None else seed
+        first = secrets.randbits(31) if seed is None else self._checked(seed)
         texts, failed = list(texts), threading.Event()
 
         def one(number: int, text: str) -> Clip | OmniError | None:
@@ -265,11 +265,14 @@ class TTS:
         return self._voice_of(found)
 
     def design(self, description: str, *, seed: int | None = None) -> Voice:
-        """Returns a voice made from a description. Its seed is the default for speech in this voice."""
+        """Returns a voice made from a description. Its seed is the default for speech in this voice.
+
+        An empty description leaves the voice to the model.
+        """
         voices.require("designed", self.engine.model)
-        if not isinstance(description, str):  # an empty one is a voice that the model chooses
+        if not isinstance(description, str):
             raise UsageError(f"the description is {description!r}, not text", hint='tts.design("a deep, slow man")')
-        return Voice(Designed(description), seed=seed)
+        return Voice(Designed(description), seed=None if seed is None else self._checked(seed))
 
     # ---- for the command line and other callers with their own script
 
@@ -376,6 +379,11 @@ class TTS:
             script, self._voice if voice is None else voice, how, speech,
             words=strings(text) if live else None, safe=safe, urgent=urgent, keep_codes=True, tell=tell,
         )  # fmt: skip
+
+    def _checked(self, seed: int) -> int:
+        checked = self._options(seed, {})[1].seed
+        assert checked is not None
+        return checked
 
     def _options(self, seed: int | None, options: Mapping[str, Any]) -> tuple[TextIn, Speech]:
         """The options, checked: how the text is read, and how it is spoken."""

@@ -153,6 +153,8 @@ WRONG: list[tuple[Any, str]] = [
     (lambda tts: tts.clone("a.wav", strat=1.0), "clone() has no option 'strat'"),
     (lambda tts: tts.clone(tts.speak("Hello."), start=1.0), "clone() has no option 'start'"),
     (lambda tts: tts.design(None), "the description is None, not text"),
+    (lambda tts: tts.design("deep", seed="x"), "seed = 'x' is not a whole number from 0 to 9223372036854775807"),
+    (lambda tts: tts.speak_all(["Hello."], seed=1.5), "seed = 1.5 is not a whole number from 0 to 9223372036854775807"),
     (lambda tts: tts.clone(3), "clone() needs a file, several files or a Clip"),
     (lambda tts: tts.stream(["one ", 2]).clip(), "the text contains int; only strings can be spoken"),
     (lambda tts: omnitts.load("tiny", devise="cpu"), "load(): unknown key 'devise'"),
