@@ -68,8 +68,8 @@ def load(
     settings: also read settings files and OMNITTS_ variables. They are then the defaults of `speak` too.
     fetching: called with the progress of a download.
     tell: called with each Notice as it occurs.
-    machine: further options: threads, first_chunk and chunk (frames), offline (no network call), seconds (the longest
-    speech of one request).
+    machine: further options: threads, first_chunk and chunk (frames), offline (no network call), exact (see
+    `omnitts help speed`), seconds (the longest speech of one request).
 
     Raises an OmniError that has a message, and often a cause and a hint.
     """
@@ -171,7 +171,12 @@ class TTS:
         self, text: str, *, voice: VoiceLike | None = None, seed: int | None = None, tell: Tell | None = None,
         **options: Any,
     ) -> Clip:  # fmt: skip
-        """Returns the speech of a text of any length as one Clip. Sentences are checked, and retried if necessary."""
+        """Returns the speech of a text of any length as one Clip. Sentences are checked, and retried if necessary.
+
+        Options, as in `omnitts say --help-all`: language, style, speed, volume, loudness, temperature, top_p, top_k,
+        repetition_penalty, input_format, encoding, split, sentence_gap, paragraph_gap, lexicon, normalize, text_mode,
+        max_frames, max_seconds, retries, safe.
+        """
         how, speech = self._options(seed, options)
         clip = self._stream(text, voice, how, speech, tell, safe=True, urgent=False).clip()
         if speech.loudness == "off":
@@ -184,6 +189,7 @@ class TTS:
         tell: Tell | None = None, **options: Any,
     ) -> Stream:  # fmt: skip
         """Returns an iterator of Chunks, the first as soon as there is sound. Leaving the loop early frees its slots.
+        The options are those of `speak`, except loudness.
 
         Text that is still arriving, such as the output of a language model, is an iterable of strings.
         """

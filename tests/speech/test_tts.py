@@ -7,6 +7,7 @@ import base64
 import io
 import os
 import pickle
+import re
 import subprocess
 import sys
 import threading
@@ -141,6 +142,14 @@ def test_what_is_odd_in_a_text_is_a_notice(tts: TTS, text: str, form: str, words
     clip = tts.speak(text, seed=1, input_format=form, tell=notices.append)
     assert [words in notice.message for notice in clip.notices] == [True]
     assert notices == list(clip.notices)
+
+
+def test_help_of_speak_names_every_option(tts: TTS) -> None:
+    with pytest.raises(omnitts.OmniError) as caught:
+        tts.speak("Hello.", colour="red")
+    options = (caught.value.hint or "").removeprefix("options: ").split(", ")
+    assert "language" in options
+    assert [name for name in options if name != "seed" and not re.search(rf"\b{name}\b", TTS.speak.__doc__ or "")] == []
 
 
 WRONG: list[tuple[Any, str]] = [
