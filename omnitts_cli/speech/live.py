@@ -78,7 +78,7 @@ class LiveStream(Stream):
         self._end("none")
         self._post(END)
 
-    def _take_news(self, news: Any) -> None:
+    def _handle(self, news: Any) -> None:
         """Also handles a new take, the end of the text, or an error while reading it."""
         if isinstance(news, Take):
             self._open.append(news)
@@ -89,7 +89,7 @@ class LiveStream(Stream):
         elif news == END:
             self._script.ended = True
         else:
-            super()._take_news(news)
+            super()._handle(news)
 
     # ---- on the thread that has the text
 

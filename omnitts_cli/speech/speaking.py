@@ -233,7 +233,7 @@ class Stream:
     def take_news(self) -> None:
         """Takes what the engine has made so far."""
         while not self._news.empty():
-            self._take_news(self._news.get())
+            self._handle(self._news.get())
 
     def pause(self, paused: bool) -> None:
         """Stops or resumes generation; the slots stay taken."""
@@ -250,7 +250,7 @@ class Stream:
                 yield from self.poll()
                 if self.complete:
                     break
-                self._take_news(self._news.get())
+                self._handle(self._news.get())
         except GeneratorExit:  # from the garbage collector, which must take no lock: `__del__` cancels
             collected = True
             raise
@@ -303,7 +303,7 @@ class Stream:
             return BULK
         return FIRST_SOUND if self.account.first_sound_s is None else STREAMING
 
-    def _take_news(self, news: Any) -> None:
+    def _handle(self, news: Any) -> None:
         """Handles one result of a take; None only wakes the iteration."""
         if news is None:
             return
