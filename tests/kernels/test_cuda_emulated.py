@@ -363,11 +363,12 @@ def test_prefetched_products(count: int, kept: int) -> None:
 # ---- attention of a frame
 
 
-def test_attention_of_a_frame() -> None:
+@pytest.mark.parametrize(("capacity", "order"), [(16, 7), (141, 0), (141, 7)])
+def test_attention_of_a_frame(capacity: int, order: int) -> None:
     """Positions from nothing to more than two turns; what the cache holds behind them is not read."""
     torch.manual_seed(3)
-    places = torch.tensor([0, 1, 7, 8, 63, 64, 65, 140, 33])[:, None]
-    rows, capacity = len(places), 141
+    places = torch.tensor([0, 1, 7, 8, 63, 64, 65, 140, 33, 16])[:, None].clamp(max=capacity - 1)
+    rows = len(places)
     slots = torch.randperm(rows + 2)[:rows]
     keys, values = torch.randn(2, rows + 2, 8, capacity, 128).bfloat16()
     for row, place in enumerate(places):
@@ -375,13 +376,22 @@ def test_attention_of_a_frame() -> None:
     qkv, norms = torch.randn(rows, 1, 4096).bfloat16(), (1 + normal(128, std=0.1), 1 + normal(128, std=0.1))
     given = qkv, *norms, 1e-6, *turns(capacity)
     held, wanted = (keys.clone(), values.clone()), (keys.nan_to_num(), values.nan_to_num())
-    EmulatedKernel.order = 7
+    EmulatedKernel.order = order
     got = attend.attend(*given, *held, slots, places)
     want = plain.attend_cached(*given, *wanted, slots, places, capacity)
     assert apart(got, want) < 5e-3
     for mine, theirs in zip(held, wanted, strict=True):
         here = mine[slots, :, places[:, 0]], theirs[slots, :, places[:, 0]]
         assert apart(*here) < 2e-3
+
+
+@pytest.mark.parametrize(
+    ("rows", "capacity", "used"),
+    [(16, 16, False), (17, 16, True), (64, 17, False), (65, 17, True), (256, 17, True), (257, 17, False)],
+)
+def test_attention_leaves_other_sizes_to_triton(rows: int, capacity: int, used: bool) -> None:
+    qkv, keys = torch.empty(rows, 1, 4096).bfloat16(), torch.empty(2, 8, capacity, 128).bfloat16()
+    assert attend.suits(qkv, keys, torch.zeros(rows, 1, dtype=torch.int64)) is used
 
 
 # ---- the emulator: it must see what it is there to see

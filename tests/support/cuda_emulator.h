@@ -33,6 +33,11 @@ static inline float rsqrtf(float x) { return 1.f / sqrtf(x); }
 static inline int __float2int_rn(float x) { return (int)lrintf(x); }
 static inline unsigned __float_as_uint(float x) { unsigned v; memcpy(&v, &x, 4); return v; }
 static inline float __uint_as_float(unsigned x) { float v; memcpy(&v, &x, 4); return v; }
+static inline unsigned __byte_perm(unsigned x, unsigned y, unsigned order) {
+  unsigned v = 0;
+  for (int i = 0; i < 4; i++) v |= (unsigned)((((uint64_t)y << 32) | x) >> (order >> (4 * i) & 7) * 8 & 0xff) << (8 * i);
+  return v;
+}
 static inline unsigned __funnelshift_r(unsigned l, unsigned h, unsigned n) { return (unsigned)((((uint64_t)h << 32) | l) >> (n & 31)); }
 
 // ---- fibers

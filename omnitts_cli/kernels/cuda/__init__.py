@@ -1,7 +1,8 @@
 """CUDA C++ kernels that are compiled at run time, for what Triton cannot express: persistent kernels, on Hopper.
 
 `predictor.cu` makes the predictor's part of a frame for up to 16 rows, `talker.cu` a step of the talker for up to 8;
-`prefetched.cu` computes some of the products of 17 to 256 rows, `attend.cu` the predictor's attention for as many;
+`prefetched.cu` computes some of the products of 17 to 256 rows, `attend.cu` the predictor's attention for as many,
+`attend_long.cu` the talker's for 65 to 256;
 `codec_resident.cu` and `codec_stream.cu` compute large products of the codec.
 They suit the released shapes in bfloat16. Anything else uses the kernels in `kernels/triton`, which also stand in where
 these cannot be compiled.

@@ -1,5 +1,5 @@
-"""The predictor's attention for 17 to 256 rows as one kernel, which begins before the previous kernel ends
-(`attend.cu`)."""
+"""Attention of a frame as one kernel, which begins before the previous kernel ends: `attend.cu` for the predictor's
+short cache, `attend_long.cu` for the talker's."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from torch import Tensor
 from omnitts_cli.kernels.cuda.nvrtc import CompileError, Kernel
 
 SOURCE = Path(__file__).with_name("attend.cu")
+LONG_SOURCE = Path(__file__).with_name("attend_long.cu")
 KV_HEADS, HEADS, DEPTH, WARPS = 8, 16, 128, 4
-LEAST, MOST = 17, 256
-"""Rows for which it is used."""
 SHORT = 16
-"""The capacity of the predictor's cache. The talker uses the kernel in Triton, which was as fast there
-(benchmarks/LOG.md)."""
+"""The capacity of the predictor's cache."""
+LEAST, LEAST_LONG, MOST = 17, 65, 256
+"""Rows for which the kernels are used. For fewer, the talker's attention is faster in Triton (benchmarks/LOG.md)."""
+BOXES, BOX = 3, 4096
+"""Blocks of keys or values that each warp of `attend_long.cu` holds in shared memory, and their bytes."""
 
 
 class _Attend(ctypes.Structure):
@@ -33,20 +35,22 @@ class _Attend(ctypes.Structure):
 
 
 @functools.cache
-def _kernel() -> Kernel | None:
+def _kernel(long: bool) -> Kernel | None:
     """None where it cannot be compiled."""
+    source, shared = (LONG_SOURCE, BOXES * BOX) if long else (SOURCE, 512 + 128)
     try:
-        return Kernel(SOURCE, "attend", {}, "sm_90a", 0, 32 * WARPS, WARPS * (512 + 128), early=True)
+        return Kernel(source, "attend", {}, "sm_90a", 0, 32 * WARPS, WARPS * shared, early=True)
     except CompileError:
         return None
 
 
 def suits(qkv: Tensor, keys: Tensor, positions: Tensor) -> bool:
-    """Whether the kernel is used: one position a row, heads of the released models, the predictor's cache."""
+    """Whether a kernel is used: one position a row, heads of the released models."""
     shape = qkv.shape[-1] == (HEADS + 2 * KV_HEADS) * DEPTH and keys.shape[1] == KV_HEADS and keys.shape[3] == DEPTH
     kind = qkv.dtype == keys.dtype == torch.bfloat16 and keys.is_contiguous() and qkv.is_contiguous()
-    fits = positions.shape[1] == 1 and LEAST <= positions.shape[0] <= MOST and keys.shape[2] <= SHORT
-    return shape and kind and fits and _kernel() is not None
+    long = keys.shape[2] > SHORT
+    fits = positions.shape[1] == 1 and (LEAST_LONG if long else LEAST) <= positions.shape[0] <= MOST
+    return shape and kind and fits and _kernel(long) is not None
 
 
 def attend(
@@ -54,7 +58,8 @@ def attend(
     keys: Tensor, values: Tensor, slots: Tensor, positions: Tensor,
 ) -> Tensor:  # fmt: skip
     """As `AttendCached` in `kernels/ops.py`."""
-    rows, capacity, kernel = positions.shape[0], keys.shape[2], _kernel()
+    rows, capacity = positions.shape[0], keys.shape[2]
+    kernel = _kernel(capacity > SHORT)
     assert kernel is not None, "`suits` has made it"
     out = torch.empty((rows, 1, HEADS * DEPTH), dtype=qkv.dtype, device=qkv.device)
     given = qkv, q_weight, k_weight, cos, sin, positions.contiguous(), slots.contiguous(), keys, values, out

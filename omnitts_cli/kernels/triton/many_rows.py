@@ -38,8 +38,6 @@ Tiles = dict[tuple[int, int], Tile]
 LINEAR: Tiles = {
     (1024, 128): Tile(64, 64, 128, 4, 4),
     (2048, 128): Tile(64, 64, 128, 4, 4),
-    (1024, 256): Tile(64, 64, 64, 4, 6),
-    (2048, 256): Tile(64, 64, 64, 4, 6),
 }
 GATED: Tiles = {(2048, 128): Tile(128, 64, 64, 8, 4)}
 ADDED: Tiles = {

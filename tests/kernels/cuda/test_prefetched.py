@@ -135,26 +135,26 @@ def test_what_does_not_suit_is_left_to_the_other_kernels() -> None:
 # ---- attention of a frame
 
 
-SLOTS, CAPACITY = 70, 300
+SLOTS, CAPACITY = 140, 300
 
 
-def attended(count: int) -> tuple[tuple[Tensor, ...], tuple[Tensor, Tensor], Tensor, Tensor]:
+def attended(count: int, capacity: int = CAPACITY) -> tuple[tuple[Tensor, ...], tuple[Tensor, Tensor], Tensor, Tensor]:
     """Operands, cache, slots and positions, from nothing to the whole cache."""
     torch.manual_seed(3)
     norms = 1 + random(128, std=0.1), 1 + random(128, std=0.1)
-    angle = torch.arange(CAPACITY, device="cuda")[:, None] * 1e6 ** -(torch.arange(64, device="cuda") / 64)
-    places = torch.randint(0, CAPACITY, (SLOTS, 1), device="cuda")
-    places[:9, 0] = torch.tensor([0, 1, 7, 8, 63, 64, 65, 129, CAPACITY - 1])
+    angle = torch.arange(capacity, device="cuda")[:, None] * 1e6 ** -(torch.arange(64, device="cuda") / 64)
+    places = torch.randint(0, capacity, (SLOTS, 1), device="cuda")
+    places[:9, 0] = torch.tensor([0, 1, 7, 8, 63, 64, 65, 129, capacity - 1]).clamp(max=capacity - 1)
     given = random(SLOTS, 1, 4096)[:count], *norms, 1e-6, angle.cos(), angle.sin()
-    cache = random(SLOTS, 8, CAPACITY, 128), random(SLOTS, 8, CAPACITY, 128)
+    cache = random(SLOTS, 8, capacity, 128), random(SLOTS, 8, capacity, 128)
     return given, cache, torch.randperm(SLOTS, device="cuda")[:count], places[:count]
 
 
-@pytest.mark.parametrize("count", [17, 64, 70])
-def test_attention(count: int) -> None:
-    given, cache, slots, places = attended(count)
+@pytest.mark.parametrize(("count", "capacity"), [(17, 16), (70, 16), (17, 300), (70, 300), (140, 300)])
+def test_attention(count: int, capacity: int) -> None:
+    given, cache, slots, places = attended(count, capacity)
     theirs, mine = tuple(x.clone() for x in cache), tuple(x.clone() for x in cache)
-    want = plain.attend_cached(*given, *theirs, slots, places, CAPACITY)
+    want = plain.attend_cached(*given, *theirs, slots, places, capacity)
     assert apart(attend.attend(*given, *mine, slots, places), want) < 5e-3
     assert all(apart(x, y) < 1e-3 for x, y in zip(mine, theirs, strict=True))
 
