@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
-from omnitts_cli.audio.encode import SUFFIXES
 from omnitts_cli.audio.magic import is_recording
 from omnitts_cli.cli.declare import Command, command, group
 from omnitts_cli.cli.job import opened_model
@@ -54,6 +53,7 @@ def encode(
     sound: Sound, file: Codes, model: Model, machine: Machine, intent: Intent, network: Network, messages: Messages
 ) -> None:
     """Encode sound to codec codes."""
+    from omnitts_cli.audio.encode import SUFFIXES
     from omnitts_cli.audio.read import read_sound
 
     file = TARGET.read(file)
