@@ -93,7 +93,7 @@ def test_a_fine_tuned_folder(tmp_path: Path, cpu: CPUDevice) -> None:
     assert model.kinds == {"named"} and list(model.speakers) == ["myvoice"] and model.cloner is None
     rows = [model.prompter.prompt(Request("hi", Named(name))).rows for name in ("MyVoice", "myvoice", "MYVOICE")]
     assert torch.equal(rows[0], rows[1]) and torch.equal(rows[0], rows[2])
-    with pytest.raises(UsageError, match="--style"):
+    with pytest.raises(UsageError, match="cannot follow a style"):
         model.prompter.prompt(Request("hi", Named("myvoice"), style="softly"))
 
 
