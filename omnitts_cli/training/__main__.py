@@ -17,7 +17,7 @@ from omnitts_cli.training import compare, evaluate, recipe, texts
 from omnitts_cli.training.codec_stage import CodecStage, train_codec
 from omnitts_cli.training.export import export, export_codec
 from omnitts_cli.training.journal import Journal
-from omnitts_cli.training.judge import PARTS, judge
+from omnitts_cli.training.judge import PARTS, judge, judge_texts
 from omnitts_cli.training.listeners import Installed
 from omnitts_cli.training.picture import draw
 from omnitts_cli.training.polish_stage import PolishStage
@@ -113,6 +113,10 @@ class Rebuild:
         done = judge(model, self.recipe, asked or PARTS, seeds, self._kokoro, whisper, self.work)
         Journal(self.work / "curves.jsonl", "judge").write(**json.loads(done.read_text()))
 
+    def judge_texts(self, model: Path | None, file: Path, voice: str | None, seeds: int, whisper: Path | None) -> None:
+        """One voice on the sentences of a file: judged_texts.json, and misheard.tsv with what was misheard."""
+        judge_texts(model or self.work / MODEL, self.recipe, file, voice, seeds, whisper, self.work)
+
     def compare(self, named: list[str], voice: str | None, whisper: Path | None) -> None:
         """Compares systems: writes compared.md, compared.json and spectrograms.png; without Whisper only the last."""
         found = compare.systems(named, self.recipe, voice)
@@ -142,10 +146,16 @@ def main() -> None:
     parser.add_argument("--series", type=int, default=0, help="each number gives different speech")
     parser.add_argument("--model", type=Path, help="judge this folder [WORK/tiny]")
     parser.add_argument("--parts", nargs="+", choices=PARTS, help="judge only these [all]")
-    parser.add_argument("--seeds", type=int, default=2, help="seeds with which the first voice is judged")
+    parser.add_argument(
+        "--texts",
+        type=Path,
+        metavar="FILE",
+        help="judge one voice by these sentences, one a line, to judged_texts.json",
+    )
+    parser.add_argument("--seeds", type=int, default=2, help="seeds with which that voice, or the first, is judged")
     parser.add_argument("--whisper", type=Path, help="folder of Whisper base, for judge and compare")
     parser.add_argument("--sounds", nargs="+", default=[], metavar="NAME=FOLDER", help="systems to compare")
-    parser.add_argument("--voice", help="voice to compare [the recipe's first]")
+    parser.add_argument("--voice", help="voice for compare, and for judge with --texts [the recipe's first]")
     parser.add_argument("--downloads", type=Path, help="folder of the files in teacher_files.py [WORK]")
     parser.add_argument("--kokoro", type=Path, help="folder of the teacher [WORK/kokoro]")
     given = parser.parse_args()
@@ -160,6 +170,8 @@ def main() -> None:
             rebuild.teacher(given.downloads)
         elif stage == "speak":
             rebuild.speak(given.series, given.hours, given.minutes)
+        elif stage == "judge" and given.texts:
+            rebuild.judge_texts(given.model, given.texts, given.voice, given.seeds, given.whisper)
         elif stage == "judge":
             rebuild.judge(given.model, given.parts or [], given.seeds, given.whisper)
         elif stage == "compare":

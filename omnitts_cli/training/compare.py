@@ -16,7 +16,7 @@ from omnitts_cli.speech.tts import load
 from omnitts_cli.training import kokoro
 from omnitts_cli.training.acoustics import pitch
 from omnitts_cli.training.evaluate import sentences, word_errors, words
-from omnitts_cli.training.judge import phonemes, spoken_texts
+from omnitts_cli.training.judge import interval, phonemes, spoken_texts, word_counts
 from omnitts_cli.training.listeners import Listeners
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.spoken import speak
@@ -26,7 +26,6 @@ WINDOW = 1024
 LOWEST_TONE = 3000  # Hz: below it a voice's own harmonics stand out
 NEIGHBOURS = 8  # bins on either side
 CLIPPED = 0.999
-DRAWS = 1000
 SHOWN, LOUDEST, RANGE = 3, 30, 90  # sentences on the page; decibels
 COLOURS = 48  # of the picture, to keep it small
 Sounds = list[np.ndarray]
@@ -83,10 +82,10 @@ def compare(found: Sequence[System], listeners: Listeners, folder: Path) -> None
 def measure(system: System, first: System, listeners: Listeners) -> dict[str, float]:
     """The figures of one system. `first`: the system with whose voice it is compared."""
     texts, harvard = spoken_texts(), len(sentences())
-    counts = np.array([len(words(text)) for text in texts])
+    counts = word_counts(texts)
     said = zip(texts, system.sounds, strict=True)
     errors = np.array([word_errors(words(t), words(listeners.transcribe(s))) for t, s in said])
-    low, high = _interval(errors, counts)
+    between = interval(texts, [errors[None]])
     marks = np.array([listeners.naturalness(sound) for sound in system.sounds])
     pairs = zip(system.sounds, first.sounds, strict=True)
     likeness = [float(listeners.voice(one) @ listeners.voice(other)) for one, other in pairs]
@@ -94,8 +93,8 @@ def measure(system: System, first: System, listeners: Listeners) -> dict[str, fl
     seconds = sum(len(sound) for sound in system.sounds) / SAMPLE_RATE
     return {
         "wer": float(errors.sum() / counts.sum()),
-        "wer_low": low,
-        "wer_high": high,
+        "wer_low": between["low"],
+        "wer_high": between["high"],
         "wer_harvard": float(errors[:harvard].sum() / counts[:harvard].sum()),
         "wer_harder": float(errors[harvard:].sum() / counts[harvard:].sum()),
         "natural": float(marks.mean()),
@@ -107,13 +106,6 @@ def measure(system: System, first: System, listeners: Listeners) -> dict[str, fl
         "tone_above": above,
         "clipped": float(sum((np.abs(sound) > CLIPPED).sum() for sound in system.sounds)),
     }
-
-
-def _interval(errors: np.ndarray, counts: np.ndarray) -> tuple[float, float]:
-    """95 % of what other sentences of this kind would have given, by drawing these again and again."""
-    picked = np.random.default_rng(0).integers(0, len(errors), (DRAWS, len(errors)))
-    low, high = np.percentile(errors[picked].sum(1) / counts[picked].sum(1), [2.5, 97.5])
-    return float(low), float(high)
 
 
 def tallest_tone(sounds: Sounds) -> tuple[float, float]:

@@ -17,6 +17,7 @@ import torch
 from omnitts_cli.bench.campaign import Shape
 from omnitts_cli.bench.job import Job, Speaker, Texts
 from omnitts_cli.devices.cpu import CPUDevice
+from omnitts_cli.errors import InputError
 from omnitts_cli.settings.engine import EngineSettings
 from omnitts_cli.speech.clip import Clip
 from omnitts_cli.speech.tts import load
@@ -95,6 +96,30 @@ GOALS = {
 }
 
 
+@dataclass(frozen=True)
+class Heard:
+    """What was understood of the same texts with each seed, and how natural they are on average."""
+
+    texts: list[str]
+    understood: list[list[str]]
+    natural: float
+
+    def errors(self) -> np.ndarray:
+        """Wrong words of each text, [seeds, texts]."""
+        return np.array([
+            [word_errors(words(t), words(h)) for t, h in zip(self.texts, row, strict=True)] for row in self.understood
+        ])  # fmt: skip
+
+    def misheard(self) -> list[tuple[int, str, str]]:
+        """Seed, text, and what was understood in place of it."""
+        return [
+            (seed, text, heard.strip())
+            for seed, row in enumerate(self.understood, 1)
+            for text, heard in zip(self.texts, row, strict=True)
+            if words(text) != words(heard)
+        ]
+
+
 class Judge:
     """One method for each part of the judgement; each takes minutes on two cores."""
 
@@ -109,14 +134,14 @@ class Judge:
     def spoken(self, listeners: Listeners) -> dict[str, Any]:
         """Word error rates and naturalness, with confidence intervals: the first voice with all seeds, the others with
         one."""
-        voices = [voice.name for voice in self.recipe.voices]
-        found = {v: self._judged_voice(v, self.seeds if v == voices[0] else 1, listeners) for v in voices}
-        errors = {voice: wrong for voice, (wrong, _) in found.items()}
-        rates = {voice: float(wrong.sum() / self._words(len(wrong)).sum()) for voice, wrong in errors.items()}
-        natural = {voice: marks for voice, (_, marks) in found.items()}
+        voices, texts = [voice.name for voice in self.recipe.voices], spoken_texts()
+        found = {v: self._heard(v, texts, self.seeds if v == voices[0] else 1, listeners) for v in voices}
+        errors = {voice: heard.errors() for voice, heard in found.items()}
+        rates = {voice: rate(texts, wrong) for voice, wrong in errors.items()}
+        natural = {voice: heard.natural for voice, heard in found.items()}
         return {
-            "default": GOALS["default"].of(rates[voices[0]]) | self._interval([errors[voices[0]]]),
-            "voices": GOALS["voices"].of(float(np.mean(list(rates.values())))) | self._interval(list(errors.values())),
+            "default": GOALS["default"].of(rates[voices[0]]) | interval(texts, [errors[voices[0]]]),
+            "voices": GOALS["voices"].of(float(np.mean(list(rates.values())))) | interval(texts, list(errors.values())),
             "natural": GOALS["natural"].of(natural[voices[0]]),
             "natural_voices": GOALS["natural_voices"].of(float(np.mean(list(natural.values())))),
             "each": {voice: [round(rates[voice], 3), round(natural[voice], 2)] for voice in voices},
@@ -125,34 +150,36 @@ class Judge:
             "seeds": self.seeds,
         }
 
-    def _harvard(self, errors: np.ndarray) -> float:
-        """The rate of the Harvard sentences alone: in the others a recogniser guesses unclear words from context."""
-        count = len(sentences())
-        return round(float(errors[:, :count].sum() / self._words(len(errors))[:, :count].sum()), 3)
-
-    def _judged_voice(self, voice: str, seeds: int, listeners: Listeners) -> tuple[np.ndarray, float]:
-        """Wrong words of each sentence [seeds, sentences], and the mean naturalness."""
-        rows, marks = [], []
-        for seed in range(1, seeds + 1):
-            sounds = speak(self.tts, spoken_texts(), voice=voice, seed=seed).sounds
-            rows.append(wrong_words(spoken_texts(), sounds, listeners.transcribe))
-            marks += [listeners.naturalness(sound) for sound in sounds]
-        return np.array(rows), float(np.mean(marks))
-
     @staticmethod
-    def _words(seeds: int) -> np.ndarray:
-        return np.array([[len(words(text)) for text in spoken_texts()]] * seeds)
+    def _harvard(errors: np.ndarray) -> float:
+        """The rate of the Harvard sentences alone: in the others a recogniser guesses unclear words from context."""
+        return round(rate(sentences(), errors[:, : len(sentences())]), 3)
 
-    def _interval(self, errors: list[np.ndarray]) -> dict[str, float]:
-        """A 95 % bootstrap interval over sentences."""
-        draw, count = np.random.default_rng(0), len(spoken_texts())
-        means = []
-        for _ in range(1000):
-            picked = draw.integers(0, count, count)
-            rates = [e[:, picked].sum() / self._words(len(e))[:, picked].sum() for e in errors]
-            means.append(np.mean(rates))
-        low, high = np.percentile(means, [2.5, 97.5])
-        return {"low": round(float(low), 3), "high": round(float(high), 3)}
+    def own(self, voice: str, texts: list[str], listeners: Listeners) -> tuple[dict[str, Any], Heard]:
+        """One voice with all seeds on sentences of the user's: its word error rate and how natural it is. A sentence
+        that is too long to be spoken in one piece counts as several."""
+        heard = self._heard(voice, texts, self.seeds, listeners)
+        errors = heard.errors()
+        found = {
+            "voice": voice,
+            "sentences": len(heard.texts),
+            "words": int(word_counts(heard.texts).sum()),
+            "seeds": self.seeds,
+            "errors": errors.sum(1).tolist(),  # of each seed
+            "wer": round(rate(heard.texts, errors), 4),
+            **interval(heard.texts, [errors]),
+            "natural": round(heard.natural, 3),
+        }
+        return found, heard
+
+    def _heard(self, voice: str, texts: list[str], seeds: int, listeners: Listeners) -> Heard:
+        pieces, understood, marks = texts, [], []
+        for seed in range(1, seeds + 1):
+            made = speak(self.tts, texts, voice=voice, seed=seed)
+            pieces = made.texts  # the same with every seed
+            understood.append([listeners.transcribe(sound) for sound in made.sounds])
+            marks += [listeners.naturalness(sound) for sound in made.sounds]
+        return Heard(pieces, understood, float(np.mean(marks)))
 
     @torch.no_grad()
     def codec(self, teacher: Teacher, phonemes: Read, listeners: Listeners) -> dict[str, Any]:
@@ -160,7 +187,7 @@ class Judge:
         the use of the codebooks."""
         codec = exported_codec(self.recipe, self.model / "speech_tokenizer")
         found: dict[str, dict[str, Any]] = {}
-        count = self._words(1).sum()
+        count = word_counts(spoken_texts()).sum()
         for voice in (v for v in self.recipe.voices if v.name in REPEATED):
             said = [s.sound.astype(np.float32) / 32768 for s in _all(teacher, phonemes(spoken_texts()), voice.made)]
             repeated = [codec.decoder(codec.encoder(torch.from_numpy(s)[None]))[0].numpy() for s in said]
@@ -250,6 +277,26 @@ def texts_of_all_lengths() -> list[str]:
     return made
 
 
+def word_counts(texts: Sequence[str]) -> np.ndarray:
+    return np.array([len(words(text)) for text in texts])
+
+
+def rate(texts: Sequence[str], errors: np.ndarray) -> float:
+    """Wrong words of all seeds, [seeds, sentences], over words."""
+    return float(errors.sum() / (len(errors) * word_counts(texts).sum()))
+
+
+def interval(texts: Sequence[str], errors: list[np.ndarray]) -> dict[str, float]:
+    """A 95 % bootstrap interval over sentences. `errors`: of each voice, [seeds, sentences]."""
+    draw, counts = np.random.default_rng(0), word_counts(texts)
+    means = []
+    for _ in range(1000):
+        picked = draw.integers(0, len(texts), len(texts))
+        means.append(np.mean([e[:, picked].sum() / (len(e) * counts[picked].sum()) for e in errors]))
+    low, high = np.percentile(means, [2.5, 97.5])
+    return {"low": round(float(low), 3), "high": round(float(high), 3)}
+
+
 def wrong_words(texts: Sequence[str], sounds: Sequence[np.ndarray], transcribe: Transcribe) -> list[int]:
     return [word_errors(words(t), words(transcribe(s))) for t, s in zip(texts, sounds, strict=True)]
 
@@ -298,6 +345,24 @@ def judge(
     sums = {str(path.relative_to(model)): sha256_of(path) for path in sorted(model.rglob("*.safetensors"))}
     whole.write_text(json.dumps({"weights": sums, **found}, indent=1) + "\n")
     return whole
+
+
+def judge_texts(
+    model: Path, recipe: Recipe, file: Path, voice: str | None, seeds: int, whisper: Path | None, folder: Path
+) -> dict[str, Any]:
+    """One voice on the sentences of a file, one a line; to judged_texts.json and misheard.tsv."""
+    try:
+        texts = [line for line in file.read_text(encoding="utf-8").splitlines() if words(line)]
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{file} cannot be read", cause=str(error)) from None
+    if not texts:
+        raise InputError(f"{file} has no sentences", hint="one sentence a line")
+    found, heard = Judge(model, recipe, seeds).own(voice or recipe.voices[0].name, texts, Installed(whisper))
+    found = {"texts": file.name, "sha256": sha256_of(file), **found}
+    (folder / "judged_texts.json").write_text(json.dumps(found, indent=1) + "\n")
+    lines = ["\t".join(map(str, one)) + "\n" for one in heard.misheard()]
+    (folder / "misheard.tsv").write_text("".join(lines), encoding="utf-8")
+    return found
 
 
 def phonemes(texts: list[str]) -> list[str]:

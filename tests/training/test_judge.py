@@ -10,12 +10,24 @@ from typing import Any
 import numpy as np
 import pytest
 
+from omnitts_cli.errors import InputError
 from omnitts_cli.training import judge as judging
 from omnitts_cli.training.evaluate import words
-from omnitts_cli.training.judge import GOALS, UNSEEN, Judge, judge, runs_away, spoken_texts, texts_of_all_lengths
+from omnitts_cli.training.judge import (
+    GOALS,
+    UNSEEN,
+    Judge,
+    interval,
+    judge,
+    judge_texts,
+    runs_away,
+    spoken_texts,
+    texts_of_all_lengths,
+)
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.spoken import SpokenPieces
 from omnitts_cli.training.teacher import SAMPLE_RATE, STYLE, Facts, Spoken, TeacherVoice
+from omnitts_cli.weights.sums import sha256_of
 
 
 class Voices:
@@ -97,13 +109,41 @@ def test_words_are_counted_for_each_voice_and_seed(small: Recipe, monkeypatch: p
     assert found["default"]["low"] <= 0.5 <= found["default"]["high"]
 
 
-def test_doubt_is_wider_where_sentences_differ(small: Recipe) -> None:
-    judge, count = Judge(Path("tiny"), small, 1), len(spoken_texts())
-    even = np.array([[len(words(text)) / 2 for text in spoken_texts()]])
-    torn = np.where(np.arange(count) % 2, 2, 0) * even
-    narrow, wide = judge._interval([even]), judge._interval([torn])
+def test_doubt_is_wider_where_sentences_differ() -> None:
+    texts = spoken_texts()
+    even = np.array([[len(words(text)) / 2 for text in texts]])
+    torn = np.where(np.arange(len(texts)) % 2, 2, 0) * even
+    narrow, wide = interval(texts, [even]), interval(texts, [torn])
     assert narrow == {"low": 0.5, "high": 0.5}
     assert wide["low"] < 0.42 and wide["high"] > 0.58
+
+
+def test_a_voice_is_judged_by_sentences_of_a_file(
+    small: Recipe, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Seed 2 of the asked voice loses one of seven words; empty lines are no sentences."""
+    answering(monkeypatch, lambda text, options: np.array([text, options["voice"], options["seed"]], object))
+
+    def transcribe(sound: np.ndarray) -> str:
+        text, voice, seed = sound
+        assert voice == "clara"
+        return text.replace("tea", "") if seed == 2 else text
+
+    monkeypatch.setattr(judging, "Installed", lambda whisper: Ears(transcribe))
+    (tmp_path / "mine.txt").write_text("A pot of tea.\n\nWhy not now?\n")
+    found = judge_texts(tmp_path, small, tmp_path / "mine.txt", "clara", 2, None, tmp_path)
+    assert found["errors"] == [0, 1] and found["words"] == 7 and found["sentences"] == 2
+    assert found["wer"] == round(1 / 14, 4) and found["low"] <= found["wer"] <= found["high"]
+    assert found["natural"] == 4.1 and found["sha256"] == sha256_of(tmp_path / "mine.txt")
+    assert json.loads((tmp_path / "judged_texts.json").read_text()) == found
+    assert (tmp_path / "misheard.tsv").read_text() == "2\tA pot of tea.\tA pot of .\n"
+
+
+def test_a_file_without_sentences_is_refused(small: Recipe, tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("\n...\n")
+    for name, message in (("mine.txt", "has no sentences"), ("none.txt", "cannot be read")):
+        with pytest.raises(InputError, match=message):
+            judge_texts(tmp_path, small, tmp_path / name, None, 1, None, tmp_path)
 
 
 def test_texts_are_of_all_lengths() -> None:
