@@ -207,7 +207,7 @@ def train_codec(
     journal = Journal(folder / team.curves, kind.NAME, team.leads)
     stream = device.stream()
     with stream, torch.inference_mode(False):  # the device's stream may be in inference mode
-        pool.add(shards.read(at_least=64))
+        pool.add(shards.read(at_least=1))
         while not kind.GROWS and pool.hours < recipe.teacher.kept and (more := shards.read()):
             pool.add(more)
         stage = kind(recipe, device, pool, team)

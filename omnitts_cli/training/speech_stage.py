@@ -182,7 +182,7 @@ def train_speech(
         encoder = settled_codec(recipe, folder).encoder.to(device.torch_device)
         dataset = Dataset(recipe, encoder, ids, 200_000 if device.captures else 2_000, tokens)
         while not dataset.ready(2_000 if device.captures else 1):
-            dataset.add(shards.read(at_least=64))
+            dataset.add(shards.read(at_least=1))
         shards.copy_what_follows(recipe.speech_training.copies)  # held-back shards are not copied
         stage = SpeechStage(recipe, device, tokens, dataset, team)
         saved, finished = parts.load(folder, STEM), (folder / MODEL / "model.safetensors").exists()

@@ -46,6 +46,22 @@ def test_each_member_reads_its_own_shards_once(tmp_path: Path) -> None:
     assert read_by_members == [[0, 10], [1, 11]]
 
 
+def test_a_reader_that_waits_says_so_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`all` once waited for speech that nobody was going to say."""
+    looks: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        looks.append(seconds)
+        if len(looks) == 3:
+            write_shard(tmp_path / "0-00000.safetensors", [said(4, 1)])
+
+    monkeypatch.setattr(pool.time, "sleep", sleep)
+    assert [u.text for u in ShardReader(tmp_path).read(1)] == [4]
+    assert len(looks) == 3 and capsys.readouterr().err == f"waiting for more speech in {tmp_path}\n"
+
+
 def test_no_more_is_read_at_a_time_than_requested(tmp_path: Path) -> None:
     write_shard(tmp_path / "0-00000.safetensors", [said(n, 1) for n in range(5)])
     shards = ShardReader(tmp_path)
