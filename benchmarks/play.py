@@ -36,7 +36,7 @@ OBJECTS = (
     )
 )
 ENDS = "before the winter came, as far as I know, and nobody asked why, on a quiet Sunday morning".split(", ")
-NAMED = {"ANNA": "clara", "BEN": "owen"}
+NAMED = {"ANNA": "clara", "BEN": "hugh"}
 CLONED = {"CARA": "emily", "DAVID": "arthur"}
 DESCRIBED = {"EDGAR": "a deep, slow man", "FAY": "a high, quick young woman"}
 NAMES = [*NAMED, *CLONED, *DESCRIBED]

@@ -45,7 +45,7 @@ from omnitts_cli.training.teacher import SAMPLE_RATE
 from omnitts_cli.training.teacher import VOICES as VOICE_TABLES
 
 FLITE = ("slt", "rms", "awb", "kal16", "kal")
-VOICES = ("henry", "clara", "emily", "helen", "owen", "finn", "edith", "arthur")
+VOICES = ("henry", "clara", "emily", "helen", "hugh", "finn", "edith", "arthur")
 OF_A_VOICE, TRAINED = 220, 190  # sentences; those after the first 190 are never trained with
 SENTENCE = re.compile(r"[A-Z][^.!?\"\n]*(?:\n[^.!?\"\n]+)*[.!?]")
 PAUSE = "pau"
