@@ -424,7 +424,7 @@ class CodecOps:
     depthwise_norm: Callable[[Tensor, Tensor, Tensor, float, Tensor], None]
     # x [B, columns + taps - 1, C], weight [taps, C], bias [1] -> sound [B, columns] float32 in -1..1
     output_conv: Callable[[Tensor, Tensor, Tensor, Tensor], None]
-    # frames [slots], slots [B], cut, made [B, columns, C], float32 twin of it or None: the first `cut` columns become
+    # frames [slots], slots [B], cut, made [B, columns, C], its float32 copy or None: the first `cut` columns become
     # zero in streams that begin with this call
     zero_start: Callable[[Tensor, Tensor, int, Tensor, Tensor | None], None]
     # buffer, tracks, history [slots, kept], slots [B], frames of this call: the front of every track, from the slots

@@ -216,7 +216,7 @@ class FusedSlotDecoder:
         return x, track, new
 
     def _raise(self, product: Product, track: Tensor, new: Tensor, slots: Tensor, cut: int) -> Tensor:
-        """The transposed convolution of a rise: `new` is written; its float32 twin is returned. A new stream starts
+        """The transposed convolution of a rise: `new` is written; the same in float32 is returned. A new stream starts
         with `cut` columns of zeros."""
         wide = torch.empty(new.shape, device=track.device)
         blocks = (new.shape[0], track.shape[1] - product.taps + 1, -1)

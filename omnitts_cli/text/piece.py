@@ -1,4 +1,5 @@
-"""Piece: what is spoken in one go, or a pause; with its place in the text and the break in front of it."""
+"""Piece: a stretch of text that is spoken in one request, or a pause; with its place in the text and the break before
+it."""
 
 from __future__ import annotations
 
@@ -33,5 +34,5 @@ class Piece:
         return bool(self.text)
 
     def gap_s(self, sentence_s: float, paragraph_s: float) -> float:
-        """The silence in front of this piece; a pause of its own counts in full and replaces nothing."""
+        """The silence before this piece; the length of a pause is added in full."""
         return {"none": 0.0, "sentence": sentence_s, "paragraph": paragraph_s}[self.gap]

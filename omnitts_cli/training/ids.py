@@ -8,12 +8,12 @@ from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.tokens import Tokens
 
 CONTROLS = 1024
-"""Entries of group 0's vocabulary behind the audio codes; generators of the family suppress exactly so many."""
+"""The number of entries of group 0's vocabulary after the audio codes; generators of the family suppress this many."""
 
 
 @dataclass(frozen=True)
 class CodecIds:
-    """Ids behind the audio codes, at the distances that the released models use."""
+    """Ids after the audio codes, with the same offsets as in the released models."""
 
     codes: int
     vocabulary: int

@@ -144,6 +144,6 @@ def finishes_alike(finish: Operation, where: torch.device, dtype: torch.dtype) -
 
 def close(fast: Tensor, truth: Tensor) -> None:
     """Equal to what float64 says, as closely as the number format of `fast` allows."""
-    bound = 5e-6 if fast.dtype == torch.float32 else 1e-2  # the plain twins themselves are off by half of that
+    bound = 5e-6 if fast.dtype == torch.float32 else 1e-2  # the plain versions themselves are off by half of that
     assert fast.shape == truth.shape
     assert ((fast.double() - truth.double()).norm() / truth.double().norm()).item() < bound

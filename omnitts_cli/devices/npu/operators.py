@@ -90,7 +90,7 @@ def attend_cached(
 
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """x [B, P, heads, D]; cos, sin [B, P, D / 2] float32. In float32 like the plain twin, rounded once."""
+    """x [B, P, heads, D]; cos, sin [B, P, D / 2] float32. In float32 like the plain version, rounded once."""
     cos, sin = (torch.cat([half, half], -1)[:, :, None] for half in (cos, sin))  # [B, P, 1, D]
     return torch_npu.npu_rotary_mul(x.float(), cos, sin).to(x.dtype)
 
@@ -103,7 +103,7 @@ def places(slots: Tensor, positions: Tensor, kv_heads: int) -> Tensor:
 
 
 def keep_likely(logits: Tensor, temperature: Tensor, top_k: Tensor, top_p: Tensor) -> Tensor:
-    """As the plain twin, except that of several logits equal to the last one inside top-p not all need be kept.
+    """Like the plain version, except that it may drop some of several logits that equal the last one inside top-p.
 
     The vendor's operator knows top-k too, but only up to 1024; the codes are more.
     """

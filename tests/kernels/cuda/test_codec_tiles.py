@@ -1,4 +1,4 @@
-"""The codec's large products and residual units in CUDA C++ against their plain twins.
+"""The codec's large products and residual units in CUDA C++ against their plain versions.
 
 On a GPU: pytest -m gpu tests/kernels/cuda/test_codec_tiles.py
 """

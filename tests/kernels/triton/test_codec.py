@@ -1,4 +1,4 @@
-"""The codec's Triton kernels against their plain twins.
+"""The codec's Triton kernels against their plain versions.
 
 On a GPU: pytest -m gpu tests/kernels/triton/test_codec.py
 Without one, in Triton's interpreter: TRITON_INTERPRET=1 pytest -m gpu tests/kernels/triton/test_codec.py

@@ -1,4 +1,4 @@
-"""The codec's large products through the copy engine against their plain twins.
+"""The codec's large products through the copy engine against their plain versions.
 
 On a GPU: pytest -m gpu tests/kernels/triton/test_codec_wide.py
 Without one, in Triton's interpreter: TRITON_INTERPRET=1 pytest -m gpu tests/kernels/triton/test_codec_wide.py

@@ -1,4 +1,4 @@
-"""The fused draw gives the codes of its plain twin, for every setting, and the same bits of chance."""
+"""The fused draw gives the codes of its plain version, for every setting, and the same bits of chance."""
 
 from __future__ import annotations
 

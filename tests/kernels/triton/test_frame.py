@@ -1,4 +1,4 @@
-"""The fused bookkeeping of a frame does to a table what its plain twin does, whatever state its slots are in."""
+"""The fused bookkeeping of a frame does to a table what its plain version does, whatever state its slots are in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Experts of long prompts equal their plain twin: choices, places, and everything between the products."""
+"""Experts of long prompts equal their plain version: choices, places, and everything between the products."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def cut(rows: Tensor, weights: Tensor, offs: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("rows", [384, 1000])
 def test_the_released_sizes(rows: int, where: torch.device) -> None:
-    """With the library's grouped product, against the plain twin."""
+    """With the library's grouped product, against the plain version."""
     if where.type == "cpu":
         pytest.skip("too large for the interpreter")
     from omnitts_cli.kernels.triton import long

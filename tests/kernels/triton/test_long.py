@@ -1,4 +1,4 @@
-"""Operations for long contexts equal their plain twins: split attention, prompts in parts, logits, experts."""
+"""Operations for long contexts equal their plain versions: split attention, prompts in parts, logits, experts."""
 
 from __future__ import annotations
 

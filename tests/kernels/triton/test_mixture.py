@@ -1,4 +1,4 @@
-"""The fused experts equal their plain twin in float64: for few rows and many, with and without shared ones."""
+"""The fused experts equal their plain version in float64: for few rows and many, with and without shared ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fused norm equals its plain twin, at widths that are and are not powers of two."""
+"""The fused norm equals its plain version, at widths that are and are not powers of two."""
 
 from __future__ import annotations
 

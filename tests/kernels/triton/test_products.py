@@ -1,4 +1,4 @@
-"""The fused products equal their plain twins, computed in float64."""
+"""The fused products equal their plain versions, computed in float64."""
 
 from __future__ import annotations
 
