@@ -14,6 +14,7 @@ class OmniError(Exception):
 
     exit_code = 1
     code = "internal"
+    param: str | None = None  # the field of an HTTP request that is wrong
 
     def __init__(
         self,
@@ -42,6 +43,12 @@ class InputError(OmniError):
 
     exit_code = 3
     code = "bad_input"
+
+
+class TextError(InputError):
+    """A text that cannot be spoken."""
+
+    param = "input"
 
 
 class SettingsError(InputError):

@@ -131,7 +131,7 @@ def save(
 
 def rm(name: Name, messages: Messages, yes: Yes = False) -> None:
     """Remove a saved voice."""
-    path = saved_file(name, "be removed")
+    path = saved_file(name, "be removed", "omnitts voices list   shows the saved voices, which can be removed")
     if not yes and not messages.no_input and console.asks() and not console.confirm(f"remove voice {name}?"):
         return console.note(f"kept {name}")
     path.unlink()
@@ -143,7 +143,8 @@ def export(
     name: Name, file: Annotated[str, typer.Argument(metavar=f"FILE{SUFFIX}", help="File to write.")], messages: Messages
 ) -> None:
     """Export a saved voice to a file."""
-    voice = voice_files.read(saved_file(name, "be exported"))
+    copy = f"omnitts voices blend my-{name} {name}:1 {name}:1 -m {EMBEDDED}   saves a copy, which can be exported"
+    voice = voice_files.read(saved_file(name, "be exported", copy))
     if Path(file).is_dir():
         raise UsageError(f"{file} is a folder", hint=f"omnitts voices export {name} {Path(file) / name}{SUFFIX}")
     if not file.endswith(SUFFIX):
@@ -159,7 +160,8 @@ def rename(
     name: Name, new: Annotated[str, typer.Argument(metavar="NEW", help="Its new name.")], messages: Messages
 ) -> None:
     """Give a saved voice another name."""
-    voice = voice_files.read(path := saved_file(name, "be renamed"))
+    copy = f"omnitts voices blend {new} {name}:1 {name}:1 -m {EMBEDDED}   saves a copy with that name"
+    voice = voice_files.read(path := saved_file(name, "be renamed", copy))
     if new == name:
         raise UsageError(f"{name} is its name already", hint=f"omnitts voices rename {name} NEW")
     kept = voice_files.save(SavedVoice(voice_files.check_name(new), voice.voice, voice.about))
@@ -168,15 +170,12 @@ def rename(
     console.record(status="ok", name=new, file=str(kept))
 
 
-def saved_file(name: str, what: str) -> Path:
-    """The file of a saved voice. A voice of the model has none; the error says so."""
+def saved_file(name: str, what: str, hint: str) -> Path:
+    """The file of a saved voice. A voice of the model has none; the error says so, with this hint."""
     if name not in voice_files.names():
         for known, _, model in speakers(""):
             if known == name.lower():
-                raise UsageError(
-                    f"{known} is a voice of the model {model} and cannot {what}",
-                    hint=f"omnitts voices preview {known} -o {known}.wav   saves a sample of it",
-                )
+                raise UsageError(f"{known} is a voice of the model {model} and cannot {what}", hint=hint)
     return voice_files.find(name)
 
 

@@ -70,7 +70,7 @@ def described(error: BaseException) -> dict[str, Any]:
     message = ": ".join(parts)
     if isinstance(error, Problem) and error.hint:
         message = f"{message} ({error.hint})"
-    return {"message": message[:LARGEST_MESSAGE], "type": kind, "param": getattr(error, "param", None),
+    return {"message": message[:LARGEST_MESSAGE], "type": kind, "param": error.param,
             "code": error.code}  # fmt: skip
 
 

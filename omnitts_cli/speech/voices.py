@@ -171,7 +171,7 @@ def language_of(
         seen = looks_like(script, tell, patient=code == "detect")
         if seen is None:
             return None, None
-        refuse_foreign(LANGUAGES[seen], model)
+        refuse_foreign(LANGUAGES[seen], model, detected=True)
         return (LANGUAGES[seen] if code == "detect" else None), seen
     refuse_foreign(LANGUAGES[code], model)
     return LANGUAGES[code], code
@@ -201,11 +201,13 @@ def looks_like(script: Script, tell: Callable[[Notice], None], *, patient: bool)
     return guess.language
 
 
-def refuse_foreign(language: str, model: SpeechModel) -> None:
-    """Raise UsageError for a language that the model does not speak."""
+def refuse_foreign(language: str, model: SpeechModel, *, detected: bool = False) -> None:
+    """Raise UsageError for a language that the model does not speak. `detected`: nothing but the text shows it."""
     if language not in model.languages:
-        raise UsageError(
+        error = UsageError(
             f"{model.name} does not support {language.title()}",
             cause="it speaks " + ", ".join(map(str.title, model.languages)),
             hint="-m 0.6b   or   -m 1.7b",
         )
+        error.param = "input" if detected else "language"
+        raise error

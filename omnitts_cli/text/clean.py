@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
-from omnitts_cli.errors import InputError
+from omnitts_cli.errors import InputError, TextError
 
 MOST_MARKS = 8
 """Combining marks kept on one letter; no language needs more, and Zalgo text has hundreds."""
@@ -109,14 +109,14 @@ def has_speech(text: str) -> bool:
     return any(character.isalnum() for character in text)
 
 
-def nothing_to_speak(text: str, names: Sequence[str] = ()) -> InputError:
+def nothing_to_speak(text: str, names: Sequence[str] = ()) -> TextError:
     """The error for a text, or files of these names, without a letter or digit."""
     if names:
         files = safe_for_terminal(", ".join("standard input" if name == "-" else name for name in names), 200)
-        return InputError(f"nothing to speak in {files}", hint="-f FILE   with a file that contains words")
+        return TextError(f"nothing to speak in {files}", hint="-f FILE   with a file that contains words")
     shown = safe_for_terminal(text.strip(), 40)
     what = f"'{shown}' has no letter or digit" if shown else "the text is empty"
-    return InputError(f"nothing to speak: {what}", hint="add some words")
+    return TextError(f"nothing to speak: {what}", hint="add some words")
 
 
 def nothing_arrived(head: str) -> InputError:

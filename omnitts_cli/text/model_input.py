@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from omnitts_cli.errors import InputError
+from omnitts_cli.errors import TextError
 
 TEXT_INPUTS = ("phonemes-en-us",)
 
@@ -46,9 +46,9 @@ def text_input_of(name: str | None) -> TextInput | None:
 
 def text_to_speak(text: str, text_input: TextInput | None = None) -> str:
     """The text as the tokenizer reads it, without white space around it, which the template would mix with its own;
-    InputError if none is left.
+    TextError if none is left.
     """
     text = (text if text_input is None else text_input.read(text)).strip()
     if not text:
-        raise InputError("no text to speak", hint="give at least one word")
+        raise TextError("no text to speak", hint="give at least one word")
     return text

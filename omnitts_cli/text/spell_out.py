@@ -11,7 +11,7 @@ import re
 import unicodedata
 from functools import cache
 
-from omnitts_cli.errors import InputError
+from omnitts_cli.errors import TextError
 from omnitts_cli.text.spoken import amounts, codes, dates, short_forms, units
 
 SIGNS = {
@@ -150,7 +150,7 @@ def refuse_foreign(text: str) -> None:
     foreign = [c for c in text if c.isalpha() and not c.isascii()]
     if foreign:
         shown = "".join(dict.fromkeys(foreign))[:SHOWN_LETTERS]
-        raise InputError(
+        raise TextError(
             f"this model reads Latin letters only; cannot read '{shown}'",
             cause=f'text "{text[:60]}"',
             hint="-m 0.6b   or -m 1.7b (ten languages), or --lexicon FILE with English spellings",

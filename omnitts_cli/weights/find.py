@@ -34,10 +34,10 @@ def find(name: str, *, variant: str | None = None, offline: bool = False, report
     return pull(found, report=report)
 
 
-def here(name: str, *, variant: str | None = None, thinker: bool = False) -> Found | HubName:
+def here(name: str, *, variant: str | None = None, thinker: bool = False, typed: str = "-m") -> Found | HubName:
     """The same without the network: the model, or what to download if it is not on this machine.
 
-    With `thinker`, a download that was for speech only does not count.
+    With `thinker`, a download that was for speech only does not count. `typed`: the words before the name, for hints.
     """
     if name.startswith("random:"):
         return Found(None, name)
@@ -45,15 +45,15 @@ def here(name: str, *, variant: str | None = None, thinker: bool = False) -> Fou
         return _tiny()
     wanted = hub_name(name, variant)
     wanted = replace(wanted, thinker=True) if wanted is not None and thinker else wanted
-    return _folder(name) if wanted is None else local(wanted) or wanted
+    return _folder(name, typed) if wanted is None else local(wanted) or wanted
 
 
-def not_here(wanted: HubName, why: str = "") -> ModelError:
-    """The error for a model that would have to be downloaded."""
+def not_here(wanted: HubName, why: str = "", other: str = f"   or   -m {EMBEDDED}") -> ModelError:
+    """The error for a model that would have to be downloaded. `other`: what the hint offers besides the download."""
     weight = f"   ({readable_size(wanted.released.size_bytes)}, once)" if wanted.released else ""
     return ModelError(
         f"model '{shown(wanted.name)}' is not on this machine{why}",
-        hint=f"omnitts models pull {shown(wanted.name)}{weight}   or   -m {EMBEDDED}",
+        hint=f"omnitts models pull {shown(wanted.name)}{weight}{other}",
     )
 
 
@@ -66,7 +66,7 @@ def _tiny() -> Found:
     return Found(check_folder(TINY), EMBEDDED)
 
 
-def _folder(name: str) -> Found:
+def _folder(name: str, typed: str) -> Found:
     path = Path(name)
     try:
         known = bool(name) and path.expanduser().exists()
@@ -77,9 +77,9 @@ def _folder(name: str) -> Found:
     names = [EMBEDDED, *SIZES, *RELEASED, *ALIASES]
     close = difflib.get_close_matches(name.lower(), names, 1)
     cause = f"known models: {', '.join(names)}"
-    hint = "omnitts models list --remote   or   -m FOLDER   or   -m hf:ORG/REPO"
+    hint = f"omnitts models list --remote   or   {typed} FOLDER   or   {typed} hf:ORG/REPO"
     if close:
-        hint = f"-m {close[0]}"
+        hint = f"{typed} {close[0]}"
     elif looks_like_a_repository(name):
-        hint = f"-m hf:{name}   if it is on the Hugging Face Hub"
+        hint = f"{typed} hf:{name}   if it is on the Hugging Face Hub"
     raise ModelError(f"model '{shown(name, 400)}' not found", cause=cause, hint=hint)

@@ -92,11 +92,11 @@ def to_pull(name: str, *, variant: str | None = None, thinker: bool = False) -> 
     return replace(wanted, thinker=thinker)
 
 
-def path(name: str, *, variant: str | None = None) -> Path:
-    """Where a model is, without asking the network."""
-    found = here(name, variant=variant)
+def path(name: str, *, variant: str | None = None, command: str = "path") -> Path:
+    """Where a model is, without asking the network. `command`: of `omnitts models`, for hints."""
+    found = here(name, variant=variant, typed=f"omnitts models {command}")
     if isinstance(found, HubName):
-        raise not_here(found)
+        raise not_here(found, other="")
     if found.folder is None:
         raise UsageError(f"'{shown(name)}' has no folder: it is generated when it is loaded")
     return found.folder
@@ -106,7 +106,7 @@ def verify(name: str, *, variant: str | None = None) -> list[verifying.Checked]:
     """Check every file of a model. Damaged files are in the returned list, not raised."""
     wanted = hub_name(name, variant)
     released = wanted.released if wanted else None
-    return verifying.verify(path(name, variant=variant), released)
+    return verifying.verify(path(name, variant=variant, command="verify"), released)
 
 
 def rm(name: str, *, variant: str | None = None, dry_run: bool = False) -> int:

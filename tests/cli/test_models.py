@@ -49,6 +49,15 @@ def test_what_cannot_be_done_says_so(omnitts: Omnitts, arguments: list[str], cod
     assert done.code == code and all(word in done.err for word in words), done.err
 
 
+@pytest.mark.parametrize("command", ["path", "verify"])
+@pytest.mark.parametrize("name", ["nowhere", "tinny", "a/b", "1.7b"])
+def test_path_and_verify_name_no_option_that_they_lack(omnitts: Omnitts, command: str, name: str) -> None:
+    hint = omnitts("models", command, name).err.split("try: ")[1]
+    assert "-m" not in hint.split(), hint
+    begins = "omnitts models pull 1.7b" if name == "1.7b" else f"omnitts models {command} "
+    assert hint.startswith("omnitts models list --remote" if name == "nowhere" else begins)
+
+
 def test_a_folder_is_its_own_path(omnitts: Omnitts) -> None:
     folder = checkpoint("base")
     assert omnitts("models", "path", str(folder)).out.decode().strip() == str(folder)

@@ -324,6 +324,14 @@ def test_a_voice_of_the_model_is_not_called_missing(omnitts: Omnitts, command: s
     done = omnitts("voices", command, "henry", *more)
     assert done.code == 2 and f"henry is a voice of the model tiny and cannot be {what}" in done.err
     assert "not found" in omnitts("voices", command, "henrietta", *more).err
+    hint = done.err.split("try: omnitts ")[1].split("   ")[0].split()
+    assert omnitts(*hint).code == 0, "the hint is a command that works"
+    if command != "rm":
+        call = ("say", "--max-frames", "12", "--seed", "5", "--text-mode", "whole", "Hello there.")
+        assert omnitts(*call, "-v", "henry", "-o", "own.wav").code == 0
+        assert omnitts(*call, "-v", hint[2], "-o", "copy.wav").code == 0
+        assert Path("own.wav").read_bytes() == Path("copy.wav").read_bytes()
+        assert omnitts("voices", "export", hint[2], "copy.voice").code == 0
 
 
 def test_shipped_voices_are_blended(omnitts: Omnitts) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from patience import eventually
-from serving import Answer, Running
+from serving import Answer, Running, start
 
 from omnitts_cli.audio.pcm import to_int16
 from omnitts_cli.server.encode import Encoded, form_of
@@ -94,8 +94,8 @@ def test_the_headers_tell_about_the_answer(server: Running) -> None:
 @pytest.mark.parametrize(
     ("fields", "status", "param"),
     [
-        ({"input": ""}, 400, None),
-        ({"input": "..."}, 400, None),
+        ({"input": ""}, 400, "input"),
+        ({"input": "..."}, 400, "input"),
         ({"input": 3}, 400, "input"),
         ({"voice": "nobody"}, 404, "voice"),
         ({"model": "nothing"}, 404, "model"),
@@ -116,6 +116,18 @@ def test_wrong_fields_are_named(server: Running, fields: dict[str, object], stat
     assert answer.status == status
     error = answer.json["error"]
     assert set(error) == {"message", "type", "param", "code"} and error["param"] == param and error["message"]
+
+
+def test_an_error_about_a_language_names_the_field_that_shows_it() -> None:
+    with start(("tiny",)) as server:
+        for fields, param in (
+            ({"input": "Привет, как дела?"}, "input"),
+            ({"input": "Привет", "language": "en"}, "input"),
+            ({"input": "Guten Tag.", "language": "de"}, "language"),
+        ):
+            answer = server.request("POST", "/v1/audio/speech", fields)
+            assert (answer.status, answer.json["error"]["param"]) == (400, param), answer.json
+            assert server.request("POST", "/v1/audio/speech", {**fields, "stream": False}).json == answer.json
 
 
 @pytest.mark.parametrize(

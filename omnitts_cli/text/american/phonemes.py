@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from itertools import zip_longest
 
-from omnitts_cli.errors import InputError
+from omnitts_cli.errors import TextError
 from omnitts_cli.text.american.sentence import MARKS, TOKEN, reader
 
 IPA = str.maketrans({"A": "eɪ", "I": "aɪ", "O": "oʊ", "W": "aʊ", "Y": "ɔɪ", "T": "ɾ", "ɐ": "ə"})
@@ -26,7 +26,7 @@ def phonemes(text: str) -> str:
 
 
 def in_letters(text: str) -> str:
-    """The text in English letters and simple marks; InputError where it has letters of another script."""
+    """The text in English letters and simple marks; TextError where it has letters of another script."""
     if not UNREAD.search(text):
         return text
     from omnitts_cli.text.spell_out import plain_part
@@ -87,5 +87,5 @@ def readable(text: str) -> str:
 def or_nothing(word: str) -> str:
     try:
         return in_letters(word)
-    except InputError:
+    except TextError:
         return ""
