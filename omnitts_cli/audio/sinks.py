@@ -30,7 +30,7 @@ class Sink(Protocol):
 
     @property
     def unwritten(self) -> Path | None:
-        """The file that only `finish` puts in place, until it has; None for places that are written at once."""
+        """The file that `finish` will put in place. None after that, and for outputs that are written directly."""
         ...
 
     def write(self, samples: np.ndarray) -> None:

@@ -258,9 +258,10 @@ def start(model: SpeechModel, device: Device, plan: Plan, tell: Callable[[str], 
             if not device.is_out_of_memory(error):
                 raise
             if slots == 1:
+                left = readable_size(device.free_bytes())
                 raise DeviceError(
-                    f"{device.name} does not have enough memory for one request: {readable_size(each)} beside the "
-                    f"model, {readable_size(device.free_bytes())} free",
+                    f"{device.name} does not have enough memory for one request",
+                    cause=f"it needs {readable_size(each)} besides the model; {left} are free",
                     hint="-m 0.6b   or   -d cpu",
                 ) from None
         else:

@@ -64,8 +64,8 @@ def open_answer_loop(
     fitting = min(slots, room // each - 1)  # one is spare
     if fitting < 1:
         raise DeviceError(
-            f"{device.name} does not have enough memory for one conversation of {wanted} tokens: "
-            f"{readable_size(each)} beside the model, {readable_size(device.free_bytes())} free",
+            f"{device.name} does not have enough memory for one conversation of {wanted} tokens",
+            cause=f"it needs {readable_size(each)} besides the model; {readable_size(device.free_bytes())} are free",
             hint="-d cpu",
         )
     text = TextLoop(model, device, plan.with_slots(fitting))

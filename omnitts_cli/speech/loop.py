@@ -22,7 +22,7 @@ FIRST_SOUND, STREAMING, BULK = range(3)
 
 
 def wait_for(threads: Iterable[threading.Thread], most_s: float = threading.TIMEOUT_MAX) -> None:
-    """Waits until the threads end, for `most_s` in all. A thread that a signal kept from being started is skipped."""
+    """Waits until the threads end, for `most_s` in all. Skips threads that were never started."""
     until = time.monotonic() + most_s
     for thread in threads:
         if thread.is_alive():

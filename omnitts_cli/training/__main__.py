@@ -150,9 +150,14 @@ def main() -> None:
         "--texts",
         type=Path,
         metavar="FILE",
-        help="judge one voice by these sentences, one a line, to judged_texts.json",
+        help="judge one voice on the sentences of FILE, one per line; writes judged_texts.json and misheard.tsv",
     )
-    parser.add_argument("--seeds", type=int, default=2, help="seeds with which that voice, or the first, is judged")
+    parser.add_argument(
+        "--seeds",
+        type=int,
+        default=2,
+        help="number of seeds for the voice of --texts; without --texts, for the first voice",
+    )
     parser.add_argument("--whisper", type=Path, help="folder of Whisper base, for judge and compare")
     parser.add_argument("--sounds", nargs="+", default=[], metavar="NAME=FOLDER", help="systems to compare")
     parser.add_argument("--voice", help="voice for compare, and for judge with --texts [the recipe's first]")

@@ -350,13 +350,13 @@ def judge(
 def judge_texts(
     model: Path, recipe: Recipe, file: Path, voice: str | None, seeds: int, whisper: Path | None, folder: Path
 ) -> dict[str, Any]:
-    """One voice on the sentences of a file, one a line; to judged_texts.json and misheard.tsv."""
+    """Judges one voice on the sentences of a file, one per line. Writes judged_texts.json and misheard.tsv."""
     try:
         texts = [line for line in file.read_text(encoding="utf-8").splitlines() if words(line)]
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{file} cannot be read", cause=str(error)) from None
     if not texts:
-        raise InputError(f"{file} has no sentences", hint="one sentence a line")
+        raise InputError(f"{file} has no sentences", hint="one sentence per line")
     found, heard = Judge(model, recipe, seeds).own(voice or recipe.voices[0].name, texts, Installed(whisper))
     found = {"texts": file.name, "sha256": sha256_of(file), **found}
     (folder / "judged_texts.json").write_text(json.dumps(found, indent=1) + "\n")

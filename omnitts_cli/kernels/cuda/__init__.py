@@ -1,9 +1,13 @@
 """CUDA C++ kernels that are compiled at run time, for what Triton cannot express: persistent kernels, on Hopper.
 
-`predictor.cu` makes the predictor's part of a frame for up to 16 rows, `talker.cu` a step of the talker for up to 8;
-`prefetched.cu` computes some of the products of 17 to 256 rows, `attend.cu` the predictor's attention for as many,
-`attend_long.cu` the talker's for 65 to 256;
-`codec_resident.cu` and `codec_stream.cu` compute large products of the codec.
+* `predictor.cu`: the predictor's part of a frame, up to 16 rows.
+* `talker.cu`: a step of the talker, up to 8 rows.
+* `prefetched.cu`: some products of 17 to 256 rows.
+* `attend.cu`: the predictor's attention, 17 to 256 rows.
+* `attend_long.cu`: the talker's attention, 65 to 256 rows.
+* `rows_*.cu`: the layers of `--exact`.
+* `codec_*.cu`: large products of the codec.
+
 They suit the released shapes in bfloat16. Anything else uses the kernels in `kernels/triton`, which also stand in where
 these cannot be compiled.
 """
