@@ -131,7 +131,10 @@ def register(torch_npu: ModuleType, version: str) -> torch.library.Library:
 
 
 def unregister(library: torch.library.Library) -> None:
-    """So that another version can be registered."""
-    for name in [name for name in vars(torch.ops.npu) if name.startswith("npu_")]:
-        delattr(torch.ops.npu, name)
+    """So that another version can be registered, and torch's compiler, which reads every name in torch.ops, finds only
+    operators that exist."""
     library._destroy()
+    operators = torch.ops.npu
+    for name in [name for name in vars(operators) if name.startswith("npu_")]:
+        delattr(operators, name)
+    operators._dir[:] = [name for name in operators._dir if not name.startswith("npu_")]

@@ -50,6 +50,16 @@ def local(name: str) -> ModuleType:
     return module
 
 
+def test_operators_of_a_version_are_unregistered_with_their_names() -> None:
+    fake = local("fake_operators")
+    library = fake.register(ModuleType("torch_npu"), NEWEST)
+    assert [name for name in torch.ops.npu if name.startswith("npu_")]
+    fake.unregister(library)
+    assert [name for name in torch.ops.npu if name.startswith("npu_")] == []
+    library = fake.register(ModuleType("torch_npu"), OLDEST)
+    fake.unregister(library)
+
+
 @pytest.fixture(params=[OLDEST, NEWEST])
 def vendor(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     """torch_npu with the operators as plain PyTorch, on the CPU, under that version's schemas."""
