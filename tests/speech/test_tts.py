@@ -465,7 +465,7 @@ def test_errors_of_one_text_stop_the_others_or_do_not(tts: TTS) -> None:
     with pytest.raises(omnitts.OmniError, match="nothing to speak"):
         tts.speak_all(texts, seed=1)
     made = tts.speak_all(texts, seed=1, errors="return")
-    assert [type(one).__name__ for one in made] == ["Clip", "InputError", "Clip"]
+    assert [type(one).__name__ for one in made] == ["Clip", "TextError", "Clip"]
     assert np.array_equal(made[2].samples, tts.speak("A night.", seed=3).samples)
     with pytest.raises(omnitts.OmniError, match="errors = 'ignore'"):
         tts.speak_all(texts, errors="ignore")  # type: ignore[arg-type]

@@ -68,7 +68,9 @@ def test_a_clip_too_long_for_the_rows_gives_its_voice_but_is_not_continued(small
 
 
 def test_unnamed_speakers_are_stored_where_description_and_sound_fit(small: Recipe) -> None:
-    short = replace(small, speech_training=replace(small.speech_training, lengths=(42, 170)))
+    plan, strangers = replace(small.speech_training, lengths=(42, 170)), small.strangers
+    strangers = replace(strangers, clips=(0.5, 1.0), cloned=(0.3, 0.3), described=(0.2, 0.2))
+    short = replace(small, speech_training=plan, strangers=strangers)
     dataset = stage_of(short).dataset
     assert dataset.tables[0].added > 0
     for rows, table in zip((42, 170), (*dataset.held_strangers, *dataset.strangers)[:2], strict=True):
