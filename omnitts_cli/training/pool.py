@@ -86,16 +86,16 @@ class ShardReader:
 
         Without `at_once`, a shard is read in the background and returned by a later call, so that training goes on.
         """
-        told = False
+        reported = False
         while True:
             if len(self._waiting) < max(1, at_least):
                 self._read_next(at_once)
             if len(self._waiting) >= at_least:
                 found, self._waiting = self._waiting[:at_most], self._waiting[at_most:]
                 return found
-            if not told and self._reading is None:
+            if not reported and self._reading is None:
                 sys.stderr.write(f"waiting for more speech in {self._folder}\n")
-                told = True
+                reported = True
             time.sleep(PATIENCE)
 
     def copy_what_follows(self, parts: int) -> None:

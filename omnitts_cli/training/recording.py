@@ -1,8 +1,8 @@
 """Simulated recording conditions for clips: the teacher's speech is clean, clips of people never are.
 
 Room, microphone, noise and telephone band are each applied to a share of the clips. All random numbers are drawn on the
-device, so this is part of a captured step. Only the clip that the speaker encoder hears changes, not the speech to be
-learned: the encoder must separate the voice from its surroundings.
+device, so that a training step that includes this can be captured as a CUDA graph. Only the speaker encoder's input is
+changed, not the speech that the model learns to generate: the encoder must separate the voice from its surroundings.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch import Tensor
 from omnitts_cli.models.speaker import QUIETEST
 
 LOUDER, SOFTER = 0.7, 1.6  # natural logarithms: clips are not as even in loudness as the teacher
-UNTOUCHED = 0.5  # share of the clips; otherwise a bright voice could not be told from a bright microphone
+UNTOUCHED = 0.5  # share of the clips; without them a bright voice would sound like a bright microphone
 ROOM, NOISE, CUT = 0.3, 0.5, 0.15  # shares of the others
 ECHO = (3.0, 15.0)  # columns until an echo is softer by e: 0.2 to 1.1 s until it is inaudible
 ECHO_LEVEL = (0.02, 0.15)  # of the speech, in each column

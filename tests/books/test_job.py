@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import shutil
@@ -17,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 from books import PNG, epub, page, probe
-from command import Done, Omnitts, Started
+from command import Done, Omnitts, Started, interrupted_in
 from patience import LONG_S, eventually
 from sounds import speech
 
@@ -277,14 +276,7 @@ def test_an_interrupted_run_says_that_it_can_go_on(started: Started) -> None:
 def test_ctrl_c_at_any_moment_is_130(
     omnitts: Omnitts, monkeypatch: pytest.MonkeyPatch, place: type, name: str, call: int
 ) -> None:
-    plain, calls = getattr(place, name), itertools.count(1)
-
-    def interrupted(*arguments: Any, **named: Any) -> Any:
-        if next(calls) == call:
-            os.kill(os.getpid(), signal.SIGINT)
-        return plain(*arguments, **named)
-
-    monkeypatch.setattr(place, name, interrupted)
+    calls = interrupted_in(monkeypatch, place, name, call)
     text = "# A\n\n" + "".join(f"Paragraph {number} of a book.\n\n" for number in range(60))
     done = omnitts("say", *TOY, "--work", "work", "-f", book(text), "-o", "a.wav", "--chapters", "1", "-b", "2")
     assert done.code == 130 and next(calls) > call

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import io
-import itertools
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -16,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from command import Omnitts, Started
+from command import Omnitts, Started, interrupted_in
 from golden_set import checkpoint
 from patience import LONG_S
 from safetensors.numpy import load
@@ -248,18 +246,6 @@ def test_a_text_file_is_not_replaced_by_sound(omnitts: Omnitts) -> None:
 
 
 # -- Ctrl-C
-
-
-def interrupted_in(monkeypatch: pytest.MonkeyPatch, place: Any, name: str, call: int = 1) -> None:
-    """Sends SIGINT at the beginning of a call of a function."""
-    plain, calls = getattr(place, name), itertools.count(1)
-
-    def interrupted(*arguments: Any, **named: Any) -> Any:
-        if next(calls) == call:
-            os.kill(os.getpid(), signal.SIGINT)
-        return plain(*arguments, **named)
-
-    monkeypatch.setattr(place, name, interrupted)
 
 
 TWO = "This is the first sentence of two.\nThis is the second sentence of two."

@@ -10,9 +10,9 @@ import pytest
 from omnitts_cli.devices.cpu import omp_threads, physical_cores, quota
 
 
-@pytest.mark.parametrize(("told", "threads"), [("3", 3), ("0", None), ("4,2", None), ("", None), ("-1", None)])
-def test_omp_num_threads_is_respected(monkeypatch: pytest.MonkeyPatch, told: str, threads: int | None) -> None:
-    monkeypatch.setenv("OMP_NUM_THREADS", told)
+@pytest.mark.parametrize(("value", "threads"), [("3", 3), ("0", None), ("4,2", None), ("", None), ("-1", None)])
+def test_omp_num_threads_is_respected(monkeypatch: pytest.MonkeyPatch, value: str, threads: int | None) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", value)
     assert omp_threads() == threads
 
 

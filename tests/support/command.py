@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -136,3 +138,16 @@ def started(home: Path) -> Iterator[Started]:
         if process.poll() is None:
             process.kill()
         process.communicate()
+
+
+def interrupted_in(monkeypatch: pytest.MonkeyPatch, place: Any, name: str, call: int = 1) -> Iterator[int]:
+    """Sends SIGINT at the beginning of a call of a function. Returns the counter of its calls, which starts at 1."""
+    plain, calls = getattr(place, name), itertools.count(1)
+
+    def interrupted(*arguments: Any, **named: Any) -> Any:
+        if next(calls) == call:
+            os.kill(os.getpid(), signal.SIGINT)
+        return plain(*arguments, **named)
+
+    monkeypatch.setattr(place, name, interrupted)
+    return calls

@@ -121,7 +121,7 @@ def test_doubt_is_wider_where_sentences_differ() -> None:
 def test_a_voice_is_judged_by_sentences_of_a_file(
     small: Recipe, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Seed 2 of the asked voice loses one of seven words; empty lines are no sentences."""
+    """The transcript for seed 2 lacks one of seven words. Empty lines are skipped."""
     answering(monkeypatch, lambda text, options: np.array([text, options["voice"], options["seed"]], object))
 
     def transcribe(sound: np.ndarray) -> str:

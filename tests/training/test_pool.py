@@ -49,7 +49,7 @@ def test_each_member_reads_its_own_shards_once(tmp_path: Path) -> None:
 def test_a_reader_that_waits_says_so_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`all` once waited for speech that nobody was going to say."""
+    """Without a message, a stage that waits for the teacher looks as if it hangs."""
     looks: list[float] = []
 
     def sleep(seconds: float) -> None:
