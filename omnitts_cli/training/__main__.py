@@ -24,9 +24,9 @@ from omnitts_cli.training.polish_stage import PolishStage
 from omnitts_cli.training.pool import FOLDER, ShardReader, SoundPool
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.rows import name_voices
-from omnitts_cli.training.settled import CODEC_FOLDER, MODEL, settled_codec
 from omnitts_cli.training.speak_stage import speak
 from omnitts_cli.training.speech_stage import train_speech
+from omnitts_cli.training.stage_results import CODEC_FOLDER, MODEL, trained_codec
 from omnitts_cli.training.teacher import Teacher
 from omnitts_cli.training.teacher_files import teacher_files
 from omnitts_cli.training.team import Team
@@ -77,7 +77,7 @@ class Rebuild:
         self._codec(CodecStage, self.recipe.codec_training.minutes if minutes is None else minutes)
 
     def polish(self, minutes: float | None = None) -> None:
-        settled_codec(self.recipe, self.work)  # raises an error if there is none
+        trained_codec(self.recipe, self.work)  # raises an error if there is none
         self._codec(PolishStage, self.recipe.polish.minutes if minutes is None else minutes)
 
     def _codec(self, kind: type[CodecStage], minutes: float) -> None:

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from omnitts_cli.training.dataset import StrangerTable, UtteranceTable
+from omnitts_cli.training.dataset import UnnamedTable, UtteranceTable
 from omnitts_cli.training.ids import CodecIds, TextIds
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.recording import recorded
@@ -76,15 +76,15 @@ def draw(table: UtteranceTable, size: int, recipe: Recipe, codec: CodecIds, text
 
 
 def draw_mixed(
-    table: UtteranceTable, strangers: StrangerTable, size: int, recipe: Recipe, codec: CodecIds, text: TextIds
+    table: UtteranceTable, unnamed: UnnamedTable, size: int, recipe: Recipe, codec: CodecIds, text: TextIds
 ) -> Batch:
     """`size` examples of every kind, in the shares of the recipe."""
-    plan = recipe.strangers
+    plan = recipe.unnamed_speakers
     place = recipe.speech_training.lengths.index(table.rows)
     clones, designs = max(1, round(plan.cloned[place] * size)), round(plan.described[place] * size)
     kinds = [
-        cloned(strangers, clones, recipe, plan.continued),
-        designed(strangers, designs, recipe),
+        cloned(unnamed, clones, recipe, plan.continued),
+        designed(unnamed, designs, recipe),
         named(table, size - clones - designs, recipe),
     ]
     return lay_out(_joined(kinds), table.rows, recipe, codec, text)
@@ -96,7 +96,7 @@ def named(table: UtteranceTable, size: int, recipe: Recipe) -> Examples:
     return _examples(_said(table, places), places, speaker, recipe, recipe.speech_training.streamed)
 
 
-def designed(table: StrangerTable, size: int, recipe: Recipe) -> Examples:
+def designed(table: UnnamedTable, size: int, recipe: Recipe) -> Examples:
     places = _places(table, size)
     own = _said(table, places)
     plain = _examples(own, places, torch.full_like(own.length, NOBODY), recipe, recipe.speech_training.streamed)
@@ -104,12 +104,12 @@ def designed(table: StrangerTable, size: int, recipe: Recipe) -> Examples:
     return replace(plain, instruction=instruction, instructed=instructed, made=table.made[places])
 
 
-def cloned(table: StrangerTable, size: int, recipe: Recipe, continued: float) -> Examples:
+def cloned(table: UnnamedTable, size: int, recipe: Recipe, continued: float) -> Examples:
     """Examples in the voice of another clip of the speaker. In a share of them, `continued`, the clip's words and codes
     are part of the prompt, if there is room."""
     places = _places(table, size)
     own, before = _said(table, places), _before(table, places)
-    plain = _examples(own, places, torch.full_like(own.length, VECTOR), recipe, recipe.strangers.streamed)
+    plain = _examples(own, places, torch.full_like(own.length, VECTOR), recipe, recipe.unnamed_speakers.streamed)
     start = _start(_head(plain), plain.streamed, before.length + own.length)
     goes_on = torch.rand(size, 1, device=places.device) < continued
     goes_on &= start + before.frames + own.frames <= table.rows
@@ -128,7 +128,7 @@ def _said(table: UtteranceTable, places: Tensor) -> Said:
     return Said(table.text[places].long(), length, codes, drawn, frames, table.phones[places].long())
 
 
-def _before(table: StrangerTable, places: Tensor) -> Said:
+def _before(table: UnnamedTable, places: Tensor) -> Said:
     """Another utterance of each speaker. Its phones are zeros, as nothing is learned from them."""
     length, frames = (table.before_facts[places, n][:, None] for n in range(2))
     words, codes = table.before_text[places].long(), table.before_codes[places].long()

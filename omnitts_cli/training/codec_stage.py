@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from omnitts_cli.devices.device import Device
 from omnitts_cli.models.codec_decoder import CodecDecoder
-from omnitts_cli.training import parts
+from omnitts_cli.training import checkpoints
 from omnitts_cli.training.channels_last import channels_last, from_silence, in_float32
 from omnitts_cli.training.joined import JoinedWeights
 from omnitts_cli.training.journal import Budget, Journal, falling_rate
@@ -22,8 +22,8 @@ from omnitts_cli.training.periodicity import DOWN, HOP, Periodicity, pitches
 from omnitts_cli.training.pool import FRAME, ShardReader, SoundPool
 from omnitts_cli.training.quantise import LearningQuantiser
 from omnitts_cli.training.recipe import CodecTraining, Polish, Recipe
-from omnitts_cli.training.settled import STEM, exported_codec, finished_codec
 from omnitts_cli.training.shapes import Codec, build_codec
+from omnitts_cli.training.stage_results import STEM, exported_codec, finished_codec
 from omnitts_cli.training.teacher import PHONES, PHONES_PER_FRAME, SAMPLE_RATE
 from omnitts_cli.training.team import Team
 
@@ -99,7 +99,7 @@ class CodecStage:
 
     def resume(self, tensors: dict[str, Tensor]) -> None:
         for name, module in self.modules().items():
-            if found := parts.under(name, tensors):  # only a checkpoint of the polish has discriminators
+            if found := checkpoints.under(name, tensors):  # only a checkpoint of the polish has discriminators
                 module.load_state_dict(found)
 
     def begin(self, capture: Capture, journal: Journal) -> None:
@@ -160,7 +160,7 @@ class CodecStage:
         self.optimiser.step()
         self.quantiser.renew()
 
-    def resume_settled(self, codec: Codec) -> None:
+    def resume_trained(self, codec: Codec) -> None:
         """Continue from an exported codec."""
         self.encoder.load_state_dict(codec.encoder.state_dict())
         self.decoder.load_state_dict(codec.decoder.state_dict())
@@ -185,7 +185,7 @@ class CodecStage:
         return torch.cat([self.encoder.latent(self.pool.draw(plan.batch, plan.frames)[0]) for _ in range(batches)])
 
     def save(self, folder: Path) -> None:
-        parts.save(folder, STEM, parts.gather(**self.modules()))
+        checkpoints.save(folder, STEM, checkpoints.gather(**self.modules()))
 
 
 def _with_before(x: Tensor) -> Tensor:
@@ -212,10 +212,10 @@ def train_codec(
             pool.add(more)
         stage = kind(recipe, device, pool, team)
         started = True
-        if saved := parts.load(folder, STEM):
+        if saved := checkpoints.load(folder, STEM):
             stage.resume(saved)
         elif finished := finished_codec(folder):
-            stage.resume_settled(exported_codec(recipe, finished))
+            stage.resume_trained(exported_codec(recipe, finished))
         else:
             started = False
         stage.start_alike()

@@ -15,11 +15,11 @@ from torch import Tensor
 
 from omnitts_cli.models.codec_encoder import CodecEncoder
 from omnitts_cli.models.speaker import MelShape, log_mel
-from omnitts_cli.training.pool import PASSING, Utterance
+from omnitts_cli.training.pool import UNNAMED, Utterance
 from omnitts_cli.training.recipe import Recipe
-from omnitts_cli.training.strangers import describe
 from omnitts_cli.training.teacher import FACTS, PHONES_PER_FRAME, SAMPLE_RATE, SAMPLES_PER_FRAME
 from omnitts_cli.training.tokens import Tokens
+from omnitts_cli.training.unnamed_speakers import describe
 
 FIXED_ROWS = 11
 """Rows of a prompt besides text and frames: role 3, tag 4, speaker, begin and end of text, begin of sound."""
@@ -70,7 +70,7 @@ class UtteranceTable:
         self.drawn.flatten(0, 1)[slots] = codes.to(torch.int16)
 
 
-class StrangerTable(UtteranceTable):
+class UnnamedTable(UtteranceTable):
     """Stores with each utterance another one of the same speaker: its clip as mel bands, its words and codes."""
 
     def __init__(self, rows: int, groups: int, capacity: int, device: torch.device, clip: float) -> None:
@@ -87,7 +87,7 @@ class StrangerTable(UtteranceTable):
         self.instruction = torch.zeros(capacity, LONGEST_INSTRUCTION, dtype=torch.int16, device=device)
         self.instructed = torch.zeros(capacity, dtype=torch.int64, device=device)
 
-    def add_strangers(
+    def add_unnamed(
         self, places: Tensor, instructions: list[list[int]], texts: list[list[int]], codes: Tensor, clips: list[Tensor]
     ) -> None:
         """Store descriptions and the other utterances of the speakers for `places`, which `add` has returned.
@@ -156,54 +156,54 @@ class Dataset:
         self._instructions = Instructions(recipe.seed, tokens)
         plan, device = recipe.speech_training, next(encoder.parameters()).device
         sizes = [(rows, recipe.codec.groups) for rows in plan.lengths]
-        longer = list(zip(sizes, recipe.strangers.clips, strict=True))
+        longer = list(zip(sizes, recipe.unnamed_speakers.clips, strict=True))
         self.tables = [UtteranceTable(*size, capacity, device) for size in sizes]
-        self.strangers = [StrangerTable(*size, recipe.strangers.kept, device, clip) for size, clip in longer]
+        self.unnamed = [UnnamedTable(*size, recipe.unnamed_speakers.kept, device, clip) for size, clip in longer]
         # the first utterances are held back, to measure the loss on them
         self.held_back = [UtteranceTable(*size, plan.held_back, device) for size in sizes]
-        self.held_strangers = [StrangerTable(*size, plan.held_back, device, clip) for size, clip in longer]
+        self.held_back_unnamed = [UnnamedTable(*size, plan.held_back, device, clip) for size, clip in longer]
         self._waiting: list[list[Utterance]] = [[] for _ in sizes]
-        self._waiting_strangers: list[Utterance] = []  # in pairs of one speaker
+        self._waiting_unnamed: list[Utterance] = []  # in pairs of one speaker
         self.seconds = 0.0
 
     def ready(self, least: int) -> bool:
         """Whether every table has utterances, and the first at least `least`."""
-        return self.tables[0].added >= least and all(t.added for t in (*self.tables, *self.strangers))
+        return self.tables[0].added >= least and all(t.added for t in (*self.tables, *self.unnamed))
 
     def add(self, utterances: list[Utterance]) -> None:
         for utterance in utterances:
             n = self._fitting(utterance)
-            if utterance.voice != PASSING and n is not None:
+            if utterance.voice != UNNAMED and n is not None:
                 self._waiting[n].append(utterance)
-        passing = [u for u in utterances if u.voice == PASSING]
-        for one, other in pairwise(passing):
-            if one.stranger == other.stranger:  # two neighbouring pairs never have the same number
-                self._waiting_strangers += [one, other]
+        unnamed = [u for u in utterances if u.voice == UNNAMED]
+        for one, other in pairwise(unnamed):
+            if one.speaker == other.speaker:  # two neighbouring pairs never have the same number
+                self._waiting_unnamed += [one, other]
         for n, waiting in enumerate(self._waiting):
             while len(waiting) >= self._at_once:
                 said = [waiting.pop() for _ in range(self._at_once)]
                 table = _filling(self.held_back[n], self.tables[n])
                 table.add([self._ids[u.text] for u in said], self._encode(said, min(self._longest, table.frames)), said)
-        while len(self._waiting_strangers) >= self._at_once:
-            self._add_strangers([self._waiting_strangers.pop() for _ in range(self._at_once)])
+        while len(self._waiting_unnamed) >= self._at_once:
+            self._add_unnamed([self._waiting_unnamed.pop() for _ in range(self._at_once)])
 
-    def _add_strangers(self, said: list[Utterance]) -> None:
+    def _add_unnamed(self, said: list[Utterance]) -> None:
         """Add pairs of one speaker: each utterance to the shortest table with room for it and its description, together
         with the other one of its pair."""
         codes = self._encode(said, self._longest)
         instructions = [self._instructions.of(u) for u in said]
-        lines: list[list[int]] = [[] for _ in self.strangers]
+        lines: list[list[int]] = [[] for _ in self.unnamed]
         for number, (utterance, instruction) in enumerate(zip(said, instructions, strict=True)):
             n = self._fitting(utterance, len(instruction))
             if n is not None:
                 lines[n].append(number)
         for n, line in enumerate(lines):
             if line:
-                table = _filling(self.held_strangers[n], self.strangers[n])
+                table = _filling(self.held_back_unnamed[n], self.unnamed[n])
                 own, others = [said[i] for i in line], [said[i ^ 1] for i in line]
                 places = table.add([self._ids[u.text] for u in own], codes[line, : table.frames], own)
                 table.made[places] = torch.tensor([u.facts.numbers() for u in own]).to(places.device)
-                table.add_strangers(
+                table.add_unnamed(
                     places,
                     [instructions[i] for i in line],
                     [self._ids[u.text] for u in others],

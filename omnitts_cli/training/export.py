@@ -15,10 +15,10 @@ from omnitts_cli.families.qwen3_tts.cloner import encoder_names
 from omnitts_cli.families.qwen3_tts.family import decoder_names
 from omnitts_cli.models.sources import Derived, Join, Names, One, Stack
 from omnitts_cli.models.speaker import SpeakerEncoder
-from omnitts_cli.training import files, parts, speech_stage
+from omnitts_cli.training import checkpoints, files, speech_stage
 from omnitts_cli.training.recipe import Recipe
-from omnitts_cli.training.settled import CODEC_FOLDER, language_names, settled_codec
 from omnitts_cli.training.speech import Speech
+from omnitts_cli.training.stage_results import CODEC_FOLDER, language_names, trained_codec
 from omnitts_cli.training.tokens import Tokens
 
 
@@ -30,9 +30,9 @@ def export(recipe: Recipe, work: Path, tokens: Tokens, folder: Path) -> None:
     _describe(folder / "preprocessor_config.json", files.PREPROCESSOR)
     tokens.write(folder)
     speech = Speech(recipe, tokens)
-    saved = parts.load(work, speech_stage.STEM)
-    speech.load_state_dict(parts.under("speech", saved))
-    if (centre := saved.get("guesses.centre")) is not None:
+    saved = checkpoints.load(work, speech_stage.STEM)
+    speech.load_state_dict(checkpoints.under("speech", saved))
+    if (centre := saved.get(f"{speech_stage.STORED_HEADS}.centre")) is not None:
         _stretch(speech.speaker, centre, recipe.speaker.stretch)
     _write(stored(speech, language_names(speech)), torch.bfloat16, folder / "model.safetensors")
 
@@ -52,7 +52,7 @@ def export_codec(recipe: Recipe, work: Path, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     _describe(folder / "config.json", files.codec_config(recipe.codec))
     _describe(folder / "preprocessor_config.json", files.CODEC_PREPROCESSOR)
-    codec = settled_codec(recipe, work)
+    codec = trained_codec(recipe, work)
     spoken = stored(codec.decoder, decoder_names(codec.decoder.shape))
     encoder = stored(codec.encoder, encoder_names(codec.encoder.shape))
     # float16: codec weights need precision more than range

@@ -27,8 +27,8 @@ from omnitts_cli.training.described import DESCRIPTIONS
 from omnitts_cli.training.evaluate import Transcribe, harder, sentences, word_errors, words
 from omnitts_cli.training.listeners import Installed, Listeners
 from omnitts_cli.training.recipe import Recipe
-from omnitts_cli.training.settled import exported_codec
 from omnitts_cli.training.spoken import peak_memory, speak
+from omnitts_cli.training.stage_results import exported_codec
 from omnitts_cli.training.teacher import SAMPLE_RATE, Spoken, Teacher, TeacherVoice
 from omnitts_cli.training.texts import phonemes as lines_of
 from omnitts_cli.weights.sums import sha256_of

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from omnitts_cli.devices.device import Device
 from omnitts_cli.models.codec_decoder import CodecDecoder
-from omnitts_cli.training import parts
+from omnitts_cli.training import checkpoints
 from omnitts_cli.training.channels_last import evened
 from omnitts_cli.training.codec_stage import CodecStage
 from omnitts_cli.training.discriminators import Discriminators, discriminator_loss, generator_losses
@@ -28,7 +28,7 @@ from omnitts_cli.training.low_wave import out_of_phase
 from omnitts_cli.training.perceptual_loss import DISTANCES, MISHEARD, PerceptualLoss
 from omnitts_cli.training.pool import FRAME, SoundPool
 from omnitts_cli.training.recipe import Polish, Recipe
-from omnitts_cli.training.settled import STEM
+from omnitts_cli.training.stage_results import STEM
 from omnitts_cli.training.teacher import SAMPLE_RATE
 from omnitts_cli.training.team import Team
 
@@ -267,9 +267,9 @@ class PolishStage(CodecStage):
         self.taught = any(name.startswith("recogniser.") for name in tensors)
         if any(name.startswith("discriminators.") for name in tensors):
             self.risen.fill_(1.0)
-        if learning := parts.under("learning", tensors):
+        if learning := checkpoints.under("learning", tensors):
             self.decoder.load_state_dict(learning)
 
     def save(self, folder: Path) -> None:
         modules = self.modules() | {"decoder": self.averages, "learning": self.decoder}
-        parts.save(folder, STEM, parts.gather(**modules))
+        checkpoints.save(folder, STEM, checkpoints.gather(**modules))

@@ -21,7 +21,7 @@ from torch import Tensor
 from omnitts_cli.training.teacher import FACTS, HALF, PHONES_PER_FRAME, SAMPLE_RATE, Facts
 from omnitts_cli.training.teacher import SAMPLES_PER_FRAME as FRAME
 
-PASSING = -1  # the voice number of a speaker without a name
+UNNAMED = -1  # the voice number of a speaker without a name
 FOLDER = "shards"
 PATIENCE = 0.2  # seconds between two checks for a new shard
 
@@ -29,16 +29,16 @@ PATIENCE = 0.2  # seconds between two checks for a new shard
 @dataclass(frozen=True)
 class Utterance:
     text: int  # its index among the texts
-    voice: int  # its index among the recipe's voices, or PASSING
+    voice: int  # its index among the recipe's voices, or UNNAMED
     sound: np.ndarray  # int16, a whole number of frames
     phones: np.ndarray  # [T, 2] uint8
     facts: Facts
-    stranger: int = 0  # number of an unnamed speaker, whose two utterances are neighbours
+    speaker: int = 0  # number of an unnamed speaker, whose two utterances are neighbours
 
 
 def write_shard(path: Path, said: list[Utterance]) -> None:
     """Writes one file, which appears complete."""
-    numbers = [(u.text, u.voice, len(u.phones), u.stranger) for u in said]
+    numbers = [(u.text, u.voice, len(u.phones), u.speaker) for u in said]
     facts = [(u.facts.woman, u.facts.british, u.facts.pitch, u.facts.tempo, *u.facts.style) for u in said]
     shard = {
         "sound": np.concatenate([u.sound for u in said]),
@@ -54,7 +54,7 @@ def write_shard(path: Path, said: list[Utterance]) -> None:
 def read_shard(path: Path, later: int = 0) -> Iterator[Utterance]:
     """The utterances of a shard, each delayed by `later` samples (less than a frame) without becoming longer."""
     shard, at = load_file(path), 0
-    for (text, voice, frames, stranger), facts in zip(shard["numbers"].tolist(), shard["facts"].tolist(), strict=True):
+    for (text, voice, frames, speaker), facts in zip(shard["numbers"].tolist(), shard["facts"].tolist(), strict=True):
         sound = shard["sound"][at * FRAME : (at + frames) * FRAME]
         woman, british, pitch, tempo, *style = facts
         known = Facts(woman, british, pitch, tempo, tuple(style))
@@ -62,7 +62,7 @@ def read_shard(path: Path, later: int = 0) -> Iterator[Utterance]:
         at += frames
         if later:
             sound, phones = _later(sound, later), _later(phones.reshape(-1), round(later / HALF)).reshape(-1, 2)
-        yield Utterance(text, voice, sound, phones, known, stranger)
+        yield Utterance(text, voice, sound, phones, known, speaker)
 
 
 def _later(values: np.ndarray, count: int) -> np.ndarray:

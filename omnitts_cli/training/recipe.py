@@ -160,7 +160,7 @@ class SpeakerSizes:
 
 
 @dataclass(frozen=True)
-class Strangers:
+class UnnamedSpeakers:
     """Unnamed speakers, for cloning and design. Shares are those of a batch, by length of examples."""
 
     crossing: float
@@ -173,7 +173,7 @@ class Strangers:
     continued: float
     described: tuple[float, ...]
     streamed: float
-    guess_weight: float
+    facts_weight: float
 
 
 @dataclass(frozen=True)
@@ -210,7 +210,7 @@ class Recipe:
     speech: SpeechSizes
     speech_training: SpeechTraining
     speaker: SpeakerSizes
-    strangers: Strangers
+    unnamed_speakers: UnnamedSpeakers
     sampling: Drawn
 
 
@@ -223,7 +223,7 @@ SECTIONS = {
     "speech": SpeechSizes,
     "speech_training": SpeechTraining,
     "speaker": SpeakerSizes,
-    "strangers": Strangers,
+    "unnamed_speakers": UnnamedSpeakers,
     "sampling": Drawn,
 }
 

@@ -18,8 +18,8 @@ from safetensors.torch import load_file, save_file
 from omnitts_cli.training import files
 from omnitts_cli.training.ids import codec_ids
 from omnitts_cli.training.recipe import Recipe
-from omnitts_cli.training.settled import exported_speech
 from omnitts_cli.training.speak_stage import in_accent
+from omnitts_cli.training.stage_results import exported_speech
 from omnitts_cli.training.teacher import Teacher, TeacherVoice
 from omnitts_cli.training.texts import Line
 from omnitts_cli.training.tokens import Tokens

@@ -9,11 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from omnitts_cli.training.journal import Journal
-from omnitts_cli.training.pool import FOLDER, PASSING, Utterance, write_shard
+from omnitts_cli.training.pool import FOLDER, UNNAMED, Utterance, write_shard
 from omnitts_cli.training.recipe import Recipe
-from omnitts_cli.training.strangers import passing
 from omnitts_cli.training.teacher import SAMPLE_RATE, SAMPLES_PER_FRAME, Spoken, Teacher, TeacherVoice
 from omnitts_cli.training.texts import Line
+from omnitts_cli.training.unnamed_speakers import random_speaker
 
 SHORT = 40  # phonemes
 Asked = tuple[int, int, int, TeacherVoice]  # text, voice, unnamed speaker, the teacher's voice
@@ -46,8 +46,8 @@ def _asked(draw: random.Random, recipe: Recipe, names: Sequence[str], texts: int
     plan, asked = recipe.teacher, list[Asked]()
     while len(asked) < count:
         if draw.random() < plan.varied / (2 - plan.varied):
-            stranger, who = passing(draw, recipe.strangers, names), draw.getrandbits(62) + 1
-            asked += [(draw.randrange(texts), PASSING, who, stranger) for _ in range(2)]
+            speaker, number = random_speaker(draw, recipe.unnamed_speakers, names), draw.getrandbits(62) + 1
+            asked += [(draw.randrange(texts), UNNAMED, number, speaker) for _ in range(2)]
         else:
             voice = 0 if draw.random() < plan.first / (1 - plan.varied) else draw.randrange(1, len(recipe.voices))
             asked.append((draw.randrange(texts), voice, 0, recipe.voices[voice].made))
@@ -75,12 +75,12 @@ def _all(teacher: Teacher, lines: Sequence[Line], asked: list[Asked], at_once: i
 def _fitting(recipe: Recipe, asked: list[Asked], spoken: list[Spoken]) -> list[Utterance]:
     """Drops speech that is too long, or, of unnamed speakers, too short to tell the voice; of a pair, both or none."""
     longest = recipe.teacher.longest * SAMPLE_RATE
-    shortest = recipe.strangers.shortest * SAMPLE_RATE
+    shortest = recipe.unnamed_speakers.shortest * SAMPLE_RATE
     good = [
-        max(SAMPLES_PER_FRAME, shortest * (a[1] == PASSING)) <= len(s.sound) <= longest
+        max(SAMPLES_PER_FRAME, shortest * (a[1] == UNNAMED)) <= len(s.sound) <= longest
         for a, s in zip(asked, spoken, strict=True)
     ]
-    lost = {a[2] for a, ok in zip(asked, good, strict=True) if not ok and a[1] == PASSING}
+    lost = {a[2] for a, ok in zip(asked, good, strict=True) if not ok and a[1] == UNNAMED}
     return [
         Utterance(a[0], a[1], s.sound, s.phones, s.facts, a[2])
         for a, s, ok in zip(asked, spoken, good, strict=True)

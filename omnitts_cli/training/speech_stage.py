@@ -14,28 +14,29 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from omnitts_cli.devices.device import Device
-from omnitts_cli.training import parts
+from omnitts_cli.training import checkpoints
 from omnitts_cli.training.batches import Batch, draw, draw_mixed
 from omnitts_cli.training.dataset import Dataset, UtteranceTable
-from omnitts_cli.training.guesses import Guesses
-from omnitts_cli.training.held_strangers import held_strangers
 from omnitts_cli.training.ids import TextIds, codec_ids
 from omnitts_cli.training.journal import Budget, Journal, falling_rate
 from omnitts_cli.training.learning import half, optimiser
 from omnitts_cli.training.pool import ShardReader
 from omnitts_cli.training.recipe import Recipe
-from omnitts_cli.training.settled import MODEL, exported_speech, settled_codec
+from omnitts_cli.training.speaker_heads import SpeakerHeads
 from omnitts_cli.training.speech import Speech
+from omnitts_cli.training.stage_results import MODEL, exported_speech, trained_codec
 from omnitts_cli.training.teacher import PHONES, PHONES_PER_FRAME
 from omnitts_cli.training.team import Team, joined_gradients
 from omnitts_cli.training.tokens import Tokens
+from omnitts_cli.training.validation_losses import unnamed_speaker_losses
 
 STEM = "speech"
 LOOK_EVERY = 20  # steps between checks of the time budget
 WRITE_EVERY = 500
 SAVE_EVERY = 60.0  # seconds
 FILLING = 0.3  # share of the time that encoding new speech and its delayed copies may take
-LOSSES = ("first", "rest", "phones", "guess", "whose", "right")
+STORED_HEADS = "guesses"  # name of the speaker heads in checkpoints
+LOSSES = ("first", "rest", "phones", "speaker_facts", "frame_facts", "right")
 
 
 class SpeechStage:
@@ -50,8 +51,8 @@ class SpeechStage:
         # auxiliary heads, not exported: the hidden state must predict the next phones
         self.phones = nn.Linear(recipe.speech.hidden, PHONES_PER_FRAME * len(PHONES)).to(where)
         # the vector of a clip must predict facts about the speaker
-        self.guesses = Guesses(recipe.speech.hidden).to(where)
-        self.learned = [p for half in (self.speech, self.phones, self.guesses) for p in half.parameters()]
+        self.speaker_heads = SpeakerHeads(recipe.speech.hidden).to(where)
+        self.learned = [p for half in (self.speech, self.phones, self.speaker_heads) for p in half.parameters()]
         self.gradients = joined_gradients(self.learned)
         self.every_token = torch.arange(tokens.size, device=where)
         groups, codes = recipe.codec.groups, recipe.codec.codes
@@ -68,28 +69,30 @@ class SpeechStage:
 
     def learn(self, number: int) -> None:
         """Compute the gradients of one batch of examples of one length. Adds the losses to `losses`."""
-        table, strangers = self.dataset.tables[number], self.dataset.strangers[number]
+        table, unnamed = self.dataset.tables[number], self.dataset.unnamed[number]
         size = self.plan.positions // table.rows
-        batch = draw_mixed(table, strangers, size, self.recipe, self.codec_ids, self.text_ids)
+        batch = draw_mixed(table, unnamed, size, self.recipe, self.codec_ids, self.text_ids)
         vectors = self.speech.speaker(batch.mel)  # not in half precision: small, and as in inference
-        guess = self.guesses(vectors, batch.made[: len(vectors)])
-        self.guesses.follow(vectors)
+        speaker_facts = self.speaker_heads(vectors, batch.made[: len(vectors)])
+        self.speaker_heads.follow(vectors)
         with half(self.device):
             hidden = self.talk(F.dropout(self.rows(batch, vectors), self.plan.dropout))
             scores = self.speech.talker.logits(hidden).float()
             first = F.cross_entropy(scores.flatten(0, 1), batch.target.flatten(), ignore_index=-100)
             each, order, drawn = self._rest(hidden, batch)
-            whose = self.guesses.each_frame(hidden[: len(batch.made)], batch.followed[: len(batch.made)], batch.made)
+            frame_facts = self.speaker_heads.each_frame(
+                hidden[: len(batch.made)], batch.followed[: len(batch.made)], batch.made
+            )
             phone_scores = self.phones(hidden).unflatten(-1, (PHONES_PER_FRAME, -1)).float()
             phones = F.cross_entropy(phone_scores.flatten(0, 2), batch.phones.flatten(), ignore_index=-100)
         self.gradients.zero_()
-        plan, guess_weight = self.plan, self.recipe.strangers.guess_weight
-        known_facts = guess_weight * (guess + whose)
+        plan, facts_weight = self.plan, self.recipe.unnamed_speakers.facts_weight
+        known_facts = facts_weight * (speaker_facts + frame_facts)
         (first + (self.weights * each).mean() + plan.phone_weight * phones + known_facts).backward()
-        self._keep_drawn(batch, order, drawn, (strangers, table))
+        self._keep_drawn(batch, order, drawn, (unnamed, table))
         known = batch.target >= 0
         right = ((scores.argmax(-1) == batch.target) & known).sum() / known.sum()
-        self.losses += torch.stack([first, each.mean(), phones, guess, whose, right]).detach()
+        self.losses += torch.stack([first, each.mean(), phones, speaker_facts, frame_facts, right]).detach()
 
     def update(self) -> None:
         nn.utils.clip_grad_norm_(self.learned, 1.0)
@@ -112,7 +115,7 @@ class SpeechStage:
             sums[2] += ((scores.argmax(-1) == batch.target) & known).sum() / known.sum()
         names = ("held_first", "held_phones", "held_right")
         named = dict(zip(names, (sums / len(self.dataset.held_back)).tolist(), strict=True))
-        return named | held_strangers(self.speech, self.rows, self.dataset.held_strangers, fair, ids)
+        return named | unnamed_speaker_losses(self.speech, self.rows, self.dataset.held_back_unnamed, fair, ids)
 
     def rows(self, batch: Batch, vectors: Tensor | None = None) -> Tensor:
         """Input rows [B, L, H]: text plus controls or codes, plus the vector of the clip in cloned examples."""
@@ -151,13 +154,14 @@ class SpeechStage:
             table.keep_drawn(places, frames, drawn, followed & whose)
 
     def save(self, folder: Path) -> None:
-        parts.save(folder, STEM, parts.gather(speech=self.speech, phones=self.phones, guesses=self.guesses))
+        modules = {"speech": self.speech, "phones": self.phones, STORED_HEADS: self.speaker_heads}
+        checkpoints.save(folder, STEM, checkpoints.gather(**modules))
 
     def resume(self, saved: dict[str, Tensor]) -> None:
         for name in ("speech", "phones"):
-            getattr(self, name).load_state_dict(parts.under(name, saved))
-        # older checkpoints have neither the per-frame head nor the mean of the vectors
-        self.guesses.load_state_dict(self.guesses.state_dict() | parts.under("guesses", saved))
+            getattr(self, name).load_state_dict(checkpoints.under(name, saved))
+        # older checkpoints lack the per-frame head and the mean of the vectors
+        self.speaker_heads.load_state_dict(self.speaker_heads.state_dict() | checkpoints.under(STORED_HEADS, saved))
 
 
 def train_speech(
@@ -179,13 +183,13 @@ def train_speech(
         stream,
         torch.inference_mode(False),
     ):  # the device's stream may be in inference mode
-        encoder = settled_codec(recipe, folder).encoder.to(device.torch_device)
+        encoder = trained_codec(recipe, folder).encoder.to(device.torch_device)
         dataset = Dataset(recipe, encoder, ids, 200_000 if device.captures else 2_000, tokens)
         while not dataset.ready(2_000 if device.captures else 1):
             dataset.add(shards.read(at_least=1))
         shards.copy_what_follows(recipe.speech_training.copies)  # held-back shards are not copied
         stage = SpeechStage(recipe, device, tokens, dataset, team)
-        saved, finished = parts.load(folder, STEM), (folder / MODEL / "model.safetensors").exists()
+        saved, finished = checkpoints.load(folder, STEM), (folder / MODEL / "model.safetensors").exists()
         if saved:
             stage.resume(saved)
         elif finished:

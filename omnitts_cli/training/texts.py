@@ -16,8 +16,8 @@ from pathlib import Path
 
 from omnitts_cli.errors import OmniError
 from omnitts_cli.text.american.phonemes import IPA
-from omnitts_cli.training.strangers import describe
 from omnitts_cli.training.teacher import STYLE, Facts
+from omnitts_cli.training.unnamed_speakers import describe
 
 PROSE = ("/usr/share/games/fortunes", "/usr/share/common-licenses", "/usr/share/doc")
 WORDS = "/usr/share/dict/american-english"

@@ -12,7 +12,7 @@ import torch
 
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.training.dataset import Dataset
-from omnitts_cli.training.pool import PASSING, Utterance
+from omnitts_cli.training.pool import UNNAMED, Utterance
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.shapes import build_codec
 from omnitts_cli.training.speech_stage import SpeechStage
@@ -75,20 +75,20 @@ def learned_tokens() -> Tokens:
 
 
 def stage_of(made: Recipe) -> SpeechStage:
-    """A stage whose dataset is the first sentence, of the second voice, and two sentences of one stranger."""
+    """A stage whose dataset is the first sentence, of the second voice, and two sentences of one unnamed speaker."""
     torch.manual_seed(0)
-    tokens, stranger = learned_tokens(), TeacherVoice((("bm_george", 1.0),), 0.9, 1.2)
+    tokens, speaker = learned_tokens(), TeacherVoice((("bm_george", 1.0),), 0.9, 1.2)
     ids = [e.ids for e in tokens.encoder().encode_batch(SENTENCES)]
     dataset = Dataset(made, build_codec(made.codec).encoder, ids, 16, tokens)
     dataset.add([utterance(0, 1, made.voices[1].made)] * 16)
     for _ in range(8):
-        dataset.add([utterance(0, PASSING, stranger), utterance(2, PASSING, stranger)])
+        dataset.add([utterance(0, UNNAMED, speaker), utterance(2, UNNAMED, speaker)])
     return SpeechStage(made, CPUDevice(1), tokens, dataset, Team())
 
 
 def utterance(text: int, number: int, voice: TeacherVoice) -> Utterance:
     [spoken] = Hummer().speak([SENTENCES[text]], [voice])
-    return Utterance(text, number, spoken.sound, spoken.phones, spoken.facts, 7 * (number == PASSING))
+    return Utterance(text, number, spoken.sound, spoken.phones, spoken.facts, 7 * (number == UNNAMED))
 
 
 def as_team_of_two(folder: Path, script: str) -> subprocess.CompletedProcess[str]:

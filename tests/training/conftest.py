@@ -30,9 +30,9 @@ def small() -> Recipe:
 @pytest.fixture(scope="session")
 def one_length(small: Recipe) -> Recipe:
     """The miniature with examples of one length, so that two sentences lie in one table."""
-    plan, strangers = replace(small.speech_training, lengths=(170,)), small.strangers
-    strangers = replace(strangers, clips=(0.5,), cloned=(0.3,), described=(0.2,))
-    return replace(small, speech_training=plan, strangers=strangers)
+    plan, unnamed = replace(small.speech_training, lengths=(170,)), small.unnamed_speakers
+    unnamed = replace(unnamed, clips=(0.5,), cloned=(0.3,), described=(0.2,))
+    return replace(small, speech_training=plan, unnamed_speakers=unnamed)
 
 
 @pytest.fixture(scope="session")

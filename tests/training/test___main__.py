@@ -19,11 +19,11 @@ from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.errors import OmniError
 from omnitts_cli.request import Request
 from omnitts_cli.speech.load import open_engine
-from omnitts_cli.training import codec_stage, parts, perceptual_loss, speech_stage
+from omnitts_cli.training import checkpoints, codec_stage, perceptual_loss, speech_stage
 from omnitts_cli.training.__main__ import STAGES, Rebuild, main
 from omnitts_cli.training.picture import draw
 from omnitts_cli.training.recipe import Recipe
-from omnitts_cli.training.settled import exported_speech
+from omnitts_cli.training.stage_results import exported_speech
 from omnitts_cli.training.team import Team
 from omnitts_cli.training.texts import Line, write
 from omnitts_cli.training.tokens import Tokens
@@ -81,7 +81,7 @@ def goes_on_from_the_model_alone(before: Rebuild, work: Path) -> None:
     shutil.copytree(before.work / "shards", work / "shards")
     tokens = Tokens.read(work / "tiny")
     tokens.write(work)
-    kept = parts.under("speech", parts.load(before.work, "speech"))
+    kept = checkpoints.under("speech", checkpoints.load(before.work, "speech"))
     stored = exported_speech(before.recipe, tokens, work / "tiny").state_dict()
     assert all(torch.equal(stored[name], kept[name].bfloat16().float()) for name in kept)
     later.codec(0.005)

@@ -41,7 +41,9 @@ def stage(one_length: Recipe, mode: str, language: str | None, monkeypatch: pyte
         history_dropout=0.0,
         drawn_history=0.0,
     )
-    recipe = replace(one_length, speech_training=plan, strangers=replace(one_length.strangers, streamed=streamed))
+    recipe = replace(
+        one_length, speech_training=plan, unnamed_speakers=replace(one_length.unnamed_speakers, streamed=streamed)
+    )
     return stage_of(recipe)
 
 
@@ -73,15 +75,15 @@ def voice_of(kind: str, examples: Examples, vector: torch.Tensor | None, text: s
 def test_rows_are_those_of_the_familys_prompts(
     stage: SpeechStage, tokens: Tokens, tmp_path: Path, mode: str, language: str | None, kind: str
 ) -> None:
-    recipe, table, strangers = stage.recipe, stage.dataset.tables[0], stage.dataset.strangers[0]
+    recipe, table, unnamed = stage.recipe, stage.dataset.tables[0], stage.dataset.unnamed[0]
     examples = {
         "named": lambda: named(table, 2, recipe),
-        "cloned": lambda: cloned(strangers, 2, recipe, 0.0),
-        "continued": lambda: cloned(strangers, 2, recipe, 1.0),
-        "designed": lambda: designed(strangers, 2, recipe),
+        "cloned": lambda: cloned(unnamed, 2, recipe, 0.0),
+        "continued": lambda: cloned(unnamed, 2, recipe, 1.0),
+        "designed": lambda: designed(unnamed, 2, recipe),
     }[kind]()
     assert (int(examples.before.frames[0]) > 0) == (kind == "continued")
-    batch = lay_out(examples, strangers.rows, recipe, stage.codec_ids, stage.text_ids)
+    batch = lay_out(examples, unnamed.rows, recipe, stage.codec_ids, stage.text_ids)
     vectors = stage.speech.speaker(batch.mel) if len(batch.mel) else None
     text = FIRST if int(examples.own.length[0]) == int(table.facts[0, 0]) else SECOND
     voice = voice_of(kind, examples, None if vectors is None else vectors[0], text)
@@ -93,7 +95,7 @@ def test_rows_are_those_of_the_familys_prompts(
     check_what_follows(stage, examples, batch, rows, count, torch.cat([prompt.feed, prompt.pad.expand(200, -1)]))
 
 
-def replace_rows(table: dataset_module.StrangerTable, rows: int) -> dataset_module.StrangerTable:
+def replace_rows(table: dataset_module.UnnamedTable, rows: int) -> dataset_module.UnnamedTable:
     table.rows = rows
     return table
 
@@ -128,8 +130,8 @@ def test_targets_end_with_the_end(one_length: Recipe) -> None:
 
 def test_a_clip_without_room_behind_it_lends_its_voice_alone(one_length: Recipe) -> None:
     stage = stage_of(one_length)
-    whole = replace(one_length, strangers=replace(one_length.strangers, streamed=0.0))
-    table = replace_rows(stage.dataset.strangers[0], 50)
+    whole = replace(one_length, unnamed_speakers=replace(one_length.unnamed_speakers, streamed=0.0))
+    table = replace_rows(stage.dataset.unnamed[0], 50)
     examples = cloned(table, 8, whole, 1.0)
     assert int(examples.before.frames.sum()) == int(examples.before.length.sum()) == 0
     assert len(examples.mel) == 8
@@ -137,7 +139,7 @@ def test_a_clip_without_room_behind_it_lends_its_voice_alone(one_length: Recipe)
 
 def test_a_mixed_batch_has_every_kind_in_its_share(one_length: Recipe) -> None:
     stage = stage_of(one_length)
-    tables = stage.dataset.tables[0], stage.dataset.strangers[0]
+    tables = stage.dataset.tables[0], stage.dataset.unnamed[0]
     batch = draw_mixed(*tables, 20, stage.recipe, stage.codec_ids, stage.text_ids)
     by_clip, described = 6, 4
     assert len(batch.text) == 20 and len(batch.mel) == by_clip
@@ -150,7 +152,7 @@ def test_a_mixed_batch_has_every_kind_in_its_share(one_length: Recipe) -> None:
 def test_what_was_said_so_far_may_be_what_the_model_drew(one_length: Recipe) -> None:
     """All of it or a part, behind the leading group; the clip before it and what is to be learned stay true."""
     stage = stage_of(one_length)
-    table = stage.dataset.strangers[0]
+    table = stage.dataset.unnamed[0]
     table.codes.fill_(3)
     table.before_codes.fill_(3)
     table.drawn.fill_(5)

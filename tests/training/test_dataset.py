@@ -8,21 +8,21 @@ import torch
 from training_kit import stage_of
 
 from omnitts_cli.models.speaker import log_mel
-from omnitts_cli.training.dataset import MEL, StrangerTable
-from omnitts_cli.training.pool import PASSING, Utterance
+from omnitts_cli.training.dataset import MEL, UnnamedTable
+from omnitts_cli.training.pool import UNNAMED, Utterance
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.teacher import STYLE, Facts
 
 
 def test_the_first_utterances_are_held_back(small: Recipe) -> None:
     dataset, held = stage_of(small).dataset, small.speech_training.held_back
-    assert dataset.held_back[0].added == held <= dataset.held_strangers[-1].added
+    assert dataset.held_back[0].added == held <= dataset.held_back_unnamed[-1].added
     assert dataset.tables[0].added == 16 - held
-    assert sum(table.added for table in (*dataset.strangers, *dataset.held_strangers)) == 16
+    assert sum(table.added for table in (*dataset.unnamed, *dataset.held_back_unnamed)) == 16
 
 
 def test_each_utterance_is_stored_with_the_other_one_of_its_speaker(one_length: Recipe) -> None:
-    table = stage_of(one_length).dataset.strangers[0]
+    table = stage_of(one_length).dataset.unnamed[0]
     own, other = table.facts[: table.added, :2], table.before_facts[: table.added]
     assert table.added > 0 and set(own[:, 1].tolist()) == {6, 18} == set(other[:, 1].tolist())
     assert (own != other).all()  # the two sentences have six and eighteen letters
@@ -33,24 +33,24 @@ def test_each_utterance_is_stored_with_the_other_one_of_its_speaker(one_length: 
     assert torch.allclose(
         table.made[: table.added], torch.tensor(Facts(0.0, 1.0, 135.0, 5.4, (0.5,) * STYLE).numbers())
     )
-    assert (table.facts[: table.added, 2] == PASSING).all()
+    assert (table.facts[: table.added, 2] == UNNAMED).all()
 
 
 def test_an_unnamed_speaker_with_one_utterance_is_not_kept(small: Recipe) -> None:
     dataset, lone = stage_of(small).dataset, Facts(0.0, 0.0, 100.0, 4.0, (0.0,) * STYLE)
-    before = list(dataset._waiting_strangers)
+    before = list(dataset._waiting_unnamed)
     sound = torch.zeros(4 * 1920, dtype=torch.int16).numpy()
     phones = torch.zeros(4, 2, dtype=torch.uint8).numpy()
-    dataset.add([Utterance(2, PASSING, sound, phones, lone, 9)])
-    assert dataset._waiting_strangers == before
+    dataset.add([Utterance(2, UNNAMED, sound, phones, lone, 9)])
+    assert dataset._waiting_unnamed == before
 
 
 def test_mel_bands_of_a_clip_are_those_of_the_family(small: Recipe) -> None:
     """A sound of just the clip's length comes through whole, a shorter one again and again."""
-    table = StrangerTable(60, 3, 4, torch.device("cpu"), 0.4)
+    table = UnnamedTable(60, 3, 4, torch.device("cpu"), 0.4)
     sound = (torch.randn(9600) * 3000).to(torch.int16)
     codes, clips = torch.zeros(2, 5, 3), [sound, sound[:3840]]
-    table.add_strangers(torch.tensor([0, 1]), [[1, 2], [3]], [[4], [5]], codes, clips)
+    table.add_unnamed(torch.tensor([0, 1]), [[1, 2], [3]], [[4], [5]], codes, clips)
     whole = log_mel(sound[None].float() / 32768, MEL)[0]
     assert torch.allclose(table.mels[0].float(), whole, atol=0.01)
     twice = log_mel(sound[:3840].repeat(3)[:9600][None].float() / 32768, MEL)[0]
@@ -60,18 +60,18 @@ def test_mel_bands_of_a_clip_are_those_of_the_family(small: Recipe) -> None:
 
 
 def test_a_clip_too_long_for_the_rows_gives_its_voice_but_is_not_continued(small: Recipe) -> None:
-    table = StrangerTable(20, 3, 4, torch.device("cpu"), 0.4)
+    table = UnnamedTable(20, 3, 4, torch.device("cpu"), 0.4)
     long = torch.ones((table.frames + 1) * 1920, dtype=torch.int16)
-    table.add_strangers(torch.tensor([0]), [[1]], [[4] * 30], torch.ones(1, table.frames + 1, 3), [long])
+    table.add_unnamed(torch.tensor([0]), [[1]], [[4] * 30], torch.ones(1, table.frames + 1, 3), [long])
     assert table.before_facts[0].tolist() == [0, 0]
     assert table.mels[0].any()
 
 
 def test_unnamed_speakers_are_stored_where_description_and_sound_fit(small: Recipe) -> None:
-    plan, strangers = replace(small.speech_training, lengths=(42, 170)), small.strangers
-    strangers = replace(strangers, clips=(0.5, 1.0), cloned=(0.3, 0.3), described=(0.2, 0.2))
-    short = replace(small, speech_training=plan, strangers=strangers)
+    plan, unnamed = replace(small.speech_training, lengths=(42, 170)), small.unnamed_speakers
+    unnamed = replace(unnamed, clips=(0.5, 1.0), cloned=(0.3, 0.3), described=(0.2, 0.2))
+    short = replace(small, speech_training=plan, unnamed_speakers=unnamed)
     dataset = stage_of(short).dataset
     assert dataset.tables[0].added > 0
-    for rows, table in zip((42, 170), (*dataset.held_strangers, *dataset.strangers)[:2], strict=True):
+    for rows, table in zip((42, 170), (*dataset.held_back_unnamed, *dataset.unnamed)[:2], strict=True):
         assert (11 + table.instructed + table.facts[:, :2].sum(1) <= rows).all()

@@ -10,14 +10,15 @@ import torch
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.families.qwen3_tts.config import read_config
 from omnitts_cli.families.qwen3_tts.family import parts as family_parts
-from omnitts_cli.training import parts
+from omnitts_cli.training import checkpoints
 from omnitts_cli.training.codec_stage import CodecStage
 from omnitts_cli.training.export import export
-from omnitts_cli.training.guesses import Guesses
 from omnitts_cli.training.pool import SoundPool
 from omnitts_cli.training.recipe import Recipe
-from omnitts_cli.training.settled import exported_codec, settled_codec
+from omnitts_cli.training.speaker_heads import SpeakerHeads
 from omnitts_cli.training.speech import Speech
+from omnitts_cli.training.speech_stage import STORED_HEADS
+from omnitts_cli.training.stage_results import exported_codec, trained_codec
 from omnitts_cli.training.team import Team
 from omnitts_cli.training.tokens import Tokens
 from omnitts_cli.weights.checkpoint import Checkpoint
@@ -28,7 +29,7 @@ def test_what_is_exported_is_loaded(small: Recipe, tokens: Tokens, tmp_path: Pat
     torch.manual_seed(0)
     CodecStage(small, CPUDevice(1), SoundPool(0.001, torch.device("cpu")), Team()).save(tmp_path)
     speech = Speech(small, tokens)
-    parts.save(tmp_path, "speech", parts.gather(speech=speech))
+    checkpoints.save(tmp_path, "speech", checkpoints.gather(speech=speech))
     folder = tmp_path / "tiny"
     export(small, tmp_path, tokens, folder)
     config = read_config(folder)
@@ -41,7 +42,7 @@ def test_what_is_exported_is_loaded(small: Recipe, tokens: Tokens, tmp_path: Pat
     loaded |= {f"speaker.{name}": value for name, value in pieces.speaker.module.named_parameters()}
     for name, value in speech.named_parameters():
         assert torch.equal(loaded[name], value.bfloat16().float()), name
-    ours, theirs = settled_codec(small, tmp_path), exported_codec(small, folder / "speech_tokenizer")
+    ours, theirs = trained_codec(small, tmp_path), exported_codec(small, folder / "speech_tokenizer")
     for half, other in ((ours.decoder, theirs.decoder), (ours.encoder, theirs.encoder)):
         for (name, value), found in zip(half.named_parameters(), other.parameters(), strict=True):
             assert torch.allclose(value, found, atol=1e-3, rtol=1e-3), name
@@ -51,14 +52,14 @@ def test_the_speakers_vectors_are_stretched_from_their_mean(small: Recipe, token
     torch.manual_seed(0)
     CodecStage(small, CPUDevice(1), SoundPool(0.001, torch.device("cpu")), Team()).save(tmp_path)
     made = replace(small, speaker=replace(small.speaker, stretch=1.75))
-    speech, guesses = Speech(made, tokens), Guesses(made.speech.hidden)
-    guesses.follow(torch.randn(4, made.speech.hidden))
-    parts.save(tmp_path, "speech", parts.gather(speech=speech, guesses=guesses))
+    speech, heads = Speech(made, tokens), SpeakerHeads(made.speech.hidden)
+    heads.follow(torch.randn(4, made.speech.hidden))
+    checkpoints.save(tmp_path, "speech", checkpoints.gather(**{"speech": speech, STORED_HEADS: heads}))
     export(made, tmp_path, tokens, tmp_path / "tiny")
     pieces = family_parts(read_config(tmp_path / "tiny")).speaker
     files = Checkpoint.open(tmp_path / "tiny")
     fill(pieces.module, pieces.names, files, "cpu", torch.float32, unused=None)
     mel = torch.randn(2, speech.speaker.shape.mel.bands, 40)
     with torch.no_grad():
-        before, after = speech.speaker(mel) - guesses.centre, pieces.module(mel) - guesses.centre
+        before, after = speech.speaker(mel) - heads.centre, pieces.module(mel) - heads.centre
     assert torch.allclose(after, 1.75 * before, atol=0.02)

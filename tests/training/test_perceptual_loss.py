@@ -13,7 +13,7 @@ from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.training import perceptual_loss
 from omnitts_cli.training.journal import Journal
 from omnitts_cli.training.perceptual_loss import DISTANCES, PerceptualLoss, distances, spectra_apart
-from omnitts_cli.training.pool import PASSING, SoundPool, Utterance
+from omnitts_cli.training.pool import UNNAMED, SoundPool, Utterance
 from omnitts_cli.training.recogniser import INPUTS, Recogniser
 from omnitts_cli.training.teacher import FACTS, HALF, PHONES, SAMPLE_RATE, STYLE, Facts
 
@@ -28,7 +28,7 @@ def tones(seed: int, high: bool) -> Utterance:
     sound = np.sin(2 * np.pi * np.repeat(np.array(TONES)[phones.ravel() - 1], HALF) * time)
     sound += high * np.sin(2 * np.pi * 6000 * time)
     facts = Facts(float(high), 0.0, 150.0, 4.5, (2.0 * high - 1,) * STYLE)
-    return Utterance(0, PASSING, (6000 * sound).astype(np.int16), phones, facts, 1)
+    return Utterance(0, UNNAMED, (6000 * sound).astype(np.int16), phones, facts, 1)
 
 
 def test_it_learns_which_phone_is_where_and_who_speaks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

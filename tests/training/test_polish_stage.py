@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 from training_kit import Steps
 
 from omnitts_cli.devices.cpu import CPUDevice
-from omnitts_cli.training import codec_stage, parts, perceptual_loss, polish_stage
+from omnitts_cli.training import checkpoints, codec_stage, perceptual_loss, polish_stage
 from omnitts_cli.training.codec_stage import CodecStage, train_codec
 from omnitts_cli.training.export import export_codec
 from omnitts_cli.training.journal import Journal
@@ -19,7 +19,7 @@ from omnitts_cli.training.perceptual_loss import DISTANCES
 from omnitts_cli.training.polish_stage import BEFORE, ENCODED, MOVES, NOISE, PolishStage, low, shown
 from omnitts_cli.training.pool import ShardReader, SoundPool
 from omnitts_cli.training.recipe import Recipe
-from omnitts_cli.training.settled import CODEC_FOLDER, MODEL
+from omnitts_cli.training.stage_results import CODEC_FOLDER, MODEL
 from omnitts_cli.training.teacher import SAMPLES_PER_FRAME
 from omnitts_cli.training.team import Team
 
@@ -58,10 +58,10 @@ def test_it_goes_on_from_a_codec_that_never_met_discriminators(
     plain = CodecStage(small, CPUDevice(1), pool, Team())
     plain.save(tmp_path)
     polish = PolishStage(small, CPUDevice(1), pool, Team())
-    polish.resume(parts.load(tmp_path, "codec"))
+    polish.resume(checkpoints.load(tmp_path, "codec"))
     assert torch.equal(plain.decoder.closing.conv.weight, polish.decoder.closing.conv.weight)
     polish.save(tmp_path)
-    plain.resume(parts.load(tmp_path, "codec"))  # and back again, without them
+    plain.resume(checkpoints.load(tmp_path, "codec"))  # and back again, without them
 
 
 def test_the_distance_of_latents_alone_moves_the_decoder(small: Recipe, shards: ShardReader) -> None:
@@ -105,7 +105,7 @@ def test_the_mean_of_the_weights_is_kept_and_learning_goes_on_from_the_last(
     last = stage.decoder.closing.conv.weight.detach()
     kept = small.polish.kept
     stage.save(tmp_path)
-    saved = parts.load(tmp_path, "codec")
+    saved = checkpoints.load(tmp_path, "codec")
     assert torch.allclose(saved["decoder.closing.conv.weight"], kept * first + (1 - kept) * last, atol=1e-7)
     again = PolishStage(small, CPUDevice(1), pool, Team())
     again.resume(saved)
@@ -227,7 +227,7 @@ def test_a_recogniser_that_has_learned_too_little_is_taught_again_by_the_next_ca
         begin(stage)
         stage.save(tmp_path)
         later = PolishStage(small, CPUDevice(1), pool, Team())
-        later.resume(parts.load(tmp_path, "codec"))
+        later.resume(checkpoints.load(tmp_path, "codec"))
         assert stage.uses_recogniser is later.taught is used
 
 

@@ -14,23 +14,23 @@ from patience import LONG_S
 from safetensors import SafetensorError
 
 from omnitts_cli.training import pool
-from omnitts_cli.training.pool import PASSING, ShardReader, SoundPool, Utterance, read_shard, write_shard
+from omnitts_cli.training.pool import UNNAMED, ShardReader, SoundPool, Utterance, read_shard, write_shard
 from omnitts_cli.training.teacher import SAMPLES_PER_FRAME, STYLE, Facts
 
 FACTS = Facts(0.25, 1.0, 120.0, 4.5, (0.5,) * STYLE)
 
 
-def said(text: int, frames: int, stranger: int = 0) -> Utterance:
+def said(text: int, frames: int, speaker: int = 0) -> Utterance:
     sound = np.arange(frames * SAMPLES_PER_FRAME).astype(np.int16) + text
     phones = np.full((frames, 2), text, np.uint8)
-    return Utterance(text, PASSING if stranger else 1, sound, phones, FACTS, stranger)
+    return Utterance(text, UNNAMED if speaker else 1, sound, phones, FACTS, speaker)
 
 
 def test_a_shard_comes_back(tmp_path: Path) -> None:
-    asked = [said(3, 2), said(5, 4, stranger=2**61 + 1)]
+    asked = [said(3, 2), said(5, 4, speaker=2**61 + 1)]
     write_shard(tmp_path / "0-00000.safetensors", asked)
     for one, other in zip(asked, read_shard(tmp_path / "0-00000.safetensors"), strict=True):
-        assert (one.text, one.voice, one.facts, one.stranger) == (other.text, other.voice, other.facts, other.stranger)
+        assert (one.text, one.voice, one.facts, one.speaker) == (other.text, other.voice, other.facts, other.speaker)
         assert np.array_equal(one.sound, other.sound) and np.array_equal(one.phones, other.phones)
 
 

@@ -14,7 +14,7 @@ from training_kit import Hummer
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.request import Request
 from omnitts_cli.speech.load import open_engine
-from omnitts_cli.training import parts
+from omnitts_cli.training import checkpoints
 from omnitts_cli.training.codec_stage import CodecStage
 from omnitts_cli.training.export import export
 from omnitts_cli.training.ids import codec_ids
@@ -32,7 +32,7 @@ from omnitts_cli.voices import Cloned, Named
 def test_a_row_is_the_vector_of_a_clone(small: Recipe, tokens: Tokens, lines: list[Line], tmp_path: Path) -> None:
     torch.manual_seed(0)
     CodecStage(small, CPUDevice(1), SoundPool(0.001, torch.device("cpu")), Team()).save(tmp_path)
-    parts.save(tmp_path, "speech", parts.gather(speech=Speech(small, tokens)))
+    checkpoints.save(tmp_path, "speech", checkpoints.gather(speech=Speech(small, tokens)))
     folder = tmp_path / "tiny"
     export(small, tmp_path, tokens, folder)
     before, old = load_file(folder / "model.safetensors"), json.loads((folder / "config.json").read_text())

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
-from omnitts_cli.training.pool import FOLDER, PASSING, ShardReader
+from omnitts_cli.training.pool import FOLDER, UNNAMED, ShardReader
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.speak_stage import _all, _asked, speak
 from omnitts_cli.training.teacher import Spoken, TeacherVoice
@@ -29,11 +29,11 @@ class Notes:
 
 def test_unnamed_speakers_say_two_texts_each(small: Recipe) -> None:
     asked = _asked(random.Random(0), small, Notes.names, 100, 400)
-    strangers = Counter(stranger for _, voice, stranger, _ in asked if voice == PASSING)
-    assert set(strangers.values()) == {2}
-    assert 0.2 < 2 * len(strangers) / len(asked) < 0.4  # the shares of the recipe
+    speakers = Counter(number for _, voice, number, _ in asked if voice == UNNAMED)
+    assert set(speakers.values()) == {2}
+    assert 0.2 < 2 * len(speakers) / len(asked) < 0.4  # the shares of the recipe
     assert 0.3 < sum(voice == 0 for _, voice, _, _ in asked) / len(asked) < 0.5
-    assert {voice for _, voice, _, _ in asked} == {PASSING, *range(len(small.voices))}
+    assert {voice for _, voice, _, _ in asked} == {UNNAMED, *range(len(small.voices))}
 
 
 def test_the_order_stays_and_the_british_read_british() -> None:
@@ -49,5 +49,5 @@ def test_speech_is_written_to_shards(small: Recipe, lines: list[Line], hummer: t
     speak(brief, hummer(), lines, tmp_path, 3, 0.01, 60)
     utterances = ShardReader(tmp_path / FOLDER).read(at_least=20)
     assert all(len(u.sound) <= small.teacher.longest * 24000 for u in utterances)
-    strangers = [u.stranger for u in utterances if u.voice == PASSING]
-    assert strangers[::2] == strangers[1::2] and len(strangers) > 0
+    speakers = [u.speaker for u in utterances if u.voice == UNNAMED]
+    assert speakers[::2] == speakers[1::2] and len(speakers) > 0

@@ -8,18 +8,18 @@ import pytest
 import torch
 from training_kit import stage_of
 
-from omnitts_cli.training import parts
+from omnitts_cli.training import checkpoints
 from omnitts_cli.training.recipe import Recipe
-from omnitts_cli.training.speech_stage import SpeechStage, one_thread
+from omnitts_cli.training.speech_stage import STORED_HEADS, SpeechStage, one_thread
 
 
 def without_numbers(stage: SpeechStage) -> None:
     """Everything that a step reads becomes a shape: whoever asks it for a number gets an error."""
-    for table in (*stage.dataset.tables, *stage.dataset.strangers):
+    for table in (*stage.dataset.tables, *stage.dataset.unnamed):
         for name, value in vars(table).items():
             if isinstance(value, torch.Tensor):
                 setattr(table, name, value.to("meta"))
-    for module in (stage.speech, stage.phones, stage.guesses):
+    for module in (stage.speech, stage.phones, stage.speaker_heads):
         module.to("meta")
     for name in ("every_token", "offsets", "weights", "losses", "gradients"):
         setattr(stage, name, getattr(stage, name).to("meta"))
@@ -37,7 +37,7 @@ def test_a_step_never_asks_for_a_number(one_length: Recipe) -> None:
 
 def test_what_it_draws_is_kept_for_the_next_time(one_length: Recipe) -> None:
     stage = stage_of(one_length)
-    tables = stage.dataset.tables[0], stage.dataset.strangers[0]
+    tables = stage.dataset.tables[0], stage.dataset.unnamed[0]
     for _ in range(6):
         stage.learn(0)
     for table in tables:
@@ -46,7 +46,7 @@ def test_what_it_draws_is_kept_for_the_next_time(one_length: Recipe) -> None:
         # the leading group and what lies behind the end stay as they are
         assert changed[..., 1:].any() and not changed[..., 0].any()
         assert torch.equal(table.drawn[: table.added][~frames], table.codes[: table.added][~frames])
-    for held in (*stage.dataset.held_back, *stage.dataset.held_strangers):
+    for held in (*stage.dataset.held_back, *stage.dataset.held_back_unnamed):
         assert torch.equal(held.drawn[:-1], held.codes)
 
 
@@ -82,10 +82,10 @@ def test_a_checkpoint_is_a_beginning(small: Recipe, tmp_path: Path) -> None:
         for weight in old.learned:
             weight.add_(1.0)
     old.save(tmp_path)
-    saved = parts.load(tmp_path, "speech")
+    saved = checkpoints.load(tmp_path, "speech")
     new.resume(saved)
     assert all(torch.equal(a, b) for a, b in zip(old.learned, new.learned, strict=True))
-    # one that guesses by the vector alone is one too
-    new.resume({name: t for name, t in saved.items() if not name.startswith("guesses.along")})
+    # a checkpoint without the per-frame head loads too
+    new.resume({name: t for name, t in saved.items() if not name.startswith(f"{STORED_HEADS}.along")})
     with pytest.raises(RuntimeError, match="Missing key"):
         new.resume({name: t for name, t in saved.items() if not name.startswith("phones")})

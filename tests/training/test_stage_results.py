@@ -11,7 +11,7 @@ import omnitts_cli
 from omnitts_cli.errors import ModelError
 from omnitts_cli.training import recipe
 from omnitts_cli.training.recipe import Recipe
-from omnitts_cli.training.settled import settled_codec
+from omnitts_cli.training.stage_results import trained_codec
 
 SHIPPED = Path(omnitts_cli.__file__).parent / "embedded"
 
@@ -19,7 +19,7 @@ SHIPPED = Path(omnitts_cli.__file__).parent / "embedded"
 def test_the_shipped_codec_repeats_a_sound() -> None:
     """A buzz of eight frames keeps its length, its loudness and its silence."""
     made = recipe.read()
-    codec = settled_codec(made, SHIPPED)
+    codec = trained_codec(made, SHIPPED)
     time = torch.arange(8 * 1920) / 24000
     buzz = sum(torch.sin(2 * torch.pi * 120 * n * time) / n for n in range(1, 12)) * 0.05
     sound = torch.cat([torch.zeros(4 * 1920), buzz])[None]
@@ -34,4 +34,4 @@ def test_the_shipped_codec_repeats_a_sound() -> None:
 
 def test_without_a_codec_the_error_names_the_next_step(small: Recipe, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="no codec"):
-        settled_codec(small, tmp_path)
+        trained_codec(small, tmp_path)

@@ -4,44 +4,44 @@ from __future__ import annotations
 
 import torch
 
-from omnitts_cli.training.guesses import Guesses
+from omnitts_cli.training.speaker_heads import SpeakerHeads
 from omnitts_cli.training.teacher import FACTS, STYLE, Facts
 
 
-def test_guesses_are_learned_from_what_the_vector_says() -> None:
+def test_facts_are_learned_from_the_vector() -> None:
     torch.manual_seed(0)
     known = [(1.0, 0.0, 240.0, 6.0), (0.0, 1.0, 90.0, 4.0), (1.0, 1.0, 170.0, 3.0)]
     made = torch.tensor([Facts(*four, (n - 1.0,) * STYLE).numbers() for n, four in enumerate(known)])
     vectors = torch.zeros(3, 32)
     vectors[:, :FACTS] = 3 * made
-    guesses = Guesses(32)
-    optimiser = torch.optim.Adam(guesses.parameters(), 0.05)
+    heads = SpeakerHeads(32)
+    optimiser = torch.optim.Adam(heads.parameters(), 0.05)
     losses = []
     for _ in range(150):
-        loss = guesses(vectors, made)
+        loss = heads(vectors, made)
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
         losses.append(loss.item())
     assert losses[-1] < 0.05 < 0.5 < losses[0]
-    assert guesses(torch.zeros(3, 32), made) > 0.3
+    assert heads(torch.zeros(3, 32), made) > 0.3
 
 
-def test_guesses_by_frame_count_only_where_a_frame_follows() -> None:
+def test_the_loss_per_frame_counts_only_where_a_frame_follows() -> None:
     torch.manual_seed(0)
-    guesses, made = Guesses(32), torch.randn(2, FACTS)
+    heads, made = SpeakerHeads(32), torch.randn(2, FACTS)
     hidden, followed = torch.randn(2, 5, 32), torch.tensor([[False, True, True, False, False]] * 2)
-    wrong = guesses.each_frame(hidden, followed, made)
-    by_hand = (guesses.along(hidden[:, 1:3]) - made[:, None]).square().mean()
+    wrong = heads.each_frame(hidden, followed, made)
+    by_hand = (heads.along(hidden[:, 1:3]) - made[:, None]).square().mean()
     assert torch.allclose(wrong, by_hand)
-    assert guesses.each_frame(hidden, torch.zeros_like(followed), made) == 0
+    assert heads.each_frame(hidden, torch.zeros_like(followed), made) == 0
 
 
 def test_the_mean_of_the_vectors_follows_the_last_batches() -> None:
-    guesses = Guesses(8)
+    heads = SpeakerHeads(8)
     for n in range(10):
-        guesses.follow(torch.full((3, 8), float(n)))
-    assert torch.allclose(guesses.centre, torch.full((8,), 4.5))
+        heads.follow(torch.full((3, 8), float(n)))
+    assert torch.allclose(heads.centre, torch.full((8,), 4.5))
     for _ in range(5000):
-        guesses.follow(torch.full((3, 8), 20.0))
-    assert torch.allclose(guesses.centre, torch.full((8,), 20.0), atol=0.5)
+        heads.follow(torch.full((3, 8), 20.0))
+    assert torch.allclose(heads.centre, torch.full((8,), 20.0), atol=0.5)

@@ -9,14 +9,14 @@ from torch import Tensor, nn
 from omnitts_cli.training.teacher import FACTS
 
 
-class Guesses(nn.Module):
-    """Vector -> sex, accent, pitch, tempo and the numbers of the teacher's style."""
+class SpeakerHeads(nn.Module):
+    """Predicts sex, accent, pitch, tempo and the teacher's style vector."""
 
     def __init__(self, hidden: int) -> None:
         super().__init__()
         self.out = nn.Linear(hidden, FACTS)
         self.along = nn.Linear(hidden, FACTS)
-        # the mean of all vectors, from which export stretches them
+        # running mean of the vectors; export stretches their distance from it
         self.centre: Tensor
         self.seen: Tensor  # batches
         self.register_buffer("centre", torch.zeros(hidden))
@@ -24,15 +24,15 @@ class Guesses(nn.Module):
 
     @torch.no_grad()
     def follow(self, vectors: Tensor) -> None:
-        """Vectors [n, H] enter the mean, in which the last thousand batches count."""
+        """Update the running mean with vectors [n, H]: plain for a thousand batches, exponential after them."""
         self.seen += 1
         self.centre.lerp_(vectors.mean(0), (1 / self.seen).clamp(min=0.001))
 
     def forward(self, vectors: Tensor, facts: Tensor) -> Tensor:
-        """vectors [n, H], facts [n, FACTS] -> how wrong the guesses are, a number."""
+        """vectors [n, H], facts [n, FACTS] -> mean squared error of the predictions, a scalar."""
         return F.mse_loss(self.out(vectors).float(), facts)
 
     def each_frame(self, hidden: Tensor, followed: Tensor, facts: Tensor) -> Tensor:
-        """The same for hidden states [m, L, H], where a frame follows [m, L]; facts [m, FACTS]."""
+        """The same for hidden states [m, L, H], at positions that a frame follows [m, L]; facts [m, FACTS]."""
         wrong = (self.along(hidden).float() - facts[:, None]).square().mean(-1)
         return (wrong * followed).sum() / followed.sum().clamp(min=1)

@@ -10,7 +10,7 @@ import math
 import random
 from collections.abc import Sequence
 
-from omnitts_cli.training.recipe import Strangers
+from omnitts_cli.training.recipe import UnnamedSpeakers
 from omnitts_cli.training.teacher import Facts, TeacherVoice
 
 CALM = 4.6
@@ -25,7 +25,7 @@ _BRITISH = ("with a British accent", "with a British accent", "from England", "w
 _AMERICAN = ("with an American accent", "from America")
 
 
-def passing(draw: random.Random, ranges: Strangers, names: Sequence[str]) -> TeacherVoice:
+def random_speaker(draw: random.Random, ranges: UnnamedSpeakers, names: Sequence[str]) -> TeacherVoice:
     """A random speaker: one to four voices, mostly of one sex, at a random pitch and pace."""
     sex = draw.choice("fm")
     group = [name for name in names if name[1] == sex or draw.random() < ranges.crossing]

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from omnitts_cli.training.batches import Batch, cloned, designed, lay_out
-from omnitts_cli.training.dataset import StrangerTable
+from omnitts_cli.training.dataset import UnnamedTable
 from omnitts_cli.training.ids import CodecIds, TextIds
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.speech import Speech
@@ -18,8 +18,8 @@ Rows = Callable[[Batch, Tensor | None], Tensor]
 
 
 @torch.no_grad()
-def held_strangers(
-    speech: Speech, rows: Rows, tables: list[StrangerTable], recipe: Recipe, ids: tuple[CodecIds, TextIds]
+def unnamed_speaker_losses(
+    speech: Speech, rows: Rows, tables: list[UnnamedTable], recipe: Recipe, ids: tuple[CodecIds, TextIds]
 ) -> dict[str, float]:
     """Losses of the leading group. `held_swapped` is with another speaker's clip: its difference from `held_cloned`
     shows what a clip tells."""

@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 
 from omnitts_cli.training import recipe
-from omnitts_cli.training.strangers import describe, passing
 from omnitts_cli.training.teacher import FACTS, STYLE, Facts
+from omnitts_cli.training.unnamed_speakers import describe, random_speaker
 
 NAMES = ("af_heart", "af_kore", "af_sky", "am_michael", "am_puck", "bf_emma", "bm_george", "bm_lewis")
 PLAIN = Facts(0.0, 0.3, 120.0, 4.6, (0.0,) * STYLE)
@@ -23,8 +23,8 @@ def described(facts: Facts) -> str:
 
 
 def test_unnamed_speakers_differ_and_keep_within_the_ranges() -> None:
-    ranges, draw = recipe.read().strangers, random.Random(0)
-    met = [passing(draw, ranges, NAMES) for _ in range(300)]
+    ranges, draw = recipe.read().unnamed_speakers, random.Random(0)
+    met = [random_speaker(draw, ranges, NAMES) for _ in range(300)]
     assert len(set(met)) == 300 and {name for voice in met for name, _ in voice.mix} == set(NAMES)
     for voice in met:
         assert abs(sum(share for _, share in voice.mix) - 1) < 1e-9

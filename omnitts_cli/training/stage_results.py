@@ -1,5 +1,4 @@
-"""The results of earlier stages as ordinary modules, from a checkpoint or from the finished model in the work
-folder."""
+"""Loads what earlier stages trained, from a checkpoint or from the finished model in the work folder."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ from omnitts_cli.families.common.parts import (
 from omnitts_cli.families.qwen3_tts.cloner import encoder_names, speaker_names
 from omnitts_cli.families.qwen3_tts.family import decoder_names
 from omnitts_cli.models.sources import Names
-from omnitts_cli.training import parts
+from omnitts_cli.training import checkpoints
 from omnitts_cli.training.quantise import LearningQuantiser
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.shapes import Codec, build_codec
@@ -33,13 +32,13 @@ MODEL = "tiny"
 CODEC_FOLDER = "speech_tokenizer"
 
 
-def settled_codec(recipe: Recipe, folder: Path) -> Codec:
+def trained_codec(recipe: Recipe, folder: Path) -> Codec:
     """The codec that the codec stage left in `folder`, or that of the finished model there."""
-    if tensors := parts.load(folder, STEM):
+    if tensors := checkpoints.load(folder, STEM):
         codec = build_codec(recipe.codec)
         quantiser = LearningQuantiser(recipe.codec.groups, recipe.codec.codes, recipe.codec.book_width)
         for name, module in (("encoder", codec.encoder), ("decoder", codec.decoder), ("quantiser", quantiser)):
-            module.load_state_dict(parts.under(name, tensors))
+            module.load_state_dict(checkpoints.under(name, tensors))
         quantiser.settle(codec.encoder.quantiser, codec.decoder.quantiser)
         return codec
     if finished := finished_codec(folder):
