@@ -20,7 +20,7 @@ from omnitts_cli.kernels.ops import Product, Unit
 from omnitts_cli.kernels.triton import codec_wide
 from omnitts_cli.kernels.triton.codec_math import operand, snake, transposed
 from omnitts_cli.kernels.triton.codec_ready import only_compiling, run
-from omnitts_cli.kernels.triton.room import stages_in
+from omnitts_cli.kernels.triton.shared_memory import stages_in
 
 ACTIVATIONS = {"": 0, "snake": 1, "gelu": 2, "swiglu": 3}
 SNAKE = tl.constexpr(1)

@@ -18,7 +18,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 from omnitts_cli.kernels.ops import Product
 from omnitts_cli.kernels.triton.codec_math import operand, snake, transposed
 from omnitts_cli.kernels.triton.codec_ready import run
-from omnitts_cli.kernels.triton.room import stages_in
+from omnitts_cli.kernels.triton.shared_memory import stages_in
 
 HOPPER = 90
 TILES = ((128, 128, 64, 8, 4), (64, 128, 64, 4, 4))

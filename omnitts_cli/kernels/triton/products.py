@@ -25,7 +25,7 @@ from omnitts_cli.kernels.ops import Normed
 from omnitts_cli.kernels.triton import many_rows
 from omnitts_cli.kernels.triton.norms import add_norm, norm
 from omnitts_cli.kernels.triton.overlap import announce, fetch_ahead, overlaps, wait
-from omnitts_cli.kernels.triton.room import stages_in
+from omnitts_cli.kernels.triton.shared_memory import stages_in
 
 PLAIN = tl.constexpr(0)
 ADD = tl.constexpr(1)
