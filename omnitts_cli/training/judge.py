@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -75,8 +75,15 @@ class Goal:
     more: bool = False
 
     def of(self, value: float) -> dict[str, Any]:
-        must, aim = ((value >= g) if self.more else (value <= g) for g in (self.must, self.aim))
-        return {"value": round(value, 4), "must": self.must, "aim": self.aim, "reached": "aim" if aim else must}
+        return {"value": round(value, 4), "must": self.must, "aim": self.aim, "reached": self.reached(value)}
+
+    def reached(self, value: float) -> Literal["aim", "must", "neither"]:
+        if self._meets(value, self.aim):
+            return "aim"
+        return "must" if self._meets(value, self.must) else "neither"
+
+    def _meets(self, value: float, limit: float) -> bool:
+        return value >= limit if self.more else value <= limit
 
 
 GOALS = {
