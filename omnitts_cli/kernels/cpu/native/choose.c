@@ -1,4 +1,4 @@
-// Which of the compiled instruction sets this processor has.
+// Names the best of the compiled instruction sets that this processor supports.
 __attribute__((visibility("default"))) const char *native_variant(void) {
 #if defined(__x86_64__)
     __builtin_cpu_init();

@@ -1,19 +1,20 @@
-// The codec's decoder: the next codes of some streams -> their sound, as one call.
+// The codec's decoder: one call decodes the next codes of several streams to sound.
 //
-// Twin in Python: codec.py of this folder, over FusedSlotDecoder of models/slot_decoder.py, whose layout of the weights
-// this file reads. Layers at the frame rate take all streams together, since reading their weights is most of their
-// work. Layers near the sound go stream by stream and few frames at a time, so that their columns stay in the cache.
+// decoder.py in the parent folder fills the structures below; codec.py there has the same layers in Python. Weights
+// have the layout of FusedSlotDecoder in models/slot_decoder.py. Layers at the frame rate take all streams together,
+// because reading weights dominates their time. Layers near the sample rate take one stream and one frame at a time, so
+// that activations stay in the cache.
 #include "vectors.h"
 
-enum { CODEC_SUM = 64 }; // with 16, ten streams take a tenth longer
+enum { CODEC_SUM = 64 }; // `sum_length` of products; 16 makes ten streams 10 % slower
 
 enum { NONE, SNAKE, GELU, SWIGLU };
 
 typedef struct {         // y = activation(weight [x(t), x(t + dilation), ...] + bias)
-    const float *weight; // panels [outputs, taps * inputs]; of swiglu: panels of the gate, then those of up
-    const float *bias, *scale, *inverse; // filled up to whole panels; NULL where there is none
+    const float *weight; // panels of [outputs, taps * inputs]; for SWIGLU: panels of the gate, then those of up
+    const float *bias, *scale, *inverse; // padded to whole panels; NULL if the layer has none
     int64_t outputs, inputs, taps, dilation, activation;
-    float eps; // of an RMS norm of x before the product; negative: none
+    float eps; // of the RMS norm of x before the product; negative: no norm
 } Product;
 
 typedef struct {
@@ -37,7 +38,7 @@ typedef struct {
     int64_t units;
 } Rise;
 
-typedef struct { // the input of a layer that looks back: `past` columns, then `rate` a frame
+typedef struct { // buffer for the input of a causal convolution: `past` old columns, then `rate` per frame
     int64_t past, rate, channels;
 } Track;
 
@@ -51,17 +52,17 @@ typedef struct {
     int64_t layers, stretches, rises, tracks, groups, codes, book, closing_taps;
     int64_t heads, depth, window, ring, slots, kept, samples;
     float *history, *keys, *values; // [slots, kept]; [layers, slots, heads, ring, depth]
-    int64_t *frames;                // [slots] before this call
+    int64_t *frames;                // [slots] decoded so far
 } Decoder;
 
-typedef struct { // [streams, columns, channels]: columns side by side, streams `stride` apart
+typedef struct { // [streams, columns, channels]: columns are contiguous, streams are `stride` floats apart
     float *x;
     int64_t stride;
 } View;
 
 INLINE View offset_view(View v, int64_t offset) { return (View){v.x ? v.x + offset : NULL, v.stride}; }
 
-// erf is within 2e-7 (Abramowitz and Stegun, 7.1.26)
+// Approximates erf with an error of at most 2e-7 (Abramowitz and Stegun, 7.1.26).
 INLINE vec gelu(vec x) {
     vec a = (vec)((ivec)(x * 0.707106781f) & 0x7FFFFFFF), t = 1.0f / (1.0f + 0.3275911f * a);
     vec p = broadcast(1.061405429f);
@@ -88,17 +89,17 @@ static int64_t outputs_of(const Product *p) {
     return p->activation == SWIGLU ? 2 * padded(p->outputs / 2) : padded(p->outputs);
 }
 
-enum { TILE = 96 }; // rows at most whose results wait in the cache for what follows
+enum { TILE = 96 }; // largest number of rows of a tile, whose results stay in the cache for bias and activation
 
-// Memory for one tile of a product: its inputs, where they must be gathered or normed, and its sums.
+// Floats of scratch memory for one tile: its gathered or normalized inputs, and its results.
 static int64_t tile_scratch(const Product *p) { return TILE * (p->taps * p->inputs + outputs_of(p)); }
 
-// Rows first..first + n of the inputs. Those of several streams, or normed ones, are copied to `scratch`.
+// Input rows first..first + n. They are copied to `scratch` if they span streams or need a norm.
 static Rows gather(const Product *p, View in, int64_t columns, int64_t first, int64_t n, float *scratch) {
     int64_t inputs = p->inputs, stream = first / columns, column = first % columns;
     if (column + n <= columns && p->eps < 0)
-        return (Rows){in.x + stream * in.stride + column * inputs, inputs, p->taps, p->dilation * inputs, inputs,
-                      CODEC_SUM};
+        return (Rows){
+            in.x + stream * in.stride + column * inputs, inputs, p->taps, p->dilation * inputs, inputs, CODEC_SUM};
     int64_t wide = p->taps * inputs;
     for (int64_t r = 0; r < n; r++) {
         const float *x = in.x + stream * in.stride + column * inputs;
@@ -112,7 +113,7 @@ static Rows gather(const Product *p, View in, int64_t columns, int64_t first, in
     return plain_rows(scratch, wide, wide, CODEC_SUM);
 }
 
-// How many rows to take at once: within one stream where it has enough of them to keep the multipliers busy.
+// Rows of the next tile. Tiles end with their stream if streams are long enough, so that no input has to be copied.
 static int64_t tile_rows(int64_t outputs, int64_t rows, int64_t columns, int64_t first) {
     int64_t n = 8192 / outputs / MAX_ROWS * MAX_ROWS;
     n = n < MAX_ROWS ? MAX_ROWS : n > TILE ? TILE : n;
@@ -125,7 +126,7 @@ static void add_bias(const Product *p, float *y, int64_t outputs) {
         for (int64_t i = 0; i < outputs; i += LANES) store(y + i, load(y + i) + load(p->bias + i));
 }
 
-// `out_f32` gets the product with bias and residual, `out` the activation of it; both may be absent.
+// `out_f32` gets the product plus bias and residual, `out` the activation of that. Each may be empty.
 static void product(const Product *p, View in, int64_t streams, int64_t columns, View residual, View out_f32, View out,
                     float *scratch) {
     int64_t rows = streams * columns, outputs = outputs_of(p), wide = p->outputs;
@@ -149,7 +150,7 @@ static void product(const Product *p, View in, int64_t streams, int64_t columns,
     }
 }
 
-// y = residual + point(conv(x)); `out` gets its activation, `residual` becomes y with `keep`.
+// y = residual + point(conv(x)). `out` gets the activation of y; with `keep`, `residual` is overwritten by y.
 static void residual_unit(const Unit *u, View in, int64_t streams, int64_t columns, View residual, int keep, View out,
                           float *scratch) {
     int64_t rows = streams * columns, outputs = outputs_of(&u->conv), channels = u->point.outputs;
@@ -175,7 +176,8 @@ static void residual_unit(const Unit *u, View in, int64_t streams, int64_t colum
     }
 }
 
-// qkv [length, 3, heads, depth] of one stream: rotate, write keys and values, attend to the last `window` frames.
+// Attention over the last `window` frames for one stream: rotates qkv [length, 3, heads, depth] in place, stores keys
+// and values in the ring, attends.
 static void attend_window(const Decoder *d, int64_t layer, int64_t slot, float *qkv, int64_t length, float *scores,
                           float *out) {
     const int64_t depth = d->depth, half = depth / 2, wide = d->heads * depth, before = d->frames[slot];
@@ -184,7 +186,7 @@ static void attend_window(const Decoder *d, int64_t layer, int64_t slot, float *
     for (int64_t t = 0; t < length; t++)
         for (int64_t i = 0; i < half; i++) {
             float angle = (float)(before + t) * d->rates[i], c = cosf(angle), s = sinf(angle);
-            for (int64_t head = 0; head < 2 * d->heads; head++) { // of queries, then of keys
+            for (int64_t head = 0; head < 2 * d->heads; head++) { // heads of the queries, then those of the keys
                 float *x = qkv + t * 3 * wide + head * depth, low = x[i], high = x[i + half];
                 x[i] = low * c - high * s;
                 x[i + half] = high * c + low * s;
@@ -212,7 +214,7 @@ static void attend_window(const Decoder *d, int64_t layer, int64_t slot, float *
         }
 }
 
-// A convolution of each channel by itself, then layer norm without weights. x [columns + taps - 1, channels]
+// A depthwise convolution of x [columns + taps - 1, channels], then layer norm without weights.
 static void depthwise_norm(const Stretch *s, const float *x, int64_t columns, int64_t channels, float *out) {
     for (int64_t t = 0; t < columns; t++, out += channels) {
         float mean = 0, square = 0;
@@ -228,8 +230,8 @@ static void depthwise_norm(const Stretch *s, const float *x, int64_t columns, in
     }
 }
 
-typedef struct {     // memory of one call
-    View tracks[64]; // whole tracks, the past in front
+typedef struct {     // buffers of one call
+    View tracks[64]; // tracks with their past columns in front
     float *x, *qkv, *attended, *hidden, *wide, *mixed, *scratch;
 } DecoderWork;
 
@@ -252,8 +254,8 @@ static void transformer(const Decoder *d, const DecoderWork *w, const int64_t *s
     }
 }
 
-// Frames first..first + length of a rise and its units, for `streams` streams from `stream` on. The track of the rise
-// is number `track`; those of its units and of what follows come next.
+// Runs a rise and its units on frames first..first + length of `streams` streams, beginning with number `stream`. The
+// rise reads track `track`, each unit the next one; all write to the track after the one they read.
 static void run_rise(const Decoder *d, const DecoderWork *w, const Rise *rise, int64_t track, int64_t stream,
                      int64_t streams, int64_t first, int64_t length) {
     const Track *in = d->track + track, *made = in + 1;
@@ -274,7 +276,7 @@ static void run_rise(const Decoder *d, const DecoderWork *w, const Rise *rise, i
 
 static int64_t weights_of(const Product *p) { return outputs_of(p) * p->taps * p->inputs; }
 
-// The first rise from which on all weights together fit into a share of the level-2 cache.
+// The first rise from which on all weights fit in a part of the L2 cache (192 Ki floats).
 static int64_t first_cached_rise(const Decoder *d) {
     int64_t floats = 0, first = d->rises;
     while (first > 0) {
@@ -344,7 +346,7 @@ static void run(const Decoder *d, const DecoderWork *w, const int64_t *codes, co
         }
 }
 
-// Histories to the front of the tracks, or with `back` from their ends.
+// Copies each stream's history to the front of the tracks or, with `back`, the end of the tracks to the history.
 static void move_history(const Decoder *d, const DecoderWork *w, const int64_t *slots, int64_t streams, int64_t length,
                          int back) {
     for (int64_t s = 0; s < streams; s++) {
@@ -382,7 +384,8 @@ static int64_t max_scratch(const Decoder *d) {
     return most;
 }
 
-// codes [streams, length, groups] of `slots` -> sound [streams, length * samples]. 0, or 1 without memory.
+// Decodes codes [streams, length, groups] of `slots` to sound [streams, length * samples]. Returns 1 if memory ran out,
+// otherwise 0.
 EXPORT int FUNCTION(decode)(const Decoder *d, const int64_t *codes, const int64_t *slots, int64_t streams,
                             int64_t length, float *sound) {
     DecoderWork w;

@@ -1,12 +1,12 @@
-// The language side: a stack of decoder layers, draws of codes, and a whole frame of many slots.
+// The language side: a stack of decoder layers, sampling of codes, and a whole frame for many slots.
 //
-// Twins in Python: stack.py, draw.py, frame.py of this folder. Nothing here keeps state; memory comes from the caller,
-// or lives for one call.
+// language.py in the parent folder fills the structures below; stack.py, draw.py and frame.py there are the same
+// operations in Python. Nothing here keeps state: buffers belong to the caller or are freed at the end of the call.
 #include "vectors.h"
 
-enum { LANGUAGE_SUM = 16 }; // short sums: logits as near to the exact ones as torch's
+enum { LANGUAGE_SUM = 16 }; // `sum_length` of products: with 16, logits are as accurate as torch's
 
-typedef struct { // weights in panels, with the norm in front of each multiplied in
+typedef struct { // weights in panels, multiplied by the weights of the norm before them
     const float *qkv;
     const float *qk_norm;              // [heads + kv_heads, depth]
     const float *out, *gate_up, *down; // gate_up: panels of the gate, then panels of up
@@ -30,7 +30,7 @@ static int64_t stack_scratch(const Stack *s, int64_t rows) {
     return rows * (padded(s->hidden) + padded(heads) + s->heads * s->depth + 2 * padded(s->inner));
 }
 
-// Queries and keys: each head over its root mean square, times its weight, rotated.
+// RMS norm and rotary embedding of each head of the queries and keys.
 static void norm_and_rotate(const Stack *s, const Layer *l, const float *cos, const float *sin, float *qk) {
     int64_t half = s->depth / 2;
     for (int64_t head = 0; head < s->heads + s->kv_heads; head++, qk += s->depth) {
@@ -54,8 +54,8 @@ static void attend(const float *query, const float *keys, const float *values, i
     for (int64_t i = 0; i < depth; i++) out[i] *= inverse;
 }
 
-// x [rows, padded hidden] through all layers, in place; `normed` gets the result. `scratch` has stack_scratch floats,
-// `scores` one for each position. Rows of one slot come in the order of their positions.
+// Runs x [rows, padded hidden] through all layers, in place; `normed` gets the result. `scratch` has stack_scratch
+// floats, `scores` one for each position. Rows of the same slot must be in the order of their positions.
 static void run_stack(const Stack *s, const Cache *cache, float *x, int64_t rows, const int64_t *slots,
                       const int64_t *positions, float *normed, float *scratch, float *scores) {
     const int64_t depth = s->depth, heads = s->heads * depth, kv = s->kv_heads * depth;
@@ -100,7 +100,8 @@ static void run_stack(const Stack *s, const Cache *cache, float *x, int64_t rows
     }
 }
 
-// rows [N, hidden] at `positions` of `slots` -> out [N, hidden], which may be the same memory. 0, or 1 without memory.
+// Runs rows [count, hidden] at `positions` of `slots` through the stack; `out` may be `rows`. Returns 1 if memory ran
+// out, otherwise 0.
 EXPORT int FUNCTION(stack)(const Stack *s, const Cache *cache, const float *rows, int64_t count, const int64_t *slots,
                            const int64_t *positions, float *out) {
     int64_t wide = padded(s->hidden), scratch = stack_scratch(s, count), copy = count * wide;
@@ -114,7 +115,7 @@ EXPORT int FUNCTION(stack)(const Stack *s, const Cache *cache, const float *rows
     return 0;
 }
 
-// ---- draws
+// ---- sampling
 
 static uint32_t mix(uint32_t x) {
     x = (x ^ x >> 16) * 0x21F0AAADu;
@@ -122,20 +123,20 @@ static uint32_t mix(uint32_t x) {
     return x ^ x >> 15;
 }
 
-// A number in [0, 1) addressed by (seed, frame, group), and by nothing else.
+// A random number in [0, 1) that depends only on (seed, frame, group).
 static double uniform(int64_t seed, int64_t frame, int64_t group) {
     uint32_t bits = mix(mix(mix((uint32_t)(frame * 64 + group)) ^ (uint32_t)seed) ^ (uint32_t)((uint64_t)seed >> 32));
     return (bits >> 8) * 0x1p-24;
 }
 
-// Integers that sort as the floats do.
+// An integer that compares as the float does.
 static int32_t sortable(float x) {
     int32_t bits;
     memcpy(&bits, &x, 4);
     return bits < 0 ? bits ^ 0x7FFFFFFF : bits;
 }
 
-// The k-th largest of `size` floats, bit by bit: how many are at least as large decides each.
+// The k-th largest of `size` floats. Finds its bits from the highest: a bit is set if at least k floats are as large.
 static float kth_largest(const float *x, int64_t size, int64_t k, int32_t *keys) {
     for (int64_t i = 0; i < size; i++) keys[i] = sortable(x[i]);
     int32_t threshold = INT32_MIN;
@@ -160,7 +161,7 @@ static int by_score_descending(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
-// The lowest score inside the first `top_p` of the mass; `candidates` gets sorted.
+// The lowest score of the nucleus: the most likely candidates whose mass reaches `top_p`. Sorts `candidates`.
 static float nucleus(Candidate *candidates, int64_t count, double top_p) {
     qsort(candidates, count, sizeof *candidates, by_score_descending);
     double sum = 0, above = 0;
@@ -186,7 +187,7 @@ static int64_t draw(float *scores, int64_t size, int64_t group, const Sampling *
     if (!(s->temperature > 0)) return best;
     for (int64_t i = 0; i < size; i++) scores[i] /= s->temperature;
     float top = scores[best], threshold = -INFINITY;
-    if (!isfinite(top)) return best; // broken, or a temperature of next to nothing
+    if (!isfinite(top)) return best; // infinite logits, or a temperature so low that scores overflow
     Candidate *candidates = (Candidate *)scratch;
     int32_t *keys = (int32_t *)(candidates + size), *codes = keys + size;
     if (0 < s->top_k && s->top_k < size) threshold = kth_largest(scores, size, s->top_k, keys);
@@ -214,7 +215,7 @@ static int64_t draw(float *scores, int64_t size, int64_t group, const Sampling *
     return codes[drawn];
 }
 
-// One code for each row of logits [rows, size]. 0, or 1 without memory.
+// Draws a code for each row of logits [rows, size]. Returns 1 if memory ran out, otherwise 0.
 EXPORT int FUNCTION(choose)(const float *logits, int64_t rows, int64_t size, int64_t group, const int64_t *seeds,
                             const int64_t *frames, const float *temperature, const int64_t *top_k, const float *top_p,
                             int64_t *codes) {
@@ -232,17 +233,17 @@ EXPORT int FUNCTION(choose)(const float *logits, int64_t rows, int64_t size, int
 
 // ---- a frame
 
-enum { RUNNING, END, LIMIT, STALL, BROKEN }; // why a slot has stopped, as plain_frame.py has it
+enum { RUNNING, END, LIMIT, STALL, BROKEN }; // why a slot stopped; the values are those of plain_frame.py
 
-typedef struct { // everything that a frame reads and writes; columns have one entry a slot
+typedef struct { // all inputs and outputs of a frame; the arrays at the end have one entry per slot
     const Stack *talker, *predictor;
-    Cache cache;                         // the talker's
+    Cache cache;                         // of the talker
     const float *rope_cos, *rope_sin;    // of the predictor's positions
-    const float *head;                   // [vocabulary] outputs in panels
-    const float *heads;                  // [groups - 1] times [codes] outputs in panels
-    const float *project, *project_bias; // the talker's width to the predictor's; NULL where they are the same
-    const float *const *inputs;          // [groups - 1] tables: the predictor's input row after each code of a group
-    const float *first, *rest;           // [vocabulary, hidden], [groups - 1, codes, hidden]: the sum is the next row
+    const float *head;                   // panels of [vocabulary] outputs
+    const float *heads;                  // groups - 1 times panels of [codes] outputs
+    const float *project, *project_bias; // from the talker's width to the predictor's; NULL if they are equal
+    const float *const *inputs;          // groups - 1 tables: the predictor's input row for each code of a group
+    const float *first, *rest;           // [vocabulary, hidden], [groups - 1, codes, hidden]: summed to the next row
     int64_t vocabulary, audio, end, groups, codes, least_frames, stall;
     int64_t text_rows, frames;
     float *row;
@@ -254,7 +255,7 @@ typedef struct { // everything that a frame reads and writes; columns have one e
     const uint8_t *ignore_end;
 } Frame;
 
-// Whether a slot makes a frame now, and if so the row that its talker reads.
+// Returns whether a slot can make a frame now; if so, x gets the talker's input row.
 static int input_row(const Frame *f, int64_t slot, float *x) {
     const int64_t hidden = f->talker->hidden, made = f->made[slot];
     int has_text = made <= f->written[slot];
@@ -267,7 +268,8 @@ static int input_row(const Frame *f, int64_t slot, float *x) {
     return 1;
 }
 
-// Group 0 before temperature: repetition penalty, least length, nothing but audio codes and the end.
+// Scores of group 0 before temperature: applies the repetition penalty, allows only audio codes and the end code, and
+// no end before the least length.
 static void first_scores(const Frame *f, int64_t slot, const float *logits, float *scores) {
     const uint8_t *seen = f->seen + slot * f->audio;
     float penalty = f->penalty[slot];
@@ -291,7 +293,7 @@ static void finish(const Frame *f, int64_t slot, const float *logits, const int6
     f->seen[slot * f->audio + (first < f->audio ? first : f->audio - 1)] = 1;
     f->position[slot]++;
     f->made[slot] = made + 1;
-    // a user's fixed number of frames is made whatever it sounds like
+    // with a fixed number of frames, repeated codes do not stop the slot
     f->repeats[slot] = f->ignore_end[slot] ? 0 : first == f->last[slot] ? f->repeats[slot] + 1 : 1;
     f->last[slot] = first;
     f->stop[slot] = made + 1 >= f->limit[slot] ? LIMIT : f->repeats[slot] >= f->stall ? STALL : RUNNING;
@@ -302,13 +304,14 @@ static void finish(const Frame *f, int64_t slot, const float *logits, const int6
         add_scaled(row, f->rest + ((g - 1) * f->codes + codes[g]) * hidden, 1.0f, hidden);
 }
 
-typedef struct { // memory of one call for up to `rows` rows
+typedef struct { // buffers of one call
     float *x, *hidden, *normed, *scratch, *logits, *scores, *keys, *values;
     int64_t *slots, *row_slots, *positions, *codes;
     char *draw;
 } FrameWork;
 
-// codes[row][0] is given; the rest is drawn. The first pass reads two rows: the talker's hidden state and that code's.
+// Draws codes[row][1..] after the given codes[row][0]. The first pass reads two rows per slot: the talker's hidden
+// state and the row of code 0.
 static void predict(const Frame *f, const int64_t *slots, int64_t count, FrameWork *w) {
     const Stack *s = f->predictor;
     const int64_t wide = padded(s->hidden), talker = padded(f->talker->hidden), outputs = padded(f->codes);
@@ -324,10 +327,10 @@ static void predict(const Frame *f, const int64_t *slots, int64_t count, FrameWo
             memcpy(x, w->hidden + r * talker, 4 * s->hidden);
     }
     for (int64_t g = 1; g < f->groups; g++) {
-        const int64_t each = g == 1 ? 2 : 1; // rows a slot
+        const int64_t each = g == 1 ? 2 : 1; // rows per slot
         for (int64_t r = 0; r < count; r++) {
             int64_t code = w->codes[r * f->groups + g - 1], at = each * r + each - 1;
-            if (code >= f->codes) code = f->codes - 1; // the end has no row here; what follows it is never used
+            if (code >= f->codes) code = f->codes - 1; // the end code has no row; codes drawn after it are not used
             memcpy(w->x + at * wide, f->inputs[g - 1] + code * s->hidden, 4 * s->hidden);
             for (int64_t k = 0; k < each; k++) {
                 w->row_slots[each * r + k] = r;
@@ -340,14 +343,14 @@ static void predict(const Frame *f, const int64_t *slots, int64_t count, FrameWo
         for (int64_t r = 0; r < count; r++) {
             int64_t slot = slots[r];
             Sampling sampling = {f->seed[slot], f->made[slot], f->predictor_top_k[slot], f->predictor_temperature[slot],
-                        f->predictor_top_p[slot]};
+                                 f->predictor_top_p[slot]};
             w->codes[r * f->groups + g] = draw(w->logits + r * outputs, f->codes, g, &sampling, w->draw);
         }
     }
 }
 
-// One frame for each of `slots` [count] that can make one: talker, group 0, predictor, next row, why it stopped.
-// Twice the same slot is the same as once. 0, or 1 without memory.
+// Makes one frame for each of `slots` [count] that can make one: talker, group 0, predictor, next input row, reason to
+// stop. A slot that is listed twice makes one frame. Returns 1 if memory ran out, otherwise 0.
 EXPORT int FUNCTION(frame)(const Frame *f, const int64_t *slots, int64_t count) {
     const Stack *t = f->talker, *p = f->predictor;
     const int64_t wide = padded(t->hidden), vocabulary = padded(f->vocabulary), narrow = padded(p->hidden);

@@ -1,7 +1,8 @@
-// Vectors of floats, a few functions of them, and the matrix product that everything else is made of.
+// SIMD vectors of floats, elementwise functions, and the matrix product that all layers use.
 //
-// Every file is compiled once per instruction set. FUNCTION(name) adds the set's suffix, so that all of them fit into
-// one library. The order of every sum depends on the shapes alone: a row gives the same bits whatever is beside it.
+// language.c and codec.c are compiled once per instruction set. FUNCTION(name) adds the name of the set, so that all
+// variants link into one library. The order of additions depends only on the shapes: the result of a row does not
+// depend on the other rows of a call.
 #pragma once
 #include <math.h>
 #include <stdint.h>
@@ -21,15 +22,16 @@
 
 #if defined(__AVX512F__)
 #include <immintrin.h>
-enum { LANES = 16, MAX_ROWS = 12, MAX_SUMS = 24 }; // of 32 registers
+// lanes of a vector, rows of a tile, and registers for the sums of a tile
+enum { LANES = 16, MAX_ROWS = 12, MAX_SUMS = 24 }; // 32 vector registers
 #elif defined(__AVX2__) && defined(__FMA__)
-enum { LANES = 8, MAX_ROWS = 6, MAX_SUMS = 12 }; // of 16
+enum { LANES = 8, MAX_ROWS = 6, MAX_SUMS = 12 }; // 16 vector registers
 #elif defined(__aarch64__)
-enum { LANES = 4, MAX_ROWS = 6, MAX_SUMS = 24 }; // of 32
+enum { LANES = 4, MAX_ROWS = 6, MAX_SUMS = 24 }; // 32 vector registers
 #else
-enum { LANES = 4, MAX_ROWS = 3, MAX_SUMS = 12 }; // of 16
+enum { LANES = 4, MAX_ROWS = 3, MAX_SUMS = 12 }; // 16 vector registers
 #endif
-enum { PANEL = 16, PARTS = PANEL / LANES }; // outputs whose weights lie side by side, and vectors of them
+enum { PANEL = 16, PARTS = PANEL / LANES }; // outputs in a panel of weights; vectors in a panel
 
 typedef float vec __attribute__((vector_size(4 * LANES)));
 typedef int32_t ivec __attribute__((vector_size(4 * LANES)));
@@ -55,13 +57,13 @@ INLINE float sum_lanes(vec v) {
 INLINE int64_t max_of(int64_t a, int64_t b) { return a > b ? a : b; }
 INLINE int64_t padded(int64_t n) { return (n + PANEL - 1) / PANEL * PANEL; }
 
-// e^x within 2e-7 of its value; below -87 it is next to nothing, above 88 it is e^88.
+// e^x with a relative error of at most 2e-7, for x clamped to -87..88.
 INLINE vec exponential(vec x) {
     x = blend(x < broadcast(-87.0f), broadcast(-87.0f), x);
     x = blend(x > broadcast(88.0f), broadcast(88.0f), x);
-    const vec magic = broadcast(12582912.0f); // 1.5 * 2^23: adding it rounds to a whole number
+    const vec magic = broadcast(12582912.0f); // 1.5 * 2^23: adding it rounds to an integer
     vec n = x * 1.44269504f + magic;
-    ivec power = ((ivec)n << 23) + (127 << 23); // the low bits of `magic` are zeros
+    ivec power = ((ivec)n << 23) + (127 << 23); // the low bits of `n` hold the integer
     n -= magic;
     vec r = x - n * 0.693359375f;
     r -= n * -2.12194440e-4f;
@@ -76,7 +78,7 @@ INLINE vec exponential(vec x) {
 
 INLINE vec silu(vec x) { return x / (1.0f + exponential(-x)); }
 
-// x + sin^2(x * scale) * inverse. The square has the period pi and is even, so one polynomial on -pi/2..pi/2 is enough.
+// x + sin^2(x * scale) * inverse. sin^2 has period pi, so a polynomial for sin on -pi/2..pi/2 is enough.
 INLINE vec snake(vec x, vec scale, vec inverse) {
     const vec magic = broadcast(12582912.0f);
     vec a = x * scale;
@@ -106,7 +108,7 @@ INLINE float dot(const float *a, const float *b, int64_t n) {
     return sum;
 }
 
-// n is a whole number of panels.
+// `n` is a multiple of LANES.
 INLINE void add_to(float *y, const float *x, int64_t n) {
     for (int64_t i = 0; i < n; i += LANES) store(y + i, load(y + i) + load(x + i));
 }
@@ -117,13 +119,13 @@ INLINE void add_scaled(float *y, const float *x, float factor, int64_t n) {
     for (; i < n; i++) y[i] += x[i] * factor;
 }
 
-// x[0..n) -> x / sqrt(mean of squares + eps)
+// y = x / sqrt(mean(x^2) + eps)
 INLINE void rms_norm(const float *x, float *y, int64_t n, float eps) {
     float factor = (float)(1.0 / sqrt((double)dot(x, x, n) / (double)n + eps));
     for (int64_t i = 0; i < n; i++) y[i] = x[i] * factor;
 }
 
-// e^(x - max) of n scores in place, and one over their sum.
+// Replaces n scores by e^(score - max) and returns the inverse of their sum.
 INLINE float softmax(float *x, int64_t n) {
     float top = x[0];
     for (int64_t i = 1; i < n; i++) top = x[i] > top ? x[i] : top;
@@ -140,15 +142,16 @@ INLINE float softmax(float *x, int64_t n) {
     return (float)(1.0 / sum);
 }
 
-// Rows of a product. Row r reads `taps` pieces of `inputs` floats, from x + r * step on, `tap_step` apart. It sums
-// blocks of `sum_length` products, then adds up the block sums, which rounds less than one long sum. Blocks run across
-// taps, so the order of additions does not depend on where the taps lie.
+// The input rows of a product. Row r consists of `taps` runs of `inputs` floats, the first at x + r * step, the others
+// `tap_step` apart. Products are summed in blocks of `sum_length` and the block sums are then added, which
+// has smaller rounding errors than one long sum. Blocks run on from one tap into the next, so the order of additions is
+// the same for rows that were gathered into one run.
 typedef struct {
     const float *x;
     int64_t step, taps, tap_step, inputs, sum_length;
 } Rows;
 
-// `rows` rows times `panels` panels, in registers: both are constants where this is inlined.
+// The product of `rows` rows and `panels` panels, with sums in registers. Both counts are constants at every call.
 INLINE void tile(const int rows, const int panels, Rows in, const float *weight, float *y, int64_t y_step) {
     const int parts = panels * PARTS;
     const int64_t panel = in.taps * in.inputs * PANEL;
@@ -178,7 +181,7 @@ INLINE void tile(const int rows, const int panels, Rows in, const float *weight,
         }
 }
 
-// As many panels at once as there are registers for their sums: few rows need several to keep the multipliers busy.
+// Takes as many panels at once as fit in registers: with few rows, one panel has too few independent sums.
 #define TRY(rows, count)                                                                                               \
     if (rows * count * PARTS <= MAX_SUMS && count * PARTS <= 8 && panels >= count) {                                   \
         tile(rows, count, in, weight, y, y_step);                                                                      \
@@ -190,27 +193,28 @@ INLINE void tile(const int rows, const int panels, Rows in, const float *weight,
         const int64_t panel = in.taps * in.inputs * PANEL;                                                             \
         while (panels > 0) { TRY(rows, 8) TRY(rows, 4) TRY(rows, 2) TRY(rows, 1) }                                     \
     }
-TILES(1)
-TILES(2) TILES(3)
+// clang-format off
+TILES(1) TILES(2) TILES(3)
 #if defined(__AVX2__) || defined(__aarch64__)
-    TILES(4) TILES(5) TILES(6)
+TILES(4) TILES(5) TILES(6)
 #endif
 #if defined(__AVX512F__)
-        TILES(7) TILES(8) TILES(9) TILES(10) TILES(11) TILES(12)
+TILES(7) TILES(8) TILES(9) TILES(10) TILES(11) TILES(12)
 #endif
 
-            static void (*const TILES_OF[])(int64_t, Rows, const float *, float *, int64_t) = {
-                tiles_1, tiles_2, tiles_3,
+static void (*const TILES_OF[])(int64_t, Rows, const float *, float *, int64_t) = {
+    tiles_1, tiles_2, tiles_3,
 #if defined(__AVX2__) || defined(__aarch64__)
-                tiles_4, tiles_5, tiles_6,
+    tiles_4, tiles_5, tiles_6,
 #endif
 #if defined(__AVX512F__)
-                tiles_7, tiles_8, tiles_9, tiles_10, tiles_11, tiles_12,
+    tiles_7, tiles_8, tiles_9, tiles_10, tiles_11, tiles_12,
 #endif
 };
+// clang-format on
 
-// y[row] = W x[row]: `weight` in panels [outputs / PANEL][taps * inputs][PANEL]; `outputs` and the rows of y are padded
-// to whole panels. Panels stay in the level-1 cache while all rows pass.
+// y[row] = W x[row]. `weight` is stored in panels [outputs / PANEL][taps * inputs][PANEL]; `outputs` and the rows of y
+// are padded to whole panels. With many rows, two panels at a time stay in the L1 cache while all rows are multiplied.
 static void multiply(Rows in, int64_t rows, const float *weight, int64_t outputs, float *y, int64_t y_step) {
     int64_t blocks = (rows + MAX_ROWS - 1) / MAX_ROWS, panel = in.taps * in.inputs * PANEL;
     int64_t group = rows > MAX_ROWS ? 2 : outputs / PANEL; // panels
