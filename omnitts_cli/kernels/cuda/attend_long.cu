@@ -5,6 +5,7 @@
 // of a row are whole registers of it. The columns of B are the two query heads, repeated.
 #define BLOCKS 1 // of basics.cuh, unused here
 #include "basics.cuh"
+#include "attend.cuh"
 #include "early.cuh"
 
 #define WARPS 4
@@ -13,18 +14,6 @@
 #define BOXES 3                       // of each warp: two are being fetched while one is used
 #define NOTHING -1e30f
 
-struct Attend {
-  const u16 *qkv;               // [rows][4096]
-  const u16 *query_norm, *key_norm; // [128]
-  const float *cosines, *sines; // [capacity][64]
-  const s64 *positions, *slots; // [rows]
-  u16 *keys, *values;           // [slots][8][capacity][128], written
-  u16 *out;                     // [rows][2048]
-  s64 capacity;
-  float eps;
-};
-
-__device__ __forceinline__ s64 load_now(const s64 *p) { const uint2 v = load2(p); return (s64)((u64)v.y << 32 | v.x); }
 __device__ __forceinline__ u32 word(const uint4 &v, int i) { return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w; }
 
 // Fetches 16 keys or values; an instruction fetches 512 contiguous bytes. SWAP_: the pieces of 16 bytes of a position are
