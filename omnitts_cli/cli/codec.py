@@ -44,13 +44,12 @@ Sound = Annotated[str, typer.Argument(metavar="SOUND", help="wav, flac, mp3, ogg
 Target = Annotated[
     str | None, typer.Argument(metavar="[SOUND]", show_default=False, help="Sound file to write, as with -o.")
 ]
-Codes = Annotated[
-    str, typer.Argument(metavar="CODES", help="A safetensors file with the tensor `codes`; - is stdin or stdout.")
-]
+CodesOut = Annotated[str, typer.Argument(metavar="CODES", help="Safetensors file to write; - is stdout.")]
+CodesIn = Annotated[str, typer.Argument(metavar="CODES", help="Safetensors file with the tensor `codes`; - is stdin.")]
 
 
 def encode(
-    sound: Sound, file: Codes, model: Model, machine: Machine, intent: Intent, network: Network, messages: Messages
+    sound: Sound, file: CodesOut, model: Model, machine: Machine, intent: Intent, network: Network, messages: Messages
 ) -> None:
     """Encode sound to codec codes."""
     from omnitts_cli.audio.encode import SUFFIXES
@@ -79,7 +78,7 @@ def encode(
 
 
 def decode(
-    file: Codes,
+    file: CodesIn,
     model: Model,
     output: Output,
     machine: Machine,

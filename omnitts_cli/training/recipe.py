@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass, fields
+from collections.abc import Set
+from dataclasses import MISSING, dataclass, fields
 from importlib import resources
 from pathlib import Path
 from typing import Any, TypeVar
@@ -231,9 +232,16 @@ SECTIONS = {
 def read(path: Path | None = None, miniature: bool = False) -> Recipe:
     """The recipe beside this file, or the one at `path`; `miniature`: with the small sizes of its last table."""
     source = path or resources.files(__package__) / "recipe.toml"
-    values = tomllib.loads(source.read_text())
+    try:
+        values = tomllib.loads(source.read_text())
+    except OSError as error:
+        raise SettingsError(f"cannot read recipe {path}", cause=error.strerror) from None
+    except ValueError as error:
+        raise SettingsError(f"recipe {path} is not valid TOML", cause=str(error)) from None
     small: dict[str, dict[str, Any]] = values.pop("miniature", {})
+    _check("the recipe", values, {"seed", "voices", *SECTIONS})
     if miniature:
+        _check("[miniature] of the recipe", small, set(), SECTIONS.keys())
         for name, changes in small.items():
             values[name] |= changes
     voices = tuple(_voice(name, dict(made)) for name, made in values["voices"].items())
@@ -241,12 +249,24 @@ def read(path: Path | None = None, miniature: bool = False) -> Recipe:
     return Recipe(seed=values["seed"], voices=voices, **sections)
 
 
+def _check(what: str, values: dict[str, Any], needed: Set[str], optional: Set[str] = frozenset()) -> None:
+    """Raises SettingsError for unknown and for missing keys."""
+    if unknown := values.keys() - needed - optional:
+        raise SettingsError(f"{what} has no key {', '.join(sorted(unknown))}")
+    if missing := needed - values.keys():
+        raise SettingsError(f"{what} lacks {', '.join(sorted(missing))}")
+
+
 def _voice(name: str, values: dict[str, Any]) -> NamedVoice:
-    line, mix, clips = values.pop("line"), tuple(sorted(values.pop("mix").items())), values.pop("clips", 0)
-    return NamedVoice(name, line, _section(TeacherVoice, values | {"mix": mix}, f"voices.{name}"), clips)
+    own = {key: values.pop(key) for key in ("line", "clips") if key in values}
+    _check(f"[voices.{name}] of the recipe", own, {"line"}, {"clips"})
+    if "mix" in values:
+        values["mix"] = tuple(sorted(values["mix"].items()))
+    return NamedVoice(name, made=_section(TeacherVoice, values, f"voices.{name}"), **own)
 
 
 def _section(kind: type[T], values: dict[str, Any], name: str) -> T:
-    if unknown := values.keys() - {f.name for f in fields(kind)}:  # type: ignore[arg-type]
-        raise SettingsError(f"[{name}] of the recipe has no key {', '.join(sorted(unknown))}")
+    known: Any = fields(kind)  # type: ignore[arg-type]
+    needed = {field.name for field in known if field.default is MISSING}
+    _check(f"[{name}] of the recipe", values, needed, {field.name for field in known} - needed)
     return kind(**{key: tuple(v) if isinstance(v, list) else v for key, v in values.items()})

@@ -23,9 +23,28 @@ def test_the_miniature_changes_sizes_and_nothing_else() -> None:
     assert small.codec.rises == real.codec.rises
 
 
-def test_an_unknown_key_is_an_error(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("[texts]", "[texts]\nmade_upp = 3", r"\[texts\] of the recipe has no key made_upp"),
+        ("merges = ", "merge = ", "has no key merge"),
+        ("[sampling]", "[drawing]", "the recipe has no key drawing"),
+        ("seed = ", "# ", "the recipe lacks seed"),
+        ("top_k = 30", "", r"\[sampling\] of the recipe lacks top_k"),
+        ('line = "', '# "', r"\[voices.henry\] of the recipe lacks line"),
+        ("[miniature]", "[miniature]\nmade_up = {}", "of the recipe has no key made_up"),
+        ("[texts]", "[texts", "not valid TOML"),
+    ],
+)
+def test_keys_that_are_wrong_or_missing(tmp_path: Path, old: str, new: str, message: str) -> None:
     source = Path(recipe.__file__).with_name("recipe.toml").read_text()
     changed = tmp_path / "recipe.toml"
-    changed.write_text(source.replace("[texts]", "[texts]\nmade_upp = 3"))
-    with pytest.raises(SettingsError, match="made_upp"):
-        recipe.read(changed)
+    assert old in source
+    changed.write_text(source.replace(old, new, 1))
+    with pytest.raises(SettingsError, match=message):
+        recipe.read(changed, miniature=True)
+
+
+def test_a_recipe_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="cannot read recipe"):
+        recipe.read(tmp_path)
