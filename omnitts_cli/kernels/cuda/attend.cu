@@ -2,14 +2,14 @@
 //
 // Each of the four warps of a program (thread block) computes one kv head of one row, with its two query heads. It takes 16
 // positions at a time, as two groups of eight.
-#define BLOCKS 1 // of basics.cuh, unused here
+#define BLOCKS 1 // for basics.cuh; has no effect here
 #include "basics.cuh"
 #include "attend.cuh"
 #include "early.cuh"
 
 #define WARPS 4
-#define GROUPS 2                      // groups of eight positions that a warp takes at once
-#define TURN (8 * GROUPS)             // positions at once
+#define GROUPS 2                      // groups of eight positions per iteration
+#define TURN (8 * GROUPS)             // positions per iteration
 #define NOTHING -1e30f
 #define AT_QUERIES 0                  // [warps][2 heads][128] bf16
 #define AT_CHANCES (AT_QUERIES + WARPS * 512) // [warps][2 heads][16 positions]

@@ -25,7 +25,7 @@ BOXES, BOX = 3, 4096
 
 
 class _Attend(ctypes.Structure):
-    """The kernel's parameter: `struct Attend` of attend.cu."""
+    """The kernel's parameter: `struct Attend` of attend.cuh."""
 
     _fields_ = (
         *((name, c_void_p) for name in "qkv query_norm key_norm cosines sines positions slots keys values out".split()),

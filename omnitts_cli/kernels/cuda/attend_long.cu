@@ -1,23 +1,23 @@
 // Attention of one position of each row to the cache of its slot: norm, rotate, write the key and the value, attend.
 //
-// A warp computes one kv head of one row, with its two query heads, 16 positions at a time. Keys and values, through shared
-// memory, are the A operands of `mma.m16n8k16`. The order of positions and columns in an operand is chosen so that 16 bytes
-// of a row are whole registers of it. The columns of B are the two query heads, repeated.
-#define BLOCKS 1 // of basics.cuh, unused here
+// A warp computes one kv head of one row, with its two query heads, 16 positions per iteration. Keys and values go through
+// shared memory and are the A operands of `mma.m16n8k16`. Positions and columns are permuted within an operand, so that a load
+// of 16 bytes fills whole registers. The columns of B are queries or probabilities of the two heads, repeated.
+#define BLOCKS 1 // for basics.cuh; has no effect here
 #include "basics.cuh"
 #include "attend.cuh"
 #include "early.cuh"
 
 #define WARPS 4
-#define TURN 16                       // positions at once
+#define TURN 16                       // positions per iteration
 #define BOX 4096                      // bytes of 16 keys or values
-#define BOXES 3                       // of each warp: two are being fetched while one is used
+#define BOXES 3                       // of a warp: two are being filled while one is read
 #define NOTHING -1e30f
 
 __device__ __forceinline__ u32 word(const uint4 &v, int i) { return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w; }
 
-// Fetches 16 keys or values; an instruction fetches 512 contiguous bytes. SWAP_: the pieces of 16 bytes of a position are
-// swapped so that eight lanes read from all banks.
+// Fetches 16 keys or values, 512 contiguous bytes per instruction. In shared memory, the 16-byte pieces of a position are
+// permuted (SWAP_...), so that reads of eight lanes have no bank conflicts.
 #define SWAP_KEYS(position) (((position) >> 1 & 1) << 2)
 #define SWAP_VALUES(position) (((position) >> 2 & 3) << 1)
 template <bool KEYS> __device__ __forceinline__ void fetch(u32 box, const u16 *rows, int start, int end, u32 lane) {
@@ -29,12 +29,12 @@ template <bool KEYS> __device__ __forceinline__ void fetch(u32 box, const u16 *r
   }
   asm volatile("cp.async.commit_group;" ::: "memory");
 }
-__device__ __forceinline__ void fetched() { // all but two
+__device__ __forceinline__ void fetched() { // waits for all fetches but the last two
   asm volatile("cp.async.wait_group 2;" ::: "memory");
   __syncwarp();
 }
 
-// Products of 16 keys, or of one head in each row g, with both queries.
+// Products of 16 rows with both queries. `upper` holds row g, `lower` row g + 8.
 __device__ __forceinline__ void scores(float *c, const uint4 (&upper)[4], const uint4 (&lower)[4], const uint4 (&query)[4]) {
   float other[4] = {};
 #pragma unroll
@@ -48,8 +48,8 @@ __device__ __forceinline__ void scores(float *c, const uint4 (&upper)[4], const 
 
 extern "C" __global__ void __launch_bounds__(32 * WARPS, 4) attend(const Attend f) {
   const u32 lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3, index = blockIdx.x * WARPS + (threadIdx.x >> 5), row = index >> 3, head = index & 7;
-  const u32 role = g & 3; // what a lane norms and rotates: the first query, the second one, or the key (twice)
-  const u32 mine = t >> 1; // the query head of which a lane keeps the softmax; lanes of odd t hold no valid scores
+  const u32 role = g & 3; // what a lane normalizes and rotates: 0 and 1: a query; 2 and 3: the key
+  const u32 mine = t >> 1; // the query head whose softmax a lane keeps; in lanes of odd t, scores are not valid
   uint4 weight[4], query[4], own[2];
   const u32 boxes = address(shared) + (threadIdx.x >> 5) * BOXES * BOX;
 #pragma unroll
@@ -105,9 +105,9 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, 4) attend(const Attend 
     for (int i = 0; i < 4; i++) *(uint4 *)(keys + position * 128 + 32 * i + 8 * t) = query[i];
   if (t < 2) *(uint4 *)(values + position * 128 + 64 * t + 8 * g) = t ? own[1] : own[0];
   const float root = 0.08838834764831845f;
-  float o[2][4][4], c[4] = {}; // of columns 64 s + 8 g + 2 m: that of both heads, then the next column's
+  float o[2][4][4], c[4] = {}; // column 64 s + 8 g + 2 m of both heads, then the next column of both
   const uint4 nothing[4] = {};
-  scores(c, query, nothing, query); // row 2: the key with both queries
+  scores(c, query, nothing, query); // row 2 is the key
 #pragma unroll
   for (int h = 0; h < 2; h++) c[h] = __shfl_sync(~0u, c[h], 8) * root;
   float most = mine ? c[1] : c[0], sum = g == 0 ? 1.f : 0.f;
@@ -129,7 +129,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, 4) attend(const Attend 
     }
     scores(score, key[0], key[1], query);
     __syncwarp();
-    fetch<false>(here, values, start + TURN, position, lane); // of the next turn
+    fetch<false>(here, values, start + TURN, position, lane); // for the next iteration
     box = box == BOXES - 1 ? 0 : box + 1;
     const int at = start + 2 * g;
     const float first = at < position ? (mine ? score[1] : score[0]) * root : NOTHING;
