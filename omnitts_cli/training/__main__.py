@@ -90,12 +90,12 @@ class Rebuild:
         shards = self._shards()
         train_speech(self.recipe, self.device, shards, read, self._tokens(), self.work, minutes, self.team)
 
-    def export(self) -> None:
+    def export(self, decoder: Path | None = None) -> None:
         """Writes the model folder, or only its codec if the language side has not been trained yet."""
         if any(self.work.glob("speech.*.safetensors")):
-            export(self.recipe, self.work, self._tokens(), self.work / MODEL)
+            export(self.recipe, self.work, self._tokens(), self.work / MODEL, decoder)
         else:
-            export_codec(self.recipe, self.work, self.work / MODEL / CODEC_FOLDER)
+            export_codec(self.recipe, self.work, self.work / MODEL / CODEC_FOLDER, decoder)
 
     def rows(self) -> None:
         """Writes the recipe's named voices into the model folder, with rows from clips; does nothing if all rows are
@@ -134,7 +134,7 @@ class Rebuild:
         return Tokens.read(self.work)
 
 
-def main() -> None:
+def arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m omnitts_cli.training", description=__doc__)
     parser.add_argument("stage", choices=(*STAGES, *APART, "all"))
     parser.add_argument("--work", type=Path, required=True, help="folder of checkpoints, texts and the result")
@@ -144,6 +144,9 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, help="minutes of training in this call [the recipe's]")
     parser.add_argument("--hours", type=float, help="hours of speech in this call [the recipe's]")
     parser.add_argument("--series", type=int, default=0, help="each number gives different speech")
+    parser.add_argument(
+        "--decoder", type=Path, metavar="FOLDER", help="export with the decoder of this codec folder; the codes stay"
+    )
     parser.add_argument("--model", type=Path, help="judge this folder [WORK/tiny]")
     parser.add_argument("--parts", nargs="+", choices=PARTS, help="judge only these [all]")
     parser.add_argument(
@@ -163,27 +166,44 @@ def main() -> None:
     parser.add_argument("--voice", help="voice for compare, and for judge with --texts [the recipe's first]")
     parser.add_argument("--downloads", type=Path, help="folder of the files in teacher_files.py [WORK]")
     parser.add_argument("--kokoro", type=Path, help="folder of the teacher [WORK/kokoro]")
+    return parser
+
+
+def main() -> None:
+    parser = arguments()
     given = parser.parse_args()
     made, team = recipe.read(given.recipe, given.miniature), Team()
     if team.size > 1 and given.stage not in LEARNING:
         parser.error(f"only the stages that train can use several accelerators: {', '.join(LEARNING)}")
     rebuild = Rebuild(made, given.work, choose(team.device(given.device)), given.kokoro, team)
-    for stage in STAGES if given.stage == "all" else (given.stage,):
-        if stage in LEARNING:
-            getattr(rebuild, stage)(given.minutes)
-        elif stage == "teacher":
-            rebuild.teacher(given.downloads)
-        elif stage == "speak":
-            rebuild.speak(given.series, given.hours, given.minutes)
-        elif stage == "judge" and given.texts:
-            rebuild.judge_texts(given.model, given.texts, given.voice, given.seeds, given.whisper)
-        elif stage == "judge":
-            rebuild.judge(given.model, given.parts or [], given.seeds, given.whisper)
-        elif stage == "compare":
-            rebuild.compare(given.sounds, given.voice, given.whisper)
-        else:
-            getattr(rebuild, stage)()
+    if given.stage == "all":
+        journal = Journal(given.work / "curves.jsonl", "all")
+        for stage in STAGES:
+            run(stage, rebuild, given)
+            journal.write(ended=stage)
+    else:
+        run(given.stage, rebuild, given)
     team.close()
+
+
+def run(stage: str, rebuild: Rebuild, given: argparse.Namespace) -> None:
+    """Runs one stage with the arguments that belong to it."""
+    if stage in LEARNING:
+        getattr(rebuild, stage)(given.minutes)
+    elif stage == "teacher":
+        rebuild.teacher(given.downloads)
+    elif stage == "speak":
+        rebuild.speak(given.series, given.hours, given.minutes)
+    elif stage == "export":
+        rebuild.export(given.decoder)
+    elif stage == "judge" and given.texts:
+        rebuild.judge_texts(given.model, given.texts, given.voice, given.seeds, given.whisper)
+    elif stage == "judge":
+        rebuild.judge(given.model, given.parts or [], given.seeds, given.whisper)
+    elif stage == "compare":
+        rebuild.compare(given.sounds, given.voice, given.whisper)
+    else:
+        getattr(rebuild, stage)()
 
 
 if __name__ == "__main__":

@@ -251,6 +251,8 @@ class Loop:
             self._phase(self.stage.plan.bypass, bypass=True)
             self.stage.start_books()
         self._phase(None, bypass=False)
+        if self.steps > self.written:
+            self._write()
 
     def _phase(self, until: int | None, bypass: bool) -> None:
         """Train until `until` steps are done or the time is spent."""

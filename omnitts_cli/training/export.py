@@ -18,13 +18,13 @@ from omnitts_cli.models.speaker import SpeakerEncoder
 from omnitts_cli.training import checkpoints, files, speech_stage
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.speech import Speech
-from omnitts_cli.training.stage_results import CODEC_FOLDER, language_names, trained_codec
+from omnitts_cli.training.stage_results import CODEC_FOLDER, exported_codec, language_names, trained_codec
 from omnitts_cli.training.tokens import Tokens
 
 
-def export(recipe: Recipe, work: Path, tokens: Tokens, folder: Path) -> None:
-    """Write the folder; `work` is where the stages keep their checkpoints."""
-    export_codec(recipe, work, folder / CODEC_FOLDER)
+def export(recipe: Recipe, work: Path, tokens: Tokens, folder: Path, decoder: Path | None = None) -> None:
+    """Write the folder; `work` is where the stages keep their checkpoints. `decoder`: see `export_codec`."""
+    export_codec(recipe, work, folder / CODEC_FOLDER, decoder)
     _describe(folder / "config.json", files.model_config(recipe, tokens))
     _describe(folder / "generation_config.json", files.generation_config(recipe))
     _describe(folder / "preprocessor_config.json", files.PREPROCESSOR)
@@ -47,12 +47,17 @@ def _stretch(encoder: SpeakerEncoder, centre: Tensor, factor: float) -> None:
     encoder.out.bias.sub_(centre).mul_(factor).add_(centre)
 
 
-def export_codec(recipe: Recipe, work: Path, folder: Path) -> None:
-    """The codec alone: a codec folder of its own, and the part of a model folder."""
+def export_codec(recipe: Recipe, work: Path, folder: Path, decoder: Path | None = None) -> None:
+    """The codec alone: a codec folder of its own, and the part of a model folder. `decoder`: a codec folder whose
+    decoder replaces that of the codec in `work`; encoder and codebooks stay, so all codes keep their meaning."""
     folder.mkdir(parents=True, exist_ok=True)
     _describe(folder / "config.json", files.codec_config(recipe.codec))
     _describe(folder / "preprocessor_config.json", files.CODEC_PREPROCESSOR)
     codec = trained_codec(recipe, work)
+    if decoder:
+        other = exported_codec(recipe, decoder).decoder.state_dict()
+        layers = {name: value for name, value in other.items() if not name.startswith("quantiser.")}
+        codec.decoder.load_state_dict(codec.decoder.state_dict() | layers)
     spoken = stored(codec.decoder, decoder_names(codec.decoder.shape))
     encoder = stored(codec.encoder, encoder_names(codec.encoder.shape))
     # float16: codec weights need precision more than range

@@ -230,6 +230,14 @@ def _loop(
     plan, dataset, captured = stage.plan, stage.dataset, stage.device.captures
     chooser, steps, written, saved = random.Random(stage.recipe.seed), 0, 0, 0.0
     started, filling = time.monotonic(), 0.0
+
+    def write() -> None:
+        """The mean losses since the last line."""
+        values = (stage.losses / (steps - written)).tolist()
+        stage.losses.zero_()
+        curves = dict(zip(LOSSES, values, strict=True)) | stage.held_back()
+        journal.write(step=steps, **curves, rate=float(stage.rate), hours=dataset.seconds / 3600, filling=filling)
+
     while (spent := stage.team.agree(budget.spent, stage.device)) < 1.0:
         stage.rate.fill_(falling_rate(spent, plan.rate, plan.final_rate, steps, plan.warm_up))
         weights = [table.added * table.rows for table in dataset.tables]  # so that every utterance is equally likely
@@ -245,11 +253,10 @@ def _loop(
             stage.device.synchronize()
             filling += time.monotonic() - begun
         if steps - written >= (WRITE_EVERY if captured else 5):
-            values = (stage.losses / (steps - written)).tolist()
-            stage.losses.zero_()
+            write()
             written = steps
-            curves = dict(zip(LOSSES, values, strict=True)) | stage.held_back()
-            journal.write(step=steps, **curves, rate=float(stage.rate), hours=dataset.seconds / 3600, filling=filling)
             if stage.team.leads and journal.seconds - saved > SAVE_EVERY:
                 saved = journal.seconds
                 stage.save(folder)
+    if steps > written:
+        write()

@@ -60,6 +60,9 @@ def test_a_miniature_learns_is_exported_and_speaks(
     assert curves(work, "speech", "first")[-1] < curves(work, "speech", "first")[0]
     assert curves(work, "speech", "resumed") == curves(work, "codec", "resumed") == [False, True]
     assert curves(work, "polish", "resumed") == [True, True]
+    for stage in ("codec", "polish", "speech"):  # the last losses are written, too
+        rows = [line for line in (work / "curves.jsonl").read_text().splitlines() if f'"{stage}"' in line]
+        assert '"event": "end"' in rows[-1] and '"rate"' in rows[-2], stage
     engine = open_engine(str(work / "tiny"), device="cpu", threads=1, slots=1, capture=False)
     clip = engine.clip(Request("The cat.", Named("emily"), max_frames=5))
     voice = engine.model.cloner.embedding(clip.pcm)
@@ -118,6 +121,7 @@ def test_all_is_done_where_no_picture_can_be_drawn(tmp_path: Path, monkeypatch: 
     with pytest.raises(OmniError, match="matplotlib"):
         main()
     assert done == [stage for stage in STAGES if stage != "picture"]
+    assert curves(tmp_path, "all", "ended") == done
 
 
 def test_what_the_user_can_correct_is_reported_in_words(tmp_path: Path) -> None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 import torch
+from safetensors.torch import load_file
 
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.families.qwen3_tts.config import read_config
 from omnitts_cli.families.qwen3_tts.family import parts as family_parts
 from omnitts_cli.training import checkpoints
+from omnitts_cli.training.__main__ import main
 from omnitts_cli.training.codec_stage import CodecStage
 from omnitts_cli.training.export import export
 from omnitts_cli.training.pool import SoundPool
@@ -63,3 +67,28 @@ def test_the_speakers_vectors_are_stretched_from_their_mean(small: Recipe, token
     with torch.no_grad():
         before, after = speech.speaker(mel) - heads.centre, pieces.module(mel) - heads.centre
     assert torch.allclose(after, 1.75 * before, atol=0.02)
+
+
+def test_the_decoder_of_another_codec_replaces_the_own(
+    small: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a command. The codes stay: encoder and codebooks are those of the work folder, bit for bit."""
+
+    def exported(work: Path, *more: str) -> dict[str, torch.Tensor]:
+        words = ["training", "export", "--miniature", "--device", "cpu", "--work", str(work), *more]
+        monkeypatch.setattr(sys, "argv", words)
+        main()
+        return load_file(work / "tiny" / "speech_tokenizer" / "model.safetensors")
+
+    own, other = tmp_path / "own", tmp_path / "other"
+    for seed, work in enumerate((own, other)):
+        torch.manual_seed(seed)
+        CodecStage(small, CPUDevice(1), SoundPool(0.001, torch.device("cpu")), Team()).save(work)
+    before, given = exported(own), exported(other)
+    after = exported(own, "--decoder", str(other / "tiny" / "speech_tokenizer"))
+    taken = {name for name in after if name.startswith("decoder.") and not name.startswith("decoder.quantizer.")}
+    assert taken and before.keys() == after.keys()
+    for name, value in after.items():
+        assert torch.equal(value, given[name] if name in taken else before[name]), name
+    assert not torch.equal(after["decoder.pre_conv.conv.weight"], before["decoder.pre_conv.conv.weight"])
+    assert any(not torch.equal(before[name], given[name]) for name in after.keys() - taken)

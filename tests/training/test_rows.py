@@ -78,3 +78,24 @@ def test_every_voice_says_the_same_texts_in_its_accent(small: Recipe) -> None:
     assert american == british.replace("b", "a") and set(british) == {"b"}
     assert len(asked[0]) == 4 and len(asked[1]) == 2  # so many at once
     assert {len(s) // 1920 for sounds in found for s in sounds} <= {50, 60}  # the hummer says a frame a letter
+
+
+def test_a_second_run_writes_the_same_rows(small: Recipe, tokens: Tokens, lines: list[Line], tmp_path: Path) -> None:
+    class Noisy(Hummer):
+        """Kokoro draws noise, too."""
+
+        def speak(self, read: list[str], voices: list[TeacherVoice]) -> list:
+            said = super().speak(read, voices)
+            return [replace(s, sound=s.sound + torch.randint(-99, 99, s.sound.shape).short().numpy()) for s in said]
+
+    CodecStage(small, CPUDevice(1), SoundPool(0.001, torch.device("cpu")), Team()).save(tmp_path)
+    checkpoints.save(tmp_path, "speech", checkpoints.gather(speech=Speech(small, tokens)))
+    export(small, tmp_path, tokens, tmp_path / "tiny")
+    noisy = replace(small, voices=tuple(replace(voice, clips=2) for voice in small.voices[:2]))
+    weights = tmp_path / "tiny" / "model.safetensors"
+    before = weights.read_bytes()
+    written = []
+    for _ in range(2):
+        name_voices(noisy, Noisy(), lines, tokens, tmp_path / "tiny")
+        written.append(weights.read_bytes())
+    assert written[0] == written[1] != before
