@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import torch
 from training_kit import as_team_of_two
 
 from omnitts_cli.devices.cpu import CPUDevice
+from omnitts_cli.training import codec_stage
 from omnitts_cli.training.codec_stage import CodecStage, Loop, train_codec
 from omnitts_cli.training.export import export_codec
 from omnitts_cli.training.journal import Budget, Journal
@@ -76,12 +78,34 @@ def test_the_running_measure_is_trusted_alone_from_the_middle_on(
     pool = SoundPool(0.01, torch.device("cpu"))
     pool.add(shards.read(at_least=4))
     stage = CodecStage(small, CPUDevice(1), pool, Team())
-    loop = Loop(stage, lambda step: step, shards, Journal(tmp_path / "c", "codec"), tmp_path, Budget(1.0), True)
+    loop = Loop(stage, lambda step: step, shards, Journal(tmp_path / "c", "codec"), tmp_path, 1.0, True)
     trusted = []
     for spent in (0.0, 0.25, 0.5, 0.9):
         loop._set_rate(spent)
         trusted.append(float(stage.quantiser.trust))
     assert trusted == [0.0, 0.5, 1.0, 1.0]
+
+
+def test_compiling_does_not_count_as_training(
+    small: Recipe, shards: ShardReader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order: list[str] = []
+
+    class Noted(Budget):
+        def __init__(self, minutes: float) -> None:
+            order.append(f"{minutes} minutes begin")
+            super().__init__(0.0)
+
+    def capture(step: Callable[[], None]) -> Callable[[], None]:
+        order.append("captured")  # this compiles on an accelerator
+        return step
+
+    pool = SoundPool(0.01, torch.device("cpu"))
+    pool.add(shards.read(at_least=4))
+    stage = CodecStage(small, CPUDevice(1), pool, Team())
+    monkeypatch.setattr(codec_stage, "Budget", Noted)
+    Loop(stage, capture, shards, Journal(tmp_path / "c", "codec"), tmp_path, 3.0, True).run()
+    assert order == ["captured", "captured", "3.0 minutes begin"]
 
 
 def test_drawn_sound_comes_with_its_own_phones() -> None:
