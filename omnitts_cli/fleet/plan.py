@@ -22,6 +22,7 @@ from omnitts_cli.fleet.content import Keys, digest_of
 from omnitts_cli.fleet.manifest import Manifest, Raw
 from omnitts_cli.fleet.names import name_hash, relative_path
 from omnitts_cli.fleet.rows import Row, RowError, Rules, Speaker
+from omnitts_cli.speech.speaking import estimated_s
 
 ROW = np.dtype(
     [
@@ -41,7 +42,6 @@ assert ROW.itemsize == 48
 SCHEMA = 1
 HEAD = 1 << 16
 BAD, CAPITALS = 1, 2  # bits of `state`
-BYTES_PER_S = 14.0  # of UTF-8 text, a second of speech: letters, and three bytes for each Chinese character
 AT_ONCE = 1 << 14
 MOST_MODELS = 255
 Look = Callable[[int], None]
@@ -176,8 +176,7 @@ class Check:
             raise
         path = self._naming.path(row.id, False)
         self._folds.append(name_hash(path.lower()) or 1)
-        expected = max(len(row.text) if row.text.isascii() else len(row.text.encode()), 3) / BYTES_PER_S
-        expected /= row.speed or self._speed
+        expected = estimated_s(row.text) / (row.speed or self._speed)
         folder = 0 if self._naming.flat else int(path[:2], 16)
         return (np.frombuffer(key, "<u8"), name_hash(path), raw.offset, raw.length, expected, raw.line,
                 self._model(row), 0, folder, 0)  # fmt: skip

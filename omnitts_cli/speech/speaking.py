@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -98,12 +99,15 @@ class Manner:
 
 
 SENTENCE_S, CHARS_PER_S = 0.4, 18.0
-"""Estimates for English: seconds that a sentence of any length takes, and characters per second beyond them."""
+"""Estimates for English: seconds that a text of any length takes, and characters per second beyond them."""
+CJK = re.compile("[\u2e80-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff]")
+LETTERS = 4  # a Chinese, Japanese or Korean character is assumed to take as long as this many letters
 
 
 def estimated_s(text: str) -> float:
-    """The estimated seconds of speech of one sentence."""
-    return SENTENCE_S + len(text) / CHARS_PER_S
+    """The estimated seconds of speech of a sentence or a short text."""
+    letters = len(text) if text.isascii() else len(text) + (LETTERS - 1) * len(CJK.findall(text))
+    return SENTENCE_S + letters / CHARS_PER_S
 
 
 class Stream:

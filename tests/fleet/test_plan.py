@@ -19,6 +19,7 @@ from omnitts_cli.fleet.manifest import open_manifest
 from omnitts_cli.fleet.plan import BAD, CAPITALS, Naming, Plan, plan_of
 from omnitts_cli.fleet.rows import Rules
 from omnitts_cli.settings.table import Speech, TextIn
+from omnitts_cli.speech.speaking import estimated_s
 
 
 def planned(name: str, *, seed: int = 1, kind: str | None = None, **rules: Any) -> Plan:
@@ -90,6 +91,12 @@ def test_the_key_is_of_the_content(home: Path) -> None:
     ]  # fmt: skip
     keys = [tuple(key) for key in planned(written(rows)).rows["key"].tolist()]
     assert keys[0] == keys[1] == keys[9] and len(set(keys)) == len(rows) - 2
+
+
+def test_the_expected_seconds_are_those_of_a_dry_run(home: Path) -> None:
+    rows = [{"text": "The kettle is on."}, {"text": "The kettle is on.", "speed": 2}, {"text": "水壶"}]
+    expected, kettle = planned(written(rows)).rows["expected"], estimated_s("The kettle is on.")
+    np.testing.assert_allclose(expected, [kettle, kettle / 2, estimated_s("水壶")], rtol=1e-6)
 
 
 def test_names_that_meet(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

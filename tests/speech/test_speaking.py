@@ -18,7 +18,7 @@ from omnitts_cli.request import Failed, Request
 from omnitts_cli.speech.clip import Clip
 from omnitts_cli.speech.loop import Loop
 from omnitts_cli.speech.script import Written
-from omnitts_cli.speech.speaking import Account, Manner, Stream, sub_seed
+from omnitts_cli.speech.speaking import Account, Manner, Stream, estimated_s, sub_seed
 from omnitts_cli.text.piece import Piece
 
 RATE = 8000
@@ -201,3 +201,11 @@ def test_what_is_made_never_shrinks_and_ends_as_the_whole() -> None:
         assert stream.finished and seen[-1] == pytest.approx(stream.seconds)
         drops = [one - other for one, other in pairwise(seen)]
         assert max(drops) < 0.05, "a guess of the faster speech may be a little long"
+
+
+@pytest.mark.parametrize(
+    ("text", "like"),
+    [("水壶正在烧", "e" * 20), ("안녕하세요", "e" * 20), ("Grüße, Алиса", "e" * 12), ("a漢b", "e" * 6)],
+)
+def test_cjk_characters_take_as_long_as_several_letters(text: str, like: str) -> None:
+    assert estimated_s(text) == estimated_s(like) == pytest.approx(0.4 + len(like) / 18)
