@@ -358,11 +358,11 @@ class CodecProduct(Protocol):
         self,
         x: Tensor,  # [B, columns + (taps - 1) * dilation, inputs]
         layer: Product,
-        residual: Tensor | None = None,  # [B, columns, outputs] float32, added to the sum
-        out_f32: Tensor | None = None,  # the same shape, written; may be `residual` itself
+        residual: Tensor | None = None,  # [B, columns, outputs] float32 or operands, added to the sum
+        before: Tensor | None = None,  # the same shape, written; may be `residual` itself
         out: Tensor | None = None,  # [B, columns, outputs] operands (half as many for swiglu), written
     ) -> None:
-        """`out_f32` gets weight x + bias + residual; `out` gets the activation of it."""
+        """`before` gets weight x + bias + residual; `out` gets the activation of it."""
         ...
 
 
@@ -417,15 +417,15 @@ class CodecOps:
     # codes [B, T, G], books [G, V, W] float32 -> out [B, T, 2 W] operands
     embed_codes: Callable[[Tensor, Tensor, Tensor], None]
     product: CodecProduct
-    # x, convolution, pointwise, residual [B, columns, C] float32 in place if the flag is set, out [B, columns, C]
+    # x, convolution, pointwise, residual [B, columns, C] in place if the flag is set, out [B, columns, C]
     residual_unit: Callable[[Tensor, Product, Product, Tensor, bool, Tensor], None]
     attend: CodecAttend
     # x [B, columns + taps - 1, C], weight [taps, C], bias [C], eps -> out [B, columns, C]: depthwise, then layer norm
     depthwise_norm: Callable[[Tensor, Tensor, Tensor, float, Tensor], None]
     # x [B, columns + taps - 1, C], weight [taps, C], bias [1] -> sound [B, columns] float32 in -1..1
     output_conv: Callable[[Tensor, Tensor, Tensor, Tensor], None]
-    # frames [slots], slots [B], cut, made [B, columns, C], its float32 copy or None: the first `cut` columns become
-    # zero in streams that begin with this call
+    # frames [slots], slots [B], cut, made [B, columns, C], the same before the activation or None: the first `cut`
+    # columns become zero in streams that begin with this call
     zero_start: Callable[[Tensor, Tensor, int, Tensor, Tensor | None], None]
     # buffer, tracks, history [slots, kept], slots [B], frames of this call: the front of every track, from the slots
     load_history: Callable[[Tensor, Tracks, Tensor, Tensor, int], None]
@@ -436,8 +436,8 @@ class CodecOps:
     fuse_decoder: Callable[[DecoderParts], Callable[[Tensor, Tensor], Tensor] | None] | None = None
     # one frame of one stream at a time, where it is not one operation: products round by the number of columns
     one_by_one: bool = False
-    # tracks of the units of the last rise and of `output_conv`, the units (convolution and pointwise), residual
-    # [B, columns, C] float32, then what `output_conv` takes -> whether it ran all of this as one operation. Of the
-    # later tracks it writes what the next call needs
-    close: Callable[[Sequence[Tensor], Sequence[Unit], Tensor, Tensor, Tensor, Tensor], bool] | None = None
+    # the last rise: its input and product; tracks of its units and of `output_conv`, the units (convolution and
+    # pointwise), then what `output_conv` takes -> whether it ran all of this. Of these tracks it writes what the next
+    # call needs
+    close: Callable[[Tensor, Product, Sequence[Tensor], Sequence[Unit], Tensor, Tensor, Tensor], bool] | None = None
     ordered: CodecOps | None = None  # the same, adding in one order for any number of columns

@@ -1,8 +1,8 @@
 """Plain PyTorch version of every operation of the streaming codec: the reference for faster versions.
 
 Time is the middle axis: x [B, columns, channels]. Products take operands (the format of their weights) and sum in
-float32; `out_f32` results are float32, `out` results are operands for the next product. Results are written into
-tensors of the caller. A value outside an operand's range is clamped to it.
+float32; `out` results, after the activation, are operands for the next product, `before` results are float32 or
+operands. Results are written into tensors of the caller. A value outside an operand's range is clamped to it.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ def embed_codes(codes: Tensor, books: Tensor, out: Tensor) -> None:
 def product(
     x: Tensor,  # [B, columns + (taps - 1) * dilation, inputs]
     layer: Product,
-    residual: Tensor | None = None,  # [B, columns, outputs] float32
-    out_f32: Tensor | None = None,  # the same, written; may be `residual` itself
+    residual: Tensor | None = None,  # [B, columns, outputs] float32 or operands
+    before: Tensor | None = None,  # the same, written; may be `residual` itself
     out: Tensor | None = None,  # [B, columns, outputs], or half as many for a gate; written
 ) -> None:
-    """`out_f32` gets y = weight x + bias + residual, `out` gets activation(y)."""
+    """`before` gets y = weight x + bias + residual, `out` gets activation(y)."""
     columns = x.shape[1] - (layer.taps - 1) * layer.dilation
     spread = [x[:, tap * layer.dilation : tap * layer.dilation + columns] for tap in range(layer.taps)]
     x = torch.cat(spread, -1)
@@ -52,8 +52,8 @@ def product(
         y = y + layer.bias
     if residual is not None:
         y = y + residual
-    if out_f32 is not None:
-        out_f32.copy_(y)
+    if before is not None:
+        before.copy_(operand(y, before.dtype))
     if out is None:
         return
     if layer.activation == "snake":
@@ -71,7 +71,7 @@ def residual_unit(x: Tensor, conv: Product, point: Product, residual: Tensor, ke
     """y = residual + point(conv(x)). `out` gets the activation of y; `residual` becomes y if `keep`."""
     between = torch.empty(residual.shape, dtype=conv.weight.dtype, device=x.device)
     product(x, conv, out=between)
-    product(between, point, residual=residual, out_f32=residual if keep else None, out=out)
+    product(between, point, residual=residual, before=residual if keep else None, out=out)
 
 
 def attend(
@@ -128,10 +128,10 @@ def output_conv(x: Tensor, weight: Tensor, bias: Tensor, sound: Tensor) -> None:
     sound.copy_((y + bias).clamp(-1.0, 1.0))
 
 
-def zero_start(frames: Tensor, slots: Tensor, cut: int, made: Tensor, made_f32: Tensor | None) -> None:
+def zero_start(frames: Tensor, slots: Tensor, cut: int, made: Tensor, made_before: Tensor | None) -> None:
     """Zero the first `cut` columns of streams that begin with this call, in place."""
     begins = (frames.index_select(0, slots) == 0)[:, None, None]
-    for one in (made, made_f32):
+    for one in (made, made_before):
         if one is not None:
             one[:, :cut].masked_fill_(begins, 0.0)
 

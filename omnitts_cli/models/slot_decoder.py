@@ -158,7 +158,7 @@ class FusedSlotDecoder:
             track, new = next(tracks)
             ops.embed_codes(codes, layout.opening.books, new)
             x = _wide(codes, length, layout.opening.product)
-            ops.product(track, layout.opening.product, out_f32=x)
+            ops.product(track, layout.opening.product, before=x)
         self._attend(x, slots)
         track, new = next(tracks)
         for stretch in layout.stretches:
@@ -171,9 +171,9 @@ class FusedSlotDecoder:
         sound = torch.empty(rows, length * self._samples, device=codes.device)
         for rise, cut in zip(layout.rises, self._cuts, strict=True):
             following, new = next(tracks)
-            wide = self._raise(rise.rise, track, new, slots, cut)
-            if rise is layout.rises[-1] and self._close(whole, rise, wide, sound):
+            if rise is layout.rises[-1] and self._close(track, whole, rise, sound):
                 break
+            wide = self._raise(rise.rise, track, new, slots, cut)
             track = self._units(rise, following, tracks, wide, slots, cut)
         else:
             ops.output_conv(track, layout.closing, layout.closing_bias, sound)
@@ -188,14 +188,14 @@ class FusedSlotDecoder:
         rows, length, _ = x.shape
         for index, layer in enumerate(self._layout.layers):
             qkv = _wide(x, length, layer.qkv)
-            ops.product(x, layer.qkv, out_f32=qkv)
+            ops.product(x, layer.qkv, before=qkv)
             attended = x.new_empty(rows, length, layer.out.weight.shape[1], dtype=ops.operand)
             keys, values = self._keys[index], self._values[index]
             ops.attend(qkv, self._rates, self._frames, slots, keys, values, self._window, attended)
-            ops.product(attended, layer.out, residual=x, out_f32=x)
+            ops.product(attended, layer.out, residual=x, before=x)
             hidden = x.new_empty(rows, length, layer.down.weight.shape[1], dtype=ops.operand)
             ops.product(x, layer.gate_up, out=hidden)
-            ops.product(hidden, layer.down, residual=x, out_f32=x)
+            ops.product(hidden, layer.down, residual=x, before=x)
 
     def _stretch(
         self, x: Tensor, stretch: _Stretch, track: Tensor, new: Tensor, tracks: Iterator[tuple[Tensor, Tensor]]
@@ -205,7 +205,7 @@ class FusedSlotDecoder:
         rows, columns, _ = new.shape
         wide = torch.empty(new.shape, device=x.device)
         blocks = (rows, x.shape[1], -1)  # the samples made from one input are contiguous
-        ops.product(x, stretch.rise, out_f32=wide.view(blocks), out=new.view(blocks))
+        ops.product(x, stretch.rise, before=wide.view(blocks), out=new.view(blocks))
         mixed = torch.empty(new.shape, dtype=ops.operand, device=x.device)
         ops.depthwise_norm(track, stretch.weight, stretch.bias, stretch.eps, mixed)
         hidden = x.new_empty(rows, columns, stretch.down.weight.shape[1], dtype=ops.operand)
@@ -216,11 +216,11 @@ class FusedSlotDecoder:
         return x, track, new
 
     def _raise(self, product: Product, track: Tensor, new: Tensor, slots: Tensor, cut: int) -> Tensor:
-        """The transposed convolution of a rise: `new` is written; the same in float32 is returned. A new stream starts
-        with `cut` columns of zeros."""
-        wide = torch.empty(new.shape, device=track.device)
+        """The transposed convolution of a rise, as an operand, is returned; `new` gets the snake of it. A new stream
+        starts with `cut` columns of zeros."""
+        wide = torch.empty_like(new, memory_format=torch.contiguous_format)
         blocks = (new.shape[0], track.shape[1] - product.taps + 1, -1)
-        self._ops.product(track, product, out_f32=wide.view(blocks), out=new.view(blocks))
+        self._ops.product(track, product, before=wide.view(blocks), out=new.view(blocks))
         if cut:
             self._ops.zero_start(self._frames, slots, cut, new, wide)
         return wide
@@ -240,14 +240,12 @@ class FusedSlotDecoder:
                 ops.zero_start(self._frames, slots, cut, new, wide if more else None)
         return following
 
-    def _close(self, tracks: Sequence[Tensor], rise: _Rise, wide: Tensor, sound: Tensor) -> bool:
-        """The units of the last rise and the sound as one operation, if the device has one."""
+    def _close(self, track: Tensor, tracks: Sequence[Tensor], rise: _Rise, sound: Tensor) -> bool:
+        """The last rise, its units and the sound as one operation, if the device has one."""
         if self._ops.close is None or any(self._cuts):
             return False
-        layout = self._layout
-        return self._ops.close(
-            tracks[-1 - len(rise.units) :], rise.units, wide, layout.closing, layout.closing_bias, sound
-        )
+        layout, later = self._layout, tracks[-1 - len(rise.units) :]
+        return self._ops.close(track, rise.rise, later, rise.units, layout.closing, layout.closing_bias, sound)
 
 
 def _wide(like: Tensor, columns: int, layer: Product) -> Tensor:

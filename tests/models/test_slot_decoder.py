@@ -12,7 +12,7 @@ from torch import Tensor
 
 from omnitts_cli.kernels import cpu, plain_codec
 from omnitts_cli.kernels.cpu import library
-from omnitts_cli.kernels.ops import CodecOps, Unit
+from omnitts_cli.kernels.ops import CodecOps, Product, Unit
 from omnitts_cli.models.codec_decoder import CodecDecoder, DecoderShape
 from omnitts_cli.models.codec_layers import TransformerShape
 from omnitts_cli.models.slot_decoder import slot_decoder
@@ -80,11 +80,16 @@ def test_the_end_as_one_operation(decoder: CodecDecoder, suits: bool) -> None:
     asked = list[tuple[int, ...]]()
 
     def close(
-        tracks: Sequence[Tensor], units: Sequence[Unit], residual: Tensor, weight: Tensor, bias: Tensor, sound: Tensor
-    ) -> bool:
+        x: Tensor, rise: Product, tracks: Sequence[Tensor], units: Sequence[Unit], weight: Tensor, bias: Tensor,
+        sound: Tensor,
+    ) -> bool:  # fmt: skip
         asked.append(tuple(sound.shape))
         if suits:
-            whole, wide, columns = [track.clone() for track in tracks], residual.clone(), residual.shape[1]
+            whole, (rows, columns), channels = [track.clone() for track in tracks], sound.shape, weight.shape[1]
+            wide, blocks = torch.empty(rows, columns, channels), (rows, x.shape[1] - rise.taps + 1, -1)
+            new = torch.empty_like(wide)
+            plain_codec.product(x, rise, before=wide.view(blocks), out=new.view(blocks))
+            whole[0][:, whole[0].shape[1] - columns :] = new
             for track, following, (conv, point) in zip(whole[:-1], whole[1:], units, strict=True):
                 plain_codec.residual_unit(track, conv, point, wide, True, following[:, following.shape[1] - columns :])
             plain_codec.output_conv(whole[-1], weight, bias, sound)

@@ -53,7 +53,7 @@ CALLS = (  # what an instruction becomes
     (r"sin\.approx", "sine"),
     (r"ld\.shared\.v4", "load_shared"),
     (r"st\.shared", "store_shared"),
-    (r"ld\.relaxed", "load"),
+    (r"ld\.(?:relaxed|global)", "load"),
     (r"st\.relaxed", "store"),
     (r"red\.relaxed.*add\.u64", "add"),
     (r"m16n8k16", "product16"),

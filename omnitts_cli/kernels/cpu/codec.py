@@ -53,16 +53,16 @@ def product(
     x: Tensor,
     layer: Product,
     residual: Tensor | None = None,
-    out_f32: Tensor | None = None,
+    before: Tensor | None = None,
     out: Tensor | None = None,
 ) -> None:
     if layer.eps is not None:
         x = x * torch.rsqrt(torch.linalg.vector_norm(x, 2, -1, True).square_().div_(x.shape[-1]).add_(layer.eps))
     y = multiply(x, layer)
     if residual is not None:
-        y = torch.add(y, residual, out=y if out_f32 is None else out_f32)
-    elif out_f32 is not None:
-        y = out_f32.copy_(y)
+        y = torch.add(y, residual, out=y if before is None else before)
+    elif before is not None:
+        y = before.copy_(y)
     if out is not None:
         activate(y, layer, out)
 
@@ -83,7 +83,7 @@ def activate(y: Tensor, layer: Product, out: Tensor) -> None:
 def residual_unit(x: Tensor, conv: Product, point: Product, residual: Tensor, keep: bool, out: Tensor) -> None:
     between = multiply(x, conv)
     activate(between, conv, between)
-    product(between, point, residual=residual, out_f32=residual if keep else None, out=out)
+    product(between, point, residual=residual, before=residual if keep else None, out=out)
 
 
 def attend(

@@ -48,7 +48,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) tiles(const Arguments p) {
         const char *from = p.x + ((s64)stream * p.pitch + block * ROWS) * (INPUTS * 2);
         if (thread == 128 * GROUPS + 32 && count > 0) {
           to_l2(from, (count * ROWS + reach) * INPUTS * 2);
-          to_l2(p.residual + stream * p.residual_stride + (s64)block * ROWS * OUTPUTS, count * ROWS * OUTPUTS * 4);
+          to_l2(p.residual + stream * p.residual_stride + (s64)block * ROWS * OUTPUTS, count * ROWS * OUTPUTS * 2);
         }
         wait_for(x_empty, phase);
         if (count > 0) fetch_rows<INPUTS / 8>(x, from, count * ROWS + reach, apart, thread - 128 * GROUPS - 32, 96);
@@ -98,7 +98,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) tiles(const Arguments p) {
       u32 operands[N / 4];
       activate(operands, sums[0], own + N * 4, own + 2 * N * 4);
       activate(operands + N / 8, sums[1], own + N * 4 + HALF / 4 * 4, own + 2 * N * 4 + HALF / 4 * 4);
-      float *wide = (float *)p.residual + stream * p.residual_stride + row * OUTPUTS + quad * 4;
+      u16 *wide = (u16 *)p.residual + stream * p.residual_stride + row * OUTPUTS + quad * 4;
       char *out = p.out + 2 * (stream * p.out_stride + row * OUTPUTS + quad * 4);
       // the second product is added to the residual; a slice is finished while the next one is multiplied
       float y[2][SLICE / 2];

@@ -1,8 +1,9 @@
 // The three residual units of the codec's last upsampling block and the products of its final convolution, in one kernel.
 //
-// A program (thread block) goes along the columns of a stream, 192 at a time, 64 for each of three groups of four warps. The
-// output of a unit stays in shared memory for the next unit, with the earlier columns that its taps need; the residual stays in
-// registers. A program that begins inside a stream also computes the 192 columns before its own.
+// A program (thread block) goes along the columns of a stream, 192 at a time, 64 for each of three groups of four warps. It
+// reads the residual, which then stays in registers. The input of each unit, the snake of the residual, lies in shared memory
+// with the earlier columns that the unit's taps need. A program that begins inside a stream also computes the 192 columns before
+// its own.
 // The weights of all units are loaded in stages of 16 inputs, so that a unit can begin with the first 16 channels while the
 // groups still compute the others. The two programs of a cluster need the same weights: each fetches one half of a stage, and
 // the copy engine writes it into the shared memory of both (multicast).
@@ -24,10 +25,10 @@
 #define APART(unit) ((unit) == 0 ? 199 : (unit) == 1 ? 212 : 252)
 #define CLOSING_PAST 6
 struct Last {
-  const char *x, *second, *third, *end;      // tracks [streams, past + columns, 96] float16: inputs of the units and of the closing convolution
-  const float *residual;                    // [streams, columns, 96]
+  char *x, *second, *third, *end;           // tracks [streams, past + columns, 96] float16: inputs of the units and of the closing convolution
+  const u16 *residual;                      // [streams, columns, 96] float16
   const char *weights;                      // [3] units: [6][7][2][96][8] float16, [12][96][8]
-  const float *factors;                     // [3][6][96]: bias, scale, inverse of each product
+  const float *factors;                     // [2][96]: scale, inverse of the first unit's input; [3][6][96]: bias, scale, inverse of each product
   const char *closing;                      // [12][16][8] float16: weights of the taps, then the remainders of their rounding
   float *parts;                             // [streams, 6 + columns, 8]: for each column, its product with each tap
   int columns, turns;                       // columns of a stream; turns of 192 columns, in all streams together
@@ -44,54 +45,43 @@ __device__ __forceinline__ void multiply_taps(float (&taps)[TURN / 2], const u32
   multiply_wait<0>();
   settled(taps);
 }
+// All channels of a thread's two rows.
+__device__ __forceinline__ void load_rows(uint2 (&rows)[2 * PARTS], const u16 *from) {
+#pragma unroll
+  for (int i = 0; i < 2 * PARTS; i++) rows[i] = *(const uint2 *)(from + i % 2 * 8 * OUTPUTS + i / 2 * 16);
+}
 extern "C" __global__ void __launch_bounds__(512, 1) last(const __grid_constant__ Last p) {
-  const u32 ring = address(shared), factors = ring + STAGES * STAGE, closing = factors + UNITS * 6 * N * 4, bars = closing + INPUTS * TURN * 2;
-  const u32 x0 = bars + 512, x1 = x0 + 12 * 16 * APART(0), x2 = x1 + 12 * 16 * APART(1);
-  const u32 full = bars, empty = bars + 40, x_full = bars + 80, x_empty = bars + 88;
-  const u32 read = bars + 96, copied = read + 48, written = copied + 16; // [unit - 1][group]; `written` also by 16 channels
+  const u32 ring = address(shared), input = ring + STAGES * STAGE, factors = input + 2 * N * 4, closing = factors + UNITS * 6 * N * 4, bars = closing + INPUTS * TURN * 2;
+  const u32 x0 = bars + 640, x1 = x0 + 12 * 16 * APART(0), x2 = x1 + 12 * 16 * APART(1);
+  const u32 full = bars, empty = bars + 40;
+  const u32 read = bars + 80, copied = read + 72, written = copied + 24; // [unit][group]; `written` also by 16 channels
   const u32 rank = blockIdx.x % 2, thread = threadIdx.x;
   const int programs = gridDim.x, per_stream = p.columns / WIDTH, passes = (p.turns + programs - 1) / programs + 1;
   const int first = (s64)p.turns * blockIdx.x / programs, end = (s64)p.turns * (blockIdx.x + 1) / programs;
   if (thread == 0) {
     for (int i = 0; i < STAGES; i++) begin(full + 8 * i, 1), begin(empty + 8 * i, 24);
-    begin(x_full, 96), begin(x_empty, 12);
-    for (int i = 0; i < 6; i++) begin(read + 8 * i, 4);
-    for (int i = 0; i < 6 * PARTS; i++) begin(written + 8 * i, 4);
-    for (int i = 0; i < 2; i++) begin(copied + 8 * i, 128);
+    for (int i = 0; i < UNITS * GROUPS; i++) begin(read + 8 * i, 4);
+    for (int i = 0; i < UNITS * GROUPS * PARTS; i++) begin(written + 8 * i, 4);
+    for (int i = 0; i < UNITS; i++) begin(copied + 8 * i, 128);
     barriers_ready();
   }
-  for (u32 i = thread; i < UNITS * 6 * N; i += blockDim.x) ((float *)(shared + STAGES * STAGE))[i] = p.factors[i];
-  for (u32 i = thread; i < INPUTS * TURN / 2; i += blockDim.x) ((u32 *)(shared + STAGES * STAGE + UNITS * 6 * N * 4))[i] = ((const u32 *)p.closing)[i];
+  for (u32 i = thread; i < (2 + UNITS * 6) * N; i += blockDim.x) ((float *)(shared + STAGES * STAGE))[i] = p.factors[i];
+  for (u32 i = thread; i < INPUTS * TURN / 2; i += blockDim.x) ((u32 *)(shared + STAGES * STAGE + (2 + UNITS * 6) * N * 4))[i] = ((const u32 *)p.closing)[i];
   visible();
   meet_pair();
   if (thread >= 384) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 32;");
-    if (thread < 416) {
-      if (thread == 384) {
-        u32 stage = 0, phase = 1;
-        for (int pass = 0; pass < passes; pass++)
-          for (int i = 0; i < UNITS * (PARTS + 1); i++) {
-            const u32 bytes = i % (PARTS + 1) < PARTS ? STAGE : POINT;
-            const char *from = p.weights + i / (PARTS + 1) * (PARTS * STAGE + POINT) + i % (PARTS + 1) * STAGE;
-            wait_for(empty + 8 * stage, phase);
-            expect(full + 8 * stage, bytes);
-            fetch_for_both(ring + stage * STAGE + rank * (bytes / 2), from + rank * (bytes / 2), bytes / 2, full + 8 * stage);
-            next_stage(stage, phase, STAGES);
-          }
-      }
-    } else {
-      wait_for_previous();
-      for (int pass = 0; pass < passes; pass++) {
-        const int turn = min(max(first - 1 + pass, 0), p.turns - 1), stream = turn / per_stream, column = turn % per_stream * WIDTH;
-        const char *from = p.x + ((s64)stream * (PAST(0) + p.columns) + column) * (INPUTS * 2);
-        if (thread == 416) {
-          to_l2(from, (WIDTH + PAST(0)) * INPUTS * 2);
-          to_l2(p.residual + ((s64)stream * p.columns + column) * OUTPUTS, WIDTH * OUTPUTS * 4);
+    if (thread == 384) {
+      u32 stage = 0, phase = 1;
+      for (int pass = 0; pass < passes; pass++)
+        for (int i = 0; i < UNITS * (PARTS + 1); i++) {
+          const u32 bytes = i % (PARTS + 1) < PARTS ? STAGE : POINT;
+          const char *from = p.weights + i / (PARTS + 1) * (PARTS * STAGE + POINT) + i % (PARTS + 1) * STAGE;
+          wait_for(empty + 8 * stage, phase);
+          expect(full + 8 * stage, bytes);
+          fetch_for_both(ring + stage * STAGE + rank * (bytes / 2), from + rank * (bytes / 2), bytes / 2, full + 8 * stage);
+          next_stage(stage, phase, STAGES);
         }
-        wait_for(x_empty, (pass & 1) ^ 1);
-        fetch_rows<INPUTS / 8>(x0, from, WIDTH + PAST(0), APART(0), thread - 416, 96);
-        fetched(x_full);
-      }
     }
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 160;");
@@ -99,29 +89,34 @@ extern "C" __global__ void __launch_bounds__(512, 1) last(const __grid_constant_
     const u32 group = thread / 128, lane = thread % 32, warp = thread / 32 % 4, quad = lane % 4, inside = thread % 128;
     const u64 across = (u64)N << 16 | (u64)8 << 32;
     const u32 own_row = group * ROWS + warp * 16 + lane / 4;
+    const auto turn_of = [&](int pass) { return min(max(first - 1 + pass, 0), p.turns - 1); };
+    const u16 *residual = p.residual + (s64)own_row * OUTPUTS + quad * 4; // turns of all streams follow each other
+    uint2 coming[2 * PARTS];                // the residual of the next pass
+    load_rows(coming, residual + (s64)turn_of(0) * WIDTH * OUTPUTS);
     u32 stage = 0, phase = 0;
     for (int pass = 0; pass < passes; pass++) {
-      const int turn = min(max(first - 1 + pass, 0), p.turns - 1), stream = turn / per_stream, column = turn % per_stream * WIDTH;
+      const int turn = turn_of(pass), stream = turn / per_stream, column = turn % per_stream * WIDTH;
       const bool counts = first - 1 + pass == turn && turn >= first && turn < end, opens = column == 0;
       const s64 row = (s64)stream * p.columns + column + own_row;
       float kept[N / 2];
 #pragma unroll
-      for (int part = 0; part < PARTS; part++) begin8(kept + 8 * part, p.residual + row * OUTPUTS + part * 16 + quad * 4);
+      for (int i = 0; i < 2 * PARTS; i++) spread8(kept + 8 * (i / 2), coming[i], i % 2);
+      if (thread == 0 && pass + 1 < passes) to_l2(p.residual + (s64)turn_of(pass + 1) * WIDTH * OUTPUTS, WIDTH * OUTPUTS * 2);
       if (group == 0) { // copies the earlier columns
         if (pass) {
-          for (int unit = 1; unit < UNITS; unit++) wait_for(written + ((unit - 1) * 3 + 2) * PARTS * 8 + (PARTS - 1) * 8, (pass & 1) ^ 1);
-          wait_for(read + 24, (pass & 1) ^ 1); // by all four warps
+          for (int unit = 0; unit < UNITS; unit++) wait_for(written + (unit * GROUPS + 2) * PARTS * 8 + (PARTS - 1) * 8, (pass & 1) ^ 1);
+          wait_for(read + (UNITS - 1) * 24, (pass & 1) ^ 1); // by all four warps
         }
-        for (int unit = 1; unit < UNITS; unit++) {
-          const u32 to = unit == 1 ? x1 : x2, past = PAST(unit), apart = APART(unit);
-          const char *from = (unit == 1 ? p.second : p.third) + (s64)stream * (past + p.columns) * (INPUTS * 2);
+        for (int unit = 0; unit < UNITS; unit++) {
+          const u32 to = unit == 0 ? x0 : unit == 1 ? x1 : x2, past = PAST(unit), apart = APART(unit);
+          const char *from = (unit == 0 ? p.x : unit == 1 ? p.second : p.third) + (s64)stream * (past + p.columns) * (INPUTS * 2);
           for (u32 i = inside; i < past * 12; i += 128) {
             const u32 line = i / 12, chunk = i % 12, at = to + (chunk * apart + line) * 16;
             const float4 v = opens ? *(const float4 *)(from + (s64)i * 16) : shared4(at + WIDTH * 16);
             asm volatile("st.shared.v4.f32 [%0],{%1,%2,%3,%4};" ::"r"(at), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w) : "memory");
           }
           visible();
-          arrive(copied + (unit - 1) * 8);
+          arrive(copied + unit * 8);
         }
         if (opens && counts) { // the history of the closing convolution, multiplied like the other columns, for the same bits
           const u32 line = warp * 16 + lane / 4;
@@ -142,34 +137,29 @@ extern "C" __global__ void __launch_bounds__(512, 1) last(const __grid_constant_
         const u32 own = factors + (unit * 6 * N + quad * (N / 4)) * 4, x = unit == 0 ? x0 : unit == 1 ? x1 : x2;
         const u32 apart = unit == 0 ? APART(0) : unit == 1 ? APART(1) : APART(2), dilation = unit == 0 ? 1 : unit == 1 ? 3 : 9;
         const u32 past = 6 * dilation, to = x + (past + own_row + quad / 2 * apart) * 16 + quad % 2 * 8;
-        const u32 mine = written + ((unit - 1) * 3 + group) * PARTS * 8;
-        const bool tail = unit && counts && column + WIDTH + (int)past > p.columns;
-        char *end = (char *)(unit == 1 ? p.second : p.third) + ((s64)stream * (past + p.columns) + past + column + own_row) * (INPUTS * 2) + quad * 8;
+        const u32 mine = written + (unit * GROUPS + group) * PARTS * 8;
+        const bool tail = counts && column + WIDTH + (int)past > p.columns;
+        char *end = (unit == 0 ? p.x : unit == 1 ? p.second : p.third) + ((s64)stream * (past + p.columns) + past + column + own_row) * (INPUTS * 2) + quad * 8;
         float sums[N / 2];
         begin_sums(sums, own);
-        if (unit == 0) wait_for(x_full, pass & 1);
-        else {
-          if (group != 1) wait_for(copied + (unit - 1) * 8, pass & 1); // group 0 reads these columns, group 2 replaces them
-          if (pass && group < 2) wait_for(read + (unit - 1) * 24 + (group + 1) * 8, (pass & 1) ^ 1);
-        }
+        if (group != 1) wait_for(copied + unit * 8, pass & 1); // group 0 reads these columns, group 2 replaces them
+        if (pass && group < 2) wait_for(read + unit * 24 + (group + 1) * 8, (pass & 1) ^ 1);
         u32 used = 0;
 #pragma unroll
         for (int part = 0; part < PARTS; part++) {
-          if (unit) {
-            u32 made[4];
-            activate8(made, kept + 8 * part, own - 2 * N * 4 + part * 16, own - N * 4 + part * 16);
-            add8(kept + 8 * part, own + 3 * N * 4 + part * 16);
+          u32 made[4];
+          activate8(made, kept + 8 * part, own - 2 * N * 4 + part * 16, own - N * 4 + part * 16);
+          add8(kept + 8 * part, own + 3 * N * 4 + part * 16);
 #pragma unroll
-            for (int below = 0; below < 2; below++) {
-              asm volatile("st.shared.v2.b32 [%0],{%1,%2};" ::"r"(to + (part * 2 * apart + below * 8) * 16), "r"(made[below]), "r"(made[below + 2]) : "memory");
-              if (tail && column + (int)own_row + below * 8 >= p.columns - (int)past) *(uint2 *)(end + below * 8 * INPUTS * 2 + part * 32) = make_uint2(made[below], made[below + 2]);
-            }
-            visible();
-            __syncwarp();
-            if (lane == 0) arrive(mine + part * 8);
-            wait_for(mine + part * 8, pass & 1);
-            if (group) wait_for(mine - PARTS * 8 + part * 8, pass & 1);
+          for (int below = 0; below < 2; below++) {
+            asm volatile("st.shared.v2.b32 [%0],{%1,%2};" ::"r"(to + (part * 2 * apart + below * 8) * 16), "r"(made[below]), "r"(made[below + 2]) : "memory");
+            if (tail && column + (int)own_row + below * 8 >= p.columns - (int)past) *(uint2 *)(end + below * 8 * INPUTS * 2 + part * 32) = make_uint2(made[below], made[below + 2]);
           }
+          visible();
+          __syncwarp();
+          if (lane == 0) arrive(mine + part * 8);
+          wait_for(mine + part * 8, pass & 1);
+          if (group) wait_for(mine - PARTS * 8 + part * 8, pass & 1);
           wait_for(full + 8 * stage, phase);
           const u32 from = x + (part * 2 * apart + group * ROWS) * 16;
           const u64 w = across | place(ring + stage * STAGE);
@@ -182,15 +172,11 @@ extern "C" __global__ void __launch_bounds__(512, 1) last(const __grid_constant_
           used = stage;
           next_stage(stage, phase, STAGES);
         }
-        if (unit == 0)
-#pragma unroll
-          for (int part = 0; part < PARTS; part++) add8(kept + 8 * part, own + 3 * N * 4 + part * 16);
         multiply_wait<0>();
         settled(sums);
         if (lane == 0) {
           release(empty + 8 * used, rank);
-          if (unit == 0) arrive(x_empty);
-          else arrive(read + (unit - 1) * 24 + group * 8);
+          arrive(read + unit * 24 + group * 8);
         }
         u32 operands[N / 4];
         wait_for(full + 8 * stage, phase);
@@ -208,7 +194,7 @@ extern "C" __global__ void __launch_bounds__(512, 1) last(const __grid_constant_
       }
       const u32 own = factors + ((UNITS - 1) * 6 * N + quad * (N / 4)) * 4;
       const bool tail = counts && column + WIDTH + CLOSING_PAST > p.columns;
-      char *end = (char *)p.end + ((s64)stream * (CLOSING_PAST + p.columns) + CLOSING_PAST + column + own_row) * (INPUTS * 2) + quad * 8;
+      char *end = p.end + ((s64)stream * (CLOSING_PAST + p.columns) + CLOSING_PAST + column + own_row) * (INPUTS * 2) + quad * 8;
       u32 operands[N / 4];
       float taps[TURN / 2];
 #pragma unroll
@@ -220,6 +206,7 @@ extern "C" __global__ void __launch_bounds__(512, 1) last(const __grid_constant_
             if (column + (int)own_row + below * 8 >= p.columns - CLOSING_PAST)
               *(uint2 *)(end + below * 8 * INPUTS * 2 + part * 32) = make_uint2(operands[part * 4 + below], operands[part * 4 + below + 2]);
       }
+      if (pass + 1 < passes) load_rows(coming, residual + (s64)turn_of(pass + 1) * WIDTH * OUTPUTS);
       multiply_taps(taps, operands, closing);
       if (counts) {
         float *sum = p.parts + (row + (s64)(stream + 1) * CLOSING_PAST) * 8 + quad * 2;

@@ -1,6 +1,7 @@
 """The end of the codec on Hopper: three residual units of 96 channels and the closing convolution (`codec_last.cu`).
 
-Intermediate results stay on the multiprocessor, so a column is read once and only its sample is written.
+It reads the last rise before its snake. Intermediate results stay on the multiprocessor, so a column is read once and
+only its sample is written.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from omnitts_cli.kernels.cuda.codec_tiles import UNITS, order, packed, processors
+from omnitts_cli.kernels.cuda.codec_tiles import UNITS, by_thread, order, packed, processors
 from omnitts_cli.kernels.cuda.nvrtc import CompileError, Kernel
 from omnitts_cli.kernels.ops import Product, Unit
 
@@ -47,7 +48,7 @@ class _Sum(ctypes.Structure):
 
 def shared_bytes() -> int:
     """Shared memory, as the kernel lays it out."""
-    factors, closing, barriers = 3 * 6 * CHANNELS * 4, CHANNELS * 16 * 2, 512
+    factors, closing, barriers = (2 + 3 * 6) * CHANNELS * 4, CHANNELS * 16 * 2, 640
     return STAGES * TAPS * 16 * CHANNELS * 2 + factors + closing + barriers + sum(ROWS) * CHANNELS * 2
 
 
@@ -70,12 +71,14 @@ def packed_unit(conv: Product, point: Product) -> Tensor:
 _prepared: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
 
 
-def prepared(units: Sequence[Unit], closing: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def prepared(rise: Product, units: Sequence[Unit], closing: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Weights, factors and closing weights as the kernel reads them, once for each codec."""
     found = _prepared.get(closing)
     if found is None:
         weights = torch.cat([packed_unit(conv, point) for conv, point in units])
-        factors = torch.cat([packed(UNITS[CHANNELS], conv, point)[1] for conv, point in units])
+        assert rise.scale is not None and rise.inverse is not None
+        first = [by_thread(row[:CHANNELS]) for row in (rise.scale, rise.inverse)]
+        factors = torch.cat([*first, *(packed(UNITS[CHANNELS], conv, point)[1] for conv, point in units)])
         found = _prepared[closing] = weights, factors, packed_closing(closing)
         if closing.is_cuda:
             torch.cuda.current_stream().synchronize()  # the kernel reads them before it waits for earlier kernels
@@ -92,51 +95,40 @@ def _kernels(_device: int) -> tuple[Kernel, Kernel] | None:
         return None
 
 
-def suits(units: Sequence[Unit], closing: Tensor) -> bool:
+def suits(rise: Product, units: Sequence[Unit], closing: Tensor) -> bool:
     """Whether the kernel knows these layers."""
     shapes = [conv.weight.shape == (CHANNELS, TAPS * CHANNELS) and conv.taps == TAPS for conv, _ in units]
     return (
         tuple(conv.dilation for conv, _ in units) == DILATIONS
         and all(shapes)
         and closing.shape == (TAPS, CHANNELS)
+        and rise.activation == "snake"
         and all(layer.activation == "snake" and layer.bias is not None for unit in units for layer in unit)
     )
 
 
-def close(
-    tracks: Sequence[Tensor],
-    units: Sequence[Unit],
-    residual: Tensor,
-    closing: Tensor,
-    bias: Tensor,
-    sound: Tensor,
-    dry: bool = False,
-    ordered: bool = False,
-) -> bool:
-    """As in `CodecOps`; False if this kernel does not apply. `dry`: it is only compiled. `ordered`: calls of every size
-    use it or none does, because other kernels add in another order."""
-    streams, columns, _ = residual.shape
+Kernels = tuple[Kernel, Kernel]
+
+
+def kernels_for(
+    tracks: Sequence[Tensor], rise: Product, units: Sequence[Unit], closing: Tensor, sound: Tensor, ordered: bool
+) -> Kernels | None:
+    """The kernels, if they apply to `CodecOps.close` with these arguments. `ordered`: calls of every size use them or
+    none does, because other kernels add in another order."""
+    streams, columns = sound.shape
     turns, frame = streams * columns // COLUMNS, units[0][0].columns if units else 0
     if frame % COLUMNS or not frame if ordered else turns < ENOUGH:
-        return False
-    if columns % COLUMNS or not suits(units, closing) or tracks[0].dtype != torch.float16:
-        return False
-    if not residual.is_cuda or not residual.is_contiguous() or any(track.data_ptr() % 16 for track in tracks):
-        return False
-    device = residual.get_device()
-    programs = processors(device) // 2 * 2
-    kernels = _kernels(device) if programs else None
-    if kernels is None:
-        return False
-    weights, factors, taps = prepared(units, closing)
-    if dry:
-        return True
-    launch(kernels, programs, tracks, (weights, factors, taps), residual, closing, bias, sound)
-    return True
+        return None
+    if columns % COLUMNS or not suits(rise, units, closing) or tracks[0].dtype != torch.float16:
+        return None
+    if not sound.is_cuda or any(track.data_ptr() % 16 for track in tracks):
+        return None
+    device = sound.get_device()
+    return _kernels(device) if processors(device) else None
 
 
 def launch(
-    kernels: tuple[Kernel, Kernel],
+    kernels: Kernels,
     programs: int,
     tracks: Sequence[Tensor],
     parts: tuple[Tensor, Tensor, Tensor],
@@ -145,7 +137,8 @@ def launch(
     bias: Tensor,
     sound: Tensor,
 ) -> None:
-    """Launch both kernels."""
+    """Launch both kernels, the first on at most `programs` multiprocessors. `parts` are what `prepared` returns, and
+    `residual` [B, columns, 96] float16 what the rise has made."""
     streams, columns, _ = residual.shape
     products = torch.empty(streams, TAPS - 1 + columns, 8, device=residual.device)
     x, second, third, end = (track.data_ptr() for track in tracks)
@@ -154,7 +147,7 @@ def launch(
         x=x, second=second, third=third, end=end, residual=residual.data_ptr(), weights=weights, factors=factors,
         closing=taps, parts=products.data_ptr(), columns=columns, turns=streams * columns // COLUMNS,
     )  # fmt: skip
-    kernels[0].launch(arguments, programs)
+    kernels[0].launch(arguments, programs // 2 * 2)
     count = streams * columns
     total = _Sum(products.data_ptr(), bias.data_ptr(), sound.data_ptr(), columns, count, TAPS - 1)
     kernels[1].launch(total, -(-count // 256))

@@ -36,7 +36,7 @@ extern "C" __global__ void __launch_bounds__(128 * GROUPS + 128, 1) tiles(const 
       wait_for(empty + 8 * b, (i / GROUPS & 1) ^ 1);
       fetch_rows<INPUTS / 8>(x + b * buffer, p.x + ((s64)stream * p.pitch + column) * (INPUTS * 2), rows, apart, own, 128);
       asm volatile("cp.async.commit_group;" ::: "memory");
-      if (ADDS && own == 0 && slice == 0) to_l2(p.residual + stream * p.residual_stride + (s64)column * OUTPUTS, ROWS * OUTPUTS * 4);
+      if (ADDS && own == 0 && slice == 0) to_l2(p.residual + stream * p.residual_stride + (s64)column * OUTPUTS, ROWS * OUTPUTS * 2);
       if (i) {
         asm volatile("cp.async.wait_group 1;" ::: "memory");
         visible();
@@ -79,10 +79,10 @@ extern "C" __global__ void __launch_bounds__(128 * GROUPS + 128, 1) tiles(const 
     if (lane == 0) arrive(turn + 8 * ((b + 1) % GROUPS));
 #endif
     const int row = column + warp * 16 + lane / 4;
-    const float *residual = p.residual + stream * p.residual_stride + (s64)row * OUTPUTS + slice * N + quad * 4;
-    float *wide = p.wide + stream * p.wide_stride + (s64)row * OUTPUTS + slice * N + quad * 4;
+    const u16 *residual = p.residual + stream * p.residual_stride + (s64)row * OUTPUTS + slice * N + quad * 4;
+    u16 *wide = p.wide + stream * p.wide_stride + (s64)row * OUTPUTS + slice * N + quad * 4;
     char *out = p.out + 2 * (stream * p.out_stride + (s64)row * OUTPUTS + slice * N + quad * 4);
-    float4 kept[N / 32][4];
+    uint2 kept[N / 32][4];
 #if POINT
     multiply_wait<0>();
     settled(sums);
@@ -106,6 +106,6 @@ extern "C" __global__ void __launch_bounds__(128 * GROUPS + 128, 1) tiles(const 
 #endif
 #pragma unroll
     for (int i = 0; i < N / 32; i++)
-      finish<ADDS>(sums + 16 * i, kept[i], wide + i * 32, out + i * 64, own + (FACTORS - 2) * N * 4 + i * 32, own + (FACTORS - 1) * N * 4 + i * 32, p.keep);
+      finish<ADDS>(sums + 16 * i, kept[i], wide + i * 32, out + i * 64, own + (FACTORS - 2) * N * 4 + i * 32, own + (FACTORS - 1) * N * 4 + i * 32, p.keep, p.out != nullptr);
   }
 }

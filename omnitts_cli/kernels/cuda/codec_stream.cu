@@ -44,7 +44,7 @@ extern "C" __global__ void __launch_bounds__(512, 1) tiles(const Arguments p) {
         const int count = min(min(GROUPS, end - block), per_stream - block % per_stream), stream = block / per_stream, column = block % per_stream * ROWS;
         if (thread == 416) {
           to_l2(p.x + ((s64)stream * p.pitch + column) * (INPUTS * 2), (count * ROWS + reach) * INPUTS * 2);
-          if (ADDS) to_l2(p.residual + stream * p.residual_stride + (s64)column * OUTPUTS, count * ROWS * OUTPUTS * 4);
+          if (ADDS) to_l2(p.residual + stream * p.residual_stride + (s64)column * OUTPUTS, count * ROWS * OUTPUTS * 2);
         }
         wait_for(x_empty, phase);
         fetch_rows<INPUTS / 8>(x, p.x + ((s64)stream * p.pitch + column) * (INPUTS * 2), count * ROWS + reach, apart, thread - 416, 96);
@@ -66,8 +66,8 @@ extern "C" __global__ void __launch_bounds__(512, 1) tiles(const Arguments p) {
     wait_for(x_full, x_phase);
     for (int slice = 0; slice < SLICES; slice++) {
       const u32 own = factors + (slice * FACTORS * N + quad * (N / 4)) * 4;
-      const float *residual = p.residual + stream * p.residual_stride + row * OUTPUTS + slice * N + quad * 4;
-      float *wide = p.wide + stream * p.wide_stride + row * OUTPUTS + slice * N + quad * 4;
+      const u16 *residual = p.residual + stream * p.residual_stride + row * OUTPUTS + slice * N + quad * 4;
+      u16 *wide = p.wide + stream * p.wide_stride + row * OUTPUTS + slice * N + quad * 4;
       char *out = p.out + 2 * (stream * p.out_stride + row * OUTPUTS + slice * N + quad * 4);
       float sums[N / 2];
       begin_sums(sums, own);
@@ -110,7 +110,7 @@ extern "C" __global__ void __launch_bounds__(512, 1) tiles(const Arguments p) {
 #pragma unroll
         for (int k = 0; k < N / 16; k++) multiply(y, operands + 4 * k, across | (u64)((at[k / 4] + (2 * (k % 4) * N + half * (N / 2)) * 16) >> 4));
         multiply_commit();
-        float4 kept[2][4];
+        uint2 kept[2][4];
         if (group < count) load_residual(kept[0], residual + half * (N / 2)), load_residual(kept[1], residual + half * (N / 2) + 32);
         multiply_wait<0>();
         settled(y);
@@ -129,7 +129,7 @@ extern "C" __global__ void __launch_bounds__(512, 1) tiles(const Arguments p) {
       if (group < count)
 #pragma unroll
         for (int i = 0; i < N / 32; i++) {
-          float4 kept[4];
+          uint2 kept[4];
           if (ADDS) load_residual(kept, residual + i * 32);
           finish<ADDS>(sums + 16 * i, kept, wide + i * 32, out + i * 64, own + N * 4 + i * 32, own + 2 * N * 4 + i * 32, p.keep);
         }

@@ -3,6 +3,7 @@
 // Rows of x lie in shared memory as [inputs / 8][rows][8], so that a tap of a convolution is the same matrix `dilation` rows
 // further on. Weights lie as [inputs / 8][outputs][8], prepared by the host. Outputs are in such an order that a thread holds
 // two groups of four neighbouring channels (`order` in codec_tiles.py).
+typedef unsigned short u16;
 typedef unsigned int u32;
 typedef unsigned long long u64;
 typedef long long s64;
@@ -16,9 +17,9 @@ struct Arguments {
   const char *x;                            // [streams, pitch, INPUTS] float16
   const char *weights;
   const float *factors;                     // [OUTPUTS / N][3 or 6][N]: bias, scale, inverse of each product
-  const float *residual;
-  float *wide;                              // results in float32
-  char *out;
+  const u16 *residual;                      // float16
+  u16 *wide;                                // results before the last snake
+  char *out;                                // after it; codec_resident.cu: may be null
   s64 residual_stride, wide_stride, out_stride; // elements per stream
   int pitch, columns, blocks, dilation, keep; // blocks: of 64 columns, in all streams together
 };
@@ -85,11 +86,12 @@ __device__ __forceinline__ u32 halves(float a, float b) { // saturates
   asm("cvt.rn.satfinite.f16x2.f32 %0,%1,%2;" : "=r"(r) : "f"(b), "f"(a));
   return r;
 }
-__device__ __forceinline__ float single(unsigned short h) {
+__device__ __forceinline__ float single(u16 h) {
   float f;
   asm("{.reg .b16 t; mov.b16 t,%1; cvt.f32.f16 %0,t;}" : "=f"(f) : "h"(h));
   return f;
 }
+__device__ __forceinline__ float4 singles(uint2 h) { return make_float4(single((u16)h.x), single((u16)(h.x >> 16)), single((u16)h.y), single((u16)(h.y >> 16))); }
 __device__ __forceinline__ float4 shared4(u32 a) {
   float4 v;
   asm volatile("ld.shared.v4.f32 {%0,%1,%2,%3},[%4];" : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w) : "r"(a) : "memory");
@@ -126,38 +128,48 @@ __device__ __forceinline__ void add8(float *a, u32 bias) {
   const float4 b = shared4(bias);
   a[0] += b.x, a[2] += b.x, a[1] += b.y, a[3] += b.y, a[4] += b.z, a[6] += b.z, a[5] += b.w, a[7] += b.w;
 }
-// Start eight sums with the residual of two rows.
-__device__ __forceinline__ void begin8(float *a, const float *residual) {
+// Four of eight sums start with the residual of one of two rows.
+__device__ __forceinline__ void spread8(float *a, uint2 residual, int below) {
+  const float4 v = singles(residual);
+  a[below * 2] = v.x, a[below * 2 + 1] = v.y, a[below * 2 + 4] = v.z, a[below * 2 + 5] = v.w;
+}
+// Start eight sums with the residual of two rows. With plain loads, the compiler moves them to places that lack registers.
+__device__ __forceinline__ void begin8(float *a, const u16 *residual) {
 #pragma unroll
   for (int below = 0; below < 2; below++) {
-    const float4 v = *(const float4 *)(residual + below * 8 * OUTPUTS);
-    a[below * 2] = v.x, a[below * 2 + 1] = v.y, a[below * 2 + 4] = v.z, a[below * 2 + 5] = v.w;
+    uint2 v;
+    asm volatile("ld.global.v2.u32 {%0,%1},[%2];" : "=r"(v.x), "=r"(v.y) : "l"(residual + below * 8 * OUTPUTS));
+    spread8(a, v, below);
   }
 }
 // Store eight sums that include the residual.
-__device__ __forceinline__ void finish8(const float *a, float *wide, char *out, u32 scale, u32 inverse, bool keep) {
+__device__ __forceinline__ void finish8(const float *a, u16 *wide, char *out, u32 scale, u32 inverse, bool keep) {
   u32 x[4];
   if (keep)
 #pragma unroll
-    for (int below = 0; below < 2; below++) *(float4 *)(wide + below * 8 * OUTPUTS) = make_float4(a[below * 2], a[below * 2 + 1], a[below * 2 + 4], a[below * 2 + 5]);
+    for (int below = 0; below < 2; below++) *(uint2 *)(wide + below * 8 * OUTPUTS) = make_uint2(halves(a[below * 2], a[below * 2 + 1]), halves(a[below * 2 + 4], a[below * 2 + 5]));
   activate8(x, a, scale, inverse);
 #pragma unroll
   for (int below = 0; below < 2; below++) *(uint2 *)(out + below * 16 * OUTPUTS) = make_uint2(x[below], x[below + 2]);
 }
 // 32 channels of two rows: residual, snake and the stores. `a`: 16 sums; `r`: the residual.
-template <bool ADDED> __device__ __forceinline__ void finish(const float *a, const float4 (&r)[4], float *wide, char *out, u32 scale, u32 inverse, bool keep) {
+template <bool ADDED> __device__ __forceinline__ void finish(const float *a, const uint2 (&r)[4], u16 *wide, char *out, u32 scale, u32 inverse, bool keep, bool gives = true) {
   float y[2][8];
-  const float *q = (const float *)r;
 #pragma unroll
   for (int row = 0; row < 2; row++)
 #pragma unroll
-    for (int i = 0; i < 8; i++) y[row][i] = a[i / 2 * 4 + row * 2 + i % 2] + (ADDED ? q[row * 8 + i] : 0.f);
+    for (int i = 0; i < 8; i += 4) {
+      const float *sums = a + i * 2 + row * 2;
+      float4 v = make_float4(0, 0, 0, 0);
+      if (ADDED) v = singles(r[row * 2 + i / 4]);
+      y[row][i] = sums[0] + v.x, y[row][i + 1] = sums[1] + v.y, y[row][i + 2] = sums[4] + v.z, y[row][i + 3] = sums[5] + v.w;
+    }
   if (keep)
 #pragma unroll
-    for (int row = 0; row < 2; row++) {
-      *(float4 *)(wide + row * 8 * OUTPUTS) = make_float4(y[row][0], y[row][1], y[row][2], y[row][3]);
-      *(float4 *)(wide + row * 8 * OUTPUTS + 16) = make_float4(y[row][4], y[row][5], y[row][6], y[row][7]);
-    }
+    for (int row = 0; row < 2; row++)
+#pragma unroll
+      for (int i = 0; i < 8; i += 4) *(uint2 *)(wide + row * 8 * OUTPUTS + i * 4) = make_uint2(halves(y[row][i], y[row][i + 1]), halves(y[row][i + 2], y[row][i + 3]));
+  if (!gives) return;
 #pragma unroll
   for (int i = 0; i < 8; i += 4) {
     const float4 s = shared4(scale + i * 4), v = shared4(inverse + i * 4);
@@ -170,9 +182,9 @@ template <bool ADDED> __device__ __forceinline__ void finish(const float *a, con
 #pragma unroll
     for (int i = 0; i < 8; i += 4) *(uint2 *)(out + row * 16 * OUTPUTS + i * 8) = make_uint2(halves(y[row][i], y[row][i + 1]), halves(y[row][i + 2], y[row][i + 3]));
 }
-__device__ __forceinline__ void load_residual(float4 (&r)[4], const float *residual) {
+__device__ __forceinline__ void load_residual(uint2 (&r)[4], const u16 *residual) {
 #pragma unroll
-  for (int i = 0; i < 4; i++) r[i] = *(const float4 *)(residual + i / 2 * 8 * OUTPUTS + i % 2 * 16);
+  for (int i = 0; i < 4; i++) r[i] = *(const uint2 *)(residual + i / 2 * 8 * OUTPUTS + i % 2 * 16);
 }
 // Rows of x from `from` on into [CHUNKS][apart][8], by `count` threads.
 template <int CHUNKS> __device__ __forceinline__ void fetch_rows(u32 to, const char *from, u32 rows, u32 apart, u32 thread, u32 count) {

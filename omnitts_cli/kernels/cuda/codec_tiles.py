@@ -110,8 +110,13 @@ def packed(kind: Kind, conv: Product, point: Product | None) -> tuple[Tensor, Te
         for layer in (conv,) if point is None else (conv, point):
             for row in (layer.bias, layer.scale, layer.inverse):
                 assert row is not None
-                factors.append(row[start : start + kind.tile].view(-1, 2, 4, 4).permute(2, 0, 1, 3).flatten())
+                factors.append(by_thread(row[start : start + kind.tile]))
     return torch.cat(weights), torch.cat(factors)
+
+
+def by_thread(row: Tensor) -> Tensor:
+    """One factor a channel, in the threads' order."""
+    return row.view(-1, 2, 4, 4).permute(2, 0, 1, 3).flatten()
 
 
 _packed: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
@@ -160,11 +165,13 @@ def _launch(
     point: Product | None,
     residual: Tensor | None,
     wide: Tensor | None,
-    out: Tensor,
+    out: Tensor | None,
     dry: bool,
     ordered: bool,
 ) -> bool:
-    rows, columns, _ = out.shape
+    made = wide if out is None else out
+    assert made is not None
+    rows, columns, _ = made.shape
     blocks = rows * columns // COLUMNS
     if conv.columns % COLUMNS or not conv.columns if ordered else blocks < kind.enough:
         return False
@@ -172,9 +179,11 @@ def _launch(
         return False
     if not x.is_cuda or not x.dtype == conv.weight.dtype == torch.float16 or not x.is_contiguous():
         return False
+    if any(one is not None and one.dtype != torch.float16 for one in (residual, wide)):
+        return False
     device = x.get_device()
     programs = processors(device)
-    chosen = _kernel(kind, device) if programs and (x.data_ptr() | out.data_ptr()) % 16 == 0 else None
+    chosen = _kernel(kind, device) if programs and (x.data_ptr() | made.data_ptr()) % 16 == 0 else None
     if chosen is None:
         return False
     parts = _prepared(kind, conv, point)
@@ -192,16 +201,17 @@ def launch(
     dilation: int,
     residual: Tensor | None,
     wide: Tensor | None,
-    out: Tensor,
+    out: Tensor | None,
 ) -> None:
     """Launch a kernel on at most `programs` multiprocessors; `parts` are what `packed` returns."""
-    rows, columns, _ = out.shape
+    columns = x.shape[1] - (kind.taps - 1) * dilation
     arguments = _Arguments(
         x=x.data_ptr(), weights=parts[0].data_ptr(), factors=parts[1].data_ptr(),
         residual=None if residual is None else residual.data_ptr(), wide=None if wide is None else wide.data_ptr(),
-        out=out.data_ptr(), residual_stride=0 if residual is None else residual.stride(0),
-        wide_stride=0 if wide is None else wide.stride(0), out_stride=out.stride(0), pitch=x.shape[1],
-        columns=columns, blocks=rows * columns // COLUMNS, dilation=dilation, keep=int(wide is not None),
+        out=None if out is None else out.data_ptr(), residual_stride=0 if residual is None else residual.stride(0),
+        wide_stride=0 if wide is None else wide.stride(0), out_stride=0 if out is None else out.stride(0),
+        pitch=x.shape[1], columns=columns, blocks=x.shape[0] * columns // COLUMNS, dilation=dilation,
+        keep=int(wide is not None),
     )  # fmt: skip
     kernel.launch(arguments, programs // kind.together * kind.together)
 
@@ -210,7 +220,7 @@ def product(
     x: Tensor,
     layer: Product,
     residual: Tensor | None,
-    out_f32: Tensor | None,
+    before: Tensor | None,
     out: Tensor | None,
     dry: bool = False,
     ordered: bool = False,
@@ -218,9 +228,11 @@ def product(
     """As in `CodecOps`; False if these kernels do not apply. `dry`: the kernel is only compiled. `ordered`: calls of
     every size use these kernels or none does, because other kernels add in another order."""
     kind = PRODUCTS.get((layer.taps, x.shape[2], layer.weight.shape[0], residual is not None))
-    if kind is None or out is None or layer.activation != "snake" or layer.bias is None:
+    if kind is None or layer.activation != "snake" or layer.bias is None:
         return False
-    return _launch(kind, x, layer, None, residual, out_f32, out, dry, ordered)
+    if out is None and (before is None or kind.stages):
+        return False
+    return _launch(kind, x, layer, None, residual, before, out, dry, ordered)
 
 
 def residual_unit(

@@ -50,8 +50,8 @@ UNIT_ENOUGH = 220
 
 @triton.jit(do_not_specialize=["count", "columns", "share", "parts"])
 def _product(  # noqa: C901, PLR0915 - one kernel, whose branches are decided at compile time
-    x, weight, bias, scale, inverse, residual, out_f32, out, sums, counts,
-    x_stride, residual_stride, f32_stride, out_stride, count, columns, outputs, inputs, width, hop, share, parts,
+    x, weight, bias, scale, inverse, residual, before, out, sums, counts,
+    x_stride, residual_stride, before_stride, out_stride, count, columns, outputs, inputs, width, hop, share, parts,
     eps: tl.constexpr, turns: tl.constexpr, normed: tl.constexpr, biased: tl.constexpr,
     activation: tl.constexpr, adds: tl.constexpr, keeps: tl.constexpr, gives: tl.constexpr, shared: tl.constexpr,
     precision: tl.constexpr, block_m: tl.constexpr, block_n: tl.constexpr, block_k: tl.constexpr,
@@ -110,7 +110,7 @@ def _product(  # noqa: C901, PLR0915 - one kernel, whose branches are decided at
     if adds:
         total += tl.load(residual + (batch * residual_stride)[:, None] + place, inside, 0.0)
     if keeps:
-        tl.store(out_f32 + (batch * f32_stride)[:, None] + place, total, inside)
+        tl.store(before + (batch * before_stride)[:, None] + place, operand(total, before.dtype.element_ty), inside)
     if gives:
         if activation == SNAKE:
             total = snake(total, tl.load(scale + n, known, 0.0)[None, :], tl.load(inverse + n, known, 0.0)[None, :])
@@ -134,7 +134,7 @@ def _ended(
     y += tl.load(bias + n)[None, :]
     y += tl.load(kept, there[:, None], 0.0)
     if keeps:
-        tl.store(kept, y, there[:, None])
+        tl.store(kept, operand(y, residual.dtype.element_ty), there[:, None])
     y = snake(y, tl.load(scale + n)[None, :], tl.load(inverse + n)[None, :])
     tl.store(out + placed[:, None] + n[None, :], operand(y, kind), there[:, None])
 
@@ -224,7 +224,7 @@ def product(
     x: Tensor,
     layer: Product,
     residual: Tensor | None = None,
-    out_f32: Tensor | None = None,
+    before: Tensor | None = None,
     out: Tensor | None = None,
     ordered: bool = False,
 ) -> None:
@@ -235,7 +235,7 @@ def product(
     outputs, width = layer.weight.shape[0] // (2 if gated else 1), layer.weight.shape[1]
     count = rows * columns
     special = normed or gated
-    if codec_tiles.product(x, layer, residual, out_f32, out, only_compiling(), ordered):
+    if codec_tiles.product(x, layer, residual, before, out, only_compiling(), ordered):
         return None
     if ordered:
         block_m, block_n, block_k, warps, stages = NORMED_TILES[0] if special else ordered_tile(count, outputs)
@@ -244,7 +244,7 @@ def product(
         block_m, block_n, block_k, warps, stages = fitting_tile(tiles, count, outputs, width)
     block_k = block_of(inputs, block_k if kind.itemsize == 2 else block_k // 2)
     if block_k < 16:
-        return plain_codec.product(x, layer, residual, out_f32, out)
+        return plain_codec.product(x, layer, residual, before, out)
     stages = stages_in((block_m + block_n * (2 if gated else 1)) * block_k * kind.itemsize, stages)
     grid = (triton.cdiv(outputs, block_n), triton.cdiv(count, block_m))
     tiles, turns, share, parts, sums = grid[0] * grid[1], width // block_k, 0, 1, None
@@ -252,7 +252,7 @@ def product(
         share = triton.cdiv(turns, max(1, min(PROGRAMS // tiles, turns // LEAST_TURNS)))
         parts = triton.cdiv(turns, share)
         sums = torch.empty(parts * tiles * block_m * block_n, device=x.device) if parts > 1 else None
-    if block_m == 64 and parts == 1 and not normed and codec_wide.product(x, layer, residual, out_f32, out):
+    if block_m == 64 and parts == 1 and not normed and codec_wide.product(x, layer, residual, before, out):
         return
 
     def stride(tensor: Tensor | None) -> int:
@@ -260,11 +260,11 @@ def product(
 
     run(
         _product, (*grid, parts),
-        x, layer.weight, layer.bias, layer.scale, layer.inverse, residual, out_f32, out, sums, layer.counts,
-        stride(x), stride(residual), stride(out_f32), stride(out), count, columns, outputs, inputs, width,
+        x, layer.weight, layer.bias, layer.scale, layer.inverse, residual, before, out, sums, layer.counts,
+        stride(x), stride(residual), stride(before), stride(out), count, columns, outputs, inputs, width,
         layer.dilation * inputs, share, parts, layer.eps, inputs // block_k if layer.taps > 1 else 0, normed,
         layer.bias is not None, ACTIVATIONS[layer.activation],
-        residual is not None, out_f32 is not None, out is not None, parts > 1, precision(kind),
+        residual is not None, before is not None, out is not None, parts > 1, precision(kind),
         block_m, block_n, block_k, num_warps=warps, num_stages=stages,
     )  # fmt: skip
 
@@ -284,7 +284,7 @@ def residual_unit(
         between = torch.empty(residual.shape, dtype=kind, device=x.device)
         product(x, conv, out=between, ordered=ordered)
         kept = residual if keep else None
-        return product(between, point, residual=residual, out_f32=kept, out=out, ordered=ordered)
+        return product(between, point, residual=residual, before=kept, out=out, ordered=ordered)
     if codec_wide.residual_unit(x, conv, point, residual, keep, out):
         return
     block_m, block_k, warps, stages = tile
@@ -299,13 +299,24 @@ def residual_unit(
 
 
 def close(
+    x: Tensor,
+    rise: Product,
     tracks: Sequence[Tensor],
     units: Sequence[Unit],
-    residual: Tensor,
     weight: Tensor,
     bias: Tensor,
     sound: Tensor,
     ordered: bool = False,
 ) -> bool:
     """`ordered` as in `product`."""
-    return codec_last.close(tracks, units, residual, weight, bias, sound, only_compiling(), ordered)
+    kernels = codec_last.kernels_for(tracks, rise, units, weight, sound, ordered)
+    if kernels is None:
+        return False
+    rows, columns = sound.shape
+    residual = torch.empty(rows, columns, weight.shape[1], dtype=x.dtype, device=x.device)
+    product(x, rise, before=residual.view(rows, x.shape[1] - rise.taps + 1, -1), ordered=ordered)
+    parts = codec_last.prepared(rise, units, weight)
+    if not only_compiling():
+        programs = codec_tiles.processors(sound.get_device())
+        codec_last.launch(kernels, programs, tracks, parts, residual, weight, bias, sound)
+    return True

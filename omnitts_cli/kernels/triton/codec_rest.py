@@ -184,22 +184,22 @@ def output_conv(x: Tensor, weight: Tensor, bias: Tensor, sound: Tensor) -> None:
 
 
 @triton.jit(do_not_specialize=["count"])
-def _zero_start(out, out_f32, frames, slots, count, out_stride, f32_stride, keeps: tl.constexpr, block: tl.constexpr):
+def _zero_start(out, before, frames, slots, count, out_stride, before_stride, keeps: tl.constexpr, block: tl.constexpr):
     row = tl.program_id(0)
     if tl.load(frames + tl.load(slots + row)) == 0:
         j = tl.program_id(1) * block + tl.arange(0, block)
         silence = tl.zeros((block,), tl.float32)
         tl.store(out + row * out_stride + j, silence.to(out.dtype.element_ty), j < count)
         if keeps:
-            tl.store(out_f32 + row * f32_stride + j, silence, j < count)
+            tl.store(before + row * before_stride + j, silence.to(before.dtype.element_ty), j < count)
 
 
-def zero_start(frames: Tensor, slots: Tensor, cut: int, made: Tensor, made_f32: Tensor | None) -> None:
+def zero_start(frames: Tensor, slots: Tensor, cut: int, made: Tensor, made_before: Tensor | None) -> None:
     rows, count = made.shape[0], cut * made.shape[2]
     run(
         _zero_start, (rows, triton.cdiv(count, BLOCK)),
-        made, made_f32, frames, slots, count, made.stride(0), 0 if made_f32 is None else made_f32.stride(0),
-        made_f32 is not None, BLOCK, num_warps=4,
+        made, made_before, frames, slots, count, made.stride(0), 0 if made_before is None else made_before.stride(0),
+        made_before is not None, BLOCK, num_warps=4,
     )  # fmt: skip
 
 

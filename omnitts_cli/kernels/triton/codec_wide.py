@@ -24,12 +24,16 @@ HOPPER = 90
 TILES = ((128, 128, 64, 8, 4), (64, 128, 64, 4, 4))
 """Tiles: columns, outputs, inputs per iteration, warps, stages. The second is for calls whose columns the first does
 not divide. Measured at 16 frames of 32 streams, see benchmarks/LOG.md."""
+LARGE_TILE = (256, 128, 64, 8, 4)
+"""The same for calls of many columns; it fetches a quarter less."""
 UNIT_TILES = {64: (128, 32, 4, 4), 128: (64, 64, 4, 3)}
 """Tiles of a whole residual unit, by the larger part of its channels: columns, inputs per iteration, warps, stages."""
 ENOUGH = 264
 """The least number of programs for these kernels: two per multiprocessor ..."""
 ENOUGH_SMALL = 132
 """... or one per multiprocessor, with the second tile."""
+ENOUGH_LARGE = 660
+"""The least number of programs for the large tile: five per multiprocessor."""
 ACTIVATIONS = {"": 0, "snake": 1, "gelu": 2}
 SNAKE = tl.constexpr(1)
 GELU = tl.constexpr(2)
@@ -37,8 +41,8 @@ GELU = tl.constexpr(2)
 
 @triton.jit
 def _product(
-    x, weight, bias, scale, inverse, residual, out_f32, out,
-    pitch, residual_stride, f32_stride, out_stride, columns, outputs, hop,
+    x, weight, bias, scale, inverse, residual, before, out,
+    pitch, residual_stride, before_stride, out_stride, columns, outputs, hop,
     taps: tl.constexpr, turns: tl.constexpr, activation: tl.constexpr, adds: tl.constexpr, keeps: tl.constexpr,
     gives: tl.constexpr, block_m: tl.constexpr, block_n: tl.constexpr, block_k: tl.constexpr,
 ):  # fmt: skip
@@ -58,7 +62,9 @@ def _product(
     if adds:
         total += tl.load(residual + batch.to(tl.int64) * residual_stride + place, known[None, :], 0.0)
     if keeps:
-        tl.store(out_f32 + batch.to(tl.int64) * f32_stride + place, total, known[None, :])
+        tl.store(
+            before + batch.to(tl.int64) * before_stride + place, operand(total, before.dtype.element_ty), known[None, :]
+        )
     if gives:
         if activation == SNAKE:
             total = snake(total, tl.load(scale + n, known, 0.0)[None, :], tl.load(inverse + n, known, 0.0)[None, :])
@@ -79,7 +85,7 @@ def _ended(
     y += tl.load(bias + n)[None, :]
     y += tl.load(kept)
     if keeps:
-        tl.store(kept, y)
+        tl.store(kept, operand(y, residual.dtype.element_ty))
     y = snake(y, tl.load(scale + n)[None, :], tl.load(inverse + n)[None, :])
     tl.store(out + place[:, None] + n[None, :], operand(y, kind))
 
@@ -144,19 +150,26 @@ def _lined(x: Tensor, block: list[int]) -> TensorDescriptor:
 
 def _tile(rows: int, columns: int, inputs: int, outputs: int) -> tuple[int, int, int, int, int] | None:
     """The tile for a product of `columns` columns in each of `rows` streams; None if there is none."""
+
+    def programs(tile: tuple[int, int, int, int, int]) -> int:
+        suits = not (columns % tile[0] or outputs % tile[1] or inputs % tile[2])
+        return rows * columns // tile[0] * (outputs // tile[1]) if suits else 0
+
+    if programs(LARGE_TILE) >= ENOUGH_LARGE:
+        return LARGE_TILE
     for tile, enough in zip(TILES, (ENOUGH, ENOUGH_SMALL), strict=True):
-        if not (columns % tile[0] or outputs % tile[1] or inputs % tile[2]):
-            return tile if rows * columns // tile[0] * (outputs // tile[1]) >= enough else None
+        if found := programs(tile):
+            return tile if found >= enough else None
     return None
 
 
-def product(x: Tensor, layer: Product, residual: Tensor | None, out_f32: Tensor | None, out: Tensor | None) -> bool:
+def product(x: Tensor, layer: Product, residual: Tensor | None, before: Tensor | None, out: Tensor | None) -> bool:
     """As in `CodecOps`; False if these kernels do not suit."""
     rows, length, inputs = x.shape
     columns, outputs = length - (layer.taps - 1) * layer.dilation, layer.weight.shape[0]
     if layer.bias is None or layer.activation not in ACTIVATIONS or not _fetched(x, layer.weight):
         return False
-    if layer.taps == 1 and all(one is None or one.is_contiguous() for one in (residual, out_f32, out)):
+    if layer.taps == 1 and all(one is None or one.is_contiguous() for one in (residual, before, out)):
         rows, length, columns = 1, rows * length, rows * columns  # streams as one
     tile = _tile(rows, columns, inputs, outputs)
     if tile is None:
@@ -170,9 +183,9 @@ def product(x: Tensor, layer: Product, residual: Tensor | None, out_f32: Tensor 
     run(
         _product, (outputs // block_n, rows * columns // block_m),
         _lined(x, [block_m, block_k]), TensorDescriptor.from_tensor(layer.weight, [block_n, block_k]),
-        layer.bias, layer.scale, layer.inverse, residual, out_f32, out,
-        length, stride(residual), stride(out_f32), stride(out), columns, outputs, layer.dilation,
-        layer.taps, inputs // block_k, ACTIVATIONS[layer.activation], residual is not None, out_f32 is not None,
+        layer.bias, layer.scale, layer.inverse, residual, before, out,
+        length, stride(residual), stride(before), stride(out), columns, outputs, layer.dilation,
+        layer.taps, inputs // block_k, ACTIVATIONS[layer.activation], residual is not None, before is not None,
         out is not None, block_m, block_n, block_k, num_warps=warps, num_stages=stages,
     )  # fmt: skip
     return True

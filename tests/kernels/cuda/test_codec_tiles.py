@@ -116,7 +116,7 @@ def test_emulated(kind: Kind, streams: int, blocks: int, seed: int, monkeypatch:
     conv = layer(kind.outputs, kind.inputs, kind.taps, dilation)
     point = layer(kind.outputs, kind.outputs) if kind.point else None
     x = random(streams, blocks * 64 + (kind.taps - 1) * dilation, kind.inputs).half()
-    wide = random(streams, blocks * 64, kind.outputs, seed=5)
+    wide = random(streams, blocks * 64, kind.outputs, seed=5).half()
     track = torch.full((streams, 8 + blocks * 64, kind.outputs), 7.0).half()
     before, plain_wide, plain_track = track[:, :8].clone(), wide.clone(), track.clone()
     programs = 2 * kind.slices
@@ -130,6 +130,39 @@ def test_emulated(kind: Kind, streams: int, blocks: int, seed: int, monkeypatch:
     assert torch.equal(track[:, :8], before)
     assert error(track, plain_track) < 1e-3
     assert error(wide, plain_wide) < 1e-3
+
+
+@pytest.mark.skipif(cuda_emulator.compiler() is None, reason="needs a C++ compiler on x86-64")
+@pytest.mark.parametrize("channels", list(UNITS))
+def test_emulated_saturation(channels: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Residual and output are float16 and stay finite."""
+    monkeypatch.setattr(codec_tiles, "Kernel", EmulatedKernel)
+    kind = UNITS[channels]
+    kernel = codec_tiles._kernel.__wrapped__(kind, 0)
+    assert kernel is not None
+    conv, point = layer(channels, channels, 7), layer(channels, channels)
+    conv = replace(conv, weight=conv.weight * 60000)
+    x, wide = random(1, 64 + 6, channels).half(), random(1, 64, channels, seed=5).half()
+    out, plain_wide, plain_out = torch.empty_like(wide), wide.clone(), torch.empty_like(wide)
+    codec_tiles.launch(kernel, kind, 2 * kind.slices, packed(kind, conv, point), x, 1, wide, wide, out)
+    plain_codec.residual_unit(x, conv, point, plain_wide, True, plain_out)
+    for got, wanted in ((wide, plain_wide), (out, plain_out)):
+        assert got.isfinite().all() and got.abs().max() == 65504
+        assert error(got, wanted) < 1e-3
+
+
+@pytest.mark.skipif(cuda_emulator.compiler() is None, reason="needs a C++ compiler on x86-64")
+def test_without_the_snake(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last rise gives only what comes before its snake."""
+    monkeypatch.setattr(codec_tiles, "Kernel", EmulatedKernel)
+    kind = PRODUCTS[2, 192, 288, False]
+    kernel, conv = codec_tiles._kernel.__wrapped__(kind, 0), layer(288, 192, 2)
+    assert kernel is not None
+    x = random(2, 2 * 64 + 1, 192).half()
+    made, wanted = (torch.full((2, 128, 288), 7.0).half() for _ in range(2))
+    codec_tiles.launch(kernel, kind, 2 * kind.slices, packed(kind, conv, None), x, 1, None, made, None)
+    plain_codec.product(x, conv, before=wanted)
+    assert error(made, wanted) < 1e-3
 
 
 # ---- on a card
@@ -149,7 +182,7 @@ def call(
 ) -> tuple[Tensor, Tensor]:
     """The residual, and the track, whose first eight columns are the past."""
     columns, outputs = x.shape[1] - (conv.taps - 1) * conv.dilation, conv.weight.shape[0]
-    wide = random(x.shape[0], columns, outputs, seed=5, device="cuda")
+    wide = random(x.shape[0], columns, outputs, seed=5, device="cuda").half()
     track = torch.full((x.shape[0], 8 + columns, outputs), 7.0, device="cuda").half()
     if point is not None:
         done = module.residual_unit(x, conv, point, wide, keep, track[:, 8:])
@@ -236,8 +269,8 @@ def test_what_does_not_suit(tiles: ModuleType, monkeypatch: pytest.MonkeyPatch) 
 
     def unit(columns: int, conv: Product = conv) -> bool:
         x = random(2, columns + 6 * conv.dilation, 96, device="cuda").half()
-        residual = random(2, columns, 96, device="cuda")
-        return tiles.residual_unit(x, conv, point, residual, True, torch.empty_like(residual).half())
+        residual = random(2, columns, 96, device="cuda").half()
+        return tiles.residual_unit(x, conv, point, residual, True, torch.empty_like(residual))
 
     assert unit(128)
     assert not unit(96)  # not whole blocks
@@ -257,7 +290,7 @@ def test_the_codec_asks_for_them(tiles: ModuleType, monkeypatch: pytest.MonkeyPa
         monkeypatch.setattr(tiles, name, lambda *given, name=name: not used.append((name, given[-1])))
     conv, point, rise = layer(96, 96, 7, 1, "cuda"), layer(96, 96, device="cuda"), layer(288, 192, 2, 1, "cuda")
     x, y = random(2, 128 + 6, 96, device="cuda").half(), random(2, 129, 192, device="cuda").half()
-    residual, out = random(2, 128, 96, device="cuda"), torch.empty(2, 128, 288, device="cuda").half()
-    codec_products.residual_unit(x, conv, point, residual, True, torch.empty_like(residual).half(), ordered)
+    residual, out = random(2, 128, 96, device="cuda").half(), torch.empty(2, 128, 288, device="cuda").half()
+    codec_products.residual_unit(x, conv, point, residual, True, torch.empty_like(residual), ordered)
     codec_products.product(y, rise, out=out, ordered=ordered)
     assert used == [("residual_unit", ordered), ("product", ordered)]

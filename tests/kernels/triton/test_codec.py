@@ -96,7 +96,7 @@ def test_product(products: ModuleType, made: dict, columns: int, residual: bool)
         # out lies in a track, after its history
         track = torch.full((2, 4 + columns, outputs), 7.0, device=DEVICE)
         wide = random(2, columns, made["outputs"], seed=4)
-        given = {"out_f32": wide, "residual": wide if residual else None} if one.activation != "swiglu" else {}
+        given = {"before": wide, "residual": wide if residual else None} if one.activation != "swiglu" else {}
         product(x, one, out=track[:, 4:], **given)
         results.append((track, wide))
     for got, wanted in zip(*reversed(results), strict=True):
@@ -115,7 +115,8 @@ def test_whole_unit(products: ModuleType, monkeypatch: pytest.MonkeyPatch, input
     x = random(2, 40 + 18, inputs).to(kind)
     results = []
     for unit in (plain_codec.residual_unit, products.residual_unit):
-        residual, out = random(2, 40, inputs, seed=5), torch.zeros(2, 40, inputs, dtype=kind, device=DEVICE)
+        residual = random(2, 40, inputs, seed=5).to(kind)
+        out = torch.zeros_like(residual)
         unit(x, wide, point, residual, keep, out)
         results.append((residual, out))
     for got, wanted in zip(*reversed(results), strict=True):
@@ -157,7 +158,7 @@ def test_new_streams_start_with_zeros(products: ModuleType, keeps: bool) -> None
     from omnitts_cli.kernels.triton.codec_rest import zero_start
 
     frames, slots = torch.tensor([0, 3, 0], device=DEVICE), torch.tensor([1, 2], device=DEVICE)
-    track, wide = random(2, 50, 48), random(2, 40, 48)
+    track, wide = random(2, 50, 48), random(2, 40, 48).half()
     out, wanted = track[:, 10:], [track.clone(), wide.clone()]
     zero_start(frames, slots, 23, out, wide if keeps else None)
     plain_codec.zero_start(frames, slots, 23, wanted[0][:, 10:], wanted[1] if keeps else None)

@@ -7,6 +7,7 @@ Without one, in Triton's interpreter: TRITON_INTERPRET=1 pytest -m gpu tests/ker
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from types import ModuleType
 
 import pytest
@@ -26,6 +27,7 @@ pytestmark = [
 DEVICE = "cpu" if INTERPRETED else "cuda"
 SIZE = 1 if INTERPRETED else 4
 """The interpreter takes seconds for tiles of the real size."""
+NEVER = 1 << 40
 
 
 @pytest.fixture
@@ -35,7 +37,9 @@ def wide(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
     monkeypatch.setattr(codec_wide, "ENOUGH", 1)
     monkeypatch.setattr(codec_wide, "ENOUGH_SMALL", 1)
+    monkeypatch.setattr(codec_wide, "ENOUGH_LARGE", NEVER)
     if INTERPRETED:
+        monkeypatch.setattr(codec_wide, "LARGE_TILE", (64, 32, 16, 4, 3))
         monkeypatch.setattr(codec_wide, "TILES", ((32, 32, 16, 4, 3), (16, 32, 16, 4, 3)))
         monkeypatch.setattr(codec_wide, "UNIT_TILES", {64: (32, 32, 4, 3), 32: (32, 16, 4, 3)})
     return codec_wide
@@ -56,28 +60,33 @@ def error(got: Tensor, wanted: Tensor) -> float:
 
 
 @pytest.mark.parametrize(
-    ("streams", "columns", "inputs", "outputs", "taps", "dilation", "activation", "adds", "keeps"),
+    ("streams", "columns", "inputs", "outputs", "taps", "dilation", "activation", "adds", "keeps", "large"),
     [
-        pytest.param(2, 64, 32, 64, 7, 3, "snake", False, False, id="convolution"),
-        pytest.param(2, 32, 48, 64, 1, 1, "snake", True, True, id="added to the residual"),
-        pytest.param(3, 32, 32, 96, 2, 1, "", False, True, id="transposed convolution"),
-        pytest.param(3, 16, 48, 64, 7, 1, "snake", False, False, id="convolution, few columns"),
-        pytest.param(3, 16, 32, 96, 2, 1, "snake", False, True, id="transposed convolution, few columns"),
-        pytest.param(4, 8, 32, 64, 1, 1, "gelu", False, False, id="streams as one"),
+        pytest.param(2, 64, 32, 64, 7, 3, "snake", False, False, False, id="convolution"),
+        pytest.param(2, 64, 32, 64, 7, 3, "snake", False, False, True, id="convolution, large tile"),
+        pytest.param(2, 64, 32, 96, 2, 1, "snake", False, True, True, id="transposed convolution, large tile"),
+        pytest.param(2, 64, 48, 64, 1, 1, "snake", True, True, True, id="added to the residual, large tile"),
+        pytest.param(2, 32, 48, 64, 1, 1, "snake", True, True, False, id="added to the residual"),
+        pytest.param(3, 32, 32, 96, 2, 1, "", False, True, False, id="transposed convolution"),
+        pytest.param(3, 16, 48, 64, 7, 1, "snake", False, False, False, id="convolution, few columns"),
+        pytest.param(3, 16, 32, 96, 2, 1, "snake", False, True, False, id="transposed convolution, few columns"),
+        pytest.param(4, 8, 32, 64, 1, 1, "gelu", False, False, False, id="streams as one"),
     ],
 )
 def test_product(
     wide: ModuleType, streams: int, columns: int, inputs: int, outputs: int, taps: int, dilation: int,
-    activation: str, adds: bool, keeps: bool,
+    activation: str, adds: bool, keeps: bool, large: bool,
 ) -> None:  # fmt: skip
+    if large:
+        wide.ENOUGH_LARGE = 1
     columns, inputs, outputs = columns * SIZE, inputs * SIZE, outputs * SIZE
     one = layer(outputs, inputs, taps, dilation, activation)
     x = random(streams, columns + (taps - 1) * dilation, inputs).half()
-    residual = random(streams, columns, outputs) if adds else None
+    residual = random(streams, columns, outputs).half() if adds else None
     past = 0 if activation == "gelu" else 6
     results = []
     for product in (wide.product, plain_codec.product):
-        kept = torch.full((streams, columns, outputs), float("nan"), device=DEVICE) if keeps else None
+        kept = torch.full((streams, columns, outputs), float("nan"), device=DEVICE).half() if keeps else None
         track = torch.full((streams, past + columns, outputs), 7.0, device=DEVICE).half()
         done = product(x, one, residual, kept, track[:, past:])
         assert done is not False
@@ -98,11 +107,25 @@ def test_residual_unit(wide: ModuleType, inputs: int, keep: bool) -> None:
     x = random(2, columns + 18, inputs).half()
     results = []
     for unit in (wide.residual_unit, plain_codec.residual_unit):
-        residual, out = random(2, columns, inputs, seed=5), torch.zeros(2, columns, inputs, device=DEVICE).half()
+        residual, out = random(2, columns, inputs, seed=5).half(), torch.zeros(2, columns, inputs, device=DEVICE).half()
         assert unit(x, conv, point, residual, keep, out) is not False
         results.append((residual, out))
     for got, wanted in zip(*results, strict=True):
         assert error(got, wanted) < 2e-3
+
+
+def test_large_values_saturate(wide: ModuleType) -> None:
+    inputs, columns = 48 * SIZE, 64 * SIZE
+    conv, point = layer(inputs, inputs, 7), layer(inputs, inputs)
+    conv = replace(conv, weight=conv.weight * 60000)
+    x, results = random(2, columns + 6, inputs).half(), []
+    for unit in (wide.residual_unit, plain_codec.residual_unit):
+        residual, out = random(2, columns, inputs, seed=5).half(), torch.zeros(2, columns, inputs, device=DEVICE).half()
+        assert unit(x, conv, point, residual, True, out) is not False
+        results.append((residual, out))
+    for got, wanted in zip(*results, strict=True):
+        assert got.isfinite().all() and got.abs().max() == 65504
+        assert error(got, wanted) < 5e-3
 
 
 @pytest.mark.skipif(INTERPRETED, reason="the interpreter adds in NumPy's order")
@@ -122,7 +145,7 @@ def test_small_tiles_have_the_bits_of_the_other_kernels(
         monkeypatch.setattr(wide, "ENOUGH", enough)
         monkeypatch.setattr(wide, "ENOUGH_SMALL", enough)
         kept, out = torch.zeros(32, 64, outputs, device=DEVICE), torch.zeros(32, 64, outputs, device=DEVICE).half()
-        codec_products.product(x, one, out_f32=kept, out=out, ordered=True)
+        codec_products.product(x, one, before=kept, out=out, ordered=True)
         results.append((kept, out))
     for got, wanted in zip(*results, strict=True):
         assert torch.equal(got, wanted)
@@ -139,11 +162,26 @@ def test_sums_have_the_bits_of_the_other_kernels(wide: ModuleType, columns: int,
     results = []
     for enough in (1, 1 << 40):
         wide.ENOUGH = enough
-        residual, out = random(4, columns, channels, seed=5), torch.zeros(4, columns, channels, device=DEVICE).half()
+        residual = random(4, columns, channels, seed=5).half()
+        out = torch.zeros_like(residual)
         codec_products.residual_unit(x, conv, point, residual, True, out)
-        kept = torch.zeros(4, columns, 2 * channels, device=DEVICE)
-        codec_products.product(x[:, : columns + 1].contiguous(), rise, out_f32=kept, out=torch.empty_like(kept).half())
+        kept = torch.zeros(4, columns, 2 * channels, device=DEVICE).half()
+        codec_products.product(x[:, : columns + 1].contiguous(), rise, before=kept, out=torch.empty_like(kept))
         results.append((residual, out, kept))
+    for got, wanted in zip(*results, strict=True):
+        assert torch.equal(got, wanted)
+
+
+@pytest.mark.skipif(INTERPRETED, reason="the interpreter adds in NumPy's order")
+@pytest.mark.parametrize(("inputs", "outputs", "taps"), [(768, 768, 7), (768, 768, 1), (768, 1920, 2)])
+def test_large_tiles_have_the_bits_of_the_others(wide: ModuleType, inputs: int, outputs: int, taps: int) -> None:
+    one, x = layer(outputs, inputs, taps), random(4, 512 + taps - 1, inputs).half()
+    results = []
+    for enough in (1, NEVER):
+        wide.ENOUGH_LARGE = enough
+        kept, track = random(4, 512, outputs, seed=5).half(), torch.zeros(4, 518, outputs, device=DEVICE).half()
+        assert wide.product(x, one, kept if taps == 1 else None, kept, track[:, 6:])
+        results.append((kept, track))
     for got, wanted in zip(*results, strict=True):
         assert torch.equal(got, wanted)
 
@@ -159,7 +197,7 @@ def test_exact_uses_them(wide: ModuleType, monkeypatch: pytest.MonkeyPatch) -> N
     for channels, columns, expected in ((96, 14080, "residual_unit"), (768, 4096, "product")):
         conv, point, x = layer(channels, channels, 7, 3), layer(channels, channels), random(1, columns + 18, channels)
         for ordered in (True, False):
-            out, residual = torch.empty(1, columns, channels, device=DEVICE).half(), random(1, columns, channels)
+            out, residual = torch.empty(1, columns, channels, device=DEVICE).half(), random(1, columns, channels).half()
             codec_products.residual_unit(x.half(), conv, point, residual, True, out, ordered=ordered)
             assert set(used) == {expected}
             used.clear()
