@@ -24,7 +24,14 @@ from omnitts_cli.training.pool import ShardReader
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.speaker_heads import SpeakerHeads
 from omnitts_cli.training.speech import Speech
-from omnitts_cli.training.stage_results import MODEL, exported_speech, trained_codec
+from omnitts_cli.training.stage_results import (
+    MODEL,
+    codebooks_sum,
+    exported_codec,
+    exported_speech,
+    finished_codec,
+    trained_codec,
+)
 from omnitts_cli.training.teacher import PHONES, PHONES_PER_FRAME
 from omnitts_cli.training.team import Team, joined_gradients
 from omnitts_cli.training.tokens import Tokens
@@ -35,6 +42,8 @@ LOOK_EVERY = 20  # steps between checks of the time budget
 WRITE_EVERY = 500
 SAVE_EVERY = 60.0  # seconds
 FILLING = 0.3  # share of the time that encoding new speech and its delayed copies may take
+CODEBOOKS = "codebooks"  # in checkpoints: the sum of the codebooks that the model was trained with
+RESIDUAL_TABLES = ("embedder.rest", "predictor.heads")  # one entry for each code of the residual groups
 STORED_HEADS = "guesses"  # name of the speaker heads in checkpoints
 LOSSES = ("first", "rest", "phones", "speaker_facts", "frame_facts", "right")
 
@@ -63,6 +72,8 @@ class SpeechStage:
         self.rate = torch.tensor(self.plan.rate, device=where)
         self.losses = torch.zeros(len(LOSSES), device=where)
         self.optimiser = optimiser(device, self.learned, self.rate, (0.9, 0.98), self.plan.weight_decay)
+        self.codebooks: Tensor | None = None  # the sum of those of the codec in use
+        self.tables_anew = False
         self.talk, self.predict = self.speech.talker.forward, self.speech.predictor.forward
         if self.plan.compile and device.captures:
             self.talk, self.predict = torch.compile(self.talk), torch.compile(self.predict)
@@ -155,13 +166,23 @@ class SpeechStage:
 
     def save(self, folder: Path) -> None:
         modules = {"speech": self.speech, "phones": self.phones, STORED_HEADS: self.speaker_heads}
-        checkpoints.save(folder, STEM, checkpoints.gather(**modules))
+        known = {} if self.codebooks is None else {CODEBOOKS: self.codebooks}
+        checkpoints.save(folder, STEM, checkpoints.gather(**modules) | known)
 
     def resume(self, saved: dict[str, Tensor]) -> None:
-        for name in ("speech", "phones"):
-            getattr(self, name).load_state_dict(checkpoints.under(name, saved))
+        self.resume_speech(checkpoints.under("speech", saved), saved.get(CODEBOOKS))
+        self.phones.load_state_dict(checkpoints.under("phones", saved))
         # older checkpoints lack the per-frame head and the mean of the vectors
         self.speaker_heads.load_state_dict(self.speaker_heads.state_dict() | checkpoints.under(STORED_HEADS, saved))
+
+    def resume_speech(self, weights: dict[str, Tensor], codebooks: Tensor | None) -> None:
+        """Continue from these weights, which were trained with codebooks of this sum. If the codec has other ones, the
+        codes of the residual groups have a new meaning, and their tables start anew; the codes of group 0 predict the
+        phones in every codec. Older checkpoints have no sum: everything stays."""
+        if codebooks is not None and self.codebooks is not None and not torch.equal(codebooks, self.codebooks):
+            self.tables_anew, own = True, self.speech.state_dict()
+            weights = weights | {name: own[name] for name in RESIDUAL_TABLES}
+        self.speech.load_state_dict(weights)
 
 
 def train_speech(
@@ -183,26 +204,37 @@ def train_speech(
         stream,
         torch.inference_mode(False),
     ):  # the device's stream may be in inference mode
-        encoder = trained_codec(recipe, folder).encoder.to(device.torch_device)
+        codec = trained_codec(recipe, folder)
+        codebooks = codebooks_sum(codec)
+        encoder = codec.encoder.to(device.torch_device)
         dataset = Dataset(recipe, encoder, ids, 200_000 if device.captures else 2_000, tokens)
         while not dataset.ready(2_000 if device.captures else 1):
             dataset.add(shards.read(at_least=1))
         shards.copy_what_follows(recipe.speech_training.copies)  # held-back shards are not copied
         stage = SpeechStage(recipe, device, tokens, dataset, team)
+        stage.codebooks = codebooks
         saved, finished = checkpoints.load(folder, STEM), (folder / MODEL / "model.safetensors").exists()
         if saved:
             stage.resume(saved)
         elif finished:
             # the auxiliary heads are not exported, so they start anew
-            stage.speech.load_state_dict(exported_speech(recipe, tokens, folder / MODEL).state_dict())
+            stage.resume_speech(
+                exported_speech(recipe, tokens, folder / MODEL).state_dict(), _finished_sum(recipe, folder)
+            )
         team.start_alike(stage.learned)
         weights = sum(p.numel() for p in stage.speech.parameters())
-        journal.write(event="start", resumed=bool(saved or finished), weights=weights, members=team.size)
+        resumed = {"resumed": bool(saved or finished), "residual_tables_anew": stage.tables_anew}
+        journal.write(event="start", **resumed, weights=weights, members=team.size)
         learn = [stream.capture(lambda n=n: stage.learn(n)) for n in range(len(dataset.tables))]
         _loop(stage, learn, stream.capture(stage.update), shards, journal, folder, Budget(minutes))
         if team.leads:
             stage.save(folder)
     journal.write(event="end", hours=dataset.seconds / 3600)
+
+
+def _finished_sum(recipe: Recipe, folder: Path) -> Tensor | None:
+    codec = finished_codec(folder)
+    return codebooks_sum(exported_codec(recipe, codec)) if codec else None
 
 
 @contextmanager

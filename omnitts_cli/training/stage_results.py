@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from omnitts_cli.errors import ModelError
 from omnitts_cli.families.common.parts import (
@@ -44,6 +46,13 @@ def trained_codec(recipe: Recipe, folder: Path) -> Codec:
     if finished := finished_codec(folder):
         return exported_codec(recipe, finished)
     raise ModelError(f"{folder} holds no codec", hint="the codec stage comes first")
+
+
+def codebooks_sum(codec: Codec) -> Tensor:
+    """The SHA-256 of the residual codebooks in half precision, as they are exported: [32] bytes. A polish or an export
+    does not change it."""
+    books = codec.encoder.quantiser.residual.books.detach().half().contiguous()
+    return torch.tensor(list(hashlib.sha256(books.numpy().tobytes()).digest()), dtype=torch.uint8)
 
 
 def finished_codec(folder: Path) -> Path | None:

@@ -10,7 +10,7 @@ from training_kit import stage_of
 
 from omnitts_cli.training import checkpoints
 from omnitts_cli.training.recipe import Recipe
-from omnitts_cli.training.speech_stage import STORED_HEADS, SpeechStage, one_thread
+from omnitts_cli.training.speech_stage import RESIDUAL_TABLES, STORED_HEADS, SpeechStage, one_thread
 
 
 def without_numbers(stage: SpeechStage) -> None:
@@ -89,3 +89,20 @@ def test_a_checkpoint_is_a_beginning(small: Recipe, tmp_path: Path) -> None:
     new.resume({name: t for name, t in saved.items() if not name.startswith(f"{STORED_HEADS}.along")})
     with pytest.raises(RuntimeError, match="Missing key"):
         new.resume({name: t for name, t in saved.items() if not name.startswith("phones")})
+
+
+@pytest.mark.parametrize("codec", ["same", "other", "unknown"])
+def test_with_another_codec_the_residual_tables_start_anew(small: Recipe, tmp_path: Path, codec: str) -> None:
+    old, new = stage_of(small), stage_of(small)
+    with torch.no_grad():
+        for weight in old.learned:
+            weight.add_(1.0)
+    old.codebooks = None if codec == "unknown" else torch.arange(32, dtype=torch.uint8)
+    new.codebooks = torch.arange(32, dtype=torch.uint8) + (codec == "other")
+    own = {name: value.clone() for name, value in new.speech.state_dict().items()}
+    old.save(tmp_path)
+    new.resume(checkpoints.load(tmp_path, "speech"))
+    assert new.tables_anew == (codec == "other")
+    for name, value in new.speech.state_dict().items():
+        anew = codec == "other" and name in RESIDUAL_TABLES
+        assert torch.equal(value, own[name] if anew else old.speech.state_dict()[name]), name

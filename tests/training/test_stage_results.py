@@ -8,10 +8,16 @@ import pytest
 import torch
 
 import omnitts_cli
+from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.errors import ModelError
 from omnitts_cli.training import recipe
+from omnitts_cli.training.codec_stage import CodecStage, train_codec
+from omnitts_cli.training.export import export_codec
+from omnitts_cli.training.polish_stage import PolishStage
+from omnitts_cli.training.pool import ShardReader, SoundPool
 from omnitts_cli.training.recipe import Recipe
-from omnitts_cli.training.stage_results import trained_codec
+from omnitts_cli.training.stage_results import codebooks_sum, exported_codec, trained_codec
+from omnitts_cli.training.team import Team
 
 SHIPPED = Path(omnitts_cli.__file__).parent / "embedded"
 
@@ -35,3 +41,24 @@ def test_the_shipped_codec_repeats_a_sound() -> None:
 def test_without_a_codec_the_error_names_the_next_step(small: Recipe, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="no codec"):
         trained_codec(small, tmp_path)
+
+
+def test_only_a_codec_that_learned_has_other_codebooks(small: Recipe, shards: ShardReader, tmp_path: Path) -> None:
+    """An export and a polish leave the sum as it is."""
+    torch.manual_seed(0)
+    pool = SoundPool(0.01, torch.device("cpu"))
+    pool.add(shards.read(at_least=4))
+    stage = CodecStage(small, CPUDevice(1), pool, Team())
+    stage.start_books()
+    sums = []
+    for _ in range(2):
+        stage.learn(bypass=False)
+        stage.update()
+        stage.save(tmp_path)
+        sums.append(codebooks_sum(trained_codec(small, tmp_path)))
+    assert not torch.equal(*sums)
+
+    export_codec(small, tmp_path, tmp_path / "codec")
+    assert torch.equal(codebooks_sum(exported_codec(small, tmp_path / "codec")), sums[-1])
+    train_codec(PolishStage, small, CPUDevice(1), shards, pool, tmp_path, 0.01, Team())
+    assert torch.equal(codebooks_sum(trained_codec(small, tmp_path)), sums[-1])
