@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
+from hopper import HOPPER
 from patience import LONG_S, eventually
 
 from omnitts_cli.fleet import journal
@@ -105,9 +105,7 @@ def test_a_killed_run_goes_on(omnitts: Any) -> None:
 
 @pytest.mark.gpu
 @pytest.mark.timeout(600)
-@pytest.mark.skipif(
-    not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU"
-)
+@pytest.mark.skipif(not HOPPER, reason="needs a Hopper GPU")
 @pytest.mark.parametrize("seed", range(20))
 def test_a_killed_run_on_a_card_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     """The user's cache of compiled kernels is used: without it each process would compile them for a minute."""

@@ -10,20 +10,14 @@ from typing import Any
 
 import pytest
 import torch
+from hopper import NEEDS_HOPPER
 
 from omnitts_cli.devices.cuda import CUDADevice
 from omnitts_cli.engine.frame import frame
 from omnitts_cli.engine.slots import Plan, SlotTable
 from omnitts_cli.families.qwen3_tts.family import FAMILY, facts, parts
-from omnitts_cli.kernels import cuda as kernels
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(
-        not torch.cuda.is_available() or torch.cuda.get_device_capability() != kernels.CAPABILITY,
-        reason="needs a Hopper GPU",
-    ),
-]
+pytestmark = NEEDS_HOPPER
 KINDS = {0: "kernel", 1: "copy", 2: "fill"}  # CUgraphNodeType
 
 

@@ -13,6 +13,7 @@ import cuda_emulator
 import pytest
 import torch
 from cuda_emulator import EmulatedKernel
+from hopper import relative_error, rotations
 from torch import Tensor
 
 from omnitts_cli.kernels import plain
@@ -59,11 +60,6 @@ def layers_of(blocks: int, count: int) -> list[LayerWeights]:
     ]
 
 
-def turns(positions: int) -> tuple[Tensor, Tensor]:
-    angle = torch.arange(positions)[:, None] * 1e6 ** -(torch.arange(64) / 64)
-    return angle.cos(), angle.sin()
-
-
 def in_type(layer: LayerWeights, dtype: torch.dtype) -> dict[str, Tensor]:
     return {name: getattr(layer, name).to(dtype) for name in LayerWeights.__annotations__}
 
@@ -75,10 +71,6 @@ def after_attention(x: Tensor, seen: Tensor, of: dict[str, Tensor]) -> Tensor:
     return x + (torch.nn.functional.silu(gate) * up) @ of["down"].T
 
 
-def apart(found: Tensor, want: Tensor) -> float:
-    return float((found.float() - want.float()).norm() / want.float().norm())
-
-
 # ---- the predictor: one layer, two groups
 
 
@@ -86,7 +78,7 @@ def apart(found: Tensor, want: Tensor) -> float:
 def parts() -> PredictorParts:
     torch.manual_seed(5)
     heads, tables = normal(GROUPS - 1, 2048, 1024, std=0.05), normal(GROUPS - 2, 2048, 1024, std=0.5)
-    return PredictorParts(layers_of(1, 1), 1 + normal(1024, std=0.1), 1e-6, 8, *turns(GROUPS), heads, tables)
+    return PredictorParts(layers_of(1, 1), 1 + normal(1024, std=0.1), 1e-6, 8, *rotations(GROUPS, "cpu"), heads, tables)
 
 
 def made(monkeypatch: pytest.MonkeyPatch, *, exact: bool = False) -> predictor.PersistentPredictor:
@@ -150,7 +142,7 @@ def test_a_frame(rows: int, order: int, settings: dict[str, float], monkeypatch:
     given = asked(rows, **settings)
     codes, logits = frame(made(monkeypatch), given)
     want = teacher_forced(given, codes, torch.float32)
-    assert apart(logits, want) < 1.1 * apart(teacher_forced(given, codes, torch.bfloat16), want)
+    assert relative_error(logits, want) < 1.1 * relative_error(teacher_forced(given, codes, torch.bfloat16), want)
     drawn = [plain.choose(logits[group - 1], given[3], given[4], group, *given[5:]) for group in range(1, GROUPS)]
     assert torch.equal(codes, torch.stack([given[2], *drawn], 1))
 
@@ -186,7 +178,7 @@ def test_a_row_among_many_has_the_bits_that_it_has_among_few(
 
 
 def step(kernel: Any, x: Tensor, at: Tensor, slots: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-    hidden = kernel(x, at, slots, *turns(CAPACITY), keys, values)
+    hidden = kernel(x, at, slots, *rotations(CAPACITY, "cpu"), keys, values)
     kernel.check()
     return hidden
 
@@ -199,7 +191,7 @@ def plain_step(stack: Any, x: Tensor, at: Tensor, slots: Tensor, keys: Tensor, v
         of = in_type(layer, keys.dtype)
         qkv = plain.rms_norm(x, of["input_norm"], 1e-6) @ of["qkv"].T
         cache = keys[index], values[index], slots, at[:, None], CAPACITY
-        seen = plain.attend_cached(qkv, of["q_norm"], of["k_norm"], 1e-6, *turns(CAPACITY), *cache)
+        seen = plain.attend_cached(qkv, of["q_norm"], of["k_norm"], 1e-6, *rotations(CAPACITY, "cpu"), *cache)
         x = after_attention(x, seen, of)
     return plain.rms_norm(x, norm.to(keys.dtype), 1e-6)[:, 0]
 
@@ -224,11 +216,11 @@ def test_a_step(blocks: int, places: list[int], order: int) -> None:
     before, wide = keys.clone(), (keys.float(), values.float())
     exact = plain_step(stack, x, at, slots, *wide)
     rounded = keys.clone(), values.clone()
-    bound = 1.1 * apart(plain_step(stack, x, at, slots, *rounded), exact)
-    assert apart(step(talker.PersistentTalker(*stack, {}), x, at, slots, keys, values), exact) < bound
+    bound = 1.1 * relative_error(plain_step(stack, x, at, slots, *rounded), exact)
+    assert relative_error(step(talker.PersistentTalker(*stack, {}), x, at, slots, keys, values), exact) < bound
     for row, (place, slot) in enumerate(zip(places, slots, strict=True)):
         for found, want in ((keys, wide[0]), (values, wide[1])):
-            assert apart(found[:, slot, :, place], want[:, slot, :, place]) < 1e-2, row
+            assert relative_error(found[:, slot, :, place], want[:, slot, :, place]) < 1e-2, row
         keys[:, slot, :, place] = before[:, slot, :, place]
     assert torch.equal(keys, before)
 
@@ -266,7 +258,7 @@ def test_a_step_has_the_same_bits_among_many(blocks: int, many: int, order: int,
             assert torch.equal(found[:, slots[some]], want[:, slots[some]])
             assert not torch.equal(found, want)
     exact = plain_step(stack, x, at, slots, *wide)
-    assert apart(hidden, exact) < 1.1 * apart(plain_step(stack, x, at, slots, *rounded), exact)
+    assert relative_error(hidden, exact) < 1.1 * relative_error(plain_step(stack, x, at, slots, *rounded), exact)
 
 
 @functools.cache
@@ -325,7 +317,7 @@ def test_a_product_of_another_shape(rows_there: int) -> None:
     torch.manual_seed(rows_there)
     x, weight, bias = normal(rows_there, 2048, std=1), normal(48, 2048), normal(48, std=1)
     found = rows.linear(x, weight, bias)
-    assert apart(found, x.double() @ weight.double().T + bias.double()) < 3e-3
+    assert relative_error(found, x.double() @ weight.double().T + bias.double()) < 3e-3
     assert torch.equal(found[-1:], rows.linear(x[-1:], weight, bias))
 
 
@@ -349,15 +341,15 @@ def test_prefetched_products(count: int, kept: int) -> None:
     EmulatedKernel.order = 5
     Tile = functools.partial(prefetched.Tile, ahead=kept, rows_ahead=kept)
     for split in (1, 2, 4):
-        assert apart(prefetched.linear(x, weight, Tile(32 * split, split, cluster=split, pace=3)), want) < 4e-3
+        assert relative_error(prefetched.linear(x, weight, Tile(32 * split, split, cluster=split, pace=3)), want) < 4e-3
     for cluster in (1, 2):
         parts = prefetched.parted(x, weight, Tile(64, 4, cluster=cluster, pace=1))
         assert parts.shape == (4 // cluster, count, 256)
-        assert apart(parts.sum(0), want) < 1e-5
-    assert apart(parts[1], x[:, 256:].float() @ weight[:, 256:].float().T) < 1e-5
+        assert relative_error(parts.sum(0), want) < 1e-5
+    assert relative_error(parts[1], x[:, 256:].float() @ weight[:, 256:].float().T) < 1e-5
     gate, up = want.chunk(2, -1)
     for tile in (Tile(32, 1), Tile(64, 2, cluster=2)):
-        assert apart(prefetched.gated(x, weight, tile), torch.nn.functional.silu(gate) * up) < 6e-3
+        assert relative_error(prefetched.gated(x, weight, tile), torch.nn.functional.silu(gate) * up) < 6e-3
 
 
 # ---- attention of a frame
@@ -374,15 +366,15 @@ def test_attention_of_a_frame(capacity: int, order: int) -> None:
     for row, place in enumerate(places):
         keys[slots[row], :, int(place) :] = values[slots[row], :, int(place) :] = float("nan")
     qkv, norms = torch.randn(rows, 1, 4096).bfloat16(), (1 + normal(128, std=0.1), 1 + normal(128, std=0.1))
-    given = qkv, *norms, 1e-6, *turns(capacity)
+    given = qkv, *norms, 1e-6, *rotations(capacity, "cpu")
     held, wanted = (keys.clone(), values.clone()), (keys.nan_to_num(), values.nan_to_num())
     EmulatedKernel.order = order
     got = attend.attend(*given, *held, slots, places)
     want = plain.attend_cached(*given, *wanted, slots, places, capacity)
-    assert apart(got, want) < 5e-3
+    assert relative_error(got, want) < 5e-3
     for mine, theirs in zip(held, wanted, strict=True):
         here = mine[slots, :, places[:, 0]], theirs[slots, :, places[:, 0]]
-        assert apart(*here) < 2e-3
+        assert relative_error(*here) < 2e-3
 
 
 @pytest.mark.parametrize(

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import random
 
-import pytest
-import torch
 from company import spoken_among
+from hopper import NEEDS_HOPPER
 
 from omnitts_cli.request import Request
 from omnitts_cli.voices import Designed, Named
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(
-        not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU"
-    ),
-]
+pytestmark = NEEDS_HOPPER
 TEXTS = ("Short.", "The kettle is on, and the bread is still warm from the oven.", "One, two, three, four. " * 4)
 
 

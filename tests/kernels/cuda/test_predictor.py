@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from hopper import NEEDS_HOPPER, relative_error
 from torch import Tensor
 
 from omnitts_cli.errors import DeviceError
@@ -20,12 +21,7 @@ from omnitts_cli.kernels.cuda.predictor import fuse_predictor
 from omnitts_cli.kernels.ops import LayerWeights, PredictorParts
 
 SHAPES = {"qkv": (4096, 1024), "out": (1024, 2048), "gate_up": (6144, 1024), "down": (1024, 3072)}
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(
-        not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU"
-    ),
-]
+pytestmark = NEEDS_HOPPER
 ROWS = (1, 2, 5, 8, 9, 16)
 SETTINGS = (
     {},
@@ -107,18 +103,14 @@ def teacher_forced(given: tuple[Tensor, ...], codes: Tensor, dtype: torch.dtype)
     return torch.einsum("ngp,gcp->ngc", states, whole.heads.to(dtype))
 
 
-def apart(found: Tensor, want: Tensor) -> float:
-    return float((found.float() - want).norm() / want.norm())
-
-
 @pytest.mark.parametrize("rows", ROWS)
 def test_logits_are_as_near_to_float32_as_those_of_the_plain_operations(rows: int) -> None:
     given = inputs(rows)
     logits = torch.zeros(15, rows, 2048, device="cuda", dtype=torch.bfloat16)
     codes = kernel()(*given, logits)
     want = teacher_forced(given, codes, torch.float32)
-    rounded = apart(teacher_forced(given, codes, torch.bfloat16), want)
-    assert apart(logits.transpose(0, 1), want) < min(1.2e-2, rounded * 1.1)
+    rounded = relative_error(teacher_forced(given, codes, torch.bfloat16), want)
+    assert relative_error(logits.transpose(0, 1), want) < min(1.2e-2, rounded * 1.1)
 
 
 @pytest.mark.parametrize("rows", ROWS)

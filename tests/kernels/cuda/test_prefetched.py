@@ -5,31 +5,21 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
+from hopper import NEEDS_HOPPER, relative_error
 from torch import Tensor
 
-from omnitts_cli.kernels import cuda as kernels
 from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.cuda import attend, prefetched
 from omnitts_cli.kernels.cuda.prefetched import ADDED, GATED, LINEAR, TILES, tile_of
 from omnitts_cli.kernels.ops import Normed, Ops
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(
-        not torch.cuda.is_available() or torch.cuda.get_device_capability() != kernels.CAPABILITY,
-        reason="needs a Hopper GPU",
-    ),
-]
+pytestmark = NEEDS_HOPPER
 COUNTS = {64: (17, 32, 33, 64), 128: (65, 100, 128), 256: (129, 200, 256)}
 USED = [(level, *key) for level, tiles in TILES.items() for key in tiles]
 
 
 def random(*shape: int, std: float = 1.0) -> Tensor:
     return (std * torch.randn(shape, device="cuda")).bfloat16()
-
-
-def apart(found: Tensor, want: Tensor) -> float:
-    return float((found.float() - want.float()).norm() / want.float().norm())
 
 
 def made(kind: int, x: Tensor, weight: Tensor) -> Tensor:
@@ -55,7 +45,7 @@ def test_products(level: int, kind: int, outputs: int, inputs: int) -> None:
             gate, up = want.chunk(2, -1)
             want = F.silu(gate) * up
         got = made(kind, x, weight)
-        assert apart(got.sum(0) if kind == ADDED else got, want) < (1e-5 if kind == ADDED else 5e-3)
+        assert relative_error(got.sum(0) if kind == ADDED else got, want) < (1e-5 if kind == ADDED else 5e-3)
         some = whole[:, :count] if kind == ADDED else whole[:count]
         assert torch.equal(got, some), "a row depends on the rows beside it"
 
@@ -91,7 +81,7 @@ def test_a_chain_of_layers(ops: Ops, width: int, count: int) -> None:
     weights, x = chained(width), random(count, width)
     exact = {name: weight.float() for name, weight in weights.items()}
     want = chain(plain.OPS, x.float(), exact, 3)
-    assert apart(chain(ops, x, weights, 3), want) < 1.2 * apart(chain(plain.OPS, x, weights, 3), want)
+    assert relative_error(chain(ops, x, weights, 3), want) < 1.2 * relative_error(chain(plain.OPS, x, weights, 3), want)
 
 
 def test_a_captured_chain_repeats_its_bits(ops: Ops) -> None:
@@ -155,8 +145,8 @@ def test_attention(count: int, capacity: int) -> None:
     given, cache, slots, places = attended(count, capacity)
     theirs, mine = tuple(x.clone() for x in cache), tuple(x.clone() for x in cache)
     want = plain.attend_cached(*given, *theirs, slots, places, capacity)
-    assert apart(attend.attend(*given, *mine, slots, places), want) < 5e-3
-    assert all(apart(x, y) < 1e-3 for x, y in zip(mine, theirs, strict=True))
+    assert relative_error(attend.attend(*given, *mine, slots, places), want) < 5e-3
+    assert all(relative_error(x, y) < 1e-3 for x, y in zip(mine, theirs, strict=True))
 
 
 def test_attention_while_the_places_change(ops: Ops) -> None:

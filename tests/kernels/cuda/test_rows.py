@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from hopper import NEEDS_HOPPER, relative_error, rotations
 from torch import Tensor
 
 from omnitts_cli.kernels import plain
@@ -14,12 +15,7 @@ from omnitts_cli.kernels.cuda.layout import PROGRAMS
 from omnitts_cli.kernels.cuda.rows import TILED_ROWS
 from omnitts_cli.kernels.ops import LayerWeights, PredictorParts
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(
-        not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0), reason="needs a Hopper GPU"
-    ),
-]
+pytestmark = NEEDS_HOPPER
 LAYERS, CAPACITY, MOST = 3, 1000, 130
 COUNTS = (*range(1, 66), 96, 128, MOST)
 
@@ -35,11 +31,6 @@ def layers_of(blocks: int, count: int) -> list[LayerWeights]:
     widths = {"input_norm": hidden, "mlp_norm": hidden, "q_norm": 128, "k_norm": 128}
     norms = {name: 1 + normal(width, std=0.1) for name, width in widths.items()}
     return [LayerWeights(**{name: normal(*shape) for name, shape in shapes.items()}, **norms) for _ in range(count)]
-
-
-def turns(positions: int) -> tuple[Tensor, Tensor]:
-    angle = torch.arange(positions, device="cuda")[:, None] * 1e6 ** -(torch.arange(64, device="cuda") / 64)
-    return angle.cos(), angle.sin()
 
 
 @functools.cache
@@ -59,7 +50,7 @@ def predictor() -> Any:
 
     torch.manual_seed(5)
     heads, tables = normal(15, 2048, 1024, std=0.05), normal(14, 2048, 1024, std=0.5)
-    parts = PredictorParts(layers_of(1, 5), 1 + normal(1024, std=0.1), 1e-6, 8, *turns(16), heads, tables)
+    parts = PredictorParts(layers_of(1, 5), 1 + normal(1024, std=0.1), 1e-6, 8, *rotations(16), heads, tables)
     made = fuse_predictor(parts, exact=True)
     assert made is not None
     return made
@@ -90,10 +81,10 @@ def test_a_step_has_the_same_bits_for_every_count(blocks: int) -> None:
     hidden, kept = torch.empty_like(rows), (keys.clone(), values.clone())
     for start in range(0, MOST, 8):
         some = slice(start, start + 8)
-        hidden[some] = made(rows[some], positions[some], slots[some], *turns(CAPACITY), *kept)
+        hidden[some] = made(rows[some], positions[some], slots[some], *rotations(CAPACITY), *kept)
     for count in COUNTS:
         places, mine = torch.randperm(MOST, device="cuda")[:count], (keys.clone(), values.clone())
-        found = made(rows[places], positions[places], slots[places], *turns(CAPACITY), *mine)
+        found = made(rows[places], positions[places], slots[places], *rotations(CAPACITY), *mine)
         assert torch.equal(found, hidden[places]), count
         for ours, want in zip(mine, kept, strict=True):
             assert torch.equal(ours[:, slots[places]], want[:, slots[places]]), count
@@ -110,7 +101,7 @@ def test_sixteen_rows_without_the_option_have_the_bits_of_eight(blocks: int) -> 
 
     def step(count: int) -> Tensor:
         here = keys.clone(), values.clone()
-        return usual(rows[:count], positions[:count], slots[:count], *turns(CAPACITY), *here)
+        return usual(rows[:count], positions[:count], slots[:count], *rotations(CAPACITY), *here)
 
     found = step(16)
     assert torch.equal(found[:8], step(8))
@@ -128,17 +119,15 @@ def test_a_step_is_near_to_float32(blocks: int) -> None:
             of = {name: getattr(layer, name).to(dtype) for name in LayerWeights.__annotations__}
             qkv = plain.rms_norm(x, of["input_norm"], 1e-6) @ of["qkv"].T
             places = cache[0][index], cache[1][index], slots, positions[:, None], CAPACITY
-            x = x + plain.attend_cached(qkv, of["q_norm"], of["k_norm"], 1e-6, *turns(CAPACITY), *places) @ of["out"].T
+            seen = plain.attend_cached(qkv, of["q_norm"], of["k_norm"], 1e-6, *rotations(CAPACITY), *places)
+            x = x + seen @ of["out"].T
             gate, up = (plain.rms_norm(x, of["mlp_norm"], 1e-6) @ of["gate_up"].T).chunk(2, -1)
             x = x + (torch.nn.functional.silu(gate) * up) @ of["down"].T
         return plain.rms_norm(x, norm.to(dtype), 1e-6)[:, 0]
 
-    def apart(found: Tensor) -> float:
-        return float((found.float() - exact).norm() / exact.norm())
-
     exact = plain_step(torch.float32)
-    found = made(rows, positions, slots, *turns(CAPACITY), keys.clone(), values.clone())
-    assert apart(found) < 1.1 * apart(plain_step(torch.bfloat16))
+    found = made(rows, positions, slots, *rotations(CAPACITY), keys.clone(), values.clone())
+    assert relative_error(found, exact) < 1.1 * relative_error(plain_step(torch.bfloat16), exact)
 
 
 def test_a_frame_has_the_same_bits_for_every_count() -> None:
@@ -210,7 +199,7 @@ def test_captured_is_eager(blocks: int) -> None:
         mine, given_now = (keys.clone(), values.clone()), [x[:count] for x in given]
 
         def run(count: int = count, mine: Any = mine, given_now: Any = given_now) -> tuple[Tensor, Tensor]:
-            hidden = made(rows[:count], positions[:count], slots[:count], *turns(CAPACITY), *mine)
+            hidden = made(rows[:count], positions[:count], slots[:count], *rotations(CAPACITY), *mine)
             return hidden, frame(*given_now)
 
         eager, graph = run(), torch.cuda.CUDAGraph()

@@ -7,23 +7,17 @@ from typing import Any
 
 import pytest
 import torch
+from hopper import NEEDS_HOPPER, relative_error, rotations
 from torch import Tensor
 
 from omnitts_cli.errors import DeviceError
-from omnitts_cli.kernels import cuda as kernels
 from omnitts_cli.kernels import plain
 from omnitts_cli.kernels.cuda import layout
 from omnitts_cli.kernels.cuda import talker as cuda
 from omnitts_cli.kernels.cuda.talker import fuse_step
 from omnitts_cli.kernels.ops import LayerWeights
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(
-        not torch.cuda.is_available() or torch.cuda.get_device_capability() != kernels.CAPABILITY,
-        reason="needs a Hopper GPU",
-    ),
-]
+pytestmark = NEEDS_HOPPER
 LAYERS, CAPACITY = 4, 2200
 PLACES = (0, 1, 15, 16, 17, 126, 127, 128, 129, 700, 1023, 1024, 1025, 2199)
 
@@ -61,8 +55,7 @@ def kernel(blocks: int, hold: int) -> Any:
 
 @functools.cache
 def turns() -> tuple[Tensor, Tensor]:
-    angle = torch.arange(CAPACITY, device="cuda")[:, None] * 1e6 ** -(torch.arange(64, device="cuda") / 64)
-    return angle.cos(), angle.sin()
+    return rotations(CAPACITY)
 
 
 def cache() -> tuple[Tensor, Tensor]:
@@ -103,10 +96,6 @@ def plain_step(blocks: int, place: int, keys: Tensor, values: Tensor, dtype: tor
     return plain.rms_norm(x, norm.to(dtype), 1e-6)[:, 0]
 
 
-def apart(found: Tensor, want: Tensor) -> float:
-    return float((found.float() - want.float()).norm() / want.float().norm())
-
-
 @pytest.mark.parametrize("blocks", [1, 2])
 @pytest.mark.parametrize("place", PLACES)
 def test_a_step_is_as_near_to_float32_as_one_of_the_plain_operations(blocks: int, place: int) -> None:
@@ -116,9 +105,9 @@ def test_a_step_is_as_near_to_float32_as_one_of_the_plain_operations(blocks: int
     rounded_keys, rounded_values = keys.clone(), values.clone()
     rounded = plain_step(blocks, place, rounded_keys, rounded_values, torch.bfloat16)
     made = step(blocks, place, keys, values)
-    assert apart(made, exact) < min(1.5e-2, 1.1 * apart(rounded, exact))
-    assert apart(keys[:, 1, :, place], rounded_keys[:, 1, :, place]) < 1.5e-2
-    assert apart(values[:, 1, :, place], rounded_values[:, 1, :, place]) < 1.5e-2
+    assert relative_error(made, exact) < min(1.5e-2, 1.1 * relative_error(rounded, exact))
+    assert relative_error(keys[:, 1, :, place], rounded_keys[:, 1, :, place]) < 1.5e-2
+    assert relative_error(values[:, 1, :, place], rounded_values[:, 1, :, place]) < 1.5e-2
     keys[:, 1, :, place] = before[:, 1, :, place]
     assert torch.equal(keys, before)  # nothing else is written
 
@@ -167,9 +156,9 @@ def test_rows_of_other_slots_and_positions(blocks: int, count: int) -> None:
     for r in range(count):
         own_keys, own_values = keys.clone(), values.clone()
         own = kernel(blocks, 0)(rows[r : r + 1], at[r : r + 1], slots[r : r + 1], *turns(), own_keys, own_values)
-        assert apart(some[r : r + 1], own) < 1e-2
-        assert apart(some_keys[:, slots[r], :, at[r]], own_keys[:, slots[r], :, at[r]]) < 1e-2
-        assert apart(some_values[:, slots[r], :, at[r]], own_values[:, slots[r], :, at[r]]) < 1e-2
+        assert relative_error(some[r : r + 1], own) < 1e-2
+        assert relative_error(some_keys[:, slots[r], :, at[r]], own_keys[:, slots[r], :, at[r]]) < 1e-2
+        assert relative_error(some_values[:, slots[r], :, at[r]], own_values[:, slots[r], :, at[r]]) < 1e-2
         for made, before in ((some_keys, keys), (some_values, values)):
             made[:, slots[r], :, at[r]] = before[:, slots[r], :, at[r]]
     assert torch.equal(some_keys, keys)

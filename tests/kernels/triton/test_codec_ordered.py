@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import torch
 from codec_case import small_codec
+from hopper import HOPPER
 from torch import Tensor
 
 from omnitts_cli.kernels.ops import CodecOps
@@ -23,7 +24,6 @@ from omnitts_cli.models.slot_decoder import slot_decoder
 
 pytest.importorskip("triton")
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
-HOPPER = torch.cuda.is_available() and torch.cuda.get_device_capability() == (9, 0)
 DEVICE = "cpu" if INTERPRETED else "cuda"
 pytestmark = [
     pytest.mark.gpu,

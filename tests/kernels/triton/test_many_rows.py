@@ -12,11 +12,11 @@ from types import ModuleType
 import pytest
 import torch
 import torch.nn.functional as F
+from hopper import HOPPER, relative_error
 from torch import Tensor
 
 pytest.importorskip("triton")
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
-HOPPER = torch.cuda.is_available() and torch.cuda.get_device_capability() == (9, 0)
 pytestmark = [
     pytest.mark.gpu,
     pytest.mark.skipif(not INTERPRETED and not HOPPER, reason="no Hopper card and no interpreter"),
@@ -37,10 +37,6 @@ def random(*shape: int, kind: torch.dtype = KIND) -> Tensor:
     return torch.randn(shape, generator=torch.Generator().manual_seed(sum(shape))).to(DEVICE, kind)
 
 
-def error(got: Tensor, wanted: Tensor) -> float:
-    return float((got.float() - wanted.float()).norm() / wanted.float().norm())
-
-
 @pytest.mark.parametrize("tile", TILES, ids=str)
 @pytest.mark.parametrize("rows", [65, 130, 256])
 def test_products(many: ModuleType, tile: tuple[int, ...], rows: int) -> None:
@@ -48,13 +44,13 @@ def test_products(many: ModuleType, tile: tuple[int, ...], rows: int) -> None:
     wanted = x.float() @ weight.float().T
     made = many.linear(x, weight, many.Tile(*tile))
     assert made.shape == (rows, 1, 512)
-    assert error(made, wanted) < 4e-3
+    assert relative_error(made, wanted) < 4e-3
     parts = many.parted(x, weight, many.Tile(*tile, parts=4))
     assert parts.shape == (4, rows, 512) and parts.dtype == torch.float32
-    assert error(parts.sum(0), wanted[:, 0]) < 1e-4
-    assert error(parts[1], x[:, 0, 128:256].float() @ weight[:, 128:256].float().T) < 1e-4
+    assert relative_error(parts.sum(0), wanted[:, 0]) < 1e-4
+    assert relative_error(parts[1], x[:, 0, 128:256].float() @ weight[:, 128:256].float().T) < 1e-4
     gate, up = wanted.chunk(2, -1)
-    assert error(many.gated(x, weight, many.Tile(*tile)), F.silu(gate) * up) < 8e-3
+    assert relative_error(many.gated(x, weight, many.Tile(*tile)), F.silu(gate) * up) < 8e-3
 
 
 def test_what_does_not_suit_is_left_to_the_other_kernels(many: ModuleType) -> None:
