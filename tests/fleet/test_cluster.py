@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from corpus import sums
 from ray_workers import workers_here
 
 from omnitts_cli.errors import DeviceError
@@ -45,17 +46,6 @@ def manifest(name: str, rows: int, shuffled: int | None = None) -> None:
     if shuffled is not None:
         random.Random(shuffled).shuffle(lines)
     Path(name).write_text("".join(f"{line}\n" for line in lines))
-
-
-def sums(out: str) -> dict[str, str]:
-    found = {}
-    for line in Path(out, "manifest.jsonl").read_text().splitlines():
-        row = json.loads(line)
-        assert row["status"] == "ok", row
-        if row["output"].endswith(".flac"):
-            assert Path(out, row["output"]).stat().st_size == row["bytes"]
-        found[row["id"]] = row["sha256"]
-    return found
 
 
 def stored(out: str) -> list[str]:

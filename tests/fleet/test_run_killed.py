@@ -6,7 +6,6 @@ On a GPU only `--exact` promises that: without it, rounding depends on which row
 from __future__ import annotations
 
 import functools
-import hashlib
 import json
 import random
 import signal
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from corpus import sums
 from hopper import HOPPER
 from patience import LONG_S, eventually
 
@@ -47,17 +47,6 @@ def started(out: str, options: tuple[str, ...]) -> subprocess.Popen[bytes]:
     command = [sys.executable, str(CHILD), f"made-{out}", "{}", "batch", "rows.jsonl", "-O", out, "--exact"]
     with Path(f"{out}.err").open("ab") as err:
         return subprocess.Popen([*command, "--seed", "5", "-q", *options], stdout=err, stderr=err)
-
-
-def sums(out: str) -> dict[str, str]:
-    """The SHA-256 of every row; the files have it."""
-    found = {}
-    for line in Path(out, "manifest.jsonl").read_text().splitlines():
-        row = json.loads(line)
-        assert row["status"] == "ok", row
-        assert hashlib.sha256(Path(out, row["output"]).read_bytes()).hexdigest() == row["sha256"]
-        found[row["id"]] = row["sha256"]
-    return found
 
 
 def records(out: str) -> int:

@@ -11,6 +11,7 @@ from golden_set import omni_case, omni_folder, omni_golden
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from omni_recipe import FRAMES, own_codes
+from tiny_models import near
 from torch import Tensor
 
 from omnitts_cli.families.qwen3_omni.names.codec import UNUSED, code2wav_names
@@ -45,10 +46,6 @@ def codec() -> Code2Wav:
 def codes() -> Tensor:
     seed = json.loads((omni_golden() / "recipe" / "recipe.json").read_text())["seed"]
     return own_codes(seed, SHAPE.groups, SHAPE.codes)[None]
-
-
-def near(ours: Tensor, theirs: Tensor) -> bool:
-    return ours.shape == theirs.shape and bool((ours - theirs).abs().max() <= 1e-5 * theirs.abs().max())
 
 
 def streamed(codec: Code2Wav, codes: Tensor, sizes: list[int]) -> Tensor:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from golden_set import case
+from greedy import likeliest
 from tiny_models import language
 from torch import Tensor
 
@@ -26,12 +27,6 @@ def forced(codes: Tensor, seen: list[Tensor]) -> Callable[[int, Tensor], Tensor]
         return codes[:, group], None if table is None else table._replace(rows=table.rows[codes[:, group]])
 
     return choose
-
-
-def greedily(group: int, logits: Tensor, table: Normed | None) -> tuple[Tensor, Normed | None]:
-    """The likeliest code of each row, and its row of the table."""
-    codes = logits.argmax(-1)
-    return codes, None if table is None else table._replace(rows=table.rows[codes])
 
 
 def frame(predictor: Any, hidden: Tensor, first: Tensor, embedder: Any, choose: Any) -> Tensor:
@@ -54,7 +49,7 @@ def test_logits_of_the_first_frame(name: str) -> None:
     seen: list[Tensor] = []
     assert torch.equal(frame(predictor, hidden, codes[:, 0], roles.embedder, forced(codes, seen)), codes)
     torch.testing.assert_close(torch.cat(seen), wanted, **close)
-    greedy = frame(predictor, hidden, codes[:, 0], roles.embedder, greedily)
+    greedy = frame(predictor, hidden, codes[:, 0], roles.embedder, likeliest)
     assert torch.equal(greedy, codes)
 
 
@@ -78,4 +73,4 @@ def test_folded_tables_change_nothing(name: str) -> None:
     whole = roles.predictor(hidden, codes, roles.embedder)
     torch.testing.assert_close(torch.stack(plainly, 1), whole, **close)
     beyond = torch.full((5,), roles.embedder.first.shape[0] - 1)
-    assert frame(folded, hidden, beyond, roles.embedder, greedily).shape == codes.shape
+    assert frame(folded, hidden, beyond, roles.embedder, likeliest).shape == codes.shape

@@ -23,12 +23,11 @@ import numpy as np
 import pytest
 from command import Omnitts
 from patience import LONG_S, eventually
-from serving import Running, start
+from serving import Running, samples_of_say, start
 from websockets.sync.client import connect
 
 from omnitts_cli.audio.pcm import to_int16
 from omnitts_cli.server.guard import digest
-from omnitts_cli.speech import tts
 
 soundfile = pytest.importorskip("soundfile")
 
@@ -48,9 +47,7 @@ def client(server: Running) -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def said() -> bytes:
-    """The samples of `omnitts say`, for TEXT and seed 7."""
-    with tts.load("random:toy", threads=1, slots=4, device="cpu") as model:
-        return to_int16(model.speak(TEXT, seed=7).samples).tobytes()
+    return samples_of_say(TEXT)
 
 
 def ask(**more: Any) -> dict[str, Any]:

@@ -12,11 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 from patience import eventually
-from serving import Answer, Running, start
+from serving import Answer, Running, samples_of_say, start
 
-from omnitts_cli.audio.pcm import to_int16
 from omnitts_cli.server.encode import Encoded, form_of
-from omnitts_cli.speech import tts
 
 soundfile = pytest.importorskip("soundfile")
 
@@ -25,9 +23,7 @@ TEXT = "Hello there, this is a test. Here is another sentence!\n\nAnd a paragrap
 
 @pytest.fixture(scope="module")
 def said() -> bytes:
-    """The samples of `omnitts say`, for TEXT and seed 7."""
-    with tts.load("random:toy", threads=1, slots=4, device="cpu") as model:
-        return to_int16(model.speak(TEXT, seed=7).samples).tobytes()
+    return samples_of_say(TEXT)
 
 
 def test_all_ways_give_the_samples_of_say(server: Running, said: bytes) -> None:

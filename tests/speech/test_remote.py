@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from command import Done, Omnitts
 from patience import LONG_S, eventually
+from sounds import saved_clip
 from stand_in import StandIn, on_own_socket
 
 import omnitts_cli as omnitts
@@ -51,10 +52,7 @@ def server(home: Path, tts: TTS) -> Iterator[StandIn]:
 
 @pytest.fixture
 def clip(home: Path, tts: TTS) -> Path:
-    """A recording; and the saved voice "me" of it."""
-    path = tts.speak("The kettle is on, and the bread is still warm.", voice="hugh", seed=1).save("clip.wav")
-    tts.clone(path, check=False).save("me")
-    return path
+    return saved_clip(tts)
 
 
 def both(omnitts: Omnitts, *arguments: str) -> tuple[Done, bytes, Done, bytes]:

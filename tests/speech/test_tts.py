@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 from command import Omnitts
 from patience import LONG_S, eventually, first_sound_only
+from sounds import saved_clip
 
 import omnitts_cli as omnitts
 from omnitts_cli.audio.pcm import to_int16
@@ -81,10 +82,7 @@ def tts() -> Iterator[TTS]:
 
 @pytest.fixture
 def clip(home: Path, tts: TTS) -> Path:
-    """A recording, and the saved voice "me" of it."""
-    path = tts.speak("The kettle is on, and the bread is still warm.", voice="hugh", seed=1).save("clip.wav")
-    tts.clone(path, check=False).save("me")
-    return path
+    return saved_clip(tts)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,12 @@ from omnitts_cli.models.roles import Prompt, SpeechModel
 from omnitts_cli.models.sampling import Controls, choose_first, choose_rest
 
 
+def likeliest(group: int, logits: Tensor, table: Normed | None) -> tuple[Tensor, Normed | None]:
+    """The likeliest code of each row, and its row of the table."""
+    codes = logits.argmax(-1)
+    return codes, None if table is None else table._replace(rows=table.rows[codes])
+
+
 class Alone:
     """`logits`, then `frame`, then `go_on`, until `frame` gives None; `rest` collects the predictor's logits."""
 

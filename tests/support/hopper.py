@@ -1,4 +1,4 @@
-"""For tests of kernels: whether there is a Hopper GPU, rotary embeddings, relative errors."""
+"""For tests of kernels: whether there is a Hopper GPU, rotary embeddings, random tensors, relative errors."""
 
 from __future__ import annotations
 
@@ -14,6 +14,11 @@ def rotations(positions: int, device: str = "cuda") -> tuple[Tensor, Tensor]:
     """Cosines and sines of the released talker's rotary embedding, [positions, 64] each."""
     angle = torch.arange(positions, device=device)[:, None] * 1e6 ** -(torch.arange(64, device=device) / 64)
     return angle.cos(), angle.sin()
+
+
+def random(*shape: int, seed: int = 0, device: str = "cpu") -> Tensor:
+    """Normal values that are the same on every device."""
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed + sum(shape))).to(device)
 
 
 def relative_error(got: Tensor, wanted: Tensor) -> float:

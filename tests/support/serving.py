@@ -13,6 +13,7 @@ from typing import Any
 
 from patience import LONG_S
 
+from omnitts_cli.audio.pcm import to_int16
 from omnitts_cli.server import listen, run
 from omnitts_cli.server.guard import Guard
 from omnitts_cli.server.models import Model, introduce, planned
@@ -143,3 +144,9 @@ def start(
         thread.join(LONG_S)
         run.closed(sockets)
         assert not thread.is_alive(), "the server did not end"
+
+
+def samples_of_say(text: str) -> bytes:
+    """What `omnitts say --seed 7` makes of a text, as 16-bit samples."""
+    with tts.load("random:toy", threads=1, slots=4, device="cpu") as model:
+        return to_int16(model.speak(text, seed=7).samples).tobytes()

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
+from omnitts_cli.speech.tts import TTS
+
 RATE = 24_000
 
 
@@ -22,3 +24,10 @@ def speech(seconds: float, rate: int = RATE) -> np.ndarray:
 
 Clip = Callable[..., Path]
 """The fixture `clip` of tests/audio: writes a sound to a file in any format that libsndfile knows."""
+
+
+def saved_clip(tts: TTS) -> Path:
+    """A recording, clip.wav; its voice is saved as "me"."""
+    path = tts.speak("The kettle is on, and the bread is still warm.", voice="hugh", seed=1).save("clip.wav")
+    tts.clone(path, check=False).save("me")
+    return path

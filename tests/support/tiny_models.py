@@ -107,6 +107,11 @@ def error(got: Tensor, wanted: Tensor) -> float:
     return float((got - wanted).abs().max() / wanted.abs().max())
 
 
+def near(ours: Tensor, theirs: Tensor) -> bool:
+    """Equal up to the rounding of float32 products of other shapes."""
+    return ours.shape == theirs.shape and bool((ours - theirs).abs().max() <= 1e-5 * theirs.abs().max())
+
+
 def with_turn(model: SpeechModel, user_turn: str | None) -> OmniPrompter:
     """The second family's prompter with another user turn."""
     its: Any = model.prompter

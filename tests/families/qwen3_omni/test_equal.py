@@ -6,8 +6,7 @@ import pytest
 import torch
 from golden_set import omni_case, omni_folder
 from greedy import Alone
-from tiny_models import with_turn
-from torch import Tensor
+from tiny_models import near, with_turn
 
 from omnitts_cli.families.qwen3_omni.names.language import expert_names
 from omnitts_cli.kernels.plain_experts import mixture
@@ -20,11 +19,6 @@ from omnitts_cli.weights.load import fill
 
 CASES = ("say", "say_short", "say_after_words")
 MOST = 25
-
-
-def near(ours: Tensor, theirs: Tensor) -> bool:
-    """Equal up to the rounding of float32 products of other shapes."""
-    return ours.shape == theirs.shape and bool((ours - theirs).abs().max() <= 1e-5 * theirs.abs().max())
 
 
 @torch.no_grad()

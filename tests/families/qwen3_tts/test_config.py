@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import torch
 from golden_set import checkpoint
+from greedy import likeliest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from json_paths import put
-from torch import Tensor
 
 from omnitts_cli.errors import ModelError
 from omnitts_cli.families.common.fields import Fields
@@ -21,7 +21,6 @@ from omnitts_cli.families.common.tokenizer import TextTokenizer, byte_vocabulary
 from omnitts_cli.families.qwen3_tts import released
 from omnitts_cli.families.qwen3_tts.config import Config, Speaker, config_of, read_config
 from omnitts_cli.families.qwen3_tts.family import assemble, facts, parts
-from omnitts_cli.kernels.ops import Normed
 from omnitts_cli.models.roles import SpeechModel
 from omnitts_cli.request import Request, Sampling
 from omnitts_cli.voices import Designed, Named
@@ -254,11 +253,6 @@ def one_frame(model: SpeechModel) -> None:
     sound = model.codec(codes[:, None])
     assert sound.shape == (1, model.facts.samples_per_frame)
     assert torch.isfinite(sound).all()
-
-
-def likeliest(group: int, logits: Tensor, table: Normed | None) -> tuple[Tensor, Normed | None]:
-    codes = logits.argmax(-1)
-    return codes, None if table is None else table._replace(rows=table.rows[codes])
 
 
 def fill_small(config: Config) -> SpeechModel | None:

@@ -11,6 +11,7 @@ import cuda_emulator
 import pytest
 import torch
 from cuda_emulator import EmulatedKernel
+from hopper import HOPPER, random, relative_error
 from torch import Tensor
 
 from omnitts_cli.kernels import plain_codec
@@ -19,13 +20,8 @@ from omnitts_cli.kernels.cuda.codec_last import COLUMNS, DILATIONS, packed_closi
 from omnitts_cli.kernels.cuda.codec_tiles import order
 from omnitts_cli.kernels.ops import Product, Unit
 
-HOPPER = torch.cuda.is_available() and torch.cuda.get_device_capability() == (9, 0)
 PASTS = 6, 18, 54, 6
 """Columns of history of the three units and of the closing convolution."""
-
-
-def random(*shape: int, seed: int = 0, device: str = "cpu") -> Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed + sum(shape))).to(device)
 
 
 def layer(inputs: int, seed: int, dilation: int, device: str) -> Product:
@@ -68,15 +64,11 @@ def plain(tracks: list[Tensor], layers: list[Unit], residual: Tensor, weight: Te
     return sound
 
 
-def error(got: Tensor, wanted: Tensor) -> float:
-    return float((got.float() - wanted.float()).norm() / wanted.float().norm())
-
-
 def check(before: list[Tensor], after: list[Tensor], sound: Tensor, wanted: Tensor, whole: list[Tensor]) -> None:
     """The sound and what the next call needs are right, and the rest is as it was."""
-    assert error(sound, wanted) < 1e-3
+    assert relative_error(sound, wanted) < 1e-3
     for at, past in enumerate(PASTS):
-        assert error(after[at][:, -past:], whole[at][:, -past:]) < 1e-3
+        assert relative_error(after[at][:, -past:], whole[at][:, -past:]) < 1e-3
         assert after[at][:, past:-past].isnan().all()
         assert torch.equal(after[at][:, :past], before[at][:, :past])
 
@@ -88,7 +80,7 @@ def test_shared_memory_suffices() -> None:
 def test_closing_weights_are_sums_of_two() -> None:
     weight, _ = closing()
     both = packed_closing(weight).transpose(0, 1).flatten(1)[:, order(96).argsort()].float()
-    assert error(both[:7] + both[8:15], weight) < 1e-6
+    assert relative_error(both[:7] + both[8:15], weight) < 1e-6
     assert not both[[7, 15]].any()
 
 

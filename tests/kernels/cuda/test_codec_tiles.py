@@ -13,6 +13,7 @@ import cuda_emulator
 import pytest
 import torch
 from cuda_emulator import EmulatedKernel
+from hopper import HOPPER, random, relative_error
 from torch import Tensor
 
 from omnitts_cli.kernels import plain_codec
@@ -20,24 +21,15 @@ from omnitts_cli.kernels.cuda import codec_tiles
 from omnitts_cli.kernels.cuda.codec_tiles import PRODUCTS, UNITS, Kind, order, packed
 from omnitts_cli.kernels.ops import Product
 
-HOPPER = torch.cuda.is_available() and torch.cuda.get_device_capability() == (9, 0)
 KINDS = (*UNITS.values(), *PRODUCTS.values())
 NAMES = [f"{kind.taps} taps, {kind.inputs} to {kind.outputs}" for kind in KINDS]
 MOST_SHARED = 227 << 10
-
-
-def random(*shape: int, seed: int = 0, device: str = "cpu") -> Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed + sum(shape))).to(device)
 
 
 def layer(outputs: int, inputs: int, taps: int = 1, dilation: int = 1, device: str = "cpu") -> Product:
     weight = (random(outputs, taps * inputs, device=device) * (taps * inputs) ** -0.5).half()
     factors = (random(outputs, seed=seed, device=device).abs() for seed in (1, 2))
     return Product(weight, random(outputs, seed=3, device=device), taps, dilation, None, "snake", *factors)
-
-
-def error(got: Tensor, wanted: Tensor) -> float:
-    return float((got.float() - wanted.float()).norm() / wanted.float().norm())
 
 
 @pytest.mark.parametrize("outputs", [96, 128, 192])
@@ -128,8 +120,8 @@ def test_emulated(kind: Kind, streams: int, blocks: int, seed: int, monkeypatch:
     else:
         plain_codec.product(x, conv, plain_wide if kind.adds else None, plain_wide, plain_track[:, 8:])
     assert torch.equal(track[:, :8], before)
-    assert error(track, plain_track) < 1e-3
-    assert error(wide, plain_wide) < 1e-3
+    assert relative_error(track, plain_track) < 1e-3
+    assert relative_error(wide, plain_wide) < 1e-3
 
 
 @pytest.mark.skipif(cuda_emulator.compiler() is None, reason="needs a C++ compiler on x86-64")
@@ -148,7 +140,7 @@ def test_emulated_saturation(channels: int, monkeypatch: pytest.MonkeyPatch) -> 
     plain_codec.residual_unit(x, conv, point, plain_wide, True, plain_out)
     for got, wanted in ((wide, plain_wide), (out, plain_out)):
         assert got.isfinite().all() and got.abs().max() == 65504
-        assert error(got, wanted) < 1e-3
+        assert relative_error(got, wanted) < 1e-3
 
 
 @pytest.mark.skipif(cuda_emulator.compiler() is None, reason="needs a C++ compiler on x86-64")
@@ -162,7 +154,7 @@ def test_without_the_snake(monkeypatch: pytest.MonkeyPatch) -> None:
     made, wanted = (torch.full((2, 128, 288), 7.0).half() for _ in range(2))
     codec_tiles.launch(kernel, kind, 2 * kind.slices, packed(kind, conv, None), x, 1, None, made, None)
     plain_codec.product(x, conv, before=wanted)
-    assert error(made, wanted) < 1e-3
+    assert relative_error(made, wanted) < 1e-3
 
 
 # ---- on a card
@@ -211,10 +203,10 @@ def test_results(tiles: ModuleType, kind: Kind, dilation: int, streams: int, blo
     x = random(streams, blocks * 64 + (kind.taps - 1) * dilation, kind.inputs, device="cuda").half()
     got = call(tiles, x, conv, point, kind.adds, keep)
     wanted = call(plain_codec, x, conv, point, kind.adds, keep)
-    assert error(got[1][:, 8:], wanted[1][:, 8:]) < 2e-3
+    assert relative_error(got[1][:, 8:], wanted[1][:, 8:]) < 2e-3
     assert torch.equal(got[1][:, :8], wanted[1][:, :8])  # what lies in front is left alone
     if keep:
-        assert error(got[0], wanted[0]) < 2e-3
+        assert relative_error(got[0], wanted[0]) < 2e-3
     else:
         assert torch.equal(got[0], wanted[0])
     for mine, again in zip(got, call(tiles, x, conv, point, kind.adds, keep), strict=True):
@@ -243,7 +235,7 @@ def test_the_released_codec() -> None:
             for sizes in ((16, 16, 8), (1, 2, 4, 1, 16, 16)):
                 decoder.clear(slots)
                 sound = torch.cat([decoder.decode(part, slots) for part in codes.split(sizes, 1)], 1)
-                assert error(sound, whole) < 2.6e-3, sizes
+                assert relative_error(sound, whole) < 2.6e-3, sizes
     finally:
         torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32 = before
 
@@ -258,7 +250,7 @@ def test_large_values_saturate(tiles: ModuleType) -> None:
         call(tiles, x, conv, point, True, True), call(plain_codec, x, conv, point, True, True), strict=True
     ):
         assert got.isfinite().all()
-        assert error(got, wanted) < 5e-3
+        assert relative_error(got, wanted) < 5e-3
     assert got.abs().max() == 65504
 
 

@@ -12,6 +12,7 @@ from types import ModuleType
 
 import pytest
 import torch
+from hopper import HOPPER, relative_error
 from torch import Tensor
 
 from omnitts_cli.kernels import plain_codec
@@ -19,7 +20,6 @@ from omnitts_cli.kernels.ops import Product
 
 pytest.importorskip("triton")
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
-HOPPER = torch.cuda.is_available() and torch.cuda.get_device_capability() == (9, 0)
 pytestmark = [
     pytest.mark.gpu,
     pytest.mark.skipif(not INTERPRETED and not HOPPER, reason="needs a Hopper card or Triton's interpreter"),
@@ -55,10 +55,6 @@ def layer(outputs: int, inputs: int, taps: int = 1, dilation: int = 1, activatio
     return Product(weight, random(outputs, seed=3), taps, dilation, None, activation, *factors)
 
 
-def error(got: Tensor, wanted: Tensor) -> float:
-    return float((got.float() - wanted.float()).norm() / wanted.float().norm())
-
-
 @pytest.mark.parametrize(
     ("streams", "columns", "inputs", "outputs", "taps", "dilation", "activation", "adds", "keeps", "large"),
     [
@@ -92,9 +88,9 @@ def test_product(
         assert done is not False
         results.append((track, kept))
     assert torch.equal(results[0][0][:, :past], results[1][0][:, :past])  # what lies in front is left alone
-    assert error(results[0][0], results[1][0]) < 2e-3
+    assert relative_error(results[0][0], results[1][0]) < 2e-3
     if keeps:
-        assert error(results[0][1], results[1][1]) < 2e-3
+        assert relative_error(results[0][1], results[1][1]) < 2e-3
 
 
 @pytest.mark.parametrize("inputs", [96, 48])
@@ -111,7 +107,7 @@ def test_residual_unit(wide: ModuleType, inputs: int, keep: bool) -> None:
         assert unit(x, conv, point, residual, keep, out) is not False
         results.append((residual, out))
     for got, wanted in zip(*results, strict=True):
-        assert error(got, wanted) < 2e-3
+        assert relative_error(got, wanted) < 2e-3
 
 
 def test_large_values_saturate(wide: ModuleType) -> None:
@@ -125,7 +121,7 @@ def test_large_values_saturate(wide: ModuleType) -> None:
         results.append((residual, out))
     for got, wanted in zip(*results, strict=True):
         assert got.isfinite().all() and got.abs().max() == 65504
-        assert error(got, wanted) < 5e-3
+        assert relative_error(got, wanted) < 5e-3
 
 
 @pytest.mark.skipif(INTERPRETED, reason="the interpreter adds in NumPy's order")
