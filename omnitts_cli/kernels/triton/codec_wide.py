@@ -24,8 +24,8 @@ HOPPER = 90
 TILES = ((128, 128, 64, 8, 4), (64, 128, 64, 4, 4))
 """Tiles: columns, outputs, inputs per iteration, warps, stages. The second is for calls whose columns the first does
 not divide. Measured at 16 frames of 32 streams, see benchmarks/LOG.md."""
-LARGE_TILE = (256, 128, 64, 8, 4)
-"""The same for calls of many columns; it fetches a quarter less."""
+LARGE_TILES = ((128, 256, 64, 8, 4), (256, 128, 64, 8, 4))
+"""The same for calls of many columns; they fetch a quarter less."""
 UNIT_TILES = {64: (128, 32, 4, 4), 128: (64, 64, 4, 3)}
 """Tiles of a whole residual unit, by the larger part of its channels: columns, inputs per iteration, warps, stages."""
 ENOUGH = 264
@@ -33,7 +33,7 @@ ENOUGH = 264
 ENOUGH_SMALL = 132
 """... or one per multiprocessor, with the second tile."""
 ENOUGH_LARGE = 660
-"""The least number of programs for the large tile: five per multiprocessor."""
+"""The least number of programs for the large tiles: five per multiprocessor."""
 ACTIVATIONS = {"": 0, "snake": 1, "gelu": 2}
 SNAKE = tl.constexpr(1)
 GELU = tl.constexpr(2)
@@ -148,15 +148,17 @@ def _lined(x: Tensor, block: list[int]) -> TensorDescriptor:
     return TensorDescriptor(flat, list(flat.shape), list(flat.stride()), block)
 
 
-def _tile(rows: int, columns: int, inputs: int, outputs: int) -> tuple[int, int, int, int, int] | None:
-    """The tile for a product of `columns` columns in each of `rows` streams; None if there is none."""
+def _tile(rows: int, columns: int, inputs: int, outputs: int, adds: bool) -> tuple[int, int, int, int, int] | None:
+    """The tile for a product of `columns` columns in each of `rows` streams; None if there is none. `adds`: a residual
+    is added; for such products the large tiles have not been measured in an engine."""
 
     def programs(tile: tuple[int, int, int, int, int]) -> int:
         suits = not (columns % tile[0] or outputs % tile[1] or inputs % tile[2])
         return rows * columns // tile[0] * (outputs // tile[1]) if suits else 0
 
-    if programs(LARGE_TILE) >= ENOUGH_LARGE:
-        return LARGE_TILE
+    for tile in () if adds else LARGE_TILES:
+        if programs(tile) >= ENOUGH_LARGE:
+            return tile
     for tile, enough in zip(TILES, (ENOUGH, ENOUGH_SMALL), strict=True):
         if found := programs(tile):
             return tile if found >= enough else None
@@ -171,7 +173,7 @@ def product(x: Tensor, layer: Product, residual: Tensor | None, before: Tensor |
         return False
     if layer.taps == 1 and all(one is None or one.is_contiguous() for one in (residual, before, out)):
         rows, length, columns = 1, rows * length, rows * columns  # streams as one
-    tile = _tile(rows, columns, inputs, outputs)
+    tile = _tile(rows, columns, inputs, outputs, residual is not None)
     if tile is None:
         return False
     block_m, block_n, block_k, warps, stages = tile

@@ -39,7 +39,7 @@ def wide(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.setattr(codec_wide, "ENOUGH_SMALL", 1)
     monkeypatch.setattr(codec_wide, "ENOUGH_LARGE", NEVER)
     if INTERPRETED:
-        monkeypatch.setattr(codec_wide, "LARGE_TILE", (64, 32, 16, 4, 3))
+        monkeypatch.setattr(codec_wide, "LARGE_TILES", ((32, 64, 16, 4, 3), (64, 32, 16, 4, 3)))
         monkeypatch.setattr(codec_wide, "TILES", ((32, 32, 16, 4, 3), (16, 32, 16, 4, 3)))
         monkeypatch.setattr(codec_wide, "UNIT_TILES", {64: (32, 32, 4, 3), 32: (32, 16, 4, 3)})
     return codec_wide
@@ -59,9 +59,10 @@ def layer(outputs: int, inputs: int, taps: int = 1, dilation: int = 1, activatio
     ("streams", "columns", "inputs", "outputs", "taps", "dilation", "activation", "adds", "keeps", "large"),
     [
         pytest.param(2, 64, 32, 64, 7, 3, "snake", False, False, False, id="convolution"),
-        pytest.param(2, 64, 32, 64, 7, 3, "snake", False, False, True, id="convolution, large tile"),
-        pytest.param(2, 64, 32, 96, 2, 1, "snake", False, True, True, id="transposed convolution, large tile"),
-        pytest.param(2, 64, 48, 64, 1, 1, "snake", True, True, True, id="added to the residual, large tile"),
+        pytest.param(2, 64, 32, 64, 7, 3, "snake", False, False, True, id="convolution, many outputs in a tile"),
+        pytest.param(
+            2, 64, 32, 96, 2, 1, "snake", False, True, True, id="transposed convolution, many columns in a tile"
+        ),
         pytest.param(2, 32, 48, 64, 1, 1, "snake", True, True, False, id="added to the residual"),
         pytest.param(3, 32, 32, 96, 2, 1, "", False, True, False, id="transposed convolution"),
         pytest.param(3, 16, 48, 64, 7, 1, "snake", False, False, False, id="convolution, few columns"),
@@ -169,14 +170,14 @@ def test_sums_have_the_bits_of_the_other_kernels(wide: ModuleType, columns: int,
 
 
 @pytest.mark.skipif(INTERPRETED, reason="the interpreter adds in NumPy's order")
-@pytest.mark.parametrize(("inputs", "outputs", "taps"), [(768, 768, 7), (768, 768, 1), (768, 1920, 2)])
+@pytest.mark.parametrize(("inputs", "outputs", "taps"), [(768, 768, 7), (768, 1920, 2)])
 def test_large_tiles_have_the_bits_of_the_others(wide: ModuleType, inputs: int, outputs: int, taps: int) -> None:
     one, x = layer(outputs, inputs, taps), random(4, 512 + taps - 1, inputs).half()
     results = []
     for enough in (1, NEVER):
         wide.ENOUGH_LARGE = enough
         kept, track = random(4, 512, outputs, seed=5).half(), torch.zeros(4, 518, outputs, device=DEVICE).half()
-        assert wide.product(x, one, kept if taps == 1 else None, kept, track[:, 6:])
+        assert wide.product(x, one, None, kept, track[:, 6:])
         results.append((kept, track))
     for got, wanted in zip(*results, strict=True):
         assert torch.equal(got, wanted)
