@@ -123,9 +123,19 @@ def silent_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def started(home: Path) -> Iterator[Started]:
-    """`started("say", ...)`: the command as a process of its own; none outlives its test."""
-    processes = []
+def processes() -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Processes that a test starts; none outlives it."""
+    running: list[subprocess.Popen[bytes]] = []
+    yield running
+    for process in running:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+@pytest.fixture
+def started(home: Path, processes: list[subprocess.Popen[bytes]]) -> Started:
+    """`started("say", ...)`: the command as a process of its own."""
 
     def start(*arguments: str, **options: Any) -> subprocess.Popen[bytes]:
         pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
@@ -133,11 +143,7 @@ def started(home: Path) -> Iterator[Started]:
         processes.append(process)
         return process
 
-    yield start
-    for process in processes:
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
+    return start
 
 
 def interrupted_in(monkeypatch: pytest.MonkeyPatch, place: Any, name: str, call: int = 1) -> Iterator[int]:

@@ -64,9 +64,8 @@ def heed_signals() -> None:
 
 
 @pytest.fixture
-def in_phase(home: Path) -> Any:
+def in_phase(home: Path, processes: list[Process]) -> Any:
     """`in_phase("load", "say", ...)`: a process that has just reached the phase."""
-    processes: list[Process] = []
 
     def start(phase: str, *arguments: str) -> Process:
         process = subprocess.Popen(
@@ -80,11 +79,7 @@ def in_phase(home: Path) -> Any:
                 return process
         raise AssertionError("the phase was never reached")
 
-    yield start
-    for process in processes:
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
+    return start
 
 
 def left() -> list[str]:
