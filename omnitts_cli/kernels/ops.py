@@ -436,8 +436,8 @@ class CodecOps:
     fuse_decoder: Callable[[DecoderParts], Callable[[Tensor, Tensor], Tensor] | None] | None = None
     # one frame of one stream at a time, where it is not one operation: products round by the number of columns
     one_by_one: bool = False
-    # the last rise: its input and product; tracks of its units and of `output_conv`, the units (convolution and
-    # pointwise), then what `output_conv` takes -> whether it ran all of this. Of these tracks it writes what the next
-    # call needs
+    # input and product of the last rise; tracks of its units and of `output_conv`, the units (convolution and
+    # pointwise), then what `output_conv` takes -> whether it ran all of this. It writes only those columns of the
+    # tracks that the next call needs
     close: Callable[[Tensor, Product, Sequence[Tensor], Sequence[Unit], Tensor, Tensor, Tensor], bool] | None = None
     ordered: CodecOps | None = None  # the same, adding in one order for any number of columns

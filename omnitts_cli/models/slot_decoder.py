@@ -216,8 +216,8 @@ class FusedSlotDecoder:
         return x, track, new
 
     def _raise(self, product: Product, track: Tensor, new: Tensor, slots: Tensor, cut: int) -> Tensor:
-        """The transposed convolution of a rise, as an operand, is returned; `new` gets the snake of it. A new stream
-        starts with `cut` columns of zeros."""
+        """Returns the transposed convolution of a rise, as an operand; `new` gets its snake. A new stream starts with
+        `cut` columns of zeros."""
         wide = torch.empty_like(new, memory_format=torch.contiguous_format)
         blocks = (new.shape[0], track.shape[1] - product.taps + 1, -1)
         self._ops.product(track, product, before=wide.view(blocks), out=new.view(blocks))

@@ -145,7 +145,7 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--hours", type=float, help="hours of speech in this call [the recipe's]")
     parser.add_argument("--series", type=int, default=0, help="each number gives different speech")
     parser.add_argument(
-        "--decoder", type=Path, metavar="FOLDER", help="export with the decoder of this codec folder; the codes stay"
+        "--decoder", type=Path, metavar="FOLDER", help="export with this codec folder's decoder; codes do not change"
     )
     parser.add_argument("--model", type=Path, help="judge this folder [WORK/tiny]")
     parser.add_argument("--parts", nargs="+", choices=PARTS, help="judge only these [all]")

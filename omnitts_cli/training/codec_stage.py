@@ -229,8 +229,8 @@ def train_codec(
 
 
 class Loop:
-    """The training loop: phases, learning rate, journal and checkpoints. The `minutes` begin after the first capture,
-    so compiling, which takes one or two on a machine that has not compiled these functions before, is not counted."""
+    """The training loop: phases, learning rate, journal and checkpoints. The `minutes` begin after the first
+    capture. Compiling, which takes a minute or two unless its results are cached, is not counted."""
 
     def __init__(
         self,

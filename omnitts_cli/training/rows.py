@@ -34,7 +34,7 @@ def name_voices(recipe: Recipe, teacher: Teacher, lines: list[Line], tokens: Tok
     """Writes the recipe's named voices into the finished model in `folder`.
 
     The row of a voice that has `clips` in the recipe is computed from clips; the other rows stay as learned. The
-    recipe must list the voices in the order that the model was trained with. The teacher's noise comes from the
+    recipe must list the voices in the order that the model was trained with. The teacher draws noise with the
     recipe's seed, so a second run on the same device writes the same rows.
     """
     torch.manual_seed(recipe.seed)

@@ -42,7 +42,7 @@ LOOK_EVERY = 20  # steps between checks of the time budget
 WRITE_EVERY = 500
 SAVE_EVERY = 60.0  # seconds
 FILLING = 0.3  # share of the time that encoding new speech and its delayed copies may take
-CODEBOOKS = "codebooks"  # in checkpoints: the sum of the codebooks that the model was trained with
+CODEBOOKS = "codebooks"  # name in checkpoints: checksum of the codebooks that the model was trained with
 RESIDUAL_TABLES = ("embedder.rest", "predictor.heads")  # one entry for each code of the residual groups
 STORED_HEADS = "guesses"  # name of the speaker heads in checkpoints
 LOSSES = ("first", "rest", "phones", "speaker_facts", "frame_facts", "right")
@@ -72,7 +72,7 @@ class SpeechStage:
         self.rate = torch.tensor(self.plan.rate, device=where)
         self.losses = torch.zeros(len(LOSSES), device=where)
         self.optimiser = optimiser(device, self.learned, self.rate, (0.9, 0.98), self.plan.weight_decay)
-        self.codebooks: Tensor | None = None  # the sum of those of the codec in use
+        self.codebooks: Tensor | None = None  # checksum of those of the codec in use
         self.tables_anew = False
         self.talk, self.predict = self.speech.talker.forward, self.speech.predictor.forward
         if self.plan.compile and device.captures:
@@ -176,9 +176,11 @@ class SpeechStage:
         self.speaker_heads.load_state_dict(self.speaker_heads.state_dict() | checkpoints.under(STORED_HEADS, saved))
 
     def resume_speech(self, weights: dict[str, Tensor], codebooks: Tensor | None) -> None:
-        """Continue from these weights, which were trained with codebooks of this sum. If the codec has other ones, the
-        codes of the residual groups have a new meaning, and their tables start anew; the codes of group 0 predict the
-        phones in every codec. Older checkpoints have no sum: everything stays."""
+        """Continue from `weights`, which were trained with codebooks of the checksum `codebooks`.
+
+        If the codec has other codebooks, codes of the residual groups have other meanings, so their tables keep their
+        random values; codes of group 0 predict the phones with every codec. Without a checksum (older checkpoints),
+        all weights are loaded."""
         if codebooks is not None and self.codebooks is not None and not torch.equal(codebooks, self.codebooks):
             self.tables_anew, own = True, self.speech.state_dict()
             weights = weights | {name: own[name] for name in RESIDUAL_TABLES}
@@ -264,7 +266,7 @@ def _loop(
     started, filling = time.monotonic(), 0.0
 
     def write() -> None:
-        """The mean losses since the last line."""
+        """Writes the mean losses since the last line."""
         values = (stage.losses / (steps - written)).tolist()
         stage.losses.zero_()
         curves = dict(zip(LOSSES, values, strict=True)) | stage.held_back()

@@ -22,7 +22,7 @@ def unnamed_speaker_losses(
     speech: Speech, rows: Rows, tables: list[UnnamedTable], recipe: Recipe, ids: tuple[CodecIds, TextIds]
 ) -> dict[str, float]:
     """Losses of the leading group. `held_swapped` is with another speaker's clip: its difference from `held_cloned`
-    shows what a clip tells."""
+    shows how much the clip helps."""
     sums: dict[str, float] = {}
     for table in tables:
         by_clip, after_clip = (cloned(table, table.capacity, recipe, continued) for continued in (0.0, 1.0))

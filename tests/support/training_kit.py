@@ -12,7 +12,7 @@ import torch
 
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.training.dataset import Dataset
-from omnitts_cli.training.pool import UNNAMED, Utterance
+from omnitts_cli.training.pool import UNNAMED, ShardReader, SoundPool, Utterance
 from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.shapes import build_codec
 from omnitts_cli.training.speech_stage import SpeechStage
@@ -89,6 +89,14 @@ def stage_of(made: Recipe) -> SpeechStage:
 def utterance(text: int, number: int, voice: TeacherVoice) -> Utterance:
     [spoken] = Hummer().speak([SENTENCES[text]], [voice])
     return Utterance(text, number, spoken.sound, spoken.phones, spoken.facts, 7 * (number == UNNAMED))
+
+
+def pool_of(shards: ShardReader, hours: float = 0.004) -> SoundPool:
+    """A pool with the first utterances; torch is seeded."""
+    torch.manual_seed(0)
+    pool = SoundPool(hours, torch.device("cpu"))
+    pool.add(shards.read(at_least=4))
+    return pool
 
 
 def as_team_of_two(folder: Path, script: str) -> subprocess.CompletedProcess[str]:

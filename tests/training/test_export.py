@@ -69,10 +69,10 @@ def test_the_speakers_vectors_are_stretched_from_their_mean(small: Recipe, token
     assert torch.allclose(after, 1.75 * before, atol=0.02)
 
 
-def test_the_decoder_of_another_codec_replaces_the_own(
+def test_the_decoder_of_another_codec_replaces_its_own(
     small: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As a command. The codes stay: encoder and codebooks are those of the work folder, bit for bit."""
+    """Runs the command. Encoder and codebooks are those of the work folder, bit for bit."""
 
     def exported(work: Path, *more: str) -> dict[str, torch.Tensor]:
         words = ["training", "export", "--miniature", "--device", "cpu", "--work", str(work), *more]

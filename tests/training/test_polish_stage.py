@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
-from training_kit import Steps
+from training_kit import Steps, pool_of
 
 from omnitts_cli.devices.cpu import CPUDevice
 from omnitts_cli.training import checkpoints, codec_stage, perceptual_loss, polish_stage
@@ -22,13 +22,6 @@ from omnitts_cli.training.recipe import Recipe
 from omnitts_cli.training.stage_results import CODEC_FOLDER, MODEL
 from omnitts_cli.training.teacher import SAMPLES_PER_FRAME
 from omnitts_cli.training.team import Team
-
-
-def pool_of(shards: ShardReader, hours: float = 0.004) -> SoundPool:
-    torch.manual_seed(0)
-    pool = SoundPool(hours, torch.device("cpu"))
-    pool.add(shards.read(at_least=4))
-    return pool
 
 
 def begin(stage: PolishStage) -> None:

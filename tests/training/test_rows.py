@@ -82,7 +82,7 @@ def test_every_voice_says_the_same_texts_in_its_accent(small: Recipe) -> None:
 
 def test_a_second_run_writes_the_same_rows(small: Recipe, tokens: Tokens, lines: list[Line], tmp_path: Path) -> None:
     class Noisy(Hummer):
-        """Kokoro draws noise, too."""
+        """Adds random noise, as Kokoro does."""
 
         def speak(self, read: list[str], voices: list[TeacherVoice]) -> list:
             said = super().speak(read, voices)

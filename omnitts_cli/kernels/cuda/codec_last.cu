@@ -54,7 +54,7 @@ extern "C" __global__ void __launch_bounds__(512, 1) last(const __grid_constant_
   const u32 ring = address(shared), input = ring + STAGES * STAGE, factors = input + 2 * N * 4, closing = factors + UNITS * 6 * N * 4, bars = closing + INPUTS * TURN * 2;
   const u32 x0 = bars + 640, x1 = x0 + 12 * 16 * APART(0), x2 = x1 + 12 * 16 * APART(1);
   const u32 full = bars, empty = bars + 40;
-  const u32 read = bars + 80, copied = read + 72, written = copied + 24; // [unit][group]; `written` also by 16 channels
+  const u32 read = bars + 80, copied = read + 72, written = copied + 24; // [unit][group]; `written` also for each 16 channels
   const u32 rank = blockIdx.x % 2, thread = threadIdx.x;
   const int programs = gridDim.x, per_stream = p.columns / WIDTH, passes = (p.turns + programs - 1) / programs + 1;
   const int first = (s64)p.turns * blockIdx.x / programs, end = (s64)p.turns * (blockIdx.x + 1) / programs;
@@ -90,7 +90,7 @@ extern "C" __global__ void __launch_bounds__(512, 1) last(const __grid_constant_
     const u64 across = (u64)N << 16 | (u64)8 << 32;
     const u32 own_row = group * ROWS + warp * 16 + lane / 4;
     const auto turn_of = [&](int pass) { return min(max(first - 1 + pass, 0), p.turns - 1); };
-    const u16 *residual = p.residual + (s64)own_row * OUTPUTS + quad * 4; // turns of all streams follow each other
+    const u16 *residual = p.residual + (s64)own_row * OUTPUTS + quad * 4; // turns of all streams are consecutive
     uint2 coming[2 * PARTS];                // the residual of the next pass
     load_rows(coming, residual + (s64)turn_of(0) * WIDTH * OUTPUTS);
     u32 stage = 0, phase = 0;

@@ -1,7 +1,7 @@
 """The end of the codec on Hopper: three residual units of 96 channels and the closing convolution (`codec_last.cu`).
 
-It reads the last rise before its snake. Intermediate results stay on the multiprocessor, so a column is read once and
-only its sample is written.
+It reads the result of the last rise, before the snake. Intermediate results stay on the multiprocessor, so a column is
+read once and only its sample is written.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ _prepared: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
 
 
 def prepared(rise: Product, units: Sequence[Unit], closing: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Weights, factors and closing weights as the kernel reads them, once for each codec."""
+    """Weights, factors and closing weights as the kernel reads them; made once for each codec."""
     found = _prepared.get(closing)
     if found is None:
         weights = torch.cat([packed_unit(conv, point) for conv, point in units])
@@ -96,7 +96,7 @@ def _kernels(_device: int) -> tuple[Kernel, Kernel] | None:
 
 
 def suits(rise: Product, units: Sequence[Unit], closing: Tensor) -> bool:
-    """Whether the kernel knows these layers."""
+    """Whether the kernel supports these layers."""
     shapes = [conv.weight.shape == (CHANNELS, TAPS * CHANNELS) and conv.taps == TAPS for conv, _ in units]
     return (
         tuple(conv.dilation for conv, _ in units) == DILATIONS
@@ -137,8 +137,8 @@ def launch(
     bias: Tensor,
     sound: Tensor,
 ) -> None:
-    """Launch both kernels, the first on at most `programs` multiprocessors. `parts` are what `prepared` returns, and
-    `residual` [B, columns, 96] float16 what the rise has made."""
+    """Launch both kernels, the first on at most `programs` multiprocessors. `prepared` returns `parts`; `residual`
+    [B, columns, 96] float16 is the result of the rise."""
     streams, columns, _ = residual.shape
     products = torch.empty(streams, TAPS - 1 + columns, 8, device=residual.device)
     x, second, third, end = (track.data_ptr() for track in tracks)

@@ -19,7 +19,7 @@ struct Arguments {
   const float *factors;                     // [OUTPUTS / N][3 or 6][N]: bias, scale, inverse of each product
   const u16 *residual;                      // float16
   u16 *wide;                                // results before the last snake
-  char *out;                                // after it; codec_resident.cu: may be null
+  char *out;                                // results after it; may be null in codec_resident.cu
   s64 residual_stride, wide_stride, out_stride; // elements per stream
   int pitch, columns, blocks, dilation, keep; // blocks: of 64 columns, in all streams together
 };
@@ -128,12 +128,12 @@ __device__ __forceinline__ void add8(float *a, u32 bias) {
   const float4 b = shared4(bias);
   a[0] += b.x, a[2] += b.x, a[1] += b.y, a[3] += b.y, a[4] += b.z, a[6] += b.z, a[5] += b.w, a[7] += b.w;
 }
-// Four of eight sums start with the residual of one of two rows.
+// Set four of eight sums, those of one of two rows, to its residual.
 __device__ __forceinline__ void spread8(float *a, uint2 residual, int below) {
   const float4 v = singles(residual);
   a[below * 2] = v.x, a[below * 2 + 1] = v.y, a[below * 2 + 4] = v.z, a[below * 2 + 5] = v.w;
 }
-// Start eight sums with the residual of two rows. With plain loads, the compiler moves them to places that lack registers.
+// Set eight sums to the residual of two rows. The loads are volatile: the compiler would move plain ones to where registers are scarce.
 __device__ __forceinline__ void begin8(float *a, const u16 *residual) {
 #pragma unroll
   for (int below = 0; below < 2; below++) {

@@ -115,7 +115,7 @@ def packed(kind: Kind, conv: Product, point: Product | None) -> tuple[Tensor, Te
 
 
 def by_thread(row: Tensor) -> Tensor:
-    """One factor a channel, in the threads' order."""
+    """One factor per channel, in the order in which the threads read them."""
     return row.view(-1, 2, 4, 4).permute(2, 0, 1, 3).flatten()
 
 

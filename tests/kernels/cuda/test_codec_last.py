@@ -35,7 +35,7 @@ def units(device: str = "cpu") -> list[Unit]:
 
 
 def rise(device: str = "cpu") -> Product:
-    """The last one, with a rate of 3."""
+    """The last rise, with a rate of 3."""
     weight = (random(288, 384, device=device) * 384**-0.5).half()
     scale, inverse = (random(96, seed=seed, device=device).abs().repeat(3) for seed in (7, 8))
     return Product(weight, random(288, seed=9, device=device), 2, 1, None, "snake", scale, inverse)
@@ -46,7 +46,7 @@ def closing(device: str = "cpu") -> tuple[Tensor, Tensor]:
 
 
 def inputs(streams: int, columns: int, device: str = "cpu") -> tuple[list[Tensor], Tensor]:
-    """Tracks, of which only the history is there, and residual."""
+    """Tracks that contain only their history, and the residual."""
     tracks = [torch.full((streams, past + columns, 96), torch.nan, device=device).half() for past in PASTS]
     for at, (track, past) in enumerate(zip(tracks, PASTS, strict=True)):
         track[:, :past] = random(*track.shape, seed=at, device=device)[:, :past]
@@ -139,7 +139,7 @@ def test_bits_do_not_depend_on_the_other_rows(monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.skipif(not HOPPER, reason="needs a Hopper card")
 @pytest.mark.parametrize(("streams", "frames"), [(32, 16), (16, 16), (24, 8), (16, 8), (7, 8), (32, 2), (1, 16)])
 def test_on_a_card(streams: int, frames: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the rise before it; twice with the same bits."""
+    """The last rise and the end of the codec. A second call gives the same bits."""
     from omnitts_cli.kernels.triton import codec_products
 
     monkeypatch.setattr(codec_last, "ENOUGH", 1)

@@ -145,7 +145,7 @@ def test_emulated_saturation(channels: int, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.skipif(cuda_emulator.compiler() is None, reason="needs a C++ compiler on x86-64")
 def test_without_the_snake(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The last rise gives only what comes before its snake."""
+    """The last rise writes only its result before the snake."""
     monkeypatch.setattr(codec_tiles, "Kernel", EmulatedKernel)
     kind = PRODUCTS[2, 192, 288, False]
     kernel, conv = codec_tiles._kernel.__wrapped__(kind, 0), layer(288, 192, 2)
